@@ -1,0 +1,48 @@
+# frozen_string_literal: true
+
+require "json"
+require "minitest/autorun"
+require "open3"
+
+# The edges between the crates that ARCHITECTURE.md allows, and no other. Dependencies of tests count too.
+class ArchitectureTest < Minitest::Test
+  ROOT = File.expand_path("..", __dir__)
+
+  # Crate => the crates of ours that it may use. The hub runs an agent in its own process; the binary ties all together.
+  ALLOWED = {
+    "rakuda-core" => [],
+    "rakuda-proto" => %w[rakuda-core],
+    "rakuda-agent" => %w[rakuda-proto rakuda-core],
+    "rakuda-hub" => %w[rakuda-agent rakuda-proto rakuda-core],
+    "rakuda-sim" => %w[rakuda-proto rakuda-core],
+    "rakuda-cli" => %w[rakuda-hub rakuda-agent rakuda-sim rakuda-proto rakuda-core]
+  }.freeze
+
+  def test_every_crate_has_a_place_in_the_table_of_allowed_edges
+    unknown = packages.map { |package| package["name"] } - ALLOWED.keys
+    assert_empty unknown, "say in test/architecture_test.rb and ARCHITECTURE.md what these crates may depend on"
+  end
+
+  def test_crates_have_no_forbidden_edges
+    forbidden = packages.flat_map do |package|
+      ours = package["dependencies"].map { |dependency| dependency["name"] }.grep(/\Arakuda-/)
+      (ours - ALLOWED.fetch(package["name"], [])).map { |name| "#{package["name"]} -> #{name}" }
+    end
+    assert_empty forbidden.uniq
+  end
+
+  def test_core_is_without_the_standard_library
+    assert_match(/^#!\[(?:cfg_attr\(not\(test\), )?no_std\)?\]$/, File.read(File.join(ROOT, "crates/core/src/lib.rs")))
+  end
+
+  private
+
+  def packages
+    @packages ||= begin
+      output, errors, status = Open3.capture3("cargo", "metadata", "--format-version", "1", "--no-deps", "--offline",
+                                              chdir: ROOT)
+      assert status.success?, errors
+      JSON.parse(output).fetch("packages")
+    end
+  end
+end

@@ -1,0 +1,95 @@
+# frozen_string_literal: true
+
+require "minitest/autorun"
+require "open3"
+
+# What the documentation says can be checked by a machine: options, links, names of files. And what no file of the
+# repository may hold: where it was written.
+class DocsTest < Minitest::Test
+  ROOT = File.expand_path("..", __dir__)
+  REFERENCE = "docs/reference/command-line.md"
+
+  # A short or long option at the start of a word.
+  OPTION = /(?<![\w-])(?:--[a-z][a-z-]*|-[A-Za-z])(?![\w])/
+
+  # Hosts of package registries and their mirrors. A lock file may name the public index of crates, and nothing else.
+  REGISTRY = /\b(?:(?:index|static)\.crates\.io|rubygems\.org|pypi\.org|pythonhosted\.org|(?:deb|snapshot|security)\.debian\.org
+              |registry\.npmjs\.org|proxy\.golang\.org|pkg\.dev|jfrog\.io)\b/x
+  LOCK_SOURCE = %r{^source = "(?!registry\+https://github\.com/rust-lang/crates\.io-index")}
+
+  # An absolute path below someone's home, or below a folder in which someone works.
+  PERSONAL_PATH = %r[(?<!\w|\.|-|/|\}|\*|<|>)/(?:root|work|home/\w+|Users/\w+)/\w]
+
+  def test_reference_names_only_options_that_help_knows
+    assert_empty reference_options - help_options
+  end
+
+  def test_every_option_of_help_is_in_the_reference
+    assert_empty help_options - reference_options
+  end
+
+  def test_commands_in_the_pages_use_only_options_that_help_knows
+    unknown = pages.flat_map do |page|
+      commands(page).flat_map { |command| (command.scan(OPTION) - help_options).map { |option| "#{page}: #{option} in: #{command}" } }
+    end
+    assert_empty unknown
+  end
+
+  def test_links_between_pages_lead_somewhere
+    broken = pages.flat_map do |page|
+      links = read(page).scan(/\]\(([^)#\s]+)(?:#[^)]*)?\)/).flatten.grep_v(/\A[a-z]+:/)
+      links.reject { |link| File.exist?(File.expand_path(link, File.dirname(File.join(ROOT, page)))) }.map { |link| "#{page}: #{link}" }
+    end
+    assert_empty broken
+  end
+
+  def test_files_that_the_architecture_names_are_there
+    named = read("ARCHITECTURE.md").scan(%r{`((?:bin|crates|lib|test|tools|bench|docs|examples)/[\w./-]+)`}).flatten
+    refute_empty named
+    assert_empty(named.uniq.reject { |path| File.exist?(File.join(ROOT, path)) })
+  end
+
+  def test_no_file_names_a_registry_or_a_personal_path
+    found = repository_files.flat_map do |path|
+      text = read(path)
+      patterns = [REGISTRY, PERSONAL_PATH, (LOCK_SOURCE if path.end_with?(".lock"))].compact
+      patterns.filter_map { |pattern| text[pattern] && "#{path}: #{text[/^.*#{pattern}.*$/].to_s.strip}" }
+    end
+    assert_empty found
+  end
+
+  private
+
+  def read(path) = File.binread(File.join(ROOT, path)).force_encoding(Encoding::UTF_8).scrub
+
+  def pages = repository_files.grep(/\.md\z/)
+
+  # The option column of `--help`; what follows two blanks is explanation.
+  def help_options
+    @help_options ||= begin
+      output, status = Open3.capture2e(File.join(ROOT, "bin/rakuda"), "--help")
+      assert status.success?, output
+      options = output.lines.grep(/\A\s+-/).map { |line| line.strip.split(/\s{2,}/).first }
+      options.flat_map { |column| column.gsub("--[no-]", "--no-").scan(OPTION) }.uniq
+    end
+  end
+
+  # Options stand in the first column of the tables there.
+  def reference_options
+    rows = read(REFERENCE).lines.grep(/\A\| `-/).map { |line| line.split("|")[1] }
+    rows.flat_map { |cell| cell.scan(/`([^`]+)`/).flatten }.flat_map { |code| code[OPTION] }.compact.uniq
+  end
+
+  # Lines of indented or fenced blocks, and code in running text, that start with the command.
+  def commands(page)
+    read(page).scan(%r{^(?:    |```\w*\n)\$? ?((?:\.\./)*(?:bin/)?rakuda [^\n#|]*)|`((?:bin/)?rakuda -[^`]*)`}).flatten.compact
+  end
+
+  def repository_files
+    @repository_files ||= begin
+      output, status = Open3.capture2("git", "ls-files", "-z", chdir: ROOT)
+      assert status.success?, "git ls-files failed: the list of files comes from git"
+      output.split("\0").select { |path| File.file?(File.join(ROOT, path)) }
+    end
+  end
+end
