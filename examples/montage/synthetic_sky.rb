@@ -14,7 +14,7 @@ class SyntheticSky
   # name; position in degrees; rotation in degrees; background at the four corners, counter-clockwise from the lower left.
   Tile = Struct.new(:name, :longitude, :latitude, :rotation, :corners)
 
-  attr_reader :pixels, :tiles
+  attr_reader :pixels, :columns, :tiles
 
   # images: number of tiles, laid out in rows, the last row possibly not full; pixels: of a tile's side;
   # overlap: pixels shared with the neighbour (nil: a quarter).
@@ -30,9 +30,9 @@ class SyntheticSky
     @tiles = make_tiles
   end
 
-  # One line that differs when the sky differs.
+  # A text that differs when the sky differs.
   def description
-    "images #{@images} pixels #{@pixels} overlap #{@overlap} seed #{@seed}\n"
+    "images #{@images} pixels #{@pixels} overlap #{@overlap} seed #{@seed}"
   end
 
   # The stars, as a table for mMakeImg: positions at random, fluxes from a power law (few bright, many faint).
