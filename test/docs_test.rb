@@ -30,7 +30,9 @@ class DocsTest < Minitest::Test
 
   def test_commands_in_the_pages_use_only_options_that_help_knows
     unknown = pages.flat_map do |page|
-      commands(page).flat_map { |command| (command.scan(OPTION) - help_options).map { |option| "#{page}: #{option} in: #{command}" } }
+      commands(page).flat_map do |command|
+        (command.scan(OPTION) - help_options).map { |option| "#{page}: #{option} in: #{command}" }
+      end
     end
     assert_empty unknown
   end
@@ -38,7 +40,8 @@ class DocsTest < Minitest::Test
   def test_links_between_pages_lead_somewhere
     broken = pages.flat_map do |page|
       links = read(page).scan(/\]\(([^)#\s]+)(?:#[^)]*)?\)/).flatten.grep_v(/\A[a-z]+:/)
-      links.reject { |link| File.exist?(File.expand_path(link, File.dirname(File.join(ROOT, page)))) }.map { |link| "#{page}: #{link}" }
+      folder = File.dirname(File.join(ROOT, page))
+      links.reject { |link| File.exist?(File.expand_path(link, folder)) }.map { |link| "#{page}: #{link}" }
     end
     assert_empty broken
   end

@@ -24,7 +24,7 @@ module Peers
     def refusal(_work) = nil
 
     # Writes into `directory` what the tool reads; not part of the measured time.
-    def write(work, directory) = nil
+    def write(_work, _directory) = nil
 
     # @return [Array<String>] the command that is timed, run in `directory`
     def command(_work) = raise NotImplementedError
