@@ -1,0 +1,388 @@
+//! Commands from start to exit: one future each, on the caller's single-threaded runtime.
+//!
+//! Lives on the hub's thread today. Reports through a channel; never waits for the hub.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use rakuda_proto::Text;
+use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
+use rakuda_proto::front::{CommandOptions, Program, Usage};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::clock;
+use crate::launch::{PreparedLaunch, own_environment};
+use crate::pipes::{self, PipePair, PipePool, ReadState};
+use crate::readiness::watch;
+use crate::spawn::{DescriptorAction, EnvironmentBlock, Launch, Process, SpawnError, Spawner};
+
+/// What exec failures count as: the shell's "command not found".
+const NOT_STARTED_STATUS: i32 = 127 << 8;
+
+/// Where commands read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StdinSource {
+    /// /dev/null.
+    Null,
+    /// This process's own stdin.
+    Inherit,
+}
+
+/// Settings of an agent.
+#[derive(Debug)]
+pub struct AgentConfig {
+    /// Where commands run that name no directory.
+    pub directory: PathBuf,
+    /// Where they read from.
+    pub stdin: StdinSource,
+    /// Collect what they write (else they write to this process's own descriptors).
+    pub collect_output: bool,
+}
+
+/// Starts and watches commands.
+#[derive(Clone)]
+pub struct Agent {
+    inner: Rc<Inner>,
+}
+
+struct Inner {
+    config: AgentConfig,
+    spawner: Spawner,
+    events: UnboundedSender<AgentEvent>,
+    /// `config.directory`, when this process is elsewhere.
+    elsewhere: Option<PathBuf>,
+    /// Opened once for all commands.
+    null: OwnedFd,
+    /// By number; 0 is this process's own.
+    environments: RefCell<BTreeMap<u32, Rc<EnvironmentBlock>>>,
+    /// For commands that clear theirs.
+    empty_environment: Rc<EnvironmentBlock>,
+    /// Commands that have not exited, and exited ones whose group still has members.
+    running: RefCell<BTreeMap<CommandId, Rc<Process>>>,
+    /// Commands whose exit has not been reported.
+    unreported: Cell<usize>,
+    pool: RefCell<PipePool>,
+}
+
+impl Agent {
+    /// An agent that reports to `events`. Must be used inside a `tokio::task::LocalSet`.
+    pub fn new(config: AgentConfig, events: UnboundedSender<AgentEvent>) -> std::io::Result<Self> {
+        let null = rustix::fs::open(
+            "/dev/null",
+            rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC,
+            rustix::fs::Mode::empty(),
+        )?;
+        let own = Rc::new(EnvironmentBlock::new(own_environment()));
+        let here = std::env::current_dir().is_ok_and(|here| here == config.directory);
+        let elsewhere = (!here).then(|| config.directory.clone());
+        Ok(Self {
+            inner: Rc::new(Inner {
+                config,
+                spawner: Spawner::new()?,
+                elsewhere,
+                events,
+                null,
+                environments: RefCell::new(BTreeMap::from([(0, own)])),
+                empty_environment: Rc::new(EnvironmentBlock::new([])),
+                running: RefCell::new(BTreeMap::new()),
+                unreported: Cell::new(0),
+                pool: RefCell::new(PipePool::default()),
+            }),
+        })
+    }
+
+    /// Does what the hub asks. A start that fails is reported as an exit with an error.
+    pub fn handle(&self, request: AgentRequest) {
+        match request {
+            AgentRequest::DefineEnvironment {
+                environment,
+                set,
+                unset,
+            } => {
+                self.define_environment(environment, set, &unset);
+            }
+            AgentRequest::Start {
+                command,
+                program,
+                options,
+            } => {
+                self.inner.unreported.set(self.inner.unreported.get() + 1);
+                if let Err(error) = self.start(command, program, options.as_deref()) {
+                    self.inner.report_exit(AgentEvent::CommandExited {
+                        command,
+                        status: NOT_STARTED_STATUS,
+                        process: 0,
+                        captured: None,
+                        error: Some(Text::from(error.to_string())),
+                        usage: Usage::default(),
+                    });
+                }
+            }
+            AgentRequest::Signal { command, signal } => {
+                if let Some(process) = self.inner.running.borrow().get(&command) {
+                    process.signal_group(signal);
+                }
+            }
+        }
+    }
+
+    /// Sends `signal` to every process group that still has members; returns how many.
+    pub fn signal_all(&self, signal: i32) -> usize {
+        let running = self.inner.running.borrow();
+        running
+            .values()
+            .for_each(|process| process.signal_group(signal));
+        running.len()
+    }
+
+    /// Commands whose exit has not been reported.
+    pub fn unreported(&self) -> usize {
+        self.inner.unreported.get()
+    }
+
+    fn define_environment(&self, number: u32, set: BTreeMap<Text, Text>, unset: &[Text]) {
+        let to_os = |text: Text| OsString::from_vec(text.0);
+        let mut variables: BTreeMap<OsString, OsString> = own_environment().into_iter().collect();
+        for name in unset {
+            variables.remove(name.as_os_str());
+        }
+        variables.extend(
+            set.into_iter()
+                .map(|(name, value)| (to_os(name), to_os(value))),
+        );
+        let block = Rc::new(EnvironmentBlock::new(variables));
+        self.inner.environments.borrow_mut().insert(number, block);
+    }
+
+    fn start(
+        &self,
+        command: CommandId,
+        program: Program,
+        options: Option<&CommandOptions>,
+    ) -> Result<(), SpawnError> {
+        let inner = &self.inner;
+        let environment = inner.environment_of(options);
+        let capture = options.is_some_and(|options| options.capture);
+        let refused = |source| SpawnError::Refused {
+            program: "a pipe".into(),
+            source,
+        };
+        let pipes = if inner.config.collect_output || capture {
+            Some(inner.pool.borrow_mut().take().map_err(refused)?)
+        } else {
+            None
+        };
+        let collect = (inner.config.collect_output, capture);
+        let base = inner.base_descriptors(pipes.as_ref(), collect);
+        let prepared = PreparedLaunch::new(
+            program,
+            options,
+            &environment,
+            inner.elsewhere.as_deref(),
+            base,
+        )?;
+        let started_ns = clock::monotonic_ns();
+        let process = inner.spawner.start(&Launch {
+            program: &prepared.program,
+            words: &prepared.words,
+            environment: &environment,
+            directory: prepared.directory.as_deref(),
+            descriptors: &prepared.descriptors,
+        });
+        let process = process.map_err(|source| SpawnError::Refused {
+            program: prepared.program.to_string_lossy().into_owned(),
+            source,
+        })?;
+        let process = Rc::new(process);
+        inner
+            .running
+            .borrow_mut()
+            .insert(command, Rc::clone(&process));
+        let watched = Watched {
+            command,
+            process,
+            pipes,
+            capture,
+            started_ns,
+        };
+        tokio::task::spawn_local(Rc::clone(inner).watch(watched));
+        Ok(())
+    }
+}
+
+/// A running command.
+struct Watched {
+    command: CommandId,
+    process: Rc<Process>,
+    pipes: Option<PipePair>,
+    /// Keep stdout for the exit report instead of passing it on.
+    capture: bool,
+    started_ns: u64,
+}
+
+/// What was read and not passed on yet.
+#[derive(Default)]
+struct Collected {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+impl Inner {
+    fn environment_of(&self, options: Option<&CommandOptions>) -> Rc<EnvironmentBlock> {
+        if options.is_some_and(|options| options.clear_environment) {
+            return Rc::clone(&self.empty_environment);
+        }
+        let number = options.map_or(0, |options| options.environment);
+        let environments = self.environments.borrow();
+        Rc::clone(environments.get(&number).unwrap_or(&environments[&0]))
+    }
+
+    /// What descriptors 0, 1 and 2 are before the command's own redirections.
+    fn base_descriptors(
+        &self,
+        pipes: Option<&PipePair>,
+        (collect, capture): (bool, bool),
+    ) -> Vec<DescriptorAction> {
+        let mut actions = Vec::with_capacity(4);
+        if self.config.stdin == StdinSource::Null {
+            actions.push(DescriptorAction::Duplicate {
+                from: self.null.as_raw_fd(),
+                to: 0,
+            });
+        }
+        if let Some(pipes) = pipes {
+            if collect || capture {
+                actions.push(DescriptorAction::Duplicate {
+                    from: pipes.stdout.writer(),
+                    to: 1,
+                });
+            }
+            if collect {
+                actions.push(DescriptorAction::Duplicate {
+                    from: pipes.stderr.writer(),
+                    to: 2,
+                });
+            }
+        }
+        actions
+    }
+
+    async fn watch(self: Rc<Self>, watched: Watched) {
+        let pidfd = watch(Rc::clone(&watched.process));
+        let mut collected = Collected::default();
+        let status = loop {
+            match (&pidfd, &watched.pipes) {
+                (Ok(pidfd), Some(pipes)) => tokio::select! {
+                    biased;
+                    _ = pidfd.readable() => {}
+                    _ = pipes.stdout.read(&mut collected.stdout) => {}
+                    _ = pipes.stderr.read(&mut collected.stderr) => {}
+                },
+                (Ok(pidfd), None) => drop(pidfd.readable().await),
+                // No room in epoll: ask again and again, but let others run.
+                (Err(_), _) => tokio::task::yield_now().await,
+            }
+            if let Some(status) = watched.process.take_status() {
+                break status;
+            }
+            self.pass_on(&watched, &mut collected);
+        };
+        drop(pidfd);
+        self.on_exit(watched, collected, status);
+    }
+
+    fn pass_on(&self, watched: &Watched, collected: &mut Collected) {
+        if !watched.capture {
+            self.report_output(watched.command, OutputStream::Stdout, &mut collected.stdout);
+        }
+        self.report_output(watched.command, OutputStream::Stderr, &mut collected.stderr);
+    }
+
+    fn report_output(&self, command: CommandId, stream: OutputStream, bytes: &mut Vec<u8>) {
+        if !bytes.is_empty() {
+            let bytes = std::mem::take(bytes);
+            // The hub is gone only when the run is over; then nobody wants the output.
+            let _ = self.events.send(AgentEvent::OutputWritten {
+                command,
+                stream,
+                bytes,
+            });
+        }
+    }
+
+    fn report_exit(&self, event: AgentEvent) {
+        self.unreported.set(self.unreported.get() - 1);
+        let _ = self.events.send(event);
+    }
+
+    fn on_exit(
+        self: &Rc<Self>,
+        mut watched: Watched,
+        mut collected: Collected,
+        status: (i32, Usage),
+    ) {
+        let (status, mut usage) = status;
+        usage.wall_ns = clock::monotonic_ns() - watched.started_ns;
+        if let Some(pipes) = &watched.pipes {
+            // A read error leaves what was read so far, which is all that there is to say.
+            let _ = pipes.stdout.drain(&mut collected.stdout);
+            let _ = pipes.stderr.drain(&mut collected.stderr);
+        }
+        self.pass_on(&watched, &mut collected);
+        let captured = watched
+            .capture
+            .then(|| Text(std::mem::take(&mut collected.stdout)));
+        let process = watched.process.id;
+        let alone = !watched.process.group_lives();
+        if let Some(pipes) = watched.pipes.take() {
+            if alone {
+                self.pool.borrow_mut().give_back(pipes);
+            } else {
+                self.linger(watched.command, pipes);
+            }
+        }
+        if alone || !self.config.collect_output {
+            self.running.borrow_mut().remove(&watched.command);
+        }
+        let command = watched.command;
+        self.report_exit(AgentEvent::CommandExited {
+            command,
+            status,
+            process,
+            captured,
+            error: None,
+            usage,
+        });
+    }
+
+    /// Goes on reading what a command's left-over children write, until the last is gone.
+    fn linger(self: &Rc<Self>, command: CommandId, pipes: PipePair) {
+        let PipePair { stdout, stderr } = pipes;
+        for (pipe, stream) in [
+            (stdout, OutputStream::Stdout),
+            (stderr, OutputStream::Stderr),
+        ] {
+            let reader = pipe.into_reader();
+            let inner = Rc::clone(self);
+            tokio::task::spawn_local(async move {
+                let mut bytes = Vec::new();
+                while let Ok(mut guard) = reader.readable().await {
+                    let state = pipes::drain(reader.get_ref(), &mut bytes);
+                    inner.report_output(command, stream, &mut bytes);
+                    match state {
+                        Ok(ReadState::Empty) => guard.clear_ready(),
+                        Ok(ReadState::Ended) | Err(_) => break,
+                    }
+                }
+                if stream == OutputStream::Stdout {
+                    inner.running.borrow_mut().remove(&command);
+                }
+            });
+        }
+    }
+}

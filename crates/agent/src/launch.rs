@@ -1,0 +1,145 @@
+//! From a request to something that can be started: the program looked up, files opened,
+//! descriptors in order.
+
+use std::ffi::{CString, OsString};
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rakuda_proto::front::{CommandOptions, Program, RedirectTarget};
+
+use crate::lookup::find_program;
+use crate::program::{SHELL, words_of};
+use crate::spawn::{DescriptorAction, EnvironmentBlock, SpawnError};
+
+/// A launch whose memory and open files it owns.
+#[derive(Debug)]
+pub struct PreparedLaunch {
+    /// The file to execute.
+    pub program: CString,
+    /// Its words.
+    pub words: Vec<CString>,
+    /// Where it runs.
+    pub directory: Option<CString>,
+    /// What its descriptors become.
+    pub descriptors: Vec<DescriptorAction>,
+    /// Files that `descriptors` refers to; closed after the start.
+    files: Vec<File>,
+}
+
+impl PreparedLaunch {
+    /// Looks up and opens all that `program` needs. `base` is where it runs by
+    /// itself (nothing: where this process is), `descriptors` what 0, 1 and 2 are without redirections.
+    pub fn new(
+        program: Program,
+        options: Option<&CommandOptions>,
+        environment: &EnvironmentBlock,
+        base: Option<&Path>,
+        descriptors: Vec<DescriptorAction>,
+    ) -> Result<Self, SpawnError> {
+        let mut words = words_of(program);
+        let directory = options.and_then(|options| options.directory.as_ref());
+        let directory: Option<PathBuf> = match (directory, base) {
+            (Some(path), Some(base)) => Some(base.join(path.as_path())),
+            (Some(path), None) => Some(path.as_path().to_path_buf()),
+            (None, base) => base.map(Path::to_path_buf),
+        };
+        let name = words.first().cloned().unwrap_or_default();
+        let found = find_program(&name, &environment.search_path, directory.as_deref())
+            .ok_or_else(|| SpawnError::NotFound {
+                name: String::from_utf8_lossy(&name).into_owned(),
+            })?;
+        let mut program = found.into_os_string().into_vec();
+        if let Some(name) = options.and_then(|options| options.argv0.as_ref()) {
+            words[0].clone_from(&name.0);
+        }
+        if let Some(umask) = options.and_then(|options| options.umask) {
+            words[0].clone_from(&program);
+            let script = format!("umask {umask:03o}; exec \"$@\"");
+            words.splice(
+                0..0,
+                [
+                    b"sh".to_vec(),
+                    b"-c".to_vec(),
+                    script.into_bytes(),
+                    b"sh".to_vec(),
+                ],
+            );
+            program = SHELL.into();
+        }
+        let mut launch = Self {
+            program: c_string(program)?,
+            words: words.into_iter().map(c_string).collect::<Result<_, _>>()?,
+            directory: match &directory {
+                Some(directory) => Some(c_string(directory.as_os_str().as_bytes().to_vec())?),
+                None => None,
+            },
+            descriptors,
+            files: Vec::new(),
+        };
+        let folder = directory.as_deref().unwrap_or(Path::new(""));
+        for (descriptor, target) in options.map_or(&[][..], |options| &options.redirects) {
+            launch.redirect(*descriptor, target, folder)?;
+        }
+        Ok(launch)
+    }
+
+    fn redirect(
+        &mut self,
+        to: RawFd,
+        target: &RedirectTarget,
+        folder: &Path,
+    ) -> Result<(), SpawnError> {
+        let action = match target {
+            RedirectTarget::Word(word) if word == "close" => DescriptorAction::Close { to },
+            RedirectTarget::Word(_) => {
+                let mode = if to == 0 { b"r" } else { b"w" };
+                self.open(Path::new("/dev/null"), mode, 0o666, to)?
+            }
+            RedirectTarget::Descriptor(_, from) => DescriptorAction::Duplicate { from: *from, to },
+            RedirectTarget::File(_, path, mode, permissions) => {
+                self.open(&folder.join(path.as_path()), &mode.0, *permissions, to)?
+            }
+        };
+        self.descriptors.push(action);
+        Ok(())
+    }
+
+    fn open(
+        &mut self,
+        path: &Path,
+        mode: &[u8],
+        permissions: u32,
+        to: RawFd,
+    ) -> Result<DescriptorAction, SpawnError> {
+        let plus = mode.contains(&b'+');
+        let first = mode.first().copied().unwrap_or(b'r');
+        let file = OpenOptions::new()
+            .read(first == b'r' || plus)
+            .write(first == b'w' || (first == b'r' && plus))
+            .append(first == b'a')
+            .truncate(first == b'w')
+            .create(first != b'r')
+            .mode(permissions)
+            .open(path)
+            .map_err(|source| SpawnError::Redirect {
+                path: path.to_string_lossy().into_owned(),
+                descriptor: to,
+                source,
+            })?;
+        let from = file.as_raw_fd();
+        self.files.push(file);
+        Ok(DescriptorAction::Duplicate { from, to })
+    }
+}
+
+fn c_string(bytes: Vec<u8>) -> Result<CString, SpawnError> {
+    CString::new(bytes).map_err(|_| SpawnError::Nul)
+}
+
+/// The environment of this process as names and values.
+pub fn own_environment() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
+}

@@ -1,0 +1,26 @@
+//! Waiting for a descriptor to become readable.
+#![allow(
+    unsafe_code,
+    reason = "tokio cannot see that an owned descriptor stays the same"
+)]
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::rc::Rc;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::spawn::Process;
+
+/// Owners of one descriptor that never changes and is closed with them.
+pub trait StableDescriptor: AsRawFd {}
+
+impl StableDescriptor for OwnedFd {}
+impl StableDescriptor for Rc<Process> {}
+
+/// Registers `owner`'s descriptor with the runtime until the result is dropped.
+pub fn watch<T: StableDescriptor>(owner: T) -> std::io::Result<AsyncFd<T>> {
+    // SAFETY: `StableDescriptor` promises that the descriptor is the same, open one as long as
+    // the owner lives, and the `AsyncFd` keeps the owner.
+    Ok(unsafe { AsyncFd::register_with_interest(owner, Interest::READABLE) }?)
+}

@@ -1,0 +1,279 @@
+//! The agent with real processes: what is asked for is started, what it does is reported.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use rakuda_agent::{Agent, AgentConfig, StdinSource};
+use rakuda_proto::Text;
+use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
+use rakuda_proto::front::{CommandOptions, Program, RedirectTarget};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// What became of a command.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Outcome {
+    stdout: String,
+    stderr: String,
+    status: i32,
+    captured: Option<String>,
+    error: Option<String>,
+}
+
+fn line(text: &str) -> Program {
+    Program::Line(Text::from(text))
+}
+
+fn words(words: &[&str]) -> Program {
+    Program::Words(words.iter().map(|word| Text::from(*word)).collect())
+}
+
+fn options(change: impl FnOnce(&mut CommandOptions)) -> Box<CommandOptions> {
+    let mut options = CommandOptions::default();
+    change(&mut options);
+    Box::new(options)
+}
+
+/// Runs `test` with an agent in a fresh directory.
+fn with_agent<F: Future<Output = ()>>(
+    name: &str,
+    test: impl FnOnce(Agent, UnboundedReceiver<AgentEvent>, PathBuf) -> F,
+) {
+    let directory = std::env::temp_dir().join(format!("rakuda-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let local = tokio::task::LocalSet::new();
+    local.block_on(&runtime, async {
+        let (sender, events) = unbounded_channel();
+        let config = AgentConfig {
+            directory: directory.clone(),
+            stdin: StdinSource::Null,
+            collect_output: true,
+        };
+        test(
+            Agent::new(config, sender).unwrap(),
+            events,
+            directory.clone(),
+        )
+        .await;
+    });
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+async fn outcome_of(
+    agent: &Agent,
+    events: &mut UnboundedReceiver<AgentEvent>,
+    program: Program,
+    options: Option<Box<CommandOptions>>,
+) -> Outcome {
+    agent.handle(AgentRequest::Start {
+        command: CommandId(1),
+        program,
+        options,
+    });
+    let mut outcome = Outcome::default();
+    loop {
+        match events.recv().await.unwrap() {
+            AgentEvent::OutputWritten { stream, bytes, .. } => {
+                let text = String::from_utf8(bytes).unwrap();
+                match stream {
+                    OutputStream::Stdout => outcome.stdout += &text,
+                    OutputStream::Stderr => outcome.stderr += &text,
+                }
+            }
+            AgentEvent::CommandExited {
+                status,
+                captured,
+                error,
+                ..
+            } => {
+                outcome.status = status;
+                outcome.captured = captured.map(|text| text.to_display());
+                outcome.error = error.map(|text| text.to_display());
+                return outcome;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_command_writes_and_how_it_ends_is_reported() {
+    with_agent("ends", |agent, mut events, _| async move {
+        let outcome = outcome_of(
+            &agent,
+            &mut events,
+            line("echo out; echo err >&2; exit 3"),
+            None,
+        );
+        let outcome = outcome.await;
+        assert_eq!(
+            (outcome.stdout.as_str(), outcome.stderr.as_str()),
+            ("out\n", "err\n")
+        );
+        assert_eq!(outcome.status, 3 << 8);
+        let outcome = outcome_of(&agent, &mut events, line("kill -KILL $$"), None).await;
+        assert_eq!(outcome.status, libc::SIGKILL);
+    });
+}
+
+#[test]
+fn more_output_than_a_pipe_holds_arrives_whole() {
+    with_agent("much", |agent, mut events, _| async move {
+        let program = line("head -c 3000000 /dev/zero | tr '\\0' x; head -c 500000 /dev/zero >&2");
+        let outcome = outcome_of(&agent, &mut events, program, None).await;
+        assert_eq!(
+            (outcome.stdout.len(), outcome.stderr.len()),
+            (3_000_000, 500_000)
+        );
+    });
+}
+
+#[test]
+fn a_command_that_cannot_be_started_says_why() {
+    with_agent("missing", |agent, mut events, directory| async move {
+        let outcome = outcome_of(&agent, &mut events, line("no-such-command x"), None).await;
+        assert_eq!(outcome.status, 127 << 8);
+        assert!(outcome.error.unwrap().contains("no-such-command"));
+        let file = directory.join("plain").to_string_lossy().into_owned();
+        std::fs::write(&file, "").unwrap();
+        let outcome = outcome_of(&agent, &mut events, words(&[file.as_str()]), None).await;
+        assert!(outcome.error.unwrap().contains("Permission denied"));
+    });
+}
+
+#[test]
+fn redirections_directory_and_environment_are_as_asked() {
+    with_agent("options", |agent, mut events, directory| async move {
+        std::fs::create_dir(directory.join("sub")).unwrap();
+        std::fs::write(directory.join("sub/in"), "input").unwrap();
+        agent.handle(AgentRequest::DefineEnvironment {
+            environment: 7,
+            set: BTreeMap::from([(Text::from("X_TEST"), Text::from("value"))]),
+            unset: vec![Text::from("HOME")],
+        });
+        let file = |path: &str, mode: &str| {
+            RedirectTarget::File("file".into(), Text::from(path), Text::from(mode), 0o644)
+        };
+        let options = options(|options| {
+            options.directory = Some(Text::from("sub"));
+            options.environment = 7;
+            options.umask = Some(0o077);
+            options.redirects = vec![
+                (0, file("in", "r")),
+                (1, file("out", "w")),
+                (2, RedirectTarget::Descriptor("fd".into(), 1)),
+            ];
+        });
+        let program = line("cat; echo \" $X_TEST ${HOME-none} $PWD\" >&2; umask");
+        let outcome = outcome_of(&agent, &mut events, program, Some(options)).await;
+        assert_eq!((outcome.status, outcome.error), (0, None));
+        assert_eq!(outcome.stdout + &outcome.stderr, "");
+        let written = std::fs::read_to_string(directory.join("sub/out")).unwrap();
+        let folder = directory.join("sub");
+        assert_eq!(
+            written,
+            format!("input value none {}\n0077\n", folder.display())
+        );
+    });
+}
+
+#[test]
+fn captured_output_comes_with_the_exit() {
+    with_agent("capture", |agent, mut events, _| async move {
+        let options = options(|options| options.capture = true);
+        let outcome = outcome_of(
+            &agent,
+            &mut events,
+            line("echo a; echo b >&2"),
+            Some(options),
+        )
+        .await;
+        assert_eq!(outcome.captured.as_deref(), Some("a\n"));
+        assert_eq!(
+            (outcome.stdout.as_str(), outcome.stderr.as_str()),
+            ("", "b\n")
+        );
+    });
+}
+
+#[test]
+fn a_script_without_an_interpreter_line_is_run_by_the_shell() {
+    with_agent("script", |agent, mut events, directory| async move {
+        use std::os::unix::fs::PermissionsExt as _;
+        let script = directory.join("script");
+        std::fs::write(&script, "echo \"script $1\"\n").unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let outcome = outcome_of(&agent, &mut events, words(&["./script", "a b"]), None).await;
+        assert_eq!(outcome.stdout, "script a b\n");
+    });
+}
+
+#[test]
+fn what_a_left_over_child_writes_is_not_given_to_the_next_command() {
+    with_agent("linger", |agent, mut events, directory| async move {
+        let fifo = directory.join("gate");
+        let program = line("mkfifo gate; (read x < gate; echo late) & echo early");
+        agent.handle(AgentRequest::Start {
+            command: CommandId(5),
+            program,
+            options: None,
+        });
+        let mut seen = BTreeMap::<u32, String>::new();
+        let mut next_started = false;
+        while seen.get(&5).is_none_or(|text| !text.contains("late")) {
+            match events.recv().await.unwrap() {
+                AgentEvent::OutputWritten { command, bytes, .. } => {
+                    seen.entry(command.0)
+                        .or_default()
+                        .push_str(&String::from_utf8_lossy(&bytes));
+                }
+                AgentEvent::CommandExited {
+                    command: CommandId(5),
+                    ..
+                } if !next_started => {
+                    next_started = true;
+                    let program = line("echo next; echo go > gate");
+                    let command = CommandId(6);
+                    agent.handle(AgentRequest::Start {
+                        command,
+                        program,
+                        options: None,
+                    });
+                }
+                AgentEvent::CommandExited { .. } => {}
+            }
+        }
+        assert!(fifo.exists());
+        assert_eq!(seen[&5], "early\nlate\n");
+        assert!(seen.get(&6).is_none_or(|text| text == "next\n"));
+    });
+}
+
+#[test]
+fn a_signal_reaches_the_whole_process_group() {
+    with_agent("group", |agent, mut events, _| async move {
+        let program = line("sleep 1000 & echo started; wait; echo not reached");
+        agent.handle(AgentRequest::Start {
+            command: CommandId(1),
+            program,
+            options: None,
+        });
+        let started = events.recv().await.unwrap();
+        assert!(matches!(started, AgentEvent::OutputWritten { .. }));
+        agent.handle(AgentRequest::Signal {
+            command: CommandId(1),
+            signal: libc::SIGTERM,
+        });
+        let ended = events.recv().await.unwrap();
+        let AgentEvent::CommandExited { status, .. } = ended else {
+            panic!("{ended:?}")
+        };
+        assert_eq!(status, libc::SIGTERM);
+        // The sleep holds the pipe until it is gone too; then nothing is left to signal.
+        while agent.signal_all(0) > 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+}

@@ -1,0 +1,106 @@
+//! The socket to the front: frames in and out, never blocking the hub.
+//!
+//! What the socket does not take is kept and sent when it does, so the two sides can never wait
+//! for each other.
+
+use std::io::ErrorKind;
+
+use rakuda_proto::frame::{FrameReader, FrameWriter};
+use rakuda_proto::front::{FrontMessage, HubMessage};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+
+use crate::HubError;
+
+const READ_BYTES: usize = 64 << 10;
+/// A frame is closed at this size, far below the limit of the protocol.
+const FRAME_BYTES: usize = 1 << 20;
+
+/// The hub's end of the link.
+#[derive(Debug)]
+pub struct FrontLink {
+    stream: UnixStream,
+    reader: FrameReader,
+    writer: FrameWriter,
+    /// Bytes of finished frames that the socket has not taken, from `sent` on.
+    outgoing: Vec<u8>,
+    sent: usize,
+}
+
+impl FrontLink {
+    /// Around a connected socket.
+    pub fn new(stream: UnixStream) -> Self {
+        Self {
+            stream,
+            reader: FrameReader::default(),
+            writer: FrameWriter::default(),
+            outgoing: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    /// Waits until the socket can be read, or written when something is left to send.
+    pub async fn ready(&self) -> Result<(), HubError> {
+        let interest = if self.outgoing.is_empty() {
+            Interest::READABLE
+        } else {
+            Interest::READABLE | Interest::WRITABLE
+        };
+        self.stream
+            .ready(interest)
+            .await
+            .map(drop)
+            .map_err(HubError::Link)
+    }
+
+    /// Appends the messages that have arrived to `messages`; `false` at the end of the stream.
+    pub fn receive(&mut self, messages: &mut Vec<FrontMessage>) -> Result<bool, HubError> {
+        let mut open = true;
+        loop {
+            let buffer = self.reader.buffer_mut();
+            buffer.reserve(READ_BYTES);
+            match self.stream.try_read_buf(buffer) {
+                Ok(0) => {
+                    open = false;
+                    break;
+                }
+                // A short read emptied the socket: spare the call that would say so.
+                Ok(bytes) if bytes < READ_BYTES => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => {
+                    open = false;
+                    break;
+                }
+                Err(error) => return Err(HubError::Link(error)),
+            }
+        }
+        self.reader.drain(messages)?;
+        Ok(open)
+    }
+
+    /// Adds a message to what will be sent.
+    pub fn push(&mut self, message: &HubMessage) {
+        self.writer.push(message);
+        if self.writer.len() > FRAME_BYTES {
+            self.writer.finish(&mut self.outgoing);
+        }
+    }
+
+    /// Sends as much as the socket takes. `false`: the front is gone.
+    pub fn flush(&mut self) -> bool {
+        if !self.writer.is_empty() {
+            self.writer.finish(&mut self.outgoing);
+        }
+        while self.sent < self.outgoing.len() {
+            match self.stream.try_write(&self.outgoing[self.sent..]) {
+                Ok(bytes) => self.sent += bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+                Err(_) => return false,
+            }
+        }
+        self.outgoing.clear();
+        self.sent = 0;
+        true
+    }
+}

@@ -1,0 +1,295 @@
+//! The hub's loop: waits for the front, the agent, a signal or a deadline, lets `messages`, `outputs`
+//! and `stopping` act, and writes: first the record, then what commands printed, then the front's messages.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::time::Duration;
+
+use rakuda_agent::{Agent, AgentConfig, clock};
+use rakuda_core::{Event, NodeId, Output, Scheduler, TaskId, Time};
+use rakuda_proto::Text;
+use rakuda_proto::agent::{AgentEvent, CommandId};
+use rakuda_proto::front::{FrontMessage, HubMessage, Settings};
+use tokio::net::UnixStream;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::HubError;
+use crate::agents::{Agents, Node};
+use crate::facts::FileIdentity;
+use crate::front_link::FrontLink;
+use crate::names::Names;
+use crate::printer::{OutputMode, Printer};
+use crate::record::{self, Record};
+use crate::settings::RunSettings;
+use crate::stopping::Stopping;
+
+/// The hub's own node: where commands run that no action asked for.
+pub const LOCAL_NODE: NodeId = NodeId(0);
+
+/// How a hub's life ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunEnding {
+    /// The front said goodbye.
+    Goodbye,
+    /// The front is gone, or this process was told to end; what ran was killed.
+    CutOff,
+}
+
+/// An attempt whose action runs.
+#[derive(Debug)]
+pub(crate) struct RunningAttempt {
+    /// Where it runs.
+    pub node: NodeId,
+    /// Its target before it began; `None`: no target, or it was missing.
+    pub before: Option<FileIdentity>,
+    /// Its commands that run.
+    pub commands: u32,
+    /// The front is to be told to abort it when no command of it runs any more.
+    pub abort_pending: bool,
+}
+
+/// A command that runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunningCommand {
+    /// Whose action asked for it.
+    pub task: Option<TaskId>,
+    /// Where it runs.
+    pub node: NodeId,
+}
+
+/// Everything that a run needs, in one thread.
+pub(crate) struct Hub {
+    pub settings: RunSettings,
+    pub scheduler: Scheduler,
+    pub names: Names,
+    pub link: FrontLink,
+    pub agents: Agents,
+    pub printer: Printer,
+    pub record: Record,
+    /// File tasks whose facts have not been gathered yet.
+    pub facts_wanted: Vec<TaskId>,
+    /// What the core wants done, in order.
+    pub outputs: VecDeque<Output>,
+    pub running: BTreeMap<TaskId, RunningAttempt>,
+    pub commands: BTreeMap<CommandId, RunningCommand>,
+    pub stopping: Stopping,
+    pub any_failed: bool,
+    pub goodbye: bool,
+    /// Reused by calls of the core.
+    scratch: Vec<Output>,
+}
+
+/// Serves one front until it leaves, with one agent in this process. `on_directory` is told the
+/// run's directory.
+pub async fn run(
+    stream: StdUnixStream,
+    on_directory: impl FnOnce(&std::path::Path),
+) -> Result<RunEnding, HubError> {
+    run_with(stream, on_directory, local_node).await
+}
+
+/// The node that this process runs on.
+fn local_node(
+    settings: &RunSettings,
+    events: UnboundedSender<AgentEvent>,
+) -> Result<Vec<Node>, HubError> {
+    let config = AgentConfig {
+        directory: settings.directory.clone(),
+        stdin: settings.stdin,
+        collect_output: settings.output != OutputMode::None,
+    };
+    let agent = Agent::new(config, events).map_err(HubError::SetUp)?;
+    Ok(vec![Node {
+        name: Text(rustix::system::uname().nodename().to_bytes().to_vec()),
+        capacity: settings.capacity.clone(),
+        port: Box::new(agent),
+    }])
+}
+
+/// As [`run`], with the nodes that `nodes` makes; their agents report to the sender that it is given.
+pub async fn run_with(
+    stream: StdUnixStream,
+    on_directory: impl FnOnce(&std::path::Path),
+    nodes: impl FnOnce(&RunSettings, UnboundedSender<AgentEvent>) -> Result<Vec<Node>, HubError>,
+) -> Result<RunEnding, HubError> {
+    stream.set_nonblocking(true).map_err(HubError::SetUp)?;
+    let mut link = FrontLink::new(UnixStream::from_std(stream).map_err(HubError::SetUp)?);
+    let mut terminate = signal(SignalKind::terminate()).map_err(HubError::SetUp)?;
+    let mut messages = Vec::new();
+    let Some(settings) = greet(&mut link, &mut messages).await? else {
+        return Ok(RunEnding::CutOff);
+    };
+    let settings = match RunSettings::new(*settings) {
+        Ok(settings) => settings,
+        Err(reason) => {
+            link.push(&HubMessage::Refused(Text::from(reason)));
+            link.flush();
+            return Ok(RunEnding::Goodbye);
+        }
+    };
+    // Relative names then mean here what they mean in the Rakefile.
+    std::env::set_current_dir(&settings.directory).map_err(HubError::SetUp)?;
+    on_directory(&settings.directory);
+    let (sender, mut agent_events) = unbounded_channel();
+    let agents = Agents::new(nodes(&settings, sender)?);
+    let mut hub = Hub::new(settings, link, agents);
+    hub.welcome();
+    for message in messages.drain(..) {
+        hub.on_message(message)?;
+    }
+    hub.serve(&mut messages, &mut agent_events, &mut terminate)
+        .await
+}
+
+/// Waits for `Hello`; `None`: the front left before it.
+async fn greet(
+    link: &mut FrontLink,
+    messages: &mut Vec<FrontMessage>,
+) -> Result<Option<Box<Settings>>, HubError> {
+    while messages.is_empty() {
+        link.ready().await?;
+        if !link.receive(messages)? {
+            return Ok(None);
+        }
+    }
+    let rest = messages.split_off(1);
+    match std::mem::replace(messages, rest).pop() {
+        Some(FrontMessage::Hello(version, settings)) => {
+            let own = env!("CARGO_PKG_VERSION");
+            if version == own {
+                return Ok(Some(settings));
+            }
+            let reason = format!(
+                "the engine is version {own}, the front version {version}: install both from one release"
+            );
+            link.push(&HubMessage::Refused(Text::from(reason)));
+            link.flush();
+            Ok(None)
+        }
+        _ => Err(HubError::Protocol("expected Hello first")),
+    }
+}
+
+impl Hub {
+    fn new(settings: RunSettings, link: FrontLink, agents: Agents) -> Self {
+        let record = Record::new(
+            &settings.directory,
+            settings.log_dir.as_deref(),
+            settings.record,
+            settings.command_line.clone(),
+            settings.failed_target,
+        );
+        Self {
+            scheduler: Scheduler::new(settings.config.clone()),
+            names: Names::default(),
+            link,
+            agents,
+            printer: Printer::new(settings.output),
+            record,
+            facts_wanted: Vec::new(),
+            outputs: VecDeque::new(),
+            running: BTreeMap::new(),
+            commands: BTreeMap::new(),
+            stopping: Stopping::new(settings.grace_ms),
+            any_failed: false,
+            goodbye: false,
+            scratch: Vec::new(),
+            settings,
+        }
+    }
+
+    fn welcome(&mut self) {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let jobs = self.settings.capacity.cores;
+        self.link.push(&HubMessage::Welcome(
+            version,
+            self.record.run().to_owned(),
+            jobs,
+        ));
+        if self.settings.record {
+            for line in record::recover(&self.settings.directory) {
+                self.link.push(&HubMessage::Warning(Text::from(line)));
+            }
+            self.record.reload_unfinished();
+        }
+        for (id, capacity) in self.agents.capacities() {
+            self.event(Event::NodeJoined { id, capacity });
+        }
+    }
+
+    /// Tells the core; what it wants done waits in `outputs`.
+    pub(crate) fn event(&mut self, event: Event<'_>) {
+        let now = Time(u64::try_from(clock::wall_ns()).unwrap_or(0));
+        self.scheduler.handle(now, event, &mut self.scratch);
+        self.outputs.extend(self.scratch.drain(..));
+    }
+
+    async fn serve(
+        &mut self,
+        messages: &mut Vec<FrontMessage>,
+        agent_events: &mut UnboundedReceiver<AgentEvent>,
+        terminate: &mut Signal,
+    ) -> Result<RunEnding, HubError> {
+        loop {
+            self.settle();
+            if self.goodbye && self.commands.is_empty() {
+                let how = if self.any_failed { "failed" } else { "done" };
+                if let Err(error) = self.record.finish(how) {
+                    self.warn(&error.to_string());
+                    self.link.flush();
+                }
+                return Ok(RunEnding::Goodbye);
+            }
+            let deadline = self.stopping.next_deadline_ns();
+            tokio::select! {
+                biased;
+                event = agent_events.recv() => {
+                    self.on_agent_event(event.expect("the agent keeps a sender"));
+                }
+                ready = self.link.ready() => {
+                    ready?;
+                    let open = self.link.receive(messages)?;
+                    for message in messages.drain(..) {
+                        self.on_message(message)?;
+                    }
+                    if !open && !self.goodbye {
+                        return Ok(self.cut_off(agent_events).await);
+                    }
+                }
+                _ = terminate.recv() => return Ok(self.cut_off(agent_events).await),
+                () = sleep_until(deadline), if deadline.is_some() => self.on_deadline(),
+            }
+            while let Ok(event) = agent_events.try_recv() {
+                self.on_agent_event(event);
+            }
+        }
+    }
+
+    /// Does all that the core wants, then lets the effects out: record, output, messages.
+    fn settle(&mut self) {
+        while let Some(output) = self.outputs.pop_front() {
+            self.perform(output);
+        }
+        if let Err(error) = self.record.flush() {
+            self.record.disable();
+            self.warn(&format!(
+                "{error}; going on without a record: what is cut off will not be noticed"
+            ));
+        }
+        self.printer.flush();
+        if !self.link.flush() {
+            // The end of the stream is noticed by the next read.
+        }
+    }
+
+    pub(crate) fn warn(&mut self, text: &str) {
+        self.link.push(&HubMessage::Warning(Text::from(text)));
+    }
+}
+
+async fn sleep_until(deadline_ns: Option<u64>) {
+    let now = clock::monotonic_ns();
+    let wait = deadline_ns.unwrap_or(now).saturating_sub(now);
+    tokio::time::sleep(Duration::from_nanos(wait)).await;
+}

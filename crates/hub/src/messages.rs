@@ -1,0 +1,318 @@
+//! What the front and the agent report, turned into events of the core.
+
+use rakuda_agent::clock;
+use rakuda_core::{
+    ActionOutcome as CoreOutcome, Event, InvocationId, Places, RequirementId, TaskId, TaskKind,
+    Timestamp,
+};
+use rakuda_proto::Text;
+use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
+use rakuda_proto::front::{
+    ActionOutcome, CommandOptions, FrontMessage, HubMessage, Program, RequirementDefinition,
+    TaskDefinition, Usage, task_flags,
+};
+
+use crate::HubError;
+use crate::facts;
+use crate::hub::{Hub, LOCAL_NODE, RunningCommand};
+use crate::printer::OutputMode;
+use crate::record::JournalEvent;
+use crate::requirements::requirement_of;
+use crate::targets::settle_target;
+
+/// Wait status of a process that SIGINT ended.
+const INTERRUPTED_STATUS: i32 = libc::SIGINT;
+/// Sources of the printer: tasks count from 0, commands from here.
+const COMMAND_SOURCES: u64 = 1 << 32;
+
+impl Hub {
+    /// Handles one message of the front.
+    pub(crate) fn on_message(&mut self, message: FrontMessage) -> Result<(), HubError> {
+        match message {
+            FrontMessage::Hello(..) => return Err(HubError::Protocol("Hello came twice")),
+            FrontMessage::DefineRequirement(id, definition) => {
+                self.define_requirement(id, &definition);
+            }
+            FrontMessage::DefineTasks(tasks) => {
+                for task in tasks {
+                    self.define_task(&task)?;
+                }
+            }
+            FrontMessage::AddPrerequisites(task, prerequisites, flags) => {
+                self.gather_facts();
+                let prerequisites: Vec<_> = prerequisites.into_iter().map(TaskId).collect();
+                self.event(Event::PrerequisitesAdded {
+                    id: self.known(task)?,
+                    prerequisites: &prerequisites,
+                    has_action: flags & task_flags::HAS_ACTION != 0,
+                });
+            }
+            FrontMessage::Invoke(invocation, tasks, caller) => {
+                self.gather_facts();
+                let tasks: Vec<_> = tasks
+                    .into_iter()
+                    .map(|task| self.known(task))
+                    .collect::<Result<_, _>>()?;
+                let caller = caller.map(|task| self.known(task)).transpose()?;
+                let id = InvocationId(invocation);
+                self.event(Event::InvocationStarted {
+                    id,
+                    tasks: &tasks,
+                    caller,
+                });
+            }
+            FrontMessage::ActionEnded(task, outcome, _) => {
+                self.on_action_ended(self.known(task)?, outcome);
+            }
+            FrontMessage::NeededAnswered(task, needed, (class, ns)) => {
+                let timestamp = match class {
+                    0 => Timestamp::Early,
+                    1 => Timestamp::At(ns),
+                    2 => Timestamp::Late,
+                    _ => Timestamp::Now,
+                };
+                self.event(Event::NeededAnswered {
+                    id: self.known(task)?,
+                    needed,
+                    timestamp,
+                });
+            }
+            FrontMessage::Resolved(task, found) => {
+                self.gather_facts();
+                self.event(Event::ResolveEnded {
+                    id: self.known(task)?,
+                    found,
+                });
+            }
+            FrontMessage::DefineEnvironment(environment, set, unset) => {
+                self.agents.handle_all(&AgentRequest::DefineEnvironment {
+                    environment,
+                    set,
+                    unset,
+                });
+            }
+            FrontMessage::StartCommand(command, task, program, options) => {
+                let task = task.map(|task| self.known(task)).transpose()?;
+                self.start_command(CommandId(command), task, program, options);
+            }
+            FrontMessage::WriteOutput(task, descriptor, Text(bytes)) => {
+                let stream = if descriptor == 2 {
+                    OutputStream::Stderr
+                } else {
+                    OutputStream::Stdout
+                };
+                let source = task.map_or(COMMAND_SOURCES - 1, u64::from);
+                self.printer.push(source, stream, &bytes);
+                if task.is_none() {
+                    self.printer.end(source);
+                }
+            }
+            FrontMessage::SignalCommand(command, signal) => {
+                self.signal(CommandId(command), signal);
+            }
+            FrontMessage::Stop(how) => self.stop(how),
+            FrontMessage::Goodbye => self.goodbye = true,
+        }
+        Ok(())
+    }
+
+    fn known(&self, task: u32) -> Result<TaskId, HubError> {
+        if (task as usize) < self.names.len() {
+            Ok(TaskId(task))
+        } else {
+            Err(HubError::Protocol("a task was named before it was defined"))
+        }
+    }
+
+    fn define_requirement(&mut self, id: u32, definition: &RequirementDefinition) {
+        let (requirement, warnings) = requirement_of(
+            definition,
+            &self.settings.resources,
+            &self.settings.capacity,
+        );
+        for warning in warnings {
+            self.warn(&warning);
+        }
+        self.event(Event::RequirementDefined {
+            id: RequirementId(id),
+            requirement,
+        });
+    }
+
+    fn define_task(&mut self, task: &TaskDefinition) -> Result<(), HubError> {
+        let (number, kind, flags, Text(name), requirement, prerequisites) = task;
+        if *number as usize != self.names.len() || prerequisites.iter().any(|p| p >= number) {
+            return Err(HubError::Protocol("tasks are to be defined in order"));
+        }
+        let id = TaskId(*number);
+        let kind = match kind {
+            0 => TaskKind::Plain,
+            1 => TaskKind::File,
+            2 => TaskKind::Directory,
+            _ => TaskKind::Asked,
+        };
+        let is_path = matches!(kind, TaskKind::File | TaskKind::Directory);
+        self.names.push(name, is_path);
+        if is_path {
+            self.facts_wanted.push(id);
+        }
+        let prerequisites: Vec<_> = prerequisites.iter().copied().map(TaskId).collect();
+        self.event(Event::TaskDefined {
+            id,
+            kind,
+            has_action: flags & task_flags::HAS_ACTION != 0,
+            deferred: flags & task_flags::DEFERRED != 0,
+            requirement: RequirementId(*requirement),
+            prerequisites: &prerequisites,
+        });
+        Ok(())
+    }
+
+    /// Looks at all files of tasks defined since the last time.
+    fn gather_facts(&mut self) {
+        if self.facts_wanted.is_empty() {
+            return;
+        }
+        let wanted = std::mem::take(&mut self.facts_wanted);
+        for (id, mut fact) in facts::gather(&self.names, &wanted, &self.settings.directory) {
+            if self.record.is_unfinished(self.names.name(id)) {
+                fact = facts::fact_of(None, Places::Unknown);
+            }
+            self.event(Event::FactGathered { id, fact });
+        }
+    }
+
+    fn on_action_ended(&mut self, id: TaskId, outcome: ActionOutcome) {
+        let Some(attempt) = self.running.remove(&id) else {
+            return;
+        };
+        let ok = outcome == ActionOutcome::Ok;
+        if self.names.is_path(id) {
+            let name = self.names.name(id).to_vec();
+            if ok {
+                self.record.mark_finished(&name);
+            } else if !self.settings.config.dry_run {
+                let path = Text(name.clone());
+                let settled =
+                    settle_target(path.as_path(), attempt.before, self.settings.failed_target);
+                if settled.still_there() {
+                    self.record.mark_unfinished(&name);
+                }
+                if let Some(line) = settled.describe(&path.to_display()) {
+                    self.warn(&line);
+                }
+            }
+        }
+        self.record.push(&JournalEvent::AttemptEnded {
+            time_ns: clock::wall_ns(),
+            task: id.0,
+            ok,
+        });
+        if self.settings.output == OutputMode::Task {
+            self.printer.end(u64::from(id.0));
+        }
+        let outcome = match outcome {
+            ActionOutcome::Ok => CoreOutcome::Succeeded,
+            ActionOutcome::Failed => CoreOutcome::Failed,
+            ActionOutcome::Exit => CoreOutcome::Exited,
+        };
+        self.event(Event::ActionEnded { id, outcome });
+    }
+
+    fn start_command(
+        &mut self,
+        command: CommandId,
+        task: Option<TaskId>,
+        program: Program,
+        options: Option<Box<CommandOptions>>,
+    ) {
+        if self.stopping.is_stopping() {
+            let error = Some(Text::from("the run is stopping"));
+            let usage = Usage::default();
+            self.link.push(&HubMessage::CommandEnded(
+                command.0,
+                INTERRUPTED_STATUS,
+                0,
+                None,
+                error,
+                usage,
+            ));
+            return;
+        }
+        let mut node = LOCAL_NODE;
+        if let Some(attempt) = task.and_then(|id| self.running.get_mut(&id)) {
+            attempt.commands += 1;
+            node = attempt.node;
+        }
+        self.commands.insert(command, RunningCommand { task, node });
+        if self.settings.prefix
+            && let Some(id) = task
+        {
+            let source = self.source_of(command, task);
+            self.printer.set_prefix(source, self.names.name(id));
+        }
+        self.agents.handle(
+            node,
+            AgentRequest::Start {
+                command,
+                program,
+                options,
+            },
+        );
+    }
+
+    fn source_of(&self, command: CommandId, task: Option<TaskId>) -> u64 {
+        match task {
+            Some(id) if self.settings.output == OutputMode::Task => u64::from(id.0),
+            _ => COMMAND_SOURCES + u64::from(command.0),
+        }
+    }
+
+    /// Handles one report of the agent.
+    pub(crate) fn on_agent_event(&mut self, event: AgentEvent) {
+        match event {
+            AgentEvent::OutputWritten {
+                command,
+                stream,
+                bytes,
+            } => {
+                let task = self.commands.get(&command).and_then(|command| command.task);
+                let source = self.source_of(command, task);
+                self.printer.push(source, stream, &bytes);
+            }
+            AgentEvent::CommandExited {
+                command,
+                status,
+                process,
+                captured,
+                error,
+                usage,
+            } => {
+                let task = self
+                    .commands
+                    .remove(&command)
+                    .and_then(|command| command.task);
+                if self.settings.output != OutputMode::Task || task.is_none() {
+                    self.printer.end(COMMAND_SOURCES + u64::from(command.0));
+                }
+                self.link.push(&HubMessage::CommandEnded(
+                    command.0, status, process, captured, error, usage,
+                ));
+                if let Some(id) = task {
+                    self.on_command_of_task_ended(id);
+                }
+            }
+        }
+    }
+
+    fn on_command_of_task_ended(&mut self, id: TaskId) {
+        let Some(attempt) = self.running.get_mut(&id) else {
+            return;
+        };
+        attempt.commands = attempt.commands.saturating_sub(1);
+        if attempt.abort_pending && attempt.commands == 0 {
+            attempt.abort_pending = false;
+            self.link.push(&HubMessage::AbortAction(id.0));
+        }
+    }
+}

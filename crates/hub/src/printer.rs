@@ -1,0 +1,225 @@
+//! Shows what commands write: whole lines, stdout and stderr apart, never mixed inside a line.
+//!
+//! It does not know tasks; a *source* is a command, or all commands of a task (`--output=task`).
+
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+
+use rakuda_proto::agent::OutputStream;
+use rustix::io::Errno;
+
+/// When output is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputMode {
+    /// As it comes, byte for byte: one command at a time runs.
+    Through,
+    /// Line by line.
+    Line,
+    /// All at once when the task is over.
+    Task,
+    /// Commands write to the terminal themselves.
+    None,
+}
+
+/// Lines longer than this are shown in pieces; a task's output beyond it is not held back.
+const HELD_BYTES_MAX: usize = 64 << 20;
+/// Writes to a pipe up to this length are not mixed with those of other processes (`PIPE_BUF`).
+const ATOMIC_BYTES: usize = 4096;
+
+#[derive(Debug, Default)]
+struct Source {
+    prefix: Vec<u8>,
+    /// The unfinished last line of stdout and of stderr.
+    partial: [Vec<u8>; 2],
+    /// Whole lines held back, in order (`Task`).
+    held: Vec<(OutputStream, Vec<u8>)>,
+    held_bytes: usize,
+}
+
+/// Collects and writes output.
+#[derive(Debug)]
+pub struct Printer {
+    mode: OutputMode,
+    sources: BTreeMap<u64, Source>,
+    /// Ready to be written, in order.
+    ready: Vec<(OutputStream, Vec<u8>)>,
+}
+
+impl Printer {
+    /// A printer for this process's stdout and stderr.
+    pub fn new(mode: OutputMode) -> Self {
+        Self {
+            mode,
+            sources: BTreeMap::new(),
+            ready: Vec::new(),
+        }
+    }
+
+    /// Names a source, so that its lines begin with `[name] `.
+    pub fn set_prefix(&mut self, source: u64, name: &[u8]) {
+        let name = name
+            .iter()
+            .map(|byte| if *byte == b'\n' { b' ' } else { *byte });
+        let prefix = [b"[".as_slice(), &name.collect::<Vec<_>>(), b"] "].concat();
+        self.sources.entry(source).or_default().prefix = prefix;
+    }
+
+    /// Takes bytes that `source` wrote.
+    pub fn push(&mut self, source: u64, stream: OutputStream, bytes: &[u8]) {
+        if self.mode == OutputMode::Through {
+            show(&mut self.ready, stream, bytes);
+            return;
+        }
+        let entry = self.sources.entry(source).or_default();
+        let partial = &mut entry.partial[stream as usize];
+        let Some(last) = bytes.iter().rposition(|byte| *byte == b'\n') else {
+            partial.extend_from_slice(bytes);
+            return;
+        };
+        let mut lines = std::mem::take(partial);
+        lines.extend_from_slice(&bytes[..=last]);
+        partial.extend_from_slice(&bytes[last + 1..]);
+        self.emit(source, stream, lines);
+    }
+
+    /// Nothing more will come from `source` (or nothing for now: it may begin again).
+    pub fn end(&mut self, source: u64) {
+        let Some(entry) = self.sources.get_mut(&source) else {
+            return;
+        };
+        for stream in [OutputStream::Stdout, OutputStream::Stderr] {
+            let mut rest = std::mem::take(&mut entry.partial[stream as usize]);
+            if !rest.is_empty() {
+                rest.push(b'\n');
+                let lines = with_prefix(&entry.prefix, rest);
+                entry.held_bytes += lines.len();
+                entry.held.push((stream, lines));
+            }
+        }
+        let entry = self.sources.remove(&source).expect("it was there");
+        for (stream, lines) in entry.held {
+            show(&mut self.ready, stream, &lines);
+        }
+    }
+
+    fn emit(&mut self, source: u64, stream: OutputStream, lines: Vec<u8>) {
+        let entry = self.sources.get_mut(&source).expect("it was made by push");
+        let lines = with_prefix(&entry.prefix, lines);
+        if self.mode == OutputMode::Task {
+            entry.held_bytes += lines.len();
+            entry.held.push((stream, lines));
+            if entry.held_bytes < HELD_BYTES_MAX {
+                return;
+            }
+            entry.held_bytes = 0;
+            for (stream, lines) in std::mem::take(&mut entry.held) {
+                show(&mut self.ready, stream, &lines);
+            }
+        } else {
+            show(&mut self.ready, stream, &lines);
+        }
+    }
+
+    /// Writes all that is ready; blocks while the reader of stdout or stderr does not read.
+    pub fn flush(&mut self) {
+        for (stream, bytes) in self.ready.drain(..) {
+            match stream {
+                OutputStream::Stdout => write_all(rustix::stdio::stdout(), &bytes),
+                OutputStream::Stderr => write_all(rustix::stdio::stderr(), &bytes),
+            }
+        }
+    }
+}
+
+fn show(ready: &mut Vec<(OutputStream, Vec<u8>)>, stream: OutputStream, bytes: &[u8]) {
+    match ready.last_mut() {
+        Some((last, collected)) if *last == stream => collected.extend_from_slice(bytes),
+        _ => ready.push((stream, bytes.to_vec())),
+    }
+}
+
+fn with_prefix(prefix: &[u8], lines: Vec<u8>) -> Vec<u8> {
+    if prefix.is_empty() {
+        return lines;
+    }
+    lines
+        .split_inclusive(|byte| *byte == b'\n')
+        .flat_map(|line| [prefix, line].concat())
+        .collect()
+}
+
+/// Writes whole lines in pieces that a pipe takes in one go. A reader that went away is no error
+/// here: the front notices its own broken pipe.
+fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        let end = if bytes.len() <= ATOMIC_BYTES {
+            bytes.len()
+        } else {
+            let window = &bytes[..ATOMIC_BYTES];
+            window
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(ATOMIC_BYTES, |last| last + 1)
+        };
+        match rustix::io::write(to, &bytes[..end]) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => wait_writable(to),
+            Err(_) => return,
+        }
+    }
+}
+
+fn wait_writable(to: BorrowedFd<'_>) {
+    use rustix::event::{PollFd, PollFlags, poll};
+    // An error here comes back from the write that follows.
+    let _ = poll(&mut [PollFd::from_borrowed_fd(to, PollFlags::OUT)], None);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use OutputStream::{Stderr, Stdout};
+
+    fn shown(printer: &mut Printer) -> String {
+        let ready = std::mem::take(&mut printer.ready);
+        let lines = ready
+            .iter()
+            .map(|(s, b)| format!("{s:?}: {}", String::from_utf8_lossy(b)));
+        lines.collect::<Vec<_>>().concat()
+    }
+
+    #[test]
+    fn lines_of_two_sources_are_not_mixed() {
+        let mut printer = Printer::new(OutputMode::Line);
+        printer.push(1, Stdout, b"one ");
+        printer.push(2, Stdout, b"two\nrest");
+        printer.push(1, Stdout, b"line\n");
+        printer.end(2);
+        assert_eq!(shown(&mut printer), "Stdout: two\none line\nrest\n");
+    }
+
+    #[test]
+    fn the_output_of_a_task_comes_in_one_piece_and_in_order() {
+        let mut printer = Printer::new(OutputMode::Task);
+        printer.set_prefix(1, b"a");
+        printer.push(1, Stdout, b"1\n");
+        printer.push(2, Stdout, b"x\n");
+        printer.push(1, Stderr, b"2\n");
+        printer.push(1, Stdout, b"3");
+        assert_eq!(shown(&mut printer), "");
+        printer.end(1);
+        printer.end(2);
+        assert_eq!(
+            shown(&mut printer),
+            "Stdout: [a] 1\nStderr: [a] 2\nStdout: [a] 3\nx\n"
+        );
+    }
+
+    #[test]
+    fn one_command_at_a_time_is_shown_byte_for_byte() {
+        let mut printer = Printer::new(OutputMode::Through);
+        printer.push(1, Stdout, b"no newline");
+        assert_eq!(shown(&mut printer), "Stdout: no newline");
+    }
+}

@@ -1,0 +1,96 @@
+//! What happens to the target of an attempt that failed or was cut off (FAILED_TARGET, as in
+//! Pwrake): it must never look like a good one.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::facts::{FileIdentity, identity_of};
+
+/// The user's choice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailedTarget {
+    /// To `NAME._fail_`, for a look at it.
+    #[default]
+    Rename,
+    /// Removed.
+    Delete,
+    /// Left in place, but remembered as unfinished.
+    Leave,
+}
+
+impl FailedTarget {
+    /// From the setting's value.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "rename" => Some(Self::Rename),
+            "delete" => Some(Self::Delete),
+            "leave" => Some(Self::Leave),
+            _ => None,
+        }
+    }
+}
+
+/// What was done.
+#[derive(Debug)]
+pub enum Settled {
+    /// Nothing: the attempt did not touch it, or there is none.
+    Untouched,
+    /// Moved to this name's `._fail_`.
+    Renamed,
+    /// Removed.
+    Deleted,
+    /// Still there, by choice.
+    Left,
+    /// Still there, because it could be neither renamed nor removed.
+    Stuck(std::io::Error),
+}
+
+impl Settled {
+    /// Whether something is there that must not be taken as good.
+    pub fn still_there(&self) -> bool {
+        matches!(self, Self::Left | Self::Stuck(_))
+    }
+
+    /// A line for the user, when something was done.
+    pub fn describe(&self, name: &str) -> Option<String> {
+        match self {
+            Self::Untouched => None,
+            Self::Renamed => Some(format!(
+                "renamed unfinished target '{name}' to '{name}._fail_'"
+            )),
+            Self::Deleted => Some(format!("deleted unfinished target '{name}'")),
+            Self::Left => Some(format!(
+                "left unfinished target '{name}'; it will be made again"
+            )),
+            Self::Stuck(error) => Some(format!(
+                "could not move unfinished target '{name}' away ({error}); it will be made again"
+            )),
+        }
+    }
+}
+
+/// Settles the target at `path`, which was `before` when the attempt began.
+pub fn settle_target(path: &Path, before: Option<FileIdentity>, policy: FailedTarget) -> Settled {
+    let now = identity_of(path);
+    if now.is_none() || now == before {
+        return Settled::Untouched;
+    }
+    let result = match policy {
+        FailedTarget::Leave => return Settled::Left,
+        FailedTarget::Rename => {
+            let mut failed = path.as_os_str().to_owned();
+            failed.push("._fail_");
+            fs::rename(path, failed).map(|()| Settled::Renamed)
+        }
+        // A folder that was there before the attempt holds other work too.
+        FailedTarget::Delete if path.is_dir() && before.is_some() => return Settled::Left,
+        FailedTarget::Delete if path.is_dir() => {
+            fs::remove_dir_all(path).map(|()| Settled::Deleted)
+        }
+        FailedTarget::Delete => fs::remove_file(path).map(|()| Settled::Deleted),
+    };
+    result.unwrap_or_else(Settled::Stuck)
+}

@@ -1,0 +1,83 @@
+//! What the hub and an agent say to each other.
+//!
+//! The hub decides and keeps the names; an agent starts processes and reports. Today the agent
+//! lives in the hub's process and these are passed as values.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Text;
+use crate::front::{CommandOptions, Program, Usage};
+
+/// A command, numbered by the hub. Unique in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CommandId(pub u32);
+
+/// From the hub to an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AgentRequest {
+    /// A difference from the run's environment, for later commands.
+    DefineEnvironment {
+        /// Its number.
+        environment: u32,
+        /// Variables that it sets.
+        set: BTreeMap<Text, Text>,
+        /// Variables that it lacks.
+        unset: Vec<Text>,
+    },
+    /// Start a process.
+    Start {
+        /// Its number.
+        command: CommandId,
+        /// What runs.
+        program: Program,
+        /// Everything unusual.
+        options: Option<Box<CommandOptions>>,
+    },
+    /// Send a signal to a command's process group.
+    Signal {
+        /// Which.
+        command: CommandId,
+        /// As in kill(2).
+        signal: i32,
+    },
+}
+
+/// Which of a command's two outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum OutputStream {
+    /// Descriptor 1.
+    Stdout,
+    /// Descriptor 2.
+    Stderr,
+}
+
+/// From an agent to the hub.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AgentEvent {
+    /// Bytes that a command wrote.
+    OutputWritten {
+        /// Which.
+        command: CommandId,
+        /// Where it wrote.
+        stream: OutputStream,
+        /// What.
+        bytes: Vec<u8>,
+    },
+    /// A command is over. All that it wrote itself was reported before.
+    CommandExited {
+        /// Which.
+        command: CommandId,
+        /// As wait(2) gives it.
+        status: i32,
+        /// Its process; 0 when none was started.
+        process: i32,
+        /// Captured stdout.
+        captured: Option<Text>,
+        /// Why it could not be started.
+        error: Option<Text>,
+        /// What it used.
+        usage: Usage,
+    },
+}

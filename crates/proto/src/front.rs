@@ -1,0 +1,337 @@
+//! What the Ruby front and the hub say to each other (docs/design/protocol.md).
+//!
+//! A message is a MessagePack map of one entry, its name to its fields in order; serde's own
+//! form of an enum. Numbers of tasks, commands and so on are the front's.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Text;
+
+/// From the front to the hub.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum FrontMessage {
+    /// First message of a link.
+    Hello(String, Box<Settings>),
+    /// A set of task properties.
+    DefineRequirement(u32, RequirementDefinition),
+    /// Tasks; a prerequisite has a smaller number than its dependent.
+    DefineTasks(Vec<TaskDefinition>),
+    /// More prerequisites of a task that has not started: task, prerequisites, flags.
+    AddPrerequisites(u32, Vec<u32>, u8),
+    /// Run these tasks: invocation, tasks, the task whose action waits.
+    Invoke(u32, Vec<u32>, Option<u32>),
+    /// An action ended: task, outcome, first line of what went wrong.
+    ActionEnded(u32, ActionOutcome, Text),
+    /// Answer to `AskNeeded`: task, needed, timestamp.
+    NeededAnswered(u32, bool, (u8, i64)),
+    /// Answer to `Resolve`: task, found.
+    Resolved(u32, bool),
+    /// Differences from the front's environment at start: number, set, unset.
+    DefineEnvironment(u32, BTreeMap<Text, Text>, Vec<Text>),
+    /// Start a command: number, the task whose action asks, program, options.
+    StartCommand(u32, Option<u32>, Program, Option<Box<CommandOptions>>),
+    /// What an action itself wrote: task, descriptor (1 or 2), bytes (only with `--output=task`).
+    WriteOutput(Option<u32>, u8, Text),
+    /// Send a signal to a command's process group.
+    SignalCommand(u32, i32),
+    /// Start nothing more and end what runs.
+    Stop(StopHow),
+    /// No more invocations.
+    Goodbye,
+}
+
+/// From the hub to the front.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum HubMessage {
+    /// Answer to `Hello`: version, run, jobs.
+    Welcome(String, String, u32),
+    /// Instead of `Welcome`.
+    Refused(Text),
+    /// Run the action: task, attempt (from 1), node, devices by resource.
+    RunAction(u32, u32, Text, Option<BTreeMap<String, Vec<u32>>>),
+    /// Abort the running action of this task.
+    AbortAction(u32),
+    /// Call `needed?` and `timestamp` of this task.
+    AskNeeded(u32),
+    /// Look up this task's prerequisites again.
+    Resolve(u32),
+    /// A command ended: command, wait status, process, captured output, start error, usage.
+    CommandEnded(u32, i32, i32, Option<Text>, Option<Text>, Usage),
+    /// A task was settled (only when the settings ask for the trace).
+    TaskSettled(u32, SettledHow),
+    /// An attempt failed: task, attempt, whether it will be tried again.
+    AttemptFailed(u32, u32, bool),
+    /// The action ended well but did not make its target.
+    TargetMissing(u32),
+    /// An invocation ended: invocation, failed tasks, abandoned tasks.
+    InvocationEnded(u32, Vec<u32>, Vec<u32>),
+    /// For the user's eyes.
+    Warning(Text),
+}
+
+/// How an action ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActionOutcome {
+    /// It returned.
+    Ok,
+    /// It raised.
+    Failed,
+    /// It called `exit`.
+    Exit,
+}
+
+/// How to stop a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopHow {
+    /// SIGINT, after a grace SIGTERM, after a grace SIGKILL.
+    Interrupt,
+    /// SIGKILL at once.
+    Kill,
+}
+
+/// What became of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SettledHow {
+    /// Its action ran, or it was needed and had none.
+    Executed,
+    /// It was up to date.
+    NotNeeded,
+    /// Its last attempt failed.
+    Failed,
+    /// Something that it needs failed, or the run stopped.
+    Abandoned,
+}
+
+/// Bits of a task's flags.
+pub mod task_flags {
+    /// The task has an action.
+    pub const HAS_ACTION: u8 = 1;
+    /// A prerequisite could not be resolved yet.
+    pub const DEFERRED: u8 = 2;
+}
+
+/// One task: number, kind (0 plain, 1 file, 2 directory, 3 asked), flags, name, requirement,
+/// prerequisites.
+pub type TaskDefinition = (u32, u8, u8, Text, u32, Vec<u32>);
+
+/// Resources that a command used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// From start to exit, ns.
+    pub wall_ns: u64,
+    /// CPU time in user mode of it and its waited-for children, us.
+    pub user_us: u64,
+    /// CPU time in the kernel, us.
+    pub system_us: u64,
+    /// Largest resident set of any one process, KiB.
+    pub max_rss_kib: u64,
+}
+
+/// What runs: a list of words, or a line for Ruby's rule of when a shell is needed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Program {
+    /// Executed directly; the first word is looked up in PATH.
+    Words(Vec<Text>),
+    /// A command line.
+    Line(Text),
+}
+
+/// Everything unusual about a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CommandOptions {
+    /// Where it runs; nothing: the run's directory.
+    pub directory: Option<Text>,
+    /// Number of a defined environment.
+    pub environment: u32,
+    /// Start from an empty environment.
+    pub clear_environment: bool,
+    /// What the program sees as its own name.
+    pub argv0: Option<Text>,
+    /// File creation mask.
+    pub umask: Option<u32>,
+    /// Bring stdout back instead of showing it.
+    pub capture: bool,
+    /// In order: descriptor (0, 1, 2) and where it goes.
+    pub redirects: Vec<(i32, RedirectTarget)>,
+}
+
+/// Where a descriptor goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum RedirectTarget {
+    /// "null" or "close".
+    Word(String),
+    /// "fd" and a descriptor of the command.
+    Descriptor(String, i32),
+    /// "file", path, mode as in fopen, permissions.
+    File(String, Text, Text, u32),
+}
+
+/// Task properties (`desc "ncore=2 ..."`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RequirementDefinition {
+    /// Cores that it keeps.
+    pub cores: u32,
+    /// Runs alone on its node.
+    pub exclusive: bool,
+    /// Holds a node free until it fits.
+    pub reserve: bool,
+    /// May be taken by a node other than its candidates.
+    pub steal: bool,
+    /// Attempts after the first; nothing: the run's setting.
+    pub retry: Option<u32>,
+    /// Memory that it keeps.
+    pub memory_bytes: u64,
+    /// Devices by resource name.
+    pub resources: BTreeMap<String, u32>,
+    /// Nodes that it may use (globs); empty: all.
+    pub allow: Vec<String>,
+    /// Nodes that it may not use (globs).
+    pub deny: Vec<String>,
+    /// "allow,deny" or "deny,allow": which list has the last word is the second.
+    pub order: String,
+}
+
+impl Default for RequirementDefinition {
+    fn default() -> Self {
+        Self {
+            cores: 1,
+            exclusive: false,
+            reserve: false,
+            steal: true,
+            retry: None,
+            memory_bytes: 0,
+            resources: BTreeMap::new(),
+            allow: Vec::new(),
+            deny: Vec::new(),
+            order: "deny,allow".into(),
+        }
+    }
+}
+
+/// The run's settings (`Hello`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Cores to use on this node; 0: all.
+    pub jobs: u32,
+    /// "fifo", "lifo", "lifo_hrf", "rank_hrf", "serial".
+    pub policy: String,
+    /// "wait", "kill", "continue".
+    pub failure_termination: String,
+    /// "rename", "delete", "leave".
+    pub failed_target: String,
+    /// Attempts after the first.
+    pub retry: u32,
+    /// "line", "task", "none".
+    pub output: String,
+    /// Lines begin with the task's name.
+    pub prefix: bool,
+    /// Take every file task as out of date.
+    pub build_all: bool,
+    /// Actions only say what they would do.
+    pub dry_run: bool,
+    /// Send `TaskSettled`.
+    pub trace: bool,
+    /// Between SIGINT, SIGTERM and SIGKILL, ms.
+    pub grace_ms: u32,
+    /// Where relative names start.
+    pub directory: Text,
+    /// For the policies that draw lots.
+    pub seed: u64,
+    /// Where the run's folder goes; nothing: `.rakuda/runs`.
+    pub log_dir: Option<Text>,
+    /// Memory that tasks may ask for; 0: what the machine has.
+    pub memory_bytes: u64,
+    /// Devices that tasks may ask for.
+    pub resources: BTreeMap<String, u32>,
+    /// "null" or "inherit".
+    pub stdin: String,
+    /// Keep a record of attempts.
+    pub record: bool,
+    /// What the user typed.
+    pub command_line: Vec<Text>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            jobs: 0,
+            policy: "lifo_hrf".into(),
+            failure_termination: "wait".into(),
+            failed_target: "rename".into(),
+            retry: 0,
+            output: "line".into(),
+            prefix: false,
+            build_all: false,
+            dry_run: false,
+            trace: false,
+            grace_ms: 5000,
+            directory: Text::from("."),
+            seed: 0,
+            log_dir: None,
+            memory_bytes: 0,
+            resources: BTreeMap::new(),
+            stdin: "null".into(),
+            record: true,
+            command_line: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{FrameReader, FrameWriter};
+
+    /// What Ruby's msgpack writes for `{"StartCommand" => [7, nil, "true", nil]}`.
+    #[test]
+    fn a_message_packed_by_ruby_is_read() {
+        let mut payload = vec![0x81, 0xac];
+        payload.extend_from_slice(b"StartCommand");
+        payload.extend_from_slice(&[0x94, 7, 0xc0, 0xa4]);
+        payload.extend_from_slice(b"true");
+        payload.push(0xc0);
+        let message: FrontMessage = rmp_serde::from_slice(&payload).unwrap();
+        let expected = FrontMessage::StartCommand(7, None, Program::Line(Text::from("true")), None);
+        assert_eq!(message, expected);
+    }
+
+    #[test]
+    fn every_form_of_redirection_survives_the_wire() {
+        let options = CommandOptions {
+            redirects: vec![
+                (0, RedirectTarget::Word("null".into())),
+                (
+                    1,
+                    RedirectTarget::File("file".into(), Text::from("a b"), Text::from("w"), 0o644),
+                ),
+                (2, RedirectTarget::Descriptor("fd".into(), 1)),
+            ],
+            ..CommandOptions::default()
+        };
+        let message = FrontMessage::StartCommand(
+            1,
+            Some(2),
+            Program::Words(vec![Text::from("ls"), Text(vec![0xff])]),
+            Some(Box::new(options)),
+        );
+        let mut writer = FrameWriter::default();
+        writer.push(&message);
+        let mut bytes = Vec::new();
+        writer.finish(&mut bytes);
+        let mut reader = FrameReader::default();
+        reader.buffer_mut().extend_from_slice(&bytes);
+        let mut messages: Vec<FrontMessage> = Vec::new();
+        reader.drain(&mut messages).unwrap();
+        assert_eq!(messages, [message]);
+    }
+}
