@@ -33,12 +33,13 @@ module Montage
   #     montage t, "mMakeHdr", "-n", "raw.tbl", "region.hdr"
   def montage(task, tool, *words)
     log = "#{ANSWERS}/#{tool}_#{File.basename(task.name)}.txt"
+    rm_f log, verbose: false
     ended_well, status = nil
     sh(tool, *words.map(&:to_s), out: log) { |ok, result| ended_well, status = ok, result }
     answer = File.exist?(log) ? File.read(log).strip : ""
     return answer if ended_well && answer.include?('stat="OK"')
 
-    message = answer[/msg="([^"]*)"/, 1] || (answer.empty? ? "no answer" : answer)
+    message = answer[/msg="([^"]*)"/, 1] || (answer.empty? ? "no answer; is it installed?" : answer)
     raise "#{tool} failed for #{task.name}: #{message} (exit status #{status&.exitstatus.inspect})"
   end
 

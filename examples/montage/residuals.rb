@@ -11,9 +11,9 @@
 require "json"
 
 BLOCK = 32
-SAMPLE = 7           # every so manieth pixel is looked at
+SAMPLE = 7            # every so manieth pixel is looked at
 BLOCK_PIXELS_MIN = 60 # a block with fewer is left out
-CLIP_ROUNDS = 6
+CLIP_ROUNDS = 8
 
 # Yields the width, then each row of the image as an array of numbers.
 def read_image(path)
@@ -37,20 +37,20 @@ def read_image(path)
   end
 end
 
-# Three columns: x, y, value of every seventh pixel that has a value.
+# Three lists: x (columns), y (heights) and value of every seventh pixel that has a value.
 def samples(path)
-  xs, ys, values = [], [], []
+  columns, heights, values = [], [], []
   read_image(path) do |row, y, width|
     (-(y * width) % SAMPLE).step(width - 1, SAMPLE) do |x|
       value = row[x]
       next if value.nan?
 
-      xs << x
-      ys << y
+      columns << x
+      heights << y
       values << value
     end
   end
-  [xs, ys, values]
+  [columns, heights, values]
 end
 
 # Solves three linear equations given as rows of four numbers (Gauss, with pivots).
@@ -69,10 +69,10 @@ def solve(rows)
 end
 
 # Least-squares plane a x + b y + c through the samples numbered in `chosen`.
-def fit_plane(xs, ys, values, chosen)
+def fit_plane(columns, heights, values, chosen)
   sx = sy = sz = sxx = syy = sxy = sxz = syz = 0.0
   chosen.each do |i|
-    x, y, z = xs[i], ys[i], values[i]
+    x, y, z = columns[i], heights[i], values[i]
     sx += x
     sy += y
     sz += z
@@ -85,34 +85,36 @@ def fit_plane(xs, ys, values, chosen)
   solve([[sxx, sxy, sx, sxz], [sxy, syy, sy, syz], [sx, sy, chosen.size.to_f, sz]])
 end
 
-# The values with the plane taken out, and their clipped rms.
-def without_plane(xs, ys, values)
-  chosen = (0...values.size).to_a
-  left = rms = nil
+# The values with the plane taken out, and their clipped rms. The plane and the rms come from every seventh sample: enough for
+# three numbers, and the rounds of clipping are where the time goes.
+def without_plane(columns, heights, values)
+  candidates = (0...values.size).step(SAMPLE).to_a
+  chosen = candidates
+  a = b = c = rms = nil
   CLIP_ROUNDS.times do
-    a, b, c = fit_plane(xs, ys, values, chosen)
-    left = values.each_with_index.map { |z, i| z - a * xs[i] - b * ys[i] - c }
-    rms = Math.sqrt(chosen.sum { |i| left[i] * left[i] } / chosen.size)
+    a, b, c = fit_plane(columns, heights, values, chosen)
+    distance = ->(i) { values[i] - a * columns[i] - b * heights[i] - c }
+    rms = Math.sqrt(chosen.sum { |i| distance.call(i)**2 } / chosen.size)
     limit = 3 * rms + 1e-12
-    kept = (0...left.size).select { |i| left[i].abs < limit }
+    kept = candidates.select { |i| distance.call(i).abs < limit }
     break if kept.size == chosen.size
 
     chosen = kept
   end
-  [left, rms]
+  [values.each_with_index.map { |z, i| z - a * columns[i] - b * heights[i] - c }, rms]
 end
 
-def block_medians(xs, ys, left)
+def block_medians(columns, heights, left)
   blocks = Hash.new { |hash, key| hash[key] = [] }
-  left.each_with_index { |value, i| blocks[((ys[i] / BLOCK) << 20) | (xs[i] / BLOCK)] << value }
+  left.each_with_index { |value, i| blocks[((heights[i] / BLOCK) << 20) | (columns[i] / BLOCK)] << value }
   blocks.select { |_, list| list.size > BLOCK_PIXELS_MIN }.transform_values { |list| list.sort[list.size / 2] }
 end
 
-xs, ys, values = samples(ARGV.fetch(0))
+columns, heights, values = samples(ARGV.fetch(0))
 raise "#{ARGV[0]}: no pixel has a value" if values.empty?
 
-left, rms = without_plane(xs, ys, values)
-medians = block_medians(xs, ys, left)
+left, rms = without_plane(columns, heights, values)
+medians = block_medians(columns, heights, left)
 raise "#{ARGV[0]}: too small for blocks of #{BLOCK} x #{BLOCK} pixels" if medians.empty?
 
 steps = medians.flat_map { |key, median| [key + 1, key + (1 << 20)].map { |near| medians[near] && (median - medians[near]).abs } }

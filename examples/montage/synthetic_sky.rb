@@ -113,7 +113,7 @@ class SyntheticSky
     values.map { |value| value - mean }
   end
 
-  def corners(level, across, up)
-    [level - across - up, level + across - up, level + across + up, level - across + up].map { |value| format("%.4f", value) }
+  def corners(level, across, upward)
+    [level - across - upward, level + across - upward, level + across + upward, level - across + upward].map { |value| format("%.4f", value) }
   end
 end
