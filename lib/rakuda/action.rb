@@ -1,0 +1,84 @@
+# frozen_string_literal: true
+
+# What runs in a Fiber of the reactor's pool: one attempt of a task's action blocks, or a question of the hub answered
+# by Ruby code. Holds all that belongs to it alone while other jobs run: directory, rake's verbose flags, `$?`,
+# the line that it has begun to print. It does not know why or when it runs.
+
+module Rakuda
+  # Base of all jobs.
+  class Job
+    # Directory of the job; nil until it leaves the one that it started in.
+    # @return [String, nil]
+    attr_accessor :directory
+
+    # Text that has no line end yet, per stream.
+    # @return [Hash{IO => String}, nil]
+    attr_accessor :partial_lines
+
+    # @return [Integer, nil] number of the task whose cores the job uses
+    attr_reader :number
+
+    # @param session [Session]
+    def initialize(session, number)
+      @session = session
+      @number = number
+      @directory = nil
+      @partial_lines = nil
+      @status = nil
+    end
+
+    # Called when the job is about to wait.
+    def suspend
+      @verbose = Rake::FileUtilsExt.verbose_flag
+      @nowrite = Rake::FileUtilsExt.nowrite_flag
+      @status = $? # rubocop:disable Style/SpecialGlobalVars
+    end
+
+    # Called when the job goes on.
+    def continue
+      Rake::FileUtilsExt.verbose_flag = @verbose
+      Rake::FileUtilsExt.nowrite_flag = @nowrite
+    end
+
+    # What `$?` was when the job began to wait.
+    # @return [Process::Status, nil]
+    attr_reader :status
+  end
+
+  # One attempt of a task's action.
+  class Action < Job
+    attr_reader :task
+
+    def initialize(session, number, task, arguments)
+      super(session, number)
+      @task = task
+      @arguments = arguments
+    end
+
+    # Runs rake's own `execute` and reports how it ended. Raises nothing.
+    def run
+      @session.begin_action(self)
+      @task.execute(@arguments)
+      @session.end_action(self, nil)
+    rescue Exception => e # rubocop:disable Lint/RescueException -- whatever it is, it ends this task only
+      @session.end_action(self, e)
+    end
+  end
+
+  # Ruby code that the hub, or another thread, asked for.
+  class Question < Job
+    def initialize(session, number, &block)
+      super(session, number)
+      @block = block
+    end
+
+    # Runs the block, which must deal with its own exceptions. Raises nothing.
+    def run
+      @session.begin_job
+      @block.call(self)
+      @session.end_job(self)
+    rescue Exception => e # rubocop:disable Lint/RescueException -- an internal mistake must not stop the loop silently
+      @session.broken(e)
+    end
+  end
+end

@@ -1,0 +1,183 @@
+# frozen_string_literal: true
+
+# The command: rake's application with Rakuda's options, and a session with the engine that begins when the first task
+# is invoked. It knows options and exit codes; planning and running are the session's business.
+
+require "rakuda/configuration"
+
+module Rakuda
+  # Rake's application, run in parallel.
+  class Application < Rake::Application
+    prepend CommandLine
+
+    # Lines of a backtrace that are Rakuda's own.
+    OWN_LINES = %r{\A#{Regexp.quote(File.expand_path('..', __dir__))}/|bin/rakuda:\d+}.freeze
+
+    # Runs the command.
+    # @param argv [Array<String>]
+    def self.start(argv)
+      Rake.application = new
+      Rake.application.run(argv)
+    end
+
+    def initialize
+      super
+      @name = "rakuda"
+      @jobs = nil
+      @session = nil
+      @variables = {}
+      @command_line = []
+      @rule_properties = nil
+      @own = { keys: {}, resources: {}, memory_bytes: 0, seed: 0, grace_ms: 5000, prefix: false, record: true }
+    end
+
+    # As rake's, under our name.
+    def run(argv = ARGV)
+      @command_line = argv.map(&:dup)
+      standard_exception_handling do
+        init "rakuda", argv
+        load_rakefile
+        show_configuration if @own[:show_conf]
+        top_level
+      end
+    ensure
+      @session&.close
+    end
+
+    # @return [Integer] how many tasks run at once
+    def jobs
+      @jobs ||= configured_jobs
+    end
+
+    # @return [Boolean] whether invocations are planned; a dry run is rake's own, one task after the other
+    def plans?
+      !options.dryrun
+    end
+
+    # The session with the engine, which is started now if it was not.
+    # @return [Session]
+    def session
+      @session ||= begin
+        require "rakuda/session"
+        Session.new(self, hello)
+      end
+    end
+
+    # @return [Configuration]
+    def configuration
+      @configuration ||= Configuration.new(configuration_file, @variables, @own[:keys])
+    end
+
+    # Remembers the properties of the description that comes before a task.
+    def define_task(task_class, *args, &block)
+      return super unless @last_description
+
+      properties = Properties.parse(@last_description)
+      task = super
+      @last_description = nil
+      task.rakuda_properties = properties if properties
+      task
+    end
+
+    # A rule's tasks have the properties of the description before it.
+    def create_rule(*args, &block)
+      properties = Properties.parse(@last_description)
+      super
+      return unless properties
+
+      @last_description = nil
+      (@rule_properties ||= {}.compare_by_identity)[block] = properties
+    end
+
+    # @return [Hash, nil] properties of the rule that made the task
+    def rule_properties(task)
+      @rule_properties && @rule_properties[task.actions.first]
+    end
+
+    # As rake's, with a group of our own.
+    def handle_options(argv)
+      set_default_options
+      OptionParser.new do |opts|
+        opts.banner = "#{name} [-f rakefile] {options} targets..."
+        opts.separator ""
+        opts.separator "Options are ..."
+        opts.on_tail("-h", "--help", "-H", "Display this help message.") do
+          puts opts
+          exit
+        end
+        standard_rake_options.each { |args| opts.on(*args) }
+        opts.separator ""
+        opts.separator "Rakuda's own options are ..."
+        rakuda_options.each { |args| opts.on(*args) }
+        opts.environment("RAKEOPT")
+      end.parse(argv)
+    end
+
+    def collect_command_line_tasks(args)
+      args.each { |arg| @variables[Regexp.last_match(1)] = Regexp.last_match(2) if arg =~ /^(\w+)=(.*)$/m }
+      super
+    end
+
+    def display_exception_backtrace(exception)
+      return super if options.backtrace
+
+      lines = Rake::Backtrace.collapse(exception.backtrace || [])
+      trace lines.grep_v(OWN_LINES).join("\n")
+    end
+
+    def exit_because_of_exception(exception)
+      case exception
+      when Interrupt then exit(130)
+      when SignalException then exit(128 + exception.signo)
+      else super
+      end
+    end
+
+    private
+
+    def configured_jobs
+      cores = Integer(configuration["NCORE"] || 0, exception: false) || 0
+      cores.positive? ? cores : Etc.nprocessors
+    end
+
+    def configuration_file
+      return @own[:config] if @own[:config]
+
+      path = File.join(rakefile_directory, Configuration::FILE)
+      path if File.file?(path)
+    end
+
+    def rakefile_directory
+      @rakefile_directory ||= Dir.pwd
+    end
+
+    def show_configuration
+      puts configuration.lines
+      exit
+    end
+
+    # @return [Hash] settings of the message Hello
+    def hello
+      serial = jobs == 1
+      {
+        "jobs" => jobs, "policy" => serial ? "serial" : configuration.policy,
+        "failure_termination" => configuration["FAILURE_TERMINATION"].to_s,
+        "failed_target" => configuration["FAILED_TARGET"].to_s, "retry" => configuration.retries,
+        "output" => @own[:output] || default_output, "prefix" => @own[:prefix],
+        "build_all" => options.build_all ? true : false, "dry_run" => false, "trace" => options.trace ? true : false,
+        "grace_ms" => @own[:grace_ms], "directory" => Dir.pwd.b, "seed" => @own[:seed], "log_dir" => log_dir,
+        "memory_bytes" => @own[:memory_bytes], "resources" => @own[:resources],
+        "stdin" => serial ? "inherit" : "null", "record" => @own[:record], "command_line" => @command_line.map(&:b)
+      }
+    end
+
+    def default_output
+      jobs == 1 && $stdin.tty? ? "none" : "line"
+    end
+
+    def log_dir
+      pattern = configuration["LOG_DIR"]
+      pattern && Time.now.strftime(pattern).b
+    end
+  end
+end

@@ -1,0 +1,73 @@
+# frozen_string_literal: true
+
+# The process of the engine: where its program is, how it is started and ended. It knows the handshake and no other
+# message.
+
+require "socket"
+
+module Rakuda
+  # Starts and ends `rakudad`.
+  class Engine
+    NAME = "rakudad"
+    # Descriptor of the socket in the engine.
+    FD = 3
+
+    # @return [Link]
+    attr_reader :link
+
+    # Starts the engine and says hello; does not wait for the answer.
+    # @param settings [Hash] of the message Hello
+    # @return [Link]
+    # @raise [EngineError]
+    def start(settings)
+      ours, theirs = UNIXSocket.pair
+      program = find
+      @pid = Process.spawn([program, program], "--front-fd", FD.to_s, FD => theirs, pgroup: true)
+      theirs.close
+      @link = Link.new(ours)
+      @link.send_message("Hello", VERSION, settings)
+      @link
+    rescue SystemCallError => e
+      raise EngineError, "cannot start the engine #{program}: #{e.message}"
+    end
+
+    # The message Welcome has come.
+    def welcome(version, _run, _jobs)
+      return if version == VERSION
+
+      raise EngineError, "the engine is version #{version}, rakuda is #{VERSION}: both must come from one installation"
+    end
+
+    # Says goodbye and waits for the end of the process.
+    def finish
+      begin
+        @link.send_message("Goodbye")
+        @link.flush
+      rescue EngineLost
+        nil # gone already; whoever noticed it first has said so
+      end
+      @link.close
+      Process.wait(@pid)
+    rescue Errno::ECHILD
+      nil
+    end
+
+    private
+
+    def find
+      candidates.find { |path| File.file?(path) && File.executable?(path) } or
+        raise EngineError, "cannot find the engine #{NAME} (looked at: #{candidates.first(3).join(', ')} and PATH); " \
+                           "build it with `cargo build --release` or name it in RAKUDA_ENGINE"
+    end
+
+    def candidates
+      named = ENV.fetch("RAKUDA_ENGINE", "")
+      return [named] unless named.empty?
+
+      root = File.expand_path("../..", __dir__)
+      [File.join(root, "target", "release", NAME), File.join(root, "libexec", NAME),
+       File.join(root, "libexec", "rakuda", NAME)] +
+        ENV.fetch("PATH", "").split(File::PATH_SEPARATOR).map { |folder| File.join(folder, NAME) }
+    end
+  end
+end

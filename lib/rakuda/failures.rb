@@ -1,0 +1,100 @@
+# frozen_string_literal: true
+
+# Remembers why tasks failed and gives back what `invoke` raises: the first failure, with rake's chain. Prints the
+# others, one line each. It does not decide whether anything is tried again.
+
+module Rakuda
+  # Exceptions by number of the task.
+  class Failures
+    # @return [String] first line of an exception's message, in UTF-8
+    def self.first_line(exception)
+      line = exception.message.to_s.lines.first.to_s.chomp
+      line = exception.class.name if line.empty?
+      line.dup.force_encoding(Encoding::UTF_8).scrub
+    end
+
+    # @param application [Application]
+    # @param planner [Planner]
+    def initialize(application, planner)
+      @application = application
+      @planner = planner
+      @exceptions = {}   # by number, in order of time
+      @told = {}         # numbers that have been raised or printed
+      @exit = nil
+    end
+
+    # A task failed.
+    def add(number, task, exception)
+      @exit ||= exception if exception.is_a?(SystemExit)
+      @exceptions.delete(number)
+      @exceptions[number] = exception
+      RakeBridge.add_chain(exception, @planner.chain(number)) if task && !exception.is_a?(SystemExit)
+    end
+
+    # A task failed before its action could begin; its action is to raise this.
+    def add_before_action(number, task, exception)
+      add(number, task, exception)
+      early[number] = exception
+    end
+
+    # @return [Exception, nil] what the action of the task raises at once
+    def take_early(number)
+      @early&.delete(number)
+    end
+
+    # An attempt failed, and the hub has decided what follows.
+    def on_attempt(number, attempt, retried)
+      return unless retried
+
+      exception = @exceptions.delete(number)
+      name = @planner.tasks[number]&.name
+      reason = exception ? ": #{Failures.first_line(exception)}" : ""
+      $stderr.puts "#{@application.name}: task #{name} failed (attempt #{attempt}), trying again#{reason}"
+    end
+
+    # @param failed [Array<Integer>]
+    # @param abandoned [Array<Integer>] tasks that depend on those
+    # @return [Exception, nil] what the invocation raises
+    def of(failed, abandoned)
+      return @exit if @exit
+      return nil if failed.empty? && abandoned.empty?
+
+      first, *others = in_order(failed)
+      first ||= failed.first
+      exception = @exceptions[first] || TaskFailed.new("task #{@planner.tasks[first || abandoned.first]&.name} failed")
+      RakeBridge.add_chain(exception, @planner.chain(first || abandoned.first))
+      mark(failed, abandoned, exception)
+      tell(others)
+      @told[first] = true
+      exception
+    end
+
+    private
+
+    def early
+      @early ||= {}
+    end
+
+    # Those that were aborted because of others come last.
+    def in_order(failed)
+      known = @exceptions.keys & failed
+      known.partition { |number| !@exceptions[number].is_a?(ActionAborted) }.flatten
+    end
+
+    # As in rake, invoking such a task again raises the same.
+    def mark(failed, abandoned, exception)
+      failed.each { |number| @planner.tasks[number]&.rakuda_fail(@exceptions[number] || exception) }
+      abandoned.each { |number| @planner.tasks[number]&.rakuda_fail(exception) }
+    end
+
+    def tell(numbers)
+      numbers.each do |number|
+        next if @told[number] || @exceptions[number].is_a?(ActionAborted)
+
+        @told[number] = true
+        $stderr.puts "#{@application.name}: task #{@planner.tasks[number]&.name} failed: " \
+                     "#{Failures.first_line(@exceptions[number])}"
+      end
+    end
+  end
+end

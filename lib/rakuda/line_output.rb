@@ -1,0 +1,120 @@
+# frozen_string_literal: true
+
+# Stands for $stdout and $stderr while actions run in parallel: what an action prints comes out in whole lines, so that
+# lines of two actions never mix. It does not know commands, whose output the hub writes.
+
+require "delegate"
+require "stringio"
+
+module Rakuda
+  # An IO that writes whole lines.
+  class LineOutput < SimpleDelegator
+    # Both streams of a session.
+    Pair = Struct.new(:out, :err) do
+      # A job has ended: what is left of its last lines is written.
+      def finish(job)
+        lines = job.partial_lines or return
+        job.partial_lines = nil
+        lines.each { |stream, text| stream.real_write(text) unless text.empty? }
+      end
+
+      # Puts the former streams back.
+      def remove
+        $stdout = out.__getobj__ if $stdout.equal?(out)
+        $stderr = err.__getobj__ if $stderr.equal?(err)
+      end
+    end
+
+    # @param session [Session]
+    # @return [Pair]
+    def self.install(session)
+      $stdout.sync = true if $stdout.respond_to?(:sync=)
+      pair = Pair.new(new($stdout, session), new($stderr, session))
+      $stdout = pair.out
+      $stderr = pair.err
+      pair
+    end
+
+    def initialize(stream, session)
+      super(stream)
+      @stream = stream
+      @session = session
+    end
+
+    def write(*texts)
+      return @stream.write(*texts) unless (job = @session.current_job)
+
+      text = texts.size == 1 ? texts[0].to_s : texts.join
+      partial = job.partial_lines && job.partial_lines[self]
+      return real_write(text) && text.bytesize if text.end_with?("\n") && (partial.nil? || partial.empty?)
+
+      write_in_lines(job, text)
+      text.bytesize
+    end
+
+    def puts(*values)
+      value = values[0]
+      if values.size == 1 && value.instance_of?(String)
+        write(value.end_with?("\n") ? value : "#{value}\n")
+      else
+        buffer = StringIO.new
+        buffer.puts(*values)
+        write(buffer.string)
+      end
+      nil
+    end
+
+    def print(*values)
+      buffer = StringIO.new
+      buffer.print(*values)
+      write(buffer.string)
+      nil
+    end
+
+    def printf(format, *values)
+      write(format(format, *values))
+      nil
+    end
+
+    def <<(value)
+      write(value.to_s)
+      self
+    end
+
+    def putc(value)
+      write(value.is_a?(String) ? value[0] : (value.to_i & 0xff).chr)
+      value
+    end
+
+    def syswrite(text)
+      write(text)
+    end
+
+    def p(*values)
+      puts(*values.map(&:inspect))
+    end
+
+    def pp(value)
+      puts(value.pretty_inspect)
+    end
+
+    def to_io
+      @stream
+    end
+
+    # Writes at once.
+    def real_write(text)
+      @stream.write(text)
+    end
+
+    private
+
+    def write_in_lines(job, text)
+      lines = (job.partial_lines ||= {}.compare_by_identity)
+      partial = (lines[self] ||= +"".b)
+      partial << text.b
+      finish = partial.rindex("\n")
+      real_write(partial.slice!(0..finish)) if finish
+    end
+  end
+end

@@ -1,0 +1,167 @@
+# frozen_string_literal: true
+
+# One end of the socket between front and hub: frames and messages, nothing about what they mean.
+# It does not know tasks or Fibers. All sending is done by the one thread that owns it; `interject` alone may
+# come in between, from a signal handler.
+
+require "msgpack"
+
+module Rakuda
+  # Frames of MessagePack values over a socket.
+  class Link
+    # Bytes to ask for in one read.
+    READ_BYTES = 256 * 1024
+    # A definition batch is sent once it holds this many tasks.
+    DEFINITIONS_MAX = 2000
+
+    attr_reader :socket
+
+    # @param socket [Socket] a connected stream socket
+    def initialize(socket)
+      @socket = socket
+      @packer = MessagePack::Packer.new          # messages not sent yet
+      @definitions = MessagePack::Packer.new     # entries of the DefineTasks message that is being collected
+      @definitions_count = 0
+      @unpacker = MessagePack::Unpacker.new(symbolize_keys: true)
+      @input = String.new(capacity: READ_BYTES)
+      @frame_left = 0                            # bytes of the current frame not read yet
+      @header = nil                              # a length of which not all four bytes have come
+      @writing = false
+      @interjection = nil
+    end
+
+    # Adds a message to the frame that is being collected.
+    # @param name [String] name of the message
+    # @param fields [Array] what MessagePack can write
+    def send_message(name, *fields)
+      flush_definitions unless @definitions_count.zero?
+      @packer.write_map_header(1).write(name).write(fields)
+    end
+
+    # Adds the message ActionEnded; apart, because one is sent for every action.
+    def send_action_ended(number, outcome, text)
+      flush_definitions unless @definitions_count.zero?
+      @packer.write_map_header(1).write("ActionEnded").write_array_header(3).write(number).write(outcome).write_bin(text)
+    end
+
+    # Adds a StartCommand of one command line.
+    def send_command_line(command, number, line, options)
+      flush_definitions unless @definitions_count.zero?
+      @packer.write_map_header(1).write("StartCommand").write_array_header(4)
+             .write(command).write(number).write_bin(line).write(options)
+    end
+
+    # Adds a DefineRequirement.
+    # @param properties [Hash] as Properties.parse makes them
+    def send_requirement(id, properties)
+      send_message("DefineRequirement", id, properties)
+    end
+
+    # Adds one task to the DefineTasks message that is being collected.
+    # @param prerequisites [Array<Integer>]
+    def define_task(number, kind, flags, name, requirement, prerequisites)
+      @definitions.write_array_header(6).write(number).write(kind).write(flags).write_bin(name).write(requirement)
+                  .write(prerequisites)
+      @definitions_count += 1
+      flush if @definitions_count >= DEFINITIONS_MAX
+    end
+
+    # Forgets the last definitions. A batch holds those of one plan, so all of them go or none.
+    # @return [Boolean] false when some had been sent already
+    def forget_definitions(count)
+      return false unless count == @definitions_count
+
+      @definitions.clear
+      @definitions_count = 0
+      true
+    end
+
+    # Sends what has been collected, as one frame.
+    def flush
+      flush_definitions unless @definitions_count.zero?
+      return if @packer.empty?
+
+      payload = @packer.to_s
+      @packer.clear
+      write([payload.bytesize].pack("N") << payload)
+    end
+
+    # Sends one message at once; may be called from a signal handler.
+    def interject(name, *fields)
+      payload = MessagePack.pack({ name => fields })
+      frame = [payload.bytesize].pack("N") << payload
+      if @writing
+        @interjection = (@interjection || +"") << frame
+      else
+        write(frame)
+      end
+    end
+
+    # Reads what has come, waiting for the first byte.
+    # @yield [name, fields] every message
+    # @yieldparam name [Symbol]
+    # @yieldparam fields [Array]
+    def receive(&block)
+      @socket.readpartial(READ_BYTES, @input)
+      feed(@input)
+      @unpacker.each { |message| message.each(&block) }
+    rescue EOFError, Errno::ECONNRESET
+      raise EngineLost, "the engine (rakudad) ended unexpectedly"
+    end
+
+    # No more messages will be sent or read.
+    def close
+      @socket.close unless @socket.closed?
+    end
+
+    private
+
+    def flush_definitions
+      payload = @definitions.to_s
+      @packer.write_map_header(1).write("DefineTasks").write_array_header(1).write_array_header(@definitions_count)
+      @packer.buffer << payload
+      @definitions.clear
+      @definitions_count = 0
+    end
+
+    # Writes all of the bytes. The socket blocks: a hub that is slow to read slows the front, and nothing is lost.
+    def write(bytes)
+      @writing = true
+      bytes = bytes.byteslice(@socket.syswrite(bytes)..) until bytes.empty?
+      @writing = false
+      return unless @interjection
+
+      bytes = @interjection
+      @interjection = nil
+      write(bytes)
+    rescue Errno::EPIPE, Errno::ECONNRESET
+      raise EngineLost, "the engine (rakudad) ended unexpectedly"
+    ensure
+      @writing = false
+    end
+
+    # Takes the lengths out of the stream and hands the rest to the unpacker.
+    def feed(bytes)
+      if @header
+        bytes = @header << bytes
+        @header = nil
+      end
+      at = 0
+      size = bytes.bytesize
+      while at < size
+        if @frame_left.zero?
+          if size - at < 4
+            @header = bytes.byteslice(at, size - at)
+            return
+          end
+          @frame_left = bytes.byteslice(at, 4).unpack1("N")
+          at += 4
+        end
+        take = [size - at, @frame_left].min
+        @unpacker.feed(bytes.byteslice(at, take))
+        @frame_left -= take
+        at += take
+      end
+    end
+  end
+end

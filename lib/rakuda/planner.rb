@@ -1,0 +1,405 @@
+# frozen_string_literal: true
+
+# Turns invocations into numbered tasks for the hub: an iterative walk in rake's own order. It decides numbers, edges,
+# deferral and cycles; it does not know when anything runs, and waits for nothing.
+#
+# A task gets its number when all that it needs has one. So numbers are rake's serial order.
+
+module Rakuda
+  # The walk from a task to its prerequisites.
+  class Planner
+    HAS_ACTION = 1
+    DEFERRED = 2
+
+    # One task of the stack. Frames are kept per depth and used again.
+    class Frame
+      attr_accessor :task, :traits, :prerequisites, :index, :arguments, :barrier, :covered, :deferred
+      attr_reader :numbers
+
+      def initialize
+        @numbers = []     # of the prerequisites walked so far
+      end
+
+      def fill(task, traits, prerequisites, arguments)
+        @task = task
+        @traits = traits
+        @prerequisites = prerequisites
+        @index = 0
+        @arguments = arguments
+        @numbers.clear
+        @barrier = nil    # helper task that stands for numbers[0...covered]
+        @covered = 0
+        @deferred = nil   # numbers of the deferred ones among them
+      end
+    end
+
+    # What is kept of a deferred task until it is looked up again.
+    # @!attribute later [Array<Array(Array<Integer>, Integer)>, nil] deferred tasks walked before it (lists that grow,
+    #   and how much of each counts): waited for when the first look-up fails
+    Deferral = Struct.new(:task, :parent, :arguments, :later)
+
+    # @return [Array<Rake::Task, nil>] by number; nil for helper tasks
+    attr_reader :tasks
+
+    # @param application [Application]
+    # @param link [Link]
+    # @param log [TraceLog, nil]
+    def initialize(application, link, log)
+      @application = application
+      @link = link
+      @log = log
+      @table = RakeBridge.task_table(application)
+      @kinds = TaskKinds.new(application)
+      @tasks = []
+      @parents = []            # by number: the task that was being walked, or the chain of a root
+      @arguments = {}          # by number, for those that are not empty
+      @deferrals = {}          # by number
+      @requirements = {}       # properties => number
+      @walks = 0
+      @frames = []
+      @in_use = 0              # frames of walks that are going on (a rule's proc may invoke a task)
+      @settled_below = 0
+    end
+
+    # No invocation is going on: all that was planned has been settled, or never will be.
+    def settle_all
+      @settled_below = @tasks.size
+    end
+
+    # Tasks of an invocation that failed: those that have not been started may be invoked again later.
+    # @param range [Range<Integer>]
+    def forget_unstarted(range)
+      @tasks[range].each { |task| task.rakuda_forget if task && !task.rakuda_started && !task.rakuda_exception }
+    end
+
+    # @return [Rake::TaskArguments] what the action of a task gets
+    def arguments(number)
+      task = @tasks[number]
+      @arguments[number] || (takes_arguments?(task) ? fresh_arguments(number, task) : Rake::EMPTY_TASK_ARGS)
+    end
+
+    # Plans a task and all that it needs and that has not been planned.
+    # @param arguments [Rake::TaskArguments, nil]
+    # @param base [Rake::InvocationChain, nil] what invokes it
+    # @return [Integer, nil] number; nil when nothing has to be waited for
+    def plan(root, arguments, base)
+      first = @tasks.size
+      walk(root, arguments, base)
+    rescue StandardError, SystemStackError
+      forget(first)
+      raise
+    end
+
+    # Looks up a deferred task's prerequisites again, plans what is found and links it.
+    # @raise rake's error when a prerequisite cannot be found now either
+    def resolve(number)
+      deferral = @deferrals.delete(number)
+      return unless deferral
+
+      @log&.insert_at(number)
+
+      task = deferral.task
+      numbers = nil
+      prerequisites = find_all(task)
+      if prerequisites
+        numbers = walk_list(prerequisites, task, deferral.arguments)
+      elsif deferral.later
+        before = deferral.later.flat_map { |list, count| list.first(count) }
+        numbers = [helper(before, Deferral.new(task, deferral.parent, deferral.arguments, nil))]
+      else
+        look_up_all!(task)
+      end
+      @link.send_message("AddPrerequisites", task.rakuda_number, numbers, flags(task, @kinds.of(task)))
+    end
+
+    # A planned task that has not started got more prerequisites or actions.
+    # @param names [Array<String>, nil]
+    def extend_task(task, names)
+      number = task.rakuda_number
+      return if number.nil? || number < @settled_below || task.rakuda_started || @deferrals.key?(number)
+
+      arguments = @arguments[number]
+      found, missing = (names || []).partition { |name| RakeBridge.find_prerequisite(task, name) }
+      numbers = walk_list(found.map { |name| RakeBridge.find_prerequisite(task, name) }, task, arguments)
+      numbers << helper([], Deferral.new(task, @parents[number], arguments, nil)) unless missing.empty?
+      @link.send_message("AddPrerequisites", number, numbers, flags(task, @kinds.of(task)))
+    end
+
+    # @return [Rake::InvocationChain] TOP => ... => the task of that number
+    def chain(number)
+      tasks = []
+      base = nil
+      while number
+        task = @tasks[number] || @deferrals[number]&.task
+        tasks.unshift(task) if task && !tasks.first.equal?(task)
+        parent = @parents[number]
+        break base = parent if parent.is_a?(Rake::LinkedList)
+
+        number = parent&.rakuda_number
+        number = nil if number&.negative?
+        break if tasks.size > @tasks.size
+      end
+      RakeBridge.chain(tasks, base)
+    end
+
+    # @return [Array<Rake::Task>] the task of a number and those that led to it, the outermost last
+    def ancestors(number)
+      chain(number).to_a
+    end
+
+    # @return [TaskKinds::Traits]
+    def traits(task)
+      @kinds.of(task)
+    end
+
+    private
+
+    def takes_arguments?(task)
+      actions = task.actions
+      return true unless actions.size == 1
+
+      arity = actions[0].arity
+      arity.negative? || arity > 1
+    end
+
+    # As rake: a task invoked by name without arguments has no values, a prerequisite has as many nils as names.
+    def fresh_arguments(number, task)
+      names = task.arg_names
+      parent = @parents[number]
+      Rake::TaskArguments.new(names, parent.is_a?(Rake::Task) ? names.map { nil } : [])
+    end
+
+    def forget(first)
+      return unless @link.forget_definitions(@tasks.size - first)
+
+      @tasks.slice!(first..).each { |task| task&.rakuda_forget }
+      @parents.slice!(first..)
+      @arguments.delete_if { |number,| number >= first }
+      @deferrals.delete_if { |number,| number >= first }
+    end
+
+    # Walks further prerequisites of a planned task.
+    # @return [Array<Integer>]
+    def walk_list(prerequisites, parent, arguments)
+      prerequisites.map do |child|
+        walk(child, arguments&.new_scope(child.arg_names), parent)
+      end.compact
+    end
+
+    # @param parent [Rake::Task, Rake::InvocationChain, nil]
+    def walk(root, arguments, parent)
+      mark = (@walks -= 1)
+      bottom = @in_use
+      number = visit(root, arguments, parent, mark, bottom)
+      while @in_use > bottom
+        frame = @frames[@in_use - 1]
+        child = frame.prerequisites[frame.index]
+        if child
+          frame.index += 1
+          number = visit(child, child_arguments(frame, child), frame.task, mark, bottom)
+          frame.numbers << number if number
+        else
+          number = leave(frame, @in_use - 1 > bottom ? @frames[@in_use - 2].task : parent)
+          @in_use -= 1
+          @frames[@in_use - 1].numbers << number if @in_use > bottom
+        end
+      end
+      number
+    rescue Exception => e # rubocop:disable Lint/RescueException -- the marks must go, whatever it is
+      unwind(bottom, e, parent)
+      raise
+    end
+
+    def child_arguments(frame, child)
+      arguments = frame.arguments
+      arguments && arguments.new_scope(child.arg_names) # rubocop:disable Style/SafeNavigation -- hot
+    end
+
+    # A task is met.
+    # @return [Integer, nil] its number when it has one; nil when it was pushed on the stack, or is done
+    def visit(task, arguments, parent, mark, bottom)
+      if task.already_invoked
+        @log&.again(task)
+        number = task.rakuda_number
+        raise task.rakuda_exception if task.rakuda_exception
+        return nil if number.nil?
+        return (number if number >= @settled_below) if number >= 0
+
+        cycle(task, bottom, parent) if number == mark
+        return nil
+      end
+      traits = @kinds.of(task)
+      @log&.enter(task)
+      prerequisites = task.prerequisites
+      if traits.opaque || (prerequisites.empty? && task.order_only_prerequisites.empty?)
+        task.rakuda_enter(mark)
+        return define(task, traits, NONE, arguments, parent, 0)
+      end
+
+      enter(task, traits, arguments, mark, bottom, parent)
+    end
+
+    NONE = [].freeze
+
+    # @return [Integer, nil] the number when the task is deferred; otherwise it is on the stack now
+    def enter(task, traits, arguments, mark, bottom, parent)
+      task.rakuda_enter(mark)
+      depth = @in_use
+      frame = (@frames[depth] ||= Frame.new)
+      frame.fill(task, traits, NONE, arguments)
+      @in_use = depth + 1
+      found = find_all(task)
+      return defer(task, traits, arguments, parent, bottom) unless found
+
+      found.reverse! if traits.reversed
+      frame.prerequisites = found
+      nil
+    end
+
+    # All prerequisites are looked up together, as rake does.
+    # @return [Array<Rake::Task>, nil] nil when one cannot be found
+    def find_all(task)
+      top = task.scope.equal?(RakeBridge::TOP_SCOPE)
+      names = task.prerequisites
+      found = Array.new(names.size)
+      names.each_with_index do |name, index|
+        found[index] = find(task, name, top) || (return nil)
+      end
+      task.order_only_prerequisites.each { |name| found << (find(task, name, top) || (return nil)) }
+      found
+    end
+
+    # Outside namespaces a name in the table is what rake's lookup finds, unless the name has a prefix.
+    def find(task, name, top)
+      hit = @table[name] if top
+      return hit if hit && !RakeBridge::SPECIAL.match?(name)
+
+      RakeBridge.find_prerequisite(task, name)
+    end
+
+    # All prerequisites of the topmost task have numbers.
+    def leave(frame, parent)
+      define(frame.task, frame.traits, frame.numbers, frame.arguments, parent, 0)
+    end
+
+    def define(task, traits, numbers, arguments, parent, more_flags)
+      number = @tasks.size
+      @tasks << task
+      @parents << parent
+      @arguments[number] = arguments if arguments
+      task.rakuda_number = number
+      kind = traits.opaque && traits.kind == TaskKinds::FILE ? TaskKinds::ASKED : traits.kind
+      @link.define_task(number, kind, flags(task, traits) | more_flags, task.name, requirement(task), numbers)
+      @log&.defined(number, task)
+      number
+    end
+
+    def flags(task, traits)
+      return HAS_ACTION if !task.actions.empty? || traits.opaque || traits.acts || traits.kind == TaskKinds::ASKED
+
+      RakeBridge.rule_matches?(@application, task.name) ? HAS_ACTION : 0
+    end
+
+    def requirement(task)
+      properties = task.rakuda_properties || @application.rule_properties(task)
+      return 0 unless properties
+
+      @requirements[properties] ||= begin
+        id = @requirements.size + 1
+        @link.send_requirement(id, properties)
+        id
+      end
+    end
+
+    # A prerequisite of the topmost task cannot be found yet. It is looked up again when everything walked before it
+    # has been settled; without anything before it, this is rake's error.
+    def defer(task, traits, arguments, parent, bottom)
+      before, later = preceding(bottom)
+      look_up_all!(task) if before.empty? && later.empty?
+      @in_use -= 1
+      before, later = later.flat_map { |list, count| list.first(count) }, [] if before.empty?
+      number = define(task, traits, before, arguments, parent, DEFERRED)
+      @deferrals[number] = Deferral.new(task, parent, arguments, later.empty? ? nil : later)
+      remember_deferred(number, bottom)
+      number
+    end
+
+    # Raises rake's error for the first prerequisite that cannot be found.
+    def look_up_all!(task)
+      task.prerequisites.each { |name| task.rakuda_lookup!(name) }
+      task.order_only_prerequisites.each { |name| task.rakuda_lookup!(name) }
+    end
+
+    # @return [Array(Array<Integer>, Array)] what precedes the topmost task on each level of the stack, and the
+    #   deferred tasks of each level, which it waits for only when it must
+    def preceding(bottom)
+      before = []
+      later = []
+      (bottom...(@in_use - 1)).each do |depth|
+        frame = @frames[depth]
+        cover(frame)
+        before << frame.barrier if frame.barrier
+        later << [frame.deferred, frame.deferred.size] if frame.deferred
+      end
+      [before, later]
+    end
+
+    # Makes one helper task stand for what a frame has walked, so that many deferred tasks do not each name it all.
+    def cover(frame)
+      return if frame.covered == frame.numbers.size
+
+      fresh = frame.numbers.drop(frame.covered)
+      fresh.reject! { |number| @deferrals.key?(number) }
+      frame.covered = frame.numbers.size
+      return if fresh.empty?
+
+      fresh << frame.barrier if frame.barrier
+      frame.barrier = fresh.size == 1 ? fresh.first : helper(fresh, nil)
+    end
+
+    def remember_deferred(number, bottom)
+      return unless @in_use > bottom
+
+      frame = @frames[@in_use - 1]
+      (frame.deferred ||= []) << number
+    end
+
+    # A task of the hub's graph alone.
+    def helper(numbers, deferral)
+      number = @tasks.size
+      @tasks << nil
+      @parents << deferral&.parent
+      @deferrals[number] = deferral if deferral
+      @link.define_task(number, TaskKinds::PLAIN, deferral ? DEFERRED : 0, "", 0, numbers)
+      @log&.defined(number, nil)
+      number
+    end
+
+    def cycle(task, bottom, parent)
+      tasks = @frames[bottom...@in_use].map(&:task)
+      base = parent if parent.is_a?(Rake::LinkedList)
+      raise "Circular dependency detected: #{RakeBridge.chain(tasks, base)} => #{task.name}"
+    end
+
+    # An exception leaves the walk: the tasks on its stack have failed, with rake's chain.
+    def unwind(bottom, exception, parent)
+      tasks = []
+      while @in_use > bottom
+        @in_use -= 1
+        tasks.unshift(@frames[@in_use].task)
+      end
+      base = parent.is_a?(Rake::LinkedList) ? parent : nil
+      base = RakeBridge.chain(ancestors_of(parent), nil) if parent.is_a?(Rake::Task)
+      RakeBridge.add_chain(exception, RakeBridge.chain(tasks, base))
+      tasks.each do |task|
+        task.rakuda_number = nil
+        task.rakuda_fail(exception)
+      end
+    end
+
+    def ancestors_of(task)
+      number = task.rakuda_number
+      number && number >= 0 ? ancestors(number).reverse : [task]
+    end
+  end
+end

@@ -1,0 +1,87 @@
+# frozen_string_literal: true
+
+# Task properties as Pwrake writes them: `desc "ncore=2 exclusive=yes retry=3"`. Turns text into the map of the
+# message DefineRequirement. It does not know which task they belong to.
+
+module Rakuda
+  # The properties of one description.
+  module Properties
+    # A description holds properties when a word of it begins with one of these names.
+    NAMES = %w[ncore exclusive reserve allow deny order steal retry memory resource].freeze
+    WORD = /(?:\A|\s)(#{NAMES.join('|')})=(\S+)/.freeze
+    YES = /\A(?:y|yes|t|true|on|1)\z/i.freeze
+    NO = /\A(?:n|no|f|false|off|0)\z/i.freeze
+    UNITS = { "" => 1, "k" => 1 << 10, "m" => 1 << 20, "g" => 1 << 30, "t" => 1 << 40 }.freeze
+
+    class << self
+      # @example
+      #   Rakuda::Properties.parse("ncore=2 steal=no") # => {"cores" => 2, "steal" => false}
+      # @param text [String, nil] a description
+      # @return [Hash{String => Object}, nil] fields of DefineRequirement; nil when the text has no property
+      # @raise [ConfigurationError] when a value means nothing
+      def parse(text)
+        return nil unless text.is_a?(String) && text.include?("=")
+
+        result = {}
+        text.scan(WORD) { |name, value| result.update(field(name, value)) { |key, old, new| merge(key, old, new) } }
+        result.empty? ? nil : result
+      end
+
+      # @param text [String] a number of bytes, such as "512M" or "4GiB"
+      # @return [Integer]
+      def bytes(text)
+        match = /\A(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\z/i.match(text.to_s)
+        raise ConfigurationError, "not a number of bytes: #{text} (for example 512M or 4G)" unless match
+
+        (match[1].to_f * UNITS.fetch(match[2].downcase)).to_i
+      end
+
+      # @param text [String] "NAME:COUNT" or "NAME", several with commas
+      # @return [Hash{String => Integer}]
+      def resources(text)
+        text.split(",").to_h do |item|
+          name, count = item.split(/[:=]/, 2)
+          [name, count ? number("resource", count) : 1]
+        end
+      end
+
+      private
+
+      def merge(key, old, new)
+        key == "resources" || new.is_a?(Array) ? (old.is_a?(Hash) ? old.merge(new) : old + new) : new
+      end
+
+      def field(name, value)
+        case name
+        when "ncore" then { "cores" => number(name, value) }
+        when "retry" then { "retry" => number(name, value) }
+        when "exclusive", "reserve", "steal" then { name => truth(name, value) }
+        when "allow", "deny" then { name => value.split(",") }
+        when "order" then { "order" => order(value) }
+        when "memory" then { "memory_bytes" => bytes(value) }
+        else { "resources" => resources(value) }
+        end
+      end
+
+      def number(name, value)
+        Integer(value, 10)
+      rescue ArgumentError
+        raise ConfigurationError, "property #{name}=#{value}: expected a whole number"
+      end
+
+      def truth(name, value)
+        return true if YES.match?(value)
+        return false if NO.match?(value)
+
+        raise ConfigurationError, "property #{name}=#{value}: expected yes or no"
+      end
+
+      def order(value)
+        text = value.downcase.delete(" ")
+        return text if %w[allow,deny deny,allow].include?(text)
+
+        raise ConfigurationError, "property order=#{value}: expected allow,deny or deny,allow"
+      end
+    end
+  end
+end

@@ -1,0 +1,156 @@
+# frozen_string_literal: true
+
+# The only file that touches rake's internals: instance variables, private methods, and the hooks in front of
+# Rake::Task. It decides nothing; whoever it tells (the session of the application) does.
+
+module Rakuda
+  # What Rakuda needs to know and change in rake's objects.
+  module RakeBridge
+    # Names that rake's `lookup` treats in its own way ("^name", "rake:name").
+    SPECIAL = /^(?:rake:|\^)/.freeze
+    # The scope of a task outside all namespaces.
+    TOP_SCOPE = Rake::Scope::EMPTY
+
+    # In front of Rake::Task.
+    module TaskHooks
+      # Number of the task in the plan; nil: not planned; negative: on the stack of that walk.
+      attr_accessor :rakuda_number
+      # Whether its action has been started.
+      attr_accessor :rakuda_started
+      # Task properties (fields of DefineRequirement).
+      attr_accessor :rakuda_properties
+      # Whether the object has methods of its own.
+      attr_reader :rakuda_singular
+
+      def invoke(*arguments)
+        application = self.application
+        return super unless application.is_a?(Application) && application.plans?
+
+        values = arguments.empty? ? nil : Rake::TaskArguments.new(arg_names, arguments)
+        application.session.invoke(self, values, nil) { super(*arguments) }
+      end
+
+      def invoke_with_call_chain(task_args, invocation_chain)
+        application = self.application
+        return super unless application.is_a?(Application) && application.plans?
+
+        application.session.invoke(self, task_args, invocation_chain) { super(task_args, invocation_chain) }
+      end
+      protected :invoke_with_call_chain
+
+      def enhance(deps = nil, &block)
+        result = super
+        application.session.on_enhanced(self, deps) if @rakuda_number
+        result
+      end
+
+      def reenable
+        @rakuda_number = nil
+        @rakuda_started = nil
+        super
+      end
+
+      def extend(*modules)
+        @rakuda_singular = true
+        super
+      end
+
+      # The task is walked: from now on rake takes it as invoked.
+      def rakuda_enter(mark)
+        @already_invoked = true
+        @rakuda_number = mark
+      end
+
+      # As if the task had never been walked.
+      def rakuda_forget
+        @already_invoked = false
+        @rakuda_number = nil
+        @rakuda_started = nil
+      end
+
+      def rakuda_exception
+        @invocation_exception
+      end
+
+      def rakuda_fail(exception)
+        @already_invoked = true
+        @invocation_exception = exception
+      end
+
+      # Rake's lookup of a prerequisite, raising as rake does.
+      def rakuda_lookup!(name)
+        lookup_prerequisite(name)
+      end
+
+      private
+
+      def singleton_method_added(name)
+        @rakuda_singular = true
+        super
+      end
+    end
+
+    Rake::Task.prepend(TaskHooks)
+
+    class << self
+      # @return [Hash{String => Rake::Task}] the application's table
+      def task_table(application)
+        application.instance_variable_get(:@tasks)
+      end
+
+      # @return [Boolean] whether a rule may give an action to a task of this name
+      def rule_matches?(application, name)
+        application.instance_variable_get(:@rules).any? { |pattern,| pattern&.match?(name) }
+      end
+
+      # Rake's `lookup_prerequisite`, with nil in place of an exception (whose text is dear to make).
+      # @return [Rake::Task, nil]
+      def find_prerequisite(task, name)
+        application = task.application
+        found = find(application, name, task.scope)
+        found = find(application, name, nil) || found if found.equal?(task)
+        found
+      end
+
+      # @return [InvocationChain] a chain of tasks, the outermost first, on top of another
+      def chain(tasks, base)
+        tasks.reduce(base || Chain.start) { |chain, task| Chain.cons(task, chain) }
+      end
+
+      # What rake's `add_chain_to` does.
+      def add_chain(exception, chain)
+        exception.extend(Rake::InvocationExceptionMixin) unless exception.respond_to?(:chain)
+        exception.chain = chain if exception.chain.nil?
+      rescue FrozenError
+        nil
+      end
+
+      private
+
+      def find(application, name, scope)
+        name = name.to_s
+        application.lookup(name, scope) || application.enhance_with_matching_rule(name) ||
+          application.synthesize_file_task(name)
+      end
+    end
+
+    # Rake's chain, whose text is made without recursion: a chain may have 10^5 tasks.
+    class Chain < Rake::InvocationChain
+      def self.start
+        Rake::InvocationChain::EMPTY
+      end
+
+      def self.cons(head, tail)
+        new(head, tail)
+      end
+
+      def member?(invocation)
+        any? { |task| task == invocation }
+      end
+
+      def to_s
+        to_a.reverse.unshift("TOP").join(" => ")
+      end
+    end
+  end
+end

@@ -1,0 +1,340 @@
+# frozen_string_literal: true
+
+# The Fiber scheduler: runs jobs (actions, and questions of the hub) in Fibers of a pool and keeps them from holding up
+# one another. It knows Fibers, clocks, IO and directories, and neither tasks nor messages: what comes in on the link
+# is handed to a block.
+#
+# All switches are `transfer`s between the loop's Fiber and the others, so that a Fiber nested in a job (an Enumerator)
+# can wait too. The loop waits in one plain read of the link when nothing else can wake it.
+
+module Rakuda
+  # Ruby's Fiber::Scheduler interface over one link.
+  class Reactor
+    # The job whose Fiber runs now; nil in the loop itself and outside.
+    # @return [#directory, nil]
+    attr_reader :current
+
+    # @param link [Link]
+    # @param directory [WorkingDirectory] told whenever a job is switched to
+    # @param on_message [Proc] called with the name and fields of every message
+    def initialize(link, directory, &on_message)
+      @link = link
+      @directory = directory
+      @on_message = on_message
+      @process = Process.pid                      # a child made by fork has no loop
+      @thread = Thread.current
+      @loop_fiber = nil
+      @current = nil
+      @idle = []                                  # Fibers of the pool without a job
+      @ready = []                                 # [Fiber, job, value]: to be switched to
+      @jobs = {}.compare_by_identity              # Fiber that waits => its job
+      @timers = []                                # [time, Fiber, token], the latest first
+      @waits = []                                 # [io, events, Fiber, token]
+      @blocked = 0                                # Fibers in `block`
+      @tokens = {}.compare_by_identity            # Fiber => token of what it waits for; a stale token is not served
+      @foreign = Thread::Queue.new                # blocks handed over by other threads, and Fibers that they unblock
+      @wake_reader, @wake_writer = IO.pipe
+      @interruption = nil                         # raised in all local waits when the loop comes round
+      @waiting = false                            # in select or read: a signal handler must not raise here
+    end
+
+    attr_reader :waiting
+
+    # @return [Boolean] whether the caller may wait for the loop
+    def inside?
+      !@current.nil? && Thread.current == @thread && Process.pid == @process
+    end
+
+    # @return [Boolean] whether the loop runs, here or further up the stack
+    def running?
+      !@loop_fiber.nil?
+    end
+
+    # @return [Boolean] whether this is the process that made the loop
+    def at_home?
+      Process.pid == @process
+    end
+
+    # @return [Boolean] whether this is the loop's own thread in the process that made it
+    def home?
+      Thread.current == @thread && Process.pid == @process
+    end
+
+    # Runs the loop until the block says that it is done.
+    def run
+      outer = @loop_fiber
+      @loop_fiber = Fiber.current
+      until yield
+        run_ready
+        next unless @ready.empty?
+
+        @link.flush
+        break if yield
+
+        wait
+      end
+    ensure
+      @loop_fiber = outer
+    end
+
+    # Starts a job in a Fiber of the pool, from the loop.
+    # @param job [#run, #directory] something that runs and raises nothing
+    def start(job)
+      fiber = @idle.pop || new_fiber
+      switch(fiber, job, job)
+    end
+
+    # The Fiber waits until `resume` names it. Raises the value when it is an exception.
+    def park
+      fiber = Fiber.current
+      job = @current
+      job.suspend
+      @jobs[fiber] = job
+      value = @loop_fiber.transfer
+      job.continue
+      raise value if value.is_a?(Exception)
+
+      value
+    end
+
+    # Lets a waiting Fiber go on with a value, at once; only from the loop.
+    def resume(fiber, value = nil)
+      job = @jobs.delete(fiber)
+      switch(fiber, job, value) if job
+    end
+
+    # Lets a waiting Fiber go on soon; from anywhere in the thread.
+    def resume_later(fiber, value = nil)
+      job = @jobs.delete(fiber)
+      @ready << [fiber, job, value] if job
+    end
+
+    # Ends the waiting of every Fiber of the pool that waits for something local (no command, no invocation).
+    def interrupt_local(exception)
+      @tokens.keys.each do |fiber| # rubocop:disable Style/HashEachMethods -- the hash changes meanwhile
+        @tokens.delete(fiber)
+        resume_later(fiber, exception)
+      end
+    end
+
+    # Raises in the job of a task's action, which waits now; a job that does not wait is past the point already.
+    def abort(number, exception)
+      fiber, = @jobs.find { |_fiber, job| job.number == number }
+      return unless fiber
+
+      @tokens.delete(fiber)
+      resume_later(fiber, exception)
+    end
+
+    # Ends the local waits of all jobs as soon as the loop comes round; from signal handlers.
+    def interrupt_later(exception)
+      @interruption = exception
+      wake
+    end
+
+    # Runs a job in the loop's thread; from another thread.
+    def hand_over(job)
+      @foreign << job
+      wake
+    end
+
+    # Wakes the loop; may be called from other threads and from signal handlers.
+    def wake
+      @wake_writer.write_nonblock(".", exception: false)
+    end
+
+    # --- the Fiber::Scheduler interface -------------------------------------------------------------------------
+
+    def io_wait(io, events, timeout = nil)
+      fiber = Fiber.current
+      token = [fiber]
+      @tokens[fiber] = token
+      @waits << [io, events, fiber, token]
+      add_timer(timeout, fiber, token) if timeout
+      park || false
+    ensure
+      @waits.reject! { |wait| wait[3].equal?(token) }
+      @tokens.delete(fiber)
+    end
+
+    def kernel_sleep(duration = nil)
+      block(:sleep, duration)
+      true
+    end
+
+    def block(_blocker, timeout = nil)
+      fiber = Fiber.current
+      token = [fiber]
+      @tokens[fiber] = token
+      @blocked += 1
+      add_timer(timeout, fiber, token) if timeout
+      park ? true : false
+    ensure
+      @blocked -= 1
+      @tokens.delete(fiber)
+    end
+
+    def unblock(_blocker, fiber)
+      if Thread.current == @thread && !@waiting
+        @foreign << fiber
+      else
+        @foreign << fiber
+        wake
+      end
+    end
+
+    def process_wait(pid, flags)
+      Thread.new { Process::Status.wait(pid, flags) }.value
+    end
+
+    def timeout_after(duration, klass, message)
+      fiber = Fiber.current
+      token = [fiber]
+      add_timer(duration, fiber, token, klass.is_a?(Class) ? klass.new(message) : RuntimeError.new(message))
+      yield duration
+    ensure
+      @timers.reject! { |timer| timer[2].equal?(token) }
+    end
+
+    # `Fiber.schedule` inside a job: a further Fiber of the same job.
+    def fiber(&block)
+      here = Fiber.current
+      job = @current
+      fresh = Fiber.new(blocking: false) do
+        begin
+          block.call
+        rescue StandardError => e
+          warn e.full_message
+        end
+        @loop_fiber.transfer
+      end
+      @ready << [here, job, nil]
+      @jobs.delete(fresh)
+      @ready.unshift([fresh, job, nil])
+      @loop_fiber.transfer if @current
+      fresh
+    end
+
+    def close; end
+
+    private
+
+    def new_fiber
+      Fiber.new(blocking: false) do |job|
+        loop do
+          job.run
+          @idle << Fiber.current
+          job = @loop_fiber.transfer
+        end
+      end
+    end
+
+    def switch(fiber, job, value)
+      @current = job
+      @directory.enter(job)
+      fiber.transfer(value)
+      @current = nil
+    end
+
+    def run_ready
+      take_foreign unless @foreign.empty?
+      if @interruption
+        interrupt_local(@interruption)
+        @interruption = nil
+      end
+      until @ready.empty?
+        fiber, job, value = @ready.shift
+        switch(fiber, job, value)
+        take_foreign unless @foreign.empty?
+      end
+    end
+
+    def take_foreign
+      until @foreign.empty?
+        item = @foreign.pop
+        if item.is_a?(Fiber)
+          @tokens.delete(item)
+          resume_later(item, true)
+        else
+          @ready << [@idle.pop || new_fiber, item, item]
+        end
+      end
+    end
+
+    # Waits for whatever comes first. Nothing but the link can wake a loop without timers, IO and other threads.
+    def wait
+      if @timers.empty? && @waits.empty? && @blocked.zero? && Thread.list.size == 1
+        receive
+      else
+        select
+        fire_timers unless @timers.empty?
+      end
+    end
+
+    def receive
+      @waiting = true
+      @link.receive do |name, fields|
+        @waiting = false
+        @on_message.call(name, fields)
+      end
+    ensure
+      @waiting = false
+    end
+
+    def select
+      readers = [@link.socket, @wake_reader]
+      writers = []
+      @waits.each do |io, events, _fiber, _token|
+        readers << io unless (events & (IO::READABLE | IO::PRIORITY)).zero?
+        writers << io unless (events & IO::WRITABLE).zero?
+      end
+      @waiting = true
+      readable, writable, = IO.select(readers, writers, nil, timeout)
+      @waiting = false
+      return unless readable
+
+      @wake_reader.read_nonblock(4096, exception: false) if readable.include?(@wake_reader)
+      serve_io(readable, writable) unless @waits.empty?
+      receive if readable.first.equal?(@link.socket)
+    ensure
+      @waiting = false
+    end
+
+    def serve_io(readable, writable)
+      @waits.dup.each do |io, events, fiber, token|
+        got = 0
+        got |= events & (IO::READABLE | IO::PRIORITY) if readable.include?(io)
+        got |= IO::WRITABLE if events & IO::WRITABLE != 0 && writable.include?(io)
+        resume_later(fiber, got) if got != 0 && @tokens[fiber].equal?(token)
+      end
+    end
+
+    def now
+      Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+
+    def timeout
+      return nil if @timers.empty?
+
+      [@timers.last[0] - now, 0].max
+    end
+
+    def add_timer(seconds, fiber, token, value = false)
+      time = now + seconds
+      at = @timers.bsearch_index { |timer| timer[0] <= time } || @timers.size
+      @timers.insert(at, [time, fiber, token, value])
+    end
+
+    def fire_timers
+      time = now
+      while @timers.any? && @timers.last[0] <= time
+        _, fiber, token, value = @timers.pop
+        # A plain timer serves the wait that set it; a timeout (its value is an exception) any wait of its Fiber.
+        next unless value || @tokens[fiber].equal?(token)
+
+        @tokens.delete(fiber)
+        resume_later(fiber, value)
+      end
+    end
+  end
+end

@@ -1,0 +1,284 @@
+# frozen_string_literal: true
+
+# One run against one engine: invocations, and what every message of the hub does. The coordinator of planner, reactor,
+# shell and engine; it knows the protocol's messages and decides nothing about order.
+
+require "rakuda/link"
+require "rakuda/engine"
+require "rakuda/working_directory"
+require "rakuda/reactor"
+require "rakuda/action"
+require "rakuda/environment"
+require "rakuda/shell"
+require "rakuda/task_kinds"
+require "rakuda/trace_log"
+require "rakuda/planner"
+require "rakuda/line_output"
+require "rakuda/signals"
+require "rakuda/failures"
+
+module Rakuda
+  # The life of a link to the hub.
+  class Session
+    # @!attribute fiber [Fiber, nil] waits for it; nil: the loop's own caller
+    # @!attribute first [Integer] the number at which its plan begins
+    Invocation = Struct.new(:fiber, :first, :ended, :failed, :abandoned)
+
+    # @return [WorkingDirectory]
+    attr_reader :directory
+    # @return [Link]
+    attr_reader :link
+    # @return [Reactor]
+    attr_reader :reactor
+
+    # @param application [Application]
+    # @param settings [Hash] of the message Hello
+    def initialize(application, settings)
+      @application = application
+      @engine = Engine.new
+      @link = @engine.start(settings)
+      @directory = WorkingDirectory.new(sticky: application.jobs == 1)
+      @reactor = Reactor.new(@link, @directory) { |name, fields| handle(name, fields) }
+      @log = TraceLog.new(application) if application.options.trace
+      @planner = Planner.new(application, @link, @log)
+      @shell = Shell.new(@link, @reactor, Environment.new(@link), @directory, Dir.pwd)
+      @failures = Failures.new(application, @planner)
+      @invocations = {}
+      @next_invocation = 0
+      @verbose = @nowrite = @verbose_known = nil
+      @broken = nil
+      @extended = {}.compare_by_identity   # exceptions whose backtrace has been completed
+      @signals = Signals.new(@link, @reactor)
+      install_hooks
+    end
+
+    # Runs a task and all that it needs, and waits.
+    # @param arguments [Rake::TaskArguments, nil]
+    # @param base [Rake::InvocationChain, nil]
+    # @yield rake's own way, for where the loop cannot be waited for
+    def invoke(task, arguments, base, &serially)
+      return from_elsewhere(task, arguments, base, serially) unless @reactor.home?
+      return serially.call if !@reactor.inside? && @reactor.running?
+
+      caller_job = @reactor.current
+      @directory.base = Dir.pwd unless caller_job
+      @log&.insert_after(caller_job&.number)
+      first = @planner.tasks.size
+      number = plan(task, arguments, base)
+      wait(number, first, caller_job) if number
+      nil
+    end
+
+    # A task got prerequisites or actions.
+    def on_enhanced(task, names)
+      @planner.extend_task(task, names) if @reactor.home?
+    end
+
+    # @return [Job, nil] the job whose code is running
+    def current_job
+      @reactor.current if @reactor.home?
+    end
+
+    # A job of the pool begins.
+    def begin_job
+      return unless @verbose_known
+
+      Rake::FileUtilsExt.verbose_flag = @verbose
+      Rake::FileUtilsExt.nowrite_flag = @nowrite
+    end
+
+    # An action begins; raises what went wrong before it could.
+    def begin_action(action)
+      begin_job
+      early = @failures.take_early(action.number)
+      raise early if early
+    end
+
+    # A job of the pool has ended.
+    def end_job(job)
+      @verbose_known = true
+      @verbose = Rake::FileUtilsExt.verbose_flag
+      @nowrite = Rake::FileUtilsExt.nowrite_flag
+      @output&.finish(job)
+      @directory.leave(job) if job.directory
+    end
+
+    # An action has ended.
+    # @param exception [Exception, nil]
+    def end_action(action, exception)
+      end_job(action)
+      number = action.number
+      if exception.nil?
+        @link.send_action_ended(number, "ok", "")
+      else
+        @failures.add(number, action.task, exception)
+        outcome = exception.is_a?(SystemExit) ? "exit" : "failed"
+        @link.send_action_ended(number, outcome, Failures.first_line(exception).b)
+      end
+    end
+
+    # An exception that no action raised has come out of a job: it ends the loop.
+    def broken(exception)
+      @broken ||= exception
+    end
+
+    # Ends the run.
+    def close
+      @output&.remove
+      @signals.remove
+      @engine.finish
+    end
+
+    private
+
+    def install_hooks
+      Shell::Hooks.shell = @shell
+      FileUtils.prepend(Shell::Hooks) unless FileUtils.include?(Shell::Hooks)
+      WorkingDirectory::Hooks.session = self
+      Dir.singleton_class.prepend(WorkingDirectory::Hooks) unless Dir.singleton_class.include?(WorkingDirectory::Hooks)
+      Fiber.set_scheduler(@reactor)
+      @output = LineOutput.install(self) if @application.jobs > 1
+    end
+
+    def plan(task, arguments, base)
+      @planner.plan(task, arguments, base)
+    rescue StandardError
+      @log&.print_all
+      raise
+    end
+
+    def wait(number, first, caller_job)
+      id = @next_invocation
+      @next_invocation += 1
+      invocation = @invocations[id] = Invocation.new(caller_job && Fiber.current, first, false)
+      @link.send_message("Invoke", id, [number], caller_job.is_a?(Action) ? caller_job.number : nil)
+      if caller_job
+        @reactor.park
+      else
+        @reactor.run { invocation.ended || @broken }
+      end
+      raise @broken if @broken
+
+      @signals.raise_pending unless caller_job
+      conclude(invocation)
+    end
+
+    def conclude(invocation)
+      last = @planner.tasks.size
+      @planner.settle_all if @invocations.empty?
+      exception = @failures.of(invocation.failed, invocation.abandoned)
+      return unless exception
+
+      @planner.forget_unstarted(invocation.first...last)
+      raise_here(exception)
+    end
+
+    # The backtrace goes on where the action was invoked, as it would without Fibers.
+    def raise_here(exception)
+      trace = exception.backtrace
+      if trace && !@extended.key?(exception)
+        @extended[exception] = true
+        exception.set_backtrace(trace + caller(1))
+      end
+      raise exception
+    end
+
+    # Another thread invokes: a job of the loop does it, and the thread waits. Without a loop rake does it.
+    def from_elsewhere(task, arguments, base, serially)
+      return serially.call unless @reactor.running? && @reactor.at_home?
+
+      answer = Thread::Queue.new
+      @reactor.hand_over(Question.new(self, nil) do
+        invoke(task, arguments, base) { nil }
+        answer << nil
+      rescue Exception => e # rubocop:disable Lint/RescueException -- belongs to the thread
+        answer << e
+      end)
+      exception = answer.pop
+      raise exception if exception
+    end
+
+    # --- messages of the hub -----------------------------------------------------------------------------------------
+
+    def handle(name, fields)
+      case name
+      when :CommandEnded then @shell.on_command_ended(*fields)
+      when :RunAction then on_run_action(*fields)
+      when :InvocationEnded then on_invocation_ended(*fields)
+      when :TaskSettled then @log&.settled(fields[0], @planner.tasks[fields[0]], fields[1])
+      when :Resolve then on_resolve(fields[0])
+      when :AskNeeded then on_ask_needed(fields[0])
+      when :AbortAction then on_abort_action(fields[0])
+      when :AttemptFailed then @failures.on_attempt(*fields)
+      when :TargetMissing then on_target_missing(fields[0])
+      when :Warning then $stderr.puts(fields[0].dup.force_encoding(Encoding::UTF_8))
+      when :Welcome then @engine.welcome(*fields)
+      when :Refused then raise EngineError, "the engine refused: #{fields[0].dup.force_encoding(Encoding::UTF_8)}"
+      else raise EngineError, "the engine sent a message that this front does not know: #{name}"
+      end
+    end
+
+    def on_run_action(number, _attempt, _node, _devices)
+      task = @planner.tasks[number]
+      task.rakuda_started = true
+      @log&.run(number)
+      @reactor.start(Action.new(self, number, task, @planner.arguments(number)))
+    end
+
+    def on_invocation_ended(id, failed, abandoned)
+      invocation = @invocations.delete(id) or return
+      invocation.ended = true
+      invocation.failed = failed
+      invocation.abandoned = abandoned
+      @reactor.resume(invocation.fiber) if invocation.fiber
+    end
+
+    def on_resolve(number)
+      question = Question.new(self, nil) do
+        @planner.resolve(number)
+        @link.send_message("Resolved", number, true)
+      rescue StandardError => e
+        @log&.print_all
+        @failures.add(number, @planner.tasks[number], e)
+        @link.send_message("Resolved", number, false)
+      end
+      @reactor.start(question)
+    end
+
+    def on_ask_needed(number)
+      task = @planner.tasks[number]
+      question = Question.new(self, nil) do
+        needed = @planner.traits(task).opaque || task.needed?
+        @link.send_message("NeededAnswered", number, needed ? true : false, stamp(task, needed))
+      rescue StandardError => e
+        @failures.add_before_action(number, task, e)
+        @link.send_message("NeededAnswered", number, true, [3, 0])
+      end
+      @reactor.start(question)
+    end
+
+    # A file's time after its action is not known before it: dependents of one that will run take it as new.
+    def stamp(task, needed)
+      time = task.timestamp
+      return [0, 0] if time.equal?(Rake::EARLY)
+      return [3, 0] if needed && task.is_a?(Rake::FileTask)
+      return [2, 0] if time.equal?(Rake::LATE)
+      return [3, 0] if time.is_a?(Time) && task.method(:timestamp).owner == Rake::Task
+
+      [1, (time.to_time.to_i * 1_000_000_000) + time.to_time.nsec]
+    end
+
+    def on_abort_action(number)
+      @reactor.abort(number, ActionAborted.new("aborted: another task failed"))
+    end
+
+    def on_target_missing(number)
+      task = @planner.tasks[number]
+      return if task.nil? || task.actions.empty?
+
+      file, line = task.actions.first.source_location
+      place = task.locations.first || ("#{file}:#{line}" if file)
+      $stderr.puts "#{@application.name}: task #{task.name} ended well but its file does not exist#{" (#{place})" if place}"
+    end
+  end
+end

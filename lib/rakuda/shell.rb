@@ -1,0 +1,156 @@
+# frozen_string_literal: true
+
+# Starts the commands of actions through the hub and waits for them. It knows the messages about commands and how Ruby
+# reports a status, and nothing of tasks but their numbers.
+
+require "fiddle"
+require "rakuda/command_options"
+
+module Rakuda
+  # Commands of the running jobs.
+  class Shell
+    # @param rakefile_directory [String] where the hub starts a command that names no directory
+    def initialize(link, reactor, environment, directory, rakefile_directory)
+      @link = link
+      @reactor = reactor
+      @environment = environment
+      @directory = directory
+      @rakefile_directory = rakefile_directory
+      @next = 0
+      @waiting = {}              # number of a command => the Fiber that waits for it
+      @set_status = Fiddle::Function.new(Fiddle::Handle::DEFAULT["rb_last_status_set"],
+                                         [Fiddle::TYPE_INT, Fiddle::TYPE_INT], Fiddle::TYPE_VOID)
+    end
+
+    # @return [Boolean] whether the caller is a job of this process's loop
+    def here?
+      @reactor.inside?
+    end
+
+    # Runs a command line and waits. Sets `$?`.
+    # @param line [String]
+    # @return [Boolean, nil] as `system`: true when the status is zero, nil when it could not be started
+    def run_line(line)
+      job = @reactor.current
+      command = @next
+      @next += 1
+      @link.send_command_line(command, job.number, line, base_options(job))
+      wait(command)
+    end
+
+    # Runs what `system` would run.
+    # @param words [Array] without the environment and the options
+    # @param changes [Hash, nil] environment
+    # @param options [Hash] of `system`
+    # @return [Boolean, nil, :local] :local when only a local process can do it; nothing was started then
+    def run(words, changes, options)
+      fields = options.empty? ? {} : CommandOptions.translate(options)
+      return :local unless fields
+
+      words = name_program(words, fields) or return :local
+      job = @reactor.current
+      fields = (base_options(job) || {}).merge(fields)
+      fields["environment"] = @environment.with(changes) if changes
+      command = @next
+      @next += 1
+      @link.send_message("StartCommand", command, job.number, words, fields.empty? ? nil : fields)
+      wait(command)
+    end
+
+    # The message CommandEnded has come.
+    def on_command_ended(command, status, pid, _stdout, error, _usage)
+      fiber = @waiting.delete(command)
+      @reactor.resume(fiber, [status, pid, error]) if fiber
+    end
+
+    # Makes `$?` a status seen before.
+    # @param status [Process::Status, nil]
+    def restore_status(status)
+      @set_status.call(status.to_i, status.pid) if status
+    end
+
+    private
+
+    # The command runs in the job's directory and with ENV as it is now.
+    def base_options(job)
+      directory = job.directory || @directory.base
+      environment = @environment.current
+      return nil if environment.zero? && directory == @rakefile_directory
+
+      options = {}
+      options["directory"] = directory.b unless directory == @rakefile_directory
+      options["environment"] = environment unless environment.zero?
+      options
+    end
+
+    # @return [String, Array<String>, nil] the command line, or the words; nil when they are neither
+    def name_program(words, fields)
+      program, *rest = words
+      if program.is_a?(Array)
+        return nil unless program.size == 2
+
+        program, name = program
+        fields["argv0"] = name.to_str.b
+      elsif rest.empty?
+        return program.to_str.b
+      end
+      [program, *rest].map { |word| word.to_str.b }
+    rescue NoMethodError
+      nil # not a string: Ruby's own `system` has the right complaint
+    end
+
+    def wait(command)
+      @waiting[command] = Fiber.current
+      status, pid, error = @reactor.park
+      @set_status.call(status, pid)
+      return true if status.zero?
+
+      error ? nil : false
+    rescue Exception # rubocop:disable Lint/RescueException -- the command must not outlive the wait, whatever ends it
+      @link.send_message("SignalCommand", command, 15) if @waiting.delete(command)
+      raise
+    end
+
+    # In front of rake's FileUtils#sh: the same, with a command of the hub in place of `system`.
+    module Hooks
+      class << self
+        # @return [Shell, nil] of the session that runs
+        attr_accessor :shell
+      end
+
+      def sh(*cmd, &block)
+        shell = Hooks.shell
+        return super unless shell&.here?
+
+        flag = Rake::FileUtilsExt.verbose_flag
+        line = cmd[0]
+        return sh_through_hub(shell, cmd, &block) if block || cmd.size != 1 || !line.instance_of?(String) || Rake::FileUtilsExt.nowrite_flag
+
+        Rake.rake_output_message(line) if flag
+        return true if shell.run_line(line)
+
+        create_shell_runner(cmd).call(false, $?) # rubocop:disable Style/SpecialGlobalVars
+      end
+
+      private
+
+      # Rake's `sh`, step by step.
+      def sh_through_hub(shell, cmd, &block)
+        options = cmd.last.is_a?(Hash) ? cmd.pop : {}
+        shell_runner = block || create_shell_runner(cmd)
+        set_verbose_option(options)
+        verbose = options.delete(:verbose)
+        noop = options.delete(:noop) || Rake::FileUtilsExt.nowrite_flag
+        Rake.rake_output_message(sh_show_command(cmd)) if verbose
+        return if noop
+
+        changes = cmd.first.is_a?(Hash) ? cmd.first : nil
+        result = shell.run(changes ? cmd.drop(1) : cmd, changes, options)
+        result = cmd.last.is_a?(Hash) ? system(*cmd) : system(*cmd, options) if result == :local
+        status = $? # rubocop:disable Style/SpecialGlobalVars
+        status = Rake::PseudoStatus.new(1) if !result && status.nil?
+        shell_runner.call(result, status)
+      end
+    end
+  end
+end

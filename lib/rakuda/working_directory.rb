@@ -1,0 +1,86 @@
+# frozen_string_literal: true
+
+# The current directory as each action sees it. A process has one, so the reactor tells here which job goes on, and the
+# process is moved when that job's directory is another. It does not know what jobs do.
+
+module Rakuda
+  # Keeps the process in the directory of the job that runs.
+  class WorkingDirectory
+    # @param sticky [Boolean] whether a job's last directory is the next one's first, as in rake
+    def initialize(sticky:)
+      @sticky = sticky
+      @base = @real = Dir.pwd.freeze
+    end
+
+    # Directory in which jobs start.
+    # @return [String]
+    attr_reader :base
+
+    # The top level (the Rakefile's body) has moved: jobs start there from now on.
+    def base=(path)
+      @base = @real = path == @base ? @base : path
+    end
+
+    # @param job [#directory] what goes on now; a nil directory is the base
+    def enter(job)
+      wanted = job.directory || @base
+      return if wanted.equal?(@real)
+
+      Hooks.move(wanted)
+      @real = wanted
+    rescue SystemCallError
+      # The directory is gone. The job finds out at its next use of a relative name, as it would in rake.
+      @real = nil
+    end
+
+    # The job changes its directory.
+    # @return [Integer] 0, as Dir.chdir
+    def change(job, path)
+      Hooks.move(path)
+      @real = job.directory = Dir.pwd.freeze
+      0
+    end
+
+    # The job has ended.
+    def leave(job)
+      @base = job.directory if @sticky && job.directory
+    end
+
+    # In front of Dir.chdir: without Ruby's own block counter, which is one for all Fibers.
+    module Hooks
+      class << self
+        # @return [#call, nil] gives the session, or nil where Ruby's own chdir must serve
+        attr_accessor :session
+
+        # Ruby's own Dir.chdir without a block.
+        def move(path)
+          Thread.current[:rakuda_chdir] = true
+          Dir.chdir(path)
+        ensure
+          Thread.current[:rakuda_chdir] = nil
+        end
+      end
+
+      def chdir(*args, &block)
+        session = Hooks.session
+        return super if session.nil? || Thread.current[:rakuda_chdir] || args.size > 1
+
+        job = session.current_job
+        return super unless job
+
+        directory = session.directory
+        path = args.empty? ? (ENV["HOME"] || ENV["LOGDIR"] || raise(ArgumentError, "HOME/LOGDIR not set")) : args[0]
+        return directory.change(job, path) unless block
+
+        before = job.directory || directory.base
+        directory.change(job, path)
+        begin
+          yield(path.respond_to?(:to_path) ? path.to_path : path.to_str)
+        ensure
+          directory.change(job, before)
+          job.directory = before.equal?(directory.base) ? nil : before
+        end
+      end
+    end
+  end
+end

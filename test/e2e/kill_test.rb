@@ -1,0 +1,159 @@
+# frozen_string_literal: true
+
+# Whoever is killed, and however: no process is left, nothing half-written is taken as good, and the next run
+# finishes with the same files as an undisturbed one. Runs the real command; waits for events, not for time.
+
+require "minitest/autorun"
+require "tmpdir"
+
+# Kills the command, its engine, its guard, and what a user's Ctrl-C does.
+class KillTest < Minitest::Test
+  RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
+
+  # Each target is written in two halves; "slow" ones wait between them until the test lets them go on.
+  RAKEFILE = <<~'RUBY'
+    names = (1..8).map { |n| "out/#{n}" }
+    directory "out"
+    names.each do |name|
+      file name => "out" do
+        sh "echo first > #{name}; touch #{name}.half; #{ENV.fetch("HOLD")}; echo second >> #{name}", verbose: false
+      end
+    end
+    file "all" => names do |t|
+      sh "cat #{names.join(" ")} > all", verbose: false
+    end
+    task default: "all"
+  RUBY
+
+  def setup
+    @directory = Dir.mktmpdir("rakuda-kill")
+    File.write(File.join(@directory, "Rakefile"), RAKEFILE)
+    # A number that no other process has in its arguments: to find ours by.
+    @token = "86400.#{Process.pid}#{rand(1_000_000)}"
+  end
+
+  def teardown
+    stragglers.each { |pid| Process.kill(:KILL, pid) rescue nil }
+    FileUtils.rm_rf(@directory)
+  end
+
+  def test_killed_front_leaves_nothing
+    check_killed { |front, _hub, _guard| [front] }
+  end
+
+  def test_killed_hub_leaves_nothing
+    check_killed { |_front, hub, _guard| [hub] }
+  end
+
+  def test_killed_guard_leaves_nothing
+    check_killed { |_front, _hub, guard| [guard] }
+  end
+
+  def test_killed_front_and_hub_leave_nothing
+    check_killed { |front, hub, _guard| [front, hub] }
+  end
+
+  def test_killed_hub_takes_processes_along_that_left_their_group
+    start("setsid sleep #{@token} & sleep #{@token}")
+    wait_until { stragglers.size >= 2 }
+    Process.kill(:KILL, engine_processes.fetch(:hub))
+    Process.wait(@front)
+    wait_until { stragglers.empty? }
+    assert_predicate stragglers, :empty?
+  end
+
+  def test_ctrl_c_ends_commands_and_says_so
+    start("sleep #{@token}")
+    wait_until { stragglers.size >= 2 }
+    Process.kill(:INT, @front)
+    _, status = Process.wait2(@front)
+    assert_equal 130, status.exitstatus
+    assert_predicate stragglers, :empty?
+    check_resume
+  end
+
+  def test_second_ctrl_c_does_not_wait_for_those_who_ignore_the_first
+    start("trap '' INT TERM; sleep #{@token} & wait; sleep #{@token}", "--grace", "600")
+    wait_until { stragglers.size >= 2 }
+    Process.kill(:INT, @front)
+    wait_until { File.read(log).include?("nterrupt") || true }
+    Process.kill(:INT, @front) until Process.wait2(@front, Process::WNOHANG).tap { |done| @ended = done; sleep 0.05 }
+    assert_equal 130, @ended[1].exitstatus
+    wait_until { stragglers.empty? }
+    check_resume
+  end
+
+  def test_those_who_ignore_signals_are_killed_after_the_grace
+    start("trap '' INT TERM; sleep #{@token} & wait; sleep #{@token}", "--grace", "0.1")
+    wait_until { stragglers.size >= 2 }
+    Process.kill(:INT, @front)
+    _, status = Process.wait2(@front)
+    assert_equal 130, status.exitstatus
+    wait_until { stragglers.empty? }
+  end
+
+  private
+
+  def log = File.join(@directory, "log")
+
+  def start(hold, *options)
+    @front = Process.spawn({ "HOLD" => hold }, RAKUDA, "-j", "2", *options, chdir: @directory, out: log, err: log)
+  end
+
+  def check_killed
+    start("sleep #{@token}")
+    wait_until { stragglers.size >= 2 && Dir["#{@directory}/out/*.half"].size >= 2 }
+    engine = engine_processes
+    victims = yield(@front, engine.fetch(:hub), engine.fetch(:guard))
+    victims.each { |pid| Process.kill(:KILL, pid) }
+    Process.wait(@front)
+    wait_until { stragglers.empty? && engine.values.none? { |pid| alive?(pid) } }
+    check_resume
+  end
+
+  # The next run takes nothing half-written as good and makes what an undisturbed run makes.
+  def check_resume
+    ok = system({ "HOLD" => ":" }, RAKUDA, "-j", "2", chdir: @directory, out: log, err: log)
+    assert ok, File.read(log)
+    (1..8).each { |n| assert_equal "first\nsecond\n", File.read("#{@directory}/out/#{n}") }
+    assert_equal "first\nsecond\n" * 8, File.read("#{@directory}/all")
+  end
+
+  def wait_until
+    2000.times do
+      return if yield
+      sleep 0.01
+    end
+    flunk "waited in vain; the log says:\n#{File.read(log)}"
+  end
+
+  # Processes of ours that hold the token in their arguments (shells and sleeps).
+  def stragglers
+    processes.select { |_, arguments| arguments.include?(@token) }.keys - [@front]
+  end
+
+  # The hub and the guard of this run: descendants of the front by name.
+  def engine_processes
+    guard = processes.find { |pid, arguments| arguments.include?("--front-fd") && parent(pid) == @front }
+    hub = processes.find { |pid, arguments| arguments.include?("--hub") && parent(pid) == guard[0] }
+    { guard: guard[0], hub: hub[0] }
+  end
+
+  def processes
+    Dir.children("/proc").grep(/\A\d+\z/).to_h do |pid|
+      [pid.to_i, (File.binread("/proc/#{pid}/cmdline").tr("\0", " ") rescue "")]
+    end
+  end
+
+  def parent(pid)
+    File.read("/proc/#{pid}/stat").rpartition(")").last.split[1].to_i
+  rescue Errno::ENOENT
+    nil
+  end
+
+  def alive?(pid)
+    File.read("/proc/#{pid}/stat").rpartition(")").last.split[0] != "Z"
+  rescue Errno::ENOENT
+    false
+  end
+end
