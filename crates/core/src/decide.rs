@@ -1,0 +1,90 @@
+//! Which tasks run: rake's rule, over the graph as it is now.
+//!
+//! Pure reads and the two remembered sums (`newest`, `disturbed`); asks nobody and changes no state. Sums are pulled from the
+//! direct prerequisites when a task is decided, each edge once, not pushed when they settle: a fact gathered again counts at once.
+
+use crate::event::TaskKind;
+use crate::graph::Graph;
+use crate::ids::TaskId;
+use crate::task::{KnownFact, Reason};
+use crate::time::{Newest, Time};
+use alloc::vec::Vec;
+
+/// Sums up the prerequisites of `id`, all of them settled.
+pub(crate) fn sum_up_prerequisites(graph: &mut Graph, id: TaskId) {
+    let (mut newest, mut disturbed) = (Newest::NONE, false);
+    for prerequisite in graph.prerequisites(id).filter(|p| !p.order_only) {
+        let task = &graph.tasks[prerequisite.id];
+        newest.include(task.timestamp());
+        newest.include_all_of(task.newest);
+        disturbed |= task.ran || task.disturbed;
+    }
+    let task = &mut graph.tasks[id];
+    task.newest = newest;
+    task.disturbed = disturbed;
+}
+
+/// The tasks whose facts have to be gathered before `id` is decided: unknown ones, and if it is disturbed those that an action
+/// may have changed since, which is: that no action of their own wrote, gathered before the `epoch`-th action ended.
+pub(crate) fn doubtful_facts(
+    graph: &Graph,
+    id: TaskId,
+    epoch: u32,
+    disturbed: bool,
+    doubtful: &mut Vec<TaskId>,
+) {
+    let is_doubtful = |id: TaskId| {
+        let task = &graph.tasks[id];
+        matches!(task.fact, KnownFact::Unknown)
+            || (disturbed && !task.ran && task.fact_epoch != epoch)
+    };
+    if is_doubtful(id) {
+        doubtful.push(id);
+    }
+    if graph.tasks[id].kind == TaskKind::File {
+        let others = graph
+            .prerequisites(id)
+            .filter(|p| !p.order_only)
+            .map(|p| p.id);
+        let files = others.filter(|other| graph.tasks[*other].kind == TaskKind::File);
+        doubtful.extend(files.filter(|other| is_doubtful(*other)));
+    }
+    doubtful.sort_unstable();
+    doubtful.dedup();
+}
+
+/// Whether a plain, file or directory task runs, by the facts as they are known.
+pub(crate) fn reason_by_facts(graph: &Graph, id: TaskId, now: Time, build_all: bool) -> Reason {
+    let task = &graph.tasks[id];
+    match (task.kind, &task.fact) {
+        (TaskKind::Plain, _) => Reason::AlwaysRuns,
+        (TaskKind::Asked, _) => unreachable!("its class is asked"),
+        (TaskKind::File | TaskKind::Directory, KnownFact::Unknown | KnownFact::Missing) => {
+            Reason::Missing
+        }
+        (TaskKind::Directory, KnownFact::Present { .. }) => Reason::UpToDate,
+        (TaskKind::File, KnownFact::Present { modified_ns, .. }) => {
+            if task.newest.is_after(*modified_ns, now) {
+                Reason::OutOfDate
+            } else if build_all {
+                Reason::BuildAll
+            } else {
+                Reason::UpToDate
+            }
+        }
+    }
+}
+
+impl Reason {
+    /// Whether the task runs.
+    pub fn is_needed(self) -> bool {
+        match self {
+            Self::AlwaysRuns
+            | Self::Missing
+            | Self::OutOfDate
+            | Self::BuildAll
+            | Self::AnsweredNeeded => true,
+            Self::Undecided | Self::UpToDate | Self::AnsweredNotNeeded | Self::Unresolved => false,
+        }
+    }
+}

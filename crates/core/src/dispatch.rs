@@ -1,0 +1,157 @@
+//! What starts where: every node with room takes from the queues until nothing fits.
+//!
+//! Between events no node could take anything that is queued for it, so only nodes with more room than before and tasks that are
+//! newly ready have to be looked at. Each look costs O(requirements) and O(log n), whatever the number of tasks and nodes.
+
+use crate::event::Output;
+use crate::ids::{NodeId, RequirementId, TaskId};
+use crate::queue::Chooser;
+use crate::scheduler::Scheduler;
+use crate::task::TaskState;
+use crate::time::Time;
+use alloc::vec::Vec;
+
+impl Scheduler {
+    pub(crate) fn dispatch(&mut self, now: Time, out: &mut Vec<Output>) {
+        let fresh = core::mem::take(&mut self.pending.fresh);
+        // A node with the input comes before others, even ones that were freed just now.
+        for &id in &fresh {
+            if let Some(node) = self.fitting_candidate(id) {
+                self.take_next(now, node, out);
+            }
+        }
+        self.fill_roomy(now, out);
+        for id in fresh {
+            while let Some(node) = self.some_fitting_node(id) {
+                let requirement = self.graph.tasks[id].requirement;
+                let taken = self.take_next(now, node, out);
+                assert!(
+                    taken || !self.fleet.fits(node, requirement),
+                    "{id:?} hides from {node:?}"
+                );
+            }
+            self.fill_roomy(now, out);
+        }
+    }
+
+    fn fill_roomy(&mut self, now: Time, out: &mut Vec<Output>) {
+        while let Some(node) = self.pending.roomy.pop_first() {
+            while self.take_next(now, node, out) {}
+        }
+    }
+
+    /// A candidate node of a ready task that has room for it; none in the remote queue.
+    fn fitting_candidate(&self, id: TaskId) -> Option<NodeId> {
+        let task = &self.graph.tasks[id];
+        if task.state != TaskState::Ready {
+            return None;
+        }
+        let fits = |node: &NodeId| self.fleet.fits(*node, task.requirement);
+        task.queued_at.as_slice().iter().copied().find(fits)
+    }
+
+    fn some_fitting_node(&mut self, id: TaskId) -> Option<NodeId> {
+        let task = &self.graph.tasks[id];
+        if task.state != TaskState::Ready {
+            return None;
+        }
+        let requirement = task.requirement;
+        let is_remote = task.queued_at.as_slice().is_empty();
+        let candidate = self.fitting_candidate(id);
+        if candidate.is_some() || !(is_remote || self.ready.is_stealable(requirement)) {
+            return candidate;
+        }
+        self.fleet.any_fitting(requirement)
+    }
+
+    /// Starts the task that is next for a node; whether there was one.
+    fn take_next(&mut self, now: Time, node: NodeId, out: &mut Vec<Output>) -> bool {
+        self.reserve_on_demand(node);
+        let mut chooser = Chooser {
+            graph: &self.graph,
+            rank_times: &self.rank_times,
+            random: &mut self.random,
+            cores: self.fleet.nodes[node].capacity.cores,
+        };
+        let fleet = &self.fleet;
+        let fits = |requirement: RequirementId| fleet.fits(node, requirement);
+        let Some(id) = self.ready.choose(node, fits, &mut chooser) else {
+            return false;
+        };
+        self.start(now, id, node, out);
+        true
+    }
+
+    fn start(&mut self, now: Time, id: TaskId, node: NodeId, out: &mut Vec<Output>) {
+        self.ready.remove(id, &self.graph);
+        let requirement = self.graph.tasks[id].requirement;
+        if self.fleet.nodes[node].reserved_for == Some(requirement) {
+            self.fleet.cancel_reservation(node);
+            self.pending.roomy.insert(node);
+        }
+        let devices = self.fleet.take(node, id, requirement, now);
+        self.set_state(id, TaskState::Running { node });
+        let task = &mut self.graph.tasks[id];
+        task.attempt += 1;
+        out.push(Output::StartAction {
+            id,
+            attempt: task.attempt,
+            node,
+            devices,
+        });
+        self.drop_idle_reservations(requirement);
+        self.pass_over(node, requirement);
+    }
+
+    /// Reservations beyond the number of tasks that could use them are given up.
+    fn drop_idle_reservations(&mut self, requirement: RequirementId) {
+        while self.fleet.requirements[requirement].reserved.len()
+            > self.ready.count(requirement) as usize
+        {
+            let reserved = &self.fleet.requirements[requirement].reserved;
+            let node = *reserved.last().expect("more than none");
+            self.fleet.cancel_reservation(node);
+            self.pending.roomy.insert(node);
+        }
+    }
+
+    /// Notes for every head that does not fit `node` that something else started there.
+    fn pass_over(&mut self, node: NodeId, started: RequirementId) {
+        if self.ready.len == 0 || self.fleet.requirements.len() == 1 {
+            return;
+        }
+        let waiting: Vec<RequirementId> = self.waiting_for(node);
+        for requirement in waiting {
+            if requirement != started && self.fleet.nodes[node].pass_over(requirement) {
+                self.reserve(node, requirement);
+            }
+        }
+    }
+
+    fn reserve_on_demand(&mut self, node: NodeId) {
+        if self.ready.len == 0 || self.fleet.requirements.len() == 1 {
+            return;
+        }
+        let demands = |id: &RequirementId| self.fleet.requirements[*id].requirement.reserve;
+        if let Some(requirement) = self.waiting_for(node).into_iter().find(demands) {
+            self.reserve(node, requirement);
+        }
+    }
+
+    /// Requirements with queued tasks that `node` could take, but not now.
+    fn waiting_for(&self, node: NodeId) -> Vec<RequirementId> {
+        let queued = self.ready.requirements_at(node);
+        let not_now =
+            |id: &RequirementId| !self.fleet.fits(node, *id) && self.fleet.could_take(node, *id);
+        queued.filter(not_now).collect()
+    }
+
+    fn reserve(&mut self, node: NodeId, requirement: RequirementId) {
+        let reserved = self.fleet.requirements[requirement].reserved.len();
+        if self.fleet.nodes[node].reserved_for.is_none()
+            && reserved < self.ready.count(requirement) as usize
+        {
+            self.fleet.reserve(node, requirement);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What is known of the file of a task: when it was modified, how large it is, where it lies.
+//!
+//! Knows no paths and touches no file: the shell gathers facts, in bulk or when asked.
+
+use crate::ids::NodeId;
+use alloc::boxed::Box;
+
+/// What the shell found out about a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// Modification time in ns since the Unix epoch; `None`: there is no such file.
+    pub modified_ns: Option<i64>,
+    /// Its size.
+    pub bytes: u64,
+    /// The nodes that hold it.
+    pub places: Places,
+}
+
+/// The nodes that hold a file, or in whose queues a task stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Places {
+    /// Nobody knows, or it makes no difference.
+    #[default]
+    Unknown,
+    /// One node.
+    One(NodeId),
+    /// Several nodes, each once.
+    Many(Box<[NodeId]>),
+}
+
+impl Places {
+    /// The nodes as a slice.
+    pub fn as_slice(&self) -> &[NodeId] {
+        match self {
+            Self::Unknown => &[],
+            Self::One(node) => core::slice::from_ref(node),
+            Self::Many(nodes) => nodes,
+        }
+    }
+
+    pub(crate) fn from_slice(nodes: &[NodeId]) -> Self {
+        match nodes {
+            [] => Self::Unknown,
+            [node] => Self::One(*node),
+            [..] => Self::Many(nodes.into()),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! One node: what it has, what is free, what runs there.
+//!
+//! Does not choose tasks, and knows no queue.
+
+use crate::ids::{NodeId, RequirementId, ResourceId, TaskId};
+use crate::requirement::{Capacity, Devices, Requirement};
+use crate::time::Time;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+/// A head that was passed over more often than this, times the cores of the node, reserves the node.
+const PASSED_PER_CORE: u32 = 16;
+
+/// What a requirement asks of one node, after what no node can give was cut to what the largest has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Need {
+    pub(crate) cores: u32,
+    pub(crate) memory_bytes: u64,
+}
+
+/// A running action's share of its node.
+#[derive(Clone, Debug)]
+pub(crate) struct Share {
+    pub(crate) need: Need,
+    pub(crate) devices: Devices,
+    pub(crate) started: Time,
+    /// Its action waits for an invocation, and its cores count as free.
+    pub(crate) suspended: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Node {
+    pub(crate) joined: bool,
+    pub(crate) capacity: Capacity,
+    /// Below 0 only while a caller that took its cores back runs beside those that had them meanwhile.
+    pub(crate) cores_free: i64,
+    pub(crate) memory_bytes_free: u64,
+    /// Free device numbers, for each `ResourceId`.
+    devices_free: Vec<BTreeSet<u32>>,
+    pub(crate) running: BTreeMap<TaskId, Share>,
+    /// How many of `running` are suspended.
+    pub(crate) suspended: u32,
+    /// Only tasks with this requirement start here.
+    pub(crate) reserved_for: Option<RequirementId>,
+    /// How often something else started while a head with this requirement did not fit.
+    passed: BTreeMap<RequirementId, u32>,
+}
+
+impl Node {
+    pub(crate) fn join(&mut self, capacity: Capacity) {
+        let numbers = |count: &u32| (0..*count).collect();
+        *self = Self {
+            joined: true,
+            cores_free: i64::from(capacity.cores),
+            memory_bytes_free: capacity.memory_bytes,
+            devices_free: capacity.resources.iter().map(numbers).collect(),
+            capacity,
+            ..Self::default()
+        };
+    }
+
+    /// Whether it could run such a task if nothing else ran.
+    pub(crate) fn could_fit(&self, requirement: &Requirement, need: Need) -> bool {
+        let device_count = |resource: ResourceId| {
+            self.capacity
+                .resources
+                .get(resource.0 as usize)
+                .copied()
+                .unwrap_or(0)
+        };
+        self.joined
+            && need.cores <= self.capacity.cores
+            && need.memory_bytes <= self.capacity.memory_bytes
+            && requirement
+                .resources
+                .iter()
+                .all(|(id, count)| *count <= device_count(*id))
+    }
+
+    /// Whether it can run such a task now.
+    pub(crate) fn fits(&self, id: RequirementId, requirement: &Requirement, need: Need) -> bool {
+        let devices_free = |resource: ResourceId| {
+            self.devices_free
+                .get(resource.0 as usize)
+                .map_or(0, BTreeSet::len)
+        };
+        self.joined
+            && i64::from(need.cores) <= self.cores_free
+            && need.memory_bytes <= self.memory_bytes_free
+            && requirement
+                .resources
+                .iter()
+                .all(|(id, count)| *count as usize <= devices_free(*id))
+            && self
+                .reservation()
+                .is_none_or(|reserved_for| reserved_for == id)
+    }
+
+    /// The reservation in force: none while a caller waits here, because what it waits for may need this node.
+    pub(crate) fn reservation(&self) -> Option<RequirementId> {
+        self.reserved_for.filter(|_| self.suspended == 0)
+    }
+
+    /// Takes a share and gives out the lowest free device numbers.
+    pub(crate) fn take(
+        &mut self,
+        id: TaskId,
+        requirement: &Requirement,
+        need: Need,
+        now: Time,
+    ) -> Devices {
+        self.cores_free -= i64::from(need.cores);
+        self.memory_bytes_free -= need.memory_bytes;
+        let mut devices = Devices::default();
+        for &(resource, count) in &requirement.resources {
+            let free = &mut self.devices_free[resource.0 as usize];
+            let numbers = (0..count).map(|_| free.pop_first().expect("the devices were free"));
+            devices.0.push((resource, numbers.collect()));
+        }
+        let share = Share {
+            need,
+            devices: devices.clone(),
+            started: now,
+            suspended: false,
+        };
+        let before = self.running.insert(id, share);
+        assert!(before.is_none(), "a task runs twice");
+        devices
+    }
+
+    /// Gives back the share of `id`; since when it had it.
+    pub(crate) fn release(&mut self, id: TaskId) -> Time {
+        let share = self
+            .running
+            .remove(&id)
+            .expect("a running task has a share");
+        if share.suspended {
+            self.suspended -= 1;
+        } else {
+            self.cores_free += i64::from(share.need.cores);
+        }
+        self.memory_bytes_free += share.need.memory_bytes;
+        for (resource, numbers) in share.devices.0 {
+            self.devices_free[resource.0 as usize].extend(numbers);
+        }
+        share.started
+    }
+
+    /// Frees or takes back the cores of a caller.
+    pub(crate) fn set_suspended(&mut self, id: TaskId, suspended: bool) {
+        let share = self.running.get_mut(&id).expect("a caller runs");
+        assert!(share.suspended != suspended, "a caller waits twice");
+        share.suspended = suspended;
+        let cores = i64::from(share.need.cores);
+        if suspended {
+            self.cores_free += cores;
+            self.suspended += 1;
+        } else {
+            self.cores_free -= cores;
+            self.suspended -= 1;
+        }
+    }
+
+    /// Notes that a head with requirement `id` was passed over; whether that was once too often.
+    pub(crate) fn pass_over(&mut self, id: RequirementId) -> bool {
+        let passed = self.passed.entry(id).or_insert(0);
+        *passed += 1;
+        *passed > PASSED_PER_CORE.saturating_mul(self.capacity.cores)
+    }
+
+    pub(crate) fn forget_passed(&mut self, id: RequirementId) {
+        if !self.passed.is_empty() {
+            self.passed.remove(&id);
+        }
+    }
+
+    /// What is free, counted anew from what runs.
+    pub(crate) fn check_invariants(&self, id: NodeId) {
+        assert!(
+            self.joined || self.running.is_empty(),
+            "something runs on lost {id:?}"
+        );
+        let active = self.running.values().filter(|share| !share.suspended);
+        let cores: i64 = active.map(|share| i64::from(share.need.cores)).sum();
+        let shares = self.running.values();
+        let memory_bytes: u64 = shares.clone().map(|share| share.need.memory_bytes).sum();
+        let suspended = shares.clone().filter(|share| share.suspended).count();
+        assert_eq!(self.suspended as usize, suspended, "suspended on {id:?}");
+        if !self.joined {
+            return;
+        }
+        assert_eq!(
+            self.cores_free + cores,
+            i64::from(self.capacity.cores),
+            "cores of {id:?}"
+        );
+        assert_eq!(
+            self.memory_bytes_free + memory_bytes,
+            self.capacity.memory_bytes,
+            "{id:?}"
+        );
+        for (resource, free) in self.devices_free.iter().enumerate() {
+            let mut numbers: Vec<u32> = free.iter().copied().collect();
+            for (_, taken) in shares
+                .clone()
+                .flat_map(|share| &share.devices.0)
+                .filter(|(taken, _)| taken.0 as usize == resource)
+            {
+                numbers.extend(taken);
+            }
+            numbers.sort_unstable();
+            let all: Vec<u32> = (0..self.capacity.resources[resource]).collect();
+            assert_eq!(numbers, all, "devices {resource} of {id:?}");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! From the last settled prerequisite to a decision, through the questions that it takes; and settling.
+//!
+//! Knows the rule only by name (`decide.rs`) and starts nothing: needed tasks go to the queues.
+
+use crate::checks::Waiter;
+use crate::decide::{doubtful_facts, reason_by_facts, sum_up_prerequisites};
+use crate::event::{Output, Settled, TaskKind};
+use crate::fact::Fact;
+use crate::ids::TaskId;
+use crate::locality::candidate_nodes;
+use crate::scheduler::Scheduler;
+use crate::task::{KnownFact, Reason, TaskState};
+use crate::time::{Time, Timestamp};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+impl Scheduler {
+    /// Decides about a task that misses nothing any more, or lets it wait for its turn.
+    pub(crate) fn on_prerequisites_settled(
+        &mut self,
+        now: Time,
+        id: TaskId,
+        out: &mut Vec<Output>,
+    ) {
+        let task = &self.graph.tasks[id];
+        if task.state != (TaskState::Waiting { missing: 0 }) {
+            return;
+        }
+        if self.is_serial() {
+            self.turns.insert(task.batch, id);
+        } else {
+            self.consider(now, id, out);
+        }
+    }
+
+    /// Decides about a task that misses nothing, or asks what it takes to decide.
+    pub(crate) fn consider(&mut self, now: Time, id: TaskId, out: &mut Vec<Output>) {
+        if self.graph.tasks[id].deferred {
+            self.set_state(id, TaskState::Resolving);
+            out.push(Output::Resolve { id });
+            return;
+        }
+        sum_up_prerequisites(&mut self.graph, id);
+        match self.graph.tasks[id].kind {
+            TaskKind::Plain => self.conclude(id, Reason::AlwaysRuns, out),
+            TaskKind::Asked => {
+                self.set_state(id, TaskState::Asking);
+                out.push(Output::AskNeeded { id });
+            }
+            TaskKind::File | TaskKind::Directory => self.check_facts(now, id, out),
+        }
+    }
+
+    fn check_facts(&mut self, now: Time, id: TaskId, out: &mut Vec<Output>) {
+        // In rake's order everything that ran came before, related or not.
+        let disturbed = if self.is_serial() {
+            self.epoch > 0
+        } else {
+            self.graph.tasks[id].disturbed
+        };
+        let disturbed = disturbed && !self.config.dry_run;
+        let mut doubtful = Vec::new();
+        doubtful_facts(&self.graph, id, self.epoch, disturbed, &mut doubtful);
+        if doubtful.is_empty() {
+            let reason = reason_by_facts(&self.graph, id, now, self.config.build_all);
+            self.conclude(id, reason, out);
+            return;
+        }
+        let missing = u32::try_from(doubtful.len()).expect("fewer than 2^32 edges");
+        let waiter = Waiter {
+            id,
+            mark: self.new_mark(id),
+        };
+        self.set_state(id, TaskState::Checking { missing });
+        for file in doubtful {
+            if self.checks.ask(file, self.epoch, waiter) {
+                out.push(Output::GatherFact { id: file });
+            }
+        }
+    }
+
+    pub(crate) fn on_fact_gathered(
+        &mut self,
+        now: Time,
+        id: TaskId,
+        fact: Fact,
+        out: &mut Vec<Output>,
+    ) {
+        let request = self.checks.answered(id);
+        let task = &mut self.graph.tasks[id];
+        task.fact = match fact.modified_ns {
+            None => KnownFact::Missing,
+            Some(modified_ns) => KnownFact::Present {
+                modified_ns,
+                bytes: fact.bytes,
+                places: fact.places,
+            },
+        };
+        let Some(request) = request else {
+            // In bulk; who knows when it was looked at.
+            task.fact_epoch = 0;
+            return;
+        };
+        task.fact_epoch = request.epoch;
+        for waiter in request.waiters {
+            let task = &self.graph.tasks[waiter.id];
+            if task.mark != waiter.mark {
+                continue;
+            }
+            match task.state {
+                TaskState::Checking { missing } => {
+                    self.on_check_answered(now, waiter.id, missing - 1, out);
+                }
+                TaskState::Inspecting => self.on_inspected(waiter.id, out),
+                TaskState::Defined
+                | TaskState::Waiting { .. }
+                | TaskState::Resolving
+                | TaskState::Asking
+                | TaskState::Ready
+                | TaskState::Running { .. }
+                | TaskState::Settled(_) => {}
+            }
+        }
+    }
+
+    fn on_check_answered(&mut self, now: Time, id: TaskId, missing: u32, out: &mut Vec<Output>) {
+        self.set_state(id, TaskState::Checking { missing });
+        if missing > 0 {
+            return;
+        }
+        if !self.invocations.goes_on(self.owner(id)) {
+            self.give_back(id);
+            return;
+        }
+        // The facts of prerequisites may have changed under the sums.
+        sum_up_prerequisites(&mut self.graph, id);
+        let reason = reason_by_facts(&self.graph, id, now, self.config.build_all);
+        self.conclude(id, reason, out);
+    }
+
+    pub(crate) fn on_needed_answered(
+        &mut self,
+        id: TaskId,
+        needed: bool,
+        timestamp: Timestamp,
+        out: &mut Vec<Output>,
+    ) {
+        if let Some(stale) = self.stale_answers.get_mut(&id) {
+            *stale -= 1;
+            if *stale == 0 {
+                self.stale_answers.remove(&id);
+            }
+            return;
+        }
+        self.graph.tasks[id].answered = timestamp;
+        match self.graph.tasks[id].state {
+            TaskState::Asking if !self.invocations.goes_on(self.owner(id)) => self.give_back(id),
+            TaskState::Asking if needed => self.conclude(id, Reason::AnsweredNeeded, out),
+            TaskState::Asking => self.conclude(id, Reason::AnsweredNotNeeded, out),
+            TaskState::Inspecting => self.settle(id, Settled::Executed, out),
+            state @ (TaskState::Defined
+            | TaskState::Waiting { .. }
+            | TaskState::Resolving
+            | TaskState::Checking { .. }
+            | TaskState::Ready
+            | TaskState::Running { .. }
+            | TaskState::Settled(_)) => panic!("nobody asked whether {id:?} is needed: {state:?}"),
+        }
+    }
+
+    pub(crate) fn on_resolve_ended(&mut self, id: TaskId, found: bool, out: &mut Vec<Output>) {
+        assert!(
+            self.graph.tasks[id].state == TaskState::Resolving,
+            "{id:?} was not to be resolved"
+        );
+        if !found {
+            self.activated_end = self.graph.end();
+            self.graph.tasks[id].reason = Reason::Unresolved;
+            self.settle(id, Settled::Failed, out);
+            return;
+        }
+        self.graph.tasks[id].deferred = false;
+        let owner = self.owner(id);
+        if !self.invocations.goes_on(owner) {
+            self.activated_end = self.graph.end();
+            self.give_back(id);
+            return;
+        }
+        self.set_state(id, TaskState::Waiting { missing: 0 });
+        self.activate(owner, &[id], out);
+        self.wait_again(id, out);
+        self.pending.work.push_back(id);
+    }
+
+    /// Acts on a decision.
+    fn conclude(&mut self, id: TaskId, reason: Reason, out: &mut Vec<Output>) {
+        self.graph.tasks[id].reason = reason;
+        if !reason.is_needed() {
+            self.settle(id, Settled::NotNeeded, out);
+        } else if self.graph.tasks[id].has_action {
+            self.make_ready(id);
+        } else {
+            self.settle(id, Settled::Executed, out);
+        }
+    }
+
+    /// Queues a task; what starts is up to `dispatch`.
+    pub(crate) fn make_ready(&mut self, id: TaskId) {
+        self.new_mark(id);
+        let queued_at = if self.config.locality && !self.is_serial() {
+            candidate_nodes(&self.graph, &self.fleet, id)
+        } else {
+            crate::fact::Places::Unknown
+        };
+        self.graph.tasks[id].queued_at = queued_at;
+        self.set_state(id, TaskState::Ready);
+        self.ready.push(id, &self.graph, &self.rank_times);
+        self.pending.fresh.push(id);
+    }
+
+    /// Settles a task that stands in no queue, and if it went badly all that depend on it.
+    pub(crate) fn settle(&mut self, id: TaskId, how: Settled, out: &mut Vec<Output>) {
+        let mut walk = VecDeque::from([(id, how)]);
+        while let Some((id, how)) = walk.pop_front() {
+            if self.graph.tasks[id].is_settled() {
+                continue;
+            }
+            self.settle_one(id, how, out);
+            let mut cursor = self.graph.first_dependent(id);
+            while let Some(dependent) = self.graph.dependent_at(&mut cursor) {
+                let TaskState::Waiting { missing } = self.graph.tasks[dependent].state else {
+                    continue;
+                };
+                if !how.is_well() {
+                    walk.push_back((dependent, Settled::Abandoned));
+                    continue;
+                }
+                let missing = missing - 1;
+                self.set_state(dependent, TaskState::Waiting { missing });
+                if missing == 0 {
+                    self.pending.work.push_back(dependent);
+                }
+            }
+        }
+    }
+
+    fn settle_one(&mut self, id: TaskId, how: Settled, out: &mut Vec<Output>) {
+        let owner = self.owner(id);
+        self.set_state(id, TaskState::Settled(how));
+        out.push(Output::TaskSettled { id, how });
+        let invocation = &mut self.invocations.all[owner];
+        invocation.unsettled -= 1;
+        match how {
+            Settled::Executed | Settled::NotNeeded => {}
+            Settled::Failed => invocation.failed.push(id),
+            Settled::Abandoned => invocation.abandoned.push(id),
+        }
+        self.pending.endings.insert(owner);
+        if !how.is_well() {
+            self.request_halt(owner);
+        }
+        if !core::mem::take(&mut self.graph.tasks[id].wanted) {
+            return;
+        }
+        let waiters = self
+            .invocations
+            .waiters
+            .remove(&id)
+            .expect("someone wants it");
+        for waiter in waiters {
+            self.invocations.all[waiter].wanted_left -= 1;
+            self.pending.endings.insert(waiter);
+            if !how.is_well() {
+                self.request_halt(waiter);
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! First in, first out; last in, first out.
+//!
+//! Ranks play no part.
+
+use super::Entry;
+use crate::graph::Graph;
+use crate::ids::TaskId;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Below this many entries it is not worth dropping dead ones.
+const FEW: usize = 32;
+
+fn mostly_dead(entries: usize, live: u32) -> bool {
+    entries >= FEW && entries / 2 > live as usize
+}
+
+/// First in, first out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Line {
+    entries: VecDeque<Entry>,
+    pub(super) live: u32,
+}
+
+impl Line {
+    pub(super) fn push(&mut self, entry: Entry, graph: &Graph) {
+        if mostly_dead(self.entries.len(), self.live) {
+            self.entries.retain(|entry| entry.is_live(graph));
+        }
+        self.entries.push_back(entry);
+        self.live += 1;
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.live -= 1;
+        if self.live == 0 {
+            self.entries.clear();
+        }
+    }
+
+    pub(super) fn head(&mut self, graph: &Graph) -> Option<TaskId> {
+        while let Some(entry) = self.entries.front() {
+            if entry.is_live(graph) {
+                return Some(entry.id);
+            }
+            self.entries.pop_front();
+        }
+        None
+    }
+
+    pub(super) fn tasks(&self, graph: &Graph, tasks: &mut Vec<TaskId>) {
+        let live = self.entries.iter().filter(|entry| entry.is_live(graph));
+        tasks.extend(live.map(|entry| entry.id));
+    }
+}
+
+/// Last in, first out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stack {
+    entries: Vec<Entry>,
+    pub(super) live: u32,
+}
+
+impl Stack {
+    pub(super) fn push(&mut self, entry: Entry, graph: &Graph) {
+        if mostly_dead(self.entries.len(), self.live) {
+            self.entries.retain(|entry| entry.is_live(graph));
+        }
+        self.entries.push(entry);
+        self.live += 1;
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.live -= 1;
+        if self.live == 0 {
+            self.entries.clear();
+        }
+    }
+
+    pub(super) fn head(&mut self, graph: &Graph) -> Option<TaskId> {
+        while let Some(entry) = self.entries.last() {
+            if entry.is_live(graph) {
+                return Some(entry.id);
+            }
+            self.entries.pop();
+        }
+        None
+    }
+
+    pub(super) fn tasks(&self, graph: &Graph, tasks: &mut Vec<TaskId>) {
+        let live = self.entries.iter().filter(|entry| entry.is_live(graph));
+        tasks.extend(live.map(|entry| entry.id));
+    }
+}

@@ -1,0 +1,83 @@
+//! What a task needs of a node, and what a node has.
+//!
+//! Does not know what is free at the moment: see `node.rs`.
+
+use crate::ids::{NodeId, ResourceId};
+use alloc::vec::Vec;
+
+/// What a task needs, and how it wants to be treated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    /// Cores; 0 counts as 1.
+    pub cores: u32,
+    /// The whole node, alone.
+    pub exclusive: bool,
+    /// When it does not fit, keep the node free of smaller ones until it does.
+    pub reserve: bool,
+    /// Whether a node without its input may take it from a node with its input.
+    pub steal: bool,
+    /// Attempts after the first; `None`: as the settings say.
+    pub retry: Option<u32>,
+    /// Memory.
+    pub memory_bytes: u64,
+    /// Numbers of devices.
+    pub resources: Vec<(ResourceId, u32)>,
+    /// The only nodes that may run it; `None`: any.
+    pub allowed_nodes: Option<Vec<NodeId>>,
+}
+
+impl Default for Requirement {
+    fn default() -> Self {
+        Self {
+            cores: 1,
+            exclusive: false,
+            reserve: false,
+            steal: true,
+            retry: None,
+            memory_bytes: 0,
+            resources: Vec::new(),
+            allowed_nodes: None,
+        }
+    }
+}
+
+impl Requirement {
+    /// Puts the lists in order, so that they can be searched and counted.
+    pub(crate) fn normalize(&mut self) {
+        self.cores = self.cores.max(1);
+        if let Some(nodes) = &mut self.allowed_nodes {
+            nodes.sort_unstable();
+            nodes.dedup();
+        }
+        self.resources.sort_unstable();
+        self.resources.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            if same {
+                kept.1 = kept.1.saturating_add(later.1);
+            }
+            same
+        });
+        self.resources.retain(|(_, count)| *count > 0);
+    }
+
+    pub(crate) fn allows(&self, node: NodeId) -> bool {
+        self.allowed_nodes
+            .as_ref()
+            .is_none_or(|nodes| nodes.binary_search(&node).is_ok())
+    }
+}
+
+/// What a node has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capacity {
+    /// Cores, or slots.
+    pub cores: u32,
+    /// Memory.
+    pub memory_bytes: u64,
+    /// Number of devices, for each [`ResourceId`]; missing ones are 0.
+    pub resources: Vec<u32>,
+}
+
+/// The device numbers (from 0 on each node) that an action has for itself, for each resource that it needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Devices(pub Vec<(ResourceId, Vec<u32>)>);

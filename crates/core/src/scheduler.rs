@@ -1,0 +1,190 @@
+//! The coordinator: takes each event to its handler, then works off what follows from it.
+//!
+//! Holds the parts together and decides nothing itself. Handlers: `activate.rs` (definitions, activation), `progress.rs` (deciding,
+//! answers, settling), `attempt.rs` (actions), `halt.rs` (failures, stop), `dispatch.rs` (what starts where).
+
+use crate::checks::Checks;
+use crate::config::{Config, Policy};
+use crate::event::{Event, Output};
+use crate::fleet::Fleet;
+use crate::graph::Graph;
+use crate::ids::{InvocationId, NodeId, TaskId};
+use crate::invocation::{Halt, Invocations};
+use crate::random::Random;
+use crate::rank::RankTimes;
+use crate::ready::Ready;
+use crate::task::TaskState;
+use crate::time::Time;
+use crate::turns::Turns;
+use crate::view::Counts;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+/// Decides which tasks run, where and when. See `docs/design/scheduling.md`.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    pub(crate) config: Config,
+    pub(crate) graph: Graph,
+    pub(crate) fleet: Fleet,
+    pub(crate) ready: Ready,
+    pub(crate) invocations: Invocations,
+    pub(crate) checks: Checks,
+    pub(crate) rank_times: RankTimes,
+    pub(crate) random: Random,
+    /// With the policy `Serial`: tasks whose turn is to come.
+    pub(crate) turns: Turns,
+    /// Answers still to come to an `AskNeeded` whose task went back to `Waiting`; no zeros.
+    pub(crate) stale_answers: BTreeMap<TaskId, u32>,
+    /// Tasks by state.
+    pub(crate) counts: Counts,
+    /// The strongest `StopRequested` so far.
+    pub(crate) stop: Option<Halt>,
+    /// The first task that the next activation looks at; those before were activated once or left out.
+    pub(crate) activated_end: TaskId,
+    /// Activations so far.
+    pub(crate) batch: u32,
+    /// Actions ended so far.
+    pub(crate) epoch: u32,
+    /// `Task::mark`s given out so far.
+    pub(crate) marks: u64,
+    pub(crate) pending: Pending,
+}
+
+/// What is still to be done within one `handle`; empty between events.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pending {
+    /// Tasks that no longer miss a prerequisite; stale if not in `Waiting { missing: 0 }`.
+    pub(crate) work: VecDeque<TaskId>,
+    /// Invocations to be stopped.
+    pub(crate) halts: VecDeque<(InvocationId, Halt)>,
+    /// Invocations that may be over.
+    pub(crate) endings: BTreeSet<InvocationId>,
+    /// Tasks that became ready; stale if not `Ready`.
+    pub(crate) fresh: Vec<TaskId>,
+    /// Nodes with more room than before.
+    pub(crate) roomy: BTreeSet<NodeId>,
+}
+
+impl Scheduler {
+    /// A scheduler with no tasks and no nodes.
+    pub fn new(config: Config) -> Self {
+        Self {
+            graph: Graph::default(),
+            fleet: Fleet::default(),
+            ready: Ready::new(config.policy),
+            invocations: Invocations::default(),
+            checks: Checks::default(),
+            rank_times: RankTimes::default(),
+            random: Random::new(config.seed),
+            turns: Turns::default(),
+            stale_answers: BTreeMap::new(),
+            counts: Counts::default(),
+            stop: None,
+            activated_end: TaskId(0),
+            batch: 0,
+            epoch: 0,
+            marks: 0,
+            pending: Pending::default(),
+            config,
+        }
+    }
+
+    /// Takes in one event and adds what is to be done to `out`, in the order in which it is to be done.
+    ///
+    /// # Panics
+    /// When the shell breaks the protocol: a number out of order, an answer that nobody asked for, the end of an action that does
+    /// not run. What comes from outside is checked by the shell, with the views.
+    pub fn handle(&mut self, now: Time, event: Event<'_>, out: &mut Vec<Output>) {
+        match event {
+            Event::RequirementDefined { id, requirement } => {
+                let stealable = self.config.stealing && requirement.steal;
+                self.ready.define_requirement(id, stealable);
+                self.fleet.define_requirement(id, requirement);
+            }
+            Event::TaskDefined {
+                id,
+                kind,
+                has_action,
+                deferred,
+                requirement,
+                prerequisites,
+            } => {
+                let task = crate::task::Task::new(kind, has_action, deferred, requirement);
+                self.on_task_defined(id, task, prerequisites);
+            }
+            Event::PrerequisitesAdded {
+                id,
+                prerequisites,
+                has_action,
+            } => {
+                self.on_prerequisites_added(id, prerequisites, has_action, out);
+            }
+            Event::FactGathered { id, fact } => self.on_fact_gathered(now, id, fact, out),
+            Event::InvocationStarted { id, tasks, caller } => {
+                self.on_invocation_started(id, tasks, caller, out);
+            }
+            Event::NeededAnswered {
+                id,
+                needed,
+                timestamp,
+            } => {
+                self.on_needed_answered(id, needed, timestamp, out);
+            }
+            Event::ResolveEnded { id, found } => self.on_resolve_ended(id, found, out),
+            Event::ActionEnded { id, outcome } => self.on_action_ended(now, id, outcome, out),
+            Event::NodeJoined { id, capacity } => {
+                self.fleet.join(id, capacity);
+                self.pending.roomy.insert(id);
+            }
+            Event::NodeLost { id } => self.on_node_lost(id),
+            Event::StopRequested { kill } => self.on_stop_requested(kill),
+        }
+        self.work_off(now, out);
+    }
+
+    fn work_off(&mut self, now: Time, out: &mut Vec<Output>) {
+        loop {
+            if let Some((id, halt)) = self.pending.halts.pop_front() {
+                self.halt(id, halt, out);
+            } else if let Some(id) = self.pending.work.pop_front() {
+                self.on_prerequisites_settled(now, id, out);
+            } else if let Some(id) = self.pending.endings.pop_first() {
+                self.end_if_over(id, out);
+            } else if let Some(id) = self.next_turn() {
+                self.consider(now, id, out);
+            } else {
+                break;
+            }
+        }
+        self.dispatch(now, out);
+    }
+
+    /// The only place where a state changes.
+    pub(crate) fn set_state(&mut self, id: TaskId, state: TaskState) {
+        let task = &mut self.graph.tasks[id];
+        let before = core::mem::replace(&mut task.state, state);
+        self.counts.change(before, state);
+        if let Some(owner) = task.invocation {
+            let invocation = &mut self.invocations.all[owner];
+            match (before.is_in_flight(), state.is_in_flight()) {
+                (false, true) => invocation.in_flight += 1,
+                (true, false) => {
+                    invocation.in_flight -= 1;
+                    self.pending.endings.insert(owner);
+                }
+                (false, false) | (true, true) => {}
+            }
+        }
+    }
+
+    /// A number that no other stay in a state has.
+    pub(crate) fn new_mark(&mut self, id: TaskId) -> u64 {
+        self.marks += 1;
+        self.graph.tasks[id].mark = self.marks;
+        self.marks
+    }
+
+    pub(crate) fn is_serial(&self) -> bool {
+        self.config.policy == Policy::Serial
+    }
+}

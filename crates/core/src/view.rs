@@ -1,0 +1,205 @@
+//! What a shell may look at: counts, a task, a node. Read only.
+//!
+//! Decides nothing; good for `why`, `explain`, a status line, and for checking what comes from outside before it is handed in.
+
+use crate::event::Settled;
+use crate::ids::{Id, InvocationId, NodeId, RequirementId, TaskId};
+use crate::scheduler::Scheduler;
+use crate::task::{Reason, TaskState};
+
+/// Numbers of tasks by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Not activated.
+    pub defined: usize,
+    /// Prerequisites are missing, or (policy `Serial`) its turn has not come.
+    pub waiting: usize,
+    /// `Resolve`, `AskNeeded` or `GatherFact` is out, to decide.
+    pub deciding: usize,
+    /// Queued.
+    pub ready: usize,
+    /// An action runs; callers that wait are among them.
+    pub running: usize,
+    /// Its action succeeded, and its new timestamp is found out.
+    pub inspecting: usize,
+    /// Settled as executed.
+    pub executed: usize,
+    /// Settled as not needed.
+    pub not_needed: usize,
+    /// Settled as failed.
+    pub failed: usize,
+    /// Settled as abandoned.
+    pub abandoned: usize,
+}
+
+impl Counts {
+    /// Tasks that are done with.
+    pub fn settled(&self) -> usize {
+        self.executed + self.not_needed + self.failed + self.abandoned
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.deciding + self.running + self.inspecting
+    }
+
+    pub(crate) fn change(&mut self, before: TaskState, after: TaskState) {
+        *self.of(before) -= 1;
+        *self.of(after) += 1;
+    }
+
+    pub(crate) fn of(&mut self, state: TaskState) -> &mut usize {
+        match state {
+            TaskState::Defined => &mut self.defined,
+            TaskState::Waiting { .. } => &mut self.waiting,
+            TaskState::Resolving | TaskState::Asking | TaskState::Checking { .. } => {
+                &mut self.deciding
+            }
+            TaskState::Ready => &mut self.ready,
+            TaskState::Running { .. } => &mut self.running,
+            TaskState::Inspecting => &mut self.inspecting,
+            TaskState::Settled(Settled::Executed) => &mut self.executed,
+            TaskState::Settled(Settled::NotNeeded) => &mut self.not_needed,
+            TaskState::Settled(Settled::Failed) => &mut self.failed,
+            TaskState::Settled(Settled::Abandoned) => &mut self.abandoned,
+        }
+    }
+}
+
+/// One task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskView {
+    /// Where it stands.
+    pub state: TaskState,
+    /// Why it runs, or does not.
+    pub reason: Reason,
+    /// 0 for a task without dependents, else 1 + the highest of theirs.
+    pub rank: u32,
+    /// Attempts started.
+    pub attempt: u32,
+    /// Its properties.
+    pub requirement: RequirementId,
+    /// The invocation that it belongs, or belonged, to.
+    pub invocation: Option<InvocationId>,
+}
+
+/// One node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// What it has.
+    pub cores: u32,
+    /// Below 0 while callers that took their cores back share them.
+    pub cores_free: i64,
+    /// What is free.
+    pub memory_bytes_free: u64,
+    /// Running actions.
+    pub running: usize,
+    /// Callers among them that wait.
+    pub suspended: usize,
+    /// Ready tasks in its queue.
+    pub queued: u32,
+    /// Only tasks with these properties start here, until one does.
+    pub reserved_for: Option<RequirementId>,
+}
+
+impl Scheduler {
+    /// Numbers of tasks by state.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Tasks defined so far; the number of the next.
+    pub fn tasks_len(&self) -> usize {
+        self.graph.tasks.len()
+    }
+
+    /// Tasks queued: in the remote queue or in those of nodes, each counted once.
+    pub fn queued(&self) -> u32 {
+        self.ready.len
+    }
+
+    /// Tasks in the remote queue.
+    pub fn queued_remote(&self) -> u32 {
+        self.ready.remote_len()
+    }
+
+    /// One task, if it was defined.
+    pub fn task(&self, id: TaskId) -> Option<TaskView> {
+        let task = self.graph.tasks.get(id)?;
+        Some(TaskView {
+            state: task.state,
+            reason: task.reason,
+            rank: task.rank,
+            attempt: task.attempt,
+            requirement: task.requirement,
+            invocation: task.invocation,
+        })
+    }
+
+    /// The prerequisites that a task still waits for.
+    ///
+    /// # Panics
+    /// When the task was not defined.
+    pub fn missing_prerequisites(&self, id: TaskId) -> impl Iterator<Item = TaskId> {
+        let ids = self
+            .graph
+            .prerequisites(id)
+            .map(|prerequisite| prerequisite.id);
+        ids.filter(|id| !self.graph.tasks[*id].is_settled())
+    }
+
+    /// The nodes whose queues a ready task stands in; none: the remote queue, or it is not ready.
+    pub fn candidate_nodes(&self, id: TaskId) -> &[NodeId] {
+        match self.graph.tasks.get(id) {
+            Some(task) if task.state == TaskState::Ready => task.queued_at.as_slice(),
+            Some(_) | None => &[],
+        }
+    }
+
+    /// One node, if it is there.
+    pub fn node(&self, id: NodeId) -> Option<NodeView> {
+        let node = self.fleet.nodes.get(id).filter(|node| node.joined)?;
+        Some(NodeView {
+            cores: node.capacity.cores,
+            cores_free: node.cores_free,
+            memory_bytes_free: node.memory_bytes_free,
+            running: node.running.len(),
+            suspended: node.suspended as usize,
+            queued: self.ready.node_len(id),
+            reserved_for: node.reserved_for,
+        })
+    }
+
+    /// The actions that run on a node.
+    pub fn running_on(&self, id: NodeId) -> impl Iterator<Item = TaskId> {
+        let node = self.fleet.nodes.get(id).into_iter();
+        node.flat_map(|node| node.running.keys().copied())
+    }
+
+    /// Whether some joined node could ever run tasks with these properties. If not, they stay queued: the shell warns.
+    pub fn fits_some_node(&self, id: RequirementId) -> bool {
+        self.fleet
+            .nodes
+            .ids()
+            .any(|node| self.fleet.could_take(node, id))
+    }
+
+    /// Invocations that have not ended.
+    pub fn live_invocations(&self) -> impl Iterator<Item = InvocationId> {
+        self.invocations.live.iter().copied()
+    }
+
+    /// Invocations started so far; the number of the next.
+    pub fn invocations_len(&self) -> usize {
+        self.invocations.all.len()
+    }
+
+    /// Requirements defined so far; the number of the next.
+    pub fn requirements_len(&self) -> usize {
+        self.fleet.requirements.len()
+    }
+
+    /// All tasks, in order.
+    pub fn task_ids(&self) -> impl Iterator<Item = TaskId> {
+        (0..self.graph.tasks.len()).map(TaskId::from_index)
+    }
+}
