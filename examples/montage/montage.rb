@@ -67,7 +67,8 @@ module Montage
     names = images.map { |path| File.basename(path) }.sort
     width = names.map(&:size).max
     list = task.name.ext("lst")
-    File.write(list, ["|#{'fname'.center(width)}|", "|#{'char'.center(width)}|", *names.map { |name| " #{name} " }].join("\n") + "\n")
+    lines = ["|#{'fname'.center(width)}|", "|#{'char'.center(width)}|", *names.map { |name| " #{name} " }]
+    File.write(list, lines.join("\n") + "\n")
     whole(task.name) do |part|
       count = answer_values(montage(task, "mImgtbl", "-t", list, folder, part))["count"]
       raise "mImgtbl: #{count} of #{names.size} images of #{folder}" unless count == names.size.to_s

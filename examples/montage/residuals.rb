@@ -119,5 +119,6 @@ raise "#{ARGV[0]}: too small for blocks of #{BLOCK} x #{BLOCK} pixels" if median
 
 steps = medians.flat_map { |key, median| [key + 1, key + (1 << 20)].map { |near| medians[near] && (median - medians[near]).abs } }
 puts JSON.generate(
-  "rms" => rms, "block_range" => medians.values.max - medians.values.min, "block_step" => steps.compact.max || 0.0, "pixels" => values.size
+  "rms" => rms, "block_range" => medians.values.max - medians.values.min,
+  "block_step" => steps.compact.max || 0.0, "pixels" => values.size
 )

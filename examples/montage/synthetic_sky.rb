@@ -25,6 +25,7 @@ class SyntheticSky
     @seed = seed
     @columns = Math.sqrt(images).ceil
     @rows = (images.to_f / @columns).ceil
+    raise ArgumentError, "#{images} images: at least two are needed, for one has no neighbour" if images < 2
     raise ArgumentError, "overlap #{@overlap} is not within the tile's #{pixels} pixels" unless (1...pixels).cover?(@overlap)
 
     @tiles = make_tiles
@@ -114,6 +115,6 @@ class SyntheticSky
   end
 
   def corners(level, across, upward)
-    [level - across - upward, level + across - upward, level + across + upward, level - across + upward].map { |value| format("%.4f", value) }
+    [[-1, -1], [1, -1], [1, 1], [-1, 1]].map { |x, y| format("%.4f", level + x * across + y * upward) }
   end
 end
