@@ -32,7 +32,7 @@ test: build lint
 lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	rubocop --config tools/rubocop.yml --cache false
+	rubocop --cache false
 
 bench: build
 	@tools/setup bench/packages.apt

@@ -43,7 +43,7 @@ class TestRun
     puts "== #{folder} (#{tests.size} files)"
     command = ["ruby", "-Ilib", "-Itest", "-e", LOAD_ALL, *tests, "--", *@options]
     closing = IO.popen(command, err: %i[child out]) { |output| echo(output) }
-    @faults << "#{folder}: #{ending($?)}" unless $?.success?
+    @faults << "#{folder}: #{ending(Process.last_status)}" unless Process.last_status.success?
     return @faults << "#{folder}: ended without minitest's closing line" unless closing
 
     @totals = @totals.zip(closing).map(&:sum)
