@@ -27,10 +27,10 @@ fn words(words: &[&str]) -> Program {
     Program::Words(words.iter().map(|word| Text::from(*word)).collect())
 }
 
-fn options(change: impl FnOnce(&mut CommandOptions)) -> Box<CommandOptions> {
+fn options(change: impl FnOnce(&mut CommandOptions)) -> CommandOptions {
     let mut options = CommandOptions::default();
     change(&mut options);
-    Box::new(options)
+    options
 }
 
 /// Runs `test` with an agent in a fresh directory.
@@ -167,7 +167,7 @@ fn redirections_directory_and_environment_are_as_asked() {
             ];
         });
         let program = line("cat; echo \" $X_TEST ${HOME-none} $PWD\" >&2; umask");
-        let outcome = outcome_of(&agent, &mut events, program, Some(options)).await;
+        let outcome = outcome_of(&agent, &mut events, program, Some(Box::new(options))).await;
         assert_eq!((outcome.status, outcome.error), (0, None));
         assert_eq!(outcome.stdout + &outcome.stderr, "");
         let written = std::fs::read_to_string(directory.join("sub/out")).unwrap();
@@ -187,7 +187,7 @@ fn captured_output_comes_with_the_exit() {
             &agent,
             &mut events,
             line("echo a; echo b >&2"),
-            Some(options),
+            Some(Box::new(options)),
         )
         .await;
         assert_eq!(outcome.captured.as_deref(), Some("a\n"));

@@ -81,7 +81,7 @@ fn front(mut stream: UnixStream, tasks: u32) -> f64 {
                 )
             })
             .collect();
-        writer.push(&FrontMessage::DefineTasks(batch));
+        writer.push(&FrontMessage::DefineTasks { tasks: batch });
         send(&mut writer, &mut stream);
     }
     writer.push(&FrontMessage::Invoke(0, (0..tasks).collect(), None));
@@ -108,7 +108,7 @@ fn front(mut stream: UnixStream, tasks: u32) -> f64 {
                 HubMessage::InvocationEnded(_, failed, abandoned) => {
                     assert!(failed.is_empty() && abandoned.is_empty());
                     let seconds = begin.expect("something ran").elapsed().as_secs_f64();
-                    writer.push(&FrontMessage::Goodbye);
+                    writer.push(&FrontMessage::Goodbye {});
                     send(&mut writer, &mut stream);
                     return seconds;
                 }

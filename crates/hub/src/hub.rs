@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream as StdUnixStream;
 use std::time::Duration;
 
 use rakuda_agent::{Agent, AgentConfig, clock};
-use rakuda_core::{Event, NodeId, Output, Scheduler, TaskId, Time};
+use rakuda_core::{Event, NodeId, Output, Requirement, RequirementId, Scheduler, TaskId, Time};
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, CommandId};
 use rakuda_proto::front::{FrontMessage, HubMessage, Settings};
@@ -123,7 +123,9 @@ pub async fn run_with(
     let settings = match RunSettings::new(*settings) {
         Ok(settings) => settings,
         Err(reason) => {
-            link.push(&HubMessage::Refused(Text::from(reason)));
+            link.push(&HubMessage::Refused {
+                reason: Text::from(reason),
+            });
             link.flush();
             return Ok(RunEnding::Goodbye);
         }
@@ -163,7 +165,9 @@ async fn greet(
             let reason = format!(
                 "the engine is version {own}, the front version {version}: install both from one release"
             );
-            link.push(&HubMessage::Refused(Text::from(reason)));
+            link.push(&HubMessage::Refused {
+                reason: Text::from(reason),
+            });
             link.flush();
             Ok(None)
         }
@@ -209,10 +213,17 @@ impl Hub {
         ));
         if self.settings.record {
             for line in record::recover(&self.settings.directory) {
-                self.link.push(&HubMessage::Warning(Text::from(line)));
+                self.link.push(&HubMessage::Warning {
+                    text: Text::from(line),
+                });
             }
             self.record.reload_unfinished();
         }
+        let requirement = Requirement::default();
+        self.event(Event::RequirementDefined {
+            id: RequirementId(0),
+            requirement,
+        });
         for (id, capacity) in self.agents.capacities() {
             self.event(Event::NodeJoined { id, capacity });
         }
@@ -284,7 +295,9 @@ impl Hub {
     }
 
     pub(crate) fn warn(&mut self, text: &str) {
-        self.link.push(&HubMessage::Warning(Text::from(text)));
+        self.link.push(&HubMessage::Warning {
+            text: Text::from(text),
+        });
     }
 }
 

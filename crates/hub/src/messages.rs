@@ -33,7 +33,7 @@ impl Hub {
             FrontMessage::DefineRequirement(id, definition) => {
                 self.define_requirement(id, &definition);
             }
-            FrontMessage::DefineTasks(tasks) => {
+            FrontMessage::DefineTasks { tasks } => {
                 for task in tasks {
                     self.define_task(&task)?;
                 }
@@ -110,8 +110,8 @@ impl Hub {
             FrontMessage::SignalCommand(command, signal) => {
                 self.signal(CommandId(command), signal);
             }
-            FrontMessage::Stop(how) => self.stop(how),
-            FrontMessage::Goodbye => self.goodbye = true,
+            FrontMessage::Stop { how } => self.stop(how),
+            FrontMessage::Goodbye {} => self.goodbye = true,
         }
         Ok(())
     }
@@ -312,7 +312,7 @@ impl Hub {
         attempt.commands = attempt.commands.saturating_sub(1);
         if attempt.abort_pending && attempt.commands == 0 {
             attempt.abort_pending = false;
-            self.link.push(&HubMessage::AbortAction(id.0));
+            self.link.push(&HubMessage::AbortAction { task: id.0 });
         }
     }
 }

@@ -17,8 +17,8 @@ impl Hub {
     pub(crate) fn perform(&mut self, output: Output) {
         match output {
             Output::GatherFact { id } => self.gather_fact(id),
-            Output::AskNeeded { id } => self.link.push(&HubMessage::AskNeeded(id.0)),
-            Output::Resolve { id } => self.link.push(&HubMessage::Resolve(id.0)),
+            Output::AskNeeded { id } => self.link.push(&HubMessage::AskNeeded { task: id.0 }),
+            Output::Resolve { id } => self.link.push(&HubMessage::Resolve { task: id.0 }),
             Output::StartAction {
                 id,
                 attempt,
@@ -36,7 +36,9 @@ impl Hub {
                 self.link
                     .push(&HubMessage::AttemptFailed(id.0, attempt, retried));
             }
-            Output::TargetMissing { id } => self.link.push(&HubMessage::TargetMissing(id.0)),
+            Output::TargetMissing { id } => {
+                self.link.push(&HubMessage::TargetMissing { task: id.0 })
+            }
             Output::TaskSettled { id, how } => {
                 let how = match how {
                     Settled::Executed => SettledHow::Executed,

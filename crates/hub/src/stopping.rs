@@ -85,7 +85,7 @@ impl Hub {
             return;
         };
         if attempt.commands == 0 {
-            self.link.push(&HubMessage::AbortAction(id.0));
+            self.link.push(&HubMessage::AbortAction { task: id.0 });
             return;
         }
         attempt.abort_pending = true;

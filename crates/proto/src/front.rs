@@ -1,7 +1,7 @@
 //! What the Ruby front and the hub say to each other (docs/design/protocol.md).
 //!
 //! A message is a MessagePack map of one entry, its name to its fields in order; serde's own
-//! form of an enum. Numbers of tasks, commands and so on are the front's.
+//! form of an enum (one field needs the struct form, or serde leaves the list out). Numbers of tasks, commands and so on are the front's.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,10 @@ pub enum FrontMessage {
     /// A set of task properties.
     DefineRequirement(u32, RequirementDefinition),
     /// Tasks; a prerequisite has a smaller number than its dependent.
-    DefineTasks(Vec<TaskDefinition>),
+    DefineTasks {
+        /// The tasks.
+        tasks: Vec<TaskDefinition>,
+    },
     /// More prerequisites of a task that has not started: task, prerequisites, flags.
     AddPrerequisites(u32, Vec<u32>, u8),
     /// Run these tasks: invocation, tasks, the task whose action waits.
@@ -37,9 +40,12 @@ pub enum FrontMessage {
     /// Send a signal to a command's process group.
     SignalCommand(u32, i32),
     /// Start nothing more and end what runs.
-    Stop(StopHow),
+    Stop {
+        /// How.
+        how: StopHow,
+    },
     /// No more invocations.
-    Goodbye,
+    Goodbye {},
 }
 
 /// From the hub to the front.
@@ -48,15 +54,27 @@ pub enum HubMessage {
     /// Answer to `Hello`: version, run, jobs.
     Welcome(String, String, u32),
     /// Instead of `Welcome`.
-    Refused(Text),
+    Refused {
+        /// Why.
+        reason: Text,
+    },
     /// Run the action: task, attempt (from 1), node, devices by resource.
     RunAction(u32, u32, Text, Option<BTreeMap<String, Vec<u32>>>),
     /// Abort the running action of this task.
-    AbortAction(u32),
+    AbortAction {
+        /// Which.
+        task: u32,
+    },
     /// Call `needed?` and `timestamp` of this task.
-    AskNeeded(u32),
+    AskNeeded {
+        /// Which.
+        task: u32,
+    },
     /// Look up this task's prerequisites again.
-    Resolve(u32),
+    Resolve {
+        /// Which.
+        task: u32,
+    },
     /// A command ended: command, wait status, process, captured output, start error, usage.
     CommandEnded(u32, i32, i32, Option<Text>, Option<Text>, Usage),
     /// A task was settled (only when the settings ask for the trace).
@@ -64,11 +82,17 @@ pub enum HubMessage {
     /// An attempt failed: task, attempt, whether it will be tried again.
     AttemptFailed(u32, u32, bool),
     /// The action ended well but did not make its target.
-    TargetMissing(u32),
+    TargetMissing {
+        /// Which.
+        task: u32,
+    },
     /// An invocation ended: invocation, failed tasks, abandoned tasks.
     InvocationEnded(u32, Vec<u32>, Vec<u32>),
     /// For the user's eyes.
-    Warning(Text),
+    Warning {
+        /// What.
+        text: Text,
+    },
 }
 
 /// How an action ended.
@@ -303,6 +327,12 @@ mod tests {
         let message: FrontMessage = rmp_serde::from_slice(&payload).unwrap();
         let expected = FrontMessage::StartCommand(7, None, Program::Line(Text::from("true")), None);
         assert_eq!(message, expected);
+    }
+
+    #[test]
+    fn a_message_of_one_field_is_a_list_too() {
+        let bytes = rmp_serde::to_vec(&HubMessage::AskNeeded { task: 5 }).unwrap();
+        assert_eq!(bytes, [b"\x81\xa9AskNeeded\x91".as_slice(), &[5]].concat());
     }
 
     #[test]
