@@ -49,6 +49,9 @@ module Rakuda
   class Action < Job
     attr_reader :task
 
+    # Whether the task invokes its prerequisites itself.
+    attr_accessor :opaque
+
     def initialize(session, number, task, arguments)
       super(session, number)
       @task = task
@@ -58,10 +61,16 @@ module Rakuda
     # Runs rake's own `execute` and reports how it ended. Raises nothing.
     def run
       @session.begin_action(self)
-      @task.execute(@arguments)
+      @opaque ? invoke_itself : @task.execute(@arguments)
       @session.end_action(self, nil)
     rescue Exception => e # rubocop:disable Lint/RescueException -- whatever it is, it ends this task only
       @session.end_action(self, e)
+    end
+
+    private
+
+    def invoke_itself
+      @task.rakuda_invoke_itself(@arguments, @session.chain_before(number))
     end
   end
 

@@ -61,7 +61,9 @@ module Rakuda
 
     # @return [Array<String>] one line per setting: key, value, origin
     def lines
-      @entries.sort.map { |key, entry| format("%-24<key>s %-24<value>s (%<origin>s)", key: key, value: shown(entry.value), origin: entry.origin) }
+      @entries.sort.map do |key, entry|
+        format("%-24<key>s %-24<value>s (%<origin>s)", key: key, value: shown(entry.value), origin: entry.origin)
+      end
     end
 
     private

@@ -212,7 +212,7 @@ module Rakuda
 
     def child_arguments(frame, child)
       arguments = frame.arguments
-      arguments && arguments.new_scope(child.arg_names) # rubocop:disable Style/SafeNavigation -- hot
+      arguments && arguments.new_scope(child.arg_names)
     end
 
     # A task is met.
@@ -229,7 +229,7 @@ module Rakuda
         return nil
       end
       traits = @kinds.of(task)
-      @log&.enter(task)
+      @log&.enter(task) unless traits.opaque
       prerequisites = task.prerequisites
       if traits.opaque || (prerequisites.empty? && task.order_only_prerequisites.empty?)
         task.rakuda_enter(mark)

@@ -33,6 +33,7 @@ module Rakuda
       def invoke_with_call_chain(task_args, invocation_chain)
         application = self.application
         return super unless application.is_a?(Application) && application.plans?
+        return super if application.session.opaque_task.equal?(self)
 
         application.session.invoke(self, task_args, invocation_chain) { super(task_args, invocation_chain) }
       end
@@ -75,6 +76,12 @@ module Rakuda
       def rakuda_fail(exception)
         @already_invoked = true
         @invocation_exception = exception
+      end
+
+      # Rake's own way to invoke the task, as its class has changed it.
+      def rakuda_invoke_itself(task_args, invocation_chain)
+        @already_invoked = false
+        invoke_with_call_chain(task_args, invocation_chain)
       end
 
       # Rake's lookup of a prerequisite, raising as rake does.

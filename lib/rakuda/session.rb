@@ -21,8 +21,8 @@ module Rakuda
   # The life of a link to the hub.
   class Session
     # @!attribute fiber [Fiber, nil] waits for it; nil: the loop's own caller
-    # @!attribute first [Integer] the number at which its plan begins
-    Invocation = Struct.new(:fiber, :first, :ended, :failed, :abandoned)
+    # @!attribute begins [Integer] the number at which its plan begins
+    Invocation = Struct.new(:fiber, :begins, :ended, :failed, :abandoned)
 
     # @return [WorkingDirectory]
     attr_reader :directory
@@ -122,11 +122,32 @@ module Rakuda
       @broken ||= exception
     end
 
+    # The opaque task whose own way of invoking runs in the current job.
+    # @return [Rake::Task, nil]
+    def opaque_task
+      job = current_job
+      job.task if job.is_a?(Action) && job.opaque
+    end
+
+    # @return [Rake::InvocationChain] what led to an action's task, without it
+    def chain_before(number)
+      @planner.chain(number).tail
+    end
+
     # Ends the run.
     def close
       @output&.remove
       @signals.remove
       @engine.finish
+    end
+
+    # In front of Process._fork: the child has no loop.
+    module ForkHook
+      def _fork
+        pid = super
+        Fiber.set_scheduler(nil) if pid.zero?
+        pid
+      end
     end
 
     private
@@ -137,6 +158,7 @@ module Rakuda
       WorkingDirectory::Hooks.session = self
       Dir.singleton_class.prepend(WorkingDirectory::Hooks) unless Dir.singleton_class.include?(WorkingDirectory::Hooks)
       Fiber.set_scheduler(@reactor)
+      Process.singleton_class.prepend(ForkHook) unless Process.singleton_class.include?(ForkHook)
       @output = LineOutput.install(self) if @application.jobs > 1
     end
 
@@ -169,7 +191,7 @@ module Rakuda
       exception = @failures.of(invocation.failed, invocation.abandoned)
       return unless exception
 
-      @planner.forget_unstarted(invocation.first...last)
+      @planner.forget_unstarted(invocation.begins...last)
       raise_here(exception)
     end
 
@@ -222,7 +244,9 @@ module Rakuda
       task = @planner.tasks[number]
       task.rakuda_started = true
       @log&.run(number)
-      @reactor.start(Action.new(self, number, task, @planner.arguments(number)))
+      action = Action.new(self, number, task, @planner.arguments(number))
+      action.opaque = @planner.traits(task).opaque
+      @reactor.start(action)
     end
 
     def on_invocation_ended(id, failed, abandoned)
@@ -265,7 +289,7 @@ module Rakuda
       return [2, 0] if time.equal?(Rake::LATE)
       return [3, 0] if time.is_a?(Time) && task.method(:timestamp).owner == Rake::Task
 
-      [1, (time.to_time.to_i * 1_000_000_000) + time.to_time.nsec]
+      [1, (time.to_i * 1_000_000_000) + time.nsec]
     end
 
     def on_abort_action(number)

@@ -31,6 +31,7 @@ module Rakuda
     # @param line [String]
     # @return [Boolean, nil] as `system`: true when the status is zero, nil when it could not be started
     def run_line(line)
+      $stdout.flush
       job = @reactor.current
       command = @next
       @next += 1
@@ -48,6 +49,7 @@ module Rakuda
       return :local unless fields
 
       words = name_program(words, fields) or return :local
+      $stdout.flush
       job = @reactor.current
       fields = (base_options(job) || {}).merge(fields)
       fields["environment"] = @environment.with(changes) if changes
@@ -122,11 +124,12 @@ module Rakuda
         shell = Hooks.shell
         return super unless shell&.here?
 
-        flag = Rake::FileUtilsExt.verbose_flag
         line = cmd[0]
-        return sh_through_hub(shell, cmd, &block) if block || cmd.size != 1 || !line.instance_of?(String) || Rake::FileUtilsExt.nowrite_flag
+        if block || cmd.size != 1 || !line.instance_of?(String) || Rake::FileUtilsExt.nowrite_flag
+          return sh_through_hub(shell, cmd, &block)
+        end
 
-        Rake.rake_output_message(line) if flag
+        Rake.rake_output_message(line) if Rake::FileUtilsExt.verbose_flag
         return true if shell.run_line(line)
 
         create_shell_runner(cmd).call(false, $?) # rubocop:disable Style/SpecialGlobalVars

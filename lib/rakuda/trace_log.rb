@@ -7,45 +7,58 @@ module Rakuda
   # The log of all walks: a linked list, since a later walk may belong before what is logged already.
   class TraceLog
     # @!attribute task [Rake::Task, nil] nil: the place where a task got its number
-    # @!attribute first [Boolean] whether rake would say first_time
-    Entry = Struct.new(:task, :first, :printed, :following)
+    # @!attribute walk [Integer] which walk logged it
+    Entry = Struct.new(:task, :walk, :printed, :before, :after)
 
     # @param application [Rake::Application]
     def initialize(application)
       @application = application
-      @printed = @last = Entry.new(nil, false, true, nil)
-      @defined = []   # by number: the place where it got it
-      @begun = {}.compare_by_identity
-      @entered = []   # by number: the place where it was entered
-      @executed = {}  # numbers whose "** Execute" rake's own code has printed
+      @printed = @last = Entry.new(nil, 0, true, nil, nil)
+      @walk = 0
+      @defined = []                          # by number: the place where it got it
+      @entered = []                          # by number: the place where it was entered
+      @begun = {}.compare_by_identity        # task => place of its last entering
+      @numbers = {}.compare_by_identity      # task => place of its last number
+      @seen = {}.compare_by_identity         # tasks of which a line is printed
+      @executed = {}                         # numbers whose "** Execute" rake's own code prints
+      @nested = false
     end
 
     # The walk meets a task for the first time.
     def enter(task)
-      @begun[task] = add(task, true)
+      @seen.delete(task)
+      @begun[task] = add(task)
     end
 
-    # The walk meets a task again.
+    # The walk meets a task again. An action that invokes a task before its turn comes brings all of it forward.
     def again(task)
-      add(task, false)
+      first = @begun[task]
+      return add(task) unless @nested && first && !first.printed && first.walk != @walk && @numbers[task]
+
+      bring_forward(first, @numbers[task], task)
     end
 
     # The walk leaves a task with its number.
     def defined(number, task)
       @entered[number] = @begun[task] if task
-      @defined[number] = add(nil, false)
+      @defined[number] = add(nil)
+      @numbers[task] = @defined[number] if task
     end
 
     # What is logged next belongs inside a task: to its prerequisites when it is looked up again.
     def insert_at(number)
+      @walk += 1
+      @nested = false
       @last = @entered[number] || @defined[number]
     end
 
     # What is logged next was invoked by the action of a task; nil: by the top level.
     def insert_after(number)
-      return @last = @defined[number] if number
+      @walk += 1
+      @nested = !number.nil?
+      return @last = @printed if number
 
-      @last = @last.following while @last.following
+      @last = @last.after while @last.after
     end
 
     # The action of a task is about to run, and prints its own "** Execute".
@@ -65,28 +78,47 @@ module Rakuda
 
     # Prints all that is left: rake would have come so far.
     def print_all
-      print_next while @printed.following
+      print_next while @printed.after
     end
 
     private
 
-    def add(task, first)
-      entry = Entry.new(task, first, false, @last.following)
-      @last = @last.following = entry
+    def add(task)
+      @last = insert(@last, Entry.new(task, @walk, false, nil, nil))
+    end
+
+    def insert(place, entry)
+      entry.before = place
+      entry.after = place.after
+      place.after.before = entry if place.after
+      place.after = entry
+    end
+
+    # Moves the lines from one place to another here, and leaves a line for the task where they were.
+    def bring_forward(from, to, task)
+      insert(from.before, Entry.new(task, @walk, false, nil, nil))
+      from.before.after = to.after
+      to.after.before = from.before if to.after
+      from.before = @last
+      to.after = @last.after
+      @last.after.before = to if @last.after
+      @last.after = from
+      @last = to
     end
 
     def print_to(number)
       place = @defined[number]
-      print_next until place.nil? || place.printed || @printed.following.nil?
+      print_next until place.nil? || place.printed || @printed.after.nil?
     end
 
     def print_next
-      entry = @printed = @printed.following
+      entry = @printed = @printed.after
       entry.printed = true
       return unless entry.task
 
       flags = []
-      flags << "first_time" if entry.first
+      flags << "first_time" unless @seen.key?(entry.task)
+      @seen[entry.task] = true
       flags << "not_needed" unless entry.task.needed?
       @application.trace("** Invoke #{entry.task.name} #{"(#{flags.join(', ')})" unless flags.empty?}")
     end

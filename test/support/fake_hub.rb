@@ -75,7 +75,7 @@ class FakeHub
   def flush
     return if @out.empty?
 
-    payload = @out.map(&:to_msgpack).join
+    payload = @out.map { |message| message.to_msgpack.b }.join
     @out.clear
     @socket.write([payload.bytesize].pack("N") + payload)
   end
@@ -188,6 +188,7 @@ class FakeHub
     @generation += 1
     activate
     task.flags &= ~2
+    task.order = [-@generation, task.number]
     return fail_task(task) unless found
 
     task.state = :waiting

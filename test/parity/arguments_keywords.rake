@@ -1,0 +1,4 @@
+#: run greet[you]
+task :greet, [:who] do |t, args, who: "default"|
+  puts who
+end

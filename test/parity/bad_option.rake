@@ -1,0 +1,3 @@
+#: run --no-such-option
+#: run -T x y
+task :default

@@ -1,0 +1,2 @@
+#: run
+task(:default) { throw :nothing }

@@ -1,0 +1,5 @@
+#: run
+task default: :a
+task a: :b
+task b: :c
+task c: :a

@@ -1,0 +1,4 @@
+#: run
+#: run -X
+Rake.application.deprecate("old", "new", "here")
+task :default

@@ -1,0 +1,3 @@
+#: run -n
+task default: %w[a missing]
+task(:a) { puts "never" }

@@ -1,0 +1,2 @@
+#: run
+task(:default) { raise "one\ntwo" }

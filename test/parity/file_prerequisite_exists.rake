@@ -1,0 +1,3 @@
+#: file plain.txt x
+#: run -t
+task default: "plain.txt"

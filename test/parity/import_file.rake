@@ -1,0 +1,3 @@
+#: file deps.rake task(:imported) { puts "imported" }
+#: run imported
+import "deps.rake"

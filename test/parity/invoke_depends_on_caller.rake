@@ -1,0 +1,4 @@
+#: run
+task default: %w[a c]
+task(:a) { puts "a begins"; Rake::Task[:c].invoke; puts "a ends" }
+task(c: :a) { puts "c" }

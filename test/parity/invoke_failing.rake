@@ -1,0 +1,3 @@
+#: run
+task(:inner) { raise ArgumentError, "inner" }
+task(:default) { Rake::Task[:inner].invoke }

@@ -1,0 +1,3 @@
+#: run --job-stats
+task(default: :a)
+task(:a) { puts "a" }

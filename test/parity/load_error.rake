@@ -1,0 +1,3 @@
+#: run
+undefined_at_load
+task :default

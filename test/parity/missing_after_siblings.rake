@@ -1,0 +1,3 @@
+#: run
+task default: %w[a missing]
+task(:a) { puts "a" }

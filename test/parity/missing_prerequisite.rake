@@ -1,0 +1,4 @@
+#: run
+#: run nothing
+task default: :alpha
+task alpha: "alpah"

@@ -1,0 +1,2 @@
+#: run
+task(:default) { undefined_thing }

@@ -1,0 +1,3 @@
+#: remove Rakefile
+#: run
+task :default

@@ -1,0 +1,3 @@
+#: run
+rule(/a(\d+)$/ => [proc { |n| n.succ }]) { |t| touch t.name }
+task default: "a1"

@@ -1,0 +1,4 @@
+#: run
+task :default do
+  sh "false", exception: true
+end

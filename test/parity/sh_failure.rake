@@ -1,0 +1,2 @@
+#: run
+task :default do sh "exit 3" end

@@ -1,0 +1,4 @@
+#: run
+task default: :a
+task a: :b
+task(:b) { sh "false" }

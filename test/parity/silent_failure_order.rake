@@ -1,0 +1,2 @@
+#: run
+task(:default) { $stdout.print "partial "; sh "echo whole"; $stdout.puts "rest"; $stderr.puts "err" }

@@ -1,0 +1,3 @@
+#: stdin line one
+#: run
+task(:default) { sh "cat" }

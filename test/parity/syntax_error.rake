@@ -1,0 +1,4 @@
+#: run
+task :default do
+  puts "x
+end

@@ -1,0 +1,3 @@
+#: run -t
+task default: :a
+task(:a) { raise "no" }

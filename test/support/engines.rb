@@ -1,0 +1,20 @@
+# frozen_string_literal: true
+
+# The engines that tests of whole runs are made for: the fake hub, and the real one where it is built.
+module Engines
+  ROOT = File.expand_path("../..", __dir__)
+  COMMON = { "FAILED_TARGET" => "leave", "RUBYOPT" => nil, "RAKEOPT" => nil, "LANG" => "C.UTF-8" }.freeze
+
+  class << self
+    # @yield [name, environment]
+    def each
+      yield "fake", COMMON.merge("RAKUDA_ENGINE" => File.join(ROOT, "test", "support", "fake_hub.rb"))
+      real = ENV["RAKUDA_TEST_ENGINE"] || File.join(ROOT, "target", "release", "rakudad")
+      if File.executable?(real)
+        yield "real", COMMON.merge("RAKUDA_ENGINE" => real)
+      else
+        warn "the engine is not built: #{real}; the tests run on the fake hub alone"
+      end
+    end
+  end
+end
