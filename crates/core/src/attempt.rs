@@ -1,11 +1,12 @@
-//! Attempts: how they end, well or badly, with their node or without.
+//! Attempts: how they end, well or badly, with their node or without; and the nodes' coming and going.
 //!
 //! Starts nothing: a task to be run again goes back to the queues.
 
 use crate::checks::Waiter;
 use crate::config::FailurePolicy;
 use crate::event::{ActionOutcome, Output, Settled, TaskKind};
-use crate::ids::{NodeId, TaskId};
+use crate::ids::{NodeId, RequirementId, TaskId};
+use crate::requirement::Capacity;
 use crate::scheduler::Scheduler;
 use crate::task::{KnownFact, TaskState};
 use crate::time::Time;
@@ -92,14 +93,34 @@ impl Scheduler {
         }
     }
 
+    pub(crate) fn on_node_joined(&mut self, id: NodeId, capacity: Capacity) {
+        let changed = self.fleet.join(id, capacity);
+        self.pending.roomy.insert(id);
+        self.queue_anew(&changed);
+    }
+
+    /// Looks for the candidates of queued tasks again after the largest node changed, by which too large requirements are cut.
+    fn queue_anew(&mut self, changed: &[RequirementId]) {
+        for &requirement in changed {
+            for task in self.ready.tasks_with(requirement, &self.graph) {
+                self.ready.remove(task, &self.graph);
+                self.make_ready(task);
+            }
+            self.pending
+                .roomy
+                .extend(&self.fleet.requirements[requirement].fitting);
+        }
+    }
+
     pub(crate) fn on_node_lost(&mut self, id: NodeId) {
         let running: Vec<TaskId> = self.fleet.nodes[id].running.keys().copied().collect();
         for &task in &running {
             self.forget_caller(task);
             self.fleet.release(id, task);
         }
-        self.fleet.lose(id);
+        let changed = self.fleet.lose(id);
         self.pending.roomy.remove(&id);
+        self.queue_anew(&changed);
         for task in self.ready.tasks_at(id, &self.graph) {
             self.ready.remove(task, &self.graph);
             self.make_ready(task);

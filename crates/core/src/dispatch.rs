@@ -13,6 +13,10 @@ use alloc::vec::Vec;
 
 impl Scheduler {
     pub(crate) fn dispatch(&mut self, now: Time, out: &mut Vec<Output>) {
+        if self.is_serial() {
+            self.dispatch_one(now, out);
+            return;
+        }
         let fresh = core::mem::take(&mut self.pending.fresh);
         // A node with the input comes before others, even ones that were freed just now.
         for &id in &fresh {
@@ -32,6 +36,22 @@ impl Scheduler {
             }
             self.fill_roomy(now, out);
         }
+    }
+
+    /// With the policy `Serial`: starts one task if no other runs. What stays ready stays in `fresh` (seldom more than one task).
+    fn dispatch_one(&mut self, now: Time, out: &mut Vec<Output>) {
+        let tasks = &self.graph.tasks;
+        self.pending
+            .fresh
+            .retain(|id| tasks[*id].state == TaskState::Ready);
+        let is_free = self.counts.running == self.invocations.callers.len();
+        for index in 0..self.pending.fresh.len() {
+            if is_free && let Some(node) = self.some_fitting_node(self.pending.fresh[index]) {
+                self.take_next(now, node, out);
+                break;
+            }
+        }
+        self.pending.roomy.clear();
     }
 
     fn fill_roomy(&mut self, now: Time, out: &mut Vec<Output>) {
@@ -64,9 +84,9 @@ impl Scheduler {
         self.fleet.any_fitting(requirement)
     }
 
-    /// Starts the task that is next for a node; whether there was one.
+    /// Starts the task that is next for a node; whether there was one. One that wants to reserve and does not fit may be next too: then
+    /// nothing is started, and the node is kept for it.
     fn take_next(&mut self, now: Time, node: NodeId, out: &mut Vec<Output>) -> bool {
-        self.reserve_on_demand(node);
         let mut chooser = Chooser {
             graph: &self.graph,
             rank_times: &self.rank_times,
@@ -74,12 +94,20 @@ impl Scheduler {
             cores: self.fleet.nodes[node].capacity.cores,
         };
         let fleet = &self.fleet;
-        let fits = |requirement: RequirementId| fleet.fits(node, requirement);
-        let Some(id) = self.ready.choose(node, fits, &mut chooser) else {
+        let may_take = |id: RequirementId, queued: u32| {
+            fleet.fits(node, id) || fleet.may_reserve(node, id, queued, true)
+        };
+        let Some(id) = self.ready.choose(node, may_take, &mut chooser) else {
             return false;
         };
-        self.start(now, id, node, out);
-        true
+        let requirement = self.graph.tasks[id].requirement;
+        let fits = self.fleet.fits(node, requirement);
+        if fits {
+            self.start(now, id, node, out);
+        } else {
+            self.fleet.reserve(node, requirement);
+        }
+        fits
     }
 
     fn start(&mut self, now: Time, id: TaskId, node: NodeId, out: &mut Vec<Output>) {
@@ -120,38 +148,18 @@ impl Scheduler {
         if self.ready.len == 0 || self.fleet.requirements.len() == 1 {
             return;
         }
-        let waiting: Vec<RequirementId> = self.waiting_for(node);
-        for requirement in waiting {
-            if requirement != started && self.fleet.nodes[node].pass_over(requirement) {
-                self.reserve(node, requirement);
+        let queued: Vec<RequirementId> = self.ready.requirements_at(node).collect();
+        for id in queued {
+            let hidden = !self.fleet.fits(node, id) && self.fleet.could_take(node, id);
+            if id != started
+                && hidden
+                && self.fleet.nodes[node].pass_over(id)
+                && self
+                    .fleet
+                    .may_reserve(node, id, self.ready.count(id), false)
+            {
+                self.fleet.reserve(node, id);
             }
-        }
-    }
-
-    fn reserve_on_demand(&mut self, node: NodeId) {
-        if self.ready.len == 0 || self.fleet.requirements.len() == 1 {
-            return;
-        }
-        let demands = |id: &RequirementId| self.fleet.requirements[*id].requirement.reserve;
-        if let Some(requirement) = self.waiting_for(node).into_iter().find(demands) {
-            self.reserve(node, requirement);
-        }
-    }
-
-    /// Requirements with queued tasks that `node` could take, but not now.
-    fn waiting_for(&self, node: NodeId) -> Vec<RequirementId> {
-        let queued = self.ready.requirements_at(node);
-        let not_now =
-            |id: &RequirementId| !self.fleet.fits(node, *id) && self.fleet.could_take(node, *id);
-        queued.filter(not_now).collect()
-    }
-
-    fn reserve(&mut self, node: NodeId, requirement: RequirementId) {
-        let reserved = self.fleet.requirements[requirement].reserved.len();
-        if self.fleet.nodes[node].reserved_for.is_none()
-            && reserved < self.ready.count(requirement) as usize
-        {
-            self.fleet.reserve(node, requirement);
         }
     }
 }

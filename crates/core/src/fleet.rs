@@ -8,6 +8,7 @@ use crate::node::{Need, Node};
 use crate::requirement::{Capacity, Devices, Requirement};
 use crate::time::Time;
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fleet {
@@ -95,7 +96,9 @@ impl Fleet {
         self.requirements.push(id, class);
     }
 
-    pub(crate) fn join(&mut self, id: NodeId, capacity: Capacity) {
+    /// Adds a node; the requirements for which what they need of a node is another now.
+    pub(crate) fn join(&mut self, id: NodeId, capacity: Capacity) -> Vec<RequirementId> {
+        let mut changed = Vec::new();
         let node = self.nodes.entry(id);
         assert!(!node.joined, "a node joins twice");
         node.join(capacity);
@@ -116,13 +119,16 @@ impl Fleet {
             class.largest = largest;
             if was_cut {
                 class.rebuild(requirement, &self.nodes);
+                changed.push(requirement);
             }
         }
         self.refresh(id);
+        changed
     }
 
-    /// Takes a node away; its shares must have been released.
-    pub(crate) fn lose(&mut self, id: NodeId) {
+    /// Takes a node away, whose shares must have been released; the requirements for which what they need of a node is another now.
+    pub(crate) fn lose(&mut self, id: NodeId) -> Vec<RequirementId> {
+        let mut changed = Vec::new();
         self.cancel_reservation(id);
         let node = &mut self.nodes[id];
         assert!(node.joined, "a node that is not there is lost");
@@ -135,9 +141,14 @@ impl Fleet {
             let was_largest = lost.cores == class.largest.cores
                 || lost.memory_bytes == class.largest.memory_bytes;
             if class.requirement.allows(id) && was_largest {
+                let before = class.largest;
                 class.rebuild(requirement, &self.nodes);
+                if class.largest != before {
+                    changed.push(requirement);
+                }
             }
         }
+        changed
     }
 
     /// Brings the sets of fitting nodes up to date with what is free on `id`.
@@ -158,7 +169,9 @@ impl Fleet {
 
     /// Whether `id` could take such a task if nothing else ran there.
     pub(crate) fn could_take(&self, id: NodeId, requirement: RequirementId) -> bool {
-        self.requirements[requirement].could_fit(id, &self.nodes[id])
+        self.nodes
+            .get(id)
+            .is_some_and(|node| self.requirements[requirement].could_fit(id, node))
     }
 
     /// Some node that can take such a task now; equal ones take turns.
@@ -196,6 +209,22 @@ impl Fleet {
     pub(crate) fn set_suspended(&mut self, id: NodeId, task: TaskId, suspended: bool) {
         self.nodes[id].set_suspended(task, suspended);
         self.refresh(id);
+    }
+
+    /// Whether `id` can be kept free for the `queued` tasks of a requirement: it has no reservation, could take one, and not every
+    /// one of them has a node of its own. `on_demand`: only if the requirement says so.
+    pub(crate) fn may_reserve(
+        &self,
+        id: NodeId,
+        requirement: RequirementId,
+        queued: u32,
+        on_demand: bool,
+    ) -> bool {
+        let class = &self.requirements[requirement];
+        (class.requirement.reserve || !on_demand)
+            && class.reserved.len() < queued as usize
+            && self.nodes[id].reserved_for.is_none()
+            && self.could_take(id, requirement)
     }
 
     pub(crate) fn reserve(&mut self, id: NodeId, requirement: RequirementId) {

@@ -14,6 +14,8 @@
 #![no_std]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod activate;
 mod attempt;

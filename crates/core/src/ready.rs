@@ -45,6 +45,7 @@ impl Ready {
         self.counts.push(id, 0);
     }
 
+    /// Ready tasks per requirement, each counted once.
     pub(crate) fn count(&self, requirement: RequirementId) -> u32 {
         self.counts[requirement]
     }
@@ -131,46 +132,31 @@ impl Ready {
     }
 
     /// The task that `thief` takes next, which stays: from its own queue, the remote queue, then the longest queue of another node.
+    /// `may_take` is asked with a requirement and the number of ready tasks with it.
     pub(crate) fn choose(
         &mut self,
         thief: NodeId,
-        fits: impl Fn(RequirementId) -> bool,
+        may_take: impl Fn(RequirementId, u32) -> bool,
         chooser: &mut Chooser<'_>,
     ) -> Option<TaskId> {
         if self.len == 0 {
             return None;
         }
+        let counts = &self.counts;
+        let fits = |requirement: RequirementId| may_take(requirement, counts[requirement]);
         let policy = self.policy;
         if thief.0 as usize >= self.nodes.len() {
             self.nodes.entry(thief);
         }
-        if let Some(id) = best(policy, &mut self.nodes[thief], &fits, chooser) {
+        if let Some(id) = best(policy, &mut self.nodes[thief], fits, chooser) {
             return Some(id);
         }
-        if let Some(id) = best(policy, &mut self.remote, &fits, chooser) {
+        if let Some(id) = best(policy, &mut self.remote, fits, chooser) {
             return Some(id);
         }
-        let (victim, requirement) = self.victim(thief, fits)?;
+        let (victim, requirement) = longest_queue(&self.longest, thief, fits)?;
         let queue = self.nodes[victim].get_mut(&requirement);
         queue.expect("the longest queue is there").choose(chooser)
-    }
-
-    /// The node with the most tasks that fit the thief, the last among equals, and their requirement.
-    fn victim(
-        &self,
-        thief: NodeId,
-        fits: impl Fn(RequirementId) -> bool,
-    ) -> Option<(NodeId, RequirementId)> {
-        let mut best = None;
-        for (requirement, longest) in self.longest.iter() {
-            let other = longest.iter().rev().find(|(_, node)| *node != thief);
-            if let Some(&(len, node)) = other
-                && fits(requirement)
-            {
-                best = best.max(Some((len, node, requirement)));
-            }
-        }
-        best.map(|(_, node, requirement)| (node, requirement))
     }
 
     /// Requirements with tasks in the queue of `node` or the remote queue.
@@ -188,6 +174,21 @@ impl Ready {
             queue.tasks(graph, &mut tasks);
         }
         tasks.sort_unstable();
+        tasks
+    }
+
+    /// All tasks with this requirement in queues of nodes, by number.
+    pub(crate) fn tasks_with(&self, requirement: RequirementId, graph: &Graph) -> Vec<TaskId> {
+        let mut tasks = Vec::new();
+        for queue in self
+            .nodes
+            .iter()
+            .filter_map(|(_, queues)| queues.get(&requirement))
+        {
+            queue.tasks(graph, &mut tasks);
+        }
+        tasks.sort_unstable();
+        tasks.dedup();
         tasks
     }
 
@@ -231,6 +232,24 @@ impl Ready {
             );
         }
     }
+}
+
+/// The node with the most tasks that fit the thief, the last among equals, and their requirement.
+fn longest_queue(
+    longest: &IdVec<RequirementId, BTreeSet<(u32, NodeId)>>,
+    thief: NodeId,
+    fits: impl Fn(RequirementId) -> bool,
+) -> Option<(NodeId, RequirementId)> {
+    let mut best = None;
+    for (requirement, nodes) in longest.iter() {
+        let other = nodes.iter().rev().find(|(_, node)| *node != thief);
+        if let Some(&(len, node)) = other
+            && fits(requirement)
+        {
+            best = best.max(Some((len, node, requirement)));
+        }
+    }
+    best.map(|(_, node, requirement)| (node, requirement))
 }
 
 /// The task that comes next in queues of several requirements, of which only those that fit count. Each queue names its own;

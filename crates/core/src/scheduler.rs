@@ -59,7 +59,7 @@ pub(crate) struct Pending {
     pub(crate) halts: VecDeque<(InvocationId, Halt)>,
     /// Invocations that may be over.
     pub(crate) endings: BTreeSet<InvocationId>,
-    /// Tasks that became ready; stale if not `Ready`.
+    /// Tasks that became ready; stale if not `Ready`. With the policy `Serial` all ready tasks, between events too.
     pub(crate) fresh: Vec<TaskId>,
     /// Nodes with more room than before.
     pub(crate) roomy: BTreeSet<NodeId>,
@@ -132,10 +132,7 @@ impl Scheduler {
             }
             Event::ResolveEnded { id, found } => self.on_resolve_ended(id, found, out),
             Event::ActionEnded { id, outcome } => self.on_action_ended(now, id, outcome, out),
-            Event::NodeJoined { id, capacity } => {
-                self.fleet.join(id, capacity);
-                self.pending.roomy.insert(id);
-            }
+            Event::NodeJoined { id, capacity } => self.on_node_joined(id, capacity),
             Event::NodeLost { id } => self.on_node_lost(id),
             Event::StopRequested { kill } => self.on_stop_requested(kill),
         }

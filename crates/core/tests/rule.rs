@@ -1,5 +1,7 @@
 //! Which tasks run: rake's rule, with what it takes to find out.
 
+#![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
+
 mod common;
 
 use common::Script;

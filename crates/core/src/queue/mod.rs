@@ -55,7 +55,7 @@ pub(crate) enum Queue {
 impl Queue {
     pub(crate) fn new(policy: Policy) -> Self {
         match policy {
-            // With `Serial` at most one task is ready: `turns.rs` has the order.
+            // With `Serial` hardly more than one task is ready: `turns.rs` has the order.
             Policy::Fifo | Policy::Serial => Self::Fifo(Line::default()),
             Policy::Lifo => Self::Lifo(Stack::default()),
             Policy::LifoHrf => Self::LifoHrf(LifoHrf::default()),
@@ -113,3 +113,6 @@ impl Queue {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,421 @@
+//! Failures, retries, stops, invocations within invocations.
+#![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
+
+mod common;
+
+use common::Script;
+use expect_test::expect;
+use rakuda_core::{
+    ActionOutcome, Config, FailurePolicy, NodeId, Policy, Requirement, RequirementId, TaskKind,
+};
+
+fn script(failure: FailurePolicy, cores: u32) -> Script {
+    let mut script = Script::new(Config {
+        policy: Policy::Fifo,
+        failure,
+        ..Config::default()
+    });
+    script.node(0, cores);
+    script.text();
+    script
+}
+
+#[test]
+fn wait_starts_nothing_more_and_lets_go_on_what_runs() {
+    let mut script = script(FailurePolicy::Wait, 2);
+    let (first, second, third) = (script.plain(&[]), script.plain(&[]), script.plain(&[]));
+    let last = script.plain(&[first, second, third]);
+    script.invoke(&[last]);
+    script.fail(first);
+    script.ok(second);
+    expect![[r#"
+        invocation 0 of [3]
+            start 0 on node 0
+            start 1 on node 0
+        action 0 failed
+            attempt 1 of 0 failed, given up
+            0 failed
+            3 abandoned
+        action 1 succeeded
+            1 executed
+            invocation 0 ended, failed [0], abandoned [3]
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn kill_aborts_what_runs() {
+    let mut script = script(FailurePolicy::Kill, 2);
+    let (first, second) = (script.plain(&[]), script.plain(&[]));
+    let last = script.plain(&[first, second]);
+    script.invoke(&[last]);
+    script.fail(first);
+    script.fail(second);
+    expect![[r#"
+        invocation 0 of [2]
+            start 0 on node 0
+            start 1 on node 0
+        action 0 failed
+            attempt 1 of 0 failed, given up
+            0 failed
+            2 abandoned
+            abort 1
+        action 1 failed
+            attempt 1 of 1 failed, given up
+            1 failed
+            invocation 0 ended, failed [0, 1], abandoned [2]
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn continue_runs_all_that_does_not_depend_on_the_failed_task() {
+    let mut script = script(FailurePolicy::Continue, 1);
+    let (first, second) = (script.plain(&[]), script.plain(&[]));
+    let (third, fourth) = (script.plain(&[first]), script.plain(&[second]));
+    let last = script.plain(&[third, fourth]);
+    script.invoke(&[last]);
+    script.fail(first);
+    script.ok(second);
+    script.ok(fourth);
+    expect![[r#"
+        invocation 0 of [4]
+            start 0 on node 0
+        action 0 failed
+            attempt 1 of 0 failed, given up
+            0 failed
+            2 abandoned
+            4 abandoned
+            start 1 on node 0
+        action 1 succeeded
+            1 executed
+            start 3 on node 0
+        action 3 succeeded
+            3 executed
+            invocation 0 ended, failed [0], abandoned [2, 4]
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_failed_attempt_is_retried_while_attempts_remain() {
+    let mut script = script(FailurePolicy::Wait, 1);
+    let twice = script.requirement(Requirement {
+        retry: Some(1),
+        ..Requirement::default()
+    });
+    let task = script.define(TaskKind::Plain, false, twice, &[]);
+    script.invoke(&[task]);
+    script.fail(task);
+    script.fail(task);
+    expect![[r#"
+        invocation 0 of [0]
+            start 0 on node 0
+        action 0 failed
+            attempt 1 of 0 failed, retried
+            start 0 on node 0, attempt 2
+        action 0 failed
+            attempt 2 of 0 failed, given up
+            0 failed
+            invocation 0 ended, failed [0], abandoned []
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_lost_node_requeues_its_running_tasks_without_counting_an_attempt() {
+    let mut script = script(FailurePolicy::Wait, 1);
+    let task = script.plain(&[]);
+    script.invoke(&[task]);
+    script.lose(0);
+    script.node(1, 1);
+    script.ok(task);
+    expect![[r#"
+        invocation 0 of [0]
+            start 0 on node 0
+        node 0 is lost
+        node 1 joins with 1 cores
+            start 0 on node 1
+        action 0 succeeded
+            0 executed
+            invocation 0 ended well
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn an_exit_stops_every_invocation_and_is_not_retried() {
+    let mut script = Script::new(Config {
+        retry: 5,
+        policy: Policy::Fifo,
+        ..Config::default()
+    });
+    script.node(0, 1);
+    let (first, second) = (script.plain(&[]), script.plain(&[]));
+    script.invoke(&[first]);
+    script.invoke(&[second]);
+    script.end(first, ActionOutcome::Exited);
+    script.invoke(&[second]);
+    expect![[r#"
+        node 0 joins with 1 cores
+        invocation 0 of [0]
+            start 0 on node 0
+        invocation 1 of [1]
+        action 0 exited
+            attempt 1 of 0 failed, given up
+            0 failed
+            invocation 0 ended, failed [0], abandoned []
+            invocation 1 ended, failed [], abandoned [1]
+        invocation 2 of [1]
+            invocation 2 ended, failed [], abandoned [1]
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_caller_gives_its_core_to_the_invocation_that_it_waits_for() {
+    let mut script = script(FailurePolicy::Wait, 1);
+    let caller = script.plain(&[]);
+    let other = script.plain(&[]);
+    script.invoke(&[caller, other]);
+    let inner = script.plain(&[]);
+    script.invoke_from(&[inner], Some(caller));
+    script.ok(other);
+    script.ok(inner);
+    script.ok(caller);
+    expect![[r#"
+        invocation 0 of [0, 1]
+            start 0 on node 0
+        invocation 1 of [2] from 0
+            start 1 on node 0
+        action 1 succeeded
+            1 executed
+            start 2 on node 0
+        action 2 succeeded
+            2 executed
+            invocation 1 ended well
+        action 0 succeeded
+            0 executed
+            invocation 0 ended well
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_caller_that_takes_its_core_back_oversubscribes_for_a_moment() {
+    let mut script = script(FailurePolicy::Wait, 1);
+    let (caller, other, third) = (script.plain(&[]), script.plain(&[]), script.plain(&[]));
+    script.invoke(&[caller, other, third]);
+    let file = script.define(TaskKind::File, false, RequirementId(0), &[]);
+    script.invoke_from(&[file], Some(caller));
+    script.fact(file, Some(1));
+    assert_eq!(
+        script.scheduler.node(NodeId(0)).map(|node| node.cores_free),
+        Some(-1)
+    );
+    script.ok(other);
+    script.ok(caller);
+    expect![[r#"
+        invocation 0 of [0, 1, 2]
+            start 0 on node 0
+        invocation 1 of [3] from 0
+            look at file 3
+            start 1 on node 0
+        file 3 is of 1
+            3 not needed
+            invocation 1 ended well
+        action 1 succeeded
+            1 executed
+        action 0 succeeded
+            0 executed
+            start 2 on node 0
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn an_invocation_waits_for_wanted_tasks_of_another() {
+    let mut script = script(FailurePolicy::Wait, 1);
+    let (first, second) = (script.plain(&[]), script.plain(&[]));
+    script.invoke(&[first, second]);
+    script.invoke(&[first]);
+    script.ok(first);
+    script.ok(second);
+    expect![[r#"
+        invocation 0 of [0, 1]
+            start 0 on node 0
+        invocation 1 of [0]
+        action 0 succeeded
+            0 executed
+            invocation 1 ended well
+            start 1 on node 0
+        action 1 succeeded
+            1 executed
+            invocation 0 ended well
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn an_invocation_of_a_task_that_failed_before_names_the_one_to_blame() {
+    let mut script = script(FailurePolicy::Wait, 1);
+    let first = script.plain(&[]);
+    let second = script.plain(&[first]);
+    script.invoke(&[second]);
+    script.fail(first);
+    script.invoke(&[second]);
+    let third = script.plain(&[second]);
+    script.invoke(&[third]);
+    expect![[r#"
+        invocation 0 of [1]
+            start 0 on node 0
+        action 0 failed
+            attempt 1 of 0 failed, given up
+            0 failed
+            1 abandoned
+            invocation 0 ended, failed [0], abandoned [1]
+        invocation 1 of [1]
+            invocation 1 ended, failed [0], abandoned [1]
+        invocation 2 of [2]
+            2 abandoned
+            invocation 2 ended, failed [0], abandoned [2, 1]
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_task_that_a_stopped_invocation_never_started_can_be_wanted_again() {
+    let mut script = script(FailurePolicy::Wait, 1);
+    let (first, second) = (script.plain(&[]), script.plain(&[]));
+    let third = script.plain(&[second]);
+    script.invoke(&[first, third]);
+    script.fail(first);
+    script.invoke(&[third]);
+    script.ok(second);
+    script.ok(third);
+    expect![[r#"
+        invocation 0 of [0, 2]
+            start 0 on node 0
+        action 0 failed
+            attempt 1 of 0 failed, given up
+            0 failed
+            invocation 0 ended, failed [0], abandoned [2]
+        invocation 1 of [2]
+            start 1 on node 0
+        action 1 succeeded
+            1 executed
+            start 2 on node 0
+        action 2 succeeded
+            2 executed
+            invocation 1 ended well
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_task_that_another_invocation_needs_outlives_the_stop_of_its_own() {
+    let mut script = script(FailurePolicy::Wait, 1);
+    let (first, second) = (script.plain(&[]), script.plain(&[]));
+    let third = script.plain(&[second]);
+    script.invoke(&[first, third]);
+    script.invoke(&[third]);
+    script.fail(first);
+    script.ok(second);
+    script.ok(third);
+    expect![[r#"
+        invocation 0 of [0, 2]
+            start 0 on node 0
+        invocation 1 of [2]
+        action 0 failed
+            attempt 1 of 0 failed, given up
+            0 failed
+            invocation 0 ended, failed [0], abandoned [2]
+            start 1 on node 0
+        action 1 succeeded
+            1 executed
+            start 2 on node 0
+        action 2 succeeded
+            2 executed
+            invocation 1 ended well
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_kill_reaches_the_invocations_that_aborted_actions_wait_for() {
+    let mut script = script(FailurePolicy::Kill, 2);
+    let (caller, other) = (script.plain(&[]), script.plain(&[]));
+    script.invoke(&[caller, other]);
+    let inner = script.plain(&[]);
+    script.invoke_from(&[inner], Some(caller));
+    script.fail(other);
+    script.fail(inner);
+    script.fail(caller);
+    expect![[r#"
+        invocation 0 of [0, 1]
+            start 0 on node 0
+            start 1 on node 0
+        invocation 1 of [2] from 0
+            start 2 on node 0
+        action 1 failed
+            attempt 1 of 1 failed, given up
+            1 failed
+            abort 0
+            abort 2
+        action 2 failed
+            attempt 1 of 2 failed, given up
+            2 failed
+            invocation 1 ended, failed [2], abandoned []
+        action 0 failed
+            attempt 1 of 0 failed, given up
+            0 failed
+            invocation 0 ended, failed [1, 0], abandoned []
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_stop_ends_every_invocation_when_nothing_runs_any_more() {
+    let mut script = script(FailurePolicy::Continue, 1);
+    let (first, second) = (script.plain(&[]), script.plain(&[]));
+    script.invoke(&[first, second]);
+    script.stop(false);
+    script.stop(true);
+    script.fail(first);
+    expect![[r#"
+        invocation 0 of [0, 1]
+            start 0 on node 0
+        stop
+        kill
+            abort 0
+        action 0 failed
+            attempt 1 of 0 failed, given up
+            0 failed
+            invocation 0 ended, failed [0], abandoned [1]
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_target_that_its_action_did_not_make_is_missing_and_later_than_any_time() {
+    let mut script = script(FailurePolicy::Wait, 1);
+    let first = script.file(None, &[]);
+    let second = script.file(Some(5000), &[first]);
+    script.invoke(&[second]);
+    script.ok(first);
+    script.fact(first, None);
+    script.fact(second, Some(5000));
+    expect![[r#"
+        invocation 0 of [1]
+            start 0 on node 0
+        action 0 succeeded
+            look at file 0
+        file 0 is missing
+            target 0 missing
+            0 executed
+            look at file 1
+        file 1 is of 5000
+            start 1 on node 0
+    "#]]
+    .assert_eq(&script.text());
+}

@@ -1,0 +1,707 @@
+//! Random plans, policies, failures, retries, node losses and nested invocations against a naive model.
+//!
+//! More cases than usual: `PROPTEST_CASES=20000 cargo test -p rakuda-core --test properties`.
+
+use proptest::prelude::*;
+use rakuda_core::{
+    ActionOutcome, Capacity, Config, Event, Fact, FailurePolicy, InvocationId, NodeId, Output,
+    Places, Policy, Requirement, RequirementId, ResourceId, Scheduler, Settled, TaskId, TaskKind,
+    Time, Timestamp,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+const NODES: u32 = 3;
+/// Later than every file before the run.
+const START: u64 = 1_000;
+const RETRIES: u32 = 1;
+
+#[derive(Clone, Debug)]
+struct Plan {
+    tasks: Vec<TaskPlan>,
+    config: Config,
+    /// What happens next, whenever there is a choice.
+    choices: Vec<u16>,
+    /// Tasks that a second invocation wants.
+    second: Vec<u32>,
+    losses: bool,
+    stop: Option<bool>,
+}
+
+#[derive(Clone, Debug)]
+struct TaskPlan {
+    kind: TaskKind,
+    has_action: bool,
+    /// Of a file or directory before the run; or what an asked task answers.
+    modified: Option<i64>,
+    prerequisites: Vec<u32>,
+    /// Known at the start of a deferred task: waited for only.
+    order_only: Option<Vec<u32>>,
+    requirement: u32,
+    /// Attempts that fail.
+    failures: u32,
+    place: Option<u32>,
+    bytes: u64,
+    /// Its action invokes these.
+    calls: Option<Vec<u32>>,
+}
+
+fn requirements() -> Vec<Requirement> {
+    let one = Requirement::default();
+    vec![
+        one.clone(),
+        Requirement {
+            cores: 2,
+            reserve: true,
+            ..one.clone()
+        },
+        Requirement {
+            exclusive: true,
+            steal: false,
+            ..one.clone()
+        },
+        Requirement {
+            cores: 99,
+            ..one.clone()
+        },
+        Requirement {
+            resources: vec![(ResourceId(0), 1)],
+            memory_bytes: 6,
+            ..one.clone()
+        },
+        Requirement {
+            allowed_nodes: Some(vec![NodeId(1)]),
+            retry: Some(RETRIES),
+            ..one
+        },
+    ]
+}
+
+fn capacity(node: u32) -> Capacity {
+    Capacity {
+        cores: 1 + node,
+        memory_bytes: 10,
+        resources: vec![2],
+    }
+}
+
+fn bits(mask: u64, below: usize) -> Vec<u32> {
+    (0..below.min(64))
+        .filter(|bit| mask >> bit & 1 == 1)
+        .map(|bit| u32::try_from(bit).unwrap())
+        .collect()
+}
+
+fn task_plan(index: usize) -> impl Strategy<Value = TaskPlan> {
+    let kind = prop_oneof![
+        2 => Just(TaskKind::Plain),
+        5 => Just(TaskKind::File),
+        1 => Just(TaskKind::Directory),
+        1 => Just(TaskKind::Asked)
+    ];
+    let sparse = (any::<u64>(), any::<u64>()).prop_map(|(one, other)| one & other);
+    let very_sparse = (any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(a, b, c)| a & b & c);
+    let calls = proptest::option::weighted(0.15, very_sparse.clone());
+    let place = proptest::option::of(0..NODES);
+    let failures = prop_oneof![6 => Just(0_u32), 1 => Just(1_u32), 1 => Just(2_u32)];
+    let order_only = proptest::option::weighted(0.1, sparse.clone());
+    let shape = (sparse, order_only, calls);
+    let facts = (proptest::option::weighted(0.8, 1..9_i64), place, 0..5_u64);
+    let rest = (
+        proptest::bool::weighted(0.9),
+        prop_oneof![3 => Just(0), 2 => 0..6_u32],
+        failures,
+    );
+    (kind, shape, facts, rest).prop_map(
+        move |(
+            kind,
+            (mask, order_only, calls),
+            (modified, place, bytes),
+            (has_action, requirement, failures),
+        )| {
+            TaskPlan {
+                kind,
+                has_action,
+                modified,
+                prerequisites: bits(mask, index),
+                order_only: order_only.map(|mask| bits(mask, index)),
+                requirement,
+                failures,
+                place,
+                bytes,
+                calls: calls.map(|mask| bits(mask, index)),
+            }
+        },
+    )
+}
+
+fn plan(failing: bool) -> impl Strategy<Value = Plan> {
+    let tasks = (1..24_usize).prop_flat_map(|len| (0..len).map(task_plan).collect::<Vec<_>>());
+    let policy = prop_oneof![
+        Just(Policy::Fifo),
+        Just(Policy::Lifo),
+        Just(Policy::LifoHrf),
+        Just(Policy::RankHrf),
+        Just(Policy::Serial)
+    ];
+    let failure = prop_oneof![
+        Just(FailurePolicy::Wait),
+        Just(FailurePolicy::Kill),
+        Just(FailurePolicy::Continue)
+    ];
+    let flags = (
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        proptest::bool::weighted(0.1),
+    );
+    let stop = proptest::option::weighted(0.1, any::<bool>());
+    let choices = proptest::collection::vec(any::<u16>(), 0..300);
+    (tasks, policy, failure, flags, stop, choices, any::<u64>()).prop_map(
+        move |(
+            mut tasks,
+            policy,
+            failure,
+            (locality, stealing, losses, build_all),
+            stop,
+            choices,
+            seed,
+        )| {
+            let failure = if failing {
+                failure
+            } else {
+                FailurePolicy::Continue
+            };
+            if !failing {
+                for task in &mut tasks {
+                    // An action whose call fails is a failure of its own, which the model leaves out.
+                    if task.failures > RETRIES {
+                        task.calls = None;
+                    }
+                }
+            }
+            let second = bits(seed, tasks.len());
+            Plan {
+                tasks,
+                config: Config {
+                    policy,
+                    failure,
+                    retry: RETRIES,
+                    build_all,
+                    dry_run: false,
+                    locality,
+                    stealing,
+                    seed,
+                },
+                choices,
+                second,
+                losses,
+                stop: stop.filter(|_| failing),
+            }
+        },
+    )
+}
+
+/// A shell that answers in random order and watches that the rules are kept.
+struct World<'a> {
+    plan: &'a Plan,
+    scheduler: Scheduler,
+    now: u64,
+    modified: Vec<Option<i64>>,
+    answered: Vec<Timestamp>,
+    failures_left: Vec<u32>,
+    real: Vec<Vec<u32>>,
+    pending: Vec<Pending>,
+    running: BTreeMap<u32, Running>,
+    joined: BTreeSet<u32>,
+    settled: BTreeMap<u32, Settled>,
+    runs: Vec<u32>,
+    invocations: u32,
+    ended: BTreeSet<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Pending {
+    Gather(u32),
+    Ask(u32),
+    Resolve(u32),
+    End(u32),
+}
+
+#[derive(Debug)]
+struct Running {
+    node: u32,
+    cores: u32,
+    devices: Vec<u32>,
+    waits_for: Option<u32>,
+    aborted: bool,
+}
+
+impl<'a> World<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        let tasks = &plan.tasks;
+        Self {
+            plan,
+            scheduler: Scheduler::new(plan.config.clone()),
+            now: START,
+            modified: tasks.iter().map(|task| task.modified).collect(),
+            answered: tasks
+                .iter()
+                .map(|task| Timestamp::At(task.modified.unwrap_or(0)))
+                .collect(),
+            failures_left: tasks.iter().map(|task| task.failures).collect(),
+            real: tasks
+                .iter()
+                .map(|task| {
+                    if task.order_only.is_some() {
+                        vec![]
+                    } else {
+                        task.prerequisites.clone()
+                    }
+                })
+                .collect(),
+            pending: Vec::new(),
+            running: BTreeMap::new(),
+            joined: BTreeSet::new(),
+            settled: BTreeMap::new(),
+            runs: vec![0; tasks.len()],
+            invocations: 0,
+            ended: BTreeSet::new(),
+        }
+    }
+
+    fn send(&mut self, event: Event<'_>) {
+        self.now += 1;
+        let mut out = Vec::new();
+        self.scheduler.handle(Time(self.now), event, &mut out);
+        self.scheduler.check_invariants();
+        let mut calls = VecDeque::new();
+        for output in out {
+            self.take(output, &mut calls);
+        }
+        while let Some(caller) = calls.pop_front() {
+            let Some(running) = self.running.get_mut(&caller) else {
+                continue;
+            };
+            running.waits_for = Some(self.invocations);
+            let wanted = self.plan.tasks[caller as usize].calls.clone().unwrap();
+            self.invoke(&wanted, Some(caller));
+        }
+    }
+
+    fn invoke(&mut self, tasks: &[u32], caller: Option<u32>) {
+        let id = InvocationId(self.invocations);
+        self.invocations += 1;
+        let tasks: Vec<TaskId> = tasks.iter().copied().map(TaskId).collect();
+        let caller = caller.map(TaskId);
+        self.send(Event::InvocationStarted {
+            id,
+            tasks: &tasks,
+            caller,
+        });
+    }
+
+    fn take(&mut self, output: Output, calls: &mut VecDeque<u32>) {
+        match output {
+            Output::GatherFact { id } => self.pending.push(Pending::Gather(id.0)),
+            Output::AskNeeded { id } => self.pending.push(Pending::Ask(id.0)),
+            Output::Resolve { id } => self.pending.push(Pending::Resolve(id.0)),
+            Output::StartAction {
+                id,
+                attempt,
+                node,
+                devices,
+            } => {
+                self.check_start(id.0, node.0, &devices.0);
+                assert!((1..=RETRIES + 1).contains(&attempt), "attempt {attempt}");
+                self.pending.push(Pending::End(id.0));
+                if self.plan.tasks[id.0 as usize].calls.is_some() {
+                    calls.push_back(id.0);
+                }
+            }
+            Output::AbortAction { id } => {
+                let running = self
+                    .running
+                    .get_mut(&id.0)
+                    .expect("only what runs is aborted");
+                assert!(!running.aborted, "aborted twice");
+                running.aborted = true;
+            }
+            Output::AttemptFailed { .. } => {}
+            Output::TargetMissing { .. } => panic!("all actions make their file"),
+            Output::TaskSettled { id, how } => {
+                let before = self.settled.insert(id.0, how);
+                assert_eq!(before, None, "{id:?} settled twice");
+                let waits_for = self.prerequisites_of(id.0);
+                if how.is_well() {
+                    assert!(
+                        waits_for
+                            .iter()
+                            .all(|p| self.settled.get(p).is_some_and(|how| how.is_well()))
+                    );
+                }
+            }
+            Output::InvocationEnded {
+                id,
+                failed,
+                abandoned,
+            } => {
+                assert!(self.ended.insert(id.0), "ended twice");
+                for id in failed {
+                    assert_eq!(self.settled.get(&id.0), Some(&Settled::Failed));
+                }
+                for id in abandoned {
+                    assert!(
+                        !self
+                            .settled
+                            .get(&id.0)
+                            .is_some_and(|how| how.is_well() || *how == Settled::Failed)
+                            || self.plan.stop.is_some()
+                    );
+                }
+                for running in self.running.values_mut() {
+                    if running.waits_for == Some(id.0) {
+                        running.waits_for = None;
+                    }
+                }
+            }
+        }
+    }
+
+    fn prerequisites_of(&self, id: u32) -> Vec<u32> {
+        let order_only = self.plan.tasks[id as usize].order_only.iter().flatten();
+        self.real[id as usize]
+            .iter()
+            .chain(order_only)
+            .copied()
+            .collect()
+    }
+
+    fn check_start(&mut self, id: u32, node: u32, devices: &[(ResourceId, Vec<u32>)]) {
+        assert!(self.joined.contains(&node), "started on a lost node");
+        for prerequisite in self.prerequisites_of(id) {
+            assert!(
+                self.settled[&prerequisite].is_well(),
+                "{id} before {prerequisite}"
+            );
+        }
+        let requirement = &requirements()[self.plan.tasks[id as usize].requirement as usize];
+        let all = capacity(node).cores;
+        let largest = self
+            .joined
+            .iter()
+            .map(|node| capacity(*node).cores)
+            .max()
+            .unwrap();
+        let cores = if requirement.exclusive {
+            all
+        } else {
+            requirement.cores.min(largest)
+        };
+        let devices: Vec<u32> = devices
+            .iter()
+            .flat_map(|(_, numbers)| numbers.clone())
+            .collect();
+        let (mut used, mut taken) = (cores, devices.clone());
+        for other in self.running.values().filter(|other| other.node == node) {
+            used += if other.waits_for.is_some() {
+                0
+            } else {
+                other.cores
+            };
+            taken.extend(&other.devices);
+        }
+        assert!(used <= all, "{used} cores used of {all}");
+        assert_eq!(
+            taken.iter().collect::<BTreeSet<_>>().len(),
+            taken.len(),
+            "device given twice"
+        );
+        assert!(taken.iter().all(|device| *device < 2));
+        if let Some(nodes) = &requirement.allowed_nodes {
+            assert!(nodes.contains(&NodeId(node)), "started where it must not");
+        }
+        let running = Running {
+            node,
+            cores,
+            devices,
+            waits_for: None,
+            aborted: false,
+        };
+        assert!(
+            self.running.insert(id, running).is_none(),
+            "{id} runs twice"
+        );
+        if self.plan.config.policy == Policy::Serial {
+            let active = self
+                .running
+                .values()
+                .filter(|running| running.waits_for.is_none());
+            assert_eq!(active.count(), 1, "two at once");
+        }
+    }
+
+    fn answer(&mut self, pending: Pending) {
+        match pending {
+            Pending::Gather(id) => {
+                let task = &self.plan.tasks[id as usize];
+                let places = task
+                    .place
+                    .map_or(Places::Unknown, |node| Places::One(NodeId(node)));
+                let modified_ns = self.modified[id as usize];
+                let fact = Fact {
+                    modified_ns,
+                    bytes: task.bytes,
+                    places,
+                };
+                self.send(Event::FactGathered {
+                    id: TaskId(id),
+                    fact,
+                });
+            }
+            Pending::Ask(id) => {
+                let needed = self.plan.tasks[id as usize].modified.is_none();
+                let timestamp = self.answered[id as usize];
+                self.send(Event::NeededAnswered {
+                    id: TaskId(id),
+                    needed,
+                    timestamp,
+                });
+            }
+            Pending::Resolve(id) => {
+                let prerequisites = &self.plan.tasks[id as usize].prerequisites;
+                let has_action = self.plan.tasks[id as usize].has_action;
+                self.real[id as usize].clone_from(prerequisites);
+                let tasks: Vec<TaskId> = prerequisites.iter().copied().map(TaskId).collect();
+                self.send(Event::PrerequisitesAdded {
+                    id: TaskId(id),
+                    prerequisites: &tasks,
+                    has_action,
+                });
+                self.send(Event::ResolveEnded {
+                    id: TaskId(id),
+                    found: true,
+                });
+            }
+            Pending::End(id) => {
+                let running = self.running.remove(&id).unwrap();
+                let index = id as usize;
+                let outcome = if running.aborted {
+                    ActionOutcome::Failed
+                } else if self.failures_left[index] > 0 {
+                    self.failures_left[index] -= 1;
+                    ActionOutcome::Failed
+                } else {
+                    self.runs[index] += 1;
+                    self.modified[index] = Some(i64::try_from(self.now).unwrap());
+                    self.answered[index] = Timestamp::At(i64::try_from(self.now).unwrap());
+                    ActionOutcome::Succeeded
+                };
+                self.send(Event::ActionEnded {
+                    id: TaskId(id),
+                    outcome,
+                });
+            }
+        }
+    }
+
+    fn lose(&mut self, node: u32) {
+        self.joined.remove(&node);
+        let lost: Vec<u32> = self
+            .running
+            .iter()
+            .filter(|(_, running)| running.node == node)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in lost {
+            self.running.remove(&id);
+            self.pending.retain(|pending| *pending != Pending::End(id));
+        }
+        self.send(Event::NodeLost { id: NodeId(node) });
+    }
+
+    fn join(&mut self, node: u32) {
+        self.joined.insert(node);
+        self.send(Event::NodeJoined {
+            id: NodeId(node),
+            capacity: capacity(node),
+        });
+    }
+
+    fn define(&mut self) {
+        for (index, requirement) in (0..).zip(requirements()) {
+            self.send(Event::RequirementDefined {
+                id: RequirementId(index),
+                requirement,
+            });
+        }
+        for (index, task) in (0..).zip(&self.plan.tasks) {
+            let known = task.order_only.as_ref().unwrap_or(&task.prerequisites);
+            let prerequisites: Vec<TaskId> = known.iter().copied().map(TaskId).collect();
+            self.send(Event::TaskDefined {
+                id: TaskId(index),
+                kind: task.kind,
+                has_action: task.has_action,
+                deferred: task.order_only.is_some(),
+                requirement: RequirementId(task.requirement),
+                prerequisites: &prerequisites,
+            });
+            // Some facts are left out of the bulk scan.
+            if matches!(task.kind, TaskKind::File | TaskKind::Directory) && task.bytes != 4 {
+                self.answer(Pending::Gather(index));
+            }
+        }
+    }
+
+    /// What can be answered now: an action that waits for an invocation cannot end, an aborted one can.
+    fn answerable(&self) -> Vec<usize> {
+        let can = |pending: &Pending| match pending {
+            Pending::End(id) => self.running[id].waits_for.is_none() || self.running[id].aborted,
+            _ => true,
+        };
+        (0..self.pending.len())
+            .filter(|index| can(&self.pending[*index]))
+            .collect()
+    }
+
+    fn run(&mut self) {
+        self.define();
+        let all: Vec<u32> = (0..u32::try_from(self.plan.tasks.len()).unwrap()).collect();
+        self.invoke(&all[all.len() / 2..], None);
+        let mut choices = self.plan.choices.clone().into_iter();
+        let mut second = Some(self.plan.second.clone());
+        let mut stop = self.plan.stop;
+        loop {
+            let choice = choices.next();
+            let number = usize::from(choice.unwrap_or(0));
+            let healing = choice.is_none();
+            let node = u32::try_from(number / 16).unwrap() % NODES;
+            if healing && let Some(missing) = (0..NODES).find(|node| !self.joined.contains(node)) {
+                self.join(missing);
+            } else if !healing && number % 16 == 0 && !self.joined.contains(&node) {
+                self.join(node);
+            } else if !healing
+                && number % 16 == 1
+                && self.joined.contains(&node)
+                && self.plan.losses
+            {
+                self.lose(node);
+            } else if number % 16 == 2
+                && number > 30_000
+                && let Some(kill) = stop.take()
+            {
+                self.send(Event::StopRequested { kill });
+            } else if (healing || number % 16 == 3)
+                && let Some(tasks) = second.take()
+            {
+                self.invoke(&tasks, None);
+            } else {
+                let answerable = self.answerable();
+                if answerable.is_empty() {
+                    if healing {
+                        break;
+                    }
+                    continue;
+                }
+                let pending = self
+                    .pending
+                    .remove(answerable[number / 16 % answerable.len()]);
+                self.answer(pending);
+            }
+        }
+        assert!(self.pending.is_empty(), "left: {:?}", self.pending);
+        assert_eq!(
+            self.ended.len(),
+            self.invocations as usize,
+            "an invocation never ended"
+        );
+    }
+}
+
+/// Rake's rule, task by task in order of their numbers.
+fn model(plan: &Plan) -> Vec<Settled> {
+    let late = i64::MAX;
+    let mut settled: Vec<Settled> = Vec::new();
+    let mut timestamps: Vec<i64> = Vec::new();
+    let mut all: Vec<BTreeSet<u32>> = Vec::new();
+    for task in &plan.tasks {
+        let mut before: BTreeSet<u32> = task.prerequisites.iter().copied().collect();
+        for prerequisite in &task.prerequisites {
+            before.extend(&all[*prerequisite as usize]);
+        }
+        let newest = before
+            .iter()
+            .map(|id| timestamps[*id as usize])
+            .max()
+            .unwrap_or(i64::MIN);
+        all.push(before);
+        let waits_for = task
+            .prerequisites
+            .iter()
+            .chain(task.order_only.iter().flatten());
+        let is_bad = |id: &u32| !settled[*id as usize].is_well();
+        let needed = match task.kind {
+            TaskKind::Plain => true,
+            TaskKind::File => task
+                .modified
+                .is_none_or(|modified| newest > modified || plan.config.build_all),
+            TaskKind::Directory | TaskKind::Asked => task.modified.is_none(),
+        };
+        let runs = needed && task.has_action;
+        let retries = RETRIES;
+        let how = if waits_for.clone().any(is_bad) {
+            Settled::Abandoned
+        } else if runs && task.failures > retries {
+            Settled::Failed
+        } else if needed {
+            Settled::Executed
+        } else {
+            Settled::NotNeeded
+        };
+        settled.push(how);
+        timestamps.push(match task.kind {
+            TaskKind::Plain => late - 1,
+            TaskKind::Directory => i64::MIN,
+            TaskKind::Asked | TaskKind::File if runs => late - 1,
+            TaskKind::File => task.modified.unwrap_or(late),
+            TaskKind::Asked => task.modified.unwrap_or(0),
+        });
+    }
+    settled
+}
+
+/// The tasks that the two invocations of the plan, and the calls of what runs, want, with all that these need.
+fn reached(plan: &Plan, settled: &[Settled]) -> BTreeSet<u32> {
+    let len = u32::try_from(plan.tasks.len()).unwrap();
+    let mut walk: Vec<u32> = (0..len).collect();
+    let mut reached = BTreeSet::new();
+    while let Some(id) = walk.pop() {
+        if reached.insert(id) {
+            let task = &plan.tasks[id as usize];
+            walk.extend(&task.prerequisites);
+            if settled[id as usize] == Settled::Executed {
+                walk.extend(task.calls.iter().flatten());
+            }
+        }
+    }
+    reached
+}
+
+proptest! {
+    #[test]
+    fn every_task_is_settled_once_as_in_the_naive_model(plan in plan(false)) {
+        let mut world = World::new(&plan);
+        world.run();
+        let model = model(&plan);
+        for id in reached(&plan, &model) {
+            let how = model[id as usize];
+            prop_assert_eq!(world.settled.get(&id), Some(&how), "task {}", id);
+            let runs = how == Settled::Executed && plan.tasks[id as usize].has_action;
+            prop_assert_eq!(world.runs[id as usize], u32::from(runs), "task {}", id);
+        }
+    }
+
+    #[test]
+    fn whatever_fails_or_is_stopped_every_invocation_ends(plan in plan(true)) {
+        World::new(&plan).run();
+    }
+}
