@@ -18,6 +18,14 @@ module Rakuda
     # @return [Integer, nil] number of the task whose cores the job uses
     attr_reader :number
 
+    # Whether the job has ended.
+    attr_writer :ended
+
+    # @return [Integer, nil] number, unless the job has ended
+    def number_while_running
+      @ended ? nil : @number
+    end
+
     # @param session [Session]
     def initialize(session, number)
       @session = session
@@ -25,6 +33,7 @@ module Rakuda
       @directory = nil
       @partial_lines = nil
       @status = nil
+      @ended = false
     end
 
     # Called when the job is about to wait.

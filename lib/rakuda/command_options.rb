@@ -45,7 +45,7 @@ module Rakuda
       when :unsetenv_others then @result["clear_environment"] = true if value
       when :umask then @result["umask"] = Integer(value)
       when :close_others then nil
-      when Array then key.each { |stream| redirect(stream_of(stream), value) }
+      when Array then redirect_together(key.map { |stream| stream_of(stream) }, value)
       else redirect(stream_of(key), value)
       end
     end
@@ -72,6 +72,15 @@ module Rakuda
           @copies[stream] = stream_of(target)
         end
       end
+    end
+
+    # Several streams with one target share what is opened for the first.
+    def redirect_together(streams, target)
+      first, *others = streams
+      redirect(first, target)
+      return others.each { |stream| redirect(stream, target) } if @copies.key?(first) || target == :close
+
+      @files.concat(others.map { |stream| [stream, ["fd", first]] })
     end
 
     def redirect_to_array(stream, target)

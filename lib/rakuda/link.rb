@@ -41,14 +41,15 @@ module Rakuda
     # Adds the message ActionEnded; apart, because one is sent for every action.
     def send_action_ended(number, outcome, text)
       flush_definitions unless @definitions_count.zero?
-      @packer.write_map_header(1).write("ActionEnded").write_array_header(3).write(number).write(outcome).write_bin(text)
+      @packer.write_map_header(1).write("ActionEnded").write_array_header(3).write(number).write(outcome)
+             .write_string(bytes(text))
     end
 
     # Adds a StartCommand of one command line.
     def send_command_line(command, number, line, options)
       flush_definitions unless @definitions_count.zero?
       @packer.write_map_header(1).write("StartCommand").write_array_header(4)
-             .write(command).write(number).write_bin(line).write(options)
+             .write(command).write(number).write_string(bytes(line)).write(options)
     end
 
     # Adds a DefineRequirement.
@@ -60,8 +61,8 @@ module Rakuda
     # Adds one task to the DefineTasks message that is being collected.
     # @param prerequisites [Array<Integer>]
     def define_task(number, kind, flags, name, requirement, prerequisites)
-      @definitions.write_array_header(6).write(number).write(kind).write(flags).write_bin(name).write(requirement)
-                  .write(prerequisites)
+      @definitions.write_array_header(6).write(number).write(kind).write(flags).write_string(bytes(name))
+                  .write(requirement).write(prerequisites)
       @definitions_count += 1
       flush if @definitions_count >= DEFINITIONS_MAX
     end
@@ -115,6 +116,11 @@ module Rakuda
     end
 
     private
+
+    # A MessagePack str when the bytes are ASCII, else a bin: never converted, whatever the encoding.
+    def bytes(text)
+      text.ascii_only? ? text : text.b
+    end
 
     def flush_definitions
       payload = @definitions.to_s

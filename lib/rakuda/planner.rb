@@ -10,6 +10,7 @@ module Rakuda
   class Planner
     HAS_ACTION = 1
     DEFERRED = 2
+    NONE = [].freeze
 
     # One task of the stack. Frames are kept per depth and used again.
     class Frame
@@ -59,6 +60,14 @@ module Rakuda
       @frames = []
       @in_use = 0              # frames of walks that are going on (a rule's proc may invoke a task)
       @settled_below = 0
+      @superseded = {}         # numbers of tasks that were planned anew: nothing is left to do for them
+      @waiting = nil           # numbers of the actions that wait for the plan being made
+      @harmless = nil          # tasks found not to depend on them
+    end
+
+    # @return [Boolean] whether the task of that number has been planned anew under another one
+    def superseded?(number)
+      @superseded.key?(number)
     end
 
     # No invocation is going on: all that was planned has been settled, or never will be.
@@ -82,8 +91,11 @@ module Rakuda
     # @param arguments [Rake::TaskArguments, nil]
     # @param base [Rake::InvocationChain, nil] what invokes it
     # @return [Integer, nil] number; nil when nothing has to be waited for
-    def plan(root, arguments, base)
+    # @param waiting [Array<Integer>] tasks whose actions wait for this plan, the smallest number first
+    def plan(root, arguments, base, waiting = NONE)
       first = @tasks.size
+      @waiting = waiting.empty? ? nil : waiting
+      @harmless = {}.compare_by_identity
       walk(root, arguments, base)
     rescue StandardError, SystemStackError
       forget(first)
@@ -223,10 +235,16 @@ module Rakuda
         number = task.rakuda_number
         raise task.rakuda_exception if task.rakuda_exception
         return nil if number.nil?
-        return (number if number >= @settled_below) if number >= 0
+        return cycle(task, bottom, parent) if number == mark
+        return nil if number < @settled_below
 
-        cycle(task, bottom, parent) if number == mark
-        return nil
+        return number unless @waiting && number >= @waiting.first
+        return nil if @waiting.include?(number)
+        return number unless waits_for_caller?(task)
+
+        # Rake would run it now, before the caller's action ends; so it is planned anew.
+        @superseded[number] = true
+        task.rakuda_forget
       end
       traits = @kinds.of(task)
       @log&.enter(task) unless traits.opaque
@@ -238,8 +256,6 @@ module Rakuda
 
       enter(task, traits, arguments, mark, bottom, parent)
     end
-
-    NONE = [].freeze
 
     # @return [Integer, nil] the number when the task is deferred; otherwise it is on the stack now
     def enter(task, traits, arguments, mark, bottom, parent)
@@ -254,6 +270,22 @@ module Rakuda
       found.reverse! if traits.reversed
       frame.prerequisites = found
       nil
+    end
+
+    # Whether a planned task needs one whose action waits for this very plan.
+    def waits_for_caller?(task)
+      seen = {}.compare_by_identity
+      stack = [task]
+      while (one = stack.pop)
+        number = one.rakuda_number
+        next if number.nil? || number < @waiting.first || seen[one] || @harmless[one]
+        return true if @waiting.include?(number)
+
+        seen[one] = true
+        stack.concat(find_all(one) || NONE)
+      end
+      @harmless.update(seen)
+      false
     end
 
     # All prerequisites are looked up together, as rake does.

@@ -22,7 +22,8 @@ module Rakuda
   class Session
     # @!attribute fiber [Fiber, nil] waits for it; nil: the loop's own caller
     # @!attribute begins [Integer] the number at which its plan begins
-    Invocation = Struct.new(:fiber, :begins, :ended, :failed, :abandoned)
+    # @!attribute ends [Integer] the number after its plan
+    Invocation = Struct.new(:fiber, :caller_number, :begins, :ends, :ended, :failed, :abandoned)
 
     # @return [WorkingDirectory]
     attr_reader :directory
@@ -47,6 +48,7 @@ module Rakuda
       @next_invocation = 0
       @verbose = @nowrite = @verbose_known = nil
       @broken = nil
+      @threads = ObjectSpace::WeakMap.new  # thread => the job that made it
       @extended = {}.compare_by_identity   # exceptions whose backtrace has been completed
       @signals = Signals.new(@link, @reactor)
       install_hooks
@@ -64,7 +66,7 @@ module Rakuda
       @directory.base = Dir.pwd unless caller_job
       @log&.insert_after(caller_job&.number)
       first = @planner.tasks.size
-      number = plan(task, arguments, base)
+      number = plan(task, arguments, base, caller_job)
       wait(number, first, caller_job) if number
       nil
     end
@@ -96,6 +98,7 @@ module Rakuda
 
     # A job of the pool has ended.
     def end_job(job)
+      job.ended = true
       @verbose_known = true
       @verbose = Rake::FileUtilsExt.verbose_flag
       @nowrite = Rake::FileUtilsExt.nowrite_flag
@@ -141,6 +144,24 @@ module Rakuda
       @engine.finish
     end
 
+    # Remembers which job a new thread belongs to: an invocation of the thread is one of that job.
+    def adopt(thread)
+      job = current_job
+      @threads[thread] = job if job
+    end
+
+    # In front of Thread#initialize.
+    module ThreadHook
+      class << self
+        attr_accessor :session
+      end
+
+      def initialize(...)
+        ThreadHook.session&.adopt(self)
+        super
+      end
+    end
+
     # In front of Process._fork: the child has no loop.
     module ForkHook
       def _fork
@@ -158,22 +179,37 @@ module Rakuda
       WorkingDirectory::Hooks.session = self
       Dir.singleton_class.prepend(WorkingDirectory::Hooks) unless Dir.singleton_class.include?(WorkingDirectory::Hooks)
       Fiber.set_scheduler(@reactor)
+      ThreadHook.session = self
+      Thread.prepend(ThreadHook) unless Thread.include?(ThreadHook)
       Process.singleton_class.prepend(ForkHook) unless Process.singleton_class.include?(ForkHook)
       @output = LineOutput.install(self) if @application.jobs > 1
     end
 
-    def plan(task, arguments, base)
-      @planner.plan(task, arguments, base)
+    def plan(task, arguments, base, caller_job)
+      @planner.plan(task, arguments, base, caller_job ? waiting_actions(caller_job) : Planner::NONE)
     rescue StandardError
       @log&.print_all
       raise
     end
 
+    # The caller, and those whose actions wait for the invocation that runs it.
+    def waiting_actions(job)
+      numbers = []
+      number = job.number
+      while number && !numbers.include?(number)
+        numbers << number
+        outer = @invocations.each_value.select { |one| one.begins <= number && number < one.ends }.last
+        number = outer&.caller_number
+      end
+      numbers.sort
+    end
+
     def wait(number, first, caller_job)
       id = @next_invocation
       @next_invocation += 1
-      invocation = @invocations[id] = Invocation.new(caller_job && Fiber.current, first, false)
-      @link.send_message("Invoke", id, [number], caller_job.is_a?(Action) ? caller_job.number : nil)
+      invocation = Invocation.new(caller_job && Fiber.current, caller_job&.number, first, @planner.tasks.size, false)
+      @invocations[id] = invocation
+      @link.send_message("Invoke", id, [number], caller_job&.number)
       if caller_job
         @reactor.park
       else
@@ -210,7 +246,8 @@ module Rakuda
       return serially.call unless @reactor.running? && @reactor.at_home?
 
       answer = Thread::Queue.new
-      @reactor.hand_over(Question.new(self, nil) do
+      owner = @threads[Thread.current]
+      @reactor.hand_over(Question.new(self, owner&.number_while_running) do
         invoke(task, arguments, base) { nil }
         answer << nil
       rescue Exception => e # rubocop:disable Lint/RescueException -- belongs to the thread
@@ -241,6 +278,8 @@ module Rakuda
     end
 
     def on_run_action(number, _attempt, _node, _devices)
+      return @link.send_action_ended(number, "ok", "") if @planner.superseded?(number)
+
       task = @planner.tasks[number]
       task.rakuda_started = true
       @log&.run(number)

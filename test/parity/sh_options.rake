@@ -12,6 +12,6 @@ task :default do
   sh "echo gone >&2", err: :close rescue p $!.class
   sh "echo both; echo both >&2", [:out, :err] => "b.txt"
   puts File.read("b.txt")
-  sh "umask", umask: 0o77
+  sh "umask;", umask: 0o77
   sh({ "ONLY" => "me" }, "echo $ONLY${HOME}", unsetenv_others: true)
 end

@@ -130,6 +130,7 @@ class FakeHub
     task.state = :waiting unless task.state == :resolving
     task.flags = (task.flags & 2) | flags
     link(task, prerequisites)
+    @generation += 1
     activate
     proceed(task) if task.state == :waiting && task.waits_for.zero?
   end
