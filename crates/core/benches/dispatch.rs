@@ -30,10 +30,7 @@ struct Setting {
     input: Input,
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the one place of this crate that measures time"
-)]
+#[allow(clippy::disallowed_methods, reason = "the one place of this crate that measures time")]
 fn clock() -> Instant {
     Instant::now()
 }
@@ -68,16 +65,12 @@ fn define(
         };
     let inputs: Vec<TaskId> = match setting.input {
         Input::None => Vec::new(),
-        Input::OnNodes => (0..setting.nodes)
-            .map(|_| task(scheduler, TaskKind::File, &[], out))
-            .collect(),
+        Input::OnNodes => {
+            (0..setting.nodes).map(|_| task(scheduler, TaskKind::File, &[], out)).collect()
+        }
     };
     for (node, id) in (0..).zip(&inputs) {
-        let fact = Fact {
-            modified_ns: Some(1),
-            bytes: 1,
-            places: Places::One(NodeId(node)),
-        };
+        let fact = Fact { modified_ns: Some(1), bytes: 1, places: Places::One(NodeId(node)) };
         send(scheduler, 0, Event::FactGathered { id: *id, fact }, out);
     }
     // Those beyond the queued ones follow others, so that each end makes a task ready; this gives ranks too.
@@ -96,49 +89,23 @@ fn define(
 
 /// Starts with everything queued, then ends and starts actions.
 fn round(setting: &Setting) -> (Duration, Duration) {
-    let config = Config {
-        policy: setting.policy,
-        ..Config::default()
-    };
+    let config = Config { policy: setting.policy, ..Config::default() };
     let mut scheduler = Scheduler::new(config);
     let mut out = Vec::new();
     let requirement = Requirement::default();
     send(
         &mut scheduler,
         0,
-        Event::RequirementDefined {
-            id: RequirementId(0),
-            requirement,
-        },
+        Event::RequirementDefined { id: RequirementId(0), requirement },
         &mut out,
     );
     let begin = clock();
-    let wanted = define(
-        &mut scheduler,
-        setting,
-        setting.queued + DISPATCHES,
-        &mut out,
-    );
-    let started = Event::InvocationStarted {
-        id: InvocationId(0),
-        tasks: &wanted,
-        caller: None,
-    };
+    let wanted = define(&mut scheduler, setting, setting.queued + DISPATCHES, &mut out);
+    let started = Event::InvocationStarted { id: InvocationId(0), tasks: &wanted, caller: None };
     send(&mut scheduler, 0, started, &mut out);
     for node in 0..setting.nodes {
-        let capacity = Capacity {
-            cores: setting.cores,
-            ..Capacity::default()
-        };
-        send(
-            &mut scheduler,
-            0,
-            Event::NodeJoined {
-                id: NodeId(node),
-                capacity,
-            },
-            &mut out,
-        );
+        let capacity = Capacity { cores: setting.cores, ..Capacity::default() };
+        send(&mut scheduler, 0, Event::NodeJoined { id: NodeId(node), capacity }, &mut out);
     }
     let setup = begin.elapsed();
     let mut running: std::collections::VecDeque<TaskId> = started_in(&out).collect();
@@ -146,18 +113,12 @@ fn round(setting: &Setting) -> (Duration, Duration) {
     for step in 0..u64::from(DISPATCHES) {
         out.clear();
         let id = running.pop_front().expect("something runs");
-        let event = Event::ActionEnded {
-            id,
-            outcome: ActionOutcome::Succeeded,
-        };
+        let event = Event::ActionEnded { id, outcome: ActionOutcome::Succeeded };
         send(&mut scheduler, 1_000 * step, event, &mut out);
         running.extend(started_in(&out));
     }
     let took = begin.elapsed();
-    assert!(
-        scheduler.counts().settled() >= DISPATCHES as usize,
-        "something was not done"
-    );
+    assert!(scheduler.counts().settled() >= DISPATCHES as usize, "something was not done");
     (took / DISPATCHES, setup)
 }
 
@@ -174,26 +135,14 @@ fn main() {
     );
     println!("| policy | nodes x cores | input | 10^3 queued | 10^6 queued | set-up |");
     println!("|---|---|---|---|---|---|");
-    let policies = [
-        Policy::Fifo,
-        Policy::Lifo,
-        Policy::LifoHrf,
-        Policy::RankHrf,
-        Policy::Serial,
-    ];
+    let policies = [Policy::Fifo, Policy::Lifo, Policy::LifoHrf, Policy::RankHrf, Policy::Serial];
     for policy in policies {
         for (nodes, cores) in [(1, 2), (100, 1)] {
             for (input, name) in [(Input::None, "none"), (Input::OnNodes, "on nodes")] {
                 let mut cells = Vec::new();
                 let mut setup_ns = 0;
                 for queued in [1_000, 1_000_000] {
-                    let setting = Setting {
-                        policy,
-                        nodes,
-                        cores,
-                        queued,
-                        input,
-                    };
+                    let setting = Setting { policy, nodes, cores, queued, input };
                     let mut rounds: Vec<_> = (0..ROUNDS).map(|_| round(&setting)).collect();
                     rounds.sort_unstable();
                     let rate = |round: usize| 1_000_000 / rounds[round].0.as_nanos().max(1);

@@ -11,18 +11,12 @@ use alloc::vec::Vec;
 
 impl Scheduler {
     pub(crate) fn on_task_defined(&mut self, id: TaskId, task: Task, prerequisites: &[TaskId]) {
-        assert!(
-            task.requirement.index() < self.fleet.requirements.len(),
-            "unknown requirement"
-        );
+        assert!(task.requirement.index() < self.fleet.requirements.len(), "unknown requirement");
         let order_only = task.deferred;
         self.graph.tasks.push(id, task);
         *self.counts.of(TaskState::Defined) += 1;
         for &prerequisite in prerequisites {
-            assert!(
-                prerequisite < id,
-                "a prerequisite is defined before its dependent"
-            );
+            assert!(prerequisite < id, "a prerequisite is defined before its dependent");
             self.graph.connect(prerequisite, id, order_only);
         }
     }
@@ -210,10 +204,7 @@ impl Scheduler {
 
     pub(crate) fn change_owner(&mut self, id: TaskId, owner: InvocationId) {
         let task = &mut self.graph.tasks[id];
-        let before = task
-            .invocation
-            .replace(owner)
-            .expect("only a task with an owner changes it");
+        let before = task.invocation.replace(owner).expect("only a task with an owner changes it");
         let in_flight = u32::from(task.state.is_in_flight());
         let invocation = &mut self.invocations.all[before];
         invocation.unsettled -= 1;
@@ -226,8 +217,6 @@ impl Scheduler {
     }
 
     pub(crate) fn owner(&self, id: TaskId) -> InvocationId {
-        self.graph.tasks[id]
-            .invocation
-            .expect("an activated task has an owner")
+        self.graph.tasks[id].invocation.expect("an activated task has an owner")
     }
 }

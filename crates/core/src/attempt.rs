@@ -81,11 +81,7 @@ impl Scheduler {
         let retries = requirement.retry.unwrap_or(self.config.retry);
         let goes_on = self.invocations.goes_on(self.owner(id));
         let retried = may_retry && !aborted && goes_on && attempt <= retries;
-        out.push(Output::AttemptFailed {
-            id,
-            attempt,
-            retried,
-        });
+        out.push(Output::AttemptFailed { id, attempt, retried });
         if retried {
             self.make_ready(id);
         } else {
@@ -106,9 +102,7 @@ impl Scheduler {
                 self.ready.remove(task, &self.graph);
                 self.make_ready(task);
             }
-            self.pending
-                .roomy
-                .extend(&self.fleet.requirements[requirement].fitting);
+            self.pending.roomy.extend(&self.fleet.requirements[requirement].fitting);
         }
     }
 

@@ -35,10 +35,7 @@ impl Checks {
             last.waiters.push(waiter);
             return false;
         }
-        requests.push_back(Request {
-            epoch,
-            waiters: Vec::from([waiter]),
-        });
+        requests.push_back(Request { epoch, waiters: Vec::from([waiter]) });
         true
     }
 
@@ -55,10 +52,7 @@ impl Checks {
     /// How many requests are out that `waiter` waits for, by counting; for checks only.
     pub(crate) fn waiting_for(&self, waiter: Waiter) -> usize {
         let requests = self.requests.values().flatten();
-        requests
-            .flat_map(|request| &request.waiters)
-            .filter(|other| **other == waiter)
-            .count()
+        requests.flat_map(|request| &request.waiters).filter(|other| **other == waiter).count()
     }
 }
 
@@ -69,10 +63,7 @@ mod tests {
     #[test]
     fn a_request_serves_all_until_an_action_ends() {
         let mut checks = Checks::default();
-        let waiter = |id| Waiter {
-            id: TaskId(id),
-            mark: 0,
-        };
+        let waiter = |id| Waiter { id: TaskId(id), mark: 0 };
         assert!(checks.ask(TaskId(9), 1, waiter(1)));
         assert!(!checks.ask(TaskId(9), 1, waiter(2)));
         assert!(checks.ask(TaskId(9), 2, waiter(3)));

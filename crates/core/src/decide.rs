@@ -42,10 +42,7 @@ pub(crate) fn doubtful_facts(
         doubtful.push(id);
     }
     if graph.tasks[id].kind == TaskKind::File {
-        let others = graph
-            .prerequisites(id)
-            .filter(|p| !p.order_only)
-            .map(|p| p.id);
+        let others = graph.prerequisites(id).filter(|p| !p.order_only).map(|p| p.id);
         let files = others.filter(|other| graph.tasks[*other].kind == TaskKind::File);
         doubtful.extend(files.filter(|other| is_doubtful(*other)));
     }

@@ -29,10 +29,7 @@ impl Scheduler {
             while let Some(node) = self.some_fitting_node(id) {
                 let requirement = self.graph.tasks[id].requirement;
                 let taken = self.take_next(now, node, out);
-                assert!(
-                    taken || !self.fleet.fits(node, requirement),
-                    "{id:?} hides from {node:?}"
-                );
+                assert!(taken || !self.fleet.fits(node, requirement), "{id:?} hides from {node:?}");
             }
             self.fill_roomy(now, out);
         }
@@ -41,9 +38,7 @@ impl Scheduler {
     /// With the policy `Serial`: starts one task if no other runs. What stays ready stays in `fresh` (seldom more than one task).
     fn dispatch_one(&mut self, now: Time, out: &mut Vec<Output>) {
         let tasks = &self.graph.tasks;
-        self.pending
-            .fresh
-            .retain(|id| tasks[*id].state == TaskState::Ready);
+        self.pending.fresh.retain(|id| tasks[*id].state == TaskState::Ready);
         let is_free = self.counts.running == self.invocations.callers.len();
         for index in 0..self.pending.fresh.len() {
             if is_free && let Some(node) = self.some_fitting_node(self.pending.fresh[index]) {
@@ -121,12 +116,7 @@ impl Scheduler {
         self.set_state(id, TaskState::Running { node });
         let task = &mut self.graph.tasks[id];
         task.attempt += 1;
-        out.push(Output::StartAction {
-            id,
-            attempt: task.attempt,
-            node,
-            devices,
-        });
+        out.push(Output::StartAction { id, attempt: task.attempt, node, devices });
         self.drop_idle_reservations(requirement);
         self.pass_over(node, requirement);
     }
@@ -154,9 +144,7 @@ impl Scheduler {
             if id != started
                 && hidden
                 && self.fleet.nodes[node].pass_over(id)
-                && self
-                    .fleet
-                    .may_reserve(node, id, self.ready.count(id), false)
+                && self.fleet.may_reserve(node, id, self.ready.count(id), false)
             {
                 self.fleet.reserve(node, id);
             }

@@ -93,6 +93,14 @@ pub enum Event<'a> {
         /// Which.
         id: NodeId,
     },
+    /// So many tasks of one core may start on a node beyond its cores, because the shell begins short actions early and sees to it
+    /// itself that no more of them run at a time than the cores allow.
+    LookaheadSet {
+        /// Which.
+        id: NodeId,
+        /// How many.
+        actions: u32,
+    },
     /// Start nothing more.
     StopRequested {
         /// Whether running actions are aborted too.

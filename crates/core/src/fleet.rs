@@ -54,10 +54,7 @@ impl Class {
         let wanted = self.requirement.cores.min(self.largest.cores);
         let cores = cores.max(wanted);
         let memory_bytes = self.requirement.memory_bytes.min(self.largest.memory_bytes);
-        Need {
-            cores,
-            memory_bytes,
-        }
+        Need { cores, memory_bytes }
     }
 
     fn fits(&self, id: RequirementId, node_id: NodeId, node: &Node) -> bool {
@@ -77,21 +74,14 @@ impl Class {
             }
         }
         let fits = |(node_id, node): &(NodeId, &Node)| self.fits(id, *node_id, node);
-        self.fitting = nodes
-            .iter()
-            .filter(fits)
-            .map(|(node_id, _)| node_id)
-            .collect();
+        self.fitting = nodes.iter().filter(fits).map(|(node_id, _)| node_id).collect();
     }
 }
 
 impl Fleet {
     pub(crate) fn define_requirement(&mut self, id: RequirementId, mut requirement: Requirement) {
         requirement.normalize();
-        let mut class = Class {
-            requirement,
-            ..Class::default()
-        };
+        let mut class = Class { requirement, ..Class::default() };
         class.rebuild(id, &self.nodes);
         self.requirements.push(id, class);
     }
@@ -169,18 +159,13 @@ impl Fleet {
 
     /// Whether `id` could take such a task if nothing else ran there.
     pub(crate) fn could_take(&self, id: NodeId, requirement: RequirementId) -> bool {
-        self.nodes
-            .get(id)
-            .is_some_and(|node| self.requirements[requirement].could_fit(id, node))
+        self.nodes.get(id).is_some_and(|node| self.requirements[requirement].could_fit(id, node))
     }
 
     /// Some node that can take such a task now; equal ones take turns.
     pub(crate) fn any_fitting(&mut self, requirement: RequirementId) -> Option<NodeId> {
         let fitting = &self.requirements[requirement].fitting;
-        let next = fitting
-            .range(NodeId(self.next)..)
-            .next()
-            .or_else(|| fitting.first())?;
+        let next = fitting.range(NodeId(self.next)..).next().or_else(|| fitting.first())?;
         self.next = next.0.wrapping_add(1);
         Some(*next)
     }
@@ -204,6 +189,11 @@ impl Fleet {
         let started = self.nodes[id].release(task);
         self.refresh(id);
         started
+    }
+
+    pub(crate) fn set_lookahead(&mut self, id: NodeId, actions: u32) {
+        self.nodes[id].lookahead = actions;
+        self.refresh(id);
     }
 
     pub(crate) fn set_suspended(&mut self, id: NodeId, task: TaskId, suspended: bool) {
@@ -244,10 +234,7 @@ impl Fleet {
         for (id, node) in self.nodes.iter() {
             node.check_invariants(id);
             if let Some(requirement) = node.reserved_for {
-                assert!(
-                    self.requirements[requirement].reserved.contains(&id),
-                    "{id:?}"
-                );
+                assert!(self.requirements[requirement].reserved.contains(&id), "{id:?}");
             }
         }
         for (id, class) in self.requirements.iter() {
@@ -256,11 +243,7 @@ impl Fleet {
             assert_eq!(anew.largest, class.largest, "largest node for {id:?}");
             assert_eq!(anew.fitting, class.fitting, "fitting nodes for {id:?}");
             for node in &class.reserved {
-                assert_eq!(
-                    self.nodes[*node].reserved_for,
-                    Some(id),
-                    "reservation of {node:?}"
-                );
+                assert_eq!(self.nodes[*node].reserved_for, Some(id), "reservation of {node:?}");
             }
         }
     }

@@ -20,10 +20,7 @@ pub(crate) struct EdgeList {
 }
 
 impl EdgeList {
-    pub(crate) const EMPTY: Self = Self {
-        first: END,
-        last: END,
-    };
+    pub(crate) const EMPTY: Self = Self { first: END, last: END };
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -154,15 +151,10 @@ mod tests {
         graph.connect(TaskId(1), TaskId(3), false);
         graph.connect(TaskId(0), TaskId(3), true);
         graph.connect(TaskId(1), TaskId(2), false);
-        let given: Vec<_> = graph
-            .prerequisites(TaskId(3))
-            .map(|p| (p.id.0, p.order_only))
-            .collect();
+        let given: Vec<_> =
+            graph.prerequisites(TaskId(3)).map(|p| (p.id.0, p.order_only)).collect();
         assert_eq!(given, [(1, false), (0, true)]);
-        assert_eq!(
-            graph.dependents(TaskId(1)).collect::<Vec<_>>(),
-            [TaskId(3), TaskId(2)]
-        );
+        assert_eq!(graph.dependents(TaskId(1)).collect::<Vec<_>>(), [TaskId(3), TaskId(2)]);
         assert_eq!(graph.unsettled_prerequisites(TaskId(3)), (2, false));
     }
 

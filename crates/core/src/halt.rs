@@ -111,19 +111,11 @@ impl Scheduler {
 
     /// An invocation that goes on and wants the task, or owns a dependent that waits for it.
     fn heir(&self, id: TaskId) -> Option<InvocationId> {
-        let waiters = self
-            .invocations
-            .waiters
-            .get(&id)
-            .into_iter()
-            .flatten()
-            .copied();
+        let waiters = self.invocations.waiters.get(&id).into_iter().flatten().copied();
         let unsettled = |id: &TaskId| !self.graph.tasks[*id].is_settled();
         let dependents = self.graph.dependents(id).filter(unsettled);
         let owners = dependents.filter_map(|id| self.graph.tasks[id].invocation);
-        waiters
-            .chain(owners)
-            .find(|owner| self.invocations.goes_on(*owner))
+        waiters.chain(owners).find(|owner| self.invocations.goes_on(*owner))
     }
 
     /// Aborts what runs, and all that its actions wait for.
@@ -152,14 +144,10 @@ impl Scheduler {
             self.resume(caller);
         }
         let (failed, abandoned) = invocation.blame(&self.graph);
-        out.push(Output::InvocationEnded {
-            id,
-            failed,
-            abandoned,
-        });
+        out.push(Output::InvocationEnded { id, failed, abandoned });
     }
 
-    /// Frees the cores of a running task whose action waits for one more invocation.
+    /// Frees the share of a running task whose action waits for one more invocation.
     pub(crate) fn suspend(&mut self, caller: TaskId) {
         let TaskState::Running { node } = self.graph.tasks[caller].state else {
             panic!("the action of caller {caller:?} does not run");
@@ -172,16 +160,12 @@ impl Scheduler {
         }
     }
 
-    /// Takes the cores back when the last invocation that a caller waits for has ended.
+    /// Takes the share back when the last invocation that a caller waits for has ended.
     fn resume(&mut self, caller: TaskId) {
         let TaskState::Running { node } = self.graph.tasks[caller].state else {
             unreachable!("a caller that ended is forgotten");
         };
-        let calls = self
-            .invocations
-            .callers
-            .get_mut(&caller)
-            .expect("a caller is counted");
+        let calls = self.invocations.callers.get_mut(&caller).expect("a caller is counted");
         *calls -= 1;
         if *calls == 0 {
             self.invocations.callers.remove(&caller);

@@ -62,10 +62,7 @@ pub(crate) struct IdVec<I, T> {
 
 impl<I, T> Default for IdVec<I, T> {
     fn default() -> Self {
-        Self {
-            items: Vec::new(),
-            id: PhantomData,
-        }
+        Self { items: Vec::new(), id: PhantomData }
     }
 }
 
@@ -75,10 +72,7 @@ impl<I: Id, T> IdVec<I, T> {
     /// # Panics
     /// When `id` is not the next number.
     pub(crate) fn push(&mut self, id: I, item: T) {
-        assert!(
-            id.index() == self.items.len(),
-            "numbers are given out in order"
-        );
+        assert!(id.index() == self.items.len(), "numbers are given out in order");
         self.items.push(item);
     }
 
@@ -95,10 +89,7 @@ impl<I: Id, T> IdVec<I, T> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (I, &T)> {
-        self.items
-            .iter()
-            .enumerate()
-            .map(|(index, item)| (I::from_index(index), item))
+        self.items.iter().enumerate().map(|(index, item)| (I::from_index(index), item))
     }
 }
 

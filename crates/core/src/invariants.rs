@@ -22,10 +22,7 @@ impl Scheduler {
             && pending.endings.is_empty()
             && pending.roomy.is_empty();
         assert!(nothing_left, "something was left to do");
-        assert!(
-            pending.fresh.is_empty() || self.is_serial(),
-            "something was left to start"
-        );
+        assert!(pending.fresh.is_empty() || self.is_serial(), "something was left to start");
         let mut counts = Counts::default();
         let mut ready = Vec::new();
         let mut turns = 0;
@@ -50,16 +47,8 @@ impl Scheduler {
         let (missing_now, failed) = self.graph.unsettled_prerequisites(id);
         let settled_prerequisites = missing_now == 0 && !failed;
         let has_owner = task.invocation.is_some();
-        assert_eq!(
-            has_owner,
-            task.state != TaskState::Defined,
-            "owner of {id:?}"
-        );
-        assert_eq!(
-            task.wanted,
-            self.invocations.waiters.contains_key(&id),
-            "wanted {id:?}"
-        );
+        assert_eq!(has_owner, task.state != TaskState::Defined, "owner of {id:?}");
+        assert_eq!(task.wanted, self.invocations.waiters.contains_key(&id), "wanted {id:?}");
         match task.state {
             TaskState::Waiting { missing } => {
                 assert_eq!(missing, missing_now, "missing of {id:?}");
@@ -71,30 +60,17 @@ impl Scheduler {
                 assert!(goes_on, "{id:?} waits in a stopped invocation");
                 for prerequisite in self.graph.prerequisites(id) {
                     let state = self.graph.tasks[prerequisite.id].state;
-                    assert!(
-                        state != TaskState::Defined,
-                        "{id:?} waits for a task at rest"
-                    );
+                    assert!(state != TaskState::Defined, "{id:?} waits for a task at rest");
                 }
             }
             TaskState::Checking { missing } => {
                 assert!(settled_prerequisites, "{id:?} checks too early");
-                let out = self.checks.waiting_for(Waiter {
-                    id,
-                    mark: task.mark,
-                });
+                let out = self.checks.waiting_for(Waiter { id, mark: task.mark });
                 assert_eq!(missing as usize, out, "answers for {id:?}");
             }
             TaskState::Inspecting => {
-                let out = self.checks.waiting_for(Waiter {
-                    id,
-                    mark: task.mark,
-                });
-                assert_eq!(
-                    out,
-                    usize::from(task.kind != TaskKind::Asked),
-                    "answers for {id:?}"
-                );
+                let out = self.checks.waiting_for(Waiter { id, mark: task.mark });
+                assert_eq!(out, usize::from(task.kind != TaskKind::Asked), "answers for {id:?}");
             }
             TaskState::Ready => {
                 assert!(settled_prerequisites, "{id:?} is ready too early");
@@ -105,10 +81,7 @@ impl Scheduler {
             TaskState::Asking => assert!(settled_prerequisites, "{id:?} asks too early"),
             TaskState::Running { node } => {
                 assert!(settled_prerequisites, "{id:?} runs too early");
-                assert!(
-                    self.fleet.nodes[node].running.contains_key(&id),
-                    "{id:?} is nowhere"
-                );
+                assert!(self.fleet.nodes[node].running.contains_key(&id), "{id:?} is nowhere");
             }
         }
     }
@@ -127,10 +100,7 @@ impl Scheduler {
         assert_eq!(running, self.counts.running, "running tasks");
         if self.is_serial() {
             let callers = self.invocations.callers.len();
-            assert!(
-                self.counts.running <= callers + 1,
-                "two actions run at once"
-            );
+            assert!(self.counts.running <= callers + 1, "two actions run at once");
         }
     }
 
@@ -147,10 +117,7 @@ impl Scheduler {
             }
             for node in nodes {
                 assert!(!fitting.contains(node), "{id:?} could start on {node:?}");
-                assert!(
-                    self.fleet.nodes[*node].joined,
-                    "{id:?} is queued at lost {node:?}"
-                );
+                assert!(self.fleet.nodes[*node].joined, "{id:?} is queued at lost {node:?}");
             }
         }
     }
@@ -162,31 +129,17 @@ impl Scheduler {
             assert!(!invocation.is_over(), "{id:?} is over");
             let owned = |task: &&Task| task.invocation == Some(id) && !task.is_settled();
             let tasks = || self.graph.tasks.iter().map(|(_, task)| task);
-            assert_eq!(
-                invocation.unsettled as usize,
-                tasks().filter(owned).count(),
-                "{id:?}"
-            );
-            let in_flight = tasks()
-                .filter(owned)
-                .filter(|task| task.state.is_in_flight());
+            assert_eq!(invocation.unsettled as usize, tasks().filter(owned).count(), "{id:?}");
+            let in_flight = tasks().filter(owned).filter(|task| task.state.is_in_flight());
             assert_eq!(invocation.in_flight as usize, in_flight.count(), "{id:?}");
             let wanted = invocation.wanted.iter();
             let wanted_left = wanted.filter(|task| !self.graph.tasks[**task].is_settled());
-            assert_eq!(
-                invocation.wanted_left as usize,
-                wanted_left.count(),
-                "{id:?}"
-            );
+            assert_eq!(invocation.wanted_left as usize, wanted_left.count(), "{id:?}");
             calls += u32::from(invocation.caller.is_some());
             if self.stop.is_some() {
                 assert!(invocation.halt.is_some(), "{id:?} goes on after a stop");
             }
         }
-        assert_eq!(
-            calls,
-            self.invocations.callers.values().sum::<u32>(),
-            "callers"
-        );
+        assert_eq!(calls, self.invocations.callers.values().sum::<u32>(), "callers");
     }
 }

@@ -74,11 +74,7 @@ impl Invocations {
         caller: Option<TaskId>,
         graph: &mut Graph,
     ) {
-        let mut invocation = Invocation {
-            wanted: wanted.to_vec(),
-            caller,
-            ..Default::default()
-        };
+        let mut invocation = Invocation { wanted: wanted.to_vec(), caller, ..Default::default() };
         for &task in wanted {
             if !graph.tasks[task].is_settled() {
                 graph.tasks[task].wanted = true;

@@ -24,7 +24,8 @@ pub(crate) struct Share {
     pub(crate) need: Need,
     pub(crate) devices: Devices,
     pub(crate) started: Time,
-    /// Its action waits for an invocation, and its cores count as free.
+    /// Its action waits for an invocation, and all of its share counts as free: if it kept memory or devices, what it waits for
+    /// might wait for these.
     pub(crate) suspended: bool,
 }
 
@@ -32,10 +33,13 @@ pub(crate) struct Share {
 pub(crate) struct Node {
     pub(crate) joined: bool,
     pub(crate) capacity: Capacity,
-    /// Below 0 only while a caller that took its cores back runs beside those that had them meanwhile.
+    /// Below 0 by `lookahead`, and while a caller that took its cores back runs beside those that had them meanwhile.
     pub(crate) cores_free: i64,
-    pub(crate) memory_bytes_free: u64,
-    /// Free device numbers, for each `ResourceId`.
+    /// Tasks of one core that may start beyond the cores.
+    pub(crate) lookahead: u32,
+    /// Below 0 as `cores_free`.
+    pub(crate) memory_bytes_free: i128,
+    /// Device numbers that no share has but suspended ones, for each `ResourceId`.
     devices_free: Vec<BTreeSet<u32>>,
     pub(crate) running: BTreeMap<TaskId, Share>,
     /// How many of `running` are suspended.
@@ -52,7 +56,7 @@ impl Node {
         *self = Self {
             joined: true,
             cores_free: i64::from(capacity.cores),
-            memory_bytes_free: capacity.memory_bytes,
+            memory_bytes_free: i128::from(capacity.memory_bytes),
             devices_free: capacity.resources.iter().map(numbers).collect(),
             capacity,
             ..Self::default()
@@ -62,38 +66,34 @@ impl Node {
     /// Whether it could run such a task if nothing else ran.
     pub(crate) fn could_fit(&self, requirement: &Requirement, need: Need) -> bool {
         let device_count = |resource: ResourceId| {
-            self.capacity
-                .resources
-                .get(resource.0 as usize)
-                .copied()
-                .unwrap_or(0)
+            self.capacity.resources.get(resource.0 as usize).copied().unwrap_or(0)
         };
         self.joined
             && need.cores <= self.capacity.cores
             && need.memory_bytes <= self.capacity.memory_bytes
-            && requirement
-                .resources
-                .iter()
-                .all(|(id, count)| *count <= device_count(*id))
+            && requirement.resources.iter().all(|(id, count)| *count <= device_count(*id))
     }
 
     /// Whether it can run such a task now.
     pub(crate) fn fits(&self, id: RequirementId, requirement: &Requirement, need: Need) -> bool {
         let devices_free = |resource: ResourceId| {
-            self.devices_free
-                .get(resource.0 as usize)
-                .map_or(0, BTreeSet::len)
+            self.devices_free.get(resource.0 as usize).map_or(0, BTreeSet::len)
         };
         self.joined
-            && i64::from(need.cores) <= self.cores_free
-            && need.memory_bytes <= self.memory_bytes_free
-            && requirement
-                .resources
-                .iter()
-                .all(|(id, count)| *count as usize <= devices_free(*id))
-            && self
-                .reservation()
-                .is_none_or(|reserved_for| reserved_for == id)
+            && i64::from(need.cores) <= self.cores_free + self.lookahead_for(need)
+            && i128::from(need.memory_bytes) <= self.memory_bytes_free.max(0)
+            && requirement.resources.iter().all(|(id, count)| *count as usize <= devices_free(*id))
+            && self.reservation().is_none_or(|reserved_for| reserved_for == id)
+    }
+
+    /// Only a task of one core is begun early, and not beside one that has the node for itself.
+    fn lookahead_for(&self, need: Need) -> i64 {
+        let node_cores = self.capacity.cores;
+        if self.lookahead == 0 || need.cores != 1 {
+            return 0;
+        }
+        let takes_all = |share: &Share| node_cores > 1 && share.need.cores >= node_cores;
+        if self.running.values().any(takes_all) { 0 } else { i64::from(self.lookahead) }
     }
 
     /// The reservation in force: none while a caller waits here, because what it waits for may need this node.
@@ -109,54 +109,64 @@ impl Node {
         need: Need,
         now: Time,
     ) -> Devices {
-        self.cores_free -= i64::from(need.cores);
-        self.memory_bytes_free -= need.memory_bytes;
         let mut devices = Devices::default();
         for &(resource, count) in &requirement.resources {
-            let free = &mut self.devices_free[resource.0 as usize];
-            let numbers = (0..count).map(|_| free.pop_first().expect("the devices were free"));
-            devices.0.push((resource, numbers.collect()));
+            let free = &self.devices_free[resource.0 as usize];
+            let numbers: Vec<u32> = free.iter().copied().take(count as usize).collect();
+            assert!(numbers.len() == count as usize, "the devices were free");
+            devices.0.push((resource, numbers));
         }
-        let share = Share {
-            need,
-            devices: devices.clone(),
-            started: now,
-            suspended: false,
-        };
+        self.occupy(need, &devices);
+        let share = Share { need, devices: devices.clone(), started: now, suspended: false };
         let before = self.running.insert(id, share);
         assert!(before.is_none(), "a task runs twice");
         devices
     }
 
+    fn occupy(&mut self, need: Need, devices: &Devices) {
+        self.cores_free -= i64::from(need.cores);
+        self.memory_bytes_free -= i128::from(need.memory_bytes);
+        for (resource, numbers) in &devices.0 {
+            let free = &mut self.devices_free[resource.0 as usize];
+            free.retain(|number| !numbers.contains(number));
+        }
+    }
+
+    /// The inverse of `occupy`, for a share that is no longer among the active ones: a device that another one has too stays taken.
+    fn vacate(&mut self, need: Need, devices: &Devices) {
+        self.cores_free += i64::from(need.cores);
+        self.memory_bytes_free += i128::from(need.memory_bytes);
+        for (resource, numbers) in &devices.0 {
+            let active = self.running.values().filter(|share| !share.suspended);
+            let others = active.flat_map(|share| &share.devices.0).filter(|(id, _)| id == resource);
+            let taken: BTreeSet<u32> = others.flat_map(|(_, numbers)| numbers).copied().collect();
+            let vacant = numbers.iter().copied().filter(|number| !taken.contains(number));
+            self.devices_free[resource.0 as usize].extend(vacant);
+        }
+    }
+
     /// Gives back the share of `id`; since when it had it.
     pub(crate) fn release(&mut self, id: TaskId) -> Time {
-        let share = self
-            .running
-            .remove(&id)
-            .expect("a running task has a share");
+        let share = self.running.remove(&id).expect("a running task has a share");
         if share.suspended {
             self.suspended -= 1;
         } else {
-            self.cores_free += i64::from(share.need.cores);
-        }
-        self.memory_bytes_free += share.need.memory_bytes;
-        for (resource, numbers) in share.devices.0 {
-            self.devices_free[resource.0 as usize].extend(numbers);
+            self.vacate(share.need, &share.devices);
         }
         share.started
     }
 
-    /// Frees or takes back the cores of a caller.
+    /// Frees or takes back the share of a caller.
     pub(crate) fn set_suspended(&mut self, id: TaskId, suspended: bool) {
         let share = self.running.get_mut(&id).expect("a caller runs");
         assert!(share.suspended != suspended, "a caller waits twice");
         share.suspended = suspended;
-        let cores = i64::from(share.need.cores);
+        let (need, devices) = (share.need, share.devices.clone());
         if suspended {
-            self.cores_free += cores;
+            self.vacate(need, &devices);
             self.suspended += 1;
         } else {
-            self.cores_free -= cores;
+            self.occupy(need, &devices);
             self.suspended -= 1;
         }
     }
@@ -176,41 +186,25 @@ impl Node {
 
     /// What is free, counted anew from what runs.
     pub(crate) fn check_invariants(&self, id: NodeId) {
-        assert!(
-            self.joined || self.running.is_empty(),
-            "something runs on lost {id:?}"
-        );
-        let active = self.running.values().filter(|share| !share.suspended);
-        let cores: i64 = active.map(|share| i64::from(share.need.cores)).sum();
-        let shares = self.running.values();
-        let memory_bytes: u64 = shares.clone().map(|share| share.need.memory_bytes).sum();
-        let suspended = shares.clone().filter(|share| share.suspended).count();
+        assert!(self.joined || self.running.is_empty(), "something runs on lost {id:?}");
+        let active = || self.running.values().filter(|share| !share.suspended);
+        let suspended = self.running.len() - active().count();
         assert_eq!(self.suspended as usize, suspended, "suspended on {id:?}");
         if !self.joined {
             return;
         }
-        assert_eq!(
-            self.cores_free + cores,
-            i64::from(self.capacity.cores),
-            "cores of {id:?}"
-        );
-        assert_eq!(
-            self.memory_bytes_free + memory_bytes,
-            self.capacity.memory_bytes,
-            "{id:?}"
-        );
+        let cores: i64 = active().map(|share| i64::from(share.need.cores)).sum();
+        assert_eq!(self.cores_free + cores, i64::from(self.capacity.cores), "cores of {id:?}");
+        let memory_bytes: i128 = active().map(|share| i128::from(share.need.memory_bytes)).sum();
+        let all = i128::from(self.capacity.memory_bytes);
+        assert_eq!(self.memory_bytes_free + memory_bytes, all, "memory of {id:?}");
         for (resource, free) in self.devices_free.iter().enumerate() {
-            let mut numbers: Vec<u32> = free.iter().copied().collect();
-            for (_, taken) in shares
-                .clone()
-                .flat_map(|share| &share.devices.0)
-                .filter(|(taken, _)| taken.0 as usize == resource)
-            {
-                numbers.extend(taken);
-            }
-            numbers.sort_unstable();
-            let all: Vec<u32> = (0..self.capacity.resources[resource]).collect();
-            assert_eq!(numbers, all, "devices {resource} of {id:?}");
+            let devices = active().flat_map(|share| &share.devices.0);
+            let taken = devices.filter(|(id, _)| id.0 as usize == resource);
+            let taken: BTreeSet<u32> = taken.flat_map(|(_, numbers)| numbers).copied().collect();
+            assert!(taken.is_disjoint(free), "devices {resource} of {id:?}");
+            let all: BTreeSet<u32> = (0..self.capacity.resources[resource]).collect();
+            assert_eq!(&taken | free, all, "devices {resource} of {id:?}");
         }
     }
 }

@@ -53,11 +53,8 @@ impl Scheduler {
 
     fn check_facts(&mut self, now: Time, id: TaskId, out: &mut Vec<Output>) {
         // In rake's order everything that ran came before, related or not.
-        let disturbed = if self.is_serial() {
-            self.epoch > 0
-        } else {
-            self.graph.tasks[id].disturbed
-        };
+        let disturbed =
+            if self.is_serial() { self.epoch > 0 } else { self.graph.tasks[id].disturbed };
         let disturbed = disturbed && !self.config.dry_run;
         let mut doubtful = Vec::new();
         doubtful_facts(&self.graph, id, self.epoch, disturbed, &mut doubtful);
@@ -67,10 +64,7 @@ impl Scheduler {
             return;
         }
         let missing = u32::try_from(doubtful.len()).expect("fewer than 2^32 edges");
-        let waiter = Waiter {
-            id,
-            mark: self.new_mark(id),
-        };
+        let waiter = Waiter { id, mark: self.new_mark(id) };
         self.set_state(id, TaskState::Checking { missing });
         for file in doubtful {
             if self.checks.ask(file, self.epoch, waiter) {
@@ -90,11 +84,9 @@ impl Scheduler {
         let task = &mut self.graph.tasks[id];
         task.fact = match fact.modified_ns {
             None => KnownFact::Missing,
-            Some(modified_ns) => KnownFact::Present {
-                modified_ns,
-                bytes: fact.bytes,
-                places: fact.places,
-            },
+            Some(modified_ns) => {
+                KnownFact::Present { modified_ns, bytes: fact.bytes, places: fact.places }
+            }
         };
         let Some(request) = request else {
             // In bulk; who knows when it was looked at.
@@ -262,11 +254,7 @@ impl Scheduler {
         if !core::mem::take(&mut self.graph.tasks[id].wanted) {
             return;
         }
-        let waiters = self
-            .invocations
-            .waiters
-            .remove(&id)
-            .expect("someone wants it");
+        let waiters = self.invocations.waiters.remove(&id).expect("someone wants it");
         for waiter in waiters {
             self.invocations.all[waiter].wanted_left -= 1;
             self.pending.endings.insert(waiter);

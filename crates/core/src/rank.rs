@@ -60,9 +60,7 @@ fn position(activated: &[TaskId], id: TaskId) -> usize {
     if activated.get(guess) == Some(&id) {
         return guess;
     }
-    activated
-        .binary_search(&id)
-        .expect("a batch knows its own tasks")
+    activated.binary_search(&id).expect("a batch knows its own tasks")
 }
 
 /// How long actions ran so far, per rank.
@@ -86,11 +84,7 @@ impl RunTimes {
 
     fn mean_ns(self) -> Option<u64> {
         let mean = self.total_ns.checked_div(u128::from(self.count))?;
-        Some(
-            u64::try_from(mean)
-                .expect("a mean of 64-bit numbers")
-                .max(1),
-        )
+        Some(u64::try_from(mean).expect("a mean of 64-bit numbers").max(1))
     }
 }
 
@@ -106,10 +100,7 @@ impl RankTimes {
 
     /// The mean so far, at least 1; for a rank of which nothing ran yet that of all ranks.
     pub(crate) fn mean_ns(&self, rank: u32) -> u64 {
-        let own = self
-            .ranks
-            .get(rank as usize)
-            .and_then(|times| times.mean_ns());
+        let own = self.ranks.get(rank as usize).and_then(|times| times.mean_ns());
         own.or_else(|| self.all.mean_ns()).unwrap_or(1)
     }
 }

@@ -56,9 +56,7 @@ impl Ready {
 
     /// Ready tasks in the queue of `node`.
     pub(crate) fn node_len(&self, node: NodeId) -> u32 {
-        self.nodes
-            .get(node)
-            .map_or(0, |queues| queues.values().map(Queue::len).sum())
+        self.nodes.get(node).map_or(0, |queues| queues.values().map(Queue::len).sum())
     }
 
     /// Ready tasks in the remote queue.
@@ -69,26 +67,18 @@ impl Ready {
     /// Puts a task in the queues that its `queued_at` names; it must be `Ready` with a fresh `mark`.
     pub(crate) fn push(&mut self, id: TaskId, graph: &Graph, times: &RankTimes) {
         let task = &graph.tasks[id];
-        let entry = Entry {
-            id,
-            mark: task.mark,
-        };
+        let entry = Entry { id, mark: task.mark };
         let nodes = task.queued_at.as_slice();
         let policy = self.policy;
         for &node in nodes {
             let queues = self.nodes.entry(node);
-            let queue = queues
-                .entry(task.requirement)
-                .or_insert_with(|| Queue::new(policy));
+            let queue = queues.entry(task.requirement).or_insert_with(|| Queue::new(policy));
             queue.push(entry, graph, times);
             let len = queue.len();
             self.rank_victim(task.requirement, node, len - 1, len);
         }
         if nodes.is_empty() {
-            let queue = self
-                .remote
-                .entry(task.requirement)
-                .or_insert_with(|| Queue::new(policy));
+            let queue = self.remote.entry(task.requirement).or_insert_with(|| Queue::new(policy));
             queue.push(entry, graph, times);
         }
         self.counts[task.requirement] += 1;
@@ -101,18 +91,14 @@ impl Ready {
         let nodes = task.queued_at.as_slice();
         for &node in nodes {
             let queues = &mut self.nodes[node];
-            let queue = queues
-                .get_mut(&task.requirement)
-                .expect("a queued task has its queue");
+            let queue = queues.get_mut(&task.requirement).expect("a queued task has its queue");
             queue.forget(task.rank);
             let len = queue.len();
             self.rank_victim(task.requirement, node, len + 1, len);
         }
         if nodes.is_empty() {
             let queue = self.remote.get_mut(&task.requirement);
-            queue
-                .expect("a queued task has its queue")
-                .forget(task.rank);
+            queue.expect("a queued task has its queue").forget(task.rank);
         }
         self.counts[task.requirement] -= 1;
         self.len -= 1;
@@ -162,9 +148,7 @@ impl Ready {
     /// Requirements with tasks in the queue of `node` or the remote queue.
     pub(crate) fn requirements_at(&self, node: NodeId) -> impl Iterator<Item = RequirementId> {
         let own = self.nodes.get(node).into_iter().flatten();
-        own.chain(&self.remote)
-            .filter(|(_, queue)| queue.len() > 0)
-            .map(|(id, _)| *id)
+        own.chain(&self.remote).filter(|(_, queue)| queue.len() > 0).map(|(id, _)| *id)
     }
 
     /// All tasks in the queue of `node`, by number.
@@ -180,11 +164,7 @@ impl Ready {
     /// All tasks with this requirement in queues of nodes, by number.
     pub(crate) fn tasks_with(&self, requirement: RequirementId, graph: &Graph) -> Vec<TaskId> {
         let mut tasks = Vec::new();
-        for queue in self
-            .nodes
-            .iter()
-            .filter_map(|(_, queues)| queues.get(&requirement))
-        {
+        for queue in self.nodes.iter().filter_map(|(_, queues)| queues.get(&requirement)) {
             queue.tasks(graph, &mut tasks);
         }
         tasks.sort_unstable();
@@ -209,14 +189,9 @@ impl Ready {
             }
         }
         let own = self.nodes.iter().flat_map(|(node, queues)| {
-            queues
-                .iter()
-                .map(move |(id, queue)| ((Some(node), *id), queue.len()))
+            queues.iter().map(move |(id, queue)| ((Some(node), *id), queue.len()))
         });
-        let remote = self
-            .remote
-            .iter()
-            .map(|(id, queue)| ((None, *id), queue.len()));
+        let remote = self.remote.iter().map(|(id, queue)| ((None, *id), queue.len()));
         let found: BTreeMap<_, _> = own.chain(remote).filter(|(_, len)| *len > 0).collect();
         assert_eq!(found, counts, "lengths of the queues");
         for (requirement, count) in self.counts.iter() {
@@ -225,11 +200,7 @@ impl Ready {
             let queues = counts.iter().filter(|((_, id), _)| *id == requirement);
             let stealable = queues.filter(|_| self.stealable[requirement]);
             let longest = stealable.filter_map(|((node, _), len)| node.map(|node| (*len, node)));
-            assert_eq!(
-                self.longest[requirement],
-                longest.collect(),
-                "victims of {requirement:?}"
-            );
+            assert_eq!(self.longest[requirement], longest.collect(), "victims of {requirement:?}");
         }
     }
 }
@@ -265,9 +236,7 @@ fn best(
         if queue.len() == 0 || !fits(*id) {
             continue;
         }
-        let id = queue
-            .choose(chooser)
-            .expect("a queue with live entries has a head");
+        let id = queue.choose(chooser).expect("a queue with live entries has a head");
         let task = &chooser.graph.tasks[id];
         let key = match policy {
             Policy::Fifo | Policy::Serial => (0, u64::MAX - task.mark),

@@ -61,9 +61,7 @@ impl Requirement {
     }
 
     pub(crate) fn allows(&self, node: NodeId) -> bool {
-        self.allowed_nodes
-            .as_ref()
-            .is_none_or(|nodes| nodes.binary_search(&node).is_ok())
+        self.allowed_nodes.as_ref().is_none_or(|nodes| nodes.binary_search(&node).is_ok())
     }
 }
 

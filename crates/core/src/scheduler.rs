@@ -101,39 +101,28 @@ impl Scheduler {
                 self.ready.define_requirement(id, stealable);
                 self.fleet.define_requirement(id, requirement);
             }
-            Event::TaskDefined {
-                id,
-                kind,
-                has_action,
-                deferred,
-                requirement,
-                prerequisites,
-            } => {
+            Event::TaskDefined { id, kind, has_action, deferred, requirement, prerequisites } => {
                 let task = crate::task::Task::new(kind, has_action, deferred, requirement);
                 self.on_task_defined(id, task, prerequisites);
             }
-            Event::PrerequisitesAdded {
-                id,
-                prerequisites,
-                has_action,
-            } => {
+            Event::PrerequisitesAdded { id, prerequisites, has_action } => {
                 self.on_prerequisites_added(id, prerequisites, has_action, out);
             }
             Event::FactGathered { id, fact } => self.on_fact_gathered(now, id, fact, out),
             Event::InvocationStarted { id, tasks, caller } => {
                 self.on_invocation_started(id, tasks, caller, out);
             }
-            Event::NeededAnswered {
-                id,
-                needed,
-                timestamp,
-            } => {
+            Event::NeededAnswered { id, needed, timestamp } => {
                 self.on_needed_answered(id, needed, timestamp, out);
             }
             Event::ResolveEnded { id, found } => self.on_resolve_ended(id, found, out),
             Event::ActionEnded { id, outcome } => self.on_action_ended(now, id, outcome, out),
             Event::NodeJoined { id, capacity } => self.on_node_joined(id, capacity),
             Event::NodeLost { id } => self.on_node_lost(id),
+            Event::LookaheadSet { id, actions } => {
+                self.fleet.set_lookahead(id, actions);
+                self.pending.roomy.insert(id);
+            }
             Event::StopRequested { kill } => self.on_stop_requested(kill),
         }
         self.work_off(now, out);

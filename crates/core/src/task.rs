@@ -87,11 +87,7 @@ pub(crate) enum KnownFact {
     /// There is no such file.
     Missing,
     /// There is one.
-    Present {
-        modified_ns: i64,
-        bytes: u64,
-        places: Places,
-    },
+    Present { modified_ns: i64, bytes: u64, places: Places },
 }
 
 #[derive(Clone, Debug)]

@@ -31,10 +31,7 @@ pub(crate) struct Newest {
 }
 
 impl Newest {
-    pub(crate) const NONE: Self = Self {
-        fixed: Timestamp::Early,
-        now: false,
-    };
+    pub(crate) const NONE: Self = Self { fixed: Timestamp::Early, now: false };
 
     pub(crate) fn include(&mut self, timestamp: Timestamp) {
         match (self.fixed, timestamp) {

@@ -59,10 +59,7 @@ impl Scheduler {
             if missing == 0 && self.turns.remove(batch, id) {
                 self.turns.insert(self.batch, id);
             }
-            let prerequisites = self
-                .graph
-                .prerequisites(id)
-                .map(|prerequisite| prerequisite.id);
+            let prerequisites = self.graph.prerequisites(id).map(|prerequisite| prerequisite.id);
             walk.extend(prerequisites.filter(|id| seen.insert(*id)));
         }
     }

@@ -89,8 +89,8 @@ pub struct NodeView {
     pub cores: u32,
     /// Below 0 while callers that took their cores back share them.
     pub cores_free: i64,
-    /// What is free.
-    pub memory_bytes_free: u64,
+    /// Below 0 as `cores_free`.
+    pub memory_bytes_free: i128,
     /// Running actions.
     pub running: usize,
     /// Callers among them that wait.
@@ -140,10 +140,7 @@ impl Scheduler {
     /// # Panics
     /// When the task was not defined.
     pub fn missing_prerequisites(&self, id: TaskId) -> impl Iterator<Item = TaskId> {
-        let ids = self
-            .graph
-            .prerequisites(id)
-            .map(|prerequisite| prerequisite.id);
+        let ids = self.graph.prerequisites(id).map(|prerequisite| prerequisite.id);
         ids.filter(|id| !self.graph.tasks[*id].is_settled())
     }
 
@@ -177,10 +174,7 @@ impl Scheduler {
 
     /// Whether some joined node could ever run tasks with these properties. If not, they stay queued: the shell warns.
     pub fn fits_some_node(&self, id: RequirementId) -> bool {
-        self.fleet
-            .nodes
-            .ids()
-            .any(|node| self.fleet.could_take(node, id))
+        self.fleet.nodes.ids().any(|node| self.fleet.could_take(node, id))
     }
 
     /// Invocations that have not ended.

@@ -6,15 +6,12 @@ mod common;
 use common::Script;
 use expect_test::expect;
 use rakuda_core::{
-    ActionOutcome, Config, FailurePolicy, NodeId, Policy, Requirement, RequirementId, TaskKind,
+    ActionOutcome, Capacity, Config, FailurePolicy, NodeId, Policy, Requirement, RequirementId,
+    ResourceId, TaskKind,
 };
 
 fn script(failure: FailurePolicy, cores: u32) -> Script {
-    let mut script = Script::new(Config {
-        policy: Policy::Fifo,
-        failure,
-        ..Config::default()
-    });
+    let mut script = Script::new(Config { policy: Policy::Fifo, failure, ..Config::default() });
     script.node(0, cores);
     script.text();
     script
@@ -100,10 +97,7 @@ fn continue_runs_all_that_does_not_depend_on_the_failed_task() {
 #[test]
 fn a_failed_attempt_is_retried_while_attempts_remain() {
     let mut script = script(FailurePolicy::Wait, 1);
-    let twice = script.requirement(Requirement {
-        retry: Some(1),
-        ..Requirement::default()
-    });
+    let twice = script.requirement(Requirement { retry: Some(1), ..Requirement::default() });
     let task = script.define(TaskKind::Plain, false, twice, &[]);
     script.invoke(&[task]);
     script.fail(task);
@@ -145,11 +139,7 @@ fn a_lost_node_requeues_its_running_tasks_without_counting_an_attempt() {
 
 #[test]
 fn an_exit_stops_every_invocation_and_is_not_retried() {
-    let mut script = Script::new(Config {
-        retry: 5,
-        policy: Policy::Fifo,
-        ..Config::default()
-    });
+    let mut script = Script::new(Config { retry: 5, policy: Policy::Fifo, ..Config::default() });
     script.node(0, 1);
     let (first, second) = (script.plain(&[]), script.plain(&[]));
     script.invoke(&[first]);
@@ -209,10 +199,7 @@ fn a_caller_that_takes_its_core_back_oversubscribes_for_a_moment() {
     let file = script.define(TaskKind::File, false, RequirementId(0), &[]);
     script.invoke_from(&[file], Some(caller));
     script.fact(file, Some(1));
-    assert_eq!(
-        script.scheduler.node(NodeId(0)).map(|node| node.cores_free),
-        Some(-1)
-    );
+    assert_eq!(script.scheduler.node(NodeId(0)).map(|node| node.cores_free), Some(-1));
     script.ok(other);
     script.ok(caller);
     expect![[r#"
@@ -229,6 +216,35 @@ fn a_caller_that_takes_its_core_back_oversubscribes_for_a_moment() {
         action 0 succeeded
             0 executed
             start 2 on node 0
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_caller_lends_its_memory_and_devices_to_what_it_waits_for() {
+    let mut script = Script::new(Config::default());
+    let resources = vec![(ResourceId(0), 1)];
+    let requirement = Requirement { memory_bytes: 6, resources, ..Requirement::default() };
+    let large = script.requirement(requirement);
+    script.node_with(0, Capacity { cores: 1, memory_bytes: 10, resources: vec![1] });
+    let caller = script.define(TaskKind::Plain, false, large, &[]);
+    script.invoke(&[caller]);
+    let inner = script.define(TaskKind::Plain, false, large, &[]);
+    script.invoke_from(&[inner], Some(caller));
+    script.ok(inner);
+    script.ok(caller);
+    expect![[r#"
+        node 0 joins with 1 cores
+        invocation 0 of [0]
+            start 0 on node 0, devices 0: [0]
+        invocation 1 of [1] from 0
+            start 1 on node 0, devices 0: [0]
+        action 1 succeeded
+            1 executed
+            invocation 1 ended well
+        action 0 succeeded
+            0 executed
+            invocation 0 ended well
     "#]]
     .assert_eq(&script.text());
 }

@@ -14,10 +14,7 @@ fn script(config: Config) -> Script {
 }
 
 fn fifo() -> Config {
-    Config {
-        policy: Policy::Fifo,
-        ..Config::default()
-    }
+    Config { policy: Policy::Fifo, ..Config::default() }
 }
 
 #[test]
@@ -26,11 +23,7 @@ fn a_task_goes_to_the_node_that_holds_its_input() {
     for node in 0..3 {
         script.node(node, 1);
     }
-    let inputs = [
-        script.input(10, &[2]),
-        script.input(10, &[0]),
-        script.input(10, &[1]),
-    ];
+    let inputs = [script.input(10, &[2]), script.input(10, &[0]), script.input(10, &[1])];
     let wanted: Vec<u32> = inputs.iter().map(|input| script.plain(&[*input])).collect();
     let mut places = placed(&script.invoke(&wanted));
     places.sort_unstable();
@@ -88,11 +81,7 @@ fn a_thief_steals_from_the_longest_queue() {
     }
     let busy = [script.plain(&[]), script.plain(&[]), script.plain(&[])];
     script.invoke(&busy);
-    let inputs = [
-        script.input(1, &[1]),
-        script.input(1, &[2]),
-        script.input(1, &[2]),
-    ];
+    let inputs = [script.input(1, &[1]), script.input(1, &[2]), script.input(1, &[2])];
     let tasks: Vec<u32> = inputs.iter().map(|input| script.plain(&[*input])).collect();
     script.invoke(&tasks);
     assert_eq!(placed(&script.ok(busy[0])), [(tasks[1], 0)]);
@@ -104,14 +93,10 @@ fn nothing_is_stolen_when_stealing_is_off_or_the_task_forbids_it() {
         let mut script = script(Config { stealing, ..fifo() });
         script.node(0, 1);
         script.node(1, 1);
-        let requirement = script.requirement(Requirement {
-            steal,
-            ..Requirement::default()
-        });
+        let requirement = script.requirement(Requirement { steal, ..Requirement::default() });
         let there = script.input(1, &[1]);
-        let tasks: Vec<u32> = (0..3)
-            .map(|_| script.define(TaskKind::Plain, false, requirement, &[there]))
-            .collect();
+        let tasks: Vec<u32> =
+            (0..3).map(|_| script.define(TaskKind::Plain, false, requirement, &[there])).collect();
         assert_eq!(placed(&script.invoke(&tasks)), [(tasks[0], 1)]);
         assert_eq!(placed(&script.ok(tasks[0])), [(tasks[1], 1)]);
     }
@@ -119,10 +104,7 @@ fn nothing_is_stolen_when_stealing_is_off_or_the_task_forbids_it() {
 
 #[test]
 fn a_lost_node_gives_its_queue_to_the_others() {
-    let mut script = script(Config {
-        stealing: false,
-        ..fifo()
-    });
+    let mut script = script(Config { stealing: false, ..fifo() });
     script.node(0, 1);
     script.node(1, 1);
     let there = script.input(1, &[1]);
@@ -145,22 +127,10 @@ fn a_lost_node_gives_its_queue_to_the_others() {
 fn devices_are_given_to_one_action_each_and_come_back() {
     let mut script = script(fifo());
     let resources = vec![(ResourceId(0), 2)];
-    let two = script.requirement(Requirement {
-        resources,
-        ..Requirement::default()
-    });
-    script.node_with(
-        0,
-        Capacity {
-            cores: 8,
-            memory_bytes: 0,
-            resources: vec![3],
-        },
-    );
-    let one = script.requirement(Requirement {
-        resources: vec![(ResourceId(0), 1)],
-        ..Requirement::default()
-    });
+    let two = script.requirement(Requirement { resources, ..Requirement::default() });
+    script.node_with(0, Capacity { cores: 8, memory_bytes: 0, resources: vec![3] });
+    let one = script
+        .requirement(Requirement { resources: vec![(ResourceId(0), 1)], ..Requirement::default() });
     let tasks = [
         script.define(TaskKind::Plain, false, two, &[]),
         script.define(TaskKind::Plain, false, one, &[]),
@@ -186,22 +156,9 @@ fn devices_are_given_to_one_action_each_and_come_back() {
 #[test]
 fn memory_and_exclusive_use_are_kept_apart() {
     let mut script = script(fifo());
-    script.node_with(
-        0,
-        Capacity {
-            cores: 4,
-            memory_bytes: 10,
-            resources: vec![],
-        },
-    );
-    let large = script.requirement(Requirement {
-        memory_bytes: 6,
-        ..Requirement::default()
-    });
-    let alone = script.requirement(Requirement {
-        exclusive: true,
-        ..Requirement::default()
-    });
+    script.node_with(0, Capacity { cores: 4, memory_bytes: 10, resources: vec![] });
+    let large = script.requirement(Requirement { memory_bytes: 6, ..Requirement::default() });
+    let alone = script.requirement(Requirement { exclusive: true, ..Requirement::default() });
     let mut define = |requirement| script.define(TaskKind::Plain, false, requirement, &[]);
     let tasks = [define(large), define(large), define(alone)];
     assert_eq!(started(&script.invoke(&tasks)), [0]);
@@ -214,19 +171,13 @@ fn a_task_larger_than_every_node_gets_the_whole_largest_one() {
     let mut script = script(fifo());
     script.node(0, 2);
     script.node(1, 3);
-    let huge = script.requirement(Requirement {
-        cores: 64,
-        ..Requirement::default()
-    });
+    let huge = script.requirement(Requirement { cores: 64, ..Requirement::default() });
     let tasks = [
         script.define(TaskKind::Plain, false, huge, &[]),
         script.define(TaskKind::Plain, false, huge, &[]),
     ];
     assert_eq!(placed(&script.invoke(&tasks)), [(0, 1)]);
-    assert_eq!(
-        script.scheduler.node(NodeId(1)).map(|node| node.cores_free),
-        Some(0)
-    );
+    assert_eq!(script.scheduler.node(NodeId(1)).map(|node| node.cores_free), Some(0));
     assert_eq!(placed(&script.node(2, 16)), [(1, 2)]);
 }
 
@@ -234,10 +185,7 @@ fn a_task_larger_than_every_node_gets_the_whole_largest_one() {
 fn a_head_that_does_not_fit_hides_no_other() {
     let mut script = script(fifo());
     script.node(0, 2);
-    let wide = script.requirement(Requirement {
-        cores: 2,
-        ..Requirement::default()
-    });
+    let wide = script.requirement(Requirement { cores: 2, ..Requirement::default() });
     let narrow = RequirementId(0);
     let mut define = |requirement| script.define(TaskKind::Plain, false, requirement, &[]);
     let tasks = [define(narrow), define(wide), define(narrow)];
@@ -248,10 +196,7 @@ fn a_head_that_does_not_fit_hides_no_other() {
 fn a_head_passed_over_too_often_reserves_the_node() {
     let mut script = script(fifo());
     script.node(0, 2);
-    let wide = script.requirement(Requirement {
-        cores: 2,
-        ..Requirement::default()
-    });
+    let wide = script.requirement(Requirement { cores: 2, ..Requirement::default() });
     let first = script.plain(&[]);
     let wide = script.define(TaskKind::Plain, false, wide, &[]);
     let others: Vec<u32> = (0..60).map(|_| script.plain(&[])).collect();
@@ -275,19 +220,12 @@ fn a_head_passed_over_too_often_reserves_the_node() {
 fn a_task_that_reserves_is_not_passed_over() {
     let mut script = script(fifo());
     script.node(0, 2);
-    let requirement = Requirement {
-        cores: 2,
-        reserve: true,
-        ..Requirement::default()
-    };
+    let requirement = Requirement { cores: 2, reserve: true, ..Requirement::default() };
     let wide = script.requirement(requirement);
     let (first, second) = (script.plain(&[]), script.plain(&[]));
     let wide = script.define(TaskKind::Plain, false, wide, &[]);
     let third = script.plain(&[]);
-    assert_eq!(
-        started(&script.invoke(&[first, second, wide, third])),
-        [first, second]
-    );
+    assert_eq!(started(&script.invoke(&[first, second, wide, third])), [first, second]);
     assert_eq!(started(&script.ok(first)), []);
     assert_eq!(started(&script.ok(second)), [wide]);
     assert_eq!(started(&script.ok(wide)), [third]);
@@ -297,10 +235,8 @@ fn a_task_that_reserves_is_not_passed_over() {
 fn a_task_runs_only_where_it_is_allowed() {
     let mut script = script(fifo());
     script.node(0, 4);
-    let requirement = Requirement {
-        allowed_nodes: Some(vec![NodeId(1)]),
-        ..Requirement::default()
-    };
+    let requirement =
+        Requirement { allowed_nodes: Some(vec![NodeId(1)]), ..Requirement::default() };
     let there = script.requirement(requirement);
     let task = script.define(TaskKind::Plain, false, there, &[]);
     assert_eq!(started(&script.invoke(&[task])), []);

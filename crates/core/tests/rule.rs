@@ -16,10 +16,7 @@ fn one_node(config: Config) -> Script {
 }
 
 fn fifo() -> Config {
-    Config {
-        policy: Policy::Fifo,
-        ..Config::default()
-    }
+    Config { policy: Policy::Fifo, ..Config::default() }
 }
 
 #[test]
@@ -69,10 +66,7 @@ fn a_newer_source_rebuilds_all_that_depends_on_it() {
             invocation 0 ended well
     "#]]
     .assert_eq(&script.text());
-    assert_eq!(
-        script.scheduler.task(TaskId(1)).map(|task| task.reason),
-        Some(Reason::OutOfDate)
-    );
+    assert_eq!(script.scheduler.task(TaskId(1)).map(|task| task.reason), Some(Reason::OutOfDate));
 }
 
 #[test]
@@ -128,10 +122,7 @@ fn a_disturbed_file_and_its_sources_are_looked_at_again() {
 
 #[test]
 fn serial_runs_in_rakes_order_and_looks_at_files_when_their_turn_comes() {
-    let mut script = Script::new(Config {
-        policy: Policy::Serial,
-        ..Config::default()
-    });
+    let mut script = Script::new(Config { policy: Policy::Serial, ..Config::default() });
     script.node(0, 8);
     script.text();
     let first = script.plain(&[]);
@@ -211,10 +202,7 @@ fn a_file_without_a_fact_is_looked_at_before_it_is_decided() {
 
 #[test]
 fn a_dry_run_starts_actions_but_looks_at_nothing_afterwards() {
-    let mut script = one_node(Config {
-        dry_run: true,
-        ..fifo()
-    });
+    let mut script = one_node(Config { dry_run: true, ..fifo() });
     let source = script.file(None, &[]);
     script.file(Some(9), &[source]);
     script.invoke(&[1]);

@@ -42,8 +42,7 @@ impl RankHrf {
 
     pub(super) fn push(&mut self, entry: Entry, rank: u32, graph: &Graph, times: &RankTimes) {
         let classes = &mut self.classes;
-        self.ranks
-            .push(entry, rank, graph, || file(classes, rank, times));
+        self.ranks.push(entry, rank, graph, || file(classes, rank, times));
     }
 
     pub(super) fn forget(&mut self, rank: u32) {
@@ -83,11 +82,7 @@ impl RankHrf {
     /// A class by the share of its ranks, and one of its ranks.
     fn candidate(&self, random: &mut Random) -> (u32, u32) {
         let share = |class: u32, ranks: &Vec<u32>| (ranks.len() as u128) << (63 - class);
-        let total = self
-            .classes
-            .iter()
-            .map(|(class, ranks)| share(*class, ranks))
-            .sum();
+        let total = self.classes.iter().map(|(class, ranks)| share(*class, ranks)).sum();
         let mut drawn = random.below(total);
         for (&class, ranks) in &self.classes {
             let share = share(class, ranks);
@@ -101,10 +96,7 @@ impl RankHrf {
     }
 
     fn unfile(&mut self, filed: Filed) {
-        let ranks = self
-            .classes
-            .get_mut(&filed.class)
-            .expect("a filed rank has its class");
+        let ranks = self.classes.get_mut(&filed.class).expect("a filed rank has its class");
         ranks.swap_remove(filed.position);
         if let Some(&moved) = ranks.get(filed.position) {
             self.ranks.note_mut(moved).position = filed.position;
@@ -118,8 +110,5 @@ fn file(classes: &mut BTreeMap<u32, Vec<u32>>, rank: u32, times: &RankTimes) -> 
     let class = class_of(times.mean_ns(rank));
     let ranks = classes.entry(class).or_default();
     ranks.push(rank);
-    Filed {
-        class,
-        position: ranks.len() - 1,
-    }
+    Filed { class, position: ranks.len() - 1 }
 }

@@ -26,10 +26,7 @@ pub(super) struct RankStack<E> {
 
 impl<E> Default for RankStacks<E> {
     fn default() -> Self {
-        Self {
-            stacks: BTreeMap::new(),
-            live: 0,
-        }
+        Self { stacks: BTreeMap::new(), live: 0 }
     }
 }
 
@@ -46,26 +43,16 @@ impl<E> RankStacks<E> {
         graph: &Graph,
         note: impl FnOnce() -> E,
     ) {
-        let new = || RankStack {
-            stack: Stack::default(),
-            note: note(),
-        };
-        self.stacks
-            .entry(rank)
-            .or_insert_with(new)
-            .stack
-            .push(entry, graph);
+        let new = || RankStack { stack: Stack::default(), note: note() };
+        self.stacks.entry(rank).or_insert_with(new).stack.push(entry, graph);
         self.live += 1;
     }
 
     /// Counts one less of `rank`; its note when that was the last.
     pub(super) fn forget(&mut self, rank: u32) -> Option<E> {
         self.live -= 1;
-        let stack = &mut self
-            .stacks
-            .get_mut(&rank)
-            .expect("a queued task's rank has a stack")
-            .stack;
+        let stack =
+            &mut self.stacks.get_mut(&rank).expect("a queued task's rank has a stack").stack;
         stack.forget();
         if stack.live > 0 {
             return None;
@@ -75,17 +62,11 @@ impl<E> RankStacks<E> {
 
     /// The highest rank and how many it has.
     pub(super) fn highest(&self) -> Option<(u32, u32)> {
-        self.stacks
-            .last_key_value()
-            .map(|(rank, stack)| (*rank, stack.stack.live))
+        self.stacks.last_key_value().map(|(rank, stack)| (*rank, stack.stack.live))
     }
 
     pub(super) fn note_mut(&mut self, rank: u32) -> &mut E {
-        &mut self
-            .stacks
-            .get_mut(&rank)
-            .expect("a rank with a note has a stack")
-            .note
+        &mut self.stacks.get_mut(&rank).expect("a rank with a note has a stack").note
     }
 
     pub(super) fn tasks(&self, graph: &Graph, tasks: &mut Vec<TaskId>) {

@@ -70,10 +70,7 @@ impl Bench {
         task.state = TaskState::Ready;
         task.mark = self.marks;
         self.model.push((id, task.rank));
-        let entry = Entry {
-            id,
-            mark: self.marks,
-        };
+        let entry = Entry { id, mark: self.marks };
         self.queue.push(entry, &self.graph, &self.times);
     }
 
@@ -86,31 +83,18 @@ impl Bench {
 
     fn choose(&mut self) -> Option<TaskId> {
         let (graph, rank_times, random) = (&self.graph, &self.times, &mut self.random);
-        self.queue.choose(&mut Chooser {
-            graph,
-            rank_times,
-            random,
-            cores: CORES,
-        })
+        self.queue.choose(&mut Chooser { graph, rank_times, random, cores: CORES })
     }
 
     /// The youngest of a rank.
     fn youngest(&self, rank: u32) -> Option<TaskId> {
-        self.model
-            .iter()
-            .rev()
-            .find(|(_, other)| *other == rank)
-            .map(|(id, _)| *id)
+        self.model.iter().rev().find(|(_, other)| *other == rank).map(|(id, _)| *id)
     }
 
     /// The tasks that the policy may choose.
     fn allowed(&self, policy: Policy) -> Vec<TaskId> {
         let highest = self.model.iter().map(|(_, rank)| *rank).max();
-        let count = self
-            .model
-            .iter()
-            .filter(|(_, rank)| Some(*rank) == highest)
-            .count();
+        let count = self.model.iter().filter(|(_, rank)| Some(*rank) == highest).count();
         let at_the_end = count <= CORES as usize;
         let oldest = self.model.first().map(|(id, _)| *id);
         let last = self.model.last().map(|(id, _)| *id);
@@ -187,9 +171,6 @@ fn rank_hrf_draws_ranks_by_the_inverse_of_their_mean_run_times() {
         drawn[bench.graph.tasks[id].rank as usize] += 1;
     }
     for (drawn, expected) in drawn.into_iter().zip([6_000, 2_000, 1_000]) {
-        assert!(
-            drawn.abs_diff(expected) < 200,
-            "{drawn} instead of about {expected}"
-        );
+        assert!(drawn.abs_diff(expected) < 200, "{drawn} instead of about {expected}");
     }
 }

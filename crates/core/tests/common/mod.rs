@@ -69,31 +69,16 @@ impl Script {
     }
 
     pub fn node(&mut self, id: u32, cores: u32) -> Vec<Output> {
-        self.node_with(
-            id,
-            Capacity {
-                cores,
-                ..Capacity::default()
-            },
-        )
+        self.node_with(id, Capacity { cores, ..Capacity::default() })
     }
 
     pub fn node_with(&mut self, id: u32, capacity: Capacity) -> Vec<Output> {
         let line = format!("node {id} joins with {} cores", capacity.cores);
-        self.send(
-            &line,
-            Event::NodeJoined {
-                id: NodeId(id),
-                capacity,
-            },
-        )
+        self.send(&line, Event::NodeJoined { id: NodeId(id), capacity })
     }
 
     pub fn lose(&mut self, id: u32) -> Vec<Output> {
-        self.send(
-            &format!("node {id} is lost"),
-            Event::NodeLost { id: NodeId(id) },
-        )
+        self.send(&format!("node {id} is lost"), Event::NodeLost { id: NodeId(id) })
     }
 
     pub fn define(
@@ -124,10 +109,7 @@ impl Script {
     /// A file as the bulk scan found it: modified at `at`, or missing.
     pub fn file(&mut self, at: Option<i64>, prerequisites: &[u32]) -> u32 {
         let id = self.define(TaskKind::File, false, RequirementId(0), prerequisites);
-        self.quietly(Event::FactGathered {
-            id: TaskId(id),
-            fact: fact(at),
-        });
+        self.quietly(Event::FactGathered { id: TaskId(id), fact: fact(at) });
         id
     }
 
@@ -139,15 +121,8 @@ impl Script {
             [node] => Places::One(NodeId(*node)),
             nodes => Places::Many(nodes.iter().copied().map(NodeId).collect()),
         };
-        let fact = Fact {
-            modified_ns: Some(1),
-            bytes,
-            places,
-        };
-        self.quietly(Event::FactGathered {
-            id: TaskId(id),
-            fact,
-        });
+        let fact = Fact { modified_ns: Some(1), bytes, places };
+        self.quietly(Event::FactGathered { id: TaskId(id), fact });
         id
     }
 
@@ -161,25 +136,12 @@ impl Script {
         let from = caller.map_or(String::new(), |caller| format!(" from {caller}"));
         let line = format!("invocation {} of {tasks:?}{from}", id.0);
         let tasks = &ids(tasks);
-        self.send(
-            &line,
-            Event::InvocationStarted {
-                id,
-                tasks,
-                caller: caller.map(TaskId),
-            },
-        )
+        self.send(&line, Event::InvocationStarted { id, tasks, caller: caller.map(TaskId) })
     }
 
     pub fn end(&mut self, id: u32, outcome: ActionOutcome) -> Vec<Output> {
         let line = format!("action {id} {outcome:?}").to_lowercase();
-        self.send(
-            &line,
-            Event::ActionEnded {
-                id: TaskId(id),
-                outcome,
-            },
-        )
+        self.send(&line, Event::ActionEnded { id: TaskId(id), outcome })
     }
 
     pub fn ok(&mut self, id: u32) -> Vec<Output> {
@@ -191,32 +153,14 @@ impl Script {
     }
 
     pub fn fact(&mut self, id: u32, at: Option<i64>) -> Vec<Output> {
-        let line = format!(
-            "file {id} is {}",
-            at.map_or("missing".into(), |at| format!("of {at}"))
-        );
-        self.send(
-            &line,
-            Event::FactGathered {
-                id: TaskId(id),
-                fact: fact(at),
-            },
-        )
+        let line = format!("file {id} is {}", at.map_or("missing".into(), |at| format!("of {at}")));
+        self.send(&line, Event::FactGathered { id: TaskId(id), fact: fact(at) })
     }
 
     pub fn answer(&mut self, id: u32, needed: bool, timestamp: Timestamp) -> Vec<Output> {
-        let line = format!(
-            "task {id} is {}, {timestamp:?}",
-            if needed { "needed" } else { "not needed" }
-        );
-        self.send(
-            &line,
-            Event::NeededAnswered {
-                id: TaskId(id),
-                needed,
-                timestamp,
-            },
-        )
+        let line =
+            format!("task {id} is {}, {timestamp:?}", if needed { "needed" } else { "not needed" });
+        self.send(&line, Event::NeededAnswered { id: TaskId(id), needed, timestamp })
     }
 
     pub fn add(&mut self, id: u32, prerequisites: &[u32]) -> Vec<Output> {
@@ -224,42 +168,22 @@ impl Script {
         let prerequisites = &ids(prerequisites);
         self.send(
             &line,
-            Event::PrerequisitesAdded {
-                id: TaskId(id),
-                prerequisites,
-                has_action: true,
-            },
+            Event::PrerequisitesAdded { id: TaskId(id), prerequisites, has_action: true },
         )
     }
 
     pub fn resolved(&mut self, id: u32, found: bool) -> Vec<Output> {
-        let line = format!(
-            "task {id} is {}",
-            if found { "resolved" } else { "not resolved" }
-        );
-        self.send(
-            &line,
-            Event::ResolveEnded {
-                id: TaskId(id),
-                found,
-            },
-        )
+        let line = format!("task {id} is {}", if found { "resolved" } else { "not resolved" });
+        self.send(&line, Event::ResolveEnded { id: TaskId(id), found })
     }
 
     pub fn stop(&mut self, kill: bool) -> Vec<Output> {
-        self.send(
-            if kill { "kill" } else { "stop" },
-            Event::StopRequested { kill },
-        )
+        self.send(if kill { "kill" } else { "stop" }, Event::StopRequested { kill })
     }
 }
 
 pub fn fact(at: Option<i64>) -> Fact {
-    Fact {
-        modified_ns: at,
-        bytes: 1,
-        places: Places::Unknown,
-    }
+    Fact { modified_ns: at, bytes: 1, places: Places::Unknown }
 }
 
 /// The tasks that were started, in order.
@@ -286,34 +210,13 @@ pub fn describe(output: &Output) -> String {
         Output::GatherFact { id } => format!("look at file {}", id.0),
         Output::AskNeeded { id } => format!("ask {}", id.0),
         Output::Resolve { id } => format!("resolve {}", id.0),
-        Output::StartAction {
-            id,
-            attempt,
-            node,
-            devices,
-        } => {
-            let again = if *attempt > 1 {
-                format!(", attempt {attempt}")
-            } else {
-                String::new()
-            };
-            let with = devices
-                .0
-                .iter()
-                .map(|(ResourceId(id), n)| format!(", devices {id}: {n:?}"));
-            format!(
-                "start {} on node {}{again}{}",
-                id.0,
-                node.0,
-                with.collect::<String>()
-            )
+        Output::StartAction { id, attempt, node, devices } => {
+            let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+            let with = devices.0.iter().map(|(ResourceId(id), n)| format!(", devices {id}: {n:?}"));
+            format!("start {} on node {}{again}{}", id.0, node.0, with.collect::<String>())
         }
         Output::AbortAction { id } => format!("abort {}", id.0),
-        Output::AttemptFailed {
-            id,
-            attempt,
-            retried,
-        } => {
+        Output::AttemptFailed { id, attempt, retried } => {
             let next = if *retried { "retried" } else { "given up" };
             format!("attempt {attempt} of {} failed, {next}", id.0)
         }
@@ -327,19 +230,12 @@ pub fn describe(output: &Output) -> String {
             };
             format!("{} {how}", id.0)
         }
-        Output::InvocationEnded {
-            id,
-            failed,
-            abandoned,
-        } => {
+        Output::InvocationEnded { id, failed, abandoned } => {
             if failed.is_empty() && abandoned.is_empty() {
                 format!("invocation {} ended well", id.0)
             } else {
                 let (failed, abandoned) = (list(failed), list(abandoned));
-                format!(
-                    "invocation {} ended, failed {failed:?}, abandoned {abandoned:?}",
-                    id.0
-                )
+                format!("invocation {} ended, failed {failed:?}, abandoned {abandoned:?}", id.0)
             }
         }
     }
