@@ -42,7 +42,7 @@ module Rakuda
     def option(key, value)
       case key
       when :chdir then @result["directory"] = File.expand_path(path_of(value)).b
-      when :unsetenv_others then @result["clear_environment"] = true if value
+      when :unsetenv_others then @result[:alone] = true if value
       when :umask then @result["umask"] = Integer(value)
       when :close_others then nil
       when Array then redirect_together(key.map { |stream| stream_of(stream) }, value)

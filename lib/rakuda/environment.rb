@@ -43,6 +43,12 @@ module Rakuda
       number(difference(wanted))
     end
 
+    # @param changes [Hash{String => String, nil}] all that there is
+    # @return [Integer]
+    def only(changes)
+      number(difference(changes.reject { |_name, value| value.nil? }))
+    end
+
     private
 
     def difference(wanted)

@@ -48,8 +48,8 @@ module Rakuda
     # Adds a StartCommand of one command line.
     def send_command_line(command, number, line, options)
       flush_definitions unless @definitions_count.zero?
-      @packer.write_map_header(1).write("StartCommand").write_array_header(4)
-             .write(command).write(number).write_string(bytes(line)).write(options)
+      @packer.write_map_header(1).write("StartCommand").write_array_header(5)
+             .write(command).write(number).write_string(bytes(line)).write(options).write_nil
     end
 
     # Adds a DefineRequirement.

@@ -277,7 +277,7 @@ module Rakuda
       end
     end
 
-    def on_run_action(number, _attempt, _node, _devices)
+    def on_run_action(number, _attempt, _node, _devices, _leased)
       return @link.send_action_ended(number, "ok", "") if @planner.superseded?(number)
 
       task = @planner.tasks[number]

@@ -52,10 +52,14 @@ module Rakuda
       $stdout.flush
       job = @reactor.current
       fields = (base_options(job) || {}).merge(fields)
-      fields["environment"] = @environment.with(changes) if changes
+      if fields.delete(:alone)
+        fields["environment"] = @environment.only(changes || {})
+      elsif changes
+        fields["environment"] = @environment.with(changes)
+      end
       command = @next
       @next += 1
-      @link.send_message("StartCommand", command, job.number, words, fields.empty? ? nil : fields)
+      @link.send_message("StartCommand", command, job.number, words, fields.empty? ? nil : fields, nil)
       wait(command)
     end
 

@@ -196,7 +196,7 @@ class FakeHub
     proceed(task) if task.waits_for.zero?
   end
 
-  def on_start_command(command, _task, what, options)
+  def on_start_command(command, _task, what, options, _echo = nil)
     options ||= {}
     pid = Process.spawn(environment(options), *words(what, options), spawn_options(options))
     @commands[command] = pid
@@ -316,7 +316,7 @@ class FakeHub
     task.state = :running
     task.attempt += 1
     @running += 1
-    say("RunAction", task.number, task.attempt, "localhost", nil)
+    say("RunAction", task.number, task.attempt, "localhost", nil, true)
   end
 
   def settle(task, how)
