@@ -10,7 +10,7 @@
 class TestRun
   ROOT = File.expand_path("..", __dir__)
   CLOSING_LINE = /^(\d+) runs, (\d+) assertions, (\d+) failures, (\d+) errors, (\d+) skips$/
-  LOAD_ALL = 'split = ARGV.index("--"); ARGV.slice!(0..split).tap(&:pop).each { |file| require File.expand_path(file) }'
+  LOAD_ALL = '$stdout.sync = true; split = ARGV.index("--"); ARGV.slice!(0..split).tap(&:pop).each { |file| require File.expand_path(file) }'
 
   def initialize(arguments)
     split = arguments.index("--") || arguments.size
@@ -49,14 +49,18 @@ class TestRun
     @totals = @totals.zip(closing).map(&:sum)
   end
 
-  # Shows the output as it comes; returns the counts of the closing line, or nil.
+  # Shows the output as it comes, also within a line, so that one sees where it hangs; returns the counts of the closing
+  # line, or nil.
   def echo(output)
-    counts = nil
-    output.each_line do |line|
-      puts line
-      counts = line.scrub.match(CLOSING_LINE)&.captures&.map(&:to_i) || counts
+    text = +""
+    loop do
+      chunk = output.readpartial(1 << 16)
+      text << chunk
+      $stdout.write(chunk)
+      $stdout.flush
     end
-    counts
+  rescue EOFError
+    text.force_encoding(Encoding::UTF_8).scrub.scan(CLOSING_LINE).last&.map(&:to_i)
   end
 
   def ending(status)
