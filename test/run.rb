@@ -10,7 +10,11 @@
 class TestRun
   ROOT = File.expand_path("..", __dir__)
   CLOSING_LINE = /^(\d+) runs, (\d+) assertions, (\d+) failures, (\d+) errors, (\d+) skips$/
-  LOAD_ALL = '$stdout.sync = true; split = ARGV.index("--"); ARGV.slice!(0..split).tap(&:pop).each { |file| require File.expand_path(file) }'
+  LOAD_ALL = <<~'RUBY'
+    $stdout.sync = true
+    split = ARGV.index("--")
+    ARGV.slice!(0..split).tap(&:pop).each { |file| require File.expand_path(file) }
+  RUBY
 
   def initialize(arguments)
     split = arguments.index("--") || arguments.size
