@@ -19,19 +19,11 @@ const COMMANDS: u32 = 3000;
 async fn round(slots: u32) -> f64 {
     let (sender, mut events) = unbounded_channel();
     let directory = std::env::temp_dir();
-    let config = AgentConfig {
-        directory,
-        stdin: StdinSource::Null,
-        collect_output: true,
-    };
+    let config = AgentConfig { directory, stdin: StdinSource::Null, collect_output: true };
     let agent = Agent::new(config, sender).expect("set up the agent");
     let start = |number: u32| {
         let program = Program::Line(Text::from("true"));
-        agent.handle(AgentRequest::Start {
-            command: CommandId(number),
-            program,
-            options: None,
-        });
+        agent.handle(AgentRequest::Start { command: CommandId(number), program, options: None });
     };
     let begin = Instant::now();
     (0..slots).for_each(start);
@@ -49,20 +41,12 @@ async fn round(slots: u32) -> f64 {
 }
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let local = tokio::task::LocalSet::new();
     println!("slots  commands/s: median [min-max] of 5");
     for slots in [1, 2, 4] {
-        let mut rates: Vec<f64> = (0..5)
-            .map(|_| local.block_on(&runtime, round(slots)))
-            .collect();
+        let mut rates: Vec<f64> = (0..5).map(|_| local.block_on(&runtime, round(slots))).collect();
         rates.sort_by(f64::total_cmp);
-        println!(
-            "{slots:5}  {:8.0} [{:.0}-{:.0}]",
-            rates[2], rates[0], rates[4]
-        );
+        println!("{slots:5}  {:8.0} [{:.0}-{:.0}]", rates[2], rates[0], rates[4]);
     }
 }

@@ -99,18 +99,10 @@ impl Agent {
     /// Does what the hub asks. A start that fails is reported as an exit with an error.
     pub fn handle(&self, request: AgentRequest) {
         match request {
-            AgentRequest::DefineEnvironment {
-                environment,
-                set,
-                unset,
-            } => {
+            AgentRequest::DefineEnvironment { environment, set, unset } => {
                 self.define_environment(environment, set, &unset);
             }
-            AgentRequest::Start {
-                command,
-                program,
-                options,
-            } => {
+            AgentRequest::Start { command, program, options } => {
                 self.inner.unreported.set(self.inner.unreported.get() + 1);
                 if let Err(error) = self.start(command, program, options.as_deref()) {
                     self.inner.report_exit(AgentEvent::CommandExited {
@@ -134,9 +126,7 @@ impl Agent {
     /// Sends `signal` to every process group that still has members; returns how many.
     pub fn signal_all(&self, signal: i32) -> usize {
         let running = self.inner.running.borrow();
-        running
-            .values()
-            .for_each(|process| process.signal_group(signal));
+        running.values().for_each(|process| process.signal_group(signal));
         running.len()
     }
 
@@ -151,10 +141,7 @@ impl Agent {
         for name in unset {
             variables.remove(name.as_os_str());
         }
-        variables.extend(
-            set.into_iter()
-                .map(|(name, value)| (to_os(name), to_os(value))),
-        );
+        variables.extend(set.into_iter().map(|(name, value)| (to_os(name), to_os(value))));
         let block = Rc::new(EnvironmentBlock::new(variables));
         self.inner.environments.borrow_mut().insert(number, block);
     }
@@ -168,10 +155,7 @@ impl Agent {
         let inner = &self.inner;
         let environment = inner.environment_of(options);
         let capture = options.is_some_and(|options| options.capture);
-        let refused = |source| SpawnError::Refused {
-            program: "a pipe".into(),
-            source,
-        };
+        let refused = |source| SpawnError::Refused { program: "a pipe".into(), source };
         let pipes = if inner.config.collect_output || capture {
             Some(inner.pool.borrow_mut().take().map_err(refused)?)
         } else {
@@ -179,13 +163,8 @@ impl Agent {
         };
         let collect = (inner.config.collect_output, capture);
         let base = inner.base_descriptors(pipes.as_ref(), collect);
-        let prepared = PreparedLaunch::new(
-            program,
-            options,
-            &environment,
-            inner.elsewhere.as_deref(),
-            base,
-        )?;
+        let prepared =
+            PreparedLaunch::new(program, options, &environment, inner.elsewhere.as_deref(), base)?;
         let started_ns = clock::monotonic_ns();
         let process = inner.spawner.start(&Launch {
             program: &prepared.program,
@@ -199,17 +178,8 @@ impl Agent {
             source,
         })?;
         let process = Rc::new(process);
-        inner
-            .running
-            .borrow_mut()
-            .insert(command, Rc::clone(&process));
-        let watched = Watched {
-            command,
-            process,
-            pipes,
-            capture,
-            started_ns,
-        };
+        inner.running.borrow_mut().insert(command, Rc::clone(&process));
+        let watched = Watched { command, process, pipes, capture, started_ns };
         tokio::task::spawn_local(Rc::clone(inner).watch(watched));
         Ok(())
     }
@@ -250,23 +220,14 @@ impl Inner {
     ) -> Vec<DescriptorAction> {
         let mut actions = Vec::with_capacity(4);
         if self.config.stdin == StdinSource::Null {
-            actions.push(DescriptorAction::Duplicate {
-                from: self.null.as_raw_fd(),
-                to: 0,
-            });
+            actions.push(DescriptorAction::Duplicate { from: self.null.as_raw_fd(), to: 0 });
         }
         if let Some(pipes) = pipes {
             if collect || capture {
-                actions.push(DescriptorAction::Duplicate {
-                    from: pipes.stdout.writer(),
-                    to: 1,
-                });
+                actions.push(DescriptorAction::Duplicate { from: pipes.stdout.writer(), to: 1 });
             }
             if collect {
-                actions.push(DescriptorAction::Duplicate {
-                    from: pipes.stderr.writer(),
-                    to: 2,
-                });
+                actions.push(DescriptorAction::Duplicate { from: pipes.stderr.writer(), to: 2 });
             }
         }
         actions
@@ -307,11 +268,7 @@ impl Inner {
         if !bytes.is_empty() {
             let bytes = std::mem::take(bytes);
             // The hub is gone only when the run is over; then nobody wants the output.
-            let _ = self.events.send(AgentEvent::OutputWritten {
-                command,
-                stream,
-                bytes,
-            });
+            let _ = self.events.send(AgentEvent::OutputWritten { command, stream, bytes });
         }
     }
 
@@ -334,9 +291,7 @@ impl Inner {
             let _ = pipes.stderr.drain(&mut collected.stderr);
         }
         self.pass_on(&watched, &mut collected);
-        let captured = watched
-            .capture
-            .then(|| Text(std::mem::take(&mut collected.stdout)));
+        let captured = watched.capture.then(|| Text(std::mem::take(&mut collected.stdout)));
         let process = watched.process.id;
         let alone = !watched.process.group_lives();
         if let Some(pipes) = watched.pipes.take() {
@@ -363,10 +318,7 @@ impl Inner {
     /// Goes on reading what a command's left-over children write, until the last is gone.
     fn linger(self: &Rc<Self>, command: CommandId, pipes: PipePair) {
         let PipePair { stdout, stderr } = pipes;
-        for (pipe, stream) in [
-            (stdout, OutputStream::Stdout),
-            (stderr, OutputStream::Stderr),
-        ] {
+        for (pipe, stream) in [(stdout, OutputStream::Stdout), (stderr, OutputStream::Stderr)] {
             let reader = pipe.into_reader();
             let inner = Rc::clone(self);
             tokio::task::spawn_local(async move {

@@ -60,12 +60,7 @@ impl PreparedLaunch {
             let script = format!("umask {umask:03o}; exec \"$@\"");
             words.splice(
                 0..0,
-                [
-                    b"sh".to_vec(),
-                    b"-c".to_vec(),
-                    script.into_bytes(),
-                    b"sh".to_vec(),
-                ],
+                [b"sh".to_vec(), b"-c".to_vec(), script.into_bytes(), b"sh".to_vec()],
             );
             program = SHELL.into();
         }

@@ -18,11 +18,7 @@ pub fn find_program(name: &[u8], search_path: &[u8], directory: Option<&Path>) -
         return Some(PathBuf::from(OsString::from_vec(name.to_vec())));
     }
     for folder in search_path.split(|byte| *byte == b':') {
-        let folder = if folder.is_empty() {
-            b".".as_slice()
-        } else {
-            folder
-        };
+        let folder = if folder.is_empty() { b".".as_slice() } else { folder };
         let mut candidate = Vec::with_capacity(folder.len() + name.len() + 1);
         candidate.extend_from_slice(folder);
         candidate.push(b'/');
@@ -58,9 +54,6 @@ mod tests {
 
     #[test]
     fn a_name_with_a_slash_is_not_looked_up() {
-        assert_eq!(
-            find_program(b"./x", b"/bin", None),
-            Some(PathBuf::from("./x"))
-        );
+        assert_eq!(find_program(b"./x", b"/bin", None), Some(PathBuf::from("./x")));
     }
 }

@@ -35,10 +35,7 @@ impl OutputPipe {
     fn new() -> std::io::Result<Self> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::fs::fcntl_setfl(&reader, OFlags::NONBLOCK)?;
-        Ok(Self {
-            reader: watch(reader)?,
-            writer,
-        })
+        Ok(Self { reader: watch(reader)?, writer })
     }
 
     /// The end for the command.
@@ -101,10 +98,7 @@ impl PipePool {
     pub fn take(&mut self) -> std::io::Result<PipePair> {
         match self.idle.pop() {
             Some(pair) => Ok(pair),
-            None => Ok(PipePair {
-                stdout: OutputPipe::new()?,
-                stderr: OutputPipe::new()?,
-            }),
+            None => Ok(PipePair { stdout: OutputPipe::new()?, stderr: OutputPipe::new()? }),
         }
     }
 

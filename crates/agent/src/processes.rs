@@ -48,13 +48,7 @@ pub fn set_name(name: &str) {
 /// Makes `descriptor` close at exec, or stay open over it.
 pub fn set_close_on_exec(descriptor: RawFd, close: bool) {
     // SAFETY: plain system call; a bad descriptor is an error that does not matter here.
-    unsafe {
-        libc::fcntl(
-            descriptor,
-            libc::F_SETFD,
-            if close { libc::FD_CLOEXEC } else { 0 },
-        )
-    };
+    unsafe { libc::fcntl(descriptor, libc::F_SETFD, if close { libc::FD_CLOEXEC } else { 0 }) };
 }
 
 /// Starts this program again with other arguments; descriptors without close-on-exec stay open.
@@ -112,21 +106,14 @@ fn children_of_self() -> Vec<i32> {
     let own = std::process::id().to_string();
     let mut children = Vec::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(id) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok())
-        else {
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else {
             continue;
         };
         // pid (comm) state ppid ...: comm may hold anything, so count from its last parenthesis.
-        let parent = stat
-            .rsplit(')')
-            .next()
-            .and_then(|rest| rest.split_whitespace().nth(1));
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
         if parent == Some(own.as_str()) {
             children.push(id);
         }

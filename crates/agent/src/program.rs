@@ -58,8 +58,7 @@ pub fn words_of(program: Program) -> Vec<Vec<u8>> {
 }
 
 fn split_at_blanks(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    line.split(|byte| matches!(byte, b' ' | b'\t'))
-        .filter(|word| !word.is_empty())
+    line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty())
 }
 
 /// Whether Ruby would give `line` to a shell. A blank line is no command at all: no words.
@@ -83,23 +82,16 @@ mod tests {
 
     #[test]
     fn plain_commands_run_without_a_shell() {
-        for line in [
-            "true",
-            "cp a b",
-            "  ls\t-l ",
-            "/bin/echo a=b",
-            "echo 50%",
-            "doit",
-        ] {
+        for line in ["true", "cp a b", "  ls\t-l ", "/bin/echo a=b", "echo 50%", "doit"] {
             assert!(!needs_shell(line.as_bytes()), "{line}");
         }
     }
 
     #[test]
     fn shell_syntax_needs_a_shell() {
-        for line in [
-            "a | b", "echo $X", "X=1 true", "exit 3", ". ./env", "a\nb", "ls *.c", "echo 'a'",
-        ] {
+        for line in
+            ["a | b", "echo $X", "X=1 true", "exit 3", ". ./env", "a\nb", "ls *.c", "echo 'a'"]
+        {
             assert!(needs_shell(line.as_bytes()), "{line}");
         }
     }

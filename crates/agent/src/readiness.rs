@@ -1,8 +1,5 @@
 //! Waiting for a descriptor to become readable.
-#![allow(
-    unsafe_code,
-    reason = "tokio cannot see that an owned descriptor stays the same"
-)]
+#![allow(unsafe_code, reason = "tokio cannot see that an owned descriptor stays the same")]
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;

@@ -3,10 +3,7 @@
 //! `std::process::Command` was measured a fifth slower here: it rebuilds the environment and makes
 //! descriptors for each start. This is the only place that starts processes, and, with `processes`,
 //! the only one with `unsafe`.
-#![allow(
-    unsafe_code,
-    reason = "posix_spawn has no safe wrapper that keeps process groups"
-)]
+#![allow(unsafe_code, reason = "posix_spawn has no safe wrapper that keeps process groups")]
 
 use std::ffi::{CStr, CString, OsString};
 use std::mem::MaybeUninit;
@@ -93,11 +90,7 @@ impl EnvironmentBlock {
         }
         let mut pointers: Vec<_> = entries.iter().map(|e| e.as_ptr().cast_mut()).collect();
         pointers.push(ptr::null_mut());
-        Self {
-            _entries: entries,
-            pointers,
-            search_path,
-        }
+        Self { _entries: entries, pointers, search_path }
     }
 }
 
@@ -126,11 +119,7 @@ pub struct Process {
 }
 
 fn check(code: libc::c_int) -> std::io::Result<()> {
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(std::io::Error::from_raw_os_error(code))
-    }
+    if code == 0 { Ok(()) } else { Err(std::io::Error::from_raw_os_error(code)) }
 }
 
 /// The attributes of every start: own process group, no blocked and no ignored signals.
@@ -149,17 +138,11 @@ impl Attributes {
             let mut attributes = Self(raw.assume_init());
             let mut signals = MaybeUninit::uninit();
             libc::sigemptyset(signals.as_mut_ptr());
-            check(libc::posix_spawnattr_setsigmask(
-                &raw mut attributes.0,
-                signals.as_ptr(),
-            ))?;
+            check(libc::posix_spawnattr_setsigmask(&raw mut attributes.0, signals.as_ptr()))?;
             libc::sigaddset(signals.as_mut_ptr(), libc::SIGPIPE);
             libc::sigaddset(signals.as_mut_ptr(), libc::SIGINT);
             libc::sigaddset(signals.as_mut_ptr(), libc::SIGQUIT);
-            check(libc::posix_spawnattr_setsigdefault(
-                &raw mut attributes.0,
-                signals.as_ptr(),
-            ))?;
+            check(libc::posix_spawnattr_setsigdefault(&raw mut attributes.0, signals.as_ptr()))?;
             check(libc::posix_spawnattr_setpgroup(&raw mut attributes.0, 0))?;
             let flags = libc::c_short::try_from(flags).expect("spawn flags are small");
             check(libc::posix_spawnattr_setflags(&raw mut attributes.0, flags))?;
@@ -220,9 +203,7 @@ pub struct Spawner {
 impl Spawner {
     /// Fails only when memory is out.
     pub fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            attributes: Attributes::new()?,
-        })
+        Ok(Self { attributes: Attributes::new()? })
     }
 
     /// Starts `launch`. A file that is a script without `#!` is given to the shell, as Ruby does.
@@ -231,11 +212,7 @@ impl Spawner {
             Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
                 let mut words = vec![c"sh".to_owned(), launch.program.to_owned()];
                 words.extend(launch.words.iter().skip(1).cloned());
-                self.start_file(&Launch {
-                    program: c"/bin/sh",
-                    words: &words,
-                    ..*launch
-                })
+                self.start_file(&Launch { program: c"/bin/sh", words: &words, ..*launch })
             }
             result => result,
         }

@@ -40,10 +40,7 @@ fn with_agent<F: Future<Output = ()>>(
 ) {
     let directory = std::env::temp_dir().join(format!("rakuda-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let local = tokio::task::LocalSet::new();
     local.block_on(&runtime, async {
         let (sender, events) = unbounded_channel();
@@ -52,12 +49,7 @@ fn with_agent<F: Future<Output = ()>>(
             stdin: StdinSource::Null,
             collect_output: true,
         };
-        test(
-            Agent::new(config, sender).unwrap(),
-            events,
-            directory.clone(),
-        )
-        .await;
+        test(Agent::new(config, sender).unwrap(), events, directory.clone()).await;
     });
     std::fs::remove_dir_all(&directory).unwrap();
 }
@@ -68,11 +60,7 @@ async fn outcome_of(
     program: Program,
     options: Option<Box<CommandOptions>>,
 ) -> Outcome {
-    agent.handle(AgentRequest::Start {
-        command: CommandId(1),
-        program,
-        options,
-    });
+    agent.handle(AgentRequest::Start { command: CommandId(1), program, options });
     let mut outcome = Outcome::default();
     loop {
         match events.recv().await.unwrap() {
@@ -83,12 +71,7 @@ async fn outcome_of(
                     OutputStream::Stderr => outcome.stderr += &text,
                 }
             }
-            AgentEvent::CommandExited {
-                status,
-                captured,
-                error,
-                ..
-            } => {
+            AgentEvent::CommandExited { status, captured, error, .. } => {
                 outcome.status = status;
                 outcome.captured = captured.map(|text| text.to_display());
                 outcome.error = error.map(|text| text.to_display());
@@ -101,17 +84,9 @@ async fn outcome_of(
 #[test]
 fn what_a_command_writes_and_how_it_ends_is_reported() {
     with_agent("ends", |agent, mut events, _| async move {
-        let outcome = outcome_of(
-            &agent,
-            &mut events,
-            line("echo out; echo err >&2; exit 3"),
-            None,
-        );
+        let outcome = outcome_of(&agent, &mut events, line("echo out; echo err >&2; exit 3"), None);
         let outcome = outcome.await;
-        assert_eq!(
-            (outcome.stdout.as_str(), outcome.stderr.as_str()),
-            ("out\n", "err\n")
-        );
+        assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("out\n", "err\n"));
         assert_eq!(outcome.status, 3 << 8);
         let outcome = outcome_of(&agent, &mut events, line("kill -KILL $$"), None).await;
         assert_eq!(outcome.status, libc::SIGKILL);
@@ -123,10 +98,7 @@ fn more_output_than_a_pipe_holds_arrives_whole() {
     with_agent("much", |agent, mut events, _| async move {
         let program = line("head -c 3000000 /dev/zero | tr '\\0' x; head -c 500000 /dev/zero >&2");
         let outcome = outcome_of(&agent, &mut events, program, None).await;
-        assert_eq!(
-            (outcome.stdout.len(), outcome.stderr.len()),
-            (3_000_000, 500_000)
-        );
+        assert_eq!((outcome.stdout.len(), outcome.stderr.len()), (3_000_000, 500_000));
     });
 }
 
@@ -172,10 +144,7 @@ fn redirections_directory_and_environment_are_as_asked() {
         assert_eq!(outcome.stdout + &outcome.stderr, "");
         let written = std::fs::read_to_string(directory.join("sub/out")).unwrap();
         let folder = directory.join("sub");
-        assert_eq!(
-            written,
-            format!("input value none {}\n0077\n", folder.display())
-        );
+        assert_eq!(written, format!("input value none {}\n0077\n", folder.display()));
     });
 }
 
@@ -183,18 +152,11 @@ fn redirections_directory_and_environment_are_as_asked() {
 fn captured_output_comes_with_the_exit() {
     with_agent("capture", |agent, mut events, _| async move {
         let options = options(|options| options.capture = true);
-        let outcome = outcome_of(
-            &agent,
-            &mut events,
-            line("echo a; echo b >&2"),
-            Some(Box::new(options)),
-        )
-        .await;
+        let outcome =
+            outcome_of(&agent, &mut events, line("echo a; echo b >&2"), Some(Box::new(options)))
+                .await;
         assert_eq!(outcome.captured.as_deref(), Some("a\n"));
-        assert_eq!(
-            (outcome.stdout.as_str(), outcome.stderr.as_str()),
-            ("", "b\n")
-        );
+        assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("", "b\n"));
     });
 }
 
@@ -215,32 +177,19 @@ fn what_a_left_over_child_writes_is_not_given_to_the_next_command() {
     with_agent("linger", |agent, mut events, directory| async move {
         let fifo = directory.join("gate");
         let program = line("mkfifo gate; (read x < gate; echo late) & echo early");
-        agent.handle(AgentRequest::Start {
-            command: CommandId(5),
-            program,
-            options: None,
-        });
+        agent.handle(AgentRequest::Start { command: CommandId(5), program, options: None });
         let mut seen = BTreeMap::<u32, String>::new();
         let mut next_started = false;
         while seen.get(&5).is_none_or(|text| !text.contains("late")) {
             match events.recv().await.unwrap() {
                 AgentEvent::OutputWritten { command, bytes, .. } => {
-                    seen.entry(command.0)
-                        .or_default()
-                        .push_str(&String::from_utf8_lossy(&bytes));
+                    seen.entry(command.0).or_default().push_str(&String::from_utf8_lossy(&bytes));
                 }
-                AgentEvent::CommandExited {
-                    command: CommandId(5),
-                    ..
-                } if !next_started => {
+                AgentEvent::CommandExited { command: CommandId(5), .. } if !next_started => {
                     next_started = true;
                     let program = line("echo next; echo go > gate");
                     let command = CommandId(6);
-                    agent.handle(AgentRequest::Start {
-                        command,
-                        program,
-                        options: None,
-                    });
+                    agent.handle(AgentRequest::Start { command, program, options: None });
                 }
                 AgentEvent::CommandExited { .. } => {}
             }
@@ -255,21 +204,12 @@ fn what_a_left_over_child_writes_is_not_given_to_the_next_command() {
 fn a_signal_reaches_the_whole_process_group() {
     with_agent("group", |agent, mut events, _| async move {
         let program = line("sleep 1000 & echo started; wait; echo not reached");
-        agent.handle(AgentRequest::Start {
-            command: CommandId(1),
-            program,
-            options: None,
-        });
+        agent.handle(AgentRequest::Start { command: CommandId(1), program, options: None });
         let started = events.recv().await.unwrap();
         assert!(matches!(started, AgentEvent::OutputWritten { .. }));
-        agent.handle(AgentRequest::Signal {
-            command: CommandId(1),
-            signal: libc::SIGTERM,
-        });
+        agent.handle(AgentRequest::Signal { command: CommandId(1), signal: libc::SIGTERM });
         let ended = events.recv().await.unwrap();
-        let AgentEvent::CommandExited { status, .. } = ended else {
-            panic!("{ended:?}")
-        };
+        let AgentEvent::CommandExited { status, .. } = ended else { panic!("{ended:?}") };
         assert_eq!(status, libc::SIGTERM);
         // The sleep holds the pipe until it is gone too; then nothing is left to signal.
         while agent.signal_all(0) > 0 {

@@ -30,10 +30,7 @@ pub fn run(front: i32) -> anyhow::Result<u8> {
         std::process::id().to_string(),
         writer.as_raw_fd().to_string(),
     ];
-    let words: Vec<CString> = words
-        .into_iter()
-        .map(CString::new)
-        .collect::<Result<_, _>>()?;
+    let words: Vec<CString> = words.into_iter().map(CString::new).collect::<Result<_, _>>()?;
     processes::set_close_on_exec(front, false);
     let environment = EnvironmentBlock::new(std::env::vars_os());
     let hub = processes::start_myself(&words, &environment).context("start the hub")?;

@@ -12,6 +12,7 @@ pub const FLAG: &str = "--hub";
 
 /// Serves the front at descriptor `front` until it leaves.
 pub fn run(front: i32, guard: i32, pipe: i32) -> anyhow::Result<u8> {
+    processes::set_name("rakudad");
     if !processes::die_with_parent(guard, libc::SIGTERM) {
         anyhow::bail!("find the guard that started this process");
     }

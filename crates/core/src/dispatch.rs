@@ -18,6 +18,10 @@ impl Scheduler {
             return;
         }
         let fresh = core::mem::take(&mut self.pending.fresh);
+        for requirement in self.fleet.requirements.ids() {
+            // Tasks may have left the queues without a start.
+            self.drop_idle_reservations(requirement);
+        }
         // A node with the input comes before others, even ones that were freed just now.
         for &id in &fresh {
             if let Some(node) = self.fitting_candidate(id) {

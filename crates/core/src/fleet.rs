@@ -201,7 +201,7 @@ impl Fleet {
         self.refresh(id);
     }
 
-    /// Whether `id` can be kept free for the `queued` tasks of a requirement: it has no reservation, could take one, and not every
+    /// Whether `id` can be kept free for the `queued` tasks of a requirement: it has no reservation and no caller that waits, could take one, and not every
     /// one of them has a node of its own. `on_demand`: only if the requirement says so.
     pub(crate) fn may_reserve(
         &self,
@@ -214,6 +214,7 @@ impl Fleet {
         (class.requirement.reserve || !on_demand)
             && class.reserved.len() < queued as usize
             && self.nodes[id].reserved_for.is_none()
+            && self.nodes[id].suspended == 0
             && self.could_take(id, requirement)
     }
 

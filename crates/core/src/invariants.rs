@@ -39,6 +39,7 @@ impl Scheduler {
         self.ready.check_invariants(&self.graph, &ready);
         self.fleet.check_invariants();
         self.check_running();
+        self.check_reservations();
         self.check_nothing_fits(&ready);
         self.check_invocations();
     }
@@ -101,6 +102,13 @@ impl Scheduler {
         if self.is_serial() {
             let callers = self.invocations.callers.len();
             assert!(self.counts.running <= callers + 1, "two actions run at once");
+        }
+    }
+
+    fn check_reservations(&self) {
+        for (id, class) in self.fleet.requirements.iter() {
+            let queued = self.ready.count(id) as usize;
+            assert!(class.reserved.len() <= queued, "nodes are kept free for no task of {id:?}");
         }
     }
 

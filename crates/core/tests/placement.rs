@@ -232,6 +232,35 @@ fn a_task_that_reserves_is_not_passed_over() {
 }
 
 #[test]
+fn a_node_with_a_waiting_caller_is_not_reserved() {
+    let mut script = script(fifo());
+    script.node(0, 2);
+    let requirement = Requirement { cores: 2, reserve: true, ..Requirement::default() };
+    let wide = script.requirement(requirement);
+    let caller = script.plain(&[]);
+    script.invoke(&[caller]);
+    let first = script.plain(&[]);
+    assert_eq!(started(&script.invoke_from(&[first], Some(caller))), [first]);
+    let wide = script.define(TaskKind::Plain, false, wide, &[]);
+    let last = script.plain(&[]);
+    assert_eq!(started(&script.invoke(&[wide, last])), [last]);
+}
+
+#[test]
+fn a_reservation_ends_when_its_task_is_taken_back() {
+    let mut script = script(fifo());
+    script.node(0, 2);
+    let requirement = Requirement { cores: 2, reserve: true, ..Requirement::default() };
+    let wide = script.requirement(requirement);
+    let (first, second) = (script.plain(&[]), script.plain(&[]));
+    let wide = script.define(TaskKind::Plain, false, wide, &[]);
+    let third = script.plain(&[]);
+    assert_eq!(started(&script.invoke(&[first, second, wide, third])), [first, second]);
+    assert_eq!(started(&script.ok(first)), []);
+    assert_eq!(started(&script.add(wide, &[second])), [third]);
+}
+
+#[test]
 fn a_task_runs_only_where_it_is_allowed() {
     let mut script = script(fifo());
     script.node(0, 4);

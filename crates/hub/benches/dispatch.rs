@@ -70,16 +70,7 @@ fn front(mut stream: UnixStream, tasks: u32) -> f64 {
     writer.push(&FrontMessage::Hello(version, Box::new(settings)));
     for first in (0..tasks).step_by(2000) {
         let batch: Vec<TaskDefinition> = (first..tasks.min(first + 2000))
-            .map(|n| {
-                (
-                    n,
-                    0,
-                    task_flags::HAS_ACTION,
-                    Text::from(format!("task{n}")),
-                    0,
-                    vec![],
-                )
-            })
+            .map(|n| (n, 0, task_flags::HAS_ACTION, Text::from(format!("task{n}")), 0, vec![]))
             .collect();
         writer.push(&FrontMessage::DefineTasks { tasks: batch });
         send(&mut writer, &mut stream);
@@ -99,7 +90,7 @@ fn front(mut stream: UnixStream, tasks: u32) -> f64 {
                 HubMessage::RunAction(task, ..) => {
                     begin.get_or_insert_with(Instant::now);
                     let program = Program::Line(Text::from("true"));
-                    writer.push(&FrontMessage::StartCommand(task, Some(task), program, None));
+                    writer.push(&FrontMessage::StartCommand(task, Some(task), program, None, None));
                 }
                 HubMessage::CommandEnded(task, ..) => {
                     let ok = ActionOutcome::Ok;
@@ -131,10 +122,7 @@ fn send(writer: &mut FrameWriter, stream: &mut UnixStream) {
 fn round(tasks: u32) -> f64 {
     let (ours, theirs) = UnixStream::pair().expect("make a socket pair");
     let front = std::thread::spawn(move || front(ours, tasks));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let local = tokio::task::LocalSet::new();
     let hub = rakuda_hub::run_with(
         theirs,
@@ -142,15 +130,8 @@ fn round(tasks: u32) -> f64 {
         |_, events| {
             let node = |number| Node {
                 name: Text::from(format!("node{number}")),
-                capacity: Capacity {
-                    cores: 1,
-                    memory_bytes: 1 << 30,
-                    resources: vec![],
-                },
-                port: Box::new(FakeAgent {
-                    events: events.clone(),
-                    started: Cell::new(0),
-                }),
+                capacity: Capacity { cores: 1, memory_bytes: 1 << 30, resources: vec![] },
+                port: Box::new(FakeAgent { events: events.clone(), started: Cell::new(0) }),
             };
             Ok((0..AGENTS).map(node).collect())
         },

@@ -57,9 +57,7 @@ impl Agents {
 
     pub fn capacities(&self) -> Vec<(NodeId, Capacity)> {
         let numbered = self.nodes.iter().zip(0..);
-        numbered
-            .map(|(node, number)| (NodeId(number), node.capacity.clone()))
-            .collect()
+        numbered.map(|(node, number)| (NodeId(number), node.capacity.clone())).collect()
     }
 
     pub fn handle(&self, node: NodeId, request: AgentRequest) {

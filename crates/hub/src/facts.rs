@@ -85,10 +85,8 @@ pub fn gather(names: &Names, tasks: &[TaskId], base: &Path) -> Vec<(TaskId, Fact
             _ => result.push((id, fact_of(identity_of(&base.join(path)), Places::Unknown))),
         }
     }
-    let folders: Vec<(PathBuf, Vec<_>)> = folders
-        .into_iter()
-        .map(|(folder, names)| (base.join(folder), names))
-        .collect();
+    let folders: Vec<(PathBuf, Vec<_>)> =
+        folders.into_iter().map(|(folder, names)| (base.join(folder), names)).collect();
     let listings = share_out(&folders, |(folder, names)| {
         (names.len() >= LISTED_FROM).then(|| list(folder)).flatten()
     });
@@ -96,11 +94,7 @@ pub fn gather(names: &Names, tasks: &[TaskId], base: &Path) -> Vec<(TaskId, Fact
         .iter()
         .zip(&listings)
         .flat_map(|((folder, names), listed)| {
-            names.chunks(CHUNK).map(|names| Share {
-                folder,
-                names,
-                listed: listed.as_ref(),
-            })
+            names.chunks(CHUNK).map(|names| Share { folder, names, listed: listed.as_ref() })
         })
         .collect();
     result.extend(share_out(&shares, look_at).into_iter().flatten());
@@ -133,11 +127,7 @@ fn look_at(share: &Share<'_>) -> Vec<(TaskId, Fact)> {
         }
         identity_at(&folder, c_name.as_c_str())
     };
-    share
-        .names
-        .iter()
-        .map(|&(name, id)| (id, fact_of(look(name), Places::Unknown)))
-        .collect()
+    share.names.iter().map(|&(name, id)| (id, fact_of(look(name), Places::Unknown))).collect()
 }
 
 /// `work` for each item, by several threads when there is enough; results in the items' order.
@@ -160,10 +150,7 @@ fn share_out<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Ve
             }
         };
         let handles: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        handles
-            .into_iter()
-            .flat_map(|handle| handle.join().expect("looking at files"))
-            .collect()
+        handles.into_iter().flat_map(|handle| handle.join().expect("looking at files")).collect()
     });
     results.sort_unstable_by_key(|(index, _)| *index);
     results.into_iter().map(|(_, result)| result).collect()
@@ -188,26 +175,14 @@ mod tests {
             expected.push(index % 3 == 0);
         }
         let absolute = base.join("many/0").to_string_lossy().into_owned();
-        for name in [
-            "many",
-            "none/x",
-            "many/",
-            "many/.",
-            "many/..",
-            absolute.as_str(),
-        ] {
+        for name in ["many", "none/x", "many/", "many/.", "many/..", absolute.as_str()] {
             names.push(name.as_bytes(), true);
             expected.push(name != "none/x");
         }
-        let tasks: Vec<TaskId> = (0..u32::try_from(names.len()).unwrap())
-            .map(TaskId)
-            .collect();
+        let tasks: Vec<TaskId> = (0..u32::try_from(names.len()).unwrap()).map(TaskId).collect();
         let mut facts = gather(&names, &tasks, &base);
         facts.sort_by_key(|(id, _)| *id);
-        let found: Vec<bool> = facts
-            .iter()
-            .map(|(_, fact)| fact.modified_ns.is_some())
-            .collect();
+        let found: Vec<bool> = facts.iter().map(|(_, fact)| fact.modified_ns.is_some()).collect();
         std::fs::remove_dir_all(&base).unwrap();
         assert_eq!(found, expected);
         assert_eq!(facts[3].1.bytes, "many/3".len() as u64);

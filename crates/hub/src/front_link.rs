@@ -46,11 +46,7 @@ impl FrontLink {
         } else {
             Interest::READABLE | Interest::WRITABLE
         };
-        self.stream
-            .ready(interest)
-            .await
-            .map(drop)
-            .map_err(HubError::Link)
+        self.stream.ready(interest).await.map(drop).map_err(HubError::Link)
     }
 
     /// Appends the messages that have arrived to `messages`; `false` at the end of the stream.

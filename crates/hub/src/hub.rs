@@ -6,10 +6,12 @@ use std::os::unix::net::UnixStream as StdUnixStream;
 use std::time::Duration;
 
 use rakuda_agent::{Agent, AgentConfig, clock};
-use rakuda_core::{Event, NodeId, Output, Requirement, RequirementId, Scheduler, TaskId, Time};
+use rakuda_core::{
+    Event, InvocationId, NodeId, Output, Requirement, RequirementId, Scheduler, TaskId, Time,
+};
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, CommandId};
-use rakuda_proto::front::{FrontMessage, HubMessage, Settings};
+use rakuda_proto::front::{CommandOptions, FrontMessage, HubMessage, Program, Settings};
 use tokio::net::UnixStream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -18,6 +20,7 @@ use crate::HubError;
 use crate::agents::{Agents, Node};
 use crate::facts::FileIdentity;
 use crate::front_link::FrontLink;
+use crate::leases::Leases;
 use crate::names::Names;
 use crate::printer::{OutputMode, Printer};
 use crate::record::{self, Record};
@@ -45,8 +48,24 @@ pub(crate) struct RunningAttempt {
     pub before: Option<FileIdentity>,
     /// Its commands that run.
     pub commands: u32,
+    /// Commands that wait for its lease.
+    pub held_back: Vec<PendingCommand>,
+    /// Its own code waits for a lease.
+    pub lease_wanted: bool,
+    /// It waits for an invocation and has given up its cores.
+    pub suspended: bool,
     /// The front is to be told to abort it when no command of it runs any more.
     pub abort_pending: bool,
+}
+
+/// A command that has not been started.
+#[derive(Debug)]
+pub(crate) struct PendingCommand {
+    pub command: CommandId,
+    pub program: Program,
+    pub options: Option<Box<CommandOptions>>,
+    /// Shown on stderr when it starts.
+    pub echo: Option<Text>,
 }
 
 /// A command that runs.
@@ -73,6 +92,13 @@ pub(crate) struct Hub {
     pub outputs: VecDeque<Output>,
     pub running: BTreeMap<TaskId, RunningAttempt>,
     pub commands: BTreeMap<CommandId, RunningCommand>,
+    /// By node.
+    pub leases: Vec<Leases>,
+    /// Cores of each requirement, and of each task its requirement.
+    pub requirement_cores: Vec<u32>,
+    pub requirement_of: Vec<u32>,
+    /// Which running task waits for which invocation.
+    pub callers: BTreeMap<InvocationId, TaskId>,
     pub stopping: Stopping,
     pub any_failed: bool,
     pub goodbye: bool,
@@ -123,9 +149,7 @@ pub async fn run_with(
     let settings = match RunSettings::new(*settings) {
         Ok(settings) => settings,
         Err(reason) => {
-            link.push(&HubMessage::Refused {
-                reason: Text::from(reason),
-            });
+            link.push(&HubMessage::Refused { reason: Text::from(reason) });
             link.flush();
             return Ok(RunEnding::Goodbye);
         }
@@ -140,8 +164,7 @@ pub async fn run_with(
     for message in messages.drain(..) {
         hub.on_message(message)?;
     }
-    hub.serve(&mut messages, &mut agent_events, &mut terminate)
-        .await
+    hub.serve(&mut messages, &mut agent_events, &mut terminate).await
 }
 
 /// Waits for `Hello`; `None`: the front left before it.
@@ -165,9 +188,7 @@ async fn greet(
             let reason = format!(
                 "the engine is version {own}, the front version {version}: install both from one release"
             );
-            link.push(&HubMessage::Refused {
-                reason: Text::from(reason),
-            });
+            link.push(&HubMessage::Refused { reason: Text::from(reason) });
             link.flush();
             Ok(None)
         }
@@ -184,7 +205,12 @@ impl Hub {
             settings.command_line.clone(),
             settings.failed_target,
         );
+        let capacities = agents.capacities();
         Self {
+            leases: capacities.iter().map(|(_, capacity)| Leases::new(capacity.cores)).collect(),
+            requirement_cores: vec![1],
+            requirement_of: Vec::new(),
+            callers: BTreeMap::new(),
             scheduler: Scheduler::new(settings.config.clone()),
             names: Names::default(),
             link,
@@ -206,24 +232,15 @@ impl Hub {
     fn welcome(&mut self) {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let jobs = self.settings.capacity.cores;
-        self.link.push(&HubMessage::Welcome(
-            version,
-            self.record.run().to_owned(),
-            jobs,
-        ));
+        self.link.push(&HubMessage::Welcome(version, self.record.run().to_owned(), jobs));
         if self.settings.record {
             for line in record::recover(&self.settings.directory) {
-                self.link.push(&HubMessage::Warning {
-                    text: Text::from(line),
-                });
+                self.link.push(&HubMessage::Warning { text: Text::from(line) });
             }
             self.record.reload_unfinished();
         }
         let requirement = Requirement::default();
-        self.event(Event::RequirementDefined {
-            id: RequirementId(0),
-            requirement,
-        });
+        self.event(Event::RequirementDefined { id: RequirementId(0), requirement });
         for (id, capacity) in self.agents.capacities() {
             self.event(Event::NodeJoined { id, capacity });
         }
@@ -279,8 +296,13 @@ impl Hub {
 
     /// Does all that the core wants, then lets the effects out: record, output, messages.
     fn settle(&mut self) {
-        while let Some(output) = self.outputs.pop_front() {
-            self.perform(output);
+        loop {
+            while let Some(output) = self.outputs.pop_front() {
+                self.perform(output);
+            }
+            if !self.grant_leases() {
+                break;
+            }
         }
         if let Err(error) = self.record.flush() {
             self.record.disable();
@@ -295,9 +317,7 @@ impl Hub {
     }
 
     pub(crate) fn warn(&mut self, text: &str) {
-        self.link.push(&HubMessage::Warning {
-            text: Text::from(text),
-        });
+        self.link.push(&HubMessage::Warning { text: Text::from(text) });
     }
 }
 

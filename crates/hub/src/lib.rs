@@ -8,6 +8,7 @@ mod error;
 mod facts;
 mod front_link;
 mod hub;
+mod leases;
 mod messages;
 mod names;
 mod outputs;

@@ -8,13 +8,14 @@ use rakuda_core::{
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
 use rakuda_proto::front::{
-    ActionOutcome, CommandOptions, FrontMessage, HubMessage, Program, RequirementDefinition,
-    TaskDefinition, Usage, task_flags,
+    ActionOutcome, FrontMessage, HubMessage, RequirementDefinition, TaskDefinition, Usage,
+    task_flags,
 };
 
 use crate::HubError;
 use crate::facts;
-use crate::hub::{Hub, LOCAL_NODE, RunningCommand};
+use crate::hub::{Hub, LOCAL_NODE, PendingCommand, RunningCommand};
+use crate::leases::Leases;
 use crate::printer::OutputMode;
 use crate::record::JournalEvent;
 use crate::requirements::requirement_of;
@@ -49,17 +50,14 @@ impl Hub {
             }
             FrontMessage::Invoke(invocation, tasks, caller) => {
                 self.gather_facts();
-                let tasks: Vec<_> = tasks
-                    .into_iter()
-                    .map(|task| self.known(task))
-                    .collect::<Result<_, _>>()?;
+                let tasks: Vec<_> =
+                    tasks.into_iter().map(|task| self.known(task)).collect::<Result<_, _>>()?;
                 let caller = caller.map(|task| self.known(task)).transpose()?;
                 let id = InvocationId(invocation);
-                self.event(Event::InvocationStarted {
-                    id,
-                    tasks: &tasks,
-                    caller,
-                });
+                if let Some(caller) = caller {
+                    self.suspend_caller(id, caller);
+                }
+                self.event(Event::InvocationStarted { id, tasks: &tasks, caller });
             }
             FrontMessage::ActionEnded(task, outcome, _) => {
                 self.on_action_ended(self.known(task)?, outcome);
@@ -71,18 +69,11 @@ impl Hub {
                     2 => Timestamp::Late,
                     _ => Timestamp::Now,
                 };
-                self.event(Event::NeededAnswered {
-                    id: self.known(task)?,
-                    needed,
-                    timestamp,
-                });
+                self.event(Event::NeededAnswered { id: self.known(task)?, needed, timestamp });
             }
             FrontMessage::Resolved(task, found) => {
                 self.gather_facts();
-                self.event(Event::ResolveEnded {
-                    id: self.known(task)?,
-                    found,
-                });
+                self.event(Event::ResolveEnded { id: self.known(task)?, found });
             }
             FrontMessage::DefineEnvironment(environment, set, unset) => {
                 self.agents.handle_all(&AgentRequest::DefineEnvironment {
@@ -91,16 +82,15 @@ impl Hub {
                     unset,
                 });
             }
-            FrontMessage::StartCommand(command, task, program, options) => {
+            FrontMessage::StartCommand(command, task, program, options, echo) => {
                 let task = task.map(|task| self.known(task)).transpose()?;
-                self.start_command(CommandId(command), task, program, options);
+                let command = CommandId(command);
+                self.start_command(task, PendingCommand { command, program, options, echo });
             }
+            FrontMessage::WantLease { task } => self.want_lease(self.known(task)?),
             FrontMessage::WriteOutput(task, descriptor, Text(bytes)) => {
-                let stream = if descriptor == 2 {
-                    OutputStream::Stderr
-                } else {
-                    OutputStream::Stdout
-                };
+                let stream =
+                    if descriptor == 2 { OutputStream::Stderr } else { OutputStream::Stdout };
                 let source = task.map_or(COMMAND_SOURCES - 1, u64::from);
                 self.printer.push(source, stream, &bytes);
                 if task.is_none() {
@@ -125,18 +115,25 @@ impl Hub {
     }
 
     fn define_requirement(&mut self, id: u32, definition: &RequirementDefinition) {
-        let (requirement, warnings) = requirement_of(
-            definition,
-            &self.settings.resources,
-            &self.settings.capacity,
-        );
+        let (requirement, warnings) =
+            requirement_of(definition, &self.settings.resources, &self.settings.capacity);
         for warning in warnings {
             self.warn(&warning);
         }
-        self.event(Event::RequirementDefined {
-            id: RequirementId(id),
-            requirement,
+        let all_cores = self.settings.capacity.cores;
+        self.requirement_cores.push(if requirement.exclusive {
+            all_cores
+        } else {
+            requirement.cores
         });
+        let simple = requirement.cores == 1
+            && !requirement.exclusive
+            && requirement.memory_bytes == 0
+            && requirement.resources.is_empty();
+        if !simple {
+            self.leases.iter_mut().for_each(Leases::disable);
+        }
+        self.event(Event::RequirementDefined { id: RequirementId(id), requirement });
     }
 
     fn define_task(&mut self, task: &TaskDefinition) -> Result<(), HubError> {
@@ -152,7 +149,11 @@ impl Hub {
             _ => TaskKind::Asked,
         };
         let is_path = matches!(kind, TaskKind::File | TaskKind::Directory);
+        if *requirement as usize >= self.requirement_cores.len() {
+            return Err(HubError::Protocol("a requirement was named before it was defined"));
+        }
         self.names.push(name, is_path);
+        self.requirement_of.push(*requirement);
         if is_path {
             self.facts_wanted.push(id);
         }
@@ -183,9 +184,8 @@ impl Hub {
     }
 
     fn on_action_ended(&mut self, id: TaskId, outcome: ActionOutcome) {
-        let Some(attempt) = self.running.remove(&id) else {
-            return;
-        };
+        let Some(attempt) = self.running.remove(&id) else { return };
+        self.leases[attempt.node.0 as usize].end(id, true, clock::monotonic_ns());
         let ok = outcome == ActionOutcome::Ok;
         if self.names.is_path(id) {
             let name = self.names.name(id).to_vec();
@@ -203,11 +203,7 @@ impl Hub {
                 }
             }
         }
-        self.record.push(&JournalEvent::AttemptEnded {
-            time_ns: clock::wall_ns(),
-            task: id.0,
-            ok,
-        });
+        self.record.push(&JournalEvent::AttemptEnded { time_ns: clock::wall_ns(), task: id.0, ok });
         if self.settings.output == OutputMode::Task {
             self.printer.end(u64::from(id.0));
         }
@@ -219,26 +215,49 @@ impl Hub {
         self.event(Event::ActionEnded { id, outcome });
     }
 
-    fn start_command(
-        &mut self,
-        command: CommandId,
-        task: Option<TaskId>,
-        program: Program,
-        options: Option<Box<CommandOptions>>,
-    ) {
+    fn want_lease(&mut self, id: TaskId) {
+        let Some(attempt) = self.running.get_mut(&id) else {
+            return;
+        };
+        if attempt.suspended || self.leases[attempt.node.0 as usize].holds(id) {
+            self.link.push(&HubMessage::Leased { task: id.0 });
+        } else {
+            attempt.lease_wanted = true;
+        }
+    }
+
+    /// Starts a command, or holds it back until its action has a lease.
+    fn start_command(&mut self, task: Option<TaskId>, pending: PendingCommand) {
         if self.stopping.is_stopping() {
-            let error = Some(Text::from("the run is stopping"));
-            let usage = Usage::default();
-            self.link.push(&HubMessage::CommandEnded(
-                command.0,
-                INTERRUPTED_STATUS,
-                0,
-                None,
-                error,
-                usage,
-            ));
+            self.refuse_command(pending.command);
             return;
         }
+        if let Some(id) = task
+            && let Some(attempt) = self.running.get_mut(&id)
+            && !attempt.suspended
+            && !self.leases[attempt.node.0 as usize].holds(id)
+        {
+            attempt.held_back.push(pending);
+        } else {
+            self.start_pending(task, pending);
+        }
+    }
+
+    /// The front asked for a command that will not be started any more.
+    pub(crate) fn refuse_command(&mut self, command: CommandId) {
+        self.link.push(&HubMessage::CommandEnded(
+            command.0,
+            INTERRUPTED_STATUS,
+            0,
+            None,
+            Some(Text::from("the run is stopping")),
+            Usage::default(),
+        ));
+    }
+
+    /// Starts a command now.
+    pub(crate) fn start_pending(&mut self, task: Option<TaskId>, pending: PendingCommand) {
+        let PendingCommand { command, program, options, echo } = pending;
         let mut node = LOCAL_NODE;
         if let Some(attempt) = task.and_then(|id| self.running.get_mut(&id)) {
             attempt.commands += 1;
@@ -251,14 +270,12 @@ impl Hub {
             let source = self.source_of(command, task);
             self.printer.set_prefix(source, self.names.name(id));
         }
-        self.agents.handle(
-            node,
-            AgentRequest::Start {
-                command,
-                program,
-                options,
-            },
-        );
+        if let Some(Text(mut line)) = echo {
+            line.push(b'\n');
+            let source = self.source_of(command, task);
+            self.printer.push(source, OutputStream::Stderr, &line);
+        }
+        self.agents.handle(node, AgentRequest::Start { command, program, options });
     }
 
     fn source_of(&self, command: CommandId, task: Option<TaskId>) -> u64 {
@@ -271,27 +288,13 @@ impl Hub {
     /// Handles one report of the agent.
     pub(crate) fn on_agent_event(&mut self, event: AgentEvent) {
         match event {
-            AgentEvent::OutputWritten {
-                command,
-                stream,
-                bytes,
-            } => {
+            AgentEvent::OutputWritten { command, stream, bytes } => {
                 let task = self.commands.get(&command).and_then(|command| command.task);
                 let source = self.source_of(command, task);
                 self.printer.push(source, stream, &bytes);
             }
-            AgentEvent::CommandExited {
-                command,
-                status,
-                process,
-                captured,
-                error,
-                usage,
-            } => {
-                let task = self
-                    .commands
-                    .remove(&command)
-                    .and_then(|command| command.task);
+            AgentEvent::CommandExited { command, status, process, captured, error, usage } => {
+                let task = self.commands.remove(&command).and_then(|command| command.task);
                 if self.settings.output != OutputMode::Task || task.is_none() {
                     self.printer.end(COMMAND_SOURCES + u64::from(command.0));
                 }

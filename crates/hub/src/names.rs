@@ -28,11 +28,7 @@ impl Names {
     /// The name of a task; of a file task, its path.
     pub fn name(&self, id: TaskId) -> &[u8] {
         let index = id.0 as usize;
-        let start = if index == 0 {
-            0
-        } else {
-            self.ends[index - 1] as usize
-        };
+        let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
         &self.bytes[start..self.ends[index] as usize]
     }
 

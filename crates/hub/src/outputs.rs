@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rakuda_agent::clock;
-use rakuda_core::{Devices, Event, NodeId, Output, Places, Settled, TaskId};
+use rakuda_core::{Devices, Event, InvocationId, NodeId, Output, Places, Settled, TaskId};
 use rakuda_proto::Text;
 use rakuda_proto::front::{HubMessage, SettledHow};
 
@@ -19,25 +19,15 @@ impl Hub {
             Output::GatherFact { id } => self.gather_fact(id),
             Output::AskNeeded { id } => self.link.push(&HubMessage::AskNeeded { task: id.0 }),
             Output::Resolve { id } => self.link.push(&HubMessage::Resolve { task: id.0 }),
-            Output::StartAction {
-                id,
-                attempt,
-                node,
-                devices,
-            } => {
+            Output::StartAction { id, attempt, node, devices } => {
                 self.start_action(id, attempt, node, &devices);
             }
             Output::AbortAction { id } => self.abort_action(id),
-            Output::AttemptFailed {
-                id,
-                attempt,
-                retried,
-            } => {
-                self.link
-                    .push(&HubMessage::AttemptFailed(id.0, attempt, retried));
+            Output::AttemptFailed { id, attempt, retried } => {
+                self.link.push(&HubMessage::AttemptFailed(id.0, attempt, retried));
             }
             Output::TargetMissing { id } => {
-                self.link.push(&HubMessage::TargetMissing { task: id.0 })
+                self.link.push(&HubMessage::TargetMissing { task: id.0 });
             }
             Output::TaskSettled { id, how } => {
                 let how = match how {
@@ -50,11 +40,8 @@ impl Hub {
                     self.link.push(&HubMessage::TaskSettled(id.0, how));
                 }
             }
-            Output::InvocationEnded {
-                id,
-                failed,
-                abandoned,
-            } => {
+            Output::InvocationEnded { id, failed, abandoned } => {
+                self.resume_caller(id);
                 self.any_failed |= !failed.is_empty() || !abandoned.is_empty();
                 let numbers = |tasks: Vec<TaskId>| tasks.into_iter().map(|id| id.0).collect();
                 self.link.push(&HubMessage::InvocationEnded(
@@ -73,20 +60,65 @@ impl Hub {
         } else {
             identity_of(Path::new(Text(name.to_vec()).as_os_str()))
         };
-        self.event(Event::FactGathered {
-            id,
-            fact: fact_of(identity, Places::Unknown),
-        });
+        self.event(Event::FactGathered { id, fact: fact_of(identity, Places::Unknown) });
+    }
+
+    /// Cores that a task's action keeps busy.
+    pub(crate) fn cores_of(&self, id: TaskId) -> u32 {
+        self.requirement_cores[self.requirement_of[id.0 as usize] as usize]
+    }
+
+    /// The action of `caller` waits for an invocation: others may use its cores.
+    pub(crate) fn suspend_caller(&mut self, invocation: InvocationId, caller: TaskId) {
+        if let Some(attempt) = self.running.get_mut(&caller) {
+            attempt.suspended = true;
+            self.callers.insert(invocation, caller);
+            let leases = &mut self.leases[attempt.node.0 as usize];
+            leases.end(caller, false, clock::monotonic_ns());
+        }
+    }
+
+    fn resume_caller(&mut self, invocation: InvocationId) {
+        let Some(caller) = self.callers.remove(&invocation) else {
+            return;
+        };
+        let cores = self.cores_of(caller);
+        if let Some(attempt) = self.running.get_mut(&caller) {
+            attempt.suspended = false;
+            let leases = &mut self.leases[attempt.node.0 as usize];
+            leases.take_back(caller, cores, clock::monotonic_ns());
+        }
+    }
+
+    /// Hands free leases to actions that wait for one; whether the core was told something.
+    pub(crate) fn grant_leases(&mut self) -> bool {
+        let now_ns = clock::monotonic_ns();
+        let mut told = false;
+        for index in 0..self.leases.len() {
+            while let Some(id) = self.leases[index].grant(now_ns) {
+                let Some(attempt) = self.running.get_mut(&id) else {
+                    continue;
+                };
+                if std::mem::take(&mut attempt.lease_wanted) {
+                    self.link.push(&HubMessage::Leased { task: id.0 });
+                }
+                for pending in std::mem::take(&mut attempt.held_back) {
+                    self.start_pending(Some(id), pending);
+                }
+            }
+            if let Some(actions) = self.leases[index].new_lookahead() {
+                let id = NodeId(u32::try_from(index).expect("few nodes"));
+                self.event(Event::LookaheadSet { id, actions });
+                told = true;
+            }
+        }
+        told
     }
 
     fn start_action(&mut self, id: TaskId, attempt: u32, node: NodeId, devices: &Devices) {
         let is_path = self.names.is_path(id);
         let name = Text(self.names.name(id).to_vec());
-        let before = if is_path {
-            identity_of(name.as_path())
-        } else {
-            None
-        };
+        let before = if is_path { identity_of(name.as_path()) } else { None };
         self.record.push(&JournalEvent::AttemptStarted {
             time_ns: clock::wall_ns(),
             task: id.0,
@@ -95,16 +127,20 @@ impl Hub {
             is_path,
             before,
         });
+        let cores = self.cores_of(id);
+        let leased = self.leases[node.0 as usize].begin(id, cores, clock::monotonic_ns());
         let running = RunningAttempt {
             node,
             before,
             commands: 0,
+            held_back: Vec::new(),
+            lease_wanted: false,
+            suspended: false,
             abort_pending: false,
         };
         self.running.insert(id, running);
         let devices = devices_by_name(devices, &self.settings.resources);
         let node = self.agents.node(node).name.clone();
-        self.link
-            .push(&HubMessage::RunAction(id.0, attempt, node, devices));
+        self.link.push(&HubMessage::RunAction(id.0, attempt, node, devices, leased));
     }
 }

@@ -48,18 +48,12 @@ pub struct Printer {
 impl Printer {
     /// A printer for this process's stdout and stderr.
     pub fn new(mode: OutputMode) -> Self {
-        Self {
-            mode,
-            sources: BTreeMap::new(),
-            ready: Vec::new(),
-        }
+        Self { mode, sources: BTreeMap::new(), ready: Vec::new() }
     }
 
     /// Names a source, so that its lines begin with `[name] `.
     pub fn set_prefix(&mut self, source: u64, name: &[u8]) {
-        let name = name
-            .iter()
-            .map(|byte| if *byte == b'\n' { b' ' } else { *byte });
+        let name = name.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte });
         let prefix = [b"[".as_slice(), &name.collect::<Vec<_>>(), b"] "].concat();
         self.sources.entry(source).or_default().prefix = prefix;
     }
@@ -142,10 +136,7 @@ fn with_prefix(prefix: &[u8], lines: Vec<u8>) -> Vec<u8> {
     if prefix.is_empty() {
         return lines;
     }
-    lines
-        .split_inclusive(|byte| *byte == b'\n')
-        .flat_map(|line| [prefix, line].concat())
-        .collect()
+    lines.split_inclusive(|byte| *byte == b'\n').flat_map(|line| [prefix, line].concat()).collect()
 }
 
 /// Writes whole lines in pieces that a pipe takes in one go. A reader that went away is no error
@@ -156,10 +147,7 @@ fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) {
             bytes.len()
         } else {
             let window = &bytes[..ATOMIC_BYTES];
-            window
-                .iter()
-                .rposition(|byte| *byte == b'\n')
-                .map_or(ATOMIC_BYTES, |last| last + 1)
+            window.iter().rposition(|byte| *byte == b'\n').map_or(ATOMIC_BYTES, |last| last + 1)
         };
         match rustix::io::write(to, &bytes[..end]) {
             Ok(written) => bytes = &bytes[written..],
@@ -183,9 +171,7 @@ mod tests {
 
     fn shown(printer: &mut Printer) -> String {
         let ready = std::mem::take(&mut printer.ready);
-        let lines = ready
-            .iter()
-            .map(|(s, b)| format!("{s:?}: {}", String::from_utf8_lossy(b)));
+        let lines = ready.iter().map(|(s, b)| format!("{s:?}: {}", String::from_utf8_lossy(b)));
         lines.collect::<Vec<_>>().concat()
     }
 
@@ -210,10 +196,7 @@ mod tests {
         assert_eq!(shown(&mut printer), "");
         printer.end(1);
         printer.end(2);
-        assert_eq!(
-            shown(&mut printer),
-            "Stdout: [a] 1\nStderr: [a] 2\nStdout: [a] 3\nx\n"
-        );
+        assert_eq!(shown(&mut printer), "Stdout: [a] 1\nStderr: [a] 2\nStdout: [a] 3\nx\n");
     }
 
     #[test]

@@ -200,10 +200,7 @@ impl Record {
     /// Ends the record.
     pub fn finish(&mut self, how: &str) -> Result<(), HubError> {
         if self.open.is_some() {
-            self.push(&JournalEvent::RunEnded {
-                time_ns: clock::wall_ns(),
-                how: how.into(),
-            });
+            self.push(&JournalEvent::RunEnded { time_ns: clock::wall_ns(), how: how.into() });
         }
         self.flush()?;
         if let Some(open) = self.open.take() {
@@ -227,14 +224,8 @@ impl Record {
         // The lock tells others that the owner lives; the content where its journal is.
         flock(&marker, FlockOperation::NonBlockingLockExclusive)
             .map_err(|errno| at(&marker_path)(errno.into()))?;
-        marker
-            .write_all(path.as_os_str().as_encoded_bytes())
-            .map_err(at(&marker_path))?;
-        Ok(OpenRecord {
-            journal,
-            _marker: marker,
-            marker_path,
-        })
+        marker.write_all(path.as_os_str().as_encoded_bytes()).map_err(at(&marker_path))?;
+        Ok(OpenRecord { journal, _marker: marker, marker_path })
     }
 
     fn write_unfinished(&mut self) -> Result<(), HubError> {
@@ -245,10 +236,7 @@ impl Record {
 
 fn at(path: &Path) -> impl Fn(std::io::Error) -> HubError {
     let path = path.to_path_buf();
-    move |source| HubError::Record {
-        path: path.clone(),
-        source,
-    }
+    move |source| HubError::Record { path: path.clone(), source }
 }
 
 fn push_line(lines: &mut Vec<u8>, event: &JournalEvent) {
@@ -261,10 +249,7 @@ fn read_unfinished(root: &Path) -> BTreeSet<Vec<u8>> {
         return BTreeSet::new();
     };
     let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
-    lines
-        .filter_map(|line| serde_json::from_slice::<Text>(&line).ok())
-        .map(|name| name.0)
-        .collect()
+    lines.filter_map(|line| serde_json::from_slice::<Text>(&line).ok()).map(|name| name.0).collect()
 }
 
 fn write_unfinished(root: &Path, names: &BTreeSet<Vec<u8>>) -> Result<(), HubError> {
@@ -283,9 +268,7 @@ fn write_unfinished(root: &Path, names: &BTreeSet<Vec<u8>>) -> Result<(), HubErr
     }
     fs::create_dir_all(root).map_err(at(root))?;
     let new = root.join("unfinished.new");
-    fs::write(&new, lines)
-        .and_then(|()| fs::rename(&new, &path))
-        .map_err(at(&path))
+    fs::write(&new, lines).and_then(|()| fs::rename(&new, &path)).map_err(at(&path))
 }
 
 /// Settles what runs left behind whose hub is gone; returns a line for the user for each target.
@@ -293,11 +276,7 @@ fn write_unfinished(root: &Path, names: &BTreeSet<Vec<u8>>) -> Result<(), HubErr
 pub fn recover(directory: &Path) -> Vec<String> {
     let root = directory.join(".rakuda");
     let mut lines = Vec::new();
-    for entry in fs::read_dir(root.join("running"))
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
+    for entry in fs::read_dir(root.join("running")).into_iter().flatten().flatten() {
         let Ok(marker) = File::open(entry.path()) else {
             continue;
         };
@@ -323,13 +302,7 @@ fn recover_run(root: &Path, directory: &Path, journal: &Path, lines: &mut Vec<St
         // A torn last line is an event whose effect never left the hub.
         match serde_json::from_slice(&line) {
             Ok(JournalEvent::RunStarted { failed_target, .. }) => policy = failed_target,
-            Ok(JournalEvent::AttemptStarted {
-                task,
-                name,
-                is_path: true,
-                before,
-                ..
-            }) => {
+            Ok(JournalEvent::AttemptStarted { task, name, is_path: true, before, .. }) => {
                 open.insert(task, (name, before));
             }
             Ok(JournalEvent::AttemptEnded { task, .. }) => drop(open.remove(&task)),
@@ -351,13 +324,7 @@ fn recover_run(root: &Path, directory: &Path, journal: &Path, lines: &mut Vec<St
     let _ = write_unfinished(root, &unfinished);
     let mut last = vec![b'\n'];
     let how = "recovered".to_owned();
-    push_line(
-        &mut last,
-        &JournalEvent::RunEnded {
-            time_ns: clock::wall_ns(),
-            how,
-        },
-    );
+    push_line(&mut last, &JournalEvent::RunEnded { time_ns: clock::wall_ns(), how });
     if let Ok(mut journal) = OpenOptions::new().append(true).open(journal) {
         let _ = journal.write_all(&last);
     }
@@ -409,10 +376,7 @@ mod tests {
     #[test]
     fn a_moment_is_named_by_its_utc_date() {
         assert_eq!(timestamp_name(0), "19700101-000000.000");
-        assert_eq!(
-            timestamp_name(1_709_210_096_789_000_000),
-            "20240229-123456.789"
-        );
+        assert_eq!(timestamp_name(1_709_210_096_789_000_000), "20240229-123456.789");
         assert_eq!(timestamp_name(-1), "19691231-235959.999");
     }
 
@@ -437,11 +401,7 @@ mod tests {
                 fs::write(directory.join("untouched"), "old").unwrap();
             }
         }
-        record.push(&JournalEvent::AttemptEnded {
-            time_ns: 0,
-            task: 0,
-            ok: true,
-        });
+        record.push(&JournalEvent::AttemptEnded { time_ns: 0, task: 0, ok: true });
         record.flush().unwrap();
         assert_eq!(recover(&directory), Vec::<String>::new(), "its owner lives");
         record.open = None;

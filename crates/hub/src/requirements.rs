@@ -82,11 +82,7 @@ mod tests {
             resources: BTreeMap::from([("gpu".to_owned(), 3), ("fpga".to_owned(), 1)]),
             ..RequirementDefinition::default()
         };
-        let capacity = Capacity {
-            cores: 4,
-            memory_bytes: 50,
-            resources: vec![2],
-        };
+        let capacity = Capacity { cores: 4, memory_bytes: 50, resources: vec![2] };
         let (requirement, warnings) = requirement_of(&definition, &["gpu".into()], &capacity);
         assert_eq!(requirement.cores, 4);
         assert_eq!(requirement.memory_bytes, 50);

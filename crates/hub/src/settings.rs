@@ -78,9 +78,7 @@ impl RunSettings {
             "task" => OutputMode::Task,
             "none" => OutputMode::None,
             other => {
-                return Err(format!(
-                    "unknown output '{other}': expected line, task or none"
-                ));
+                return Err(format!("unknown output '{other}': expected line, task or none"));
             }
         };
         let failed_target = FailedTarget::parse(&settings.failed_target).ok_or_else(|| {
@@ -105,11 +103,7 @@ impl RunSettings {
                 stealing: true,
                 seed: settings.seed,
             },
-            capacity: Capacity {
-                cores,
-                memory_bytes,
-                resources: counts,
-            },
+            capacity: Capacity { cores, memory_bytes, resources: counts },
             resources,
             failed_target,
             output,
@@ -117,9 +111,7 @@ impl RunSettings {
             trace: settings.trace,
             grace_ms: u64::from(settings.grace_ms),
             directory: settings.directory.as_path().to_path_buf(),
-            log_dir: settings
-                .log_dir
-                .map(|folder| folder.as_path().to_path_buf()),
+            log_dir: settings.log_dir.map(|folder| folder.as_path().to_path_buf()),
             stdin: if settings.stdin == "inherit" {
                 StdinSource::Inherit
             } else {
@@ -141,8 +133,6 @@ fn machine_memory_bytes() -> u64 {
         return 0;
     };
     let line = text.lines().find(|line| line.starts_with("MemTotal:"));
-    let kib = line
-        .and_then(|line| line.split_whitespace().nth(1))
-        .and_then(|kib| kib.parse().ok());
+    let kib = line.and_then(|line| line.split_whitespace().nth(1)).and_then(|kib| kib.parse().ok());
     kib.map_or(0, |kib: u64| kib * 1024)
 }

@@ -26,11 +26,7 @@ pub(crate) struct Stopping {
 
 impl Stopping {
     pub fn new(grace_ms: u64) -> Self {
-        Self {
-            grace_ns: grace_ms * 1_000_000,
-            how: None,
-            ladder: Vec::new(),
-        }
+        Self { grace_ns: grace_ms * 1_000_000, how: None, ladder: Vec::new() }
     }
 
     /// The user has asked to stop: nothing more starts.
@@ -84,18 +80,19 @@ impl Hub {
         let Some(attempt) = self.running.get_mut(&id) else {
             return;
         };
-        if attempt.commands == 0 {
+        let running = attempt.commands > 0;
+        attempt.abort_pending = running;
+        for pending in std::mem::take(&mut attempt.held_back) {
+            self.refuse_command(pending.command);
+        }
+        if !running {
             self.link.push(&HubMessage::AbortAction { task: id.0 });
             return;
         }
-        attempt.abort_pending = true;
         if self.stopping.is_stopping() {
             return;
         }
-        let own = self
-            .commands
-            .iter()
-            .filter(|(_, command)| command.task == Some(id));
+        let own = self.commands.iter().filter(|(_, command)| command.task == Some(id));
         let commands: Vec<_> = own.map(|(command, _)| *command).collect();
         for command in commands {
             self.send_signal(command, self.stopping.first_signal());
@@ -105,8 +102,7 @@ impl Hub {
     /// Sends a signal to a command's process group, once.
     pub(crate) fn signal(&self, command: CommandId, signal: i32) {
         if let Some(running) = self.commands.get(&command) {
-            self.agents
-                .handle(running.node, AgentRequest::Signal { command, signal });
+            self.agents.handle(running.node, AgentRequest::Signal { command, signal });
         }
     }
 

@@ -58,13 +58,9 @@ impl Settled {
     pub fn describe(&self, name: &str) -> Option<String> {
         match self {
             Self::Untouched => None,
-            Self::Renamed => Some(format!(
-                "renamed unfinished target '{name}' to '{name}._fail_'"
-            )),
+            Self::Renamed => Some(format!("renamed unfinished target '{name}' to '{name}._fail_'")),
             Self::Deleted => Some(format!("deleted unfinished target '{name}'")),
-            Self::Left => Some(format!(
-                "left unfinished target '{name}'; it will be made again"
-            )),
+            Self::Left => Some(format!("left unfinished target '{name}'; it will be made again")),
             Self::Stuck(error) => Some(format!(
                 "could not move unfinished target '{name}' away ({error}); it will be made again"
             )),

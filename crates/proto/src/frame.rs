@@ -147,9 +147,7 @@ mod tests {
     #[test]
     fn a_frame_over_the_limit_is_refused_before_it_arrives() {
         let mut reader = FrameReader::default();
-        reader
-            .buffer_mut()
-            .extend_from_slice(&u32::MAX.to_be_bytes());
+        reader.buffer_mut().extend_from_slice(&u32::MAX.to_be_bytes());
         let result = reader.drain::<u32>(&mut Vec::new());
         assert!(matches!(result, Err(FrameError::TooLong { .. })));
     }
@@ -157,13 +155,8 @@ mod tests {
     #[test]
     fn a_payload_that_is_no_message_is_an_error() {
         let mut reader = FrameReader::default();
-        reader
-            .buffer_mut()
-            .extend_from_slice(&[0, 0, 0, 2, 0xc1, 0xc1]);
+        reader.buffer_mut().extend_from_slice(&[0, 0, 0, 2, 0xc1, 0xc1]);
         let result = reader.drain::<u32>(&mut Vec::new());
-        assert!(matches!(
-            result,
-            Err(FrameError::Malformed { index: 0, .. })
-        ));
+        assert!(matches!(result, Err(FrameError::Malformed { index: 0, .. })));
     }
 }

@@ -33,8 +33,14 @@ pub enum FrontMessage {
     Resolved(u32, bool),
     /// Differences from the front's environment at start: number, set, unset.
     DefineEnvironment(u32, BTreeMap<Text, Text>, Vec<Text>),
-    /// Start a command: number, the task whose action asks, program, options.
-    StartCommand(u32, Option<u32>, Program, Option<Box<CommandOptions>>),
+    /// Start a command when the action has a lease: number, the task whose action asks, program,
+    /// options, a line to show on stderr when it starts.
+    StartCommand(u32, Option<u32>, Program, Option<Box<CommandOptions>>, Option<Text>),
+    /// The action is about to wait, or to start a process, by itself.
+    WantLease {
+        /// Whose.
+        task: u32,
+    },
     /// What an action itself wrote: task, descriptor (1 or 2), bytes (only with `--output=task`).
     WriteOutput(Option<u32>, u8, Text),
     /// Send a signal to a command's process group.
@@ -58,8 +64,13 @@ pub enum HubMessage {
         /// Why.
         reason: Text,
     },
-    /// Run the action: task, attempt (from 1), node, devices by resource.
-    RunAction(u32, u32, Text, Option<BTreeMap<String, Vec<u32>>>),
+    /// Run the action: task, attempt (from 1), node, devices by resource, whether it has a lease.
+    RunAction(u32, u32, Text, Option<BTreeMap<String, Vec<u32>>>, bool),
+    /// Answer to `WantLease`.
+    Leased {
+        /// Whose action.
+        task: u32,
+    },
     /// Abort the running action of this task.
     AbortAction {
         /// Which.
@@ -316,16 +327,17 @@ mod tests {
     use super::*;
     use crate::frame::{FrameReader, FrameWriter};
 
-    /// What Ruby's msgpack writes for `{"StartCommand" => [7, nil, "true", nil]}`.
+    /// What Ruby's msgpack writes for `{"StartCommand" => [7, nil, "true", nil, nil]}`.
     #[test]
     fn a_message_packed_by_ruby_is_read() {
         let mut payload = vec![0x81, 0xac];
         payload.extend_from_slice(b"StartCommand");
-        payload.extend_from_slice(&[0x94, 7, 0xc0, 0xa4]);
+        payload.extend_from_slice(&[0x95, 7, 0xc0, 0xa4]);
         payload.extend_from_slice(b"true");
-        payload.push(0xc0);
+        payload.extend_from_slice(&[0xc0, 0xc0]);
         let message: FrontMessage = rmp_serde::from_slice(&payload).unwrap();
-        let expected = FrontMessage::StartCommand(7, None, Program::Line(Text::from("true")), None);
+        let expected =
+            FrontMessage::StartCommand(7, None, Program::Line(Text::from("true")), None, None);
         assert_eq!(message, expected);
     }
 
@@ -340,10 +352,7 @@ mod tests {
         let options = CommandOptions {
             redirects: vec![
                 (0, RedirectTarget::Word("null".into())),
-                (
-                    1,
-                    RedirectTarget::File("file".into(), Text::from("a b"), Text::from("w"), 0o644),
-                ),
+                (1, RedirectTarget::File("file".into(), Text::from("a b"), Text::from("w"), 0o644)),
                 (2, RedirectTarget::Descriptor("fd".into(), 1)),
             ],
             ..CommandOptions::default()
@@ -353,6 +362,7 @@ mod tests {
             Some(2),
             Program::Words(vec![Text::from("ls"), Text(vec![0xff])]),
             Some(Box::new(options)),
+            Some(Text::from("ls")),
         );
         let mut writer = FrameWriter::default();
         writer.push(&message);

@@ -1,0 +1,180 @@
+//! Leases: which of the begun actions may use the cores of a node.
+//!
+//! While actions are short, more of them are begun than the node has cores (*lookahead*), so that a core never waits for
+//! Ruby to get to the next command, and Ruby handles many at once. Only those with a lease have a process or a wait of their
+//! own; the commands of the others wait here, in order. So no more than the cores allow ever runs, and when actions are
+//! long, nothing is begun early and the policies see the queues as they are.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rakuda_core::TaskId;
+
+/// Looking ahead begins when actions take less than this on average.
+const SHORT_NS: u64 = 10_000_000;
+/// It ends when they take more than this.
+const LONG_NS: u64 = 20_000_000;
+/// It does not begin before this many actions have been seen.
+const SAMPLES_MIN: u32 = 8;
+/// Actions begun early, for each core.
+const AHEAD_PER_CORE: u32 = 8;
+/// The most of them.
+const AHEAD_MAX: u32 = 64;
+
+/// The leases of one node.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    cores: u32,
+    /// Below 0 only while a caller that took its cores back runs beside those that had them meanwhile.
+    cores_free: i64,
+    /// With their cores, and since when.
+    held: BTreeMap<TaskId, (u32, u64)>,
+    /// Begun without one, in order.
+    waiting: VecDeque<(TaskId, u32)>,
+    samples: u32,
+    /// Moving average over about 8 actions.
+    mean_ns: u64,
+    ahead: u32,
+    /// Never: a task of this run needs more than one core.
+    disabled: bool,
+}
+
+impl Leases {
+    pub fn new(cores: u32) -> Self {
+        Self {
+            cores,
+            cores_free: i64::from(cores),
+            held: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            samples: 0,
+            mean_ns: 0,
+            ahead: 0,
+            disabled: cores < 2,
+        }
+    }
+
+    /// An action is begun; whether it has a lease at once.
+    pub fn begin(&mut self, id: TaskId, cores: u32, now_ns: u64) -> bool {
+        let fits = self.waiting.is_empty() && i64::from(cores) <= self.cores_free;
+        if fits || self.ahead == 0 {
+            self.hold(id, cores, now_ns);
+            true
+        } else {
+            self.waiting.push_back((id, cores));
+            false
+        }
+    }
+
+    fn hold(&mut self, id: TaskId, cores: u32, now_ns: u64) {
+        self.cores_free -= i64::from(cores);
+        self.held.insert(id, (cores, now_ns));
+    }
+
+    /// An action is over, or waits for an invocation (`sample` is false then).
+    pub fn end(&mut self, id: TaskId, sample: bool, now_ns: u64) {
+        if let Some((cores, since_ns)) = self.held.remove(&id) {
+            self.cores_free += i64::from(cores);
+            if sample {
+                let took_ns = now_ns.saturating_sub(since_ns);
+                self.samples = self.samples.saturating_add(1);
+                let weight = u64::from(self.samples.min(8));
+                self.mean_ns = (self.mean_ns * (weight - 1) + took_ns) / weight;
+            }
+        } else {
+            self.waiting.retain(|(waiting, _)| *waiting != id);
+        }
+    }
+
+    /// The invocation that an action waited for is over: it has its cores again, whatever runs.
+    pub fn take_back(&mut self, id: TaskId, cores: u32, now_ns: u64) {
+        self.hold(id, cores, now_ns);
+    }
+
+    /// Whether an action has a lease.
+    pub fn holds(&self, id: TaskId) -> bool {
+        self.held.contains_key(&id)
+    }
+
+    /// The next action that gets one now.
+    pub fn grant(&mut self, now_ns: u64) -> Option<TaskId> {
+        let &(id, cores) = self.waiting.front()?;
+        if i64::from(cores) > self.cores_free {
+            return None;
+        }
+        self.waiting.pop_front();
+        self.hold(id, cores, now_ns);
+        Some(id)
+    }
+
+    /// A task of this run needs more than one core of its own: nothing is begun early any more.
+    pub fn disable(&mut self) {
+        self.disabled = true;
+    }
+
+    /// How many actions may be begun beyond the cores, when that has changed.
+    pub fn new_lookahead(&mut self) -> Option<u32> {
+        let short = if self.ahead == 0 { SHORT_NS } else { LONG_NS };
+        let look = !self.disabled && self.samples >= SAMPLES_MIN && self.mean_ns < short;
+        let ahead = if look { (self.cores * AHEAD_PER_CORE).min(AHEAD_MAX) } else { 0 };
+        if ahead == self.ahead {
+            return None;
+        }
+        self.ahead = ahead;
+        Some(ahead)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after_samples(took_ns: u64) -> Leases {
+        let mut leases = Leases::new(2);
+        for number in 0..20 {
+            assert!(leases.begin(TaskId(number), 1, 0));
+            leases.end(TaskId(number), true, took_ns);
+        }
+        leases
+    }
+
+    #[test]
+    fn only_short_actions_are_begun_early() {
+        assert_eq!(after_samples(1_000_000).new_lookahead(), Some(16));
+        assert_eq!(after_samples(15_000_000).new_lookahead(), None);
+    }
+
+    #[test]
+    fn never_more_leases_than_cores_are_held() {
+        let mut leases = after_samples(1_000_000);
+        leases.new_lookahead();
+        let begun: Vec<bool> = (100..104).map(|n| leases.begin(TaskId(n), 1, 0)).collect();
+        assert_eq!(begun, [true, true, false, false]);
+        assert_eq!(leases.grant(0), None);
+        leases.end(TaskId(101), true, 1);
+        assert_eq!(leases.grant(1), Some(TaskId(102)));
+        assert_eq!(leases.grant(1), None);
+        leases.end(TaskId(103), false, 2);
+        leases.end(TaskId(100), true, 2);
+        assert_eq!(leases.grant(2), None, "the last one that waited is gone");
+    }
+
+    #[test]
+    fn looking_ahead_ends_when_actions_become_long() {
+        let mut leases = after_samples(1_000_000);
+        assert_eq!(leases.new_lookahead(), Some(16));
+        for number in 200..220 {
+            leases.begin(TaskId(number), 1, 0);
+            leases.end(TaskId(number), true, 100_000_000);
+        }
+        assert_eq!(leases.new_lookahead(), Some(0));
+    }
+
+    #[test]
+    fn with_one_core_nothing_is_begun_early() {
+        let mut leases = Leases::new(1);
+        for number in 0..20 {
+            leases.begin(TaskId(number), 1, 0);
+            leases.end(TaskId(number), true, 1);
+        }
+        assert_eq!(leases.new_lookahead(), None);
+    }
+}
