@@ -36,6 +36,9 @@ module Rakuda
       @ended = false
     end
 
+    # Called before the job waits by itself or starts a process by itself.
+    def ensure_lease; end
+
     # Called when the job is about to wait.
     def suspend
       @verbose = Rake::FileUtilsExt.verbose_flag
@@ -61,10 +64,18 @@ module Rakuda
     # Whether the task invokes its prerequisites itself.
     attr_accessor :opaque
 
+    # Whether the action has a core: one that was begun early has none until the hub gives it one.
+    attr_accessor :leased
+
     def initialize(session, number, task, arguments)
       super(session, number)
       @task = task
       @arguments = arguments
+    end
+
+    # Waits until the action has a core.
+    def ensure_lease
+      @session.wait_for_lease(self) unless @leased
     end
 
     # Runs rake's own `execute` and reports how it ended. Raises nothing.

@@ -15,7 +15,7 @@ module Rakuda
       def finish(job)
         lines = job.partial_lines or return
         job.partial_lines = nil
-        lines.each { |stream, text| stream.real_write(text) unless text.empty? }
+        lines.each { |stream, text| stream.real_write(text, job) unless text.empty? }
       end
 
       # Puts the former streams back.
@@ -26,17 +26,20 @@ module Rakuda
     end
 
     # @param session [Session]
+    # @param collect [Boolean] whether the hub collects what an action prints
     # @return [Pair]
-    def self.install(session)
+    def self.install(session, collect)
       $stdout.sync = true if $stdout.respond_to?(:sync=)
-      pair = Pair.new(new($stdout, session), new($stderr, session))
+      pair = Pair.new(new($stdout, session, collect && 1), new($stderr, session, collect && 2))
       $stdout = pair.out
       $stderr = pair.err
       pair
     end
 
-    def initialize(stream, session)
+    # @param descriptor [Integer, false] of the message WriteOutput; false: written here
+    def initialize(stream, session, descriptor)
       super(stream)
+      @descriptor = descriptor
       @stream = stream
       @session = session
     end
@@ -46,7 +49,7 @@ module Rakuda
 
       text = texts.size == 1 ? texts[0].to_s : texts.join
       partial = job.partial_lines && job.partial_lines[self]
-      return real_write(text) && text.bytesize if text.end_with?("\n") && (partial.nil? || partial.empty?)
+      return real_write(text, job) && text.bytesize if text.end_with?("\n") && (partial.nil? || partial.empty?)
 
       write_in_lines(job, text)
       text.bytesize
@@ -102,9 +105,17 @@ module Rakuda
       @stream
     end
 
+    # Writes what is in the stream's own buffer.
+    def flush
+      @stream.flush
+      self
+    end
+
     # Writes at once.
-    def real_write(text)
-      @stream.write(text)
+    def real_write(text, job)
+      return @stream.write(text) unless @descriptor && job.number
+
+      @session.link.send_message("WriteOutput", job.number, @descriptor, text.b)
     end
 
     private
@@ -114,7 +125,7 @@ module Rakuda
       partial = (lines[self] ||= +"".b)
       partial << text.b
       finish = partial.rindex("\n")
-      real_write(partial.slice!(0..finish)) if finish
+      real_write(partial.slice!(0..finish), job) if finish
     end
   end
 end

@@ -10,7 +10,7 @@ module Rakuda
   # Frames of MessagePack values over a socket.
   class Link
     # Bytes to ask for in one read.
-    READ_BYTES = 256 * 1024
+    READ_BYTES = 64 * 1024
     # A definition batch is sent once it holds this many tasks.
     DEFINITIONS_MAX = 2000
 
@@ -24,8 +24,7 @@ module Rakuda
       @definitions_count = 0
       @unpacker = MessagePack::Unpacker.new(symbolize_keys: true)
       @input = String.new(capacity: READ_BYTES)
-      @frame_left = 0                            # bytes of the current frame not read yet
-      @header = nil                              # a length of which not all four bytes have come
+      @frame_bytes = nil                         # length of a frame that has not come entirely
       @writing = false
       @interjection = nil
     end
@@ -46,10 +45,11 @@ module Rakuda
     end
 
     # Adds a StartCommand of one command line.
-    def send_command_line(command, number, line, options)
+    def send_command_line(command, number, line, options, echo)
       flush_definitions unless @definitions_count.zero?
       @packer.write_map_header(1).write("StartCommand").write_array_header(5)
-             .write(command).write(number).write_string(bytes(line)).write(options).write_nil
+             .write(command).write(number).write_string(bytes(line)).write(options)
+      echo ? @packer.write_string(bytes(echo)) : @packer.write_nil
     end
 
     # Adds a DefineRequirement.
@@ -103,11 +103,16 @@ module Rakuda
     # @yieldparam name [Symbol]
     # @yieldparam fields [Array]
     def receive(&block)
-      @socket.readpartial(READ_BYTES, @input)
-      feed(@input)
-      @unpacker.each { |message| message.each(&block) }
-    rescue EOFError, Errno::ECONNRESET
-      raise EngineLost, "the engine (rakudad) ended unexpectedly"
+      read
+      buffer = @unpacker.buffer
+      loop do
+        @frame_bytes ||= buffer.read(4).unpack1("N") if buffer.size >= 4
+        return if @frame_bytes.nil? || buffer.size < @frame_bytes
+
+        rest = buffer.size - @frame_bytes
+        @frame_bytes = nil
+        @unpacker.read.each(&block) while buffer.size > rest
+      end
     end
 
     # No more messages will be sent or read.
@@ -116,6 +121,15 @@ module Rakuda
     end
 
     private
+
+    # The unpacker's buffer takes the bytes as they come, lengths and all: a slice of the input would share its memory,
+    # and every read would then allocate anew.
+    def read
+      @socket.readpartial(READ_BYTES, @input)
+      @unpacker.feed(@input)
+    rescue EOFError, Errno::ECONNRESET
+      raise EngineLost, "the engine (rakudad) ended unexpectedly"
+    end
 
     # A MessagePack str when the bytes are ASCII, else a bin: never converted, whatever the encoding.
     def bytes(text)
@@ -144,30 +158,6 @@ module Rakuda
       raise EngineLost, "the engine (rakudad) ended unexpectedly"
     ensure
       @writing = false
-    end
-
-    # Takes the lengths out of the stream and hands the rest to the unpacker.
-    def feed(bytes)
-      if @header
-        bytes = @header << bytes
-        @header = nil
-      end
-      at = 0
-      size = bytes.bytesize
-      while at < size
-        if @frame_left.zero?
-          if size - at < 4
-            @header = bytes.byteslice(at, size - at)
-            return
-          end
-          @frame_left = bytes.byteslice(at, 4).unpack1("N")
-          at += 4
-        end
-        take = [size - at, @frame_left].min
-        @unpacker.feed(bytes.byteslice(at, take))
-        @frame_left -= take
-        at += take
-      end
     end
   end
 end

@@ -99,7 +99,7 @@ module Rakuda
 
     # Lets a waiting Fiber go on with a value, at once; only from the loop.
     def resume(fiber, value = nil)
-      job = @jobs.delete(fiber)
+      job = fiber && @jobs.delete(fiber)
       switch(fiber, job, value) if job
     end
 
@@ -146,6 +146,7 @@ module Rakuda
     # --- the Fiber::Scheduler interface -------------------------------------------------------------------------
 
     def io_wait(io, events, timeout = nil)
+      @current.ensure_lease
       fiber = Fiber.current
       token = [fiber]
       @tokens[fiber] = token
@@ -163,6 +164,7 @@ module Rakuda
     end
 
     def block(_blocker, timeout = nil)
+      @current.ensure_lease
       fiber = Fiber.current
       token = [fiber]
       @tokens[fiber] = token

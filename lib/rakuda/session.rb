@@ -16,6 +16,7 @@ require "rakuda/planner"
 require "rakuda/line_output"
 require "rakuda/signals"
 require "rakuda/failures"
+require "rakuda/local_processes"
 
 module Rakuda
   # The life of a link to the hub.
@@ -48,10 +49,11 @@ module Rakuda
       @next_invocation = 0
       @verbose = @nowrite = @verbose_known = nil
       @broken = nil
+      @leases = {}                         # number of an action that wants a core => the Fiber that waits
       @threads = ObjectSpace::WeakMap.new  # thread => the job that made it
       @extended = {}.compare_by_identity   # exceptions whose backtrace has been completed
       @signals = Signals.new(@link, @reactor)
-      install_hooks
+      install_hooks(settings)
     end
 
     # Runs a task and all that it needs, and waits.
@@ -63,6 +65,7 @@ module Rakuda
       return serially.call if !@reactor.inside? && @reactor.running?
 
       caller_job = @reactor.current
+      caller_job&.ensure_lease
       @directory.base = Dir.pwd unless caller_job
       @log&.insert_after(caller_job&.number)
       first = @planner.tasks.size
@@ -120,6 +123,14 @@ module Rakuda
       end
     end
 
+    # The job waits until its action has a core.
+    def wait_for_lease(action)
+      @link.send_message("WantLease", action.number)
+      @leases[action.number] = Fiber.current
+      @reactor.park
+      action.leased = true
+    end
+
     # An exception that no action raised has come out of a job: it ends the loop.
     def broken(exception)
       @broken ||= exception
@@ -173,16 +184,19 @@ module Rakuda
 
     private
 
-    def install_hooks
+    def install_hooks(settings)
       Shell::Hooks.shell = @shell
       FileUtils.prepend(Shell::Hooks) unless FileUtils.include?(Shell::Hooks)
       WorkingDirectory::Hooks.session = self
       Dir.singleton_class.prepend(WorkingDirectory::Hooks) unless Dir.singleton_class.include?(WorkingDirectory::Hooks)
       Fiber.set_scheduler(@reactor)
+      LocalProcesses.install(self)
       ThreadHook.session = self
       Thread.prepend(ThreadHook) unless Thread.include?(ThreadHook)
       Process.singleton_class.prepend(ForkHook) unless Process.singleton_class.include?(ForkHook)
-      @output = LineOutput.install(self) if @application.jobs > 1
+      collect = settings["output"] == "task"
+      @output = LineOutput.install(self, collect) if collect || @application.jobs > 1
+      @shell.stderr = $stderr
     end
 
     def plan(task, arguments, base, caller_job)
@@ -263,6 +277,7 @@ module Rakuda
       case name
       when :CommandEnded then @shell.on_command_ended(*fields)
       when :RunAction then on_run_action(*fields)
+      when :Leased then @reactor.resume(@leases.delete(fields[0]))
       when :InvocationEnded then on_invocation_ended(*fields)
       when :TaskSettled then @log&.settled(fields[0], @planner.tasks[fields[0]], fields[1])
       when :Resolve then on_resolve(fields[0])
@@ -277,7 +292,7 @@ module Rakuda
       end
     end
 
-    def on_run_action(number, _attempt, _node, _devices, _leased)
+    def on_run_action(number, _attempt, _node, _devices, leased)
       return @link.send_action_ended(number, "ok", "") if @planner.superseded?(number)
 
       task = @planner.tasks[number]
@@ -285,6 +300,7 @@ module Rakuda
       @log&.run(number)
       action = Action.new(self, number, task, @planner.arguments(number))
       action.opaque = @planner.traits(task).opaque
+      action.leased = leased
       @reactor.start(action)
     end
 

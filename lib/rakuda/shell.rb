@@ -27,15 +27,29 @@ module Rakuda
       @reactor.inside?
     end
 
+    # The $stderr to which the hub may write in the front's place.
+    attr_writer :stderr
+
+    # What rake does with the text of a command before it runs: the hub shows it when the command starts, unless
+    # the Rakefile has put something else in the place of $stderr.
+    # @return [String, nil] what the hub is to show
+    def echo(text)
+      return text if $stderr.equal?(@stderr) && !@reactor.current.partial_lines&.any? { |_, line| !line.empty? }
+
+      Rake.rake_output_message(text)
+      nil
+    end
+
     # Runs a command line and waits. Sets `$?`.
     # @param line [String]
+    # @param echo [String, nil] shown on stderr when it starts
     # @return [Boolean, nil] as `system`: true when the status is zero, nil when it could not be started
-    def run_line(line)
+    def run_line(line, echo)
       $stdout.flush
       job = @reactor.current
       command = @next
       @next += 1
-      @link.send_command_line(command, job.number, line, base_options(job))
+      @link.send_command_line(command, job.number, line, base_options(job), echo)
       wait(command)
     end
 
@@ -43,8 +57,9 @@ module Rakuda
     # @param words [Array] without the environment and the options
     # @param changes [Hash, nil] environment
     # @param options [Hash] of `system`
+    # @param echo [String, nil] shown on stderr when it starts
     # @return [Boolean, nil, :local] :local when only a local process can do it; nothing was started then
-    def run(words, changes, options)
+    def run(words, changes, options, echo)
       fields = options.empty? ? {} : CommandOptions.translate(options)
       return :local unless fields
 
@@ -59,7 +74,7 @@ module Rakuda
       end
       command = @next
       @next += 1
-      @link.send_message("StartCommand", command, job.number, words, fields.empty? ? nil : fields, nil)
+      @link.send_message("StartCommand", command, job.number, words, fields.empty? ? nil : fields, echo&.b)
       wait(command)
     end
 
@@ -109,6 +124,8 @@ module Rakuda
       @waiting[command] = Fiber.current
       status, pid, error = @reactor.park
       @set_status.call(status, pid)
+      job = @reactor.current
+      job.leased = true if job.is_a?(Action)
       return true if status.zero?
 
       error ? nil : false
@@ -133,8 +150,8 @@ module Rakuda
           return sh_through_hub(shell, cmd, &block)
         end
 
-        Rake.rake_output_message(line) if Rake::FileUtilsExt.verbose_flag
-        return true if shell.run_line(line)
+        echo = shell.echo(line) if Rake::FileUtilsExt.verbose_flag
+        return true if shell.run_line(line, echo)
 
         create_shell_runner(cmd).call(false, $?) # rubocop:disable Style/SpecialGlobalVars
       end
@@ -148,15 +165,26 @@ module Rakuda
         set_verbose_option(options)
         verbose = options.delete(:verbose)
         noop = options.delete(:noop) || Rake::FileUtilsExt.nowrite_flag
-        Rake.rake_output_message(sh_show_command(cmd)) if verbose
-        return if noop
+        message = sh_show_command(cmd) if verbose
+        if noop
+          Rake.rake_output_message(message) if message
+          return
+        end
 
         changes = cmd.first.is_a?(Hash) ? cmd.first : nil
-        result = shell.run(changes ? cmd.drop(1) : cmd, changes, options)
-        result = cmd.last.is_a?(Hash) ? system(*cmd) : system(*cmd, options) if result == :local
+        result = run_through_hub(shell, cmd, changes, options, message)
         status = $? # rubocop:disable Style/SpecialGlobalVars
         status = Rake::PseudoStatus.new(1) if !result && status.nil?
         shell_runner.call(result, status)
+      end
+
+      def run_through_hub(shell, cmd, changes, options, message)
+        echo = shell.echo(message) if message
+        result = shell.run(changes ? cmd.drop(1) : cmd, changes, options, echo)
+        return result unless result == :local
+
+        Rake.rake_output_message(echo) if echo
+        cmd.last.is_a?(Hash) ? system(*cmd) : system(*cmd, options)
       end
     end
   end

@@ -196,8 +196,17 @@ class FakeHub
     proceed(task) if task.waits_for.zero?
   end
 
-  def on_start_command(command, _task, what, options, _echo = nil)
+  def on_write_output(_task, descriptor, text)
+    IO.for_fd(descriptor, autoclose: false).syswrite(text)
+  end
+
+  def on_want_lease(number)
+    say("Leased", number)
+  end
+
+  def on_start_command(command, _task, what, options, echo)
     options ||= {}
+    $stderr.syswrite(echo.end_with?("\n") ? echo : "#{echo}\n") if echo
     pid = Process.spawn(environment(options), *words(what, options), spawn_options(options))
     @commands[command] = pid
     Thread.new do

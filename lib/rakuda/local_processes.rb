@@ -1,0 +1,60 @@
+# frozen_string_literal: true
+
+# In front of the methods with which Ruby code starts a process of its own: an action that has no core yet waits for
+# one. It knows neither the processes nor the hub.
+
+module Rakuda
+  # Hooks for system, backticks, spawn and popen.
+  module LocalProcesses
+    class << self
+      # @param session [Session]
+      def install(session)
+        @session = session
+        return if Kernel.include?(Commands)
+
+        [Kernel, Kernel.singleton_class].each { |place| place.prepend(Commands) }
+        Process.singleton_class.prepend(Spawn)
+        IO.singleton_class.prepend(Popen)
+      end
+
+      # The running job is about to start a process.
+      def prepare
+        @session.current_job&.ensure_lease
+      end
+    end
+
+    # In front of Kernel.
+    module Commands
+      def system(...)
+        LocalProcesses.prepare
+        super
+      end
+
+      def `(command)
+        LocalProcesses.prepare
+        super
+      end
+
+      def spawn(...)
+        LocalProcesses.prepare
+        super
+      end
+    end
+
+    # In front of Process.
+    module Spawn
+      def spawn(...)
+        LocalProcesses.prepare
+        super
+      end
+    end
+
+    # In front of IO.
+    module Popen
+      def popen(...)
+        LocalProcesses.prepare
+        super
+      end
+    end
+  end
+end
