@@ -235,7 +235,7 @@ impl Hub {
         self.link.push(&HubMessage::Welcome(version, self.record.run().to_owned(), jobs));
         if self.settings.record {
             for line in record::recover(&self.settings.directory) {
-                self.link.push(&HubMessage::Warning { text: Text::from(line) });
+                self.link.push(&HubMessage::Warning { text: Text::from(format!("rakuda: {line}")) });
             }
             self.record.reload_unfinished();
         }
@@ -264,7 +264,7 @@ impl Hub {
             if self.goodbye && self.commands.is_empty() {
                 let how = if self.any_failed { "failed" } else { "done" };
                 if let Err(error) = self.record.finish(how) {
-                    self.warn(&error.to_string());
+                    self.warn(&format!("rakuda: failed to {error}"));
                     self.link.flush();
                 }
                 return Ok(RunEnding::Goodbye);
@@ -307,7 +307,7 @@ impl Hub {
         if let Err(error) = self.record.flush() {
             self.record.disable();
             self.warn(&format!(
-                "{error}; going on without a record: what is cut off will not be noticed"
+                "rakuda: failed to {error}; going on without a record: what is cut off will not be noticed"
             ));
         }
         self.printer.flush();

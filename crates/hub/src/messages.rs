@@ -118,7 +118,7 @@ impl Hub {
         let (requirement, warnings) =
             requirement_of(definition, &self.settings.resources, &self.settings.capacity);
         for warning in warnings {
-            self.warn(&warning);
+            self.warn(&format!("rakuda: {warning}"));
         }
         let all_cores = self.settings.capacity.cores;
         self.requirement_cores.push(if requirement.exclusive {
@@ -199,7 +199,7 @@ impl Hub {
                     self.record.mark_unfinished(&name);
                 }
                 if let Some(line) = settled.describe(&path.to_display()) {
-                    self.warn(&line);
+                    self.warn(&format!("rakuda: {line}"));
                 }
             }
         }

@@ -1,0 +1,183 @@
+# frozen_string_literal: true
+
+# What users get wrong, and what is only large or odd: each a clear message and the right exit status, or it simply works.
+# Runs the real command. A full disk and a read-only folder are real: small tmpfs mounts (needs root).
+
+require "minitest/autorun"
+require "open3"
+require "tmpdir"
+require "fileutils"
+
+# Bad, large and odd Rakefiles.
+class BadInputTest < Minitest::Test
+  RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
+
+  def setup
+    @directory = Dir.mktmpdir("rakuda-bad")
+  end
+
+  def teardown
+    system("umount", mount_point, err: File::NULL) if File.directory?(mount_point)
+    FileUtils.rm_rf(@directory)
+  end
+
+  def test_unknown_task_is_named_and_a_near_one_suggested
+    run_rakuda("task :build", "biuld")
+    assert_failed "Don't know how to build task 'biuld' (See the list of available tasks with `rakuda --tasks`)"
+    assert_includes @err, "Did you mean?  build"
+  end
+
+  def test_cycle_is_named_whole_before_anything_runs
+    run_rakuda(<<~'RUBY', "-j", "2")
+      task(:first) { puts "ran" }
+      task default: %i[first a]
+      task a: :b
+      task b: :c
+      task c: :a
+    RUBY
+    assert_failed "Circular dependency detected: TOP => default => a => b => c => a"
+    refute_includes @out, "ran"
+  end
+
+  def test_missing_source_is_named_with_the_chain_of_tasks
+    run_rakuda(<<~'RUBY')
+      task default: "prog"
+      file "prog" => "main.c" do sh "cp main.c prog" end
+    RUBY
+    assert_failed "Don't know how to build task 'main.c'"
+    assert_includes @err, "Tasks: TOP => default => prog"
+  end
+
+  def test_syntax_error_is_shown_with_file_and_line
+    run_rakuda("task :default do\n  puts 1\n")
+    assert_failed "Rakefile:2: syntax error"
+  end
+
+  def test_no_rakefile_says_what_was_looked_for
+    run_rakuda(nil)
+    assert_failed "No Rakefile found (looking for: rakefile, Rakefile, rakefile.rb, Rakefile.rb)"
+  end
+
+  def test_command_not_found_is_named
+    run_rakuda("task(:default) { sh \"no-such-program --fast\" }", "-j", "2")
+    assert_failed "Command failed with status (127): [no-such-program --fast"
+  end
+
+  def test_killed_command_fails_its_task
+    run_rakuda("task(:default) { sh \"kill -9 $$\" }", "-j", "2")
+    assert_failed "Command failed with status"
+  end
+
+  def test_target_that_is_not_made_is_warned_of_with_its_place
+    run_rakuda("file(\"x\") { }\ntask default: \"x\"\n", "-j", "2")
+    assert_predicate @status, :success?
+    assert_match(/task x ended well but its file does not exist \(.*Rakefile:1/, @err)
+  end
+
+  def test_odd_task_names_work
+    names = ["new\nline", "späße/日本", "quo'te \"and\" $HOME `x`; *", "-n", "bytes\xff".b]
+    Dir.mkdir(File.join(@directory, "späße"))
+    run_rakuda(<<~'RUBY', "-j", "2")
+      names = ["new\nline", "späße/日本", "quo'te \"and\" $HOME `x`; *", "-n", "bytes\xff".b]
+      names.each { |name| file(name) { |t| File.write(t.name, "made") } }
+      task default: names
+    RUBY
+    assert_predicate @status, :success?, @err
+    names.each { |name| assert_equal "made", File.read(File.join(@directory.b, name.b)), name.inspect }
+    run_again("-j", "2")
+    assert_equal "", @err
+  end
+
+  def test_hundred_thousand_prerequisites_work
+    run_rakuda(<<~'RUBY', "-j", "2")
+      names = (1..100_000).map { |n| "t#{n}" }
+      names.each { |name| task name }
+      task(default: names) { puts "all" }
+    RUBY
+    assert_equal ["all\n", ""], [@out, @err]
+  end
+
+  def test_chain_of_a_hundred_thousand_works
+    ["2", "1"].each do |jobs|
+      run_rakuda(<<~'RUBY', "-j", jobs)
+        task(:t0) { puts "first" }
+        (1..100_000).each { |n| task "t#{n}" => "t#{n - 1}" }
+        task(default: "t100000") { puts "last" }
+      RUBY
+      assert_equal ["first\nlast\n", ""], [@out, @err]
+    end
+  end
+
+  def test_failure_deep_in_a_chain_is_reported
+    run_rakuda(<<~'RUBY', "-j", "2")
+      task(:t0) { raise "deep" }
+      (1..20_000).each { |n| task "t#{n}" => "t#{n - 1}" }
+      task default: "t20000"
+    RUBY
+    assert_failed "deep"
+    assert_includes @err, "Tasks: TOP => default => t20000 =>"
+  end
+
+  def test_full_disk_is_told_and_nothing_half_written_is_kept
+    mount("size=64k")
+    run_rakuda(<<~'RUBY', "-j", "2")
+      file("small/x") { sh "head -c 1000000 /dev/zero > small/x" }
+      task default: "small/x"
+    RUBY
+    assert_failed "Command failed with status (1)"
+    assert_includes @err, "No space left on device"
+    refute File.exist?(File.join(mount_point, "x")), "a half-written target was kept"
+  end
+
+  def test_run_goes_on_without_a_record_where_the_disk_is_full
+    mount("size=16k")
+    File.binwrite(File.join(mount_point, "filler"), "x" * 16_384) rescue nil
+    File.write(File.join(@directory, "Rakefile"), "task(:default) { sh \"echo done\" }\n")
+    FileUtils.cp(File.join(@directory, "Rakefile"), mount_point) rescue nil
+    run_in(mount_point, "-j", "2", "-f", File.join(@directory, "Rakefile"))
+    assert_includes @out, "done"
+    assert_predicate @status, :success?
+    assert_includes @err, "without a record"
+  end
+
+  def test_unwritable_directory_is_told
+    mount("size=64k")
+    File.write(File.join(mount_point, "Rakefile"), "file(\"x\") { sh \"touch x\" }\ntask default: \"x\"\n")
+    system("mount", "-o", "remount,ro", mount_point, exception: true)
+    run_in(mount_point, "-j", "2")
+    assert_failed "Command failed with status (1): [touch x"
+    assert_includes @err, "Read-only file system"
+  end
+
+  def test_unknown_policy_is_refused_with_the_known_ones
+    run_rakuda("task :default", "--policy", "best")
+    assert_equal 1, @status.exitstatus
+    assert_match(/fifo.*lifo.*lifo_hrf.*rank_hrf/m, @err)
+  end
+
+  private
+
+  def mount_point = File.join(@directory, "small")
+
+  def mount(options)
+    flunk "this test mounts a tmpfs and needs root" unless Process.uid.zero?
+    Dir.mkdir(mount_point)
+    system("mount", "-t", "tmpfs", "-o", options, "tmpfs", mount_point, exception: true)
+  end
+
+  def run_rakuda(rakefile, *arguments)
+    File.write(File.join(@directory, "Rakefile"), rakefile) if rakefile
+    run_in(@directory, *arguments)
+  end
+
+  def run_again(*arguments) = run_in(@directory, *arguments)
+
+  def run_in(directory, *arguments)
+    @out, @err, @status = Open3.capture3({ "HOME" => @directory }, RAKUDA, *arguments, chdir: directory)
+  end
+
+  def assert_failed(message)
+    assert_equal 1, @status.exitstatus, @err
+    assert_includes @err, message
+  end
+end
