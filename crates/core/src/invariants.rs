@@ -99,10 +99,6 @@ impl Scheduler {
             }
         }
         assert_eq!(running, self.counts.running, "running tasks");
-        if self.is_serial() {
-            let callers = self.invocations.callers.len();
-            assert!(self.counts.running <= callers + 1, "two actions run at once");
-        }
     }
 
     fn check_reservations(&self) {
