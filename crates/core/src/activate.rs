@@ -53,6 +53,7 @@ impl Scheduler {
         if self.invocations.goes_on(owner) {
             self.activate(owner, &[id], out);
             self.wait_again(id, out);
+            self.hurry(&[id]);
         } else {
             // An answer is out for it; then it is given back, and may come in again with what was added.
             self.activated_end = self.graph.end();
@@ -112,9 +113,7 @@ impl Scheduler {
             return;
         }
         self.activate(id, tasks, out);
-        if self.is_serial() {
-            self.hurry(tasks);
-        }
+        self.hurry(tasks);
         let failed_before = |task: &TaskId| self.graph.tasks[*task].has_failed();
         if tasks.iter().any(failed_before) {
             self.request_halt(id);

@@ -181,6 +181,7 @@ impl Scheduler {
         self.set_state(id, TaskState::Waiting { missing: 0 });
         self.activate(owner, &[id], out);
         self.wait_again(id, out);
+        self.hurry(&[id]);
         self.pending.work.push_back(id);
     }
 

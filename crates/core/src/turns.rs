@@ -46,8 +46,12 @@ impl Scheduler {
         self.turns.waiting.pop_first().map(|(_, id)| id)
     }
 
-    /// Gives the tasks of an older activation that `wanted` still miss the rights of the newest: rake runs them at once.
+    /// With the policy `Serial`: gives `wanted` and the older tasks that they still miss the rights of the newest activation,
+    /// because rake runs them at once.
     pub(crate) fn hurry(&mut self, wanted: &[TaskId]) {
+        if !self.is_serial() {
+            return;
+        }
         let mut walk: Vec<TaskId> = wanted.to_vec();
         let mut seen: BTreeSet<TaskId> = walk.iter().copied().collect();
         while let Some(id) = walk.pop() {

@@ -249,6 +249,33 @@ fn a_deferred_task_is_resolved_when_what_precedes_it_is_settled_and_does_not_cou
 }
 
 #[test]
+fn serial_runs_what_a_resolution_found_before_anything_else() {
+    let mut script = one_node(Config { policy: Policy::Serial, ..Config::default() });
+    let deferred = script.define(TaskKind::Plain, true, RequirementId(0), &[]);
+    let between = script.plain(&[]);
+    let last = script.plain(&[]);
+    script.invoke(&[deferred, between, last]);
+    script.add(deferred, &[last]);
+    script.resolved(deferred, true);
+    script.ok(last);
+    script.ok(deferred);
+    expect![[r#"
+        invocation 0 of [0, 1, 2]
+            resolve 0
+        task 0 also needs [2]
+        task 0 is resolved
+            start 2 on node 0
+        action 2 succeeded
+            2 executed
+            start 0 on node 0
+        action 0 succeeded
+            0 executed
+            start 1 on node 0
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
 fn a_task_that_cannot_be_resolved_fails_without_a_retry() {
     let mut script = one_node(Config { retry: 3, ..fifo() });
     let deferred = script.define(TaskKind::File, true, RequirementId(0), &[]);
