@@ -125,7 +125,7 @@ module Rakuda
       status, pid, error = @reactor.park
       @set_status.call(status, pid)
       job = @reactor.current
-      job.leased = true if job.is_a?(Action)
+      job.leased = false if job.is_a?(Action) # it went with the command
       return true if status.zero?
 
       error ? nil : false

@@ -245,8 +245,8 @@ class FakeHub
   end
 
   # The same as that descriptor of the command so far.
-  def redirect_copy(result, fd)
-    result.key?(fd) && !result[fd].is_a?(Integer) ? [:child, fd] : fd
+  def redirect_copy(result, stream)
+    result.key?(stream) && !result[stream].is_a?(Integer) ? [:child, stream] : stream
   end
 
   def on_signal_command(command, signal)
@@ -407,7 +407,7 @@ class FakeHub
 
   def schedule
     until @ready.empty?
-      break if @running - @waiting_callers >= @jobs || (@jobs == 1 && (@resolving || @tasks.each_value.any? { |t| t.state == :asking }))
+      break if @running - @waiting_callers >= @jobs || (@jobs == 1 && undecided?)
 
       task = @jobs == 1 ? @ready.min_by(&:order) : @ready.first
       if stopped?(task)
@@ -421,6 +421,11 @@ class FakeHub
     check_invocations
   end
 
+  # Whether an answer of the front is awaited.
+  def undecided?
+    @resolving || @tasks.each_value.any? { |task| task.state == :asking }
+  end
+
   def stopped?(task)
     return true if @stopped || @stop_all
 
@@ -431,7 +436,7 @@ class FakeHub
   end
 
   def check_invocations
-    @invocations.values.each do |invocation|
+    @invocations.each_value.to_a.each do |invocation|
       next unless ended?(invocation)
 
       @invocations.delete(invocation.id)
@@ -442,7 +447,8 @@ class FakeHub
 
   def ended?(invocation)
     return true if invocation.wanted.all? { |task| task.state == :settled }
-    return false unless invocation.stopped || @stopped || @stop_all || invocation.wanted.all? { |task| %i[settled failed].include?(task.state) }
+    over = invocation.wanted.all? { |task| %i[settled failed].include?(task.state) }
+    return false unless over || invocation.stopped || @stopped || @stop_all
 
     @tasks.each_value.none? { |task| %i[running asking resolving].include?(task.state) && needs?(invocation, task) }
   end

@@ -83,6 +83,11 @@ impl FrontLink {
         }
     }
 
+    /// Whether a message waits to be sent.
+    pub fn has_messages(&self) -> bool {
+        !self.writer.is_empty() || !self.outgoing.is_empty()
+    }
+
     /// Sends as much as the socket takes. `false`: the front is gone.
     pub fn flush(&mut self) -> bool {
         if !self.writer.is_empty() {

@@ -30,6 +30,9 @@ use crate::stopping::Stopping;
 /// The hub's own node: where commands run that no action asked for.
 pub const LOCAL_NODE: NodeId = NodeId(0);
 
+/// How long messages to the front may wait for others.
+const FLUSH_DELAY_NS: u64 = 2_000_000;
+
 /// How a hub's life ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunEnding {
@@ -52,6 +55,10 @@ pub(crate) struct RunningAttempt {
     pub held_back: Vec<PendingCommand>,
     /// Its own code waits for a lease.
     pub lease_wanted: bool,
+    /// It is among those that wait for a lease.
+    pub in_line: bool,
+    /// It has had a lease before.
+    pub had_lease: bool,
     /// It waits for an invocation and has given up its cores.
     pub suspended: bool,
     /// The front is to be told to abort it when no command of it runs any more.
@@ -102,6 +109,8 @@ pub(crate) struct Hub {
     pub stopping: Stopping,
     pub any_failed: bool,
     pub goodbye: bool,
+    /// Messages to the front may wait until then, to go together.
+    pub flush_due_ns: Option<u64>,
     /// Reused by calls of the core.
     scratch: Vec<Output>,
 }
@@ -224,6 +233,7 @@ impl Hub {
             stopping: Stopping::new(settings.grace_ms),
             any_failed: false,
             goodbye: false,
+            flush_due_ns: None,
             scratch: Vec::new(),
             settings,
         }
@@ -235,7 +245,8 @@ impl Hub {
         self.link.push(&HubMessage::Welcome(version, self.record.run().to_owned(), jobs));
         if self.settings.record {
             for line in record::recover(&self.settings.directory) {
-                self.link.push(&HubMessage::Warning { text: Text::from(format!("rakuda: {line}")) });
+                self.link
+                    .push(&HubMessage::Warning { text: Text::from(format!("rakuda: {line}")) });
             }
             self.record.reload_unfinished();
         }
@@ -269,7 +280,8 @@ impl Hub {
                 }
                 return Ok(RunEnding::Goodbye);
             }
-            let deadline = self.stopping.next_deadline_ns();
+            let deadline = [self.stopping.next_deadline_ns(), self.flush_due_ns];
+            let deadline = deadline.into_iter().flatten().min();
             tokio::select! {
                 biased;
                 event = agent_events.recv() => {
@@ -311,9 +323,24 @@ impl Hub {
             ));
         }
         self.printer.flush();
-        if !self.link.flush() {
-            // The end of the stream is noticed by the next read.
+        self.flush_link();
+    }
+
+    /// Sends what the front is to know; while every node has enough to go on with, not at once, so
+    /// that the front wakes up seldom and handles many messages each time.
+    fn flush_link(&mut self) {
+        if !self.link.has_messages() || self.goodbye {
+            self.flush_due_ns = None;
+        } else if self.leases.iter().all(Leases::is_well_supplied) {
+            let now_ns = clock::monotonic_ns();
+            let due_ns = *self.flush_due_ns.get_or_insert(now_ns + FLUSH_DELAY_NS);
+            if now_ns < due_ns {
+                return;
+            }
         }
+        self.flush_due_ns = None;
+        // The end of the stream is noticed by the next read.
+        self.link.flush();
     }
 
     pub(crate) fn warn(&mut self, text: &str) {

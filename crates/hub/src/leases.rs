@@ -2,8 +2,8 @@
 //!
 //! While actions are short, more of them are begun than the node has cores (*lookahead*), so that a core never waits for
 //! Ruby to get to the next command, and Ruby handles many at once. Only those with a lease have a process or a wait of their
-//! own; the commands of the others wait here, in order. So no more than the cores allow ever runs, and when actions are
-//! long, nothing is begun early and the policies see the queues as they are.
+//! own; the commands of the others wait here, in order, and a lease goes from hand to hand between commands. So no more
+//! than the cores allow ever runs, and when actions are long, nothing is begun early and the policies see the queues as they are.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -28,13 +28,13 @@ pub(crate) struct Leases {
     cores_free: i64,
     /// With their cores, and since when.
     held: BTreeMap<TaskId, (u32, u64)>,
-    /// Begun without one, in order.
+    /// Actions that want one, with their cores, in the order in which they get it.
     waiting: VecDeque<(TaskId, u32)>,
     samples: u32,
-    /// Moving average over about 8 actions.
+    /// Moving average over about 8 leases.
     mean_ns: u64,
     ahead: u32,
-    /// Never: a task of this run needs more than one core.
+    /// A task of this run needs more than one core, or there is only one.
     disabled: bool,
 }
 
@@ -54,14 +54,10 @@ impl Leases {
 
     /// An action is begun; whether it has a lease at once.
     pub fn begin(&mut self, id: TaskId, cores: u32, now_ns: u64) -> bool {
-        let fits = self.waiting.is_empty() && i64::from(cores) <= self.cores_free;
-        if fits || self.ahead == 0 {
+        if self.ahead == 0 {
             self.hold(id, cores, now_ns);
-            true
-        } else {
-            self.waiting.push_back((id, cores));
-            false
         }
+        self.ahead == 0
     }
 
     fn hold(&mut self, id: TaskId, cores: u32, now_ns: u64) {
@@ -69,18 +65,47 @@ impl Leases {
         self.held.insert(id, (cores, now_ns));
     }
 
+    /// An action without a lease wants one; one that had one before goes first.
+    pub fn want(&mut self, id: TaskId, cores: u32, again: bool) {
+        if again {
+            self.waiting.push_front((id, cores));
+        } else {
+            self.waiting.push_back((id, cores));
+        }
+    }
+
+    /// The next action that gets a lease now.
+    pub fn grant(&mut self, now_ns: u64) -> Option<TaskId> {
+        let &(id, cores) = self.waiting.front()?;
+        if i64::from(cores) > self.cores_free {
+            return None;
+        }
+        self.waiting.pop_front();
+        self.hold(id, cores, now_ns);
+        Some(id)
+    }
+
+    /// The last running command of an action has ended: its lease goes to one that waits.
+    pub fn pass_on(&mut self, id: TaskId, now_ns: u64) {
+        if !self.waiting.is_empty() {
+            self.release(id, true, now_ns);
+        }
+    }
+
     /// An action is over, or waits for an invocation (`sample` is false then).
     pub fn end(&mut self, id: TaskId, sample: bool, now_ns: u64) {
-        if let Some((cores, since_ns)) = self.held.remove(&id) {
-            self.cores_free += i64::from(cores);
-            if sample {
-                let took_ns = now_ns.saturating_sub(since_ns);
-                self.samples = self.samples.saturating_add(1);
-                let weight = u64::from(self.samples.min(8));
-                self.mean_ns = (self.mean_ns * (weight - 1) + took_ns) / weight;
-            }
-        } else {
-            self.waiting.retain(|(waiting, _)| *waiting != id);
+        self.release(id, sample, now_ns);
+        self.waiting.retain(|(waiting, _)| *waiting != id);
+    }
+
+    fn release(&mut self, id: TaskId, sample: bool, now_ns: u64) {
+        let Some((cores, since_ns)) = self.held.remove(&id) else { return };
+        self.cores_free += i64::from(cores);
+        if sample {
+            let took_ns = now_ns.saturating_sub(since_ns);
+            self.samples = self.samples.saturating_add(1);
+            let weight = u64::from(self.samples.min(8));
+            self.mean_ns = (self.mean_ns * (weight - 1) + took_ns) / weight;
         }
     }
 
@@ -94,15 +119,9 @@ impl Leases {
         self.held.contains_key(&id)
     }
 
-    /// The next action that gets one now.
-    pub fn grant(&mut self, now_ns: u64) -> Option<TaskId> {
-        let &(id, cores) = self.waiting.front()?;
-        if i64::from(cores) > self.cores_free {
-            return None;
-        }
-        self.waiting.pop_front();
-        self.hold(id, cores, now_ns);
-        Some(id)
+    /// Whether enough commands wait for a core that the front need not hurry.
+    pub fn is_well_supplied(&self) -> bool {
+        self.ahead > 0 && 2 * self.waiting.len() >= self.ahead as usize
     }
 
     /// A task of this run needs more than one core of its own: nothing is begun early any more.
@@ -146,15 +165,21 @@ mod tests {
     fn never_more_leases_than_cores_are_held() {
         let mut leases = after_samples(1_000_000);
         leases.new_lookahead();
-        let begun: Vec<bool> = (100..104).map(|n| leases.begin(TaskId(n), 1, 0)).collect();
-        assert_eq!(begun, [true, true, false, false]);
+        for number in 100..104 {
+            assert!(!leases.begin(TaskId(number), 1, 0));
+            leases.want(TaskId(number), 1, false);
+        }
+        assert_eq!(leases.grant(0), Some(TaskId(100)));
+        assert_eq!(leases.grant(0), Some(TaskId(101)));
         assert_eq!(leases.grant(0), None);
-        leases.end(TaskId(101), true, 1);
-        assert_eq!(leases.grant(1), Some(TaskId(102)));
-        assert_eq!(leases.grant(1), None);
+        leases.pass_on(TaskId(101), 1);
+        leases.want(TaskId(101), 1, true);
+        assert_eq!(leases.grant(1), Some(TaskId(101)), "its second command comes before others");
         leases.end(TaskId(103), false, 2);
         leases.end(TaskId(100), true, 2);
-        assert_eq!(leases.grant(2), None, "the last one that waited is gone");
+        assert_eq!(leases.grant(2), Some(TaskId(102)));
+        leases.pass_on(TaskId(102), 3);
+        assert!(leases.holds(TaskId(102)), "nobody waits for it");
     }
 
     #[test]
@@ -163,6 +188,8 @@ mod tests {
         assert_eq!(leases.new_lookahead(), Some(16));
         for number in 200..220 {
             leases.begin(TaskId(number), 1, 0);
+            leases.want(TaskId(number), 1, false);
+            assert_eq!(leases.grant(0), Some(TaskId(number)));
             leases.end(TaskId(number), true, 100_000_000);
         }
         assert_eq!(leases.new_lookahead(), Some(0));

@@ -223,6 +223,15 @@ impl Hub {
             self.link.push(&HubMessage::Leased { task: id.0 });
         } else {
             attempt.lease_wanted = true;
+            self.stand_in_line(id);
+        }
+    }
+
+    fn stand_in_line(&mut self, id: TaskId) {
+        let cores = self.cores_of(id);
+        let Some(attempt) = self.running.get_mut(&id) else { return };
+        if !std::mem::replace(&mut attempt.in_line, true) {
+            self.leases[attempt.node.0 as usize].want(id, cores, attempt.had_lease);
         }
     }
 
@@ -238,6 +247,7 @@ impl Hub {
             && !self.leases[attempt.node.0 as usize].holds(id)
         {
             attempt.held_back.push(pending);
+            self.stand_in_line(id);
         } else {
             self.start_pending(task, pending);
         }
@@ -313,6 +323,9 @@ impl Hub {
             return;
         };
         attempt.commands = attempt.commands.saturating_sub(1);
+        if attempt.commands == 0 {
+            self.leases[attempt.node.0 as usize].pass_on(id, clock::monotonic_ns());
+        }
         if attempt.abort_pending && attempt.commands == 0 {
             attempt.abort_pending = false;
             self.link.push(&HubMessage::AbortAction { task: id.0 });

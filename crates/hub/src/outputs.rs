@@ -102,6 +102,8 @@ impl Hub {
                 if std::mem::take(&mut attempt.lease_wanted) {
                     self.link.push(&HubMessage::Leased { task: id.0 });
                 }
+                attempt.in_line = false;
+                attempt.had_lease = true;
                 for pending in std::mem::take(&mut attempt.held_back) {
                     self.start_pending(Some(id), pending);
                 }
@@ -135,6 +137,8 @@ impl Hub {
             commands: 0,
             held_back: Vec::new(),
             lease_wanted: false,
+            in_line: false,
+            had_lease: leased,
             suspended: false,
             abort_pending: false,
         };

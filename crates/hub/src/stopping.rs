@@ -64,6 +64,7 @@ impl Hub {
         }
         self.stopping.how = Some(how);
         self.stopping.ladder.clear();
+        self.flush_due_ns = None;
         self.event(Event::StopRequested { kill: true });
         // Also commands that no action waits for, and those whose action is being aborted.
         let commands: Vec<_> = self.commands.keys().copied().collect();
