@@ -52,7 +52,7 @@ pub struct Agent {
 
 struct Inner {
     config: AgentConfig,
-    spawner: Spawner,
+    spawner: RefCell<Spawner>,
     events: UnboundedSender<AgentEvent>,
     /// `config.directory`, when this process is elsewhere.
     elsewhere: Option<PathBuf>,
@@ -83,7 +83,7 @@ impl Agent {
         Ok(Self {
             inner: Rc::new(Inner {
                 config,
-                spawner: Spawner::new()?,
+                spawner: RefCell::new(Spawner::new()),
                 elsewhere,
                 events,
                 null,
@@ -166,7 +166,7 @@ impl Agent {
         let prepared =
             PreparedLaunch::new(program, options, &environment, inner.elsewhere.as_deref(), base)?;
         let started_ns = clock::monotonic_ns();
-        let process = inner.spawner.start(&Launch {
+        let process = inner.spawner.borrow_mut().start(&Launch {
             program: &prepared.program,
             words: &prepared.words,
             environment: &environment,

@@ -53,7 +53,7 @@ pub fn set_close_on_exec(descriptor: RawFd, close: bool) {
 
 /// Starts this program again with other arguments; descriptors without close-on-exec stay open.
 pub fn start_myself(words: &[CString], environment: &EnvironmentBlock) -> std::io::Result<Process> {
-    Spawner::new()?.start(&Launch {
+    Spawner::new().start(&Launch {
         program: c"/proc/self/exe",
         words,
         environment,

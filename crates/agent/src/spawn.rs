@@ -1,9 +1,11 @@
-//! Starts a process with posix_spawn(3): no copy of page tables, however large the hub's heap.
+//! Starts a process as posix_spawn(3) does, with clone(2) and a shared memory until exec: no copy of
+//! page tables, however large the hub's heap.
 //!
-//! `std::process::Command` was measured a fifth slower here: it rebuilds the environment and makes
-//! descriptors for each start. This is the only place that starts processes, and, with `processes`,
-//! the only one with `unsafe`.
-#![allow(unsafe_code, reason = "posix_spawn has no safe wrapper that keeps process groups")]
+//! `std::process::Command` was measured a fifth slower: it rebuilds the environment and makes
+//! descriptors for each start. posix_spawn(3) itself costs about 70 system calls a start (it asks for
+//! the disposition of every signal), cannot set a parent-death signal, and gives no pidfd. This is
+//! the only place that starts processes, and, with `processes` and `readiness`, the only one with `unsafe`.
+#![allow(unsafe_code, reason = "between clone and exec there is no safe code")]
 
 use std::ffi::{CStr, CString, OsString};
 use std::mem::MaybeUninit;
@@ -68,7 +70,7 @@ pub struct EnvironmentBlock {
     /// `NAME=value`, each; owns the memory that `pointers` point to.
     _entries: Vec<CString>,
     /// To `entries`, then a null.
-    pointers: Vec<*mut libc::c_char>,
+    pointers: Vec<*const libc::c_char>,
     /// Value of PATH, for looking programs up.
     pub search_path: Vec<u8>,
 }
@@ -88,8 +90,8 @@ impl EnvironmentBlock {
             entry.extend_from_slice(&value);
             entries.extend(CString::new(entry));
         }
-        let mut pointers: Vec<_> = entries.iter().map(|e| e.as_ptr().cast_mut()).collect();
-        pointers.push(ptr::null_mut());
+        let mut pointers: Vec<_> = entries.iter().map(|e| e.as_ptr()).collect();
+        pointers.push(ptr::null());
         Self { _entries: entries, pointers, search_path }
     }
 }
@@ -118,96 +120,34 @@ pub struct Process {
     pub pidfd: OwnedFd,
 }
 
-fn check(code: libc::c_int) -> std::io::Result<()> {
-    if code == 0 { Ok(()) } else { Err(std::io::Error::from_raw_os_error(code)) }
-}
+/// Stack of a child until its exec; it needs a few hundred bytes.
+const STACK_BYTES: usize = 64 << 10;
+/// Signals whose disposition this process has changed. Others stay as they were at its start, so
+/// that a run under nohup(1) has commands that survive, too.
+const RESET_SIGNALS: [libc::c_int; 2] = [libc::SIGPIPE, libc::SIGTERM];
 
-/// The attributes of every start: own process group, no blocked and no ignored signals.
-struct Attributes(libc::posix_spawnattr_t);
-
-impl Attributes {
-    fn new() -> std::io::Result<Self> {
-        let mut raw = MaybeUninit::uninit();
-        let flags = libc::POSIX_SPAWN_SETPGROUP
-            | libc::POSIX_SPAWN_SETSIGDEF
-            | libc::POSIX_SPAWN_SETSIGMASK;
-        // SAFETY: `raw` is initialised by the first call before any other uses it; the signal
-        // sets live on this stack frame and are copied by the setters.
-        unsafe {
-            check(libc::posix_spawnattr_init(raw.as_mut_ptr()))?;
-            let mut attributes = Self(raw.assume_init());
-            let mut signals = MaybeUninit::uninit();
-            libc::sigemptyset(signals.as_mut_ptr());
-            check(libc::posix_spawnattr_setsigmask(&raw mut attributes.0, signals.as_ptr()))?;
-            libc::sigaddset(signals.as_mut_ptr(), libc::SIGPIPE);
-            libc::sigaddset(signals.as_mut_ptr(), libc::SIGINT);
-            libc::sigaddset(signals.as_mut_ptr(), libc::SIGQUIT);
-            check(libc::posix_spawnattr_setsigdefault(&raw mut attributes.0, signals.as_ptr()))?;
-            check(libc::posix_spawnattr_setpgroup(&raw mut attributes.0, 0))?;
-            let flags = libc::c_short::try_from(flags).expect("spawn flags are small");
-            check(libc::posix_spawnattr_setflags(&raw mut attributes.0, flags))?;
-            Ok(attributes)
-        }
-    }
-}
-
-impl Drop for Attributes {
-    fn drop(&mut self) {
-        // SAFETY: initialised in `new`, destroyed once.
-        unsafe { libc::posix_spawnattr_destroy(&raw mut self.0) };
-    }
-}
-
-struct FileActions(libc::posix_spawn_file_actions_t);
-
-impl FileActions {
-    fn new(launch: &Launch<'_>) -> std::io::Result<Self> {
-        let mut raw = MaybeUninit::uninit();
-        // SAFETY: initialised by the first call; the directory's string is copied by the call.
-        unsafe {
-            check(libc::posix_spawn_file_actions_init(raw.as_mut_ptr()))?;
-            let mut actions = Self(raw.assume_init());
-            if let Some(directory) = launch.directory {
-                check(libc::posix_spawn_file_actions_addchdir_np(
-                    &raw mut actions.0,
-                    directory.as_ptr(),
-                ))?;
-            }
-            for action in launch.descriptors {
-                check(match *action {
-                    DescriptorAction::Duplicate { from, to } => {
-                        libc::posix_spawn_file_actions_adddup2(&raw mut actions.0, from, to)
-                    }
-                    DescriptorAction::Close { to } => {
-                        libc::posix_spawn_file_actions_addclose(&raw mut actions.0, to)
-                    }
-                })?;
-            }
-            Ok(actions)
-        }
-    }
-}
-
-impl Drop for FileActions {
-    fn drop(&mut self) {
-        // SAFETY: initialised in `new`, destroyed once.
-        unsafe { libc::posix_spawn_file_actions_destroy(&raw mut self.0) };
-    }
+/// What the child reads, and writes, in the memory that it shares with this process until exec.
+struct ChildTask<'a> {
+    launch: &'a Launch<'a>,
+    /// To the words, then a null.
+    words: &'a [*const libc::c_char],
+    /// 0, or why exec was not reached.
+    error: libc::c_int,
 }
 
 /// Starts processes; keeps what is the same for all of them.
 pub struct Spawner {
-    attributes: Attributes,
+    stack: Box<[MaybeUninit<u128>]>,
 }
 
 impl Spawner {
-    /// Fails only when memory is out.
-    pub fn new() -> std::io::Result<Self> {
-        Ok(Self { attributes: Attributes::new()? })
+    /// A spawner for one thread. The kernel kills its commands when that thread ends.
+    pub fn new() -> Self {
+        Self { stack: Box::new_uninit_slice(STACK_BYTES / size_of::<u128>()) }
     }
 
     /// Starts `launch`. A file that is a script without `#!` is given to the shell, as Ruby does.
-    pub fn start(&self, launch: &Launch<'_>) -> std::io::Result<Process> {
+    pub fn start(&mut self, launch: &Launch<'_>) -> std::io::Result<Process> {
         match self.start_file(launch) {
             Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
                 let mut words = vec![c"sh".to_owned(), launch.program.to_owned()];
@@ -218,39 +158,96 @@ impl Spawner {
         }
     }
 
-    fn start_file(&self, launch: &Launch<'_>) -> std::io::Result<Process> {
-        let actions = FileActions::new(launch)?;
-        let mut words: Vec<_> = launch.words.iter().map(|w| w.as_ptr().cast_mut()).collect();
-        words.push(ptr::null_mut());
-        let mut id = 0;
-        // SAFETY: all pointers live until the call returns; both arrays end with a null pointer;
-        // the attributes and the actions are initialised.
-        let code = unsafe {
-            libc::posix_spawn(
-                &raw mut id,
-                launch.program.as_ptr(),
-                &raw const actions.0,
-                &raw const self.attributes.0,
-                words.as_ptr(),
-                launch.environment.pointers.as_ptr(),
-            )
-        };
-        check(code)?;
-        // SAFETY: the child is ours and not waited for, so its number is its own; the call
-        // returns a new descriptor that nothing else owns.
-        let pidfd = unsafe {
-            let descriptor = libc::syscall(libc::SYS_pidfd_open, id, libc::PIDFD_NONBLOCK);
-            match RawFd::try_from(descriptor) {
-                Ok(descriptor) if descriptor >= 0 => OwnedFd::from_raw_fd(descriptor),
-                _ => {
-                    let error = std::io::Error::last_os_error();
-                    libc::kill(id, libc::SIGKILL);
-                    libc::waitpid(id, ptr::null_mut(), 0);
-                    return Err(error);
-                }
+    fn start_file(&mut self, launch: &Launch<'_>) -> std::io::Result<Process> {
+        let mut words: Vec<_> = launch.words.iter().map(|word| word.as_ptr()).collect();
+        words.push(ptr::null());
+        let mut task = ChildTask { launch, words: &words, error: 0 };
+        let mut pidfd: RawFd = -1;
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
+        // SAFETY: the child runs `run_child` on a stack of its own while this thread is stopped
+        // (CLONE_VFORK), so `task` and all that it refers to outlives the child's use of it. All
+        // signals are blocked meanwhile, so that no handler of this process runs in the child.
+        let id = unsafe {
+            let mut all = MaybeUninit::uninit();
+            let mut before = MaybeUninit::uninit();
+            libc::sigfillset(all.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());
+            let top = self.stack.as_mut_ptr_range().end;
+            let argument: *mut ChildTask<'_> = &raw mut task;
+            let id = libc::clone(run_child, top.cast(), flags, argument.cast(), &raw mut pidfd);
+            let error = std::io::Error::last_os_error();
+            libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
+            if id < 0 {
+                return Err(error);
             }
+            id
         };
+        // SAFETY: the kernel made this descriptor for us.
+        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+        if task.error != 0 {
+            // SAFETY: a child of ours that is not waited for.
+            unsafe { libc::waitpid(id, ptr::null_mut(), 0) };
+            return Err(std::io::Error::from_raw_os_error(task.error));
+        }
         Ok(Process { id, pidfd })
+    }
+}
+
+impl Default for Spawner {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The child between clone and exec. Memory and errno are the parent's, which is stopped: nothing
+/// here may allocate, lock or panic.
+extern "C" fn run_child(argument: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `start_file` passes a pointer to its `ChildTask`, which nobody else uses meanwhile;
+    // everything below is a plain system call on memory that outlives it.
+    unsafe {
+        let task = &mut *argument.cast::<ChildTask<'_>>();
+        if let Err(error) = prepare_child(task.launch) {
+            task.error = error;
+        } else {
+            let environment = task.launch.environment.pointers.as_ptr().cast();
+            libc::execve(task.launch.program.as_ptr(), task.words.as_ptr(), environment);
+            task.error = *libc::__errno_location();
+        }
+        libc::_exit(127);
+    }
+}
+
+/// # Safety
+/// Only for the child of `start_file`.
+unsafe fn prepare_child(launch: &Launch<'_>) -> Result<(), libc::c_int> {
+    // SAFETY: see `run_child`.
+    unsafe {
+        let check = |code: libc::c_int| {
+            if code < 0 { Err(*libc::__errno_location()) } else { Ok(()) }
+        };
+        check(libc::setpgid(0, 0))?;
+        // When this process is killed, its commands die with it; the guard sees to their children.
+        check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0))?;
+        if let Some(directory) = launch.directory {
+            check(libc::chdir(directory.as_ptr()))?;
+        }
+        for action in launch.descriptors {
+            match *action {
+                // dup2 onto itself would leave the descriptor to be closed at exec.
+                DescriptorAction::Duplicate { from, to } if from == to => {
+                    check(libc::fcntl(to, libc::F_SETFD, 0))?;
+                }
+                DescriptorAction::Duplicate { from, to } => check(libc::dup2(from, to))?,
+                DescriptorAction::Close { to } => drop(check(libc::close(to))),
+            }
+        }
+        // Handlers of this process must be gone before signals can come in again.
+        for signal in RESET_SIGNALS {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        let mut none = MaybeUninit::uninit();
+        libc::sigemptyset(none.as_mut_ptr());
+        check(libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut()))
     }
 }
 
