@@ -1,0 +1,86 @@
+//! An engine whose commands end at once: the real hub with a fake agent. `bench/front` uses it (RAKUDA_ENGINE) to
+//! measure what the Ruby front sustains. Started as `rakudad --front-fd FD`; at the end it writes
+//! `actions SECONDS` to the file that INSTANT_ENGINE_RESULT names.
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and the environment")]
+#![allow(unsafe_code, reason = "a descriptor that was handed over by number")]
+
+use std::cell::Cell;
+use std::os::fd::FromRawFd as _;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::time::Instant;
+
+use rakuda_hub::{AgentPort, Node};
+use rakuda_proto::Text;
+use rakuda_proto::agent::{AgentEvent, AgentRequest};
+use rakuda_proto::front::Usage;
+use tokio::sync::mpsc::UnboundedSender;
+
+#[derive(Default)]
+struct Count {
+    commands: Cell<u64>,
+    first: Cell<Option<Instant>>,
+    last: Cell<Option<Instant>>,
+}
+
+struct InstantAgent {
+    events: UnboundedSender<AgentEvent>,
+    count: Rc<Count>,
+}
+
+impl AgentPort for InstantAgent {
+    fn handle(&self, request: AgentRequest) {
+        if let AgentRequest::Start { command, .. } = request {
+            let now = Instant::now();
+            self.count.commands.set(self.count.commands.get() + 1);
+            self.count.first.set(self.count.first.get().or(Some(now)));
+            self.count.last.set(Some(now));
+            let ended = AgentEvent::CommandExited {
+                command,
+                status: 0,
+                process: 1,
+                captured: None,
+                error: None,
+                usage: Usage::default(),
+            };
+            self.events.send(ended).expect("the hub listens");
+        }
+    }
+
+    fn signal_all(&self, _: i32) -> usize {
+        0
+    }
+
+    fn unreported(&self) -> usize {
+        0
+    }
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().collect();
+    let [_, flag, descriptor] = words.as_slice() else { panic!("usage: --front-fd FD") };
+    assert_eq!(flag, "--front-fd");
+    // SAFETY: the front left this descriptor open for us and nothing else uses it.
+    let stream = unsafe { UnixStream::from_raw_fd(descriptor.parse().expect("a descriptor")) };
+    let count = Rc::new(Count::default());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let local = tokio::task::LocalSet::new();
+    let hub = rakuda_hub::run_with(
+        stream,
+        |_| {},
+        |settings, events| {
+            Ok(vec![Node {
+                name: Text::from("instant"),
+                capacity: settings.capacity.clone(),
+                port: Box::new(InstantAgent { events, count: Rc::clone(&count) }),
+            }])
+        },
+    );
+    local.block_on(&runtime, hub).expect("the hub ends well");
+    if let (Some(first), Some(last), Ok(path)) =
+        (count.first.get(), count.last.get(), std::env::var("INSTANT_ENGINE_RESULT"))
+    {
+        let line = format!("{} {}\n", count.commands.get(), (last - first).as_secs_f64());
+        std::fs::write(path, line).expect("write the result");
+    }
+}
