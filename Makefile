@@ -37,6 +37,8 @@ lint: setup
 bench: build
 	@tools/setup bench/packages.apt
 	bench/peers $(BENCH)
+	bench/front
+	cargo bench --bench dispatch --bench spawn
 
 clean:
 	rm -rf target tmp
