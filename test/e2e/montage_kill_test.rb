@@ -1,0 +1,93 @@
+# frozen_string_literal: true
+
+# The main job, killed in the middle: the front or the hub dies by SIGKILL while Montage's tools run; no process is left,
+# the next run finishes, and the mosaic is the same to the bit as that of an undisturbed run.
+
+require "minitest/autorun"
+require "tmpdir"
+require "digest"
+
+# kill -9 during a small mosaic.
+class MontageKillTest < Minitest::Test
+  ROOT = File.expand_path("../..", __dir__)
+  COMMAND = [File.join(ROOT, "bin/rakuda"), "-j", "2", "N=3", "PIX=128", "-f",
+             File.join(ROOT, "examples/montage/Rakefile")].freeze
+
+  def setup
+    @directory = Dir.mktmpdir("rakuda-montage")
+    @undisturbed = nil
+  end
+
+  def teardown
+    FileUtils.rm_rf(@directory)
+  end
+
+  def test_mosaic_is_the_same_after_the_front_and_after_the_hub_were_killed
+    expected = mosaic_of("undisturbed")
+    refute_nil expected
+    [:front, :hub].each do |victim|
+      3.times do |round|
+        # Somewhere else each time: after this many projected or corrected tiles.
+        name = "#{victim}#{round}"
+        kill_in_the_middle(name, victim, after: 1 + (4 * round))
+        assert_empty processes_in(work(name)), "a process is left"
+        assert_equal expected, mosaic_of(name), name
+        assert_empty Dir["#{work(name)}/**/*"].select { |file| file.end_with?(".fits") && File.zero?(file) }
+      end
+    end
+  end
+
+  private
+
+  def work(name) = File.join(@directory, name)
+
+  def start(name)
+    Process.spawn(*COMMAND, "WORK=#{work(name)}", chdir: @directory, out: "#{work(name)}.log", err: %i[child out])
+  end
+
+  def mosaic_of(name)
+    _, status = Process.wait2(start(name))
+    assert_predicate status, :success?, File.read("#{work(name)}.log")
+    Digest::SHA256.file("#{work(name)}/mosaic.fits").hexdigest
+  end
+
+  def kill_in_the_middle(name, victim, after:)
+    front = start(name)
+    wait_until(name) { Dir["#{work(name)}/{projected,differences,corrected}/*.fits"].size >= after }
+    pid = victim == :front ? front : hub_of(front)
+    Process.kill(:KILL, pid)
+    _, status = Process.wait2(front)
+    refute_predicate status, :success?, "it was over before it was killed"
+    wait_until(name) { processes_in(work(name)).empty? }
+  end
+
+  def hub_of(front)
+    guard = children(front).find { |pid| arguments(pid).include?("--front-fd") }
+    children(guard).find { |pid| arguments(pid).include?("--hub") }
+  end
+
+  def children(pid)
+    all_processes.select { |child| File.read("/proc/#{child}/stat").rpartition(")").last.split[1].to_i == pid rescue false }
+  end
+
+  # Processes that name the work directory: Montage's tools, shells and rakuda itself.
+  def processes_in(directory)
+    all_processes.select { |pid| arguments(pid).include?(directory) }
+  end
+
+  def all_processes = Dir.children("/proc").grep(/\A\d+\z/).map(&:to_i)
+
+  def arguments(pid)
+    File.binread("/proc/#{pid}/cmdline").tr("\0", " ")
+  rescue SystemCallError
+    ""
+  end
+
+  def wait_until(name)
+    3000.times do
+      return if yield
+      sleep 0.01
+    end
+    flunk "waited in vain; the log says:\n#{File.read("#{work(name)}.log")}"
+  end
+end

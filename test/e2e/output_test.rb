@@ -1,0 +1,98 @@
+# frozen_string_literal: true
+
+# What users see of many commands at once: whole lines, stdout and stderr apart, grouped or prefixed on request.
+# Runs the real command.
+
+require "minitest/autorun"
+require "open3"
+require "tmpdir"
+
+# `--output` and `--output-prefix`.
+class OutputTest < Minitest::Test
+  RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
+
+  # Every writer writes its letter piece by piece, so that without care lines of two would mix.
+  RAKEFILE = <<~'RUBY'
+    LETTERS = ("a".."f").to_a
+    LETTERS.each do |letter|
+      task(letter) do
+        sh "for i in 1 2 3 4 5 6 7 8 9; do printf #{letter * 50}; printf '#{letter}\\n'; printf '#{letter.upcase * 51}\\n' >&2; done; " \
+           "printf '#{letter} ends'", verbose: false
+      end
+    end
+    task default: LETTERS
+  RUBY
+
+  def setup
+    @directory = Dir.mktmpdir("rakuda-output")
+  end
+
+  def teardown
+    FileUtils.rm_rf(@directory)
+  end
+
+  def test_lines_are_whole_and_streams_apart
+    run_rakuda(RAKEFILE, "-j", "4")
+    expected = ("a".."f").flat_map { |letter| ([letter * 51] * 9) + ["#{letter} ends"] }
+    assert_equal expected.sort, @out.lines(chomp: true).sort
+    assert_equal ("A".."F").flat_map { |letter| [letter * 51] * 9 }.sort, @err.lines(chomp: true).sort
+  end
+
+  def test_output_of_a_task_is_one_piece
+    run_rakuda(RAKEFILE, "-j", "4", "--output", "task")
+    pieces = @out.lines(chomp: true).map { |line| line[0] }.slice_when { |a, b| a != b }.map(&:first)
+    assert_equal ("a".."f").to_a, pieces.sort
+  end
+
+  def test_echo_of_a_command_stands_with_its_output
+    run_rakuda(<<~'RUBY', "-j", "4", "--output", "task", err: %i[child out])
+      tasks = (1..6).map do |n|
+        task("t#{n}") { puts "before #{n}"; sh "echo one #{n}; sleep 0.0#{n}"; sh "echo two #{n}"; puts "after #{n}" }
+      end
+      task default: tasks
+    RUBY
+    6.times do |index|
+      n = index + 1
+      piece = "before #{n}\necho one #{n}; sleep 0.0#{n}\none #{n}\necho two #{n}\ntwo #{n}\nafter #{n}\n"
+      assert_includes @out, piece
+    end
+  end
+
+  def test_prefix_names_the_task_on_each_line
+    run_rakuda("task(:t) { sh \"echo a; echo b >&2; printf c\", verbose: false }\ntask default: :t\n", "-j", "2", "--output-prefix")
+    assert_equal ["[t] a\n[t] c\n", "[t] b\n"], [@out, @err]
+  end
+
+  def test_one_job_passes_bytes_through_as_rake_does
+    run_rakuda("task(:t) { sh \"printf abc\", verbose: false; print \"def\" }\ntask default: :t\n", "-j", "1")
+    assert_equal "abcdef", @out
+  end
+
+  def test_without_collecting_commands_write_themselves
+    run_rakuda("task(:t) { sh \"readlink /proc/self/fd/1\", verbose: false }\ntask default: :t\n", "-j", "2", "--output", "none")
+    with_pipe = @out
+    run_rakuda("task(:t) { sh \"readlink /proc/$PPID/fd/1 >/dev/null; readlink /proc/self/fd/1\", verbose: false }\ntask default: :t\n",
+               "-j", "2", "--output", "line")
+    refute_equal with_pipe, @out
+    assert_match(/\Apipe:/, with_pipe)
+  end
+
+  def test_much_output_of_many_commands_arrives_whole
+    run_rakuda("8.times { |n| task(\"t\#{n}\") { sh \"seq \#{n}00000 \#{n}99999\", verbose: false } }\n" \
+               "task default: (0..7).map { |n| \"t\#{n}\" }\n", "-j", "4")
+    numbers = @out.lines.map { |line| Integer(line.chomp, 10) }
+    assert_equal (0..799_999).to_a, numbers.sort
+  end
+
+  private
+
+  def run_rakuda(rakefile, *arguments, **options)
+    File.write(File.join(@directory, "Rakefile"), rakefile)
+    if options.empty?
+      @out, @err, @status = Open3.capture3(RAKUDA, *arguments, chdir: @directory)
+    else
+      @out, @status = Open3.capture2e(RAKUDA, *arguments, chdir: @directory)
+    end
+    assert_predicate @status, :success?, "#{@out}#{@err}"
+  end
+end
