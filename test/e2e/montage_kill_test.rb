@@ -32,7 +32,7 @@ class MontageKillTest < Minitest::Test
         kill_in_the_middle(name, victim, after: 1 + (4 * round))
         assert_empty processes_in(work(name)), "a process is left"
         assert_equal expected, mosaic_of(name), name
-        assert_empty Dir["#{work(name)}/**/*"].select { |file| file.end_with?(".fits") && File.zero?(file) }
+        assert_empty(Dir["#{work(name)}/**/*.fits"].select { |file| File.zero?(file) })
       end
     end
   end
