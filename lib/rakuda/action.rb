@@ -32,7 +32,6 @@ module Rakuda
       @number = number
       @directory = nil
       @partial_lines = nil
-      @status = nil
       @ended = false
     end
 
@@ -43,7 +42,6 @@ module Rakuda
     def suspend
       @verbose = Rake::FileUtilsExt.verbose_flag
       @nowrite = Rake::FileUtilsExt.nowrite_flag
-      @status = $? # rubocop:disable Style/SpecialGlobalVars
     end
 
     # Called when the job goes on.
@@ -52,9 +50,13 @@ module Rakuda
       Rake::FileUtilsExt.nowrite_flag = @nowrite
     end
 
-    # What `$?` was when the job began to wait.
-    # @return [Process::Status, nil]
-    attr_reader :status
+    # Runs a block that waits, and makes `$?` what it was.
+    def keep_status
+      status = Process.last_status
+      yield
+    ensure
+      @session.restore_status(status) unless Process.last_status.equal?(status)
+    end
   end
 
   # One attempt of a task's action.

@@ -3,6 +3,7 @@
 # The process of the engine: where its program is, how it is started and ended. It knows the handshake and no other
 # message.
 
+require "io/nonblock"
 require "socket"
 
 module Rakuda
@@ -21,6 +22,7 @@ module Rakuda
     # @raise [EngineError]
     def start(settings)
       ours, theirs = UNIXSocket.pair
+      ours.nonblock = theirs.nonblock = false
       program = find
       @pid = Process.spawn([program, program], "--front-fd", FD.to_s, FD => theirs, pgroup: true)
       theirs.close

@@ -152,7 +152,7 @@ module Rakuda
       @tokens[fiber] = token
       @waits << [io, events, fiber, token]
       add_timer(timeout, fiber, token) if timeout
-      park || false
+      @current.keep_status { park } || false
     ensure
       @waits.reject! { |wait| wait[3].equal?(token) }
       @tokens.delete(fiber)
@@ -170,7 +170,7 @@ module Rakuda
       @tokens[fiber] = token
       @blocked += 1
       add_timer(timeout, fiber, token) if timeout
-      park ? true : false
+      @current.keep_status { park } ? true : false
     ensure
       @blocked -= 1
       @tokens.delete(fiber)

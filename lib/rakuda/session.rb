@@ -47,7 +47,7 @@ module Rakuda
       @failures = Failures.new(application, @planner)
       @invocations = {}
       @next_invocation = 0
-      @verbose = @nowrite = @verbose_known = nil
+      @verbose = @nowrite = nil            # rake's flags as the next job finds them
       @broken = nil
       @leases = {}                         # number of an action that wants a core => the Fiber that waits
       @threads = ObjectSpace::WeakMap.new  # thread => the job that made it
@@ -66,12 +66,17 @@ module Rakuda
 
       caller_job = @reactor.current
       caller_job&.ensure_lease
-      @directory.base = Dir.pwd unless caller_job
+      prepare_top_level unless caller_job
       @log&.insert_after(caller_job&.number)
       first = @planner.tasks.size
       number = plan(task, arguments, base, caller_job)
       wait(number, first, caller_job) if number
       nil
+    end
+
+    # Makes `$?` a status seen before.
+    def restore_status(status)
+      @shell.restore_status(status)
     end
 
     # A task got prerequisites or actions.
@@ -86,8 +91,6 @@ module Rakuda
 
     # A job of the pool begins.
     def begin_job
-      return unless @verbose_known
-
       Rake::FileUtilsExt.verbose_flag = @verbose
       Rake::FileUtilsExt.nowrite_flag = @nowrite
     end
@@ -102,7 +105,6 @@ module Rakuda
     # A job of the pool has ended.
     def end_job(job)
       job.ended = true
-      @verbose_known = true
       @verbose = Rake::FileUtilsExt.verbose_flag
       @nowrite = Rake::FileUtilsExt.nowrite_flag
       @output&.finish(job)
@@ -204,6 +206,13 @@ module Rakuda
     rescue StandardError
       @log&.print_all
       raise
+    end
+
+    # What the Rakefile's body has set is what jobs begin with.
+    def prepare_top_level
+      @directory.base = Dir.pwd
+      @verbose = Rake::FileUtilsExt.verbose_flag
+      @nowrite = Rake::FileUtilsExt.nowrite_flag
     end
 
     # The caller, and those whose actions wait for the invocation that runs it.
