@@ -13,6 +13,10 @@ module Rakuda
     # Descriptor of the socket in the engine.
     FD = 3
 
+    # Variable that marks the processes of a run, so that none of them is left when the run is killed. Nested runs
+    # stand behind one another, separated by colons.
+    MARK = "RAKUDA_RUN"
+
     # @return [Link]
     attr_reader :link
 
@@ -24,6 +28,7 @@ module Rakuda
       ours, theirs = UNIXSocket.pair
       ours.nonblock = theirs.nonblock = false
       program = find
+      ENV[MARK] = [ENV.fetch(MARK, nil), "#{Process.pid}-#{Random.bytes(4).unpack1("H*")}"].compact.join(":")
       @pid = Process.spawn([program, program], "--front-fd", FD.to_s, FD => theirs, pgroup: true)
       theirs.close
       @link = Link.new(ours)

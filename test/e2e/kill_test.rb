@@ -62,6 +62,16 @@ class KillTest < Minitest::Test
     assert_predicate stragglers, :empty?
   end
 
+  def test_killed_front_takes_along_what_ruby_itself_had_started
+    File.write(File.join(@directory, "Rakefile"), "task(:default) { system \"setsid sleep #{@token} & sleep #{@token}\" }\n")
+    start(":")
+    wait_until { stragglers.size >= 2 }
+    Process.kill(:KILL, @front)
+    Process.wait(@front)
+    wait_until { stragglers.empty? }
+    assert_empty stragglers
+  end
+
   def test_ctrl_c_ends_commands_and_says_so
     start("sleep #{@token}")
     wait_until { stragglers.size >= 2 }
@@ -90,6 +100,14 @@ class KillTest < Minitest::Test
     _, status = Process.wait2(@front)
     assert_equal 130, status.exitstatus
     wait_until { stragglers.empty? }
+  end
+
+  def test_command_that_nobody_waits_for_ends_with_the_run
+    File.write(File.join(@directory, "Rakefile"), "task(:default) { Fiber.schedule { sh \"sleep #{@token}\" }; sleep 0.2 }\n")
+    start(":")
+    Process.wait(@front)
+    wait_until { stragglers.empty? }
+    assert_empty stragglers
   end
 
   private

@@ -102,23 +102,61 @@ pub fn kill_descendants() -> usize {
     }
 }
 
-fn children_of_self() -> Vec<i32> {
-    let own = std::process::id().to_string();
-    let mut children = Vec::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
-            continue;
-        };
-        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else {
-            continue;
-        };
-        // pid (comm) state ppid ...: comm may hold anything, so count from its last parenthesis.
-        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
-        if parent == Some(own.as_str()) {
-            children.push(id);
+/// Variable of the environment that marks the processes of a run. The front sets it; its value ends
+/// with the mark of this run.
+const RUN_VARIABLE: &str = "RAKUDA_RUN";
+
+/// The mark of the run that this process belongs to.
+pub fn own_mark() -> Option<String> {
+    let marks = std::env::var_os(RUN_VARIABLE)?.into_string().ok()?;
+    marks.rsplit(':').next().filter(|mark| !mark.is_empty()).map(str::to_owned)
+}
+
+/// Kills every process that carries `mark`, wherever it stands, but this one and `spared`. So also
+/// what the front itself had started goes, which nobody hands to the guard.
+pub fn kill_marked(mark: &str, spared: &[i32]) {
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    for id in all_processes().filter(|id| *id != own && !spared.contains(id)) {
+        let Ok(environment) = std::fs::read(format!("/proc/{id}/environ")) else { continue };
+        let mut variables = environment.split(|byte| *byte == 0);
+        let marked = variables.any(|variable| {
+            let value = variable.strip_prefix(RUN_VARIABLE.as_bytes());
+            value.is_some_and(|value| {
+                value
+                    .get(1..)
+                    .unwrap_or_default()
+                    .split(|byte| *byte == b':')
+                    .any(|part| part == mark.as_bytes())
+            })
+        });
+        if marked {
+            // SAFETY: plain system call. Its number can only have become another's within the last
+            // microseconds.
+            unsafe { libc::kill(id, libc::SIGKILL) };
         }
     }
-    children
+}
+
+/// The parent of this process.
+pub fn parent() -> i32 {
+    // SAFETY: plain system call.
+    unsafe { libc::getppid() }
+}
+
+fn all_processes() -> impl Iterator<Item = i32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn children_of_self() -> Vec<i32> {
+    let own = std::process::id().to_string();
+    let is_child = |id: &i32| {
+        let Ok(stat) = std::fs::read_to_string(format!("/proc/{id}/stat")) else { return false };
+        // pid (comm) state ppid ...: comm may hold anything, so count from its last parenthesis.
+        let fields = stat.rsplit(')').next().unwrap_or_default();
+        fields.split_whitespace().nth(1) == Some(own.as_str())
+    };
+    all_processes().filter(is_child).collect()
 }
 
 /// Closes a descriptor that was handed to this process by number.

@@ -1,8 +1,8 @@
 //! The guard: a small process above the hub that outlives it.
 //!
 //! It does nothing until the hub ends. When the hub was killed, all that the hub had started is handed to the guard by
-//! the kernel (child subreaper), and the guard kills it, however deep, also what left its process group, and
-//! settles the targets of the attempts that were cut off. It knows no protocol and holds no end of the front's socket.
+//! the kernel (child subreaper), and the guard kills it, however deep, also what left its process group, and what the front had
+//! started by itself (known by a mark in its environment), and settles the targets of the attempts that were cut off. It knows no protocol and holds no end of the front's socket.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -33,21 +33,31 @@ pub fn run(front: i32) -> anyhow::Result<u8> {
     let words: Vec<CString> = words.into_iter().map(CString::new).collect::<Result<_, _>>()?;
     processes::set_close_on_exec(front, false);
     let environment = EnvironmentBlock::new(std::env::vars_os());
+    let front_process = processes::parent();
     let hub = processes::start_myself(&words, &environment).context("start the hub")?;
     drop(writer);
     processes::close(front);
     match processes::wait_for(hub.id) {
         Ending::Exited(0) => Ok(0),
         Ending::Exited(status) => {
-            processes::kill_descendants();
+            kill_all(front_process);
             Ok(u8::try_from(status).unwrap_or(1))
         }
         Ending::Killed(_) => {
-            processes::kill_descendants();
+            kill_all(front_process);
             settle_what_was_cut_off(reader);
             Ok(1)
         }
     }
+}
+
+/// The front is spared: when it lives, it is about to say what happened.
+fn kill_all(front_process: i32) {
+    processes::kill_descendants();
+    if let Some(mark) = processes::own_mark() {
+        processes::kill_marked(&mark, &[front_process]);
+    }
+    processes::kill_descendants();
 }
 
 /// The hub wrote the run's directory into the pipe; its record there says what was cut off.

@@ -272,7 +272,9 @@ impl Hub {
     ) -> Result<RunEnding, HubError> {
         loop {
             self.settle();
-            if self.goodbye && self.commands.is_empty() {
+            if self.goodbye {
+                // Commands that nobody waits for any more must not outlive the run.
+                self.end_attempts(agent_events).await;
                 let how = if self.any_failed { "failed" } else { "done" };
                 if let Err(error) = self.record.finish(how) {
                     self.warn(&format!("rakuda: failed to {error}"));

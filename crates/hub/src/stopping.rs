@@ -128,12 +128,22 @@ impl Hub {
         }
     }
 
-    /// The front is gone: ends all that runs, and settles what it was working on.
+    /// The front is gone: ends all that runs, also what commands have left behind.
     pub(crate) async fn cut_off(
         &mut self,
         agent_events: &mut UnboundedReceiver<AgentEvent>,
     ) -> RunEnding {
-        self.agents.signal_all(libc::SIGTERM);
+        self.end_attempts(agent_events).await;
+        self.agents.signal_all(libc::SIGKILL);
+        // Nobody is left who could be told that the record cannot be written.
+        let _ = self.record.finish("cut_off");
+        RunEnding::CutOff
+    }
+
+    /// Ends the commands that still run, within a second, and settles the targets of attempts
+    /// that did not come to their end.
+    pub(crate) async fn end_attempts(&mut self, agent_events: &mut UnboundedReceiver<AgentEvent>) {
+        self.signal_commands(libc::SIGTERM);
         let killed_at = tokio::time::sleep(std::time::Duration::from_millis(FRONT_LOST_GRACE_MS));
         tokio::pin!(killed_at);
         let mut killed = false;
@@ -142,11 +152,10 @@ impl Hub {
                 _ = agent_events.recv() => {}
                 () = &mut killed_at, if !killed => {
                     killed = true;
-                    self.agents.signal_all(libc::SIGKILL);
+                    self.signal_commands(libc::SIGKILL);
                 }
             }
         }
-        self.agents.signal_all(libc::SIGKILL);
         for (id, attempt) in std::mem::take(&mut self.running) {
             if self.names.is_path(id) && self.settings.record {
                 let name = self.names.name(id).to_vec();
@@ -157,8 +166,11 @@ impl Hub {
                 }
             }
         }
-        // Nobody is left who could be told that the record cannot be written.
-        let _ = self.record.finish("cut_off");
-        RunEnding::CutOff
+    }
+
+    fn signal_commands(&self, signal: i32) {
+        for command in self.commands.keys() {
+            self.signal(*command, signal);
+        }
     }
 }
