@@ -7,6 +7,8 @@ require_relative "support/parity_case"
 require_relative "support/engines"
 
 class ParityTest < Minitest::Test
+  parallelize_me!
+
   Engines.each do |engine, environment|
     ParityCase.all.each do |parity_case|
       define_method("test_#{parity_case.name}_is_as_with_rake_on_#{engine}") do

@@ -111,6 +111,8 @@ module Rakuda
 
     # Ends the waiting of every Fiber of the pool that waits for something local (no command, no invocation).
     def interrupt_local(exception)
+      # Those whose waiting is over already, and that are about to go on.
+      @ready.each { |entry| entry[2] = exception unless entry[2].equal?(entry[1]) }
       @tokens.keys.each do |fiber| # rubocop:disable Style/HashEachMethods -- the hash changes meanwhile
         @tokens.delete(fiber)
         resume_later(fiber, exception)

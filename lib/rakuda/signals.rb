@@ -51,10 +51,9 @@ module Rakuda
       raise exception unless @reactor.running?
 
       @link.interject("Stop", how)
-      # Ruby code of an action is interrupted where it is; waits are ended by the loop.
-      raise exception if @reactor.inside? && !@reactor.waiting
-
+      # Waits are ended by the loop; Ruby code of an action is interrupted where it is.
       @reactor.interrupt_later(exception)
+      raise exception if @reactor.inside? && !@reactor.waiting
     end
   end
 end

@@ -206,6 +206,8 @@ class FakeHub
 
   def on_start_command(command, _task, what, options, echo)
     options ||= {}
+    return say("CommandEnded", command, 2, 0, nil, nil, [0, 0, 0, 0]) if @stopped
+
     $stderr.syswrite(echo.end_with?("\n") ? echo : "#{echo}\n") if echo
     pid = Process.spawn(environment(options), *words(what, options), spawn_options(options))
     @commands[command] = pid
@@ -283,13 +285,12 @@ class FakeHub
 
   # All prerequisites are settled.
   def proceed(task)
-    return abandon(task) if (task.flags & 256) != 0
-
     task.state = :ready
     @ready << task
   end
 
   def decide(task)
+    return abandon(task) if (task.flags & 256) != 0
     return start_resolve(task) if (task.flags & 2) != 0
 
     case task.kind
@@ -411,16 +412,16 @@ class FakeHub
     until @ready.empty?
       break if @running - @waiting_callers >= @jobs || (@jobs == 1 && undecided?)
 
-      task = @jobs == 1 ? @ready.min_by(&:order) : @ready.first
-      if stopped?(task)
-        @ready.delete(task)
-        task.state = :stopped
-        next
-      end
-      @ready.delete(task)
-      decide(task)
+      task = next_ready
+      stopped?(task) && (task.flags & 256).zero? ? task.state = :stopped : decide(task)
     end
     check_invocations
+  end
+
+  def next_ready
+    return @ready.shift if @jobs > 1
+
+    @ready.delete(@ready.min_by(&:order))
   end
 
   # Whether an answer of the front is awaited.
