@@ -9,6 +9,24 @@ require "rake"
 module Rakuda
   # Version of the front; equal to that of the engine, which the handshake checks.
   VERSION = "0.1.0"
+
+  # Where the msgpack library is. Found here, before a Rakefile may call Bundler, which hides what is not in its bundle.
+  MSGPACK_PATHS = begin
+    Gem::Specification.find_by_name("msgpack").full_require_paths
+  rescue Gem::LoadError
+    Gem.path.flat_map { |path| Dir["#{path}/specifications/msgpack-*.gemspec"] }
+       .filter_map { |file| Gem::Specification.load(file) }.max_by(&:version)&.full_require_paths || []
+  end.freeze
+
+  # Numbers of the devices that the running action has for itself, by resource.
+  # @example
+  #   desc "resource=gpu:1"
+  #   task(:train) { sh "train --device #{Rakuda.devices[:gpu].first}" }
+  # @return [Hash{Symbol => Array<Integer>}] empty outside an action
+  def self.devices
+    application = Rake.application
+    application.is_a?(Application) ? application.running_session&.current_devices || {} : {}
+  end
 end
 
 require "rakuda/errors"

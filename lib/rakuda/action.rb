@@ -11,6 +11,9 @@ module Rakuda
     # @return [String, nil]
     attr_accessor :directory
 
+    # @return [nil] a job that is no action has no devices
+    def device_variables = nil
+
     # Text that has no line end yet, per stream.
     # @return [Hash{IO => String}, nil]
     attr_accessor :partial_lines
@@ -66,6 +69,10 @@ module Rakuda
     # Whether the task invokes its prerequisites itself.
     attr_accessor :opaque
 
+    # Numbers of the devices that are its own while it runs, by resource; nil: none.
+    # @return [Hash{Symbol => Array<Integer>}, nil]
+    attr_accessor :devices
+
     # Whether the action has a core: one that was begun early has none until the hub gives it one.
     attr_accessor :leased
 
@@ -73,6 +80,21 @@ module Rakuda
       super(session, number)
       @task = task
       @arguments = arguments
+    end
+
+    # What its commands find in their environment: RAKUDA_DEVICES_NAME, and for the resource `gpu` CUDA_VISIBLE_DEVICES
+    # (an index into the run's own, where that is set).
+    # @return [Hash{String => String}, nil]
+    def device_variables
+      return nil unless @devices
+
+      @device_variables ||= @devices.each_with_object({}) do |(name, numbers), variables|
+        variables["RAKUDA_DEVICES_#{name.to_s.upcase.gsub(/\W/, "_")}"] = numbers.join(",")
+        next unless name == :gpu
+
+        visible = ENV.fetch("CUDA_VISIBLE_DEVICES", nil)&.split(",")
+        variables["CUDA_VISIBLE_DEVICES"] = numbers.map { |number| visible&.at(number) || number }.join(",")
+      end
     end
 
     # Waits until the action has a core.

@@ -8,6 +8,9 @@ require "rakuda/configuration"
 module Rakuda
   # Rake's application, run in parallel.
   class Application < Rake::Application
+    # Pwrake's default name of a log folder.
+    LOG_DIR_PATTERN = "Pwrake%Y%m%d-%H%M%S"
+
     prepend CommandLine
 
     # Lines of a backtrace that are Rakuda's own.
@@ -61,6 +64,11 @@ module Rakuda
         require "rakuda/session"
         Session.new(self, hello)
       end
+    end
+
+    # @return [Session, nil] the session, when a task has been invoked
+    def running_session
+      @session
     end
 
     # @return [Configuration]
@@ -176,8 +184,10 @@ module Rakuda
     end
 
     def log_dir
-      pattern = configuration["LOG_DIR"]
-      pattern && Time.now.strftime(pattern).b
+      pattern = configuration["LOG_DIR"] or return
+      # As in Pwrake, anything but a name (`LOG_DIR: true`) is the default name.
+      pattern = LOG_DIR_PATTERN unless pattern.is_a?(String) && !pattern.empty?
+      Time.now.strftime(pattern).b
     end
   end
 end

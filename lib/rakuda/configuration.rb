@@ -15,7 +15,7 @@ module Rakuda
       RETRY HOST_FAILURE FAILED_TARGET FAILURE_TERMINATION QUEUE_PRIORITY NOACTION_QUEUE_PRIORITY SHELL_START_INTERVAL
       GRAPH_PARTITION REPORT_IMAGE_TYPE FILESYSTEM SSH_OPTION PASS_ENV GNU_TIME DEBUG HEARTBEAT SHELL_RC WORK_DIR
       BASEDIR PREFIX SUBDIR MAX_GFWHERE_WORKER GFARM_BASEDIR GFARM_PREFIX GFARM_SUBDIR PLOT_PARALLELISM STEAL_WAIT
-      SHELL_COMMAND RESERVE_NODE HALT_QUEUE_WHILE_SEARCH SHOW_CONF
+      SHELL_COMMAND RESERVE_NODE HALT_QUEUE_WHILE_SEARCH SHOW_CONF PROFILE LOGFILE TASKLOG
     ].freeze
 
     DEFAULTS = { "FAILED_TARGET" => "rename", "FAILURE_TERMINATION" => "wait", "RETRY" => 0,
@@ -39,8 +39,8 @@ module Rakuda
     def initialize(file, variables, options)
       @entries = DEFAULTS.transform_values { |value| Entry.new(value, "default") }
       read(file) if file
-      FROM_ENVIRONMENT.each { |key| set(key, ENV[key], "environment") if ENV.key?(key) && !variables.key?(key) }
-      KEYS.each { |key| set(key, variables[key], "command line") if variables.key?(key) }
+      FROM_ENVIRONMENT.each { |key| take(key, ENV[key], "environment") if ENV.key?(key) && !variables.key?(key) }
+      KEYS.each { |key| take(key, variables[key], "command line") if variables.key?(key) }
       options.each { |key, value| set(key, value, "option") }
     end
 
@@ -89,6 +89,13 @@ module Rakuda
       nearest = DidYouMean::SpellChecker.new(dictionary: KEYS).correct(key.to_s.upcase).first ||
                 KEYS.min_by { |known| DidYouMean::Levenshtein.distance(known, key.to_s.upcase) }
       $stderr.puts "rakuda: #{file}: unknown key #{key} (nearest known key: #{nearest})"
+    end
+
+    # A Rakefile may use such a name for its own ends (RETRY=yes): what is no value of ours is left to it.
+    def take(key, value, origin)
+      set(key, value, origin)
+    rescue ConfigurationError => e
+      $stderr.puts "rakuda: #{e.message}; not used by rakuda"
     end
 
     def set(key, value, origin)

@@ -4,7 +4,12 @@
 # It does not know tasks or Fibers. All sending is done by the one thread that owns it; `interject` alone may
 # come in between, from a signal handler.
 
-require "msgpack"
+unless defined?(MessagePack::Factory)
+  # A project's own lib/msgpack.rb, or a bundle without it, must not stand in the way.
+  $LOAD_PATH.unshift(*Rakuda::MSGPACK_PATHS)
+  require "msgpack"
+  $LOAD_PATH.shift(Rakuda::MSGPACK_PATHS.size)
+end
 
 module Rakuda
   # Frames of MessagePack values over a socket.

@@ -10,11 +10,13 @@ module Rakuda
   class Planner
     HAS_ACTION = 1
     DEFERRED = 2
+    # Tasks that remove what their later siblings make (rake's PackageTask has `repackage: [clobber_package, package]`).
+    REMOVING = /(?:\A|:)(?:clean|clobber)(?:[_:]|\z)/.freeze
     NONE = [].freeze
 
     # One task of the stack. Frames are kept per depth and used again.
     class Frame
-      attr_accessor :task, :traits, :prerequisites, :index, :arguments, :barrier, :covered, :deferred
+      attr_accessor :task, :traits, :prerequisites, :index, :arguments, :barrier, :covered, :deferred, :removed
       attr_reader :numbers
 
       def initialize
@@ -31,6 +33,7 @@ module Rakuda
         @barrier = nil    # helper task that stands for numbers[0...covered]
         @covered = 0
         @deferred = nil   # numbers of the deferred ones among them
+        @removed = false  # one of them removes files: later ones are looked up when it has run
       end
     end
 
@@ -51,6 +54,7 @@ module Rakuda
       @log = log
       @table = RakeBridge.task_table(application)
       @kinds = TaskKinds.new(application)
+      @parallel = application.jobs > 1
       @tasks = []
       @parents = []            # by number: the task that was being walked, or the chain of a root
       @arguments = {}          # by number, for those that are not empty
@@ -159,6 +163,11 @@ module Rakuda
       chain(number).to_a
     end
 
+    # @return [Boolean] whether the hub has to ask whether the task is needed, and its timestamp
+    def asked?(task)
+      @kinds.of(task).kind == TaskKinds::ASKED
+    end
+
     # @return [TaskKinds::Traits]
     def traits(task)
       @kinds.of(task)
@@ -209,17 +218,23 @@ module Rakuda
         if child
           frame.index += 1
           number = visit(child, child_arguments(frame, child), frame.task, mark, bottom)
-          frame.numbers << number if number
+          note(frame, child, number) if number
         else
           number = leave(frame, @in_use - 1 > bottom ? @frames[@in_use - 2].task : parent)
           @in_use -= 1
-          @frames[@in_use - 1].numbers << number if @in_use > bottom
+          note(@frames[@in_use - 1], frame.task, number) if @in_use > bottom
         end
       end
       number
     rescue Exception => e # rubocop:disable Lint/RescueException -- the marks must go, whatever it is
       unwind(bottom, e, parent)
       raise
+    end
+
+    # A prerequisite of a frame's task has its number.
+    def note(frame, child, number)
+      frame.numbers << number
+      frame.removed ||= @parallel && child.instance_of?(Rake::Task) && REMOVING.match?(child.name)
     end
 
     def child_arguments(frame, child)
@@ -248,6 +263,8 @@ module Rakuda
       end
       traits = @kinds.of(task)
       @log&.enter(task) unless traits.opaque
+      return postpone(task, traits, arguments, mark, bottom, parent) if @in_use > bottom && @frames[@in_use - 1].removed
+
       prerequisites = task.prerequisites
       if traits.opaque || (prerequisites.empty? && task.order_only_prerequisites.empty?)
         task.rakuda_enter(mark)
@@ -257,13 +274,24 @@ module Rakuda
       enter(task, traits, arguments, mark, bottom, parent)
     end
 
-    # @return [Integer, nil] the number when the task is deferred; otherwise it is on the stack now
-    def enter(task, traits, arguments, mark, bottom, parent)
+    def push(task, traits, arguments, mark)
       task.rakuda_enter(mark)
       depth = @in_use
       frame = (@frames[depth] ||= Frame.new)
       frame.fill(task, traits, NONE, arguments)
       @in_use = depth + 1
+      frame
+    end
+
+    # An earlier sibling removes files: the task is looked up, with all that it needs, when that has run.
+    def postpone(task, traits, arguments, mark, bottom, parent)
+      push(task, traits, arguments, mark)
+      defer(task, traits, arguments, parent, bottom)
+    end
+
+    # @return [Integer, nil] the number when the task is deferred; otherwise it is on the stack now
+    def enter(task, traits, arguments, mark, bottom, parent)
+      frame = push(task, traits, arguments, mark)
       found = find_all(task)
       return defer(task, traits, arguments, parent, bottom) unless found
 

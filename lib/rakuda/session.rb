@@ -70,7 +70,7 @@ module Rakuda
       @log&.insert_after(caller_job&.number)
       first = @planner.tasks.size
       number = plan(task, arguments, base, caller_job)
-      wait(number, first, caller_job) if number
+      number ? wait(number, first, caller_job) : @log&.print_walk
       nil
     end
 
@@ -87,6 +87,12 @@ module Rakuda
     # @return [Job, nil] the job whose code is running
     def current_job
       @reactor.current if @reactor.home?
+    end
+
+    # @return [Hash{Symbol => Array<Integer>}] device numbers of the action whose code is running, by resource
+    def current_devices
+      job = current_job
+      (job.is_a?(Action) && job.devices) || {}
     end
 
     # A job of the pool begins.
@@ -117,6 +123,8 @@ module Rakuda
       end_job(action)
       number = action.number
       if exception.nil?
+        # The action may have given its task a `timestamp` of its own.
+        @link.send_message("AskAfter", number) if action.task.rakuda_singular && @planner.asked?(action.task)
         @link.send_action_ended(number, "ok", "")
       else
         @failures.add(number, action.task, exception)
@@ -301,7 +309,7 @@ module Rakuda
       end
     end
 
-    def on_run_action(number, _attempt, _node, _devices, leased)
+    def on_run_action(number, _attempt, _node, devices, leased)
       return @link.send_action_ended(number, "ok", "") if @planner.superseded?(number)
 
       task = @planner.tasks[number]
@@ -310,6 +318,7 @@ module Rakuda
       action = Action.new(self, number, task, @planner.arguments(number))
       action.opaque = @planner.traits(task).opaque
       action.leased = leased
+      action.devices = devices
       @reactor.start(action)
     end
 

@@ -70,7 +70,7 @@ module Rakuda
       if fields.delete(:alone)
         fields["environment"] = @environment.only(changes || {})
       elsif changes
-        fields["environment"] = @environment.with(changes)
+        fields["environment"] = @environment.with((job.device_variables || {}).merge(changes))
       end
       command = @next
       @next += 1
@@ -95,7 +95,8 @@ module Rakuda
     # The command runs in the job's directory and with ENV as it is now.
     def base_options(job)
       directory = job.directory || @directory.base
-      environment = @environment.current
+      variables = job.device_variables
+      environment = variables ? @environment.with(variables) : @environment.current
       return nil if environment.zero? && directory == @rakefile_directory
 
       options = {}

@@ -70,10 +70,17 @@ module Rakuda
     # A task is settled.
     # @param how [String] of the message TaskSettled
     def settled(number, task, how)
+      return if how == "abandoned" # rake would not have come so far
+
       print_to(number)
       return if task.nil? || how != "executed" || @executed.delete(number)
 
       @application.trace("** Execute #{task.name}")
+    end
+
+    # Prints the walk that has just been logged: nothing of it is left to run.
+    def print_walk
+      print_next until @printed.equal?(@last) || @printed.after.nil?
     end
 
     # Prints all that is left: rake would have come so far.

@@ -153,11 +153,17 @@ class FakeHub
     fresh.each { |task| proceed(task) if task.waits_for.zero? && task.state == :waiting }
   end
 
+  def on_ask_after(number)
+    (@asked_after ||= {})[number] = true
+    @tasks.fetch(number).kind = 3
+  end
+
   def on_action_ended(number, outcome, _message)
     task = @tasks.fetch(number)
     @running -= 1
     @executed = true
     return action_failed(task, outcome) unless outcome == "ok"
+    return say("AskNeeded", number) if @asked_after&.key?(number)
 
     path = task.name
     say("TargetMissing", number) if task.kind != 0 && task.kind != 3 && !File.exist?(path)
@@ -180,6 +186,8 @@ class FakeHub
   def on_needed_answered(number, needed, timestamp)
     task = @tasks.fetch(number)
     task.stamp = { 0 => NEVER, 1 => timestamp[1], 2 => LATE, 3 => NOW }.fetch(timestamp[0])
+    return settle(task, "executed") if @asked_after&.delete(number)
+
     needed ? make_ready(task) : settle(task, "not_needed")
   end
 

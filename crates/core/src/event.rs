@@ -74,6 +74,13 @@ pub enum Event<'a> {
         /// Whether all its prerequisites are known now; if not, the task fails.
         found: bool,
     },
+    /// A running task is of another kind from now on.
+    KindChanged {
+        /// Which.
+        id: TaskId,
+        /// Its new kind.
+        kind: TaskKind,
+    },
     /// A started action has ended. After a `NodeLost` the shell reports no end of what ran there.
     ActionEnded {
         /// Whose.

@@ -116,6 +116,7 @@ impl Scheduler {
                 self.on_needed_answered(id, needed, timestamp, out);
             }
             Event::ResolveEnded { id, found } => self.on_resolve_ended(id, found, out),
+            Event::KindChanged { id, kind } => self.graph.tasks[id].kind = kind,
             Event::ActionEnded { id, outcome } => self.on_action_ended(now, id, outcome, out),
             Event::NodeJoined { id, capacity } => self.on_node_joined(id, capacity),
             Event::NodeLost { id } => self.on_node_lost(id),

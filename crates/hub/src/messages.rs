@@ -62,6 +62,12 @@ impl Hub {
             FrontMessage::ActionEnded(task, outcome, _) => {
                 self.on_action_ended(self.known(task)?, outcome);
             }
+            FrontMessage::AskAfter { task } => {
+                let id = self.known(task)?;
+                if self.running.contains_key(&id) {
+                    self.event(Event::KindChanged { id, kind: TaskKind::Asked });
+                }
+            }
             FrontMessage::NeededAnswered(task, needed, (class, ns)) => {
                 let timestamp = match class {
                     0 => Timestamp::Early,

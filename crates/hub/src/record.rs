@@ -214,6 +214,11 @@ impl Record {
         let running = self.root.join("running");
         fs::create_dir_all(&running).map_err(at(&running))?;
         fs::create_dir_all(&self.folder).map_err(at(&self.folder))?;
+        // Nothing in here is part of the project.
+        let ignore = self.root.join(".gitignore");
+        if !ignore.exists() {
+            fs::write(&ignore, "*\n").map_err(at(&ignore))?;
+        }
         let path = self.folder.join("journal.jsonl");
         let mut journal = File::create(&path).map_err(at(&path))?;
         let mut first = Vec::new();

@@ -27,6 +27,11 @@ pub enum FrontMessage {
     Invoke(u32, Vec<u32>, Option<u32>),
     /// An action ended: task, outcome, first line of what went wrong.
     ActionEnded(u32, ActionOutcome, Text),
+    /// The action of this task, which is about to end, has made it one that is asked.
+    AskAfter {
+        /// Which.
+        task: u32,
+    },
     /// Answer to `AskNeeded`: task, needed, timestamp.
     NeededAnswered(u32, bool, (u8, i64)),
     /// Answer to `Resolve`: task, found.

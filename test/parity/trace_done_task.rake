@@ -1,0 +1,2 @@
+#: run -t
+task(:default) { puts "OK" }.invoke
