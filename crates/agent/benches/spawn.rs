@@ -19,7 +19,8 @@ const COMMANDS: u32 = 3000;
 async fn round(slots: u32) -> f64 {
     let (sender, mut events) = unbounded_channel();
     let directory = std::env::temp_dir();
-    let config = AgentConfig { directory, stdin: StdinSource::Null, collect_output: true };
+    let config =
+        AgentConfig { directory, stdin: StdinSource::Null, collect_output: true, join_group: None };
     let agent = Agent::new(config, sender).expect("set up the agent");
     let start = |number: u32| {
         let program = Program::Line(Text::from("true"));

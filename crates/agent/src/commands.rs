@@ -13,13 +13,16 @@ use std::rc::Rc;
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
 use rakuda_proto::front::{CommandOptions, Program, Usage};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock;
 use crate::launch::{PreparedLaunch, own_environment};
-use crate::pipes::{self, PipePair, PipePool, ReadState};
+use crate::pipes::{PipePair, WriterPair};
 use crate::readiness::watch;
-use crate::spawn::{DescriptorAction, EnvironmentBlock, Launch, Process, SpawnError, Spawner};
+use crate::spawn::{
+    DescriptorAction, EnvironmentBlock, Group, Launch, Process, SpawnError, Spawner,
+};
 
 /// What exec failures count as: the shell's "command not found".
 const NOT_STARTED_STATUS: i32 = 127 << 8;
@@ -42,6 +45,8 @@ pub struct AgentConfig {
     pub stdin: StdinSource,
     /// Collect what they write (else they write to this process's own descriptors).
     pub collect_output: bool,
+    /// Commands join this process group (the one that may read the terminal) instead of having one each.
+    pub join_group: Option<i32>,
 }
 
 /// Starts and watches commands.
@@ -55,7 +60,7 @@ struct Inner {
     spawner: RefCell<Spawner>,
     events: UnboundedSender<AgentEvent>,
     /// `config.directory`, when this process is elsewhere.
-    elsewhere: Option<PathBuf>,
+    elsewhere: RefCell<Option<PathBuf>>,
     /// Opened once for all commands.
     null: OwnedFd,
     /// By number; 0 is this process's own.
@@ -66,7 +71,10 @@ struct Inner {
     running: RefCell<BTreeMap<CommandId, Rc<Process>>>,
     /// Commands whose exit has not been reported.
     unreported: Cell<usize>,
-    pool: RefCell<PipePool>,
+    /// Nothing is read from commands for now: who shows it is behind.
+    paused: Cell<bool>,
+    /// Wakes those that wait for the end of the pause.
+    resumed: Notify,
 }
 
 impl Agent {
@@ -84,14 +92,15 @@ impl Agent {
             inner: Rc::new(Inner {
                 config,
                 spawner: RefCell::new(Spawner::new()),
-                elsewhere,
+                elsewhere: RefCell::new(elsewhere),
                 events,
                 null,
                 environments: RefCell::new(BTreeMap::from([(0, own)])),
                 empty_environment: Rc::new(EnvironmentBlock::new([])),
                 running: RefCell::new(BTreeMap::new()),
                 unreported: Cell::new(0),
-                pool: RefCell::new(PipePool::default()),
+                paused: Cell::new(false),
+                resumed: Notify::new(),
             }),
         })
     }
@@ -101,6 +110,17 @@ impl Agent {
         match request {
             AgentRequest::DefineEnvironment { environment, set, unset } => {
                 self.define_environment(environment, set, &unset);
+            }
+            AgentRequest::ForgetEnvironments { below } => {
+                self.inner
+                    .environments
+                    .borrow_mut()
+                    .retain(|number, _| *number == 0 || *number >= below);
+            }
+            AgentRequest::ChangeDirectory { directory } => {
+                let here = std::env::current_dir().is_ok_and(|here| here == directory.as_path());
+                let elsewhere = (!here).then(|| directory.as_path().to_path_buf());
+                self.inner.elsewhere.replace(elsewhere);
             }
             AgentRequest::Start { command, program, options } => {
                 self.inner.unreported.set(self.inner.unreported.get() + 1);
@@ -112,6 +132,7 @@ impl Agent {
                         captured: None,
                         error: Some(Text::from(error.to_string())),
                         usage: Usage::default(),
+                        lingers: false,
                     });
                 }
             }
@@ -125,9 +146,17 @@ impl Agent {
 
     /// Sends `signal` to every process group that still has members; returns how many.
     pub fn signal_all(&self, signal: i32) -> usize {
-        let running = self.inner.running.borrow();
+        let mut running = self.inner.running.borrow_mut();
+        running.retain(|_, process| !process.is_reaped() || process.group_lives());
         running.values().for_each(|process| process.signal_group(signal));
         running.len()
+    }
+
+    /// Stops or goes on reading what commands write; they wait when their pipes are full.
+    pub fn pause_output(&self, paused: bool) {
+        if self.inner.paused.replace(paused) && !paused {
+            self.inner.resumed.notify_waiters();
+        }
     }
 
     /// Commands whose exit has not been reported.
@@ -156,15 +185,13 @@ impl Agent {
         let environment = inner.environment_of(options);
         let capture = options.is_some_and(|options| options.capture);
         let refused = |source| SpawnError::Refused { program: "a pipe".into(), source };
-        let pipes = if inner.config.collect_output || capture {
-            Some(inner.pool.borrow_mut().take().map_err(refused)?)
-        } else {
-            None
-        };
-        let collect = (inner.config.collect_output, capture);
-        let base = inner.base_descriptors(pipes.as_ref(), collect);
+        let collect = inner.config.collect_output;
+        let pair = if collect || capture { Some(PipePair::new().map_err(refused)?) } else { None };
+        let (pipes, writers) = pair.unzip();
+        let base = inner.base_descriptors(writers.as_ref(), collect);
+        let elsewhere = inner.elsewhere.borrow();
         let prepared =
-            PreparedLaunch::new(program, options, &environment, inner.elsewhere.as_deref(), base)?;
+            PreparedLaunch::new(program, options, &environment, elsewhere.as_deref(), base)?;
         let started_ns = clock::monotonic_ns();
         let process = inner.spawner.borrow_mut().start(&Launch {
             program: &prepared.program,
@@ -172,6 +199,7 @@ impl Agent {
             environment: &environment,
             directory: prepared.directory.as_deref(),
             descriptors: &prepared.descriptors,
+            group: inner.config.join_group.map_or(Group::Own, Group::Join),
         });
         let process = process.map_err(|source| SpawnError::Refused {
             program: prepared.program.to_string_lossy().into_owned(),
@@ -215,34 +243,34 @@ impl Inner {
     /// What descriptors 0, 1 and 2 are before the command's own redirections.
     fn base_descriptors(
         &self,
-        pipes: Option<&PipePair>,
-        (collect, capture): (bool, bool),
+        writers: Option<&WriterPair>,
+        collect: bool,
     ) -> Vec<DescriptorAction> {
         let mut actions = Vec::with_capacity(4);
         if self.config.stdin == StdinSource::Null {
             actions.push(DescriptorAction::Duplicate { from: self.null.as_raw_fd(), to: 0 });
         }
-        if let Some(pipes) = pipes {
-            if collect || capture {
-                actions.push(DescriptorAction::Duplicate { from: pipes.stdout.writer(), to: 1 });
-            }
+        if let Some(writers) = writers {
+            actions.push(DescriptorAction::Duplicate { from: writers.stdout(), to: 1 });
             if collect {
-                actions.push(DescriptorAction::Duplicate { from: pipes.stderr.writer(), to: 2 });
+                actions.push(DescriptorAction::Duplicate { from: writers.stderr(), to: 2 });
             }
         }
         actions
     }
 
-    async fn watch(self: Rc<Self>, watched: Watched) {
+    async fn watch(self: Rc<Self>, mut watched: Watched) {
         let pidfd = watch(Rc::clone(&watched.process));
         let mut collected = Collected::default();
         let status = loop {
-            match (&pidfd, &watched.pipes) {
+            let paused = self.paused.get();
+            match (&pidfd, &mut watched.pipes) {
                 (Ok(pidfd), Some(pipes)) => tokio::select! {
                     biased;
                     _ = pidfd.readable() => {}
-                    _ = pipes.stdout.read(&mut collected.stdout) => {}
-                    _ = pipes.stderr.read(&mut collected.stderr) => {}
+                    () = pipes.stdout.read(&mut collected.stdout), if !paused => {}
+                    () = pipes.stderr.read(&mut collected.stderr), if !paused => {}
+                    () = self.resumed.notified(), if paused => {}
                 },
                 (Ok(pidfd), None) => drop(pidfd.readable().await),
                 // No room in epoll: ask again and again, but let others run.
@@ -285,26 +313,18 @@ impl Inner {
     ) {
         let (status, mut usage) = status;
         usage.wall_ns = clock::monotonic_ns() - watched.started_ns;
-        if let Some(pipes) = &watched.pipes {
-            // A read error leaves what was read so far, which is all that there is to say.
-            let _ = pipes.stdout.drain(&mut collected.stdout);
-            let _ = pipes.stderr.drain(&mut collected.stderr);
+        if let Some(pipes) = &mut watched.pipes {
+            pipes.stdout.drain(&mut collected.stdout);
+            pipes.stderr.drain(&mut collected.stderr);
         }
         self.pass_on(&watched, &mut collected);
         let captured = watched.capture.then(|| Text(std::mem::take(&mut collected.stdout)));
         let process = watched.process.id;
-        let alone = !watched.process.group_lives();
-        if let Some(pipes) = watched.pipes.take() {
-            if alone {
-                self.pool.borrow_mut().give_back(pipes);
-            } else {
-                self.linger(watched.command, pipes);
-            }
-        }
-        if alone || !self.config.collect_output {
+        if !watched.process.group_lives() {
             self.running.borrow_mut().remove(&watched.command);
         }
         let command = watched.command;
+        let left_over = watched.pipes.take().filter(|pipes| !pipes.ended());
         self.report_exit(AgentEvent::CommandExited {
             command,
             status,
@@ -312,29 +332,29 @@ impl Inner {
             captured,
             error: None,
             usage,
+            lingers: left_over.is_some(),
         });
+        if let Some(pipes) = left_over {
+            tokio::task::spawn_local(Rc::clone(self).linger(command, pipes));
+        }
     }
 
-    /// Goes on reading what a command's left-over children write, until the last is gone.
-    fn linger(self: &Rc<Self>, command: CommandId, pipes: PipePair) {
-        let PipePair { stdout, stderr } = pipes;
-        for (pipe, stream) in [(stdout, OutputStream::Stdout), (stderr, OutputStream::Stderr)] {
-            let reader = pipe.into_reader();
-            let inner = Rc::clone(self);
-            tokio::task::spawn_local(async move {
-                let mut bytes = Vec::new();
-                while let Ok(mut guard) = reader.readable().await {
-                    let state = pipes::drain(reader.get_ref(), &mut bytes);
-                    inner.report_output(command, stream, &mut bytes);
-                    match state {
-                        Ok(ReadState::Empty) => guard.clear_ready(),
-                        Ok(ReadState::Ended) | Err(_) => break,
-                    }
-                }
-                if stream == OutputStream::Stdout {
-                    inner.running.borrow_mut().remove(&command);
-                }
-            });
+    /// Goes on reading what a command's left-over children write, until the last writer is gone.
+    async fn linger(self: Rc<Self>, command: CommandId, mut pipes: PipePair) {
+        let mut collected = Collected::default();
+        while !pipes.ended() {
+            if self.paused.get() {
+                self.resumed.notified().await;
+                continue;
+            }
+            let (stdout_ended, stderr_ended) = (pipes.stdout.ended(), pipes.stderr.ended());
+            tokio::select! {
+                () = pipes.stdout.read(&mut collected.stdout), if !stdout_ended => {}
+                () = pipes.stderr.read(&mut collected.stderr), if !stderr_ended => {}
+            }
+            self.report_output(command, OutputStream::Stdout, &mut collected.stdout);
+            self.report_output(command, OutputStream::Stderr, &mut collected.stderr);
         }
+        let _ = self.events.send(AgentEvent::OutputEnded { command });
     }
 }

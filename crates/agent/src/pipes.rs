@@ -1,8 +1,8 @@
-//! Pipes that carry the output of commands, reused from command to command.
+//! Pipes that carry the output of commands.
 //!
-//! This process keeps the writing ends, so a pipe never reaches its end by itself: what a command
-//! wrote is read until nothing is left when the command exits. A pipe is reused only when no process of
-//! the command's group is left that could still write to it.
+//! Each command has its own, and this process gives up the writing ends at once, so that a pipe ends with its last writer,
+//! whoever that is. (Pipes were used again for later commands at first; a daemon that had left its process group then
+//! wrote into another command's output.)
 
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 
@@ -13,97 +13,129 @@ use tokio::io::unix::AsyncFd;
 
 use crate::readiness::watch;
 
-/// One pipe.
-#[derive(Debug)]
-pub struct OutputPipe {
-    reader: AsyncFd<OwnedFd>,
-    writer: OwnedFd,
-}
-
 /// What a read found.
-#[derive(Debug, PartialEq, Eq)]
-pub enum ReadState {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReadState {
     /// Nothing more for now.
     Empty,
+    /// A good deal was read, and there may be more.
+    More,
     /// Every writer is gone.
     Ended,
 }
 
+/// Bytes of the first read, and of later ones.
+const FIRST_BYTES: usize = 512;
 const CHUNK_BYTES: usize = 64 << 10;
 
-impl OutputPipe {
-    fn new() -> std::io::Result<Self> {
-        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-        rustix::fs::fcntl_setfl(&reader, OFlags::NONBLOCK)?;
-        Ok(Self { reader: watch(reader)?, writer })
-    }
-
-    /// The end for the command.
-    pub fn writer(&self) -> RawFd {
-        self.writer.as_raw_fd()
-    }
-
-    /// Waits until there is something to read, then appends all of it to `into`.
-    pub async fn read(&self, into: &mut Vec<u8>) -> std::io::Result<ReadState> {
-        let mut guard = self.reader.readable().await?;
-        let state = drain(self.reader.get_ref(), into)?;
-        if state == ReadState::Empty {
-            guard.clear_ready();
-        }
-        Ok(state)
-    }
-
-    /// Appends what is there now to `into`.
-    pub fn drain(&self, into: &mut Vec<u8>) -> std::io::Result<ReadState> {
-        drain(self.reader.get_ref(), into)
-    }
-
-    /// Gives up the writing end, so that the pipe ends with its last writer.
-    pub fn into_reader(self) -> AsyncFd<OwnedFd> {
-        self.reader
-    }
+/// The reading end of one pipe.
+#[derive(Debug)]
+pub struct OutputPipe {
+    reader: AsyncFd<OwnedFd>,
+    /// Nothing more will come.
+    ended: bool,
 }
 
-/// Reads until nothing is left for now.
-pub fn drain(reader: &OwnedFd, into: &mut Vec<u8>) -> std::io::Result<ReadState> {
-    loop {
-        let old = into.len();
-        into.reserve(if old == 0 { 512 } else { CHUNK_BYTES });
-        match rustix::io::read(reader, rustix::buffer::spare_capacity(into)) {
-            Ok(0) => return Ok(ReadState::Ended),
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => return Ok(ReadState::Empty),
-            Err(error) => return Err(error.into()),
-        }
+/// The writing ends of a pair, for the time until the command has been started.
+#[derive(Debug)]
+pub struct WriterPair {
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+}
+
+impl WriterPair {
+    /// For the command's descriptor 1.
+    pub fn stdout(&self) -> RawFd {
+        self.stdout.as_raw_fd()
+    }
+
+    /// For the command's descriptor 2.
+    pub fn stderr(&self) -> RawFd {
+        self.stderr.as_raw_fd()
     }
 }
 
 /// The pipes of one command.
 #[derive(Debug)]
 pub struct PipePair {
-    /// For its descriptor 1.
+    /// From its descriptor 1.
     pub stdout: OutputPipe,
-    /// For its descriptor 2.
+    /// From its descriptor 2.
     pub stderr: OutputPipe,
 }
 
-/// Pipes waiting for their next command.
-#[derive(Debug, Default)]
-pub struct PipePool {
-    idle: Vec<PipePair>,
+impl PipePair {
+    /// Two pipes and their writing ends.
+    pub fn new() -> std::io::Result<(Self, WriterPair)> {
+        let (stdout, stdout_writer) = OutputPipe::new()?;
+        let (stderr, stderr_writer) = OutputPipe::new()?;
+        let writers = WriterPair { stdout: stdout_writer, stderr: stderr_writer };
+        Ok((Self { stdout, stderr }, writers))
+    }
+
+    /// Whether nobody can write any more.
+    pub fn ended(&self) -> bool {
+        self.stdout.ended && self.stderr.ended
+    }
 }
 
-impl PipePool {
-    /// An empty pair of pipes.
-    pub fn take(&mut self) -> std::io::Result<PipePair> {
-        match self.idle.pop() {
-            Some(pair) => Ok(pair),
-            None => Ok(PipePair { stdout: OutputPipe::new()?, stderr: OutputPipe::new()? }),
+impl OutputPipe {
+    fn new() -> std::io::Result<(Self, OwnedFd)> {
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::fs::fcntl_setfl(&reader, OFlags::NONBLOCK)?;
+        Ok((Self { reader: watch(reader)?, ended: false }, writer))
+    }
+
+    /// Waits until there is something to read, or the pipe ends, and appends what there is to `into`.
+    /// Once it has ended, it never comes back.
+    pub async fn read(&mut self, into: &mut Vec<u8>) {
+        while !self.ended {
+            let Ok(mut guard) = self.reader.readable().await else { break };
+            let before = into.len();
+            match drain(guard.get_inner(), into) {
+                ReadState::Empty => guard.clear_ready(),
+                ReadState::More => {}
+                ReadState::Ended => self.ended = true,
+            }
+            if self.ended || into.len() > before {
+                return;
+            }
+        }
+        if self.ended {
+            std::future::pending::<()>().await;
+        }
+        self.ended = true;
+    }
+
+    /// Appends what is there now to `into`.
+    pub fn drain(&mut self, into: &mut Vec<u8>) {
+        while !self.ended {
+            match drain(self.reader.get_ref(), into) {
+                ReadState::Empty => return,
+                ReadState::More => {}
+                ReadState::Ended => self.ended = true,
+            }
         }
     }
 
-    /// Takes back a pair that nobody writes to and that has been drained.
-    pub fn give_back(&mut self, pair: PipePair) {
-        self.idle.push(pair);
+    /// Whether nobody can write any more.
+    pub fn ended(&self) -> bool {
+        self.ended
+    }
+}
+
+/// Reads until nothing is left for now. A read error ends the pipe: there is nothing more to show.
+fn drain(reader: &OwnedFd, into: &mut Vec<u8>) -> ReadState {
+    loop {
+        into.reserve(if into.is_empty() { FIRST_BYTES } else { CHUNK_BYTES });
+        match rustix::io::read(reader, rustix::buffer::spare_capacity(into)) {
+            Ok(0) => return ReadState::Ended,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return ReadState::Empty,
+            Err(_) => return ReadState::Ended,
+        }
+        if into.len() >= CHUNK_BYTES {
+            return ReadState::More;
+        }
     }
 }

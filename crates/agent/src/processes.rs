@@ -7,7 +7,7 @@
 use std::ffi::CString;
 use std::os::fd::RawFd;
 
-use crate::spawn::{EnvironmentBlock, Launch, Process, Spawner};
+use crate::spawn::{EnvironmentBlock, Group, Launch, Process, Spawner};
 
 /// How a child of this process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,7 @@ pub fn start_myself(words: &[CString], environment: &EnvironmentBlock) -> std::i
         environment,
         directory: None,
         descriptors: &[],
+        group: Group::Inherit,
     })
 }
 
@@ -110,6 +111,12 @@ const RUN_VARIABLE: &str = "RAKUDA_RUN";
 pub fn own_mark() -> Option<String> {
     let marks = std::env::var_os(RUN_VARIABLE)?.into_string().ok()?;
     marks.rsplit(':').next().filter(|mark| !mark.is_empty()).map(str::to_owned)
+}
+
+/// Whether this process itself belongs to the run of that mark, be it as a run inside it.
+pub fn carries(mark: &str) -> bool {
+    let marks = std::env::var_os(RUN_VARIABLE).and_then(|marks| marks.into_string().ok());
+    marks.is_some_and(|marks| marks.split(':').any(|part| part == mark))
 }
 
 /// Kills every process that carries `mark`, wherever it stands, but this one and `spared`. So also

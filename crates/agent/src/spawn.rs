@@ -7,6 +7,7 @@
 //! the only place that starts processes, and, with `processes` and `readiness`, the only one with `unsafe`.
 #![allow(unsafe_code, reason = "between clone and exec there is no safe code")]
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString, OsString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd, RawFd};
@@ -96,6 +97,17 @@ impl EnvironmentBlock {
     }
 }
 
+/// The process group of a new process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// One of its own.
+    Own,
+    /// An existing one.
+    Join(i32),
+    /// The one of this process.
+    Inherit,
+}
+
 /// Everything that a start needs, looked up and opened.
 #[derive(Debug)]
 pub struct Launch<'a> {
@@ -109,13 +121,18 @@ pub struct Launch<'a> {
     pub directory: Option<&'a CStr>,
     /// Its descriptors.
     pub descriptors: &'a [DescriptorAction],
+    /// Its process group.
+    pub group: Group,
 }
 
-/// A process that was started and not waited for yet. Leader of its own process group.
+/// A process that was started by this one.
 #[derive(Debug)]
 pub struct Process {
-    /// Its number, and that of its group.
+    /// Its number, and that of its group when it has one of its own.
     pub id: i32,
+    own_group: bool,
+    /// Its status was taken: its number may be another's from then on.
+    reaped: Cell<bool>,
     /// Readable when it is over.
     pub pidfd: OwnedFd,
 }
@@ -189,7 +206,8 @@ impl Spawner {
             unsafe { libc::waitpid(id, ptr::null_mut(), 0) };
             return Err(std::io::Error::from_raw_os_error(task.error));
         }
-        Ok(Process { id, pidfd })
+        let own_group = launch.group == Group::Own;
+        Ok(Process { id, own_group, reaped: Cell::new(false), pidfd })
     }
 }
 
@@ -225,7 +243,11 @@ unsafe fn prepare_child(launch: &Launch<'_>) -> Result<(), libc::c_int> {
         let check = |code: libc::c_int| {
             if code < 0 { Err(*libc::__errno_location()) } else { Ok(()) }
         };
-        check(libc::setpgid(0, 0))?;
+        match launch.group {
+            Group::Own => check(libc::setpgid(0, 0))?,
+            Group::Join(group) => check(libc::setpgid(0, group))?,
+            Group::Inherit => {}
+        }
         // When this process is killed, its commands die with it; the guard sees to their children.
         check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0))?;
         if let Some(directory) = launch.directory {
@@ -262,6 +284,7 @@ impl Process {
             let id = libc::wait4(self.id, &raw mut status, libc::WNOHANG, usage.as_mut_ptr());
             (id, usage.assume_init())
         };
+        self.reaped.set(id == self.id);
         (id == self.id).then(|| {
             let usage = Usage {
                 wall_ns: 0,
@@ -273,16 +296,27 @@ impl Process {
         })
     }
 
-    /// Sends `signal` to the process group. Nothing happens when it is gone.
+    /// Sends `signal` to the process group; to the process alone when it has none of its own.
     pub fn signal_group(&self, signal: i32) {
-        // SAFETY: plain system call.
-        unsafe { libc::kill(-self.id, signal) };
+        if self.own_group {
+            // SAFETY: plain system call. A group that is gone is no error that matters.
+            unsafe { libc::kill(-self.id, signal) };
+        } else if !self.reaped.get() {
+            // SAFETY: plain system call on a child that is not waited for.
+            unsafe { libc::kill(self.id, signal) };
+        }
     }
 
-    /// Whether the group has members besides the (already waited-for) leader.
+    /// Whether its status has been taken.
+    pub fn is_reaped(&self) -> bool {
+        self.reaped.get()
+    }
+
+    /// Whether its own group has members besides the (already waited-for) leader.
     pub fn group_lives(&self) -> bool {
         // SAFETY: plain system call; signal 0 only asks.
-        unsafe { libc::kill(-self.id, 0) == 0 || *libc::__errno_location() == libc::EPERM }
+        self.own_group
+            && unsafe { libc::kill(-self.id, 0) == 0 || *libc::__errno_location() == libc::EPERM }
     }
 }
 

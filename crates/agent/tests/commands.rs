@@ -48,6 +48,7 @@ fn with_agent<F: Future<Output = ()>>(
             directory: directory.clone(),
             stdin: StdinSource::Null,
             collect_output: true,
+            join_group: None,
         };
         test(Agent::new(config, sender).unwrap(), events, directory.clone()).await;
     });
@@ -77,6 +78,7 @@ async fn outcome_of(
                 outcome.error = error.map(|text| text.to_display());
                 return outcome;
             }
+            AgentEvent::OutputEnded { .. } => {}
         }
     }
 }
@@ -191,7 +193,7 @@ fn what_a_left_over_child_writes_is_not_given_to_the_next_command() {
                     let command = CommandId(6);
                     agent.handle(AgentRequest::Start { command, program, options: None });
                 }
-                AgentEvent::CommandExited { .. } => {}
+                AgentEvent::CommandExited { .. } | AgentEvent::OutputEnded { .. } => {}
             }
         }
         assert!(fifo.exists());

@@ -19,6 +19,8 @@ pub fn run(front: i32, guard: i32, pipe: i32) -> anyhow::Result<u8> {
     processes::set_close_on_exec(front, true);
     processes::set_close_on_exec(pipe, true);
     let stream = adopt(front);
+    let front_process = rustix::net::sockopt::socket_peercred(&stream).ok();
+    let front_process = front_process.map(|peer| i32::from(peer.pid.as_raw_nonzero()));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -30,9 +32,17 @@ pub fn run(front: i32, guard: i32, pipe: i32) -> anyhow::Result<u8> {
         let _ = rustix::io::write(processes::borrow(pipe), bytes);
     };
     let ending = local.block_on(&runtime, rakuda_hub::run(stream, tell_guard))?;
+    if ending == RunEnding::CutOff
+        && let Some(mark) = processes::own_mark()
+    {
+        // The guard does the same, if it is still there.
+        let spared = [Some(guard), front_process].into_iter().flatten().collect::<Vec<_>>();
+        processes::kill_marked(&mark, &spared);
+    }
     Ok(match ending {
         RunEnding::Goodbye => 0,
-        RunEnding::CutOff => 1,
+        // The guard then ends what is left of the run.
+        RunEnding::Stopped | RunEnding::CutOff => 1,
     })
 }
 

@@ -34,6 +34,15 @@ impl Scheduler {
                 self.on_attempt_succeeded(id, out);
             }
             ActionOutcome::Failed => self.on_attempt_failed(id, true, out),
+            ActionOutcome::GivenBack => {
+                self.graph.tasks[id].attempt -= 1;
+                self.graph.tasks[id].aborted = false;
+                if self.invocations.goes_on(self.owner(id)) {
+                    self.make_ready(id);
+                } else {
+                    self.give_back(id);
+                }
+            }
             ActionOutcome::Exited => {
                 self.on_attempt_failed(id, false, out);
                 self.on_stop_requested(self.config.failure == FailurePolicy::Kill);

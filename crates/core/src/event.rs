@@ -201,6 +201,8 @@ pub enum ActionOutcome {
     Succeeded,
     /// With an exception.
     Failed,
+    /// It was begun early and stopped before it had a core: as if it had not been started.
+    GivenBack,
     /// It called `exit`: it is not retried, and nothing more starts in any invocation.
     Exited,
 }

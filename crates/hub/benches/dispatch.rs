@@ -43,6 +43,7 @@ impl AgentPort for FakeAgent {
                 captured: None,
                 error: None,
                 usage: Usage::default(),
+                lingers: false,
             };
             self.events.send(ended).expect("the hub listens");
         }
@@ -51,6 +52,8 @@ impl AgentPort for FakeAgent {
     fn signal_all(&self, _: i32) -> usize {
         0
     }
+
+    fn pause_output(&self, _: bool) {}
 
     fn unreported(&self) -> usize {
         0

@@ -42,6 +42,7 @@ impl AgentPort for InstantAgent {
                 captured: None,
                 error: None,
                 usage: Usage::default(),
+                lingers: false,
             };
             self.events.send(ended).expect("the hub listens");
         }
@@ -50,6 +51,8 @@ impl AgentPort for InstantAgent {
     fn signal_all(&self, _: i32) -> usize {
         0
     }
+
+    fn pause_output(&self, _: bool) {}
 
     fn unreported(&self) -> usize {
         0

@@ -12,6 +12,8 @@ pub trait AgentPort {
     fn handle(&self, request: AgentRequest);
     /// Sends `signal` to all process groups that still have members; how many there were.
     fn signal_all(&self, signal: i32) -> usize;
+    /// Stops or goes on reading what commands write.
+    fn pause_output(&self, paused: bool);
     /// Commands whose exit has not been reported.
     fn unreported(&self) -> usize;
 }
@@ -23,6 +25,10 @@ impl AgentPort for Agent {
 
     fn signal_all(&self, signal: i32) -> usize {
         Agent::signal_all(self, signal)
+    }
+
+    fn pause_output(&self, paused: bool) {
+        Agent::pause_output(self, paused);
     }
 
     fn unreported(&self) -> usize {
@@ -71,9 +77,14 @@ impl Agents {
         }
     }
 
-    pub fn signal_all(&self, signal: i32) {
+    /// How many process groups there are.
+    pub fn signal_all(&self, signal: i32) -> usize {
+        self.nodes.iter().map(|node| node.port.signal_all(signal)).sum()
+    }
+
+    pub fn pause_output(&self, paused: bool) {
         for node in &self.nodes {
-            node.port.signal_all(signal);
+            node.port.pause_output(paused);
         }
     }
 

@@ -10,8 +10,8 @@ use rakuda_core::{
     Event, InvocationId, NodeId, Output, Requirement, RequirementId, Scheduler, TaskId, Time,
 };
 use rakuda_proto::Text;
-use rakuda_proto::agent::{AgentEvent, CommandId};
-use rakuda_proto::front::{CommandOptions, FrontMessage, HubMessage, Program, Settings};
+use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
+use rakuda_proto::front::{CommandOptions, FrontMessage, HubMessage, Program, Settings, StopHow};
 use tokio::net::UnixStream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -32,12 +32,16 @@ pub const LOCAL_NODE: NodeId = NodeId(0);
 
 /// How long messages to the front may wait for others.
 const FLUSH_DELAY_NS: u64 = 2_000_000;
+/// How often output is tried again whose reader does not read.
+const OUTPUT_RETRY_NS: u64 = 20_000_000;
 
 /// How a hub's life ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunEnding {
     /// The front said goodbye.
     Goodbye,
+    /// The front said goodbye after the user had stopped the run: nothing of it may be left.
+    Stopped,
     /// The front is gone, or this process was told to end; what ran was killed.
     CutOff,
 }
@@ -59,8 +63,10 @@ pub(crate) struct RunningAttempt {
     pub in_line: bool,
     /// It has had a lease before.
     pub had_lease: bool,
-    /// It waits for an invocation and has given up its cores.
-    pub suspended: bool,
+    /// Invocations that it waits for; it has given up its cores meanwhile.
+    pub suspended: u32,
+    /// It was begun early, and is to be run again later: something failed.
+    pub given_back: bool,
     /// The front is to be told to abort it when no command of it runs any more.
     pub abort_pending: bool,
 }
@@ -111,6 +117,16 @@ pub(crate) struct Hub {
     pub goodbye: bool,
     /// Messages to the front may wait until then, to go together.
     pub flush_due_ns: Option<u64>,
+    /// Output waits for its reader; it is tried again then.
+    pub output_retry_ns: Option<u64>,
+    /// Output cannot be shown any more.
+    pub output_lost: bool,
+    /// Environments that the front has given up.
+    pub environments_below: Option<u32>,
+    /// Exited commands that left something behind that may still write.
+    pub left_over: BTreeMap<CommandId, Option<TaskId>>,
+    /// The directory has changed: names in the record are made absolute.
+    pub moved: bool,
     /// Reused by calls of the core.
     scratch: Vec<Output>,
 }
@@ -121,18 +137,30 @@ pub async fn run(
     stream: StdUnixStream,
     on_directory: impl FnOnce(&std::path::Path),
 ) -> Result<RunEnding, HubError> {
-    run_with(stream, on_directory, local_node).await
+    let front = rustix::net::sockopt::socket_peercred(&stream).ok();
+    let front_group = front.and_then(|peer| rustix::process::getpgid(Some(peer.pid)).ok());
+    let front_group = front_group.map(rustix::process::Pid::as_raw_nonzero).map(i32::from);
+    run_with(stream, on_directory, |settings, events| local_node(settings, events, front_group))
+        .await
 }
 
 /// The node that this process runs on.
 fn local_node(
     settings: &RunSettings,
     events: UnboundedSender<AgentEvent>,
+    front_group: Option<i32>,
 ) -> Result<Vec<Node>, HubError> {
+    if !settings.on_terminal {
+        // Without a terminal of their own, commands that ask for one fail instead of being stopped for ever.
+        let _ = rustix::process::setsid();
+    }
+    // A command that may read the terminal must be in the front's process group, the foreground one.
+    let join_group = settings.on_terminal.then_some(front_group).flatten();
     let config = AgentConfig {
         directory: settings.directory.clone(),
         stdin: settings.stdin,
         collect_output: settings.output != OutputMode::None,
+        join_group,
     };
     let agent = Agent::new(config, events).map_err(HubError::SetUp)?;
     Ok(vec![Node {
@@ -234,6 +262,11 @@ impl Hub {
             any_failed: false,
             goodbye: false,
             flush_due_ns: None,
+            output_retry_ns: None,
+            output_lost: false,
+            environments_below: None,
+            left_over: BTreeMap::new(),
+            moved: false,
             scratch: Vec::new(),
             settings,
         }
@@ -274,19 +307,21 @@ impl Hub {
             self.settle();
             if self.goodbye {
                 // Commands that nobody waits for any more must not outlive the run.
-                self.end_attempts(agent_events).await;
+                let stopped = self.end_run(agent_events).await;
                 let how = if self.any_failed { "failed" } else { "done" };
                 if let Err(error) = self.record.finish(how) {
                     self.warn(&format!("rakuda: failed to {error}"));
                     self.link.flush();
                 }
-                return Ok(RunEnding::Goodbye);
+                return Ok(if stopped { RunEnding::Stopped } else { RunEnding::Goodbye });
             }
-            let deadline = [self.stopping.next_deadline_ns(), self.flush_due_ns];
-            let deadline = deadline.into_iter().flatten().min();
+            let behind = self.output_retry_ns.is_some();
+            let deadlines =
+                [self.stopping.next_deadline_ns(), self.flush_due_ns, self.output_retry_ns];
+            let deadline = deadlines.into_iter().flatten().min();
             tokio::select! {
                 biased;
-                event = agent_events.recv() => {
+                event = agent_events.recv(), if !behind => {
                     self.on_agent_event(event.expect("the agent keeps a sender"));
                 }
                 ready = self.link.ready() => {
@@ -302,7 +337,7 @@ impl Hub {
                 _ = terminate.recv() => return Ok(self.cut_off(agent_events).await),
                 () = sleep_until(deadline), if deadline.is_some() => self.on_deadline(),
             }
-            while let Ok(event) = agent_events.try_recv() {
+            while !behind && let Ok(event) = agent_events.try_recv() {
                 self.on_agent_event(event);
             }
         }
@@ -318,14 +353,54 @@ impl Hub {
                 break;
             }
         }
+        self.forget_environments();
         if let Err(error) = self.record.flush() {
             self.record.disable();
             self.warn(&format!(
                 "rakuda: failed to {error}; going on without a record: what is cut off will not be noticed"
             ));
         }
-        self.printer.flush();
+        match self.printer.flush() {
+            Ok(true) => self.set_output_behind(false),
+            // What an action is told must not overtake what its command wrote.
+            Ok(false) => return self.set_output_behind(true),
+            Err(error) => self.on_output_lost(error),
+        }
         self.flush_link();
+    }
+
+    /// Whoever reads our stdout or stderr does not read fast enough: commands are not read either,
+    /// so that nothing piles up, and the front hears of nothing until it does.
+    fn set_output_behind(&mut self, behind: bool) {
+        self.agents.pause_output(behind);
+        self.output_retry_ns = behind.then(|| clock::monotonic_ns() + OUTPUT_RETRY_NS);
+    }
+
+    /// The reader is gone or the disk is full: as with rake, the run ends.
+    fn on_output_lost(&mut self, error: rustix::io::Errno) {
+        self.printer.discard();
+        self.set_output_behind(false);
+        if !std::mem::replace(&mut self.output_lost, true) {
+            let reason = Text::from(std::io::Error::from(error).to_string());
+            self.link.push(&HubMessage::OutputLost { reason });
+            self.any_failed = true;
+            self.stop(StopHow::Interrupt);
+            while let Some(output) = self.outputs.pop_front() {
+                self.perform(output);
+            }
+        }
+    }
+
+    /// Environments that the front has given up, once no command that waits needs one of them.
+    fn forget_environments(&mut self) {
+        let Some(below) = self.environments_below else { return };
+        let needs = |pending: &PendingCommand| {
+            pending.options.as_ref().is_some_and(|options| options.environment < below)
+        };
+        if !self.running.values().flat_map(|attempt| &attempt.held_back).any(needs) {
+            self.agents.handle_all(&AgentRequest::ForgetEnvironments { below });
+            self.environments_below = None;
+        }
     }
 
     /// Sends what the front is to know; while every node has enough to go on with, not at once, so

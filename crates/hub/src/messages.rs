@@ -88,6 +88,10 @@ impl Hub {
                     unset,
                 });
             }
+            FrontMessage::ForgetEnvironments { below } => {
+                self.environments_below = self.environments_below.max(Some(below));
+            }
+            FrontMessage::ChangeDirectory { directory } => self.change_directory(directory),
             FrontMessage::StartCommand(command, task, program, options, echo) => {
                 let task = task.map(|task| self.known(task)).transpose()?;
                 let command = CommandId(command);
@@ -193,6 +197,7 @@ impl Hub {
         let Some(attempt) = self.running.remove(&id) else { return };
         self.leases[attempt.node.0 as usize].end(id, true, clock::monotonic_ns());
         let ok = outcome == ActionOutcome::Ok;
+        let given_back = attempt.given_back && !ok;
         if self.names.is_path(id) {
             let name = self.names.name(id).to_vec();
             if ok {
@@ -214,6 +219,7 @@ impl Hub {
             self.printer.end(u64::from(id.0));
         }
         let outcome = match outcome {
+            _ if given_back => CoreOutcome::GivenBack,
             ActionOutcome::Ok => CoreOutcome::Succeeded,
             ActionOutcome::Failed => CoreOutcome::Failed,
             ActionOutcome::Exit => CoreOutcome::Exited,
@@ -221,11 +227,20 @@ impl Hub {
         self.event(Event::ActionEnded { id, outcome });
     }
 
+    /// The Rakefile has moved: relative names start elsewhere from now on.
+    fn change_directory(&mut self, directory: Text) {
+        // Where it cannot be entered, each command and fact says so for itself.
+        let _ = std::env::set_current_dir(directory.as_path());
+        self.settings.directory = directory.as_path().to_path_buf();
+        self.moved = true;
+        self.agents.handle_all(&AgentRequest::ChangeDirectory { directory });
+    }
+
     fn want_lease(&mut self, id: TaskId) {
         let Some(attempt) = self.running.get_mut(&id) else {
             return;
         };
-        if attempt.suspended || self.leases[attempt.node.0 as usize].holds(id) {
+        if attempt.suspended > 0 || self.leases[attempt.node.0 as usize].holds(id) {
             self.link.push(&HubMessage::Leased { task: id.0 });
         } else {
             attempt.lease_wanted = true;
@@ -249,7 +264,7 @@ impl Hub {
         }
         if let Some(id) = task
             && let Some(attempt) = self.running.get_mut(&id)
-            && !attempt.suspended
+            && attempt.suspended == 0
             && !self.leases[attempt.node.0 as usize].holds(id)
         {
             attempt.held_back.push(pending);
@@ -305,13 +320,28 @@ impl Hub {
     pub(crate) fn on_agent_event(&mut self, event: AgentEvent) {
         match event {
             AgentEvent::OutputWritten { command, stream, bytes } => {
-                let task = self.commands.get(&command).and_then(|command| command.task);
+                let running = self.commands.get(&command).map(|command| command.task);
+                let task = running.or_else(|| self.left_over.get(&command).copied()).flatten();
                 let source = self.source_of(command, task);
                 self.printer.push(source, stream, &bytes);
             }
-            AgentEvent::CommandExited { command, status, process, captured, error, usage } => {
+            AgentEvent::OutputEnded { command } => {
+                let task = self.left_over.remove(&command).flatten();
+                self.printer.end(self.source_of(command, task));
+            }
+            AgentEvent::CommandExited {
+                command,
+                status,
+                process,
+                captured,
+                error,
+                usage,
+                lingers,
+            } => {
                 let task = self.commands.remove(&command).and_then(|command| command.task);
-                if self.settings.output != OutputMode::Task || task.is_none() {
+                if lingers {
+                    self.left_over.insert(command, task);
+                } else if self.settings.output != OutputMode::Task || task.is_none() {
                     self.printer.end(COMMAND_SOURCES + u64::from(command.0));
                 }
                 self.link.push(&HubMessage::CommandEnded(

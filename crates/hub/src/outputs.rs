@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use rakuda_agent::clock;
-use rakuda_core::{Devices, Event, InvocationId, NodeId, Output, Places, Settled, TaskId};
+use rakuda_core::{
+    Devices, Event, FailurePolicy, InvocationId, NodeId, Output, Places, Settled, TaskId,
+};
 use rakuda_proto::Text;
 use rakuda_proto::front::{HubMessage, SettledHow};
 
@@ -25,6 +27,9 @@ impl Hub {
             Output::AbortAction { id } => self.abort_action(id),
             Output::AttemptFailed { id, attempt, retried } => {
                 self.link.push(&HubMessage::AttemptFailed(id.0, attempt, retried));
+                if !retried {
+                    self.give_back_early_ones(id);
+                }
             }
             Output::TargetMissing { id } => {
                 self.link.push(&HubMessage::TargetMissing { task: id.0 });
@@ -71,10 +76,38 @@ impl Hub {
     /// The action of `caller` waits for an invocation: others may use its cores.
     pub(crate) fn suspend_caller(&mut self, invocation: InvocationId, caller: TaskId) {
         if let Some(attempt) = self.running.get_mut(&caller) {
-            attempt.suspended = true;
+            attempt.suspended += 1;
             self.callers.insert(invocation, caller);
             let leases = &mut self.leases[attempt.node.0 as usize];
             leases.end(caller, false, clock::monotonic_ns());
+            // Its other threads do not wait for a core that it has given up.
+            attempt.in_line = false;
+            if std::mem::take(&mut attempt.lease_wanted) {
+                self.link.push(&HubMessage::Leased { task: caller.0 });
+            }
+            for pending in std::mem::take(&mut attempt.held_back) {
+                self.start_pending(Some(caller), pending);
+            }
+        }
+    }
+
+    /// A task has failed for good: where nothing more of its invocation may start, actions that were only begun
+    /// early, and have had no core yet, are taken back.
+    fn give_back_early_ones(&mut self, failed: TaskId) {
+        if self.settings.config.failure == FailurePolicy::Continue {
+            return;
+        }
+        let owner = |hub: &Self, id| hub.scheduler.task(id).and_then(|task| task.invocation);
+        let of_failed = owner(self, failed);
+        let is_early = |(id, attempt): &(&TaskId, &RunningAttempt)| {
+            !attempt.had_lease && attempt.suspended == 0 && owner(self, **id) == of_failed
+        };
+        let early: Vec<TaskId> = self.running.iter().filter(is_early).map(|(id, _)| *id).collect();
+        for id in early {
+            if let Some(attempt) = self.running.get_mut(&id) {
+                attempt.given_back = true;
+            }
+            self.abort_action(id);
         }
     }
 
@@ -84,7 +117,10 @@ impl Hub {
         };
         let cores = self.cores_of(caller);
         if let Some(attempt) = self.running.get_mut(&caller) {
-            attempt.suspended = false;
+            attempt.suspended -= 1;
+            if attempt.suspended > 0 {
+                return;
+            }
             let leases = &mut self.leases[attempt.node.0 as usize];
             leases.take_back(caller, cores, clock::monotonic_ns());
         }
@@ -97,6 +133,7 @@ impl Hub {
         for index in 0..self.leases.len() {
             while let Some(id) = self.leases[index].grant(now_ns) {
                 let Some(attempt) = self.running.get_mut(&id) else {
+                    self.leases[index].end(id, false, now_ns);
                     continue;
                 };
                 if std::mem::take(&mut attempt.lease_wanted) {
@@ -119,8 +156,12 @@ impl Hub {
 
     fn start_action(&mut self, id: TaskId, attempt: u32, node: NodeId, devices: &Devices) {
         let is_path = self.names.is_path(id);
-        let name = Text(self.names.name(id).to_vec());
+        let mut name = Text(self.names.name(id).to_vec());
         let before = if is_path { identity_of(name.as_path()) } else { None };
+        if is_path && self.moved {
+            let absolute = self.settings.directory.join(name.as_path());
+            name = Text(absolute.into_os_string().into_encoded_bytes());
+        }
         self.record.push(&JournalEvent::AttemptStarted {
             time_ns: clock::wall_ns(),
             task: id.0,
@@ -139,7 +180,8 @@ impl Hub {
             lease_wanted: false,
             in_line: false,
             had_lease: leased,
-            suspended: false,
+            suspended: 0,
+            given_back: false,
             abort_pending: false,
         };
         self.running.insert(id, running);

@@ -2,7 +2,7 @@
 //!
 //! It does not know tasks; a *source* is a command, or all commands of a task (`--output=task`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::BorrowedFd;
 
 use rakuda_proto::agent::OutputStream;
@@ -21,7 +21,9 @@ pub enum OutputMode {
     None,
 }
 
-/// Lines longer than this are shown in pieces; a task's output beyond it is not held back.
+/// Lines longer than this are shown in pieces.
+const LINE_BYTES_MAX: usize = 1 << 20;
+/// A task's output beyond this is not held back.
 const HELD_BYTES_MAX: usize = 64 << 20;
 /// Writes to a pipe up to this length are not mixed with those of other processes (`PIPE_BUF`).
 const ATOMIC_BYTES: usize = 4096;
@@ -42,13 +44,13 @@ pub struct Printer {
     mode: OutputMode,
     sources: BTreeMap<u64, Source>,
     /// Ready to be written, in order.
-    ready: Vec<(OutputStream, Vec<u8>)>,
+    ready: VecDeque<(OutputStream, Vec<u8>)>,
 }
 
 impl Printer {
     /// A printer for this process's stdout and stderr.
     pub fn new(mode: OutputMode) -> Self {
-        Self { mode, sources: BTreeMap::new(), ready: Vec::new() }
+        Self { mode, sources: BTreeMap::new(), ready: VecDeque::new() }
     }
 
     /// Names a source, so that its lines begin with `[name] `.
@@ -68,6 +70,10 @@ impl Printer {
         let partial = &mut entry.partial[stream as usize];
         let Some(last) = bytes.iter().rposition(|byte| *byte == b'\n') else {
             partial.extend_from_slice(bytes);
+            if partial.len() > LINE_BYTES_MAX {
+                let piece = std::mem::take(partial);
+                self.emit(source, stream, piece);
+            }
             return;
         };
         let mut lines = std::mem::take(partial);
@@ -114,21 +120,35 @@ impl Printer {
         }
     }
 
-    /// Writes all that is ready; blocks while the reader of stdout or stderr does not read.
-    pub fn flush(&mut self) {
-        for (stream, bytes) in self.ready.drain(..) {
-            match stream {
-                OutputStream::Stdout => write_all(rustix::stdio::stdout(), &bytes),
-                OutputStream::Stderr => write_all(rustix::stdio::stderr(), &bytes),
+    /// Writes what is ready, as much as stdout and stderr take without making the hub wait.
+    /// `Ok(false)`: something is left.
+    pub fn flush(&mut self) -> Result<bool, Errno> {
+        while let Some((stream, bytes)) = self.ready.front_mut() {
+            let to = match stream {
+                OutputStream::Stdout => rustix::stdio::stdout(),
+                OutputStream::Stderr => rustix::stdio::stderr(),
+            };
+            let written = write_some(to, bytes)?;
+            if written < bytes.len() {
+                bytes.drain(..written);
+                return Ok(false);
             }
+            self.ready.pop_front();
         }
+        Ok(true)
+    }
+
+    /// Gives up what has not been written.
+    pub fn discard(&mut self) {
+        self.ready.clear();
+        self.sources.clear();
     }
 }
 
-fn show(ready: &mut Vec<(OutputStream, Vec<u8>)>, stream: OutputStream, bytes: &[u8]) {
-    match ready.last_mut() {
+fn show(ready: &mut VecDeque<(OutputStream, Vec<u8>)>, stream: OutputStream, bytes: &[u8]) {
+    match ready.back_mut() {
         Some((last, collected)) if *last == stream => collected.extend_from_slice(bytes),
-        _ => ready.push((stream, bytes.to_vec())),
+        _ => ready.push_back((stream, bytes.to_vec())),
     }
 }
 
@@ -139,29 +159,37 @@ fn with_prefix(prefix: &[u8], lines: Vec<u8>) -> Vec<u8> {
     lines.split_inclusive(|byte| *byte == b'\n').flat_map(|line| [prefix, line].concat()).collect()
 }
 
-/// Writes whole lines in pieces that a pipe takes in one go. A reader that went away is no error
-/// here: the front notices its own broken pipe.
-fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) {
-    while !bytes.is_empty() {
-        let end = if bytes.len() <= ATOMIC_BYTES {
-            bytes.len()
+/// Writes whole lines in pieces that a pipe takes in one go, as long as that is possible at once.
+/// Returns how many bytes were written.
+fn write_some(to: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
+    let mut written = 0;
+    while written < bytes.len() {
+        if !is_writable(to) {
+            break;
+        }
+        let rest = &bytes[written..];
+        let end = if rest.len() <= ATOMIC_BYTES {
+            rest.len()
         } else {
-            let window = &bytes[..ATOMIC_BYTES];
+            let window = &rest[..ATOMIC_BYTES];
             window.iter().rposition(|byte| *byte == b'\n').map_or(ATOMIC_BYTES, |last| last + 1)
         };
-        match rustix::io::write(to, &bytes[..end]) {
-            Ok(written) => bytes = &bytes[written..],
+        match rustix::io::write(to, &rest[..end]) {
+            Ok(count) => written += count,
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => wait_writable(to),
-            Err(_) => return,
+            Err(Errno::AGAIN) => break,
+            Err(error) => return Err(error),
         }
     }
+    Ok(written)
 }
 
-fn wait_writable(to: BorrowedFd<'_>) {
-    use rustix::event::{PollFd, PollFlags, poll};
-    // An error here comes back from the write that follows.
-    let _ = poll(&mut [PollFd::from_borrowed_fd(to, PollFlags::OUT)], None);
+/// Whether a write of [`ATOMIC_BYTES`] would not wait. A descriptor that cannot be asked is.
+fn is_writable(to: BorrowedFd<'_>) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds = [PollFd::from_borrowed_fd(to, PollFlags::OUT)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&now)).map_or(true, |count| count > 0)
 }
 
 #[cfg(test)]

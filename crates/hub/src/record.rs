@@ -11,7 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 
-use rakuda_agent::clock;
+use rakuda_agent::{clock, processes};
 use rakuda_proto::Text;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -229,7 +229,9 @@ impl Record {
         // The lock tells others that the owner lives; the content where its journal is.
         flock(&marker, FlockOperation::NonBlockingLockExclusive)
             .map_err(|errno| at(&marker_path)(errno.into()))?;
-        marker.write_all(path.as_os_str().as_encoded_bytes()).map_err(at(&marker_path))?;
+        let mark = processes::own_mark().unwrap_or_default();
+        let content = [path.as_os_str().as_encoded_bytes(), b"\n", mark.as_bytes()].concat();
+        marker.write_all(&content).map_err(at(&marker_path))?;
         Ok(OpenRecord { journal, _marker: marker, marker_path })
     }
 
@@ -288,8 +290,16 @@ pub fn recover(directory: &Path) -> Vec<String> {
         if flock(&marker, FlockOperation::NonBlockingLockExclusive).is_err() {
             continue;
         }
-        let journal = fs::read(entry.path()).unwrap_or_default();
-        let journal = PathBuf::from(Text(journal).as_os_str());
+        let content = fs::read(entry.path()).unwrap_or_default();
+        let end = content.iter().rposition(|byte| *byte == b'\n').unwrap_or(content.len());
+        let journal = PathBuf::from(Text(content[..end].to_vec()).as_os_str());
+        if let Some(mark) = content.get(end + 1..).and_then(|mark| str::from_utf8(mark).ok())
+            && !mark.is_empty()
+            && !processes::carries(mark)
+        {
+            // Front, hub and guard were all killed: what they had started may still run.
+            processes::kill_marked(mark, &[]);
+        }
         recover_run(&root, directory, &journal, &mut lines);
         // Left in place it would only be looked at again.
         let _ = fs::remove_file(entry.path());

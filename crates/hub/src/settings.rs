@@ -36,6 +36,8 @@ pub struct RunSettings {
     pub log_dir: Option<PathBuf>,
     /// Where commands read from.
     pub stdin: StdinSource,
+    /// Commands read from the terminal, one at a time.
+    pub on_terminal: bool,
     /// Keep a record of attempts.
     pub record: bool,
     /// What the user typed.
@@ -112,6 +114,8 @@ impl RunSettings {
             grace_ms: u64::from(settings.grace_ms),
             directory: settings.directory.as_path().to_path_buf(),
             log_dir: settings.log_dir.map(|folder| folder.as_path().to_path_buf()),
+            on_terminal: settings.stdin == "inherit"
+                && rustix::termios::isatty(rustix::stdio::stdin()),
             stdin: if settings.stdin == "inherit" {
                 StdinSource::Inherit
             } else {

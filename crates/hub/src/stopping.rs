@@ -9,7 +9,7 @@ use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
 use rakuda_proto::front::{HubMessage, StopHow};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::hub::{Hub, RunEnding};
+use crate::hub::{Hub, LOCAL_NODE, RunEnding};
 use crate::targets::settle_target;
 
 /// How long commands have to end when the front was killed, ms.
@@ -102,9 +102,10 @@ impl Hub {
 
     /// Sends a signal to a command's process group, once.
     pub(crate) fn signal(&self, command: CommandId, signal: i32) {
-        if let Some(running) = self.commands.get(&command) {
-            self.agents.handle(running.node, AgentRequest::Signal { command, signal });
-        }
+        // Also when the command itself is over: its process group may have more members.
+        let running = self.commands.get(&command);
+        let node = running.map_or(LOCAL_NODE, |running| running.node);
+        self.agents.handle(node, AgentRequest::Signal { command, signal });
     }
 
     /// Sends a signal, and the sterner ones after it when that does not help.
@@ -122,10 +123,32 @@ impl Hub {
         let due = |(deadline, ..): &mut (u64, CommandId, i32)| *deadline <= now;
         let due: Vec<_> = self.stopping.ladder.extract_if(.., due).collect();
         for (_, command, signal) in due {
-            if self.commands.contains_key(&command) {
-                self.send_signal(command, signal);
-            }
+            self.send_signal(command, signal);
         }
+    }
+
+    /// The front has said goodbye. Whether the user had stopped the run; then nothing may be left of it.
+    pub(crate) async fn end_run(
+        &mut self,
+        agent_events: &mut UnboundedReceiver<AgentEvent>,
+    ) -> bool {
+        self.end_attempts(agent_events).await;
+        let stopped = self.stopping.is_stopping();
+        if stopped || self.stopping.next_deadline_ns().is_some() {
+            // Groups whose leader was ended, but not all members.
+            let sent = self.agents.signal_all(libc::SIGTERM);
+            let mut left = sent;
+            for _ in 0..20 {
+                if left == 0 {
+                    break;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(FRONT_LOST_GRACE_MS / 20))
+                    .await;
+                left = self.agents.signal_all(0);
+            }
+            self.agents.signal_all(libc::SIGKILL);
+        }
+        stopped
     }
 
     /// The front is gone: ends all that runs, also what commands have left behind.

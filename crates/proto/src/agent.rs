@@ -26,6 +26,16 @@ pub enum AgentRequest {
         /// Variables that it lacks.
         unset: Vec<Text>,
     },
+    /// Environments below this number are not used any more (but for 0).
+    ForgetEnvironments {
+        /// The first number that is kept.
+        below: u32,
+    },
+    /// Commands that name no directory start here from now on.
+    ChangeDirectory {
+        /// Absolute.
+        directory: Text,
+    },
     /// Start a process.
     Start {
         /// Its number.
@@ -65,6 +75,11 @@ pub enum AgentEvent {
         /// What.
         bytes: Vec<u8>,
     },
+    /// What a command left behind has written its last, some time after the command's exit.
+    OutputEnded {
+        /// Which.
+        command: CommandId,
+    },
     /// A command is over. All that it wrote itself was reported before.
     CommandExited {
         /// Which.
@@ -79,5 +94,7 @@ pub enum AgentEvent {
         error: Option<Text>,
         /// What it used.
         usage: Usage,
+        /// Something that it left behind may still write; `OutputEnded` will follow.
+        lingers: bool,
     },
 }

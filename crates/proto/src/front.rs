@@ -38,6 +38,16 @@ pub enum FrontMessage {
     Resolved(u32, bool),
     /// Differences from the front's environment at start: number, set, unset.
     DefineEnvironment(u32, BTreeMap<Text, Text>, Vec<Text>),
+    /// Environments below this number will not be used any more (but for 0).
+    ForgetEnvironments {
+        /// The first number that is kept.
+        below: u32,
+    },
+    /// Relative names start here from now on (absolute).
+    ChangeDirectory {
+        /// Where.
+        directory: Text,
+    },
     /// Start a command when the action has a lease: number, the task whose action asks, program,
     /// options, a line to show on stderr when it starts.
     StartCommand(u32, Option<u32>, Program, Option<Box<CommandOptions>>, Option<Text>),
@@ -104,6 +114,11 @@ pub enum HubMessage {
     },
     /// An invocation ended: invocation, failed tasks, abandoned tasks.
     InvocationEnded(u32, Vec<u32>, Vec<u32>),
+    /// What commands wrote cannot be shown (the reason); the run is being stopped.
+    OutputLost {
+        /// As the kernel says it.
+        reason: Text,
+    },
     /// For the user's eyes.
     Warning {
         /// What.
