@@ -28,7 +28,8 @@ module Rakuda
       ours, theirs = UNIXSocket.pair
       ours.nonblock = theirs.nonblock = false
       program = find
-      ENV[MARK] = [ENV.fetch(MARK, nil), "#{Process.pid}-#{Random.bytes(4).unpack1("H*")}"].compact.join(":")
+      @mark = "#{Process.pid}-#{Random.bytes(4).unpack1("H*")}"
+      ENV[MARK] = [ENV.fetch(MARK, nil), @mark].compact.join(":")
       @pid = Process.spawn([program, program], "--front-fd", FD.to_s, FD => theirs, pgroup: true)
       theirs.close
       @link = Link.new(ours)
@@ -51,7 +52,7 @@ module Rakuda
         @link.send_message("Goodbye")
         @link.flush
       rescue EngineLost
-        nil # gone already; whoever noticed it first has said so
+        sweep # gone already; whoever noticed it first has said so
       end
       @link.close
       Process.wait(@pid)
@@ -60,6 +61,21 @@ module Rakuda
     end
 
     private
+
+    # The engine was killed, perhaps with its guard: whatever still carries the run's mark goes, too.
+    def sweep
+      Process.wait(@pid)
+      Dir.each_child("/proc") do |entry|
+        next unless entry.match?(/\A\d+\z/) && entry.to_i != Process.pid
+
+        marks = File.binread("/proc/#{entry}/environ").split("\0").find { |line| line.start_with?("#{MARK}=") }
+        Process.kill(:KILL, entry.to_i) if marks&.split(/[=:]/)&.include?(@mark)
+      rescue SystemCallError
+        next # not ours, or gone
+      end
+    rescue Errno::ECHILD
+      nil
+    end
 
     def find
       candidates.find { |path| File.file?(path) && File.executable?(path) } or

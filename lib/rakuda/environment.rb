@@ -58,7 +58,7 @@ module Rakuda
     def number(difference)
       return 0 if difference.all?(&:empty?)
 
-      @known.clear if @known.size > KNOWN_MAX
+      forget_all if @known.size > KNOWN_MAX
       @known[difference] ||= begin
         id = @next
         @next += 1
@@ -66,6 +66,13 @@ module Rakuda
         @link.send_message("DefineEnvironment", id, set, unset)
         id
       end
+    end
+
+    # The hub keeps the numbers that commands on their way still need.
+    def forget_all
+      @known.clear
+      @link.send_message("ForgetEnvironments", @next)
+      @current_version = nil
     end
 
     # In front of ENV's writing methods.

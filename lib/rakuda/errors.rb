@@ -12,6 +12,9 @@ module Rakuda
   # The engine ended while it was needed.
   class EngineLost < EngineError; end
 
+  # What commands print cannot be written: the disk is full, or who read it has gone.
+  class OutputError < Error; end
+
   # A key, property or option has a value that means nothing.
   class ConfigurationError < Error; end
 

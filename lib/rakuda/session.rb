@@ -17,6 +17,7 @@ require "rakuda/line_output"
 require "rakuda/signals"
 require "rakuda/failures"
 require "rakuda/local_processes"
+require "rakuda/blocking_calls"
 
 module Rakuda
   # The life of a link to the hub.
@@ -39,11 +40,13 @@ module Rakuda
       @application = application
       @engine = Engine.new
       @link = @engine.start(settings)
-      @directory = WorkingDirectory.new(sticky: application.jobs == 1)
+      @moved = {}                          # numbers of actions that left the directory changed for those that follow
+      @told = Dir.pwd                      # the directory in which the hub looks at relative names
+      @directory = WorkingDirectory.new(shared: application.jobs == 1)
       @reactor = Reactor.new(@link, @directory) { |name, fields| handle(name, fields) }
       @log = TraceLog.new(application) if application.options.trace
       @planner = Planner.new(application, @link, @log)
-      @shell = Shell.new(@link, @reactor, Environment.new(@link), @directory, Dir.pwd)
+      @shell = Shell.new(@link, @reactor, Environment.new(@link), @directory, @told)
       @failures = Failures.new(application, @planner)
       @invocations = {}
       @next_invocation = 0
@@ -67,6 +70,7 @@ module Rakuda
       caller_job = @reactor.current
       caller_job&.ensure_lease
       prepare_top_level unless caller_job
+      tell_directory
       @log&.insert_after(caller_job&.number)
       first = @planner.tasks.size
       number = plan(task, arguments, base, caller_job)
@@ -95,6 +99,11 @@ module Rakuda
       (job.is_a?(Action) && job.devices) || {}
     end
 
+    # @return [Boolean] whether Ruby's own output goes elsewhere than the engine's
+    def reopened?
+      @shell.reopened
+    end
+
     # A job of the pool begins.
     def begin_job
       Rake::FileUtilsExt.verbose_flag = @verbose
@@ -114,7 +123,7 @@ module Rakuda
       @verbose = Rake::FileUtilsExt.verbose_flag
       @nowrite = Rake::FileUtilsExt.nowrite_flag
       @output&.finish(job)
-      @directory.leave(job) if job.directory
+      @moved[job.number] = true if tell_directory
     end
 
     # An action has ended.
@@ -163,6 +172,12 @@ module Rakuda
       @output&.remove
       @signals.remove
       @engine.finish
+      Fiber.set_scheduler(nil)
+    end
+
+    # Another session follows: tasks invoked in this one are done.
+    def retire
+      @planner.release_tasks
     end
 
     # Remembers which job a new thread belongs to: an invocation of the thread is one of that job.
@@ -197,10 +212,13 @@ module Rakuda
     def install_hooks(settings)
       Shell::Hooks.shell = @shell
       FileUtils.prepend(Shell::Hooks) unless FileUtils.include?(Shell::Hooks)
+      File.singleton_class.prepend(Shell::Umask) unless File.singleton_class.include?(Shell::Umask)
+      [STDOUT, STDERR].map(&:singleton_class).each { |place| place.prepend(Shell::Reopen) unless place.include?(Shell::Reopen) }
       WorkingDirectory::Hooks.session = self
       Dir.singleton_class.prepend(WorkingDirectory::Hooks) unless Dir.singleton_class.include?(WorkingDirectory::Hooks)
       Fiber.set_scheduler(@reactor)
       LocalProcesses.install(self)
+      BlockingCalls.install(@reactor)
       ThreadHook.session = self
       Thread.prepend(ThreadHook) unless Thread.include?(ThreadHook)
       Process.singleton_class.prepend(ForkHook) unless Process.singleton_class.include?(ForkHook)
@@ -214,6 +232,17 @@ module Rakuda
     rescue StandardError
       @log&.print_all
       raise
+    end
+
+    # Relative names of files are looked at where jobs start.
+    # @return [Boolean] whether that has changed
+    def tell_directory
+      directory = @directory.base
+      return false if directory.equal?(@told) || directory == @told
+
+      @told = @shell.start_directory = directory
+      @link.send_message("ChangeDirectory", directory.b)
+      true
     end
 
     # What the Rakefile's body has set is what jobs begin with.
@@ -255,6 +284,8 @@ module Rakuda
     def conclude(invocation)
       last = @planner.tasks.size
       @planner.settle_all if @invocations.empty?
+      raise @output_error if @output_error
+
       exception = @failures.of(invocation.failed, invocation.abandoned)
       return unless exception
 
@@ -302,6 +333,7 @@ module Rakuda
       when :AbortAction then on_abort_action(fields[0])
       when :AttemptFailed then @failures.on_attempt(*fields)
       when :TargetMissing then on_target_missing(fields[0])
+      when :OutputLost then on_output_lost(fields[0])
       when :Warning then $stderr.puts(fields[0].dup.force_encoding(Encoding::UTF_8))
       when :Welcome then @engine.welcome(*fields)
       when :Refused then raise EngineError, "the engine refused: #{fields[0].dup.force_encoding(Encoding::UTF_8)}"
@@ -369,9 +401,15 @@ module Rakuda
       @reactor.abort(number, ActionAborted.new("aborted: another task failed"))
     end
 
+    # The hub is stopping the run; this is why it fails.
+    def on_output_lost(reason)
+      @output_error = OutputError.new("cannot write what commands print: #{reason.dup.force_encoding(Encoding::UTF_8)}")
+    end
+
     def on_target_missing(number)
       task = @planner.tasks[number]
-      return if task.nil? || task.actions.empty?
+      # An action that has moved may have made its file where it was before.
+      return if task.nil? || task.actions.empty? || @moved.key?(number)
 
       file, line = task.actions.first.source_location
       place = task.locations.first || ("#{file}:#{line}" if file)

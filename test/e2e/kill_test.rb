@@ -4,6 +4,8 @@
 # finishes with the same files as an undisturbed one. Runs the real command; waits for events, not for time.
 
 require "minitest/autorun"
+require "fileutils"
+require "pty"
 require "tmpdir"
 
 # Kills the command, its engine, its guard, and what a user's Ctrl-C does.
@@ -80,6 +82,56 @@ class KillTest < Minitest::Test
     assert_equal 130, status.exitstatus
     assert_predicate stragglers, :empty?
     check_resume
+  end
+
+  def test_ctrl_c_also_ends_group_members_that_outlive_their_leader
+    start("(trap '' INT TERM HUP; sleep #{@token}; sleep #{@token}) | cat", "--grace", "1")
+    wait_until { stragglers.size >= 2 }
+    Process.kill(:INT, @front)
+    Process.wait(@front)
+    wait_until { stragglers.empty? }
+    assert_empty stragglers
+  end
+
+  def test_ctrl_c_also_ends_what_ruby_itself_had_started
+    File.write(File.join(@directory, "Rakefile"), "task(:default) { system \"sleep #{@token}\" }\n")
+    start(":")
+    wait_until { stragglers.any? }
+    Process.kill(:INT, @front)
+    Process.wait(@front)
+    wait_until { stragglers.empty? }
+    assert_empty stragglers
+  end
+
+  def test_hub_and_guard_killed_at_once_leave_no_command
+    check_killed { |_front, hub, guard| [guard, hub] }
+  end
+
+  def test_one_job_on_a_terminal_can_ask_its_user
+    File.write(File.join(@directory, "Rakefile"), "task(:default) { sh \"sh -c 'read x; echo got $x'\" }\n")
+    PTY.spawn(RAKUDA, "-j", "1", chdir: @directory) do |output, input, pid|
+      @front = pid
+      input.puts "hello"
+      seen = +""
+      begin
+        seen << output.readpartial(1000) until seen.include?("got hello")
+      rescue Errno::EIO
+        flunk "the terminal was closed after #{seen.inspect}"
+      end
+    end
+  end
+
+  def test_command_without_a_terminal_fails_instead_of_being_stopped
+    File.write(File.join(@directory, "Rakefile"), "task(:default) { sh \"sh -c 'read x </dev/tty'\" }\n")
+    PTY.spawn(RAKUDA, "-j", "2", chdir: @directory) do |output, _input, pid|
+      @front = pid
+      seen = +""
+      begin
+        loop { seen << output.readpartial(1000) }
+      rescue Errno::EIO
+        assert_includes seen, "Command failed with status"
+      end
+    end
   end
 
   def test_second_ctrl_c_does_not_wait_for_those_who_ignore_the_first

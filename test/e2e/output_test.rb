@@ -83,6 +83,29 @@ class OutputTest < Minitest::Test
     Process.wait(pid)
   end
 
+  def test_output_that_cannot_be_written_fails_the_run
+    File.write(File.join(@directory, "Rakefile"), "task(:default) { sh \"echo hi\" }\n")
+    _, error, status = Open3.capture3("#{RAKUDA} -j 2 > /dev/full", chdir: @directory)
+    assert_equal 1, status.exitstatus
+    assert_includes error, "No space left on device"
+  end
+
+  def test_reader_that_goes_away_ends_the_run
+    File.write(File.join(@directory, "Rakefile"), "task(:default) { sh \"yes\", verbose: false }\n")
+    out, = Open3.capture3("#{RAKUDA} -j 2 | head -n 1", chdir: @directory)
+    assert_equal "y\n", out
+  end
+
+  def test_what_a_daemon_writes_is_never_taken_for_another_commands_output
+    run_rakuda(<<~'RUBY', "-j", "2", "--output-prefix")
+      task(:one) { sh "mkfifo gate; setsid sh -c 'read x <gate; echo ghost' & echo one", verbose: false }
+      task(two: :one) { sh "printf 'a '; echo go >gate; sleep 0.3; echo b", verbose: false }
+      task default: :two
+    RUBY
+    assert_includes @out, "[two] a b\n"
+    assert_includes ["", "[one] ghost\n"], @out.sub("[one] one\n", "").sub("[two] a b\n", "")
+  end
+
   def test_much_output_of_many_commands_arrives_whole
     run_rakuda("8.times { |n| task(\"t\#{n}\") { sh \"seq \#{n}00000 \#{n}99999\", verbose: false } }\n" \
                "task default: (0..7).map { |n| \"t\#{n}\" }\n", "-j", "4")
