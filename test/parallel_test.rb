@@ -57,6 +57,34 @@ module ParallelTests
     end
   end
 
+  def test_locks_select_and_computing_do_not_hold_up_another
+    rakefile = <<~'RAKEFILE'
+      require "timeout"
+      task default: %w[a b reader writer computing]
+      %w[a b].each do |n|
+        task(n) { File.open("lock", "w") { |f| f.flock(File::LOCK_EX); sh "touch in_#{n}; sleep 0.05", verbose: false }; puts "locked" }
+      end
+      READER, WRITER = IO.pipe
+      task(:reader) { IO.select([READER]); puts READER.gets }
+      task(:writer) { sh "sleep 0.05", verbose: false; WRITER.puts "written" }
+      task(:computing) { Timeout.timeout(0.1) { loop { 1 + 1 } } rescue puts "timed out" }
+    RAKEFILE
+    rakuda(rakefile, "-j5") do |run|
+      assert_equal ["locked", "locked", "timed out", "written"], run.lines.sort, run.err
+    end
+  end
+
+  def test_timeout_reaches_its_own_action_alone
+    rakefile = <<~'RAKEFILE'
+      require "timeout"
+      task default: %w[short long computing]
+      task(:short) { Timeout.timeout(0.1) { sleep 60 } rescue puts "short" }
+      task(:long) { Timeout.timeout(60) { sleep 0.3; sh "true", verbose: false }; puts "long" }
+      task(:computing) { limit = Time.now + 0.4; nil while Time.now < limit; puts "computing" }
+    RAKEFILE
+    rakuda(rakefile, "-j3") { |run| assert_equal %w[computing long short], run.lines.sort, run.err }
+  end
+
   def test_partial_lines_of_two_actions_do_not_mix
     rakefile = <<~'RAKEFILE'
       task default: %w[a b c]

@@ -27,6 +27,14 @@ class PropertiesTest < Minitest::Test
 
   def test_wrong_value_is_explained
     error = assert_raises(Rakuda::ConfigurationError) { parse("ncore=two") }
-    assert_equal "property ncore=two: expected a whole number", error.message
+    assert_equal "property ncore=two: expected a whole number from 1 to 4294967295", error.message
+  end
+
+  def test_word_without_a_meaning_is_told_and_the_others_hold
+    told = []
+    text = "Retry flaky ones with retry=N ncore=2 order=any memory=x ncore=0 retry=4294967296 resource=:2"
+    properties = Rakuda::Properties.parse(text) { |complaint| told << complaint }
+    assert_equal({ "cores" => 2 }, properties)
+    assert_equal 6, told.size, told.inspect
   end
 end

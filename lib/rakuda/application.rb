@@ -16,6 +16,10 @@ module Rakuda
     # Lines of a backtrace that are Rakuda's own.
     OWN_LINES = %r{\A#{Regexp.quote(File.expand_path('..', __dir__))}/|bin/rakuda:\d+}.freeze
 
+    # Files whose lines define tasks for a Rakefile.
+    NOT_THE_RAKEFILE = Regexp.union(File.expand_path("..", __dir__), File.dirname(Rake.method(:application).source_location[0]),
+                                    "<internal:").freeze
+
     # Runs the command.
     # @param argv [Array<String>]
     def self.start(argv)
@@ -28,6 +32,8 @@ module Rakuda
       @name = "rakuda"
       @jobs = nil
       @session = nil
+      @former = nil               # the session that has ended
+      @over = false               # `run` has ended
       @variables = {}
       @command_line = []
       @rule_properties = nil
@@ -44,7 +50,8 @@ module Rakuda
         top_level
       end
     ensure
-      @session&.close
+      close_session
+      @over = true
     end
 
     # @return [Integer] how many tasks run at once
@@ -62,6 +69,8 @@ module Rakuda
     def session
       @session ||= begin
         require "rakuda/session"
+        @former&.retire
+        at_exit { close_session } if @over # invoked by an `at_exit`
         Session.new(self, hello)
       end
     end
@@ -80,7 +89,7 @@ module Rakuda
     def define_task(task_class, *args, &block)
       return super unless @last_description
 
-      properties = Properties.parse(@last_description)
+      properties = described_properties
       task = super
       @last_description = nil
       task.rakuda_properties = properties if properties
@@ -89,7 +98,7 @@ module Rakuda
 
     # A rule's tasks have the properties of the description before it.
     def create_rule(*args, &block)
-      properties = Properties.parse(@last_description)
+      properties = described_properties
       super
       return unless properties
 
@@ -142,6 +151,20 @@ module Rakuda
     end
 
     private
+
+    # A word such as `retry=N` in an ordinary description is left to it.
+    def described_properties
+      Properties.parse(@last_description) do |complaint|
+        place = caller_locations.find { |location| !location.path.match?(NOT_THE_RAKEFILE) }
+        $stderr.puts "#{name}: #{place&.path}:#{place&.lineno}: #{complaint}; taken as text of the description"
+      end
+    end
+
+    def close_session
+      session, @session = @session, nil
+      session&.close
+      @former = session if session
+    end
 
     def configured_jobs
       cores = Integer(configuration["NCORE"] || 0, exception: false) || 0

@@ -113,7 +113,7 @@ module Rakuda
 
     # Writes at once.
     def real_write(text, job)
-      return @stream.write(text) unless @descriptor && job.number
+      return @stream.write(text) unless @descriptor && job.number && !@session.reopened?
 
       @session.link.send_message("WriteOutput", job.number, @descriptor, text.b)
     end

@@ -152,7 +152,11 @@ module Rakuda
     # Writes all of the bytes. The socket blocks: a hub that is slow to read slows the front, and nothing is lost.
     def write(bytes)
       @writing = true
-      bytes = bytes.byteslice(@socket.syswrite(bytes)..) until bytes.empty?
+      begin
+        bytes = bytes.byteslice(@socket.syswrite(bytes)..) until bytes.empty?
+      rescue Errno::EINTR
+        retry
+      end
       @writing = false
       return unless @interjection
 

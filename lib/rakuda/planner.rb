@@ -79,6 +79,11 @@ module Rakuda
       @settled_below = @tasks.size
     end
 
+    # Another planner follows: what was planned here is done.
+    def release_tasks
+      @tasks.each { |task| task.rakuda_number = nil if task }
+    end
+
     # Tasks of an invocation that failed: those that have not been started may be invoked again later.
     # @param range [Range<Integer>]
     def forget_unstarted(range)

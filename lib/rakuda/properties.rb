@@ -9,6 +9,10 @@ module Rakuda
     # A description holds properties when a word of it begins with one of these names.
     NAMES = %w[ncore exclusive reserve allow deny order steal retry memory resource].freeze
     WORD = /(?:\A|\s)(#{NAMES.join('|')})=(\S+)/.freeze
+    NAME = /\A\w[\w.-]*\z/.freeze
+    # What the protocol has room for.
+    COUNT_MAX = (1 << 32) - 1
+    BYTES_MAX = (1 << 64) - 1
     YES = /\A(?:y|yes|t|true|on|1)\z/i.freeze
     NO = /\A(?:n|no|f|false|off|0)\z/i.freeze
     UNITS = { "" => 1, "k" => 1 << 10, "m" => 1 << 20, "g" => 1 << 30, "t" => 1 << 40 }.freeze
@@ -18,12 +22,17 @@ module Rakuda
       #   Rakuda::Properties.parse("ncore=2 steal=no") # => {"cores" => 2, "steal" => false}
       # @param text [String, nil] a description
       # @return [Hash{String => Object}, nil] fields of DefineRequirement; nil when the text has no property
-      # @raise [ConfigurationError] when a value means nothing
+      # @yieldparam complaint [String] about a word whose value means nothing: it stays a part of the description
+      # @raise [ConfigurationError] in place of that, without a block
       def parse(text)
         return nil unless text.is_a?(String) && text.include?("=")
 
         result = {}
-        text.scan(WORD) { |name, value| result.update(field(name, value)) { |key, old, new| merge(key, old, new) } }
+        text.scan(WORD) do |name, value|
+          result.update(field(name, value)) { |key, old, new| merge(key, old, new) }
+        rescue ConfigurationError => e
+          block_given? ? yield(e.message) : raise
+        end
         result.empty? ? nil : result
       end
 
@@ -33,7 +42,10 @@ module Rakuda
         match = /\A(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\z/i.match(text.to_s)
         raise ConfigurationError, "not a number of bytes: #{text} (for example 512M or 4G)" unless match
 
-        (match[1].to_f * UNITS.fetch(match[2].downcase)).to_i
+        bytes = (match[1].to_r * UNITS.fetch(match[2].downcase)).to_i
+        raise ConfigurationError, "too many bytes: #{text} (at most 16777215T)" if bytes > BYTES_MAX
+
+        bytes
       end
 
       # @param text [String] "NAME:COUNT" or "NAME", several with commas
@@ -41,7 +53,9 @@ module Rakuda
       def resources(text)
         text.split(",").to_h do |item|
           name, count = item.split(/[:=]/, 2)
-          [name, count ? number("resource", count) : 1]
+          raise ConfigurationError, "resource #{item}: expected NAME:COUNT" unless NAME.match?(name)
+
+          [name, count ? number("resource", count, 0) : 1]
         end
       end
 
@@ -53,8 +67,8 @@ module Rakuda
 
       def field(name, value)
         case name
-        when "ncore" then { "cores" => number(name, value) }
-        when "retry" then { "retry" => number(name, value) }
+        when "ncore" then { "cores" => number(name, value, 1) }
+        when "retry" then { "retry" => number(name, value, 0) }
         when "exclusive", "reserve", "steal" then { name => truth(name, value) }
         when "allow", "deny" then { name => value.split(",") }
         when "order" then { "order" => order(value) }
@@ -63,10 +77,11 @@ module Rakuda
         end
       end
 
-      def number(name, value)
-        Integer(value, 10)
-      rescue ArgumentError
-        raise ConfigurationError, "property #{name}=#{value}: expected a whole number"
+      def number(name, value, least)
+        number = Integer(value, 10, exception: false)
+        return number if number&.between?(least, COUNT_MAX)
+
+        raise ConfigurationError, "property #{name}=#{value}: expected a whole number from #{least} to #{COUNT_MAX}"
       end
 
       def truth(name, value)

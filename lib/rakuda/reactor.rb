@@ -7,6 +7,8 @@
 # All switches are `transfer`s between the loop's Fiber and the others, so that a Fiber nested in a job (an Enumerator)
 # can wait too. The loop waits in one plain read of the link when nothing else can wake it.
 
+require "rakuda/timeouts"
+
 module Rakuda
   # Ruby's Fiber::Scheduler interface over one link.
   class Reactor
@@ -28,13 +30,14 @@ module Rakuda
       @idle = []                                  # Fibers of the pool without a job
       @ready = []                                 # [Fiber, job, value]: to be switched to
       @jobs = {}.compare_by_identity              # Fiber that waits => its job
-      @timers = []                                # [time, Fiber, token], the latest first
+      @timers = []                                # [time, Fiber, token, entry of a Timeout or nil], the latest first
       @waits = []                                 # [io, events, Fiber, token]
       @blocked = 0                                # Fibers in `block`
       @tokens = {}.compare_by_identity            # Fiber => token of what it waits for; a stale token is not served
       @foreign = Thread::Queue.new                # blocks handed over by other threads, and Fibers that they unblock
       @wake_reader, @wake_writer = IO.pipe
       @interruption = nil                         # raised in all local waits when the loop comes round
+      @timeouts = Timeouts.new(self)
       @waiting = false                            # in select or read: a signal handler must not raise here
     end
 
@@ -43,6 +46,16 @@ module Rakuda
     # @return [Boolean] whether the caller may wait for the loop
     def inside?
       !@current.nil? && Thread.current == @thread && Process.pid == @process
+    end
+
+    # @return [Job, nil] the job whose Fiber runs now and is not about to wait
+    def computing
+      @current if inside? && !@waiting && !Fiber.current.equal?(@loop_fiber) && !@jobs.key?(Fiber.current)
+    end
+
+    # @return [Float] seconds
+    def self.now
+      Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
 
     # @return [Boolean] whether the loop runs, here or further up the stack
@@ -192,12 +205,13 @@ module Rakuda
     end
 
     def timeout_after(duration, klass, message)
-      fiber = Fiber.current
-      token = [fiber]
-      add_timer(duration, fiber, token, klass.is_a?(Class) ? klass.new(message) : RuntimeError.new(message))
+      exception = klass.is_a?(Class) ? klass.new(message) : RuntimeError.new(message)
+      entry = @timeouts.add(now + duration, @current, exception)
+      add_timer(duration, entry.fiber, entry, entry)
       yield duration
     ensure
-      @timers.reject! { |timer| timer[2].equal?(token) }
+      @timeouts.remove(entry)
+      @timers.reject! { |timer| timer[2].equal?(entry) }
     end
 
     # `Fiber.schedule` inside a job: a further Fiber of the same job.
@@ -267,7 +281,7 @@ module Rakuda
 
     # Waits for whatever comes first. Nothing but the link can wake a loop without timers, IO and other threads.
     def wait
-      if @timers.empty? && @waits.empty? && @blocked.zero? && Thread.list.size == 1
+      if @timers.empty? && @waits.empty? && @blocked.zero? && Thread.list.size == 1 + @timeouts.threads
         receive
       else
         select
@@ -314,7 +328,7 @@ module Rakuda
     end
 
     def now
-      Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      Reactor.now
     end
 
     def timeout
@@ -323,22 +337,36 @@ module Rakuda
       [@timers.last[0] - now, 0].max
     end
 
-    def add_timer(seconds, fiber, token, value = false)
+    def add_timer(seconds, fiber, token, timeout = nil)
       time = now + seconds
       at = @timers.bsearch_index { |timer| timer[0] <= time } || @timers.size
-      @timers.insert(at, [time, fiber, token, value])
+      @timers.insert(at, [time, fiber, token, timeout])
     end
 
     def fire_timers
       time = now
       while @timers.any? && @timers.last[0] <= time
-        _, fiber, token, value = @timers.pop
-        # A plain timer serves the wait that set it; a timeout (its value is an exception) any wait of its Fiber.
-        next unless value || @tokens[fiber].equal?(token)
+        _, fiber, token, timeout = @timers.pop
+        next end_wait(timeout) if timeout
+        next unless @tokens[fiber].equal?(token)
 
         @tokens.delete(fiber)
-        resume_later(fiber, value)
+        resume_later(fiber, false)
       end
+    end
+
+    # The time of a Timeout is up: any wait of its job is ended, or what was about to go on after one.
+    # @param entry [Timeouts::Entry]
+    def end_wait(entry)
+      return if entry.fired
+
+      entry.fired = true
+      fiber = @jobs.key?(entry.fiber) ? entry.fiber : @jobs.key(entry.job)
+      @tokens.delete(fiber)
+      return resume_later(fiber, entry.exception) if fiber
+
+      ready = @ready.find { |_, job, value| job.equal?(entry.job) && !value.equal?(job) }
+      ready ? ready[2] = entry.exception : entry.fired = false
     end
   end
 end

@@ -9,23 +9,35 @@ require "rakuda/command_options"
 module Rakuda
   # Commands of the running jobs.
   class Shell
-    # @param rakefile_directory [String] where the hub starts a command that names no directory
-    def initialize(link, reactor, environment, directory, rakefile_directory)
+    # @param start_directory [String] where the hub starts a command that names no directory
+    def initialize(link, reactor, environment, directory, start_directory)
       @link = link
       @reactor = reactor
       @environment = environment
       @directory = directory
-      @rakefile_directory = rakefile_directory
+      @start_directory = start_directory
+      @umask = nil               # of the Ruby process, since it was changed
+      @reopened = false
       @next = 0
       @waiting = {}              # number of a command => the Fiber that waits for it
       @set_status = Fiddle::Function.new(Fiddle::Handle::DEFAULT["rb_last_status_set"],
                                          [Fiddle::TYPE_INT, Fiddle::TYPE_INT], Fiddle::TYPE_VOID)
     end
 
-    # @return [Boolean] whether the caller is a job of this process's loop
+    # @return [Boolean] whether the caller is a job of this process's loop, whose commands the hub starts
     def here?
-      @reactor.inside?
+      @reactor.inside? && !@reopened
     end
+
+    # Whether Ruby's own stdout or stderr is another file since the engine was started: the engine does not have it, so
+    # that Ruby itself starts all commands from then on.
+    # @return [Boolean]
+    attr_accessor :reopened
+
+    # The umask of commands from now on.
+    attr_writer :umask
+
+    attr_writer :start_directory
 
     # The $stderr to which the hub may write in the front's place.
     attr_writer :stderr
@@ -94,13 +106,14 @@ module Rakuda
 
     # The command runs in the job's directory and with ENV as it is now.
     def base_options(job)
-      directory = job.directory || @directory.base
+      directory = @directory.of(job)
       variables = job.device_variables
       environment = variables ? @environment.with(variables) : @environment.current
-      return nil if environment.zero? && directory == @rakefile_directory
+      return nil if environment.zero? && @umask.nil? && directory == @start_directory
 
       options = {}
-      options["directory"] = directory.b unless directory == @rakefile_directory
+      options["directory"] = directory.b unless directory == @start_directory
+      options["umask"] = @umask if @umask
       options["environment"] = environment unless environment.zero?
       options
     end
@@ -133,6 +146,25 @@ module Rakuda
     rescue Exception # rubocop:disable Lint/RescueException -- the command must not outlive the wait, whatever ends it
       @link.send_message("SignalCommand", command, 15) if @waiting.delete(command)
       raise
+    end
+
+    # In front of File.umask: commands have the one that Ruby has.
+    module Umask
+      def umask(*mask)
+        return super if mask.empty?
+
+        before = super
+        Hooks.shell.umask = super()
+        before
+      end
+    end
+
+    # In front of the `reopen` of STDOUT and STDERR.
+    module Reopen
+      def reopen(...)
+        Hooks.shell.reopened = true
+        super
+      end
     end
 
     # In front of rake's FileUtils#sh: the same, with a command of the hub in place of `system`.

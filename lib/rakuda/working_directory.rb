@@ -1,14 +1,15 @@
 # frozen_string_literal: true
 
 # The current directory as each action sees it. A process has one, so the reactor tells here which job goes on, and the
-# process is moved when that job's directory is another. It does not know what jobs do.
+# process is moved when that job's directory is another. With -j1 there is one for all, as in rake: a job finds what
+# the one before it has left. It does not know what jobs do.
 
 module Rakuda
   # Keeps the process in the directory of the job that runs.
   class WorkingDirectory
-    # @param sticky [Boolean] whether a job's last directory is the next one's first, as in rake
-    def initialize(sticky:)
-      @sticky = sticky
+    # @param shared [Boolean] whether all jobs have one directory, as in rake
+    def initialize(shared:)
+      @shared = shared
       @base = @real = Dir.pwd.freeze
     end
 
@@ -23,6 +24,8 @@ module Rakuda
 
     # @param job [#directory] what goes on now; a nil directory is the base
     def enter(job)
+      return if @shared
+
       wanted = job.directory || @base
       return if wanted.equal?(@real)
 
@@ -37,13 +40,20 @@ module Rakuda
     # @return [Integer] 0, as Dir.chdir
     def change(job, path)
       Hooks.move(path)
-      @real = job.directory = Dir.pwd.freeze
+      @real = Dir.pwd.freeze
+      @shared ? @base = @real : job.directory = @real
       0
     end
 
-    # The job has ended.
-    def leave(job)
-      @base = job.directory if @sticky && job.directory
+    # @return [String] the job's directory
+    def of(job)
+      job.directory || @base
+    end
+
+    # The job goes back to a directory that it was in.
+    def return_to(job, path)
+      change(job, path)
+      job.directory = nil if path.equal?(@base)
     end
 
     # In front of Dir.chdir: without Ruby's own block counter, which is one for all Fibers.
@@ -72,13 +82,12 @@ module Rakuda
         path = args.empty? ? (ENV["HOME"] || ENV["LOGDIR"] || raise(ArgumentError, "HOME/LOGDIR not set")) : args[0]
         return directory.change(job, path) unless block
 
-        before = job.directory || directory.base
+        before = directory.of(job)
         directory.change(job, path)
         begin
           yield(path.respond_to?(:to_path) ? path.to_path : path.to_str)
         ensure
-          directory.change(job, before)
-          job.directory = before.equal?(directory.base) ? nil : before
+          directory.return_to(job, before)
         end
       end
     end

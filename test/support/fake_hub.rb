@@ -30,6 +30,7 @@ class FakeHub
     @generation = 0
     @executed = false
     @invocations = {}
+    @failed = false          # a task has failed: what no invocation that goes on needs is not started any more
     @requirements = {}
     @environments = {}
     @commands = {}
@@ -87,6 +88,10 @@ class FakeHub
     @jobs = settings["jobs"]
     Dir.chdir(settings["directory"])
     say("Welcome", version, "fake", @jobs)
+  end
+
+  def on_change_directory(path)
+    Dir.chdir(path)
   end
 
   def on_define_requirement(id, map)
@@ -380,6 +385,7 @@ class FakeHub
   end
 
   def stop_invocations(task)
+    @failed = true
     @invocations.each_value { |invocation| invocation.stopped = true if invocation.failed.include?(task.number) }
   end
 
@@ -402,7 +408,7 @@ class FakeHub
 
   # Whether a task is among those that an invocation wants, or what they need.
   def needs?(invocation, task)
-    return true if @invocations.size == 1
+    return true if @invocations.size == 1 && !@failed
 
     seen = {}.compare_by_identity
     stack = invocation.wanted.dup
@@ -440,9 +446,9 @@ class FakeHub
   def stopped?(task)
     return true if @stopped || @stop_all
 
-    live = @invocations.values.reject(&:stopped)
-    return false if live.size == @invocations.size
+    return false unless @failed
 
+    live = @invocations.values.reject(&:stopped)
     live.none? { |invocation| needs?(invocation, task) }
   end
 

@@ -1,0 +1,55 @@
+# frozen_string_literal: true
+
+# In front of calls that hold up the whole process and for which the Fiber scheduler has no hook: in a job they wait in
+# a thread. It knows neither the files nor the jobs.
+
+module Rakuda
+  # Hooks for flock and select.
+  module BlockingCalls
+    class << self
+      # @param reactor [Reactor]
+      def install(reactor)
+        @reactor = reactor
+        return if File.include?(Lock)
+
+        File.prepend(Lock)
+        [IO.singleton_class, Kernel, Kernel.singleton_class].each { |place| place.prepend(Select) }
+      end
+
+      # @return [Boolean] whether the caller is a job
+      def job?
+        @reactor.inside?
+      end
+
+      # Calls the block in a thread, while other jobs go on.
+      def apart(&call)
+        thread = Thread.new(&call)
+        thread.report_on_exception = false
+        thread.value
+      ensure
+        thread&.kill
+      end
+    end
+
+    # In front of File.
+    module Lock
+      def flock(operation)
+        return super if !BlockingCalls.job? || !(operation & (File::LOCK_NB | File::LOCK_UN)).zero?
+
+        super(operation | File::LOCK_NB) || BlockingCalls.apart { super(operation) }
+      end
+    end
+
+    # In front of IO.select and Kernel#select.
+    module Select
+      def select(readers, writers = nil, errors = nil, timeout = nil)
+        return super unless BlockingCalls.job?
+
+        ready = super(readers, writers, errors, 0)
+        return ready if ready || timeout&.zero?
+
+        BlockingCalls.apart { super(readers, writers, errors, timeout) }
+      end
+    end
+  end
+end
