@@ -119,6 +119,9 @@ pub(crate) struct Hub {
     pub flush_due_ns: Option<u64>,
     /// Output waits for its reader; it is tried again then.
     pub output_retry_ns: Option<u64>,
+    /// The socket takes nothing any more. (Its end is not always to be read: a front that was
+    /// killed with messages unread leaves an error behind instead.)
+    pub front_gone: bool,
     /// Output cannot be shown any more.
     pub output_lost: bool,
     /// Environments that the front has given up.
@@ -263,6 +266,7 @@ impl Hub {
             goodbye: false,
             flush_due_ns: None,
             output_retry_ns: None,
+            front_gone: false,
             output_lost: false,
             environments_below: None,
             left_over: BTreeMap::new(),
@@ -314,6 +318,9 @@ impl Hub {
                     self.link.flush();
                 }
                 return Ok(if stopped { RunEnding::Stopped } else { RunEnding::Goodbye });
+            }
+            if self.front_gone {
+                return Ok(self.cut_off(agent_events).await);
             }
             let behind = self.output_retry_ns.is_some();
             let deadlines =
@@ -416,8 +423,7 @@ impl Hub {
             }
         }
         self.flush_due_ns = None;
-        // The end of the stream is noticed by the next read.
-        self.link.flush();
+        self.front_gone |= !self.link.flush();
     }
 
     pub(crate) fn warn(&mut self, text: &str) {
