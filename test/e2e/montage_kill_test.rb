@@ -54,16 +54,12 @@ class MontageKillTest < Minitest::Test
   def kill_in_the_middle(name, victim, after:)
     front = start(name)
     wait_until(name) { Dir["#{work(name)}/{projected,differences,corrected}/*.fits"].size >= after }
-    pid = victim == :front ? front : hub_of(front)
-    Process.kill(:KILL, pid)
+    guard = children(front).find { |pid| arguments(pid).include?("--front-fd") }
+    hub = children(guard).find { |pid| arguments(pid).include?("--hub") }
+    Process.kill(:KILL, victim == :front ? front : hub)
     _, status = Process.wait2(front)
     refute_predicate status, :success?, "it was over before it was killed"
-    wait_until(name) { processes_in(work(name)).empty? }
-  end
-
-  def hub_of(front)
-    guard = children(front).find { |pid| arguments(pid).include?("--front-fd") }
-    children(guard).find { |pid| arguments(pid).include?("--hub") }
+    wait_until(name) { processes_in(work(name)).empty? && [guard, hub].all? { |pid| arguments(pid).empty? } }
   end
 
   def children(pid)
