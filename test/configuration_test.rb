@@ -40,7 +40,34 @@ class ConfigurationTest < Minitest::Test
   end
 
   def test_wrong_value_names_its_origin
-    error = assert_raises(Rakuda::ConfigurationError) { configuration("", { "FAILED_TARGET" => "burn" }) }
-    assert_equal "FAILED_TARGET=burn (command line): expected rename, delete, leave", error.message
+    error = assert_raises(Rakuda::ConfigurationError) { configuration("FAILED_TARGET: burn") }
+    assert_match(/\AFAILED_TARGET=burn \(.*\): expected rename, delete, leave\z/, error.message)
+  end
+
+  def test_variable_that_may_be_the_rakefiles_own_is_left_to_it
+    _, err = capture_io { assert_equal "rename", configuration("", { "FAILED_TARGET" => "burn" })["FAILED_TARGET"] }
+    assert_equal "rakuda: FAILED_TARGET=burn (command line): expected rename, delete, leave; not used by rakuda\n", err
+  end
+
+  def test_values_of_the_wrong_kind_are_refused
+    ["NCORE: abc", "NCORE: -1", "NCORE: 1.5", "RETRY: 99999999999", "LOG_DIR: 12", "LOG_DIR: [a]", "LOG_DIR: 2024-01-01",
+     "- a", "a: [", "QUEUE_PRIORITY: best"].each do |line|
+      assert_raises(Rakuda::ConfigurationError, line) { configuration(line) }
+    end
+    error = assert_raises(Rakuda::ConfigurationError) { Rakuda::Configuration.new("/nonexistent/conf", {}, {}) }
+    assert_equal "/nonexistent/conf: No such file or directory", error.message
+  end
+
+  def test_environment_steers_only_what_is_promised
+    wanted = { "RETRY" => "", "FAILED_TARGET" => "", "NCORE" => "1", "LOG_DIR" => "x", "QUEUE_PRIORITY" => "nonsense" }
+    before = wanted.to_h { |key, _| [key, ENV.fetch(key, nil)] }
+    ENV.update(wanted)
+    out, err = capture_io do
+      found = configuration("")
+      assert_equal [0, nil, nil], [found.retries, found.cores, found["LOG_DIR"]]
+    end
+    assert_equal ["", ""], [out, err]
+  ensure
+    ENV.update(before)
   end
 end

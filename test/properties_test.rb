@@ -27,7 +27,7 @@ class PropertiesTest < Minitest::Test
 
   def test_wrong_value_is_explained
     error = assert_raises(Rakuda::ConfigurationError) { parse("ncore=two") }
-    assert_equal "property ncore=two: expected a whole number from 1 to 4294967295", error.message
+    assert_equal "ncore=two: expected a whole number from 1 to 4294967295", error.message
   end
 
   def test_word_without_a_meaning_is_told_and_the_others_hold

@@ -41,6 +41,11 @@ module Rakuda
     # Called before the job waits by itself or starts a process by itself.
     def ensure_lease; end
 
+    # Called before the job waits for an answer of the user: the question must be seen.
+    def show_partial_lines
+      @partial_lines&.each { |stream, text| stream.real_write(text.slice!(0..), self) unless text.empty? }
+    end
+
     # Called when the job is about to wait.
     def suspend
       @verbose = Rake::FileUtilsExt.verbose_flag

@@ -37,7 +37,8 @@ module Rakuda
       @variables = {}
       @command_line = []
       @rule_properties = nil
-      @own = { keys: {}, resources: {}, memory_bytes: 0, seed: 0, grace_ms: 5000, prefix: false, record: true }
+      @own = { keys: {}, resources: {}, memory_bytes: 0, seed: 0, grace_ms: 5000, prefix: false, record: true,
+               given: [] }
     end
 
     # As rake's, under our name.
@@ -142,6 +143,35 @@ module Rakuda
       trace lines.grep_v(OWN_LINES).join("\n")
     end
 
+    # With --job-stats, actions stand for rake's threads.
+    def run_with_threads(&block)
+      return super if jobs == 1 || !options.job_stats
+
+      block.call
+      most, all = @session ? @session.action_counts : [0, 0]
+      puts "Maximum active threads: #{most} + main", "Total threads in play:  #{all} + main"
+    end
+
+    # A signal has no text and no place in the Rakefile.
+    def display_error_message(exception)
+      return super unless exception.is_a?(SignalException) && !options.backtrace
+
+      trace "#{name} aborted!"
+      trace exception.signo == Signal.list["INT"] ? "Interrupt" : "SIG#{Signal.signame(exception.signo)}"
+    end
+
+    # What the user has set wrongly is told in one line, as with an unknown option.
+    def standard_exception_handling
+      super do
+        yield
+      rescue ConfigurationError => e
+        raise if options.backtrace
+
+        $stderr.puts "#{name}: #{e.message}"
+        exit(false)
+      end
+    end
+
     def exit_because_of_exception(exception)
       case exception
       when Interrupt then exit(130)
@@ -167,8 +197,7 @@ module Rakuda
     end
 
     def configured_jobs
-      cores = Integer(configuration["NCORE"] || 0, exception: false) || 0
-      cores.positive? ? cores : Etc.nprocessors
+      configuration.cores || Etc.nprocessors
     end
 
     def configuration_file
@@ -183,12 +212,30 @@ module Rakuda
     end
 
     def show_configuration
-      puts configuration.lines
+      puts(configuration.lines, other_settings.map { |setting| Configuration.line(*setting) })
       exit
+    end
+
+    # @return [Array<Array(String, Object, String)>] what options alone set, and what follows from several settings
+    def other_settings
+      jobs_origin = @own[:given].include?(:jobs) ? "option" : configuration.origin("NCORE") || "default"
+      resources = @own[:resources].map { |name, count| "#{name}=#{count}" }
+      [["jobs", jobs, jobs_origin],
+       ["policy", jobs == 1 ? "serial" : configuration.policy, jobs == 1 ? "one job" : configuration.origin("QUEUE_PRIORITY")],
+       own_setting("output", :output, @own[:output] || default_output), own_setting("output-prefix", :prefix),
+       own_setting("grace", :grace_ms, "#{@own[:grace_ms] / 1000.0} s"),
+       own_setting("memory", :memory_bytes, @own[:memory_bytes].zero? ? "all of the machine's" : @own[:memory_bytes]),
+       own_setting("resource", :resources, resources.empty? ? "none" : resources),
+       own_setting("seed", :seed), own_setting("record", :record)]
+    end
+
+    def own_setting(name, key, value = @own[key])
+      [name, value, @own[:given].include?(key) ? "option" : "default"]
     end
 
     # @return [Hash] settings of the message Hello
     def hello
+      check_record
       serial = jobs == 1
       {
         "jobs" => jobs, "policy" => serial ? "serial" : configuration.policy,
@@ -200,6 +247,14 @@ module Rakuda
         "memory_bytes" => @own[:memory_bytes], "resources" => @own[:resources],
         "stdin" => serial ? "inherit" : "null", "record" => @own[:record], "command_line" => @command_line.map(&:b)
       }
+    end
+
+    def check_record
+      return if @own[:record] || configuration["FAILED_TARGET"] != "leave"
+
+      raise ConfigurationError, "--no-record and FAILED_TARGET=leave (#{configuration.origin("FAILED_TARGET")}) together: " \
+                                "without a record nothing tells a half-written target from a good one; " \
+                                "use FAILED_TARGET=rename or delete, or keep the record"
     end
 
     def default_output

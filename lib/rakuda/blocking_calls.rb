@@ -3,8 +3,10 @@
 # In front of calls that hold up the whole process and for which the Fiber scheduler has no hook: in a job they wait in
 # a thread. It knows neither the files nor the jobs.
 
+require "io/wait"
+
 module Rakuda
-  # Hooks for flock and select.
+  # Hooks for flock, select and what the user types.
   module BlockingCalls
     class << self
       # @param reactor [Reactor]
@@ -13,12 +15,22 @@ module Rakuda
         return if File.include?(Lock)
 
         File.prepend(Lock)
+        STDIN.singleton_class.prepend(Input)
+        [Kernel, Kernel.singleton_class].each { |place| place.prepend(Gets) }
         [IO.singleton_class, Kernel, Kernel.singleton_class].each { |place| place.prepend(Select) }
       end
 
       # @return [Boolean] whether the caller is a job
       def job?
         @reactor.inside?
+      end
+
+      # A job is about to read what the user types: the question must be seen, and others go on meanwhile.
+      def before_input
+        return unless job?
+
+        @reactor.current.show_partial_lines
+        STDIN.wait_readable
       end
 
       # Calls the block in a thread, while other jobs go on.
@@ -37,6 +49,26 @@ module Rakuda
         return super if !BlockingCalls.job? || !(operation & (File::LOCK_NB | File::LOCK_UN)).zero?
 
         super(operation | File::LOCK_NB) || BlockingCalls.apart { super(operation) }
+      end
+    end
+
+    # In front of STDIN.
+    module Input
+      %i[each_line getbyte getc gets read readbyte readchar readline readlines readpartial sysread].each do |name|
+        define_method(name) do |*arguments, **options, &block|
+          BlockingCalls.before_input
+          super(*arguments, **options, &block)
+        end
+      end
+    end
+
+    # In front of Kernel#gets, which reads without asking STDIN.
+    module Gets
+      %i[gets readline readlines].each do |name|
+        define_method(name) do |*arguments, **options|
+          BlockingCalls.before_input if ARGV.empty?
+          super(*arguments, **options)
+        end
       end
     end
 

@@ -27,8 +27,8 @@ module Rakuda
     POLICIES = { "fifo" => "fifo", "lifo" => "lifo", "lihr" => "lifo_hrf", "lifo_hrf" => "lifo_hrf", "hrf" => "lifo_hrf",
                  "rank" => "rank_hrf", "rank_hrf" => "rank_hrf", "prhr" => "rank_hrf", "default" => "lifo_hrf" }.freeze
 
-    # Environment variables without Pwrake's meaning elsewhere are read from VAR=value and the file alone.
-    FROM_ENVIRONMENT = %w[FAILED_TARGET FAILURE_TERMINATION RETRY PASS_ENV QUEUE_PRIORITY LOG_DIR NCORE].freeze
+    # All other keys are read from VAR=value and the file alone: a LOG_DIR in the environment is someone else's.
+    FROM_ENVIRONMENT = %w[FAILED_TARGET FAILURE_TERMINATION RETRY PASS_ENV].freeze
 
     # A value and where it came from.
     Entry = Struct.new(:value, :origin)
@@ -39,7 +39,9 @@ module Rakuda
     def initialize(file, variables, options)
       @entries = DEFAULTS.transform_values { |value| Entry.new(value, "default") }
       read(file) if file
-      FROM_ENVIRONMENT.each { |key| take(key, ENV[key], "environment") if ENV.key?(key) && !variables.key?(key) }
+      FROM_ENVIRONMENT.each do |key|
+        take(key, ENV[key], "environment") unless ENV.fetch(key, "").empty? || variables.key?(key)
+      end
       KEYS.each { |key| take(key, variables[key], "command line") if variables.key?(key) }
       options.each { |key, value| set(key, value, "option") }
     end
@@ -56,21 +58,31 @@ module Rakuda
 
     # @return [Integer]
     def retries
-      Integer(self["RETRY"])
+      Integer(self["RETRY"].to_s, 10)
+    end
+
+    # @return [Integer, nil]
+    def cores
+      self["NCORE"] && Integer(self["NCORE"].to_s, 10)
+    end
+
+    # @return [String, nil] where a key's value came from
+    def origin(key)
+      @entries[key]&.origin
     end
 
     # @return [Array<String>] one line per setting: key, value, origin
     def lines
-      @entries.sort.map do |key, entry|
-        format("%-24<key>s %-24<value>s (%<origin>s)", key: key, value: shown(entry.value), origin: entry.origin)
-      end
+      @entries.sort.map { |key, entry| Configuration.line(key, entry.value, entry.origin) }
+    end
+
+    # @return [String] one line about a setting
+    def self.line(key, value, origin)
+      value = value.join(" ") if value.is_a?(Array)
+      format("%-24<key>s %-24<value>s (%<origin>s)", key: key, value: value, origin: origin)
     end
 
     private
-
-    def shown(value)
-      value.is_a?(Array) ? value.join(" ") : value.to_s
-    end
 
     def read(file)
       require "yaml"
@@ -82,6 +94,10 @@ module Rakuda
       end
     rescue Psych::SyntaxError => e
       raise ConfigurationError, "#{file}:#{e.line}: #{e.problem}"
+    rescue Psych::DisallowedClass, Psych::BadAlias => e
+      raise ConfigurationError, "#{file}: #{e.message} (a date or the like is a name when it is in quotes)"
+    rescue SystemCallError => e
+      raise ConfigurationError, "#{file}: #{e.class.new.message}"
     end
 
     def warn_unknown(key, file)
@@ -107,10 +123,20 @@ module Rakuda
       if CHOICES.key?(key)
         complain(key, value, origin, CHOICES[key].join(", ")) unless CHOICES[key].include?(value.to_s)
       elsif key == "RETRY"
-        complain(key, value, origin, "a whole number") unless value.to_s.match?(/\A\d+\z/)
+        check_number(key, value, origin, 0..Properties::COUNT_MAX)
+      elsif key == "NCORE"
+        check_number(key, value, origin, 1..CommandLine::JOBS_MAX) unless value.nil?
+      elsif key == "LOG_DIR"
+        complain(key, value, origin, "the name of a folder") unless value.is_a?(String) || [true, false, nil].include?(value)
       elsif key == "QUEUE_PRIORITY"
         complain(key, value, origin, "fifo, lifo, lifo_hrf, rank_hrf") unless POLICIES.key?(value.to_s.downcase)
       end
+    end
+
+    def check_number(key, value, origin, range)
+      return if value.to_s.match?(/\A\d+\z/) && range.cover?(value.to_s.to_i)
+
+      complain(key, value, origin, "a whole number from #{range.begin} to #{range.end}")
     end
 
     def complain(key, value, origin, expected)

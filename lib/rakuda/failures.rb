@@ -20,6 +20,7 @@ module Rakuda
       @planner = planner
       @exceptions = {}   # by number, in order of time
       @told = {}         # numbers that have been raised or printed
+      @aborted = {}      # numbers of tasks that were aborted because of others
       @exit = nil
     end
 
@@ -29,6 +30,11 @@ module Rakuda
       @exceptions.delete(number)
       @exceptions[number] = exception
       RakeBridge.add_chain(exception, @planner.chain(number)) if task && !exception.is_a?(SystemExit)
+    end
+
+    # The hub ends the action of a task because of others.
+    def on_abort(number)
+      @aborted[number] = true
     end
 
     # A task failed before its action could begin; its action is to raise this.
@@ -78,7 +84,11 @@ module Rakuda
     # Those that were aborted because of others come last.
     def in_order(failed)
       known = @exceptions.keys & failed
-      known.partition { |number| !@exceptions[number].is_a?(ActionAborted) }.flatten
+      known.partition { |number| !aborted?(number) }.flatten
+    end
+
+    def aborted?(number)
+      @aborted.key?(number) || @exceptions[number].is_a?(ActionAborted)
     end
 
     # As in rake, invoking such a task again raises the same.
@@ -89,11 +99,11 @@ module Rakuda
 
     def tell(numbers)
       numbers.each do |number|
-        next if @told[number] || @exceptions[number].is_a?(ActionAborted)
+        next if @told[number]
 
         @told[number] = true
-        $stderr.puts "#{@application.name}: task #{@planner.tasks[number]&.name} failed: " \
-                     "#{Failures.first_line(@exceptions[number])}"
+        how = aborted?(number) ? "was aborted" : "failed: #{Failures.first_line(@exceptions[number])}"
+        $stderr.puts "#{@application.name}: task #{@planner.tasks[number]&.name} #{how}"
       end
     end
   end

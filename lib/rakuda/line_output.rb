@@ -15,7 +15,7 @@ module Rakuda
       def finish(job)
         lines = job.partial_lines or return
         job.partial_lines = nil
-        lines.each { |stream, text| stream.real_write(text, job) unless text.empty? }
+        lines.each { |stream, text| stream.real_write("#{text}\n", job) unless text.empty? }
       end
 
       # Puts the former streams back.
@@ -28,17 +28,20 @@ module Rakuda
     # @param session [Session]
     # @param collect [Boolean] whether the hub collects what an action prints
     # @return [Pair]
-    def self.install(session, collect)
+    # @param prefix [Boolean] whether the name of the action's task comes before each line
+    def self.install(session, collect, prefix)
       $stdout.sync = true if $stdout.respond_to?(:sync=)
-      pair = Pair.new(new($stdout, session, collect && 1), new($stderr, session, collect && 2))
+      pair = Pair.new(new($stdout, session, collect && 1, prefix), new($stderr, session, collect && 2, prefix))
       $stdout = pair.out
       $stderr = pair.err
       pair
     end
 
     # @param descriptor [Integer, false] of the message WriteOutput; false: written here
-    def initialize(stream, session, descriptor)
+    # @param prefix [Boolean]
+    def initialize(stream, session, descriptor, prefix)
       super(stream)
+      @prefix = prefix && !descriptor # the hub puts it before what it collects
       @descriptor = descriptor
       @stream = stream
       @session = session
@@ -113,12 +116,17 @@ module Rakuda
 
     # Writes at once.
     def real_write(text, job)
+      text = text.b.lines.map { |line| prefix_of(job) + line }.join if @prefix
       return @stream.write(text) unless @descriptor && job.number && !@session.reopened?
 
       @session.link.send_message("WriteOutput", job.number, @descriptor, text.b)
     end
 
     private
+
+    def prefix_of(job)
+      job.is_a?(Action) ? "[#{job.task.name.tr("\n", " ")}] ".b : ""
+    end
 
     def write_in_lines(job, text)
       lines = (job.partial_lines ||= {}.compare_by_identity)

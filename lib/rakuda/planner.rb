@@ -14,6 +14,11 @@ module Rakuda
     REMOVING = /(?:\A|:)(?:clean|clobber)(?:[_:]|\z)/.freeze
     NONE = [].freeze
 
+    # The actions that wait for a plan: the one that asked for it, and those that wait for that one.
+    # @!attribute least [Integer] the smallest of their numbers
+    # @!attribute outer [Waiting, nil]
+    Waiting = Struct.new(:number, :least, :outer)
+
     # One task of the stack. Frames are kept per depth and used again.
     class Frame
       attr_accessor :task, :traits, :prerequisites, :index, :arguments, :barrier, :covered, :deferred, :removed
@@ -65,7 +70,8 @@ module Rakuda
       @in_use = 0              # frames of walks that are going on (a rule's proc may invoke a task)
       @settled_below = 0
       @superseded = {}         # numbers of tasks that were planned anew: nothing is left to do for them
-      @waiting = nil           # numbers of the actions that wait for the plan being made
+      @waiting = nil           # the actions that wait for the plan being made
+      @waiting_numbers = nil   # their numbers, once they are asked for
       @harmless = nil          # tasks found not to depend on them
     end
 
@@ -100,10 +106,11 @@ module Rakuda
     # @param arguments [Rake::TaskArguments, nil]
     # @param base [Rake::InvocationChain, nil] what invokes it
     # @return [Integer, nil] number; nil when nothing has to be waited for
-    # @param waiting [Array<Integer>] tasks whose actions wait for this plan, the smallest number first
-    def plan(root, arguments, base, waiting = NONE)
+    # @param waiting [Waiting, nil] tasks whose actions wait for this plan
+    def plan(root, arguments, base, waiting = nil)
       first = @tasks.size
-      @waiting = waiting.empty? ? nil : waiting
+      @waiting = waiting
+      @waiting_numbers = nil
       @harmless = {}.compare_by_identity
       walk(root, arguments, base)
     rescue StandardError, SystemStackError
@@ -258,8 +265,8 @@ module Rakuda
         return cycle(task, bottom, parent) if number == mark
         return nil if number < @settled_below
 
-        return number unless @waiting && number >= @waiting.first
-        return nil if @waiting.include?(number)
+        return number unless @waiting && number >= @waiting.least
+        return nil if waits?(number)
         return number unless waits_for_caller?(task)
 
         # Rake would run it now, before the caller's action ends; so it is planned anew.
@@ -305,14 +312,28 @@ module Rakuda
       nil
     end
 
+    # Whether the action of a task waits for this very plan.
+    def waits?(number)
+      @waiting_numbers ||= begin
+        numbers = {}
+        one = @waiting
+        while one
+          numbers[one.number] = true
+          one = one.outer
+        end
+        numbers
+      end
+      @waiting_numbers.key?(number)
+    end
+
     # Whether a planned task needs one whose action waits for this very plan.
     def waits_for_caller?(task)
       seen = {}.compare_by_identity
       stack = [task]
       while (one = stack.pop)
         number = one.rakuda_number
-        next if number.nil? || number < @waiting.first || seen[one] || @harmless[one]
-        return true if @waiting.include?(number)
+        next if number.nil? || number < @waiting.least || seen[one] || @harmless[one]
+        return true if waits?(number)
 
         seen[one] = true
         stack.concat(find_all(one) || NONE)

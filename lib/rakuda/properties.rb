@@ -53,9 +53,9 @@ module Rakuda
       def resources(text)
         text.split(",").to_h do |item|
           name, count = item.split(/[:=]/, 2)
-          raise ConfigurationError, "resource #{item}: expected NAME:COUNT" unless NAME.match?(name)
+          raise ConfigurationError, "#{item}: expected a name and a count" unless NAME.match?(name)
 
-          [name, count ? number("resource", count, 0) : 1]
+          [name, count ? number(name, count, 0) : 1]
         end
       end
 
@@ -81,21 +81,21 @@ module Rakuda
         number = Integer(value, 10, exception: false)
         return number if number&.between?(least, COUNT_MAX)
 
-        raise ConfigurationError, "property #{name}=#{value}: expected a whole number from #{least} to #{COUNT_MAX}"
+        raise ConfigurationError, "#{name}=#{value}: expected a whole number from #{least} to #{COUNT_MAX}"
       end
 
       def truth(name, value)
         return true if YES.match?(value)
         return false if NO.match?(value)
 
-        raise ConfigurationError, "property #{name}=#{value}: expected yes or no"
+        raise ConfigurationError, "#{name}=#{value}: expected yes or no"
       end
 
       def order(value)
         text = value.downcase.delete(" ")
         return text if %w[allow,deny deny,allow].include?(text)
 
-        raise ConfigurationError, "property order=#{value}: expected allow,deny or deny,allow"
+        raise ConfigurationError, "order=#{value}: expected allow,deny or deny,allow"
       end
     end
   end

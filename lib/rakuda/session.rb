@@ -25,7 +25,8 @@ module Rakuda
     # @!attribute fiber [Fiber, nil] waits for it; nil: the loop's own caller
     # @!attribute begins [Integer] the number at which its plan begins
     # @!attribute ends [Integer] the number after its plan
-    Invocation = Struct.new(:fiber, :caller_number, :begins, :ends, :ended, :failed, :abandoned)
+    # @!attribute waiting [Planner::Waiting, nil] the actions that wait for it
+    Invocation = Struct.new(:fiber, :waiting, :begins, :ends, :ended, :failed, :abandoned)
 
     # @return [WorkingDirectory]
     attr_reader :directory
@@ -49,7 +50,9 @@ module Rakuda
       @shell = Shell.new(@link, @reactor, Environment.new(@link), @directory, @told)
       @failures = Failures.new(application, @planner)
       @invocations = {}
+      @live = []                           # those that have not ended, in the order of where their plans begin
       @next_invocation = 0
+      @actions = @actions_now = @actions_max = 0
       @verbose = @nowrite = nil            # rake's flags as the next job finds them
       @broken = nil
       @leases = {}                         # number of an action that wants a core => the Fiber that waits
@@ -73,8 +76,9 @@ module Rakuda
       tell_directory
       @log&.insert_after(caller_job&.number)
       first = @planner.tasks.size
-      number = plan(task, arguments, base, caller_job)
-      number ? wait(number, first, caller_job) : @log&.print_walk
+      waiting = caller_job && waiting_actions(caller_job)
+      number = plan(task, arguments, base, waiting)
+      number ? wait(number, first, caller_job, waiting) : @log&.print_walk
       nil
     end
 
@@ -104,6 +108,11 @@ module Rakuda
       @shell.reopened
     end
 
+    # @return [Array<Integer>] how many actions were under way at once, and how many there were
+    def action_counts
+      [@actions_max, @actions]
+    end
+
     # A job of the pool begins.
     def begin_job
       Rake::FileUtilsExt.verbose_flag = @verbose
@@ -130,6 +139,7 @@ module Rakuda
     # @param exception [Exception, nil]
     def end_action(action, exception)
       end_job(action)
+      @actions_now -= 1
       number = action.number
       if exception.nil?
         # The action may have given its task a `timestamp` of its own.
@@ -223,12 +233,13 @@ module Rakuda
       Thread.prepend(ThreadHook) unless Thread.include?(ThreadHook)
       Process.singleton_class.prepend(ForkHook) unless Process.singleton_class.include?(ForkHook)
       collect = settings["output"] == "task"
-      @output = LineOutput.install(self, collect) if collect || @application.jobs > 1
+      prefix = settings["prefix"] && settings["output"] != "none"
+      @output = LineOutput.install(self, collect, prefix) if collect || prefix || @application.jobs > 1
       @shell.stderr = $stderr
     end
 
-    def plan(task, arguments, base, caller_job)
-      @planner.plan(task, arguments, base, caller_job ? waiting_actions(caller_job) : Planner::NONE)
+    def plan(task, arguments, base, waiting)
+      @planner.plan(task, arguments, base, waiting)
     rescue StandardError
       @log&.print_all
       raise
@@ -253,22 +264,21 @@ module Rakuda
     end
 
     # The caller, and those whose actions wait for the invocation that runs it.
+    # @return [Planner::Waiting, nil]
     def waiting_actions(job)
-      numbers = []
-      number = job.number
-      while number && !numbers.include?(number)
-        numbers << number
-        outer = @invocations.each_value.select { |one| one.begins <= number && number < one.ends }.last
-        number = outer&.caller_number
-      end
-      numbers.sort
+      number = job.number or return
+      place = (@live.bsearch_index { |one| one.begins > number } || @live.size) - 1
+      place -= 1 until place.negative? || number < @live[place].ends
+      outer = @live[place].waiting unless place.negative?
+      Planner::Waiting.new(number, [number, outer&.least || number].min, outer)
     end
 
-    def wait(number, first, caller_job)
+    def wait(number, first, caller_job, waiting)
       id = @next_invocation
       @next_invocation += 1
-      invocation = Invocation.new(caller_job && Fiber.current, caller_job&.number, first, @planner.tasks.size, false)
+      invocation = Invocation.new(caller_job && Fiber.current, waiting, first, @planner.tasks.size, false)
       @invocations[id] = invocation
+      @live.insert(@live.bsearch_index { |one| one.begins > first } || @live.size, invocation)
       @link.send_message("Invoke", id, [number], caller_job&.number)
       if caller_job
         @reactor.park
@@ -351,11 +361,15 @@ module Rakuda
       action.opaque = @planner.traits(task).opaque
       action.leased = leased
       action.devices = devices
+      @actions += 1
+      @actions_now += 1
+      @actions_max = @actions_now if @actions_now > @actions_max
       @reactor.start(action)
     end
 
     def on_invocation_ended(id, failed, abandoned)
       invocation = @invocations.delete(id) or return
+      @live.delete_if { |one| one.equal?(invocation) }
       invocation.ended = true
       invocation.failed = failed
       invocation.abandoned = abandoned
@@ -398,6 +412,7 @@ module Rakuda
     end
 
     def on_abort_action(number)
+      @failures.on_abort(number)
       @reactor.abort(number, ActionAborted.new("aborted: another task failed"))
     end
 

@@ -9,6 +9,10 @@ require "rakuda/command_options"
 module Rakuda
   # Commands of the running jobs.
   class Shell
+    # Reasons for which a program is not executed: 0 stands for one that is not found.
+    NOT_EXECUTABLE = [0, Errno::ENOENT, Errno::EACCES, Errno::ENOTDIR, Errno::ENOEXEC, Errno::EISDIR, Errno::ELOOP]
+                     .map { |error| error.is_a?(Class) ? error::Errno : error }.freeze
+
     # @param start_directory [String] where the hub starts a command that names no directory
     def initialize(link, reactor, environment, directory, start_directory)
       @link = link
@@ -73,7 +77,7 @@ module Rakuda
     # @return [Boolean, nil, :local] :local when only a local process can do it; nothing was started then
     def run(words, changes, options, echo)
       fields = options.empty? ? {} : CommandOptions.translate(options)
-      return :local unless fields
+      return :local unless fields && translatable?(words, changes)
 
       words = name_program(words, fields) or return :local
       $stdout.flush
@@ -87,7 +91,7 @@ module Rakuda
       command = @next
       @next += 1
       @link.send_message("StartCommand", command, job.number, words, fields.empty? ? nil : fields, echo&.b)
-      wait(command)
+      wait(command, fields["redirects"])
     end
 
     # The message CommandEnded has come.
@@ -118,6 +122,15 @@ module Rakuda
       options
     end
 
+    # Whether Ruby has no complaint about the words and the environment; its own `system` makes it.
+    def translatable?(words, changes)
+      return false if words.flatten.any? { |word| word.is_a?(String) && word.include?("\0") }
+
+      changes.nil? || changes.all? do |name, value|
+        name.is_a?(String) && !name.match?(/[=\0]/n) && (value.nil? || (value.is_a?(String) && !value.include?("\0")))
+      end
+    end
+
     # @return [String, Array<String>, nil] the command line, or the words; nil when they are neither
     def name_program(words, fields)
       program, *rest = words
@@ -134,18 +147,33 @@ module Rakuda
       nil # not a string: Ruby's own `system` has the right complaint
     end
 
-    def wait(command)
+    # @param redirects [Array, nil] of the command
+    def wait(command, redirects = nil)
       @waiting[command] = Fiber.current
       status, pid, error = @reactor.park
       @set_status.call(status, pid)
       job = @reactor.current
       job.leased = false if job.is_a?(Action) # it went with the command
       return true if status.zero?
+      return false unless error
 
-      error ? nil : false
+      explain(error.dup.force_encoding(Encoding::UTF_8).scrub, redirects)
+      nil
     rescue Exception # rubocop:disable Lint/RescueException -- the command must not outlive the wait, whatever ends it
       @link.send_message("SignalCommand", command, 15) if @waiting.delete(command)
       raise
+    end
+
+    # As Ruby, a file that cannot be opened for a command raises, and a program that cannot be executed is a status. What
+    # else keeps a command from starting has no words in Ruby.
+    def explain(error, redirects)
+      number = error[/\(os error (\d+)\)/, 1].to_i
+      descriptor = error[/for the command's descriptor (\d+): /, 1]
+      if descriptor
+        _, target = redirects&.reverse&.find { |stream, to| stream == descriptor.to_i && to[0] == "file" }
+        raise SystemCallError.new(target && target[1].dup.force_encoding(Encoding::UTF_8), number)
+      end
+      $stderr.puts "#{Rake.application.name}: #{error}" unless NOT_EXECUTABLE.include?(number)
     end
 
     # In front of File.umask: commands have the one that Ruby has.
@@ -179,7 +207,7 @@ module Rakuda
         return super unless shell&.here?
 
         line = cmd[0]
-        if block || cmd.size != 1 || !line.instance_of?(String) || Rake::FileUtilsExt.nowrite_flag
+        if block || cmd.size != 1 || !line.instance_of?(String) || Rake::FileUtilsExt.nowrite_flag || line.include?("\0")
           return sh_through_hub(shell, cmd, &block)
         end
 

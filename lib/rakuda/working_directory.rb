@@ -64,8 +64,21 @@ module Rakuda
 
         # Ruby's own Dir.chdir without a block.
         def move(path)
+          unguarded { Dir.chdir(path) }
+        end
+
+        # @return [Boolean] whether the job is in the directory now
+        def try(directory, job, path)
+          directory.change(job, path)
+          true
+        rescue SystemCallError
+          false
+        end
+
+        # Dir.chdir is Ruby's own inside the block.
+        def unguarded
           Thread.current[:rakuda_chdir] = true
-          Dir.chdir(path)
+          yield
         ensure
           Thread.current[:rakuda_chdir] = nil
         end
@@ -83,7 +96,9 @@ module Rakuda
         return directory.change(job, path) unless block
 
         before = directory.of(job)
-        directory.change(job, path)
+        # Ruby's own complaint has another text for the form with a block.
+        return Hooks.unguarded { super } unless Hooks.try(directory, job, path)
+
         begin
           yield(path.respond_to?(:to_path) ? path.to_path : path.to_str)
         ensure

@@ -90,6 +90,10 @@ class FakeHub
     say("Welcome", version, "fake", @jobs)
   end
 
+  def on_forget_environments(below)
+    @environments.reject! { |id, _| id < below }
+  end
+
   def on_change_directory(path)
     Dir.chdir(path)
   end
