@@ -117,6 +117,8 @@ pub(crate) struct Hub {
     pub goodbye: bool,
     /// Messages to the front may wait until then, to go together.
     pub flush_due_ns: Option<u64>,
+    /// Among the messages is one that may change what is to run.
+    pub flush_urgent: bool,
     /// Output waits for its reader; it is tried again then.
     pub output_retry_ns: Option<u64>,
     /// The socket takes nothing any more. (Its end is not always to be read: a front that was
@@ -265,6 +267,7 @@ impl Hub {
             any_failed: false,
             goodbye: false,
             flush_due_ns: None,
+            flush_urgent: false,
             output_retry_ns: None,
             front_gone: false,
             output_lost: false,
@@ -415,7 +418,7 @@ impl Hub {
     fn flush_link(&mut self) {
         if !self.link.has_messages() || self.goodbye {
             self.flush_due_ns = None;
-        } else if self.leases.iter().all(Leases::is_well_supplied) {
+        } else if !self.flush_urgent && self.leases.iter().all(Leases::is_well_supplied) {
             let now_ns = clock::monotonic_ns();
             let due_ns = *self.flush_due_ns.get_or_insert(now_ns + FLUSH_DELAY_NS);
             if now_ns < due_ns {
@@ -423,6 +426,7 @@ impl Hub {
             }
         }
         self.flush_due_ns = None;
+        self.flush_urgent = false;
         self.front_gone |= !self.link.flush();
     }
 

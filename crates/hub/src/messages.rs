@@ -339,6 +339,7 @@ impl Hub {
                 lingers,
             } => {
                 let task = self.commands.remove(&command).and_then(|command| command.task);
+                self.flush_urgent |= status != 0;
                 if lingers {
                     self.left_over.insert(command, task);
                 } else if self.settings.output != OutputMode::Task || task.is_none() {

@@ -1,0 +1,186 @@
+//! The whole hub with a fake agent and a front in a thread: however many actions are begun early, no more commands
+//! run at a time than there are cores, and after a failure those begun early are given back.
+
+use std::cell::Cell;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+
+use rakuda_core::Capacity;
+use rakuda_hub::{AgentPort, Node};
+use rakuda_proto::Text;
+use rakuda_proto::agent::{AgentEvent, AgentRequest};
+use rakuda_proto::frame::{FrameReader, FrameWriter};
+use rakuda_proto::front::{
+    ActionOutcome, FrontMessage, HubMessage, Program, Settings, TaskDefinition, Usage, task_flags,
+};
+use tokio::sync::mpsc::UnboundedSender;
+
+const CORES: u32 = 2;
+
+#[derive(Default)]
+struct Load {
+    running: Cell<u32>,
+    most: Cell<u32>,
+    started: Cell<u32>,
+}
+
+/// Ends each command after a few turns of the loop.
+struct SlowAgent {
+    failing: Option<u32>,
+    events: UnboundedSender<AgentEvent>,
+    load: Rc<Load>,
+}
+
+impl AgentPort for SlowAgent {
+    fn handle(&self, request: AgentRequest) {
+        let AgentRequest::Start { command, .. } = request else { return };
+        let load = Rc::clone(&self.load);
+        load.running.set(load.running.get() + 1);
+        load.most.set(load.most.get().max(load.running.get()));
+        load.started.set(load.started.get() + 1);
+        let events = self.events.clone();
+        let status = if self.failing == Some(command.0) { 256 } else { 0 };
+        tokio::task::spawn_local(async move {
+            for _ in 0..3 + command.0 % 5 {
+                tokio::task::yield_now().await;
+            }
+            load.running.set(load.running.get() - 1);
+            let ended = AgentEvent::CommandExited {
+                command,
+                status,
+                process: 1,
+                captured: None,
+                error: None,
+                usage: Usage::default(),
+                lingers: false,
+            };
+            events.send(ended).expect("the hub listens");
+        });
+    }
+
+    fn signal_all(&self, _: i32) -> usize {
+        0
+    }
+
+    fn pause_output(&self, _: bool) {}
+
+    fn unreported(&self) -> usize {
+        self.load.running.get() as usize
+    }
+}
+
+/// What the front saw.
+#[derive(Debug, Default)]
+struct Seen {
+    begun: u32,
+    begun_at_once: u32,
+    aborted: u32,
+    failed: Vec<u32>,
+}
+
+/// Runs `tasks` plain tasks of one command each; the action of `failing` fails.
+fn front(mut stream: UnixStream, tasks: u32, failing: Option<u32>) -> Seen {
+    let mut writer = FrameWriter::default();
+    let settings = Settings {
+        directory: Text::from(std::env::temp_dir().to_string_lossy().into_owned()),
+        jobs: CORES,
+        record: false,
+        policy: "fifo".into(),
+        ..Settings::default()
+    };
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    writer.push(&FrontMessage::Hello(version, Box::new(settings)));
+    let task = |n| (n, 0, task_flags::HAS_ACTION, Text::from(format!("t{n}")), 0, vec![]);
+    let tasks: Vec<TaskDefinition> = (0..tasks).map(task).collect();
+    let numbers = tasks.iter().map(|task| task.0).collect();
+    writer.push(&FrontMessage::DefineTasks { tasks });
+    writer.push(&FrontMessage::Invoke(0, numbers, None));
+    let (mut reader, mut messages, mut chunk) =
+        (FrameReader::default(), Vec::new(), vec![0; 65_536]);
+    let (mut seen, mut open) = (Seen::default(), std::collections::BTreeSet::new());
+    loop {
+        let mut frame = Vec::new();
+        writer.finish(&mut frame);
+        stream.write_all(&frame).expect("write to the hub");
+        let bytes = stream.read(&mut chunk).expect("read from the hub");
+        reader.buffer_mut().extend_from_slice(&chunk[..bytes]);
+        reader.drain(&mut messages).expect("well-formed frames");
+        for message in messages.drain(..) {
+            match message {
+                HubMessage::RunAction(task, ..) => {
+                    seen.begun += 1;
+                    open.insert(task);
+                    seen.begun_at_once = seen.begun_at_once.max(u32::try_from(open.len()).unwrap());
+                    let program = Program::Line(Text::from("true"));
+                    writer.push(&FrontMessage::StartCommand(task, Some(task), program, None, None));
+                }
+                HubMessage::CommandEnded(task, ..) => {
+                    let ok = failing != Some(task);
+                    let outcome = if ok { ActionOutcome::Ok } else { ActionOutcome::Failed };
+                    open.remove(&task);
+                    writer.push(&FrontMessage::ActionEnded(task, outcome, Text::default()));
+                }
+                HubMessage::AbortAction { task } => {
+                    seen.aborted += 1;
+                    open.remove(&task);
+                    let failed = ActionOutcome::Failed;
+                    writer.push(&FrontMessage::ActionEnded(task, failed, Text::default()));
+                }
+                HubMessage::InvocationEnded(_, failed, _) => {
+                    seen.failed = failed;
+                    writer.push(&FrontMessage::Goodbye {});
+                    let mut frame = Vec::new();
+                    writer.finish(&mut frame);
+                    stream.write_all(&frame).expect("write to the hub");
+                    return seen;
+                }
+                HubMessage::Welcome(..) | HubMessage::AttemptFailed(..) => {}
+                other => panic!("unexpected {other:?}"),
+            }
+        }
+        writer.push(&FrontMessage::SignalCommand(u32::MAX, 0));
+    }
+}
+
+fn run(tasks: u32, failing: Option<u32>) -> (Seen, Rc<Load>) {
+    let (ours, theirs) = UnixStream::pair().expect("make a socket pair");
+    let front = std::thread::spawn(move || front(ours, tasks, failing));
+    let load = Rc::new(Load::default());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let local = tokio::task::LocalSet::new();
+    let agent_load = Rc::clone(&load);
+    let hub = rakuda_hub::run_with(
+        theirs,
+        |_| {},
+        |_, events| {
+            Ok(vec![Node {
+                name: Text::from("here"),
+                capacity: Capacity { cores: CORES, memory_bytes: 1 << 30, resources: vec![] },
+                port: Box::new(SlowAgent { failing, events, load: agent_load }),
+            }])
+        },
+    );
+    local.block_on(&runtime, hub).expect("the hub ends well");
+    (front.join().expect("the front ends well"), load)
+}
+
+#[test]
+fn actions_are_begun_early_but_commands_never_exceed_the_cores() {
+    let (seen, load) = run(500, None);
+    assert_eq!((seen.begun, load.started.get()), (500, 500));
+    assert!(seen.begun_at_once > CORES, "short actions are begun early: {seen:?}");
+    assert_eq!(load.most.get(), CORES);
+    assert_eq!(seen.failed, Vec::<u32>::new());
+}
+
+#[test]
+fn actions_begun_early_are_given_back_after_a_failure() {
+    let (seen, load) = run(500, Some(100));
+    assert_eq!(seen.failed, [100]);
+    assert!(seen.aborted > 0, "{seen:?}");
+    // At most those that waited for a core when it failed: the front, not the clock, decides how many.
+    let ahead = 16;
+    assert!(load.started.get() <= 101 + ahead + 2 * CORES, "{} commands", load.started.get());
+    assert!(load.most.get() <= CORES);
+}
