@@ -182,6 +182,10 @@ module Rakuda
 
     private
 
+    def trace_rule(level, message)
+      super unless options.trace_rules && @session&.log_rule("#{"    " * level}#{message}")
+    end
+
     # A word such as `retry=N` in an ordinary description is left to it.
     def described_properties
       Properties.parse(@last_description) do |complaint|

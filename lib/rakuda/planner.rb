@@ -80,6 +80,11 @@ module Rakuda
       @superseded.key?(number)
     end
 
+    # @return [Boolean] whether a walk is going on
+    def walking?
+      @in_use.positive?
+    end
+
     # No invocation is going on: all that was planned has been settled, or never will be.
     def settle_all
       @settled_below = @tasks.size

@@ -113,6 +113,15 @@ module Rakuda
       [@actions_max, @actions]
     end
 
+    # A rule has been tried.
+    # @return [Boolean] whether the line about it is printed later, where rake would print it
+    def log_rule(text)
+      return false unless @log && @planner.walking?
+
+      @log.note(text)
+      true
+    end
+
     # A job of the pool begins.
     def begin_job
       Rake::FileUtilsExt.verbose_flag = @verbose

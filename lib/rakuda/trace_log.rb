@@ -6,7 +6,7 @@
 module Rakuda
   # The log of all walks: a linked list, since a later walk may belong before what is logged already.
   class TraceLog
-    # @!attribute task [Rake::Task, nil] nil: the place where a task got its number
+    # @!attribute task [Rake::Task, String, nil] nil: the place where a task got its number; a text is a line of --rules
     # @!attribute walk [Integer] which walk logged it
     Entry = Struct.new(:task, :walk, :printed, :before, :after)
 
@@ -22,12 +22,19 @@ module Rakuda
       @seen = {}.compare_by_identity         # tasks of which a line is printed
       @executed = {}                         # numbers whose "** Execute" rake's own code prints
       @nested = false
+      @rules = false                         # whether lines of --rules have been logged
     end
 
     # The walk meets a task for the first time.
     def enter(task)
       @seen.delete(task)
       @begun[task] = add(task)
+    end
+
+    # The walk has tried a rule.
+    def note(text)
+      @rules = true
+      add(text)
     end
 
     # The walk meets a task again. An action that invokes a task before its turn comes brings all of it forward.
@@ -118,11 +125,24 @@ module Rakuda
       print_next until place.nil? || place.printed || @printed.after.nil?
     end
 
+    # Whether an existing file is needed depends on all that it needs, which rake looks up before it prints the line.
+    def print_rules_below(entry)
+      last = @numbers[entry.task]
+      while (entry = entry.after) && !entry.equal?(last)
+        next unless entry.task.is_a?(String)
+
+        @application.trace(entry.task)
+        entry.task = nil
+      end
+    end
+
     def print_next
       entry = @printed = @printed.after
       entry.printed = true
       return unless entry.task
+      return @application.trace(entry.task) if entry.task.is_a?(String)
 
+      print_rules_below(entry) if @rules && entry.task.is_a?(Rake::FileTask) && File.exist?(entry.task.name)
       flags = []
       flags << "first_time" unless @seen.key?(entry.task)
       @seen[entry.task] = true
