@@ -18,6 +18,8 @@ module Rakuda
     READ_BYTES = 64 * 1024
     # A definition batch is sent once it holds this many tasks.
     DEFINITIONS_MAX = 2000
+    # Or this many prerequisites: a frame stays far below the protocol's 64 MiB.
+    EDGES_MAX = 1_000_000
 
     attr_reader :socket
 
@@ -27,6 +29,7 @@ module Rakuda
       @packer = MessagePack::Packer.new          # messages not sent yet
       @definitions = MessagePack::Packer.new     # entries of the DefineTasks message that is being collected
       @definitions_count = 0
+      @edges = 0
       @unpacker = MessagePack::Unpacker.new(symbolize_keys: true)
       @input = String.new(capacity: READ_BYTES)
       @frame_bytes = nil                         # length of a frame that has not come entirely
@@ -69,7 +72,8 @@ module Rakuda
       @definitions.write_array_header(6).write(number).write(kind).write(flags).write_string(bytes(name))
                   .write(requirement).write(prerequisites)
       @definitions_count += 1
-      flush if @definitions_count >= DEFINITIONS_MAX
+      @edges += prerequisites.size
+      flush if @definitions_count >= DEFINITIONS_MAX || @edges >= EDGES_MAX
     end
 
     # Forgets the last definitions. A batch holds those of one plan, so all of them go or none.
@@ -147,6 +151,7 @@ module Rakuda
       @packer.buffer << payload
       @definitions.clear
       @definitions_count = 0
+      @edges = 0
     end
 
     # Writes all of the bytes. The socket blocks: a hub that is slow to read slows the front, and nothing is lost.
