@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rakuda_agent::{Agent, AgentConfig, clock};
@@ -51,6 +52,8 @@ pub enum RunEnding {
 pub(crate) struct RunningAttempt {
     /// Where it runs.
     pub node: NodeId,
+    /// Where its target is, absolute: the Rakefile may move before it ends. Empty: it has none.
+    pub target: PathBuf,
     /// Its target before it began; `None`: no target, or it was missing.
     pub before: Option<FileIdentity>,
     /// Its commands that run.

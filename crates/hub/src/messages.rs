@@ -102,6 +102,11 @@ impl Hub {
                 let stream =
                     if descriptor == 2 { OutputStream::Stderr } else { OutputStream::Stdout };
                 let source = task.map_or(COMMAND_SOURCES - 1, u64::from);
+                if self.settings.prefix
+                    && let Some(id) = task.map(|task| self.known(task)).transpose()?
+                {
+                    self.printer.set_prefix(source, self.names.name(id));
+                }
                 self.printer.push(source, stream, &bytes);
                 if task.is_none() {
                     self.printer.end(source);
@@ -205,7 +210,7 @@ impl Hub {
             } else if !self.settings.config.dry_run {
                 let path = Text(name.clone());
                 let settled =
-                    settle_target(path.as_path(), attempt.before, self.settings.failed_target);
+                    settle_target(&attempt.target, attempt.before, self.settings.failed_target);
                 if settled.still_there() {
                     self.record.mark_unfinished(&name);
                 }

@@ -1,6 +1,6 @@
 //! What the core wants done, done.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rakuda_agent::clock;
 use rakuda_core::{
@@ -157,10 +157,11 @@ impl Hub {
     fn start_action(&mut self, id: TaskId, attempt: u32, node: NodeId, devices: &Devices) {
         let is_path = self.names.is_path(id);
         let mut name = Text(self.names.name(id).to_vec());
-        let before = if is_path { identity_of(name.as_path()) } else { None };
+        let target =
+            if is_path { self.settings.directory.join(name.as_path()) } else { PathBuf::new() };
+        let before = if is_path { identity_of(&target) } else { None };
         if is_path && self.moved {
-            let absolute = self.settings.directory.join(name.as_path());
-            name = Text(absolute.into_os_string().into_encoded_bytes());
+            name = Text(target.clone().into_os_string().into_encoded_bytes());
         }
         self.record.push(&JournalEvent::AttemptStarted {
             time_ns: clock::wall_ns(),
@@ -174,6 +175,7 @@ impl Hub {
         let leased = self.leases[node.0 as usize].begin(id, cores, clock::monotonic_ns());
         let running = RunningAttempt {
             node,
+            target,
             before,
             commands: 0,
             held_back: Vec::new(),

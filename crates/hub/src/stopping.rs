@@ -182,9 +182,8 @@ impl Hub {
         for (id, attempt) in std::mem::take(&mut self.running) {
             if self.names.is_path(id) && self.settings.record {
                 let name = self.names.name(id).to_vec();
-                let path = rakuda_proto::Text(name.clone());
                 let policy = self.settings.failed_target;
-                if settle_target(path.as_path(), attempt.before, policy).still_there() {
+                if settle_target(&attempt.target, attempt.before, policy).still_there() {
                     self.record.mark_unfinished(&name);
                 }
             }
