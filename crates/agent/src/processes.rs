@@ -107,16 +107,21 @@ pub fn kill_descendants() -> usize {
 /// with the mark of this run.
 const RUN_VARIABLE: &str = "RAKUDA_RUN";
 
+/// The marks of the runs that this process belongs to, the innermost last.
+fn own_marks() -> Vec<String> {
+    let marks = std::env::var_os(RUN_VARIABLE).and_then(|marks| marks.into_string().ok());
+    let marks = marks.unwrap_or_default();
+    marks.split(':').filter(|mark| !mark.is_empty()).map(str::to_owned).collect()
+}
+
 /// The mark of the run that this process belongs to.
 pub fn own_mark() -> Option<String> {
-    let marks = std::env::var_os(RUN_VARIABLE)?.into_string().ok()?;
-    marks.rsplit(':').next().filter(|mark| !mark.is_empty()).map(str::to_owned)
+    own_marks().pop()
 }
 
 /// Whether this process itself belongs to the run of that mark, be it as a run inside it.
 pub fn carries(mark: &str) -> bool {
-    let marks = std::env::var_os(RUN_VARIABLE).and_then(|marks| marks.into_string().ok());
-    marks.is_some_and(|marks| marks.split(':').any(|part| part == mark))
+    own_marks().iter().any(|own| own == mark)
 }
 
 /// Kills every process that carries `mark`, wherever it stands, but this one and `spared`. So also

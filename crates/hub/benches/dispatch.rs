@@ -8,57 +8,25 @@
     reason = "a benchmark reads the clock and prints"
 )]
 
-use std::cell::Cell;
+#[path = "../examples/support/instant_agent.rs"]
+mod support;
+
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::rc::Rc;
 use std::time::Instant;
 
 use rakuda_core::Capacity;
-use rakuda_hub::{AgentPort, Node};
+use rakuda_hub::Node;
 use rakuda_proto::Text;
-use rakuda_proto::agent::{AgentEvent, AgentRequest};
 use rakuda_proto::frame::{FrameReader, FrameWriter};
 use rakuda_proto::front::{
-    ActionOutcome, FrontMessage, HubMessage, Program, Settings, TaskDefinition, Usage, task_flags,
+    ActionOutcome, FrontMessage, HubMessage, Program, Settings, TaskDefinition, task_flags,
 };
-use tokio::sync::mpsc::UnboundedSender;
+use support::{Count, InstantAgent};
 
 const AGENTS: u32 = 100;
 const ROUNDS: usize = 5;
-
-/// Ends every command when it starts.
-struct FakeAgent {
-    events: UnboundedSender<AgentEvent>,
-    started: Cell<u64>,
-}
-
-impl AgentPort for FakeAgent {
-    fn handle(&self, request: AgentRequest) {
-        if let AgentRequest::Start { command, .. } = request {
-            self.started.set(self.started.get() + 1);
-            let ended = AgentEvent::CommandExited {
-                command,
-                status: 0,
-                process: 1,
-                captured: None,
-                error: None,
-                usage: Usage::default(),
-                lingers: false,
-            };
-            self.events.send(ended).expect("the hub listens");
-        }
-    }
-
-    fn signal_all(&self, _: i32) -> usize {
-        0
-    }
-
-    fn pause_output(&self, _: bool) {}
-
-    fn unreported(&self) -> usize {
-        0
-    }
-}
 
 /// The front's side: answers as fast as it can. Returns seconds from the first RunAction on.
 fn front(mut stream: UnixStream, tasks: u32) -> f64 {
@@ -127,6 +95,7 @@ fn round(tasks: u32) -> f64 {
     let front = std::thread::spawn(move || front(ours, tasks));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let local = tokio::task::LocalSet::new();
+    let count = Rc::new(Count::default());
     let hub = rakuda_hub::run_with(
         theirs,
         |_| {},
@@ -134,7 +103,7 @@ fn round(tasks: u32) -> f64 {
             let node = |number| Node {
                 name: Text::from(format!("node{number}")),
                 capacity: Capacity { cores: 1, memory_bytes: 1 << 30, resources: vec![] },
-                port: Box::new(FakeAgent { events: events.clone(), started: Cell::new(0) }),
+                port: Box::new(InstantAgent { events: events.clone(), count: Rc::clone(&count) }),
             };
             Ok((0..AGENTS).map(node).collect())
         },

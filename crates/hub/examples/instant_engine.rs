@@ -4,60 +4,16 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and the environment")]
 #![allow(unsafe_code, reason = "a descriptor that was handed over by number")]
 
-use std::cell::Cell;
+#[path = "support/instant_agent.rs"]
+mod support;
+
 use std::os::fd::FromRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use std::time::Instant;
 
-use rakuda_hub::{AgentPort, Node};
+use rakuda_hub::Node;
 use rakuda_proto::Text;
-use rakuda_proto::agent::{AgentEvent, AgentRequest};
-use rakuda_proto::front::Usage;
-use tokio::sync::mpsc::UnboundedSender;
-
-#[derive(Default)]
-struct Count {
-    commands: Cell<u64>,
-    first: Cell<Option<Instant>>,
-    last: Cell<Option<Instant>>,
-}
-
-struct InstantAgent {
-    events: UnboundedSender<AgentEvent>,
-    count: Rc<Count>,
-}
-
-impl AgentPort for InstantAgent {
-    fn handle(&self, request: AgentRequest) {
-        if let AgentRequest::Start { command, .. } = request {
-            let now = Instant::now();
-            self.count.commands.set(self.count.commands.get() + 1);
-            self.count.first.set(self.count.first.get().or(Some(now)));
-            self.count.last.set(Some(now));
-            let ended = AgentEvent::CommandExited {
-                command,
-                status: 0,
-                process: 1,
-                captured: None,
-                error: None,
-                usage: Usage::default(),
-                lingers: false,
-            };
-            self.events.send(ended).expect("the hub listens");
-        }
-    }
-
-    fn signal_all(&self, _: i32) -> usize {
-        0
-    }
-
-    fn pause_output(&self, _: bool) {}
-
-    fn unreported(&self) -> usize {
-        0
-    }
-}
+use support::{Count, InstantAgent};
 
 fn main() {
     let words: Vec<String> = std::env::args().collect();

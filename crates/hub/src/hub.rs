@@ -288,8 +288,7 @@ impl Hub {
         self.link.push(&HubMessage::Welcome(version, self.record.run().to_owned(), jobs));
         if self.settings.record {
             for line in record::recover(&self.settings.directory) {
-                self.link
-                    .push(&HubMessage::Warning { text: Text::from(format!("rakuda: {line}")) });
+                self.warn(&line);
             }
             self.record.reload_unfinished();
         }
@@ -320,7 +319,7 @@ impl Hub {
                 let stopped = self.end_run(agent_events).await;
                 let how = if self.any_failed { "failed" } else { "done" };
                 if let Err(error) = self.record.finish(how) {
-                    self.warn(&format!("rakuda: failed to {error}"));
+                    self.warn(&format!("failed to {error}"));
                     self.link.flush();
                 }
                 return Ok(if stopped { RunEnding::Stopped } else { RunEnding::Goodbye });
@@ -370,7 +369,7 @@ impl Hub {
         if let Err(error) = self.record.flush() {
             self.record.disable();
             self.warn(&format!(
-                "rakuda: failed to {error}; going on without a record: what is cut off will not be noticed"
+                "failed to {error}; going on without a record: what is cut off will not be noticed"
             ));
         }
         match self.printer.flush() {
@@ -385,7 +384,9 @@ impl Hub {
     /// Whoever reads our stdout or stderr does not read fast enough: commands are not read either,
     /// so that nothing piles up, and the front hears of nothing until it does.
     fn set_output_behind(&mut self, behind: bool) {
-        self.agents.pause_output(behind);
+        if behind != self.output_retry_ns.is_some() {
+            self.agents.pause_output(behind);
+        }
         self.output_retry_ns = behind.then(|| clock::monotonic_ns() + OUTPUT_RETRY_NS);
     }
 
@@ -433,8 +434,9 @@ impl Hub {
         self.front_gone |= !self.link.flush();
     }
 
+    /// Has the front show a line on stderr.
     pub(crate) fn warn(&mut self, text: &str) {
-        self.link.push(&HubMessage::Warning { text: Text::from(text) });
+        self.link.push(&HubMessage::Warning { text: Text::from(format!("rakuda: {text}")) });
     }
 }
 

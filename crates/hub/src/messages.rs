@@ -14,12 +14,12 @@ use rakuda_proto::front::{
 
 use crate::HubError;
 use crate::facts;
-use crate::hub::{Hub, LOCAL_NODE, PendingCommand, RunningCommand};
+use crate::hub::{Hub, LOCAL_NODE, PendingCommand, RunningAttempt, RunningCommand};
 use crate::leases::Leases;
 use crate::printer::OutputMode;
 use crate::record::JournalEvent;
 use crate::requirements::requirement_of;
-use crate::targets::settle_target;
+use crate::targets::{Settled, settle_target};
 
 /// Wait status of a process that SIGINT ended.
 const INTERRUPTED_STATUS: i32 = libc::SIGINT;
@@ -133,7 +133,7 @@ impl Hub {
         let (requirement, warnings) =
             requirement_of(definition, &self.settings.resources, &self.settings.capacity);
         for warning in warnings {
-            self.warn(&format!("rakuda: {warning}"));
+            self.warn(&warning);
         }
         let all_cores = self.settings.capacity.cores;
         self.requirement_cores.push(if requirement.exclusive {
@@ -204,18 +204,13 @@ impl Hub {
         let ok = outcome == ActionOutcome::Ok;
         let given_back = attempt.given_back && !ok;
         if self.names.is_path(id) {
-            let name = self.names.name(id).to_vec();
             if ok {
-                self.record.mark_finished(&name);
+                self.record.mark_finished(self.names.name(id));
             } else if !self.settings.config.dry_run {
-                let path = Text(name.clone());
-                let settled =
-                    settle_target(&attempt.target, attempt.before, self.settings.failed_target);
-                if settled.still_there() {
-                    self.record.mark_unfinished(&name);
-                }
-                if let Some(line) = settled.describe(&path.to_display()) {
-                    self.warn(&format!("rakuda: {line}"));
+                let settled = self.settle_attempt(id, &attempt);
+                let name = String::from_utf8_lossy(self.names.name(id));
+                if let Some(line) = settled.describe(&name) {
+                    self.warn(&line);
                 }
             }
         }
@@ -230,6 +225,16 @@ impl Hub {
             ActionOutcome::Exit => CoreOutcome::Exited,
         };
         self.event(Event::ActionEnded { id, outcome });
+    }
+
+    /// Does with the target of an attempt that did not end well what FAILED_TARGET says.
+    pub(crate) fn settle_attempt(&mut self, id: TaskId, attempt: &RunningAttempt) -> Settled {
+        let policy = self.settings.failed_target;
+        let settled = settle_target(&attempt.target, attempt.before, policy);
+        if settled.still_there() {
+            self.record.mark_unfinished(self.names.name(id));
+        }
+        settled
     }
 
     /// The Rakefile has moved: relative names start elsewhere from now on.
@@ -300,15 +305,14 @@ impl Hub {
             node = attempt.node;
         }
         self.commands.insert(command, RunningCommand { task, node });
+        let source = self.source_of(command, task);
         if self.settings.prefix
             && let Some(id) = task
         {
-            let source = self.source_of(command, task);
             self.printer.set_prefix(source, self.names.name(id));
         }
         if let Some(Text(mut line)) = echo {
             line.push(b'\n');
-            let source = self.source_of(command, task);
             self.printer.push(source, OutputStream::Stderr, &line);
         }
         self.agents.handle(node, AgentRequest::Start { command, program, options });

@@ -1,5 +1,7 @@
 //! What the core wants done, done.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rakuda_agent::clock;
@@ -63,7 +65,7 @@ impl Hub {
         let identity = if self.record.is_unfinished(name) {
             None
         } else {
-            identity_of(Path::new(Text(name.to_vec()).as_os_str()))
+            identity_of(Path::new(OsStr::from_bytes(name)))
         };
         self.event(Event::FactGathered { id, fact: fact_of(identity, Places::Unknown) });
     }

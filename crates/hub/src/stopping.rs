@@ -10,7 +10,6 @@ use rakuda_proto::front::{HubMessage, StopHow};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::hub::{Hub, LOCAL_NODE, RunEnding};
-use crate::targets::settle_target;
 
 /// How long commands have to end when the front was killed, ms.
 const FRONT_LOST_GRACE_MS: u64 = 1000;
@@ -136,8 +135,7 @@ impl Hub {
         let stopped = self.stopping.is_stopping();
         if stopped || self.stopping.next_deadline_ns().is_some() {
             // Groups whose leader was ended, but not all members.
-            let sent = self.agents.signal_all(libc::SIGTERM);
-            let mut left = sent;
+            let mut left = self.agents.signal_all(libc::SIGTERM);
             for _ in 0..20 {
                 if left == 0 {
                     break;
@@ -181,11 +179,7 @@ impl Hub {
         }
         for (id, attempt) in std::mem::take(&mut self.running) {
             if self.names.is_path(id) && self.settings.record {
-                let name = self.names.name(id).to_vec();
-                let policy = self.settings.failed_target;
-                if settle_target(&attempt.target, attempt.before, policy).still_there() {
-                    self.record.mark_unfinished(&name);
-                }
+                self.settle_attempt(id, &attempt);
             }
         }
     }
