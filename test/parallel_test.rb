@@ -380,7 +380,7 @@ module ParallelTests
     rakefile = <<~'RAKEFILE'
       task default: %w[a b c]
       task(:a) { puts "ready"; sh "sleep 1000" }
-      task(:b) { puts "ready"; begin; sleep 1000; ensure; puts "cleaned up"; end }
+      task(:b) { begin; puts "ready"; sleep 1000; ensure; puts "cleaned up"; end }
       task(:c) { puts "ready"; loop { sleep 0.001 } }
     RAKEFILE
     { "INT" => 130, "TERM" => 143 }.each do |signal, wanted|
