@@ -105,7 +105,12 @@ fn round(setting: &Setting) -> (Duration, Duration) {
     send(&mut scheduler, 0, started, &mut out);
     for node in 0..setting.nodes {
         let capacity = Capacity { cores: setting.cores, ..Capacity::default() };
-        send(&mut scheduler, 0, Event::NodeJoined { id: NodeId(node), capacity }, &mut out);
+        send(
+            &mut scheduler,
+            0,
+            Event::NodeJoined { id: NodeId(node), capacity, files_kept: false },
+            &mut out,
+        );
     }
     let setup = begin.elapsed();
     let mut running: std::collections::VecDeque<TaskId> = started_in(&out).collect();
@@ -113,7 +118,7 @@ fn round(setting: &Setting) -> (Duration, Duration) {
     for step in 0..u64::from(DISPATCHES) {
         out.clear();
         let id = running.pop_front().expect("something runs");
-        let event = Event::ActionEnded { id, outcome: ActionOutcome::Succeeded };
+        let event = Event::ActionEnded { id, attempt: 1, outcome: ActionOutcome::Succeeded };
         send(&mut scheduler, 1_000 * step, event, &mut out);
         running.extend(started_in(&out));
     }

@@ -35,10 +35,16 @@ impl Scheduler {
                 self.activated_end = self.graph.end();
                 return;
             }
+            TaskState::Lost => {
+                // There may be something to run for it now: it is decided once more.
+                self.set_state(id, TaskState::Waiting { missing: 0 });
+                self.pending.work.push_back(id);
+            }
             TaskState::Defined
             | TaskState::Waiting { .. }
             | TaskState::Resolving
             | TaskState::Asking
+            | TaskState::Comparing
             | TaskState::Checking { .. }
             | TaskState::Ready => {}
         }
@@ -85,9 +91,14 @@ impl Scheduler {
                 let batch = self.graph.tasks[id].batch;
                 self.turns.remove(batch, id);
             }
-            TaskState::Ready => self.ready.remove(id, &self.graph),
-            TaskState::Asking => *self.stale_answers.entry(id).or_default() += 1,
-            TaskState::Waiting { .. } | TaskState::Checking { .. } | TaskState::Resolving => {}
+            TaskState::Ready => self.ready.remove(id, &self.graph, &self.learned),
+            TaskState::Asking | TaskState::Comparing => {
+                *self.stale_answers.entry(id).or_default() += 1;
+            }
+            TaskState::Waiting { .. }
+            | TaskState::Checking { .. }
+            | TaskState::Resolving
+            | TaskState::Lost => {}
             TaskState::Defined
             | TaskState::Running { .. }
             | TaskState::Inspecting
@@ -113,6 +124,7 @@ impl Scheduler {
             return;
         }
         self.activate(id, tasks, out);
+        self.reopen_wanted(tasks, id, out);
         self.hurry(tasks);
         let failed_before = |task: &TaskId| self.graph.tasks[*task].has_failed();
         if tasks.iter().any(failed_before) {
@@ -130,6 +142,7 @@ impl Scheduler {
         self.batch += 1;
         let activated = self.collect(owner, roots);
         give_ranks(&mut self.graph, &activated, self.batch);
+        self.learned.levels.on_activated(activated.len());
         let mut abandoned = Vec::new();
         for &id in &activated {
             let (missing, failed) = self.graph.unsettled_prerequisites(id);

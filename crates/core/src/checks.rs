@@ -4,20 +4,38 @@
 //! ended serves everyone who asks for the same file.
 
 use crate::ids::TaskId;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
+use alloc::collections::btree_map::{BTreeMap, Entry};
 use alloc::vec::Vec;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Checks {
-    /// Per file the requests that are out, oldest first; no empty lists.
-    requests: BTreeMap<TaskId, VecDeque<Request>>,
+    /// Per file the requests that are out.
+    requests: BTreeMap<TaskId, Requests>,
+}
+
+/// Requests for one file, nearly always one.
+#[derive(Clone, Debug)]
+struct Requests {
+    oldest: Request,
+    /// Oldest first.
+    others: VecDeque<Request>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     /// Actions ended when it was made.
     pub(crate) epoch: u32,
-    pub(crate) waiters: Vec<Waiter>,
+    /// Nearly always the only one.
+    first: Waiter,
+    others: Vec<Waiter>,
+}
+
+impl Request {
+    /// In the order in which they asked.
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = Waiter> {
+        core::iter::once(self.first).chain(self.others.iter().copied())
+    }
 }
 
 /// A task in `Checking` (or `Inspecting`) at the time; its state and `mark` tell whether it still is.
@@ -30,29 +48,40 @@ pub(crate) struct Waiter {
 impl Checks {
     /// Notes that `waiter` wants the fact of `id`; whether it has to be asked for.
     pub(crate) fn ask(&mut self, id: TaskId, epoch: u32, waiter: Waiter) -> bool {
-        let requests = self.requests.entry(id).or_default();
-        if let Some(last) = requests.back_mut().filter(|last| last.epoch == epoch) {
-            last.waiters.push(waiter);
-            return false;
+        let request = Request { epoch, first: waiter, others: Vec::new() };
+        match self.requests.entry(id) {
+            Entry::Vacant(place) => {
+                place.insert(Requests { oldest: request, others: VecDeque::new() });
+            }
+            Entry::Occupied(place) => {
+                let Requests { oldest, others } = place.into_mut();
+                let last = others.back_mut().unwrap_or(oldest);
+                if last.epoch == epoch {
+                    last.others.push(waiter);
+                    return false;
+                }
+                others.push_back(request);
+            }
         }
-        requests.push_back(Request { epoch, waiters: Vec::from([waiter]) });
         true
     }
 
     /// The oldest request for the fact of `id`, now answered; none: it came unasked.
     pub(crate) fn answered(&mut self, id: TaskId) -> Option<Request> {
-        let requests = self.requests.get_mut(&id)?;
-        let request = requests.pop_front();
-        if requests.is_empty() {
-            self.requests.remove(&id);
+        let Entry::Occupied(mut requests) = self.requests.entry(id) else { return None };
+        match requests.get_mut().others.pop_front() {
+            Some(next) => Some(core::mem::replace(&mut requests.get_mut().oldest, next)),
+            None => Some(requests.remove().oldest),
         }
-        request
     }
 
     /// How many requests are out that `waiter` waits for, by counting; for checks only.
     pub(crate) fn waiting_for(&self, waiter: Waiter) -> usize {
-        let requests = self.requests.values().flatten();
-        requests.flat_map(|request| &request.waiters).filter(|other| **other == waiter).count()
+        let all = |requests: &'_ Requests| {
+            let oldest = core::iter::once(&requests.oldest).chain(&requests.others);
+            oldest.flat_map(Request::waiters).filter(|other| *other == waiter).count()
+        };
+        self.requests.values().map(all).sum()
     }
 }
 
@@ -67,9 +96,9 @@ mod tests {
         assert!(checks.ask(TaskId(9), 1, waiter(1)));
         assert!(!checks.ask(TaskId(9), 1, waiter(2)));
         assert!(checks.ask(TaskId(9), 2, waiter(3)));
-        assert_eq!(checks.answered(TaskId(9)).map(|r| r.waiters.len()), Some(2));
+        assert_eq!(checks.answered(TaskId(9)).map(|r| r.waiters().count()), Some(2));
         assert_eq!(checks.waiting_for(waiter(3)), 1);
-        assert_eq!(checks.answered(TaskId(9)).map(|r| r.waiters.len()), Some(1));
+        assert_eq!(checks.answered(TaskId(9)).map(|r| r.waiters().count()), Some(1));
         assert!(checks.answered(TaskId(9)).is_none());
     }
 }

@@ -13,10 +13,22 @@ pub struct Config {
     pub build_all: bool,
     /// Actions only pretend; files are not looked at again after them.
     pub dry_run: bool,
+    /// Files that are up to date by rake's rule are compared with the record of how they were made.
+    pub compares: bool,
     /// Whether tasks are queued at the nodes that hold their input.
     pub locality: bool,
     /// Whether an idle node takes tasks from another node's queue.
     pub stealing: bool,
+    /// Files lie on nodes (local disks, Gfarm), and are out of reach when all nodes are lost that hold them (`Fact::places`). If not, a
+    /// lost node takes no file with it.
+    pub files_on_nodes: bool,
+    /// With `files_on_nodes`: servers of their own hand the files out (Gfarm's gfsd), not the agents. A lost node takes no file with it;
+    /// which are out of reach the shell finds out (`Places::Nowhere`).
+    pub files_apart: bool,
+    /// A task whose attempts were lost with so many different nodes fails; 0: never.
+    pub blame_after: u32,
+    /// A node on which so many actions failed in a row is set aside, if others do well (Pwrake's `HOST_FAILURE`); 0: never.
+    pub set_aside_after: u32,
     /// For the random numbers of `RankHrf`.
     pub seed: u64,
 }
@@ -29,10 +41,22 @@ impl Default for Config {
             retry: 0,
             build_all: false,
             dry_run: false,
+            compares: false,
             locality: true,
             stealing: true,
+            files_on_nodes: false,
+            files_apart: false,
+            blame_after: 3,
+            set_aside_after: 3,
             seed: 0,
         }
+    }
+}
+
+impl Config {
+    /// Whether a lost node takes its files with it.
+    pub(crate) fn files_go_with_nodes(&self) -> bool {
+        self.files_on_nodes && !self.files_apart
     }
 }
 
@@ -47,8 +71,44 @@ pub enum Policy {
     LifoHrf,
     /// A random rank, the likelier the shorter its tasks ran; highest rank first at its end.
     RankHrf,
+    /// The one with the greatest part of its input in the node's memory.
+    Cached,
+    /// As `Lifo`, but highest level first (the longest way to the end by the times known) once that way is long beside the work
+    /// that is left.
+    LifoHlfet,
     /// One action at a time, in rake's own order.
     Serial,
+}
+
+impl Policy {
+    /// Every one.
+    pub const ALL: [Self; 7] = [
+        Self::Fifo,
+        Self::Lifo,
+        Self::LifoHrf,
+        Self::RankHrf,
+        Self::Cached,
+        Self::LifoHlfet,
+        Self::Serial,
+    ];
+
+    /// As in options, settings and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fifo => "fifo",
+            Self::Lifo => "lifo",
+            Self::LifoHrf => "lifo_hrf",
+            Self::RankHrf => "rank_hrf",
+            Self::Cached => "cached",
+            Self::LifoHlfet => "lifo_hlfet",
+            Self::Serial => "serial",
+        }
+    }
+
+    /// The one that is called so.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
+    }
 }
 
 /// What a failed task means for the rest of its invocation.

@@ -59,7 +59,11 @@ pub(crate) fn reason_by_facts(graph: &Graph, id: TaskId, now: Time, build_all: b
         (TaskKind::File | TaskKind::Directory, KnownFact::Unknown | KnownFact::Missing) => {
             Reason::Missing
         }
+        (TaskKind::File | TaskKind::Directory, KnownFact::Gone { .. }) => Reason::Lost,
         (TaskKind::Directory, KnownFact::Present { .. }) => Reason::UpToDate,
+        (TaskKind::File | TaskKind::Directory, KnownFact::WouldBeMade { .. }) => {
+            unreachable!("it is decided once, before its action")
+        }
         (TaskKind::File, KnownFact::Present { modified_ns, .. }) => {
             if task.newest.is_after(*modified_ns, now) {
                 Reason::OutOfDate
@@ -78,8 +82,10 @@ impl Reason {
         match self {
             Self::AlwaysRuns
             | Self::Missing
+            | Self::Lost
             | Self::OutOfDate
             | Self::BuildAll
+            | Self::Demanded
             | Self::AnsweredNeeded => true,
             Self::Undecided | Self::UpToDate | Self::AnsweredNotNeeded | Self::Unresolved => false,
         }

@@ -88,9 +88,10 @@ impl Scheduler {
     fn take_next(&mut self, now: Time, node: NodeId, out: &mut Vec<Output>) -> bool {
         let mut chooser = Chooser {
             graph: &self.graph,
-            rank_times: &self.rank_times,
+            learned: &self.learned,
             random: &mut self.random,
             cores: self.fleet.nodes[node].capacity.cores,
+            cores_all: self.fleet.cores,
         };
         let fleet = &self.fleet;
         let may_take = |id: RequirementId, queued: u32| {
@@ -110,7 +111,7 @@ impl Scheduler {
     }
 
     fn start(&mut self, now: Time, id: TaskId, node: NodeId, out: &mut Vec<Output>) {
-        self.ready.remove(id, &self.graph);
+        self.ready.remove(id, &self.graph, &self.learned);
         let requirement = self.graph.tasks[id].requirement;
         if self.fleet.nodes[node].reserved_for == Some(requirement) {
             self.fleet.cancel_reservation(node);
@@ -131,7 +132,7 @@ impl Scheduler {
             > self.ready.count(requirement) as usize
         {
             let reserved = &self.fleet.requirements[requirement].reserved;
-            let node = *reserved.last().expect("more than none");
+            let node = reserved.first().expect("more than none");
             self.fleet.cancel_reservation(node);
             self.pending.roomy.insert(node);
         }

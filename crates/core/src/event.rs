@@ -2,10 +2,10 @@
 //!
 //! Holds no behaviour. The meaning of each is in `docs/design/scheduling.md`.
 
-use crate::fact::Fact;
-use crate::ids::{InvocationId, NodeId, RequirementId, TaskId};
+use crate::fact::{Fact, Places};
+use crate::ids::{InvocationId, NodeId, RequirementId, RuleId, TaskId};
 use crate::requirement::{Capacity, Devices, Requirement};
-use crate::time::Timestamp;
+use crate::time::{Time, Timestamp};
 use alloc::vec::Vec;
 
 /// Something that happened outside.
@@ -49,6 +49,13 @@ pub enum Event<'a> {
         /// What was found out.
         fact: Fact,
     },
+    /// Where a file is was found out later than the rest of its fact. What has been queued already stays where it is.
+    PlacesFound {
+        /// Whose file.
+        id: TaskId,
+        /// The nodes that hold it.
+        places: Places,
+    },
     /// Run these; activates every task defined since the last activation.
     InvocationStarted {
         /// The next number.
@@ -67,6 +74,13 @@ pub enum Event<'a> {
         /// Its timestamp.
         timestamp: Timestamp,
     },
+    /// The answer to `CompareRecord`.
+    RecordCompared {
+        /// Which.
+        id: TaskId,
+        /// It was made otherwise than it would be now, and is to run.
+        rerun: bool,
+    },
     /// The answer to `Resolve`, after the `PrerequisitesAdded` that it found.
     ResolveEnded {
         /// Whose.
@@ -81,10 +95,13 @@ pub enum Event<'a> {
         /// Its new kind.
         kind: TaskKind,
     },
-    /// A started action has ended. After a `NodeLost` the shell reports no end of what ran there.
+    /// A started action has ended. The end of an attempt that is not the running one (it was lost with its node, and the node
+    /// came back) is ignored.
     ActionEnded {
         /// Whose.
         id: TaskId,
+        /// Which, as `StartAction` said.
+        attempt: u32,
         /// How.
         outcome: ActionOutcome,
     },
@@ -94,11 +111,46 @@ pub enum Event<'a> {
         id: NodeId,
         /// What it has.
         capacity: Capacity,
+        /// It still has the files that facts place on it. If not, they are gone for good; the shell may tell of single files that it has
+        /// all the same, with `FactGathered`. Counts only with `Config::files_on_nodes`.
+        files_kept: bool,
     },
-    /// A node is gone, and with it all that ran there.
+    /// A node is gone, and with it all that ran there; with `Config::files_on_nodes` its files are out of reach until it joins again.
     NodeLost {
         /// Which.
         id: NodeId,
+    },
+    /// A lost node will not come back with its files: what only it had is gone for good.
+    NodeGivenUp {
+        /// Which.
+        id: NodeId,
+    },
+    /// A file that is out of reach will not come back: without an action that makes it again, its task fails.
+    FileGivenUp {
+        /// Whose.
+        id: TaskId,
+    },
+    /// A node that has joined, or is about to, will be taken away at a time (walltime): nothing starts there that is not expected to have ended by then.
+    NodeEnds {
+        /// Which.
+        id: NodeId,
+        /// When.
+        at: Time,
+    },
+    /// A node that has not joined yet may run tasks with these properties, which name the nodes that may.
+    NodeAllowed {
+        /// Which properties.
+        requirement: RequirementId,
+        /// Which node.
+        id: NodeId,
+    },
+    /// How long tasks with these properties are expected to run. (A shell that knows different durations of tasks with equal properties
+    /// gives them different numbers.)
+    DurationExpected {
+        /// Which properties.
+        requirement: RequirementId,
+        /// How long.
+        run_ns: u64,
     },
     /// So many tasks of one core may start on a node beyond its cores, because the shell begins short actions early and sees to it
     /// itself that no more of them run at a time than the cores allow.
@@ -107,6 +159,30 @@ pub enum Event<'a> {
         id: NodeId,
         /// How many.
         actions: u32,
+    },
+    /// An action is thought to take so long, from earlier runs; before activation. Counts with the policy `LifoHlfet`, in place of the
+    /// times of the task's rule.
+    TimeExpected {
+        /// Whose.
+        id: TaskId,
+        /// How long.
+        run_ns: u64,
+    },
+    /// A task is of this sort; before it starts. Counts with the policy `LifoHlfet`.
+    RuleGiven {
+        /// Which.
+        id: TaskId,
+        /// A small number.
+        rule: RuleId,
+    },
+    /// So much of a task's file is in a node's memory, as measured. Counts with the policy `Cached`, and puts its model right.
+    CacheMeasured {
+        /// Whose file.
+        id: TaskId,
+        /// Where.
+        node: NodeId,
+        /// Bytes in memory.
+        bytes: u64,
     },
     /// Start nothing more.
     StopRequested {
@@ -125,6 +201,11 @@ pub enum Output {
     },
     /// Ask its class whether it is needed, and its timestamp; answer `NeededAnswered`.
     AskNeeded {
+        /// Which.
+        id: TaskId,
+    },
+    /// A file that is up to date by rake's rule: was it made as it would be now? Answer `RecordCompared`.
+    CompareRecord {
         /// Which.
         id: TaskId,
     },
@@ -157,6 +238,55 @@ pub enum Output {
         attempt: u32,
         /// Whether there will be another one.
         retried: bool,
+    },
+    /// An attempt was lost with its node; no end of it is expected. The shell does away with what it left behind where that can still be
+    /// reached. It used up none of the task's retries.
+    AttemptLost {
+        /// Whose.
+        id: TaskId,
+        /// From 1.
+        attempt: u32,
+        /// Where it ran.
+        node: NodeId,
+        /// Whether there will be another one.
+        rerun: bool,
+    },
+    /// Attempts of one task were lost on so many different nodes that the task is taken to be the reason; it fails.
+    TaskBlamed {
+        /// Which.
+        id: TaskId,
+        /// Where attempts were lost, in that order.
+        nodes: Vec<NodeId>,
+    },
+    /// A settled task's file was on lost nodes only, and is needed: the task is open again and will run once more. Another `TaskSettled`
+    /// follows, unless its invocation is stopped.
+    TaskReopened {
+        /// Which.
+        id: TaskId,
+    },
+    /// A file that no action makes is on lost nodes only, and is needed. What needs it waits until a node that has it joins again
+    /// (`NodeJoined`), or is given up (`NodeGivenUp`: then the task of the file fails).
+    InputLost {
+        /// Whose file.
+        id: TaskId,
+    },
+    /// Actions failed on a node one after the other, while others did well: nothing more starts there until it joins anew.
+    NodeSetAside {
+        /// Which.
+        id: NodeId,
+        /// How many failed in a row.
+        failures: u32,
+    },
+    /// A node that was set aside is used again, because no other is left.
+    NodeTakenBack {
+        /// Which.
+        id: NodeId,
+    },
+    /// Tasks with these properties are ready, and no node that is there could ever run them: too little is there, or too little time. They
+    /// stay queued; a node that joins may change that.
+    NowhereToRun {
+        /// Which properties.
+        requirement: RequirementId,
     },
     /// The action ended well but its file does not exist.
     TargetMissing {
@@ -214,7 +344,8 @@ pub enum Settled {
     Executed,
     /// It was up to date.
     NotNeeded,
-    /// Its last attempt failed, or its prerequisites could not be looked up.
+    /// Its last attempt failed, or its prerequisites could not be looked up, or it was blamed for lost nodes, or its file was lost and no
+    /// action makes it.
     Failed,
     /// A transitive prerequisite failed.
     Abandoned,

@@ -26,13 +26,15 @@ pub enum Places {
     One(NodeId),
     /// Several nodes, each once.
     Many(Box<[NodeId]>),
+    /// Out of reach wherever it is, as the shell found out; with `Config::files_on_nodes` it is lost until other places are found.
+    Nowhere,
 }
 
 impl Places {
     /// The nodes as a slice.
     pub fn as_slice(&self) -> &[NodeId] {
         match self {
-            Self::Unknown => &[],
+            Self::Unknown | Self::Nowhere => &[],
             Self::One(node) => core::slice::from_ref(node),
             Self::Many(nodes) => nodes,
         }

@@ -1,21 +1,30 @@
 //! All nodes, and which of them can take a task of each requirement right now.
 //!
-//! The sets of fitting nodes are kept up when a node's free capacity changes: O(requirements · log nodes) an event, so that no
-//! event walks over the nodes. Requirements are meant to be few: the shell gives equal ones one number. Knows no queue.
+//! The sets of fitting nodes are kept up when a node's free capacity changes: O(requirements) an event, so that no event walks over
+//! the nodes. Requirements are meant to be few: the shell gives equal ones one number. Knows no queue.
 
+use crate::id_set::IdSet;
 use crate::ids::{IdVec, NodeId, RequirementId, TaskId};
 use crate::node::{Need, Node};
 use crate::requirement::{Capacity, Devices, Requirement};
 use crate::time::Time;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fleet {
+    /// When nodes end that have not joined yet.
+    pub(crate) announced: BTreeMap<NodeId, Time>,
     pub(crate) nodes: IdVec<NodeId, Node>,
     pub(crate) requirements: IdVec<RequirementId, Class>,
+    /// Of all joined nodes.
+    pub(crate) cores: u64,
     /// Where the search for a fitting node goes on, so that equal nodes take turns.
     next: u32,
+    /// Nodes that will be taken away at a known time.
+    ending: BTreeSet<NodeId>,
+    /// The last moments at which tasks may start on nodes that end; stale unless it is still `Fleet::last_start`.
+    closings: BTreeSet<(Time, NodeId, RequirementId)>,
 }
 
 /// A requirement, and how the nodes stand to it.
@@ -25,9 +34,15 @@ pub(crate) struct Class {
     /// The most cores and the most memory of the joined nodes that it allows.
     largest: Largest,
     /// The nodes for which `Node::fits` holds and which it allows.
-    pub(crate) fitting: BTreeSet<NodeId>,
+    pub(crate) fitting: IdSet<NodeId>,
     /// The nodes whose `reserved_for` it is.
-    pub(crate) reserved: BTreeSet<NodeId>,
+    pub(crate) reserved: IdSet<NodeId>,
+    /// How long such tasks are expected to run.
+    expected_ns: Option<u64>,
+    /// Nodes that end too soon for one more.
+    closed: BTreeSet<NodeId>,
+    /// `NowhereToRun` was said, and no node has come since that could take it.
+    pub(crate) told: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +59,7 @@ impl Largest {
 }
 
 impl Class {
-    fn need(&self, node: &Node) -> Need {
+    pub(crate) fn need(&self, node: &Node) -> Need {
         let cores = if self.requirement.exclusive {
             node.capacity.cores.max(1)
         } else {
@@ -58,18 +73,23 @@ impl Class {
     }
 
     fn fits(&self, id: RequirementId, node_id: NodeId, node: &Node) -> bool {
-        self.requirement.allows(node_id) && node.fits(id, &self.requirement, self.need(node))
+        self.admits(node_id) && node.fits(id, &self.requirement, self.need(node))
     }
 
     fn could_fit(&self, node_id: NodeId, node: &Node) -> bool {
-        self.requirement.allows(node_id) && node.could_fit(&self.requirement, self.need(node))
+        self.admits(node_id) && node.could_fit(&self.requirement, self.need(node))
+    }
+
+    /// Whether it allows a node, and the node does not end too soon.
+    fn admits(&self, node: NodeId) -> bool {
+        self.requirement.allows(node) && !self.closed.contains(&node)
     }
 
     /// Computes `largest` and `fitting` anew.
     fn rebuild(&mut self, id: RequirementId, nodes: &IdVec<NodeId, Node>) {
         self.largest = Largest::default();
         for (node_id, node) in nodes.iter() {
-            if node.joined && self.requirement.allows(node_id) {
+            if node.is_in_use() && self.admits(node_id) {
                 self.largest.include(&node.capacity);
             }
         }
@@ -86,18 +106,37 @@ impl Fleet {
         self.requirements.push(id, class);
     }
 
+    /// Lets tasks of a requirement run on a node that is to join.
+    pub(crate) fn allow(&mut self, requirement: RequirementId, id: NodeId) {
+        let joined = self.nodes.get(id).is_some_and(|node| node.joined);
+        assert!(!joined, "a node is allowed after it has joined");
+        self.requirements[requirement].requirement.allow(id);
+    }
+
     /// Adds a node; the requirements for which what they need of a node is another now.
     pub(crate) fn join(&mut self, id: NodeId, capacity: Capacity) -> Vec<RequirementId> {
-        let mut changed = Vec::new();
         let node = self.nodes.entry(id);
         assert!(!node.joined, "a node joins twice");
+        self.cores += u64::from(capacity.cores);
         node.join(capacity);
+        self.put_in_use(id)
+    }
+
+    /// Uses a node again that was set aside; as `join`.
+    pub(crate) fn take_back(&mut self, id: NodeId) -> Vec<RequirementId> {
+        self.nodes[id].aside = false;
+        self.put_in_use(id)
+    }
+
+    fn put_in_use(&mut self, id: NodeId) -> Vec<RequirementId> {
+        let mut changed = Vec::new();
         for requirement in self.requirements.ids() {
             let class = &mut self.requirements[requirement];
             let node = &self.nodes[id];
-            if !class.requirement.allows(id) {
+            if !class.admits(id) {
                 continue;
             }
+            class.told = false;
             let mut largest = class.largest;
             largest.include(&node.capacity);
             if largest == class.largest {
@@ -118,27 +157,122 @@ impl Fleet {
 
     /// Takes a node away, whose shares must have been released; the requirements for which what they need of a node is another now.
     pub(crate) fn lose(&mut self, id: NodeId) -> Vec<RequirementId> {
-        let mut changed = Vec::new();
         self.cancel_reservation(id);
         let node = &mut self.nodes[id];
         assert!(node.joined, "a node that is not there is lost");
         assert!(node.running.is_empty(), "a node is lost with tasks on it");
         node.joined = false;
-        let lost = node.capacity.clone();
-        for requirement in self.requirements.ids() {
-            let class = &mut self.requirements[requirement];
-            class.fitting.remove(&id);
-            let was_largest = lost.cores == class.largest.cores
-                || lost.memory_bytes == class.largest.memory_bytes;
-            if class.requirement.allows(id) && was_largest {
-                let before = class.largest;
-                class.rebuild(requirement, &self.nodes);
-                if class.largest != before {
-                    changed.push(requirement);
-                }
+        node.ends = None;
+        self.cores -= u64::from(node.capacity.cores);
+        let changed = self.put_out_of_use(id);
+        if self.ending.remove(&id) {
+            for requirement in self.requirements.ids() {
+                self.requirements[requirement].closed.remove(&id);
             }
         }
         changed
+    }
+
+    /// Lets nothing more start on a node; what runs there goes on. As `lose`.
+    pub(crate) fn set_aside(&mut self, id: NodeId) -> Vec<RequirementId> {
+        self.cancel_reservation(id);
+        self.nodes[id].aside = true;
+        self.put_out_of_use(id)
+    }
+
+    fn put_out_of_use(&mut self, id: NodeId) -> Vec<RequirementId> {
+        let ids = self.requirements.ids();
+        ids.filter(|requirement| self.take_out(id, *requirement)).collect()
+    }
+
+    /// Brings a class up to date with a node that no longer counts for it; whether what it needs of a node is another now.
+    fn take_out(&mut self, id: NodeId, requirement: RequirementId) -> bool {
+        let lost = &self.nodes[id].capacity;
+        let class = &mut self.requirements[requirement];
+        class.fitting.remove(id);
+        let was_largest =
+            lost.cores == class.largest.cores || lost.memory_bytes == class.largest.memory_bytes;
+        if !class.requirement.allows(id) || !was_largest {
+            return false;
+        }
+        let before = class.largest;
+        class.rebuild(requirement, &self.nodes);
+        class.largest != before
+    }
+
+    /// Notes when a node will be taken away; the requirements for which it is open again.
+    pub(crate) fn set_end(&mut self, id: NodeId, at: Time) -> Vec<RequirementId> {
+        if !self.nodes.get(id).is_some_and(|node| node.joined) {
+            self.announced.insert(id, at);
+            return Vec::new();
+        }
+        self.nodes[id].ends = Some(at);
+        self.ending.insert(id);
+        let ids = self.requirements.ids();
+        ids.filter(|requirement| self.reopen(id, *requirement)).collect()
+    }
+
+    /// Notes how long tasks are expected to run; whether some node is open for them again.
+    pub(crate) fn set_expected(&mut self, requirement: RequirementId, run_ns: u64) -> bool {
+        self.requirements[requirement].expected_ns = Some(run_ns);
+        let mut any = false;
+        for id in self.ending.clone() {
+            any |= self.reopen(id, requirement);
+        }
+        any
+    }
+
+    /// The last moment at which such a task may start on a node, if there is one.
+    fn last_start(&self, id: NodeId, requirement: RequirementId) -> Option<Time> {
+        let ends = self.nodes[id].ends?;
+        let expected_ns = self.requirements[requirement].expected_ns?;
+        Some(Time(ends.0.saturating_sub(expected_ns)))
+    }
+
+    /// Lets such tasks start on a node until it closes for them; whether they could not before.
+    fn reopen(&mut self, id: NodeId, requirement: RequirementId) -> bool {
+        let was_closed = self.requirements[requirement].closed.remove(&id);
+        if was_closed {
+            self.requirements[requirement].told = false;
+            self.requirements[requirement].rebuild(requirement, &self.nodes);
+        }
+        if let Some(last) = self.last_start(id, requirement) {
+            self.closings.insert((last, id, requirement));
+        }
+        was_closed
+    }
+
+    /// Closes a node for a class of tasks whose last moment there has passed. Which, and whether what the class needs of a node is another
+    /// now; none: there is no more to close.
+    pub(crate) fn close_next(&mut self, now: Time) -> Option<(NodeId, RequirementId, bool)> {
+        loop {
+            let &(last, id, requirement) =
+                self.closings.first().filter(|(last, ..)| *last < now)?;
+            self.closings.pop_first();
+            if self.last_start(id, requirement) == Some(last) {
+                if self.nodes[id].reserved_for == Some(requirement) {
+                    self.cancel_reservation(id);
+                }
+                self.requirements[requirement].closed.insert(id);
+                return Some((id, requirement, self.take_out(id, requirement)));
+            }
+        }
+    }
+
+    /// Whether some node could take such a task if nothing else ran there.
+    pub(crate) fn is_possible(&self, requirement: RequirementId) -> bool {
+        let class = &self.requirements[requirement];
+        !class.fitting.is_empty() || self.nodes.iter().any(|(id, node)| class.could_fit(id, node))
+    }
+
+    /// Whether there is a kind of task that only this node can take.
+    pub(crate) fn is_only_choice(&self, id: NodeId) -> bool {
+        let needs_it = |class: &Class| {
+            let mut others = self.nodes.iter().filter(|(other, _)| *other != id);
+            class.could_fit(id, &self.nodes[id])
+                && !others.any(|(other, node)| class.could_fit(other, node))
+        };
+        self.requirements.iter().any(|(_, class)| needs_it(class))
     }
 
     /// Brings the sets of fitting nodes up to date with what is free on `id`.
@@ -148,13 +282,13 @@ impl Fleet {
             if class.fits(requirement, id, &self.nodes[id]) {
                 class.fitting.insert(id);
             } else {
-                class.fitting.remove(&id);
+                class.fitting.remove(id);
             }
         }
     }
 
     pub(crate) fn fits(&self, id: NodeId, requirement: RequirementId) -> bool {
-        self.requirements[requirement].fitting.contains(&id)
+        self.requirements[requirement].fitting.contains(id)
     }
 
     /// Whether `id` could take such a task if nothing else ran there.
@@ -165,9 +299,9 @@ impl Fleet {
     /// Some node that can take such a task now; equal ones take turns.
     pub(crate) fn any_fitting(&mut self, requirement: RequirementId) -> Option<NodeId> {
         let fitting = &self.requirements[requirement].fitting;
-        let next = fitting.range(NodeId(self.next)..).next().or_else(|| fitting.first())?;
+        let next = fitting.next_from(self.next as usize).or_else(|| fitting.first())?;
         self.next = next.0.wrapping_add(1);
-        Some(*next)
+        Some(next)
     }
 
     pub(crate) fn take(
@@ -226,7 +360,7 @@ impl Fleet {
 
     pub(crate) fn cancel_reservation(&mut self, id: NodeId) {
         if let Some(requirement) = self.nodes[id].reserved_for.take() {
-            self.requirements[requirement].reserved.remove(&id);
+            self.requirements[requirement].reserved.remove(id);
             self.refresh(id);
         }
     }
@@ -235,7 +369,7 @@ impl Fleet {
         for (id, node) in self.nodes.iter() {
             node.check_invariants(id);
             if let Some(requirement) = node.reserved_for {
-                assert!(self.requirements[requirement].reserved.contains(&id), "{id:?}");
+                assert!(self.requirements[requirement].reserved.contains(id), "{id:?}");
             }
         }
         for (id, class) in self.requirements.iter() {
@@ -243,8 +377,8 @@ impl Fleet {
             anew.rebuild(id, &self.nodes);
             assert_eq!(anew.largest, class.largest, "largest node for {id:?}");
             assert_eq!(anew.fitting, class.fitting, "fitting nodes for {id:?}");
-            for node in &class.reserved {
-                assert_eq!(self.nodes[*node].reserved_for, Some(id), "reservation of {node:?}");
+            for node in class.reserved.iter() {
+                assert_eq!(self.nodes[node].reserved_for, Some(id), "reservation of {node:?}");
             }
         }
     }

@@ -64,12 +64,13 @@ impl Scheduler {
             return;
         }
         match self.graph.tasks[task].state {
-            TaskState::Waiting { .. } | TaskState::Ready => {
+            TaskState::Waiting { .. } | TaskState::Ready | TaskState::Lost => {
                 self.withdraw(task);
                 self.give_back(task);
             }
             TaskState::Resolving
             | TaskState::Asking
+            | TaskState::Comparing
             | TaskState::Checking { .. }
             | TaskState::Running { .. }
             | TaskState::Inspecting => {}
@@ -80,6 +81,7 @@ impl Scheduler {
     /// Takes a task that stands in no queue and waits for no answer out of its invocation.
     pub(crate) fn give_back(&mut self, id: TaskId) {
         let owner = self.owner(id);
+        self.losses.reopened.remove(&id);
         self.set_state(id, TaskState::Defined);
         self.graph.tasks[id].invocation = None;
         self.invocations.all[owner].unsettled -= 1;

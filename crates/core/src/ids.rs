@@ -49,6 +49,10 @@ id!(
     RequirementId
 );
 id!(
+    /// A sort of task: those of one rule are thought to take equally long.
+    RuleId
+);
+id!(
     /// A named resource with numbered devices, such as GPUs.
     ResourceId
 );

@@ -6,7 +6,7 @@ use crate::checks::Waiter;
 use crate::event::TaskKind;
 use crate::ids::TaskId;
 use crate::scheduler::Scheduler;
-use crate::task::{Task, TaskState};
+use crate::task::{KnownFact, Task, TaskState};
 use crate::view::Counts;
 use alloc::vec::Vec;
 
@@ -38,15 +38,47 @@ impl Scheduler {
         assert_eq!(turns, self.turns.len(), "turns");
         self.ready.check_invariants(&self.graph, &ready);
         self.fleet.check_invariants();
+        self.learned.residency.check_invariants();
         self.check_running();
         self.check_reservations();
         self.check_nothing_fits(&ready);
         self.check_invocations();
+        self.check_losses();
+    }
+
+    fn check_losses(&self) {
+        self.losses.check_invariants(&self.graph, self.config.files_on_nodes);
+        for &id in &self.losses.reopened {
+            let task = &self.graph.tasks[id];
+            let is_open = !task.is_settled() && task.state != TaskState::Defined;
+            assert!(is_open, "{id:?} is not open");
+        }
+        for node in &self.losses.away {
+            let joined = self.fleet.nodes.get(*node).is_some_and(|node| node.joined);
+            assert!(!joined, "{node:?} is there and away");
+        }
+        for id in &self.losses.lacked {
+            let state = self.graph.tasks[*id].state;
+            assert!(matches!(state, TaskState::Running { .. }), "{id:?} does not run");
+        }
+        for id in self.losses.ran_on.keys() {
+            assert_eq!(self.graph.tasks[*id].state, TaskState::Inspecting, "{id:?}");
+        }
+        for &id in &self.invocations.live {
+            let invocation = &self.invocations.all[id];
+            for task in invocation.wanted.iter().filter(|_| invocation.halt.is_none()) {
+                let state = self.graph.tasks[*task].state;
+                let is_well = matches!(state, TaskState::Settled(how) if how.is_well());
+                assert!(!is_well || !self.is_lost(*task), "{task:?} is wanted, and lost");
+            }
+        }
+        self.health.check_invariants(&self.fleet);
     }
 
     fn check_task(&self, id: TaskId, task: &Task) {
         let (missing_now, failed) = self.graph.unsettled_prerequisites(id);
-        let settled_prerequisites = missing_now == 0 && !failed;
+        // What was decided in a stopped invocation, or started, does not wait for prerequisites that were opened again since.
+        let settled_prerequisites = (missing_now == 0 && !failed) || self.losses.any_reopened;
         let has_owner = task.invocation.is_some();
         assert_eq!(has_owner, task.state != TaskState::Defined, "owner of {id:?}");
         assert_eq!(task.wanted, self.invocations.waiters.contains_key(&id), "wanted {id:?}");
@@ -73,16 +105,24 @@ impl Scheduler {
                 let out = self.checks.waiting_for(Waiter { id, mark: task.mark });
                 assert_eq!(out, usize::from(task.kind != TaskKind::Asked), "answers for {id:?}");
             }
+            TaskState::Lost => {
+                assert!(!task.has_action && self.is_lost(id), "{id:?} is not lost");
+                assert!(!matches!(task.fact, KnownFact::Gone { .. }), "{id:?} waits in vain");
+            }
             TaskState::Ready => {
-                assert!(settled_prerequisites, "{id:?} is ready too early");
+                assert!(missing_now == 0 && !failed, "{id:?} is ready too early");
+                let mut inputs = self.graph.prerequisites(id).filter(|p| !p.order_only);
+                assert!(!inputs.any(|p| self.is_lost(p.id)), "{id:?} is ready without its input");
                 let goes_on = self.invocations.goes_on(self.owner(id));
                 assert!(goes_on, "{id:?} is ready in a stopped invocation");
             }
             TaskState::Defined | TaskState::Resolving | TaskState::Settled(_) => {}
-            TaskState::Asking => assert!(settled_prerequisites, "{id:?} asks too early"),
+            TaskState::Asking | TaskState::Comparing => {
+                assert!(settled_prerequisites, "{id:?} asks too early");
+            }
             TaskState::Running { node } => {
                 assert!(settled_prerequisites, "{id:?} runs too early");
-                assert!(self.fleet.nodes[node].running.contains_key(&id), "{id:?} is nowhere");
+                assert!(self.fleet.nodes[node].running.contains(id), "{id:?} is nowhere");
             }
         }
     }
@@ -91,10 +131,10 @@ impl Scheduler {
         let mut running = 0;
         for (node_id, node) in self.fleet.nodes.iter() {
             running += node.running.len();
-            for (id, share) in &node.running {
-                let state = self.graph.tasks[*id].state;
+            for (id, share) in node.running.iter() {
+                let state = self.graph.tasks[id].state;
                 assert_eq!(state, TaskState::Running { node: node_id }, "{id:?}");
-                let calls = self.invocations.callers.contains_key(id);
+                let calls = self.invocations.callers.contains_key(&id);
                 assert_eq!(share.suspended, calls, "caller {id:?}");
             }
         }
@@ -120,7 +160,7 @@ impl Scheduler {
                 assert!(fitting.is_empty(), "{id:?} could start on {fitting:?}");
             }
             for node in nodes {
-                assert!(!fitting.contains(node), "{id:?} could start on {node:?}");
+                assert!(!fitting.contains(*node), "{id:?} could start on {node:?}");
                 assert!(self.fleet.nodes[*node].joined, "{id:?} is queued at lost {node:?}");
             }
         }

@@ -4,6 +4,7 @@
 
 use crate::ids::{NodeId, RequirementId, ResourceId, TaskId};
 use crate::requirement::{Capacity, Devices, Requirement};
+use crate::running::Running;
 use crate::time::Time;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -32,6 +33,10 @@ pub(crate) struct Share {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
     pub(crate) joined: bool,
+    /// Nothing starts there, because actions failed.
+    pub(crate) aside: bool,
+    /// When it is taken away, if that is known.
+    pub(crate) ends: Option<Time>,
     pub(crate) capacity: Capacity,
     /// Below 0 by `lookahead`, and while a caller that took its cores back runs beside those that had them meanwhile.
     pub(crate) cores_free: i64,
@@ -41,7 +46,7 @@ pub(crate) struct Node {
     pub(crate) memory_bytes_free: i128,
     /// Device numbers that no share has but suspended ones, for each `ResourceId`.
     devices_free: Vec<BTreeSet<u32>>,
-    pub(crate) running: BTreeMap<TaskId, Share>,
+    pub(crate) running: Running,
     /// How many of `running` are suspended.
     pub(crate) suspended: u32,
     /// Only tasks with this requirement start here.
@@ -63,15 +68,24 @@ impl Node {
         };
     }
 
+    /// Whether tasks may start there.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.joined && !self.aside
+    }
+
+    /// Whether it is there and has the devices, whatever runs, and set aside or not.
+    pub(crate) fn has_devices(&self, requirement: &Requirement) -> bool {
+        let count = |id: ResourceId| self.capacity.resources.get(id.0 as usize).copied();
+        let mut wanted = requirement.resources.iter();
+        self.joined && wanted.all(|(id, wanted)| *wanted <= count(*id).unwrap_or(0))
+    }
+
     /// Whether it could run such a task if nothing else ran.
     pub(crate) fn could_fit(&self, requirement: &Requirement, need: Need) -> bool {
-        let device_count = |resource: ResourceId| {
-            self.capacity.resources.get(resource.0 as usize).copied().unwrap_or(0)
-        };
-        self.joined
+        self.is_in_use()
             && need.cores <= self.capacity.cores
             && need.memory_bytes <= self.capacity.memory_bytes
-            && requirement.resources.iter().all(|(id, count)| *count <= device_count(*id))
+            && self.has_devices(requirement)
     }
 
     /// Whether it can run such a task now.
@@ -79,11 +93,16 @@ impl Node {
         let devices_free = |resource: ResourceId| {
             self.devices_free.get(resource.0 as usize).map_or(0, BTreeSet::len)
         };
-        self.joined
+        self.is_in_use()
             && i64::from(need.cores) <= self.cores_free + self.lookahead_for(need)
             && i128::from(need.memory_bytes) <= self.memory_bytes_free.max(0)
             && requirement.resources.iter().all(|(id, count)| *count as usize <= devices_free(*id))
             && self.reservation().is_none_or(|reserved_for| reserved_for == id)
+    }
+
+    /// Free devices, by resource.
+    pub(crate) fn devices_free_counts(&self) -> Vec<usize> {
+        self.devices_free.iter().map(BTreeSet::len).collect()
     }
 
     /// Only a task of one core is begun early, and not beside one that has the node for itself.
@@ -93,7 +112,7 @@ impl Node {
             return 0;
         }
         let takes_all = |share: &Share| node_cores > 1 && share.need.cores >= node_cores;
-        if self.running.values().any(takes_all) { 0 } else { i64::from(self.lookahead) }
+        if self.running.shares().any(takes_all) { 0 } else { i64::from(self.lookahead) }
     }
 
     /// The reservation in force: none while a caller waits here, because what it waits for may need this node.
@@ -118,8 +137,7 @@ impl Node {
         }
         self.occupy(need, &devices);
         let share = Share { need, devices: devices.clone(), started: now, suspended: false };
-        let before = self.running.insert(id, share);
-        assert!(before.is_none(), "a task runs twice");
+        self.running.insert(id, share);
         devices
     }
 
@@ -137,7 +155,7 @@ impl Node {
         self.cores_free += i64::from(need.cores);
         self.memory_bytes_free += i128::from(need.memory_bytes);
         for (resource, numbers) in &devices.0 {
-            let active = self.running.values().filter(|share| !share.suspended);
+            let active = self.running.shares().filter(|share| !share.suspended);
             let others = active.flat_map(|share| &share.devices.0).filter(|(id, _)| id == resource);
             let taken: BTreeSet<u32> = others.flat_map(|(_, numbers)| numbers).copied().collect();
             let vacant = numbers.iter().copied().filter(|number| !taken.contains(number));
@@ -147,7 +165,7 @@ impl Node {
 
     /// Gives back the share of `id`; since when it had it.
     pub(crate) fn release(&mut self, id: TaskId) -> Time {
-        let share = self.running.remove(&id).expect("a running task has a share");
+        let share = self.running.remove(id).expect("a running task has a share");
         if share.suspended {
             self.suspended -= 1;
         } else {
@@ -158,7 +176,7 @@ impl Node {
 
     /// Frees or takes back the share of a caller.
     pub(crate) fn set_suspended(&mut self, id: TaskId, suspended: bool) {
-        let share = self.running.get_mut(&id).expect("a caller runs");
+        let share = self.running.get_mut(id).expect("a caller runs");
         assert!(share.suspended != suspended, "a caller waits twice");
         share.suspended = suspended;
         let (need, devices) = (share.need, share.devices.clone());
@@ -187,7 +205,7 @@ impl Node {
     /// What is free, counted anew from what runs.
     pub(crate) fn check_invariants(&self, id: NodeId) {
         assert!(self.joined || self.running.is_empty(), "something runs on lost {id:?}");
-        let active = || self.running.values().filter(|share| !share.suspended);
+        let active = || self.running.shares().filter(|share| !share.suspended);
         let suspended = self.running.len() - active().count();
         assert_eq!(self.suspended as usize, suspended, "suspended on {id:?}");
         if !self.joined {

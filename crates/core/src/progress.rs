@@ -5,7 +5,7 @@
 use crate::checks::Waiter;
 use crate::decide::{doubtful_facts, reason_by_facts, sum_up_prerequisites};
 use crate::event::{Output, Settled, TaskKind};
-use crate::fact::Fact;
+use crate::fact::{Fact, Places};
 use crate::ids::TaskId;
 use crate::locality::candidate_nodes;
 use crate::scheduler::Scheduler;
@@ -59,8 +59,7 @@ impl Scheduler {
         let mut doubtful = Vec::new();
         doubtful_facts(&self.graph, id, self.epoch, disturbed, &mut doubtful);
         if doubtful.is_empty() {
-            let reason = reason_by_facts(&self.graph, id, now, self.config.build_all);
-            self.conclude(id, reason, out);
+            self.decide_by_facts(now, id, out);
             return;
         }
         let missing = u32::try_from(doubtful.len()).expect("fewer than 2^32 edges");
@@ -81,20 +80,18 @@ impl Scheduler {
         out: &mut Vec<Output>,
     ) {
         let request = self.checks.answered(id);
+        self.learn_fact(id, fact);
         let task = &mut self.graph.tasks[id];
-        task.fact = match fact.modified_ns {
-            None => KnownFact::Missing,
-            Some(modified_ns) => {
-                KnownFact::Present { modified_ns, bytes: fact.bytes, places: fact.places }
-            }
-        };
         let Some(request) = request else {
             // In bulk; who knows when it was looked at.
             task.fact_epoch = 0;
+            self.on_file_back(id, out);
+            self.reopen_if_needed(id, out);
             return;
         };
         task.fact_epoch = request.epoch;
-        for waiter in request.waiters {
+        self.on_file_back(id, out);
+        for waiter in request.waiters() {
             let task = &self.graph.tasks[waiter.id];
             if task.mark != waiter.mark {
                 continue;
@@ -108,10 +105,49 @@ impl Scheduler {
                 | TaskState::Waiting { .. }
                 | TaskState::Resolving
                 | TaskState::Asking
+                | TaskState::Comparing
                 | TaskState::Ready
+                | TaskState::Lost
                 | TaskState::Running { .. }
                 | TaskState::Settled(_) => {}
             }
+        }
+        self.reopen_if_needed(id, out);
+    }
+
+    fn learn_fact(&mut self, id: TaskId, fact: Fact) {
+        let mut known = match fact.modified_ns {
+            // That it is not found while the nodes that have it are away says nothing.
+            None if self.is_lost(id) => return,
+            None => KnownFact::Missing,
+            Some(modified_ns) => {
+                KnownFact::Present { modified_ns, bytes: fact.bytes, places: fact.places }
+            }
+        };
+        if self.config.files_on_nodes {
+            self.losses.hold(id, &self.graph.tasks[id].fact, &mut known);
+        }
+        self.graph.tasks[id].fact = known;
+    }
+
+    /// A file that is missing by now is nowhere.
+    pub(crate) fn on_places_found(&mut self, id: TaskId, found: Places, out: &mut Vec<Output>) {
+        let KnownFact::Present { modified_ns, bytes, .. } = self.graph.tasks[id].fact else {
+            return;
+        };
+        let mut known = KnownFact::Present { modified_ns, bytes, places: found };
+        if self.config.files_on_nodes {
+            self.losses.hold(id, &self.graph.tasks[id].fact, &mut known);
+        }
+        self.graph.tasks[id].fact = known;
+        if !self.config.files_on_nodes {
+            return;
+        }
+        if self.is_lost(id) {
+            self.excuse_readers(id);
+            self.reopen_if_needed(id, out);
+        } else {
+            self.on_file_back(id, out);
         }
     }
 
@@ -126,8 +162,45 @@ impl Scheduler {
         }
         // The facts of prerequisites may have changed under the sums.
         sum_up_prerequisites(&mut self.graph, id);
+        self.decide_by_facts(now, id, out);
+    }
+
+    fn decide_by_facts(&mut self, now: Time, id: TaskId, out: &mut Vec<Output>) {
         let reason = reason_by_facts(&self.graph, id, now, self.config.build_all);
-        self.conclude(id, reason, out);
+        let task = &self.graph.tasks[id];
+        let comparable = task.kind == TaskKind::File && task.has_action;
+        let is_lost = self.is_lost(id);
+        if reason == Reason::UpToDate && comparable && self.config.compares && !is_lost {
+            self.set_state(id, TaskState::Comparing);
+            out.push(Output::CompareRecord { id });
+        } else {
+            self.conclude(id, reason, out);
+        }
+    }
+
+    pub(crate) fn on_record_compared(&mut self, id: TaskId, rerun: bool, out: &mut Vec<Output>) {
+        if self.is_stale_answer(id) {
+            return;
+        }
+        assert!(
+            self.graph.tasks[id].state == TaskState::Comparing,
+            "nobody asked how {id:?} was made"
+        );
+        if self.invocations.goes_on(self.owner(id)) {
+            self.conclude(id, if rerun { Reason::Demanded } else { Reason::UpToDate }, out);
+        } else {
+            self.give_back(id);
+        }
+    }
+
+    /// Whether an answer belongs to a question that was asked before the task went back to `Waiting`.
+    fn is_stale_answer(&mut self, id: TaskId) -> bool {
+        let Some(stale) = self.stale_answers.get_mut(&id) else { return false };
+        *stale -= 1;
+        if *stale == 0 {
+            self.stale_answers.remove(&id);
+        }
+        true
     }
 
     pub(crate) fn on_needed_answered(
@@ -137,11 +210,7 @@ impl Scheduler {
         timestamp: Timestamp,
         out: &mut Vec<Output>,
     ) {
-        if let Some(stale) = self.stale_answers.get_mut(&id) {
-            *stale -= 1;
-            if *stale == 0 {
-                self.stale_answers.remove(&id);
-            }
+        if self.is_stale_answer(id) {
             return;
         }
         self.graph.tasks[id].answered = timestamp;
@@ -153,8 +222,10 @@ impl Scheduler {
             state @ (TaskState::Defined
             | TaskState::Waiting { .. }
             | TaskState::Resolving
+            | TaskState::Comparing
             | TaskState::Checking { .. }
             | TaskState::Ready
+            | TaskState::Lost
             | TaskState::Running { .. }
             | TaskState::Settled(_)) => panic!("nobody asked whether {id:?} is needed: {state:?}"),
         }
@@ -187,9 +258,15 @@ impl Scheduler {
 
     /// Acts on a decision.
     fn conclude(&mut self, id: TaskId, reason: Reason, out: &mut Vec<Output>) {
+        let is_lost = self.is_lost(id);
+        let reason = if is_lost && !reason.is_needed() { Reason::Lost } else { reason };
         self.graph.tasks[id].reason = reason;
         if !reason.is_needed() {
             self.settle(id, Settled::NotNeeded, out);
+        } else if is_lost && !self.graph.tasks[id].has_action {
+            self.await_input(id, out);
+        } else if self.remake_inputs(id, out) {
+            // It is decided once more when they are there.
         } else if self.graph.tasks[id].has_action {
             self.make_ready(id);
         } else {
@@ -201,20 +278,29 @@ impl Scheduler {
     pub(crate) fn make_ready(&mut self, id: TaskId) {
         self.new_mark(id);
         let queued_at = if self.config.locality && !self.is_serial() {
-            candidate_nodes(&self.graph, &self.fleet, id)
+            candidate_nodes(&self.graph, &self.fleet, self.residency(), id)
         } else {
             crate::fact::Places::Unknown
         };
         self.graph.tasks[id].queued_at = queued_at;
         self.set_state(id, TaskState::Ready);
-        self.ready.push(id, &self.graph, &self.rank_times);
+        if self.learns_levels() {
+            self.learned.levels.make_sure_of(id, &self.graph);
+        }
+        self.ready.push(id, &self.graph, &self.learned);
+        let requirement = self.graph.tasks[id].requirement;
+        if self.fleet.requirements[requirement].fitting.is_empty() {
+            self.pending.doubtful.insert(requirement);
+        }
         self.pending.fresh.push(id);
     }
 
     /// Settles a task that stands in no queue, and if it went badly all that depend on it.
     pub(crate) fn settle(&mut self, id: TaskId, how: Settled, out: &mut Vec<Output>) {
-        let mut walk = VecDeque::from([(id, how)]);
-        while let Some((id, how)) = walk.pop_front() {
+        let mut walk = VecDeque::new();
+        let mut next = Some((id, how));
+        while let Some((id, how)) = next.or_else(|| walk.pop_front()) {
+            next = None;
             if self.graph.tasks[id].is_settled() {
                 continue;
             }
@@ -239,6 +325,7 @@ impl Scheduler {
 
     fn settle_one(&mut self, id: TaskId, how: Settled, out: &mut Vec<Output>) {
         let owner = self.owner(id);
+        self.losses.reopened.remove(&id);
         self.set_state(id, TaskState::Settled(how));
         out.push(Output::TaskSettled { id, how });
         let invocation = &mut self.invocations.all[owner];

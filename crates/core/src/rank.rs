@@ -71,18 +71,19 @@ pub(crate) struct RankTimes {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct RunTimes {
+pub(crate) struct RunTimes {
     total_ns: u128,
     count: u64,
 }
 
 impl RunTimes {
-    fn add(&mut self, run_ns: u64) {
+    pub(crate) fn add(&mut self, run_ns: u64) {
         self.total_ns += u128::from(run_ns);
         self.count += 1;
     }
 
-    fn mean_ns(self) -> Option<u64> {
+    /// At least 1; none when nothing ran yet.
+    pub(crate) fn mean_ns(self) -> Option<u64> {
         let mean = self.total_ns.checked_div(u128::from(self.count))?;
         Some(u64::try_from(mean).expect("a mean of 64-bit numbers").max(1))
     }

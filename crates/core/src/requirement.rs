@@ -60,6 +60,15 @@ impl Requirement {
         self.resources.retain(|(_, count)| *count > 0);
     }
 
+    /// One node more may run it, where only some may.
+    pub(crate) fn allow(&mut self, node: NodeId) {
+        if let Some(nodes) = &mut self.allowed_nodes
+            && let Err(place) = nodes.binary_search(&node)
+        {
+            nodes.insert(place, node);
+        }
+    }
+
     pub(crate) fn allows(&self, node: NodeId) -> bool {
         self.allowed_nodes.as_ref().is_none_or(|nodes| nodes.binary_search(&node).is_ok())
     }
@@ -72,6 +81,8 @@ pub struct Capacity {
     pub cores: u32,
     /// Memory.
     pub memory_bytes: u64,
+    /// Memory that files may take (the page cache); 0: not known, and with the policy `Cached` nothing is thought to be there.
+    pub cache_bytes: u64,
     /// Number of devices, for each [`ResourceId`]; missing ones are 0.
     pub resources: Vec<u32>,
 }

@@ -1,17 +1,20 @@
 //! The coordinator: takes each event to its handler, then works off what follows from it.
 //!
 //! Holds the parts together and decides nothing itself. Handlers: `activate.rs` (definitions, activation), `progress.rs` (deciding,
-//! answers, settling), `attempt.rs` (actions), `halt.rs` (failures, stop), `dispatch.rs` (what starts where).
+//! answers, settling), `attempt.rs` (actions, nodes), `remake.rs` (files that were lost), `health.rs` (nodes on which actions fail), `halt.rs` (failures, stop), `dispatch.rs` (what starts where).
 
 use crate::checks::Checks;
 use crate::config::{Config, Policy};
 use crate::event::{Event, Output};
 use crate::fleet::Fleet;
 use crate::graph::Graph;
-use crate::ids::{InvocationId, NodeId, TaskId};
+use crate::health::Health;
+use crate::id_set::IdSet;
+use crate::ids::{InvocationId, NodeId, RequirementId, TaskId};
 use crate::invocation::{Halt, Invocations};
+use crate::learned::Learned;
+use crate::losses::Losses;
 use crate::random::Random;
-use crate::rank::RankTimes;
 use crate::ready::Ready;
 use crate::task::TaskState;
 use crate::time::Time;
@@ -29,11 +32,16 @@ pub struct Scheduler {
     pub(crate) ready: Ready,
     pub(crate) invocations: Invocations,
     pub(crate) checks: Checks,
-    pub(crate) rank_times: RankTimes,
+    /// What policies go by.
+    pub(crate) learned: Learned,
     pub(crate) random: Random,
+    /// What went with lost nodes.
+    pub(crate) losses: Losses,
+    /// Which nodes do well.
+    pub(crate) health: Health,
     /// With the policy `Serial`: tasks whose turn is to come.
     pub(crate) turns: Turns,
-    /// Answers still to come to an `AskNeeded` whose task went back to `Waiting`; no zeros.
+    /// Answers still to come to an `AskNeeded` or `CompareRecord` whose task went back to `Waiting`; no zeros.
     pub(crate) stale_answers: BTreeMap<TaskId, u32>,
     /// Tasks by state.
     pub(crate) counts: Counts,
@@ -58,11 +66,13 @@ pub(crate) struct Pending {
     /// Invocations to be stopped.
     pub(crate) halts: VecDeque<(InvocationId, Halt)>,
     /// Invocations that may be over.
-    pub(crate) endings: BTreeSet<InvocationId>,
+    pub(crate) endings: IdSet<InvocationId>,
     /// Tasks that became ready; stale if not `Ready`. With the policy `Serial` all ready tasks, between events too.
     pub(crate) fresh: Vec<TaskId>,
     /// Nodes with more room than before.
-    pub(crate) roomy: BTreeSet<NodeId>,
+    pub(crate) roomy: IdSet<NodeId>,
+    /// Requirements that perhaps no node can take.
+    pub(crate) doubtful: BTreeSet<RequirementId>,
 }
 
 impl Scheduler {
@@ -74,8 +84,10 @@ impl Scheduler {
             ready: Ready::new(config.policy),
             invocations: Invocations::default(),
             checks: Checks::default(),
-            rank_times: RankTimes::default(),
+            learned: Learned::default(),
             random: Random::new(config.seed),
+            losses: Losses::new(config.files_apart),
+            health: Health::default(),
             turns: Turns::default(),
             stale_answers: BTreeMap::new(),
             counts: Counts::default(),
@@ -108,7 +120,10 @@ impl Scheduler {
             Event::PrerequisitesAdded { id, prerequisites, has_action } => {
                 self.on_prerequisites_added(id, prerequisites, has_action, out);
             }
+            Event::RecordCompared { id, rerun } => self.on_record_compared(id, rerun, out),
             Event::FactGathered { id, fact } => self.on_fact_gathered(now, id, fact, out),
+            Event::PlacesFound { id, places } => self.on_places_found(id, places, out),
+            Event::FileGivenUp { id } => self.on_file_given_up(id, out),
             Event::InvocationStarted { id, tasks, caller } => {
                 self.on_invocation_started(id, tasks, caller, out);
             }
@@ -117,16 +132,36 @@ impl Scheduler {
             }
             Event::ResolveEnded { id, found } => self.on_resolve_ended(id, found, out),
             Event::KindChanged { id, kind } => self.graph.tasks[id].kind = kind,
-            Event::ActionEnded { id, outcome } => self.on_action_ended(now, id, outcome, out),
-            Event::NodeJoined { id, capacity } => self.on_node_joined(id, capacity),
-            Event::NodeLost { id } => self.on_node_lost(id),
+            Event::ActionEnded { id, attempt, outcome } => {
+                self.on_action_ended(now, id, attempt, outcome, out);
+            }
+            Event::NodeJoined { id, capacity, files_kept } => {
+                self.on_node_joined(id, capacity, files_kept, out);
+            }
+            Event::NodeLost { id } => self.on_node_lost(id, out),
+            Event::NodeGivenUp { id } => self.on_node_given_up(id, out),
+            Event::NodeEnds { id, at } => {
+                let changed = self.fleet.set_end(id, at);
+                self.queue_anew(&changed);
+            }
+            Event::NodeAllowed { requirement, id } => self.fleet.allow(requirement, id),
+            Event::DurationExpected { requirement, run_ns } => {
+                if self.fleet.set_expected(requirement, run_ns) {
+                    self.queue_anew(&[requirement]);
+                }
+            }
             Event::LookaheadSet { id, actions } => {
                 self.fleet.set_lookahead(id, actions);
                 self.pending.roomy.insert(id);
             }
+            Event::TimeExpected { id, run_ns } => self.learned.levels.expect(id, run_ns),
+            Event::RuleGiven { id, rule } => self.learned.levels.give_rule(id, rule),
+            Event::CacheMeasured { id, node, bytes } => self.on_cache_measured(id, node, bytes),
             Event::StopRequested { kill } => self.on_stop_requested(kill),
         }
+        self.close_nodes(now);
         self.work_off(now, out);
+        self.tell_where_nothing_runs(out);
     }
 
     fn work_off(&mut self, now: Time, out: &mut Vec<Output>) {
@@ -143,6 +178,7 @@ impl Scheduler {
                 break;
             }
         }
+        self.renew_levels();
         self.dispatch(now, out);
     }
 

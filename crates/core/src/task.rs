@@ -24,6 +24,8 @@ pub enum TaskState {
     Resolving,
     /// `AskNeeded` is out, to decide.
     Asking,
+    /// `CompareRecord` is out, to decide: it is up to date by rake's rule.
+    Comparing,
     /// `GatherFact`s are out, to decide; `mark` tells the answers from older ones.
     Checking {
         /// Answers to come.
@@ -36,6 +38,8 @@ pub enum TaskState {
         /// Where.
         node: NodeId,
     },
+    /// Its file has no action and is on lost nodes only: it waits for one of them to come back or to be given up.
+    Lost,
     /// Its action succeeded; `GatherFact` or `AskNeeded` is out, to know the new timestamp.
     Inspecting,
     /// Done with.
@@ -48,10 +52,13 @@ impl TaskState {
         match self {
             Self::Resolving
             | Self::Asking
+            | Self::Comparing
             | Self::Checking { .. }
             | Self::Running { .. }
             | Self::Inspecting => true,
-            Self::Defined | Self::Waiting { .. } | Self::Ready | Self::Settled(_) => false,
+            Self::Defined | Self::Waiting { .. } | Self::Ready | Self::Lost | Self::Settled(_) => {
+                false
+            }
         }
     }
 }
@@ -65,10 +72,14 @@ pub enum Reason {
     AlwaysRuns,
     /// Its file or directory does not exist.
     Missing,
+    /// Its file was only on nodes that were lost.
+    Lost,
     /// A transitive prerequisite is newer than its file.
     OutOfDate,
     /// Every file task runs, by the settings.
     BuildAll,
+    /// It is up to date by rake's rule, but the shell found that it was made otherwise (`RecordCompared`).
+    Demanded,
     /// Its class said so.
     AnsweredNeeded,
     /// It exists, and no prerequisite is newer.
@@ -88,6 +99,29 @@ pub(crate) enum KnownFact {
     Missing,
     /// There is one.
     Present { modified_ns: i64, bytes: u64, places: Places },
+    /// It was only on nodes that were given up; it was modified then.
+    Gone { modified_ns: i64 },
+    /// In a dry run: its action would have made it by now. What it was before: missing, or modified then.
+    WouldBeMade { before_ns: Option<i64> },
+}
+
+impl KnownFact {
+    /// Its size, if it is there.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::Present { bytes, .. } => *bytes,
+            Self::Unknown | Self::Missing | Self::Gone { .. } | Self::WouldBeMade { .. } => 0,
+        }
+    }
+
+    /// When the file was last modified, if it is there; in a dry run, as the disk has it.
+    pub(crate) fn modified_ns(&self) -> Option<i64> {
+        match self {
+            Self::Unknown | Self::Missing | Self::Gone { .. } => None,
+            Self::Present { modified_ns, .. } => Some(*modified_ns),
+            Self::WouldBeMade { before_ns } => *before_ns,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -117,6 +151,8 @@ pub(crate) struct Task {
     pub(crate) batch: u32,
     /// 0 for a task without dependents, else 1 + the highest of theirs, when it was activated.
     pub(crate) rank: u32,
+    /// Where its action succeeded last; only with the policy `Cached`.
+    pub(crate) ran_on: Option<NodeId>,
     /// Attempts started.
     pub(crate) attempt: u32,
     /// `Scheduler::epoch` when its fact was asked for; 0: in bulk.
@@ -155,6 +191,7 @@ impl Task {
             invocation: None,
             batch: 0,
             rank: 0,
+            ran_on: None,
             attempt: 0,
             fact_epoch: 0,
             prerequisites: EdgeList::EMPTY,
@@ -174,7 +211,11 @@ impl Task {
             TaskKind::Directory => Timestamp::Early,
             TaskKind::Asked => self.answered,
             TaskKind::File => match self.fact {
-                KnownFact::Present { modified_ns, .. } => Timestamp::At(modified_ns),
+                // What was made from a file that is gone is not out of date because of that.
+                KnownFact::Present { modified_ns, .. } | KnownFact::Gone { modified_ns } => {
+                    Timestamp::At(modified_ns)
+                }
+                KnownFact::WouldBeMade { .. } => Timestamp::Now,
                 KnownFact::Unknown | KnownFact::Missing => Timestamp::Late,
             },
         }

@@ -2,10 +2,11 @@
 //!
 //! Decides nothing; good for `why`, `explain`, a status line, and for checking what comes from outside before it is handed in.
 
-use crate::event::Settled;
+use crate::event::{Settled, TaskKind};
 use crate::ids::{Id, InvocationId, NodeId, RequirementId, TaskId};
 use crate::scheduler::Scheduler;
-use crate::task::{Reason, TaskState};
+use crate::task::{KnownFact, Reason, TaskState};
+use crate::time::{Time, Timestamp};
 
 /// Numbers of tasks by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Counts {
     pub deciding: usize,
     /// Queued.
     pub ready: usize,
+    /// A file without an action that is on lost nodes only.
+    pub lost: usize,
     /// An action runs; callers that wait are among them.
     pub running: usize,
     /// Its action succeeded, and its new timestamp is found out.
@@ -51,10 +54,12 @@ impl Counts {
         match state {
             TaskState::Defined => &mut self.defined,
             TaskState::Waiting { .. } => &mut self.waiting,
-            TaskState::Resolving | TaskState::Asking | TaskState::Checking { .. } => {
-                &mut self.deciding
-            }
+            TaskState::Resolving
+            | TaskState::Asking
+            | TaskState::Comparing
+            | TaskState::Checking { .. } => &mut self.deciding,
             TaskState::Ready => &mut self.ready,
+            TaskState::Lost => &mut self.lost,
             TaskState::Running { .. } => &mut self.running,
             TaskState::Inspecting => &mut self.inspecting,
             TaskState::Settled(Settled::Executed) => &mut self.executed,
@@ -70,8 +75,22 @@ impl Counts {
 pub struct TaskView {
     /// Where it stands.
     pub state: TaskState,
+    /// A transitive prerequisite ran, when it was last decided.
+    pub disturbed: bool,
     /// Why it runs, or does not.
     pub reason: Reason,
+    /// How that is decided.
+    pub kind: TaskKind,
+    /// Whether there is anything to run.
+    pub has_action: bool,
+    /// Its action has succeeded in this run, or in a dry run would have run.
+    pub ran: bool,
+    /// When its file was last modified, as far as is known; in a dry run, as the disk has it.
+    pub modified_ns: Option<i64>,
+    /// Size of its file when it was looked at last; 0: missing, or not known.
+    pub bytes: u64,
+    /// Rake's timestamp.
+    pub timestamp: Timestamp,
     /// 0 for a task without dependents, else 1 + the highest of theirs.
     pub rank: u32,
     /// Attempts started.
@@ -127,12 +146,62 @@ impl Scheduler {
         let task = self.graph.tasks.get(id)?;
         Some(TaskView {
             state: task.state,
+            disturbed: task.disturbed,
             reason: task.reason,
+            kind: task.kind,
+            has_action: task.has_action,
+            ran: task.ran,
+            modified_ns: task.fact.modified_ns(),
+            bytes: task.fact.bytes(),
+            timestamp: task.timestamp(),
             rank: task.rank,
             attempt: task.attempt,
             requirement: task.requirement,
             invocation: task.invocation,
         })
+    }
+
+    /// The prerequisites of a task that count in rake's rule, in order. Not those that a deferred task only waited for.
+    ///
+    /// # Panics
+    /// When the task was not defined.
+    pub fn inputs(&self, id: TaskId) -> impl Iterator<Item = TaskId> {
+        self.graph.prerequisites(id).filter(|prerequisite| !prerequisite.order_only).map(|p| p.id)
+    }
+
+    /// All prerequisites of a task, in order.
+    ///
+    /// # Panics
+    /// When the task was not defined.
+    pub fn prerequisites(&self, id: TaskId) -> impl Iterator<Item = TaskId> {
+        self.graph.prerequisites(id).map(|prerequisite| prerequisite.id)
+    }
+
+    /// All prerequisites of a task, in order, and whether each is only waited for.
+    ///
+    /// # Panics
+    /// When the task was not defined.
+    pub fn prerequisite_edges(&self, id: TaskId) -> impl Iterator<Item = (TaskId, bool)> {
+        self.graph.prerequisites(id).map(|prerequisite| (prerequisite.id, prerequisite.order_only))
+    }
+
+    /// The size of a task's file, as far as it is known to exist.
+    pub fn file_bytes(&self, id: TaskId) -> Option<u64> {
+        match self.graph.tasks.get(id)?.fact {
+            KnownFact::Present { bytes, .. } => Some(bytes),
+            KnownFact::Unknown
+            | KnownFact::Missing
+            | KnownFact::Gone { .. }
+            | KnownFact::WouldBeMade { .. } => None,
+        }
+    }
+
+    /// Whether something below a task, as it was when that was decided last, is after a file's time.
+    ///
+    /// # Panics
+    /// When the task was not defined.
+    pub fn below_is_after(&self, id: TaskId, modified_ns: i64, now: Time) -> bool {
+        self.graph.tasks[id].newest.is_after(modified_ns, now)
     }
 
     /// The prerequisites that a task still waits for.
@@ -142,6 +211,27 @@ impl Scheduler {
     pub fn missing_prerequisites(&self, id: TaskId) -> impl Iterator<Item = TaskId> {
         let ids = self.graph.prerequisites(id).map(|prerequisite| prerequisite.id);
         ids.filter(|id| !self.graph.tasks[*id].is_settled())
+    }
+
+    /// The prerequisites of a task, in order.
+    ///
+    /// # Panics
+    /// When the task was not defined.
+    pub fn prerequisites_of(&self, id: TaskId) -> impl Iterator<Item = TaskId> {
+        self.graph.prerequisites(id).map(|prerequisite| prerequisite.id)
+    }
+
+    /// Whether there is anything to run for a task.
+    pub fn has_action(&self, id: TaskId) -> bool {
+        self.graph.tasks.get(id).is_some_and(|task| task.has_action)
+    }
+
+    /// How often a task is tried at most.
+    pub fn attempts_max(&self, id: TaskId) -> u32 {
+        let requirement = self.graph.tasks.get(id).map(|task| task.requirement);
+        let class = requirement.and_then(|id| self.fleet.requirements.get(id));
+        let retries = class.and_then(|class| class.requirement.retry);
+        retries.unwrap_or(self.config.retry).saturating_add(1)
     }
 
     /// The nodes whose queues a ready task stands in; none: the remote queue, or it is not ready.
@@ -166,10 +256,15 @@ impl Scheduler {
         })
     }
 
+    /// Whether there is a kind of task that only this node can take.
+    pub fn is_only_choice(&self, id: NodeId) -> bool {
+        self.fleet.is_only_choice(id)
+    }
+
     /// The actions that run on a node.
     pub fn running_on(&self, id: NodeId) -> impl Iterator<Item = TaskId> {
         let node = self.fleet.nodes.get(id).into_iter();
-        node.flat_map(|node| node.running.keys().copied())
+        node.flat_map(|node| node.running.ids())
     }
 
     /// Whether some joined node could ever run tasks with these properties. If not, they stay queued: the shell warns.

@@ -128,8 +128,9 @@ fn a_lost_node_requeues_its_running_tasks_without_counting_an_attempt() {
         invocation 0 of [0]
             start 0 on node 0
         node 0 is lost
+            attempt 1 of 0 lost with node 0, runs again
         node 1 joins with 1 cores
-            start 0 on node 1
+            start 0 on node 1, attempt 2
         action 0 succeeded
             0 executed
             invocation 0 ended well
@@ -226,7 +227,10 @@ fn a_caller_lends_its_memory_and_devices_to_what_it_waits_for() {
     let resources = vec![(ResourceId(0), 1)];
     let requirement = Requirement { memory_bytes: 6, resources, ..Requirement::default() };
     let large = script.requirement(requirement);
-    script.node_with(0, Capacity { cores: 1, memory_bytes: 10, resources: vec![1] });
+    script.node_with(
+        0,
+        Capacity { cores: 1, memory_bytes: 10, resources: vec![1], ..Capacity::default() },
+    );
     let caller = script.define(TaskKind::Plain, false, large, &[]);
     script.invoke(&[caller]);
     let inner = script.define(TaskKind::Plain, false, large, &[]);

@@ -10,7 +10,11 @@ fn scheduler(policy: Policy, out: &mut Vec<Output>) -> Scheduler {
     let requirement = Requirement::default();
     scheduler.handle(Time(0), Event::RequirementDefined { id: RequirementId(0), requirement }, out);
     let capacity = Capacity { cores: 2, ..Capacity::default() };
-    scheduler.handle(Time(0), Event::NodeJoined { id: NodeId(0), capacity }, out);
+    scheduler.handle(
+        Time(0),
+        Event::NodeJoined { id: NodeId(0), capacity, files_kept: false },
+        out,
+    );
     scheduler
 }
 
@@ -68,7 +72,7 @@ fn a_failure_at_the_bottom_of_a_deep_chain_abandons_all_of_it() {
         last = define(&mut scheduler, id, TaskKind::Plain, &[last]);
     }
     invoke(&mut scheduler, last, &mut out);
-    let event = Event::ActionEnded { id: TaskId(0), outcome: ActionOutcome::Failed };
+    let event = Event::ActionEnded { id: TaskId(0), attempt: 1, outcome: ActionOutcome::Failed };
     scheduler.handle(Time(1), event, &mut out);
     assert_eq!(scheduler.counts().abandoned, 199_999);
     let Some(Output::InvocationEnded { failed, abandoned, .. }) = out.last() else {
@@ -80,7 +84,7 @@ fn a_failure_at_the_bottom_of_a_deep_chain_abandons_all_of_it() {
 
 #[test]
 fn a_task_with_a_hundred_thousand_prerequisites_runs_after_all_of_them() {
-    for policy in [Policy::Fifo, Policy::Lifo, Policy::LifoHrf, Policy::RankHrf, Policy::Serial] {
+    for policy in Policy::ALL {
         let mut out = Vec::new();
         let mut scheduler = scheduler(policy, &mut out);
         let leaves: Vec<TaskId> =
@@ -93,7 +97,8 @@ fn a_task_with_a_hundred_thousand_prerequisites_runs_after_all_of_them() {
             next += 1;
             if let Output::StartAction { id, .. } = *output {
                 order.push(id);
-                let event = Event::ActionEnded { id, outcome: ActionOutcome::Succeeded };
+                let event =
+                    Event::ActionEnded { id, attempt: 1, outcome: ActionOutcome::Succeeded };
                 scheduler.handle(Time(next as u64), event, &mut out);
             }
         }

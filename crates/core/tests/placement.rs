@@ -6,7 +6,8 @@ mod common;
 use common::{Script, placed, started};
 use expect_test::expect;
 use rakuda_core::{
-    Capacity, Config, NodeId, Policy, Requirement, RequirementId, ResourceId, TaskId, TaskKind,
+    Capacity, Config, Event, NodeId, Places, Policy, Requirement, RequirementId, ResourceId,
+    TaskId, TaskKind,
 };
 
 fn script(config: Config) -> Script {
@@ -28,6 +29,25 @@ fn a_task_goes_to_the_node_that_holds_its_input() {
     let mut places = placed(&script.invoke(&wanted));
     places.sort_unstable();
     assert_eq!(places, [(3, 2), (4, 0), (5, 1)]);
+}
+
+#[test]
+fn places_that_are_found_before_a_task_is_ready_count() {
+    let mut script = script(fifo());
+    script.node(0, 1);
+    script.node(1, 1);
+    let first = script.plain(&[]);
+    let input = script.input(10, &[0]);
+    let task = script.plain(&[first, input]);
+    script.invoke(&[task]);
+    let missing = script.file(None, &[]);
+    let found = Places::One(NodeId(1));
+    script.send("found", Event::PlacesFound { id: TaskId(input), places: found.clone() });
+    // What is not there is nowhere.
+    script.send("found", Event::PlacesFound { id: TaskId(missing), places: found });
+    assert_eq!(placed(&script.ok(first)), [(task, 1)]);
+    assert_eq!(script.scheduler.task(TaskId(input)).map(|task| task.bytes), Some(10));
+    assert_eq!(script.scheduler.task(TaskId(missing)).map(|task| task.bytes), Some(0));
 }
 
 #[test]
@@ -118,6 +138,7 @@ fn a_lost_node_gives_its_queue_to_the_others() {
             0 not needed
             start 1 on node 1
         node 1 is lost
+            attempt 1 of 1 lost with node 1, runs again
             start 2 on node 0
     "#]]
     .assert_eq(&script.text());
@@ -128,7 +149,10 @@ fn devices_are_given_to_one_action_each_and_come_back() {
     let mut script = script(fifo());
     let resources = vec![(ResourceId(0), 2)];
     let two = script.requirement(Requirement { resources, ..Requirement::default() });
-    script.node_with(0, Capacity { cores: 8, memory_bytes: 0, resources: vec![3] });
+    script.node_with(
+        0,
+        Capacity { cores: 8, memory_bytes: 0, resources: vec![3], ..Capacity::default() },
+    );
     let one = script
         .requirement(Requirement { resources: vec![(ResourceId(0), 1)], ..Requirement::default() });
     let tasks = [
@@ -156,7 +180,7 @@ fn devices_are_given_to_one_action_each_and_come_back() {
 #[test]
 fn memory_and_exclusive_use_are_kept_apart() {
     let mut script = script(fifo());
-    script.node_with(0, Capacity { cores: 4, memory_bytes: 10, resources: vec![] });
+    script.node_with(0, Capacity { cores: 4, memory_bytes: 10, ..Capacity::default() });
     let large = script.requirement(Requirement { memory_bytes: 6, ..Requirement::default() });
     let alone = script.requirement(Requirement { exclusive: true, ..Requirement::default() });
     let mut define = |requirement| script.define(TaskKind::Plain, false, requirement, &[]);
@@ -274,6 +298,22 @@ fn a_task_runs_only_where_it_is_allowed() {
 }
 
 #[test]
+fn a_node_that_comes_later_may_be_allowed() {
+    let mut script = script(fifo());
+    script.node(0, 4);
+    let none = Requirement { allowed_nodes: Some(Vec::new()), ..Requirement::default() };
+    let nowhere = script.requirement(none);
+    let task = script.define(TaskKind::Plain, false, nowhere, &[]);
+    assert_eq!(started(&script.invoke(&[task])), []);
+    let allowed = Event::NodeAllowed { requirement: nowhere, id: NodeId(2) };
+    assert!(script.send("node 2 is allowed", allowed).is_empty());
+    assert_eq!(placed(&script.node(1, 1)), []);
+    assert_eq!(placed(&script.node(2, 1)), [(task, 2)]);
+    assert!(script.scheduler.is_only_choice(NodeId(2)));
+    assert!(!script.scheduler.is_only_choice(NodeId(1)));
+}
+
+#[test]
 fn ranks_count_up_from_the_wanted_task() {
     let mut script = script(fifo());
     let leaf = script.plain(&[]);
@@ -283,4 +323,69 @@ fn ranks_count_up_from_the_wanted_task() {
     let ranks =
         [leaf, middle, top].map(|id| script.scheduler.task(TaskId(id)).map(|task| task.rank));
     assert_eq!(ranks, [Some(2), Some(1), Some(0)]);
+}
+
+fn cached_node(script: &mut Script, id: u32, cache_bytes: u64) {
+    script.node_with(id, Capacity { cores: 1, cache_bytes, ..Capacity::default() });
+}
+
+#[test]
+fn with_cached_the_task_whose_input_is_in_memory_goes_first() {
+    let mut script = script(Config { policy: Policy::Cached, ..Config::default() });
+    cached_node(&mut script, 0, 20);
+    let inputs = [script.input(10, &[0]), script.input(10, &[0]), script.input(10, &[0])];
+    let first: Vec<u32> = inputs.iter().map(|input| script.plain(&[*input])).collect();
+    assert_eq!(started(&script.invoke(&first)), [first[2]]);
+    let again: Vec<u32> = [2, 0, 1].iter().map(|input| script.plain(&[inputs[*input]])).collect();
+    script.invoke(&again);
+    // Nothing was in memory before; now it is what the first task read, though two tasks are younger.
+    assert_eq!(started(&script.ok(first[2])), [again[0]]);
+    // By measurement another one: the model is put right.
+    let measured =
+        |input: u32, bytes| Event::CacheMeasured { id: TaskId(input), node: NodeId(0), bytes };
+    script.send("gone", measured(inputs[2], 0));
+    script.send("here", measured(inputs[0], 10));
+    assert_eq!(started(&script.ok(again[0])), [again[1]]);
+    assert_eq!(started(&script.ok(again[1])), [first[0]]);
+}
+
+#[test]
+fn with_cached_a_file_on_a_server_is_read_where_it_is_in_memory() {
+    let mut script = script(Config { policy: Policy::Cached, ..Config::default() });
+    cached_node(&mut script, 0, 100);
+    cached_node(&mut script, 1, 100);
+    let busy = [script.plain(&[]), script.plain(&[])];
+    script.invoke(&busy);
+    let input = script.input(10, &[]);
+    let event = Event::CacheMeasured { id: TaskId(input), node: NodeId(1), bytes: 10 };
+    script.send("in memory", event);
+    let reader = script.plain(&[input]);
+    script.invoke(&[reader]);
+    assert_eq!(script.scheduler.candidate_nodes(TaskId(reader)), [NodeId(1)]);
+}
+
+/// Starts with one core taken; the order in which the others start.
+fn order_of(expected_ns: &[u64]) -> Vec<u32> {
+    let mut script = script(Config { policy: Policy::LifoHlfet, ..Config::default() });
+    script.node(0, 1);
+    let tasks: Vec<u32> = expected_ns.iter().map(|_| script.plain(&[])).collect();
+    for (task, run_ns) in tasks.iter().zip(expected_ns) {
+        script.send("", Event::TimeExpected { id: TaskId(*task), run_ns: *run_ns });
+    }
+    let mut order = started(&script.invoke(&tasks));
+    while order.len() < tasks.len() {
+        order.extend(started(&script.ok(order[order.len() - 1])));
+    }
+    order
+}
+
+#[test]
+fn with_lifo_hlfet_the_longest_way_goes_first_only_when_it_is_long_beside_the_work() {
+    assert_eq!(order_of(&[5, 100, 7, 3])[..2], [1, 2]);
+    let mut many = vec![100; 20];
+    many[3] = 110;
+    let order = order_of(&many);
+    assert_eq!(order[..2], [19, 18], "last in, first out while there is much to do");
+    let longest = order.iter().position(|task| *task == 3).unwrap();
+    assert!((14..18).contains(&longest), "before the end, where it would have come: {order:?}");
 }

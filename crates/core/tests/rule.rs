@@ -222,6 +222,101 @@ fn a_dry_run_starts_actions_but_looks_at_nothing_afterwards() {
 }
 
 #[test]
+fn in_a_dry_run_what_would_be_made_is_newer_than_its_dependents() {
+    let mut script = one_node(Config { dry_run: true, ..fifo() });
+    let source = script.file(Some(9), &[]);
+    let made = script.file(Some(5), &[source]);
+    let last = script.file(Some(20), &[made]);
+    script.text();
+    script.invoke(&[last]);
+    script.ok(made);
+    script.ok(last);
+    expect![[r#"
+        invocation 0 of [2]
+            0 not needed
+            start 1 on node 0
+        action 1 succeeded
+            1 executed
+            start 2 on node 0
+        action 2 succeeded
+            2 executed
+            invocation 0 ended well
+    "#]]
+    .assert_eq(&script.text());
+    let view = script.scheduler.task(TaskId(made)).unwrap();
+    assert_eq!((view.modified_ns, view.timestamp), (Some(5), Timestamp::Now));
+}
+
+#[test]
+fn a_file_that_is_up_to_date_runs_all_the_same_when_it_was_made_otherwise() {
+    let mut script = one_node(Config { compares: true, ..fifo() });
+    let same = script.file(Some(9), &[]);
+    let other = script.file(Some(9), &[]);
+    let missing = script.file(None, &[]);
+    script.text();
+    script.invoke(&[same, other, missing]);
+    script.compared(same, false);
+    script.compared(other, true);
+    expect![[r#"
+        invocation 0 of [0, 1, 2]
+            compare 0
+            compare 1
+            start 2 on node 0
+        file 0 was made the same
+            0 not needed
+        file 1 was made otherwise
+    "#]]
+    .assert_eq(&script.text());
+    let reasons = [same, other].map(|id| script.scheduler.task(TaskId(id)).unwrap().reason);
+    assert_eq!(reasons, [Reason::UpToDate, Reason::Demanded]);
+}
+
+#[test]
+fn a_comparison_that_was_asked_for_before_a_prerequisite_was_added_counts_no_more() {
+    let mut script = one_node(Config { compares: true, ..fifo() });
+    let file = script.file(Some(9), &[]);
+    script.text();
+    script.invoke(&[file]);
+    let late = script.file(Some(3), &[]);
+    script.add(file, &[late]);
+    script.compared(file, true);
+    script.compared(late, false);
+    script.compared(file, false);
+    expect![[r#"
+        invocation 0 of [0]
+            compare 0
+        task 0 also needs [1]
+            compare 1
+        file 0 was made otherwise
+        file 1 was made the same
+            1 not needed
+            compare 0
+        file 0 was made the same
+            0 not needed
+            invocation 0 ended well
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_comparison_of_a_stopped_invocation_gives_the_file_back() {
+    let mut script = one_node(Config { compares: true, ..fifo() });
+    let file = script.file(Some(9), &[]);
+    script.text();
+    script.invoke(&[file]);
+    script.stop(false);
+    script.compared(file, true);
+    expect![[r#"
+        invocation 0 of [0]
+            compare 0
+        stop
+        file 0 was made otherwise
+            invocation 0 ended, failed [], abandoned [0]
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
 fn a_deferred_task_is_resolved_when_what_precedes_it_is_settled_and_does_not_count_it() {
     let mut script = one_node(fifo());
     let before = script.plain(&[]);

@@ -54,7 +54,7 @@ impl RankHrf {
     pub(super) fn choose(&mut self, chooser: &mut Chooser<'_>) -> Option<TaskId> {
         let (highest, count) = self.ranks.highest()?;
         let rank = if count > chooser.cores {
-            self.draw(chooser.rank_times, chooser.random)
+            self.draw(&chooser.learned.rank_times, chooser.random)
         } else {
             highest
         };

@@ -4,29 +4,41 @@
 //! out over all ranks; then the highest rank goes first, so that the longest chains are not left for the end.
 
 use super::plain::Stack;
-use super::{Chooser, Entry};
+use super::{Chooser, Entry as Stay};
 use crate::graph::Graph;
 use crate::ids::TaskId;
-use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::{BTreeMap, Entry};
 use alloc::vec::Vec;
 
-/// Stacks by rank; only ranks with live entries have one.
+/// As many stacks may stand empty, so that ranks which come and go do not have one made each time.
+const SPARE: usize = 8;
+
+/// Stacks by rank.
 #[derive(Clone, Debug)]
 pub(super) struct RankStacks<E> {
     stacks: BTreeMap<u32, RankStack<E>>,
+    /// Live entries.
     live: u32,
+    /// Stacks without live entries, at most `SPARE`.
+    empty: usize,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct RankStack<E> {
+struct RankStack<E> {
     stack: Stack,
-    /// What the owner of the stacks notes about a rank.
-    pub(super) note: E,
+    /// What the owner of the stacks notes about a rank; none while it has no live entries.
+    note: Option<E>,
+}
+
+impl<E> Default for RankStack<E> {
+    fn default() -> Self {
+        Self { stack: Stack::default(), note: None }
+    }
 }
 
 impl<E> Default for RankStacks<E> {
     fn default() -> Self {
-        Self { stacks: BTreeMap::new(), live: 0 }
+        Self { stacks: BTreeMap::new(), live: 0, empty: 0 }
     }
 }
 
@@ -36,37 +48,46 @@ impl<E> RankStacks<E> {
     }
 
     /// Queues `entry`; `note` is made for a rank that had nothing queued.
-    pub(super) fn push(
-        &mut self,
-        entry: Entry,
-        rank: u32,
-        graph: &Graph,
-        note: impl FnOnce() -> E,
-    ) {
-        let new = || RankStack { stack: Stack::default(), note: note() };
-        self.stacks.entry(rank).or_insert_with(new).stack.push(entry, graph);
+    pub(super) fn push(&mut self, entry: Stay, rank: u32, graph: &Graph, note: impl FnOnce() -> E) {
+        let stack = match self.stacks.entry(rank) {
+            Entry::Vacant(place) => place.insert(RankStack::default()),
+            Entry::Occupied(place) => {
+                let stack = place.into_mut();
+                self.empty -= usize::from(stack.note.is_none());
+                stack
+            }
+        };
+        stack.note.get_or_insert_with(note);
+        stack.stack.push(entry, graph);
         self.live += 1;
     }
 
     /// Counts one less of `rank`; its note when that was the last.
     pub(super) fn forget(&mut self, rank: u32) -> Option<E> {
         self.live -= 1;
-        let stack =
-            &mut self.stacks.get_mut(&rank).expect("a queued task's rank has a stack").stack;
-        stack.forget();
-        if stack.live > 0 {
+        let stack = self.stacks.get_mut(&rank).expect("a queued task's rank has a stack");
+        stack.stack.forget();
+        if stack.stack.live > 0 {
             return None;
         }
-        self.stacks.remove(&rank).map(|stack| stack.note)
+        let note = stack.note.take();
+        self.empty += 1;
+        if self.empty > SPARE {
+            self.stacks.retain(|_, stack| stack.note.is_some());
+            self.empty = 0;
+        }
+        note
     }
 
     /// The highest rank and how many it has.
     pub(super) fn highest(&self) -> Option<(u32, u32)> {
-        self.stacks.last_key_value().map(|(rank, stack)| (*rank, stack.stack.live))
+        let mut stacks = self.stacks.iter().rev().map(|(rank, stack)| (*rank, stack.stack.live));
+        stacks.find(|(_, live)| *live > 0)
     }
 
     pub(super) fn note_mut(&mut self, rank: u32) -> &mut E {
-        &mut self.stacks.get_mut(&rank).expect("a rank with a note has a stack").note
+        let note = self.stacks.get_mut(&rank).and_then(|stack| stack.note.as_mut());
+        note.expect("a rank with live entries has a note")
     }
 
     pub(super) fn tasks(&self, graph: &Graph, tasks: &mut Vec<TaskId>) {
@@ -93,7 +114,7 @@ impl LifoHrf {
         self.ranks.len()
     }
 
-    pub(super) fn push(&mut self, entry: Entry, rank: u32, graph: &Graph) {
+    pub(super) fn push(&mut self, entry: Stay, rank: u32, graph: &Graph) {
         self.all.push(entry, graph);
         self.ranks.push(entry, rank, graph, || ());
     }

@@ -3,11 +3,12 @@
 use super::{Chooser, Entry, Queue};
 use crate::config::Policy;
 use crate::event::TaskKind;
+use crate::fact::Places;
 use crate::graph::Graph;
-use crate::ids::{RequirementId, TaskId};
+use crate::ids::{NodeId, RequirementId, TaskId};
+use crate::learned::Learned;
 use crate::random::Random;
-use crate::rank::RankTimes;
-use crate::task::{Task, TaskState};
+use crate::task::{KnownFact, Task, TaskState};
 use alloc::vec::Vec;
 use proptest::prelude::*;
 
@@ -37,7 +38,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Bench {
     queue: Queue,
     graph: Graph,
-    times: RankTimes,
+    learned: Learned,
     random: Random,
     marks: u64,
     /// Ready tasks, the oldest first.
@@ -49,7 +50,7 @@ impl Bench {
         Self {
             queue: Queue::new(policy),
             graph: Graph::default(),
-            times: RankTimes::default(),
+            learned: Learned::default(),
             random: Random::new(1),
             marks: 0,
             model: Vec::new(),
@@ -65,25 +66,39 @@ impl Bench {
     }
 
     fn push(&mut self, id: TaskId) {
+        self.push_for(id, None);
+    }
+
+    fn push_for(&mut self, id: TaskId, owner: Option<NodeId>) {
         self.marks += 1;
         let task = &mut self.graph.tasks[id];
         task.state = TaskState::Ready;
         task.mark = self.marks;
         self.model.push((id, task.rank));
         let entry = Entry { id, mark: self.marks };
-        self.queue.push(entry, &self.graph, &self.times);
+        self.queue.push(entry, owner, &self.graph, &self.learned);
     }
 
     fn remove(&mut self, id: TaskId) {
-        let task = &mut self.graph.tasks[id];
-        task.state = TaskState::Defined;
-        self.queue.forget(task.rank);
+        self.queue.forget(id, &self.graph, &self.learned);
+        self.graph.tasks[id].state = TaskState::Defined;
         self.model.retain(|(other, _)| *other != id);
     }
 
     fn choose(&mut self) -> Option<TaskId> {
-        let (graph, rank_times, random) = (&self.graph, &self.times, &mut self.random);
-        self.queue.choose(&mut Chooser { graph, rank_times, random, cores: CORES })
+        self.choose_for(None)
+    }
+
+    fn choose_for(&mut self, owner: Option<NodeId>) -> Option<TaskId> {
+        let (graph, learned, random) = (&self.graph, &self.learned, &mut self.random);
+        let mut chooser = Chooser { graph, learned, random, cores: CORES, cores_all: 4 };
+        self.queue.choose(owner, &mut chooser)
+    }
+
+    fn give(&mut self) -> Option<TaskId> {
+        let (graph, learned, random) = (&self.graph, &self.learned, &mut self.random);
+        let mut chooser = Chooser { graph, learned, random, cores: CORES, cores_all: 4 };
+        self.queue.choose_to_give(&mut chooser)
     }
 
     /// The youngest of a rank.
@@ -102,7 +117,8 @@ impl Bench {
         let one = match policy {
             Policy::Fifo | Policy::Serial => oldest,
             Policy::LifoHrf | Policy::RankHrf if at_the_end => of_highest,
-            Policy::Lifo | Policy::LifoHrf => last,
+            // Nothing is in memory, and no time is known.
+            Policy::Lifo | Policy::LifoHrf | Policy::Cached | Policy::LifoHlfet => last,
             Policy::RankHrf => return (0..5).filter_map(|rank| self.youngest(rank)).collect(),
         };
         one.into_iter().collect()
@@ -110,8 +126,8 @@ impl Bench {
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
-    let policies = [Policy::Fifo, Policy::Lifo, Policy::LifoHrf, Policy::RankHrf];
-    prop::sample::select(policies.to_vec())
+    let ranked = [Policy::LifoHrf, Policy::RankHrf, Policy::Cached, Policy::LifoHlfet];
+    prop::sample::select([&[Policy::Fifo, Policy::Lifo], &ranked[..]].concat())
 }
 
 proptest! {
@@ -141,7 +157,7 @@ proptest! {
                 }
                 Step::Remove(_) if bench.model.is_empty() => {}
                 Step::Remove(index) => bench.remove(bench.model[index % bench.model.len()].0),
-                Step::Ran(rank, run_ns) => bench.times.add(rank, run_ns),
+                Step::Ran(rank, run_ns) => bench.learned.rank_times.add(rank, run_ns),
             }
             prop_assert_eq!(bench.queue.len() as usize, bench.model.len());
             let mut live = Vec::new();
@@ -162,9 +178,9 @@ fn rank_hrf_draws_ranks_by_the_inverse_of_their_mean_run_times() {
         bench.push(id);
     }
     // Filed while nothing was known; the weights are 1/10, 1/30 and 1/60, in all 9/60.
-    bench.times.add(0, 10);
-    bench.times.add(1, 30);
-    bench.times.add(2, 60);
+    bench.learned.rank_times.add(0, 10);
+    bench.learned.rank_times.add(1, 30);
+    bench.learned.rank_times.add(2, 60);
     let mut drawn = [0_u32; 3];
     for _ in 0..9_000 {
         let id = bench.choose().expect("six are ready");
@@ -173,4 +189,37 @@ fn rank_hrf_draws_ranks_by_the_inverse_of_their_mean_run_times() {
     for (drawn, expected) in drawn.into_iter().zip([6_000, 2_000, 1_000]) {
         assert!(drawn.abs_diff(expected) < 200, "{drawn} instead of about {expected}");
     }
+}
+
+#[test]
+fn cached_takes_what_has_most_in_memory_and_gives_away_what_has_least() {
+    let mut bench = Bench::new(Policy::Cached);
+    let node = Some(NodeId(0));
+    bench.learned.residency.set_capacity(NodeId(0), 100);
+    let files: Vec<TaskId> = (0..3).map(|_| bench.define(1)).collect();
+    let mut readers = Vec::new();
+    for &file in &files {
+        let fact = KnownFact::Present { modified_ns: 1, bytes: 10, places: Places::Unknown };
+        bench.graph.tasks[file].fact = fact;
+        let reader = bench.define(0);
+        bench.graph.connect(file, reader, false);
+        readers.push(reader);
+    }
+    bench.learned.residency.set(NodeId(0), files[0], 10);
+    bench.learned.residency.set(NodeId(0), files[1], 5);
+    for &reader in &readers {
+        bench.push_for(reader, node);
+    }
+    assert_eq!(bench.choose_for(node), Some(readers[0]));
+    assert_eq!(bench.give(), Some(readers[2]));
+    // Out of memory, without a word to the queue.
+    bench.learned.residency.set(NodeId(0), files[0], 0);
+    assert_eq!(bench.choose_for(node), Some(readers[1]));
+    // Into memory; the queue is told.
+    bench.learned.residency.set(NodeId(0), files[2], 10);
+    bench.queue.review(NodeId(0), readers[2], &bench.graph, &bench.learned.residency);
+    assert_eq!(bench.choose_for(node), Some(readers[2]));
+    bench.remove(readers[2]);
+    assert_eq!(bench.choose_for(node), Some(readers[1]));
+    assert_eq!(bench.give(), Some(readers[0]));
 }

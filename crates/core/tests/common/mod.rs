@@ -74,7 +74,7 @@ impl Script {
 
     pub fn node_with(&mut self, id: u32, capacity: Capacity) -> Vec<Output> {
         let line = format!("node {id} joins with {} cores", capacity.cores);
-        self.send(&line, Event::NodeJoined { id: NodeId(id), capacity })
+        self.send(&line, Event::NodeJoined { id: NodeId(id), capacity, files_kept: true })
     }
 
     pub fn lose(&mut self, id: u32) -> Vec<Output> {
@@ -88,13 +88,24 @@ impl Script {
         requirement: RequirementId,
         prerequisites: &[u32],
     ) -> u32 {
+        self.define_with(kind, true, deferred, requirement, prerequisites)
+    }
+
+    fn define_with(
+        &mut self,
+        kind: TaskKind,
+        has_action: bool,
+        deferred: bool,
+        requirement: RequirementId,
+        prerequisites: &[u32],
+    ) -> u32 {
         let id = self.tasks;
         self.tasks += 1;
         let prerequisites = &ids(prerequisites);
         self.quietly(Event::TaskDefined {
             id: TaskId(id),
             kind,
-            has_action: true,
+            has_action,
             deferred,
             requirement,
             prerequisites,
@@ -109,6 +120,13 @@ impl Script {
     /// A file as the bulk scan found it: modified at `at`, or missing.
     pub fn file(&mut self, at: Option<i64>, prerequisites: &[u32]) -> u32 {
         let id = self.define(TaskKind::File, false, RequirementId(0), prerequisites);
+        self.quietly(Event::FactGathered { id: TaskId(id), fact: fact(at) });
+        id
+    }
+
+    /// A file that nothing makes, as the bulk scan found it.
+    pub fn source(&mut self, at: Option<i64>) -> u32 {
+        let id = self.define_with(TaskKind::File, false, false, RequirementId(0), &[]);
         self.quietly(Event::FactGathered { id: TaskId(id), fact: fact(at) });
         id
     }
@@ -141,7 +159,27 @@ impl Script {
 
     pub fn end(&mut self, id: u32, outcome: ActionOutcome) -> Vec<Output> {
         let line = format!("action {id} {outcome:?}").to_lowercase();
-        self.send(&line, Event::ActionEnded { id: TaskId(id), outcome })
+        let attempt = self.scheduler.task(TaskId(id)).map_or(0, |task| task.attempt);
+        self.send(&line, Event::ActionEnded { id: TaskId(id), attempt, outcome })
+    }
+
+    /// A lost node comes back, with its files or without.
+    pub fn come_back(&mut self, id: u32, cores: u32, files_kept: bool) -> Vec<Output> {
+        let with = if files_kept { "with" } else { "without" };
+        let line = format!("node {id} joins again {with} its files");
+        let capacity = Capacity { cores, ..Capacity::default() };
+        self.send(&line, Event::NodeJoined { id: NodeId(id), capacity, files_kept })
+    }
+
+    pub fn give_up(&mut self, id: u32) -> Vec<Output> {
+        self.send(&format!("node {id} is given up"), Event::NodeGivenUp { id: NodeId(id) })
+    }
+
+    /// A file was found on a node.
+    pub fn found(&mut self, id: u32, at: i64, node: u32) -> Vec<Output> {
+        let fact = Fact { modified_ns: Some(at), bytes: 1, places: Places::One(NodeId(node)) };
+        let line = format!("file {id} is of {at} on node {node}");
+        self.send(&line, Event::FactGathered { id: TaskId(id), fact })
     }
 
     pub fn ok(&mut self, id: u32) -> Vec<Output> {
@@ -155,6 +193,11 @@ impl Script {
     pub fn fact(&mut self, id: u32, at: Option<i64>) -> Vec<Output> {
         let line = format!("file {id} is {}", at.map_or("missing".into(), |at| format!("of {at}")));
         self.send(&line, Event::FactGathered { id: TaskId(id), fact: fact(at) })
+    }
+
+    pub fn compared(&mut self, id: u32, rerun: bool) -> Vec<Output> {
+        let line = format!("file {id} was made {}", if rerun { "otherwise" } else { "the same" });
+        self.send(&line, Event::RecordCompared { id: TaskId(id), rerun })
     }
 
     pub fn answer(&mut self, id: u32, needed: bool, timestamp: Timestamp) -> Vec<Output> {
@@ -209,6 +252,7 @@ pub fn describe(output: &Output) -> String {
     match output {
         Output::GatherFact { id } => format!("look at file {}", id.0),
         Output::AskNeeded { id } => format!("ask {}", id.0),
+        Output::CompareRecord { id } => format!("compare {}", id.0),
         Output::Resolve { id } => format!("resolve {}", id.0),
         Output::StartAction { id, attempt, node, devices } => {
             let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
@@ -220,6 +264,21 @@ pub fn describe(output: &Output) -> String {
             let next = if *retried { "retried" } else { "given up" };
             format!("attempt {attempt} of {} failed, {next}", id.0)
         }
+        Output::AttemptLost { id, attempt, node, rerun } => {
+            let next = if *rerun { "runs again" } else { "not again" };
+            format!("attempt {attempt} of {} lost with node {}, {next}", id.0, node.0)
+        }
+        Output::TaskBlamed { id, nodes } => {
+            let nodes: Vec<u32> = nodes.iter().map(|node| node.0).collect();
+            format!("{} blamed for nodes {nodes:?}", id.0)
+        }
+        Output::TaskReopened { id } => format!("{} open again", id.0),
+        Output::InputLost { id } => format!("input {} lost", id.0),
+        Output::NodeSetAside { id, failures } => {
+            format!("node {} set aside after {failures} failures", id.0)
+        }
+        Output::NodeTakenBack { id } => format!("node {} taken back", id.0),
+        Output::NowhereToRun { requirement } => format!("nowhere to run {}", requirement.0),
         Output::TargetMissing { id } => format!("target {} missing", id.0),
         Output::TaskSettled { id, how } => {
             let how = match how {

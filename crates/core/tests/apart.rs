@@ -1,0 +1,120 @@
+//! Scenarios where servers of their own hand files out (Gfarm): a lost node takes no file with it, and what the shell finds out of reach is
+//! made again, or waited for.
+#![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
+
+mod common;
+
+use common::{Script, started};
+use expect_test::expect;
+use rakuda_core::{Config, Event, NodeId, Output, Places, TaskId, TaskState};
+
+fn script() -> Script {
+    let config = Config { files_on_nodes: true, files_apart: true, ..Config::default() };
+    let mut script = Script::new(config);
+    script.node(0, 1);
+    script.node(1, 1);
+    script
+}
+
+/// A file that node 0 has, and one that is made of it.
+fn chain(script: &mut Script) -> (u32, u32) {
+    let made = script.file(None, &[]);
+    let end = script.file(None, &[made]);
+    script.invoke(&[end]);
+    script.ok(made);
+    script.found(made, 1010, 0);
+    script.fact(end, None);
+    (made, end)
+}
+
+fn places(script: &mut Script, id: u32, places: Places) -> Vec<Output> {
+    let line = format!("file {id} is found at {places:?}");
+    script.send(&line, Event::PlacesFound { id: TaskId(id), places })
+}
+
+#[test]
+fn a_lost_node_takes_no_file_with_it() {
+    let mut script = script();
+    let (_, end) = chain(&mut script);
+    script.text();
+    let out = script.lose(0);
+    assert_eq!(started(&out), [end], "it runs again on the other node, and nothing else does");
+    expect![[r#"
+        node 0 is lost
+            attempt 1 of 1 lost with node 0, runs again
+            start 1 on node 1, attempt 2
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_reader_that_failed_over_a_file_out_of_reach_runs_again_once_that_is_made_again() {
+    let mut script = script();
+    let (made, end) = chain(&mut script);
+    script.text();
+    places(&mut script, made, Places::Nowhere);
+    script.fail(end);
+    script.ok(made);
+    script.found(made, 2000, 1);
+    script.fact(end, None);
+    script.ok(end);
+    script.fact(end, Some(2010));
+    expect![[r#"
+        file 0 is found at Nowhere
+        action 1 failed
+            attempt 1 of 1 failed, retried
+            0 open again
+            start 0 on node 0, attempt 2
+        action 0 succeeded
+            look at file 0
+        file 0 is of 2000 on node 1
+            0 executed
+            look at file 1
+        file 1 is missing
+            start 1 on node 1, attempt 2
+        action 1 succeeded
+            look at file 1
+        file 1 is of 2010
+            1 executed
+            invocation 0 ended well
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_file_that_is_handed_out_again_is_not_made_again() {
+    let mut script = script();
+    let busy = [script.plain(&[]), script.plain(&[])];
+    script.invoke(&busy);
+    let made = script.file(Some(5), &[]);
+    let end = script.file(None, &[made]);
+    script.invoke(&[end]);
+    assert_eq!(script.scheduler.task(TaskId(end)).unwrap().state, TaskState::Ready);
+    let out = places(&mut script, made, Places::Nowhere);
+    assert_eq!(out, [Output::TaskReopened { id: TaskId(made) }], "its reader is queued");
+    let out = places(&mut script, made, Places::One(NodeId(1)));
+    assert!(
+        out.iter().any(|output| matches!(output, Output::TaskSettled { id, .. } if id.0 == made))
+    );
+    assert_eq!(started(&script.ok(busy[1])), [end]);
+}
+
+#[test]
+fn an_input_that_nothing_makes_is_waited_for_until_it_is_given_up() {
+    let mut script = script();
+    let id = TaskId(script.source(Some(5)));
+    let end = script.file(None, &[id.0]);
+    places(&mut script, id.0, Places::Nowhere);
+    script.text();
+    script.invoke(&[end]);
+    script.send("it is given up", Event::FileGivenUp { id });
+    expect![[r#"
+        invocation 0 of [1]
+            input 0 lost
+        it is given up
+            0 failed
+            1 abandoned
+            invocation 0 ended, failed [0], abandoned [1]
+    "#]]
+    .assert_eq(&script.text());
+}
