@@ -1,7 +1,7 @@
 //! What the hub and an agent say to each other.
 //!
-//! The hub decides and keeps the names; an agent starts processes and reports. Today the agent
-//! lives in the hub's process and these are passed as values.
+//! The hub decides and keeps the names; an agent starts processes and reports. To an agent in the hub's
+//! process these are passed as values, to one elsewhere inside [`crate::cluster`]'s messages.
 
 use std::collections::BTreeMap;
 
@@ -73,6 +73,7 @@ pub enum AgentEvent {
         /// Where it wrote.
         stream: OutputStream,
         /// What.
+        #[serde(with = "crate::text::as_bytes")]
         bytes: Vec<u8>,
     },
     /// What a command left behind has written its last, some time after the command's exit.

@@ -16,6 +16,8 @@ pub enum FrontMessage {
     Hello(String, Box<Settings>),
     /// A set of task properties.
     DefineRequirement(u32, RequirementDefinition),
+    /// Where the actions of some tasks stand: number (from 1), place (`FILE:LINE`), source text of the action when it is known.
+    DefineRule(u32, Text, Option<Text>),
     /// Tasks; a prerequisite has a smaller number than its dependent.
     DefineTasks {
         /// The tasks.
@@ -56,8 +58,13 @@ pub enum FrontMessage {
         /// Whose.
         task: u32,
     },
-    /// What an action itself wrote: task, descriptor (1 or 2), bytes (only with `--output=task`).
+    /// What an action itself wrote: task, descriptor (1 or 2), bytes (only with `--output=task` or a live display).
     WriteOutput(Option<u32>, u8, Text),
+    /// The front needs the terminal for itself, or does not any more; each `true` is followed by a `false`.
+    HoldDisplay {
+        /// Whether it does.
+        held: bool,
+    },
     /// Send a signal to a command's process group.
     SignalCommand(u32, i32),
     /// Start nothing more and end what runs.
@@ -65,8 +72,26 @@ pub enum FrontMessage {
         /// How.
         how: StopHow,
     },
+    /// Only with "command" in `rerun_on`, before the task can be decided: what its action would start; nothing: that cannot be
+    /// told without running it.
+    DescribeCommands(u32, Option<Vec<Program>>),
+    /// Where nodes share no file system: Ruby code of an action looks for a file that is not on this machine, or that a command may have
+    /// changed: question, task, whole name. Answered by `FileFetched`.
+    FetchFile(u32, u32, Text),
+    /// The same for a file that it renames, or removes (no new name).
+    ChangeFile(u32, u32, Text, Option<Text>),
+    /// Ruby code of an action has written a file: task, whole name. The action's next command is to find it.
+    FileWritten(u32, Text),
+    /// After a dry run: what would run, and why; "text" or "json".
+    DescribePlan {
+        /// Which form.
+        format: String,
+    },
     /// No more invocations.
-    Goodbye {},
+    Goodbye {
+        /// The front ends because of an error or a signal, and has said so.
+        failed: bool,
+    },
 }
 
 /// From the hub to the front.
@@ -79,6 +104,9 @@ pub enum HubMessage {
         /// Why.
         reason: Text,
     },
+    /// Answer to `FetchFile` and `ChangeFile`: question; "here" (it is on this machine now), "done" (it was changed on its node) or "nowhere"
+    /// (nothing is known of it); why it cannot be had.
+    FileFetched(u32, String, Option<Text>),
     /// Run the action: task, attempt (from 1), node, devices by resource, whether it has a lease.
     RunAction(u32, u32, Text, Option<BTreeMap<String, Vec<u32>>>, bool),
     /// Answer to `WantLease`.
@@ -90,6 +118,33 @@ pub enum HubMessage {
     AbortAction {
         /// Which.
         task: u32,
+    },
+    /// The node that this action's commands ran on is gone: end the action, whatever it waits for. Its `ActionEnded` is still expected,
+    /// and how it ended does not count.
+    ActionLost {
+        /// Which.
+        task: u32,
+        /// For the exception.
+        reason: Text,
+    },
+    /// A task was lost with so many nodes that it is taken to be the reason; it fails. Comes before `InvocationEnded`.
+    TaskBlamed {
+        /// Which.
+        task: u32,
+        /// For the exception.
+        reason: Text,
+    },
+    /// A target that was asked for could not be brought to this machine; its task fails, and this is why.
+    TargetNotBrought {
+        /// Its number.
+        task: u32,
+        /// Why.
+        reason: Text,
+    },
+    /// No node is left to run on (the reason); the run is being stopped.
+    NodesGone {
+        /// What became of them.
+        reason: Text,
     },
     /// Call `needed?` and `timestamp` of this task.
     AskNeeded {
@@ -119,6 +174,10 @@ pub enum HubMessage {
         /// As the kernel says it.
         reason: Text,
     },
+    /// Answer to `DescribePlan`, in pieces: bytes, whether they are the last.
+    Plan(Text, bool),
+    /// Answer to each `HoldDisplay` that is true: all is written, and the display is off the terminal.
+    DisplayHeld {},
     /// For the user's eyes.
     Warning {
         /// What.
@@ -168,11 +227,13 @@ pub mod task_flags {
     pub const HAS_ACTION: u8 = 1;
     /// A prerequisite could not be resolved yet.
     pub const DEFERRED: u8 = 2;
+    /// It invokes others, or acts, in a way of its own, so that it is run in a dry run too.
+    pub const OWN_WAY: u8 = 4;
 }
 
 /// One task: number, kind (0 plain, 1 file, 2 directory, 3 asked), flags, name, requirement,
-/// prerequisites.
-pub type TaskDefinition = (u32, u8, u8, Text, u32, Vec<u32>);
+/// prerequisites, rule (0: none that is known).
+pub type TaskDefinition = (u32, u8, u8, Text, u32, Vec<u32>, u32);
 
 /// Resources that a command used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -183,8 +244,12 @@ pub struct Usage {
     pub user_us: u64,
     /// CPU time in the kernel, us.
     pub system_us: u64,
-    /// Largest resident set of any one process, KiB.
+    /// Largest resident set of any one process, KiB; 0: not above the agent's own, which hides it.
     pub max_rss_kib: u64,
+    /// Bytes that came from storage.
+    pub read_bytes: u64,
+    /// Bytes of pages made dirty on a file system with storage.
+    pub write_bytes: u64,
 }
 
 /// What runs: a list of words, or a line for Ruby's rule of when a shell is needed.
@@ -278,7 +343,7 @@ impl Default for RequirementDefinition {
 pub struct Settings {
     /// Cores to use on this node; 0: all.
     pub jobs: u32,
-    /// "fifo", "lifo", "lifo_hrf", "rank_hrf", "serial".
+    /// "fifo", "lifo", "lifo_hrf", "rank_hrf", "cached", "lifo_hlfet", "serial".
     pub policy: String,
     /// "wait", "kill", "continue".
     pub failure_termination: String,
@@ -294,6 +359,10 @@ pub struct Settings {
     pub build_all: bool,
     /// Actions only say what they would do.
     pub dry_run: bool,
+    /// "live" (on the terminal that stderr is), "plain" (lines now and then), "off".
+    pub progress: String,
+    /// Colours may be used.
+    pub colour: bool,
     /// Send `TaskSettled`.
     pub trace: bool,
     /// Between SIGINT, SIGTERM and SIGKILL, ms.
@@ -314,6 +383,105 @@ pub struct Settings {
     pub record: bool,
     /// What the user typed.
     pub command_line: Vec<Text>,
+    /// The Rakefile, relative to `directory`.
+    pub rakefile: Text,
+    /// Runs that are kept.
+    pub runs_kept: u32,
+    /// Bytes of journals and logs that are kept.
+    pub runs_bytes: u64,
+    /// Reasons to run beyond rake's: "command", "inputs", "content", "env".
+    pub rerun_on: Vec<String>,
+    /// For "env": the chosen variables; nothing: not set.
+    pub rerun_environment: BTreeMap<String, Option<Text>>,
+    /// For "content": larger files are told apart by size and time.
+    pub content_bytes_max: u64,
+    /// Queue tasks at the nodes that hold their input.
+    pub locality: bool,
+    /// An idle node takes tasks from another node's queue.
+    pub stealing: bool,
+    /// All nodes end so long after the start, ms; 0: they do not.
+    pub walltime_ms: u64,
+    /// The nodes; nothing: this machine alone.
+    pub cluster: Option<ClusterSettings>,
+}
+
+/// Where the nodes of a run come from, and what they are like.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClusterSettings {
+    /// "ssh", "slurm", "launch", or "local": this machine, and whoever joins.
+    pub kind: String,
+    /// Nodes that are asked for, or that a launch template starts.
+    pub nodes: Option<u32>,
+    /// The Slurm job whose nodes are used; nothing: one is asked for.
+    pub job: Option<String>,
+    /// For `sbatch`.
+    pub batch_options: Vec<Text>,
+    /// A command line that starts one agent per node.
+    pub launch: Option<Text>,
+    /// Nodes may join.
+    pub joinable: bool,
+    /// Where agents find the hub: `HOST` or `HOST:PORT`.
+    pub listen: Option<Text>,
+    /// A node that came by itself is let go when it has run nothing for so long, ms; nothing: never.
+    pub idle_ms: Option<u64>,
+    /// The hosts: a file in Pwrake's form or in TOML, absolute.
+    pub host_file: Option<Text>,
+    /// For ssh, before its own options.
+    pub ssh_options: Vec<Text>,
+    /// Hosts that are connected at the same time, at most.
+    pub connections: u32,
+    /// Cores of each node, at most; 0: all that it has or that are named.
+    pub cores_max: u32,
+    /// Variables that commands on the nodes get.
+    pub pass_environment: BTreeMap<Text, Text>,
+    /// "shared": the nodes have the run's directory. "gfarm": it is mounted where they have not. "local": each has one of its own.
+    pub filesystem: String,
+    /// The run's directory on the nodes; nothing: the same as here.
+    pub work_directory: Option<Text>,
+    /// A node that says nothing for so long is lost, ms.
+    pub silence_ms: u32,
+    /// Failed attempts in a row after which a node is set aside; 0: never.
+    pub host_failures: u32,
+    /// For "local".
+    pub staging: StagingSettings,
+}
+
+/// How files come to nodes that share no file system.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StagingSettings {
+    /// Copies on a node take at most so many bytes; 0: half of what is free there.
+    pub cache_bytes: u64,
+    /// All targets come home, not only those that are asked for.
+    pub all_home: bool,
+    /// Targets that come home, too: globs of names.
+    pub home: Vec<Text>,
+}
+
+impl Default for ClusterSettings {
+    fn default() -> Self {
+        Self {
+            kind: "ssh".into(),
+            nodes: None,
+            job: None,
+            batch_options: Vec::new(),
+            launch: None,
+            joinable: false,
+            listen: None,
+            idle_ms: None,
+            host_file: None,
+            ssh_options: Vec::new(),
+            connections: 16,
+            cores_max: 0,
+            pass_environment: BTreeMap::new(),
+            filesystem: "shared".into(),
+            work_directory: None,
+            silence_ms: 10_000,
+            host_failures: 0,
+            staging: StagingSettings::default(),
+        }
+    }
 }
 
 impl Default for Settings {
@@ -328,6 +496,8 @@ impl Default for Settings {
             prefix: false,
             build_all: false,
             dry_run: false,
+            progress: "off".into(),
+            colour: false,
             trace: false,
             grace_ms: 5000,
             directory: Text::from("."),
@@ -338,6 +508,16 @@ impl Default for Settings {
             stdin: "null".into(),
             record: true,
             command_line: Vec::new(),
+            rakefile: Text::default(),
+            runs_kept: 100,
+            runs_bytes: 4 << 30,
+            rerun_on: Vec::new(),
+            rerun_environment: BTreeMap::new(),
+            content_bytes_max: 64 << 20,
+            locality: true,
+            stealing: true,
+            walltime_ms: 0,
+            cluster: None,
         }
     }
 }

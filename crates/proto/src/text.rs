@@ -98,3 +98,20 @@ impl<'de> Deserialize<'de> for Text {
         deserializer.deserialize_byte_buf(TextVisitor)
     }
 }
+
+/// For fields that hold bytes: one value of MessagePack instead of one for each byte.
+pub mod as_bytes {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use super::Text;
+
+    /// As *bin*.
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
+    }
+
+    /// From *bin* or *str*.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        Text::deserialize(deserializer).map(|text| text.0)
+    }
+}

@@ -1,0 +1,96 @@
+//! The agent's end of a link: says hello, and passes messages on.
+//!
+//! It does not know commands, nor what is to be done when the link is lost.
+
+use rakuda_proto::Text;
+use rakuda_proto::cluster::{FromAgent, Hello, NodeFacts, ToAgent, Welcome};
+
+pub use crate::greeting::GreetingError;
+use crate::greeting::say_hello;
+use crate::hub::{Reader, VERSION, Writer};
+use crate::io::{Ending, Link};
+use crate::session::Limits;
+
+/// Until the welcome says more.
+const FIRST_SILENCE_MS: u32 = 10_000;
+
+/// Who the agent is.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// Which node, by what it was given when it was launched; empty over a pipe.
+    pub token: Text,
+    /// Drawn at random; the same for all connections of this agent.
+    pub session: u64,
+    /// What the node has.
+    pub facts: NodeFacts,
+}
+
+/// A connection on which hub and agent have greeted each other.
+pub struct Connection {
+    /// What the hub said.
+    pub welcome: Welcome,
+    reader: Reader,
+    writer: Writer,
+    decoder: crate::frame::Decoder,
+}
+
+/// The agent's link to its hub.
+#[derive(Debug)]
+pub struct AgentLink {
+    link: Link<ToAgent>,
+    identity: Identity,
+}
+
+impl AgentLink {
+    /// One without a connection.
+    pub fn new(identity: Identity) -> Self {
+        Self { link: Link::new(Limits::with_silence_ms(FIRST_SILENCE_MS)), identity }
+    }
+
+    /// Greets the hub over a new connection, the first one or another.
+    pub async fn greet(
+        &self,
+        mut reader: Reader,
+        mut writer: Writer,
+    ) -> Result<Connection, GreetingError> {
+        let hello = Hello {
+            version: VERSION.to_owned(),
+            token: self.identity.token.clone(),
+            session: self.identity.session,
+            received: self.link.received(),
+            facts: self.identity.facts.clone(),
+        };
+        let (welcome, decoder) = say_hello(&mut reader, &mut writer, &hello).await?;
+        self.link.set_limits(&welcome.settings);
+        self.link
+            .reconnect(welcome.received)
+            .map_err(|error| GreetingError::NoGreeting(error.to_string()))?;
+        Ok(Connection { welcome, reader, writer, decoder })
+    }
+
+    /// Passes messages on until the connection ends.
+    pub async fn serve(&self, connection: Connection, on_message: impl FnMut(ToAgent)) -> Ending {
+        let Connection { reader, writer, decoder, .. } = connection;
+        self.link.serve(reader, writer, decoder, on_message).await
+    }
+
+    /// Sends a message, now or with the next connection.
+    pub fn send(&self, message: &FromAgent) {
+        self.link.send(message);
+    }
+
+    /// Ends the link once all is sent.
+    pub fn say_bye(&self, why: &str) {
+        self.link.say_bye(why);
+    }
+
+    /// Whether commands should be read no further for now.
+    pub fn is_full(&self) -> bool {
+        self.link.is_full()
+    }
+
+    /// Waits until they may be read again.
+    pub async fn room(&self) {
+        self.link.room().await;
+    }
+}

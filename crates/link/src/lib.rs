@@ -1,0 +1,23 @@
+//! Links: what carries messages between the hub and an agent elsewhere, over any stream of bytes.
+//!
+//! [`frame`] and [`session`] are pure: bytes and times in, bytes and messages out. [`io`] runs a session
+//! over a connection; [`hub`] and [`agent`] are its two ends. Over TCP, [`credentials`] say
+//! who may connect, [`gate`] lets them in, and [`tcp`] dials. Through the leader of a host group, links of many agents
+//! go over one connection: [`mux`], with [`relay`] at the head of each. Data links carry files: [`content`] says
+//! what goes over one of their streams. None of them knows what the messages mean,
+//! starts anything, or knows who launched the other side. The format is told in `docs/design/clusters.md`.
+
+pub mod agent;
+pub mod content;
+pub mod credentials;
+pub mod frame;
+pub mod gate;
+mod greeting;
+pub mod hub;
+pub mod invitation;
+pub mod io;
+pub mod mux;
+pub mod relay;
+pub mod session;
+pub mod stdio;
+pub mod tcp;

@@ -1,0 +1,204 @@
+//! What the hub and an agent elsewhere say to each other over a link, on top of [`crate::agent`].
+//!
+//! Encoded as MessagePack; both ends are one version. The frames around it are in `docs/design/clusters.md`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Text;
+use crate::agent::{AgentEvent, AgentRequest};
+use crate::files::FileVersion;
+use crate::journal::FileIdentity;
+
+/// The first thing that an agent says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Of its program; another than the hub's is refused.
+    pub version: String,
+    /// Which node it is, by what it was given when it was launched. Empty over ssh: the hub knows.
+    pub token: Text,
+    /// Its link's session, drawn by the agent; the same when it resumes.
+    pub session: u64,
+    /// The last data frame that it has taken; 0: none.
+    pub received: u64,
+    /// What the node has.
+    pub facts: NodeFacts,
+}
+
+/// What an agent knows of its node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeFacts {
+    /// As uname(2) says.
+    pub host: Text,
+    /// That this process may use.
+    pub cores: u32,
+    /// That this process may use: of the machine, or of its control group where that is less.
+    pub memory_bytes: u64,
+    /// Whether cachestat(2) is there.
+    pub cachestat: bool,
+    /// Below which folders of runs lie that have this node's own files, absolute (`${TMPDIR:-/tmp}/rakuda-UID`).
+    pub scratch: Text,
+    /// What is free there, for ordinary users.
+    pub scratch_bytes_free: u64,
+}
+
+/// The hub's answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// Name of the run.
+    pub run: String,
+    /// The last data frame that the hub has taken; 0: none.
+    pub received: u64,
+    /// What the agent is to be like.
+    pub settings: AgentSettings,
+}
+
+/// What a run asks of its agents.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentSettings {
+    /// Where commands run that name no directory: absolute, or with `own_folder` below the node's scratch.
+    pub directory: Text,
+    /// That folder is the node's own and shared with nobody: it is made where it is missing, and folders of commands in it.
+    pub own_folder: bool,
+    /// Collect what commands write.
+    pub collect_output: bool,
+    /// Variables of the user that commands get (`PASS_ENV`), and those of the run itself.
+    pub environment: Vec<(Text, Text)>,
+    /// Nothing from the hub for so long: it counts as gone, ms. The hub bears twice as much.
+    pub silence_ms: u32,
+    /// Commands live on for so long after the link was lost, ms.
+    pub orphan_ms: u32,
+    /// What `directory` is called in Gfarm, when it is to be mounted where it is not; nothing: it is there.
+    pub gfarm_path: Option<Text>,
+}
+
+/// From the hub to an agent elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToAgent {
+    /// As for an agent in the hub's process.
+    Request(AgentRequest),
+    /// A signal to all process groups that still have members; answered by `Signalled`.
+    SignalAll {
+        /// As in kill(2); 0: only count.
+        signal: i32,
+    },
+    /// Stop or go on reading what commands write.
+    PauseOutput {
+        /// Stop.
+        paused: bool,
+    },
+    /// Make these folders, before what is asked for next is begun. What cannot be made is told by the command that needs it.
+    MakeFolders {
+        /// Relative to the run's directory, or absolute.
+        paths: Vec<Text>,
+    },
+    /// Do away with what a failed attempt has left, before what is asked for next is begun.
+    PutAway {
+        /// Relative to the run's directory, or absolute.
+        path: Text,
+        /// To this name's `._fail_`; otherwise it is removed.
+        rename: bool,
+        /// What was there before: then the attempt has not touched it, and it stays.
+        unless: Option<FileVersion>,
+    },
+    /// Look at these files now; answered by `Looked`, in the order of the questions.
+    Look {
+        /// For the answer.
+        question: u32,
+        /// Relative to the run's directory, or absolute.
+        paths: Vec<Text>,
+    },
+    /// What of these files is in memory; answered by `Resident`.
+    AskResident {
+        /// For the answer.
+        question: u32,
+        /// Relative to the run's directory, or absolute.
+        paths: Vec<Text>,
+    },
+    /// Wait until these files are seen as they are known to be; answered by `Seen`.
+    Expect {
+        /// For the answer.
+        question: u32,
+        /// With what their makers vouched for.
+        files: Vec<(Text, FileIdentity)>,
+        /// At most so long.
+        limit_ms: u32,
+    },
+}
+
+/// From an agent elsewhere to the hub.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromAgent {
+    /// The run's folder is there; the first message.
+    Ready {
+        /// Where, absolute.
+        directory: Text,
+    },
+    /// As from an agent in the hub's process.
+    Event(AgentEvent),
+    /// The answer to `SignalAll`.
+    Signalled {
+        /// How many groups there were.
+        groups: u32,
+    },
+    /// The answer to `Look`.
+    Looked {
+        /// Which.
+        question: u32,
+        /// `None`: there is no such file.
+        files: Vec<Option<FileIdentity>>,
+        /// System calls on metadata that it took.
+        operations: u32,
+    },
+    /// The answer to `AskResident`.
+    Resident {
+        /// Which.
+        question: u32,
+        /// Bytes in memory and bytes in all; `None`: not known.
+        files: Vec<Option<(u64, u64)>>,
+    },
+    /// The answer to `Expect`.
+    Seen {
+        /// Which.
+        question: u32,
+        /// The first file that was not as it should be, and what was seen instead.
+        wrong: Option<(Text, Option<FileIdentity>)>,
+        /// System calls on metadata that it took.
+        operations: u32,
+    },
+}
+
+/// The head of each stream from a hub to the leader of a host group: where the stream is to lead.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Call {
+    /// To the leader itself: a link without messages, whose beats say that both are there.
+    Leader,
+    /// To a program that the leader starts.
+    Start {
+        /// Where; `None`: on the leader's own host.
+        host: Option<String>,
+        /// Words for ssh.
+        ssh_options: Vec<Text>,
+        /// What.
+        role: Role,
+    },
+}
+
+/// What the engine's program is on a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// The host's agent.
+    Agent,
+    /// Serves the host's files.
+    Files,
+    /// The leader of a group.
+    Leader,
+}
+
+/// Why a stream leads nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallFailed {
+    /// In the words of who failed.
+    pub why: String,
+    /// It may be otherwise in a moment.
+    pub passing: bool,
+}

@@ -1,0 +1,559 @@
+//! The events of a run's journal, version 2, as docs/design/record.md has them.
+//!
+//! Plain data: who writes which when, and what is made of them, is not known here.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Text;
+
+/// Version of the events below.
+pub const JOURNAL_VERSION: u32 = 2;
+
+/// One line of the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum JournalEvent {
+    /// First line.
+    RunStarted(RunStarted),
+    /// A node can take tasks.
+    NodeJoined(NodeJoined),
+    /// A node is gone.
+    NodeLost(NodeLost),
+    /// A node that had nothing to do has gone, as it was told.
+    NodeGone(NodeGone),
+    /// Tasks are wanted.
+    InvocationStarted(InvocationStarted),
+    /// Nothing of it runs any more.
+    InvocationEnded(InvocationEnded),
+    /// Where tasks of one kind are made.
+    RuleDefined(RuleDefined),
+    /// A task that later lines name.
+    TaskDefined(TaskDefined),
+    /// An action is about to run.
+    AttemptStarted(AttemptStarted),
+    /// A command is about to start.
+    CommandStarted(CommandStarted),
+    /// A command has exited, or could not be started.
+    CommandEnded(CommandEnded),
+    /// An action is over and its target was settled.
+    AttemptEnded(AttemptEnded),
+    /// A task is done with, without an attempt that says so.
+    TaskSettled(TaskSettled),
+    /// A task was lost with so many different nodes that it is taken to be the reason.
+    TaskBlamed(TaskBlamed),
+    /// What a task made went with a node, and is needed: it is made again.
+    TaskReopened(TaskReopened),
+    /// A file that nothing makes went with a node, and is needed.
+    InputLost(InputLost),
+    /// A file was copied to a node that shares no file system with the others.
+    FileStaged(FileStaged),
+    /// Nothing more is to start.
+    StopRequested(StopRequested),
+    /// Last line. Without it the run was cut off.
+    RunEnded(RunEnded),
+}
+
+/// See [`JournalEvent::RunStarted`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunStarted {
+    /// [`JOURNAL_VERSION`].
+    pub version: u32,
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// The run's name.
+    pub run: String,
+    /// Version of Rakuda.
+    pub rakuda: String,
+    /// The Rakefile's folder, absolute.
+    pub directory: Text,
+    /// Its name, relative to that.
+    pub rakefile: Text,
+    /// What the user typed after `rakuda`.
+    pub command_line: Vec<Text>,
+    /// Name of the machine of the hub.
+    pub host: Text,
+    /// Cores of all nodes at the start.
+    pub cores: u32,
+    /// `fifo`, `lifo`, ...
+    pub policy: String,
+    /// `wait`, `kill`, `continue`.
+    pub failure: String,
+    /// `rename`, `delete`, `leave`.
+    pub failed_target: String,
+    /// Attempts after the first.
+    pub retry: u32,
+    /// Seed of random choices.
+    pub seed: u64,
+    /// `-B`.
+    pub build_all: bool,
+    /// Reasons beyond rake's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rerun_on: Vec<String>,
+    /// The chosen environment: name and blake3 of the value.
+    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub environment: std::collections::BTreeMap<String, String>,
+}
+
+/// See [`JournalEvent::NodeJoined`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeJoined {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Its number.
+    pub node: u32,
+    /// Its name.
+    pub name: Text,
+    /// What tasks may use.
+    pub cores: u32,
+    /// What tasks may use.
+    pub memory_bytes: u64,
+    /// The host groups that it belongs to, outermost first, with `/` between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
+/// See [`JournalEvent::NodeLost`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeLost {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Its number.
+    pub node: u32,
+    /// What was noticed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// See [`JournalEvent::NodeGone`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeGone {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Its number.
+    pub node: u32,
+    /// Why it was told to go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// See [`JournalEvent::InvocationStarted`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InvocationStarted {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// From 0.
+    pub invocation: u32,
+    /// Names of what is wanted.
+    pub tasks: Vec<Text>,
+    /// The task whose action waits for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<u32>,
+}
+
+/// See [`JournalEvent::InvocationEnded`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InvocationEnded {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Which.
+    pub invocation: u32,
+    /// Tasks that failed.
+    pub failed: u32,
+    /// Tasks that were not run because of those.
+    pub abandoned: u32,
+}
+
+/// See [`JournalEvent::RuleDefined`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleDefined {
+    /// Its number.
+    pub rule: u32,
+    /// Where the action stands: `Rakefile:12`.
+    pub location: Text,
+    /// blake3 of the action's source text, 16 hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+/// How it is decided whether a task runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskKind {
+    /// Always.
+    #[default]
+    Plain,
+    /// By the times of files.
+    File,
+    /// When it is missing.
+    Directory,
+    /// Its class says.
+    Asked,
+}
+
+/// See [`JournalEvent::TaskDefined`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskDefined {
+    /// Its number.
+    pub task: u32,
+    /// Its name.
+    pub name: Text,
+    /// How it is decided whether it runs.
+    pub kind: TaskKind,
+    /// Where its action stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<u32>,
+    /// What it needs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prerequisites: Vec<u32>,
+    /// What only has to be done before it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub order_only: Vec<u32>,
+    /// Whether there is anything to run.
+    pub action: bool,
+    /// It was up to date, and nothing below it ran; its prerequisites are not listed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub up_to_date: bool,
+    /// Size of its file when this run did not make it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
+
+/// Which state of a file, as far as the file system tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileIdentity {
+    /// Modification time, ns since 1970.
+    pub modified_ns: i64,
+    /// Change time, ns since 1970.
+    pub changed_ns: i64,
+    /// Size.
+    pub bytes: u64,
+    /// Inode.
+    pub inode: u64,
+}
+
+/// Why a task runs, or does not; the table is in docs/design/record.md.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasonKind {
+    /// The target does not exist.
+    Missing,
+    /// The last attempt did not finish.
+    Unfinished,
+    /// A prerequisite is newer.
+    Newer,
+    /// A prerequisite would run.
+    Runs,
+    /// A plain task.
+    Always,
+    /// `-B`.
+    Forced,
+    /// Its class said so.
+    Class,
+    /// Its command lines have changed.
+    Command,
+    /// Its set of prerequisites has changed.
+    Inputs,
+    /// The content of a prerequisite has changed.
+    Content,
+    /// The environment has changed.
+    Env,
+    /// Its file, made or found before, is on lost nodes only.
+    Lost,
+    /// It does not run: nothing is newer.
+    UpToDate,
+}
+
+/// One reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// What.
+    pub kind: ReasonKind,
+    /// Which file, or name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<Text>,
+    /// How much newer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_ns: Option<i64>,
+}
+
+/// See [`JournalEvent::AttemptStarted`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptStarted {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Its number in this run.
+    pub task: u32,
+    /// From 1.
+    pub attempt: u32,
+    /// Where.
+    pub node: u32,
+    /// Cores that it occupies.
+    pub cores: u32,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<Reason>,
+    /// Its target before the attempt; none: it was missing, or it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<FileIdentity>,
+    /// Its target's absolute name, when the Rakefile has changed its directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Text>,
+}
+
+/// See [`JournalEvent::CommandStarted`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandStarted {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Its number in this run.
+    pub command: u32,
+    /// Whose action asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<u32>,
+    /// Program and arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<Vec<Text>>,
+    /// Or a line for the shell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<Text>,
+    /// Where it runs, when that is not the run's directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<Text>,
+}
+
+/// See [`JournalEvent::CommandEnded`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CommandEnded {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Its number in this run.
+    pub command: u32,
+    /// As wait(2) gives it.
+    pub status: i32,
+    /// Why it could not be started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Text>,
+    /// From start to exit.
+    pub wall_ns: u64,
+    /// CPU time in user mode of it and its waited-for children.
+    pub user_us: u64,
+    /// CPU time in the kernel.
+    pub system_us: u64,
+    /// Largest resident set of any one process, KiB; 0: not known (docs/reference/journal.md).
+    pub rss_kib_max: u64,
+    /// Bytes that came from storage.
+    pub read_bytes: u64,
+    /// Bytes of pages made dirty.
+    pub write_bytes: u64,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Well.
+    Done,
+    /// With an exception, or without its target.
+    Failed,
+    /// The action called `exit`.
+    Exited,
+    /// It was ended because of others.
+    Aborted,
+    /// It had been begun early, and counts as not begun.
+    GivenBack,
+    /// Its node was lost.
+    Lost,
+}
+
+/// What became of a target after an attempt that did not end well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetFate {
+    /// Moved to `NAME._fail_`.
+    Renamed,
+    /// Removed.
+    Deleted,
+    /// Still there, by choice.
+    Left,
+    /// Still there, because it could not be moved.
+    Stuck,
+}
+
+/// See [`JournalEvent::AttemptEnded`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptEnded {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Its number in this run.
+    pub task: u32,
+    /// How.
+    pub outcome: Outcome,
+    /// First line of what went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Text>,
+    /// There will be another attempt.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retried: bool,
+    /// Its target after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<FileIdentity>,
+    /// What was done with a target that is not good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<TargetFate>,
+    /// blake3 of its prerequisites' contents (`--rerun-on content`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contents: Vec<(Text, String)>,
+    /// Where its input was when it began, as far as that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<InputBytes>,
+}
+
+/// Bytes of the files among an attempt's prerequisites, when it began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InputBytes {
+    /// Of those of which some node is known to hold them; 0 with one node.
+    pub placed_bytes: u64,
+    /// Of these, those that the attempt's node held.
+    pub local_bytes: u64,
+    /// Of those whose share in memory its node could tell.
+    pub measured_bytes: u64,
+    /// Of these, what was in its memory.
+    pub resident_bytes: u64,
+}
+
+impl InputBytes {
+    /// Adds another attempt's, or another file's.
+    pub fn add(&mut self, other: &Self) {
+        self.placed_bytes += other.placed_bytes;
+        self.local_bytes += other.local_bytes;
+        self.measured_bytes += other.measured_bytes;
+        self.resident_bytes += other.resident_bytes;
+    }
+}
+
+/// How a task was done with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Settled {
+    /// It was needed, and its action succeeded or it has none.
+    Executed,
+    /// It was up to date.
+    NotNeeded,
+    /// Its last attempt failed, or its prerequisites could not be looked up.
+    Failed,
+    /// A prerequisite failed.
+    Abandoned,
+    /// The run was stopped, or gave up after a failure, before its turn.
+    NotReached,
+}
+
+/// See [`JournalEvent::TaskSettled`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskSettled {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Its number in this run.
+    pub task: u32,
+    /// How.
+    pub how: Settled,
+    /// Failed or abandoned prerequisites.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub because: Vec<u32>,
+}
+
+/// See [`JournalEvent::TaskBlamed`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskBlamed {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Its number in this run.
+    pub task: u32,
+    /// Where attempts of it were lost, each once, the first loss first.
+    pub nodes: Vec<u32>,
+}
+
+/// See [`JournalEvent::TaskReopened`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskReopened {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Its number in this run.
+    pub task: u32,
+}
+
+/// See [`JournalEvent::InputLost`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputLost {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Number of the file's task in this run.
+    pub task: u32,
+}
+
+/// See [`JournalEvent::FileStaged`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStaged {
+    /// When it was there, ns since 1970.
+    pub time_ns: i64,
+    /// Number of the file's task in this run.
+    pub task: u32,
+    /// The node that had it; 0: the machine of the hub.
+    pub from: u32,
+    /// The node that has it, too.
+    pub to: u32,
+    /// Its size.
+    pub bytes: u64,
+    /// How long that took.
+    pub took_ns: u64,
+}
+
+/// See [`JournalEvent::StopRequested`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StopRequested {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// `interrupt`, `kill`, `terminate`.
+    pub how: String,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunOutcome {
+    /// All well.
+    Done,
+    /// Some task failed.
+    Failed,
+    /// Stopped by a signal.
+    Stopped,
+    /// Cut off, and settled by a later run.
+    Recovered,
+}
+
+/// See [`JournalEvent::RunEnded`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunEnded {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// How.
+    pub how: RunOutcome,
+    /// Tasks whose actions succeeded, or that were needed and have none.
+    #[serde(default)]
+    pub executed: u32,
+    /// Tasks that were up to date.
+    #[serde(default)]
+    pub not_needed: u32,
+    /// Tasks that failed.
+    #[serde(default)]
+    pub failed: u32,
+    /// Tasks that were not run because of those.
+    #[serde(default)]
+    pub abandoned: u32,
+    /// System calls on metadata of files that the hub and the agents made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata_operations: Option<u64>,
+}
