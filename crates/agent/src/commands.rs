@@ -18,7 +18,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock;
 use crate::launch::{PreparedLaunch, own_environment};
-use crate::pipes::{PipePair, WriterPair};
+use crate::pipes::{CHUNK_BYTES, PipePair, WriterPair};
 use crate::readiness::watch;
 use crate::spawn::{
     DescriptorAction, EnvironmentBlock, Group, Launch, Process, SpawnError, Spawner,
@@ -65,6 +65,8 @@ struct Inner {
     null: OwnedFd,
     /// By number; 0 is this process's own.
     environments: RefCell<BTreeMap<u32, Rc<EnvironmentBlock>>>,
+    /// What `environments` start from: that of this process, unless it was told another.
+    base_environment: RefCell<Vec<(OsString, OsString)>>,
     /// For commands that clear theirs.
     empty_environment: Rc<EnvironmentBlock>,
     /// Commands that have not exited, and exited ones whose group still has members.
@@ -85,7 +87,8 @@ impl Agent {
             rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC,
             rustix::fs::Mode::empty(),
         )?;
-        let own = Rc::new(EnvironmentBlock::new(own_environment()));
+        let base = own_environment();
+        let own = Rc::new(EnvironmentBlock::new(base.clone()));
         let here = std::env::current_dir().is_ok_and(|here| here == config.directory);
         let elsewhere = (!here).then(|| config.directory.clone());
         Ok(Self {
@@ -96,6 +99,7 @@ impl Agent {
                 events,
                 null,
                 environments: RefCell::new(BTreeMap::from([(0, own)])),
+                base_environment: RefCell::new(base),
                 empty_environment: Rc::new(EnvironmentBlock::new([])),
                 running: RefCell::new(BTreeMap::new()),
                 unreported: Cell::new(0),
@@ -103,6 +107,15 @@ impl Agent {
                 resumed: Notify::new(),
             }),
         })
+    }
+
+    /// Sets variables for all commands, on top of those of this process. To be called before the first request.
+    pub fn extend_environment(&self, variables: impl IntoIterator<Item = (OsString, OsString)>) {
+        let mut base: BTreeMap<OsString, OsString> = own_environment().into_iter().collect();
+        base.extend(variables);
+        let block = Rc::new(EnvironmentBlock::new(base.clone()));
+        self.inner.environments.borrow_mut().insert(0, block);
+        self.inner.base_environment.replace(base.into_iter().collect());
     }
 
     /// Does what the hub asks. A start that fails is reported as an exit with an error.
@@ -166,7 +179,8 @@ impl Agent {
 
     fn define_environment(&self, number: u32, set: BTreeMap<Text, Text>, unset: &[Text]) {
         let to_os = |text: Text| OsString::from_vec(text.0);
-        let mut variables: BTreeMap<OsString, OsString> = own_environment().into_iter().collect();
+        let mut variables: BTreeMap<OsString, OsString> =
+            self.inner.base_environment.borrow().iter().cloned().collect();
         for name in unset {
             variables.remove(name.as_os_str());
         }
@@ -279,7 +293,12 @@ impl Inner {
             if let Some(status) = watched.process.take_status() {
                 break status;
             }
+            let much = collected.stdout.len().max(collected.stderr.len()) >= CHUNK_BYTES;
             self.pass_on(&watched, &mut collected);
+            if much {
+                // A pipe that is never empty would keep all others from their turn, also who says when to pause.
+                tokio::task::yield_now().await;
+            }
         };
         drop(pidfd);
         self.on_exit(watched, collected, status);

@@ -2,7 +2,8 @@
 //! descriptors in order.
 
 use std::ffi::{CString, OsString};
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rakuda_proto::front::{CommandOptions, Program, RedirectTarget};
 
 use crate::lookup::find_program;
-use crate::program::{SHELL, words_of};
+use crate::program::{SHELL, needs_shell, words_of};
 use crate::spawn::{DescriptorAction, EnvironmentBlock, SpawnError};
 
 /// A launch whose memory and open files it owns.
@@ -39,6 +40,8 @@ impl PreparedLaunch {
         base: Option<&Path>,
         descriptors: Vec<DescriptorAction>,
     ) -> Result<Self, SpawnError> {
+        // As in Ruby: a line with shell syntax is not subject to PATH, and costs no look-up.
+        let is_script = matches!(&program, Program::Line(line) if needs_shell(&line.0));
         let mut words = words_of(program);
         let directory = options.and_then(|options| options.directory.as_ref());
         let directory: Option<PathBuf> = match (directory, base) {
@@ -47,10 +50,14 @@ impl PreparedLaunch {
             (None, base) => base.map(Path::to_path_buf),
         };
         let name = words.first().cloned().unwrap_or_default();
-        let found = find_program(&name, &environment.search_path, directory.as_deref())
-            .ok_or_else(|| SpawnError::NotFound {
-                name: String::from_utf8_lossy(&name).into_owned(),
-            })?;
+        let found = if is_script {
+            Some(PathBuf::from(SHELL))
+        } else {
+            find_program(&name, &environment.search_path, directory.as_deref())
+        };
+        let found = found.ok_or_else(|| SpawnError::NotFound {
+            name: String::from_utf8_lossy(&name).into_owned(),
+        })?;
         let mut program = found.into_os_string().into_vec();
         if let Some(name) = options.and_then(|options| options.argv0.as_ref()) {
             words[0].clone_from(&name.0);
@@ -111,23 +118,43 @@ impl PreparedLaunch {
     ) -> Result<DescriptorAction, SpawnError> {
         let plus = mode.contains(&b'+');
         let first = mode.first().copied().unwrap_or(b'r');
-        let file = OpenOptions::new()
+        let mut options = OpenOptions::new();
+        options
             .read(first == b'r' || plus)
             .write(first == b'w' || (first == b'r' && plus))
             .append(first == b'a')
             .truncate(first == b'w')
             .create(first != b'r')
-            .mode(permissions)
-            .open(path)
-            .map_err(|source| SpawnError::Redirect {
-                path: path.to_string_lossy().into_owned(),
-                descriptor: to,
-                source,
-            })?;
+            .mode(permissions);
+        let mut opened = options.open(path);
+        if first == b'w' && opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+        {
+            opened = open_forgotten(&options, path, opened);
+        }
+        let file = opened.map_err(|source| SpawnError::Redirect {
+            path: path.to_string_lossy().into_owned(),
+            descriptor: to,
+            source,
+        })?;
         let from = file.as_raw_fd();
         self.files.push(file);
         Ok(DescriptorAction::Duplicate { from, to })
     }
+}
+
+/// Opens a file that could not be created, for the second time. On a mount of FUSE the kernel remembers for a second that a file is there; when another
+/// host has removed it meanwhile, creating it fails with ENOENT, as though its folder were missing. To remove it, too, makes the kernel forget.
+fn open_forgotten(
+    options: &OpenOptions,
+    path: &Path,
+    failed: io::Result<File>,
+) -> io::Result<File> {
+    if !path.parent().is_some_and(|folder| folder.as_os_str().is_empty() || folder.is_dir()) {
+        return failed;
+    }
+    // It is not there; that is what this fails with.
+    let _ = fs::remove_file(path);
+    options.open(path)
 }
 
 fn c_string(bytes: Vec<u8>) -> Result<CString, SpawnError> {

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
+use crate::operations;
+
 /// Where `name` is executed from. A name with a slash is taken as it is; otherwise the first
 /// executable file of that name in `search_path`. `None`: command not found.
 ///
@@ -28,13 +30,19 @@ pub fn find_program(name: &[u8], search_path: &[u8], directory: Option<&Path>) -
             Some(directory) if !candidate.is_absolute() => directory.join(candidate),
             _ => candidate.to_path_buf(),
         };
+        operations::count(1);
         if accessat(CWD, &seen_from_here, Access::EXEC_OK, AtFlags::empty()).is_ok()
-            && seen_from_here.is_file()
+            && is_file(&seen_from_here)
         {
             return Some(candidate.to_path_buf());
         }
     }
     None
+}
+
+fn is_file(path: &Path) -> bool {
+    operations::count(1);
+    path.is_file()
 }
 
 #[cfg(test)]

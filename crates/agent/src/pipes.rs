@@ -24,9 +24,10 @@ enum ReadState {
     Ended,
 }
 
-/// Bytes of the first read, and of later ones.
+/// Bytes of the first read.
 const FIRST_BYTES: usize = 512;
-const CHUNK_BYTES: usize = 64 << 10;
+/// Bytes of later ones; with so many a read is at an end for now.
+pub const CHUNK_BYTES: usize = 64 << 10;
 
 /// The reading end of one pipe.
 #[derive(Debug)]

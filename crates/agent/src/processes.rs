@@ -4,8 +4,9 @@
 //! the hub is its child: whatever the hub started ends up below the guard when the hub dies.
 #![allow(unsafe_code, reason = "prctl and wait have no safe wrapper for this")]
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStringExt as _;
 
 use crate::spawn::{EnvironmentBlock, Group, Launch, Process, Spawner};
 
@@ -119,6 +120,34 @@ pub fn own_mark() -> Option<String> {
     own_marks().pop()
 }
 
+/// A new mark, for an agent: nothing else has it.
+pub fn new_mark() -> String {
+    format!("{}-{:016x}", std::process::id(), random())
+}
+
+/// A number that nobody can guess.
+pub fn random() -> u64 {
+    let mut bytes = [0; 8];
+    let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    assert_eq!(got, Ok(bytes.len()), "the kernel gives so few random bytes at once");
+    u64::from_ne_bytes(bytes)
+}
+
+/// The variable that marks a process, with `mark` behind the marks that it would have otherwise.
+pub fn marked(outer: Option<&[u8]>, mark: &str) -> (OsString, OsString) {
+    let mut value = outer.unwrap_or_default().to_vec();
+    if !value.is_empty() {
+        value.push(b':');
+    }
+    value.extend_from_slice(mark.as_bytes());
+    (RUN_VARIABLE.into(), OsString::from_vec(value))
+}
+
+/// Whether a variable is the one that marks processes.
+pub fn is_mark(name: &OsStr) -> bool {
+    name == RUN_VARIABLE
+}
+
 /// Whether this process itself belongs to the run of that mark, be it as a run inside it.
 pub fn carries(mark: &str) -> bool {
     own_marks().iter().any(|own| own == mark)
@@ -147,6 +176,79 @@ pub fn kill_marked(mark: &str, spared: &[i32]) {
             unsafe { libc::kill(id, libc::SIGKILL) };
         }
     }
+}
+
+/// The process that has drawn a mark: `PID-` and 8 hexadecimal digits (a front) or 16 (the guard of an agent). `None`: it is no mark.
+pub fn mark_process(mark: &str) -> Option<i32> {
+    let (process, digits) = mark.split_once('-')?;
+    let is_drawn =
+        matches!(digits.len(), 8 | 16) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    process.parse().ok().filter(|process| is_drawn && *process > 0)
+}
+
+/// Whether the guard that has drawn a mark is there.
+pub fn guard_lives(mark: &str) -> bool {
+    let name = |id: i32| std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+    mark_process(mark).is_some_and(|id| name(id).trim_end() == GUARD_NAME)
+}
+
+/// What a guard is called.
+pub const GUARD_NAME: &str = "rakuda-guard";
+
+/// A process that a run has left behind which is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftBehind {
+    /// Its number.
+    pub id: i32,
+    /// What it is called.
+    pub name: String,
+}
+
+impl LeftBehind {
+    /// Kills it.
+    pub fn kill(&self) {
+        // SAFETY: plain system call. Its number can only have become another's within the last moments.
+        unsafe { libc::kill(self.id, libc::SIGKILL) };
+    }
+}
+
+/// Processes of this user that carry the mark of a run whose front, or of an agent whose guard, is gone.
+pub fn left_behind() -> Vec<LeftBehind> {
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    // In a container processes have other numbers, and so has who drew their mark.
+    let space = |id: i32| std::fs::read_link(format!("/proc/{id}/ns/pid")).ok();
+    let own_space = space(own);
+    let is_over = |id: i32| {
+        if space(id) != own_space {
+            return None;
+        }
+        let environment = std::fs::read(format!("/proc/{id}/environ")).ok()?;
+        let mut variables = environment.split(|byte| *byte == 0);
+        let marks = variables.find_map(|variable| {
+            variable.strip_prefix(RUN_VARIABLE.as_bytes())?.strip_prefix(b"=")
+        })?;
+        // The innermost is of this machine.
+        let mark = marks.rsplit(|byte| *byte == b':').next()?;
+        let mark = std::str::from_utf8(mark).ok()?;
+        let drawer = mark_process(mark)?;
+        let is_agents = mark.len() - mark.find('-')? == 17;
+        let lives = if is_agents { guard_lives(mark) } else { started(drawer)? <= started(id)? };
+        (!lives).then_some(())
+    };
+    let left = all_processes().filter(|id| *id != own).filter_map(|id| {
+        let is_there = || std::fs::read_to_string(format!("/proc/{id}/comm")).ok();
+        is_over(id).and_then(|()| is_there()).map(|name| (id, name.trim_end().to_owned()))
+    });
+    left.map(|(id, name)| LeftBehind { id, name }).collect()
+}
+
+/// When a process was started, in the kernel's ticks; one that is not there: later than any, as if its number were given out anew.
+fn started(id: i32) -> Option<u64> {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{id}/stat")) else {
+        return Some(u64::MAX);
+    };
+    // pid (comm) state ppid ...: comm may hold anything, so count from its last parenthesis.
+    stat.rsplit(')').next()?.split_whitespace().nth(19)?.parse().ok()
 }
 
 /// The parent of this process.

@@ -290,7 +290,9 @@ impl Process {
                 wall_ns: 0,
                 user_us: microseconds(usage.ru_utime),
                 system_us: microseconds(usage.ru_stime),
-                max_rss_kib: u64::try_from(usage.ru_maxrss).unwrap_or(0),
+                max_rss_kib: beyond_ours(usage.ru_maxrss),
+                read_bytes: block_bytes(usage.ru_inblock),
+                write_bytes: block_bytes(usage.ru_oublock),
             };
             (status, usage)
         })
@@ -324,6 +326,23 @@ impl AsRawFd for Process {
     fn as_raw_fd(&self) -> RawFd {
         self.pidfd.as_raw_fd()
     }
+}
+
+/// The peak memory of a child, KiB; 0 when it is not above that of this process: a child shares our memory until it
+/// executes its program, and the kernel counts that as its own.
+fn beyond_ours(child_kib: libc::c_long) -> u64 {
+    let mut ours = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to memory of this frame, and all-zero is a valid rusage.
+    let ours = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, ours.as_mut_ptr());
+        ours.assume_init()
+    };
+    if child_kib > ours.ru_maxrss { u64::try_from(child_kib).unwrap_or(0) } else { 0 }
+}
+
+/// Blocks of getrusage(2), which have 512 bytes.
+fn block_bytes(blocks: libc::c_long) -> u64 {
+    u64::try_from(blocks).unwrap_or(0).saturating_mul(512)
 }
 
 fn microseconds(time: libc::timeval) -> u64 {

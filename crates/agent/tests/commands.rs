@@ -219,3 +219,24 @@ fn a_signal_reaches_the_whole_process_group() {
         }
     });
 }
+
+#[test]
+fn memory_is_told_only_where_it_is_the_commands_own() {
+    with_agent("memory", |agent, mut events, _| async move {
+        let mut peak_kib = async |program| {
+            agent.handle(AgentRequest::Start { command: CommandId(1), program, options: None });
+            loop {
+                let event = events.recv().await.unwrap();
+                if let AgentEvent::CommandExited { usage, .. } = event {
+                    return usage.max_rss_kib;
+                }
+            }
+        };
+        // This process is larger than `true`, and until exec the two are one.
+        let _ours = std::hint::black_box(vec![1_u8; 32 << 20]);
+        assert_eq!(peak_kib(words(&["true"])).await, 0);
+        let large = words(&["dd", "if=/dev/zero", "of=/dev/null", "bs=200M", "count=1"]);
+        let kib = peak_kib(large).await;
+        assert!((200 << 10..300 << 10).contains(&kib), "{kib}");
+    });
+}

@@ -1,0 +1,103 @@
+//! The folder of a run that is a node's own, where nodes share no file system.
+//!
+//! It lies below one folder per user, which nobody else may write to. Only one agent at a time works in it: two would take each other's
+//! files for their own.
+
+use std::ffi::OsStr;
+use std::fs::{DirBuilder, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::launch::own_environment;
+
+/// The mark of a folder in use.
+const LOCK: &str = ".rakuda-agent";
+
+/// Why a folder cannot be a node's own.
+#[derive(Debug, thiserror::Error)]
+pub enum OwnFolderError {
+    /// The system refuses.
+    #[error("make the run's folder {} on this node: {source}", path.display())]
+    Refused {
+        /// Which.
+        path: PathBuf,
+        /// What it says.
+        source: std::io::Error,
+    },
+    /// Someone else could change what is in it.
+    #[error("use {} on this node: it must be a folder of the user {user} that nobody else may write to (TMPDIR, or WORK_DIR)", path.display())]
+    Unsafe {
+        /// Which.
+        path: PathBuf,
+        /// Who we are.
+        user: u32,
+    },
+    /// Another agent works there.
+    #[error("use {} on this node: another agent works in it; nodes that share this folder need --filesystem shared, and two runs two folders (WORK_DIR)", path.display())]
+    InUse {
+        /// Which.
+        path: PathBuf,
+    },
+}
+
+/// Below which the folders of runs lie.
+pub fn scratch() -> PathBuf {
+    let temporary = own_environment().into_iter().find(|(name, _)| name == "TMPDIR");
+    let temporary = temporary.map(|(_, value)| PathBuf::from(value));
+    let temporary = temporary.filter(|path| path.is_absolute());
+    let user = rustix::process::getuid().as_raw();
+    temporary.unwrap_or_else(|| PathBuf::from("/tmp")).join(format!("rakuda-{user}"))
+}
+
+/// Bytes that ordinary users may still write below `path`, or where it will be.
+pub fn free_bytes(path: &Path) -> u64 {
+    let there = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    rustix::fs::statvfs(there).map_or(0, |found| found.f_bavail * found.f_frsize)
+}
+
+/// Makes the folder below which those of runs lie, where it is missing; nobody else may write to it.
+pub fn make_scratch() -> Result<PathBuf, OwnFolderError> {
+    let scratch = scratch();
+    let refused = |source| OwnFolderError::Refused { path: scratch.clone(), source };
+    let parent = scratch.parent().unwrap_or(Path::new("/"));
+    std::fs::create_dir_all(parent).map_err(refused)?;
+    let made = DirBuilder::new().mode(0o700).create(&scratch);
+    made.or_else(unless_there).map_err(refused)?;
+    check(&scratch)?;
+    Ok(scratch)
+}
+
+/// Makes the folder where it is missing, and marks it as in use. `Ok(None)`: another agent works there at present.
+pub fn own_folder(path: &Path) -> Result<Option<OwnedFd>, OwnFolderError> {
+    let refused = |source| OwnFolderError::Refused { path: path.to_path_buf(), source };
+    if path.starts_with(scratch()) {
+        make_scratch()?;
+    }
+    DirBuilder::new().mode(0o700).recursive(true).create(path).map_err(refused)?;
+    check(path)?;
+    let lock = path.join(OsStr::new(LOCK));
+    let lock = File::options().write(true).create(true).truncate(false).open(lock);
+    let lock = lock.map_err(refused)?;
+    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(lock.into())),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(refused(error.into())),
+    }
+}
+
+fn unless_there(error: std::io::Error) -> std::io::Result<()> {
+    if error.kind() == std::io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) }
+}
+
+fn check(path: &Path) -> Result<(), OwnFolderError> {
+    let user = rustix::process::getuid().as_raw();
+    let found = std::fs::symlink_metadata(path)
+        .map_err(|source| OwnFolderError::Refused { path: path.to_path_buf(), source })?;
+    if found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(OwnFolderError::Unsafe { path: path.to_path_buf(), user })
+}

@@ -1,0 +1,138 @@
+//! Files over streams in memory: what comes whole is there, and what does not leaves nothing.
+
+use std::path::PathBuf;
+
+use rakuda_link::content::{
+    Piece, read_message, read_piece, write_end, write_message, write_piece,
+};
+use rakuda_proto::Text;
+use rakuda_proto::files::{ContentEnd, FileAnswer, FileRequest, FileVersion};
+use tokio::io::DuplexStream;
+
+use super::{answer, version_of};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("rakuda-files-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.0).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn text(path: &std::path::Path) -> Text {
+    Text::from(path.to_str().unwrap().to_owned())
+}
+
+/// A conversation with a server of its own.
+async fn asked(request: FileRequest) -> DuplexStream {
+    let (mut here, there) = tokio::io::duplex(1 << 20);
+    tokio::task::spawn_local(answer(there));
+    write_message(&mut here, &request).await.unwrap();
+    here
+}
+
+fn run<T>(test: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, test)
+}
+
+const CONTENT: &[u8] = b"what is to be staged";
+const VERSION: FileVersion = FileVersion { bytes: 20, modified_ns: 1_234_567_891_000_000_007 };
+
+fn write_to(path: &std::path::Path) -> FileRequest {
+    FileRequest::Write { path: text(path), version: VERSION, mode: 0o755 }
+}
+
+#[test]
+fn a_file_that_came_whole_is_there_with_time_and_permissions_and_can_be_read_again() {
+    let folder = Folder::new("whole");
+    let path = folder.0.join("a/b/file");
+    run(async {
+        let mut stream = asked(write_to(&path)).await;
+        write_piece(&mut stream, &CONTENT[..5]).await.unwrap();
+        write_piece(&mut stream, &CONTENT[5..]).await.unwrap();
+        let digest = *blake3::hash(CONTENT).as_bytes();
+        write_end(&mut stream, &ContentEnd::Whole { digest }).await.unwrap();
+        let told: FileAnswer = read_message(&mut stream).await.unwrap();
+        assert_eq!(told, FileAnswer::Done);
+        assert_eq!(version_of(&path), Some(VERSION));
+        assert_eq!(std::fs::read(&path).unwrap(), CONTENT);
+        let read = FileRequest::Read { path: text(&path), version: VERSION };
+        let mut stream = asked(read).await;
+        let told: FileAnswer = read_message(&mut stream).await.unwrap();
+        assert_eq!(told, FileAnswer::Content { mode: 0o755 });
+        assert_eq!(read_piece(&mut stream).await.unwrap(), Piece::Bytes(CONTENT.to_vec()));
+        let end = Piece::End(ContentEnd::Whole { digest });
+        assert_eq!(read_piece(&mut stream).await.unwrap(), end);
+        let other = FileVersion { modified_ns: 1, ..VERSION };
+        for (version, stays) in [(other, true), (VERSION, false), (VERSION, false)] {
+            let files = vec![(text(&path), version)];
+            let mut stream = asked(FileRequest::Remove { files }).await;
+            assert_eq!(read_message::<FileAnswer>(&mut stream).await.unwrap(), FileAnswer::Done);
+            assert_eq!(path.exists(), stays);
+        }
+    });
+}
+
+#[test]
+fn what_is_harmed_or_short_or_broken_off_is_not_taken_and_leaves_nothing() {
+    let folder = Folder::new("harmed");
+    let path = folder.0.join("file");
+    let good = *blake3::hash(CONTENT).as_bytes();
+    let short = *blake3::hash(&CONTENT[1..]).as_bytes();
+    let ends = [
+        (CONTENT, ContentEnd::Whole { digest: [0; 32] }, "its digest is another"),
+        (&CONTENT[1..], ContentEnd::Whole { digest: good }, "its digest is another"),
+        (&CONTENT[1..], ContentEnd::Whole { digest: short }, "19 bytes came, not 20"),
+        (CONTENT, ContentEnd::Broken { reason: "written to".into() }, "written to"),
+    ];
+    run(async {
+        for (content, end, why) in ends {
+            let mut stream = asked(write_to(&path)).await;
+            write_piece(&mut stream, content).await.unwrap();
+            write_end(&mut stream, &end).await.unwrap();
+            let FileAnswer::Failed { reason } = read_message(&mut stream).await.unwrap() else {
+                panic!("{end:?} was taken");
+            };
+            assert!(reason.contains(why), "{reason}");
+            assert_eq!(folder.names(), [""; 0]);
+        }
+        let (mut here, there) = tokio::io::duplex(1 << 20);
+        write_message(&mut here, &write_to(&path)).await.unwrap();
+        write_piece(&mut here, CONTENT).await.unwrap();
+        drop(here);
+        answer(there).await;
+        assert_eq!(folder.names(), [""; 0], "the stream broke off");
+    });
+}
+
+#[test]
+fn another_state_of_a_file_and_a_folder_are_refused() {
+    let folder = Folder::new("other");
+    let path = folder.0.join("file");
+    std::fs::write(&path, CONTENT).unwrap();
+    run(async {
+        for (path, why) in [(&path, "it is not what it was"), (&folder.0, "it is a folder")] {
+            let read = FileRequest::Read { path: text(path), version: VERSION };
+            let mut stream = asked(read).await;
+            let FileAnswer::Failed { reason } = read_message(&mut stream).await.unwrap() else {
+                panic!("{path:?} was sent");
+            };
+            assert!(reason.contains(why), "{reason}");
+        }
+    });
+}

@@ -1,0 +1,415 @@
+//! An agent elsewhere: the agent of this process, served over a link to the hub.
+//!
+//! Requests come in, events go out; questions about files are the inspector's. When the link is lost, or this process is told to go,
+//! all commands end within the time that the hub has set. It does not know how connections are made, nor what tasks are.
+
+use std::cell::Cell;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::rc::Rc;
+use std::time::Duration;
+
+use rakuda_link::agent::{AgentLink, Connection, GreetingError, Identity};
+use rakuda_link::hub::{Reader, Writer};
+use rakuda_link::io::Ending;
+use rakuda_link::session::MESSAGE_BYTES_MAX;
+use rakuda_proto::Text;
+use rakuda_proto::agent::{AgentEvent, AgentRequest};
+use rakuda_proto::cluster::{AgentSettings, FromAgent, NodeFacts, ToAgent};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::files::{self, OwnFolderError};
+use crate::going::Going;
+use crate::inspector::Inspector;
+use crate::run_folder::RunFolder;
+use crate::{Agent, AgentConfig, StdinSource, clock, cores, memory, processes, residency};
+
+/// Captured output that goes over a link; the rest of its message is small.
+const CAPTURED_BYTES_MAX: usize = MESSAGE_BYTES_MAX - (1 << 20);
+/// Commands have so long between SIGTERM and SIGKILL, or less when the hub's limit says so.
+const GRACE_MS: u32 = 2_000;
+/// The hub has so long to take the last messages.
+const BYE_LIMIT: Duration = Duration::from_secs(1);
+/// Time before the connection is tried again; each further time twice as long.
+const FIRST_RETRY: Duration = Duration::from_millis(50);
+const LONGEST_RETRY: Duration = Duration::from_secs(1);
+
+/// How connections to the hub are made.
+pub trait Dial {
+    /// Makes one. `None`: no further one can be had (a pipe).
+    fn dial(&mut self) -> impl Future<Output = Option<std::io::Result<(Reader, Writer)>>>;
+}
+
+/// Sees to it that the run's folder is there.
+pub trait Provide {
+    /// Where it is; or why it is not to be had, as what failed.
+    fn provide(&mut self, settings: &AgentSettings) -> impl Future<Output = Result<Text, String>>;
+}
+
+/// How an agent ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum AgentEnding {
+    /// The hub wanted it, and nothing was running.
+    Wanted,
+    /// Otherwise: why. Its commands were killed.
+    CutOff(String),
+}
+
+/// Why an agent never served.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// No connection.
+    #[error("connect to the hub: {0}")]
+    Connect(std::io::Error),
+    /// A connection, but no link.
+    #[error("greet the hub: {0}")]
+    Greeting(#[from] GreetingError),
+    /// The run's folder is not there.
+    #[error(
+        "enter the run's folder {path} on {host}: {source} (a folder that all nodes share is needed)"
+    )]
+    Directory {
+        /// The folder.
+        path: String,
+        /// This machine.
+        host: String,
+        /// What the kernel says.
+        source: std::io::Error,
+    },
+    /// It could not be mounted.
+    #[error("{reason} (on {host})")]
+    Mount {
+        /// What failed, and why.
+        reason: String,
+        /// This machine.
+        host: String,
+    },
+    /// The run's folder, which is to be this node's own, cannot be used.
+    #[error(transparent)]
+    OwnFolder(#[from] OwnFolderError),
+    /// This machine refused something.
+    #[error("set up the agent: {0}")]
+    SetUp(std::io::Error),
+}
+
+/// What a launcher says of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SaidOfNode {
+    /// What it is called, where that is not its host name.
+    pub name: Option<String>,
+    /// Cores that it may use, at most.
+    pub cores: Option<u32>,
+}
+
+/// What this node has.
+pub fn node_facts(said: &SaidOfNode) -> NodeFacts {
+    let host = || Text(rustix::system::uname().nodename().to_bytes().to_vec());
+    let cores = cores::usable();
+    let scratch = files::scratch();
+    NodeFacts {
+        host: said.name.clone().map_or_else(host, Text::from),
+        cores: said.cores.map_or(cores, |most| cores.min(most)),
+        memory_bytes: memory::usable_bytes().unwrap_or(0),
+        cachestat: residency::is_known(),
+        scratch: Text(scratch.as_os_str().as_bytes().to_vec()),
+        scratch_bytes_free: files::free_bytes(&scratch),
+    }
+}
+
+/// Serves the hub until one of the two ends it. Must run inside a `tokio::task::LocalSet`. `mark` marks all commands.
+pub async fn serve(
+    mut dial: impl Dial,
+    mut provide: impl Provide,
+    token: Text,
+    said: &SaidOfNode,
+    mark: &str,
+) -> Result<AgentEnding, RemoteError> {
+    let identity = Identity { token, session: processes::random(), facts: node_facts(said) };
+    let link = Rc::new(AgentLink::new(identity));
+    let streams = dial.dial().await.unwrap_or_else(|| Err(std::io::ErrorKind::NotFound.into()));
+    let (reader, writer) = streams.map_err(RemoteError::Connect)?;
+    let connection = link.greet(reader, writer).await?;
+    let mut settings = connection.welcome.settings.clone();
+    let setting_up = async {
+        let provided = provide.provide(&settings).await;
+        settings.directory =
+            provided.map_err(|reason| RemoteError::Mount { reason, host: host_name() })?;
+        let folder = RunFolder::enter(&settings).await?;
+        Remote::new(Rc::clone(&link), settings, folder, mark)
+    };
+    let remote = match setting_up.await {
+        Ok(remote) => remote,
+        Err(error) => {
+            link.say_bye(&format!("failed to {error}"));
+            link.serve(connection, |_| ()).await;
+            return Err(error);
+        }
+    };
+    let mut serving = std::pin::pin!(remote.serve_link(connection, &mut dial));
+    let signal = tokio::select! {
+        ending = &mut serving => {
+            if ending != AgentEnding::Wanted {
+                remote.end_commands().await;
+            }
+            return Ok(ending);
+        }
+        signal = told_to_end() => signal,
+    };
+    // Whoever ends the node ends its commands at the same time: that is no failure of theirs, and the hub takes them as lost.
+    remote.going.tell();
+    // The link is served on meanwhile, so that the hub learns why.
+    let why = format!("{signal} was sent to it");
+    let end = async {
+        remote.end_commands().await;
+        link.say_bye(&why);
+        tokio::time::sleep(BYE_LIMIT).await;
+    };
+    tokio::select! {
+        _ = &mut serving => {}
+        () = end => {}
+    }
+    Ok(AgentEnding::CutOff(why))
+}
+
+/// Waits for a signal that ends processes.
+async fn told_to_end() -> &'static str {
+    let wait = async |kind| match signal(kind) {
+        Ok(mut signals) => drop(signals.recv().await),
+        Err(_) => std::future::pending().await,
+    };
+    tokio::select! {
+        () = wait(SignalKind::terminate()) => "SIGTERM",
+        () = wait(SignalKind::hangup()) => "SIGHUP",
+        () = wait(SignalKind::interrupt()) => "SIGINT",
+    }
+}
+
+struct Remote {
+    folder: RunFolder,
+    link: Rc<AgentLink>,
+    agent: Agent,
+    inspector: Inspector,
+    settings: AgentSettings,
+    mark: String,
+    /// Who wants commands to be read no further: the hub, the link that is full.
+    paused: Rc<Paused>,
+    /// Whether this process was told to end.
+    going: Rc<Going>,
+}
+
+#[derive(Default)]
+struct Paused {
+    by_hub: Cell<bool>,
+    by_link: Cell<bool>,
+}
+
+impl Paused {
+    fn apply(&self, agent: &Agent) {
+        agent.pause_output(self.by_hub.get() || self.by_link.get());
+    }
+}
+
+impl Remote {
+    fn new(
+        link: Rc<AgentLink>,
+        settings: AgentSettings,
+        folder: RunFolder,
+        mark: &str,
+    ) -> Result<Self, RemoteError> {
+        let (event_sender, events) = unbounded_channel();
+        let (answer_sender, answers) = unbounded_channel();
+        let config = AgentConfig {
+            directory: folder.path.clone(),
+            stdin: StdinSource::Null,
+            collect_output: settings.collect_output,
+            join_group: None,
+        };
+        let agent = Agent::new(config, event_sender).map_err(RemoteError::SetUp)?;
+        agent.extend_environment(environment(&settings, mark));
+        let inspector = Inspector::new(answer_sender).map_err(RemoteError::SetUp)?;
+        let paused = Rc::<Paused>::default();
+        link.send(&FromAgent::Ready {
+            directory: Text(folder.path.as_os_str().as_bytes().to_vec()),
+        });
+        let going = Rc::<Going>::default();
+        tokio::task::spawn_local(forward_events(
+            events,
+            Rc::clone(&link),
+            agent.clone(),
+            Rc::clone(&paused),
+            Rc::clone(&going),
+        ));
+        tokio::task::spawn_local(forward_answers(answers, Rc::clone(&link)));
+        Ok(Self { folder, link, agent, inspector, settings, mark: mark.to_owned(), paused, going })
+    }
+
+    /// Connection after connection, until no more can be had.
+    async fn serve_link(&self, first: Connection, dial: &mut impl Dial) -> AgentEnding {
+        let mut connection = first;
+        loop {
+            let why = match self.link.serve(connection, |message| self.take(message)).await {
+                Ending::Bye(why) if why.is_empty() && self.agent.unreported() == 0 => {
+                    return AgentEnding::Wanted;
+                }
+                Ending::Bye(_) | Ending::SaidBye => {
+                    return AgentEnding::CutOff("the hub has ended the link".into());
+                }
+                Ending::Wrong(error) => return AgentEnding::CutOff(error.to_string()),
+                Ending::Broken(why) => why,
+            };
+            match self.redial(dial).await {
+                Some(next) => connection = next,
+                None => return AgentEnding::CutOff(why),
+            }
+        }
+    }
+
+    /// Tries to get another connection, as long as the hub would take it.
+    async fn redial(&self, dial: &mut impl Dial) -> Option<Connection> {
+        let limit = Duration::from_millis(u64::from(self.settings.silence_ms));
+        let start_ns = clock::monotonic_ns();
+        let mut pause = FIRST_RETRY;
+        loop {
+            let left = limit.saturating_sub(Duration::from_nanos(clock::monotonic_ns() - start_ns));
+            let attempt = async {
+                match dial.dial().await? {
+                    Ok((reader, writer)) => Some(self.link.greet(reader, writer).await),
+                    Err(error) => Some(Err(error.into())),
+                }
+            };
+            match tokio::time::timeout(left, attempt).await.ok()?? {
+                Ok(connection) => return Some(connection),
+                Err(GreetingError::Refused(_)) => return None,
+                Err(_) => tokio::time::sleep(pause.min(left)).await,
+            }
+            pause = (2 * pause).min(LONGEST_RETRY);
+        }
+    }
+
+    /// Does what the hub asks.
+    fn take(&self, message: ToAgent) {
+        let Some(message) = self.inspector.ask(&self.folder.path, message) else { return };
+        match message {
+            ToAgent::Request(request) => {
+                if matches!(request, AgentRequest::Signal { .. }) {
+                    self.going.on_signal_of_hub();
+                }
+                self.folder.make_place_of(&request);
+                self.agent.handle(request);
+            }
+            ToAgent::MakeFolders { paths } => self.folder.make(&paths),
+            ToAgent::PutAway { path, rename, unless } => {
+                self.folder.put_away(&path, rename, unless);
+            }
+            ToAgent::SignalAll { signal } => {
+                if signal != 0 {
+                    self.going.on_signal_of_hub();
+                }
+                let groups = u32::try_from(self.agent.signal_all(signal)).unwrap_or(u32::MAX);
+                self.link.send(&FromAgent::Signalled { groups });
+            }
+            ToAgent::PauseOutput { paused } => {
+                self.paused.by_hub.set(paused);
+                self.paused.apply(&self.agent);
+            }
+            ToAgent::Look { .. } | ToAgent::AskResident { .. } | ToAgent::Expect { .. } => {
+                unreachable!("the inspector takes all questions about files")
+            }
+        }
+    }
+
+    /// Ends all commands: gently first, then for good.
+    async fn end_commands(&self) {
+        self.agent.signal_all(libc::SIGTERM);
+        let orphan_ms = self.settings.orphan_ms.saturating_sub(self.settings.silence_ms);
+        let grace = Duration::from_millis(u64::from(GRACE_MS.min(orphan_ms / 2)));
+        let all_gone = async {
+            while self.agent.signal_all(0) > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let _ = tokio::time::timeout(grace, all_gone).await;
+        self.agent.signal_all(libc::SIGKILL);
+        // What left its group, and the guard is gone, or not asked yet.
+        processes::kill_marked(&self.mark, &[processes::parent()]);
+    }
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The run's variables; its mark gets that of this agent behind it.
+fn environment(settings: &AgentSettings, mark: &str) -> Vec<(OsString, OsString)> {
+    let mut run_mark = None;
+    let mut variables = Vec::new();
+    for (name, value) in &settings.environment {
+        if processes::is_mark(name.as_os_str()) {
+            run_mark = Some(value.as_os_str().as_bytes());
+        } else {
+            variables
+                .push((OsString::from_vec(name.0.clone()), OsString::from_vec(value.0.clone())));
+        }
+    }
+    // Without it the run's mark, if any, is in this process's own environment already.
+    variables.extend(run_mark.map(|run_mark| processes::marked(Some(run_mark), mark)));
+    variables
+}
+
+/// Passes on what commands do; stops reading them while the link is full.
+async fn forward_events(
+    mut events: UnboundedReceiver<AgentEvent>,
+    link: Rc<AgentLink>,
+    agent: Agent,
+    paused: Rc<Paused>,
+    going: Rc<Going>,
+) {
+    let pass_on = async |event: AgentEvent| {
+        if !going.takes_along(&event).await {
+            link.send(&FromAgent::Event(sendable(event)));
+        }
+    };
+    while let Some(event) = events.recv().await {
+        pass_on(event).await;
+        // All that is there, whatever the runtime thinks of a fair share: what waits here is not counted by the link.
+        while let Ok(event) = events.try_recv() {
+            pass_on(event).await;
+        }
+        if link.is_full() {
+            paused.by_link.set(true);
+            paused.apply(&agent);
+            link.room().await;
+            paused.by_link.set(false);
+            paused.apply(&agent);
+        }
+    }
+}
+
+/// Captured output that is too long for a message is an error of its command.
+fn sendable(event: AgentEvent) -> AgentEvent {
+    match event {
+        AgentEvent::CommandExited {
+            command,
+            process,
+            captured: Some(captured),
+            usage,
+            lingers,
+            ..
+        } if captured.0.len() > CAPTURED_BYTES_MAX => {
+            let bytes = captured.0.len();
+            let error =
+                format!("pass on its output: {bytes} bytes, and {CAPTURED_BYTES_MAX} are the most");
+            let (captured, error) = (None, Some(Text::from(error)));
+            let status = 1 << 8;
+            AgentEvent::CommandExited { command, status, process, captured, error, usage, lingers }
+        }
+        event => event,
+    }
+}
+
+async fn forward_answers(mut answers: UnboundedReceiver<FromAgent>, link: Rc<AgentLink>) {
+    while let Some(answer) = answers.recv().await {
+        link.send(&answer);
+    }
+}
