@@ -1,0 +1,123 @@
+//! What a crate of a sample run says. That it keeps its profiles is tested with their validator in test/exports_test.rb.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::super::samples::everything;
+use super::*;
+
+/// A folder that is gone afterwards.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("rakuda-crate-{}-{name}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+fn made(name: &str, license: Option<&str>) -> (Folder, Vec<Value>) {
+    let folder = Folder::new(name);
+    fs::write(folder.0.join("Rakefile"), "task :all\n").unwrap();
+    fs::write(folder.0.join("j"), "{}\n").unwrap();
+    let mut run = everything();
+    run.started.directory = Text::from(folder.0.to_str().unwrap());
+    let sources = Sources { journal: &folder.0.join("j"), license, made_ns: 0 };
+    write(&run, &sources, &folder.0.join("crate")).unwrap();
+    let text = fs::read(folder.0.join("crate").join(METADATA)).unwrap();
+    let document: Value = serde_json::from_slice(&text).unwrap();
+    let graph = document["@graph"].as_array().unwrap().clone();
+    (folder, graph)
+}
+
+fn entity<'a>(graph: &'a [Value], id: &str) -> &'a Value {
+    graph.iter().find(|entity| entity["@id"] == id).unwrap_or_else(|| panic!("no {id}"))
+}
+
+/// Calls `each` with the value of every reference.
+fn references_in(value: &Value, each: &mut impl FnMut(&str)) {
+    match value {
+        Value::Array(list) => list.iter().for_each(|value| references_in(value, each)),
+        Value::Object(object) if object.len() == 1 => {
+            if let Some(Value::String(id)) = object.get("@id") {
+                each(id);
+            }
+        }
+        Value::Object(object) => object.values().for_each(|value| references_in(value, each)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_reference_inside_the_crate_has_its_entity_and_every_entity_is_there_once() {
+    let (_folder, graph) = made("references", None);
+    let mut ids = BTreeSet::new();
+    for entity in &graph {
+        assert!(ids.insert(entity["@id"].as_str().unwrap()), "{} twice", entity["@id"]);
+    }
+    let mut count = 0;
+    for entity in &graph {
+        references_in(entity, &mut |id| {
+            count += 1;
+            assert!(ids.contains(id) || id.starts_with("https://"), "{id} is nowhere");
+        });
+    }
+    assert!(count > 40, "only {count} references were looked at");
+}
+
+#[test]
+fn attempts_are_actions_with_their_outcome() {
+    let (_folder, graph) = made("actions", None);
+    let first = entity(&graph, "#task/1/1");
+    assert_eq!(first["actionStatus"], "http://schema.org/FailedActionStatus");
+    assert_eq!(first["error"], "Command failed with status (3)");
+    assert_eq!(first.get("result"), None);
+    let second = entity(&graph, "#task/1/2");
+    assert_eq!(second["actionStatus"], "http://schema.org/CompletedActionStatus");
+    assert_eq!(second["result"], serde_json::json!({ "@id": "#file/out/a%20x" }));
+    assert_eq!(second["object"], serde_json::json!({ "@id": "#file/src" }));
+    assert_eq!(second["startTime"], "2026-11-21T23:32:00.051+00:00");
+    let cut = entity(&graph, "#task/6/1");
+    assert_eq!(cut.get("endTime"), None);
+    assert!(cut["error"].as_str().unwrap().starts_with("cut off"));
+    assert!(graph.iter().all(|entity| entity["@id"] != "#task/5/1"), "it was given back");
+    assert_eq!(entity(&graph, "#run")["error"], "1 tasks failed, 1 were not run because of them");
+    assert!(graph.iter().all(|entity| entity["@type"] != "Person"), "nobody is invented");
+}
+
+#[test]
+fn the_workflow_and_the_journal_are_contained_and_said_to_be_newer_when_they_are() {
+    let (folder, graph) = made("contained", Some("https://spdx.org/licenses/CC-BY-4.0"));
+    let copied = fs::read_to_string(folder.0.join("crate/Rakefile")).unwrap();
+    assert_eq!(copied, "task :all\n");
+    assert_eq!(fs::read_to_string(folder.0.join("crate").join(JOURNAL)).unwrap(), "{}\n");
+    let license = &entity(&graph, "./")["license"];
+    assert_eq!(license["@id"], "https://spdx.org/licenses/CC-BY-4.0");
+    let main = entity(&graph, "Rakefile");
+    let early = fs::metadata(folder.0.join("Rakefile")).unwrap().modified().unwrap()
+        < std::time::UNIX_EPOCH
+            + std::time::Duration::from_nanos(super::super::samples::START_NS.unsigned_abs());
+    assert_eq!(main.get("description").is_none(), early);
+}
+
+#[test]
+fn a_crate_that_cannot_be_made_leaves_nothing() {
+    let folder = Folder::new("nothing");
+    let mut run = everything();
+    run.started.directory = Text::from(folder.0.to_str().unwrap());
+    let sources = Sources { journal: Path::new("/dev/null"), license: None, made_ns: 0 };
+    let error = write(&run, &sources, &folder.0.join("crate")).unwrap_err();
+    assert!(error.to_string().contains("Rakefile"), "{error}");
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
+    fs::create_dir(folder.0.join("crate")).unwrap();
+    let error = write(&run, &sources, &folder.0.join("crate")).unwrap_err();
+    assert!(error.to_string().contains("exists"), "{error}");
+}

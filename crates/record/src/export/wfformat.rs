@@ -1,0 +1,263 @@
+//! WfCommons WfFormat 1.6: what had to be done (`specification`) and what was done (`execution`), as one JSON document.
+//!
+//! Seconds and bytes as in the format's documentation. A task that did not end well is in `execution` like any other, since the format has no
+//! word for how a task ended; the description counts them. Nothing is invented: a value that the journal does not have is left out.
+
+use std::io::{BufWriter, Write};
+
+use rakuda_proto::Text;
+use rakuda_proto::journal::Outcome;
+use serde_json::{Value, json};
+
+use super::ExportError;
+use super::names::{base_name, file_identifier, iso_time, plain_words, seconds, shell_word};
+use super::workflow::{Step, Workflow, attempts, interval, outcome};
+use crate::{Attempt, Command, Run};
+
+/// Version of the format.
+const SCHEMA_VERSION: &str = "1.6";
+
+/// Writes a run.
+///
+/// # Errors
+/// When there is no task to tell of, or writing fails.
+pub fn write(run: &Run, out: impl Write) -> Result<(), ExportError> {
+    let workflow = Workflow::of(run);
+    if workflow.steps.is_empty() {
+        return Err(ExportError::Empty(run.started.run.clone()));
+    }
+    let folder = Text(base_name(&run.started.directory.0).to_vec()).to_display();
+    let mut body = json!({ "specification": specification(run, &workflow) });
+    if let Some(execution) = execution(run, &workflow) {
+        body["execution"] = execution;
+    }
+    let document = json!({
+        "name": format!("{folder}-{}", run.started.run),
+        "description": description(run, &workflow),
+        "schemaVersion": SCHEMA_VERSION,
+        "runtimeSystem": {
+            "name": "Rakuda",
+            "version": non_empty(&run.started.rakuda, "unknown"),
+        },
+        "workflow": body,
+    });
+    let mut out = BufWriter::new(out);
+    serde_json::to_writer_pretty(&mut out, &document).map_err(std::io::Error::from)?;
+    out.write_all(b"\n")?;
+    Ok(out.flush()?)
+}
+
+fn non_empty<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
+    if text.is_empty() { otherwise } else { text }
+}
+
+fn description(run: &Run, workflow: &Workflow) -> String {
+    let mut counts = [0usize; 3];
+    for step in &workflow.steps {
+        let place = match last_attempt(run, step) {
+            Some(attempt) if outcome(attempt) == Some(Outcome::Done) => 0,
+            Some(_) => 1,
+            None => 2,
+        };
+        counts[place] += 1;
+    }
+    let [done, failed, not_run] = counts;
+    format!(
+        "Run {} of a Rakefile: {done} tasks done, {failed} failed or were cut off, {not_run} did not run",
+        run.started.run
+    )
+}
+
+/// The attempt whose figures stand for the task: its last.
+fn last_attempt<'a>(run: &'a Run, step: &Step) -> Option<&'a Attempt> {
+    run.tasks[step.task as usize].as_ref().and_then(|task| attempts(task).next_back())
+}
+
+fn identifier(task: u32) -> String {
+    format!("ID{task:07}")
+}
+
+fn name(run: &Run, task: u32) -> String {
+    let name = run.tasks[task as usize].as_ref().map(|task| task.defined.name.to_display());
+    name.filter(|name| !name.is_empty()).unwrap_or_else(|| identifier(task))
+}
+
+fn file(run: &Run, task: u32) -> String {
+    run.tasks[task as usize]
+        .as_ref()
+        .map_or_else(String::new, |task| file_identifier(&task.defined.name))
+}
+
+fn specification(run: &Run, workflow: &Workflow) -> Value {
+    let ids = |indices: &[usize]| -> Vec<String> {
+        indices.iter().map(|index| identifier(workflow.steps[*index].task)).collect()
+    };
+    let mut used = vec![false; run.tasks.len()];
+    let mut tasks = Vec::with_capacity(workflow.steps.len());
+    for step in &workflow.steps {
+        let output = workflow.bytes[step.task as usize].is_some().then_some(step.task);
+        for &number in step.inputs.iter().chain(&output) {
+            used[number as usize] = true;
+        }
+        tasks.push(json!({
+            "name": name(run, step.task),
+            "id": identifier(step.task),
+            "parents": ids(&step.parents),
+            "children": ids(&step.children),
+            "inputFiles": step.inputs.iter().map(|task| file(run, *task)).collect::<Vec<_>>(),
+            "outputFiles": output.iter().map(|task| file(run, *task)).collect::<Vec<_>>(),
+        }));
+    }
+    let files: Vec<(u32, u64)> = (0u32..)
+        .zip(&workflow.bytes)
+        .filter(|(task, _)| used[*task as usize])
+        .filter_map(|(task, bytes)| Some((task, (*bytes)?)))
+        .collect();
+    let mut metrics = shape(workflow);
+    metrics["numberOfFiles"] = json!(files.len());
+    metrics["sumOfFileSizesInBytes"] = json!(files.iter().map(|(_, bytes)| bytes).sum::<u64>());
+    let files: Vec<Value> = files
+        .iter()
+        .map(|(task, bytes)| json!({ "id": file(run, *task), "sizeInBytes": bytes }))
+        .collect();
+    json!({ "tasks": tasks, "files": files, "metrics": metrics })
+}
+
+/// Levels and widths: a step without parents is at level 0, any other one below its lowest parent.
+fn shape(workflow: &Workflow) -> Value {
+    let mut levels = Vec::with_capacity(workflow.steps.len());
+    let mut widths: Vec<usize> = Vec::new();
+    for step in &workflow.steps {
+        let level = step.parents.iter().map(|parent| levels[*parent] + 1).max().unwrap_or(0);
+        levels.push(level);
+        if widths.len() <= level {
+            widths.resize(level + 1, 0);
+        }
+        widths[level] += 1;
+    }
+    json!({
+        "numberOfTasks": workflow.steps.len(),
+        "numberOfLevels": widths.len(),
+        "minimumWidth": widths.iter().min(),
+        "maximumWidth": widths.iter().max(),
+    })
+}
+
+/// None when nothing was begun.
+fn execution(run: &Run, workflow: &Workflow) -> Option<Value> {
+    let tasks: Vec<Value> = workflow
+        .steps
+        .iter()
+        .filter_map(|step| Some(executed(run, step.task, last_attempt(run, step)?)))
+        .collect();
+    if tasks.is_empty() {
+        return None;
+    }
+    let sum = |key: &str| tasks.iter().filter_map(|task| task[key].as_u64()).sum::<u64>();
+    let runtimes: f64 = tasks.iter().filter_map(|task| task["runtimeInSeconds"].as_f64()).sum();
+    let metrics = json!({
+        "sumTaskRuntimesInSeconds": runtimes,
+        "totalNumBytesRead": sum("readBytes"),
+        "totalNumBytesWritten": sum("writtenBytes"),
+    });
+    let mut execution = json!({
+        "makespanInSeconds": seconds(run.last_ns - run.started.time_ns),
+        "executedAt": iso_time(run.started.time_ns),
+        "tasks": tasks,
+        "metrics": metrics,
+    });
+    if !run.nodes.is_empty() {
+        let used = |node: &&crate::Node| !run.is_spare(node.joined.node);
+        execution["machines"] = run.nodes.iter().filter(used).map(machine).collect();
+    }
+    Some(execution)
+}
+
+fn machine(node: &crate::Node) -> Value {
+    let mut machine = json!({
+        "nodeName": non_empty(&node.joined.name.to_display(), "unnamed"),
+        "system": "linux",
+    });
+    if node.joined.cores > 0 {
+        machine["cpu"] = json!({ "coreCount": node.joined.cores });
+    }
+    if node.joined.memory_bytes > 0 {
+        machine["memoryInBytes"] = json!(node.joined.memory_bytes);
+    }
+    machine
+}
+
+fn executed(run: &Run, task: u32, attempt: &Attempt) -> Value {
+    let (start, end) = interval(run, attempt);
+    let mut value = json!({
+        "id": identifier(task),
+        "runtimeInSeconds": seconds(end - start),
+        "executedAt": iso_time(start),
+    });
+    if attempt.started.cores > 0 {
+        value["coreCount"] = json!(attempt.started.cores);
+    }
+    if let Some(node) = run.nodes.get(attempt.started.node as usize) {
+        value["machines"] = json!([non_empty(&node.joined.name.to_display(), "unnamed")]);
+    }
+    let commands: Vec<&Command> = attempt
+        .commands
+        .iter()
+        .filter_map(|number| run.commands.get(*number as usize)?.as_ref())
+        .collect();
+    if let Some(command) = command(&commands) {
+        value["command"] = command;
+    }
+    add_usage(&mut value, &commands, end - start);
+    value
+}
+
+/// Usage of the commands that ended; nothing when none did.
+fn add_usage(value: &mut Value, commands: &[&Command], runtime_ns: i64) {
+    let ended: Vec<_> = commands.iter().filter_map(|command| command.ended.as_ref()).collect();
+    if ended.is_empty() {
+        return;
+    }
+    let cpu_us: u64 = ended.iter().map(|command| command.user_us + command.system_us).sum();
+    if runtime_ns > 0 {
+        let cpu_ns = i64::try_from(cpu_us.saturating_mul(1000)).unwrap_or(i64::MAX);
+        value["avgCPU"] = json!(100.0 * seconds(cpu_ns) / seconds(runtime_ns));
+    }
+    value["readBytes"] = json!(ended.iter().map(|command| command.read_bytes).sum::<u64>());
+    value["writtenBytes"] = json!(ended.iter().map(|command| command.write_bytes).sum::<u64>());
+    let rss_kib = ended.iter().map(|command| command.rss_kib_max).max().unwrap_or(0);
+    if rss_kib > 0 {
+        value["memoryInBytes"] = json!(rss_kib * 1024);
+    }
+}
+
+/// One command as it is; several as a shell would run them one after the other. None for actions of Ruby code alone.
+fn command(commands: &[&Command]) -> Option<Value> {
+    let lines: Vec<String> = commands.iter().map(|command| shell_line(command)).collect();
+    if let [one] = commands
+        && let Some(words) = words(one)
+        && words.iter().all(|word| !word.0.is_empty())
+        && let Some((program, arguments)) = words.split_first()
+    {
+        let arguments: Vec<String> = arguments.iter().map(Text::to_display).collect();
+        return Some(json!({ "program": program.to_display(), "arguments": arguments }));
+    }
+    let line = lines.join(" && ");
+    (!line.is_empty()).then(|| json!({ "program": "sh", "arguments": ["-c", line] }))
+}
+
+fn words(command: &Command) -> Option<Vec<Text>> {
+    command.started.words.clone().or_else(|| plain_words(command.started.line.as_ref()?))
+}
+
+fn shell_line(command: &Command) -> String {
+    match (&command.started.words, &command.started.line) {
+        (Some(words), _) => words.iter().map(shell_word).collect::<Vec<_>>().join(" "),
+        (None, Some(line)) => line.to_display(),
+        (None, None) => String::new(),
+    }
+}
+
+#[cfg(test)]
+#[path = "wfformat_tests.rs"]
+mod tests;

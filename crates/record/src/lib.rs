@@ -1,0 +1,26 @@
+//! Reads runs back: bytes of a journal to events ([`reader`]), events to a [`Run`], and from that what people ask.
+//!
+//! It writes nothing but what it is asked to render, starts no process and reads no clock. What each event means is told
+//! in docs/design/record.md.
+
+pub mod calendar;
+pub mod export;
+pub mod find;
+pub mod folder;
+pub mod forecast;
+pub mod history;
+pub mod marks;
+pub mod output;
+pub mod printable;
+pub mod reader;
+pub mod report;
+mod run;
+pub mod story;
+pub mod summary;
+pub mod unfinished;
+pub mod why;
+pub mod words;
+
+pub use reader::ReadError;
+pub use run::{Attempt, Command, Invocation, Node, Rule, Run, Task};
+pub use unfinished::Unfinished;

@@ -1,0 +1,115 @@
+//! A run as one page: nothing is loaded from anywhere, and without its script it lacks only sorting and the chart of attempts.
+//!
+//! Here is the frame; [`facts`], [`tables`] and [`compare`] have the parts. Everything that comes from a run goes through
+//! [`escape`] or [`crate::report::data::embedded`].
+
+mod compare;
+mod definitions;
+mod facts;
+mod tables;
+
+use std::fmt::Write as _;
+
+pub use compare::page as compare;
+
+use crate::report::plot::{colour_class, escape, running};
+use crate::report::text::series_label;
+use crate::report::{Report, data};
+use crate::summary::curve::Curve;
+
+const STYLE: &str = include_str!("assets/report.css");
+const SCRIPT: &str = include_str!("assets/report.js");
+
+/// The page.
+pub fn page(report: &Report) -> String {
+    let mut body = facts::header(report);
+    body += "<main>";
+    running_section(&mut body, report);
+    chart_section(&mut body, report);
+    tables::rules(&mut body, report);
+    tables::critical_path(&mut body, report);
+    tables::slowest(&mut body, report);
+    tables::failed(&mut body, report);
+    tables::retried(&mut body, report);
+    tables::nodes(&mut body, report);
+    facts::settings(&mut body, report);
+    definitions::section(&mut body);
+    body += "</main>";
+    let embedded = data::embedded(&data::chart(report));
+    let _ = write!(body, "<script type=\"application/json\" id=\"data\">{embedded}</script>");
+    frame(&format!("Run {}", report.run.started.run), &body)
+}
+
+/// A whole document. The policy forbids every request: if something slipped through, nothing would be fetched.
+fn frame(title: &str, body: &str) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+         script-src 'unsafe-inline'; img-src data:\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <link rel=\"icon\" href=\"data:,\">\
+         <title>{}</title><style>{STYLE}</style></head><body>{body}\
+         <footer class=\"soft\">Written by rakudactl report, Rakuda {}.</footer>\
+         <script>{SCRIPT}</script></body></html>\n",
+        escape(title),
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+fn running_section(body: &mut String, report: &Report) {
+    *body += "<h2 id=\"running\">Running processes over time</h2>";
+    if report.summary.curve.series.is_empty() {
+        *body += "<p class=\"soft\">Nothing ran.</p>";
+        return;
+    }
+    let _ = write!(body, "<figure class=\"wide\">{}</figure>", running(report, false));
+    legend(body, report, &report.summary.curve);
+    *body += "<p class=\"soft\">By rule, stacked; the dashed line is the number of cores. Each value is a mean over a \
+              480th of the run.</p>";
+}
+
+/// Which colour is which rule.
+fn legend(body: &mut String, report: &Report, curve: &Curve) {
+    *body += "<ul class=\"legend\">";
+    for index in 0..curve.series.len() {
+        let label = escape(&series_label(report, curve, index));
+        let swatch = swatch(colour_class(index, curve.groups.len()));
+        let _ = write!(body, "<li>{swatch}{label}</li>");
+    }
+    *body += "</ul>";
+}
+
+fn swatch(class: usize) -> String {
+    format!(
+        "<svg class=\"swatch\" viewBox=\"0 0 12 12\" aria-hidden=\"true\"><rect class=\"c{class}\" width=\"12\" \
+         height=\"12\" rx=\"2\"/></svg>"
+    )
+}
+
+fn chart_section(body: &mut String, report: &Report) {
+    if report.summary.spans.is_empty() {
+        return;
+    }
+    *body += "<h2 id=\"gantt-section\">Attempts by node and core slot</h2>\
+              <noscript><p class=\"soft\">The chart needs JavaScript; <code>rakudactl report --svg DIR</code> writes it as a \
+              picture.</p></noscript>\
+              <div data-script hidden><div class=\"tools\"><button type=\"button\" id=\"zoom-in\" aria-label=\"zoom in\">+</button>\
+              <button type=\"button\" id=\"zoom-out\" aria-label=\"zoom out\">−</button>\
+              <button type=\"button\" id=\"zoom-all\">whole run</button>";
+    if report.summary.spans.len() <= data::SPANS_MAX {
+        *body += "<label><input type=\"checkbox\" id=\"critical-path-shown\"> critical path</label>\
+                  <input type=\"search\" id=\"search\" placeholder=\"find tasks by name\" aria-label=\"find tasks by name\">";
+    } else {
+        *body += "<input type=\"search\" id=\"search\" hidden>";
+    }
+    *body += "</div><div id=\"gantt\"><canvas id=\"chart\" tabindex=\"0\" role=\"img\" \
+              aria-label=\"chart of attempts by node and core slot over time\"></canvas><div id=\"tip\"></div></div>\
+              <div id=\"found\"></div>";
+    *body += if report.summary.spans.len() <= data::SPANS_MAX {
+        "<p class=\"soft\">Colours are those of the rules above; failed attempts are red, attempts that had not ended pale. \
+         Drag to move, wheel with Shift or Ctrl (or after a click) to zoom, double click to zoom in; keys + − 0 ← →.</p></div>"
+    } else {
+        "<p class=\"soft\">More than 200,000 attempts: a cell has the colour of the rule that used most of it, and is the paler \
+         the more of it was idle. Drag to move, wheel with Shift or Ctrl (or after a click) to zoom; keys + − 0 ← →.</p></div>"
+    };
+}

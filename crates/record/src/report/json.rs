@@ -1,0 +1,176 @@
+//! The summary as JSON: docs/reference/json.md has its fields. What is not known is left out, never 0.
+
+use serde_json::{Map, Value, json};
+
+use crate::report::{Report, failures};
+use crate::summary::io::Cache;
+use crate::summary::seconds;
+use crate::summary::stats::Distribution;
+use crate::summary::tables::{GroupSummary, NodeSummary, Usage};
+
+/// Version of the fields.
+pub const VERSION: u32 = 1;
+/// Tasks that are listed at most where tasks are listed.
+const LISTED_MAX: usize = 1000;
+
+/// One object.
+pub fn summary(report: &Report) -> Value {
+    let Report { run, summary, .. } = *report;
+    let counts = &summary.counts;
+    let mut object = json!({
+        "version": VERSION,
+        "id": run.started.run,
+        "state": summary.state.word(),
+        "directory": run.started.directory.to_display(),
+        "command_line": run.started.command_line.iter().map(rakuda_proto::Text::to_display).collect::<Vec<_>>(),
+        "policy": run.started.policy,
+        "host": run.started.host.to_display(),
+        "started_ns": summary.start_ns,
+        "ended_ns": summary.end_ns,
+        "makespan_s": summary.makespan_s(),
+        "tasks": counts.tasks,
+        "run": counts.run,
+        "done": counts.done,
+        "without_action": counts.passed,
+        "not_needed": counts.not_needed,
+        "failed": counts.failed,
+        "abandoned": counts.abandoned,
+        "stopped": counts.stopped,
+        "running": counts.running,
+        "not_reached": counts.not_reached,
+        "attempts": summary.spans.len(),
+        "retries": summary.retries(),
+        "cores": cores(report),
+        "core_s": summary.core_s,
+        "held_core_s": summary.held_core_s,
+        "processes_max": summary.curve.peak,
+        "critical_path_s": seconds(summary.critical.work_ns),
+        "critical_path": critical_path(report),
+        "rules": summary.ranked.iter().map(|&group| rule(&summary.groups[group as usize])).collect::<Vec<_>>(),
+        "slowest": summary.slowest.iter().map(|&index| slow(report, index)).collect::<Vec<_>>(),
+        "failures": failures(report).iter().take(LISTED_MAX).map(failure).collect::<Vec<_>>(),
+        "retried": summary.retried.iter().take(LISTED_MAX).map(|&task| report.name(task)).collect::<Vec<_>>(),
+        "nodes": summary.nodes_used().map(node).collect::<Vec<_>>(),
+        "unreadable_lines": run.skipped.damaged,
+    });
+    let fields = object.as_object_mut().expect("json!({}) makes an object");
+    put(fields, "utilisation", summary.utilisation());
+    put(fields, "held", summary.held());
+    put(fields, "wait", summary.wait.as_ref().map(distribution));
+    usage(fields, &summary.usage);
+    cache(fields, &summary.cache);
+    if summary.nodes_used().count() > 1 {
+        put(fields, "local_share", summary.cache.local_share(run));
+    }
+    put(fields, "metadata_ops_per_task", summary.metadata_per_task(run));
+    object
+}
+
+fn put<T: Into<Value>>(fields: &mut Map<String, Value>, name: &str, value: Option<T>) {
+    if let Some(value) = value {
+        fields.insert(name.to_owned(), value.into());
+    }
+}
+
+/// Cores of all nodes.
+pub fn cores(report: &Report) -> u32 {
+    match report.summary.nodes.iter().map(|node| node.cores).sum() {
+        0 => report.run.started.cores,
+        cores => cores,
+    }
+}
+
+fn critical_path(report: &Report) -> Value {
+    let path = &report.summary.critical;
+    let mut object = json!({
+        "tasks": path.tasks.len(),
+        "work_s": seconds(path.work_ns),
+        "waiting_s": seconds(path.waiting_ns),
+        "after_s": seconds(path.after_ns),
+        "path": path.tasks.iter().take(LISTED_MAX).map(|&task| report.name(task)).collect::<Vec<_>>(),
+    });
+    let fields = object.as_object_mut().expect("json!({}) makes an object");
+    put(fields, "share", report.summary.critical_share());
+    object
+}
+
+fn rule(row: &GroupSummary) -> Value {
+    let mut object = json!({
+        "label": row.group.label(),
+        "tasks": row.tasks,
+        "failed": row.failed,
+        "retries": row.retries,
+    });
+    let fields = object.as_object_mut().expect("json!({}) makes an object");
+    put(fields, "location", row.group.location.clone());
+    put(fields, "program", row.group.program.clone());
+    put(fields, "seconds", row.durations.as_ref().map(distribution));
+    usage(fields, &row.usage);
+    cache(fields, &row.cache);
+    object
+}
+
+/// The fields of a distribution, s.
+pub fn distribution(of: &Distribution) -> Value {
+    json!({
+        "count": of.count, "total": of.total, "mean": of.mean, "deviation": of.deviation, "min": of.min, "p5": of.p5,
+        "p25": of.p25, "median": of.median, "p75": of.p75, "p95": of.p95, "max": of.max,
+        "median_interval": [of.median_interval.0, of.median_interval.1],
+    })
+}
+
+fn usage(fields: &mut Map<String, Value>, usage: &Usage) {
+    put(fields, "commands", Some(usage.commands));
+    if usage.commands > 0 {
+        put(fields, "user_s", Some(usage.user_s));
+        put(fields, "system_s", Some(usage.system_s));
+        put(fields, "rss_bytes_max", Some(usage.rss_bytes_max));
+        put(fields, "read_bytes", Some(usage.bytes.read));
+        put(fields, "write_bytes", Some(usage.bytes.written));
+    }
+}
+
+fn cache(fields: &mut Map<String, Value>, cache: &Cache) {
+    put(fields, "page_cache_share", cache.share());
+    put(fields, "page_cache_known_share", cache.known_share());
+    put(fields, "input_bytes", cache.share().map(|_| cache.input_bytes));
+    put(fields, "cache_hit", cache.hit());
+}
+
+fn slow(report: &Report, index: u32) -> Value {
+    let span = &report.summary.spans[index as usize];
+    json!({
+        "task": report.name(span.task),
+        "attempt": span.attempt + 1,
+        "rule": report.label(span.group),
+        "node": report.node(span.node),
+        "start_s": report.summary.since_start_s(span.start_ns),
+        "seconds": seconds(span.duration_ns()),
+    })
+}
+
+fn failure(failure: &crate::report::Failure) -> Value {
+    let mut object = json!({"task": failure.name, "attempts": failure.attempts});
+    let fields = object.as_object_mut().expect("json!({}) makes an object");
+    put(fields, "command", failure.command.clone());
+    put(fields, "status", failure.status.clone());
+    put(fields, "node", failure.node.clone());
+    put(fields, "message", failure.message.clone());
+    put(fields, "output", failure.tail.clone());
+    object
+}
+
+fn node(row: &NodeSummary) -> Value {
+    let mut object = json!({
+        "name": row.name,
+        "cores": row.cores,
+        "attempts": row.attempts,
+        "not_done": row.failed,
+        "core_s": row.core_s,
+    });
+    let fields = object.as_object_mut().expect("json!({}) makes an object");
+    put(fields, "utilisation", row.utilisation);
+    put(fields, "lost_s", row.lost_s);
+    usage(fields, &row.usage);
+    object
+}

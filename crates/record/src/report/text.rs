@@ -1,0 +1,347 @@
+//! A run for a terminal: facts, the curve of running processes in blocks, tables. At most 120 columns.
+
+use std::fmt::Write as _;
+
+use crate::printable::printable;
+use crate::report::format::{bytes, count, counted, percent, seconds};
+use crate::report::{Failure, Report, failures};
+use crate::summary::curve::{BINS, Curve};
+use crate::summary::seconds as of_ns;
+use crate::summary::tables::GroupSummary;
+
+/// Columns of the curve.
+const COLUMNS: usize = 60;
+/// Columns of a label.
+const LABEL: usize = 32;
+/// Rows of a table.
+const ROWS: usize = 20;
+/// Tasks of the critical path, from its end.
+const PATH: usize = 12;
+
+/// The whole report.
+pub fn text(report: &Report) -> String {
+    let mut out = String::new();
+    head(&mut out, report);
+    curve(&mut out, report);
+    rules(&mut out, report);
+    nodes(&mut out, report);
+    path(&mut out, report);
+    slowest(&mut out, report);
+    failed(&mut out, report);
+    out
+}
+
+/// A line of the head.
+fn fact(out: &mut String, name: &str, value: &str) {
+    let _ = writeln!(out, "{name:<16} {}", shown(value));
+}
+
+fn head(out: &mut String, report: &Report) {
+    let Report { run, summary, .. } = *report;
+    let _ = writeln!(out, "run {}: {}", shown(&run.started.run), summary.state.word());
+    fact(out, "command", &report.command_line());
+    fact(out, "in", &run.started.directory.to_display());
+    if let Some(warning) = summary.state.warning() {
+        fact(out, "note", warning);
+    }
+    fact(out, "makespan", &makespan(report));
+    fact(out, "tasks", &tasks_line(report));
+    fact(out, "attempts", &attempts_line(report));
+    fact(out, "utilisation", &utilisation_line(report));
+    fact(out, "critical path", &critical_line(report));
+    if let Some(wait) = &summary.wait {
+        let (median, p95, max) = (seconds(wait.median), seconds(wait.p95), seconds(wait.max));
+        fact(out, "queue wait", &format!("median {median}, 95 % within {p95}, longest {max}"));
+    }
+    fact(out, "storage", &storage_line(report));
+    if let Some(line) = input_line(report) {
+        fact(out, "input", &line);
+    }
+    if let Some(operations) = summary.metadata_per_task(run) {
+        fact(out, "metadata", &format!("{operations:.1} system calls of the engine per task"));
+    }
+}
+
+/// `12.3 s`; of a run that was cut off, nobody knows when, `at least 12.3 s`.
+pub fn makespan(report: &Report) -> String {
+    let words = seconds(report.summary.makespan_s());
+    if report.summary.end_known { words } else { format!("at least {words}") }
+}
+
+/// `200: 150 done, 3 failed`.
+pub fn tasks_line(report: &Report) -> String {
+    let counts = &report.summary.counts;
+    let parts = [
+        (counts.done, "done"),
+        (counts.failed, "failed"),
+        (counts.abandoned, "not run because of those"),
+        (counts.stopped, "stopped"),
+        (counts.not_reached, "not reached"),
+        (counts.running, "not ended"),
+        (counts.not_needed, "not needed"),
+        (counts.passed, "without an action"),
+    ];
+    let parts = parts.iter().filter(|(number, _)| *number > 0);
+    let parts: Vec<String> =
+        parts.map(|(number, what)| format!("{} {what}", count(*number))).collect();
+    format!("{}: {}", count(counts.tasks), parts.join(", "))
+}
+
+fn attempts_line(report: &Report) -> String {
+    let summary = report.summary;
+    let attempts = count(summary.spans.len());
+    let commands = counted(summary.usage.commands, "command");
+    let retries = summary.retries();
+    let retries =
+        if retries > 0 { format!(" ({} made anew)", count(retries)) } else { String::new() };
+    format!("{attempts}{retries}, {commands}, at most {} at a time", summary.curve.peak)
+}
+
+/// `87.1 % of 4 cores`.
+pub fn utilisation_line(report: &Report) -> String {
+    let summary = report.summary;
+    let (Some(used), Some(held)) = (summary.utilisation(), summary.held()) else {
+        if !summary.end_known {
+            return "unknown: the run was cut off at some time after its last event".to_owned();
+        }
+        return "unknown: no cores or no time".to_owned();
+    };
+    let makespan_s = summary.makespan_s();
+    let cores = if makespan_s > 0.0 { summary.available_core_s / makespan_s } else { 0.0 };
+    let cores = format!("{cores:.2}").trim_end_matches('0').trim_end_matches('.').to_owned();
+    let noun = if cores == "1" { "core" } else { "cores" };
+    format!(
+        "{} of {cores} {noun}: processes {} core seconds; tasks had cores for {}",
+        percent(used),
+        digits(summary.core_s),
+        percent(held)
+    )
+}
+
+/// Seconds as a plain number.
+fn digits(seconds: f64) -> String {
+    if seconds >= 100.0 { format!("{seconds:.0}") } else { format!("{seconds:.2}") }
+}
+
+/// `12.3 s of work in 5 tasks`.
+pub fn critical_line(report: &Report) -> String {
+    let path = &report.summary.critical;
+    let (work, waiting) = (seconds(of_ns(path.work_ns)), seconds(of_ns(path.waiting_ns)));
+    let tasks = counted(path.tasks.len(), "task");
+    let share = report
+        .summary
+        .critical_share()
+        .map_or_else(String::new, |share| format!(", {} of the makespan", percent(share)));
+    format!("{work} in {tasks}{share}; {waiting} waiting")
+}
+
+/// Bytes, and what is known of the page cache.
+pub fn storage_line(report: &Report) -> String {
+    let summary = report.summary;
+    let read = bytes(summary.usage.bytes.read);
+    let written = bytes(summary.usage.bytes.written);
+    let cached = match (summary.cache.share(), summary.cache.known_share()) {
+        (Some(share), Some(known)) => {
+            let (share, known) = (percent(share), percent(known));
+            format!("; at least {share} of the input was in memory (known for {known} of tasks)")
+        }
+        _ => String::new(),
+    };
+    format!("{read} read, {written} written{cached}")
+}
+
+/// Where input was when attempts began.
+fn input_line(report: &Report) -> Option<String> {
+    let cache = &report.summary.cache;
+    let local = cache.local_share(report.run).map(|share| {
+        let placed = bytes(cache.inputs.placed_bytes);
+        format!("{} of {placed} was on the node that read it", percent(share))
+    });
+    let hit = cache.hit().map(|share| {
+        let measured = bytes(cache.inputs.measured_bytes);
+        format!("{} of {measured} was in its memory, as measured at the start", percent(share))
+    });
+    let parts: Vec<String> = local.into_iter().chain(hit).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+fn curve(out: &mut String, report: &Report) {
+    let curve = &report.summary.curve;
+    if curve.series.is_empty() {
+        return;
+    }
+    let _ =
+        writeln!(out, "\nrunning processes over {}, by rule", seconds(report.summary.makespan_s()));
+    let total = curve.total();
+    let _ = writeln!(out, "{:>1$}", "mean  most", LABEL + COLUMNS + 13);
+    row(out, "all", &total, f64::from(curve.peak.max(1)));
+    let top = |series: &Vec<f64>| columns(series).into_iter().fold(0.0, f64::max);
+    let most = curve.series.iter().map(top).fold(0.0, f64::max).max(1.0);
+    for (index, series) in curve.series.iter().enumerate() {
+        row(out, &series_label(report, curve, index), series, most);
+    }
+}
+
+/// The label of a curve: of its rule, or of the others.
+pub fn series_label(report: &Report, curve: &Curve, index: usize) -> String {
+    match curve.groups.get(index) {
+        Some(&group) => report.label(group),
+        None => format!("{} other rules", report.summary.ranked.len() - curve.groups.len()),
+    }
+}
+
+fn row(out: &mut String, label: &str, series: &[f64], top: f64) {
+    let columns = columns(series);
+    let blocks: String = columns.iter().map(|value| block(value / top)).collect();
+    let mean = series.iter().sum::<f64>() / BINS as f64;
+    let most = columns.iter().copied().fold(0.0, f64::max);
+    let _ = writeln!(out, "{} {blocks} {mean:5.1} {most:5.1}", fitted(label, LABEL));
+}
+
+/// Means of a curve for the columns of a terminal.
+fn columns(series: &[f64]) -> Vec<f64> {
+    let wide = BINS / COLUMNS;
+    series.chunks(wide).map(|bins| bins.iter().sum::<f64>() / bins.len() as f64).collect()
+}
+
+fn block(share: f64) -> char {
+    const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    if share <= 0.0 {
+        return BLOCKS[0];
+    }
+    BLOCKS[((share * 8.0).round() as usize).clamp(1, 8)]
+}
+
+/// A label in so many columns.
+pub fn fitted(label: &str, width: usize) -> String {
+    let label = shown(label);
+    if label.chars().count() <= width {
+        return format!("{label:<width$}");
+    }
+    let end: String = label.chars().skip(label.chars().count() + 1 - width).collect();
+    format!("…{end}")
+}
+
+/// What a terminal would take as a command is replaced.
+pub fn shown(text: &str) -> String {
+    printable(text.as_bytes())
+}
+
+fn rules(out: &mut String, report: &Report) {
+    let summary = report.summary;
+    if summary.ranked.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "\n{:<LABEL$} {:>8} {:>6} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "rule", "tasks", "failed", "total", "median", "p5", "p95", "longest", "memory"
+    );
+    for &group in summary.ranked.iter().take(ROWS) {
+        rule(out, &summary.groups[group as usize]);
+    }
+    more(out, summary.ranked.len(), ROWS, "rules");
+}
+
+fn rule(out: &mut String, row: &GroupSummary) {
+    let label = fitted(&row.group.label(), LABEL);
+    let memory =
+        if row.usage.commands > 0 { bytes(row.usage.rss_bytes_max) } else { "-".to_owned() };
+    let times = match &row.durations {
+        Some(times) => [times.total, times.median, times.p5, times.p95, times.max].map(seconds),
+        None => [const { String::new() }; 5].map(|_| "-".to_owned()),
+    };
+    let [total, median, p5, p95, max] = times;
+    let _ = writeln!(
+        out,
+        "{label} {:>8} {:>6} {total:>10} {median:>9} {p5:>9} {p95:>9} {max:>9} {memory:>9}",
+        count(row.tasks),
+        count(row.failed),
+    );
+}
+
+fn more(out: &mut String, all: usize, listed: usize, noun: &str) {
+    if all > listed {
+        let _ = writeln!(out, "… and {} more {noun}", count(all - listed));
+    }
+}
+
+fn nodes(out: &mut String, report: &Report) {
+    if report.summary.nodes_used().count() < 2 {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "\n{:<LABEL$} {:>6} {:>9} {:>12} {:>10} {:>10}",
+        "node", "cores", "attempts", "utilisation", "read", "written"
+    );
+    for node in report.summary.nodes_used() {
+        let used = node.utilisation.map_or("-".to_owned(), percent);
+        let (read, written) = (bytes(node.usage.bytes.read), bytes(node.usage.bytes.written));
+        let label = fitted(&node.name, LABEL);
+        let (cores, attempts) = (node.cores, count(node.attempts));
+        let _ =
+            writeln!(out, "{label} {cores:>6} {attempts:>9} {used:>12} {read:>10} {written:>10}");
+    }
+}
+
+fn path(out: &mut String, report: &Report) {
+    let tasks = &report.summary.critical.tasks;
+    if tasks.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\ncritical path, first to last");
+    let first = tasks.len().saturating_sub(PATH);
+    if first > 0 {
+        let _ = writeln!(out, "  … {} before these", counted(first, "task"));
+    }
+    for &task in &tasks[first..] {
+        let _ = writeln!(out, "  {}", shown(&report.name(task)));
+    }
+}
+
+fn slowest(out: &mut String, report: &Report) {
+    let summary = report.summary;
+    if summary.slowest.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\nslowest");
+    for &index in summary.slowest.iter().take(10) {
+        let span = &summary.spans[index as usize];
+        let took = seconds(of_ns(span.duration_ns()));
+        let at = seconds(summary.since_start_s(span.start_ns));
+        let (label, name) =
+            (fitted(&report.label(span.group), LABEL), shown(&report.name(span.task)));
+        let _ = writeln!(out, "  {took:>10}  from {at:>10}  {label} {name}");
+    }
+}
+
+fn failed(out: &mut String, report: &Report) {
+    let failures = failures(report);
+    if failures.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\nfailed");
+    for failure in failures.iter().take(ROWS) {
+        one_failed(out, failure);
+    }
+    more(out, failures.len(), ROWS, "tasks");
+}
+
+fn one_failed(out: &mut String, failure: &Failure) {
+    let _ = writeln!(out, "  {}", shown(&failure.name));
+    let lines = [
+        ("command", &failure.command),
+        ("status", &failure.status),
+        ("node", &failure.node),
+        ("message", &failure.message),
+    ];
+    for (name, value) in lines {
+        if let Some(value) = value {
+            let _ = writeln!(out, "    {name:<8} {}", shown(value));
+        }
+    }
+    for line in failure.tail.iter().flat_map(|tail| tail.lines()) {
+        let _ = writeln!(out, "    | {}", shown(line));
+    }
+}

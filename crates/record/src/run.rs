@@ -1,0 +1,342 @@
+//! What a run was: its tasks with their attempts and commands, as the journal tells. Plain data, put together event by event.
+//!
+//! It draws no conclusions (critical path, statistics): other modules do.
+
+use std::io::BufRead;
+
+use rakuda_proto::Text;
+use rakuda_proto::journal::{
+    AttemptEnded, AttemptStarted, CommandEnded, CommandStarted, InputLost, JournalEvent,
+    NodeJoined, NodeLost, RuleDefined, RunEnded, RunOutcome, RunStarted, StopRequested, TaskBlamed,
+    TaskDefined, TaskReopened, TaskSettled,
+};
+
+use crate::reader::{ReadError, Skipped, Wanted, read_wanted};
+
+/// A node that took part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// As it joined.
+    pub joined: NodeJoined,
+    /// When it was lost, ns since 1970; none: it takes part, perhaps again.
+    pub lost_ns: Option<i64>,
+    /// How long it was gone before it took part again.
+    pub absent_ns: i64,
+}
+
+impl Node {
+    /// A number of which nothing has been heard: hosts take part in the order in which they are there.
+    fn unheard(number: usize, time_ns: i64) -> Self {
+        let node = u32::try_from(number).unwrap_or(u32::MAX);
+        let name = Text::default();
+        let joined = NodeJoined { time_ns, node, name, cores: 0, memory_bytes: 0, group: None };
+        Self { joined, lost_ns: Some(time_ns), absent_ns: 0 }
+    }
+
+    fn joins(&mut self, joined: NodeJoined) {
+        let before = (self.joined.cores > 0).then_some(self.joined.time_ns);
+        if let (Some(_), Some(lost_ns)) = (before, self.lost_ns) {
+            self.absent_ns += (joined.time_ns - lost_ns).max(0);
+        }
+        self.lost_ns = None;
+        let time_ns = before.unwrap_or(joined.time_ns);
+        self.joined = NodeJoined { time_ns, ..joined };
+    }
+}
+
+/// Where tasks of one kind are made.
+pub type Rule = RuleDefined;
+
+/// What was wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invocation {
+    /// Names.
+    pub tasks: Vec<Text>,
+    /// The task whose action waited.
+    pub caller: Option<u32>,
+    /// ns since 1970.
+    pub started_ns: i64,
+    /// ns since 1970; none: it had not ended.
+    pub ended_ns: Option<i64>,
+}
+
+/// A command that an action started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// As it started.
+    pub started: CommandStarted,
+    /// None: it had not ended.
+    pub ended: Option<CommandEnded>,
+}
+
+/// One attempt of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// As it started.
+    pub started: AttemptStarted,
+    /// None: it had not ended.
+    pub ended: Option<AttemptEnded>,
+    /// Indices into [`Run::commands`], in order of start.
+    pub commands: Vec<u32>,
+}
+
+/// A task that the journal names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    /// As it was defined.
+    pub defined: TaskDefined,
+    /// In order.
+    pub attempts: Vec<Attempt>,
+    /// Only for those that the journal settles without an attempt. Boxed, as most have none.
+    pub settled: Option<Box<TaskSettled>>,
+    /// What it made went with a node, and it has neither begun again nor been settled since.
+    pub reopened: bool,
+}
+
+/// What the loss of nodes did to a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Loss {
+    /// It is taken to be the reason of the losses.
+    Blamed(TaskBlamed),
+    /// Its file is to be made again.
+    Reopened(TaskReopened),
+    /// Its file cannot be made again.
+    InputLost(InputLost),
+}
+
+impl Loss {
+    /// Whose.
+    pub fn task(&self) -> u32 {
+        match self {
+            Self::Blamed(event) => event.task,
+            Self::Reopened(event) => event.task,
+            Self::InputLost(event) => event.task,
+        }
+    }
+
+    /// ns since 1970.
+    pub fn time_ns(&self) -> i64 {
+        match self {
+            Self::Blamed(event) => event.time_ns,
+            Self::Reopened(event) => event.time_ns,
+            Self::InputLost(event) => event.time_ns,
+        }
+    }
+}
+
+/// A run, or as much of it as its journal has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Run {
+    /// The first line.
+    pub started: RunStarted,
+    /// By number.
+    pub nodes: Vec<Node>,
+    /// By number; none: not defined.
+    pub rules: Vec<Option<Rule>>,
+    /// By number; none: nothing that the journal tells happened to it. Boxed, as numbers may have wide gaps: a
+    /// plan of a million tasks of which one runs.
+    pub tasks: Vec<Option<Box<Task>>>,
+    /// By number.
+    pub commands: Vec<Option<Command>>,
+    /// By number.
+    pub invocations: Vec<Invocation>,
+    /// In order: what the loss of nodes did to tasks, beyond the attempts that were lost.
+    pub losses: Vec<Loss>,
+    /// In order.
+    pub stops: Vec<StopRequested>,
+    /// None: it goes on, or was cut off.
+    pub ended: Option<RunEnded>,
+    /// Time of the last event of the run itself, ns since 1970; of one that was seen alive later, that time. What a later run
+    /// adds to the journal of one that was cut off does not count.
+    pub last_ns: i64,
+    /// It was seen alive, after its journal had been read so far.
+    pub alive: bool,
+    /// What could not be read.
+    pub skipped: Skipped,
+}
+
+/// Numbers of tasks in a journal beyond this are damage.
+const TASKS_MAX: usize = 1 << 26;
+/// Commands and rules are numbered as they come; a gap beyond this is damage.
+const GAP_MAX: usize = 1 << 16;
+
+impl Run {
+    /// Reads a whole journal.
+    ///
+    /// # Errors
+    /// When reading fails, or the journal is of another version.
+    pub fn read(journal: impl BufRead) -> Result<Self, ReadError> {
+        Self::read_wanted(journal, Wanted::ALL)
+    }
+
+    /// Reads only the events that are `wanted`: without commands a run takes half the time and memory.
+    ///
+    /// # Errors
+    /// When reading fails, or the journal is of another version.
+    pub fn read_wanted(journal: impl BufRead, wanted: Wanted) -> Result<Self, ReadError> {
+        let mut run = Self::default();
+        run.skipped = read_wanted(journal, wanted, |event, _| run.add(event))?;
+        Ok(run)
+    }
+
+    /// Takes one more event.
+    pub fn add(&mut self, event: JournalEvent) {
+        match event {
+            JournalEvent::RunStarted(started) => {
+                self.see(started.time_ns);
+                self.started = started;
+            }
+            JournalEvent::NodeJoined(joined) => self.add_node(joined),
+            JournalEvent::NodeLost(lost) => self.lose_node(&lost),
+            JournalEvent::NodeGone(gone) => self.see(gone.time_ns),
+            JournalEvent::InvocationStarted(event) => {
+                self.see(event.time_ns);
+                self.invocations.push(Invocation {
+                    tasks: event.tasks,
+                    caller: event.caller,
+                    started_ns: event.time_ns,
+                    ended_ns: None,
+                });
+            }
+            JournalEvent::InvocationEnded(event) => {
+                self.see(event.time_ns);
+                if let Some(invocation) = self.invocations.get_mut(event.invocation as usize) {
+                    invocation.ended_ns = Some(event.time_ns);
+                }
+            }
+            JournalEvent::RuleDefined(rule) => {
+                let end = self.rules.len() + GAP_MAX;
+                put(&mut self.rules, rule.rule, end, rule);
+            }
+            JournalEvent::TaskDefined(mut defined) => {
+                defined.prerequisites.shrink_to_fit();
+                let number = defined.task;
+                let task = Task { defined, attempts: Vec::new(), settled: None, reopened: false };
+                put(&mut self.tasks, number, TASKS_MAX, Box::new(task));
+            }
+            JournalEvent::AttemptStarted(mut started) => {
+                self.see(started.time_ns);
+                started.reasons.shrink_to_fit();
+                if let Some(task) = get(&mut self.tasks, started.task) {
+                    task.reopened = false;
+                    task.attempts.reserve_exact(1);
+                    task.attempts.push(Attempt { started, ended: None, commands: Vec::new() });
+                }
+            }
+            JournalEvent::CommandStarted(mut started) => {
+                self.see(started.time_ns);
+                if let Some(words) = &mut started.words {
+                    words.shrink_to_fit();
+                }
+                if let Some(task) = started.task.and_then(|task| get(&mut self.tasks, task))
+                    && let Some(attempt) = task.attempts.last_mut()
+                {
+                    attempt.commands.push(started.command);
+                }
+                let end = self.commands.len() + GAP_MAX;
+                put(&mut self.commands, started.command, end, Command { started, ended: None });
+            }
+            JournalEvent::CommandEnded(ended) => {
+                self.see(ended.time_ns);
+                if let Some(command) = get(&mut self.commands, ended.command) {
+                    command.ended = Some(ended);
+                }
+            }
+            JournalEvent::AttemptEnded(ended) => {
+                self.see(ended.time_ns);
+                if let Some(task) = get(&mut self.tasks, ended.task)
+                    && let Some(attempt) = task.attempts.last_mut()
+                {
+                    attempt.ended = Some(ended);
+                }
+            }
+            JournalEvent::TaskSettled(settled) => {
+                self.see(settled.time_ns);
+                if let Some(task) = get(&mut self.tasks, settled.task) {
+                    task.reopened = false;
+                    task.settled = Some(Box::new(settled));
+                }
+            }
+            JournalEvent::TaskBlamed(event) => self.add_loss(Loss::Blamed(event)),
+            JournalEvent::TaskReopened(event) => self.reopen(event),
+            JournalEvent::InputLost(event) => self.add_loss(Loss::InputLost(event)),
+            JournalEvent::FileStaged(staged) => self.see(staged.time_ns),
+            JournalEvent::StopRequested(stop) => {
+                self.see(stop.time_ns);
+                self.stops.push(stop);
+            }
+            JournalEvent::RunEnded(ended) => {
+                if ended.how != RunOutcome::Recovered {
+                    self.see(ended.time_ns);
+                }
+                self.ended = Some(ended);
+            }
+        }
+    }
+
+    fn add_node(&mut self, joined: NodeJoined) {
+        self.see(joined.time_ns);
+        let index = joined.node as usize;
+        if index < self.nodes.len() + GAP_MAX {
+            for number in self.nodes.len()..=index {
+                self.nodes.push(Node::unheard(number, joined.time_ns));
+            }
+            self.nodes[index].joins(joined);
+        }
+    }
+
+    fn lose_node(&mut self, lost: &NodeLost) {
+        self.see(lost.time_ns);
+        if let Some(node) = self.nodes.get_mut(lost.node as usize) {
+            node.lost_ns = Some(lost.time_ns);
+        }
+    }
+
+    fn reopen(&mut self, event: TaskReopened) {
+        if let Some(task) = get(&mut self.tasks, event.task) {
+            task.reopened = true;
+            task.settled = None;
+        }
+        self.add_loss(Loss::Reopened(event));
+    }
+
+    fn add_loss(&mut self, loss: Loss) {
+        self.see(loss.time_ns());
+        self.losses.push(loss);
+    }
+
+    /// Notes that the run is alive at this time: what has not ended goes on until then. A run that has ended stays as it is.
+    pub fn seen_alive(&mut self, now_ns: i64) {
+        if self.ended.is_none() {
+            self.alive = true;
+            self.see(now_ns);
+        }
+    }
+
+    /// Whether it is known how long it took: not of a run that was cut off at some time after its last event.
+    pub fn end_is_known(&self) -> bool {
+        match &self.ended {
+            Some(ended) => ended.how != RunOutcome::Recovered,
+            None => self.alive,
+        }
+    }
+
+    fn see(&mut self, time_ns: i64) {
+        self.last_ns = self.last_ns.max(time_ns);
+    }
+}
+
+fn put<T>(list: &mut Vec<Option<T>>, number: u32, end: usize, value: T) {
+    let index = number as usize;
+    if index >= end {
+        return;
+    }
+    if list.len() <= index {
+        list.resize_with(index + 1, || None);
+    }
+    list[index] = Some(value);
+}
+
+fn get<T>(list: &mut [Option<T>], number: u32) -> Option<&mut T> {
+    list.get_mut(number as usize)?.as_mut()
+}

@@ -1,0 +1,165 @@
+//! What became of the tasks of a run: counts, and those that failed.
+//!
+//! It does not know times of groups or how anything is shown.
+
+use rakuda_proto::journal::{Outcome, RunOutcome, Settled};
+
+use crate::folder::RunState;
+use crate::run::{Run, Task};
+
+impl RunState {
+    /// As its journal tells: one that has no end was cut off, unless the run was seen alive.
+    pub fn of_journal(run: &Run) -> Self {
+        match &run.ended {
+            Some(ended) => Self::Ended(ended.how),
+            None if run.alive => Self::Running,
+            None => Self::CutOff,
+        }
+    }
+
+    /// For people, when there is something to say about the figures; none when the run came to its end.
+    pub fn warning(self) -> Option<&'static str> {
+        match self {
+            // Of one that was moved there are no figures.
+            Self::Ended(RunOutcome::Done | RunOutcome::Failed) | Self::Moved => None,
+            Self::Ended(RunOutcome::Stopped) => Some(
+                "This run was stopped before its end: what was not reached is in no figure but that of all tasks.",
+            ),
+            Self::Ended(RunOutcome::Recovered) => Some(
+                "This run was cut off and settled by a later one: attempts that had not ended are counted up to \
+                 its last event, and are in no distribution.",
+            ),
+            Self::CutOff => Some(
+                "This run was cut off, and no later one has settled it yet: attempts that had not ended are counted up to \
+                 its last event, and are in no distribution.",
+            ),
+            Self::Running => Some(
+                "This run is still going on: attempts that have not ended are counted up to now, and are in no \
+                 distribution.",
+            ),
+        }
+    }
+}
+
+/// What became of one task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// An attempt of it succeeded.
+    Ran,
+    /// It has no action, and stands for something that ran.
+    Passed,
+    /// It was up to date.
+    NotNeeded,
+    /// Its last attempt failed.
+    Failed,
+    /// A prerequisite failed.
+    Abandoned,
+    /// Its attempt was ended because of others.
+    Stopped,
+    /// Its attempt had not ended.
+    Running,
+    /// The run ended before its turn.
+    NotReached,
+    /// Nothing is known to have happened to it.
+    NotStarted,
+}
+
+/// What became of a task.
+pub fn fate(task: &Task) -> Fate {
+    let last = task.attempts.iter().rev().find(|attempt| {
+        attempt.ended.as_ref().is_none_or(|ended| ended.outcome != Outcome::GivenBack)
+    });
+    if task.reopened {
+        return Fate::Stopped;
+    }
+    match (task.settled.as_ref().map(|settled| settled.how), last) {
+        (Some(Settled::Failed), _) => Fate::Failed,
+        (Some(Settled::Abandoned), _) => Fate::Abandoned,
+        // It was made in this run, was lost, and came back.
+        (Some(Settled::NotNeeded), Some(_)) => Fate::Ran,
+        (Some(Settled::NotNeeded), None) => Fate::NotNeeded,
+        (Some(Settled::NotReached), _) => Fate::NotReached,
+        (Some(Settled::Executed), None) => Fate::Passed,
+        (None, None) if task.defined.up_to_date => Fate::NotNeeded,
+        (None, None) => Fate::NotStarted,
+        (_, Some(attempt)) => match &attempt.ended {
+            None => Fate::Running,
+            Some(ended) => match ended.outcome {
+                Outcome::Done => Fate::Ran,
+                Outcome::Aborted | Outcome::Lost | Outcome::GivenBack => Fate::Stopped,
+                Outcome::Failed | Outcome::Exited if ended.retried => Fate::Stopped,
+                Outcome::Failed | Outcome::Exited => Fate::Failed,
+            },
+        },
+    }
+}
+
+/// Tasks by what became of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All that the run had to look at.
+    pub tasks: usize,
+    /// An attempt of it was made.
+    pub run: usize,
+    /// Succeeded.
+    pub done: usize,
+    /// Without an action, for something that ran.
+    pub passed: usize,
+    /// Up to date.
+    pub not_needed: usize,
+    /// Failed.
+    pub failed: usize,
+    /// Not tried because of those.
+    pub abandoned: usize,
+    /// Ended because of others.
+    pub stopped: usize,
+    /// Had not ended.
+    pub running: usize,
+    /// The run ended before their turn.
+    pub not_reached: usize,
+}
+
+impl Counts {
+    /// Of all tasks. Those that were up to date are not all in the journal: their number stands in its last line.
+    pub fn of(run: &Run) -> Self {
+        let mut counts = Self::default();
+        for task in run.tasks.iter().flatten() {
+            counts.tasks += 1;
+            match fate(task) {
+                Fate::Ran => counts.done += 1,
+                Fate::Passed => counts.passed += 1,
+                Fate::NotNeeded => counts.not_needed += 1,
+                Fate::Failed => counts.failed += 1,
+                Fate::Abandoned => counts.abandoned += 1,
+                Fate::Stopped => counts.stopped += 1,
+                Fate::Running => counts.running += 1,
+                Fate::NotReached => counts.not_reached += 1,
+                Fate::NotStarted => {}
+            }
+            counts.run += usize::from(!attempted(task).is_empty());
+        }
+        if let Some(ended) = &run.ended {
+            counts.not_needed = counts.not_needed.max(ended.not_needed as usize);
+            let settled = [ended.executed, ended.not_needed, ended.failed, ended.abandoned];
+            let settled = settled.iter().map(|&count| count as usize).sum::<usize>();
+            counts.tasks = counts.tasks.max(settled);
+        }
+        counts
+    }
+}
+
+fn attempted(task: &Task) -> &[crate::run::Attempt] {
+    let given_back = |attempt: &crate::run::Attempt| {
+        attempt.ended.as_ref().is_some_and(|ended| ended.outcome == Outcome::GivenBack)
+    };
+    if task.attempts.iter().all(given_back) { &[] } else { &task.attempts }
+}
+
+/// How a wait(2) status reads: `status 1`, `signal 9`.
+pub fn status_text(status: i32) -> String {
+    match (status & 0x7f, (status >> 8) & 0xff) {
+        (0, code) => format!("status {code}"),
+        (signal, _) if status & 0x80 != 0 => format!("signal {signal} (core dumped)"),
+        (signal, _) => format!("signal {signal}"),
+    }
+}
