@@ -1,0 +1,291 @@
+//! The driver: what happens next, and the links between hub and agents.
+//!
+//! Messages of one link stay in order; those of different links overtake each other. A link that is cut keeps what is sent and delivers it
+//! when it is back, as a link does that numbers what it sends; what belongs to a session that is over is dropped at its end.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rakuda_core::{ActionOutcome, TaskId};
+
+use super::agent::Agent;
+use super::hub::Hub;
+use super::scenario::Scenario;
+use super::truth::{SERVER, Truth, content};
+use crate::log::Log;
+use crate::queue::EventQueue;
+use crate::random::{Purpose, Random};
+use crate::units::SECOND_NS;
+
+/// A run must end so long after things have stopped going wrong.
+const PATIENCE_NS: u64 = 100_000 * SECOND_NS;
+const MILLISECOND_NS: u64 = 1_000_000;
+
+/// How often something was injected, or seen.
+pub type Counts = BTreeMap<&'static str, u64>;
+
+/// What became of an attempt.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    /// Which start of the hub it belongs to.
+    pub(crate) life: u64,
+    pub(crate) task: u32,
+    pub(crate) attempt: u32,
+    pub(crate) outcome: ActionOutcome,
+    pub(crate) content: Option<u64>,
+}
+
+/// From the hub to an agent.
+#[derive(Clone, Debug)]
+pub(crate) enum Order {
+    /// The answer to `Hello`: the number of the session, and whether the files on the node count.
+    Welcome {
+        session: u64,
+        incarnation: u64,
+        files_kept: bool,
+        heard_ns: u64,
+    },
+    /// Inputs with their places.
+    Start {
+        task: u32,
+        attempt: u32,
+        life: u64,
+        inputs: Vec<(u32, u32)>,
+    },
+    Abort {
+        task: u32,
+        attempt: u32,
+    },
+    /// A heartbeat: when the agent sent what the hub has heard last.
+    Ping {
+        heard_ns: u64,
+    },
+}
+
+/// From an agent to the hub.
+#[derive(Clone, Debug)]
+pub(crate) enum Report {
+    /// A new session is wanted; said again until there is one, with the same number. Nothing runs; these ended in the last one and could
+    /// not be told.
+    Hello {
+        incarnation: u64,
+        files_kept: bool,
+        untold: Vec<Ended>,
+    },
+    Ended(Ended),
+    Pong,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Happening {
+    ToAgent {
+        node: u32,
+        session: u64,
+        order: Order,
+    },
+    ToHub {
+        node: u32,
+        session: u64,
+        sent_ns: u64,
+        report: Report,
+    },
+    /// A process has come to its end.
+    Done {
+        node: u32,
+        task: u32,
+        serial: u64,
+    },
+    /// The hub has looked at a file.
+    Looked {
+        id: TaskId,
+        life: u64,
+    },
+    Tick,
+    Fault,
+    HubUp,
+    MachineUp {
+        node: u32,
+    },
+    LinkUp {
+        node: u32,
+    },
+    LinkFast {
+        node: u32,
+    },
+    AgentGoesOn {
+        node: u32,
+    },
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Link {
+    pub(crate) cut: bool,
+    /// Messages take so many times as long.
+    pub(crate) slowness: u64,
+    /// When the last message arrives, to the agent and to the hub.
+    last_ns: [u64; 2],
+    held: VecDeque<Happening>,
+}
+
+pub(crate) struct Chaos {
+    pub(crate) scenario: Scenario,
+    pub(crate) now: u64,
+    pub(crate) queue: EventQueue<Happening>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) agents: Vec<Agent>,
+    pub(crate) hub: Hub,
+    pub(crate) truth: Truth,
+    pub(crate) random: Random,
+    pub(crate) counts: Counts,
+    /// What is in each file when it is well.
+    pub(crate) expected: Vec<u64>,
+    /// Attempts that are still to fail or hang.
+    pub(crate) troubles: Vec<u32>,
+    pub(crate) serials: u64,
+    /// When the last of all messages sent so far arrives.
+    arrival_ns_max: u64,
+    pub(crate) ended: bool,
+    pub(crate) log: Log,
+}
+
+/// A run of a seed.
+pub struct Run {
+    /// What was injected and seen.
+    pub counts: Counts,
+    /// What happened, as far as it came.
+    pub log: Log,
+    /// What must not happen, and did.
+    pub failure: Option<String>,
+}
+
+/// Runs a seed to its end, or to the first thing that must not happen: a check here or in the scheduler that panics, or no end.
+pub fn run_seed(seed: u64, log: Log) -> Run {
+    let mut chaos = Chaos::new(Scenario::draw(seed), seed, log);
+    let result = catch_unwind(AssertUnwindSafe(|| chaos.run()));
+    let failure = result.err().map(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+            .unwrap_or_else(|| "it panicked".to_owned())
+    });
+    Run { counts: chaos.counts, log: chaos.log, failure }
+}
+
+impl Chaos {
+    fn run(&mut self) {
+        self.start_hub();
+        self.queue.push(0, Happening::Tick);
+        self.queue.push(self.scenario.between_ns, Happening::Fault);
+        while !self.ended {
+            let (now, happening) = self.queue.pop().expect("a clock ticks");
+            self.now = now;
+            let is_late = now > self.scenario.heals_ns + PATIENCE_NS;
+            assert!(!is_late, "the workflow does not finish: {:?}", self.hub.counts());
+            self.take(happening);
+        }
+    }
+
+    fn new(scenario: Scenario, seed: u64, log: Log) -> Self {
+        let mut expected: Vec<u64> = Vec::new();
+        let mut truth = Truth::default();
+        for (id, job) in (0..).zip(&scenario.jobs) {
+            let inputs: Vec<u64> = job.inputs.iter().map(|i| expected[*i as usize]).collect();
+            expected.push(content(id, &inputs));
+            if !job.has_action {
+                let place = if scenario.shared { SERVER } else { job.place };
+                truth.write(id, place, Some(expected[id as usize]));
+            }
+        }
+        let nodes = scenario.cores.len();
+        Self {
+            links: (0..nodes).map(|_| Link { slowness: 1, ..Link::default() }).collect(),
+            agents: (0..nodes).map(|_| Agent::new()).collect(),
+            hub: Hub::new(&scenario),
+            now: 0,
+            queue: EventQueue::default(),
+            truth,
+            random: Random::new(seed, Purpose::Faults),
+            counts: Counts::new(),
+            expected,
+            troubles: scenario.jobs.iter().map(|job| job.troubles).collect(),
+            serials: 0,
+            arrival_ns_max: 0,
+            ended: false,
+            scenario,
+            log,
+        }
+    }
+
+    pub(crate) fn note(&mut self, line: std::fmt::Arguments<'_>) {
+        self.log.note(self.now, line);
+    }
+
+    pub(crate) fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    pub(crate) fn heals(&self) -> bool {
+        self.now >= self.scenario.heals_ns
+    }
+
+    fn take(&mut self, happening: Happening) {
+        match happening {
+            Happening::ToAgent { node, session, order } => self.on_order(node, session, order),
+            Happening::ToHub { node, session, sent_ns, report } => {
+                self.on_report(node, session, sent_ns, report);
+            }
+            Happening::Done { node, task, serial } => self.on_done(node, task, serial),
+            Happening::Looked { id, life } => self.on_looked(id, life),
+            Happening::Tick => {
+                self.tick_hub();
+                for node in 0..self.agents.len() as u32 {
+                    self.tick_agent(node);
+                }
+                self.queue.push(self.now + SECOND_NS, Happening::Tick);
+            }
+            Happening::Fault => self.inject(),
+            Happening::HubUp => self.start_hub(),
+            Happening::MachineUp { node } => self.on_machine_up(node),
+            Happening::LinkUp { node } => self.on_link_up(node),
+            Happening::LinkFast { node } => self.links[node as usize].slowness = 1,
+            Happening::AgentGoesOn { node } => self.on_agent_goes_on(node),
+        }
+    }
+
+    pub(crate) fn send_order(&mut self, node: u32, session: u64, order: Order) {
+        self.send(node, 0, Happening::ToAgent { node, session, order });
+    }
+
+    pub(crate) fn send_report(&mut self, node: u32, report: Report) {
+        let session = self.agents[node as usize].session;
+        let sent_ns = self.now;
+        self.send(node, 1, Happening::ToHub { node, session, sent_ns, report });
+    }
+
+    fn send(&mut self, node: u32, direction: usize, happening: Happening) {
+        let delay = MILLISECOND_NS / 10 + self.random.below(5 * MILLISECOND_NS);
+        let link = &mut self.links[node as usize];
+        if link.cut {
+            link.held.push_back(happening);
+            self.count("messages held by a cut link");
+            return;
+        }
+        let arrival = (self.now + delay * link.slowness).max(link.last_ns[direction] + 1);
+        link.last_ns[direction] = arrival;
+        if link.slowness > 1 {
+            self.count("messages on a slow link");
+        }
+        if arrival < self.arrival_ns_max {
+            self.count("messages that overtake one of another link");
+        }
+        self.arrival_ns_max = self.arrival_ns_max.max(arrival);
+        self.queue.push(arrival, happening);
+    }
+
+    fn on_link_up(&mut self, node: u32) {
+        self.links[node as usize].cut = false;
+        for happening in std::mem::take(&mut self.links[node as usize].held) {
+            let direction = usize::from(matches!(happening, Happening::ToHub { .. }));
+            self.send(node, direction, happening);
+        }
+    }
+}

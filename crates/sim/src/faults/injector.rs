@@ -1,0 +1,87 @@
+//! What goes wrong, and when it is right again.
+
+use super::chaos::{Chaos, Happening};
+use crate::units::SECOND_NS;
+
+impl Chaos {
+    /// One fault, and the time of the next.
+    pub(crate) fn inject(&mut self) {
+        if self.heals() {
+            return;
+        }
+        let node = self.random.below(self.agents.len() as u64) as u32;
+        let for_ns = self.how_long();
+        match self.random.below(12) {
+            0..=2 => self.kill_machine(node, for_ns),
+            3 | 4 => self.cut_link(node, for_ns),
+            5 | 6 => self.slow_link(node, for_ns),
+            7 | 8 => self.stall_agent(node, for_ns),
+            9 => self.restart_hub(for_ns),
+            _ => self.blink(node),
+        }
+        let next = self.random.below(2 * self.scenario.between_ns);
+        self.queue.push(self.now + next.max(1), Happening::Fault);
+    }
+
+    /// Mostly short enough not to be noticed, sometimes much longer. All is well again soon after the time at which faults end.
+    fn how_long(&mut self) -> u64 {
+        let at_most = if self.random.below(3) == 0 { 90 } else { 12 };
+        self.random.below(at_most * SECOND_NS)
+    }
+
+    fn kill_machine(&mut self, node: u32, for_ns: u64) {
+        if !self.agents[node as usize].up {
+            return;
+        }
+        // What nothing can make again is not destroyed: such a workflow could not finish.
+        let holds_inputs =
+            self.scenario.jobs.iter().any(|job| !job.has_action && job.place == node);
+        let disk_kept = holds_inputs || self.random.below(2) == 0;
+        self.note(format_args!("node {node} dies, disk kept {disk_kept}"));
+        self.count(if disk_kept { "machines die" } else { "machines die with their disk" });
+        self.on_machine_down(node, disk_kept);
+        self.queue.push(self.now + for_ns, Happening::MachineUp { node });
+    }
+
+    /// A machine is there again before anybody can have noticed.
+    fn blink(&mut self, node: u32) {
+        let for_ns = self.random.below(2 * SECOND_NS);
+        self.kill_machine(node, for_ns);
+    }
+
+    fn cut_link(&mut self, node: u32, for_ns: u64) {
+        let link = &mut self.links[node as usize];
+        if !std::mem::replace(&mut link.cut, true) {
+            self.note(format_args!("link {node} is cut"));
+            self.count("links cut");
+            self.queue.push(self.now + for_ns, Happening::LinkUp { node });
+        }
+    }
+
+    fn slow_link(&mut self, node: u32, for_ns: u64) {
+        let slowness = 10 + self.random.below(400);
+        if self.links[node as usize].slowness == 1 {
+            self.links[node as usize].slowness = slowness;
+            self.note(format_args!("link {node} is slow by {slowness}"));
+            self.count("links slowed");
+            self.queue.push(self.now + for_ns, Happening::LinkFast { node });
+        }
+    }
+
+    fn stall_agent(&mut self, node: u32, for_ns: u64) {
+        let agent = &mut self.agents[node as usize];
+        if agent.up && !std::mem::replace(&mut agent.stalled, true) {
+            self.note(format_args!("agent {node} stalls"));
+            self.count("agents stall");
+            self.queue.push(self.now + for_ns, Happening::AgentGoesOn { node });
+        }
+    }
+
+    fn restart_hub(&mut self, for_ns: u64) {
+        if self.hub.is_up() {
+            self.count("hub restarts");
+            self.stop_hub();
+            self.queue.push(self.now + for_ns, Happening::HubUp);
+        }
+    }
+}

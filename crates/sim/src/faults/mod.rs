@@ -1,0 +1,20 @@
+//! Runs in which things die: the hub's scheduler, a hub around it, agents and links made of messages, and faults drawn from the seed.
+//!
+//! Not the model of `simulation`: times of transfers are part of how long a task runs, because here the order of events matters and no
+//! figure comes out. After a time nothing goes wrong any more, and then the workflow must finish. What must hold stands in
+//! `docs/design/simulator.md`; a broken rule panics.
+//!
+//! - `scenario`: what a seed stands for; `truth`: what really is on disks, and runs
+//! - `chaos`: the queue and the links; `hub`, `agent`: what is told and done at both ends; `injector`: what goes wrong
+//! - `swarm`: many seeds
+
+mod agent;
+mod chaos;
+mod hub;
+mod injector;
+mod scenario;
+mod swarm;
+mod truth;
+
+pub use chaos::{Counts, Run, run_seed};
+pub use swarm::{Failure, Swarm, swarm};
