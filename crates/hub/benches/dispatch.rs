@@ -41,7 +41,7 @@ fn front(mut stream: UnixStream, tasks: u32) -> f64 {
     writer.push(&FrontMessage::Hello(version, Box::new(settings)));
     for first in (0..tasks).step_by(2000) {
         let batch: Vec<TaskDefinition> = (first..tasks.min(first + 2000))
-            .map(|n| (n, 0, task_flags::HAS_ACTION, Text::from(format!("task{n}")), 0, vec![]))
+            .map(|n| (n, 0, task_flags::HAS_ACTION, Text::from(format!("task{n}")), 0, vec![], 0))
             .collect();
         writer.push(&FrontMessage::DefineTasks { tasks: batch });
         send(&mut writer, &mut stream);
@@ -70,7 +70,7 @@ fn front(mut stream: UnixStream, tasks: u32) -> f64 {
                 HubMessage::InvocationEnded(_, failed, abandoned) => {
                     assert!(failed.is_empty() && abandoned.is_empty());
                     let seconds = begin.expect("something ran").elapsed().as_secs_f64();
-                    writer.push(&FrontMessage::Goodbye {});
+                    writer.push(&FrontMessage::Goodbye { failed: false });
                     send(&mut writer, &mut stream);
                     return seconds;
                 }
@@ -102,7 +102,7 @@ fn round(tasks: u32) -> f64 {
         |_, events| {
             let node = |number| Node {
                 name: Text::from(format!("node{number}")),
-                capacity: Capacity { cores: 1, memory_bytes: 1 << 30, resources: vec![] },
+                capacity: Capacity { cores: 1, memory_bytes: 1 << 30, ..Capacity::default() },
                 port: Box::new(InstantAgent { events: events.clone(), count: Rc::clone(&count) }),
             };
             Ok((0..AGENTS).map(node).collect())

@@ -1,21 +1,51 @@
-//! The agents that the hub can use: one in its own process today, links to others later.
+//! The nodes of a run and their agents: in the hub's own process, or over a link.
+//!
+//! It knows where a node is in its life, and what an agent has to be told that comes later than others. How nodes are
+//! reached is told in `cluster`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use rakuda_agent::Agent;
 use rakuda_core::{Capacity, NodeId};
 use rakuda_proto::Text;
-use rakuda_proto::agent::AgentRequest;
+use rakuda_proto::agent::{AgentEvent, AgentRequest};
+use rakuda_proto::cluster::{FromAgent, NodeFacts, ToAgent};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::data_link::DataDial;
+use crate::hub::LOCAL_NODE;
 
 /// The hub's end of an agent, wherever that lives. What the agent reports comes through the
 /// channel that all agents of a hub share.
 pub trait AgentPort {
     /// Passes a request on.
     fn handle(&self, request: AgentRequest);
-    /// Sends `signal` to all process groups that still have members; how many there were.
+    /// Sends `signal` to all process groups that still have members; how many there were, as far as is known.
     fn signal_all(&self, signal: i32) -> usize;
     /// Stops or goes on reading what commands write.
     fn pause_output(&self, paused: bool);
+    /// Asks about files; relative names start at the run's folder. One in this process is asked otherwise.
+    fn ask(&self, _question: ToAgent) {}
     /// Commands whose exit has not been reported.
     fn unreported(&self) -> usize;
+    /// Ends the agent, which ends what it runs. One in this process needs no end of its own.
+    fn close(&self) {}
+    /// Whether nothing of it is left here.
+    fn is_closed(&self) -> bool {
+        true
+    }
+    /// Does not wait for it any more.
+    fn give_up(&self) {}
+    /// What the node calls a file of the run's folder.
+    fn path_there(&self, here: &Path) -> PathBuf {
+        here.to_path_buf()
+    }
+    /// How its files are got at, where they are its own.
+    fn data(&self) -> Option<Rc<dyn DataDial>> {
+        None
+    }
 }
 
 impl AgentPort for Agent {
@@ -46,49 +76,360 @@ pub struct Node {
     pub port: Box<dyn AgentPort>,
 }
 
+/// Where a node is in its life (docs/design/clusters.md).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeState {
+    /// Its agent is being started, or will be once more.
+    Starting,
+    /// It takes tasks.
+    Up,
+    /// It is there, but too much has failed on it.
+    SetAside,
+    /// It is gone, and not started again.
+    Lost,
+    /// It could never be started.
+    Failed,
+    /// The hub's own, which takes no tasks because there are others.
+    Spare,
+    /// It was told to go, and is still there.
+    Leaving,
+    /// It has gone as it was told.
+    Gone,
+}
+
+impl NodeState {
+    /// For people and programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Up => "up",
+            Self::SetAside => "set_aside",
+            Self::Lost => "lost",
+            Self::Failed => "failed",
+            Self::Spare => "spare",
+            Self::Leaving => "leaving",
+            Self::Gone => "gone",
+        }
+    }
+}
+
+/// What happened to a node elsewhere.
+#[derive(Debug)]
+pub enum NodeEvent {
+    /// Its agent is there.
+    Up(NodeFacts),
+    /// As from an agent in this process.
+    Agent(AgentEvent),
+    /// Its answer to a question. None is asked yet.
+    Answer(#[allow(dead_code, reason = "for those who will ask")] FromAgent),
+    /// It was up and is gone; why; whether it will be started once more.
+    Lost(String, bool),
+    /// It could not be started; why; whether that will be tried once more.
+    Failed(String, bool),
+    /// There is such a node from now on; its number is the next one.
+    Appeared(Box<Newcomer>),
+    /// It was told to go, and nothing of it is left.
+    Gone,
+    /// Not of a node: what nodes are waited for.
+    Told(String),
+    /// Not of a node: with this text a node may join.
+    Invited(String),
+    /// Not of a node: all nodes that were waited for have appeared, or why they do not.
+    AllAppeared(Result<(), String>),
+}
+
+/// A node that was not known when the run began.
+pub struct Newcomer {
+    /// Itself; no cores: as many as its agent finds.
+    pub node: Node,
+    /// When it will be taken away, ns since 1970.
+    pub ends_ns: Option<i64>,
+}
+
+impl std::fmt::Debug for Newcomer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Newcomer({})", self.node.name.to_display())
+    }
+}
+
+/// What brings nodes while the run goes on.
+pub trait NodeSource {
+    /// There is something to run.
+    fn want(&self);
+    /// Brings no more, and gives back what the nodes were taken from.
+    fn close(&self);
+    /// Whether nothing is left to be given back.
+    fn is_closed(&self) -> bool;
+}
+
+/// A report about a node.
+#[derive(Debug)]
+pub struct NodeReport {
+    /// Which.
+    pub node: NodeId,
+    /// Of the link that it came over: what an earlier one reports is dropped.
+    pub incarnation: u32,
+    /// What.
+    pub event: NodeEvent,
+}
+
+/// All that agents report: the one in this process has a channel of its own, since it is the fastest.
+pub(crate) struct Reports {
+    pub local: UnboundedReceiver<AgentEvent>,
+    /// What the inspector of this process answers.
+    pub answers: UnboundedReceiver<FromAgent>,
+    pub remote: UnboundedReceiver<NodeReport>,
+}
+
+impl Reports {
+    /// The next report; those of this process first.
+    pub async fn recv(&mut self) -> NodeReport {
+        tokio::select! {
+            biased;
+            Some(answer) = self.answers.recv() => answered(answer),
+            event = self.local.recv() => local(event.expect("the agent keeps a sender")),
+            Some(report) = self.remote.recv() => report,
+        }
+    }
+
+    /// The next report, if there is one now.
+    pub fn try_recv(&mut self) -> Option<NodeReport> {
+        let answer = self.answers.try_recv().map(answered);
+        answer
+            .or_else(|_| self.local.try_recv().map(local))
+            .or_else(|_| self.remote.try_recv())
+            .ok()
+    }
+}
+
+fn local(event: AgentEvent) -> NodeReport {
+    NodeReport { node: LOCAL_NODE, incarnation: 0, event: NodeEvent::Agent(event) }
+}
+
+fn answered(answer: FromAgent) -> NodeReport {
+    NodeReport { node: LOCAL_NODE, incarnation: 0, event: NodeEvent::Answer(answer) }
+}
+
+/// A node in its life.
+pub(crate) struct Place {
+    pub node: Node,
+    pub state: NodeState,
+    /// Of its present link, from 1; 0: it has had none.
+    pub incarnation: u32,
+    /// Why it is not up.
+    pub trouble: Option<String>,
+    /// Actions that ended well here.
+    pub done: u32,
+    /// It came while the run went on, and may be let go.
+    pub is_guest: bool,
+    /// When it will be taken away, ns since 1970.
+    pub ends_ns: Option<i64>,
+}
+
 /// All nodes; a node's number is its place.
 pub(crate) struct Agents {
-    nodes: Vec<Node>,
+    places: Vec<Place>,
+    /// Defined so far and not forgotten, for agents that come later.
+    environments: BTreeMap<u32, AgentRequest>,
+    /// Where commands start since the Rakefile has moved.
+    directory: Option<AgentRequest>,
+    paused: bool,
+    source: Option<Box<dyn NodeSource>>,
+    /// Nodes will appear that are not known yet.
+    expecting: bool,
+    /// Why those that were expected do not appear.
+    pub not_appeared: Option<String>,
 }
 
 impl Agents {
-    pub fn new(nodes: Vec<Node>) -> Self {
+    /// The first is the hub's own; whether it takes tasks.
+    pub fn new(nodes: Vec<Node>, own_takes_tasks: bool) -> Self {
         assert!(!nodes.is_empty(), "a hub has at least its own node");
-        Self { nodes }
+        let place = |(node, number)| {
+            let state = match number {
+                _ if number == LOCAL_NODE.0 && own_takes_tasks => NodeState::Up,
+                0 => NodeState::Spare,
+                _ => NodeState::Starting,
+            };
+            Place {
+                node,
+                state,
+                incarnation: 0,
+                trouble: None,
+                done: 0,
+                is_guest: false,
+                ends_ns: None,
+            }
+        };
+        let places = nodes.into_iter().zip(0..).map(place).collect();
+        Self {
+            places,
+            environments: BTreeMap::new(),
+            directory: None,
+            paused: false,
+            source: None,
+            expecting: false,
+            not_appeared: None,
+        }
+    }
+
+    /// Nodes will come from there; `expecting`: without any of them the run may not have one.
+    pub fn set_source(&mut self, source: Box<dyn NodeSource>, expecting: bool) {
+        self.source = Some(source);
+        self.expecting = expecting;
+    }
+
+    /// There is something to run.
+    pub fn want_nodes(&self) {
+        if let Some(source) = &self.source {
+            source.want();
+        }
+    }
+
+    /// All that were expected have appeared, or never will.
+    pub fn expect_no_more(&mut self) {
+        self.expecting = false;
+    }
+
+    /// Whether nodes will appear that are not known yet.
+    pub fn is_expecting(&self) -> bool {
+        self.expecting
+    }
+
+    /// A node that was not known; its number.
+    pub fn add(&mut self, newcomer: Newcomer) -> NodeId {
+        let id = NodeId(u32::try_from(self.places.len()).expect("nodes have small numbers"));
+        self.places.push(Place {
+            node: newcomer.node,
+            state: NodeState::Starting,
+            incarnation: 0,
+            trouble: None,
+            done: 0,
+            is_guest: true,
+            ends_ns: newcomer.ends_ns,
+        });
+        id
+    }
+
+    pub fn len(&self) -> usize {
+        self.places.len()
     }
 
     pub fn node(&self, id: NodeId) -> &Node {
-        &self.nodes[id.0 as usize]
+        &self.places[id.0 as usize].node
     }
 
+    pub fn place(&self, id: NodeId) -> &Place {
+        &self.places[id.0 as usize]
+    }
+
+    pub fn place_mut(&mut self, id: NodeId) -> &mut Place {
+        &mut self.places[id.0 as usize]
+    }
+
+    /// All, with their numbers.
+    pub fn places(&self) -> impl Iterator<Item = (NodeId, &Place)> {
+        self.places.iter().zip(0..).map(|(place, number)| (NodeId(number), place))
+    }
+
+    /// Whether it takes tasks now.
+    pub fn is_up(&self, id: NodeId) -> bool {
+        self.place(id).state == NodeState::Up
+    }
+
+    /// Whether its agent is there.
+    pub fn is_there(&self, id: NodeId) -> bool {
+        matches!(self.place(id).state, NodeState::Up | NodeState::SetAside)
+    }
+
+    /// Whether a node takes tasks or may come to.
+    pub fn any_left(&self) -> bool {
+        let left = |place: &Place| {
+            matches!(place.state, NodeState::Up | NodeState::SetAside | NodeState::Starting)
+        };
+        self.expecting || self.places.iter().any(left)
+    }
+
+    /// What the nodes that take tasks have.
     pub fn capacities(&self) -> Vec<(NodeId, Capacity)> {
-        let numbered = self.nodes.iter().zip(0..);
-        numbered.map(|(node, number)| (NodeId(number), node.capacity.clone())).collect()
+        let up = self.places().filter(|(_, place)| place.state == NodeState::Up);
+        up.map(|(id, place)| (id, place.node.capacity.clone())).collect()
+    }
+
+    /// A node's agent is there: it is told what the others know.
+    pub fn welcome(&self, id: NodeId) {
+        let port = &self.node(id).port;
+        for request in self.environments.values().chain(&self.directory) {
+            port.handle(request.clone());
+        }
+        if self.paused {
+            port.pause_output(true);
+        }
     }
 
     pub fn handle(&self, node: NodeId, request: AgentRequest) {
-        self.nodes[node.0 as usize].port.handle(request);
+        self.node(node).port.handle(request);
     }
 
-    /// To every agent.
-    pub fn handle_all(&self, request: &AgentRequest) {
-        for node in &self.nodes {
-            node.port.handle(request.clone());
+    /// To every agent, and to those that come later.
+    pub fn handle_all(&mut self, request: &AgentRequest) {
+        match request {
+            AgentRequest::DefineEnvironment { environment, .. } => {
+                self.environments.insert(*environment, request.clone());
+            }
+            AgentRequest::ForgetEnvironments { below } => {
+                self.environments.retain(|number, _| number >= below);
+            }
+            AgentRequest::ChangeDirectory { .. } => self.directory = Some(request.clone()),
+            AgentRequest::Start { .. } | AgentRequest::Signal { .. } => {}
+        }
+        for place in &self.places {
+            place.node.port.handle(request.clone());
         }
     }
 
     /// How many process groups there are.
     pub fn signal_all(&self, signal: i32) -> usize {
-        self.nodes.iter().map(|node| node.port.signal_all(signal)).sum()
+        self.places.iter().map(|place| place.node.port.signal_all(signal)).sum()
     }
 
-    pub fn pause_output(&self, paused: bool) {
-        for node in &self.nodes {
-            node.port.pause_output(paused);
+    pub fn pause_output(&mut self, paused: bool) {
+        self.paused = paused;
+        for place in &self.places {
+            place.node.port.pause_output(paused);
         }
     }
 
     pub fn unreported(&self) -> usize {
-        self.nodes.iter().map(|node| node.port.unreported()).sum()
+        self.places.iter().map(|place| place.node.port.unreported()).sum()
+    }
+
+    /// Ends the agents elsewhere.
+    pub fn close(&self) {
+        self.places.iter().for_each(|place| place.node.port.close());
+        if let Some(source) = &self.source {
+            source.close();
+        }
+    }
+
+    /// Whether nothing that nodes were taken from is left to be given back.
+    pub fn is_source_closed(&self) -> bool {
+        self.source.as_ref().is_none_or(|source| source.is_closed())
+    }
+
+    pub fn are_closed(&self) -> bool {
+        self.places.iter().all(|place| place.node.port.is_closed())
+    }
+
+    /// Does not wait for any agent elsewhere any more.
+    pub fn give_up(&self) {
+        self.places.iter().skip(1).for_each(|place| place.node.port.give_up());
+    }
+
+    /// Does not wait any more for agents elsewhere that still owe the end of a command.
+    pub fn give_up_silent(&self) {
+        for place in self.places.iter().skip(1).filter(|place| place.node.port.unreported() > 0) {
+            place.node.port.give_up();
+        }
     }
 }

@@ -10,9 +10,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rakuda_agent::operations;
+use rakuda_agent::visibility::identity_in;
+pub use rakuda_agent::visibility::identity_of;
 use rakuda_core::{Fact, Places, TaskId};
-use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, StatxFlags, open, statx};
+use rakuda_proto::journal::FileIdentity;
+use rustix::fs::{Mode, OFlags, RawDir, open};
 
 use crate::names::Names;
 
@@ -22,36 +25,6 @@ const LISTED_FROM: usize = 32;
 const THREADS_MAX: usize = 16;
 /// Names that one thread takes at a time.
 const CHUNK: usize = 512;
-
-/// Which attempt of which process wrote a file, as far as the file system tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct FileIdentity {
-    /// Modification time, ns since 1970.
-    pub modified_ns: i64,
-    /// Change time, ns since 1970.
-    pub changed_ns: i64,
-    /// Size.
-    pub bytes: u64,
-    /// Inode.
-    pub inode: u64,
-}
-
-/// Looks at `path` now. `None`: there is nothing (a dangling link is nothing, as for rake).
-pub fn identity_of(path: &Path) -> Option<FileIdentity> {
-    identity_at(CWD, path)
-}
-
-fn identity_at(folder: impl AsFd, name: impl rustix::path::Arg) -> Option<FileIdentity> {
-    let flags = StatxFlags::MTIME | StatxFlags::CTIME | StatxFlags::SIZE | StatxFlags::INO;
-    let stat = statx(folder, name, AtFlags::empty(), flags).ok()?;
-    let ns = |seconds: i64, ns: u32| seconds.saturating_mul(1_000_000_000) + i64::from(ns);
-    Some(FileIdentity {
-        modified_ns: ns(stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),
-        changed_ns: ns(stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
-        bytes: stat.stx_size,
-        inode: stat.stx_ino,
-    })
-}
 
 /// The core's view of a file.
 pub fn fact_of(identity: Option<FileIdentity>, places: Places) -> Fact {
@@ -104,11 +77,15 @@ pub fn gather(names: &Names, tasks: &[TaskId], base: &Path) -> Vec<(TaskId, Fact
 /// The names in a folder; `None` when it cannot be listed.
 fn list(folder: &Path) -> Option<BTreeSet<CString>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    operations::count(1);
     let descriptor = open(folder, flags, Mode::empty()).ok()?;
     let mut buffer = Vec::with_capacity(64 << 10);
     let mut entries = RawDir::new(descriptor, buffer.spare_capacity_mut());
     let mut names = BTreeSet::new();
-    while let Some(entry) = entries.next() {
+    loop {
+        // The kernel is asked for more when the buffer is empty.
+        operations::count(u64::from(entries.is_buffer_empty()));
+        let Some(entry) = entries.next() else { break };
         names.insert(entry.ok()?.file_name().to_owned());
     }
     Some(names)
@@ -117,6 +94,7 @@ fn list(folder: &Path) -> Option<BTreeSet<CString>> {
 fn look_at(share: &Share<'_>) -> Vec<(TaskId, Fact)> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let missing = || fact_of(None, Places::Unknown);
+    operations::count(1);
     let Ok(folder) = open(share.folder, flags, Mode::empty()) else {
         return share.names.iter().map(|&(_, id)| (id, missing())).collect();
     };
@@ -125,7 +103,7 @@ fn look_at(share: &Share<'_>) -> Vec<(TaskId, Fact)> {
         if share.listed.is_some_and(|listed| !listed.contains(&c_name)) {
             return None;
         }
-        identity_at(&folder, c_name.as_c_str())
+        identity_in(&folder, c_name.as_c_str())
     };
     share.names.iter().map(|&(name, id)| (id, fact_of(look(name), Places::Unknown))).collect()
 }

@@ -1,32 +1,47 @@
 //! The hub's loop: waits for the front, the agent, a signal or a deadline, lets `messages`, `outputs`
 //! and `stopping` act, and writes: first the record, then what commands printed, then the front's messages.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rakuda_agent::inspector::Inspector;
 use rakuda_agent::{Agent, AgentConfig, clock};
-use rakuda_core::{
-    Event, InvocationId, NodeId, Output, Requirement, RequirementId, Scheduler, TaskId, Time,
-};
+use rakuda_core::{Event, InvocationId, NodeId, Output, Requirement, Scheduler, TaskId, Time};
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
 use rakuda_proto::front::{CommandOptions, FrontMessage, HubMessage, Program, Settings, StopHow};
+use rakuda_proto::journal::{FileIdentity, InputBytes, RunOutcome};
+use rakuda_record::folder::FOLDER;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::HubError;
-use crate::agents::{Agents, Node};
-use crate::facts::FileIdentity;
+use crate::agents::{Agents, Node, Reports};
+use crate::cluster;
+use crate::control::{Control, next_question};
+use crate::failures::{Failures, Tail};
 use crate::front_link::FrontLink;
+use crate::inputs::Inputs;
 use crate::leases::Leases;
+use crate::membership::Unwindings;
 use crate::names::Names;
+use crate::newcomers::Newcomers;
+use crate::notes::record_config;
+use crate::plan;
 use crate::printer::{OutputMode, Printer};
-use crate::record::{self, Record};
+use crate::progress::{Progress, ProgressMode};
+use crate::questions::{Questions, Sight};
+use crate::reach::{Reachability, mount_of};
+use crate::record::{self, Record, Source, cannot_be_made};
+use crate::rerun::Rerun;
+use crate::screen::Screen;
 use crate::settings::RunSettings;
+use crate::staging::{Staging, next_moved};
 use crate::stopping::Stopping;
+use crate::times::Times;
 
 /// The hub's own node: where commands run that no action asked for.
 pub const LOCAL_NODE: NodeId = NodeId(0);
@@ -50,6 +65,16 @@ pub enum RunEnding {
 /// An attempt whose action runs.
 #[derive(Debug)]
 pub(crate) struct RunningAttempt {
+    /// From 1.
+    pub attempt: u32,
+    /// When it began, by the monotonic clock.
+    pub started_ns: u64,
+    /// The end of what it printed.
+    pub tail: Tail,
+    /// The last of its commands that did not end well.
+    pub failed_command: Option<FailedCommand>,
+    /// It was told to end.
+    pub aborted: bool,
     /// Where it runs.
     pub node: NodeId,
     /// Where its target is, absolute: the Rakefile may move before it ends. Empty: it has none.
@@ -58,6 +83,8 @@ pub(crate) struct RunningAttempt {
     pub before: Option<FileIdentity>,
     /// Its commands that run.
     pub commands: u32,
+    /// A command of it has been started: what it has made was made on its node. Else Ruby code made it here.
+    pub ran: bool,
     /// Commands that wait for its lease.
     pub held_back: Vec<PendingCommand>,
     /// Its own code waits for a lease.
@@ -70,6 +97,10 @@ pub(crate) struct RunningAttempt {
     pub suspended: u32,
     /// It was begun early, and is to be run again later: something failed.
     pub given_back: bool,
+    /// Where its input was when it began.
+    pub inputs: InputBytes,
+    /// Whether its commands may start, as far as its inputs go.
+    pub sight: Sight,
     /// The front is to be told to abort it when no command of it runs any more.
     pub abort_pending: bool,
 }
@@ -84,13 +115,36 @@ pub(crate) struct PendingCommand {
     pub echo: Option<Text>,
 }
 
+/// A command that did not end well.
+#[derive(Debug)]
+pub(crate) struct FailedCommand {
+    pub program: Program,
+    /// As wait(2) gives it.
+    pub status: i32,
+    /// Why it could not be started.
+    pub error: Option<Vec<u8>>,
+}
+
 /// A command that runs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct RunningCommand {
+    /// What it executes.
+    pub program: Program,
+    /// When it was handed to the agent, by the monotonic clock.
+    pub started_ns: u64,
     /// Whose action asked for it.
     pub task: Option<TaskId>,
+    /// Which attempt of that; 0: none.
+    pub attempt: u32,
     /// Where it runs.
     pub node: NodeId,
+}
+
+impl RunningCommand {
+    /// Whose output the record takes its output for.
+    pub fn source(&self) -> Source {
+        self.task.map(|id| (id.0, self.attempt))
+    }
 }
 
 /// Everything that a run needs, in one thread.
@@ -104,12 +158,30 @@ pub(crate) struct Hub {
     pub record: Record,
     /// File tasks whose facts have not been gathered yet.
     pub facts_wanted: Vec<TaskId>,
+    /// In a dry run: targets that runs that were cut off have left half-written, and that are not settled now.
+    pub cut_off_targets: BTreeSet<Vec<u8>>,
+    /// Targets that runs that were cut off had left half-written, and that were settled when this run began: why they are made.
+    pub remains_settled: BTreeSet<Vec<u8>>,
+    /// Compares targets with earlier runs; nothing: the user has not asked for it.
+    pub rerun: Option<Rerun>,
+    /// In a dry run: tasks that the front is told to run all the same, since they invoke others themselves.
+    pub own_way: BTreeSet<TaskId>,
     /// What the core wants done, in order.
     pub outputs: VecDeque<Output>,
     pub running: BTreeMap<TaskId, RunningAttempt>,
+    /// Attempts whose node is gone, until their actions have ended.
+    pub unwindings: Unwindings,
+    /// Nodes that came while the run went on.
+    pub newcomers: Newcomers,
+    /// Tasks that are to be made again, as their files went with a node, and have neither begun nor been settled since.
+    pub reopened: BTreeSet<TaskId>,
     pub commands: BTreeMap<CommandId, RunningCommand>,
+    /// What the agents are to do once the record of it is written, in order; none: all agents.
+    pub requests: Vec<(Option<NodeId>, AgentRequest)>,
     /// By node.
     pub leases: Vec<Leases>,
+    /// A task of this run needs more than one plain core: no node begins anything early.
+    pub lookahead_off: bool,
     /// Cores of each requirement, and of each task its requirement.
     pub requirement_cores: Vec<u32>,
     pub requirement_of: Vec<u32>,
@@ -117,7 +189,24 @@ pub(crate) struct Hub {
     pub callers: BTreeMap<InvocationId, TaskId>,
     pub stopping: Stopping,
     pub any_failed: bool,
+    pub failures: Failures,
+    /// Where inputs of tasks are.
+    pub inputs: Inputs,
+    /// How long tasks take, and when nodes end.
+    pub times: Times,
+    /// Which files in Gfarm can be read.
+    pub reach: Reachability,
+    /// Brings files to nodes; nothing: they share a file system.
+    pub staging: Option<Staging>,
+    /// What agents were asked about files.
+    pub questions: Questions,
+    pub progress: Progress,
+    /// Questions of people; none before something was recorded, or when it cannot be opened.
+    pub control: Option<Control>,
+    control_tried: bool,
     pub goodbye: bool,
+    /// The front ends because of an error.
+    pub front_failed: bool,
     /// Messages to the front may wait until then, to go together.
     pub flush_due_ns: Option<u64>,
     /// Among the messages is one that may change what is to run.
@@ -132,7 +221,11 @@ pub(crate) struct Hub {
     /// Environments that the front has given up.
     pub environments_below: Option<u32>,
     /// Exited commands that left something behind that may still write.
-    pub left_over: BTreeMap<CommandId, Option<TaskId>>,
+    pub left_over: BTreeMap<CommandId, Source>,
+    /// The run's directory as it was at first.
+    pub start_directory: PathBuf,
+    /// The target of this task was just looked at, after its action.
+    pub just_seen: Option<(TaskId, Option<FileIdentity>)>,
     /// The directory has changed: names in the record are made absolute.
     pub moved: bool,
     /// Reused by calls of the core.
@@ -199,17 +292,41 @@ pub async fn run_with(
             return Ok(RunEnding::Goodbye);
         }
     };
+    if settings.record
+        && let Some(folder) = settings.log_dir.as_ref()
+        && let Some(error) = cannot_be_made(&settings.directory.join(folder))
+    {
+        let reason =
+            format!("cannot write into {}, the folder for logs: {error}", folder.display());
+        link.push(&HubMessage::Refused { reason: Text::from(reason) });
+        link.flush();
+        return Ok(RunEnding::Goodbye);
+    }
     // Relative names then mean here what they mean in the Rakefile.
     std::env::set_current_dir(&settings.directory).map_err(HubError::SetUp)?;
     on_directory(&settings.directory);
-    let (sender, mut agent_events) = unbounded_channel();
-    let agents = Agents::new(nodes(&settings, sender)?);
-    let mut hub = Hub::new(settings, link, agents);
+    let (sender, local) = unbounded_channel();
+    let (remote_sender, remote) = unbounded_channel();
+    let (answer_sender, answers) = unbounded_channel();
+    let inspector = Inspector::new(answer_sender).map_err(HubError::SetUp)?;
+    let mut reports = Reports { local, answers, remote };
+    let mut nodes = nodes(&settings, sender)?;
+    let own_takes_tasks = settings.cluster.as_ref().is_none_or(|cluster| cluster.own_takes_tasks);
+    let (elsewhere, source) = cluster::start(&settings, &remote_sender);
+    nodes.extend(elsewhere);
+    drop(remote_sender);
+    let mut agents = Agents::new(nodes, own_takes_tasks);
+    if let Some(source) = source {
+        let expecting =
+            settings.cluster.as_ref().is_some_and(|cluster| cluster.origin.brings_nodes());
+        agents.set_source(source, expecting);
+    }
+    let mut hub = Hub::new(settings, link, agents, inspector);
     hub.welcome();
     for message in messages.drain(..) {
         hub.on_message(message)?;
     }
-    hub.serve(&mut messages, &mut agent_events, &mut terminate).await
+    hub.serve(&mut messages, &mut reports, &mut terminate).await
 }
 
 /// Waits for `Hello`; `None`: the front left before it.
@@ -242,17 +359,18 @@ async fn greet(
 }
 
 impl Hub {
-    fn new(settings: RunSettings, link: FrontLink, agents: Agents) -> Self {
-        let record = Record::new(
-            &settings.directory,
-            settings.log_dir.as_deref(),
-            settings.record,
-            settings.command_line.clone(),
-            settings.failed_target,
-        );
-        let capacities = agents.capacities();
+    fn new(settings: RunSettings, link: FrontLink, agents: Agents, inspector: Inspector) -> Self {
+        let record = Record::new(record_config(&settings));
+        let mut printer = Printer::new(settings.output);
+        if settings.progress == ProgressMode::Live {
+            printer.set_screen(Screen::new());
+        }
         Self {
-            leases: capacities.iter().map(|(_, capacity)| Leases::new(capacity.cores)).collect(),
+            leases: agents
+                .places()
+                .map(|(_, place)| Leases::new(place.node.capacity.cores))
+                .collect(),
+            lookahead_off: false,
             requirement_cores: vec![1],
             requirement_of: Vec::new(),
             callers: BTreeMap::new(),
@@ -260,15 +378,33 @@ impl Hub {
             names: Names::default(),
             link,
             agents,
-            printer: Printer::new(settings.output),
+            printer,
             record,
             facts_wanted: Vec::new(),
+            cut_off_targets: BTreeSet::new(),
+            remains_settled: BTreeSet::new(),
+            own_way: BTreeSet::new(),
+            rerun: settings.rerun.is_on().then(|| Rerun::new(&settings)),
             outputs: VecDeque::new(),
             running: BTreeMap::new(),
+            unwindings: Unwindings::default(),
+            newcomers: Newcomers::default(),
+            reopened: BTreeSet::new(),
             commands: BTreeMap::new(),
+            requests: Vec::new(),
             stopping: Stopping::new(settings.grace_ms),
             any_failed: false,
+            failures: Failures::default(),
+            inputs: Inputs::default(),
+            times: Times::new(&settings),
+            reach: Reachability::new(mount_of(&settings.directory, settings.cluster.is_some())),
+            staging: staging_of(&settings),
+            questions: Questions::new(inspector),
+            progress: Progress::new(settings.progress),
+            control: None,
+            control_tried: false,
             goodbye: false,
+            front_failed: false,
             flush_due_ns: None,
             flush_urgent: false,
             output_retry_ns: None,
@@ -277,6 +413,8 @@ impl Hub {
             environments_below: None,
             left_over: BTreeMap::new(),
             moved: false,
+            start_directory: settings.directory.clone(),
+            just_seen: None,
             scratch: Vec::new(),
             settings,
         }
@@ -287,16 +425,22 @@ impl Hub {
         let jobs = self.settings.capacity.cores;
         self.link.push(&HubMessage::Welcome(version, self.record.run().to_owned(), jobs));
         if self.settings.record {
+            self.remains_settled = plan::targets_cut_off(&self.settings.directory);
             for line in record::recover(&self.settings.directory) {
                 self.warn(&line);
             }
             self.record.reload_unfinished();
         }
-        let requirement = Requirement::default();
-        self.event(Event::RequirementDefined { id: RequirementId(0), requirement });
-        for (id, capacity) in self.agents.capacities() {
-            self.event(Event::NodeJoined { id, capacity });
+        if self.settings.config.dry_run {
+            self.cut_off_targets = plan::targets_cut_off(&self.settings.directory);
         }
+        self.add_requirement(Requirement::default());
+        for (id, capacity) in self.agents.capacities() {
+            self.event(Event::NodeJoined { id, capacity, files_kept: false });
+            self.tell_node_end(id);
+        }
+        self.note_node(LOCAL_NODE);
+        self.open_catalogue();
     }
 
     /// Tells the core; what it wants done waits in `outputs`.
@@ -309,33 +453,50 @@ impl Hub {
     async fn serve(
         &mut self,
         messages: &mut Vec<FrontMessage>,
-        agent_events: &mut UnboundedReceiver<AgentEvent>,
+        reports: &mut Reports,
         terminate: &mut Signal,
     ) -> Result<RunEnding, HubError> {
         loop {
             self.settle();
             if self.goodbye {
+                self.hide_progress();
                 // Commands that nobody waits for any more must not outlive the run.
-                let stopped = self.end_run(agent_events).await;
-                let how = if self.any_failed { "failed" } else { "done" };
-                if let Err(error) = self.record.finish(how) {
+                let stopped = self.end_run(reports).await;
+                if self.front_failed {
+                    self.print_summary();
+                } else if !stopped && !self.any_failed && !self.output_lost {
+                    self.print_farewell();
+                }
+                self.printer.flush_patiently().await;
+                self.close_agents().await;
+                let how = match self.any_failed {
+                    _ if stopped => RunOutcome::Stopped,
+                    true => RunOutcome::Failed,
+                    false => RunOutcome::Done,
+                };
+                if let Err(error) = self.note_end(how) {
                     self.warn(&format!("failed to {error}"));
                     self.link.flush();
                 }
                 return Ok(if stopped { RunEnding::Stopped } else { RunEnding::Goodbye });
             }
             if self.front_gone {
-                return Ok(self.cut_off(agent_events).await);
+                return Ok(self.cut_off(reports).await);
             }
             let behind = self.output_retry_ns.is_some();
-            let deadlines =
-                [self.stopping.next_deadline_ns(), self.flush_due_ns, self.output_retry_ns];
+            let deadlines = [
+                self.stopping.next_deadline_ns(),
+                self.inputs.due_ns(),
+                self.newcomers.due_ns(),
+                self.reach.due_ns(),
+                self.flush_due_ns,
+                self.output_retry_ns,
+                self.progress_due_ns().filter(|_| !behind),
+            ];
             let deadline = deadlines.into_iter().flatten().min();
             tokio::select! {
                 biased;
-                event = agent_events.recv(), if !behind => {
-                    self.on_agent_event(event.expect("the agent keeps a sender"));
-                }
+                report = reports.recv(), if !behind => self.on_report(report),
                 ready = self.link.ready() => {
                     ready?;
                     let open = self.link.receive(messages)?;
@@ -343,14 +504,25 @@ impl Hub {
                         self.on_message(message)?;
                     }
                     if !open && !self.goodbye {
-                        return Ok(self.cut_off(agent_events).await);
+                        return Ok(self.cut_off(reports).await);
                     }
                 }
-                _ = terminate.recv() => return Ok(self.cut_off(agent_events).await),
+                moved = next_moved(&mut self.staging) => self.on_moved(moved),
+                located = self.inputs.located() => self.on_located(located),
+                reached = self.reach.answered() => self.on_reached(reached),
+                () = some_content(self.rerun.as_ref()) => self.on_contents(),
+                _ = terminate.recv() => {
+                    self.note_stop("terminate");
+                    return Ok(self.cut_off(reports).await);
+                }
+                (question, answer) = next_question(&mut self.control) => {
+                    // Who has asked may be gone again.
+                    let _ = answer.send(self.answer(&question));
+                }
                 () = sleep_until(deadline), if deadline.is_some() => self.on_deadline(),
             }
-            while !behind && let Ok(event) = agent_events.try_recv() {
-                self.on_agent_event(event);
+            while !behind && let Some(report) = reports.try_recv() {
+                self.on_report(report);
             }
         }
     }
@@ -362,16 +534,23 @@ impl Hub {
                 self.perform(output);
             }
             if !self.grant_leases() {
-                break;
+                self.check_time_left();
+                if self.outputs.is_empty() {
+                    break;
+                }
             }
         }
+        self.write_record();
+        self.pass_requests_on();
         self.forget_environments();
-        if let Err(error) = self.record.flush() {
-            self.record.disable();
-            self.warn(&format!(
-                "failed to {error}; going on without a record: what is cut off will not be noticed"
-            ));
+        self.open_control();
+        self.write_invitation();
+        let held = self.inputs.held.as_ref();
+        let needs_nodes = held.is_some_and(|held| held.needs_nodes);
+        if self.agents.is_expecting() && (self.scheduler.queued() > 0 || needs_nodes) {
+            self.agents.want_nodes();
         }
+        self.show_progress();
         match self.printer.flush() {
             Ok(true) => self.set_output_behind(false),
             // What an action is told must not overtake what its command wrote.
@@ -379,6 +558,38 @@ impl Hub {
             Err(error) => self.on_output_lost(error),
         }
         self.flush_link();
+    }
+
+    fn write_record(&mut self) {
+        if let Err(error) = self.record.flush() {
+            self.record.disable();
+            self.warn(&format!(
+                "failed to {error}; going on without a record: what is cut off will not be noticed"
+            ));
+        }
+        for run in self.record.take_other_runs() {
+            self.warn(&format!(
+                "another run ({run}) is going on in this folder; targets that both make are not safe"
+            ));
+        }
+    }
+
+    /// Lets the agents do what is noted in the record.
+    fn pass_requests_on(&mut self) {
+        for (node, request) in self.requests.drain(..) {
+            match node {
+                Some(node) => self.agents.handle(node, request),
+                None => self.agents.handle_all(&request),
+            }
+        }
+    }
+
+    /// The run is in the record: it may be asked about. Without a socket it is not, and runs all the same.
+    fn open_control(&mut self) {
+        if !self.control_tried && self.record.folder_if_open().is_some() {
+            self.control_tried = true;
+            self.control = Control::open(&self.record.running_folder(), self.record.run()).ok();
+        }
     }
 
     /// Whoever reads our stdout or stderr does not read fast enough: commands are not read either,
@@ -402,6 +613,8 @@ impl Hub {
             while let Some(output) = self.outputs.pop_front() {
                 self.perform(output);
             }
+            self.write_record();
+            self.pass_requests_on();
         }
     }
 
@@ -422,7 +635,7 @@ impl Hub {
     fn flush_link(&mut self) {
         if !self.link.has_messages() || self.goodbye {
             self.flush_due_ns = None;
-        } else if !self.flush_urgent && self.leases.iter().all(Leases::is_well_supplied) {
+        } else if !self.flush_urgent && self.is_well_supplied() {
             let now_ns = clock::monotonic_ns();
             let due_ns = *self.flush_due_ns.get_or_insert(now_ns + FLUSH_DELAY_NS);
             if now_ns < due_ns {
@@ -434,9 +647,29 @@ impl Hub {
         self.front_gone |= !self.link.flush();
     }
 
+    /// Whether every node that takes tasks has enough to go on with.
+    fn is_well_supplied(&self) -> bool {
+        let up = self.agents.places().filter(|(id, _)| self.agents.is_up(*id));
+        up.map(|(id, _)| &self.leases[id.0 as usize]).all(Leases::is_well_supplied)
+    }
+
     /// Has the front show a line on stderr.
     pub(crate) fn warn(&mut self, text: &str) {
         self.link.push(&HubMessage::Warning { text: Text::from(format!("rakuda: {text}")) });
+    }
+}
+
+fn staging_of(settings: &RunSettings) -> Option<Staging> {
+    let wanted = settings.cluster.as_ref()?.staging.clone()?;
+    let root = settings.record.then(|| settings.directory.join(FOLDER));
+    Some(Staging::new(wanted, root.as_deref()))
+}
+
+/// Waits until what waits for contents may go on; for ever when nothing does.
+async fn some_content(rerun: Option<&Rerun>) {
+    match rerun.filter(|rerun| rerun.is_waiting()) {
+        Some(rerun) => rerun.some_content().await,
+        None => std::future::pending().await,
     }
 }
 

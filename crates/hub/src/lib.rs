@@ -4,22 +4,41 @@
 //! effect. It holds the names and paths that the core does not know, and decides nothing itself.
 
 mod agents;
+mod answers;
+mod cluster;
+mod control;
+mod data_link;
 mod error;
 mod facts;
+mod failures;
 mod front_link;
 mod hub;
+mod inputs;
 mod leases;
+mod membership;
 mod messages;
 mod names;
+mod newcomers;
+mod notes;
 mod outputs;
+mod plan;
 mod printer;
+mod progress;
+mod questions;
+mod reach;
 pub mod record;
 mod requirements;
+mod rerun;
+mod screen;
 mod settings;
+mod staging;
 mod stopping;
 mod targets;
+mod times;
 
 pub use agents::{AgentPort, Node};
+pub use cluster::{host_names, lead, program_name};
+pub use data_link::{DataConnection, DataDial, Dialled};
 pub use error::HubError;
 pub use hub::{RunEnding, run, run_with};
 pub use settings::RunSettings;

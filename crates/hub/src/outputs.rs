@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 
 use rakuda_agent::clock;
 use rakuda_core::{
-    Devices, Event, FailurePolicy, InvocationId, NodeId, Output, Places, Settled, TaskId,
+    ActionOutcome, Devices, Event, FailurePolicy, InvocationId, NodeId, Output, Places, Settled,
+    TaskId,
 };
-use rakuda_proto::Text;
 use rakuda_proto::front::{HubMessage, SettledHow};
+use rakuda_proto::journal::InputBytes;
 
 use crate::facts::{fact_of, identity_of};
+use crate::failures::Tail;
 use crate::hub::{Hub, RunningAttempt};
-use crate::record::JournalEvent;
+use crate::questions::Sight;
 use crate::requirements::devices_by_name;
 
 impl Hub {
@@ -22,9 +24,19 @@ impl Hub {
         match output {
             Output::GatherFact { id } => self.gather_fact(id),
             Output::AskNeeded { id } => self.link.push(&HubMessage::AskNeeded { task: id.0 }),
+            Output::CompareRecord { id } => self.compare_record(id),
             Output::Resolve { id } => self.link.push(&HubMessage::Resolve { task: id.0 }),
+            Output::StartAction { id, attempt, .. }
+                if self.settings.config.dry_run && !self.own_way.contains(&id) =>
+            {
+                // Nobody is asked: nothing is done.
+                let outcome = ActionOutcome::Succeeded;
+                self.event(Event::ActionEnded { id, attempt, outcome });
+            }
             Output::StartAction { id, attempt, node, devices } => {
-                self.start_action(id, attempt, node, &devices);
+                if !self.unwindings.hold_start(id, (attempt, node, devices.clone())) {
+                    self.start_action(id, attempt, node, &devices);
+                }
             }
             Output::AbortAction { id } => self.abort_action(id),
             Output::AttemptFailed { id, attempt, retried } => {
@@ -33,10 +45,29 @@ impl Hub {
                     self.give_back_early_ones(id);
                 }
             }
+            Output::TaskBlamed { id, nodes } => self.tell_blamed(id, &nodes),
+            Output::NodeSetAside { id, failures } => self.set_aside(id, failures),
+            Output::NodeTakenBack { id } => self.take_back_node(id),
+            Output::NowhereToRun { requirement } => self.tell_nowhere(requirement),
+            Output::AttemptLost { id, attempt, rerun, .. } => {
+                self.unwindings.on_attempt_lost(id, attempt, rerun);
+            }
+            Output::TaskReopened { id } => self.note_reopened(id),
+            Output::InputLost { id } => {
+                self.note_input_lost(id);
+                self.await_input(id);
+            }
             Output::TargetMissing { id } => {
                 self.link.push(&HubMessage::TargetMissing { task: id.0 });
             }
             Output::TaskSettled { id, how } => {
+                self.note_settled(id, how);
+                if how.is_well() {
+                    self.on_settled_elsewhere(id);
+                }
+                let attempts = self.scheduler.task(id).map_or(0, |task| task.attempt);
+                let aborted = self.failures.is_aborted(id);
+                self.progress.on_settled(id, how, attempts > 0, aborted);
                 let how = match how {
                     Settled::Executed => SettledHow::Executed,
                     Settled::NotNeeded => SettledHow::NotNeeded,
@@ -47,32 +78,54 @@ impl Hub {
                     self.link.push(&HubMessage::TaskSettled(id.0, how));
                 }
             }
-            Output::InvocationEnded { id, failed, abandoned } => {
-                self.resume_caller(id);
-                self.any_failed |= !failed.is_empty() || !abandoned.is_empty();
-                let numbers = |tasks: Vec<TaskId>| tasks.into_iter().map(|id| id.0).collect();
-                self.link.push(&HubMessage::InvocationEnded(
-                    id.0,
-                    numbers(failed),
-                    numbers(abandoned),
-                ));
+            ending @ Output::InvocationEnded { .. } => {
+                let ending = self.unwindings.hold_ending(ending);
+                let ending = ending.and_then(|ending| self.hold_for_comings(ending));
+                if let Some(Output::InvocationEnded { id, failed, abandoned }) = ending {
+                    self.end_invocation(id, failed, abandoned);
+                }
             }
         }
     }
 
-    fn gather_fact(&mut self, id: TaskId) {
-        let name = self.names.name(id);
-        let identity = if self.record.is_unfinished(name) {
-            None
-        } else {
-            identity_of(Path::new(OsStr::from_bytes(name)))
-        };
-        self.event(Event::FactGathered { id, fact: fact_of(identity, Places::Unknown) });
+    fn end_invocation(
+        &mut self,
+        id: InvocationId,
+        mut failed: Vec<TaskId>,
+        abandoned: Vec<TaskId>,
+    ) {
+        failed.extend(self.take_not_brought());
+        self.resume_caller(id);
+        self.note_invocation_ended(id, &failed, &abandoned);
+        self.tell_without_record();
+        self.any_failed |= !failed.is_empty() || !abandoned.is_empty();
+        let numbers = |tasks: Vec<TaskId>| tasks.into_iter().map(|id| id.0).collect();
+        self.link.push(&HubMessage::InvocationEnded(id.0, numbers(failed), numbers(abandoned)));
     }
 
-    /// Cores that a task's action keeps busy.
-    pub(crate) fn cores_of(&self, id: TaskId) -> u32 {
-        self.requirement_cores[self.requirement_of[id.0 as usize] as usize]
+    fn gather_fact(&mut self, id: TaskId) {
+        let name = self.names.name(id);
+        let just_seen = self.just_seen.take().filter(|(seen, _)| *seen == id);
+        let identity = match just_seen {
+            _ if self.is_unfinished(name) => None,
+            Some((_, identity)) => identity,
+            None => {
+                let known = self.known_elsewhere(id);
+                known.or_else(|| identity_of(Path::new(OsStr::from_bytes(name))))
+            }
+        };
+        if just_seen.is_none() {
+            self.note_here(id, identity);
+        }
+        let lost = self.reach.is_lost(id);
+        let places = if lost { Places::Nowhere } else { self.places_of(id) };
+        self.event(Event::FactGathered { id, fact: fact_of(identity, places) });
+    }
+
+    /// Cores of a node that a task's action keeps busy there.
+    pub(crate) fn cores_on(&self, id: TaskId, node: NodeId) -> u32 {
+        let cores = self.requirement_cores[self.requirement_of[id.0 as usize] as usize];
+        cores.min(self.agents.node(node).capacity.cores)
     }
 
     /// The action of `caller` waits for an invocation: others may use its cores.
@@ -117,7 +170,8 @@ impl Hub {
         let Some(caller) = self.callers.remove(&invocation) else {
             return;
         };
-        let cores = self.cores_of(caller);
+        let Some(node) = self.running.get(&caller).map(|attempt| attempt.node) else { return };
+        let cores = self.cores_on(caller, node);
         if let Some(attempt) = self.running.get_mut(&caller) {
             attempt.suspended -= 1;
             if attempt.suspended > 0 {
@@ -156,26 +210,27 @@ impl Hub {
         told
     }
 
-    fn start_action(&mut self, id: TaskId, attempt: u32, node: NodeId, devices: &Devices) {
+    pub(crate) fn start_action(
+        &mut self,
+        id: TaskId,
+        attempt: u32,
+        node: NodeId,
+        devices: &Devices,
+    ) {
         let is_path = self.names.is_path(id);
-        let mut name = Text(self.names.name(id).to_vec());
-        let target =
-            if is_path { self.settings.directory.join(name.as_path()) } else { PathBuf::new() };
-        let before = if is_path { identity_of(&target) } else { None };
-        if is_path && self.moved {
-            name = Text(target.clone().into_os_string().into_encoded_bytes());
-        }
-        self.record.push(&JournalEvent::AttemptStarted {
-            time_ns: clock::wall_ns(),
-            task: id.0,
-            attempt,
-            name,
-            is_path,
-            before,
-        });
-        let cores = self.cores_of(id);
+        let name = OsStr::from_bytes(self.names.name(id));
+        let target = if is_path { self.settings.directory.join(name) } else { PathBuf::new() };
+        let is_free = self.make_room_for(id, &target);
+        let before = if is_path && !is_free { identity_of(&target) } else { None };
+        self.look_at_inputs(id);
+        let cores = self.cores_on(id, node);
         let leased = self.leases[node.0 as usize].begin(id, cores, clock::monotonic_ns());
         let running = RunningAttempt {
+            ran: false,
+            attempt,
+            started_ns: clock::monotonic_ns(),
+            tail: Tail::default(),
+            failed_command: None,
             node,
             target,
             before,
@@ -186,9 +241,14 @@ impl Hub {
             had_lease: leased,
             suspended: 0,
             given_back: false,
+            aborted: false,
             abort_pending: false,
+            inputs: InputBytes::default(),
+            sight: Sight::Clear,
         };
+        self.note_attempt(id, &running);
         self.running.insert(id, running);
+        self.ask_about_inputs(id);
         let devices = devices_by_name(devices, &self.settings.resources);
         let node = self.agents.node(node).name.clone();
         self.link.push(&HubMessage::RunAction(id.0, attempt, node, devices, leased));

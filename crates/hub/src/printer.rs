@@ -8,6 +8,8 @@ use std::os::fd::BorrowedFd;
 use rakuda_proto::agent::OutputStream;
 use rustix::io::Errno;
 
+use crate::screen::Screen;
+
 /// When output is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputMode {
@@ -27,6 +29,9 @@ const LINE_BYTES_MAX: usize = 1 << 20;
 const HELD_BYTES_MAX: usize = 64 << 20;
 /// Writes to a pipe up to this length are not mixed with those of other processes (`PIPE_BUF`).
 const ATOMIC_BYTES: usize = 4096;
+/// How often, and after which pauses, the last lines are tried.
+const LAST_TRIES: u32 = 250;
+const LAST_RETRY: std::time::Duration = std::time::Duration::from_millis(20);
 
 #[derive(Debug, Default)]
 struct Source {
@@ -45,12 +50,29 @@ pub struct Printer {
     sources: BTreeMap<u64, Source>,
     /// Ready to be written, in order.
     ready: VecDeque<(OutputStream, Vec<u8>)>,
+    /// On its way: nothing may come between the pieces.
+    outgoing: VecDeque<(OutputStream, Vec<u8>)>,
+    /// The live display, when there is one.
+    screen: Option<Screen>,
 }
 
 impl Printer {
     /// A printer for this process's stdout and stderr.
     pub fn new(mode: OutputMode) -> Self {
-        Self { mode, sources: BTreeMap::new(), ready: VecDeque::new() }
+        let (ready, outgoing) = (VecDeque::new(), VecDeque::new());
+        Self { mode, sources: BTreeMap::new(), ready, outgoing, screen: None }
+    }
+
+    /// From now on there may be lines at the bottom of the terminal.
+    pub(crate) fn set_screen(&mut self, screen: Screen) {
+        self.screen = Some(screen);
+    }
+
+    /// What these lines are, with the next flush.
+    pub(crate) fn set_lines(&mut self, lines: &[String]) {
+        if let Some(screen) = &mut self.screen {
+            screen.set_lines(lines);
+        }
     }
 
     /// Names a source, so that its lines begin with `[name] `.
@@ -123,7 +145,34 @@ impl Printer {
     /// Writes what is ready, as much as stdout and stderr take without making the hub wait.
     /// `Ok(false)`: something is left.
     pub fn flush(&mut self) -> Result<bool, Errno> {
-        while let Some((stream, bytes)) = self.ready.front_mut() {
+        if !self.drain()? {
+            return Ok(false);
+        }
+        self.compose();
+        self.drain()
+    }
+
+    /// Puts what is ready on its way; with a display, around it.
+    fn compose(&mut self) {
+        let Some(screen) = &mut self.screen else {
+            std::mem::swap(&mut self.ready, &mut self.outgoing);
+            return;
+        };
+        let mut text = Vec::new();
+        for (stream, bytes) in self.ready.drain(..) {
+            if stream == OutputStream::Stdout && !screen.stdout_is_it {
+                show(&mut self.outgoing, stream, &bytes);
+            } else {
+                text.extend_from_slice(&bytes);
+            }
+        }
+        if let Some(bytes) = screen.compose(&text) {
+            self.outgoing.push_back((OutputStream::Stderr, bytes));
+        }
+    }
+
+    fn drain(&mut self) -> Result<bool, Errno> {
+        while let Some((stream, bytes)) = self.outgoing.front_mut() {
             let to = match stream {
                 OutputStream::Stdout => rustix::stdio::stdout(),
                 OutputStream::Stderr => rustix::stdio::stderr(),
@@ -133,14 +182,31 @@ impl Printer {
                 bytes.drain(..written);
                 return Ok(false);
             }
-            self.ready.pop_front();
+            self.outgoing.pop_front();
         }
         Ok(true)
+    }
+
+    /// Adds whole lines that come from no command.
+    pub fn push_block(&mut self, stream: OutputStream, lines: &[u8]) {
+        show(&mut self.ready, stream, lines);
+    }
+
+    /// Writes what is ready at the end of a run, also when its reader is slow; one that does not read at all is not waited
+    /// for long.
+    pub async fn flush_patiently(&mut self) {
+        for _ in 0..LAST_TRIES {
+            if !matches!(self.flush(), Ok(false)) {
+                return;
+            }
+            tokio::time::sleep(LAST_RETRY).await;
+        }
     }
 
     /// Gives up what has not been written.
     pub fn discard(&mut self) {
         self.ready.clear();
+        self.outgoing.clear();
         self.sources.clear();
     }
 }

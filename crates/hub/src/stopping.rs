@@ -3,29 +3,52 @@
 //! One ladder of signals for each command that has to go: SIGINT (a user's Ctrl-C) or SIGTERM (a
 //! failure with FAILURE_TERMINATION=kill), after a grace SIGTERM, after another SIGKILL.
 
+use std::time::Duration;
+
 use rakuda_agent::clock;
 use rakuda_core::{Event, TaskId};
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
 use rakuda_proto::front::{HubMessage, StopHow};
-use tokio::sync::mpsc::UnboundedReceiver;
+use rakuda_proto::journal::{Outcome, RunOutcome};
 
-use crate::hub::{Hub, LOCAL_NODE, RunEnding};
+use crate::agents::{NodeEvent, NodeReport, Reports};
+use crate::hub::{Hub, RunEnding};
+use crate::notes::AttemptNote;
+use crate::targets::Settled;
 
 /// How long commands have to end when the front was killed, ms.
 const FRONT_LOST_GRACE_MS: u64 = 1000;
+/// How long a node elsewhere has to tell of its commands' end after SIGKILL, ms.
+const SILENT_NODE_MS: u64 = 3000;
+/// How long agents elsewhere have to end, ms.
+const CLOSING_MS: u64 = 2000;
+/// How long an allocation may take to be given back, ms.
+const RELEASING_MS: u64 = 10_000;
+/// How often it is looked whether they have, ms.
+const CLOSING_STEP_MS: u64 = 5;
 
 /// Signals still to come, and whether the run as a whole is ending.
 #[derive(Debug)]
 pub(crate) struct Stopping {
     grace_ns: u64,
     how: Option<StopHow>,
+    by_user: bool,
     /// When, whom, with what.
     ladder: Vec<(u64, CommandId, i32)>,
 }
 
+/// A run that is to end, as it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoppingView {
+    /// The signal that comes next, and in how many ns, while a command does not end.
+    pub next: Option<(&'static str, u64)>,
+    /// Another Ctrl-C would kill at once.
+    pub can_kill: bool,
+}
+
 impl Stopping {
     pub fn new(grace_ms: u64) -> Self {
-        Self { grace_ns: grace_ms * 1_000_000, how: None, ladder: Vec::new() }
+        Self { grace_ns: grace_ms * 1_000_000, how: None, by_user: false, ladder: Vec::new() }
     }
 
     /// The user has asked to stop: nothing more starts.
@@ -33,9 +56,29 @@ impl Stopping {
         self.how.is_some()
     }
 
+    /// Whether the user did, and not an error of the hub's own.
+    pub fn by_user(&self) -> bool {
+        self.by_user
+    }
+
     /// When `on_deadline` is due.
     pub fn next_deadline_ns(&self) -> Option<u64> {
         self.ladder.iter().map(|(deadline, ..)| *deadline).min()
+    }
+
+    /// What comes next when commands do not end: the signal's name and in how long; none: nothing was sent yet or the last one was.
+    pub fn next_step(&self, now_ns: u64) -> Option<(&'static str, u64)> {
+        let (deadline_ns, _, signal) = self.ladder.iter().min_by_key(|(deadline, ..)| *deadline)?;
+        let name = if *signal == libc::SIGKILL { "SIGKILL" } else { "SIGTERM" };
+        Some((name, deadline_ns.saturating_sub(now_ns)))
+    }
+
+    /// What the display and answers say about the end that is near; none: no one wants the run to end.
+    pub fn view(&self, now_ns: u64) -> Option<StoppingView> {
+        self.is_stopping().then(|| StoppingView {
+            next: self.next_step(now_ns),
+            can_kill: self.by_user && self.how != Some(StopHow::Kill),
+        })
     }
 
     fn first_signal(&self) -> i32 {
@@ -57,13 +100,24 @@ fn next_signal(signal: i32) -> Option<i32> {
 
 impl Hub {
     /// The user wants the run to end.
+    pub(crate) fn stop_for_user(&mut self, how: StopHow) {
+        self.stopping.by_user = true;
+        self.stop(how);
+    }
+
+    /// The run is to end.
     pub(crate) fn stop(&mut self, how: StopHow) {
         if self.stopping.how == Some(StopHow::Kill) {
             return;
         }
         self.stopping.how = Some(how);
+        self.note_stop(match how {
+            StopHow::Interrupt => "interrupt",
+            StopHow::Kill => "kill",
+        });
         self.stopping.ladder.clear();
         self.flush_due_ns = None;
+        self.progress.show_soon();
         self.event(Event::StopRequested { kill: true });
         // Also commands that no action waits for, and those whose action is being aborted.
         let commands: Vec<_> = self.commands.keys().copied().collect();
@@ -77,9 +131,13 @@ impl Hub {
 
     /// The core wants this action to end early. Its commands go first.
     pub(crate) fn abort_action(&mut self, id: TaskId) {
+        if self.abort_unbegun(id) {
+            return;
+        }
         let Some(attempt) = self.running.get_mut(&id) else {
             return;
         };
+        attempt.aborted = true;
         let running = attempt.commands > 0;
         attempt.abort_pending = running;
         for pending in std::mem::take(&mut attempt.held_back) {
@@ -100,11 +158,12 @@ impl Hub {
     }
 
     /// Sends a signal to a command's process group, once.
-    pub(crate) fn signal(&self, command: CommandId, signal: i32) {
+    pub(crate) fn signal(&mut self, command: CommandId, signal: i32) {
         // Also when the command itself is over: its process group may have more members.
-        let running = self.commands.get(&command);
-        let node = running.map_or(LOCAL_NODE, |running| running.node);
-        self.agents.handle(node, AgentRequest::Signal { command, signal });
+        // Then every agent is told: its number is known to one at most.
+        let node = self.commands.get(&command).map(|running| running.node);
+        // After its start, which may not have been passed on yet.
+        self.requests.push((node, AgentRequest::Signal { command, signal }));
     }
 
     /// Sends a signal, and the sterner ones after it when that does not help.
@@ -118,6 +177,11 @@ impl Hub {
 
     /// Sends the signals that are due.
     pub(crate) fn on_deadline(&mut self) {
+        if self.inputs.due_ns().is_some_and(|due_ns| due_ns <= clock::monotonic_ns()) {
+            self.on_held_long();
+        }
+        self.let_idle_nodes_go();
+        self.look_for_awaited();
         let now = clock::monotonic_ns();
         let due = |(deadline, ..): &mut (u64, CommandId, i32)| *deadline <= now;
         let due: Vec<_> = self.stopping.ladder.extract_if(.., due).collect();
@@ -127,11 +191,8 @@ impl Hub {
     }
 
     /// The front has said goodbye. Whether the user had stopped the run; then nothing may be left of it.
-    pub(crate) async fn end_run(
-        &mut self,
-        agent_events: &mut UnboundedReceiver<AgentEvent>,
-    ) -> bool {
-        self.end_attempts(agent_events).await;
+    pub(crate) async fn end_run(&mut self, reports: &mut Reports) -> bool {
+        self.end_attempts(reports).await;
         let stopped = self.stopping.is_stopping();
         if stopped || self.stopping.next_deadline_ns().is_some() {
             // Groups whose leader was ended, but not all members.
@@ -140,8 +201,7 @@ impl Hub {
                 if left == 0 {
                     break;
                 }
-                tokio::time::sleep(std::time::Duration::from_millis(FRONT_LOST_GRACE_MS / 20))
-                    .await;
+                tokio::time::sleep(Duration::from_millis(FRONT_LOST_GRACE_MS / 20)).await;
                 left = self.agents.signal_all(0);
             }
             self.agents.signal_all(libc::SIGKILL);
@@ -150,43 +210,102 @@ impl Hub {
     }
 
     /// The front is gone: ends all that runs, also what commands have left behind.
-    pub(crate) async fn cut_off(
-        &mut self,
-        agent_events: &mut UnboundedReceiver<AgentEvent>,
-    ) -> RunEnding {
-        self.end_attempts(agent_events).await;
+    pub(crate) async fn cut_off(&mut self, reports: &mut Reports) -> RunEnding {
+        self.front_gone = true;
+        self.hide_progress();
+        // Where it cannot be written to, there is no display either.
+        let _ = self.printer.flush();
+        self.end_attempts(reports).await;
         self.agents.signal_all(libc::SIGKILL);
+        self.close_agents().await;
         // Nobody is left who could be told that the record cannot be written.
-        let _ = self.record.finish("cut_off");
+        let _ = self.note_end(RunOutcome::Stopped);
         RunEnding::CutOff
     }
 
     /// Ends the commands that still run, within a second, and settles the targets of attempts
     /// that did not come to their end.
-    pub(crate) async fn end_attempts(&mut self, agent_events: &mut UnboundedReceiver<AgentEvent>) {
+    pub(crate) async fn end_attempts(&mut self, reports: &mut Reports) {
         self.signal_commands(libc::SIGTERM);
-        let killed_at = tokio::time::sleep(std::time::Duration::from_millis(FRONT_LOST_GRACE_MS));
-        tokio::pin!(killed_at);
-        let mut killed = false;
+        let killed_at = tokio::time::sleep(Duration::from_millis(FRONT_LOST_GRACE_MS));
+        let silent_at =
+            tokio::time::sleep(Duration::from_millis(FRONT_LOST_GRACE_MS + SILENT_NODE_MS));
+        tokio::pin!(killed_at, silent_at);
+        let (mut killed, mut gave_up) = (false, false);
         while self.agents.unreported() > 0 {
             tokio::select! {
-                _ = agent_events.recv() => {}
+                report = reports.recv() => self.note_last_report(report),
                 () = &mut killed_at, if !killed => {
                     killed = true;
                     self.signal_commands(libc::SIGKILL);
                 }
+                () = &mut silent_at, if !gave_up => {
+                    gave_up = true;
+                    self.agents.give_up_silent();
+                }
             }
         }
+        while let Some(report) = reports.try_recv() {
+            self.note_last_report(report);
+        }
+        self.answer_for(None);
+        self.pass_all_failures_on();
+        let comings = self.take_comings(None);
+        self.running.extend(comings);
+        for (id, unwinding) in self.unwindings.take_all() {
+            self.note_lost_attempt(id, &unwinding);
+        }
         for (id, attempt) in std::mem::take(&mut self.running) {
+            let mut settled = Settled::Untouched;
             if self.names.is_path(id) && self.settings.record {
-                self.settle_attempt(id, &attempt);
+                settled = self.settle_attempt(id, &attempt);
             }
+            let (outcome, message) = (Outcome::Aborted, b"".as_slice());
+            let note = AttemptNote { outcome, message, retried: false, after: None, settled };
+            self.note_attempt_ended(id, &attempt, &note);
         }
     }
 
-    fn signal_commands(&self, signal: i32) {
-        for command in self.commands.keys() {
-            self.signal(*command, signal);
+    /// The end of a command that nobody waits for any more.
+    fn note_last_report(&mut self, report: NodeReport) {
+        if let NodeEvent::Agent(AgentEvent::CommandExited {
+            command, status, error, usage, ..
+        }) = report.event
+        {
+            let time_ns = clock::wall_ns();
+            self.record.command_ended(time_ns, command.0, status, error.as_ref(), &usage);
+        }
+    }
+
+    /// Ends the agents elsewhere, and does not wait long for those that hang.
+    pub(crate) async fn close_agents(&mut self) {
+        if let Some(staging) = &mut self.staging {
+            staging.end();
+        }
+        self.agents.close();
+        for _ in 0..CLOSING_MS / CLOSING_STEP_MS {
+            if self.agents.are_closed() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(CLOSING_STEP_MS)).await;
+        }
+        if !self.agents.are_closed() {
+            self.agents.give_up();
+        }
+        for _ in 0..RELEASING_MS / CLOSING_STEP_MS {
+            if self.agents.is_source_closed() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(CLOSING_STEP_MS)).await;
+        }
+    }
+
+    /// Ends what runs, at once: nothing waits for the record any more. What has not been started never is.
+    fn signal_commands(&mut self, signal: i32) {
+        self.requests.clear();
+        for (command, running) in &self.commands {
+            let request = AgentRequest::Signal { command: *command, signal };
+            self.agents.handle(running.node, request);
         }
     }
 }

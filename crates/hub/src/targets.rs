@@ -4,13 +4,12 @@
 use std::fs;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use rakuda_proto::journal::FileIdentity;
 
-use crate::facts::{FileIdentity, identity_of};
+use crate::facts::identity_of;
 
 /// The user's choice.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FailedTarget {
     /// To `NAME._fail_`, for a look at it.
     #[default]
@@ -68,10 +67,15 @@ impl Settled {
     }
 }
 
+/// Whether something is at `path` that is not what was there before.
+pub fn is_touched(path: &Path, before: Option<FileIdentity>) -> bool {
+    let now = identity_of(path);
+    now.is_some() && now != before
+}
+
 /// Settles the target at `path`, which was `before` when the attempt began.
 pub fn settle_target(path: &Path, before: Option<FileIdentity>, policy: FailedTarget) -> Settled {
-    let now = identity_of(path);
-    if now.is_none() || now == before {
+    if !is_touched(path, before) {
         return Settled::Untouched;
     }
     let result = match policy {

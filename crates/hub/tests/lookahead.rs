@@ -91,7 +91,7 @@ fn front(mut stream: UnixStream, tasks: u32, failing: Option<u32>) -> Seen {
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
     writer.push(&FrontMessage::Hello(version, Box::new(settings)));
-    let task = |n| (n, 0, task_flags::HAS_ACTION, Text::from(format!("t{n}")), 0, vec![]);
+    let task = |n| (n, 0, task_flags::HAS_ACTION, Text::from(format!("t{n}")), 0, vec![], 0);
     let tasks: Vec<TaskDefinition> = (0..tasks).map(task).collect();
     let numbers = tasks.iter().map(|task| task.0).collect();
     writer.push(&FrontMessage::DefineTasks { tasks });
@@ -129,7 +129,7 @@ fn front(mut stream: UnixStream, tasks: u32, failing: Option<u32>) -> Seen {
                 }
                 HubMessage::InvocationEnded(_, failed, _) => {
                     seen.failed = failed;
-                    writer.push(&FrontMessage::Goodbye {});
+                    writer.push(&FrontMessage::Goodbye { failed: false });
                     let mut frame = Vec::new();
                     writer.finish(&mut frame);
                     stream.write_all(&frame).expect("write to the hub");
@@ -156,7 +156,7 @@ fn run(tasks: u32, failing: Option<u32>) -> (Seen, Rc<Load>) {
         |_, events| {
             Ok(vec![Node {
                 name: Text::from("here"),
-                capacity: Capacity { cores: CORES, memory_bytes: 1 << 30, resources: vec![] },
+                capacity: Capacity { cores: CORES, memory_bytes: 1 << 30, ..Capacity::default() },
                 port: Box::new(SlowAgent { failing, events, load: agent_load }),
             }])
         },

@@ -1,0 +1,32 @@
+//! Nodes elsewhere: which there are, how their agents are started, and what carries messages to them (docs/design/clusters.md).
+//!
+//! `hosts`, `hosts_toml` and `ranges` read host files; `ssh` starts an agent on a host; `nodes` follows the life of each
+//! node and `leaders` that of each leader of a group, `way` how a host is reached; `leader` is what runs on a leader's host;
+//! `remote` is the hub's end of an agent. Nodes whose agents come by themselves: `guests` lets them in, `slurm` asks for allocations,
+//! `allocation` and `steps` start agents in them, `template` runs a command line that starts them, and `tool` asks the batch system's programs.
+//! What a node's coming and going means for tasks is told in `membership`.
+
+mod allocation;
+mod data;
+mod guests;
+mod hosts;
+mod hosts_toml;
+mod leader;
+mod leaders;
+mod nodes;
+mod plan;
+mod program;
+mod ranges;
+mod remote;
+mod slurm;
+mod ssh;
+mod steps;
+mod template;
+mod tool;
+mod way;
+
+pub use hosts::host_names;
+pub use leader::lead;
+pub use nodes::start;
+pub use plan::{ClusterPlan, Origin};
+pub use program::program_name;

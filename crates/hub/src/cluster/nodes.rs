@@ -1,0 +1,323 @@
+//! The life of each node elsewhere: launched, up, lost, launched again. One future a node, on the hub's thread.
+//!
+//! It reports to the hub what happened, and decides only when to try again. What that means for tasks it does not know.
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use rakuda_agent::processes;
+use rakuda_core::{Capacity, NodeId};
+use rakuda_link::gate::Guest;
+use rakuda_link::hub::{LinkEvent, attach, attach_arrival};
+use rakuda_proto::Text;
+use rakuda_proto::cluster::{AgentSettings, FromAgent, Role};
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::data::Data;
+use super::guests::{self, Seat};
+use super::hosts::Host;
+use super::leaders::Leaders;
+use super::plan::ClusterPlan;
+use super::program::{Depot, Program};
+use super::remote::{RemotePort, Shared};
+use super::ssh::LaunchError;
+use super::way::{Reached, Way};
+use crate::agents::{Newcomer, Node, NodeEvent, NodeReport, NodeSource};
+use crate::hub::LOCAL_NODE;
+use crate::printer::OutputMode;
+use crate::settings::RunSettings;
+
+/// Longest wait before a node is launched again, s.
+pub(super) const BACKOFF_S_MAX: u64 = 60;
+/// Launches without a task run in between.
+pub(super) const FRUITLESS_MAX: u32 = 5;
+/// An agent that was started has so long to say hello.
+pub(super) const HELLO_LIMIT: Duration = Duration::from_secs(60);
+
+/// What the lives of all nodes share.
+pub(super) struct Launcher {
+    /// Connections that may be opened from here now.
+    pub permits: Semaphore,
+    /// As many may be opened from each leader.
+    pub connections: usize,
+    pub depot: Depot,
+    pub ssh_options: Vec<Vec<u8>>,
+    pub agent: AgentSettings,
+    reports: UnboundedSender<NodeReport>,
+    directory: PathBuf,
+    /// Nodes share no file system.
+    stages: bool,
+    /// The number of the next node.
+    next: Cell<u32>,
+}
+
+/// Where a node's agents come from.
+enum Source {
+    /// They are started when they are wanted.
+    Launched(Rc<Way>),
+    /// They come by themselves.
+    Guests(Seat),
+}
+
+/// An agent that is to be served.
+enum Arrived {
+    Launched(Reached),
+    Guest(Box<Guest>),
+}
+
+impl Launcher {
+    /// Begins the life of a node that was not known before, and says so. No cores: as many as its agent finds.
+    pub fn appear(self: &Rc<Self>, name: &str, seat: Seat, ends_ns: Option<i64>) {
+        let node = self.begin(name, 0, Source::Guests(seat));
+        let newcomer = Box::new(Newcomer { node, ends_ns });
+        self.tell(NodeEvent::Appeared(newcomer));
+    }
+
+    /// The engine's own.
+    pub fn program(&self) -> Result<Rc<Program>, String> {
+        self.depot.program()
+    }
+
+    /// Tells the hub what is not of a node.
+    pub fn tell(&self, event: NodeEvent) {
+        let report = NodeReport { node: LOCAL_NODE, incarnation: 0, event };
+        // The hub is gone only when the run is over.
+        let _ = self.reports.send(report);
+    }
+
+    fn begin(self: &Rc<Self>, name: &str, cores: u32, source: Source) -> Node {
+        let number = self.next.get();
+        self.next.set(number + 1);
+        let shared = Rc::new(Shared::new(&self.directory));
+        if let (true, Source::Launched(way)) = (self.stages, &source) {
+            shared.set_data(Rc::new(Data::new(name, way, self)));
+        }
+        let life = Life {
+            id: NodeId(number),
+            host: name.to_owned(),
+            source,
+            launcher: Rc::clone(self),
+            shared: Rc::clone(&shared),
+            incarnation: 0,
+        };
+        tokio::task::spawn_local(life.live());
+        Node {
+            name: Text::from(name.to_owned()),
+            capacity: Capacity { cores, ..Capacity::default() },
+            port: Box::new(RemotePort(shared)),
+        }
+    }
+}
+
+/// Begins the lives of all nodes elsewhere, and the search for those that are not known yet; none: the run has this machine alone.
+pub fn start(
+    settings: &RunSettings,
+    reports: &UnboundedSender<NodeReport>,
+) -> (Vec<Node>, Option<Box<dyn NodeSource>>) {
+    let Some(plan) = &settings.cluster else { return (Vec::new(), None) };
+    let launcher = Rc::new(Launcher {
+        permits: Semaphore::new(plan.connections),
+        connections: plan.connections,
+        depot: Depot::default(),
+        ssh_options: plan.ssh_options.clone(),
+        agent: agent_settings(plan, settings),
+        reports: reports.clone(),
+        directory: settings.directory.clone(),
+        stages: plan.staging.is_some(),
+        next: Cell::new(1),
+    });
+    let mut leaders = Leaders::default();
+    let begin = |host: &Host| {
+        let way = leaders.way(&host.leaders, &launcher);
+        launcher.begin(&host.name, host.cores.unwrap_or(0), Source::Launched(Rc::new(way)))
+    };
+    let nodes = plan.hosts.iter().map(begin).collect();
+    (nodes, guests::await_nodes(plan, &launcher, &settings.directory))
+}
+
+fn agent_settings(plan: &ClusterPlan, settings: &RunSettings) -> AgentSettings {
+    let here = Text(settings.directory.as_os_str().as_encoded_bytes().to_vec());
+    let mut agent = plan.agent.clone();
+    agent.directory = plan.folder_there(&settings.directory).unwrap_or(here);
+    agent.own_folder = plan.staging.is_some();
+    agent.gfarm_path.clone_from(&plan.gfarm_path);
+    agent.collect_output = settings.output != OutputMode::None;
+    if let Some(mark) = processes::own_mark() {
+        agent.environment.push((Text::from("RAKUDA_RUN"), Text::from(mark)));
+    }
+    agent
+}
+
+/// One node's life.
+struct Life {
+    id: NodeId,
+    host: String,
+    source: Source,
+    launcher: Rc<Launcher>,
+    shared: Rc<Shared>,
+    incarnation: u32,
+}
+
+/// How one link's time was.
+struct Served {
+    why: String,
+    /// It was up.
+    was_up: bool,
+    /// A command ended there.
+    fruitful: bool,
+    passing: bool,
+}
+
+impl Life {
+    async fn live(mut self) {
+        let mut fruitless = 0;
+        let shared = Rc::clone(&self.shared);
+        loop {
+            let served = tokio::select! {
+                biased;
+                () = closing(&shared) => break,
+                served = self.serve() => served,
+            };
+            fruitless = if served.fruitful { 1 } else { fruitless + 1 };
+            let came_before = served.was_up || self.incarnation > 1;
+            let again = fruitless < FRUITLESS_MAX
+                && (served.passing || came_before)
+                && self.source.can_start_again();
+            shared.disconnect();
+            self.report(if served.was_up {
+                NodeEvent::Lost(served.why, again)
+            } else {
+                NodeEvent::Failed(served.why, again)
+            });
+            if !again {
+                break;
+            }
+            let wait = Duration::from_secs((1 << (fruitless - 1)).min(BACKOFF_S_MAX));
+            tokio::select! {
+                () = closing(&shared) => break,
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+        shared.disconnect();
+        shared.forget_data();
+        shared.over.set(true);
+        if shared.closing.get() {
+            self.report(NodeEvent::Gone);
+        }
+    }
+
+    fn report(&self, event: NodeEvent) {
+        let report = NodeReport { node: self.id, incarnation: self.incarnation, event };
+        // The hub is gone only when the run is over.
+        let _ = self.launcher.reports.send(report);
+    }
+
+    /// One launch, and the link until it ends.
+    async fn serve(&mut self) -> Served {
+        self.incarnation += 1;
+        let arrived = match &mut self.source {
+            Source::Launched(way) => {
+                way.launch(&self.host, Role::Agent, &self.launcher).await.map(Arrived::Launched)
+            }
+            Source::Guests(seat) => seat.next().await.map(|guest| Arrived::Guest(Box::new(guest))),
+        };
+        match arrived {
+            Ok(arrived) => self.serve_link(arrived).await,
+            Err(LaunchError { why, passing }) => {
+                Served { why, was_up: false, fruitful: false, passing }
+            }
+        }
+    }
+
+    async fn serve_link(&self, arrived: Arrived) -> Served {
+        let (up, fruitful) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+        let (lost, mut was_lost) = tokio::sync::mpsc::unbounded_channel();
+        let on_event = {
+            let (shared, reports) = (Rc::clone(&self.shared), self.launcher.reports.clone());
+            let (up, fruitful) = (Rc::clone(&up), Rc::clone(&fruitful));
+            let (node, incarnation) = (self.id, self.incarnation);
+            let greeted = Cell::new(None);
+            move |event| {
+                let event = match event {
+                    LinkEvent::Up(facts) => return greeted.set(Some(facts)),
+                    // Only now: before, it may not have the run's folder.
+                    LinkEvent::Message(FromAgent::Ready { directory }) => {
+                        let Some(facts) = greeted.take() else { return };
+                        shared.set_directory(&directory);
+                        up.set(true);
+                        NodeEvent::Up(facts)
+                    }
+                    LinkEvent::Message(message) => match shared.receive(message) {
+                        Ok(event) => {
+                            fruitful.set(true);
+                            NodeEvent::Agent(event)
+                        }
+                        Err(Some(answer)) => NodeEvent::Answer(answer),
+                        Err(None) => return,
+                    },
+                    LinkEvent::Lost(why) => return drop(lost.send(why)),
+                };
+                let _ = reports.send(NodeReport { node, incarnation, event });
+            }
+        };
+        let run = String::new();
+        let agent = self.launcher.agent.clone();
+        let (link, carrier) = match arrived {
+            Arrived::Launched(Reached { reader, writer, carrier }) => {
+                (attach(reader, writer, &run, agent, on_event), Some(carrier))
+            }
+            Arrived::Guest(guest) => {
+                (attach_arrival(guest.0, guest.1, &run, agent, on_event), None)
+            }
+        };
+        self.shared.connect(link.clone());
+        let in_time = async {
+            tokio::time::sleep(HELLO_LIMIT).await;
+            if up.get() {
+                std::future::pending::<()>().await;
+            }
+        };
+        let why = tokio::select! {
+            Some(why) = was_lost.recv() => why,
+            () = link.ended() => was_lost.try_recv().unwrap_or_default(),
+            words = self.source.launcher_says() => words,
+            () = in_time => format!("its agent said nothing for {} s", HELLO_LIMIT.as_secs()),
+        };
+        link.abort();
+        let why = match (&carrier, &self.source) {
+            (Some(carrier), _) => carrier.explain(why).await,
+            (None, Source::Guests(seat)) => seat.with_last_words(why).await,
+            (None, Source::Launched(_)) => why,
+        };
+        Served { why, was_up: up.get(), fruitful: fruitful.get(), passing: false }
+    }
+}
+
+impl Source {
+    /// Waits until whoever started the agent says that it has ended, where that is told apart from the link.
+    async fn launcher_says(&self) -> String {
+        match self {
+            Self::Launched(_) => std::future::pending().await,
+            Self::Guests(seat) => seat.launcher_says().await,
+        }
+    }
+
+    /// Whether another agent can be had when the first is gone.
+    fn can_start_again(&self) -> bool {
+        match self {
+            Self::Launched(way) => !way.is_over(),
+            Self::Guests(seat) => seat.can_start_again(),
+        }
+    }
+}
+
+/// Waits until the run is over and the link, if there is one, has been closed.
+async fn closing(shared: &Shared) {
+    while !shared.closing.get() {
+        shared.changed.notified().await;
+    }
+    shared.linked_end().await;
+}

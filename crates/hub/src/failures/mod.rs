@@ -1,0 +1,285 @@
+//! What is remembered of failed attempts, so that the last lines on the terminal can say what went wrong and what to do next.
+//!
+//! It changes nothing about what runs. How the lines look is told in `text`.
+
+mod resume;
+mod status;
+mod tail;
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rakuda_agent::clock;
+use rakuda_core::{TaskId, TaskState, Time};
+use rakuda_proto::agent::OutputStream;
+use rakuda_proto::front::Program;
+
+pub(crate) use tail::Tail;
+
+use crate::hub::{Hub, RunningAttempt};
+use crate::printer::OutputMode;
+use crate::targets::Settled;
+use rakuda_record::printable::printable;
+use text::{FailedTask, Summary, TASKS_MAX};
+
+/// Failures that are remembered with all that is known about them.
+const NOTES_MAX: usize = 100;
+/// Lines of its output that are told of a task.
+const LINES_MAX: usize = 5;
+/// Names of tasks that are told as not run because of one.
+const NAMES_MAX: usize = 5;
+/// Tasks that are looked at to count those.
+const STEPS_MAX: usize = 1_000_000;
+/// How an exception's first line begins that rake's `sh` raises.
+const COMMAND_FAILED: &[u8] = b"Command failed with status";
+
+/// Why an attempt failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// A command did.
+    Command {
+        line: Vec<u8>,
+        /// As wait(2) gives it.
+        status: i32,
+        /// Why it could not be started.
+        error: Option<Vec<u8>>,
+    },
+    /// The first line of what Ruby raised, with its place.
+    Exception(Vec<u8>),
+    /// It was lost with so many nodes, of these names, that it is taken to be the reason.
+    Lost(Vec<String>),
+}
+
+/// One failed attempt.
+#[derive(Debug)]
+struct Note {
+    /// Its place in the order of failing.
+    number: u32,
+    attempt: u32,
+    node: String,
+    took_ns: u64,
+    cause: Option<Cause>,
+    output: Option<Vec<String>>,
+    target: Option<String>,
+}
+
+/// Failed attempts of this run that were not made good.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
+    notes: BTreeMap<TaskId, Note>,
+    /// They were told to end, because of others or by the user.
+    aborted: BTreeSet<TaskId>,
+    count: u32,
+}
+
+impl Failures {
+    /// An attempt ended well.
+    pub fn on_success(&mut self, id: TaskId) {
+        if self.count > 0 {
+            self.notes.remove(&id);
+        }
+    }
+
+    /// Its last attempt was told to end: it did not fail by itself.
+    pub fn is_aborted(&self, id: TaskId) -> bool {
+        self.aborted.contains(&id)
+    }
+}
+
+impl Hub {
+    /// An attempt has failed: what is known about it now.
+    pub(crate) fn note_failure(
+        &mut self,
+        id: TaskId,
+        attempt: &RunningAttempt,
+        message: &[u8],
+        settled: Option<&Settled>,
+    ) {
+        if attempt.aborted || self.stopping.by_user() {
+            self.failures.aborted.insert(id);
+            return;
+        }
+        self.failures.count += 1;
+        if self.failures.notes.len() >= NOTES_MAX && !self.failures.notes.contains_key(&id) {
+            return;
+        }
+        let lines = || attempt.tail.lines(LINES_MAX).into_iter().map(printable_line).collect();
+        let note = Note {
+            number: self.failures.count,
+            attempt: attempt.attempt,
+            node: self.agents.node(attempt.node).name.to_display(),
+            took_ns: clock::monotonic_ns().saturating_sub(attempt.started_ns),
+            cause: cause_of(attempt, message),
+            output: (self.settings.output != OutputMode::None).then(lines),
+            target: settled.and_then(|settled| describe_target(settled, &self.display_name(id))),
+        };
+        self.failures.notes.insert(id, note);
+    }
+
+    /// A task was lost with too many nodes: what is known about its last attempt, whose action is still being unwound.
+    pub(crate) fn note_blame(&mut self, id: TaskId, nodes: Vec<String>) {
+        self.failures.count += 1;
+        if self.failures.notes.len() >= NOTES_MAX && !self.failures.notes.contains_key(&id) {
+            return;
+        }
+        let attempt = self.unwindings.attempt(id);
+        let listens = self.settings.output != OutputMode::None;
+        let note = Note {
+            number: self.failures.count,
+            attempt: attempt.map_or(0, |attempt| attempt.attempt),
+            node: nodes.last().cloned().unwrap_or_default(),
+            took_ns: attempt
+                .map_or(0, |attempt| clock::monotonic_ns().saturating_sub(attempt.started_ns)),
+            cause: Some(Cause::Lost(nodes)),
+            output: listens.then(|| {
+                let lines = attempt.map(|attempt| attempt.tail.lines(LINES_MAX));
+                lines.unwrap_or_default().into_iter().map(printable_line).collect()
+            }),
+            target: None,
+        };
+        self.failures.notes.insert(id, note);
+    }
+
+    /// What was done with the target of an attempt that was noted before that was known.
+    pub(crate) fn note_target(&mut self, id: TaskId, settled: &Settled) {
+        let target = describe_target(settled, &self.display_name(id));
+        if let Some(note) = self.failures.notes.get_mut(&id) {
+            note.target = target;
+        }
+    }
+
+    /// A task's name, fit to be shown.
+    pub(crate) fn display_name(&self, id: TaskId) -> String {
+        printable(self.names.name(id))
+    }
+
+    /// Says at the end of a run that did not end well what went wrong and how to go on.
+    pub(crate) fn print_summary(&mut self) {
+        let stopped = self.stopping.by_user();
+        let failed = self.failed_tasks();
+        if failed.is_empty() && !stopped {
+            return;
+        }
+        let text = self.summary(stopped, &failed).text();
+        self.printer.push_block(OutputStream::Stderr, text.as_bytes());
+    }
+
+    /// Tasks that failed by themselves, in the order of failing as far as that is remembered.
+    fn failed_tasks(&self) -> Vec<TaskId> {
+        if self.scheduler.counts().failed == 0 {
+            return Vec::new();
+        }
+        let has_failed = |id: &TaskId| {
+            let state = self.scheduler.task(*id).map(|task| task.state);
+            state == Some(TaskState::Settled(rakuda_core::Settled::Failed))
+        };
+        let own = |id: &TaskId| has_failed(id) && !self.failures.aborted.contains(id);
+        let mut failed: Vec<TaskId> = self.scheduler.task_ids().filter(own).collect();
+        let place = |id: &TaskId| self.failures.notes.get(id).map_or(u32::MAX, |note| note.number);
+        failed.sort_by_key(|id| (place(id), *id));
+        failed
+    }
+
+    fn summary(&self, stopped: bool, failed: &[TaskId]) -> Summary {
+        let now = Time(u64::try_from(clock::wall_ns()).unwrap_or(0));
+        let mut summary = Summary {
+            stopped,
+            failed: failed.len(),
+            aborted: self.failures.aborted.len(),
+            resume: resume::resume_command(&self.settings.command_line),
+            log: self.log_shown(),
+            not_started: self.scheduler.forecast(now).into_iter().filter(|runs| *runs).count(),
+            tasks: failed.iter().take(TASKS_MAX).map(|id| self.failed_task(*id)).collect(),
+            ..Summary::default()
+        };
+        for id in self.scheduler.task_ids().filter(|id| self.scheduler.has_action(*id)) {
+            let Some(task) = self.scheduler.task(id) else { continue };
+            match task.state {
+                TaskState::Settled(rakuda_core::Settled::Executed) => summary.done += 1,
+                TaskState::Settled(rakuda_core::Settled::Abandoned) => summary.not_run += 1,
+                _ => {}
+            }
+        }
+        summary
+    }
+
+    /// The file with all output, from where the user is; none when nothing is recorded.
+    fn log_shown(&self) -> Option<String> {
+        let folder = self.record.folder_if_open()?;
+        let path = folder.join("output.log");
+        let path = path.strip_prefix(&self.start_directory).unwrap_or(&path);
+        Some(printable(path.as_os_str().as_encoded_bytes()))
+    }
+
+    fn failed_task(&self, id: TaskId) -> FailedTask {
+        let (count, first) = self.scheduler.abandoned_because_of(id, NAMES_MAX, STEPS_MAX);
+        let mut task = FailedTask {
+            name: self.display_name(id),
+            attempts: self.scheduler.attempts_max(id),
+            not_run: first.into_iter().map(|id| self.display_name(id)).collect(),
+            not_run_count: count,
+            ..FailedTask::default()
+        };
+        if let Some(note) = self.failures.notes.get(&id) {
+            task.node.clone_from(&note.node);
+            task.attempt = note.attempt;
+            task.took_ns = note.took_ns;
+            task.cause.clone_from(&note.cause);
+            task.output.clone_from(&note.output);
+            task.target.clone_from(&note.target);
+        }
+        task
+    }
+}
+
+/// Tabs are kept apart from other controls: programs print them.
+fn printable_line(line: &[u8]) -> String {
+    let spaced: Vec<u8> =
+        line.iter().map(|byte| if *byte == b'\t' { b' ' } else { *byte }).collect();
+    // What a carriage return has overwritten was not to be read.
+    let shown = spaced.strip_suffix(b"\r").unwrap_or(&spaced);
+    let start = shown.iter().rposition(|byte| *byte == b'\r').map_or(0, |place| place + 1);
+    printable(&shown[start..])
+}
+
+/// What is said of a task that was lost with these nodes, after its name.
+pub(crate) fn blame(nodes: &[String]) -> String {
+    let (count, names) = (nodes.len(), nodes.join(", "));
+    format!("was lost with {count} different nodes ({names}) and is suspected of taking them down")
+}
+
+fn cause_of(attempt: &RunningAttempt, message: &[u8]) -> Option<Cause> {
+    match &attempt.failed_command {
+        Some(failed) if message.is_empty() || message.starts_with(COMMAND_FAILED) => {
+            Some(Cause::Command {
+                line: command_line(&failed.program),
+                status: failed.status,
+                error: failed.error.clone(),
+            })
+        }
+        _ if message.is_empty() => None,
+        _ => Some(Cause::Exception(message.to_vec())),
+    }
+}
+
+/// A command as one would type it.
+pub(crate) fn command_line(program: &Program) -> Vec<u8> {
+    match program {
+        Program::Line(line) => line.0.clone(),
+        Program::Words(words) => {
+            words.iter().map(|word| word.0.as_slice()).collect::<Vec<_>>().join(&b' ')
+        }
+    }
+}
+
+fn describe_target(settled: &Settled, name: &str) -> Option<String> {
+    Some(match settled {
+        Settled::Untouched => return None,
+        Settled::Renamed => format!("renamed to {name}._fail_"),
+        Settled::Deleted => "deleted".to_owned(),
+        Settled::Left => "left in place; it will be made again".to_owned(),
+        Settled::Stuck(error) => {
+            format!("left in place, as it could not be moved ({error}); it will be made again")
+        }
+    })
+}

@@ -1,0 +1,256 @@
+//! What is said at the end of a run that failed or was stopped, as lines. Pure: from a [`Summary`] to text.
+
+use std::fmt::Write as _;
+
+use crate::failures::Cause;
+use crate::progress::duration::duration;
+use rakuda_record::printable::{cut_middle, printable};
+
+/// Failed tasks that are told one by one.
+pub(crate) const TASKS_MAX: usize = 10;
+/// Columns of a line of output or of a command.
+const COLUMNS_MAX: usize = 400;
+
+/// One failed task.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FailedTask {
+    pub name: String,
+    pub node: String,
+    pub attempt: u32,
+    /// Attempts that it could have.
+    pub attempts: u32,
+    pub took_ns: u64,
+    pub cause: Option<Cause>,
+    /// The last lines that it printed; `None`: nobody listened.
+    pub output: Option<Vec<String>>,
+    /// What was done with its target, as `renamed to x._fail_`.
+    pub target: Option<String>,
+    /// The first of the tasks that were not run because of it.
+    pub not_run: Vec<String>,
+    pub not_run_count: usize,
+}
+
+/// A run that did not end well.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Summary {
+    pub stopped: bool,
+    /// Those that failed by themselves, the first [`TASKS_MAX`].
+    pub tasks: Vec<FailedTask>,
+    pub failed: usize,
+    /// Aborted because of others.
+    pub aborted: usize,
+    /// Depend on a failed one.
+    pub not_run: usize,
+    /// Would have run, and depend on none.
+    pub not_started: usize,
+    pub done: usize,
+    /// The file with all output of the run, as the user may name it; none: nothing was recorded.
+    pub log: Option<String>,
+    pub resume: String,
+}
+
+impl Summary {
+    /// The block, line feeds included.
+    pub fn text(&self) -> String {
+        let mut text = self.headline();
+        for task in &self.tasks {
+            self.describe(task, &mut text);
+        }
+        let more = self.failed.saturating_sub(self.tasks.len());
+        if more > 0 {
+            let _ = writeln!(text, "and {more} more failed: rakudactl report");
+        }
+        let _ = writeln!(text, "to resume: {}", self.resume);
+        text
+    }
+
+    fn headline(&self) -> String {
+        if self.stopped && self.failed == 0 {
+            let total = self.done + self.aborted + self.not_run + self.not_started;
+            return format!("== rakuda: stopped: {}/{total} done ==\n", self.done);
+        }
+        let mut parts = Vec::new();
+        if self.stopped {
+            parts.push("stopped".to_owned());
+        }
+        parts.push(format!("{} failed", self.failed));
+        if self.aborted > 0 {
+            parts.push(format!("{} aborted", self.aborted));
+        }
+        let because = if self.failed == 1 { "it" } else { "them" };
+        parts.push(format!("{} not run because of {because}", self.not_run));
+        if self.not_started > 0 {
+            parts.push(format!("{} not started", self.not_started));
+        }
+        parts.push(format!("{} done", self.done));
+        format!("== rakuda: {} ==\n", parts.join(", "))
+    }
+
+    fn describe(&self, task: &FailedTask, text: &mut String) {
+        let _ = write!(text, "{}: failed", task.name);
+        if task.attempt > 0 {
+            let _ = write!(text, " after {} on {}", duration(task.took_ns), task.node);
+        }
+        // Attempts that were lost use up none of those that it could have.
+        if task.attempts > 1 && !matches!(task.cause, Some(Cause::Lost(_))) {
+            let _ = write!(text, " (attempt {} of {})", task.attempt, task.attempts);
+        }
+        text.push('\n');
+        match &task.cause {
+            Some(Cause::Command { line, status, error }) => {
+                let line: Vec<u8> =
+                    line.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }).collect();
+                let _ = writeln!(text, "  command: {}", cut_middle(&printable(&line), COLUMNS_MAX));
+                let what = match error {
+                    Some(error) if !error.starts_with(b"find the command") => {
+                        format!("could not be started: {}", printable(error))
+                    }
+                    _ => super::status::describe_status(*status),
+                };
+                let _ = writeln!(text, "  {what}");
+            }
+            Some(Cause::Exception(line)) => {
+                let _ = writeln!(text, "  error: {}", cut_middle(&printable(line), COLUMNS_MAX));
+            }
+            Some(Cause::Lost(nodes)) => {
+                let _ = writeln!(text, "  it {}", super::blame(nodes));
+            }
+            None => {}
+        }
+        self.describe_output(task, text);
+        if let Some(target) = &task.target {
+            let _ = writeln!(text, "  its target was {target}");
+        }
+        if task.not_run_count > 0 {
+            let mut names = task.not_run.join(", ");
+            let more = task.not_run_count - task.not_run.len();
+            if more > 0 {
+                let _ = write!(names, " and {more} more");
+            }
+            let _ = writeln!(text, "  not run because of it: {names}");
+        }
+    }
+
+    fn describe_output(&self, task: &FailedTask, text: &mut String) {
+        if task.attempt == 0 {
+            return;
+        }
+        match &task.output {
+            None => text.push_str("  its output is not kept (--output none)\n"),
+            Some(lines) => {
+                if !lines.is_empty() {
+                    text.push_str("  the end of its output:\n");
+                }
+                for line in lines {
+                    let _ = writeln!(text, "    {}", cut_middle(line, COLUMNS_MAX));
+                }
+                if let Some(log) = &self.log
+                    && !lines.is_empty()
+                {
+                    let name = super::resume::quoted(&task.name);
+                    let _ = writeln!(text, "  all of it: rakudactl log {name} ({log})");
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed_task() -> FailedTask {
+        FailedTask {
+            name: "out/b.dat".into(),
+            node: "n1".into(),
+            attempt: 2,
+            attempts: 3,
+            took_ns: 1_240_000_000,
+            cause: Some(Cause::Command { line: b"./make b".to_vec(), status: 9, error: None }),
+            output: Some(vec!["one".into(), "two".into()]),
+            target: Some("renamed to out/b.dat._fail_".into()),
+            not_run: vec!["x".into(), "y".into()],
+            not_run_count: 4,
+        }
+    }
+
+    #[test]
+    fn a_failure_is_told_with_all_that_one_needs_next() {
+        let summary = Summary {
+            tasks: vec![failed_task()],
+            failed: 1,
+            not_run: 4,
+            not_started: 7,
+            done: 12,
+            log: Some(".rakuda/runs/R/output.log".into()),
+            resume: "rakuda -j4".into(),
+            ..Summary::default()
+        };
+        let expected = "\
+== rakuda: 1 failed, 4 not run because of it, 7 not started, 12 done ==
+out/b.dat: failed after 1.2 s on n1 (attempt 2 of 3)
+  command: ./make b
+  signal 9 (SIGKILL)
+  the end of its output:
+    one
+    two
+  all of it: rakudactl log out/b.dat (.rakuda/runs/R/output.log)
+  its target was renamed to out/b.dat._fail_
+  not run because of it: x, y and 2 more
+to resume: rakuda -j4
+";
+        assert_eq!(summary.text(), expected);
+    }
+
+    #[test]
+    fn a_task_that_took_nodes_down_is_told_with_their_names() {
+        let cause = Some(Cause::Lost(["n1", "n2", "n3"].map(str::to_owned).to_vec()));
+        let task = FailedTask { cause, ..failed_task() };
+        let text = Summary { tasks: vec![task], failed: 1, ..Summary::default() }.text();
+        let expected = "\
+out/b.dat: failed after 1.2 s on n1
+  it was lost with 3 different nodes (n1, n2, n3) and is suspected of taking them down
+  the end of its output:
+";
+        assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn without_a_record_no_log_is_named_and_without_ears_no_output() {
+        let quiet = FailedTask { output: None, target: None, not_run_count: 0, ..failed_task() };
+        let summary = Summary { tasks: vec![quiet], failed: 1, ..Summary::default() };
+        let text = summary.text();
+        assert!(text.contains("  its output is not kept (--output none)\n"), "{text}");
+        assert!(!text.contains("rakudactl log"), "{text}");
+    }
+
+    #[test]
+    fn a_run_that_was_stopped_is_told_in_two_lines() {
+        let summary = Summary {
+            stopped: true,
+            aborted: 2,
+            done: 5,
+            not_started: 3,
+            resume: "rakuda all".into(),
+            ..Summary::default()
+        };
+        let expected = "== rakuda: stopped: 5/10 done ==\nto resume: rakuda all\n";
+        assert_eq!(summary.text(), expected);
+    }
+
+    #[test]
+    fn many_failures_are_counted_and_not_all_told() {
+        let summary = Summary { tasks: vec![failed_task()], failed: 5, ..Summary::default() };
+        let text = summary.text();
+        assert!(text.contains("5 failed, 0 not run because of them"), "{text}");
+        assert!(text.contains("and 4 more failed: rakudactl report\n"), "{text}");
+    }
+
+    #[test]
+    fn an_exception_is_told_with_its_place() {
+        let cause = Some(Cause::Exception(b"boom (Rakefile:3)".to_vec()));
+        let task = FailedTask { cause, ..failed_task() };
+        let summary = Summary { tasks: vec![task], failed: 1, ..Summary::default() };
+        assert!(summary.text().contains("  error: boom (Rakefile:3)\n"), "{}", summary.text());
+    }
+}

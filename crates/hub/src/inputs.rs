@@ -1,0 +1,386 @@
+//! Where the inputs of tasks are: who made them in this run comes first, then the file system's catalogue.
+//!
+//! With one node there is nothing to know. The catalogue is asked in bulk before tasks are activated, and never waited for longer than
+//! `LOCATED_WITHIN`; what is found out later counts for tasks that are not queued yet. It decides nothing: candidates are the core's business.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+use rakuda_agent::clock;
+use rakuda_core::{Event, InvocationId, NodeId, Places, TaskId, TaskKind, Time};
+use rakuda_locate::{GfarmMount, Hosts, Located, Locator, gfarm_mount};
+use rakuda_proto::journal::{FileIdentity, InputBytes};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::agents::{NodeState, Place};
+use crate::hub::{Hub, LOCAL_NODE};
+
+/// The start of tasks waits so long for the catalogue at most.
+const LOCATED_WITHIN_NS: u64 = 2_000_000_000;
+/// And so long for nodes to say what they still have of earlier runs.
+const NODES_WITHIN_NS: u64 = 30_000_000_000;
+/// Up to so many files are looked up without asking whether anything will read them.
+const FEW: usize = 256;
+
+/// What is wanted once the places of its inputs are known.
+#[derive(Debug)]
+pub(crate) struct HeldInvocation {
+    pub id: InvocationId,
+    pub tasks: Vec<TaskId>,
+    pub caller: Option<TaskId>,
+    /// By the monotonic clock.
+    pub due_ns: u64,
+    /// Nodes are waited for, and some task will need one.
+    pub needs_nodes: bool,
+}
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub(crate) struct Inputs {
+    /// The run has several nodes.
+    several: bool,
+    /// The hub's own node takes no tasks: what is made there is on no node.
+    own_is_spare: bool,
+    /// Made in this run: where, and what it was then, where its maker has vouched for that.
+    made: BTreeMap<TaskId, (NodeId, Option<FileIdentity>)>,
+    /// By the catalogue. Counts before `made`, which it was asked about later.
+    found: BTreeMap<TaskId, Places>,
+    /// Files on hosts that were no node when the catalogue said so; some may become one.
+    unmatched: BTreeMap<Vec<u8>, Vec<TaskId>>,
+    catalogue: Option<Catalogue>,
+    /// Files that have not been looked up.
+    unlocated: Vec<TaskId>,
+    pub held: Option<HeldInvocation>,
+}
+
+#[derive(Debug)]
+struct Catalogue {
+    locator: Locator,
+    answers: UnboundedReceiver<Located>,
+    mount: GfarmMount,
+    hosts: Hosts,
+    /// Questions that have no answer yet.
+    open: usize,
+}
+
+impl Inputs {
+    /// The nodes that hold a task's file.
+    pub fn places_of(&self, id: TaskId) -> Places {
+        match (self.found.get(&id), self.made.get(&id)) {
+            (Some(places), _) => places.clone(),
+            (None, Some((LOCAL_NODE, _))) if self.own_is_spare => Places::Unknown,
+            (None, Some((node, _))) => Places::One(*node),
+            (None, None) => Places::Unknown,
+        }
+    }
+
+    /// The files that lie on a node and on no other.
+    pub fn only_on(&self, node: NodeId) -> Vec<TaskId> {
+        let only = Places::One(node);
+        let found = self.found.iter().filter(|(_, places)| **places == only).map(|(id, _)| *id);
+        let made = self
+            .made
+            .iter()
+            .filter(|(id, (maker, _))| *maker == node && !self.found.contains_key(id));
+        found.chain(made.map(|(id, _)| *id)).collect()
+    }
+
+    /// The catalogue was asked again: it is on these hosts. The nodes that they are.
+    pub fn set_found(&mut self, id: TaskId, hosts: &[Vec<u8>]) -> Places {
+        if self.catalogue.is_none() {
+            return self.places_of(id);
+        }
+        let catalogue = self.catalogue.as_ref().expect("it was looked for");
+        let none = hosts.iter().filter(|host| catalogue.hosts.node_of(host).is_none());
+        for host in none.cloned().collect::<Vec<_>>() {
+            self.unmatched.entry(host).or_default().push(id);
+        }
+        let places = places_on(&self.nodes_of(hosts));
+        self.found.insert(id, places.clone());
+        places
+    }
+
+    /// Hosts of the catalogue that have become nodes: where files are known to be now.
+    pub fn match_hosts(&mut self) -> Vec<(TaskId, Places)> {
+        let Some(catalogue) = &self.catalogue else { return Vec::new() };
+        let node_of = |host: &Vec<u8>| catalogue.hosts.node_of(host).map(NodeId);
+        let matched: Vec<(Vec<u8>, NodeId)> = (self.unmatched.keys())
+            .filter_map(|host| Some((host.clone(), node_of(host)?)))
+            .collect();
+        let mut changed = BTreeMap::new();
+        for (host, node) in matched {
+            for id in self.unmatched.remove(&host).unwrap_or_default() {
+                // What was made or removed since is elsewhere.
+                let Some(places) = self.found.get_mut(&id) else { continue };
+                let mut nodes = places.as_slice().to_vec();
+                nodes.push(node);
+                nodes.sort_unstable();
+                nodes.dedup();
+                *places = places_on(&nodes);
+                changed.insert(id, places.clone());
+            }
+        }
+        changed.into_iter().collect()
+    }
+
+    /// A file is removed: it is nowhere.
+    pub fn forget(&mut self, id: TaskId) {
+        self.made.remove(&id);
+        self.found.remove(&id);
+    }
+
+    /// An attempt on `node` has made the file of a task.
+    pub fn set_made(&mut self, id: TaskId, node: NodeId, vouched: Option<FileIdentity>) {
+        if self.several {
+            self.found.remove(&id);
+            self.made.insert(id, (node, vouched));
+        }
+    }
+
+    /// What another node than `node` has made in this run and vouched for.
+    pub fn vouched_elsewhere(&self, id: TaskId, node: NodeId) -> Option<FileIdentity> {
+        let (maker, vouched) = self.made.get(&id)?;
+        vouched.filter(|_| *maker != node)
+    }
+
+    /// The run has one node more.
+    pub fn on_node_added(&mut self, node: NodeId, name: &[u8]) {
+        self.several = true;
+        self.add_name(node, name);
+    }
+
+    /// `node` is called so, too.
+    pub fn add_name(&mut self, node: NodeId, name: &[u8]) {
+        if let Some(catalogue) = &mut self.catalogue {
+            catalogue.hosts.add(node.0, name);
+        }
+    }
+
+    /// The next answer of the catalogue; for ever when none is asked.
+    pub async fn located(&mut self) -> Located {
+        if let Some(catalogue) = &mut self.catalogue
+            && let Some(located) = catalogue.answers.recv().await
+        {
+            return located;
+        }
+        std::future::pending().await
+    }
+
+    /// When what is held goes on, whatever is known then.
+    pub fn due_ns(&self) -> Option<u64> {
+        self.held.as_ref().map(|held| held.due_ns)
+    }
+
+    /// Which nodes the catalogue's hosts are, each once.
+    fn nodes_of(&self, hosts: &[Vec<u8>]) -> Vec<NodeId> {
+        let Some(catalogue) = &self.catalogue else { return Vec::new() };
+        let mut nodes: Vec<NodeId> =
+            hosts.iter().filter_map(|host| catalogue.hosts.node_of(host)).map(NodeId).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+}
+
+fn places_on(nodes: &[NodeId]) -> Places {
+    match nodes {
+        [] => Places::Unknown,
+        [node] => Places::One(*node),
+        nodes => Places::Many(nodes.into()),
+    }
+}
+
+impl Hub {
+    /// Finds out whether places can be known in this run.
+    pub(crate) fn open_catalogue(&mut self) {
+        self.inputs.several = self.agents.len() > 1 || self.settings.cluster.is_some();
+        self.inputs.own_is_spare = !self.agents.is_up(LOCAL_NODE);
+        if !self.inputs.several || !self.settings.config.locality || self.staging.is_some() {
+            return;
+        }
+        let Some(mount) = gfarm_mount(&self.settings.directory) else { return };
+        let mut hosts = Hosts::default();
+        // The hub's own node has a second number when it is among the hosts.
+        for (id, place) in self.agents.places().filter(|(id, _)| *id != LOCAL_NODE) {
+            hosts.add(id.0, &place.node.name.0);
+        }
+        if self.agents.is_up(LOCAL_NODE) {
+            hosts.add(LOCAL_NODE.0, &self.agents.node(LOCAL_NODE).name.0);
+        }
+        let (sender, answers) = unbounded_channel();
+        let locator = Locator::new(sender);
+        self.inputs.catalogue = Some(Catalogue { locator, answers, mount, hosts, open: 0 });
+    }
+
+    /// The facts of these were gathered: those that exist may have to be looked up.
+    pub(crate) fn note_gathered(&mut self, ids: &[TaskId]) {
+        if self.inputs.catalogue.is_some() {
+            self.inputs.unlocated.extend_from_slice(ids);
+        }
+    }
+
+    /// Asks where files are that tasks will read; whether there are answers to wait for.
+    pub(crate) fn locate_inputs(&mut self) -> bool {
+        let unlocated = std::mem::take(&mut self.inputs.unlocated);
+        let Some(catalogue) = &mut self.inputs.catalogue else { return false };
+        let scheduler = &self.scheduler;
+        let mut wanted: Vec<TaskId> = unlocated
+            .into_iter()
+            .filter(|id| {
+                scheduler
+                    .task(*id)
+                    .is_some_and(|task| task.kind == TaskKind::File && task.bytes > 0)
+            })
+            .collect();
+        if wanted.len() > FEW {
+            let now = Time(u64::try_from(clock::wall_ns()).unwrap_or(0));
+            let runs = scheduler.forecast(now);
+            let mut is_read = vec![false; runs.len()];
+            for id in scheduler.task_ids().filter(|id| runs[id.0 as usize]) {
+                scheduler.inputs(id).for_each(|input| is_read[input.0 as usize] = true);
+            }
+            wanted.retain(|id| is_read[id.0 as usize] && !runs[id.0 as usize]);
+        }
+        let directory = &self.settings.directory;
+        let names = &self.names;
+        let question = |id: TaskId| {
+            let file = directory.join(OsStr::from_bytes(names.name(id)));
+            let path = catalogue.mount.path_of(&file)?;
+            Some((id.0, path.into_os_string().into_vec()))
+        };
+        let questions: Vec<_> = wanted.into_iter().filter_map(question).collect();
+        if catalogue.locator.works() {
+            catalogue.open += questions.len();
+            catalogue.locator.ask(questions);
+        }
+        catalogue.open > 0
+    }
+
+    /// Takes what the catalogue has answered.
+    pub(crate) fn on_located(&mut self, located: Located) {
+        match located {
+            Located::Hosts { id, hosts } => {
+                let id = TaskId(id);
+                if !self.inputs.made.contains_key(&id) {
+                    self.take_located(id, hosts.as_deref());
+                }
+                let catalogue = self.inputs.catalogue.as_mut().expect("it has answered");
+                catalogue.open = catalogue.open.saturating_sub(1);
+                if catalogue.open == 0 {
+                    self.check_held_invocation();
+                }
+            }
+            Located::Failed { reason } => {
+                self.warn(&format!(
+                    "cannot ask Gfarm where files are (failed to {reason}); going on with where this run makes files"
+                ));
+                if let Some(catalogue) = &mut self.inputs.catalogue {
+                    catalogue.open = 0;
+                }
+                self.release_invocation();
+            }
+        }
+    }
+
+    /// The catalogue's first answer about a file; `None`: it does not know it.
+    fn take_located(&mut self, id: TaskId, hosts: Option<&[Vec<u8>]>) {
+        let places = match hosts {
+            None => return,
+            Some([]) if self.on_held_by_none(id) => Places::Nowhere,
+            Some(hosts) => self.inputs.set_found(id, hosts),
+        };
+        if places != Places::Unknown {
+            self.event(Event::PlacesFound { id, places });
+        }
+    }
+
+    /// Starts what waits for places, whatever is known of them.
+    pub(crate) fn release_invocation(&mut self) {
+        if let Some(held) = self.inputs.held.take() {
+            self.invoke(held.id, &held.tasks, held.caller);
+        }
+    }
+
+    /// Wanted now, or as soon as it is known where the input is.
+    pub(crate) fn invoke_located(
+        &mut self,
+        id: InvocationId,
+        tasks: Vec<TaskId>,
+        caller: Option<TaskId>,
+    ) {
+        let waits_for_nodes = self.waits_for_nodes();
+        let locates = self.locate_inputs();
+        let needs_nodes = self.waits_for_hosts() && self.will_run_any();
+        if self.settings.config.dry_run || !(locates || waits_for_nodes || needs_nodes) {
+            self.invoke(id, &tasks, caller);
+            return;
+        }
+        let limit_ns = if waits_for_nodes { NODES_WITHIN_NS } else { LOCATED_WITHIN_NS };
+        let due_ns = clock::monotonic_ns() + limit_ns;
+        self.inputs.held = Some(HeldInvocation { id, tasks, caller, due_ns, needs_nodes });
+    }
+
+    /// Whether nodes are on their way that hold files: the first of them is not to take the others' tasks.
+    fn waits_for_hosts(&self) -> bool {
+        let comes = |place: &Place| place.state == NodeState::Starting && place.incarnation == 0;
+        self.inputs.catalogue.is_some()
+            && (self.agents.is_expecting() || self.agents.places().any(|(_, place)| comes(place)))
+    }
+
+    fn will_run_any(&self) -> bool {
+        let now = Time(u64::try_from(clock::wall_ns()).unwrap_or(0));
+        self.scheduler.forecast(now).into_iter().any(|runs| runs)
+    }
+
+    /// What is held goes on when nothing is waited for any more.
+    pub(crate) fn check_held_invocation(&mut self) {
+        let asks = self.inputs.catalogue.as_ref().is_some_and(|catalogue| catalogue.open > 0);
+        let Some(held) = &self.inputs.held else { return };
+        let lacks_nodes = held.needs_nodes && self.waits_for_hosts();
+        if !asks && !self.waits_for_nodes() && !lacks_nodes {
+            self.release_invocation();
+        }
+    }
+
+    /// The time is over for which tasks are held; but as long as no node is there, they would only stand in the queue for all of them.
+    pub(crate) fn on_held_long(&mut self) {
+        let none_is_up = !self.agents.places().any(|(id, _)| self.agents.is_up(id));
+        let waits_on = none_is_up && self.waits_for_hosts();
+        match &mut self.inputs.held {
+            Some(held) if held.needs_nodes && waits_on => {
+                held.due_ns = clock::monotonic_ns() + LOCATED_WITHIN_NS;
+            }
+            Some(_) | None => self.release_invocation(),
+        }
+    }
+
+    /// A node is there: files of the catalogue may be on it.
+    pub(crate) fn match_hosts(&mut self) {
+        for (id, places) in self.inputs.match_hosts() {
+            self.event(Event::PlacesFound { id, places });
+        }
+    }
+
+    /// The nodes that hold a task's file.
+    pub(crate) fn places_of(&self, id: TaskId) -> Places {
+        self.staged_places(id).unwrap_or_else(|| self.inputs.places_of(id))
+    }
+
+    /// Bytes of a task's input whose place is known, and those that are on `node`.
+    pub(crate) fn placed_bytes(&self, id: TaskId, node: NodeId) -> InputBytes {
+        let mut sum = InputBytes::default();
+        if !self.inputs.several {
+            return sum;
+        }
+        for input in self.scheduler.inputs(id) {
+            let places = self.places_of(input);
+            let bytes = self.scheduler.task(input).map_or(0, |task| task.bytes);
+            if !places.as_slice().is_empty() {
+                sum.placed_bytes += bytes;
+                sum.local_bytes += if places.as_slice().contains(&node) { bytes } else { 0 };
+            }
+        }
+        sum
+    }
+}

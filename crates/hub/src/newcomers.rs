@@ -1,0 +1,179 @@
+//! Nodes that were not known when the run began: how they become part of it, and when they are let go again.
+//!
+//! A node is let go only when nothing runs on it, nothing waits for it, and whatever it can run another node can run, too. So the last node
+//! stays. Where they come from is told in `cluster`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use rakuda_agent::clock;
+use rakuda_core::{Event, NodeId, RequirementId};
+use rakuda_proto::front::RequirementDefinition;
+use rakuda_proto::journal::NodeGone;
+
+use crate::agents::{Newcomer, NodeState};
+use crate::hub::Hub;
+use crate::leases::Leases;
+use crate::requirements::allowed_nodes;
+
+/// It is looked for idle nodes so many times in the time that they may be idle, and not more often than this.
+const LOOKS: u64 = 10;
+const LOOK_NS_MIN: u64 = 50_000_000;
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub(crate) struct Newcomers {
+    /// Requirements that name the nodes that may run them, by the front's numbers.
+    choosy: Vec<(u32, RequirementDefinition)>,
+    /// With this text a node may join; it is not written yet.
+    invitation: Option<String>,
+    /// Where it is written.
+    written: Option<InvitationFile>,
+    /// Nodes that run nothing: since when, by the monotonic clock, and how many actions had ended well there.
+    idle: BTreeMap<NodeId, (u64, u32)>,
+    /// When it is looked for them again; none: no node is let go.
+    due_ns: Option<u64>,
+}
+
+/// Removed with the run.
+#[derive(Debug)]
+struct InvitationFile(PathBuf);
+
+impl Drop for InvitationFile {
+    fn drop(&mut self) {
+        // When it is gone already, so much the better.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Newcomers {
+    /// A requirement names nodes; those that come later are compared with it.
+    pub fn note_choosy(&mut self, id: u32, definition: &RequirementDefinition) {
+        self.choosy.push((id, definition.clone()));
+    }
+
+    pub fn set_invitation(&mut self, text: String) {
+        self.invitation = Some(text);
+    }
+
+    pub fn due_ns(&self) -> Option<u64> {
+        self.due_ns
+    }
+}
+
+impl Hub {
+    /// A node is part of the run from now on.
+    pub(crate) fn on_node_appeared(&mut self, newcomer: Newcomer) {
+        let name = newcomer.node.name.clone();
+        let id = self.agents.add(newcomer);
+        self.leases.push(Leases::new(0));
+        self.inputs.on_node_added(id, &name.0);
+        let name = name.to_display();
+        let admits = |(requirement, definition): &(u32, RequirementDefinition)| {
+            let nodes = allowed_nodes(definition, std::iter::once((id, name.clone())));
+            nodes.is_some_and(|nodes| !nodes.is_empty()).then_some(*requirement)
+        };
+        let admitting: Vec<u32> = self.newcomers.choosy.iter().filter_map(admits).collect();
+        let core = |front| self.times.allow(front, id);
+        let requirements: Vec<RequirementId> = admitting.into_iter().flat_map(core).collect();
+        for requirement in requirements {
+            self.event(Event::NodeAllowed { requirement, id });
+        }
+        if let Some(idle_ns) = self.idle_ns() {
+            let due_ns = clock::monotonic_ns() + idle_ns;
+            self.newcomers.due_ns.get_or_insert(due_ns);
+        }
+    }
+
+    /// After how long without work nodes are let go. Where files lie on nodes, they would go with them.
+    fn idle_ns(&self) -> Option<u64> {
+        let idle_ns = self.settings.cluster.as_ref()?.idle_ns?;
+        let config = &self.settings.config;
+        (!config.files_on_nodes || config.files_apart).then_some(idle_ns)
+    }
+
+    /// The run has a name and a folder: whoever may read it there may join.
+    pub(crate) fn write_invitation(&mut self) {
+        if self.newcomers.invitation.is_none() || self.record.folder_if_open().is_none() {
+            return;
+        }
+        let text = self.newcomers.invitation.take().unwrap_or_default();
+        let running = self.record.running_folder();
+        let folder = running.parent().unwrap_or(Path::new(".")).join("join");
+        match write_private(&folder, self.record.run(), &text) {
+            Ok(path) => self.newcomers.written = Some(InvitationFile(path)),
+            Err(error) => {
+                self.warn(&format!(
+                    "no node can join: cannot write into {}: {error}",
+                    folder.display()
+                ));
+            }
+        }
+    }
+
+    /// Lets nodes go that have run nothing for long enough.
+    pub(crate) fn let_idle_nodes_go(&mut self) {
+        let now_ns = clock::monotonic_ns();
+        let is_due = self.newcomers.due_ns.is_some_and(|due_ns| due_ns <= now_ns);
+        let Some(idle_ns) = self.idle_ns().filter(|_| is_due) else { return };
+        self.newcomers.due_ns = Some(now_ns + (idle_ns / LOOKS).max(LOOK_NS_MIN));
+        let guests = self.agents.places().filter(|(_, place)| place.is_guest);
+        let guests: Vec<(NodeId, u32)> = guests.map(|(id, place)| (id, place.done)).collect();
+        for (id, done) in guests {
+            if !self.is_idle(id) {
+                self.newcomers.idle.remove(&id);
+                continue;
+            }
+            let since = self.newcomers.idle.entry(id).or_insert((now_ns, done));
+            if since.1 != done {
+                *since = (now_ns, done);
+            }
+            if now_ns - since.0 >= idle_ns && !self.scheduler.is_only_choice(id) {
+                self.newcomers.idle.remove(&id);
+                self.let_go(id, idle_ns);
+            }
+        }
+    }
+
+    fn is_idle(&self, id: NodeId) -> bool {
+        let view = self.scheduler.node(id);
+        self.agents.is_up(id)
+            && view.is_some_and(|node| node.running == 0 && node.queued == 0)
+            && !self.commands.values().any(|running| running.node == id)
+            && self.agents.node(id).port.unreported() == 0
+    }
+
+    fn let_go(&mut self, id: NodeId, idle_ns: u64) {
+        let place = self.agents.place_mut(id);
+        place.state = NodeState::Leaving;
+        let why = format!("it ran nothing for {} s", idle_ns / 1_000_000_000);
+        place.trouble = Some(why);
+        place.node.port.close();
+        self.set_leases(id, 0);
+        self.event(Event::NodeLost { id });
+    }
+
+    /// A node that was told to go has gone.
+    pub(crate) fn on_node_gone(&mut self, id: NodeId) {
+        let place = self.agents.place_mut(id);
+        if place.state != NodeState::Leaving {
+            return;
+        }
+        place.state = NodeState::Gone;
+        let reason = place.trouble.clone();
+        self.event(Event::NodeGivenUp { id });
+        self.record.node_gone(NodeGone { time_ns: clock::wall_ns(), node: id.0, reason });
+    }
+}
+
+/// Writes a file that its owner alone may read.
+fn write_private(folder: &Path, name: &str, text: &str) -> std::io::Result<PathBuf> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    std::fs::create_dir_all(folder)?;
+    let path = folder.join(name);
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    file.write_all(text.as_bytes())?;
+    Ok(path)
+}

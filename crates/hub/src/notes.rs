@@ -1,0 +1,260 @@
+//! What of a run's events goes into the record, and with what the hub knows of them.
+//!
+//! It decides nothing, and calls nothing but the record; when lines are written is the hub's loop's business.
+
+use rakuda_agent::clock;
+use rakuda_core::{InvocationId, NodeId, Settled as CoreSettled, TaskId, TaskState, Time};
+use rakuda_proto::Text;
+use rakuda_proto::agent::{CommandId, OutputStream};
+use rakuda_proto::front::{ActionOutcome, CommandOptions, Program};
+use rakuda_proto::journal::{
+    FileIdentity, InputLost, JournalEvent, Outcome, RunOutcome, RunStarted, Settled, TargetFate,
+    TaskBlamed, TaskReopened,
+};
+
+use crate::HubError;
+use crate::hub::{Hub, RunningAttempt};
+use crate::plan::Evidence;
+use crate::record::{AttemptEnd, AttemptStart, Limits, RecordConfig, Source};
+use crate::settings::RunSettings;
+use crate::targets::Settled as SettledTarget;
+
+/// How the record of a run with these settings is to be kept.
+pub(crate) fn record_config(settings: &RunSettings) -> RecordConfig {
+    let words = &settings.words;
+    RecordConfig {
+        directory: settings.directory.clone(),
+        log_dir: settings.log_dir.clone(),
+        enabled: settings.record,
+        limits: Limits { runs: settings.runs_kept, bytes: settings.runs_bytes },
+        started: RunStarted {
+            time_ns: clock::wall_ns(),
+            rakuda: env!("CARGO_PKG_VERSION").to_owned(),
+            directory: Text(settings.directory.as_os_str().as_encoded_bytes().to_vec()),
+            rakefile: settings.rakefile.clone(),
+            command_line: settings.command_line.clone(),
+            host: Text(rustix::system::uname().nodename().to_bytes().to_vec()),
+            cores: settings.cores_known(),
+            policy: words.policy.clone(),
+            failure: words.failure.clone(),
+            failed_target: words.failed_target.clone(),
+            retry: settings.config.retry,
+            seed: settings.config.seed,
+            build_all: settings.config.build_all,
+            rerun_on: settings.rerun.words.clone(),
+            environment: settings.rerun.environment.clone(),
+            ..RunStarted::default()
+        },
+    }
+}
+
+/// How an attempt ended, and what became of its target.
+pub(crate) struct AttemptNote<'a> {
+    pub outcome: Outcome,
+    pub message: &'a [u8],
+    pub retried: bool,
+    pub after: Option<FileIdentity>,
+    pub settled: SettledTarget,
+}
+
+impl Hub {
+    pub(crate) fn note_invocation(
+        &mut self,
+        id: InvocationId,
+        tasks: &[TaskId],
+        caller: Option<TaskId>,
+    ) {
+        self.record.invocation_started(id, clock::wall_ns(), tasks, caller);
+    }
+
+    pub(crate) fn note_invocation_ended(
+        &mut self,
+        id: InvocationId,
+        failed: &[TaskId],
+        abandoned: &[TaskId],
+    ) {
+        let named = |tasks: &[TaskId]| {
+            let named = tasks.iter().filter(|id| !self.names.name(**id).is_empty()).count();
+            u32::try_from(named).unwrap_or(u32::MAX)
+        };
+        let own: Vec<TaskId> =
+            failed.iter().copied().filter(|id| !self.failures.is_aborted(*id)).collect();
+        let (failed, abandoned) = (named(&own), named(abandoned));
+        self.record.invocation_ended(id, clock::wall_ns(), failed, abandoned);
+    }
+
+    pub(crate) fn note_attempt(&mut self, id: TaskId, attempt: &RunningAttempt) {
+        if !self.record.is_on() {
+            return;
+        }
+        self.reopened.remove(&id);
+        let time_ns = clock::wall_ns();
+        let target = attempt.target.as_os_str().as_encoded_bytes();
+        let start = AttemptStart {
+            time_ns,
+            task: id.0,
+            attempt: attempt.attempt,
+            node: attempt.node.0,
+            cores: self.cores_on(id, attempt.node),
+            before: attempt.before,
+            target: Some(target).filter(|target| self.moved && !target.is_empty()),
+        };
+        // What is there but unfinished counted as missing; of what was so when the run began, the remains may be gone.
+        let name = self.names.name(id);
+        let unfinished = attempt.before.is_some() && self.record.is_unfinished(name)
+            || attempt.attempt == 1 && self.remains_settled.contains(name);
+        let now = Time(u64::try_from(time_ns).unwrap_or(0));
+        let build_all = self.settings.config.build_all;
+        let evidence = Evidence { scheduler: &self.scheduler, names: &self.names, now, build_all };
+        let mut reasons = evidence.reasons(id, unfinished);
+        reasons.extend(self.changes_of(id).iter().map(|change| change.reason.clone()));
+        self.record.attempt_started(&self.scheduler, &self.names, &start, &reasons);
+    }
+
+    pub(crate) fn note_attempt_ended(
+        &mut self,
+        id: TaskId,
+        attempt: &RunningAttempt,
+        note: &AttemptNote<'_>,
+    ) {
+        let contents = self.contents_of_inputs(id);
+        let end = AttemptEnd {
+            time_ns: clock::wall_ns(),
+            task: id.0,
+            outcome: note.outcome,
+            message: note.message,
+            retried: note.retried,
+            after: note.after,
+            target: match note.settled {
+                SettledTarget::Untouched => None,
+                SettledTarget::Renamed => Some(TargetFate::Renamed),
+                SettledTarget::Deleted => Some(TargetFate::Deleted),
+                SettledTarget::Left => Some(TargetFate::Left),
+                SettledTarget::Stuck(_) => Some(TargetFate::Stuck),
+            },
+            contents: &contents,
+            inputs: attempt.inputs,
+        };
+        self.record.attempt_ended(&self.names, &end, attempt.attempt);
+    }
+
+    pub(crate) fn note_command(
+        &mut self,
+        command: CommandId,
+        task: Option<TaskId>,
+        program: &Program,
+        options: Option<&CommandOptions>,
+    ) {
+        let run = self.start_directory.as_path();
+        let asked = options.and_then(|options| options.directory.as_ref());
+        let moved = (asked.is_none() && self.moved && self.settings.directory != run)
+            .then(|| Text(self.settings.directory.as_os_str().as_encoded_bytes().to_vec()));
+        let directory = asked.or(moved.as_ref()).filter(|directory| directory.as_path() != run);
+        self.record.command_started(clock::wall_ns(), command.0, task, program, directory);
+    }
+
+    /// A command of a task, or of none, printed something.
+    pub(crate) fn note_output(&mut self, source: Source, stream: OutputStream, bytes: &[u8]) {
+        let name = source.map_or(&b""[..], |(task, _)| self.names.name(TaskId(task)));
+        self.record.printed(source, name, stream, bytes);
+    }
+
+    pub(crate) fn note_settled(&mut self, id: TaskId, how: CoreSettled) {
+        // Helpers of the planner have no name.
+        if self.names.name(id).is_empty() {
+            return;
+        }
+        let how = match how {
+            CoreSettled::Executed => Settled::Executed,
+            CoreSettled::NotNeeded => Settled::NotNeeded,
+            CoreSettled::Failed => Settled::Failed,
+            CoreSettled::Abandoned => Settled::Abandoned,
+        };
+        if how != Settled::Failed || !self.failures.is_aborted(id) {
+            self.record.count_settled(how);
+        }
+        let Some(task) = self.scheduler.task(id) else { return };
+        let told = match how {
+            Settled::Executed => !task.has_action && task.disturbed,
+            // A task that was opened again had run; then its file came back.
+            Settled::NotNeeded => self.reopened.remove(&id),
+            // The end of its attempt says that it was stopped.
+            Settled::Failed if self.failures.is_aborted(id) => false,
+            Settled::Failed | Settled::Abandoned | Settled::NotReached => true,
+        };
+        if !told || !self.record.is_on() {
+            return;
+        }
+        let went_badly = |id: &TaskId| {
+            self.scheduler.task(*id).is_some_and(|task| match task.state {
+                TaskState::Settled(how) => !how.is_well(),
+                _ => false,
+            })
+        };
+        let needed = self.scheduler.prerequisites(id);
+        let because = needed.filter(went_badly).map(|id| id.0).collect();
+        let time_ns = clock::wall_ns();
+        self.record.task_settled(&self.scheduler, &self.names, id, time_ns, how, because);
+    }
+
+    /// A task was lost with too many nodes.
+    pub(crate) fn note_blamed(&mut self, id: TaskId, nodes: &[NodeId]) {
+        let nodes = nodes.iter().map(|node| node.0).collect();
+        let event = TaskBlamed { time_ns: clock::wall_ns(), task: id.0, nodes };
+        self.record.about_task(&self.scheduler, &self.names, id, &JournalEvent::TaskBlamed(event));
+    }
+
+    /// What a task made is to be made again.
+    pub(crate) fn note_reopened(&mut self, id: TaskId) {
+        self.reopened.insert(id);
+        let event = TaskReopened { time_ns: clock::wall_ns(), task: id.0 };
+        let event = JournalEvent::TaskReopened(event);
+        self.record.about_task(&self.scheduler, &self.names, id, &event);
+    }
+
+    /// A file that is needed is out of reach.
+    pub(crate) fn note_input_lost(&mut self, id: TaskId) {
+        let event = InputLost { time_ns: clock::wall_ns(), task: id.0 };
+        self.record.about_task(&self.scheduler, &self.names, id, &JournalEvent::InputLost(event));
+    }
+
+    pub(crate) fn note_stop(&mut self, how: &str) {
+        self.record.stop_requested(clock::wall_ns(), how);
+    }
+
+    /// Tasks that would have run, and those that stand for others, and that the run did not come to.
+    fn note_not_reached(&mut self) {
+        let time_ns = clock::wall_ns();
+        let runs = self.scheduler.forecast(Time(u64::try_from(time_ns).unwrap_or(0)));
+        let (scheduler, names) = (&self.scheduler, &self.names);
+        let is_left = |id: &TaskId| {
+            let Some(task) = scheduler.task(*id) else { return false };
+            let stands = !task.has_action && scheduler.prerequisites(*id).next().is_some();
+            let settled = matches!(task.state, TaskState::Settled(_));
+            let wanted = runs[id.0 as usize] || stands;
+            wanted && !settled && task.attempt == 0 && !names.name(*id).is_empty()
+        };
+        let left = scheduler.task_ids().filter(is_left);
+        self.record.not_reached(scheduler, names, left, time_ns);
+    }
+
+    /// Ends the record.
+    pub(crate) fn note_end(&mut self, how: RunOutcome) -> Result<(), HubError> {
+        if how != RunOutcome::Done && self.record.is_on() {
+            self.note_not_reached();
+        }
+        self.record.set_metadata_operations(self.questions.operations());
+        self.record.finish(how, clock::wall_ns())
+    }
+}
+
+/// What the record calls the end of an action.
+pub(crate) fn outcome_of(outcome: ActionOutcome, attempt: &RunningAttempt) -> Outcome {
+    match outcome {
+        ActionOutcome::Ok => Outcome::Done,
+        _ if attempt.given_back => Outcome::GivenBack,
+        ActionOutcome::Failed | ActionOutcome::Exit if attempt.aborted => Outcome::Aborted,
+        ActionOutcome::Failed => Outcome::Failed,
+        ActionOutcome::Exit => Outcome::Exited,
+    }
+}

@@ -1,0 +1,363 @@
+//! How far a run is: counted as tasks end, estimated, and shown. Here: when something is shown, and what of the hub goes into it.
+//!
+//! What it looks like is told in `view`, what a terminal has to be told in `screen`; how long the rest takes in `estimate`.
+
+#![allow(
+    clippy::cast_precision_loss,
+    reason = "estimates, shown rounded: nothing is decided by them"
+)]
+
+pub(crate) mod duration;
+pub(crate) mod earlier;
+pub(crate) mod estimate;
+mod remaining;
+pub(crate) mod view;
+
+use std::collections::{BTreeSet, VecDeque};
+
+use rakuda_agent::clock;
+use rakuda_core::{NodeId, Settled, TaskId, Time};
+use rakuda_proto::agent::OutputStream;
+use rakuda_proto::front::Program;
+
+use crate::hub::Hub;
+use crate::screen::Screen;
+use duration::duration;
+use earlier::EarlierRuns;
+use estimate::{Load, RunningTask};
+use rakuda_record::printable::printable;
+use remaining::Remaining;
+use view::{Busy, TASKS_MAX, View};
+
+const SECOND: u64 = 1_000_000_000;
+/// A run that is over before this shows nothing.
+const FIRST_DRAW_NS: u64 = 300_000_000;
+/// Between two draws when something has changed, and when nothing has but the time.
+const DRAW_NS: u64 = 100_000_000;
+const IDLE_DRAW_NS: u64 = SECOND;
+/// Between plain lines: at first, and at most; each gap is half as long again as the one before.
+const PLAIN_FIRST_NS: u64 = 10 * SECOND;
+const PLAIN_MAX_NS: u64 = 60 * SECOND;
+/// The rate is that of the time before, so long.
+const RATE_NS: u64 = 10 * SECOND;
+/// Tasks that must have run to tell how many cores are kept busy, for each core.
+const BUSY_SAMPLES: u64 = 2;
+
+/// A run that took so long leaves a line behind where the live display was.
+const FAREWELL_NS: u64 = 10 * SECOND;
+
+/// Where progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgressMode {
+    /// At the bottom of the terminal.
+    Live,
+    /// A line now and then.
+    Plain,
+    /// Nowhere.
+    Off,
+}
+
+impl ProgressMode {
+    /// From the setting's value.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "live" => Some(Self::Live),
+            "plain" => Some(Self::Plain),
+            "off" => Some(Self::Off),
+            _ => None,
+        }
+    }
+}
+
+/// Counts of a run, and when they are shown next.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    mode: ProgressMode,
+    /// When the first task was wanted, by the monotonic clock.
+    started_ns: Option<u64>,
+    /// When something is to be shown next.
+    due_ns: u64,
+    plain_gap_ns: u64,
+    /// Something has happened since the last draw.
+    changed: bool,
+    drawn_ns: u64,
+    /// Actions that ended well, and what they took together.
+    done: usize,
+    busy_ns: u64,
+    failed: usize,
+    /// Told to end before their end.
+    stopped: usize,
+    remaining: Remaining,
+    /// What is read of earlier runs; none: they have not been looked at.
+    earlier: Option<EarlierRuns>,
+    /// When how many were done, the oldest first.
+    samples: VecDeque<(u64, usize)>,
+    /// Those who need the terminal for themselves.
+    pub holds: u32,
+    shown: bool,
+    /// It has been shown.
+    ever_shown: bool,
+}
+
+impl Progress {
+    pub fn new(mode: ProgressMode) -> Self {
+        Self {
+            mode,
+            started_ns: None,
+            due_ns: 0,
+            plain_gap_ns: PLAIN_FIRST_NS,
+            changed: false,
+            drawn_ns: 0,
+            done: 0,
+            busy_ns: 0,
+            failed: 0,
+            stopped: 0,
+            remaining: Remaining::default(),
+            earlier: None,
+            samples: VecDeque::new(),
+            holds: 0,
+            shown: false,
+            ever_shown: false,
+        }
+    }
+
+    /// Tasks are wanted: time runs.
+    pub fn start(&mut self) {
+        if self.started_ns.is_none() {
+            let now_ns = clock::monotonic_ns();
+            self.started_ns = Some(now_ns);
+            self.samples.push_back((now_ns, 0));
+            let first_ns =
+                if self.mode == ProgressMode::Live { FIRST_DRAW_NS } else { PLAIN_FIRST_NS };
+            self.due_ns = now_ns + first_ns;
+        }
+        self.changed = true;
+    }
+
+    /// What is left of the live display after a long run in which all went well.
+    fn farewell(&self, now_ns: u64) -> Option<String> {
+        let took_ns = now_ns.saturating_sub(self.started_ns?);
+        let told = self.ever_shown && took_ns >= FAREWELL_NS;
+        told.then(|| format!("rakuda: {} done in {}\n", self.done, duration(took_ns)))
+    }
+
+    /// Something has changed that is to be seen at once, even where lines come seldom.
+    pub fn show_soon(&mut self) {
+        self.changed = true;
+        let wait_ns = if self.mode == ProgressMode::Live { 0 } else { SECOND };
+        self.due_ns = self.due_ns.min(clock::monotonic_ns() + wait_ns);
+    }
+
+    /// A task is done with; `acted`: an attempt was made; `aborted`: it was told to end.
+    pub fn on_settled(&mut self, id: TaskId, how: Settled, acted: bool, aborted: bool) {
+        match how {
+            Settled::Executed if acted => self.done += 1,
+            Settled::Failed if aborted => self.stopped += 1,
+            Settled::Failed => self.failed += 1,
+            Settled::Executed | Settled::NotNeeded | Settled::Abandoned => {}
+        }
+        self.remaining.on_settled(id);
+        self.changed = true;
+    }
+}
+
+impl Hub {
+    /// An attempt ended well.
+    pub(crate) fn learn_duration(&mut self, id: TaskId, took_ns: u64) {
+        self.progress.busy_ns += took_ns;
+        self.progress.remaining.on_duration(id, &self.names, &self.record, took_ns);
+    }
+
+    /// When `show_progress` has something to do, if nothing happens before.
+    pub(crate) fn progress_due_ns(&self) -> Option<u64> {
+        let progress = &self.progress;
+        let waits = progress.mode != ProgressMode::Off && self.is_progress_wanted();
+        waits.then(|| {
+            if progress.mode == ProgressMode::Plain || progress.changed || !progress.shown {
+                progress.due_ns
+            } else {
+                progress.drawn_ns + IDLE_DRAW_NS
+            }
+        })
+    }
+
+    fn is_progress_wanted(&self) -> bool {
+        self.progress.holds == 0
+            && self.progress.started_ns.is_some()
+            && !self.output_lost
+            && !self.goodbye
+            && self.scheduler.live_invocations().next().is_some()
+    }
+
+    /// Shows what is due. Cheap when nothing is.
+    pub(crate) fn show_progress(&mut self) {
+        if self.progress.mode == ProgressMode::Off {
+            return;
+        }
+        if !self.is_progress_wanted() {
+            self.hide_progress();
+            return;
+        }
+        let now_ns = clock::monotonic_ns();
+        if self.progress_due_ns().is_none_or(|due_ns| now_ns < due_ns) {
+            return;
+        }
+        let view = self.view(now_ns);
+        self.progress.drawn_ns = now_ns;
+        self.progress.changed = false;
+        if self.progress.mode == ProgressMode::Plain {
+            self.progress.due_ns = now_ns + self.progress.plain_gap_ns;
+            let gap_ns = self.progress.plain_gap_ns * 3 / 2;
+            self.progress.plain_gap_ns = gap_ns.min(PLAIN_MAX_NS);
+            self.printer.push_block(OutputStream::Stderr, view.plain_line().as_bytes());
+        } else {
+            self.progress.due_ns = now_ns + DRAW_NS;
+            self.progress.shown = true;
+            self.progress.ever_shown = true;
+            let (columns, rows) = Screen::size();
+            self.printer.set_lines(&view.lines(columns, rows, self.settings.colour));
+        }
+    }
+
+    /// Says at the end of a run in which all went well how long it took, where a display was to be seen.
+    pub(crate) fn print_farewell(&mut self) {
+        if let Some(line) = self.progress.farewell(clock::monotonic_ns()) {
+            self.printer.push_block(OutputStream::Stderr, line.as_bytes());
+        }
+    }
+
+    /// Takes the display off the terminal, with the next flush.
+    pub(crate) fn hide_progress(&mut self) {
+        if std::mem::take(&mut self.progress.shown) {
+            self.progress.changed = true;
+            self.printer.set_lines(&[]);
+        }
+    }
+
+    /// How far the run is now.
+    pub(crate) fn view(&mut self, now_ns: u64) -> View {
+        self.inform();
+        let now = Time(u64::try_from(clock::wall_ns()).unwrap_or(0));
+        let (names, record) = (&self.names, &self.record);
+        let all_known = self.progress.remaining.refresh(&self.scheduler, names, record, now);
+        let rate = self.rate(now_ns);
+        let mut running: Vec<(u64, TaskId)> = Vec::new();
+        for (id, attempt) in &self.running {
+            if attempt.suspended == 0 && self.leases[attempt.node.0 as usize].holds(*id) {
+                running.push((attempt.started_ns, *id));
+            }
+        }
+        let load = self.load(now_ns, &running);
+        let count = running.len();
+        let nodes = self.nodes_of(&running);
+        running.sort_unstable();
+        running.truncate(TASKS_MAX);
+        let busy = running.into_iter().map(|(since_ns, id)| self.busy(id, now_ns - since_ns));
+        View {
+            done: self.progress.done,
+            total: self.progress.done
+                + self.progress.failed
+                + self.progress.stopped
+                + self.progress.remaining.count(),
+            running: count,
+            failed: self.progress.failed,
+            rate,
+            stopping: self.stopping.view(now_ns),
+            left: if all_known { estimate::time_left(&load) } else { None },
+            busy: busy.collect(),
+            nodes,
+        }
+    }
+
+    /// Looks at earlier runs, once, and not before something is to be shown.
+    fn inform(&mut self) {
+        let directory = &self.start_directory;
+        let earlier = self.progress.earlier.get_or_insert_with(|| EarlierRuns::look(directory));
+        if let Some(durations) = earlier.durations() {
+            self.progress.remaining.set_earlier(durations);
+        }
+    }
+
+    fn rate(&mut self, now_ns: u64) -> f64 {
+        let (done, samples) = (self.progress.done, &mut self.progress.samples);
+        samples.push_back((now_ns, done));
+        while samples.len() > 2 && samples[1].0 + RATE_NS < now_ns {
+            samples.pop_front();
+        }
+        let Some((since_ns, before)) = samples.front() else { return 0.0 };
+        let span_ns = now_ns.saturating_sub(*since_ns).max(1);
+        (done - before) as f64 / (span_ns as f64 / 1e9)
+    }
+
+    fn load(&self, now_ns: u64, running: &[(u64, TaskId)]) -> Load {
+        let progress = &self.progress;
+        let cores: u32 = self.agents.capacities().iter().map(|(_, capacity)| capacity.cores).sum();
+        let elapsed_ns = |since_ns: u64| now_ns.saturating_sub(since_ns) as f64;
+        let total_ns = elapsed_ns(progress.started_ns.unwrap_or(now_ns)).max(1.0);
+        let now_busy_ns: f64 = running.iter().map(|(since_ns, _)| elapsed_ns(*since_ns)).sum();
+        let enough = progress.done as u64 >= BUSY_SAMPLES * u64::from(cores);
+        let tasks = running.iter().map(|(since_ns, id)| RunningTask {
+            elapsed_ns: elapsed_ns(*since_ns),
+            known: progress.remaining.known(*id),
+        });
+        Load {
+            kinds: progress.remaining.kinds(),
+            running: tasks.collect(),
+            cores: f64::from(cores),
+            busy_cores: enough.then(|| (progress.busy_ns as f64 + now_busy_ns) / total_ns),
+        }
+    }
+
+    fn has_several_nodes(&self) -> bool {
+        self.agents.places().count() > 1
+    }
+
+    /// Names of the nodes of these tasks, where there are several, in the order of their numbers.
+    fn nodes_of(&self, running: &[(u64, TaskId)]) -> Vec<String> {
+        if !self.has_several_nodes() {
+            return Vec::new();
+        }
+        let attempts = running.iter().filter_map(|(_, id)| self.running.get(id));
+        let nodes: BTreeSet<NodeId> = attempts.map(|attempt| attempt.node).collect();
+        nodes.into_iter().map(|node| printable(&self.agents.node(node).name.0)).collect()
+    }
+
+    fn busy(&self, id: TaskId, elapsed_ns: u64) -> Busy {
+        let of_task = self.commands.values().find(|command| command.task == Some(id));
+        let program = of_task.map(|command| program_name(&command.program));
+        let node = self.running.get(&id).filter(|_| self.has_several_nodes());
+        let node = node.map(|attempt| printable(self.agents.node(attempt.node).name.0.as_slice()));
+        Busy { name: self.display_name(id), program, node, elapsed_ns }
+    }
+}
+
+/// The file name of what is executed, as far as one can tell.
+fn program_name(program: &Program) -> String {
+    let first = match program {
+        Program::Words(words) => words.first().map_or(&[][..], |word| &word.0),
+        // Variables that are set for it come before it.
+        Program::Line(line) => {
+            let mut words = line.0.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+            words.find(|word| !word.contains(&b'=')).unwrap_or(&[])
+        }
+    };
+    printable(first.rsplit(|byte| *byte == b'/').next().unwrap_or(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_run_leaves_a_line_behind_where_its_display_was() {
+        let mut progress = Progress::new(ProgressMode::Live);
+        assert_eq!(progress.farewell(14 * SECOND), None);
+        progress.started_ns = Some(SECOND);
+        progress.done = 26;
+        assert_eq!(progress.farewell(15 * SECOND), None, "nothing was shown");
+        progress.ever_shown = true;
+        let line = progress.farewell(15 * SECOND);
+        assert_eq!(line.as_deref(), Some("rakuda: 26 done in 14 s\n"));
+        assert_eq!(progress.farewell(2 * SECOND), None, "what is short needs no words");
+    }
+}

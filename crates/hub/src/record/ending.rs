@@ -1,0 +1,98 @@
+//! How a record ends: with the run, or before it, when it cannot be written.
+//!
+//! It does not know why the run ends.
+
+use rakuda_proto::journal::{JournalEvent, RunEnded, RunOutcome};
+use rakuda_record::history::{RunSummary, SUMMARY_VERSION};
+
+use super::output_log::OutputLog;
+use super::{Record, Totals, at, lines, prune};
+use crate::HubError;
+
+impl Record {
+    /// Stops recording, after a write failed and the user was told. What was torn is cut off; it and the ends of attempts that go on
+    /// are written when the run ends, if that can be done then.
+    pub fn disable(&mut self) {
+        self.enabled = false;
+        self.executing = false;
+        self.broken = true;
+        self.output = OutputLog::default();
+        self.cut_torn_line();
+    }
+
+    fn cut_torn_line(&self) {
+        if let Some(open) = &self.open {
+            // Where that fails, too, the journal has a torn last line, which readers skip.
+            let _ = open.journal.set_len(open.journal_bytes);
+        }
+    }
+
+    /// Ends the record. When the journal cannot be ended, the run's mark stays, so that the next run looks after what the journal leaves
+    /// open.
+    pub fn finish(&mut self, how: RunOutcome, time_ns: i64) -> Result<(), HubError> {
+        if self.executing || self.broken {
+            let Totals { executed, not_needed, failed, abandoned } = self.totals;
+            let metadata_operations = self.metadata_operations;
+            let ended = RunEnded {
+                time_ns,
+                how,
+                executed,
+                not_needed,
+                failed,
+                abandoned,
+                metadata_operations,
+            };
+            lines::event(&mut self.pending, &JournalEvent::RunEnded(ended));
+        }
+        if self.broken {
+            return self.finish_broken();
+        }
+        let written = self.flush();
+        if written.is_err() && !self.pending.is_empty() {
+            self.cut_torn_line();
+            return written;
+        }
+        let Some(open) = self.open.take() else { return written };
+        if self.enabled {
+            let path = open.folder.join(RunSummary::FILE);
+            self.summary(how, time_ns).write(&open.folder).map_err(at(&path))?;
+        }
+        open.marker.remove().map_err(at(&self.root.join("running")))?;
+        written?;
+        // Where that fails, the list is only longer than it need be.
+        let _ = self.unfinished.tidy(&self.root);
+        prune::prune(&self.root, &self.started.run, self.limits).map_err(at(&self.root))
+    }
+
+    /// Ends a record that could not be written for a while. Of the journal the user was told.
+    fn finish_broken(&mut self) -> Result<(), HubError> {
+        let unfinished = self.write_unfinished();
+        self.cut_torn_line();
+        if self.write_journal().is_err() {
+            self.cut_torn_line();
+            return unfinished;
+        }
+        if let Some(open) = self.open.take() {
+            open.marker.remove().map_err(at(&self.root.join("running")))?;
+        }
+        unfinished
+    }
+
+    fn summary(&self, how: RunOutcome, ended_ns: i64) -> RunSummary {
+        RunSummary {
+            version: SUMMARY_VERSION,
+            run: self.started.run.clone(),
+            how,
+            started_ns: self.started.time_ns,
+            ended_ns,
+            policy: self.started.policy.clone(),
+            cores: self.started.cores,
+            nodes: u32::try_from(self.nodes.len()).unwrap_or(u32::MAX),
+            executed: self.totals.executed,
+            not_needed: self.totals.not_needed,
+            failed: self.totals.failed,
+            abandoned: self.totals.abandoned,
+            rules: self.durations.rules(),
+        }
+    }
+}

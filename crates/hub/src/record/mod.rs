@@ -1,0 +1,558 @@
+//! The record of a run (docs/design/record.md): its journal, what its commands printed, its summary; and what runs that were cut off
+//! have left.
+//!
+//! Lines are collected in memory and written at once before the effects that they stand for leave the hub. Nothing is made before the first
+//! attempt or command: a run that does nothing leaves nothing. It knows the scheduler and names only to define tasks, and sends nothing.
+
+mod calendar;
+mod condense;
+mod definitions;
+mod ending;
+mod folder;
+mod lines;
+mod lock;
+mod marker;
+mod output_log;
+mod prune;
+mod recover;
+mod unfinished;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use rakuda_agent::processes;
+use rakuda_core::{InvocationId, Scheduler, TaskId};
+use rakuda_proto::Text;
+use rakuda_proto::agent::OutputStream;
+use rakuda_proto::front::{Program, Usage};
+use rakuda_proto::journal::{
+    InvocationEnded, InvocationStarted, JOURNAL_VERSION, JournalEvent, NodeGone, NodeJoined,
+    NodeLost, Outcome, Reason, RunStarted, Settled, StopRequested, TaskSettled,
+};
+use rakuda_record::history::DurationTable;
+use rakuda_record::marks::marks;
+
+use crate::HubError;
+use crate::names::Names;
+use definitions::Definitions;
+pub(crate) use folder::cannot_be_made;
+pub(crate) use lines::{AttemptEnd, AttemptStart};
+use marker::Marker;
+use output_log::OutputLog;
+pub(crate) use output_log::Source;
+pub(crate) use prune::Limits;
+pub use recover::recover;
+use unfinished::UnfinishedTargets;
+
+/// A buffer that has grown beyond this is given back when it is empty.
+const BUFFER_BYTES: usize = 1 << 20;
+/// Tasks that a run which ends early defines although it has not come to them.
+const NOT_REACHED_MAX: usize = 10_000;
+
+/// How a record is kept.
+#[derive(Debug)]
+pub(crate) struct RecordConfig {
+    /// The Rakefile's folder.
+    pub directory: PathBuf,
+    /// The run's folder, when the user chose one.
+    pub log_dir: Option<PathBuf>,
+    /// Off: nothing is written.
+    pub enabled: bool,
+    /// What is kept of earlier runs.
+    pub limits: Limits,
+    /// The first line, but for `version` and `run`. Its time names the run.
+    pub started: RunStarted,
+}
+
+/// How tasks were done with, so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct Totals {
+    executed: u32,
+    not_needed: u32,
+    failed: u32,
+    abandoned: u32,
+}
+
+/// An invocation of which nothing has been noted yet.
+#[derive(Debug)]
+struct QuietInvocation {
+    time_ns: i64,
+    tasks: Vec<TaskId>,
+    caller: Option<TaskId>,
+}
+
+/// Writes the record of this run, and knows the targets that earlier runs left unfinished.
+#[derive(Debug)]
+pub(crate) struct Record {
+    /// `.rakuda`, absolute.
+    root: PathBuf,
+    chosen_folder: Option<PathBuf>,
+    enabled: bool,
+    /// A write failed: what is pending may be written when the run ends, and nothing else.
+    broken: bool,
+    limits: Limits,
+    started: RunStarted,
+    nodes: Vec<NodeJoined>,
+    /// Something is executed: what is pending has to be written.
+    executing: bool,
+    /// None: nothing has been written yet.
+    open: Option<OpenRecord>,
+    /// Runs that were going on when this one began, which the user has not been told of.
+    other_runs: Vec<String>,
+    /// Lines not written yet.
+    pending: Vec<u8>,
+    definitions: Definitions,
+    output: OutputLog,
+    unfinished: UnfinishedTargets,
+    /// Running attempts: when they began.
+    attempts: BTreeMap<u32, i64>,
+    durations: DurationTable,
+    totals: Totals,
+    /// By the front's number.
+    quiet_invocations: BTreeMap<InvocationId, QuietInvocation>,
+    /// Live ones that were noted: their numbers in the journal.
+    noted_invocations: BTreeMap<InvocationId, u32>,
+    next_invocation: u32,
+    /// For the last line; none: not counted.
+    metadata_operations: Option<u64>,
+}
+
+#[derive(Debug)]
+struct OpenRecord {
+    folder: PathBuf,
+    journal: File,
+    /// Bytes of whole lines in it.
+    journal_bytes: u64,
+    /// Made when a command first prints something.
+    output: Option<File>,
+    marker: Marker,
+}
+
+impl Record {
+    /// A record; nothing is written yet.
+    pub fn new(config: RecordConfig) -> Self {
+        let RecordConfig { directory, log_dir, enabled, limits, mut started } = config;
+        started.version = JOURNAL_VERSION;
+        let name = calendar::timestamp_name(started.time_ns);
+        started.run = format!("{name}-{}", std::process::id());
+        let root = directory.join(".rakuda");
+        Self {
+            unfinished: UnfinishedTargets::read(&root),
+            root,
+            chosen_folder: log_dir.map(|folder| directory.join(folder)),
+            enabled,
+            broken: false,
+            limits,
+            started,
+            nodes: Vec::new(),
+            executing: false,
+            open: None,
+            other_runs: Vec::new(),
+            pending: Vec::new(),
+            definitions: Definitions::default(),
+            output: OutputLog::default(),
+            attempts: BTreeMap::new(),
+            durations: DurationTable::default(),
+            totals: Totals::default(),
+            quiet_invocations: BTreeMap::new(),
+            noted_invocations: BTreeMap::new(),
+            next_invocation: 0,
+            metadata_operations: None,
+        }
+    }
+
+    /// The run's name.
+    pub fn run(&self) -> &str {
+        &self.started.run
+    }
+
+    /// Where markers and sockets of live runs are.
+    pub fn running_folder(&self) -> PathBuf {
+        self.root.join("running")
+    }
+
+    /// The run's folder, once something was recorded.
+    pub fn folder_if_open(&self) -> Option<&Path> {
+        self.open.as_ref().map(|open| open.folder.as_path())
+    }
+
+    /// Other runs that are going on in this folder, of which this one is no part. Each is told once, when something is executed.
+    pub fn take_other_runs(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.other_runs)
+    }
+
+    /// Whether a record is kept.
+    pub fn is_on(&self) -> bool {
+        self.enabled
+    }
+
+    /// Reads again which targets are unfinished, after `recover` may have found some.
+    pub fn reload_unfinished(&mut self) {
+        recover::tidy_unfinished(&self.root);
+        self.unfinished = UnfinishedTargets::read(&self.root);
+    }
+
+    /// Whether an earlier attempt left this target behind unfinished.
+    pub fn is_unfinished(&self, name: &[u8]) -> bool {
+        self.unfinished.contains(name)
+    }
+
+    /// Remembers beyond this run that `name` exists but is not finished.
+    pub fn mark_unfinished(&mut self, name: &[u8]) {
+        self.unfinished.insert(name);
+    }
+
+    /// An attempt finished `name`.
+    pub fn mark_finished(&mut self, name: &[u8]) {
+        self.unfinished.remove(name);
+    }
+
+    /// A rule got the next number.
+    pub fn add_rule(&mut self, location: &Text, text: Option<&Text>) {
+        let directory = self.started.directory.as_path();
+        let location = match location.as_path().strip_prefix(directory) {
+            Ok(relative) => Text(relative.as_os_str().as_encoded_bytes().to_vec()),
+            Err(_) => location.clone(),
+        };
+        let digest = |text: &Text| blake3::hash(&text.0).to_hex()[..16].to_owned();
+        self.definitions.add_rule(location, text.map(digest));
+    }
+
+    /// The number of a task's rule; 0: it has none.
+    pub fn rule_of(&self, id: TaskId) -> u32 {
+        self.definitions.rule_of(id)
+    }
+
+    /// Where the action of a task stands, when that is known.
+    pub fn location_of(&self, id: TaskId) -> Option<&Text> {
+        self.definitions.location(self.rule_of(id))
+    }
+
+    /// Digest of the source text of a task's action, when that is known.
+    pub fn text_of(&self, id: TaskId) -> Option<&str> {
+        self.definitions.text(self.rule_of(id))
+    }
+
+    /// How many rules there are.
+    pub fn rules_len(&self) -> usize {
+        self.definitions.rules_len()
+    }
+
+    /// The next task has this rule.
+    pub fn add_task(&mut self, rule: u32) {
+        self.definitions.add_task(rule);
+    }
+
+    /// System calls on metadata of files that the hub and the agents have made.
+    pub fn set_metadata_operations(&mut self, operations: u64) {
+        self.metadata_operations = Some(operations);
+    }
+
+    /// A node takes part.
+    pub fn add_node(&mut self, node: NodeJoined) {
+        if self.open.is_some() {
+            lines::event(&mut self.pending, &JournalEvent::NodeJoined(node));
+        } else {
+            // One that comes back before anything is written takes part once.
+            self.nodes.retain(|other| other.node != node.node);
+            self.nodes.push(node);
+        }
+    }
+
+    /// A node is gone.
+    pub fn node_lost(&mut self, lost: NodeLost) {
+        if self.open.is_some() {
+            lines::event(&mut self.pending, &JournalEvent::NodeLost(lost));
+        } else {
+            self.nodes.retain(|node| node.node != lost.node);
+        }
+    }
+
+    /// A node has gone as it was told.
+    pub fn node_gone(&mut self, gone: NodeGone) {
+        if self.open.is_some() {
+            lines::event(&mut self.pending, &JournalEvent::NodeGone(gone));
+        } else {
+            self.nodes.retain(|node| node.node != gone.node);
+        }
+    }
+
+    /// Tasks are wanted.
+    pub fn invocation_started(
+        &mut self,
+        id: InvocationId,
+        time_ns: i64,
+        tasks: &[TaskId],
+        caller: Option<TaskId>,
+    ) {
+        if self.enabled {
+            let quiet = QuietInvocation { time_ns, tasks: tasks.to_vec(), caller };
+            self.quiet_invocations.insert(id, quiet);
+        }
+    }
+
+    /// An invocation is over.
+    pub fn invocation_ended(
+        &mut self,
+        id: InvocationId,
+        time_ns: i64,
+        failed: u32,
+        abandoned: u32,
+    ) {
+        self.quiet_invocations.remove(&id);
+        if let Some(invocation) = self.noted_invocations.remove(&id) {
+            let ended = InvocationEnded { time_ns, invocation, failed, abandoned };
+            self.push(&JournalEvent::InvocationEnded(ended));
+        }
+    }
+
+    /// An action is about to run.
+    pub fn attempt_started(
+        &mut self,
+        scheduler: &Scheduler,
+        names: &Names,
+        start: &AttemptStart<'_>,
+        reasons: &[Reason],
+    ) {
+        if !self.enabled {
+            return;
+        }
+        self.executing = true;
+        self.note_invocations(names);
+        self.attempts.insert(start.task, start.time_ns);
+        self.definitions.define(&mut self.pending, scheduler, names, TaskId(start.task));
+        lines::attempt_started(&mut self.pending, start, reasons);
+    }
+
+    /// An action is over.
+    pub fn attempt_ended(&mut self, names: &Names, end: &AttemptEnd<'_>, attempt: u32) {
+        let started_ns = self.attempts.remove(&end.task);
+        // Of an attempt that began before a write failed, the end is still to be noted.
+        if !self.enabled && (!self.broken || started_ns.is_none()) {
+            return;
+        }
+        let id = TaskId(end.task);
+        let name = names.name(id);
+        self.output.end(Some((end.task, attempt)), name);
+        if let Some(started_ns) = started_ns
+            && end.outcome == Outcome::Done
+        {
+            let took_ns = u64::try_from(end.time_ns - started_ns).unwrap_or(0);
+            let location = self.definitions.location(self.definitions.rule_of(id));
+            self.durations.add(location, &Text(name.to_vec()), took_ns);
+        }
+        lines::attempt_ended(&mut self.pending, end);
+    }
+
+    /// A command is about to start.
+    pub fn command_started(
+        &mut self,
+        time_ns: i64,
+        command: u32,
+        task: Option<TaskId>,
+        program: &Program,
+        directory: Option<&Text>,
+    ) {
+        if self.enabled {
+            self.executing = true;
+            let task = task.map(|id| id.0);
+            lines::command_started(&mut self.pending, time_ns, command, task, program, directory);
+        }
+    }
+
+    /// A command is over.
+    pub fn command_ended(
+        &mut self,
+        time_ns: i64,
+        command: u32,
+        status: i32,
+        error: Option<&Text>,
+        usage: &Usage,
+    ) {
+        if self.enabled {
+            lines::command_ended(&mut self.pending, time_ns, command, status, error, usage);
+        }
+    }
+
+    /// A command printed something.
+    pub fn printed(&mut self, source: Source, name: &[u8], stream: OutputStream, bytes: &[u8]) {
+        if self.enabled {
+            self.output.push(source, name, stream, bytes);
+        }
+    }
+
+    /// A task is done with; helpers of the planner, which have no name, are not counted.
+    pub fn count_settled(&mut self, how: Settled) {
+        let total = match how {
+            Settled::Executed => &mut self.totals.executed,
+            Settled::NotNeeded => &mut self.totals.not_needed,
+            Settled::Failed => &mut self.totals.failed,
+            Settled::Abandoned => &mut self.totals.abandoned,
+            Settled::NotReached => return,
+        };
+        *total += 1;
+    }
+
+    /// A task is done with, and no attempt says so.
+    pub fn task_settled(
+        &mut self,
+        scheduler: &Scheduler,
+        names: &Names,
+        id: TaskId,
+        time_ns: i64,
+        how: Settled,
+        because: Vec<u32>,
+    ) {
+        if self.enabled {
+            self.definitions.define(&mut self.pending, scheduler, names, id);
+            let settled = TaskSettled { time_ns, task: id.0, how, because };
+            self.push(&JournalEvent::TaskSettled(settled));
+        }
+    }
+
+    /// Something else has happened to a task; defines it if need be.
+    pub fn about_task(
+        &mut self,
+        scheduler: &Scheduler,
+        names: &Names,
+        id: TaskId,
+        event: &JournalEvent,
+    ) {
+        if self.enabled && !names.name(id).is_empty() {
+            self.definitions.define(&mut self.pending, scheduler, names, id);
+            self.push(event);
+        }
+    }
+
+    /// The run ends before the turn of these tasks: defines them, too, as far as that takes about so many lines.
+    pub fn not_reached(
+        &mut self,
+        scheduler: &Scheduler,
+        names: &Names,
+        tasks: impl Iterator<Item = TaskId>,
+        time_ns: i64,
+    ) {
+        if !self.executing {
+            return;
+        }
+        let end = self.definitions.tasks_defined() + NOT_REACHED_MAX;
+        for id in tasks.take(NOT_REACHED_MAX) {
+            if self.definitions.tasks_defined() >= end {
+                break;
+            }
+            self.task_settled(scheduler, names, id, time_ns, Settled::NotReached, Vec::new());
+        }
+    }
+
+    /// Nothing more is to start.
+    pub fn stop_requested(&mut self, time_ns: i64, how: &str) {
+        if self.executing {
+            self.push(&JournalEvent::StopRequested(StopRequested { time_ns, how: how.into() }));
+        }
+    }
+
+    fn push(&mut self, event: &JournalEvent) {
+        if self.enabled {
+            lines::event(&mut self.pending, event);
+        }
+    }
+
+    /// Invocations are noted when something is executed while they live.
+    fn note_invocations(&mut self, names: &Names) {
+        while let Some((id, quiet)) = self.quiet_invocations.pop_first() {
+            let invocation = self.next_invocation;
+            self.next_invocation += 1;
+            self.noted_invocations.insert(id, invocation);
+            let tasks = quiet.tasks.into_iter().map(|id| Text(names.name(id).to_vec())).collect();
+            let caller = quiet.caller.map(|id| id.0);
+            let started = InvocationStarted { time_ns: quiet.time_ns, invocation, tasks, caller };
+            self.push(&JournalEvent::InvocationStarted(started));
+        }
+    }
+
+    /// Writes what was added. Makes the run's folder at the first time.
+    pub fn flush(&mut self) -> Result<(), HubError> {
+        if self.enabled {
+            self.write_unfinished()?;
+        } else if self.broken {
+            // The user was told that writing fails; what is left is tried again.
+            let _ = self.write_unfinished();
+        }
+        if !self.executing || (self.pending.is_empty() && self.output.pending.is_empty()) {
+            return Ok(());
+        }
+        if self.open.is_none() {
+            self.begin()?;
+        }
+        self.write_journal()?;
+        if !self.output.pending.is_empty() {
+            let open = self.open.as_mut().expect("opened above");
+            let path = open.folder.join("output.log");
+            if open.output.is_none() {
+                open.output = Some(File::create(&path).map_err(at(&path))?);
+            }
+            let file = open.output.as_mut().expect("made above");
+            file.write_all(&self.output.pending).map_err(at(&path))?;
+            empty(&mut self.output.pending);
+        }
+        Ok(())
+    }
+
+    fn write_unfinished(&mut self) -> Result<(), HubError> {
+        self.unfinished.write(&self.root).map_err(at(&self.root.join("unfinished")))
+    }
+
+    /// Writes the lines that are pending, where there is a journal.
+    fn write_journal(&mut self) -> Result<(), HubError> {
+        let Some(open) = self.open.as_mut().filter(|_| !self.pending.is_empty()) else {
+            return Ok(());
+        };
+        open.journal.write_all(&self.pending).map_err(at(&open.folder.join(folder::JOURNAL)))?;
+        open.journal_bytes += self.pending.len() as u64;
+        empty(&mut self.pending);
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<(), HubError> {
+        let run = &self.started.run;
+        let running = self.root.join("running").join(run);
+        let marker = Marker::prepare(&self.root, run).map_err(at(&running))?;
+        let folder = folder::folder_of(&self.root, run, self.chosen_folder.as_deref());
+        let journal = folder::make(&self.root, run, &folder);
+        let journal = journal.map_err(|(path, source)| HubError::Record { path, source })?;
+        let path = folder.join(folder::JOURNAL);
+        let mark = processes::own_mark().unwrap_or_default();
+        let marker = marker.set(run, &path, &mark).map_err(at(&running))?;
+        // This one's mark is set: of two that begin at once, one at least sees the other.
+        let others = marks(&self.root).into_iter().filter(|other| other.alive && other.run != *run);
+        let others = others.filter(|other| !processes::carries(&other.mark));
+        self.other_runs = others.map(|other| other.run).collect();
+        self.open = Some(OpenRecord { folder, journal, journal_bytes: 0, output: None, marker });
+        let mut first = Vec::new();
+        lines::event(&mut first, &JournalEvent::RunStarted(self.started.clone()));
+        for node in &self.nodes {
+            lines::event(&mut first, &JournalEvent::NodeJoined(node.clone()));
+        }
+        first.append(&mut self.pending);
+        self.pending = first;
+        Ok(())
+    }
+}
+
+fn empty(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > BUFFER_BYTES {
+        *buffer = Vec::new();
+    } else {
+        buffer.clear();
+    }
+}
+
+fn at(path: &Path) -> impl Fn(std::io::Error) -> HubError {
+    let path = path.to_path_buf();
+    move |source| HubError::Record { path: path.clone(), source }
+}
+
+#[cfg(test)]
+mod tests;

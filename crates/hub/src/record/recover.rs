@@ -1,0 +1,167 @@
+//! What is done about runs that were cut off: whatever still runs of them is killed, the targets of attempts that began and did not end
+//! are settled, and their journals are closed.
+//!
+//! It finds runs by their marks, not by their journals: a run that has ended has none.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+
+use rakuda_agent::{clock, processes};
+use rakuda_proto::journal::{JournalEvent, RunEnded, RunOutcome};
+use rakuda_record::Unfinished;
+use rakuda_record::marks::{RunMark, marks};
+use rakuda_record::printable::shown;
+
+use super::unfinished::{self, UnfinishedTargets};
+use super::{lines, lock, marker};
+use crate::targets::{FailedTarget, settle_target};
+
+/// What becomes of the mark of a run that was looked after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    /// Nothing is left to be done.
+    Remove,
+    /// The next run tries again.
+    Keep,
+}
+
+/// Settles what runs left behind whose hub is gone; returns lines for the user.
+/// Cheap when there is nothing: one directory that is not there.
+pub fn recover(directory: &Path) -> Vec<String> {
+    let root = directory.join(".rakuda");
+    let mut told = Vec::new();
+    if dead_runs(&root).is_empty() && marker::unset(&root).is_empty() {
+        return told;
+    }
+    // One that starts at the same time must not go on before all is settled.
+    let path = root.join("recovery.lock");
+    let _alone = match lock::wait_for(&path) {
+        Ok(lock) => lock,
+        Err(error) => {
+            let path = path.display();
+            told.push(format!(
+                "failed to lock {path}: {error}; runs that were cut off are not looked after"
+            ));
+            return told;
+        }
+    };
+    marker::remove_unset(&root);
+    for dead in dead_runs(&root) {
+        if !dead.mark.is_empty() && !processes::carries(&dead.mark) {
+            // Front, hub and guard were all killed: what they had started may still run.
+            processes::kill_marked(&dead.mark, &[]);
+        }
+        if recover_run(&root, directory, &dead, &mut told) == Mark::Remove {
+            let mut socket = dead.path.clone().into_os_string();
+            socket.push(".sock");
+            if let Ok(elsewhere) = fs::read_link(&socket)
+                && elsewhere.starts_with(rakuda_agent::files::scratch())
+            {
+                let _ = fs::remove_file(elsewhere);
+            }
+            let _ = fs::remove_file(socket);
+            remove_invitations(&root, &dead.path);
+            // Left in place it would only be looked at again.
+            let _ = fs::remove_file(&dead.path);
+        }
+    }
+    told
+}
+
+/// Nobody can join a dead run.
+fn remove_invitations(root: &Path, marker: &Path) {
+    let folder = root.join("join");
+    if let Some(run) = marker.file_name() {
+        let _ = fs::remove_file(folder.join(run));
+    }
+}
+
+/// Removes what tells nothing any more from the list of targets that are unfinished.
+pub(super) fn tidy_unfinished(root: &Path) {
+    // Where that fails, the list is only longer than it need be.
+    let _ = unfinished::tidy(root);
+}
+
+fn dead_runs(root: &Path) -> Vec<RunMark> {
+    marks(root).into_iter().filter(|mark| !mark.alive).collect()
+}
+
+fn recover_run(root: &Path, directory: &Path, dead: &RunMark, told: &mut Vec<String>) -> Mark {
+    let forget = format!("remove {} to go on without", dead.path.display());
+    let journal = dead.journal.display();
+    let read = File::open(&dead.journal).map_err(Into::into).and_then(Unfinished::read);
+    let left = match read {
+        Ok(left) => left,
+        Err(rakuda_record::ReadError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+            // A link that leads nowhere: its disk may come back.
+            let linked = root.join("runs").join(&dead.run).is_symlink();
+            let (then, mark) = if linked {
+                (forget, Mark::Keep)
+            } else {
+                ("look at what it was making".into(), Mark::Remove)
+            };
+            told.push(format!("the journal of a run that was cut off is gone, {journal}: targets that it was making may be half-written; {then}"));
+            return mark;
+        }
+        Err(error) => {
+            told.push(format!("failed to read the journal of a run that was cut off, {journal}: {error}; targets that it was making may be half-written; {forget}"));
+            return Mark::Keep;
+        }
+    };
+    let ended = left.ended.is_some();
+    if let Err(error) = settle_targets(root, directory, &left, told) {
+        let path = root.join("unfinished");
+        told.push(format!("failed to write {}: {error}; targets that a run left that was cut off may be taken as good; {forget}", path.display()));
+        return Mark::Keep;
+    }
+    if !ended && let Err(error) = close(&dead.journal) {
+        told.push(format!(
+            "failed to end the journal of a run that was cut off, {journal}: {error}"
+        ));
+    }
+    Mark::Remove
+}
+
+fn settle_targets(
+    root: &Path,
+    directory: &Path,
+    left: &Unfinished,
+    told: &mut Vec<String>,
+) -> io::Result<()> {
+    let policy = left.started.as_ref().and_then(|run| FailedTarget::parse(&run.failed_target));
+    let policy = policy.unwrap_or_default();
+    let mut unfinished = UnfinishedTargets::read(root);
+    for target in left.targets() {
+        let path = directory.join(target.path.as_path());
+        let settled = settle_target(&path, target.before, policy);
+        if settled.still_there() {
+            unfinished.insert(&target.name.0);
+        }
+        let line = settled.describe(&shown(&target.path));
+        told.extend(line.map(|text| format!("{text} (left by a run that was cut off)")));
+    }
+    unfinished.write(root)
+}
+
+/// Ends a journal that was cut off, perhaps within a line.
+fn close(journal: &Path) -> io::Result<()> {
+    let mut file = OpenOptions::new().read(true).append(true).open(journal)?;
+    let mut end = Vec::new();
+    if file.seek(SeekFrom::End(0))? > 0 {
+        file.seek(SeekFrom::End(-1))?;
+        file.read_to_end(&mut end)?;
+    }
+    let mut last = if end == b"\n" { Vec::new() } else { vec![b'\n'] };
+    let ended = RunEnded {
+        time_ns: clock::wall_ns(),
+        how: RunOutcome::Recovered,
+        executed: 0,
+        not_needed: 0,
+        failed: 0,
+        abandoned: 0,
+        metadata_operations: None,
+    };
+    lines::event(&mut last, &JournalEvent::RunEnded(ended));
+    file.write_all(&last)
+}

@@ -1,0 +1,266 @@
+//! Nodes that come and go: what they have of earlier runs, or of this one, is asked before they take tasks, and counts only when it is as it was.
+
+use std::rc::Rc;
+
+use rakuda_core::{Event, Fact, NodeId, TaskId, TaskState};
+use rakuda_proto::Text;
+use rakuda_proto::cluster::NodeFacts;
+use rakuda_proto::files::FileVersion;
+use rakuda_proto::journal::FileIdentity;
+
+use crate::agents::NodeState;
+use crate::hub::{Hub, LOCAL_NODE};
+
+/// A file that a node should have.
+#[derive(Debug)]
+pub(crate) struct HeldFile {
+    name: Vec<u8>,
+    /// Its task, when that is known already.
+    id: Option<TaskId>,
+    version: FileVersion,
+    copy: bool,
+}
+
+impl Hub {
+    /// A node is there: its files can be got at, and what it should have is asked for. Whether there is an answer to wait for.
+    pub(crate) fn hold_node(&mut self, id: NodeId, facts: &NodeFacts) -> bool {
+        let Some(dial) = self.agents.node(id).port.data() else { return false };
+        let Some(staging) = &mut self.staging else { return false };
+        staging.hosts.add(id, Rc::clone(&dial));
+        let limit = match staging.settings.cache_bytes {
+            0 => facts.scratch_bytes_free / 2,
+            bytes => bytes,
+        };
+        staging.ledger.set_limit(id, limit);
+        let files = self.files_expected_on(id);
+        if files.is_empty() {
+            return false;
+        }
+        let path = |file: &HeldFile| {
+            let here = self.settings.directory.join(Text(file.name.clone()).as_path());
+            self.path_on(id, &super::normalized(&here))
+        };
+        let paths = files.iter().map(path).collect();
+        if let Some(staging) = &mut self.staging {
+            staging.memory.asked.insert(id);
+        }
+        self.ask_about_holdings(id, files, paths);
+        true
+    }
+
+    /// What a node should have: by earlier runs, and by this one.
+    fn files_expected_on(&self, id: NodeId) -> Vec<HeldFile> {
+        let Some(staging) = &self.staging else { return Vec::new() };
+        let of_this_run = staging.ledger.files_on(id);
+        let mut files: Vec<HeldFile> = of_this_run
+            .into_iter()
+            .map(|(file, version)| {
+                let copy = !staging.ledger.is_home(file, id);
+                let name = self.names.name(file).to_vec();
+                HeldFile { name, id: Some(file), version, copy }
+            })
+            .collect();
+        if staging.joined.contains(&id) {
+            return files;
+        }
+        let node = &self.agents.node(id).name.0;
+        for (name, known) in &staging.memory.known {
+            let copy = !known.homes.contains(node);
+            if !copy || known.copies.contains(node) {
+                let version = known.version;
+                files.push(HeldFile { name: name.clone(), id: None, version, copy });
+            }
+        }
+        files
+    }
+
+    /// A node has said what of its files is there.
+    pub(crate) fn on_holdings(
+        &mut self,
+        id: NodeId,
+        files: Vec<HeldFile>,
+        found: &[Option<FileIdentity>],
+    ) {
+        let joined_before =
+            self.staging.as_ref().is_some_and(|staging| staging.joined.contains(&id));
+        let mut all_there = true;
+        let mut there = Vec::new();
+        for (file, found) in files.into_iter().zip(found) {
+            let is = found.map(|is| (is.bytes, is.modified_ns));
+            if is == Some((file.version.bytes, file.version.modified_ns)) {
+                there.push(file);
+            } else {
+                all_there = false;
+                self.forget_held(id, &file);
+            }
+        }
+        if let Some(staging) = &mut self.staging {
+            staging.memory.asked.remove(&id);
+        }
+        if joined_before {
+            self.join_node(id, all_there);
+            if !all_there {
+                for file in there {
+                    self.confirm_again(&file);
+                }
+            }
+        } else {
+            for file in there {
+                self.confirm(id, file);
+            }
+            self.join_node(id, true);
+        }
+        self.check_held_invocation();
+        self.pump_transfers();
+    }
+
+    fn task_of(&self, file: &HeldFile) -> Option<TaskId> {
+        let by_name = || self.staging.as_ref()?.memory.tasks.get(&file.name).copied();
+        file.id.or_else(by_name)
+    }
+
+    fn forget_held(&mut self, node: NodeId, file: &HeldFile) {
+        let Some(task) = self.task_of(file) else { return };
+        if let Some(staging) = &mut self.staging {
+            staging.ledger.forget(task, node);
+        }
+    }
+
+    /// A file that this run has placed on a node is still there, while others are not.
+    fn confirm_again(&mut self, file: &HeldFile) {
+        let Some(id) = self.task_of(file) else { return };
+        let Some(places) = self.staging.as_ref().map(|staging| staging.ledger.places(id)) else {
+            return;
+        };
+        let FileVersion { bytes, modified_ns } = file.version;
+        let fact = Fact { modified_ns: Some(modified_ns), bytes, places };
+        self.event(Event::FactGathered { id, fact });
+    }
+
+    /// A file of an earlier run is still where it was.
+    fn confirm(&mut self, node: NodeId, file: HeldFile) {
+        let task = self.task_of(&file);
+        let Some(staging) = &mut self.staging else { return };
+        match task {
+            Some(id) => self.use_earlier(id, node, file.version, file.copy),
+            None => {
+                staging.memory.confirmed.entry(file.name).or_default().push((node, file.copy));
+            }
+        }
+    }
+
+    /// What is here, and what is there of an earlier run: the younger one counts.
+    fn use_earlier(&mut self, id: TaskId, node: NodeId, version: FileVersion, copy: bool) {
+        let Some(task) = self.scheduler.task(id) else { return };
+        let is_open = matches!(task.state, TaskState::Defined | TaskState::Waiting { .. });
+        let Some(staging) = self.staging.as_mut().filter(|_| is_open) else { return };
+        let here = staging.ledger.version(id);
+        if here.is_some_and(|here| here != version && here.modified_ns >= version.modified_ns) {
+            return;
+        }
+        if copy && here == Some(version) {
+            staging.ledger.found_copy(id, node);
+        } else {
+            staging.ledger.settle(id, node, version);
+        }
+        let places = staging.ledger.places(id);
+        if here == Some(version) {
+            self.event(Event::PlacesFound { id, places });
+        } else {
+            let FileVersion { bytes, modified_ns } = version;
+            let fact = Fact { modified_ns: Some(modified_ns), bytes, places };
+            self.event(Event::FactGathered { id, fact });
+        }
+    }
+
+    /// A file was looked for on this machine, in bulk.
+    pub(crate) fn place_here(&mut self, id: TaskId, fact: &mut Fact) {
+        if let Some(staging) = &mut self.staging
+            && let Some(modified_ns) = fact.modified_ns
+        {
+            let version = FileVersion { bytes: fact.bytes, modified_ns };
+            staging.ledger.settle(id, LOCAL_NODE, version);
+            fact.places = staging.ledger.places(id);
+        }
+    }
+
+    /// The files of these tasks were looked for on this machine.
+    pub(crate) fn note_files_here(&mut self, ids: &[TaskId]) {
+        if self.staging.is_none() {
+            return;
+        }
+        for id in ids {
+            let path = self.home_path(*id).into_os_string().into_encoded_bytes();
+            let name = self.names.name(*id);
+            let Some(staging) = &mut self.staging else { return };
+            staging.by_path.insert(path, *id);
+            let Some(known) = staging.memory.known.get(name) else { continue };
+            let version = known.version;
+            staging.memory.tasks.insert(name.to_vec(), *id);
+            for (node, copy) in staging.memory.confirmed.remove(name).unwrap_or_default() {
+                self.use_earlier(*id, node, version, copy);
+            }
+        }
+    }
+
+    /// Whether files that are missing here may be on nodes that have not said so yet.
+    pub(crate) fn waits_for_nodes(&self) -> bool {
+        let Some(staging) = &self.staging else { return false };
+        let silent: Vec<&[u8]> = self
+            .agents
+            .places()
+            .filter(|(id, place)| {
+                *id != LOCAL_NODE
+                    && (place.state == NodeState::Starting && !staging.joined.contains(id)
+                        || staging.memory.asked.contains(id))
+            })
+            .map(|(_, place)| place.node.name.0.as_slice())
+            .collect();
+        if silent.is_empty() {
+            return false;
+        }
+        staging.memory.tasks.iter().any(|(name, id)| {
+            staging.memory.known.get(name).is_some_and(|known| {
+                staging.ledger.version(*id) != Some(known.version)
+                    && known.homes.iter().any(|home| silent.contains(&home.as_slice()))
+            })
+        })
+    }
+
+    /// A node takes tasks from now on.
+    pub(crate) fn note_joined(&mut self, id: NodeId) {
+        if let Some(staging) = &mut self.staging {
+            staging.joined.insert(id);
+        }
+    }
+
+    /// A node is gone.
+    pub(crate) fn lose_staging(&mut self, id: NodeId) {
+        let Some(staging) = &mut self.staging else { return };
+        staging.hosts.remove(id);
+        staging.memory.asked.remove(&id);
+        staging.folders.remove(&id);
+        staging.sent.remove(&id);
+        staging.queues.remove(&id);
+        self.end_transfers_of(id);
+        if let Some(staging) = &mut self.staging {
+            staging.ledger.empty_hands(id);
+        }
+    }
+
+    /// Notes for later runs that a node has a file.
+    pub(super) fn remember(&mut self, id: TaskId, node: NodeId, version: FileVersion, made: bool) {
+        if node == LOCAL_NODE {
+            return;
+        }
+        let host = self.agents.node(node).name.0.clone();
+        let name = self.names.name(id);
+        let Some(staging) = &mut self.staging else { return };
+        if let Err(error) = staging.memory.note(name, &host, version, !made) {
+            staging.memory.disable();
+            self.warn(&format!(
+                "cannot write into .rakuda ({error}): the next run will not know what nodes have of this one"
+            ));
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The inputs of an attempt, brought to its node before its first command starts.
+//!
+//! It begins with the first command, not with the action: what an action does in Ruby alone happens on this machine, and brings nothing anywhere.
+
+use std::collections::BTreeSet;
+
+use rakuda_agent::files::version_of;
+use rakuda_core::{NodeId, TaskId, TaskKind};
+use rakuda_proto::Text;
+use rakuda_proto::cluster::ToAgent;
+
+use super::ledger::Admission;
+use crate::hub::{Hub, LOCAL_NODE};
+use crate::questions::Sight;
+
+/// An attempt whose inputs are being brought.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub node: NodeId,
+    pub number: u32,
+    /// What is not there yet.
+    left: BTreeSet<TaskId>,
+    /// Of what its own Ruby code has written, how many files are not there yet.
+    pub sent_left: u32,
+}
+
+impl Waiting {
+    pub fn is_over(&self) -> bool {
+        self.left.is_empty() && self.sent_left == 0
+    }
+}
+
+/// What an attempt needs on its node.
+#[derive(Debug, Default)]
+struct Needs {
+    files: Vec<TaskId>,
+    folders: Vec<Text>,
+}
+
+impl Hub {
+    /// The first command of an attempt is about to start: its inputs are to be on its node.
+    pub(crate) fn stage_inputs(&mut self, id: TaskId) {
+        let Some(attempt) = self.running.get_mut(&id) else { return };
+        attempt.sight = Sight::Asked;
+        let (node, number) = (attempt.node, attempt.attempt);
+        match self.needs(id, node) {
+            Ok(needs) => {
+                self.make_folders(node, needs.folders);
+                if self.admit(id, node, number, needs.files)
+                    && let Some(staging) = &mut self.staging
+                {
+                    staging.named.remove(&id);
+                }
+            }
+            Err(why) => self.on_sight(id, number, Some(Text::from(why))),
+        }
+        self.pump_transfers();
+    }
+
+    /// Lets an attempt's inputs in, or has it wait for room; whether it need not wait.
+    fn admit(&mut self, id: TaskId, node: NodeId, number: u32, mut files: Vec<TaskId>) -> bool {
+        let Some(staging) = &mut self.staging else { return true };
+        if node == LOCAL_NODE {
+            // Nothing is bounded here, and what comes, stays.
+            files.retain(|file| !staging.ledger.is_home(*file, LOCAL_NODE));
+            self.wait_for_inputs(id, node, number, files);
+            return true;
+        }
+        match staging.ledger.admit(node, id, &files) {
+            Admission::Granted { missing, evicted } => {
+                let version = |id: &TaskId| Some((*id, staging.ledger.version(*id)?));
+                let evicted: Vec<_> = evicted.iter().filter_map(version).collect();
+                self.remove_copies(node, &evicted);
+                self.wait_for_inputs(id, node, number, missing);
+                true
+            }
+            Admission::Wait => {
+                let queue = staging.queues.entry(node).or_default();
+                if !queue.contains(&id) {
+                    queue.push_back(id);
+                }
+                false
+            }
+            Admission::TooLarge { needed_bytes, limit_bytes } => {
+                let why = format!(
+                    "the inputs of {} take {needed_bytes} bytes, and copies on {} may take {limit_bytes}: see STAGE_CACHE",
+                    self.display_name(id),
+                    self.staging_name(node),
+                );
+                self.on_sight(id, number, Some(Text::from(why)));
+                true
+            }
+        }
+    }
+
+    fn wait_for_inputs(&mut self, id: TaskId, node: NodeId, number: u32, missing: Vec<TaskId>) {
+        for file in &missing {
+            self.bring(*file, node);
+        }
+        let sent_left = self.send_written(id, node, number);
+        let waiting = Waiting { node, number, left: missing.into_iter().collect(), sent_left };
+        if waiting.is_over() {
+            self.on_inputs_there(id, number);
+        } else if let Some(staging) = &mut self.staging {
+            staging.waiting.insert(id, waiting);
+        }
+    }
+
+    pub(super) fn on_inputs_there(&mut self, id: TaskId, number: u32) {
+        self.ask_about_residency(id);
+        self.on_sight(id, number, None);
+    }
+
+    /// The files that a task reads, also those behind plain tasks, and the folders that have to be there.
+    fn needs(&mut self, id: TaskId, node: NodeId) -> Result<Needs, String> {
+        let mut needs = Needs::default();
+        let target = self.home_path(id);
+        if self.names.is_path(id)
+            && let Some(folder) = target.parent()
+        {
+            self.add_folder(&mut needs, node, folder);
+        }
+        let mut walk: Vec<TaskId> = self.scheduler.inputs(id).collect();
+        let named = self.staging.as_ref().and_then(|staging| staging.named.get(&id));
+        walk.extend(named.into_iter().flatten());
+        let mut seen = BTreeSet::new();
+        while let Some(input) = walk.pop() {
+            if !seen.insert(input) {
+                continue;
+            }
+            match self.scheduler.task(input).map(|task| task.kind) {
+                Some(TaskKind::Plain) => walk.extend(self.scheduler.inputs(input)),
+                Some(TaskKind::Directory) => {
+                    let folder = self.home_path(input);
+                    self.add_folder(&mut needs, node, &folder);
+                }
+                Some(TaskKind::File | TaskKind::Asked) => {
+                    self.add_file(&mut needs, node, input)?;
+                }
+                None => {}
+            }
+        }
+        Ok(needs)
+    }
+
+    fn add_folder(&self, needs: &mut Needs, node: NodeId, folder: &std::path::Path) {
+        if self.is_staged(folder) {
+            needs.folders.push(self.path_on(node, folder));
+        }
+    }
+
+    fn add_file(&mut self, needs: &mut Needs, node: NodeId, input: TaskId) -> Result<(), String> {
+        let here = self.home_path(input);
+        if !self.is_staged(&here) {
+            let name = self.names.name(input);
+            if name.starts_with(b"/") {
+                return Ok(());
+            }
+            return Err(format!(
+                "cannot bring {} to {}: it lies outside of the run's folder {}; put it there, or give its whole name and have it on all nodes",
+                self.display_name(input),
+                self.staging_name(node),
+                self.start_directory.display()
+            ));
+        }
+        let Some(staging) = &mut self.staging else { return Ok(()) };
+        let at_home = staging.ledger.is_home(input, LOCAL_NODE);
+        if staging.ledger.version(input).is_some() && !at_home {
+            needs.files.push(input);
+            return Ok(());
+        }
+        // Ruby code may have changed it since it was looked at.
+        let found = std::fs::metadata(&here).ok();
+        if found.as_ref().is_some_and(std::fs::Metadata::is_dir) {
+            self.add_folder(needs, node, &here);
+        } else if let Some(version) = version_of(&here) {
+            self.settle_file(input, LOCAL_NODE, version);
+            needs.files.push(input);
+        }
+        Ok(())
+    }
+
+    /// Has folders made that are not known to be there. What is asked of the agent next comes after that.
+    pub(super) fn make_folders(&mut self, node: NodeId, folders: Vec<Text>) {
+        let Some(staging) = self.staging.as_mut().filter(|_| node != LOCAL_NODE) else { return };
+        let made = staging.folders.entry(node).or_default();
+        let paths: Vec<Text> =
+            folders.into_iter().filter(|folder| made.insert(folder.0.clone())).collect();
+        if !paths.is_empty() {
+            self.agents.node(node).port.ask(ToAgent::MakeFolders { paths });
+        }
+    }
+
+    /// An input is on a node now.
+    pub(super) fn on_input_brought(&mut self, file: TaskId, node: NodeId) {
+        let Some(staging) = &mut self.staging else { return };
+        let mut there = Vec::new();
+        for (id, waiting) in &mut staging.waiting {
+            if waiting.node == node && waiting.left.remove(&file) && waiting.is_over() {
+                there.push((*id, waiting.number));
+            }
+        }
+        for (id, number) in there {
+            if let Some(staging) = &mut self.staging {
+                staging.waiting.remove(&id);
+            }
+            self.on_inputs_there(id, number);
+        }
+    }
+
+    /// An input cannot be brought to a node.
+    pub(super) fn on_input_not_brought(&mut self, file: TaskId, node: NodeId, why: &str) {
+        let Some(staging) = &mut self.staging else { return };
+        let wait_for_it = |(_, waiting): &(&TaskId, &mut Waiting)| {
+            waiting.node == node && waiting.left.contains(&file)
+        };
+        let failed: Vec<(TaskId, u32)> = staging
+            .waiting
+            .iter_mut()
+            .filter(wait_for_it)
+            .map(|(id, waiting)| (*id, waiting.number))
+            .collect();
+        for (id, number) in failed {
+            self.release_inputs(id, node);
+            self.on_sight(id, number, Some(Text::from(why.to_owned())));
+        }
+    }
+
+    /// An attempt reads nothing any more: others may have the room.
+    pub(crate) fn release_inputs(&mut self, id: TaskId, node: NodeId) {
+        let Some(staging) = &mut self.staging else { return };
+        staging.waiting.remove(&id);
+        staging.written.remove(&id);
+        staging.named.remove(&id);
+        staging.ledger.release(node, id);
+        let mut queue = staging.queues.remove(&node).unwrap_or_default();
+        queue.retain(|waiting| *waiting != id);
+        // Each that is let in is there no more; the first that is not keeps its place.
+        while let Some(next) = queue.pop_front() {
+            let attempt = self.running.get(&next).filter(|attempt| attempt.node == node);
+            let Some(number) = attempt.map(|attempt| attempt.attempt) else { continue };
+            let files = self.needs(next, node).map(|needs| needs.files).unwrap_or_default();
+            if !self.admit(next, node, number, files) {
+                break;
+            }
+        }
+        if let Some(staging) = &mut self.staging {
+            let first = staging.queues.remove(&node).unwrap_or_default();
+            let rest: std::collections::VecDeque<TaskId> = first.into_iter().chain(queue).collect();
+            if !rest.is_empty() {
+                staging.queues.insert(node, rest);
+            }
+        }
+    }
+}

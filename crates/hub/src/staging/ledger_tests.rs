@@ -1,0 +1,118 @@
+//! The books: each file once per node, no more bytes than the bound, nothing removed that is read or is nowhere else.
+
+use super::*;
+
+const HOME: NodeId = NodeId(0);
+const NODE: NodeId = NodeId(1);
+const OTHER: NodeId = NodeId(2);
+
+fn version(bytes: u64) -> FileVersion {
+    FileVersion { bytes, modified_ns: 1 }
+}
+
+fn ids<const N: usize>(numbers: [u32; N]) -> Vec<TaskId> {
+    numbers.into_iter().map(TaskId).collect()
+}
+
+/// Files 0 to 9 of 10 bytes at home, and room for `limit` bytes on the node.
+fn ledger(limit: u64) -> Ledger {
+    let mut ledger = Ledger::default();
+    for number in 0..10 {
+        assert_eq!(ledger.settle(TaskId(number), HOME, version(10)), []);
+    }
+    ledger.set_limit(NODE, limit);
+    ledger
+}
+
+fn granted(missing: Vec<TaskId>, evicted: Vec<TaskId>) -> Admission {
+    Admission::Granted { missing, evicted }
+}
+
+#[test]
+fn a_file_is_brought_once_and_then_there() {
+    let mut ledger = ledger(100);
+    let inputs = ids([1, 2]);
+    assert_eq!(ledger.admit(NODE, TaskId(50), &inputs), granted(inputs.clone(), vec![]));
+    let second = ledger.admit(NODE, TaskId(51), &inputs);
+    assert_eq!(second, granted(inputs.clone(), vec![]), "still on its way: to be waited for");
+    for id in &inputs {
+        ledger.arrived(*id, NODE, version(10));
+    }
+    assert_eq!(ledger.admit(NODE, TaskId(52), &inputs), granted(vec![], vec![]));
+    assert_eq!(ledger.places(TaskId(1)), Places::Many([HOME, NODE].into()));
+    assert_eq!(ledger.cached_bytes(NODE), (20, 20));
+    for reader in ids([50, 51, 52]) {
+        ledger.release(NODE, reader);
+    }
+    assert_eq!(ledger.cached_bytes(NODE), (20, 0));
+}
+
+#[test]
+fn what_was_not_used_longest_goes_first_and_never_what_is_read() {
+    let mut ledger = ledger(30);
+    for number in 0..3 {
+        let file = TaskId(number);
+        assert_eq!(ledger.admit(NODE, TaskId(50 + number), &[file]), granted(vec![file], vec![]));
+        ledger.arrived(file, NODE, version(10));
+    }
+    ledger.release(NODE, TaskId(51));
+    ledger.release(NODE, TaskId(52));
+    assert_eq!(ledger.admit(NODE, TaskId(60), &ids([3])), granted(ids([3]), ids([1])));
+    ledger.release(NODE, TaskId(50));
+    assert_eq!(ledger.admit(NODE, TaskId(61), &ids([0, 4])), granted(ids([4]), ids([2])));
+    assert_eq!(ledger.cached_bytes(NODE), (30, 30));
+}
+
+#[test]
+fn who_finds_no_room_waits_without_holding_any() {
+    let mut ledger = ledger(30);
+    assert_eq!(ledger.admit(NODE, TaskId(50), &ids([0, 1])), granted(ids([0, 1]), vec![]));
+    assert_eq!(ledger.admit(NODE, TaskId(51), &ids([1, 2, 3])), Admission::Wait);
+    assert_eq!(ledger.cached_bytes(NODE), (20, 20));
+    ledger.release(NODE, TaskId(50));
+    for id in ids([0, 1]) {
+        ledger.arrived(id, NODE, version(10));
+    }
+    assert_eq!(ledger.admit(NODE, TaskId(51), &ids([1, 2, 3])), granted(ids([2, 3]), ids([0])));
+    let too_large = Admission::TooLarge { needed_bytes: 40, limit_bytes: 30 };
+    ledger.release(NODE, TaskId(51));
+    assert_eq!(ledger.admit(NODE, TaskId(52), &ids([1, 2, 3, 4])), too_large);
+}
+
+#[test]
+fn what_was_made_on_a_node_takes_no_room_and_is_never_removed() {
+    let mut ledger = ledger(10);
+    ledger.settle(TaskId(20), NODE, version(1000));
+    assert_eq!(ledger.admit(NODE, TaskId(50), &ids([20, 1])), granted(ids([1]), vec![]));
+    assert_eq!(ledger.cached_bytes(NODE), (10, 10));
+    ledger.arrived(TaskId(1), NODE, version(10));
+    ledger.release(NODE, TaskId(50));
+    assert_eq!(ledger.admit(NODE, TaskId(51), &ids([2])), granted(ids([2]), ids([1])));
+    assert!(ledger.is_home(TaskId(20), NODE) && !ledger.has(TaskId(1), NODE));
+}
+
+#[test]
+fn copies_of_an_older_state_do_not_count() {
+    let mut ledger = ledger(100);
+    assert_eq!(ledger.admit(NODE, TaskId(50), &ids([1])), granted(ids([1]), vec![]));
+    ledger.arrived(TaskId(1), NODE, version(10));
+    ledger.release(NODE, TaskId(50));
+    assert_eq!(ledger.settle(TaskId(1), OTHER, version(12)), [NODE]);
+    assert_eq!(ledger.nodes_with(TaskId(1)), [OTHER]);
+    assert_eq!(ledger.cached_bytes(NODE), (0, 0));
+    assert_eq!(ledger.admit(NODE, TaskId(51), &ids([1])), granted(ids([1]), vec![]));
+    ledger.arrived(TaskId(1), NODE, version(10));
+    assert!(!ledger.has(TaskId(1), NODE), "what arrived is the older one");
+}
+
+#[test]
+fn what_did_not_arrive_takes_no_room() {
+    let mut ledger = ledger(10);
+    assert_eq!(ledger.admit(NODE, TaskId(50), &ids([1])), granted(ids([1]), vec![]));
+    ledger.not_arrived(TaskId(1), NODE);
+    ledger.release(NODE, TaskId(50));
+    assert_eq!(ledger.cached_bytes(NODE), (0, 0));
+    assert_eq!(ledger.admit(NODE, TaskId(51), &ids([2])), granted(ids([2]), vec![]));
+    ledger.empty_hands(NODE);
+    assert_eq!(ledger.cached_bytes(NODE), (0, 0), "the node was lost");
+}

@@ -1,0 +1,172 @@
+//! What nodes have of earlier runs: `.rakuda/places.jsonl`, a line for each file that stays on a node or was copied there.
+//!
+//! A line says what was so when it was written; whether it still is, the node is asked. A line that cannot be read is passed over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rakuda_core::{NodeId, TaskId};
+use rakuda_proto::Text;
+use rakuda_proto::files::FileVersion;
+use serde::{Deserialize, Serialize};
+
+const FILE: &str = "places.jsonl";
+/// With so many lines that say nothing any more it is written anew.
+const DEAD_LINES_MAX: usize = 10_000;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Line {
+    file: Text,
+    node: Text,
+    bytes: u64,
+    modified_ns: i64,
+    /// It was brought there, and is elsewhere, too.
+    #[serde(default)]
+    copy: bool,
+}
+
+/// A file of an earlier run.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    pub version: FileVersion,
+    /// Names of nodes where it stayed.
+    pub homes: BTreeSet<Vec<u8>>,
+    /// Names of nodes that it was brought to.
+    pub copies: BTreeSet<Vec<u8>>,
+}
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// By name.
+    pub known: BTreeMap<Vec<u8>, Known>,
+    /// Tasks of this run that stand for such files.
+    pub tasks: BTreeMap<Vec<u8>, TaskId>,
+    /// What nodes have said that they still have before its task was defined; whether it is a copy.
+    pub confirmed: BTreeMap<Vec<u8>, Vec<(NodeId, bool)>>,
+    /// Nodes that were asked and have not answered.
+    pub asked: BTreeSet<NodeId>,
+    path: Option<PathBuf>,
+    file: Option<File>,
+}
+
+impl Memory {
+    /// Reads what is there, below `root`.
+    pub fn load(root: Option<&Path>) -> Self {
+        let Some(path) = root.map(|root| root.join(FILE)) else { return Self::default() };
+        let text = fs::read(&path).unwrap_or_default();
+        let mut memory = Self { path: Some(path), ..Self::default() };
+        let mut lines = 0;
+        for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            lines += 1;
+            if let Ok(line) = serde_json::from_slice::<Line>(line) {
+                memory.learn(&line);
+            }
+        }
+        let live: usize =
+            memory.known.values().map(|known| known.homes.len() + known.copies.len()).sum();
+        if lines > live + DEAD_LINES_MAX {
+            // It only says less than it could when this fails.
+            let _ = memory.write_anew();
+        }
+        memory
+    }
+
+    fn learn(&mut self, line: &Line) {
+        let version = FileVersion { bytes: line.bytes, modified_ns: line.modified_ns };
+        let new = || Known { version, homes: BTreeSet::new(), copies: BTreeSet::new() };
+        let known = self.known.entry(line.file.0.clone()).or_insert_with(new);
+        if known.version != version {
+            *known = new();
+        }
+        if line.copy {
+            known.copies.insert(line.node.0.clone());
+        } else {
+            known.homes.insert(line.node.0.clone());
+        }
+    }
+
+    /// Notes that a node has a file.
+    pub fn note(
+        &mut self,
+        file: &[u8],
+        node: &[u8],
+        version: FileVersion,
+        copy: bool,
+    ) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let FileVersion { bytes, modified_ns } = version;
+        let (file, node) = (Text(file.to_vec()), Text(node.to_vec()));
+        let mut line = serde_json::to_vec(&Line { file, node, bytes, modified_ns, copy })
+            .expect("plain data into memory always encodes");
+        line.push(b'\n');
+        if self.file.is_none() {
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            let options = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+            self.file = Some(options);
+        }
+        self.file.as_mut().expect("opened above").write_all(&line)
+    }
+
+    /// Nothing is noted any more.
+    pub fn disable(&mut self) {
+        self.path = None;
+        self.file = None;
+    }
+
+    fn write_anew(&self) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let part = path.with_extension("part");
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+        let mut out = io::BufWriter::new(file);
+        for (file, known) in &self.known {
+            let FileVersion { bytes, modified_ns } = known.version;
+            let homes = known.homes.iter().map(|node| (node, false));
+            for (node, copy) in homes.chain(known.copies.iter().map(|node| (node, true))) {
+                let (file, node) = (Text(file.clone()), Text(node.clone()));
+                serde_json::to_writer(&mut out, &Line { file, node, bytes, modified_ns, copy })?;
+                out.write_all(b"\n")?;
+            }
+        }
+        out.flush()?;
+        drop(out);
+        fs::rename(&part, path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(bytes: u64) -> FileVersion {
+        FileVersion { bytes, modified_ns: 5 }
+    }
+
+    #[test]
+    fn the_last_state_of_each_file_counts_with_all_nodes_that_have_it() {
+        let root = std::env::temp_dir().join(format!("rakuda-places-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        let mut memory = Memory::load(Some(&root));
+        memory.note(b"a", b"host1", version(1), false).unwrap();
+        memory.note(b"a", b"host2", version(1), true).unwrap();
+        memory.note(b"b\xff", b"host1", version(1), false).unwrap();
+        memory.note(b"b\xff", b"host3", version(2), false).unwrap();
+        let mut file = OpenOptions::new().append(true).open(root.join(FILE)).unwrap();
+        file.write_all(b"{\"file\":\"torn").unwrap();
+        let memory = Memory::load(Some(&root));
+        memory.write_anew().unwrap();
+        let again = Memory::load(Some(&root));
+        fs::remove_dir_all(&root).unwrap();
+        let set = |names: &[&[u8]]| names.iter().map(|name| name.to_vec()).collect();
+        let a = Known { version: version(1), homes: set(&[b"host1"]), copies: set(&[b"host2"]) };
+        let b = Known { version: version(2), homes: set(&[b"host3"]), copies: set(&[]) };
+        assert_eq!(memory.known, BTreeMap::from([(b"a".to_vec(), a), (b"b\xff".to_vec(), b)]));
+        assert_eq!(again.known, memory.known);
+    }
+}

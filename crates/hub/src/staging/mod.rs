@@ -1,0 +1,154 @@
+//! Staging: files brought to the nodes that need them, where nodes share no file system (docs/design/staging.md).
+//!
+//! Before the first command of an attempt its input files are brought to its node (`inputs`), each once, within a bound (`ledger`). Targets stay
+//! where they were made, but for those that come home (`targets`). What nodes still have of earlier runs is asked for when they come (`earlier`, `memory`).
+//! What only Ruby code names is brought when that looks for it (`loose`). `transfers` moves files, `relay` one, and `hosts` knows whom to ask. It decides nothing about order.
+
+mod earlier;
+mod hosts;
+mod inputs;
+mod ledger;
+mod loose;
+mod memory;
+mod named;
+mod relay;
+mod targets;
+mod transfers;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
+
+use rakuda_core::{NodeId, Output, TaskId};
+use rakuda_proto::Text;
+use rakuda_proto::files::FileVersion;
+use rakuda_proto::front::StagingSettings;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::hub::{Hub, LOCAL_NODE};
+use hosts::FileHosts;
+use inputs::Waiting;
+use ledger::Ledger;
+use memory::Memory;
+use targets::Coming;
+use transfers::Transfer;
+
+pub(crate) use earlier::HeldFile;
+pub(crate) use transfers::Moved;
+
+/// See the file's head.
+pub(crate) struct Staging {
+    settings: StagingSettings,
+    ledger: Ledger,
+    hosts: Rc<FileHosts>,
+    /// What is being brought, or is to be.
+    transfers: BTreeMap<(TaskId, NodeId), Transfer>,
+    /// Transfers from and to each node that are under way.
+    under_way: BTreeMap<NodeId, u32>,
+    /// Removals on each node that are under way: nothing is brought there meanwhile.
+    removals: BTreeMap<NodeId, u32>,
+    /// Attempts whose inputs are being brought.
+    waiting: BTreeMap<TaskId, Waiting>,
+    /// Attempts for whose inputs there is no room yet.
+    queues: BTreeMap<NodeId, VecDeque<TaskId>>,
+    /// Targets on their way home.
+    comings: BTreeMap<TaskId, Coming>,
+    /// Ends of invocations that wait for them.
+    endings: Vec<Output>,
+    /// Targets that could not be brought home.
+    not_brought: BTreeSet<TaskId>,
+    /// Tasks that were asked for, and what plain ones among them stand for.
+    wanted: BTreeSet<TaskId>,
+    /// Folders that were made.
+    folders: BTreeMap<NodeId, BTreeSet<Vec<u8>>>,
+    /// Tasks by the names of their files, on this machine.
+    by_path: BTreeMap<Vec<u8>, TaskId>,
+    /// Questions of the front that wait for a task's file to come home.
+    fetches: BTreeMap<TaskId, Vec<u32>>,
+    /// What Ruby code of actions has written since their last command.
+    written: BTreeMap<TaskId, BTreeSet<PathBuf>>,
+    /// Other tasks' files that the commands of an attempt name.
+    named: BTreeMap<TaskId, BTreeSet<TaskId>>,
+    /// What was brought to each node because a command named it.
+    sent: BTreeMap<NodeId, BTreeMap<PathBuf, FileVersion>>,
+    /// Nodes that have joined at least once.
+    joined: BTreeSet<NodeId>,
+    memory: Memory,
+    reports: UnboundedSender<Moved>,
+    reported: UnboundedReceiver<Moved>,
+}
+
+impl Staging {
+    /// `root`: where it is remembered what nodes have; none: it is not.
+    pub fn new(settings: StagingSettings, root: Option<&Path>) -> Self {
+        let (reports, reported) = unbounded_channel();
+        Self {
+            settings,
+            ledger: Ledger::default(),
+            hosts: Rc::default(),
+            transfers: BTreeMap::new(),
+            under_way: BTreeMap::new(),
+            removals: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            comings: BTreeMap::new(),
+            endings: Vec::new(),
+            not_brought: BTreeSet::new(),
+            wanted: BTreeSet::new(),
+            folders: BTreeMap::new(),
+            by_path: BTreeMap::new(),
+            fetches: BTreeMap::new(),
+            written: BTreeMap::new(),
+            named: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            joined: BTreeSet::new(),
+            memory: Memory::load(root),
+            reports,
+            reported,
+        }
+    }
+}
+
+/// The next report of a transfer; for ever when nothing is staged.
+pub(crate) async fn next_moved(staging: &mut Option<Staging>) -> Moved {
+    match staging {
+        Some(staging) => staging.reported.recv().await.expect("it keeps a sender"),
+        None => std::future::pending().await,
+    }
+}
+
+impl Hub {
+    /// Where a task's file is on this machine, without `.` and `..`.
+    fn home_path(&self, id: TaskId) -> PathBuf {
+        let name = Path::new(OsStr::from_bytes(self.names.name(id)));
+        normalized(&self.settings.directory.join(name))
+    }
+
+    /// What `node` calls a file of this machine.
+    fn path_on(&self, node: NodeId, here: &Path) -> Text {
+        let there = match node {
+            LOCAL_NODE => here.to_path_buf(),
+            node => self.agents.node(node).port.path_there(here),
+        };
+        Text(there.into_os_string().into_encoded_bytes())
+    }
+
+    /// Whether a file belongs to the run's folder, and so is staged. What does not is expected to be on all nodes.
+    fn is_staged(&self, here: &Path) -> bool {
+        here.starts_with(&self.start_directory)
+    }
+}
+
+fn normalized(path: &Path) -> PathBuf {
+    let mut parts = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(parts.pop()),
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => parts.push(part),
+        }
+    }
+    parts
+}

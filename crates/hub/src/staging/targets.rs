@@ -1,0 +1,293 @@
+//! Targets: where each was made, which of them come home, and what waits for that.
+//!
+//! Home comes what was asked for, what was at home before, and what the settings name; all else stays on the node that made it until a task
+//! elsewhere needs it.
+
+use std::collections::BTreeSet;
+
+use rakuda_core::{NodeId, Output, Places, TaskId, TaskKind, TaskState};
+use rakuda_proto::Text;
+use rakuda_proto::cluster::ToAgent;
+use rakuda_proto::files::FileVersion;
+use rakuda_proto::front::{ActionOutcome, HubMessage};
+use rakuda_proto::journal::{FileIdentity, Outcome};
+
+use crate::facts::identity_of;
+use crate::hub::{Hub, LOCAL_NODE, RunningAttempt};
+use crate::notes::AttemptNote;
+use crate::questions::Sight;
+use crate::requirements::matches_glob;
+use crate::targets::{FailedTarget, Settled};
+
+/// A target on its way home.
+#[derive(Debug)]
+pub(super) enum Coming {
+    /// Its action has ended well; its task is settled when it is there.
+    Made { attempt: Box<RunningAttempt>, message: Vec<u8>, seen: FileIdentity },
+    /// Its task was settled before; the end of what asked for it waits.
+    Settled,
+}
+
+impl Hub {
+    /// Whether the target of an action that ended well is to be looked for on its node. What ran no command there was made here.
+    pub(crate) fn is_made_there(&self, id: TaskId, attempt: &RunningAttempt) -> bool {
+        if self.staging.is_none() {
+            return attempt.ran;
+        }
+        let is_file = self.scheduler.task(id).is_some_and(|task| task.kind == TaskKind::File);
+        is_file && !matches!(attempt.sight, Sight::Unstaged)
+    }
+
+    /// An action has ended well, and its node has looked at the target: the task is settled now, or when the target has come home.
+    pub(crate) fn take_target(
+        &mut self,
+        id: TaskId,
+        attempt: RunningAttempt,
+        message: &[u8],
+        seen: Option<FileIdentity>,
+    ) {
+        let Some(identity) = seen.filter(|_| self.staging.is_some()) else {
+            // Not there; it may have been here all the time.
+            let seen = seen.or_else(|| self.staging.as_ref().and(identity_of(&attempt.target)));
+            self.finish_action(id, &attempt, ActionOutcome::Ok, message, seen);
+            return;
+        };
+        let version = version_in(&identity);
+        // Ruby code may have written it here, or have had it brought here; the younger one counts.
+        let here = identity_of(&attempt.target).filter(|here| Some(*here) != attempt.before);
+        if let Some(here) = here.filter(|here| version.modified_ns <= here.modified_ns) {
+            if version_in(&here) == version {
+                self.settle_file(id, attempt.node, version);
+                self.remember(id, attempt.node, version, true);
+            }
+            self.settle_file(id, LOCAL_NODE, version_in(&here));
+            self.finish_action(id, &attempt, ActionOutcome::Ok, message, Some(here));
+            return;
+        }
+        self.settle_file(id, attempt.node, version);
+        self.remember(id, attempt.node, version, true);
+        if !self.comes_home(id, &attempt) {
+            self.finish_action(id, &attempt, ActionOutcome::Ok, message, seen);
+            return;
+        }
+        let attempt = Box::new(attempt);
+        let coming = Coming::Made { attempt, message: message.to_vec(), seen: identity };
+        if let Some(staging) = &mut self.staging {
+            staging.comings.insert(id, coming);
+        }
+        self.bring(id, LOCAL_NODE);
+        self.pump_transfers();
+    }
+
+    fn comes_home(&self, id: TaskId, attempt: &RunningAttempt) -> bool {
+        let Some(staging) = &self.staging else { return false };
+        let name = self.names.name(id);
+        self.is_staged(&self.home_path(id))
+            && (staging.settings.all_home
+                || attempt.before.is_some()
+                || staging.wanted.contains(&id)
+                || staging.settings.home.iter().any(|glob| matches_glob(&glob.0, name)))
+    }
+
+    /// A file is in this state, and stays on this node.
+    pub(super) fn settle_file(&mut self, id: TaskId, node: NodeId, version: FileVersion) {
+        let Some(staging) = &mut self.staging else { return };
+        let before = staging.ledger.version(id);
+        let stale = staging.ledger.settle(id, node, version);
+        if let Some(before) = before {
+            for other in stale {
+                self.remove_copies(other, &[(id, before)]);
+            }
+        }
+    }
+
+    /// A file was seen on this machine, in its present state.
+    pub(crate) fn note_here(&mut self, id: TaskId, seen: Option<FileIdentity>) {
+        if let Some(identity) = seen.filter(|_| self.staging.is_some()) {
+            let version = version_in(&identity);
+            let known = self.staging.as_ref().and_then(|staging| staging.ledger.version(id));
+            if known != Some(version) {
+                self.settle_file(id, LOCAL_NODE, version);
+            }
+        }
+    }
+
+    /// The nodes that have a task's file, where nodes share no file system.
+    pub(crate) fn staged_places(&self, id: TaskId) -> Option<Places> {
+        self.staging.as_ref().map(|staging| staging.ledger.places(id))
+    }
+
+    /// What is known of a file that is not on this machine.
+    pub(crate) fn known_elsewhere(&self, id: TaskId) -> Option<FileIdentity> {
+        let staging = self.staging.as_ref()?;
+        let version = staging.ledger.version(id)?;
+        if staging.ledger.is_home(id, LOCAL_NODE) || staging.ledger.nodes_with(id).is_empty() {
+            return None;
+        }
+        let (FileVersion { bytes, modified_ns }, changed_ns) = (version, version.modified_ns);
+        Some(FileIdentity { modified_ns, changed_ns, bytes, inode: 0 })
+    }
+
+    /// These are asked for: their files come home, also those of what plain tasks among them stand for.
+    pub(crate) fn want_home(&mut self, tasks: &[TaskId]) {
+        if self.staging.is_none() || self.settings.config.dry_run {
+            return;
+        }
+        let mut walk = tasks.to_vec();
+        while let Some(id) = walk.pop() {
+            let Some(staging) = &mut self.staging else { return };
+            if !staging.wanted.insert(id) {
+                continue;
+            }
+            match self.scheduler.task(id) {
+                Some(task) if task.kind == TaskKind::Plain => {
+                    walk.extend(self.scheduler.prerequisites(id));
+                }
+                Some(task) if matches!(task.state, TaskState::Settled(how) if how.is_well()) => {
+                    self.fetch_settled(id);
+                }
+                Some(_) | None => {}
+            }
+        }
+        self.pump_transfers();
+    }
+
+    /// More prerequisites of a task are known now.
+    pub(crate) fn want_added(&mut self, id: TaskId, added: &[TaskId]) {
+        let is_wanted = self.staging.as_ref().is_some_and(|staging| staging.wanted.contains(&id));
+        if is_wanted && self.scheduler.task(id).is_some_and(|task| task.kind == TaskKind::Plain) {
+            self.want_home(added);
+        }
+    }
+
+    /// A task was settled without being run: if it was asked for, its file comes home.
+    pub(crate) fn on_settled_elsewhere(&mut self, id: TaskId) {
+        if self.staging.as_ref().is_some_and(|staging| staging.wanted.contains(&id)) {
+            self.fetch_settled(id);
+            self.pump_transfers();
+        }
+    }
+
+    fn fetch_settled(&mut self, id: TaskId) {
+        if self.known_elsewhere(id).is_none() {
+            return;
+        }
+        if let Some(staging) = &mut self.staging {
+            staging.comings.entry(id).or_insert(Coming::Settled);
+            self.bring(id, LOCAL_NODE);
+        }
+    }
+
+    /// An invocation must not end while what it asked for is on its way; gives its end back when nothing is.
+    pub(crate) fn hold_for_comings(&mut self, ending: Output) -> Option<Output> {
+        match &mut self.staging {
+            Some(staging) if !staging.comings.is_empty() => {
+                staging.endings.push(ending);
+                None
+            }
+            _ => Some(ending),
+        }
+    }
+
+    fn release_endings(&mut self) {
+        if let Some(staging) = self.staging.as_mut().filter(|staging| staging.comings.is_empty()) {
+            self.outputs.extend(staging.endings.drain(..));
+        }
+    }
+
+    /// Targets that were asked for and could not be brought home.
+    pub(crate) fn take_not_brought(&mut self) -> BTreeSet<TaskId> {
+        let staging = self.staging.as_mut();
+        staging.map(|staging| std::mem::take(&mut staging.not_brought)).unwrap_or_default()
+    }
+
+    pub(super) fn on_came_home(&mut self, id: TaskId) {
+        let coming = self.staging.as_mut().and_then(|staging| staging.comings.remove(&id));
+        if let Some(Coming::Made { attempt, message, seen }) = coming {
+            self.finish_action(id, &attempt, ActionOutcome::Ok, &message, Some(seen));
+        }
+        self.answer_fetches(id, None);
+        self.release_endings();
+    }
+
+    pub(super) fn on_not_come_home(&mut self, id: TaskId, why: &str) {
+        self.answer_fetches(id, Some(why));
+        let coming = self.staging.as_mut().and_then(|staging| staging.comings.remove(&id));
+        let Some(coming) = coming else { return };
+        let reason = Text::from(why.to_owned());
+        self.link.push(&HubMessage::TargetNotBrought { task: id.0, reason });
+        match coming {
+            Coming::Made { attempt, .. } => {
+                let outcome = ActionOutcome::Failed;
+                self.finish_action(id, &attempt, outcome, why.as_bytes(), None);
+            }
+            Coming::Settled => {
+                self.warn(why);
+                if let Some(staging) = &mut self.staging {
+                    staging.not_brought.insert(id);
+                }
+            }
+        }
+        self.release_endings();
+    }
+
+    /// What a failed attempt left on its node is put away there.
+    pub(crate) fn put_away_there(&mut self, id: TaskId, attempt: &RunningAttempt) {
+        let ran_there = !matches!(attempt.sight, Sight::Unstaged) && attempt.node != LOCAL_NODE;
+        let policy = self.settings.failed_target;
+        if self.staging.is_none() || !ran_there || policy == FailedTarget::Leave {
+            return;
+        }
+        let here = self.home_path(id);
+        if self.is_staged(&here) {
+            let path = self.path_on(attempt.node, &here);
+            let rename = policy == FailedTarget::Rename;
+            let ledger = self.staging.as_ref().map(|staging| &staging.ledger);
+            let unless = ledger.filter(|ledger| ledger.has(id, attempt.node));
+            let unless = unless.and_then(|ledger| ledger.version(id));
+            self.agents.node(attempt.node).port.ask(ToAgent::PutAway { path, rename, unless });
+        }
+    }
+
+    /// An attempt whose action had ended well was lost with its node before its target was known or at home.
+    pub(crate) fn note_lost_target(&mut self, id: TaskId, attempt: &RunningAttempt, reason: &str) {
+        let (outcome, settled) = (Outcome::Lost, Settled::Untouched);
+        let message = reason.as_bytes();
+        let note = AttemptNote { outcome, message, retried: true, after: None, settled };
+        self.note_attempt_ended(id, attempt, &note);
+    }
+
+    /// Nobody says any more what the target of an attempt is: its node was lost, or the run is over.
+    pub(crate) fn keep_lost_target(
+        &mut self,
+        id: TaskId,
+        attempt: RunningAttempt,
+        lost: Option<NodeId>,
+    ) {
+        if lost.is_some() {
+            self.note_lost_target(id, &attempt, "its node was lost before its target was known");
+        } else {
+            self.running.insert(id, attempt);
+        }
+    }
+
+    /// Takes the attempts whose targets are on their way home: of a node that is lost, or all.
+    pub(crate) fn take_comings(&mut self, lost: Option<NodeId>) -> Vec<(TaskId, RunningAttempt)> {
+        let Some(staging) = &mut self.staging else { return Vec::new() };
+        let mut taken = Vec::new();
+        for (id, coming) in std::mem::take(&mut staging.comings) {
+            match coming {
+                Coming::Made { attempt, .. } if lost.is_none_or(|node| attempt.node == node) => {
+                    staging.transfers.remove(&(id, LOCAL_NODE));
+                    taken.push((id, *attempt));
+                }
+                coming => drop(staging.comings.insert(id, coming)),
+            }
+        }
+        taken
+    }
+}
+
+fn version_in(identity: &FileIdentity) -> FileVersion {
+    FileVersion { bytes: identity.bytes, modified_ns: identity.modified_ns }
+}

@@ -1,0 +1,252 @@
+//! How long tasks are thought to take, by earlier runs, and when nodes end: told to the core, so that long ways come first (`lifo_hlfet`) and
+//! nothing is started that would be cut off.
+//!
+//! The core knows one duration for each requirement. Where nodes end, a requirement of the front therefore stands for several of the core: one for
+//! each class of durations. It does not know how durations are measured (crates/record).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rakuda_agent::clock;
+use rakuda_core::{Event, NodeId, Policy, Requirement, RequirementId, TaskId, Time};
+use rakuda_proto::Text;
+use rakuda_proto::front::{HubMessage, StopHow};
+use rakuda_record::history::{Durations, Estimate};
+
+use crate::agents::NodeState;
+use crate::cluster::{ClusterPlan, Origin};
+use crate::hub::Hub;
+use crate::progress::duration::duration;
+use crate::progress::earlier::EarlierRuns;
+use crate::settings::RunSettings;
+
+/// Classes of durations for each doubling: a duration is taken to be up to 19 % longer.
+const CLASSES: f64 = 4.0;
+/// A message names so many tasks.
+const NAMED: usize = 3;
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub(crate) struct Times {
+    /// All nodes end then (`--walltime`), by the wall clock.
+    ends: Option<Time>,
+    /// Nodes end at some time, which may not be known yet.
+    may_end: bool,
+    /// What is being read of earlier runs.
+    earlier: Option<EarlierRuns>,
+    durations: Option<Durations>,
+    /// By the front's number: what is required, and the core's number for tasks of which no duration is known.
+    requirements: Vec<(Requirement, RequirementId)>,
+    /// By the front's number and class of duration.
+    classes: BTreeMap<(u32, u16), RequirementId>,
+    /// The next number of the core.
+    next: u32,
+    /// Requirements of which the core says that no node can run them.
+    nowhere: BTreeSet<RequirementId>,
+}
+
+impl Times {
+    /// Begins to look at earlier runs, if anyone goes by that.
+    pub fn new(settings: &RunSettings) -> Self {
+        let now_ns = u64::try_from(clock::wall_ns()).unwrap_or(0);
+        let ends = settings.walltime_ns.map(|walltime_ns| Time(now_ns.saturating_add(walltime_ns)));
+        let of_slurm = |plan: &ClusterPlan| matches!(plan.origin, Origin::Slurm(_));
+        let may_end = ends.is_some() || settings.cluster.as_ref().is_some_and(of_slurm);
+        let is_wanted = may_end || settings.config.policy == Policy::LifoHlfet;
+        let earlier = (is_wanted && !settings.config.dry_run)
+            .then(|| EarlierRuns::look_closely(&settings.directory));
+        Self { ends, may_end, earlier, ..Self::default() }
+    }
+
+    /// How many requirements the front has defined.
+    pub fn front_requirements(&self) -> u32 {
+        u32::try_from(self.requirements.len()).expect("numbers of requirements fit")
+    }
+
+    /// A requirement of the front that names nodes allows one more, a new one; the core's requirements that stand for it so far.
+    pub fn allow(&mut self, front: u32, node: NodeId) -> Vec<RequirementId> {
+        let (requirement, unknown) = &mut self.requirements[front as usize];
+        if let Some(nodes) = &mut requirement.allowed_nodes {
+            nodes.push(node);
+        }
+        let of_front = (front, 0)..=(front, u16::MAX);
+        let classes = self.classes.range(of_front).map(|(_, id)| *id);
+        std::iter::once(*unknown).chain(classes).collect()
+    }
+
+    /// How long a task is thought to take.
+    fn estimate(&mut self, name: &[u8], location: Option<&Text>) -> Option<Estimate> {
+        if let Some(earlier) = &mut self.earlier {
+            self.durations = earlier.durations();
+            self.earlier = None;
+        }
+        self.durations.as_ref()?.estimate(&Text(name.to_vec()), location)
+    }
+}
+
+/// The class of a duration, and the longest that is in it, ns.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an estimate, rounded up on purpose; its logarithm is small and positive"
+)]
+fn class_of(run_ns: u64) -> (u16, u64) {
+    let class = ((run_ns.max(1) as f64).log2() * CLASSES).ceil();
+    (class as u16, (class / CLASSES).exp2() as u64)
+}
+
+impl Hub {
+    /// When a node ends, as far as that is known.
+    pub(crate) fn node_ends_at(&self, node: NodeId) -> Option<Time> {
+        let taken_away_ns = self.agents.place(node).ends_ns;
+        let taken_away = taken_away_ns.map(|at_ns| Time(u64::try_from(at_ns).unwrap_or(0)));
+        [self.times.ends, taken_away].into_iter().flatten().min()
+    }
+
+    /// When the last of the nodes that are there ends; none: some of them do not, as far as is known.
+    fn last_end(&self) -> Option<Time> {
+        let there = self.agents.places().map(|(id, _)| id).filter(|id| self.agents.is_up(*id));
+        let ends: Option<Vec<Time>> = there.map(|id| self.node_ends_at(id)).collect();
+        ends?.into_iter().max().or(self.times.ends)
+    }
+
+    /// A node has joined: the core is told when it ends.
+    pub(crate) fn tell_node_end(&mut self, id: NodeId) {
+        if let Some(at) = self.node_ends_at(id) {
+            self.event(Event::NodeEnds { id, at });
+        }
+    }
+
+    /// The front's next requirement.
+    pub(crate) fn add_requirement(&mut self, requirement: Requirement) {
+        let id = self.define_core_requirement(requirement.clone(), 0);
+        self.times.requirements.push((requirement, id));
+    }
+
+    fn define_core_requirement(&mut self, requirement: Requirement, run_ns: u64) -> RequirementId {
+        let id = RequirementId(self.times.next);
+        self.times.next += 1;
+        self.event(Event::RequirementDefined { id, requirement });
+        if self.times.may_end {
+            // Of what nothing is known nothing is said but that it does not begin after the end.
+            self.event(Event::DurationExpected { requirement: id, run_ns });
+        }
+        id
+    }
+
+    /// The core's requirement for a task that is about to be defined, and how long it is thought to take.
+    pub(crate) fn requirement_for(
+        &mut self,
+        id: TaskId,
+        front: u32,
+    ) -> (RequirementId, Option<u64>) {
+        let name = self.names.name(id);
+        let estimate = self.times.estimate(name, self.record.location_of(id));
+        let (requirement, unknown) = &self.times.requirements[front as usize];
+        let (requirement, unknown) = (requirement.clone(), *unknown);
+        let Some(estimate) = estimate else { return (unknown, None) };
+        if !self.times.may_end {
+            return (unknown, Some(estimate.mean_ns));
+        }
+        // Mostly it takes no longer than that.
+        let long_ns = estimate.mean_ns.saturating_add(estimate.deviation_ns.saturating_mul(2));
+        let (class, bound_ns) = class_of(long_ns);
+        let known = self.times.classes.get(&(front, class)).copied();
+        let requirement = known.unwrap_or_else(|| {
+            let id = self.define_core_requirement(requirement, bound_ns);
+            self.times.classes.insert((front, class), id);
+            id
+        });
+        (requirement, Some(estimate.mean_ns))
+    }
+
+    /// No node that is there can run such tasks; others may come.
+    pub(crate) fn note_nowhere(&mut self, requirement: RequirementId) {
+        if self.times.may_end {
+            self.times.nowhere.insert(requirement);
+        }
+    }
+
+    /// No node can run such tasks. With a walltime the reason may be that they would not end in time; what is said then.
+    pub(crate) fn too_late(&mut self, requirement: RequirementId, name: &str) -> Option<String> {
+        let ends = self.last_end()?;
+        self.times.nowhere.insert(requirement);
+        let now_ns = u64::try_from(clock::wall_ns()).unwrap_or(0);
+        let left = duration(ends.0.saturating_sub(now_ns));
+        let class = self.times.classes.iter().find(|(_, id)| **id == requirement);
+        let Some(class) = class.map(|((_, class), _)| f64::from(*class)) else {
+            return (ends.0 <= now_ns).then(|| {
+                format!("the walltime is over: task {name} and its like are not started")
+            });
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "as in `class_of`"
+        )]
+        let long = duration((class / CLASSES).exp2() as u64);
+        Some(format!(
+            "task {name} and its like may take {long} by earlier runs, and {left} of the walltime are left: not started"
+        ))
+    }
+
+    /// Ends the run when all that is left would not end in time.
+    pub(crate) fn check_time_left(&mut self) {
+        if self.times.nowhere.is_empty() || self.stopping.is_stopping() || self.goodbye {
+            return;
+        }
+        let counts = self.scheduler.counts();
+        let is_idle = counts.deciding == 0
+            && counts.inspecting == 0
+            && self.running.values().all(|attempt| attempt.suspended > 0)
+            && counts.running == self.running.len();
+        let comes = |state: NodeState| state == NodeState::Starting;
+        if counts.ready == 0
+            || !is_idle
+            || self.agents.places().any(|(_, place)| comes(place.state))
+        {
+            return;
+        }
+        let is_left = |id: &TaskId| {
+            self.scheduler.task(*id).is_some_and(|task| {
+                task.state == rakuda_core::TaskState::Ready
+                    && self.times.nowhere.contains(&task.requirement)
+            })
+        };
+        let left: Vec<TaskId> = self.scheduler.task_ids().filter(is_left).collect();
+        if left.len() < counts.ready {
+            // Something else is missing for the others: they wait as without a walltime.
+            return;
+        }
+        let named: Vec<String> = left.iter().take(NAMED).map(|id| self.display_name(*id)).collect();
+        let more = match left.len() - named.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let reason = format!(
+            "the walltime ends too soon: {}{more} and what depends on them were not started; run the same command again to go on",
+            named.join(", ")
+        );
+        self.link.push(&HubMessage::NodesGone { reason: Text::from(reason) });
+        self.any_failed = true;
+        self.flush_urgent = true;
+        self.stop(StopHow::Interrupt);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_is_at_most_a_fifth_longer_than_what_is_in_it() {
+        for run_ns in [1, 2, 1000, 123_456_789, 60_000_000_000, 86_400_000_000_000] {
+            let (class, bound_ns) = class_of(run_ns);
+            assert!(
+                bound_ns + 1 >= run_ns && bound_ns <= run_ns + run_ns / 5 + 1,
+                "{run_ns}: {bound_ns}"
+            );
+            assert_eq!(class_of(bound_ns.max(1)).0, class, "{run_ns}");
+        }
+    }
+}
