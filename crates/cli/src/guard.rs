@@ -4,10 +4,11 @@
 //! the kernel (child subreaper), and the guard kills it, however deep, also what left its process group, and what the front had
 //! started by itself (known by a mark in its environment), and settles the targets of the attempts that were cut off. It knows no protocol and holds no end of the front's socket.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -45,6 +46,7 @@ pub fn run(front: i32) -> anyhow::Result<u8> {
         }
         Ending::Killed(_) => {
             kill_all(front_process);
+            erase_display();
             settle_what_was_cut_off(reader);
             Ok(1)
         }
@@ -60,11 +62,18 @@ fn kill_all(front_process: i32) {
     processes::kill_descendants();
 }
 
+/// What the hub has drawn begins where the cursor rests; where nothing is drawn, nothing is below it.
+fn erase_display() {
+    if rustix::termios::isatty(rustix::stdio::stderr()) {
+        crate::complain("\x1b[J");
+    }
+}
+
 /// The hub wrote the run's directory into the pipe; its record there says what was cut off.
 fn settle_what_was_cut_off(reader: OwnedFd) {
-    let mut directory = String::new();
-    if File::from(reader).read_to_string(&mut directory).is_ok() && !directory.is_empty() {
-        for line in record::recover(Path::new(&directory)) {
+    let mut directory = Vec::new();
+    if File::from(reader).read_to_end(&mut directory).is_ok() && !directory.is_empty() {
+        for line in record::recover(Path::new(OsStr::from_bytes(&directory))) {
             crate::complain(&format!("rakuda: {line}\n"));
         }
     }

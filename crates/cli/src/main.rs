@@ -1,9 +1,14 @@
-//! The engine's binary. As `rakudad` it is the guard and the hub of a run, started by `rakuda`; as
-//! `rakudactl` it will talk to people.
+//! The engine's binary. As `rakudad` it is the guard and the hub of a run, started by `rakuda`, and the agent of another node; as
+//! `rakudactl`, or `rakudad ctl`, it talks to people.
 
+mod agent_process;
+mod ctl;
+mod files_process;
 mod guard;
 mod hub_process;
+mod leader_process;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: rakudad --front-fd FD
@@ -12,14 +17,42 @@ The engine of rakuda. `rakuda` starts it and talks to it over the socket FD; it 
 be started by hand. It runs as two processes: the guard (this one), which kills whatever the hub
 leaves behind when the hub dies, and the hub, which schedules tasks and starts their commands.
 
+       rakudad agent --stdio
+       rakudad agent --connect HOST:PORT --credentials FILE
+       rakudad agent --join FILE [--name NAME] [--cores N]
+
+The agent of another node: it starts the commands that the hub asks for. The hub starts it there,
+and talks to it over its stdin and stdout, or over TCP. FILE has what the hub gave out for that;
+`-` is stdin. NAME is what the node is called, else its host name; it has at most N cores.
+
+       rakudad leader --stdio
+
+The leader of a host group: it starts agents on the hosts of its group, and passes on what they and
+the hub say to each other. The hub starts it, and talks to it over its stdin and stdout.
+
+       rakudad files --stdio
+
+Reads and writes files of another node for the hub, where nodes share no file system.
+
+`rakudad ctl ...`, which is also called `rakudactl`, answers questions about runs.
+
   --version   print the version
   --help      print this text
 
-Exit status: 0 good, 1 the run was cut off, 2 usage.
+Exit status: 0 good, 1 the run, the agent or the leader was cut off, 2 usage.
 ";
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_default();
+    if Path::new(&name).file_name().is_some_and(|name| name == "rakudactl") {
+        return ctl::run(std::iter::once(name).chain(words));
+    }
+    let mut words = words.peekable();
+    if words.peek().is_some_and(|word| word == "ctl") {
+        return ctl::run(words);
+    }
+    let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["--front-fd", descriptor] => with_descriptor(descriptor, guard::run),
@@ -29,6 +62,20 @@ fn main() -> ExitCode {
             }
             _ => usage_error(),
         },
+        ["leader", "--stdio"] => match leader_process::run() {
+            Ok(status) => ExitCode::from(status),
+            Err(error) => {
+                complain(&format!("rakudad leader: failed to {error:#}\n"));
+                ExitCode::FAILURE
+            }
+        },
+        ["agent", words @ ..] => with_agent(agent_process::guard(words)),
+        [agent_process::FLAG, guard, words @ ..] => match guard.parse() {
+            Ok(guard) => with_agent(agent_process::run(guard, words)),
+            Err(_) => usage_error(),
+        },
+        ["files", words @ ..] => with_agent(files_process::run(words)),
+        [rakuda_locate::WORD] => ExitCode::from(rakuda_locate::serve()),
         ["--version"] => print(&format!("rakudad, version {}\n", env!("CARGO_PKG_VERSION"))),
         ["--help" | "-h"] => print(USAGE),
         _ => usage_error(),
@@ -43,6 +90,18 @@ fn with_descriptor(text: &str, run: impl FnOnce(i32) -> anyhow::Result<u8>) -> E
         Ok(status) => ExitCode::from(status),
         Err(error) => {
             complain(&format!("rakudad: failed to {error:#}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// `None`: the words are wrong.
+fn with_agent(result: anyhow::Result<Option<u8>>) -> ExitCode {
+    match result {
+        Ok(Some(status)) => ExitCode::from(status),
+        Ok(None) => usage_error(),
+        Err(error) => {
+            complain(&format!("rakudad agent: failed to {error:#}\n"));
             ExitCode::FAILURE
         }
     }

@@ -1,0 +1,149 @@
+//! `rakudactl explain`: why a task of a live run has not started, or what it does. The hub answers; this prints.
+
+use std::io::{self, Write};
+
+use clap::Args;
+use rakuda_record::printable::printable;
+use serde_json::{Value, json};
+
+use super::place::Place;
+use super::{Status, live};
+
+/// Says why a task is not running yet, while a run is going on.
+#[derive(Args)]
+pub struct Explain {
+    /// The task.
+    #[arg(value_name = "TASK")]
+    task: String,
+
+    /// Ask only the run whose name begins with RUN, or the `last` that goes on.
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Explain {
+    /// Asks and prints. A task that no run knows is status 1.
+    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
+        let question = json!({"ask": "explain", "task": self.task});
+        let answers = live::ask(place, self.run.as_deref(), &question)?;
+        let known = answers.iter().any(|answer| answer["state"] != "unknown");
+        if self.json {
+            writeln!(out, "{}", json!({"version": 1, "answers": answers}))?;
+        } else {
+            for answer in &answers {
+                if answers.len() > 1 {
+                    writeln!(out, "run {}:", text(&answer["run"]))?;
+                }
+                print(answer, out)?;
+            }
+        }
+        Ok(if known { Status::Good } else { Status::Failed })
+    }
+}
+
+fn text(value: &Value) -> String {
+    printable(value.as_str().unwrap_or("?").as_bytes())
+}
+
+fn print(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
+    let task = text(&answer["task"]);
+    match text(&answer["state"]).as_str() {
+        "unknown" => {
+            writeln!(out, "{task}: no such task in this run")?;
+            let near: Vec<String> = list(&answer["near"]).map(text).collect();
+            if !near.is_empty() {
+                writeln!(out, "  perhaps {}", near.join(", "))?;
+            }
+        }
+        "waiting" => print_waiting(&task, answer, out)?,
+        "queued" => print_queued(&task, answer, out)?,
+        "running" => print_running(answer, "", out)?,
+        "abandoned" => {
+            writeln!(out, "{task}: not run, because of {}", tasks(&answer["because"]))?;
+        }
+        state => writeln!(out, "{task}: {}", in_words(state))?,
+    }
+    Ok(())
+}
+
+fn in_words(state: &str) -> &str {
+    match state {
+        "waits_for_turn" => "waits for its turn (one task at a time)",
+        "deferred" => "its prerequisites are being looked up",
+        "deciding" => "it is being found out whether it has to run",
+        "not_started" => "not started: nothing that is wanted needs it now, or the run is ending",
+        "up_to_date" => "up to date",
+        other => other,
+    }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn tasks(value: &Value) -> String {
+    let entry =
+        |task: &Value| format!("{} ({})", text(&task["task"]), in_words(&text(&task["state"])));
+    list(value).map(entry).collect::<Vec<_>>().join(", ")
+}
+
+fn print_waiting(task: &str, answer: &Value, out: &mut dyn Write) -> io::Result<()> {
+    let count = answer["waits_for_count"].as_u64().unwrap_or(0);
+    let noun = if count == 1 { "prerequisite" } else { "prerequisites" };
+    writeln!(out, "{task}: waits for {count} {noun}: {}", tasks(&answer["waits_for"]))?;
+    if answer["roots"] != answer["waits_for"] {
+        writeln!(out, "  in the end for: {}", tasks(&answer["roots"]))?;
+    }
+    Ok(())
+}
+
+fn print_queued(task: &str, answer: &Value, out: &mut dyn Write) -> io::Result<()> {
+    let [ahead, queued] = ["ahead", "queued"].map(|name| answer[name].as_u64().unwrap_or(0));
+    writeln!(out, "{task}: ready, {ahead} of {queued} queued tasks come before it")?;
+    for short in list(&answer["short"]) {
+        let mut parts = Vec::new();
+        for (name, value) in short.as_object().into_iter().flatten() {
+            match name.as_str() {
+                "node" => {}
+                "exclusive" => parts.push("it wants the node for itself".to_owned()),
+                "reserved_for_others" => parts.push("the node is kept free for others".to_owned()),
+                "not_allowed" => parts.push("it may not run there".to_owned()),
+                "never_fits" => parts.push("it can never run there".to_owned()),
+                _ => {
+                    let name = printable(name.replace('_', " ").as_bytes());
+                    parts.push(format!(
+                        "{name}: {} needed, {} free",
+                        value["needed"], value["free"]
+                    ));
+                }
+            }
+        }
+        writeln!(out, "  {}: {}", text(&short["node"]), parts.join("; "))?;
+    }
+    Ok(())
+}
+
+/// What a running task does.
+pub fn print_running(answer: &Value, indent: &str, out: &mut dyn Write) -> io::Result<()> {
+    let seconds = |value: &Value| value["elapsed_s"].as_f64().unwrap_or(0.0);
+    write!(out, "{indent}{}: running for {:.1} s", text(&answer["task"]), seconds(answer))?;
+    write!(out, " on {}", text(&answer["node"]))?;
+    if answer["attempts_max"].as_u64().unwrap_or(1) > 1 {
+        write!(out, " (attempt {} of {})", answer["attempt"], answer["attempts_max"])?;
+    }
+    if answer["waits_for_core"] == true {
+        write!(out, ", begun early, waits for a core")?;
+    }
+    if answer["waits_for_invocation"] == true {
+        write!(out, ", waits for tasks that it has invoked")?;
+    }
+    writeln!(out)?;
+    for command in list(&answer["commands"]) {
+        writeln!(out, "{indent}  {:.1} s: {}", seconds(command), text(&command["command"]))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! `rakudactl export`: a run in a format of others. Here are its words, and how a file comes into being: under another name first, so that nobody ever
+//! reads half of one. What the formats are is found in crates/record.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use rakuda_record::Run;
+use rakuda_record::export::{ExportError, dot, perfetto, ro_crate, wfformat};
+
+use super::place::Place;
+use super::{Status, UsageError};
+
+/// Writes a run in a format that other programs read.
+#[derive(Args)]
+#[command(after_help = "Examples:\n    \
+    rakudactl export wfformat -o run.json          WfCommons WfFormat 1.6: simulators, workflow generators\n    \
+    rakudactl export ro-crate -o crate             a folder to publish beside the data: how it was made\n    \
+    rakudactl export perfetto -o run.pftrace       open it in ui.perfetto.dev: what ran when, on which core\n    \
+    rakudactl export dot -o - | dot -Tsvg > a.svg  the graph of tasks\n    \
+    rakudactl export dot --of rules -o rules.dot   the graph of rules, small also for large runs\n\n\
+    A file that exists is replaced when the new one is complete; a crate's folder must not exist. What becomes of what is told in \
+    docs/reference/exports.md.")]
+pub struct Export {
+    /// What to write.
+    #[arg(value_name = "FORMAT")]
+    format: Format,
+
+    /// The run.
+    #[arg(value_name = "RUN", default_value = "last")]
+    run: String,
+
+    /// Write to FILE; `-` is the standard output (not for ro-crate, which makes a folder).
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    output: PathBuf,
+
+    /// dot: what the nodes are.
+    #[arg(long, value_name = "WHAT")]
+    of: Option<Of>,
+
+    /// ro-crate: the license of the crate, a URL or a few words; without it the crate says that none was stated.
+    #[arg(long, value_name = "LICENSE")]
+    license: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Wfformat,
+    RoCrate,
+    Perfetto,
+    Dot,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Of {
+    Tasks,
+    Rules,
+}
+
+impl Export {
+    /// Writes the file or folder.
+    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
+        self.check_words()?;
+        let run = place.read_run(&self.run)?;
+        if self.format == Format::RoCrate {
+            let journal = place.run_folder(&self.run)?.journal;
+            let sources = ro_crate::Sources {
+                journal: &journal,
+                license: self.license.as_deref(),
+                made_ns: rakuda_agent::clock::wall_ns(),
+            };
+            let done = ro_crate::write(&run, &sources, &self.output);
+            return done.map(|()| Status::Good).map_err(|error| self.explained(error.into()));
+        }
+        if self.output == Path::new("-") {
+            self.write(&run, out)?;
+        } else {
+            replace(&self.output, |file| self.write(&run, file))
+                .map_err(|error| self.explained(error))?;
+        }
+        Ok(Status::Good)
+    }
+
+    fn check_words(&self) -> Result<(), UsageError> {
+        let usage = |text: &str| Err(UsageError(text.into()));
+        if self.of.is_some() && self.format != Format::Dot {
+            return usage("--of is for the format dot alone");
+        }
+        if self.license.is_some() && self.format != Format::RoCrate {
+            return usage("--license is for the format ro-crate alone");
+        }
+        if self.format == Format::RoCrate && self.output == Path::new("-") {
+            return usage("a crate is a folder: name one with -o");
+        }
+        Ok(())
+    }
+
+    /// Errors of writing do not say which file; the others are about the run.
+    fn explained(&self, error: anyhow::Error) -> anyhow::Error {
+        match error.downcast_ref::<ExportError>() {
+            None | Some(ExportError::Write(_)) => {
+                error.context(format!("cannot write {}", self.output.display()))
+            }
+            Some(_) => error,
+        }
+    }
+
+    fn write(&self, run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {
+        match self.format {
+            Format::Wfformat => wfformat::write(run, out).map_err(unwrapped)?,
+            Format::Perfetto => perfetto::write(run, out)?,
+            Format::Dot => draw(run, self.of.unwrap_or(Of::Tasks), out)?,
+            Format::RoCrate => unreachable!("a crate is a folder, and was written before"),
+        }
+        Ok(())
+    }
+}
+
+/// The error of writing itself, which tells whether the reader is gone.
+fn unwrapped(error: ExportError) -> anyhow::Error {
+    match error {
+        ExportError::Write(error) => error.into(),
+        error => error.into(),
+    }
+}
+
+fn draw(run: &Run, of: Of, out: &mut dyn Write) -> io::Result<()> {
+    let of = match of {
+        Of::Tasks => dot::Of::Tasks,
+        Of::Rules => dot::Of::Rules,
+    };
+    let nodes = dot::write(run, of, out)?;
+    if of == dot::Of::Tasks && nodes > dot::TASKS_ADVISED {
+        crate::complain(&format!(
+            "rakudactl: a graph of {nodes} nodes takes dot very long and nobody can read it; --of rules draws rules instead of tasks\n"
+        ));
+    }
+    Ok(())
+}
+
+/// Writes a file under another name in the same folder, then gives it its name.
+fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    if !is_plain(path) {
+        // Devices and pipes are written as they are: renaming would replace them.
+        return write(&mut File::options().write(true).open(path)?);
+    }
+    let unfinished = unfinished_name(path);
+    let result = File::create_new(&unfinished).map_err(anyhow::Error::from).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        write(&mut out)?;
+        out.flush()?;
+        Ok(fs::rename(&unfinished, path)?)
+    });
+    if result.is_err() {
+        // The first error counts; a file that was never made cannot be removed.
+        drop(fs::remove_file(&unfinished));
+    }
+    result
+}
+
+/// True when a file may be put there: nothing is, or a file.
+fn is_plain(path: &Path) -> bool {
+    path.metadata().map_or(true, |metadata| metadata.is_file() || metadata.is_dir())
+}
+
+fn unfinished_name(path: &Path) -> PathBuf {
+    let mut name: OsString = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".unfinished-{}", std::process::id()));
+    path.with_file_name(name)
+}

@@ -1,0 +1,177 @@
+//! `rakudactl log`: what the commands of a task printed, as they printed it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufReader, Write};
+
+use anyhow::Context as _;
+use clap::Args;
+use rakuda_proto::Text;
+use rakuda_record::folder::RunFolder;
+use rakuda_record::output::{Piece, Stream, read_pieces};
+use rakuda_record::printable::shown;
+
+use super::place::{Place, complain_of_damage, task_name, task_number};
+use super::{Status, text};
+
+/// Prints what the commands of a task printed.
+#[derive(Args)]
+#[command(
+    after_help = "Example: only the last attempt, of the run before the last one\n    rakudactl log mosaic.fits --attempt last --run 20261121\n\n\
+    Standard output and standard error come in the order in which they were printed. What Ruby code printed itself is not recorded, nor \
+    anything with `--output=none`."
+)]
+pub struct Log {
+    /// The name of the task.
+    #[arg(value_name = "TASK")]
+    task: OsString,
+
+    /// The run.
+    #[arg(long, value_name = "RUN", default_value = "last")]
+    run: String,
+
+    /// Only the attempt N, counted from 1, or `last`.
+    #[arg(long, value_name = "N", value_parser = attempt)]
+    attempt: Option<Attempt>,
+}
+
+/// Which attempt is wanted.
+#[derive(Debug, Clone, Copy)]
+enum Attempt {
+    Last,
+    Number(u32),
+}
+
+fn attempt(word: &str) -> Result<Attempt, String> {
+    if word == "last" {
+        return Ok(Attempt::Last);
+    }
+    match word.parse() {
+        Ok(number) if number > 0 => Ok(Attempt::Number(number)),
+        _ => Err("expected a number from 1 on, or `last`".to_owned()),
+    }
+}
+
+impl Log {
+    /// Prints it.
+    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
+        let folder = place.run_folder(&self.run)?;
+        let name = task_name(&self.task);
+        // The header of a piece has a space where the name has a line feed.
+        let header = name.0.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte });
+        let header = Text(header.collect());
+        let path = folder.output();
+        let open = || match File::open(&path) {
+            Ok(file) => Ok(Some(BufReader::with_capacity(1 << 18, file))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| path.display().to_string()),
+        };
+        let only = match self.attempt {
+            None => None,
+            Some(Attempt::Number(number)) => Some(number),
+            Some(Attempt::Last) => match open()? {
+                Some(log) => last_attempt(log, &header)?,
+                None => None,
+            },
+        };
+        let mut printed = false;
+        if let Some(log) = open()? {
+            let wanted = |piece: &Piece| {
+                let number = piece.source.map(|(_, attempt)| attempt);
+                piece.name == header && (only.is_none() || number == only)
+            };
+            read_pieces(log, wanted, |piece, content| {
+                printed = true;
+                if piece.stream == Stream::Dropped {
+                    crate::complain(&format!(
+                        "rakudactl: {} more bytes were printed and not kept\n",
+                        piece.bytes
+                    ));
+                }
+                out.write_all(content)
+            })?;
+        }
+        if !printed {
+            return self.explain_nothing(&folder, &name, !path.exists());
+        }
+        Ok(Status::Good)
+    }
+}
+
+impl Log {
+    /// Nothing was printed, or there is no such attempt, or no such task?
+    fn explain_nothing(
+        &self,
+        folder: &RunFolder,
+        name: &Text,
+        no_log: bool,
+    ) -> anyhow::Result<Status> {
+        let run = folder.read_without_commands()?;
+        complain_of_damage(folder, &run);
+        let number = task_number(folder, &run, name)?;
+        let shown = shown(name);
+        let attempts = run.task(number).map_or(0, |task| {
+            task.attempts.iter().map(|attempt| attempt.started.attempt).max().unwrap_or(0)
+        });
+        match self.attempt {
+            _ if attempts == 0 => {
+                anyhow::bail!("no attempt of {shown} was made in run {}", folder.run)
+            }
+            Some(Attempt::Number(number)) if number > attempts => {
+                let had = text::count(attempts as usize, "attempt");
+                anyhow::bail!("{shown} had {had} in run {}", folder.run)
+            }
+            _ => {}
+        }
+        let path = folder.output();
+        let path = path.display();
+        crate::complain(&if no_log {
+            format!("rakudactl: nothing of what {shown} printed was kept: there is no {path}\n")
+        } else {
+            format!("rakudactl: nothing that {shown} printed is in {path}\n")
+        });
+        Ok(Status::Good)
+    }
+}
+
+fn last_attempt(log: BufReader<File>, name: &Text) -> io::Result<Option<u32>> {
+    let mut last = None;
+    let note = |piece: &Piece| {
+        if piece.name == *name {
+            last = last.max(piece.source.map(|(_, attempt)| attempt));
+        }
+        false
+    };
+    read_pieces(log, note, |_, _| Ok(()))?;
+    Ok(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const JOURNAL: &str = r#"{"event":"run_started","version":2,"time_ns":1,"run":"20260101-000000.000-1"}
+{"event":"task_defined","task":0,"name":"o","kind":"file","action":true}
+{"event":"attempt_started","time_ns":2,"task":0,"attempt":1,"node":0,"cores":1}
+{"event":"attempt_ended","time_ns":3,"task":0,"outcome":"done"}
+"#;
+
+    #[test]
+    fn an_attempt_that_was_not_made_is_told_from_one_that_printed_nothing() {
+        let folder = std::env::temp_dir().join(format!("rakudactl-log-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let journal = folder.join("journal.jsonl");
+        fs::write(&journal, JOURNAL).unwrap();
+        let ask = |attempt| {
+            let run = journal.to_str().unwrap().to_owned();
+            let log = Log { task: "o".into(), run, attempt };
+            log.answer(&Place::new(None), &mut Vec::new())
+        };
+        let error = ask(Some(Attempt::Number(7))).unwrap_err();
+        assert_eq!(error.to_string(), "o had 1 attempt in run 20260101-000000.000-1");
+        assert_eq!(ask(Some(Attempt::Number(1))).unwrap(), Status::Good);
+        assert!(attempt("0").is_err() && attempt("1").is_ok());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,200 @@
+//! `rakudactl`: answers questions about runs. Here are its words, its exit statuses and how it complains; each subcommand has a file. What a run *was*
+//! is found out in crates/record; these files ask it, and print.
+
+mod clean;
+mod explain;
+mod export;
+mod join;
+mod leftovers;
+mod live;
+mod log;
+mod nodes;
+mod place;
+mod recorded_why;
+mod report;
+mod runs;
+mod sim;
+mod sim_sizes;
+mod status;
+mod story;
+mod story_json;
+mod text;
+mod why;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+use rakuda_record::folder::FolderError;
+
+use place::Place;
+
+/// Exit status when something asked for failed or is not valid.
+const FAILED: u8 = 1;
+/// Exit status when the words make no sense.
+const USAGE: u8 = 2;
+/// Exit status when there is no such run.
+const NO_RUN: u8 = 3;
+
+/// How a subcommand ended that could answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// It is as it should be.
+    Good,
+    /// The answer is no: not valid, not found.
+    Failed,
+}
+
+/// The answer could not be given because of the words of the command line; ends with status 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);
+
+#[derive(Parser)]
+#[command(
+    name = "rakudactl",
+    bin_name = "rakudactl",
+    version,
+    about = "Answers questions about the runs of rakuda: what happened, why, and how long it took.",
+    after_help = "RUN is the name of a run as `rakudactl runs` prints it, a beginning of it that no other run has, `last` (the \
+                  default), or the path of a run's folder or journal.\n\n\
+                  Exit status: 0 good, 1 failed or not valid, 2 usage, 3 no such run.",
+    disable_help_subcommand = true,
+    infer_subcommands = false,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+struct Ctl {
+    /// Look for runs from the folder DIR, and above it, instead of the current one.
+    #[arg(short = 'C', long = "directory", value_name = "DIR", global = true)]
+    directory: Option<PathBuf>,
+
+    #[command(subcommand)]
+    question: Question,
+}
+
+/// The subcommands, in the order of `--help`.
+#[derive(Subcommand)]
+enum Question {
+    Runs(runs::Runs),
+    Story(story::Story),
+    Log(log::Log),
+    Why(why::Why),
+    Status(status::Status),
+    Nodes(nodes::Nodes),
+    Explain(explain::Explain),
+    Join(join::Join),
+    Report(report::Report),
+    Export(export::Export),
+    Sim(sim::Sim),
+    Clean(clean::Clean),
+}
+
+impl Question {
+    fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
+        match self {
+            Self::Runs(runs) => runs.answer(place, out),
+            Self::Story(story) => story.answer(place, out),
+            Self::Log(log) => log.answer(place, out),
+            Self::Why(why) => why.answer(place, out),
+            Self::Status(status) => status.answer(place, out),
+            Self::Nodes(nodes) => nodes.answer(place, out),
+            Self::Explain(explain) => explain.answer(place, out),
+            Self::Join(join) => join.answer(place, out),
+            Self::Report(report) => report.answer(place, out),
+            Self::Export(export) => export.answer(place, out),
+            Self::Sim(sim) => sim.answer(place, out),
+            Self::Clean(clean) => clean.answer(place, out),
+        }
+    }
+}
+
+/// Does what the words say; they begin with the program's name.
+pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
+    let ctl = match Ctl::try_parse_from(words) {
+        Ok(ctl) => ctl,
+        Err(error) => return explain_usage(&error),
+    };
+    let place = Place::new(ctl.directory);
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let answer = ctl.question.answer(&place, &mut out);
+    let answer = answer.and_then(|status| Ok(out.flush().map(|()| status)?));
+    // What could not be flushed because nobody reads it is not worth a second try.
+    let _ = out.into_parts();
+    match answer {
+        Ok(Status::Good) => ExitCode::SUCCESS,
+        Ok(Status::Failed) => ExitCode::from(FAILED),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            crate::complain(&format!("rakudactl: {error:#}\n"));
+            ExitCode::from(status_of(&error))
+        }
+    }
+}
+
+/// Help and version are no errors; usage errors are one line.
+fn explain_usage(error: &clap::Error) -> ExitCode {
+    let text = error.to_string();
+    if !error.use_stderr() {
+        return crate::print(&text);
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        crate::complain(&text);
+        return ExitCode::from(USAGE);
+    }
+    crate::complain(&format!("rakudactl: {}; `rakudactl --help` explains\n", one_line(&text)));
+    ExitCode::from(USAGE)
+}
+
+/// What clap says, without the usage after it.
+fn one_line(text: &str) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines: Vec<&str> = lines
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+        .collect();
+    let line = lines.join("; ").replace(":; ", ": ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
+    io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn status_of(error: &anyhow::Error) -> u8 {
+    if error.downcast_ref::<UsageError>().is_some() {
+        return USAGE;
+    }
+    if error.downcast_ref::<live::NoLiveRun>().is_some() {
+        return NO_RUN;
+    }
+    match error.downcast_ref::<FolderError>() {
+        Some(FolderError::Ambiguous { .. }) => USAGE,
+        Some(
+            FolderError::NoRecords(_) | FolderError::NoRuns(_) | FolderError::NoSuchRun { .. },
+        ) => NO_RUN,
+        Some(
+            FolderError::Io { .. }
+            | FolderError::Read { .. }
+            | FolderError::NoStart(_)
+            | FolderError::Empty(_),
+        )
+        | None => FAILED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_errors_are_one_line() {
+        let error = Ctl::try_parse_from(["rakudactl", "story"]).err().unwrap();
+        let expected = "the following required arguments were not provided: <TASK>";
+        assert_eq!(one_line(&error.to_string()), expected);
+    }
+}

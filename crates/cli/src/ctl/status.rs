@@ -1,0 +1,76 @@
+//! `rakudactl status`: how far the runs are that are going on.
+
+use std::io::Write;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::place::Place;
+use super::{Status as Ending, live};
+
+/// Says how far the runs are that are going on here.
+#[derive(Args)]
+pub struct Status {
+    /// Ask only the run whose name begins with RUN, or the `last` that goes on.
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Status {
+    /// Asks and prints.
+    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Ending> {
+        let runs = live::ask(place, self.run.as_deref(), &json!({"ask": "status"}))?;
+        if self.json {
+            writeln!(out, "{}", json!({"version": 1, "runs": runs}))?;
+            return Ok(Ending::Good);
+        }
+        for run in &runs {
+            print(run, out)?;
+        }
+        Ok(Ending::Good)
+    }
+}
+
+fn print(run: &Value, out: &mut dyn Write) -> std::io::Result<()> {
+    let word = |name: &str| run[name].as_u64().unwrap_or(0);
+    write!(
+        out,
+        "{}: {}/{} done, {} running, {} queued, {} failed, {:.1}/s",
+        run["run"].as_str().unwrap_or("?"),
+        word("done"),
+        word("total"),
+        word("running"),
+        word("queued"),
+        word("failed"),
+        run["rate_per_s"].as_f64().unwrap_or(0.0)
+    )?;
+    if run["stopping"] == true {
+        write!(out, ", stopping")?;
+        let next = &run["next_signal"];
+        if let (Some(name), Some(in_s)) = (next["name"].as_str(), next["in_s"].as_f64()) {
+            write!(out, ": {name} in {in_s:.0} s")?;
+        }
+    } else if let Some(left) = run["left"].as_object() {
+        let seconds = |name: &str| left.get(name).and_then(Value::as_f64).unwrap_or(0.0);
+        if left.get("unknown_tasks").and_then(Value::as_u64).unwrap_or(0) > 0 {
+            write!(out, ", at least {:.0} s left", seconds("low_s"))?;
+        } else {
+            write!(
+                out,
+                ", {:.0} s left ({:.0} to {:.0} s)",
+                seconds("s"),
+                seconds("low_s"),
+                seconds("high_s")
+            )?;
+        }
+    }
+    writeln!(out)?;
+    for task in run["tasks"].as_array().into_iter().flatten() {
+        super::explain::print_running(task, "  ", out)?;
+    }
+    Ok(())
+}
