@@ -18,6 +18,12 @@ module Rakuda
     # @return [Hash{IO => String}, nil]
     attr_accessor :partial_lines
 
+    # Whether the job has the terminal for itself.
+    attr_accessor :display_held
+
+    # @return [NodeLost, nil] why nothing that the job does counts any more
+    attr_accessor :lost
+
     # @return [Integer, nil] number of the task whose cores the job uses
     attr_reader :number
 
@@ -71,12 +77,19 @@ module Rakuda
   class Action < Job
     attr_reader :task
 
+    # Which attempt of the task, from 1.
+    attr_accessor :attempt
+
     # Whether the task invokes its prerequisites itself.
     attr_accessor :opaque
 
     # Numbers of the devices that are its own while it runs, by resource; nil: none.
     # @return [Hash{Symbol => Array<Integer>}, nil]
     attr_accessor :devices
+
+    # Names of files that the action has written or fetched, where nodes share no file system.
+    # @return [Hash{String => true}, nil]
+    attr_accessor :shared_files
 
     # Whether the action has a core: one that was begun early has none until the hub gives it one.
     attr_accessor :leased

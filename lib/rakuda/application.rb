@@ -4,6 +4,7 @@
 # is invoked. It knows options and exit codes; planning and running are the session's business.
 
 require "rakuda/configuration"
+require "rakuda/nodes_wanted"
 
 module Rakuda
   # Rake's application, run in parallel.
@@ -35,6 +36,7 @@ module Rakuda
       @former = nil               # the session that has ended
       @over = false               # `run` has ended
       @variables = {}
+      @batch_words = []
       @command_line = []
       @rule_properties = nil
       @own = { keys: {}, resources: {}, memory_bytes: 0, seed: 0, grace_ms: 5000, prefix: false, record: true,
@@ -60,9 +62,35 @@ module Rakuda
       @jobs ||= configured_jobs
     end
 
-    # @return [Boolean] whether invocations are planned; a dry run is rake's own, one task after the other
-    def plans?
-      !options.dryrun
+    # @return [Boolean] whether there is one task at a time, in rake's order
+    def serial?
+      jobs == 1 && !cluster?
+    end
+
+    # @return [Boolean] whether tasks run on nodes other than this machine
+    def cluster?
+      !nodes.kind.nil?
+    end
+
+    # @return [NodesWanted] where the nodes of a run come from
+    def nodes
+      @nodes ||= NodesWanted.new(configuration, @batch_words)
+    end
+
+    # @return [Boolean] whether "** Invoke" lines are printed
+    def traces?
+      options.trace && !(options.dryrun && @own[:quiet])
+    end
+
+    # Lines of a dry run are not for those who want it quiet.
+    def trace(*strings)
+      super unless options.dryrun && @own[:quiet] && strings.first.to_s.start_with?("** ")
+    end
+
+    # As rake's; a dry run then tells what would run.
+    def top_level
+      super
+      @session&.show_plan(@own[:plan] || "text", @own[:plan_output] || $stdout) if options.dryrun
     end
 
     # The session with the engine, which is started now if it was not.
@@ -79,6 +107,12 @@ module Rakuda
     # @return [Session, nil] the session, when a task has been invoked
     def running_session
       @session
+    end
+
+    # @return [Action, nil] the action whose code is running
+    def running_action
+      job = @session&.current_job
+      job if job && job.is_a?(Action)
     end
 
     # @return [Configuration]
@@ -115,7 +149,7 @@ module Rakuda
     # As rake's, with a group of our own.
     def handle_options(argv)
       set_default_options
-      OptionParser.new do |opts|
+      parser = OptionParser.new do |opts|
         opts.banner = "#{name} [-f rakefile] {options} targets..."
         opts.separator ""
         opts.separator "Options are ..."
@@ -128,7 +162,19 @@ module Rakuda
         opts.separator "Rakuda's own options are ..."
         rakuda_options.each { |args| opts.on(*args) }
         opts.environment("RAKEOPT")
-      end.parse(argv)
+      end
+      parse_options(parser, argv)
+    end
+
+    # As the parser does, but with --cluster slurm the words after `--` are sbatch's.
+    def parse_options(parser, argv)
+      own = argv.take_while { |word| word != "--" }
+      rest = argv.drop(own.size + 1)
+      tasks = parser.parse(own)
+      return tasks + rest unless @own[:keys]["CLUSTER"] == "slurm"
+
+      @batch_words = rest
+      tasks
     end
 
     def collect_command_line_tasks(args)
@@ -145,7 +191,7 @@ module Rakuda
 
     # With --job-stats, actions stand for rake's threads.
     def run_with_threads(&block)
-      return super if jobs == 1 || !options.job_stats
+      return super if serial? || !options.job_stats
 
       block.call
       most, all = @session ? @session.action_counts : [0, 0]
@@ -174,6 +220,7 @@ module Rakuda
 
     def exit_because_of_exception(exception)
       case exception
+      when NodesGone then exit(3)
       when Interrupt then exit(130)
       when SignalException then exit(128 + exception.signo)
       else super
@@ -196,8 +243,14 @@ module Rakuda
 
     def close_session
       session, @session = @session, nil
-      session&.close
+      session&.close(ending_badly?)
       @former = session if session
+    end
+
+    # Whether the process is about to end with a status other than 0.
+    def ending_badly?
+      ending = $! # rubocop:disable Style/SpecialGlobalVars
+      !ending.nil? && !(ending.is_a?(SystemExit) && ending.success?)
     end
 
     def configured_jobs
@@ -225,7 +278,7 @@ module Rakuda
       jobs_origin = @own[:given].include?(:jobs) ? "option" : configuration.origin("NCORE") || "default"
       resources = @own[:resources].map { |name, count| "#{name}=#{count}" }
       [["jobs", jobs, jobs_origin],
-       ["policy", jobs == 1 ? "serial" : configuration.policy, jobs == 1 ? "one job" : configuration.origin("QUEUE_PRIORITY")],
+       ["policy", serial? ? "serial" : configuration.policy, serial? ? "one job" : configuration.origin("QUEUE_PRIORITY")],
        own_setting("output", :output, @own[:output] || default_output), own_setting("output-prefix", :prefix),
        own_setting("grace", :grace_ms, "#{@own[:grace_ms] / 1000.0} s"),
        own_setting("memory", :memory_bytes, @own[:memory_bytes].zero? ? "all of the machine's" : @own[:memory_bytes]),
@@ -240,20 +293,51 @@ module Rakuda
     # @return [Hash] settings of the message Hello
     def hello
       check_record
-      serial = jobs == 1
+      serial = serial? || options.dryrun
       {
         "jobs" => jobs, "policy" => serial ? "serial" : configuration.policy,
         "failure_termination" => configuration["FAILURE_TERMINATION"].to_s,
         "failed_target" => configuration["FAILED_TARGET"].to_s, "retry" => configuration.retries,
         "output" => @own[:output] || default_output, "prefix" => @own[:prefix],
-        "build_all" => options.build_all ? true : false, "dry_run" => false, "trace" => options.trace ? true : false,
+        "build_all" => options.build_all ? true : false, "dry_run" => options.dryrun ? true : false,
+        "trace" => traces? ? true : false, "progress" => progress, "colour" => ENV.fetch("NO_COLOR", "").empty?,
         "grace_ms" => @own[:grace_ms], "directory" => Dir.pwd.b, "seed" => @own[:seed], "log_dir" => log_dir,
         "memory_bytes" => @own[:memory_bytes], "resources" => @own[:resources],
-        "stdin" => serial ? "inherit" : "null", "record" => @own[:record], "command_line" => @command_line.map(&:b)
-      }
+        "stdin" => serial? && !options.dryrun ? "inherit" : "null", "record" => @own[:record],
+        "command_line" => @command_line.map(&:b), "rakefile" => @rakefile.to_s.b,
+        "runs_kept" => configuration.runs_kept, "runs_bytes" => configuration.runs_bytes,
+        "locality" => !configuration.on?("DISABLE_AFFINITY"), "stealing" => !configuration.on?("DISABLE_STEAL"),
+        "walltime_ms" => configuration.walltime.to_i * 1000, "cluster" => cluster_settings
+      }.merge(rerun_settings)
+    end
+
+    # @return [Hash, nil] of the settings of Hello: the nodes
+    def cluster_settings
+      return nil unless cluster?
+
+      { **nodes.settings(rakefile_directory),
+        "cores_max" => @own[:given].include?(:jobs_number) || configuration.cores ? jobs : 0,
+        "ssh_options" => configuration.ssh_options.map(&:b), "pass_environment" => configuration.pass_environment,
+        "filesystem" => configuration.filesystem, "staging" => configuration.staging,
+        "work_directory" => configuration["WORK_DIR"]&.b,
+        "silence_ms" => configuration.heartbeat * 1000, "host_failures" => configuration.host_failures }
+    end
+
+    # @return [Hash] of the settings of Hello: what is compared with earlier runs
+    def rerun_settings
+      on = configuration.rerun_on
+      return {} if on.empty?
+
+      names = on.include?("env") ? configuration.rerun_environment : []
+      { "rerun_on" => on, "rerun_environment" => names.to_h { |name| [name, ENV.fetch(name, nil)&.b] },
+        "content_bytes_max" => configuration.content_bytes_max }
     end
 
     def check_record
+      if !@own[:record] && configuration.on?("JOINABLE")
+        raise ConfigurationError,
+              "--no-record and --joinable together: who joins looks for the run in its record; leave one of the two out"
+      end
       return if @own[:record] || configuration["FAILED_TARGET"] != "leave"
 
       raise ConfigurationError, "--no-record and FAILED_TARGET=leave (#{configuration.origin("FAILED_TARGET")}) together: " \
@@ -262,7 +346,42 @@ module Rakuda
     end
 
     def default_output
-      jobs == 1 && $stdin.tty? ? "none" : "line"
+      serial? && $stdin.tty? ? "none" : "line"
+    end
+
+    # @return [String] "live", "plain" or "off"
+    def progress
+      return "off" if options.dryrun
+
+      wanted = configuration["PROGRESS"].to_s
+      return check_live if wanted == "live"
+      return wanted unless wanted == "auto"
+      return "off" if options.silent || @own[:quiet]
+      return "plain" unless terminal? && stdout_known?
+
+      (@own[:output] || default_output) == "none" ? "off" : "live"
+    end
+
+    # @return [Boolean] whether lines can be drawn on stderr
+    def terminal?
+      STDERR.tty? && !["", "dumb"].include?(ENV.fetch("TERM", ""))
+    end
+
+    # @return [Boolean] whether nobody can show on the terminal what goes to stdout, past the engine: a reader of a pipe can
+    def stdout_known?
+      stat = STDOUT.stat
+      STDOUT.tty? || stat.file? || (stat.chardev? && stat.rdev == File.stat(File::NULL).rdev)
+    end
+
+    def check_live
+      if (@own[:output] || default_output) == "none"
+        raise ConfigurationError, "--progress live and --output none together: commands would write into the display; " \
+                                  "use --output line or task"
+      end
+      return "live" if terminal?
+
+      what = STDERR.tty? ? "the terminal cannot be drawn on (TERM is #{ENV.fetch("TERM", "").inspect})" : "stderr is no terminal"
+      raise ConfigurationError, "--progress live: #{what}; use --progress plain"
     end
 
     def log_dir

@@ -10,8 +10,10 @@ module Rakuda
   module BlockingCalls
     class << self
       # @param reactor [Reactor]
-      def install(reactor)
+      # @param display [LiveDisplay]
+      def install(reactor, display)
         @reactor = reactor
+        @display = display
         return if File.include?(Lock)
 
         File.prepend(Lock)
@@ -29,6 +31,7 @@ module Rakuda
       def before_input
         return unless job?
 
+        @display.without(@reactor.current)
         @reactor.current.show_partial_lines
         STDIN.wait_readable
       end

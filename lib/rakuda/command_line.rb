@@ -8,10 +8,14 @@ require "etc"
 module Rakuda
   # Options beyond rake's.
   module CommandLine
-    POLICIES = %w[fifo lifo lifo_hrf rank_hrf].freeze
+    POLICIES = %w[fifo lifo lifo_hrf rank_hrf cached lifo_hlfet].freeze
+    RERUN_ON = %w[command inputs content env].freeze
+    PLAN_FORMATS = %w[text json].freeze
+    PROGRESS = %w[auto live plain off].freeze
     JOBS_MAX = 65_535
     SEED_MAX = (1 << 64) - 1
     SECONDS_MAX = 4_294_967
+    CLUSTERS = %w[local ssh slurm launch].freeze
 
     private
 
@@ -21,6 +25,7 @@ module Rakuda
         case option.first
         when "--jobs" then jobs_option
         when "--version" then version_option
+        when "--quiet", "--silent" then quiet_option(option)
         else option
         end
       end
@@ -40,10 +45,32 @@ module Rakuda
     # As in rake, what is no number means all cores; `-j build` hides a task that way, so it is told.
     def jobs_value(value)
       return Etc.nprocessors if value.nil? || value.empty?
-      return whole_number("-j", value, 1..JOBS_MAX) if value.match?(/\A-?\d+\z/)
+      if value.match?(/\A-?\d+\z/)
+        @own[:given] << :jobs_number
+        return whole_number("-j", value, 1..JOBS_MAX)
+      end
 
       $stderr.puts "#{name}: -j #{value}: not a number; all #{Etc.nprocessors} cores are used"
       Etc.nprocessors
+    end
+
+    # As rake's; the lines of a dry run are left out, too, in whatever order the options come.
+    def quiet_option(option)
+      *words, action = option
+      [*words, lambda { |value|
+        @own[:quiet] = true
+        action.call(value)
+      }]
+    end
+
+    # Nothing but the document may come to stdout, whatever the Rakefile prints.
+    def plan_option(value)
+      @own[:plan] = choice("--plan", value, PLAN_FORMATS)
+      standard_rake_options.assoc("--dry-run").last.call(true)
+      return unless @own[:plan] == "json" && @own[:plan_output].nil?
+
+      @own[:plan_output] = $stdout.dup
+      $stdout.reopen($stderr)
     end
 
     def version_option
@@ -55,7 +82,7 @@ module Rakuda
     end
 
     def rakuda_options
-      run_options + failure_options + output_options
+      run_options + cluster_options + failure_options + output_options
     end
 
     def run_options
@@ -68,10 +95,49 @@ module Rakuda
          ->(value) { set_own(:resources, @own[:resources].merge(checked("--resource") { Properties.resources(value) })) }],
         ["--seed N", "Seed of the choices made at random.",
          ->(value) { set_own(:seed, whole_number("--seed", value, 0..SEED_MAX)) }],
+        ["--walltime TIME", "All nodes end after TIME (2:00:00, 90m): start nothing that takes longer by earlier runs.",
+         ->(value) { set_key("WALLTIME", value) }],
         ["--config FILE", "Read FILE in place of #{Configuration::FILE} beside the Rakefile.",
          ->(value) { @own[:config] = File.expand_path(value) }],
+        ["--rerun-on LIST", "Also run what was made otherwise before: #{RERUN_ON.join(',')}.",
+         ->(value) { set_key("RERUN_ON", value) }],
+        ["--rerun-env LIST", "Variables that --rerun-on env compares. (default is PASS_ENV)",
+         ->(value) { set_key("RERUN_ENV", value) }],
+        ["--plan FORMAT", "Show what would run and why, as text or as json, and run nothing (implies -n).",
+         ->(value) { plan_option(value) }],
         ["--show-conf", "Show the settings and where each came from, then exit.",
          ->(_value) { @own[:show_conf] = true }]
+      ]
+    end
+
+    def cluster_options
+      [
+        ["-F", "--hostfile FILE", "Run on the hosts that FILE names, over ssh. With -j N: at most N cores of each.",
+         ->(value) { set_key("HOSTFILE", File.expand_path(value)) }],
+        ["--cluster KIND", "Where to run: #{CLUSTERS.join(', ')}. (default is what the other settings say)",
+         ->(value) { set_key("CLUSTER", choice("--cluster", value, CLUSTERS)) }],
+        ["--nodes N", "Nodes to ask Slurm for, or that a launch template starts.",
+         ->(value) { set_key("NODES", whole_number("--nodes", value, 1..JOBS_MAX)) }],
+        ["--batch-option OPTIONS", "Options for sbatch. Repeatable. With --cluster slurm also all words after --.",
+         ->(value) { set_key("BATCH_OPTION", [@own[:keys]["BATCH_OPTION"], value].compact.join(" ")) }],
+        ["--launch LINE", "A command line that starts an agent on each node; {agent} stands for the agent.",
+         ->(value) { set_key("LAUNCH", value) }],
+        ["--joinable", "Let nodes join with rakudactl join.", ->(_value) { set_key("JOINABLE", true) }],
+        ["--listen HOST[:PORT]", "Where nodes that come by themselves find this machine.",
+         ->(value) { set_key("LISTEN", value) }],
+        ["--max-idle SECONDS", "Let nodes go that came by themselves and have run nothing for so long.",
+         ->(value) { set_key("MAX_IDLE", whole_number("--max-idle", value, 1..SECONDS_MAX)) }],
+        ["--ssh-option OPTIONS", "Options for ssh. Repeatable.",
+         ->(value) { set_key("SSH_OPTION", [@own[:keys]["SSH_OPTION"], value].compact.join(" ")) }],
+        ["--filesystem KIND", "What the hosts share: shared (the run's folder), gfarm (that, mounted), local (nothing). " \
+                              "(default is shared)",
+         ->(value) { set_key("FILESYSTEM", value) }],
+        ["--stage-cache BYTES", "With --filesystem local: room for copies on each host, such as 10G.",
+         ->(value) { set_key("STAGE_CACHE", value) }],
+        ["--disable-affinity", "Do not prefer the nodes that hold a task's input.",
+         ->(_value) { set_key("DISABLE_AFFINITY", true) }],
+        ["-S", "--disable-steal", "Never take a task from the queue of another node.",
+         ->(_value) { set_key("DISABLE_STEAL", true) }]
       ]
     end
 
@@ -88,16 +154,24 @@ module Rakuda
 
     def output_options
       [
-        ["--output HOW", "How output of commands is kept apart: line by line, task by task, not.",
+        ["--output HOW", "How output of commands is kept apart: line (by line), task (by task), none (not at all).",
          ->(value) { set_own(:output, choice("--output", value, %w[line task none])) }],
+        ["--progress HOW", "Where to show how far the run is: #{PROGRESS.join(', ')}. (default is auto)",
+         ->(value) { set_key("PROGRESS", choice("--progress", value, PROGRESS)) }],
         ["--output-prefix", "Put the task's name before each line of output.", ->(_value) { set_own(:prefix, true) }],
         ["-L", "--log-dir [DIRECTORY]", "Write logs to DIRECTORY. (default is Rakuda%Y%m%d-%H%M%S)",
-         ->(value) { set_key("LOG_DIR", value || "Rakuda%Y%m%d-%H%M%S") }],
+         ->(value) { set_key("LOG_DIR", log_dir_of(value)) }],
         ["--no-record", "Keep no record of the run in .rakuda.", ->(_value) { set_own(:record, false) }]
       ]
     end
 
     # A word of a list, or the beginning of just one.
+    def log_dir_of(value)
+      raise ConfigurationError, "-L '': expected the name of a folder" if value&.empty?
+
+      value || "Rakuda%Y%m%d-%H%M%S"
+    end
+
     def choice(option, value, words)
       return value if words.include?(value)
 

@@ -4,31 +4,54 @@
 # line, options (each stronger than those before). It reads the file and checks the values; what they do is the
 # engine's business.
 
+require "shellwords"
+
 module Rakuda
   # Resolved settings.
   class Configuration
     FILE = "pwrake_conf.yaml"
 
-    # Pwrake's public keys. Those that concern clusters are known and not used on one machine.
+    # Pwrake's public keys, and ours. Some of Pwrake's have no effect (docs/reference/configuration.md).
     KEYS = %w[
       HOSTFILE HOSTS LOG_DIR LOG_FILE TASK_CSV_FILE COMMAND_CSV_FILE GC_LOG_FILE NCORE DISABLE_AFFINITY DISABLE_STEAL
       RETRY HOST_FAILURE FAILED_TARGET FAILURE_TERMINATION QUEUE_PRIORITY NOACTION_QUEUE_PRIORITY SHELL_START_INTERVAL
       GRAPH_PARTITION REPORT_IMAGE_TYPE FILESYSTEM SSH_OPTION PASS_ENV GNU_TIME DEBUG HEARTBEAT SHELL_RC WORK_DIR
       BASEDIR PREFIX SUBDIR MAX_GFWHERE_WORKER GFARM_BASEDIR GFARM_PREFIX GFARM_SUBDIR PLOT_PARALLELISM STEAL_WAIT
-      SHELL_COMMAND RESERVE_NODE HALT_QUEUE_WHILE_SEARCH SHOW_CONF PROFILE LOGFILE TASKLOG
+      SHELL_COMMAND RESERVE_NODE HALT_QUEUE_WHILE_SEARCH SHOW_CONF PROFILE LOGFILE TASKLOG RUNS_KEPT RUNS_BYTES
+      RERUN_ON RERUN_ENV CONTENT_BYTES_MAX PROGRESS STAGE_CACHE STAGE_HOME STAGE_OUTPUTS
+      CLUSTER NODES BATCH_OPTION LAUNCH JOINABLE LISTEN MAX_IDLE WALLTIME
     ].freeze
 
     DEFAULTS = { "FAILED_TARGET" => "rename", "FAILURE_TERMINATION" => "wait", "RETRY" => 0,
-                 "QUEUE_PRIORITY" => "LIHR" }.freeze
+                 "QUEUE_PRIORITY" => "LIHR", "RUNS_KEPT" => 100, "RUNS_BYTES" => "4G",
+                 "CONTENT_BYTES_MAX" => "64M", "PROGRESS" => "auto", "HEARTBEAT" => 10, "HOST_FAILURE" => 2,
+                 "FILESYSTEM" => "shared" }.freeze
 
-    CHOICES = { "FAILED_TARGET" => %w[rename delete leave], "FAILURE_TERMINATION" => %w[wait kill continue] }.freeze
+    CHOICES = { "FAILED_TARGET" => %w[rename delete leave], "FAILURE_TERMINATION" => %w[wait kill continue],
+                "PROGRESS" => %w[auto live plain off], "CLUSTER" => %w[local ssh slurm launch],
+                "STAGE_OUTPUTS" => %w[stay home] }.freeze
+
+    # What nodes share, by the names of file systems.
+    FILESYSTEMS = { "shared" => "shared", "default" => "shared", "nfs" => "shared", "gfarm" => "gfarm",
+                    "local" => "local" }.freeze
 
     # Pwrake's names of queue orders, and ours.
     POLICIES = { "fifo" => "fifo", "lifo" => "lifo", "lihr" => "lifo_hrf", "lifo_hrf" => "lifo_hrf", "hrf" => "lifo_hrf",
-                 "rank" => "rank_hrf", "rank_hrf" => "rank_hrf", "prhr" => "rank_hrf", "default" => "lifo_hrf" }.freeze
+                 "rank" => "rank_hrf", "rank_hrf" => "rank_hrf", "prhr" => "rank_hrf", "cached" => "cached",
+                 "lifo_hlfet" => "lifo_hlfet", "default" => "lifo_hrf" }.freeze
 
     # All other keys are read from VAR=value and the file alone: a LOG_DIR in the environment is someone else's.
     FROM_ENVIRONMENT = %w[FAILED_TARGET FAILURE_TERMINATION RETRY PASS_ENV].freeze
+
+    # What says where nodes are and what they are like.
+    CLUSTER_KEYS = %w[
+      HOSTFILE HOSTS SSH_OPTION WORK_DIR HEARTBEAT HOST_FAILURE DISABLE_AFFINITY DISABLE_STEAL NODES BATCH_OPTION LAUNCH JOINABLE
+      LISTEN MAX_IDLE FILESYSTEM STAGE_CACHE STAGE_HOME STAGE_OUTPUTS
+    ].freeze
+    HEARTBEAT_MAX = 86_400
+    # Pwrake's words for yes and no; an empty value is no.
+    SWITCHED_ON = %w[true on yes y].freeze
+    SWITCHED_OFF = %w[false off no n nil].push("").freeze
 
     # A value and where it came from.
     Entry = Struct.new(:value, :origin)
@@ -61,9 +84,123 @@ module Rakuda
       Integer(self["RETRY"].to_s, 10)
     end
 
+    # @return [Integer] how many runs' records are kept
+    def runs_kept
+      Integer(self["RUNS_KEPT"].to_s, 10)
+    end
+
+    # @return [Integer] how much they may take
+    def runs_bytes
+      Properties.bytes(self["RUNS_BYTES"].to_s)
+    end
+
+    # @return [Array<String>] what is compared with earlier runs
+    def rerun_on
+      Configuration.words(self["RERUN_ON"])
+    end
+
+    # @return [Array<String>] names of variables that are compared
+    def rerun_environment
+      Configuration.words(self["RERUN_ENV"] || self["PASS_ENV"])
+    end
+
+    # @return [Integer] larger files are not read to be compared
+    def content_bytes_max
+      Properties.bytes(self["CONTENT_BYTES_MAX"].to_s)
+    end
+
+    # @param value [Array, Hash, String, nil] a list, or the names of a map, or words separated by commas or blanks
+    # @return [Array<String>]
+    def self.words(value)
+      value = value.keys if value.is_a?(Hash)
+      (value.is_a?(Array) ? value : value.to_s.split(/[\s,]+/)).map(&:to_s).reject(&:empty?)
+    end
+
+    # @return [Integer, nil] seconds after which all nodes end
+    def walltime
+      self["WALLTIME"] && Configuration.seconds(self["WALLTIME"])
+    end
+
+    # @param text [#to_s] `[DAYS-]HOURS:MINUTES:SECONDS`, `MINUTES:SECONDS`, or a number with its unit. YAML reads 2:00:00 without
+    #   quotes as a number of seconds: an Integer is one
+    # @return [Integer, nil] seconds, at least one; nil: it is none of these
+    def self.seconds(text)
+      return text.positive? ? text : nil if text.is_a?(Integer)
+
+      seconds =
+        case text.to_s
+        when /\A(?:(\d{1,5})-)?(\d{1,5}):(\d\d):(\d\d)\z/ then ($1.to_i * 24 + $2.to_i) * 3600 + $3.to_i * 60 + $4.to_i
+        when /\A(\d{1,5}):(\d\d)\z/ then $1.to_i * 60 + $2.to_i
+        when /\A(\d{1,8})([smhd])\z/ then $1.to_i * { "s" => 1, "m" => 60, "h" => 3600, "d" => 86_400 }.fetch($2)
+        end
+      seconds&.positive? ? seconds : nil
+    end
+
     # @return [Integer, nil]
     def cores
       self["NCORE"] && Integer(self["NCORE"].to_s, 10)
+    end
+
+    # @return [String, nil] the file that names the hosts of a run
+    def hostfile
+      self["HOSTFILE"] || self["HOSTS"]
+    end
+
+    # @param key [String] one whose value is a list of words, or a line of them
+    # @return [Array<String>]
+    def option_words(key)
+      value = self[key]
+      value.is_a?(Array) ? value.map(&:to_s) : Shellwords.split(value.to_s)
+    end
+
+    # @return [Array<String>] words for ssh
+    def ssh_options
+      option_words("SSH_OPTION")
+    end
+
+    # @return [Integer, nil] nodes that are asked for
+    def nodes
+      self["NODES"] && Integer(self["NODES"].to_s, 10)
+    end
+
+    # @return [Integer, nil] milliseconds after which an idle node is let go
+    def idle_ms
+      self["MAX_IDLE"] && (Integer(self["MAX_IDLE"].to_s, 10) * 1000)
+    end
+
+    # @return [Hash{String => String}] variables that commands on nodes get; of a list those that are set, of a map its
+    #   values where they are not
+    def pass_environment
+      wanted = self["PASS_ENV"]
+      given = wanted.is_a?(Hash) ? wanted : Configuration.words(wanted).to_h { |name| [name, nil] }
+      given.to_h { |name, value| [name.to_s.b, (ENV[name.to_s] || value)&.to_s&.b] }.compact
+    end
+
+    # @return [Integer] seconds after which a silent node is lost
+    def heartbeat
+      Integer(self["HEARTBEAT"].to_s, 10)
+    end
+
+    # @return [Integer] failures in a row after which a node is set aside
+    def host_failures
+      Integer(self["HOST_FAILURE"].to_s, 10)
+    end
+
+    # @return [String] of the protocol: what nodes share
+    def filesystem
+      FILESYSTEMS.fetch((self["FILESYSTEM"] || "shared").to_s.downcase)
+    end
+
+    # @return [Hash] of the settings of Hello: how files come to nodes that share no file system
+    def staging
+      cache = self["STAGE_CACHE"]
+      { "cache_bytes" => cache ? Properties.bytes(cache.to_s) : 0, "all_home" => self["STAGE_OUTPUTS"].to_s == "home",
+        "home" => Configuration.words(self["STAGE_HOME"]).map(&:b) }
+    end
+
+    # @return [Boolean] whether a switch is on
+    def on?(key)
+      SWITCHED_ON.include?(self[key].to_s.downcase)
     end
 
     # @return [String, nil] where a key's value came from
@@ -124,19 +261,65 @@ module Rakuda
         complain(key, value, origin, CHOICES[key].join(", ")) unless CHOICES[key].include?(value.to_s)
       elsif key == "RETRY"
         check_number(key, value, origin, 0..Properties::COUNT_MAX)
+      elsif key == "RUNS_KEPT"
+        check_number(key, value, origin, 1..Properties::COUNT_MAX)
+      elsif %w[RUNS_BYTES CONTENT_BYTES_MAX].include?(key)
+        check_bytes(key, value, origin)
+      elsif key == "WALLTIME"
+        complain(key, value, origin, "a time such as 2:00:00, 30:00, 90m or 2h") unless value.nil? || Configuration.seconds(value)
       elsif key == "NCORE"
         check_number(key, value, origin, 1..CommandLine::JOBS_MAX) unless value.nil?
       elsif key == "LOG_DIR"
         complain(key, value, origin, "the name of a folder") unless value.is_a?(String) || [true, false, nil].include?(value)
+      elsif key == "RERUN_ON"
+        complain(key, value, origin, CommandLine::RERUN_ON.join(",")) if (Configuration.words(value) - CommandLine::RERUN_ON).any?
+      elsif CLUSTER_KEYS.include?(key)
+        check_cluster(key, value, origin)
       elsif key == "QUEUE_PRIORITY"
-        complain(key, value, origin, "fifo, lifo, lifo_hrf, rank_hrf") unless POLICIES.key?(value.to_s.downcase)
+        known = "fifo, lifo, lifo_hrf, rank_hrf, cached, lifo_hlfet"
+        complain(key, value, origin, known) unless POLICIES.key?(value.to_s.downcase)
       end
+    end
+
+    def check_cluster(key, value, origin)
+      case key
+      when "HOSTFILE", "HOSTS"
+        complain(key, value, origin, "the name of a file") unless value.nil? || (value.is_a?(String) && !value.empty?)
+      when "WORK_DIR" then complain(key, value, origin, "an absolute path") unless value.nil? || value.to_s.start_with?("/")
+      when "HEARTBEAT" then check_number(key, value, origin, 1..HEARTBEAT_MAX)
+      when "HOST_FAILURE" then check_number(key, value, origin, 0..Properties::COUNT_MAX)
+      when "SSH_OPTION", "BATCH_OPTION" then check_words(key, value, origin)
+      when "NODES" then check_number(key, value, origin, 1..CommandLine::JOBS_MAX) unless value.nil?
+      when "MAX_IDLE" then check_number(key, value, origin, 1..CommandLine::SECONDS_MAX) unless value.nil?
+      when "LAUNCH" then complain(key, value, origin, "a command line with {agent} in it") unless value.to_s.match?(/\A\z|\{/)
+      when "LISTEN" then complain(key, value, origin, "HOST or HOST:PORT") unless value.nil? || value.to_s.match?(/\A\S+\z/)
+      when "FILESYSTEM" then check_filesystem(key, value, origin)
+      when "STAGE_CACHE" then check_bytes(key, value, origin)
+      when "STAGE_HOME" then complain(key, value, origin, "patterns of names") if value.is_a?(Hash)
+      else complain(key, value, origin, "true or false") unless (SWITCHED_ON + SWITCHED_OFF).include?(value.to_s.downcase)
+      end
+    end
+
+    def check_filesystem(key, value, origin)
+      complain(key, value, origin, "shared, gfarm or local") unless value.nil? || FILESYSTEMS.key?(value.to_s.downcase)
+    end
+
+    def check_words(key, value, origin)
+      value.is_a?(Array) || Shellwords.split(value.to_s)
+    rescue ArgumentError
+      complain(key, value, origin, "words with closed quotes")
     end
 
     def check_number(key, value, origin, range)
       return if value.to_s.match?(/\A\d+\z/) && range.cover?(value.to_s.to_i)
 
       complain(key, value, origin, "a whole number from #{range.begin} to #{range.end}")
+    end
+
+    def check_bytes(key, value, origin)
+      Properties.bytes(value.to_s)
+    rescue ConfigurationError
+      complain(key, value, origin, "a number of bytes such as 500M or 4G")
     end
 
     def complain(key, value, origin, expected)

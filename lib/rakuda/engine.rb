@@ -47,9 +47,10 @@ module Rakuda
     end
 
     # Says goodbye and waits for the end of the process.
-    def finish
+    # @param failed [Boolean] whether the run ends because of an error, so that the engine says what went wrong
+    def finish(failed)
       begin
-        @link.send_message("Goodbye")
+        @link.send_message("Goodbye", failed)
         @link.flush
       rescue EngineLost
         sweep # gone already; whoever noticed it first has said so

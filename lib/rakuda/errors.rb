@@ -21,6 +21,18 @@ module Rakuda
   # A task failed and the engine alone knows why.
   class TaskFailed < Error; end
 
+  # A task was lost with so many nodes that it is suspected of taking them down.
+  class TaskBlamed < TaskFailed; end
+
+  # A file could not be brought from a node to this machine.
+  class StagingFailed < TaskFailed; end
+
+  # No node is left to run on.
+  class NodesGone < Error; end
+
+  # Raised inside an action whose node is gone: its task is run again elsewhere. Not a StandardError, as ActionAborted.
+  class NodeLost < Exception; end # rubocop:disable Lint/InheritException
+
   # Raised inside an action that the engine wants to end. Not a StandardError, so that `rescue => e` in an action
   # does not swallow it.
   class ActionAborted < Exception; end # rubocop:disable Lint/InheritException

@@ -13,6 +13,31 @@ module Rakuda
       line.dup.force_encoding(Encoding::UTF_8).scrub
     end
 
+    # Files whose lines are not the Rakefile's.
+    NOT_THE_RAKEFILE = Regexp.union(%r{\A#{Regexp.quote(File.expand_path("..", __dir__))}/}, /\A<internal:/,
+                                    %r{\A#{Regexp.quote(File.dirname(Rake.method(:application).source_location[0]))}/},
+                                    %r{\A#{Regexp.quote(RbConfig::CONFIG["rubylibdir"])}/}).freeze
+
+    # @param directory [String] where relative names start
+    # @return [String] the first line of an exception, with its class where that says something, and its place
+    def self.account(exception, directory)
+      line = first_line(exception)
+      return line if line.start_with?("Command failed with status")
+
+      line = with_kind(exception, line)
+      place = exception.backtrace&.find { |entry| !entry.match?(NOT_THE_RAKEFILE) }&.slice(/\A.+?:\d+/)
+      place ? "#{line} (#{place.dup.force_encoding(Encoding::UTF_8).scrub.delete_prefix("#{directory}/")})" : line
+    end
+
+    # @return [String] the line with its class; of an exit its status (`exit 7`), and what `abort` said
+    def self.with_kind(exception, line)
+      case exception
+      when SystemExit then line == "exit" ? "exit #{exception.status}" : "exit #{exception.status}: #{line}"
+      else exception.instance_of?(RuntimeError) || line == exception.class.name ? line : "#{exception.class}: #{line}"
+      end
+    end
+    private_class_method :with_kind
+
     # @param application [Application]
     # @param planner [Planner]
     def initialize(application, planner)

@@ -29,9 +29,13 @@ module Rakuda
     # @param collect [Boolean] whether the hub collects what an action prints
     # @return [Pair]
     # @param prefix [Boolean] whether the name of the action's task comes before each line
-    def self.install(session, collect, prefix)
+    # @param display [LiveDisplay]
+    def self.install(session, collect, prefix, display)
       $stdout.sync = true if $stdout.respond_to?(:sync=)
-      pair = Pair.new(new($stdout, session, collect && 1, prefix), new($stderr, session, collect && 2, prefix))
+      pair = Pair.new(*[$stdout, $stderr].map.with_index(1) do |stream, descriptor|
+        through = LiveDisplay::STREAMS[descriptor].equal?(stream) && display.wanted?
+        new(stream, session, (collect || through) && descriptor, prefix, collect, through ? display : nil)
+      end)
       $stdout = pair.out
       $stderr = pair.err
       pair
@@ -39,8 +43,12 @@ module Rakuda
 
     # @param descriptor [Integer, false] of the message WriteOutput; false: written here
     # @param prefix [Boolean]
-    def initialize(stream, session, descriptor, prefix)
+    # @param collect [Boolean] whether what actions print is shown when they end
+    # @param display [LiveDisplay, nil] one that what is printed must not be mixed with
+    def initialize(stream, session, descriptor, prefix, collect, display)
       super(stream)
+      @collect = collect
+      @display = display
       @prefix = prefix && !descriptor # the hub puts it before what it collects
       @descriptor = descriptor
       @stream = stream
@@ -48,7 +56,7 @@ module Rakuda
     end
 
     def write(*texts)
-      return @stream.write(*texts) unless (job = @session.current_job)
+      return write_without_job(texts) unless (job = @session.current_job)
 
       text = texts.size == 1 ? texts[0].to_s : texts.join
       partial = job.partial_lines && job.partial_lines[self]
@@ -117,12 +125,27 @@ module Rakuda
     # Writes at once.
     def real_write(text, job)
       text = text.b.lines.map { |line| prefix_of(job) + line }.join if @prefix
-      return @stream.write(text) unless @descriptor && job.number && !@session.reopened?
+      return @stream.write(text) unless @descriptor && !@session.reopened? && through_hub?(job)
 
       @session.link.send_message("WriteOutput", job.number, @descriptor, text.b)
     end
 
     private
+
+    def through_hub?(job)
+      return @display.through_engine?(job) if @display
+
+      @collect && job.number
+    end
+
+    # What the loop itself says, in whole lines.
+    def write_without_job(texts)
+      text = texts.join
+      return @stream.write(text) unless @display&.through_engine?(nil) && !@session.reopened? && text.end_with?("\n")
+
+      @session.link.send_message("WriteOutput", nil, @descriptor, text.b)
+      text.bytesize
+    end
 
     def prefix_of(job)
       job.is_a?(Action) ? "[#{job.task.name.tr("\n", " ")}] ".b : ""

@@ -66,11 +66,20 @@ module Rakuda
       send_message("DefineRequirement", id, properties)
     end
 
+    # Adds a DefineRule. It comes before the tasks that are being collected, which stay one batch.
+    # @param location [String] `FILE:LINE`
+    # @param text [String, nil]
+    def send_rule(number, location, text)
+      @packer.write_map_header(1).write("DefineRule").write_array_header(3).write(number).write_string(bytes(location))
+      text ? @packer.write_string(bytes(text)) : @packer.write_nil
+    end
+
     # Adds one task to the DefineTasks message that is being collected.
     # @param prerequisites [Array<Integer>]
-    def define_task(number, kind, flags, name, requirement, prerequisites)
-      @definitions.write_array_header(6).write(number).write(kind).write(flags).write_string(bytes(name))
-                  .write(requirement).write(prerequisites)
+    # @param rule [Integer] 0: none
+    def define_task(number, kind, flags, name, requirement, prerequisites, rule)
+      @definitions.write_array_header(7).write(number).write(kind).write(flags).write_string(bytes(name))
+                  .write(requirement).write(prerequisites).write(rule)
       @definitions_count += 1
       @edges += prerequisites.size
       flush if @definitions_count >= DEFINITIONS_MAX || @edges >= EDGES_MAX

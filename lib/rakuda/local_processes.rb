@@ -17,22 +17,24 @@ module Rakuda
         IO.singleton_class.prepend(Popen)
       end
 
-      # The running job is about to start a process.
-      def prepare
-        @session.current_job&.ensure_lease
+      # The running job is about to start a process, which has the terminal that Ruby has.
+      # @yield until it has ended; without a block that is not known
+      def prepare(&call)
+        return call&.call unless (job = @session.current_job)
+
+        job.ensure_lease
+        @session.display.without(job, &call)
       end
     end
 
     # In front of Kernel.
     module Commands
-      def system(...)
-        LocalProcesses.prepare
-        super
+      def system(*arguments, **options)
+        LocalProcesses.prepare { super(*arguments, **options) }
       end
 
       def `(command)
-        LocalProcesses.prepare
-        super
+        LocalProcesses.prepare { super(command) }
       end
 
       def spawn(...)

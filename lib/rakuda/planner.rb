@@ -10,6 +10,7 @@ module Rakuda
   class Planner
     HAS_ACTION = 1
     DEFERRED = 2
+    OWN_WAY = 4
     # Tasks that remove what their later siblings make (rake's PackageTask has `repackage: [clobber_package, package]`).
     REMOVING = /(?:\A|:)(?:clean|clobber)(?:[_:]|\z)/.freeze
     NONE = [].freeze
@@ -53,18 +54,22 @@ module Rakuda
     # @param application [Application]
     # @param link [Link]
     # @param log [TraceLog, nil]
-    def initialize(application, link, log)
+    # @param needs [StaticNeeds, nil] in a dry run that is told line by line
+    def initialize(application, link, log, needs = nil)
       @application = application
       @link = link
       @log = log
+      @needs = needs
       @table = RakeBridge.task_table(application)
       @kinds = TaskKinds.new(application)
-      @parallel = application.jobs > 1
+      # In a dry run nothing is removed.
+      @parallel = !application.serial? && !application.options.dryrun
       @tasks = []
       @parents = []            # by number: the task that was being walked, or the chain of a root
       @arguments = {}          # by number, for those that are not empty
       @deferrals = {}          # by number
       @requirements = {}       # properties => number
+      @rules = Rules.new(link, all_texts: application.configuration.rerun_on.include?("command"))
       @walks = 0
       @frames = []
       @in_use = 0              # frames of walks that are going on (a rule's proc may invoke a task)
@@ -380,13 +385,16 @@ module Rakuda
       @arguments[number] = arguments if arguments
       task.rakuda_number = number
       kind = traits.opaque && traits.kind == TaskKinds::FILE ? TaskKinds::ASKED : traits.kind
-      @link.define_task(number, kind, flags(task, traits) | more_flags, task.name, requirement(task), numbers)
+      @link.define_task(number, kind, flags(task, traits) | more_flags, task.name, requirement(task), numbers,
+                        @rules.number(task.actions.first))
+      @needs&.add(number, task, more_flags.zero? ? kind : TaskKinds::ASKED, numbers)
       @log&.defined(number, task)
       number
     end
 
     def flags(task, traits)
-      return HAS_ACTION if !task.actions.empty? || traits.opaque || traits.acts || traits.kind == TaskKinds::ASKED
+      return HAS_ACTION | OWN_WAY if traits.opaque || traits.acts
+      return HAS_ACTION if !task.actions.empty? || traits.kind == TaskKinds::ASKED
 
       RakeBridge.rule_matches?(@application, task.name) ? HAS_ACTION : 0
     end
@@ -461,7 +469,8 @@ module Rakuda
       @tasks << nil
       @parents << deferral&.parent
       @deferrals[number] = deferral if deferral
-      @link.define_task(number, TaskKinds::PLAIN, deferral ? DEFERRED : 0, "", 0, numbers)
+      @link.define_task(number, TaskKinds::PLAIN, deferral ? DEFERRED : 0, "", 0, numbers, 0)
+      @needs&.add(number, nil, TaskKinds::PLAIN, numbers)
       @log&.defined(number, nil)
       number
     end

@@ -24,7 +24,7 @@ module Rakuda
 
       def invoke(*arguments)
         application = self.application
-        return super unless application.is_a?(Application) && application.plans?
+        return super unless application.is_a?(Application)
 
         values = arguments.empty? ? nil : Rake::TaskArguments.new(arg_names, arguments)
         application.session.invoke(self, values, nil) { super(*arguments) }
@@ -32,7 +32,7 @@ module Rakuda
 
       def invoke_with_call_chain(task_args, invocation_chain)
         application = self.application
-        return super unless application.is_a?(Application) && application.plans?
+        return super unless application.is_a?(Application)
         return super if application.session.opaque_task.equal?(self)
 
         application.session.invoke(self, task_args, invocation_chain) { super(task_args, invocation_chain) }
@@ -41,6 +41,10 @@ module Rakuda
 
       def enhance(deps = nil, &block)
         result = super
+        application = self.application
+        if block && application.is_a?(Application) && (action = application.running_action)
+          (@rakuda_given ||= GivenActions.new).add(@actions, action)
+        end
         application.session.on_enhanced(self, deps) if @rakuda_number
         result
       end

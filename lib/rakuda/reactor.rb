@@ -88,6 +88,7 @@ module Rakuda
       end
     ensure
       @loop_fiber = outer
+      @current = nil unless outer # also when a signal's exception has come out of a job's Fiber
     end
 
     # Starts a job in a Fiber of the pool, from the loop.
@@ -139,6 +140,21 @@ module Rakuda
 
       @tokens.delete(fiber)
       resume_later(fiber, exception)
+    end
+
+    # Ends whatever the jobs of a task's action wait for, also what is about to go on, and has them know.
+    def lose(number, exception)
+      @ready.each do |entry|
+        next unless entry[1].number == number
+
+        entry[1].lost = exception
+        entry[2] = exception unless entry[2].equal?(entry[1])
+      end
+      @jobs.select { |_fiber, job| job.number == number }.each do |fiber, job|
+        job.lost = exception
+        @tokens.delete(fiber)
+        resume_later(fiber, exception)
+      end
     end
 
     # Ends the local waits of all jobs as soon as the loop comes round; from signal handlers.

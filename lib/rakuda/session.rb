@@ -8,16 +8,22 @@ require "rakuda/engine"
 require "rakuda/working_directory"
 require "rakuda/reactor"
 require "rakuda/action"
+require "rakuda/given_actions"
 require "rakuda/environment"
 require "rakuda/shell"
 require "rakuda/task_kinds"
+require "rakuda/static_needs"
 require "rakuda/trace_log"
+require "rakuda/rules"
 require "rakuda/planner"
+require "rakuda/probe"
+require "rakuda/live_display"
 require "rakuda/line_output"
 require "rakuda/signals"
 require "rakuda/failures"
 require "rakuda/local_processes"
 require "rakuda/blocking_calls"
+require "rakuda/node_files"
 
 module Rakuda
   # The life of a link to the hub.
@@ -30,6 +36,8 @@ module Rakuda
 
     # @return [WorkingDirectory]
     attr_reader :directory
+    # @return [LiveDisplay]
+    attr_reader :display
     # @return [Link]
     attr_reader :link
     # @return [Reactor]
@@ -43,18 +51,21 @@ module Rakuda
       @link = @engine.start(settings)
       @moved = {}                          # numbers of actions that left the directory changed for those that follow
       @told = Dir.pwd                      # the directory in which the hub looks at relative names
-      @directory = WorkingDirectory.new(shared: application.jobs == 1)
+      @directory = WorkingDirectory.new(shared: application.serial?)
       @reactor = Reactor.new(@link, @directory) { |name, fields| handle(name, fields) }
-      @log = TraceLog.new(application) if application.options.trace
-      @planner = Planner.new(application, @link, @log)
+      @display = LiveDisplay.new(settings["progress"] == "live", @link, @reactor)
+      dry = application.options.dryrun
+      needs = StaticNeeds.new(application.options.build_all) if dry && application.traces?
+      @log = TraceLog.new(application, needs) if application.traces?
+      @probe = Probe.new if settings["rerun_on"]&.include?("command")
+      @planner = Planner.new(application, @link, @log, needs)
       @shell = Shell.new(@link, @reactor, Environment.new(@link), @directory, @told)
       @failures = Failures.new(application, @planner)
       @invocations = {}
       @live = []                           # those that have not ended, in the order of where their plans begin
       @next_invocation = 0
       @actions = @actions_now = @actions_max = 0
-      @verbose = @nowrite = nil            # rake's flags as the next job finds them
-      @broken = nil
+      @broken = @verbose = @nowrite = nil  # the last two: rake's flags as the next job finds them
       @leases = {}                         # number of an action that wants a core => the Fiber that waits
       @threads = ObjectSpace::WeakMap.new  # thread => the job that made it
       @extended = {}.compare_by_identity   # exceptions whose backtrace has been completed
@@ -80,6 +91,19 @@ module Rakuda
       number = plan(task, arguments, base, waiting)
       number ? wait(number, first, caller_job, waiting) : @log&.print_walk
       nil
+    end
+
+    # After a dry run: has the hub tell what would run, and writes it.
+    # @param format [String] "text" or "json"
+    # @param output [IO]
+    def show_plan(format, output)
+      @link.send_message("DescribePlan", format)
+      @plan_output = output
+      @reactor.run { @plan_output.nil? || @broken }
+      raise @broken if @broken
+
+      @signals.raise_pending
+      output.flush
     end
 
     # Makes `$?` a status seen before.
@@ -141,6 +165,7 @@ module Rakuda
       @verbose = Rake::FileUtilsExt.verbose_flag
       @nowrite = Rake::FileUtilsExt.nowrite_flag
       @output&.finish(job)
+      @display.end_hold(job)
       @moved[job.number] = true if tell_directory
     end
 
@@ -150,23 +175,30 @@ module Rakuda
       end_job(action)
       @actions_now -= 1
       number = action.number
-      if exception.nil?
+      if action.lost
+        @link.send_action_ended(number, "failed", "") # how it ended does not count
+      elsif exception.nil?
         # The action may have given its task a `timestamp` of its own.
         @link.send_message("AskAfter", number) if action.task.rakuda_singular && @planner.asked?(action.task)
         @link.send_action_ended(number, "ok", "")
       else
         @failures.add(number, action.task, exception)
         outcome = exception.is_a?(SystemExit) ? "exit" : "failed"
-        @link.send_action_ended(number, outcome, Failures.first_line(exception).b)
+        @link.send_action_ended(number, outcome, Failures.account(exception, @directory.base).b)
       end
     end
 
     # The job waits until its action has a core.
     def wait_for_lease(action)
+      raise action.lost if action.lost
+
       @link.send_message("WantLease", action.number)
       @leases[action.number] = Fiber.current
       @reactor.park
       action.leased = true
+    rescue Exception # rubocop:disable Lint/RescueException -- the Fiber may serve another job when the answer comes
+      @leases.delete(action.number)
+      raise
     end
 
     # An exception that no action raised has come out of a job: it ends the loop.
@@ -187,11 +219,13 @@ module Rakuda
     end
 
     # Ends the run.
-    def close
+    # @param failed [Boolean] whether because of an error
+    def close(failed)
       @output&.remove
+      @signals.defer { @engine.finish(failed) }
       @signals.remove
-      @engine.finish
       Fiber.set_scheduler(nil)
+      @signals.raise_pending unless failed
     end
 
     # Another session follows: tasks invoked in this one are done.
@@ -237,13 +271,15 @@ module Rakuda
       Dir.singleton_class.prepend(WorkingDirectory::Hooks) unless Dir.singleton_class.include?(WorkingDirectory::Hooks)
       Fiber.set_scheduler(@reactor)
       LocalProcesses.install(self)
-      BlockingCalls.install(@reactor)
+      BlockingCalls.install(@reactor, @display)
+      NodeFiles.install(self, @link, @reactor, @told) if settings.dig("cluster", "filesystem") == "local"
       ThreadHook.session = self
       Thread.prepend(ThreadHook) unless Thread.include?(ThreadHook)
       Process.singleton_class.prepend(ForkHook) unless Process.singleton_class.include?(ForkHook)
       collect = settings["output"] == "task"
       prefix = settings["prefix"] && settings["output"] != "none"
-      @output = LineOutput.install(self, collect, prefix) if collect || prefix || @application.jobs > 1
+      lines = collect || prefix || @display.wanted? || !@application.serial?
+      @output = LineOutput.install(self, collect, prefix, @display) if lines
       @shell.stderr = $stderr
     end
 
@@ -288,22 +324,53 @@ module Rakuda
       invocation = Invocation.new(caller_job && Fiber.current, waiting, first, @planner.tasks.size, false)
       @invocations[id] = invocation
       @live.insert(@live.bsearch_index { |one| one.begins > first } || @live.size, invocation)
+      describe_commands(first...@planner.tasks.size) if @probe
+      @display.give_back unless caller_job
       @link.send_message("Invoke", id, [number], caller_job&.number)
-      if caller_job
-        @reactor.park
-      else
-        @reactor.run { invocation.ended || @broken }
-      end
+      caller_job ? park(invocation) : watch(invocation)
       raise @broken if @broken
 
       @signals.raise_pending unless caller_job
       conclude(invocation)
     end
 
+    # The action waits for its invocation.
+    def park(invocation)
+      @reactor.park
+    ensure
+      invocation.fiber = nil # which may serve another job when the invocation ends
+    end
+
+    # With --rerun-on command: what the actions of file tasks would start, as far as that can be found out.
+    # @param numbers [Enumerable<Integer>]
+    def describe_commands(numbers)
+      numbers.each do |number|
+        task = @planner.tasks[number]
+        next if task.nil? || task.actions.empty? || @planner.traits(task).kind != TaskKinds::FILE
+
+        @link.send_message("DescribeCommands", number, @probe.commands(task, @planner.arguments(number)))
+      end
+    end
+
+    # Runs the loop until an invocation of the Rakefile's own code has ended. However it ends, the display is gone then.
+    def watch(invocation)
+      @signals.defer do
+        begin
+          @reactor.run { invocation.ended || @broken }
+        ensure
+          @display.take_over
+        end
+      end
+    rescue EngineLost
+      @display.wipe
+      raise
+    end
+
     def conclude(invocation)
       last = @planner.tasks.size
       @planner.settle_all if @invocations.empty?
-      raise @output_error if @output_error
+      ended_early = @output_error || @nodes_error
+      raise ended_early if ended_early
 
       exception = @failures.of(invocation.failed, invocation.abandoned)
       return unless exception
@@ -344,29 +411,42 @@ module Rakuda
       case name
       when :CommandEnded then @shell.on_command_ended(*fields)
       when :RunAction then on_run_action(*fields)
+      when :FileFetched then NodeFiles.on_fetched(*fields)
       when :Leased then @reactor.resume(@leases.delete(fields[0]))
       when :InvocationEnded then on_invocation_ended(*fields)
       when :TaskSettled then @log&.settled(fields[0], @planner.tasks[fields[0]], fields[1])
       when :Resolve then on_resolve(fields[0])
       when :AskNeeded then on_ask_needed(fields[0])
       when :AbortAction then on_abort_action(fields[0])
+      when :ActionLost then @reactor.lose(fields[0], NodeLost.new(text(fields[1])))
+      when :TaskBlamed then @failures.add(fields[0], @planner.tasks[fields[0]], TaskBlamed.new(text(fields[1])))
+      when :TargetNotBrought
+        @failures.add(fields[0], @planner.tasks[fields[0]], StagingFailed.new(text(fields[1])))
+      when :NodesGone then @nodes_error = NodesGone.new(text(fields[0]))
       when :AttemptFailed then @failures.on_attempt(*fields)
       when :TargetMissing then on_target_missing(fields[0])
+      when :Plan then on_plan(*fields)
+      when :DisplayHeld then @display.on_held
       when :OutputLost then on_output_lost(fields[0])
-      when :Warning then $stderr.puts(fields[0].dup.force_encoding(Encoding::UTF_8))
+      when :Warning then $stderr.puts(text(fields[0]))
       when :Welcome then @engine.welcome(*fields)
-      when :Refused then raise EngineError, "the engine refused: #{fields[0].dup.force_encoding(Encoding::UTF_8)}"
+      when :Refused then raise EngineError, "the engine refused: #{text(fields[0])}"
       else raise EngineError, "the engine sent a message that this front does not know: #{name}"
       end
     end
 
-    def on_run_action(number, _attempt, _node, devices, leased)
+    def text(bytes)
+      bytes.dup.force_encoding(Encoding::UTF_8)
+    end
+
+    def on_run_action(number, attempt, _node, devices, leased)
       return @link.send_action_ended(number, "ok", "") if @planner.superseded?(number)
 
       task = @planner.tasks[number]
       task.rakuda_started = true
       @log&.run(number)
       action = Action.new(self, number, task, @planner.arguments(number))
+      action.attempt = attempt
       action.opaque = @planner.traits(task).opaque
       action.leased = leased
       action.devices = devices
@@ -387,7 +467,9 @@ module Rakuda
 
     def on_resolve(number)
       question = Question.new(self, nil) do
+        first = @planner.tasks.size
         @planner.resolve(number)
+        describe_commands(first...@planner.tasks.size) if @probe
         @link.send_message("Resolved", number, true)
       rescue StandardError => e
         @log&.print_all
@@ -425,9 +507,15 @@ module Rakuda
       @reactor.abort(number, ActionAborted.new("aborted: another task failed"))
     end
 
+    # A piece of the answer to DescribePlan.
+    def on_plan(bytes, last)
+      @plan_output.write(bytes.dup.force_encoding(Encoding::UTF_8))
+      @plan_output = nil if last
+    end
+
     # The hub is stopping the run; this is why it fails.
     def on_output_lost(reason)
-      @output_error = OutputError.new("cannot write what commands print: #{reason.dup.force_encoding(Encoding::UTF_8)}")
+      @output_error = OutputError.new("cannot write what commands print: #{text(reason)}")
     end
 
     def on_target_missing(number)

@@ -63,6 +63,8 @@ module Rakuda
     def run_line(line, echo)
       $stdout.flush
       job = @reactor.current
+      raise job.lost if job.lost
+
       command = @next
       @next += 1
       @link.send_command_line(command, job.number, line, base_options(job), echo)
@@ -82,6 +84,8 @@ module Rakuda
       words = name_program(words, fields) or return :local
       $stdout.flush
       job = @reactor.current
+      raise job.lost if job.lost
+
       fields = (base_options(job) || {}).merge(fields)
       if fields.delete(:alone)
         fields["environment"] = @environment.only(changes || {})

@@ -17,6 +17,7 @@ module Rakuda
       @process = Process.pid
       @interrupts = 0
       @pending = nil
+      @deferring = false
       @before = { "INT" => trap("INT") { on_interrupt }, "TERM" => trap("TERM") { on_terminate } }
     end
 
@@ -25,8 +26,21 @@ module Rakuda
       raise @pending if @pending
     end
 
-    # Puts the former handlers back.
+    # What comes during the block and cannot be told to the loop is kept for raise_pending: the display is still
+    # there, or the engine about to end.
+    def defer
+      before = @deferring
+      @deferring = true
+      yield
+    ensure
+      @deferring = before
+    end
+
+    # Puts the former handlers back. When a signal is what ends the run, further ones do not disturb its end, as long as
+    # they are no more than PATIENCE.
     def remove
+      return @deferring = true if @pending
+
       @before.each { |name, handler| trap(name, handler || "DEFAULT") }
     end
 
@@ -48,12 +62,21 @@ module Rakuda
 
     def stop(exception, how)
       @pending ||= exception
-      raise exception unless @reactor.running?
+      unless @reactor.running?
+        raise exception unless @deferring || ending?
 
+        return
+      end
       @link.interject("Stop", how)
       # Waits are ended by the loop; Ruby code of an action is interrupted where it is.
       @reactor.interrupt_later(exception)
       raise exception if @reactor.inside? && !@reactor.waiting
+    end
+
+    # What the first signal has begun is not interrupted by the next.
+    def ending?
+      current = $! # rubocop:disable Style/SpecialGlobalVars
+      current.is_a?(SystemExit) || (!current.nil? && current.equal?(@pending))
     end
   end
 end

@@ -41,7 +41,7 @@ module Rakuda
       multitask = klass <= Rake::MultiTask && owner(klass, :invoke_prerequisites) == Rake::MultiTask
       methods = multitask ? OPAQUE_METHODS - [:invoke_prerequisites] : OPAQUE_METHODS
       opaque = methods.any? { |name| !OWN.include?(owner(klass, name)) }
-      reversed = @application.jobs == 1 && (multitask || @application.options.always_multitask)
+      reversed = @application.serial? && (multitask || @application.options.always_multitask)
       Traits.new(kind(klass), opaque, reversed, !OWN.include?(owner(klass, :execute)))
     end
 

@@ -11,8 +11,10 @@ module Rakuda
     Entry = Struct.new(:task, :walk, :printed, :before, :after)
 
     # @param application [Rake::Application]
-    def initialize(application)
+    # @param needs [StaticNeeds, nil] of a dry run
+    def initialize(application, needs = nil)
       @application = application
+      @needs = needs
       @printed = @last = Entry.new(nil, 0, true, nil, nil)
       @walk = 0
       @defined = []                          # by number: the place where it got it
@@ -82,7 +84,7 @@ module Rakuda
       print_to(number)
       return if task.nil? || how != "executed" || @executed.delete(number)
 
-      @application.trace("** Execute #{task.name}")
+      @application.trace("** Execute #{"(dry run) " if @needs}#{task.name}")
     end
 
     # Prints the walk that has just been logged: nothing of it is left to run.
@@ -146,7 +148,7 @@ module Rakuda
       flags = []
       flags << "first_time" unless @seen.key?(entry.task)
       @seen[entry.task] = true
-      flags << "not_needed" unless entry.task.needed?
+      flags << "not_needed" unless @needs ? @needs.of(entry.task) : entry.task.needed?
       @application.trace("** Invoke #{entry.task.name} #{"(#{flags.join(', ')})" unless flags.empty?}")
     end
   end

@@ -1,0 +1,89 @@
+# frozen_string_literal: true
+
+# Where the nodes of a run come from, by the settings and by the Slurm job that this process may be in. It reads no host file and
+# asks nobody: the engine does.
+
+module Rakuda
+  # The choice between this machine, a host file, Slurm and a launch template.
+  class NodesWanted
+    # @param configuration [Configuration]
+    # @param batch_words [Array<String>] words for sbatch from the command line
+    # @param environment [Hash, ENV]
+    def initialize(configuration, batch_words = [], environment = ENV)
+      @configuration = configuration
+      @batch_words = batch_words
+      @environment = environment
+    end
+
+    # @return [String, nil] "ssh", "slurm", "launch", or "local" when nodes may join this machine; nil: this machine alone
+    # @raise [ConfigurationError] when the settings contradict each other
+    def kind
+      return @kind if defined?(@kind)
+
+      found = wanted
+      check(found)
+      @kind = found == "local" && !joinable? ? nil : found
+    end
+
+    # @param directory [String] where a relative host file starts
+    # @return [Hash] for the message Hello
+    def settings(directory)
+      listen = @configuration["LISTEN"]&.to_s&.b
+      common = { "kind" => kind, "joinable" => joinable?, "listen" => listen, "idle_ms" => @configuration.idle_ms }
+      case kind
+      when "ssh" then common.merge("host_file" => File.expand_path(@configuration.hostfile, directory).b)
+      when "slurm"
+        common.merge("nodes" => @configuration.nodes, "job" => @configuration.nodes ? nil : job,
+                     "batch_options" => (@configuration.option_words("BATCH_OPTION") + @batch_words).map(&:b))
+      when "launch" then common.merge("nodes" => @configuration.nodes, "launch" => @configuration["LAUNCH"].to_s.b)
+      else common
+      end
+    end
+
+    private
+
+    def joinable?
+      @configuration.on?("JOINABLE")
+    end
+
+    def wanted
+      return @configuration["CLUSTER"] if @configuration["CLUSTER"]
+      return "ssh" if @configuration.hostfile
+      return "launch" if @configuration["LAUNCH"]
+
+      job && !alone? ? "slurm" : "local"
+    end
+
+    # A run within a run has the nodes of that one already.
+    # @return [String, nil] the Slurm job that this process is in
+    def job
+      return nil unless @environment.fetch("RAKUDA_RUN", "").empty?
+
+      id = @environment.fetch("SLURM_JOB_ID", "")
+      id.empty? ? nil : id
+    end
+
+    # Whether the job's only node is this machine, for which nothing has to be started.
+    def alone?
+      require "socket"
+      here = Socket.gethostname[/\A[^.]*/]
+      @environment["SLURM_JOB_NUM_NODES"] == "1" && @environment["SLURM_JOB_NODELIST"].to_s[/\A[^.]*/] == here
+    end
+
+    def check(kind)
+      case kind
+      when "ssh" then need("HOSTFILE", "--cluster ssh", "-F FILE") unless @configuration.hostfile
+      when "launch" then need("LAUNCH", "--cluster launch", "--launch LINE")
+      when "slurm"
+        unless @configuration.nodes || job
+          raise ConfigurationError, "--cluster slurm: this is not within a Slurm allocation (SLURM_JOB_ID is not set); " \
+                                    "say how many nodes to ask for: --nodes N"
+        end
+      end
+    end
+
+    def need(key, what, option)
+      raise ConfigurationError, "#{what}: expected #{option} (#{key}) as well" unless @configuration[key]
+    end
+  end
+end
