@@ -12,10 +12,13 @@ class ArchitectureTest < Minitest::Test
   ALLOWED = {
     "rakuda-core" => [],
     "rakuda-proto" => %w[rakuda-core],
-    "rakuda-agent" => %w[rakuda-proto rakuda-core],
-    "rakuda-hub" => %w[rakuda-agent rakuda-proto rakuda-core],
-    "rakuda-sim" => %w[rakuda-proto rakuda-core],
-    "rakuda-cli" => %w[rakuda-hub rakuda-agent rakuda-sim rakuda-proto rakuda-core]
+    "rakuda-link" => %w[rakuda-proto rakuda-core],
+    "rakuda-agent" => %w[rakuda-link rakuda-proto rakuda-core],
+    "rakuda-locate" => %w[rakuda-agent rakuda-proto],
+    "rakuda-record" => %w[rakuda-proto],
+    "rakuda-hub" => %w[rakuda-agent rakuda-link rakuda-locate rakuda-record rakuda-proto rakuda-core],
+    "rakuda-sim" => %w[rakuda-record rakuda-proto rakuda-core],
+    "rakuda-cli" => %w[rakuda-hub rakuda-agent rakuda-link rakuda-locate rakuda-sim rakuda-record rakuda-proto rakuda-core]
   }.freeze
 
   def test_every_crate_has_a_place_in_the_table_of_allowed_edges

@@ -39,6 +39,17 @@ class ConfigurationTest < Minitest::Test
     assert_equal "fifo", configuration("QUEUE_PRIORITY: FIFO").policy
   end
 
+  def test_what_nodes_share_and_how_files_come_to_them_is_read
+    assert_equal "shared", configuration("").filesystem
+    local = configuration("FILESYSTEM: local\nSTAGE_CACHE: 10G\nSTAGE_HOME: ['*.txt', logs/*]\nSTAGE_OUTPUTS: home")
+    assert_equal "local", local.filesystem
+    assert_equal({ "cache_bytes" => 10 << 30, "all_home" => true, "home" => ["*.txt", "logs/*"] }, local.staging)
+    assert_equal({ "cache_bytes" => 0, "all_home" => false, "home" => [] }, configuration("").staging)
+    ["FILESYSTEM: afs", "STAGE_CACHE: much", "STAGE_OUTPUTS: away", "STAGE_HOME: {a: b}"].each do |line|
+      assert_raises(Rakuda::ConfigurationError, line) { configuration(line) }
+    end
+  end
+
   def test_wrong_value_names_its_origin
     error = assert_raises(Rakuda::ConfigurationError) { configuration("FAILED_TARGET: burn") }
     assert_match(/\AFAILED_TARGET=burn \(.*\): expected rename, delete, leave\z/, error.message)

@@ -369,7 +369,7 @@ module ParallelTests
   end
 
   def test_listing_tasks_needs_no_engine
-    %w[-T -P -W --version --help -n].each do |option|
+    %w[-T -P -W --version --help].each do |option|
       rakuda("desc 'x'\ntask(:default) { }", option, environment: { "RAKUDA_ENGINE" => "/no/engine" }) do |run|
         assert_equal 0, run.status, option + run.err
       end

@@ -5,11 +5,16 @@
 #
 # usage: ruby test/run.rb [FILE_OR_FOLDER ...] [-- MINITEST_OPTION ...]
 #
+# WITHOUT=testbed in the environment leaves out test/testbed (WITHOUT=a,b leaves out test/a and test/b), and says so.
+#
 # It fails when a process fails, and also when a process ends without minitest's closing line: a test that calls `exit!`
 # would otherwise pass for success. It does not know what the tests are about.
 class TestRun
   ROOT = File.expand_path("..", __dir__)
   CLOSING_LINE = /^(\d+) runs, (\d+) assertions, (\d+) failures, (\d+) errors, (\d+) skips$/
+  # What minitest says of failures stands between these two lines; so many lines of it are said once more at the end.
+  TOLD = /^Finished in .*?$(.*)^\d+ runs, /m
+  TOLD_LINES_MAX = 60
   LOAD_ALL = <<~'RUBY'
     $stdout.sync = true
     split = ARGV.index("--")
@@ -31,30 +36,39 @@ class TestRun
     abort "no test found" if groups.empty?
     groups.sort.each { |folder, tests| run(folder, tests.sort) }
     puts format("all Ruby tests: %d runs, %d assertions, %d failures, %d errors, %d skips", *@totals)
-    @faults.each { |fault| puts "FAILED: #{fault}" }
+    @faults.each { |fault, told| puts "FAILED: #{fault}", told }
     @faults.empty?
   end
 
   private
 
   def files
-    return Dir.glob("test/**/*_test.rb") if @wanted.empty?
+    return Dir.glob("test/**/*_test.rb").reject { |file| left_out.any? { |folder| file.start_with?(folder) } } if @wanted.empty?
 
     @wanted.flat_map { |path| File.directory?(path) ? Dir.glob("#{path}/**/*_test.rb") : [path] }
+  end
+
+  def left_out
+    @left_out ||= ENV.fetch("WITHOUT", "").split(",").map do |name|
+      abort "WITHOUT=#{name}: there is no folder test/#{name}" unless File.directory?("test/#{name}")
+      puts "left out, since WITHOUT says so: test/#{name}"
+      "test/#{name}/"
+    end
   end
 
   def run(folder, tests)
     puts "== #{folder} (#{tests.size} files)"
     command = ["ruby", "-Ilib", "-Itest", "-e", LOAD_ALL, *tests, "--", *@options]
-    closing = IO.popen(command, err: %i[child out]) { |output| echo(output) }
-    @faults << "#{folder}: #{ending(Process.last_status)}" unless Process.last_status.success?
-    return @faults << "#{folder}: ended without minitest's closing line" unless closing
+    text = IO.popen(command, err: %i[child out]) { |output| echo(output) }
+    told = text[TOLD, 1].to_s.lines.first(TOLD_LINES_MAX).join
+    @faults << ["#{folder}: #{ending(Process.last_status)}", told] unless Process.last_status.success?
+    closing = text.scan(CLOSING_LINE).last&.map(&:to_i)
+    return @faults << ["#{folder}: ended without minitest's closing line", ""] unless closing
 
     @totals = @totals.zip(closing).map(&:sum)
   end
 
-  # Shows the output as it comes, also within a line, so that one sees where it hangs; returns the counts of the closing
-  # line, or nil.
+  # Shows the output as it comes, also within a line, so that one sees where it hangs; returns all of it.
   def echo(output)
     text = +""
     loop do
@@ -64,7 +78,7 @@ class TestRun
       $stdout.flush
     end
   rescue EOFError
-    text.force_encoding(Encoding::UTF_8).scrub.scan(CLOSING_LINE).last&.map(&:to_i)
+    text.force_encoding(Encoding::UTF_8).scrub
   end
 
   def ending(status)

@@ -4,6 +4,8 @@
 module Engines
   ROOT = File.expand_path("../..", __dir__)
   COMMON = { "FAILED_TARGET" => "leave", "RUBYOPT" => nil, "RAKEOPT" => nil, "LANG" => "C.UTF-8" }.freeze
+  # The real one, with the settings that users have.
+  REAL = COMMON.merge("FAILED_TARGET" => nil, "RAKUDA_ENGINE" => File.join(ROOT, "target", "release", "rakudad")).freeze
 
   class << self
     # @yield [name, environment]

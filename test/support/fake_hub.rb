@@ -16,6 +16,8 @@ class FakeHub
   NEVER = -1
   LATE = 1 << 62
   NOW = :now
+  # wall_ns, user_us, system_us, max_rss_kib, read_bytes, write_bytes
+  NO_USAGE = [0, 0, 0, 0, 0, 0].freeze
 
   def initialize(socket)
     @socket = socket
@@ -32,6 +34,7 @@ class FakeHub
     @invocations = {}
     @failed = false          # a task has failed: what no invocation that goes on needs is not started any more
     @requirements = {}
+    @rules = 0               # defined so far
     @environments = {}
     @commands = {}
     @ended = Thread::Queue.new
@@ -102,12 +105,20 @@ class FakeHub
     @requirements[id] = map
   end
 
+  def on_define_rule(number, _location, _text)
+    raise "rule #{number} follows rule #{@rules}" unless number == @rules + 1
+
+    @rules = number
+  end
+
   def on_define_environment(id, set, unset)
     @environments[id] = set.merge(unset.to_h { |name| [name, nil] })
   end
 
   def on_define_tasks(tasks)
-    tasks.each do |number, kind, flags, name, requirement, prerequisites|
+    tasks.each do |number, kind, flags, name, requirement, prerequisites, rule|
+      raise "task #{number} has rule #{rule}, which was not defined" if rule > @rules
+
       raise "task #{number} defined twice" if @tasks[number]
 
       task = Task.new(number, kind, flags, name, requirement, 0, [], [], :defined, 0, NEVER, nil, [0, number])
@@ -223,7 +234,7 @@ class FakeHub
 
   def on_start_command(command, _task, what, options, echo)
     options ||= {}
-    return say("CommandEnded", command, 2, 0, nil, nil, [0, 0, 0, 0]) if @stopped
+    return say("CommandEnded", command, 2, 0, nil, nil, NO_USAGE) if @stopped
 
     $stderr.syswrite(echo.end_with?("\n") ? echo : "#{echo}\n") if echo
     pid = Process.spawn(environment(options), *words(what, options), spawn_options(options))
@@ -234,7 +245,7 @@ class FakeHub
       @wake_writer.write(".")
     end
   rescue SystemCallError => e
-    say("CommandEnded", command, 127 << 8, 0, nil, e.message, [0, 0, 0, 0])
+    say("CommandEnded", command, 127 << 8, 0, nil, e.message, NO_USAGE)
   end
 
   def environment(options)
@@ -281,7 +292,14 @@ class FakeHub
     check_invocations
   end
 
-  def on_goodbye
+  def on_describe_commands(_number, _commands); end
+
+  def on_describe_plan(_format)
+    run, all = %w[executed not_needed].map { |how| @tasks.values.count { |task| task.how == how && task.flags.anybits?(1) } }
+    say("Plan", "#{run} of #{run + all} tasks would run\n", true)
+  end
+
+  def on_goodbye(_failed)
     exit!(0)
   end
 
@@ -295,7 +313,7 @@ class FakeHub
 
   def command_ended(command, status, pid, error)
     @commands.delete(command)
-    say("CommandEnded", command, status, pid, nil, error, [0, 0, 0, 0])
+    say("CommandEnded", command, status, pid, nil, error, NO_USAGE)
   end
 
   # --- rake's rule -------------------------------------------------------------------------------------------------
@@ -338,7 +356,7 @@ class FakeHub
   end
 
   def make_ready(task)
-    return settle(task, "executed") if (task.flags & 1).zero?
+    return settle(task, "executed") if (task.flags & 1).zero? || (@settings["dry_run"] && (task.flags & 4).zero?)
 
     task.state = :running
     task.attempt += 1

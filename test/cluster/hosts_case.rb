@@ -1,0 +1,95 @@
+# frozen_string_literal: true
+
+require "support/testbed"
+
+# What tests of runs on many hosts share: a testbed of three hosts over ssh, a folder that all of them see, and tasks that wait
+# until they are told to end. It tests nothing.
+class ClusterHostsCase < Minitest::Test
+  RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
+  RAKUDACTL = File.expand_path("../../bin/rakudactl", __dir__)
+
+  # Each task says that it has begun, and ends when there is a file `go`. It leaves a half-written target meanwhile.
+  WAITING = <<~'RUBY'
+    made = (1..6).map { |number| "out#{number}" }
+    task default: made
+    made.each do |name|
+      file name do
+        sh "echo half > #{name}; hostname > begun.#{name}; until test -e go; do sleep 0.05; done; echo whole > #{name}; hostname > by.#{name}"
+      end
+    end
+  RUBY
+
+  def setup
+    @testbed = Testbed.up(**testbed_settings)
+    @folder = File.join(@testbed.folder, name)
+    FileUtils.rm_rf(@folder)
+    FileUtils.mkdir_p(@folder)
+    write("hosts", "host1 2\nhost2 2\n")
+  end
+
+  def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 0 }
+
+  def write(path, content)
+    File.write(File.join(@folder, path), content)
+  end
+
+  def read(path)
+    File.read(File.join(@folder, path))
+  end
+
+  def names(pattern)
+    Dir.glob(pattern, base: @folder).sort
+  end
+
+  def rakuda(rakefile, *words, environment: {})
+    write("Rakefile", rakefile)
+    @testbed.run("head", RAKUDA, "-F", "hosts", *words, chdir: @folder, environment: environment)
+  end
+
+  # What rakudactl prints on head.
+  def ctl(*words)
+    @testbed.run!("head", RAKUDACTL, *words, chdir: @folder)
+  end
+
+  # Starts a run of WAITING, and yields when so many tasks have begun; returns what it printed and its status.
+  def while_waiting(*words, begun: 4, hosts: "hosts", &block)
+    while_command_waits(RAKUDA, "-F", hosts, *words, begun: begun, &block)
+  end
+
+  # The same of any command on head.
+  def while_command_waits(*command, begun: 4, rakefile: WAITING, environment: {})
+    write("Rakefile", rakefile)
+    IO.pipe do |reader, writer|
+      pid = @testbed.start("head", *command, chdir: @folder, environment: environment, out: writer, err: writer)
+      writer.close
+      printed = Thread.new { reader.read }
+      wait_for("#{begun} tasks to begin") { begun?(begun) }
+      yield pid
+      _, status = Process.wait2(pid)
+      return printed.value, status
+    end
+  end
+
+  def begun?(count) = names("begun.*").count { |file| !read(file).empty? } >= count
+
+  # Only turns a hang into a failure.
+  def wait_for(what)
+    limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + Testbed::LIMIT.to_i
+    until yield
+      flunk "waited in vain for #{what}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > limit
+      sleep 0.05
+    end
+  end
+
+  def processes(host)
+    @testbed.run(host, "pgrep", "-fl", "rakuda-agent|rakuda-guard|rakuda-leader|until test -e go").out
+  end
+
+  def wait_until_nothing_runs(*hosts)
+    hosts.each { |host| wait_for("the processes on #{host} to end") { processes(host).empty? } }
+  end
+
+  def assert_all_made
+    assert_equal ["whole\n"], (1..6).map { |number| read("out#{number}") }.uniq
+  end
+end

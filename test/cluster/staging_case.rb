@@ -1,0 +1,99 @@
+# frozen_string_literal: true
+
+require "digest"
+require "json"
+require "support/testbed"
+
+# What tests of runs on hosts that share no file system share: the run's folder is on head alone. What tasks are to tell the test
+# they write into a folder that all see. It tests nothing.
+class ClusterStagingCase < Minitest::Test
+  RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
+  RAKE = "rake"
+
+  def setup
+    @testbed = Testbed.up(HOSTS: 3, GFARM: 0, SLURM: 0)
+    @folder = "/srv/#{name}"
+    @notes = File.join(@testbed.folder, name)
+    FileUtils.rm_rf(@notes)
+    FileUtils.mkdir_p(@notes)
+    all_hosts("rm -rf #{@folder} /tmp/rakuda-*/files", "head", "host1", "host2", "host3")
+    @testbed.run!("head", "mkdir", "-p", "#{@folder}/in", chdir: "/srv")
+    write("hosts", "host1 2\nhost2 2\n")
+  end
+
+  def all_hosts(script, *hosts)
+    hosts.each { |host| @testbed.run!(host, "sh", "-c", script, chdir: "/tmp") }
+  end
+
+  # On head.
+  def write(path, content)
+    @testbed.run!("head", "sh", "-c", "cat > #{@folder}/#{path}", chdir: "/srv", stdin: content)
+  end
+
+  def read(path)
+    @testbed.run!("head", "cat", "#{@folder}/#{path}", chdir: "/srv")
+  end
+
+  # Makes in/0, in/1, ... of so many bytes; their contents.
+  def inputs(count, bytes)
+    random = Random.new(1)
+    (0...count).to_h do |number|
+      content = random.bytes(bytes).unpack1("H*")[0, bytes]
+      write("in/#{number}", content)
+      ["in/#{number}", content]
+    end
+  end
+
+  def rakuda(rakefile, *words, environment: {})
+    write("Rakefile", rakefile)
+    @testbed.run("head", RAKUDA, "-F", "hosts", "--filesystem", "local", "-q", *words, chdir: @folder, environment: environment)
+  end
+
+  # Starts a run and yields; returns what it printed and its status.
+  def during(rakefile, *words)
+    write("Rakefile", rakefile)
+    IO.pipe do |reader, writer|
+      words = [RAKUDA, "-F", "hosts", "--filesystem", "local", "-q", *words]
+      pid = @testbed.start("head", *words, chdir: @folder, out: writer, err: writer)
+      writer.close
+      printed = Thread.new { reader.read }
+      yield pid
+      _, status = Process.wait2(pid)
+      return printed.value, status
+    end
+  end
+
+  # Only turns a hang into a failure.
+  def wait_for(what)
+    limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + Testbed::LIMIT.to_i
+    until yield
+      flunk "waited in vain for #{what}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > limit
+      sleep 0.05
+    end
+  end
+
+  # What tasks have noted: lines of `words`.
+  def notes(file = "log")
+    path = File.join(@notes, file)
+    File.exist?(path) ? File.readlines(path, chomp: true).map(&:split) : []
+  end
+
+  # The transfers of the last run: [file, from, to], with names of nodes; head is `home`.
+  def transfers
+    journal = @testbed.run!("head", "sh", "-c", "cat $(ls -d .rakuda/runs/*/ | tail -n 1)journal.jsonl", chdir: @folder)
+    events = journal.lines.map { |line| JSON.parse(line) }
+    names = events.select { |event| event["event"] == "task_defined" }.to_h { |event| event.values_at("task", "name") }
+    nodes = events.select { |event| event["event"] == "node_joined" }.to_h { |event| event.values_at("node", "name") }
+    nodes[0] = "home"
+    staged = events.select { |event| event["event"] == "file_staged" }
+    staged.map { |event| [names.fetch(event["task"]), nodes.fetch(event["from"]), nodes.fetch(event["to"])] }
+  end
+
+  # The run's folder on a host, as seen there: names of files, without the agent's own.
+  def files_on(host)
+    find = "cd /tmp/rakuda-0/files/* 2>/dev/null && find . -type f | cut -c3- | sort"
+    @testbed.run(host, "sh", "-c", find, chdir: "/tmp").lines - [".rakuda-agent"]
+  end
+
+  def digest(*contents) = "#{Digest::SHA256.hexdigest(contents.join)}  -\n"
+end

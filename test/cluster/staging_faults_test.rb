@@ -1,0 +1,117 @@
+# frozen_string_literal: true
+
+require "minitest/autorun"
+require_relative "staging_case"
+
+# Hosts that share no file system, and things that die: what was on a lost node is made again, and what did not come whole
+# does not count.
+class ClusterStagingFaultsTest < ClusterStagingCase
+  def test_what_only_a_lost_node_had_is_made_again
+    contents = inputs(2, 1000)
+    write("hosts", "host1 1\nhost2 1\n")
+    rakefile = <<~'RUBY'
+      notes = ENV.fetch("NOTES")
+      2.times do |number|
+        file "part#{number}" => "in/#{number}" do |t|
+          # Both run at the same time, so each host makes one.
+          sh "echo #{t.name} $(hostname) >> #{notes}/log; until test $(wc -l < #{notes}/log) -ge 2; do sleep 0.05; done; cp #{t.source} #{t.name}"
+        end
+      end
+      file("gate" => %w[part0 part1]) { sh "hostname > #{notes}/gate; until test -e #{notes}/go; do sleep 0.05; done; date > gate" }
+      file("result" => %w[part0 part1 gate]) { sh "cat part0 part1 | sha256sum > result" }
+      task default: "result"
+    RUBY
+    printed, status = during(rakefile, "HEARTBEAT=2", "NOTES=#{@notes}") do
+      wait_for("the gate") { !notes("gate").empty? }
+      victim = (%w[host1 host2] - notes("gate").flatten).first
+      @testbed.fault("kill-host", victim)
+      File.write(File.join(@notes, "go"), "")
+    end
+    assert status.success?, printed
+    assert_equal digest(*contents.values), read("result")
+    assert_equal 2, notes.size, "a copy is as good as what was made: nothing had to be made again"
+  ensure
+    Testbed.spoilt
+  end
+
+  def test_what_was_brought_nowhere_is_made_again_after_the_loss_of_its_node
+    contents = inputs(2, 1000)
+    write("hosts", "host1 1\nhost2 1\n")
+    rakefile = <<~'RUBY'
+      notes = ENV.fetch("NOTES")
+      2.times do |number|
+        file "part#{number}" => "in/#{number}" do |t|
+          sh "echo #{t.name} $(hostname) >> #{notes}/log; until test $(wc -l < #{notes}/log) -ge 2; do sleep 0.05; done; cp #{t.source} #{t.name}"
+        end
+      end
+      desc "steal=no"
+      file("gate" => "part0") { sh "hostname > #{notes}/gate; until test -e #{notes}/go; do sleep 0.05; done; date > gate" }
+      file("result" => %w[part0 part1 gate]) { sh "cat part0 part1 | sha256sum > result" }
+      task default: "result"
+    RUBY
+    printed, status = during(rakefile, "HEARTBEAT=2", "NOTES=#{@notes}") do
+      wait_for("the gate") { !notes("gate").empty? }
+      @testbed.fault("kill-host", notes.to_h.fetch("part1"))
+      File.write(File.join(@notes, "go"), "")
+    end
+    assert status.success?, printed
+    assert_equal digest(*contents.values), read("result")
+    assert_equal 2, notes.count { |part,| part == "part1" }, printed
+  ensure
+    Testbed.spoilt
+  end
+
+  def test_a_transfer_that_breaks_off_is_begun_anew_and_never_taken_half
+    contents = inputs(1, 8_000_000)
+    write("hosts", "host1 1\n")
+    @testbed.fault("slow-link", "host1", "20mbit")
+    broken = false
+    printed, status = during("file('made' => 'in/0') { sh 'sha256sum < in/0 > made' }\ntask default: 'made'") do
+      wait_for("half a file") { files_on("host1").any? { |path| path.include?(".rakuda-part") } }
+      refute_includes files_on("host1"), "in/0"
+      @testbed.run!("host1", "pkill", "-KILL", "-x", "rakuda-files", chdir: "/tmp")
+      broken = true
+      @testbed.fault("slow-link", "host1", "none")
+    end
+    assert broken
+    assert status.success?, printed
+    assert_equal digest(contents["in/0"]), read("made")
+    assert_equal([["in/0", "home", "host1"]], transfers.select { |file,| file == "in/0" })
+  ensure
+    Testbed.spoilt
+  end
+
+  def test_after_a_killed_run_no_half_file_counts
+    contents = inputs(1, 8_000_000)
+    write("hosts", "host1 1\n")
+    rakefile = "file('made' => 'in/0') { sh 'sha256sum < in/0 > made' }\ntask default: 'made'"
+    @testbed.fault("slow-link", "host1", "20mbit")
+    during(rakefile) do
+      wait_for("half a file") { files_on("host1").any? { |path| path.include?(".rakuda-part") } }
+      @testbed.run!("head", "pkill", "-KILL", "-x", "rakudad", chdir: "/tmp")
+    end
+    refute_includes files_on("host1"), "in/0"
+    @testbed.fault("slow-link", "host1", "none")
+    again = rakuda(rakefile)
+    assert_equal 0, again.status, again.err
+    assert_equal digest(contents["in/0"]), read("made")
+  ensure
+    Testbed.spoilt
+  end
+
+  def test_what_someone_else_has_removed_from_a_node_is_named
+    write("hosts", "host1 1\nhost2 1\n")
+    result = rakuda(<<~'RUBY')
+      require "rake"
+      task default: "second"
+      desc "allow=host1"
+      file("first") { sh "echo 1 > first" }
+      desc "allow=host1"
+      file("gone" => "first") { sh "rm first; echo 2 > gone" }
+      desc "allow=host2"
+      file("second" => %w[first gone]) { sh "cat first gone > second" }
+    RUBY
+    assert_equal 1, result.status
+    assert_match(/cannot bring first from node host1 to node host2: failed to open .+first: No such file/, result.err)
+  end
+end

@@ -1,0 +1,207 @@
+# frozen_string_literal: true
+
+# The live display on a real pseudo-terminal, seen as a user sees it.
+
+require "fileutils"
+require "minitest/autorun"
+require "open3"
+require "tmpdir"
+require_relative "../support/terminal"
+
+class LiveDisplayTest < Minitest::Test
+  RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
+  HEAD = %r{\A\d+/\d+ done, \d+ running}.freeze
+  GATE = "sleep 0.01 until File.exist?('gate')"
+
+  def setup
+    @folder = Dir.mktmpdir("rakuda-live")
+  end
+
+  def teardown
+    FileUtils.rm_rf(@folder)
+  end
+
+  def run_on_terminal(rakefile, *arguments, **options, &on_output)
+    File.write(File.join(@folder, "Rakefile"), rakefile)
+    Terminal.run(RAKUDA, *arguments, directory: @folder, input: options.delete(:input) || File::NULL, **options, &on_output)
+  end
+
+  def open_gate
+    FileUtils.touch(File.join(@folder, "gate"))
+  end
+
+  # @return [Boolean] whether the display is to be seen
+  def shown?(terminal)
+    terminal.lines.any? { |line| line.match?(HEAD) }
+  end
+
+  def test_the_display_shows_counts_and_the_longest_tasks_and_leaves_nothing_behind
+    File.write(File.join(@folder, "old"), "")
+    rakefile = <<~RUBY
+      file("old") { raise "up to date" }
+      task(all: %w[old first second])
+      task(:first) { sh "until [ -e gate ]; do sleep 0.01; done; echo first ends", verbose: false }
+      task(second: :first) { puts "second" }
+    RUBY
+    terminal = run_on_terminal(rakefile, "-j2", "all") { |now| open_gate if shown?(now) }
+    assert_equal ["first ends", "second", ""], terminal.lines
+    drawn = terminal.seen.find { |lines| lines.any?(HEAD) }
+    assert_includes drawn, "0/2 done, 1 running"
+    assert_match(/\A +\d+ s  first  until\z/, drawn.last)
+    assert terminal.status.success?
+  end
+
+  def test_output_of_many_tasks_is_whole_and_in_order_above_the_display
+    rakefile = <<~RUBY
+      task(:gate) { #{GATE} }
+      8.times do |n|
+        task("t\#{n}") do
+          40.times do |i|
+            puts "ruby \#{n} \#{i}"
+            sh "echo sh \#{n} \#{i}; echo err \#{n} \#{i} >&2", verbose: false
+          end
+        end
+      end
+      task(default: (0..7).map { |n| "t\#{n}" } + ["gate"])
+    RUBY
+    terminal = run_on_terminal(rakefile, "-j9") { |now| open_gate if shown?(now) }
+    8.times do |n|
+      expected = (0...40).flat_map { |i| ["ruby #{n} #{i}", "sh #{n} #{i}"] }
+      assert_equal expected, terminal.lines.grep(/\A(ruby|sh) #{n} /)
+      assert_equal((0...40).map { |i| "err #{n} #{i}" }, terminal.lines.select { |line| line.start_with?("err #{n} ") })
+    end
+    assert_equal (8 * 40 * 3) + 1, terminal.lines.size, "nothing but what tasks print is left"
+  end
+
+  def test_the_window_may_change_its_width_and_no_line_is_wider
+    rakefile = %(task(:default) { sh "until [ -e gate ]; do sleep 0.01; done; : #{'x' * 200}", verbose: false })
+    widths = []
+    terminal = run_on_terminal(rakefile, "-j2", columns: 30) do |now|
+      next unless shown?(now)
+
+      widths << now.seen.last.map(&:size).max
+      widths.size < 3 ? now.resize(60) : open_gate
+    end
+    assert_operator widths.max, :<, 60
+    assert_operator widths.first, :<, 30
+    assert_equal [""], terminal.lines
+  end
+
+  def test_names_cannot_act_on_the_terminal
+    rakefile = <<~'RUBY'
+      task("evil\e[2J\n\rname#{'y' * 100}") { sh "until [ -e gate ]; do sleep 0.01; done", verbose: false }
+      task default: Rake::Task.tasks.map(&:name).reject { |name| name == "default" }
+    RUBY
+    drawn = nil
+    terminal = run_on_terminal(rakefile, "-j2") { |now| shown?(now) && (drawn ||= now.lines) && open_gate }
+    assert_match(/evil\?\[2J\?\?namey+\.\.\.y+/, drawn.join("\n"))
+    assert_equal [""], terminal.lines
+  end
+
+  def test_colours_are_left_out_when_the_user_wants_none
+    rakefile = %(task(:bad) { raise "x" }\ntask(:slow) { #{GATE} }\ntask default: %w[bad slow])
+    { nil => true, "1" => false }.each do |value, coloured|
+      FileUtils.rm_f(File.join(@folder, "gate"))
+      terminal = run_on_terminal(rakefile, "-j2", "--failure", "continue", environment: { "NO_COLOR" => value }) do |now|
+        open_gate if shown?(now)
+      end
+      assert_equal coloured, terminal.bytes.include?("\e[31m"), value.inspect
+      refute terminal.status.success?
+    end
+  end
+
+  def test_processes_and_questions_of_ruby_have_the_terminal_for_themselves
+    rakefile = <<~'RUBY'
+      task(:wait) { sleep 0.01 until File.exist?("shown"); nil }
+      task(local: :wait) do
+        system "printf 'local '; until [ -e gate ]; do sleep 0.01; done; echo ends"
+        STDOUT.puts "constant"
+        Thread.new { $stdout.puts "thread" }.join
+      end
+      task default: :local
+    RUBY
+    held = []
+    terminal = run_on_terminal(rakefile, "-j2") do |now|
+      FileUtils.touch(File.join(@folder, "shown")) if shown?(now)
+      if now.lines.last == "local"
+        held << shown?(now)
+        open_gate
+      end
+    end
+    assert_equal ["local ends", "constant", "thread", ""], terminal.lines
+    assert_equal [false], held.uniq
+  end
+
+  def test_a_question_of_an_action_is_seen_and_answered
+    rakefile = <<~'RUBY'
+      task(:ask) { sleep 0.01 until File.exist?("shown"); print "name? "; puts "hello #{STDIN.gets}" }
+      task default: :ask
+    RUBY
+    IO.pipe do |reader, writer|
+      terminal = run_on_terminal(rakefile, "-j2", input: reader) do |now|
+        FileUtils.touch(File.join(@folder, "shown")) if shown?(now)
+        next unless now.lines.last == "name?"
+
+        writer.puts("you") unless writer.closed?
+        writer.close unless writer.closed?
+      end
+      assert_equal ["name? hello you", ""], terminal.lines
+    end
+  end
+
+  def test_the_terminal_is_clean_after_an_interrupt_and_after_errors
+    stubborn = "trap '' INT TERM; while :; do sleep 1; done"
+    # One that ends with the first signal, and one that the second has to kill.
+    { "sleep 1000" => 1, stubborn => 2 }.each do |command, times|
+      rakefile = %(task(:default) { puts "begun"; sh #{command.dump}, verbose: false })
+      left = times
+      terminal = run_on_terminal(rakefile, "-j2") do |now|
+        Process.kill(:INT, now.pid) if shown?(now) && (left -= 1) >= 0
+      end
+      assert_equal ["begun", "rakuda aborted!", "Interrupt", "== rakuda: stopped: 0/1 done ==", "to resume: rakuda -j2", ""],
+                   terminal.lines, command
+      assert_equal 130, terminal.status.exitstatus
+    end
+  end
+
+  def test_the_terminal_is_clean_after_the_front_or_the_engine_was_killed
+    rakefile = %(task(:default) { sh "sleep 1000", verbose: false })
+    terminal = run_on_terminal(rakefile, "-j2") { |now| shown?(now) && Process.kill(:KILL, now.pid) }
+    assert_equal [""], terminal.lines
+    terminal = run_on_terminal(rakefile, "-j2") { |now| shown?(now) && Process.kill(:KILL, hub_below(now.pid)) }
+    refute shown?(terminal), terminal.lines.join("\n")
+    assert_match(/\Arakuda aborted!/, terminal.lines.first)
+  end
+
+  # @return [Integer] process of the hub: the guard's child
+  def hub_below(pid)
+    children = ->(parent) { File.read("/proc/#{parent}/task/#{parent}/children").split.map(&:to_i) }
+    children.call(children.call(pid).first).first
+  end
+
+  def test_no_display_where_it_would_disturb
+    rakefile = %(task(:default) { sleep 0.6; puts "x" }) # longer than it takes until the display is first drawn
+    [%w[-j2 -q], %w[-j2 -s], %w[-j2 --progress off], %w[-j2 --output none]].each do |arguments|
+      terminal = run_on_terminal(rakefile, *arguments)
+      assert_equal "x\r\n", terminal.bytes, arguments.join(" ")
+    end
+    terminal = run_on_terminal(rakefile, "-j2", environment: { "TERM" => "dumb" })
+    assert_equal "x\r\n", terminal.bytes
+  end
+
+  def test_no_display_when_stdout_is_read_by_someone_who_may_write_to_the_terminal
+    File.write(File.join(@folder, "Rakefile"), %(task(:default) { sleep 0.6; puts "x" }))
+    { "| cat" => "x\r\n", "> out" => nil, "> /dev/null" => nil }.each do |redirection, only|
+      terminal = Terminal.run("/bin/sh", "-c", "#{RAKUDA} -j2 #{redirection}", directory: @folder, input: File::NULL)
+      drawn = terminal.seen.flatten.any?(HEAD)
+      assert_equal only.nil?, drawn, redirection
+      assert_equal only, terminal.bytes, redirection if only
+    end
+  end
+
+  def test_a_display_that_cannot_be_is_refused_with_what_is_in_the_way
+    File.write(File.join(@folder, "Rakefile"), "task(:default)")
+    _, complaint, = Open3.capture3({ "TERM" => "xterm" }, RAKUDA, "--progress", "live", chdir: @folder)
+    assert_match(/--progress live: stderr is no terminal; use --progress plain/, complaint)
+  end
+end

@@ -1,0 +1,196 @@
+# frozen_string_literal: true
+
+# `-n` and `--plan`: what would run and why, told without running anything. Runs the real command.
+
+require "fileutils"
+require "json"
+require "minitest/autorun"
+require "open3"
+require "tmpdir"
+
+# The plan of a dry run.
+class PlanTest < Minitest::Test
+  RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
+
+  RAKEFILE = <<~'RUBY'
+    puts "from the Rakefile"
+    system "echo from a command of the Rakefile"
+    task default: "app"
+    file("app" => %w[a.o b.o]) { |t| sh "cat #{t.prerequisites.join(" ")} > app" }
+    rule(".o" => ".c") { |t| sh "cp #{t.source} #{t.name}" }
+  RUBY
+
+  def setup
+    @directory = Dir.mktmpdir("rakuda-plan")
+    %w[a.c b.c].each { |name| write(name, "int #{name[0]};\n", 100) }
+  end
+
+  def teardown
+    FileUtils.rm_rf(@directory)
+  end
+
+  def test_the_plan_names_every_task_that_would_run_with_its_reason_and_leaves_nothing_behind
+    write("a.o", "", 10)
+    write("b.o", "", 110)
+    write("app", "", 5)
+    plan("-n")
+    assert_equal ["from the Rakefile", "from a command of the Rakefile", "b.o: prerequisite b.c is newer by 10 s",
+                  "app: b.o would run", "2 of 3 tasks would run"], told
+    assert_match(/^\*\* Execute \(dry run\) b\.o\n.*^\*\* Execute \(dry run\) app$/m, @err)
+    assert_equal %w[Rakefile a.c a.o app b.c b.o], Dir.children(@directory).sort
+    assert_equal "", File.read(path("app"))
+  end
+
+  def test_what_is_made_anew_makes_its_dependents_run_also_where_they_are_younger_now
+    write("b.o", "", 10)
+    write("app", "", 5)
+    plan("-n", "-q")
+    assert_equal ["a.o: missing", "app: a.o would run", "2 of 3 tasks would run"], told.last(3)
+    assert_empty @err
+  end
+
+  def test_json_is_all_that_comes_to_stdout
+    write("b.o", "", 110)
+    plan("--plan", "json", "-q")
+    document = JSON.parse(@out)
+    assert_equal [1, 3, 3], document.values_at("version", "would_run", "tasks_total")
+    tasks = document["tasks"].to_h { |task| [task["target"], task] }
+    assert_equal [{ "kind" => "missing", "path" => "a.o" }], tasks["a.o"]["reasons"]
+    newer = tasks["b.o"]["reasons"].first
+    assert_equal ["newer", "b.c"], newer.values_at("kind", "path")
+    assert_in_delta 10, newer["by_s"], 0.001
+    assert_equal [false, false, []], tasks["a.c"].values_at("would_run", "action", "reasons")
+    assert_equal [false, [{ "kind" => "runs", "path" => "app" }]], tasks["default"].values_at("would_run", "reasons")
+    assert_match(/from the Rakefile\nfrom a command of the Rakefile/, @err)
+  end
+
+  def test_all_are_told_to_be_up_to_date_or_forced
+    write("a.o", "", 10)
+    write("b.o", "", 10)
+    write("app", "", 5)
+    plan("-n", "-q")
+    assert_equal "0 of 3 tasks would run", told.last
+    plan("-nqB", "b.o")
+    assert_equal ["b.o: forced (-B)", "1 of 1 tasks would run"], told.last(2)
+  end
+
+  def test_a_target_of_a_run_that_was_cut_off_is_told_but_not_touched
+    write("a.o", "half", 10)
+    write("b.o", "", 10)
+    write("app", "", 5)
+    cut_off("a.o")
+    before = snapshot
+    plan("-n", "-q")
+    assert_equal ["a.o: the last attempt did not finish", "app: a.o would run", "2 of 3 tasks would run"],
+                 told.last(3)
+    assert_equal before, snapshot
+  end
+
+  def test_the_estimate_comes_from_earlier_runs_and_says_of_what_nothing_is_known
+    plan("-n", "-q")
+    assert_equal "estimate: none, as no task of these kinds has been run before", @out.lines(chomp: true).last
+    earlier_run("pattern" => "#.o", "count" => 50, "mean_ns" => 2_000_000_000, "deviation_ns" => 100_000_000)
+    rakefile = <<~'RUBY'
+      task default: "app"
+      file("app" => (1..9).map { |i| "#{i}.o" }) { |t| touch t.name }
+      rule(/\d\.o$/) { |t| touch t.name }
+    RUBY
+    plan("-n", "-q", "-j", "3", rakefile: rakefile)
+    assert_equal "estimate: 18 s of work, about 6.0 s on 3 cores (probably 5.8 s to 6.2 s); 1 task of a kind never run before " \
+                 "is not counted", @out.lines(chomp: true).last
+    plan("--plan=json", "-q", "-j", "3", rakefile: rakefile)
+    estimate, tasks = JSON.parse(@out).values_at("estimate", "tasks")
+    assert_equal [18.0, 6.0, 2.0, 3, 1], estimate.values_at("work_s", "wall_s", "critical_path_s", "cores", "unknown_tasks")
+    assert_equal [2.0, nil], [tasks[0]["estimate_s"], tasks[9]["estimate_s"]]
+  end
+
+  def test_a_target_that_cannot_be_made_is_rakes_error_and_no_plan
+    plan("-n", "nosuch", status: 1)
+    refute_match(/would run/, @out)
+    assert_match(/Don't know how to build task 'nosuch'/, @err)
+  end
+
+  def test_a_chain_of_100_000_files_has_no_limit_of_depth
+    write("f0", "", 0)
+    plan("-n", "-j", "2", rakefile: <<~'RUBY')
+      N = 100_000
+      (1..N).each { |i| file("f#{i}" => "f#{i - 1}") { |t| touch t.name } }
+      task default: "f#{N}"
+    RUBY
+    assert_equal "100000 of 100000 tasks would run", told.last
+    assert_equal "** Execute (dry run) default", @err.lines(chomp: true).last
+  end
+
+  def test_tasks_that_invoke_in_a_way_of_their_own_are_asked_as_rake_would
+    plan("-n", rakefile: <<~'RUBY')
+      class Both < Rake::Task
+        def invoke_prerequisites(args, chain)
+          puts "in its own way"
+          super
+        end
+      end
+      Both.define_task(default: :part)
+      task(:part) { raise "this is not run" }
+    RUBY
+    assert_equal ["in its own way", "default: always runs", "part: always runs", "2 of 2 tasks would run"],
+                 told
+    assert_equal <<~TEXT, @err
+      ** Invoke default (first_time)
+      ** Invoke part (first_time)
+      ** Execute (dry run) part
+      ** Execute (dry run) default
+    TEXT
+  end
+
+  private
+
+  def path(name)
+    File.join(@directory, name)
+  end
+
+  def write(name, text, age)
+    File.write(path(name), text)
+    at = (@base ||= Time.now) - age
+    File.utime(at, at, path(name))
+  end
+
+  # The lines of the plan without the estimate.
+  def told
+    @out.lines(chomp: true).grep_v(/\Aestimate: /)
+  end
+
+  def plan(*words, rakefile: RAKEFILE, status: 0)
+    File.write(path("Rakefile"), rakefile)
+    @out, @err, result = Open3.capture3(RAKUDA, *words, chdir: @directory)
+    assert_equal status, result.exitstatus, @err
+  end
+
+  # What a run leaves that was killed with all its processes while it made a target.
+  def cut_off(target)
+    folder = path(".rakuda/runs/20200101-000000.000-1")
+    FileUtils.mkdir_p([folder, path(".rakuda/running")])
+    journal = File.join(folder, "journal.jsonl")
+    events = [{ event: "run_started", version: 2, time_ns: 1, directory: @directory, failed_target: "rename" },
+              { event: "task_defined", task: 0, name: target, kind: "file", action: true },
+              { event: "attempt_started", time_ns: 2, task: 0, attempt: 1, node: 0, cores: 1 }]
+    File.write(journal, events.map { |event| "#{JSON.generate(event)}\n" }.join)
+    File.write(path(".rakuda/running/20200101-000000.000-1"), "#{journal}\nno-such-mark")
+  end
+
+  # What a run leaves that has ended, as far as estimates need it.
+  def earlier_run(rule)
+    folder = path(".rakuda/runs/20200101-000000.000-2")
+    FileUtils.mkdir_p(folder)
+    File.write(File.join(folder, "journal.jsonl"), "")
+    summary = { version: 1, run: File.basename(folder), how: "done", started_ns: 1, ended_ns: 2, policy: "fifo", cores: 2,
+                nodes: 1, executed: 50, not_needed: 0, failed: 0, abandoned: 0, rules: [rule.merge("max_ns" => 3_000_000_000)] }
+    File.write(File.join(folder, "summary.json"), JSON.generate(summary))
+  end
+
+  def snapshot
+    Dir.glob("**/*", File::FNM_DOTMATCH, base: @directory).grep_v("Rakefile").sort.to_h do |name|
+      file = path(name)
+      [name, File.file?(file) ? [File.read(file), File.mtime(file)] : nil]
+    end
+  end
+end

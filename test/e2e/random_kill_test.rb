@@ -1,0 +1,172 @@
+# frozen_string_literal: true
+
+# kill -9 of the hub, the front, the guard, or all of them, at moments that a seed picks, in a workflow of 200 slow writers.
+# The next run must end with the same files as an undisturbed one, redo no task that had finished, and keep no half-written
+# file. KILLS=50 tries 50 moments, SEED=N others.
+
+require "fileutils"
+require "json"
+require "minitest/autorun"
+require "tmpdir"
+require_relative "../support/engines"
+
+class RandomKillTest < Minitest::Test
+  RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
+  KILLS = Integer(ENV.fetch("KILLS", "6"))
+  SEED = Integer(ENV.fetch("SEED", "20"))
+  VICTIMS = [%i[hub], %i[front], %i[guard], %i[front hub], %i[hub guard front], %i[guard hub]].freeze
+
+  # 100 first, 99 second, one that joins them. Each is written in three steps that take their time.
+  RAKEFILE = <<~'RUBY'
+    def write(task)
+      name = task.name
+      sh "echo #{name} >> executed; echo first > #{name}; sleep 0.01; cat #{task.sources.join(" ")} >> #{name}; sleep 0.01; " \
+         "echo last >> #{name}", verbose: false
+    end
+    directory "out"
+    (1..100).each do |n|
+      file("out/a#{n}" => %w[source out]) do |t|
+        sh "echo #{t.name} >> executed; echo first > #{t.name}; sleep 0.02; echo #{n} >> #{t.name}", verbose: false
+      end
+    end
+    (1..99).each { |n| file("out/b#{n}" => ["out/a#{n}", "out/a#{n + 1}"]) { |t| write(t) } }
+    file("all" => (1..99).map { |n| "out/b#{n}" }) { |t| write(t) }
+    task default: "all"
+  RUBY
+  TARGETS = [*(1..100).map { |n| "out/a#{n}" }, *(1..99).map { |n| "out/b#{n}" }, "all"].freeze
+
+  def setup
+    @place = Dir.mktmpdir("rakuda-random-kill")
+    @random = Random.new(SEED)
+  end
+
+  def teardown
+    FileUtils.rm_rf(@place)
+  end
+
+  def test_whoever_is_killed_when_the_next_run_finishes_and_redoes_nothing_that_was_done
+    whole = new_folder("whole")
+    Process.wait(start(whole))
+    @contents = TARGETS.to_h { |name| [name, File.read(File.join(whole, name))] }
+    totals = Hash.new(0)
+    KILLS.times { |round| kill_once(round, totals) }
+    assert_operator totals[:killed_in_the_middle], :>, 0
+    puts "\n#{KILLS} kills (seed #{SEED}): #{totals.map { |what, count| "#{what.to_s.tr("_", " ")} #{count}" }.join(", ")}"
+  end
+
+  private
+
+  def new_folder(name)
+    folder = File.join(@place, name)
+    FileUtils.mkdir_p(folder)
+    File.write(File.join(folder, "Rakefile"), RAKEFILE)
+    File.write(File.join(folder, "source"), "source\n")
+    folder
+  end
+
+  def log = File.join(@place, "log")
+
+  def start(folder)
+    Process.spawn(Engines::REAL, RAKUDA, "-j", "2", chdir: folder, %i[out err] => log)
+  end
+
+  def executed(folder)
+    File.readlines(File.join(folder, "executed"), chomp: true)
+  rescue Errno::ENOENT
+    []
+  end
+
+  def kill_once(round, totals)
+    folder = new_folder("round")
+    moment = @random.rand(1..199)
+    victims = VICTIMS[@random.rand(VICTIMS.size)]
+    front = start(folder)
+    wait_until(folder) { executed(folder).size >= moment }
+    engine = engine_processes(front)
+    spin(@random.rand(20_000))
+    engine.values_at(*victims).each { |pid| kill(pid) }
+    Process.wait(front)
+    wait_until(folder) { engine.values.none? { |pid| alive?(pid) } }
+    check(folder, "round #{round}: #{victims.join(", ")} killed after #{moment} executions began (seed #{SEED})", totals)
+  ensure
+    FileUtils.rm_rf(folder)
+  end
+
+  # A moment between two events.
+  def spin(turns)
+    turns.times { |turn| turn * turn }
+  end
+
+  def kill(pid)
+    Process.kill(:KILL, pid)
+  rescue Errno::ESRCH
+    nil # it has noticed the end of another
+  end
+
+  def check(folder, what, totals)
+    begun, done = attempts(folder)
+    before = executed(folder)
+    totals[:killed_in_the_middle] += 1 unless done.size == TARGETS.size + 1
+    _, status = Process.wait2(start(folder))
+    assert_predicate status, :success?, "#{what}\n#{File.read(log)}"
+    TARGETS.each { |name| assert_equal @contents[name], File.read(File.join(folder, name)), "#{name}, #{what}" }
+    counts = executed(folder).tally
+    open = (begun - done) & TARGETS
+    # What had begun and not ended is made again. (Its command may have come to its first word only after the kill, before
+    # the next run killed it; so it is counted at the end.)
+    assert_equal TARGETS.sort, counts.keys.sort, what
+    assert_empty counts.select { |name, count| count > (open.include?(name) ? 2 : 1) }, "redone, #{what}"
+    assert_empty Dir.glob("**/*._fail_", base: folder).map { |name| name.delete_suffix("._fail_") } - (begun - done), what
+    totals[:attempts_open] += (begun - done).size
+    totals[:made_by_the_next_run] += counts.values.sum - before.size
+    totals[:half_written_moved_away] += Dir.glob("**/*._fail_", base: folder).size
+  end
+
+  # @return [Array(Array<String>, Array<String>)] names of tasks whose attempts the journal says began, and ended well
+  def attempts(folder)
+    journal = Dir[File.join(folder, ".rakuda/runs/*/journal.jsonl")]
+    assert_equal 1, journal.size
+    names = {}
+    begun = []
+    done = []
+    File.foreach(journal.first) do |line|
+      event = JSON.parse(line) rescue next # a torn last line
+      case event["event"]
+      when "task_defined" then names[event["task"]] = event["name"]
+      when "attempt_started" then begun << names.fetch(event["task"])
+      when "attempt_ended" then done << names.fetch(event["task"]) if event["outcome"] == "done"
+      end
+    end
+    [begun, done]
+  end
+
+  def wait_until(folder)
+    6000.times do
+      return if yield
+      sleep 0.01
+    end
+    flunk "waited in vain for #{folder}; the log says:\n#{File.read(log)}"
+  end
+
+  def engine_processes(front)
+    guard = children(front).find { |pid| command(pid).include?("--front-fd") }
+    hub = children(guard).find { |pid| command(pid).include?("--hub") }
+    { front: front, guard: guard, hub: hub }
+  end
+
+  def children(parent)
+    File.read("/proc/#{parent}/task/#{parent}/children").split.map(&:to_i)
+  end
+
+  def command(pid)
+    File.binread("/proc/#{pid}/cmdline")
+  rescue SystemCallError
+    ""
+  end
+
+  def alive?(pid)
+    File.read("/proc/#{pid}/stat").rpartition(")").last.split[0] != "Z"
+  rescue SystemCallError
+    false
+  end
+end

@@ -1,0 +1,224 @@
+# frozen_string_literal: true
+
+require "csv"
+require "json"
+require "minitest/autorun"
+require "open3"
+require "tmpdir"
+require_relative "support/browser"
+
+# `rakudactl report` on a journal written here, and its page in a real browser.
+class ReportTest < Minitest::Test
+  ROOT = File.expand_path("..", __dir__)
+  COMMAND = File.join(ROOT, "bin", "rakudactl")
+  START_NS = 1_800_000_000_000_000_000
+  HOSTILE = %(</script><img src=x onerror="document.title='caught'">'"&).freeze
+
+  def setup
+    @dir = Dir.mktmpdir("rakuda-report")
+    @run = File.join(@dir, "run")
+    Dir.mkdir(@run)
+    File.write(File.join(@run, "journal.jsonl"), journal)
+    tail = "no such star\n</pre><b>bold</b>\n"
+    File.write(File.join(@run, "output.log"), "=== task 5 attempt 1 stderr #{tail.bytesize} e.out\n#{tail}\n")
+  end
+
+  def teardown
+    FileUtils.rm_rf(@dir)
+  end
+
+  def test_json_has_the_figures_computed_by_hand
+    summary = JSON.parse(report("--json"))
+    assert_equal [1, 7, 4, 1], summary.values_at("version", "tasks", "run", "failed")
+    assert_in_delta 6.0, summary["makespan_s"]
+    assert_in_delta 10.5 / 12, summary["utilisation"]
+    assert_in_delta 5.5, summary["critical_path_s"]
+    refute summary.key?("local_share")
+    assert_equal "no such star\n</pre><b>bold</b>", summary["failures"][0]["output"]
+  end
+
+  def test_page_goes_into_the_folder_of_the_run
+    assert_equal "#{@run}/report.html\n", report
+    assert_path_exists "#{@run}/report.html"
+    assert_equal ["journal.jsonl", "output.log", "report.html"], Dir.children(@run).sort
+  end
+
+  def test_tables_are_those_of_pwrake
+    report("--csv", @dir)
+    tasks = CSV.read(File.join(@dir, "task.csv"), headers: true)
+    assert_equal %w[task_id task_name start_time end_time elap_time preq preq_host preq_loc exec_host shell_id has_action
+                    executed ncore file_size file_mtime file_host write_loc], tasks.headers
+    done = tasks.find { |row| row["task_name"] == HOSTILE }
+    assert_equal ["2", "2027-01-15 08:00:00.000", "2027-01-15 08:00:03.000", "3.000000", "a.src", "argo", "1", "1", "500"],
+                 done.values_at("task_id", "start_time", "end_time", "elap_time", "preq", "exec_host", "has_action",
+                                "executed", "file_size")
+    assert_equal(3, tasks.count { |row| row["executed"] == "0" })
+    commands = CSV.read(File.join(@dir, "command.csv"), headers: true)
+    assert_equal %w[exec_id task_id task_name command start_time end_time elap_time host ncore status],
+                 commands.headers.first(10)
+    assert_equal %w[pwrake_profile_start pwrake_profile_end], commands["command"].values_at(0, -1)
+    assert_equal [nil, "0", "0", "killed:9", "1", "0", nil], commands["status"]
+  end
+
+  def test_pictures_are_written_as_svg_and_png
+    report("--svg", File.join(@dir, "svg"))
+    report("--png", File.join(@dir, "png"))
+    %w[running gantt rules].each do |name|
+      assert_match(/\A<svg .*<\/svg>\n\z/m, File.read(File.join(@dir, "svg", "#{name}.svg")))
+      assert File.binread(File.join(@dir, "png", "#{name}.png")).start_with?("\x89PNG".b)
+    end
+  end
+
+  def test_png_without_its_converter_says_which_package_has_it
+    _, errors, status = Open3.capture3({ "PATH" => "" }, File.join(ROOT, "target/release/rakudad"), "ctl", "report", @run,
+                                       "--png", @dir)
+    refute status.success?
+    assert_match(/rsvg-convert.*librsvg2-bin.*--svg/, errors)
+  end
+
+  def test_comparison_with_itself_finds_no_difference
+    comparison = JSON.parse(report("--compare", @run, "--json"))
+    assert_in_delta 1.0, comparison["makespan_ratio"]
+    assert_equal ["too few to tell"], comparison["rules"].map { |rule| rule["verdict"] }.uniq
+    assert_equal [0, 0], [comparison["only_first"]["tasks"], comparison["only_second"]["tasks"]]
+  end
+
+  def test_page_works_in_a_browser_and_hostile_names_are_harmless
+    assert Browser.there?, "this test needs the package chromium; tools/setup installs it"
+    report
+    report("--compare", @run, "-o", File.join(@dir, "compare.html"))
+    Browser.open do |browser|
+      browser.show("#{@run}/report.html")
+      check_tables(browser)
+      check_sorting(browser)
+      check_chart(browser)
+      check_search(browser)
+      assert_equal ["file://#{@run}/report.html"], browser.requests
+      browser.show("#{@dir}/compare.html")
+      assert_equal 2, browser.evaluate("document.querySelectorAll('#rule-table tbody tr').length")
+      assert_empty browser.complaints
+      assert_equal 2, browser.requests.size, browser.requests.inspect
+    end
+  end
+
+  private
+
+  def check_tables(browser)
+    assert_equal "Run 20270115-080000.000-42", browser.evaluate("document.title")
+    assert_equal 0, browser.evaluate("document.images.length")
+    assert_equal [["fit (Rakefile:9)", "2", "1", "5.50 s"], ["proj (Rakefile:3)", "2", "0", "5.00 s"]],
+                 browser.evaluate("[...document.querySelectorAll('#rule-table tbody tr')]" \
+                                  ".map((row) => [...row.cells].slice(0, 4).map((cell) => cell.textContent))")
+    cards = browser.evaluate("[...document.querySelectorAll('.card')].map((card) => card.textContent)")
+    assert(cards.any? { |card| card.start_with?("Makespan6.00 s") }, cards.inspect)
+    assert(cards.any? { |card| card.start_with?("Core utilisation87.5 %") }, cards.inspect)
+    assert_equal [HOSTILE, "d.out"],
+                 browser.evaluate("[...document.querySelectorAll('#critical-table tbody tr')]" \
+                                  ".map((row) => row.cells[0].textContent)")
+    tail = browser.evaluate("document.querySelector('details pre').textContent")
+    assert_equal "no such star\n</pre><b>bold</b>", tail
+  end
+
+  def check_sorting(browser)
+    times = "[...document.querySelectorAll('#slowest-table tbody tr')].map((row) => Number(row.cells[4].dataset.v))"
+    click = "document.querySelectorAll('#slowest-table th button')[4].click()"
+    browser.evaluate(click)
+    assert_equal [3, 3, 2, 2, 0.5], browser.evaluate(times)
+    browser.evaluate(click)
+    assert_equal [0.5, 2, 2, 3, 3], browser.evaluate(times)
+    sorted = browser.evaluate("document.querySelectorAll('#slowest-table th')[4].getAttribute('aria-sort')")
+    assert_equal "ascending", sorted
+  end
+
+  # Two lanes of 6 s; colours at chosen times and lanes, and what is told under the pointer.
+  def check_chart(browser)
+    colours = lambda do
+      browser.evaluate(<<~JS)
+        new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+          const canvas = document.getElementById("chart"), scale = devicePixelRatio;
+          const wide = canvas.width / scale, copy = new OffscreenCanvas(canvas.width, canvas.height);
+          const context = copy.getContext("2d", { willReadFrequently: true });
+          context.drawImage(canvas, 0, 0);
+          const at = (seconds, lane) => [...context.getImageData((56 + (wide - 56) * seconds / 6) * scale,
+            (8 + 24 * lane + 12) * scale, 1, 1).data].join();
+          done([at(1, 0), at(1, 1), at(2.5, 0), at(5.3, 1), at(5.3, 0)]);
+        })))
+      JS
+    end
+    light = colours.call
+    assert_equal light[0], light[1]
+    refute_equal light[0], light[2]
+    assert_match(/,255\z/, light[0])
+    assert_equal "0,0,0,0", light[4], "nothing ran then"
+    browser.prefer("dark")
+    assert((1..100).any? { colours.call[0] != light[0] }, "dark colours are not those of the light")
+    box = browser.evaluate("document.getElementById('chart').scrollIntoView(), [document.getElementById('chart')" \
+                           ".getBoundingClientRect()].map((box) => [box.x, box.y, box.width])[0]")
+    browser.point(box[0] + 56 + ((box[2] - 56) / 6), box[1] + 8 + 24 + 12)
+    assert_includes browser.evaluate("document.getElementById('tip').textContent"), "#{HOSTILE}proj (Rakefile:3)from 0"
+  end
+
+  def check_search(browser)
+    browser.evaluate("const field = document.getElementById('search'); field.value = 'OUT'; " \
+                     "field.dispatchEvent(new Event('input'))")
+    assert_match(/\A4 attempts/, browser.evaluate("document.getElementById('found').textContent"))
+    assert_equal "20270115-080000.000-42", browser.evaluate("document.title").split.last
+  end
+
+  def report(*words)
+    output, errors, status = Open3.capture3(COMMAND, "report", @run, *words)
+    assert status.success?, errors
+    assert_empty errors
+    output
+  end
+
+  def event(name, time_s = nil, **fields)
+    fields = { time_ns: START_NS + (time_s * 1e9).round, **fields } if time_s
+    "#{JSON.generate({ event: name, **fields })}\n"
+  end
+
+  def attempt(task, number, times, line, ended, **command)
+    @commands = (@commands || -1) + 1
+    from_s, to_s = times
+    event("attempt_started", from_s, task: task, attempt: number, node: 0, cores: 1) +
+      event("command_started", from_s, command: @commands, task: task, line: line) +
+      event("command_ended", to_s, command: @commands, wall_ns: ((to_s - from_s) * 1e9).round, **command) +
+      event("attempt_ended", to_s, task: task, **ended)
+  end
+
+  # The run of crates/record/tests/support, drawn there, with a hostile name.
+  def journal
+    good = { outcome: "done", after: { modified_ns: 1, changed_ns: 1, bytes: 500, inode: 1 } }
+    bad = { outcome: "failed", message: "it <b>broke</b>" }
+    [
+      event("run_started", -1, version: 2, run: "20270115-080000.000-42", rakuda: "0.1.0", directory: "/data/sky",
+                               rakefile: "Rakefile", command_line: ["-j2", HOSTILE], host: "argo", cores: 2, policy: "lifo_hrf"),
+      event("node_joined", -1, node: 0, name: "argo", cores: 2, memory_bytes: 1),
+      event("invocation_started", 0, invocation: 0, tasks: ["all"]),
+      definitions,
+      attempt(1, 1, [0, 2], "proj a.src", good, status: 0, read_bytes: 400),
+      attempt(2, 1, [0, 3], "cd x && proj a.src", good, status: 0, write_bytes: 50),
+      attempt(4, 1, [3.5, 4], "fit d", { retried: true, **bad }, status: 9),
+      attempt(5, 1, [2, 5], "sh -c 'fit e'", bad, status: 256, read_bytes: 100),
+      event("task_settled", 5, task: 5, how: "failed"),
+      attempt(4, 2, [4, 6], "fit d", good, status: 0),
+      event("task_settled", 6, task: 6, how: "abandoned", because: [5]),
+      event("invocation_ended", 6, invocation: 0, failed: 1, abandoned: 1),
+      event("run_ended", 6.5, how: "failed", executed: 3, not_needed: 1, failed: 1, abandoned: 1)
+    ].join
+  end
+
+  def definitions
+    [
+      event("rule_defined", rule: 0, location: "Rakefile:3"),
+      event("rule_defined", rule: 1, location: "Rakefile:9"),
+      event("task_defined", task: 0, name: "a.src", kind: "file", bytes: 1000, action: false),
+      event("task_defined", task: 1, name: "b.out", kind: "file", action: true, rule: 0, prerequisites: [0]),
+      event("task_defined", task: 2, name: HOSTILE, kind: "file", action: true, rule: 0, prerequisites: [0]),
+      event("task_defined", task: 3, name: "mid", action: false, prerequisites: [1, 2]),
+      event("task_defined", task: 4, name: "d.out", kind: "file", action: true, rule: 1, prerequisites: [3]),
+      event("task_defined", task: 5, name: "e.out", kind: "file", action: true, rule: 1, prerequisites: [1]),
+      event("task_defined", task: 6, name: "all", action: false, prerequisites: [4, 5])
+    ]
+  end
+end
