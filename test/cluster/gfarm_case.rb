@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
-require "support/testbed"
+require "support/waiting"
 
 # What tests of runs in Gfarm share: a testbed of three hosts with a file server each, a folder in Gfarm, and a chain of tasks
 # that waits in its middle. It tests nothing.
 class ClusterGfarmCase < Minitest::Test
+  include Waiting
+
   RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
   RAKUDACTL = File.expand_path("../../bin/rakudactl", __dir__)
 
@@ -51,15 +53,6 @@ class ClusterGfarmCase < Minitest::Test
       listening.join
       @printed = printed
       return printed, status
-    end
-  end
-
-  # Only turns a hang into a failure.
-  def wait_for(what, printed = -> { "" })
-    limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + Testbed::LIMIT.to_i
-    until yield
-      flunk "waited in vain for #{what}; printed: #{printed.call}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > limit
-      sleep 0.05
     end
   end
 

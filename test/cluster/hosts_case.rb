@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
-require "support/testbed"
+require "support/waiting"
 
 # What tests of runs on many hosts share: a testbed of three hosts over ssh, a folder that all of them see, and tasks that wait
 # until they are told to end. It tests nothing.
 class ClusterHostsCase < Minitest::Test
+  include Waiting
+
   RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
   RAKUDACTL = File.expand_path("../../bin/rakudactl", __dir__)
 
@@ -71,15 +73,6 @@ class ClusterHostsCase < Minitest::Test
   end
 
   def begun?(count) = names("begun.*").count { |file| !read(file).empty? } >= count
-
-  # Only turns a hang into a failure.
-  def wait_for(what)
-    limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + Testbed::LIMIT.to_i
-    until yield
-      flunk "waited in vain for #{what}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > limit
-      sleep 0.05
-    end
-  end
 
   def processes(host)
     @testbed.run(host, "pgrep", "-fl", "rakuda-agent|rakuda-guard|rakuda-leader|until test -e go").out

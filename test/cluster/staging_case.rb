@@ -2,11 +2,13 @@
 
 require "digest"
 require "json"
-require "support/testbed"
+require "support/waiting"
 
 # What tests of runs on hosts that share no file system share: the run's folder is on head alone. What tasks are to tell the test
 # they write into a folder that all see. It tests nothing.
 class ClusterStagingCase < Minitest::Test
+  include Waiting
+
   RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
   RAKE = "rake"
 
@@ -60,15 +62,6 @@ class ClusterStagingCase < Minitest::Test
       yield pid
       _, status = Process.wait2(pid)
       return printed.value, status
-    end
-  end
-
-  # Only turns a hang into a failure.
-  def wait_for(what)
-    limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + Testbed::LIMIT.to_i
-    until yield
-      flunk "waited in vain for #{what}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > limit
-      sleep 0.05
     end
   end
 

@@ -6,17 +6,20 @@ require_relative "staging_case"
 # Hosts that share no file system, and things that die: what was on a lost node is made again, and what did not come whole
 # does not count.
 class ClusterStagingFaultsTest < ClusterStagingCase
+  # Both run at the same time, so each host makes one.
+  PARTS = <<~'RUBY'
+    notes = ENV.fetch("NOTES")
+    2.times do |number|
+      file "part#{number}" => "in/#{number}" do |t|
+        sh "echo #{t.name} $(hostname) >> #{notes}/log; until test $(wc -l < #{notes}/log) -ge 2; do sleep 0.05; done; cp #{t.source} #{t.name}"
+      end
+    end
+  RUBY
+
   def test_what_only_a_lost_node_had_is_made_again
     contents = inputs(2, 1000)
     write("hosts", "host1 1\nhost2 1\n")
-    rakefile = <<~'RUBY'
-      notes = ENV.fetch("NOTES")
-      2.times do |number|
-        file "part#{number}" => "in/#{number}" do |t|
-          # Both run at the same time, so each host makes one.
-          sh "echo #{t.name} $(hostname) >> #{notes}/log; until test $(wc -l < #{notes}/log) -ge 2; do sleep 0.05; done; cp #{t.source} #{t.name}"
-        end
-      end
+    rakefile = PARTS + <<~'RUBY'
       file("gate" => %w[part0 part1]) { sh "hostname > #{notes}/gate; until test -e #{notes}/go; do sleep 0.05; done; date > gate" }
       file("result" => %w[part0 part1 gate]) { sh "cat part0 part1 | sha256sum > result" }
       task default: "result"
@@ -37,13 +40,7 @@ class ClusterStagingFaultsTest < ClusterStagingCase
   def test_what_was_brought_nowhere_is_made_again_after_the_loss_of_its_node
     contents = inputs(2, 1000)
     write("hosts", "host1 1\nhost2 1\n")
-    rakefile = <<~'RUBY'
-      notes = ENV.fetch("NOTES")
-      2.times do |number|
-        file "part#{number}" => "in/#{number}" do |t|
-          sh "echo #{t.name} $(hostname) >> #{notes}/log; until test $(wc -l < #{notes}/log) -ge 2; do sleep 0.05; done; cp #{t.source} #{t.name}"
-        end
-      end
+    rakefile = PARTS + <<~'RUBY'
       desc "steal=no"
       file("gate" => "part0") { sh "hostname > #{notes}/gate; until test -e #{notes}/go; do sleep 0.05; done; date > gate" }
       file("result" => %w[part0 part1 gate]) { sh "cat part0 part1 | sha256sum > result" }

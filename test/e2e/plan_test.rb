@@ -7,9 +7,12 @@ require "json"
 require "minitest/autorun"
 require "open3"
 require "tmpdir"
+require_relative "../support/aged_files"
 
 # The plan of a dry run.
 class PlanTest < Minitest::Test
+  include AgedFiles
+
   RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
 
   RAKEFILE = <<~'RUBY'
@@ -143,16 +146,6 @@ class PlanTest < Minitest::Test
   end
 
   private
-
-  def path(name)
-    File.join(@directory, name)
-  end
-
-  def write(name, text, age)
-    File.write(path(name), text)
-    at = (@base ||= Time.now) - age
-    File.utime(at, at, path(name))
-  end
 
   # The lines of the plan without the estimate.
   def told

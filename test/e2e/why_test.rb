@@ -7,9 +7,12 @@ require "json"
 require "minitest/autorun"
 require "open3"
 require "tmpdir"
+require_relative "../support/aged_files"
 
 # Questions before a run.
 class WhyTest < Minitest::Test
+  include AgedFiles
+
   RAKUDACTL = File.expand_path("../../bin/rakudactl", __dir__)
 
   RAKEFILE = <<~'RUBY'
@@ -78,16 +81,6 @@ class WhyTest < Minitest::Test
   end
 
   private
-
-  def path(name)
-    File.join(@directory, name)
-  end
-
-  def write(name, text, age)
-    File.write(path(name), text)
-    at = (@base ||= Time.now) - age
-    File.utime(at, at, path(name))
-  end
 
   def ask(*words)
     Open3.capture3(RAKUDACTL, "-C", @directory, "why", *words)

@@ -3,7 +3,8 @@
 //! `hosts`, `hosts_toml` and `ranges` read host files; `ssh` starts an agent on a host; `nodes` follows the life of each
 //! node and `leaders` that of each leader of a group, `way` how a host is reached; `leader` is what runs on a leader's host;
 //! `remote` is the hub's end of an agent. Nodes whose agents come by themselves: `guests` lets them in, `slurm` asks for allocations,
-//! `allocation` and `steps` start agents in them, `template` runs a command line that starts them, and `tool` asks the batch system's programs.
+//! `allocation` and `steps` start agents in them, `template` runs a command line that starts them, and `tool` asks the batch system's programs;
+//! `watched` is any program that is started to be talked to.
 //! What a node's coming and going means for tasks is told in `membership`.
 
 mod allocation;
@@ -23,6 +24,7 @@ mod ssh;
 mod steps;
 mod template;
 mod tool;
+mod watched;
 mod way;
 
 pub use hosts::host_names;

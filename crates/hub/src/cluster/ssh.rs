@@ -4,23 +4,17 @@
 //! has /bin/sh run a script, which says what it wants after a mark that no greeting of the login shell can hold, and at
 //! last becomes the agent, or the leader of a group. It knows nothing of links: what comes after the mark is someone else's.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::rc::Rc;
 use std::time::Duration;
 
-use rakuda_agent::{Helper, HelperProcess};
 use rakuda_proto::cluster::Role;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::unix::pipe;
 
 use super::program::{Answer, Depot, Program};
+use super::watched::{self, Piece, Started, Watched, read_piece};
 
 /// A host that says nothing for so long cannot be used.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// Lines of stderr that are kept, and their length.
-const LINES_KEPT: usize = 20;
-const LINE_BYTES_MAX: usize = 1000;
 /// What a login shell may print before.
 const NOISE_BYTES_MAX: usize = 1 << 20;
 /// What sshd, or what is in front of it, says when too many come at once, or when it is not up yet.
@@ -45,16 +39,8 @@ fn words_of(role: Role) -> &'static str {
 pub(super) struct Launched {
     pub reader: BufReader<pipe::Receiver>,
     pub writer: pipe::Sender,
-    pub ssh: Ssh,
-}
-
-/// The process of ssh, or of the program itself on this machine; killed when dropped.
-pub(super) struct Ssh {
-    process: HelperProcess,
-    /// The last lines of its stderr.
-    lines: Rc<RefCell<VecDeque<String>>>,
-    ended: Rc<std::cell::Cell<Option<i32>>>,
-    over: Rc<tokio::sync::Notify>,
+    /// The process of ssh, or of the program itself on this machine.
+    pub ssh: Watched,
 }
 
 /// Why there is no agent.
@@ -82,7 +68,7 @@ pub(super) async fn launch(
     let Launched { mut reader, mut writer, ssh } = start(&all)?;
     match converse(&mut reader, &mut writer, &token, depot, &program).await {
         Ok(()) => Ok(Launched { reader, writer, ssh }),
-        Err(why) => Err(ssh.explain(why).await),
+        Err(why) => Err(explain(ssh, why).await),
     }
 }
 
@@ -95,15 +81,8 @@ pub(super) fn launch_here(role: Role) -> Result<Launched, LaunchError> {
 
 fn start(words: &[&[u8]]) -> Result<Launched, LaunchError> {
     let lasting = |why: String| LaunchError { why, passing: false };
-    let Helper { stdin, stdout, stderr, process } =
-        Helper::start(words).map_err(|error| lasting(error.to_string()))?;
-    let name = String::from_utf8_lossy(words[0]);
-    let piped = |error: std::io::Error| lasting(format!("set up the pipes of {name}: {error}"));
-    let writer = pipe::Sender::from_owned_fd(stdin).map_err(piped)?;
-    let reader = pipe::Receiver::from_owned_fd(stdout).map_err(piped)?;
-    let stderr = pipe::Receiver::from_owned_fd(stderr).map_err(piped)?;
-    let ssh = Ssh::watch(process, stderr);
-    Ok(Launched { reader: BufReader::with_capacity(64 << 10, reader), writer, ssh })
+    let Started { stdin, stdout, watched, .. } = watched::start(words).map_err(lasting)?;
+    Ok(Launched { reader: BufReader::with_capacity(64 << 10, stdout), writer: stdin, ssh: watched })
 }
 
 /// Gives the host the program if it wants it, until its agent starts.
@@ -160,19 +139,16 @@ async fn next_mark(reader: &mut BufReader<pipe::Receiver>, token: &str) -> Resul
     let mut line = Vec::new();
     let mut noise_bytes = 0;
     loop {
-        let there = reader.fill_buf().await.map_err(|error| error.to_string())?;
-        if there.is_empty() {
+        let piece = read_piece(reader, &mut line, NOISE_BYTES_MAX).await;
+        let Piece { bytes, ends_line } = piece.map_err(|error| error.to_string())?;
+        if bytes == 0 {
             return Err(String::new());
         }
-        let end = there.iter().position(|byte| *byte == b'\n');
-        let taken = end.map_or(there.len(), |end| end + 1);
-        line.extend_from_slice(&there[..taken]);
-        reader.consume(taken);
-        noise_bytes += taken;
+        noise_bytes += bytes;
         if noise_bytes > NOISE_BYTES_MAX {
             return Err(format!("its login shell printed more than {NOISE_BYTES_MAX} bytes"));
         }
-        if end.is_some() {
+        if ends_line {
             let text = String::from_utf8_lossy(&line).into_owned();
             if let Some(at) = text.find(&mark) {
                 return Ok(text[at + mark.len()..].trim().to_owned());
@@ -230,92 +206,18 @@ fn remote_line(token: &str, program: &Program, words: &str) -> String {
     format!("exec /bin/sh -c '{}'", script.join("; "))
 }
 
-impl Ssh {
-    /// Keeps what `stderr` says last.
-    pub fn watch(process: HelperProcess, stderr: pipe::Receiver) -> Self {
-        let ssh = Self { process, lines: Rc::default(), ended: Rc::default(), over: Rc::default() };
-        let lines = Rc::clone(&ssh.lines);
-        let heard = tokio::task::spawn_local(keep_lines(stderr, lines));
-        let (process, ended, over) =
-            (ssh.process.clone(), Rc::clone(&ssh.ended), Rc::clone(&ssh.over));
-        tokio::task::spawn_local(async move {
-            let status = process.ended().await;
-            // What it wrote comes at once, unless something that it started still has its stderr.
-            let _ = tokio::time::timeout(Duration::from_millis(200), heard).await;
-            ended.set(Some(status));
-            over.notify_waiters();
-        });
-        ssh
-    }
-
-    /// Waits until it has ended.
-    pub async fn ended(&self) -> i32 {
-        loop {
-            if let Some(status) = self.ended.get() {
-                return status;
-            }
-            self.over.notified().await;
+/// Why there is no agent, in ssh's words where it has any.
+async fn explain(ssh: Watched, why: String) -> LaunchError {
+    let status = tokio::time::timeout(Duration::from_secs(2), ssh.ended()).await.ok();
+    let words = ssh.words();
+    let passing = PASSING.iter().any(|passing| words.contains(passing));
+    let why = match (why.is_empty(), status) {
+        (false, _) => format!("{why}{}{words}", if words.is_empty() { "" } else { ": " }),
+        (true, _) if !words.is_empty() => words,
+        (true, Some(status)) => {
+            format!("ssh ended with status {} and no word", status >> 8 & 255)
         }
-    }
-
-    /// What its stderr has said.
-    pub fn words(&self) -> String {
-        self.lines.borrow().iter().map(String::as_str).collect::<Vec<_>>().join("; ")
-    }
-
-    /// Why there is no agent, in ssh's words where it has any.
-    async fn explain(self, why: String) -> LaunchError {
-        let status = tokio::time::timeout(Duration::from_secs(2), self.ended()).await.ok();
-        let words = self.words();
-        let passing = PASSING.iter().any(|passing| words.contains(passing));
-        let why = match (why.is_empty(), status) {
-            (false, _) => format!("{why}{}{words}", if words.is_empty() { "" } else { ": " }),
-            (true, _) if !words.is_empty() => words,
-            (true, Some(status)) => {
-                format!("ssh ended with status {} and no word", status >> 8 & 255)
-            }
-            (true, None) => "the connection was closed".into(),
-        };
-        LaunchError { why, passing }
-    }
-}
-
-impl Drop for Ssh {
-    fn drop(&mut self) {
-        if self.ended.get().is_none() {
-            self.process.signal(libc::SIGKILL);
-        }
-    }
-}
-
-async fn keep_lines(stderr: pipe::Receiver, lines: Rc<RefCell<VecDeque<String>>>) {
-    let mut reader = BufReader::new(stderr);
-    let mut line = Vec::new();
-    loop {
-        let there = match reader.fill_buf().await {
-            Ok(there) if !there.is_empty() => there,
-            _ => break,
-        };
-        let end = there.iter().position(|byte| *byte == b'\n');
-        let taken = end.map_or(there.len(), |end| end + 1);
-        let room = LINE_BYTES_MAX.saturating_sub(line.len());
-        line.extend_from_slice(&there[..taken.min(room)]);
-        reader.consume(taken);
-        if end.is_some() {
-            keep_line(&mut line, &lines);
-        }
-    }
-    keep_line(&mut line, &lines);
-}
-
-fn keep_line(line: &mut Vec<u8>, lines: &RefCell<VecDeque<String>>) {
-    let text = String::from_utf8_lossy(line).trim().to_owned();
-    line.clear();
-    if !text.is_empty() {
-        let mut lines = lines.borrow_mut();
-        if lines.len() == LINES_KEPT {
-            lines.pop_front();
-        }
-        lines.push_back(text);
-    }
+        (true, None) => "the connection was closed".into(),
+    };
+    LaunchError { why, passing }
 }

@@ -7,13 +7,14 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::program::Program;
 use super::ssh::{mark, token};
-use super::tool::{self, Started, quoted};
+use super::tool::{self, quoted};
+use super::watched::{Piece, Started, read_piece};
 
 /// So often it is looked what srun has said.
 const LOOK: Duration = Duration::from_millis(200);
@@ -183,17 +184,11 @@ async fn listen(stdout: pipe::Receiver, token: String, events: UnboundedSender<S
     let mark = mark(&token);
     let mut reader = BufReader::with_capacity(LINE_BYTES_MAX, stdout);
     let mut line = Vec::new();
-    loop {
-        let there = match reader.fill_buf().await {
-            Ok(there) if !there.is_empty() => there,
-            _ => return,
-        };
-        let end = there.iter().position(|byte| *byte == b'\n');
-        let taken = end.map_or(there.len(), |end| end + 1);
-        let room = LINE_BYTES_MAX.saturating_sub(line.len());
-        line.extend_from_slice(&there[..taken.min(room)]);
-        reader.consume(taken);
-        if end.is_some() {
+    while let Ok(Piece { bytes, ends_line }) =
+        read_piece(&mut reader, &mut line, LINE_BYTES_MAX).await
+        && bytes > 0
+    {
+        if ends_line {
             let text = String::from_utf8_lossy(&line);
             let wanted =
                 text.split_once(&mark).and_then(|(_, rest)| rest.trim().strip_prefix("want "));

@@ -12,7 +12,8 @@ use tokio::io::AsyncWriteExt as _;
 use super::guests::Search;
 use super::plan::LaunchPlan;
 use super::ssh;
-use super::tool::{self, Started, ending, quoted};
+use super::tool::{self, ending, quoted};
+use super::watched::{Started, Watched};
 use crate::agents::NodeEvent;
 
 /// The invitation lies in a folder of the run's records.
@@ -101,7 +102,7 @@ pub(super) async fn serve(search: &Rc<Search>, plan: &LaunchPlan) -> Result<(), 
 }
 
 /// The agents have been told to end; then the command line has a moment to do so.
-async fn end(process: &HelperProcess, watched: &ssh::Ssh) {
+async fn end(process: &HelperProcess, watched: &Watched) {
     let second = std::time::Duration::from_secs(1);
     if tokio::time::timeout(second, watched.ended()).await.is_err() {
         process.signal(libc::SIGTERM);

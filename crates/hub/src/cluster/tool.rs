@@ -4,11 +4,9 @@
 
 use std::time::Duration;
 
-use rakuda_agent::{Helper, HelperProcess};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::unix::pipe;
 
-use super::ssh::Ssh;
+use super::watched::{self, Started};
 
 /// A program that takes longer hangs: it asks a server that does not answer.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -16,16 +14,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 const OUTPUT_BYTES_MAX: u64 = 16 << 20;
 /// What was written comes so long after the end, at most.
 const OUTPUT_LIMIT: Duration = Duration::from_millis(500);
-
-/// A program with the other ends of its pipes.
-pub(super) struct Started {
-    pub stdin: pipe::Sender,
-    pub stdout: pipe::Receiver,
-    /// Ends it when dropped, and keeps the last lines of its stderr.
-    pub watched: Ssh,
-    /// For signals.
-    pub process: HelperProcess,
-}
 
 /// Takes the run's mark out of the environment: batch systems hand that on to other machines, where whoever drew the mark is not to be found, and
 /// its processes would pass for what a dead run has left.
@@ -35,15 +23,7 @@ const UNMARKED: [&[u8]; 3] = [b"env", b"-u", b"RAKUDA_RUN"];
 pub(super) fn start(words: &[String]) -> Result<Started, String> {
     let words_of_tool = words.iter().map(String::as_bytes);
     let bytes: Vec<&[u8]> = UNMARKED.into_iter().chain(words_of_tool).collect();
-    let name = words.first().map_or("", String::as_str);
-    let Helper { stdin, stdout, stderr, process } =
-        Helper::start(&bytes).map_err(|error| error.to_string())?;
-    let piped = |error: std::io::Error| format!("set up the pipes of {name}: {error}");
-    let stdin = pipe::Sender::from_owned_fd(stdin).map_err(piped)?;
-    let stdout = pipe::Receiver::from_owned_fd(stdout).map_err(piped)?;
-    let stderr = pipe::Receiver::from_owned_fd(stderr).map_err(piped)?;
-    let watched = Ssh::watch(process.clone(), stderr);
-    Ok(Started { stdin, stdout, watched, process })
+    watched::start(&bytes)
 }
 
 /// Runs `words` to their end with `input`; what they printed, or what went wrong, in their own words where they have any.

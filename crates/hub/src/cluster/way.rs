@@ -11,7 +11,8 @@ use rakuda_proto::cluster::Role;
 
 use super::leaders::{Leader, Membership};
 use super::nodes::Launcher;
-use super::ssh::{self, LaunchError, Launched, Ssh};
+use super::ssh::{self, LaunchError, Launched};
+use super::watched::Watched;
 
 /// After a link was lost, who carried it has so long to say why.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -33,7 +34,7 @@ pub(super) struct Reached {
 
 /// What has it, and may know why it ended. Dropping it ends it.
 pub(super) enum Carrier {
-    Ssh(Ssh),
+    Ssh(Watched),
     /// A stream through a leader, and when that leader was started.
     Stream(LastWords, Rc<Leader>, u32),
 }
