@@ -13,18 +13,22 @@ module Shows
     # @param ends [Boolean] the run is expected to end by it, and a second one to go on
     # @param mended_after [Numeric, nil] seconds until `mend`
     # @param victims [Array<String>] hosts whose processes are not looked for afterwards: they are dead
-    def initialize(name, text, ends: false, mended_after: nil, mend: nil, victims: [], &block)
+    # @param leads [Boolean] the victim is to lead a group of all hosts but the first
+    def initialize(name, text, ends: false, mended_after: nil, mend: nil, victims: [], leads: false, &block)
       @name = name
       @text = text
       @ends = ends
       @mended_after = mended_after
       @mend = mend
       @victims = victims
+      @leads = leads
       @block = block
       ALL << self
     end
 
     def ends? = @ends
+
+    def leads? = @leads
 
     def strike(bed) = @block.call(bed)
 
@@ -73,12 +77,20 @@ module Shows
     new("gfsd", "gfsd ends, starts 5 s later", mended_after: 5, mend: ->(bed) { bed.fault("start-gfsd", VICTIM) }) do |bed|
       bed.fault("stop-gfsd", VICTIM)
     end
+    new("leader", "kill -9 of the leader of a group", leads: true) { |bed| signal(bed, VICTIM, :KILL, "rakuda-leader") }
+    new("leader-stopped", "SIGSTOP to the leader of a group, SIGCONT 20 s later", leads: true, mended_after: 20,
+                                                                                  mend: ->(bed) { continue(bed) }) do |bed|
+      signal(bed, VICTIM, :STOP, "rakuda-leader")
+    end
+    new("leader-power", "power cut for good at the leader of a group", leads: true, victims: [VICTIM]) do |bed|
+      bed.fault("kill-host", VICTIM)
+    end
     new("slow", "the host's link at 10 Mbit/s, to the end") { |bed| bed.fault("slow-link", VICTIM, "10mbit") }
     new("hub", "kill -9 of the hub (rakudad)", ends: true) { |bed| signal(bed, "head", :KILL, "rakudad") }
     new("front", "kill -9 of rakuda (Ruby)", ends: true) { |bed| signal(bed, "head", :KILL, "ruby") }
     new("engine", "kill -9 of hub and its guard", ends: true) { |bed| signal(bed, "head", :KILL, "rakudad", "rakuda-guard") }
 
-    # An agent that was stopped may be gone by now.
-    def self.continue(bed) = bed.timed(VICTIM, "pkill", "-CONT", "-x", "rakuda-agent", chdir: "/")
+    # What was stopped may be gone by now.
+    def self.continue(bed) = bed.timed(VICTIM, "pkill", "-CONT", "-x", "rakuda-(agent|leader)", chdir: "/")
   end
 end
