@@ -6,13 +6,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use rakuda_agent::Agent;
 use rakuda_core::{Capacity, NodeId};
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest};
 use rakuda_proto::cluster::{FromAgent, NodeFacts, ToAgent};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::data_link::DataDial;
 use crate::hub::LOCAL_NODE;
@@ -20,6 +22,8 @@ use crate::hub::LOCAL_NODE;
 /// The hub's end of an agent, wherever that lives. What the agent reports comes through the
 /// channel that all agents of a hub share.
 pub trait AgentPort {
+    /// The hub has heard that an agent is there: what it asks from now on is for that one.
+    fn on_up(&self, _incarnation: u32) {}
     /// Passes a request on.
     fn handle(&self, request: AgentRequest);
     /// Sends `signal` to all process groups that still have members; how many there were, as far as is known.
@@ -140,15 +144,17 @@ pub enum NodeEvent {
 
 /// A node that was not known when the run began.
 pub struct Newcomer {
-    /// Itself; no cores: as many as its agent finds.
-    pub node: Node,
+    /// As in the front's messages.
+    pub name: Text,
+    /// Its agent.
+    pub port: Box<dyn AgentPort + Send>,
     /// When it will be taken away, ns since 1970.
     pub ends_ns: Option<i64>,
 }
 
 impl std::fmt::Debug for Newcomer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Newcomer({})", self.node.name.to_display())
+        write!(f, "Newcomer({})", self.name.to_display())
     }
 }
 
@@ -173,12 +179,77 @@ pub struct NodeReport {
     pub event: NodeEvent,
 }
 
+impl NodeReport {
+    /// Bytes of what commands have written.
+    fn bytes(&self) -> usize {
+        match &self.event {
+            NodeEvent::Agent(AgentEvent::OutputWritten { bytes, .. }) => bytes.len(),
+            NodeEvent::Agent(AgentEvent::CommandExited { captured: Some(text), .. }) => {
+                text.0.len()
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// Where reports about nodes elsewhere are sent from another thread, and how many bytes of them wait.
+#[derive(Clone)]
+pub struct ReportSender {
+    sender: UnboundedSender<NodeReport>,
+    waiting_bytes: Arc<AtomicUsize>,
+}
+
+impl ReportSender {
+    /// Sends one.
+    pub fn send(&self, report: NodeReport) {
+        self.waiting_bytes.fetch_add(report.bytes(), Relaxed);
+        // The hub is gone only when the run is over.
+        let _ = self.sender.send(report);
+    }
+
+    /// What the hub has not come to take yet.
+    pub fn backlog_bytes(&self) -> usize {
+        self.waiting_bytes.load(Relaxed)
+    }
+}
+
+/// Where the hub takes them.
+pub struct ReportReceiver {
+    receiver: UnboundedReceiver<NodeReport>,
+    waiting_bytes: Arc<AtomicUsize>,
+}
+
+impl ReportReceiver {
+    async fn recv(&mut self) -> Option<NodeReport> {
+        let report = self.receiver.recv().await?;
+        Some(self.taken(report))
+    }
+
+    fn try_recv(&mut self) -> Option<NodeReport> {
+        let report = self.receiver.try_recv().ok()?;
+        Some(self.taken(report))
+    }
+
+    fn taken(&self, report: NodeReport) -> NodeReport {
+        self.waiting_bytes.fetch_sub(report.bytes(), Relaxed);
+        report
+    }
+}
+
+/// A channel for reports about nodes elsewhere.
+pub fn report_channel() -> (ReportSender, ReportReceiver) {
+    let (sender, receiver) = unbounded_channel();
+    let waiting_bytes = Arc::new(AtomicUsize::new(0));
+    let receiver = ReportReceiver { receiver, waiting_bytes: Arc::clone(&waiting_bytes) };
+    (ReportSender { sender, waiting_bytes }, receiver)
+}
+
 /// All that agents report: the one in this process has a channel of its own, since it is the fastest.
 pub(crate) struct Reports {
     pub local: UnboundedReceiver<AgentEvent>,
     /// What the inspector of this process answers.
     pub answers: UnboundedReceiver<FromAgent>,
-    pub remote: UnboundedReceiver<NodeReport>,
+    pub remote: ReportReceiver,
 }
 
 impl Reports {
@@ -195,10 +266,7 @@ impl Reports {
     /// The next report, if there is one now.
     pub fn try_recv(&mut self) -> Option<NodeReport> {
         let answer = self.answers.try_recv().map(answered);
-        answer
-            .or_else(|_| self.local.try_recv().map(local))
-            .or_else(|_| self.remote.try_recv())
-            .ok()
+        answer.or_else(|_| self.local.try_recv().map(local)).ok().or_else(|| self.remote.try_recv())
     }
 }
 
@@ -300,7 +368,8 @@ impl Agents {
     pub fn add(&mut self, newcomer: Newcomer) -> NodeId {
         let id = NodeId(u32::try_from(self.places.len()).expect("nodes have small numbers"));
         self.places.push(Place {
-            node: newcomer.node,
+            // No cores: as many as its agent finds.
+            node: Node { name: newcomer.name, capacity: Capacity::default(), port: newcomer.port },
             state: NodeState::Starting,
             incarnation: 0,
             trouble: None,
@@ -431,5 +500,33 @@ impl Agents {
         for place in self.places.iter().skip(1).filter(|place| place.node.port.unreported() > 0) {
             place.node.port.give_up();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rakuda_proto::agent::{CommandId, OutputStream};
+
+    #[test]
+    fn the_backlog_is_what_was_sent_and_not_taken() {
+        let (sender, mut receiver) = report_channel();
+        let written = |bytes| NodeReport {
+            node: NodeId(1),
+            incarnation: 1,
+            event: NodeEvent::Agent(AgentEvent::OutputWritten {
+                command: CommandId(1),
+                stream: OutputStream::Stdout,
+                bytes: vec![0; bytes],
+            }),
+        };
+        sender.send(written(5));
+        sender.send(NodeReport { node: NodeId(1), incarnation: 1, event: NodeEvent::Gone });
+        sender.send(written(7));
+        assert_eq!(sender.backlog_bytes(), 12);
+        receiver.try_recv();
+        assert_eq!(sender.backlog_bytes(), 7);
+        while receiver.try_recv().is_some() {}
+        assert_eq!(sender.backlog_bytes(), 0);
     }
 }

@@ -19,7 +19,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::HubError;
-use crate::agents::{Agents, Node, Reports};
+use crate::agents::{Agents, Node, Reports, report_channel};
 use crate::cluster;
 use crate::control::{Control, next_question};
 use crate::failures::{Failures, Tail};
@@ -306,17 +306,16 @@ pub async fn run_with(
     std::env::set_current_dir(&settings.directory).map_err(HubError::SetUp)?;
     on_directory(&settings.directory);
     let (sender, local) = unbounded_channel();
-    let (remote_sender, remote) = unbounded_channel();
+    let (remote_sender, remote) = report_channel();
     let (answer_sender, answers) = unbounded_channel();
     let inspector = Inspector::new(answer_sender).map_err(HubError::SetUp)?;
     let mut reports = Reports { local, answers, remote };
     let mut nodes = nodes(&settings, sender)?;
     let own_takes_tasks = settings.cluster.as_ref().is_none_or(|cluster| cluster.own_takes_tasks);
-    let (elsewhere, source) = cluster::start(&settings, &remote_sender);
-    nodes.extend(elsewhere);
-    drop(remote_sender);
+    let elsewhere = cluster::start(&settings, remote_sender).map_err(HubError::SetUp)?;
+    nodes.extend(elsewhere.nodes);
     let mut agents = Agents::new(nodes, own_takes_tasks);
-    if let Some(source) = source {
+    if let Some(source) = elsewhere.source {
         let expecting =
             settings.cluster.as_ref().is_some_and(|cluster| cluster.origin.brings_nodes());
         agents.set_source(source, expecting);

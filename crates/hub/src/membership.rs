@@ -134,6 +134,7 @@ impl Hub {
         let cores = capacity.cores;
         place.node.capacity = capacity;
         let name = place.node.name.to_display();
+        place.node.port.on_up(incarnation);
         self.agents.welcome(id);
         self.inputs.add_name(id, &facts.host.0);
         self.match_hosts();

@@ -64,7 +64,7 @@ impl Newcomers {
 impl Hub {
     /// A node is part of the run from now on.
     pub(crate) fn on_node_appeared(&mut self, newcomer: Newcomer) {
-        let name = newcomer.node.name.clone();
+        let name = newcomer.name.clone();
         let id = self.agents.add(newcomer);
         self.leases.push(Leases::new(0));
         self.inputs.on_node_added(id, &name.0);

@@ -1,14 +1,27 @@
 //! Data links: a second connection to a host, apart from that of its agent, reached in the same way.
+//!
+//! It is made on the thread of the links, which can, and used on the hub's, where files are moved: between the two lies a pipe in memory.
 
 use std::rc::Rc;
 
+use rakuda_core::NodeId;
 use rakuda_proto::cluster::Role;
+use tokio::io::{DuplexStream, copy_bidirectional, join};
+use tokio::sync::oneshot;
 
 use super::nodes::Launcher;
+use super::thread::{Calls, PortCall};
 use super::way::{Reached, Way};
 use crate::data_link::{DataConnection, DataDial, Dialled};
 
+/// What the pipe holds in each direction.
+const PIPE_BYTES: usize = 256 << 10;
+
+/// The hub's end of a connection to the files of a host. When the second is dropped, the connection ends.
+pub(super) type Piped = (DuplexStream, oneshot::Sender<()>);
+
 /// Connects to the files of a host.
+#[derive(Clone)]
 pub(super) struct Data {
     host: String,
     way: Rc<Way>,
@@ -19,16 +32,50 @@ impl Data {
     pub fn new(host: &str, way: &Rc<Way>, launcher: &Rc<Launcher>) -> Self {
         Self { host: host.to_owned(), way: Rc::clone(way), launcher: Rc::clone(launcher) }
     }
+
+    /// Makes a connection, and carries its bytes until the hub drops it, or it ends.
+    pub async fn dial(self, answer: oneshot::Sender<Result<Piped, String>>) {
+        let reached = self.way.launch(&self.host, Role::Files, &self.launcher).await;
+        let Reached { reader, writer, carrier } = match reached {
+            Ok(reached) => reached,
+            Err(error) => return drop(answer.send(Err(error.why))),
+        };
+        let (near, mut far) = tokio::io::duplex(PIPE_BYTES);
+        let (keeper, dropped) = oneshot::channel();
+        if answer.send(Ok((near, keeper))).is_ok() {
+            let mut connection = join(reader, writer);
+            tokio::select! {
+                // Whoever reads or writes is told by the end of the pipe.
+                _ = copy_bidirectional(&mut connection, &mut far) => {}
+                _ = dropped => {}
+            }
+        }
+        drop(carrier);
+    }
 }
 
-impl DataDial for Data {
+/// The hub's way to the files of a node.
+pub(super) struct FarData {
+    node: NodeId,
+    calls: Calls,
+}
+
+impl FarData {
+    pub fn new(node: NodeId, calls: &Calls) -> Self {
+        Self { node, calls: calls.clone() }
+    }
+}
+
+impl DataDial for FarData {
     fn dial(&self) -> Dialled {
-        let (host, way) = (self.host.clone(), Rc::clone(&self.way));
-        let launcher = Rc::clone(&self.launcher);
+        let (answer, answered) = oneshot::channel();
+        self.calls.node(self.node, PortCall::Dial(answer));
         Box::pin(async move {
-            let reached = way.launch(&host, Role::Files, &launcher).await;
-            let Reached { reader, writer, carrier } = reached.map_err(|error| error.why)?;
-            Ok(DataConnection { reader, writer, keeper: Box::new(carrier) })
+            let (pipe, keeper) =
+                answered.await.unwrap_or_else(|_| Err("the node is gone".into()))?;
+            let (reader, writer) = tokio::io::split(pipe);
+            let (reader, writer) = (Box::new(reader), Box::new(writer));
+            Ok(DataConnection { reader, writer, keeper: Box::new(keeper) })
         })
     }
 }

@@ -5,8 +5,10 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use rakuda_link::credentials::Authority;
@@ -17,10 +19,11 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::nodes::Launcher;
-use super::plan::{ClusterPlan, Origin};
+use super::plan::Origin;
 use super::ssh::LaunchError;
+use super::thread::Brief;
 use super::{slurm, template};
-use crate::agents::{NodeEvent, NodeSource};
+use crate::agents::NodeEvent;
 
 /// Somewhere beyond this network (RFC 5737); nothing is sent there.
 const FAR_AWAY: &str = "192.0.2.1";
@@ -196,8 +199,8 @@ pub(super) struct Search {
     /// The run is over.
     closing: Cell<bool>,
     changed: Notify,
-    /// Parts that are under way.
-    parts: Cell<usize>,
+    /// Parts that are under way, which the hub waits for.
+    parts: Arc<AtomicUsize>,
     /// Names of nodes so far.
     names: RefCell<Vec<String>>,
 }
@@ -231,6 +234,19 @@ impl Search {
         self.closing.get()
     }
 
+    /// There is something to run.
+    pub fn want(&self) {
+        if !self.wanted.replace(true) {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// The run is over.
+    pub fn close(&self) {
+        self.closing.set(true);
+        self.changed.notify_waiters();
+    }
+
     /// `name`, or with a number behind it when another node is called so.
     pub fn unique(&self, name: &str) -> String {
         let mut names = self.names.borrow_mut();
@@ -260,11 +276,11 @@ impl Search {
     }
 
     fn begin(self: &Rc<Self>, part: impl Future<Output = ()> + 'static) {
-        self.parts.set(self.parts.get() + 1);
+        self.parts.fetch_add(1, SeqCst);
         let search = Rc::clone(self);
         tokio::task::spawn_local(async move {
             part.await;
-            search.parts.set(search.parts.get() - 1);
+            search.parts.fetch_sub(1, SeqCst);
         });
     }
 }
@@ -276,43 +292,21 @@ fn plain_name(said: &str) -> String {
     if name.is_empty() { "node".into() } else { name }
 }
 
-struct Port(Rc<Search>);
-
-impl NodeSource for Port {
-    fn want(&self) {
-        if !self.0.wanted.replace(true) {
-            self.0.changed.notify_waiters();
-        }
-    }
-
-    fn close(&self) {
-        self.0.closing.set(true);
-        self.0.changed.notify_waiters();
-    }
-
-    fn is_closed(&self) -> bool {
-        self.0.parts.get() == 0
-    }
-}
-
 /// Begins to look for nodes that are not known yet; none: there will be no others.
-pub(super) fn await_nodes(
-    plan: &ClusterPlan,
-    launcher: &Rc<Launcher>,
-    directory: &Path,
-) -> Option<Box<dyn NodeSource>> {
+pub(super) fn await_nodes(brief: &Brief, launcher: &Rc<Launcher>) -> Option<Rc<Search>> {
+    let Brief { plan, directory, searches, .. } = brief;
     if !plan.joinable && !plan.origin.brings_nodes() {
         return None;
     }
     let search = Rc::new(Search {
         launcher: Rc::clone(launcher),
-        directory: directory.to_path_buf(),
+        directory: directory.clone(),
         listen: plan.listen.clone(),
         reception: OnceCell::new(),
         wanted: Cell::new(false),
         closing: Cell::new(false),
         changed: Notify::new(),
-        parts: Cell::new(0),
+        parts: Arc::clone(searches),
         names: RefCell::new(plan.hosts.iter().map(|host| host.name.clone()).collect()),
     });
     let (joinable, origin) = (plan.joinable, plan.origin.clone());
@@ -332,7 +326,9 @@ pub(super) fn await_nodes(
             whole.launcher.tell(NodeEvent::AllAppeared(Err(why)));
         }
     });
-    Some(Box::new(Port(search)))
+    // Until now it was counted by whoever began the thread.
+    searches.fetch_sub(1, SeqCst);
+    Some(search)
 }
 
 /// Lets in whoever has the run's invitation.

@@ -1,4 +1,4 @@
-//! The life of each leader of a host group, as the hub sees it: launched, up, lost, launched again. One future a leader, on the hub's thread.
+//! The life of each leader of a host group, as the hub sees it: launched, up, lost, launched again. One future a leader, on the thread of the links.
 //!
 //! Its one connection carries a link to itself, whose beats say that it lives, and a stream to each host of its group. It does not
 //! know what goes over these, nor tasks; what a leader's loss means for a node the node's own life tells.

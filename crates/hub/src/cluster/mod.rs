@@ -2,7 +2,7 @@
 //!
 //! `hosts`, `hosts_toml` and `ranges` read host files; `ssh` starts an agent on a host; `nodes` follows the life of each
 //! node and `leaders` that of each leader of a group, `way` how a host is reached; `leader` is what runs on a leader's host;
-//! `remote` is the hub's end of an agent. Nodes whose agents come by themselves: `guests` lets them in, `slurm` asks for allocations,
+//! `remote` is the hub's end of an agent, `thread` what all the others live on, and `line` a node's link there. Nodes whose agents come by themselves: `guests` lets them in, `slurm` asks for allocations,
 //! `allocation` and `steps` start agents in them, `template` runs a command line that starts them, and `tool` asks the batch system's programs;
 //! `watched` is any program that is started to be talked to.
 //! What a node's coming and going means for tasks is told in `membership`.
@@ -14,6 +14,7 @@ mod hosts;
 mod hosts_toml;
 mod leader;
 mod leaders;
+mod line;
 mod nodes;
 mod plan;
 mod program;
@@ -23,12 +24,13 @@ mod slurm;
 mod ssh;
 mod steps;
 mod template;
+mod thread;
 mod tool;
 mod watched;
 mod way;
 
 pub use hosts::host_names;
 pub use leader::lead;
-pub use nodes::start;
 pub use plan::{ClusterPlan, Origin};
 pub use program::program_name;
+pub use thread::start;

@@ -1,31 +1,32 @@
-//! The life of each node elsewhere: launched, up, lost, launched again. One future a node, on the hub's thread.
+//! The life of each node elsewhere: launched, up, lost, launched again. One future a node, on the thread of the links.
 //!
 //! It reports to the hub what happened, and decides only when to try again. What that means for tasks it does not know.
 
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rakuda_agent::processes;
-use rakuda_core::{Capacity, NodeId};
+use rakuda_core::NodeId;
 use rakuda_link::gate::Guest;
 use rakuda_link::hub::{LinkEvent, attach, attach_arrival};
 use rakuda_proto::Text;
 use rakuda_proto::cluster::{AgentSettings, FromAgent, Role};
 use tokio::sync::Semaphore;
-use tokio::sync::mpsc::UnboundedSender;
 
 use super::data::Data;
-use super::guests::{self, Seat};
-use super::hosts::Host;
+use super::guests::{self, Search, Seat};
 use super::leaders::Leaders;
+use super::line::Line;
 use super::plan::ClusterPlan;
 use super::program::{Depot, Program};
 use super::remote::{RemotePort, Shared};
 use super::ssh::LaunchError;
+use super::thread::{Brief, Lines, OwnCalls, is_full};
 use super::way::{Reached, Way};
-use crate::agents::{Newcomer, Node, NodeEvent, NodeReport, NodeSource};
+use crate::agents::{Newcomer, NodeEvent, NodeReport, ReportSender};
 use crate::hub::LOCAL_NODE;
 use crate::printer::OutputMode;
 use crate::settings::RunSettings;
@@ -46,10 +47,11 @@ pub(super) struct Launcher {
     pub depot: Depot,
     pub ssh_options: Vec<Vec<u8>>,
     pub agent: AgentSettings,
-    reports: UnboundedSender<NodeReport>,
+    /// Of all nodes.
+    pub lines: Rc<Lines>,
+    reports: ReportSender,
+    calls: OwnCalls,
     directory: PathBuf,
-    /// Nodes share no file system.
-    stages: bool,
     /// The number of the next node.
     next: Cell<u32>,
 }
@@ -69,11 +71,29 @@ enum Arrived {
 }
 
 impl Launcher {
-    /// Begins the life of a node that was not known before, and says so. No cores: as many as its agent finds.
+    pub fn new(brief: &Brief) -> Self {
+        Self {
+            permits: Semaphore::new(brief.plan.connections),
+            connections: brief.plan.connections,
+            depot: Depot::default(),
+            ssh_options: brief.plan.ssh_options.clone(),
+            agent: brief.agent.clone(),
+            lines: Rc::default(),
+            reports: brief.reports.clone(),
+            calls: brief.calls.clone(),
+            directory: brief.directory.clone(),
+            next: Cell::new(1),
+        }
+    }
+
+    /// Begins the life of a node that was not known before, and says so. Its cores are as many as its agent finds.
     pub fn appear(self: &Rc<Self>, name: &str, seat: Seat, ends_ns: Option<i64>) {
-        let node = self.begin(name, 0, Source::Guests(seat));
-        let newcomer = Box::new(Newcomer { node, ends_ns });
-        self.tell(NodeEvent::Appeared(newcomer));
+        let Some(calls) = self.calls.calls() else { return };
+        let shared = Arc::new(Shared::new(&self.directory, false));
+        let id = self.begin(name, Source::Guests(seat), Arc::clone(&shared));
+        let port = RemotePort::new(id, shared, calls);
+        let name = Text::from(name.to_owned());
+        self.tell(NodeEvent::Appeared(Box::new(Newcomer { name, port: Box::new(port), ends_ns })));
     }
 
     /// The engine's own.
@@ -83,62 +103,43 @@ impl Launcher {
 
     /// Tells the hub what is not of a node.
     pub fn tell(&self, event: NodeEvent) {
-        let report = NodeReport { node: LOCAL_NODE, incarnation: 0, event };
-        // The hub is gone only when the run is over.
-        let _ = self.reports.send(report);
+        self.reports.send(NodeReport { node: LOCAL_NODE, incarnation: 0, event });
     }
 
-    fn begin(self: &Rc<Self>, name: &str, cores: u32, source: Source) -> Node {
-        let number = self.next.get();
-        self.next.set(number + 1);
-        let shared = Rc::new(Shared::new(&self.directory));
-        if let (true, Source::Launched(way)) = (self.stages, &source) {
-            shared.set_data(Rc::new(Data::new(name, way, self)));
-        }
-        let life = Life {
-            id: NodeId(number),
-            host: name.to_owned(),
-            source,
-            launcher: Rc::clone(self),
-            shared: Rc::clone(&shared),
-            incarnation: 0,
+    fn begin(self: &Rc<Self>, name: &str, source: Source, shared: Arc<Shared>) -> NodeId {
+        let id = NodeId(self.next.get());
+        self.next.set(id.0 + 1);
+        let line = Rc::new(Line::new(shared));
+        self.lines.add(id, &line);
+        let data = match &source {
+            Source::Launched(way) => Some(Data::new(name, way, self)),
+            Source::Guests(_) => None,
         };
+        line.set_data(data);
+        let host = name.to_owned();
+        let launcher = Rc::clone(self);
+        let life = Life { id, host, source, launcher, line, incarnation: 0 };
         tokio::task::spawn_local(life.live());
-        Node {
-            name: Text::from(name.to_owned()),
-            capacity: Capacity { cores, ..Capacity::default() },
-            port: Box::new(RemotePort(shared)),
-        }
+        id
     }
 }
 
-/// Begins the lives of all nodes elsewhere, and the search for those that are not known yet; none: the run has this machine alone.
-pub fn start(
-    settings: &RunSettings,
-    reports: &UnboundedSender<NodeReport>,
-) -> (Vec<Node>, Option<Box<dyn NodeSource>>) {
-    let Some(plan) = &settings.cluster else { return (Vec::new(), None) };
-    let launcher = Rc::new(Launcher {
-        permits: Semaphore::new(plan.connections),
-        connections: plan.connections,
-        depot: Depot::default(),
-        ssh_options: plan.ssh_options.clone(),
-        agent: agent_settings(plan, settings),
-        reports: reports.clone(),
-        directory: settings.directory.clone(),
-        stages: plan.staging.is_some(),
-        next: Cell::new(1),
-    });
+/// Begins the lives of the plan's hosts, of which the hub knows already, and the search for other nodes, if there is to be one.
+pub(super) fn begin(
+    brief: &Brief,
+    launcher: &Rc<Launcher>,
+    known: Vec<Arc<Shared>>,
+) -> Option<Rc<Search>> {
     let mut leaders = Leaders::default();
-    let begin = |host: &Host| {
-        let way = leaders.way(&host.leaders, &launcher);
-        launcher.begin(&host.name, host.cores.unwrap_or(0), Source::Launched(Rc::new(way)))
-    };
-    let nodes = plan.hosts.iter().map(begin).collect();
-    (nodes, guests::await_nodes(plan, &launcher, &settings.directory))
+    for (host, shared) in brief.plan.hosts.iter().zip(known) {
+        let way = leaders.way(&host.leaders, launcher);
+        launcher.begin(&host.name, Source::Launched(Rc::new(way)), shared);
+    }
+    guests::await_nodes(brief, launcher)
 }
 
-fn agent_settings(plan: &ClusterPlan, settings: &RunSettings) -> AgentSettings {
+/// What the agents of a run are told.
+pub(super) fn agent_settings(plan: &ClusterPlan, settings: &RunSettings) -> AgentSettings {
     let here = Text(settings.directory.as_os_str().as_encoded_bytes().to_vec());
     let mut agent = plan.agent.clone();
     agent.directory = plan.folder_there(&settings.directory).unwrap_or(here);
@@ -157,7 +158,7 @@ struct Life {
     host: String,
     source: Source,
     launcher: Rc<Launcher>,
-    shared: Rc<Shared>,
+    line: Rc<Line>,
     incarnation: u32,
 }
 
@@ -174,11 +175,11 @@ struct Served {
 impl Life {
     async fn live(mut self) {
         let mut fruitless = 0;
-        let shared = Rc::clone(&self.shared);
+        let line = Rc::clone(&self.line);
         loop {
             let served = tokio::select! {
                 biased;
-                () = closing(&shared) => break,
+                () = line.closing() => break,
                 served = self.serve() => served,
             };
             fruitless = if served.fruitful { 1 } else { fruitless + 1 };
@@ -186,7 +187,7 @@ impl Life {
             let again = fruitless < FRUITLESS_MAX
                 && (served.passing || came_before)
                 && self.source.can_start_again();
-            shared.disconnect();
+            line.disconnect();
             self.report(if served.was_up {
                 NodeEvent::Lost(served.why, again)
             } else {
@@ -197,22 +198,24 @@ impl Life {
             }
             let wait = Duration::from_secs((1 << (fruitless - 1)).min(BACKOFF_S_MAX));
             tokio::select! {
-                () = closing(&shared) => break,
+                () = line.closing() => break,
                 () = tokio::time::sleep(wait) => {}
             }
         }
-        shared.disconnect();
-        shared.forget_data();
-        shared.over.set(true);
-        if shared.closing.get() {
+        line.disconnect();
+        line.set_data(None);
+        line.shared.end();
+        if line.shared.is_closing() {
             self.report(NodeEvent::Gone);
         }
     }
 
     fn report(&self, event: NodeEvent) {
-        let report = NodeReport { node: self.id, incarnation: self.incarnation, event };
-        // The hub is gone only when the run is over.
-        let _ = self.launcher.reports.send(report);
+        self.launcher.reports.send(NodeReport {
+            node: self.id,
+            incarnation: self.incarnation,
+            event,
+        });
     }
 
     /// One launch, and the link until it ends.
@@ -236,7 +239,8 @@ impl Life {
         let (up, fruitful) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
         let (lost, mut was_lost) = tokio::sync::mpsc::unbounded_channel();
         let on_event = {
-            let (shared, reports) = (Rc::clone(&self.shared), self.launcher.reports.clone());
+            let (line, reports) = (Rc::clone(&self.line), self.launcher.reports.clone());
+            let lines = Rc::clone(&self.launcher.lines);
             let (up, fruitful) = (Rc::clone(&up), Rc::clone(&fruitful));
             let (node, incarnation) = (self.id, self.incarnation);
             let greeted = Cell::new(None);
@@ -246,11 +250,11 @@ impl Life {
                     // Only now: before, it may not have the run's folder.
                     LinkEvent::Message(FromAgent::Ready { directory }) => {
                         let Some(facts) = greeted.take() else { return };
-                        shared.set_directory(&directory);
+                        line.shared.set_directory(&directory);
                         up.set(true);
                         NodeEvent::Up(facts)
                     }
-                    LinkEvent::Message(message) => match shared.receive(message) {
+                    LinkEvent::Message(message) => match line.shared.receive(message) {
                         Ok(event) => {
                             fruitful.set(true);
                             NodeEvent::Agent(event)
@@ -260,7 +264,11 @@ impl Life {
                     },
                     LinkEvent::Lost(why) => return drop(lost.send(why)),
                 };
-                let _ = reports.send(NodeReport { node, incarnation, event });
+                reports.send(NodeReport { node, incarnation, event });
+                if is_full(&reports) {
+                    line.hold_output(true);
+                    lines.full.notify_one();
+                }
             }
         };
         let run = String::new();
@@ -273,7 +281,7 @@ impl Life {
                 (attach_arrival(guest.0, guest.1, &run, agent, on_event), None)
             }
         };
-        self.shared.connect(link.clone());
+        self.line.connect(self.incarnation, link.clone());
         let in_time = async {
             tokio::time::sleep(HELLO_LIMIT).await;
             if up.get() {
@@ -312,12 +320,4 @@ impl Source {
             Self::Guests(seat) => seat.can_start_again(),
         }
     }
-}
-
-/// Waits until the run is over and the link, if there is one, has been closed.
-async fn closing(shared: &Shared) {
-    while !shared.closing.get() {
-        shared.changed.notified().await;
-    }
-    shared.linked_end().await;
 }

@@ -94,7 +94,7 @@ impl Origin {
 }
 
 /// The nodes of a run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ClusterPlan {
     /// Of those that no host file names.
     pub origin: Origin,

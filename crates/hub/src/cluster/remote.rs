@@ -1,87 +1,92 @@
-//! The hub's end of an agent elsewhere: requests go over its link while there is one.
+//! The hub's end of an agent elsewhere: what it is asked goes to the thread of the links, and from there over its link while there is one.
 //!
 //! It counts the commands whose end the agent owes, so that the hub can wait for them and stop waiting. It does not know
 //! how the link came to be, nor what a command is for.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use rakuda_link::hub::LinkHandle;
+use rakuda_core::NodeId;
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
 use rakuda_proto::cluster::{FromAgent, ToAgent};
-use tokio::sync::Notify;
 
+use super::data::FarData;
+use super::thread::{Calls, PortCall};
 use crate::agents::AgentPort;
 use crate::data_link::DataDial;
 
-/// What port and life of a node share.
+/// What the hub and the life of a node, which are on two threads, both know of its agent.
 #[derive(Default)]
 pub(super) struct Shared {
-    link: RefCell<Option<LinkHandle>>,
-    /// Commands whose end the agent owes.
-    owed: RefCell<BTreeSet<CommandId>>,
+    agent: Mutex<AgentState>,
     /// Process groups there, as the agent said last; before that, those that may be.
-    groups: Cell<usize>,
+    groups: AtomicUsize,
     /// The run is over: nothing is started again.
-    pub closing: Cell<bool>,
+    closing: AtomicBool,
     /// The life of the node is over, too.
-    pub over: Cell<bool>,
-    /// Something of these has changed.
-    pub changed: Notify,
-    /// The run's directory here and there, when they differ.
-    places: RefCell<Option<(PathBuf, PathBuf)>>,
+    over: AtomicBool,
+    /// The node's own files can be got at.
+    has_data: AtomicBool,
     /// The run's directory here.
     here: PathBuf,
-    /// How the node's own files are got at.
-    data: RefCell<Option<Rc<dyn DataDial>>>,
+}
+
+#[derive(Default)]
+struct AgentState {
+    /// The incarnation whose link is there.
+    live: Option<u32>,
+    /// Commands whose end it owes.
+    owed: BTreeSet<CommandId>,
+    /// The run's directory there, when it differs.
+    there: Option<PathBuf>,
 }
 
 impl Shared {
-    pub fn new(here: &Path) -> Self {
-        Self { here: here.to_path_buf(), ..Self::default() }
+    pub fn new(here: &Path, has_data: bool) -> Self {
+        let has_data = AtomicBool::new(has_data);
+        Self { here: here.to_path_buf(), has_data, ..Self::default() }
+    }
+
+    fn agent(&self) -> MutexGuard<'_, AgentState> {
+        self.agent.lock().expect("nothing fails while it is held")
+    }
+
+    /// A link is there.
+    pub fn connect(&self, incarnation: u32) {
+        self.agent().live = Some(incarnation);
+    }
+
+    /// It is gone, and all that was owed with it.
+    pub fn disconnect(&self) {
+        let mut agent = self.agent();
+        agent.live = None;
+        agent.owed.clear();
+        self.groups.store(0, SeqCst);
     }
 
     /// The agent has found the run's directory, or made it.
     pub fn set_directory(&self, there: &Text) {
         let there = there.as_path();
-        let places = (there != self.here).then(|| (self.here.clone(), there.to_path_buf()));
-        self.places.replace(places);
+        self.agent().there = (there != self.here).then(|| there.to_path_buf());
     }
 
-    /// Its files cannot be got at any more; who leads to it need not stay for that.
-    pub fn forget_data(&self) {
-        self.data.replace(None);
+    pub fn close(&self) {
+        self.closing.store(true, SeqCst);
     }
 
-    /// The node's files are its own, and can be got at so.
-    pub fn set_data(&self, dial: Rc<dyn DataDial>) {
-        self.data.replace(Some(dial));
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(SeqCst)
     }
 
-    /// A link is there.
-    pub fn connect(&self, link: LinkHandle) {
-        if self.closing.get() {
-            link.close();
-        }
-        self.link.replace(Some(link));
-    }
-
-    /// Waits until the link, if there is one, has been closed.
-    pub async fn linked_end(&self) {
-        let link = self.link.borrow().clone();
-        if let Some(link) = link {
-            link.ended().await;
-        }
-    }
-
-    /// It is gone, and all that was owed with it.
-    pub fn disconnect(&self) {
-        self.link.replace(None);
-        self.owed.borrow_mut().clear();
-        self.groups.set(0);
+    /// The life of the node is over; who leads to its files need not stay for them.
+    pub fn end(&self) {
+        self.has_data.store(false, SeqCst);
+        self.over.store(true, SeqCst);
     }
 
     /// Takes what the agent says about itself; gives back what is for the hub.
@@ -89,28 +94,22 @@ impl Shared {
         match message {
             FromAgent::Event(event) => {
                 if let AgentEvent::CommandExited { command, .. } = &event {
-                    self.owed.borrow_mut().remove(command);
+                    self.agent().owed.remove(command);
                 }
                 Ok(event)
             }
             FromAgent::Signalled { groups } => {
-                self.groups.set(groups as usize);
+                self.groups.store(groups as usize, SeqCst);
                 Err(None)
             }
             answer => Err(Some(answer)),
         }
     }
 
-    fn send(&self, message: &ToAgent) {
-        if let Some(link) = &*self.link.borrow() {
-            link.send(message);
-        }
-    }
-
     /// A directory below the run's, as it is called on the node.
     fn translate(&self, directory: &mut Text) {
-        if let Some((here, there)) = &*self.places.borrow()
-            && let Ok(below) = directory.as_path().strip_prefix(here)
+        if let Some(there) = &self.agent().there
+            && let Ok(below) = directory.as_path().strip_prefix(&self.here)
         {
             *directory = Text(there.join(below).into_os_string().into_encoded_bytes());
         }
@@ -118,17 +117,39 @@ impl Shared {
 }
 
 /// See the file's head.
-pub(super) struct RemotePort(pub Rc<Shared>);
+pub(super) struct RemotePort {
+    node: NodeId,
+    shared: Arc<Shared>,
+    calls: Calls,
+    /// Of the agent that the hub knows. What it asks is for that one: the next may be there already, and knows nothing of it.
+    incarnation: Cell<u32>,
+}
+
+impl RemotePort {
+    pub fn new(node: NodeId, shared: Arc<Shared>, calls: Calls) -> Self {
+        Self { node, shared, calls, incarnation: Cell::new(0) }
+    }
+
+    fn send(&self, message: ToAgent) {
+        self.calls.node(self.node, PortCall::Send(self.incarnation.get(), message));
+    }
+}
 
 impl AgentPort for RemotePort {
+    fn on_up(&self, incarnation: u32) {
+        self.incarnation.set(incarnation);
+    }
+
     fn handle(&self, mut request: AgentRequest) {
-        let shared = &self.0;
+        let shared = &self.shared;
         match &mut request {
             AgentRequest::Start { command, options, .. } => {
-                if shared.link.borrow().is_some() {
-                    shared.owed.borrow_mut().insert(*command);
-                    shared.groups.set(shared.groups.get().max(1));
+                let mut agent = shared.agent();
+                if agent.live == Some(self.incarnation.get()) {
+                    agent.owed.insert(*command);
+                    shared.groups.fetch_max(1, SeqCst);
                 }
+                drop(agent);
                 if let Some(directory) =
                     options.as_mut().and_then(|options| options.directory.as_mut())
                 {
@@ -140,28 +161,28 @@ impl AgentPort for RemotePort {
             | AgentRequest::ForgetEnvironments { .. }
             | AgentRequest::Signal { .. } => {}
         }
-        shared.send(&ToAgent::Request(request));
+        self.send(ToAgent::Request(request));
     }
 
     fn signal_all(&self, signal: i32) -> usize {
-        self.0.send(&ToAgent::SignalAll { signal });
-        self.0.groups.get()
+        self.send(ToAgent::SignalAll { signal });
+        self.shared.groups.load(SeqCst)
     }
 
     fn pause_output(&self, paused: bool) {
-        self.0.send(&ToAgent::PauseOutput { paused });
+        self.send(ToAgent::PauseOutput { paused });
     }
 
     fn ask(&self, mut question: ToAgent) {
         match &mut question {
             ToAgent::Look { paths, .. } | ToAgent::AskResident { paths, .. } => {
                 for path in paths {
-                    self.0.translate(path);
+                    self.shared.translate(path);
                 }
             }
             ToAgent::Expect { files, .. } => {
                 for (path, _) in files {
-                    self.0.translate(path);
+                    self.shared.translate(path);
                 }
             }
             ToAgent::Request(_)
@@ -170,41 +191,65 @@ impl AgentPort for RemotePort {
             | ToAgent::MakeFolders { .. }
             | ToAgent::PutAway { .. } => {}
         }
-        self.0.send(&question);
+        self.send(question);
     }
 
     fn path_there(&self, here: &Path) -> PathBuf {
         let mut path = Text(here.as_os_str().as_encoded_bytes().to_vec());
-        self.0.translate(&mut path);
+        self.shared.translate(&mut path);
         path.as_path().to_path_buf()
     }
 
     fn data(&self) -> Option<Rc<dyn DataDial>> {
-        self.0.data.borrow().clone()
+        let has_data = self.shared.has_data.load(SeqCst);
+        has_data.then(|| Rc::new(FarData::new(self.node, &self.calls)) as Rc<dyn DataDial>)
     }
 
     fn unreported(&self) -> usize {
-        self.0.owed.borrow().len()
+        self.shared.agent().owed.len()
     }
 
     fn close(&self) {
-        self.0.closing.set(true);
-        if let Some(link) = &*self.0.link.borrow() {
-            link.close();
-        }
-        self.0.changed.notify_waiters();
+        self.shared.close();
+        self.calls.node(self.node, PortCall::Close);
     }
 
     fn is_closed(&self) -> bool {
-        self.0.over.get()
+        self.shared.over.load(SeqCst)
     }
 
     fn give_up(&self) {
-        self.0.closing.set(true);
-        if let Some(link) = self.0.link.borrow_mut().take() {
-            link.abort();
-        }
-        self.0.disconnect();
-        self.0.changed.notify_waiters();
+        self.shared.close();
+        self.shared.disconnect();
+        self.calls.node(self.node, PortCall::GiveUp);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rakuda_proto::front::Program;
+
+    #[test]
+    fn what_is_asked_of_an_agent_that_is_gone_is_not_owed() {
+        let shared = Arc::new(Shared::new(Path::new("/run"), false));
+        let port = RemotePort::new(NodeId(1), Arc::clone(&shared), Calls::to_nobody());
+        let start = |command| AgentRequest::Start {
+            command: CommandId(command),
+            program: Program::Words(vec![Text::from("true")]),
+            options: None,
+        };
+        shared.connect(1);
+        port.on_up(1);
+        port.handle(start(1));
+        assert_eq!(port.unreported(), 1);
+        shared.disconnect();
+        assert_eq!(port.unreported(), 0, "nobody will report it");
+        shared.connect(2);
+        port.handle(start(2));
+        assert_eq!(port.unreported(), 0, "the hub does not know the second agent yet");
+        port.on_up(2);
+        port.handle(start(3));
+        assert_eq!(port.unreported(), 1);
     }
 }
