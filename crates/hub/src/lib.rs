@@ -12,6 +12,7 @@ mod error;
 mod facts;
 mod failures;
 mod front_link;
+mod group_losses;
 mod hub;
 mod inputs;
 mod leases;
