@@ -16,6 +16,9 @@ use crate::launch::own_environment;
 /// The mark of a folder in use.
 const LOCK: &str = ".rakuda-agent";
 
+/// What holds the folders of runs, in `scratch`.
+pub const FOLDERS: &str = "files";
+
 /// Why a folder cannot be a node's own.
 #[derive(Debug, thiserror::Error)]
 pub enum OwnFolderError {
@@ -82,10 +85,28 @@ pub fn own_folder(path: &Path) -> Result<Option<OwnedFd>, OwnFolderError> {
     let lock = File::options().write(true).create(true).truncate(false).open(lock);
     let lock = lock.map_err(refused)?;
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        // Whoever had it locked may have removed the folder (`remove_unused`).
+        Ok(()) if lock.metadata().map_err(refused)?.nlink() == 0 => Ok(None),
         Ok(()) => Ok(Some(lock.into())),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
         Err(error) => Err(refused(error.into())),
     }
+}
+
+/// The folders of runs below `scratch` in which no agent works.
+pub fn unused() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(scratch().join(FOLDERS)).into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    folders.retain(|path| matches!(own_folder(path), Ok(Some(_))));
+    folders.sort_unstable();
+    folders
+}
+
+/// Removes such a folder with all that is in it. An agent that has come meanwhile keeps it.
+pub fn remove_unused(path: &Path) -> std::io::Result<()> {
+    let lock = own_folder(path).map_err(std::io::Error::other)?;
+    let _lock = lock.ok_or(std::io::ErrorKind::ResourceBusy)?;
+    std::fs::remove_dir_all(path)
 }
 
 fn unless_there(error: std::io::Error) -> std::io::Result<()> {

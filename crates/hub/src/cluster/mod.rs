@@ -25,7 +25,7 @@ mod template;
 mod tool;
 mod way;
 
-pub use hosts::host_names;
+pub use hosts::hosts_to_reach;
 pub use leader::lead;
 pub use nodes::start;
 pub use plan::{ClusterPlan, Origin};

@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use rakuda_agent::files::FOLDERS;
 use rakuda_core::NodeId;
 use rakuda_locate::gfarm_mount;
 use rakuda_proto::Text;
@@ -203,7 +204,7 @@ impl ClusterPlan {
     pub fn folder_there(&self, here: &Path) -> Option<Text> {
         let named = self.work_directory.clone();
         named.or_else(|| {
-            self.staging.is_some().then(|| Text::from(format!("files/{}", name_of(here))))
+            self.staging.is_some().then(|| Text::from(format!("{FOLDERS}/{}", name_of(here))))
         })
     }
 
