@@ -8,8 +8,8 @@ require "socket"
 class NodesWantedTest < Minitest::Test
   JOB = { "SLURM_JOB_ID" => "7", "SLURM_JOB_NUM_NODES" => "2", "SLURM_JOB_NODELIST" => "n[1-2]" }.freeze
 
-  def wanted(variables = {}, environment = {}, words = [])
-    Rakuda::NodesWanted.new(Rakuda::Configuration.new(nil, variables, {}), words, environment)
+  def wanted(variables = {}, environment = {}, words = [], options = {})
+    Rakuda::NodesWanted.new(Rakuda::Configuration.new(nil, variables, options), words, environment)
   end
 
   def test_without_a_word_it_is_this_machine
@@ -44,6 +44,20 @@ class NodesWantedTest < Minitest::Test
       error = assert_raises(Rakuda::ConfigurationError) { wanted("CLUSTER" => kind).kind }
       assert_match complaint, error.message
     end
+  end
+
+  def test_nodes_that_nobody_is_asked_for_are_told
+    hosts = { "HOSTFILE" => "hosts" }
+    alone = JOB.merge("SLURM_JOB_NUM_NODES" => "1", "SLURM_JOB_NODELIST" => Socket.gethostname)
+    joinable = { "JOINABLE" => "yes" }
+    [[{}, {}, "local"], [{}, alone, "local"], [joinable, {}, "local"], [hosts, JOB, "ssh"]].each do |variables, job, kind|
+      error = assert_raises(Rakuda::ConfigurationError) { wanted(variables, job, [], "NODES" => 4).kind }
+      assert_equal "--nodes 4: without effect with --cluster #{kind}, which asks nobody for nodes; " \
+                   "expected --cluster slurm or --launch LINE as well", error.message
+    end
+    assert_equal "slurm", wanted({}, JOB, [], "NODES" => 4).kind
+    assert_equal "launch", wanted({ "LAUNCH" => "x {agent}" }, {}, [], "NODES" => 4).kind
+    assert_nil wanted({ "NODES" => "4" }).kind, "it may be a variable of the Rakefile"
   end
 
   def test_values_that_mean_nothing_are_told

@@ -80,6 +80,15 @@ module Rakuda
                                     "say how many nodes to ask for: --nodes N"
         end
       end
+      check_nodes(kind)
+    end
+
+    # NODES of the file is for those runs that ask for nodes, and NODES=3 may be the Rakefile's; the option means this run.
+    def check_nodes(kind)
+      return if %w[slurm launch].include?(kind) || @configuration.origin("NODES") != "option"
+
+      raise ConfigurationError, "--nodes #{@configuration.nodes}: without effect with --cluster #{kind}, which asks nobody for " \
+                                "nodes; expected --cluster slurm or --launch LINE as well"
     end
 
     def need(key, what, option)

@@ -78,6 +78,15 @@ class ClusterHostsCase < Minitest::Test
     @testbed.run(host, "pgrep", "-fl", "rakuda-agent|rakuda-guard|rakuda-leader|until test -e go").out
   end
 
+  # All of it, so that nobody is left to clean up.
+  def kill_newest_run
+    @testbed.run!("head", "sh", "-c", <<~'SH')
+      guard=$(pgrep -n -x rakuda-guard) engine=$(pgrep -n -x rakudad)
+      front=$(ps -o ppid= -p $guard)
+      kill -STOP $front $guard && kill -KILL $engine $guard $front
+    SH
+  end
+
   def wait_until_nothing_runs(*hosts)
     hosts.each { |host| wait_for("the processes on #{host} to end") { processes(host).empty? } }
   end

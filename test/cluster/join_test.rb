@@ -83,6 +83,31 @@ class ClusterJoinTest < ClusterHostsCase
     refute_includes printed, "lost"
   end
 
+  def invitations
+    Dir[File.join(@folder, ".rakuda/join/*")].sort
+  end
+
+  def test_a_run_that_was_killed_is_not_joined_though_it_is_the_newest
+    printed, status = while_command_waits(RAKUDA, "-q", "-j", "1", "--joinable", begun: 1) do
+      living = invitation
+      newer = @testbed.start("head", RAKUDA, "-q", "-j", "1", "--joinable", chdir: @folder, out: File::NULL, err: File::NULL)
+      wait_for("the second run") { invitations.size == 2 }
+      kill_newest_run
+      Process.wait(newer)
+      assert_equal 2, invitations.size, "what a killed run leaves"
+      assert_equal File.read(living), @testbed.run!("host1", RAKUDACTL, "join", "--print", chdir: @folder)
+      write("go", "")
+    end
+    assert_equal [0, ""], [status.exitstatus, printed]
+    left = invitations.map { |path| File.basename(path) }
+    assert_equal 1, left.size
+    ["last", left.first].each do |run|
+      result = @testbed.run("host1", RAKUDACTL, "join", "--run", run, chdir: @folder)
+      assert_equal [3, "rakudactl: no run that can be joined goes on in . (the newest, #{left.first}, was killed): " \
+                       "start one with --joinable\n"], [result.status, result.err]
+    end
+  end
+
   def test_no_run_to_join_is_told
     result = @testbed.run("host1", RAKUDACTL, "join", chdir: @folder)
     assert_equal 3, result.status

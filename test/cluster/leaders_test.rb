@@ -83,11 +83,11 @@ class ClusterLeadersTest < ClusterHostsCase
       write("go", "")
     end
     assert status.success?, printed
-    %w[host3 host4].each do |host|
-      assert_match(/rakuda: node #{host} was lost \(.*its leader host3 was lost: .+\): 2 tasks run again elsewhere/, printed)
-      assert_includes printed, "rakuda: node #{host} is back\n"
-    end
-    refute_includes printed, "node host1 was lost"
+    assert_match(/^rakuda: 2 of 2 nodes of group far were lost \(host3, host4: .*its leader host3 was lost: .+\): 4 tasks run/,
+                 printed)
+    assert_equal 1, printed.scan(" lost (").size, printed
+    %w[host3 host4].each { |host| assert_includes printed, "rakuda: node #{host} is back\n" }
+    assert_equal [2, 3], lost_in_the_journal, "each for itself"
     assert_all_made
     wait_until_nothing_runs("host1", "host3", "host4")
   end
@@ -99,7 +99,7 @@ class ClusterLeadersTest < ClusterHostsCase
       write("go", "")
     end
     assert status.success?, printed
-    assert_match(/rakuda: node host4 was lost \(.+\): 2 tasks run again elsewhere/, printed)
+    assert_match(/rakuda: 2 of 2 nodes of group far were lost \(host3, host4: .+\): 4 tasks run again elsewhere/, printed)
     assert_all_made
     @testbed.run!("host3", "pkill", "-CONT", "-x", "rakuda-leader")
     wait_until_nothing_runs("host1", "host3", "host4")
@@ -134,6 +134,34 @@ class ClusterLeadersTest < ClusterHostsCase
     Testbed.spoilt
   end
 
+  def test_a_group_without_a_leader_that_is_cut_off_is_told_in_one_line
+    write("hosts.toml", TWO_SITES.sub('leader = "host3"', 'leader = ""'))
+    printed, status = while_waiting("HEARTBEAT=2", hosts: "hosts.toml", begun: 6) do
+      %w[host3 host4].each { |host| @testbed.fault("cut-link", host) }
+      wait_for("the loss to be noticed") { names("*._fail_").size == 4 }
+      write("go", "")
+    end
+    assert status.success?, printed
+    assert_match(/^rakuda: 2 of 2 nodes of group far were lost \(host3, host4: .+\): 4 tasks run again elsewhere$/, printed)
+    assert_equal 1, printed.scan(" lost (").size, printed
+    assert_all_made
+  ensure
+    Testbed.spoilt
+  end
+
+  def test_this_machine_has_a_group_too
+    write("hosts.toml", "[[group]]\nname = \"here\"\nleader = \"host1\"\nhosts = [\"localhost 2\", \"host1 2\"]\n")
+    rows = nil
+    printed, status = while_waiting(hosts: "hosts.toml", begun: 4) do
+      rows = ctl("nodes")
+      write("go", "")
+    end
+    assert status.success?, printed
+    assert_match(/^  head +up +2 cores, 2 running, 0 done, group here$/, rows)
+    assert_match(/^  host1 +up +2 cores, 2 running, 0 done, group here, leader host1$/, rows)
+    assert_equal %w[here here], groups_in_the_journal
+  end
+
   def test_groups_in_groups_have_leaders_behind_leaders
     write("hosts.toml", NESTED)
     counts = rows = nil
@@ -158,7 +186,8 @@ class ClusterLeadersTest < ClusterHostsCase
       write("go", "")
     end
     assert status.success?, printed
-    assert_match(/rakuda: node host2 was lost \(.*its leader host4 was lost: /, printed)
+    assert_match(%r{^rakuda: 2 of 2 nodes of group far/inner were lost \(host4, host2: .*its leader host4 was lost: .+\): 4 },
+                 printed)
     refute_includes printed, "node host3 was lost"
     assert_all_made
     wait_until_nothing_runs("host2", "host3", "host4")
@@ -238,9 +267,17 @@ class ClusterLeadersTest < ClusterHostsCase
   end
 
   def groups_in_the_journal
+    events("node_joined").sort_by { |line| line["node"] }.map { |line| line["group"] }
+  end
+
+  # Numbers of nodes.
+  def lost_in_the_journal
+    events("node_lost").map { |line| line["node"] }.sort
+  end
+
+  def events(kind)
     lines = Dir.glob(File.join(@folder, ".rakuda/runs/*/journal.jsonl")).flat_map { |path| File.readlines(path) }
-    joined = lines.map { |line| JSON.parse(line) }.select { |line| line["event"] == "node_joined" }
-    joined.sort_by { |line| line["node"] }.map { |line| line["group"] }
+    lines.map { |line| JSON.parse(line) }.select { |line| line["event"] == kind }
   end
 
   # Bytes that have left head by its cable.

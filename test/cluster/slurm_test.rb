@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "minitest/autorun"
+require "support/longer_ago"
 require_relative "hosts_case"
 
 # Runs on nodes of Slurm: within an allocation, or in one that the run asks for and gives back.
@@ -30,6 +31,27 @@ class ClusterSlurmTest < ClusterHostsCase
     assert_match(/^  head +spare/, rows)
     assert_equal 2, rows.scan(/^  host\d +up +2 cores, 2 running, 0 done, ends in 1[78]\d\d s$/).size, rows
     assert_equal 2, names("by.*").map { |path| read(path) }.uniq.size
+  end
+
+  def test_what_would_not_end_before_the_allocation_is_not_started_and_says_so
+    rakefile = <<~'RUBY'
+      task default: %w[held slow]
+      task(:held) { sh "hostname > begun.held; until test -e go; do sleep 0.05; done" }
+      task(:slow) { sh "true" }
+    RUBY
+    command = ["salloc", "-Q", "-N2", "-c2", "-t30", RAKUDA, "-q"]
+    while_command_waits(*command, begun: 1, rakefile: rakefile) { write("go", "") }
+    LongerAgo.stretch(@folder, "slow", 4 * 3600)
+    %w[go begun.held].each { |path| File.delete(File.join(@folder, path)) }
+    told = nil
+    printed, status = while_command_waits(*command, begun: 1, rakefile: rakefile) do
+      told = ctl("explain", "slow")
+      write("go", "")
+    end
+    assert_equal 3, status.exitstatus, printed
+    assert_equal 2, told.scan(/^  host\d: it may take .+ h by earlier runs, and .+ of the allocation are left$/).size, told
+    assert_match(/^rakuda: task slow and its like may take .+ by earlier runs, and .+ of the allocation are left: not/, printed)
+    assert_includes printed, "the allocation ends too soon: slow and what depends on them were not started"
   end
 
   def test_a_batch_script_runs_it_on_a_node_of_the_allocation

@@ -1,6 +1,8 @@
 # frozen_string_literal: true
 
+require "json"
 require "minitest/autorun"
+require "support/longer_ago"
 require "support/rakefile_run"
 
 # Times of earlier runs, and a time after which nothing may run.
@@ -21,6 +23,13 @@ class WalltimeTest < Minitest::Test
     RakefileRun::Result.new(out, err, status.exitstatus, @folder)
   end
 
+  def ctl(*words)
+    out, err, = Open3.capture3("timeout", "-s", "KILL", RakefileRun::LIMIT, RAKUDACTL, *words, chdir: @folder)
+    out + err
+  end
+
+  RAKUDACTL = File.expand_path("../../bin/rakudactl", __dir__)
+
   RAKEFILE = <<~'RUBY'
     multitask default: %w[quick slow]
     task(:quick) { sh "echo quick ran" }
@@ -39,6 +48,29 @@ class WalltimeTest < Minitest::Test
                  result.err)
     assert_match(/the walltime ends too soon: slow and what depends on them were not started; run the same command again/,
                  result.err)
+  end
+
+  HELD = <<~'RUBY'
+    multitask default: %w[held slow]
+    task(:held) { sh "echo begun > begun; until test -e go; do sleep 0.05; done" }
+    task(:slow) { sh "true" }
+  RUBY
+
+  def test_explain_names_the_walltime_as_the_reason
+    File.write("#{@folder}/Rakefile", HELD)
+    File.write("#{@folder}/go", "")
+    assert_equal 0, rakuda("-q").status
+    LongerAgo.stretch(@folder, "slow", 4 * 3600)
+    %w[go begun].each { |name| File.delete("#{@folder}/#{name}") }
+    run = Thread.new { rakuda("-q", "-j", "2", "--walltime", "3h") }
+    sleep 0.05 until File.exist?("#{@folder}/begun") || !run.alive?
+    told, short = ctl("explain", "slow"), JSON.parse(ctl("explain", "slow", "--json")).dig("answers", 0, "short", 0)
+    File.write("#{@folder}/go", "")
+    assert_match(/the walltime ends too soon: slow and/, run.value.err)
+    assert_match(/^  \S+: it may take 4\.\d h by earlier runs, and (3\.0 h|1\d\d min) of the walltime are left$/, told)
+    assert_equal %w[ends_too_soon node], short.keys.sort
+    assert_equal "walltime", short["ends_too_soon"]["what"]
+    assert_operator short["ends_too_soon"]["needed_s"], :>, short["ends_too_soon"]["left_s"]
   end
 
   def test_what_ends_in_time_is_started

@@ -27,8 +27,10 @@ pub struct Room {
     pub reserved: bool,
     /// It may run there at all.
     pub allowed: bool,
-    /// It could if nothing else ran there.
+    /// It could if nothing else ran there and the node did not end.
     pub possible: bool,
+    /// How long such tasks are expected to run, where that counts.
+    pub expected_ns: Option<u64>,
 }
 
 impl Scheduler {
@@ -45,7 +47,8 @@ impl Scheduler {
             memory_bytes_free: found.memory_bytes_free,
             reserved: found.reservation().is_some_and(|other| other != requirement),
             allowed: class.requirement.allows(node),
-            possible: self.fleet.could_take(node, requirement),
+            possible: class.requirement.allows(node) && found.could_fit(&class.requirement, need),
+            expected_ns: class.expected_ns,
         })
     }
 

@@ -38,7 +38,7 @@ pub(crate) struct Class {
     /// The nodes whose `reserved_for` it is.
     pub(crate) reserved: IdSet<NodeId>,
     /// How long such tasks are expected to run.
-    expected_ns: Option<u64>,
+    pub(crate) expected_ns: Option<u64>,
     /// Nodes that end too soon for one more.
     closed: BTreeSet<NodeId>,
     /// `NowhereToRun` was said, and no node has come since that could take it.

@@ -96,10 +96,8 @@ impl Hub {
             if let Some(leader) = plan.and_then(|plan| plan.leader_of(id)) {
                 node["leader"] = leader.into();
             }
-            if let Some(ends) = self.node_ends_at(id) {
-                let now_ns = u64::try_from(clock::wall_ns()).unwrap_or(0);
-                let left_ns = ends.0.saturating_sub(now_ns);
-                node["ends_in_s"] = (left_ns / 1_000_000_000).into();
+            if let Some(end) = self.node_end(id) {
+                node["ends_in_s"] = (end.left_ns() / 1_000_000_000).into();
             }
             if let Some(why) = &place.trouble {
                 node["why"] = why.as_str().into();
@@ -179,6 +177,13 @@ impl Hub {
         }
         if !room.possible {
             short.insert("never_fits".into(), true.into());
+        }
+        if let (Some(run_ns), Some(end)) = (room.expected_ns, self.node_end(node))
+            && end.is_too_soon_for(run_ns)
+        {
+            let [needed_s, left_s] = [run_ns, end.left_ns()].map(|ns| ns as f64 / 1e9);
+            let soon = json!({"what": end.of.word(), "needed_s": needed_s, "left_s": left_s});
+            short.insert("ends_too_soon".into(), soon);
         }
         if i64::from(room.cores) > room.cores_free {
             let free = room.cores_free.max(0);

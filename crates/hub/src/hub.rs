@@ -24,6 +24,7 @@ use crate::cluster;
 use crate::control::{Control, next_question};
 use crate::failures::{Failures, Tail};
 use crate::front_link::FrontLink;
+use crate::group_losses::GroupLosses;
 use crate::inputs::Inputs;
 use crate::leases::Leases;
 use crate::membership::Unwindings;
@@ -171,6 +172,8 @@ pub(crate) struct Hub {
     pub running: BTreeMap<TaskId, RunningAttempt>,
     /// Attempts whose node is gone, until their actions have ended.
     pub unwindings: Unwindings,
+    /// Nodes that are lost, and of which nothing was said yet.
+    pub group_losses: GroupLosses,
     /// Nodes that came while the run went on.
     pub newcomers: Newcomers,
     /// Tasks that are to be made again, as their files went with a node, and have neither begun nor been settled since.
@@ -387,6 +390,7 @@ impl Hub {
             outputs: VecDeque::new(),
             running: BTreeMap::new(),
             unwindings: Unwindings::default(),
+            group_losses: GroupLosses::default(),
             newcomers: Newcomers::default(),
             reopened: BTreeSet::new(),
             commands: BTreeMap::new(),
@@ -486,6 +490,7 @@ impl Hub {
             let deadlines = [
                 self.stopping.next_deadline_ns(),
                 self.inputs.due_ns(),
+                self.group_losses.due_ns(),
                 self.newcomers.due_ns(),
                 self.reach.due_ns(),
                 self.flush_due_ns,

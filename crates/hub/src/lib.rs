@@ -12,6 +12,7 @@ mod error;
 mod facts;
 mod failures;
 mod front_link;
+mod group_losses;
 mod hub;
 mod inputs;
 mod leases;
@@ -37,7 +38,7 @@ mod targets;
 mod times;
 
 pub use agents::{AgentPort, Node};
-pub use cluster::{host_names, lead, program_name};
+pub use cluster::{hosts_to_reach, lead, program_name};
 pub use data_link::{DataConnection, DataDial, Dialled};
 pub use error::HubError;
 pub use hub::{RunEnding, run, run_with};

@@ -18,6 +18,7 @@ use rakuda_proto::journal::{NodeJoined, NodeLost, Outcome};
 
 use crate::agents::{NodeEvent, NodeReport, NodeState, Place};
 use crate::failures;
+use crate::group_losses::Loss;
 use crate::hub::{Hub, RunningAttempt};
 use crate::leases::Leases;
 use crate::notes::AttemptNote;
@@ -140,6 +141,7 @@ impl Hub {
         self.match_hosts();
         self.set_leases(id, cores);
         if is_back {
+            self.tell_losses();
             self.warn(&format!("node {name} is back"));
         }
         if !self.hold_node(id, facts) {
@@ -242,13 +244,9 @@ impl Hub {
             Output::AttemptLost { node, rerun, .. } => *node == id && *rerun,
             _ => false,
         };
-        let what = match self.outputs.iter().filter(again).count() {
-            0 => String::new(),
-            1 => ": 1 task runs again elsewhere".to_owned(),
-            count => format!(": {count} tasks run again elsewhere"),
-        };
+        let reruns = self.outputs.iter().filter(again).count();
         if !self.stopping.is_stopping() {
-            self.warn(&format!("{reason}{what}"));
+            self.tell_loss(Loss { node: id, why: why.to_owned(), reruns });
         }
         self.flush_urgent = true;
         self.check_nodes_left();
@@ -302,6 +300,7 @@ impl Hub {
         let line = format!("node {name} cannot be used: {why}");
         place.trouble = Some(why);
         if self.agents.any_left() && !self.stopping.is_stopping() {
+            self.tell_losses();
             self.warn(&line);
         }
         if joined_before {
@@ -380,6 +379,7 @@ impl Hub {
         let not_appeared = self.agents.not_appeared.iter().map(|why| format!("\n  {why}"));
         let told = not_appeared.chain(told).collect::<String>();
         let reason = format!("no node is left to run on:{told}");
+        self.tell_losses();
         self.link.push(&HubMessage::NodesGone { reason: Text::from(reason) });
         self.any_failed = true;
         self.stop(StopHow::Interrupt);

@@ -94,6 +94,7 @@ impl Hub {
         mut failed: Vec<TaskId>,
         abandoned: Vec<TaskId>,
     ) {
+        self.tell_losses();
         failed.extend(self.take_not_brought());
         self.resume_caller(id);
         self.note_invocation_ended(id, &failed, &abandoned);

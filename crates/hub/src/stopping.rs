@@ -181,6 +181,7 @@ impl Hub {
             self.on_held_long();
         }
         self.let_idle_nodes_go();
+        self.tell_due_losses();
         self.look_for_awaited();
         let now = clock::monotonic_ns();
         let due = |(deadline, ..): &mut (u64, CommandId, i32)| *deadline <= now;

@@ -24,6 +24,47 @@ const CLASSES: f64 = 4.0;
 /// A message names so many tasks.
 const NAMED: usize = 3;
 
+/// When a node is taken away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NodeEnd {
+    /// By the wall clock.
+    pub at: Time,
+    /// What ends then.
+    pub of: Bound,
+}
+
+/// What ends the time of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Bound {
+    /// What the user has said (`--walltime`).
+    Walltime,
+    /// The allocation that the node is of.
+    Allocation,
+}
+
+impl Bound {
+    /// For people and programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Walltime => "walltime",
+            Self::Allocation => "allocation",
+        }
+    }
+}
+
+impl NodeEnd {
+    pub fn left_ns(self) -> u64 {
+        let now_ns = u64::try_from(clock::wall_ns()).unwrap_or(0);
+        self.at.0.saturating_sub(now_ns)
+    }
+
+    /// Whether what takes so long would not have ended by then.
+    pub fn is_too_soon_for(self, run_ns: u64) -> bool {
+        let now_ns = u64::try_from(clock::wall_ns()).unwrap_or(0);
+        self.at.0.saturating_sub(run_ns) < now_ns
+    }
+}
+
 /// See the file's head.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
@@ -97,22 +138,26 @@ fn class_of(run_ns: u64) -> (u16, u64) {
 
 impl Hub {
     /// When a node ends, as far as that is known.
-    pub(crate) fn node_ends_at(&self, node: NodeId) -> Option<Time> {
-        let taken_away_ns = self.agents.place(node).ends_ns;
-        let taken_away = taken_away_ns.map(|at_ns| Time(u64::try_from(at_ns).unwrap_or(0)));
-        [self.times.ends, taken_away].into_iter().flatten().min()
+    pub(crate) fn node_end(&self, node: NodeId) -> Option<NodeEnd> {
+        let walltime = self.times.ends.map(|at| NodeEnd { at, of: Bound::Walltime });
+        let taken_away = self.agents.place(node).ends_ns.map(|at_ns| NodeEnd {
+            at: Time(u64::try_from(at_ns).unwrap_or(0)),
+            of: Bound::Allocation,
+        });
+        [walltime, taken_away].into_iter().flatten().min()
     }
 
     /// When the last of the nodes that are there ends; none: some of them do not, as far as is known.
-    fn last_end(&self) -> Option<Time> {
+    fn last_end(&self) -> Option<NodeEnd> {
         let there = self.agents.places().map(|(id, _)| id).filter(|id| self.agents.is_up(*id));
-        let ends: Option<Vec<Time>> = there.map(|id| self.node_ends_at(id)).collect();
-        ends?.into_iter().max().or(self.times.ends)
+        let ends: Option<Vec<NodeEnd>> = there.map(|id| self.node_end(id)).collect();
+        let walltime = self.times.ends.map(|at| NodeEnd { at, of: Bound::Walltime });
+        ends?.into_iter().max().or(walltime)
     }
 
     /// A node has joined: the core is told when it ends.
     pub(crate) fn tell_node_end(&mut self, id: NodeId) {
-        if let Some(at) = self.node_ends_at(id) {
+        if let Some(NodeEnd { at, .. }) = self.node_end(id) {
             self.event(Event::NodeEnds { id, at });
         }
     }
@@ -167,17 +212,15 @@ impl Hub {
         }
     }
 
-    /// No node can run such tasks. With a walltime the reason may be that they would not end in time; what is said then.
+    /// No node can run such tasks. Where nodes end the reason may be that they would not end in time; what is said then.
     pub(crate) fn too_late(&mut self, requirement: RequirementId, name: &str) -> Option<String> {
-        let ends = self.last_end()?;
+        let end = self.last_end()?;
         self.times.nowhere.insert(requirement);
-        let now_ns = u64::try_from(clock::wall_ns()).unwrap_or(0);
-        let left = duration(ends.0.saturating_sub(now_ns));
+        let what = end.of.word();
         let class = self.times.classes.iter().find(|(_, id)| **id == requirement);
         let Some(class) = class.map(|((_, class), _)| f64::from(*class)) else {
-            return (ends.0 <= now_ns).then(|| {
-                format!("the walltime is over: task {name} and its like are not started")
-            });
+            return (end.left_ns() == 0)
+                .then(|| format!("the {what} is over: task {name} and its like are not started"));
         };
         #[expect(
             clippy::cast_possible_truncation,
@@ -185,8 +228,9 @@ impl Hub {
             reason = "as in `class_of`"
         )]
         let long = duration((class / CLASSES).exp2() as u64);
+        let left = duration(end.left_ns());
         Some(format!(
-            "task {name} and its like may take {long} by earlier runs, and {left} of the walltime are left: not started"
+            "task {name} and its like may take {long} by earlier runs, and {left} of the {what} are left: not started"
         ))
     }
 
@@ -215,7 +259,7 @@ impl Hub {
         };
         let left: Vec<TaskId> = self.scheduler.task_ids().filter(is_left).collect();
         if left.len() < counts.ready {
-            // Something else is missing for the others: they wait as without a walltime.
+            // Something else is missing for the others: they wait as on nodes that do not end.
             return;
         }
         let named: Vec<String> = left.iter().take(NAMED).map(|id| self.display_name(*id)).collect();
@@ -223,8 +267,9 @@ impl Hub {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
+        let what = self.last_end().map_or(Bound::Walltime, |end| end.of).word();
         let reason = format!(
-            "the walltime ends too soon: {}{more} and what depends on them were not started; run the same command again to go on",
+            "the {what} ends too soon: {}{more} and what depends on them were not started; run the same command again to go on",
             named.join(", ")
         );
         self.link.push(&HubMessage::NodesGone { reason: Text::from(reason) });

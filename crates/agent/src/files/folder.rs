@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,9 @@ use crate::launch::own_environment;
 
 /// The mark of a folder in use.
 const LOCK: &str = ".rakuda-agent";
+
+/// What holds the folders of runs, in `scratch`.
+pub const FOLDERS: &str = "files";
 
 /// Why a folder cannot be a node's own.
 #[derive(Debug, thiserror::Error)]
@@ -70,26 +74,60 @@ pub fn make_scratch() -> Result<PathBuf, OwnFolderError> {
     Ok(scratch)
 }
 
-/// Makes the folder where it is missing, and marks it as in use. `Ok(None)`: another agent works there at present.
+/// Makes the folder where it is missing, and marks it as in use. `Ok(None)`: another agent works there at present, or it is being removed.
 pub fn own_folder(path: &Path) -> Result<Option<OwnedFd>, OwnFolderError> {
     let refused = |source| OwnFolderError::Refused { path: path.to_path_buf(), source };
     if path.starts_with(scratch()) {
         make_scratch()?;
     }
-    DirBuilder::new().mode(0o700).recursive(true).create(path).map_err(refused)?;
+    let made = DirBuilder::new().mode(0o700).recursive(true).create(path).map_err(refused);
+    // It may be removed between two steps (`remove_unused`).
+    let vanished = |error: &std::io::Error| {
+        matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) && !path.exists()
+    };
+    match made.and_then(|()| lock_in(path)) {
+        Err(OwnFolderError::Refused { source, .. }) if vanished(&source) => Ok(None),
+        other => other,
+    }
+}
+
+/// Marks a folder that is there as in use.
+fn lock_in(path: &Path) -> Result<Option<OwnedFd>, OwnFolderError> {
+    let refused = |source| OwnFolderError::Refused { path: path.to_path_buf(), source };
     check(path)?;
     let lock = path.join(OsStr::new(LOCK));
     let lock = File::options().write(true).create(true).truncate(false).open(lock);
     let lock = lock.map_err(refused)?;
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        // Who had it locked has removed it.
+        Ok(()) if lock.metadata().map_err(refused)?.nlink() == 0 => Ok(None),
         Ok(()) => Ok(Some(lock.into())),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
         Err(error) => Err(refused(error.into())),
     }
 }
 
+/// The folders of runs below `scratch` in which no agent works.
+pub fn unused() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(scratch().join(FOLDERS)).into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    folders.retain(|path| matches!(lock_in(path), Ok(Some(_))));
+    folders.sort_unstable();
+    folders
+}
+
+/// Removes such a folder with all that is in it. An agent that has come meanwhile keeps it; one that comes makes it anew.
+pub fn remove_unused(path: &Path) -> std::io::Result<()> {
+    let lock = lock_in(path).map_err(std::io::Error::other)?;
+    let _lock = lock.ok_or(ErrorKind::ResourceBusy)?;
+    // It is gone under its name at once, and not file by file.
+    let aside = path.with_extension(std::process::id().to_string());
+    std::fs::rename(path, &aside)?;
+    std::fs::remove_dir_all(aside)
+}
+
 fn unless_there(error: std::io::Error) -> std::io::Result<()> {
-    if error.kind() == std::io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) }
+    if error.kind() == ErrorKind::AlreadyExists { Ok(()) } else { Err(error) }
 }
 
 fn check(path: &Path) -> Result<(), OwnFolderError> {

@@ -15,7 +15,9 @@ use rakuda_proto::Text;
 use rakuda_proto::files::{FileAnswer, FileRequest, FileVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub use folder::{OwnFolderError, free_bytes, make_scratch, own_folder, scratch};
+pub use folder::{
+    FOLDERS, OwnFolderError, free_bytes, make_scratch, own_folder, remove_unused, scratch, unused,
+};
 
 use crate::visibility::identity_of;
 

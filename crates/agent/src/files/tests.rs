@@ -9,7 +9,7 @@ use rakuda_proto::Text;
 use rakuda_proto::files::{ContentEnd, FileAnswer, FileRequest, FileVersion};
 use tokio::io::DuplexStream;
 
-use super::{answer, version_of};
+use super::{answer, own_folder, remove_unused, version_of};
 
 struct Folder(PathBuf);
 
@@ -31,6 +31,32 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+#[test]
+fn a_folder_that_an_agent_works_in_is_not_removed_and_one_that_is_removed_is_not_worked_in() {
+    let folder = Folder::new("unused");
+    let own = folder.0.join("run");
+    let lock = own_folder(&own).unwrap();
+    std::fs::write(own.join("file"), "content").unwrap();
+    assert_eq!(remove_unused(&own).unwrap_err().kind(), std::io::ErrorKind::ResourceBusy);
+    assert!(own.join("file").exists());
+    drop(lock);
+    remove_unused(&own).unwrap();
+    assert!(folder.names().is_empty());
+    std::thread::scope(|scope| {
+        let removing = scope.spawn(|| {
+            for _ in 0..3000 {
+                let _ = remove_unused(&own);
+            }
+        });
+        while !removing.is_finished() {
+            if let Some(_lock) = own_folder(&own).unwrap() {
+                std::fs::write(own.join("file"), "content").unwrap();
+                assert!(own.join("file").exists());
+            }
+        }
+    });
 }
 
 fn text(path: &std::path::Path) -> Text {

@@ -1,6 +1,8 @@
 //! `rakudactl clean`: removes what runs that were killed have left on this machine and on others. What that may be is found in `leftovers`; here are
-//! the words, and the way to other hosts: their own engine, which a run has brought there, does the same.
+//! the words, and the way to other hosts: their own engine, which a run has brought there, does the same. Hosts of a group are reached
+//! as a run reaches them: by the ssh of their leader.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -8,16 +10,16 @@ use std::process::{Command, Stdio};
 use anyhow::Context as _;
 use clap::Args;
 
-use super::leftovers::{self, How};
+use super::leftovers::{self, How, What};
 use super::place::Place;
 use super::{Status as Ending, UsageError};
 
 /// Hosts that are cleaned at the same time; sshd refuses more than 10 that have not logged in.
 const AT_A_TIME: usize = 8;
 
-/// Removes what killed runs have left: mounts of Gfarm, processes, programs that no run has used for a month.
+/// Removes what killed runs have left: mounts of Gfarm, processes, sockets, invitations, programs that no run has used for a month.
 ///
-/// Without hosts: on this machine. What belongs to runs that go on is left alone. A process that a command has left behind on purpose is
+/// Without hosts: on this machine. Hosts of -F behind a leader are reached through it. What belongs to runs that go on is left alone. A process that a command has left behind on purpose is
 /// killed, too, when its run is over: --dry-run shows what would be.
 #[derive(Args)]
 pub struct Clean {
@@ -29,6 +31,10 @@ pub struct Clean {
     #[arg(long = "ssh-option", value_name = "OPTION", allow_hyphen_values = true)]
     ssh_options: Vec<String>,
 
+    /// Remove the work folders of `--filesystem local`, too: what is only there has to be made again.
+    #[arg(long)]
+    files: bool,
+
     /// Say what would be done, and do nothing.
     #[arg(long)]
     dry_run: bool,
@@ -38,30 +44,37 @@ pub struct Clean {
     hosts: Vec<String>,
 }
 
+/// A host, and the hosts that ssh is called for until it is there: leaders, and at last itself.
+type Way = (String, Vec<String>);
+
 impl Clean {
     /// Cleans and says what was done.
     pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Ending> {
-        let how = if self.dry_run { How::Pretend } else { How::Remove };
-        let hosts = self.all_hosts(place)?;
-        if hosts.is_empty() {
-            for line in leftovers::clean(how) {
+        let what = What {
+            how: if self.dry_run { How::Pretend } else { How::Remove },
+            files: self.files,
+            records: place.records().ok().map(|records| records.root),
+        };
+        let ways = self.ways(place)?;
+        if ways.is_empty() {
+            for line in leftovers::clean(&what) {
                 writeln!(out, "{line}")?;
             }
             return Ok(Ending::Good);
         }
         let program = rakuda_hub::program_name().map_err(anyhow::Error::msg)?;
         let mut ending = Ending::Good;
-        for some in hosts.chunks(AT_A_TIME) {
+        for some in ways.chunks(AT_A_TIME) {
             let cleaned: Vec<_> = std::thread::scope(|scope| {
-                let program = program.as_str();
-                let start = |host: &String| {
-                    let host = host.clone();
-                    scope.spawn(move || self.clean_host(&host, program, how))
+                let (program, what) = (program.as_str(), &what);
+                let start = |way: &Way| {
+                    let way = way.clone();
+                    scope.spawn(move || self.clean_host(&way, program, what))
                 };
                 let threads: Vec<_> = some.iter().map(start).collect();
                 threads.into_iter().map(|thread| thread.join().expect("it only waits")).collect()
             });
-            for (host, lines) in some.iter().zip(cleaned) {
+            for ((host, _), lines) in some.iter().zip(cleaned) {
                 match lines {
                     Ok(lines) => {
                         for line in lines {
@@ -78,26 +91,39 @@ impl Clean {
         Ok(ending)
     }
 
-    fn all_hosts(&self, place: &Place) -> anyhow::Result<Vec<String>> {
-        let mut hosts = self.hosts.clone();
+    /// All hosts that are named; how the file says that one is reached holds.
+    fn ways(&self, place: &Place) -> anyhow::Result<Vec<Way>> {
+        let named = self.hosts.iter().map(|host| (host.clone(), Vec::new()));
+        let mut leaders: BTreeMap<String, Vec<String>> = named.collect();
         if let Some(file) = &self.host_file {
-            let named = rakuda_hub::host_names(&place.directory().join(file));
-            hosts.extend(named.map_err(UsageError)?);
+            let file = place.directory().join(file);
+            leaders.extend(rakuda_hub::hosts_to_reach(&file).map_err(UsageError)?);
         }
-        if let Some(host) = hosts.iter().find(|host| host.starts_with('-') || host.is_empty()) {
+        if let Some(host) = leaders.keys().find(|host| host.starts_with('-') || host.is_empty()) {
             return Err(UsageError(format!("'{host}' is no name of a host")).into());
         }
-        hosts.sort_unstable();
-        hosts.dedup();
-        Ok(hosts)
+        let ways = leaders.into_iter().map(|(host, mut way)| {
+            way.retain(|leader| !is_this_machine(leader) && *leader != host);
+            way.push(host.clone());
+            (host, way)
+        });
+        Ok(ways.collect())
     }
 
-    fn clean_host(&self, host: &str, program: &str, how: How) -> Result<Vec<String>, String> {
-        let own_name = rustix::system::uname();
-        if host == "localhost" || own_name.nodename().to_bytes() == host.as_bytes() {
-            return Ok(leftovers::clean(how));
+    fn clean_host(
+        &self,
+        (host, way): &Way,
+        program: &str,
+        what: &What,
+    ) -> Result<Vec<String>, String> {
+        if is_this_machine(host) {
+            return Ok(leftovers::clean(what));
         }
-        self.ask_over_ssh(host, program, how).map_err(|error| format!("{error:#}"))?
+        let asked = self.ask_over_ssh(way, script(program, what));
+        asked.map_err(|error| format!("{error:#}"))?.map_err(|why| match way.as_slice() {
+            [.., leader, _] => format!("{why} (through its leader {leader})"),
+            _ => why,
+        })
     }
 
     #[expect(
@@ -106,14 +132,20 @@ impl Clean {
     )]
     fn ask_over_ssh(
         &self,
-        host: &str,
-        program: &str,
-        how: How,
+        way: &[String],
+        script: String,
     ) -> anyhow::Result<Result<Vec<String>, String>> {
+        let (first, beyond) = way.split_first().context("no host")?;
+        let script = beyond.iter().rev().fold(script, |script, host| self.pass_on(host, &script));
         let mut ssh = Command::new("ssh");
-        ssh.args(&self.ssh_options).args(["-oBatchMode=yes", "-T", "--", host]);
-        ssh.arg(remote_line(program, how)).stdin(Stdio::null());
-        let answer = ssh.output().context("start ssh")?;
+        ssh.args(self.ssh_words(first)).stdin(Stdio::piped());
+        let mut ssh =
+            ssh.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("start ssh")?;
+        if let Some(mut stdin) = ssh.stdin.take() {
+            // One that does not read it says itself what is wrong.
+            let _ = stdin.write_all(script.as_bytes());
+        }
+        let answer = ssh.wait_with_output().context("wait for ssh")?;
         let words = String::from_utf8_lossy(&answer.stderr).trim().replace('\n', "; ");
         if answer.status.success() {
             let said = String::from_utf8_lossy(&answer.stdout).into_owned();
@@ -121,17 +153,41 @@ impl Clean {
         }
         Ok(Err(if words.is_empty() { format!("ssh: {}", answer.status) } else { words }))
     }
+
+    /// What ssh is told to have a script from its stdin run by `host`. Login shells of any kind see one word.
+    fn ssh_words(&self, host: &str) -> Vec<String> {
+        let fixed = ["-oBatchMode=yes", "-T", "--", host, "/bin/sh"];
+        self.ssh_options.iter().cloned().chain(fixed.map(str::to_owned)).collect()
+    }
+
+    /// A script that has `host` run another one.
+    fn pass_on(&self, host: &str, script: &str) -> String {
+        let words: Vec<String> = self.ssh_words(host).iter().map(|word| quoted(word)).collect();
+        // The host's name ends no inner document, since nobody is reached through himself.
+        format!("ssh {} <<'end of {host}'\n{script}\nend of {host}\n", words.join(" "))
+    }
 }
 
-/// For any login shell: this very program where a run has brought it, else the last one that came. Where none is, nothing of a run was.
-fn remote_line(program: &str, how: How) -> String {
-    let dry_run = if how == How::Pretend { " --dry-run" } else { "" };
-    let script = [
+fn is_this_machine(host: &str) -> bool {
+    let own_name = rustix::system::uname();
+    host == "localhost" || own_name.nodename().to_bytes() == host.as_bytes()
+}
+
+/// A word for /bin/sh.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// For /bin/sh on the host: this very program where a run has brought it, else the last one that came. Where none is, nothing of a run was.
+fn script(program: &str, what: &What) -> String {
+    let dry_run = if what.how == How::Pretend { " --dry-run" } else { "" };
+    let files = if what.files { " --files" } else { "" };
+    [
         "d=\"${XDG_CACHE_HOME:-$HOME/.cache}/rakuda/bin\"",
         &format!("p=\"$d/{program}/rakudad\""),
         "test -x \"$p\" || p=$(ls -t \"$d\"/*/rakudad 2>/dev/null | head -n 1)",
         "test -n \"$p\" || exit 0",
-        &format!("exec \"$p\" ctl clean{dry_run}"),
-    ];
-    format!("exec /bin/sh -c '{}'", script.join("; "))
+        &format!("exec \"$p\" ctl clean{files}{dry_run}"),
+    ]
+    .join("\n")
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 use rakuda_record::printable::printable;
+use rakuda_record::words::duration_in_words;
 use serde_json::{Value, json};
 
 use super::place::Place;
@@ -113,6 +114,7 @@ fn print_queued(task: &str, answer: &Value, out: &mut dyn Write) -> io::Result<(
                 "reserved_for_others" => parts.push("the node is kept free for others".to_owned()),
                 "not_allowed" => parts.push("it may not run there".to_owned()),
                 "never_fits" => parts.push("it can never run there".to_owned()),
+                "ends_too_soon" => parts.push(too_soon(value)),
                 _ => {
                     let name = printable(name.replace('_', " ").as_bytes());
                     parts.push(format!(
@@ -125,6 +127,19 @@ fn print_queued(task: &str, answer: &Value, out: &mut dyn Write) -> io::Result<(
         writeln!(out, "  {}: {}", text(&short["node"]), parts.join("; "))?;
     }
     Ok(())
+}
+
+/// Why a task is not started on a node that ends.
+fn too_soon(value: &Value) -> String {
+    #[expect(clippy::cast_possible_truncation, reason = "seconds to be shown")]
+    let ns = |name: &str| (value[name].as_f64().unwrap_or(0.0) * 1e9) as i64;
+    let what = text(&value["what"]);
+    let [needed_ns, left_ns] = ["needed_s", "left_s"].map(ns);
+    if left_ns == 0 {
+        return format!("the {what} is over");
+    }
+    let [needed, left] = [needed_ns, left_ns].map(duration_in_words);
+    format!("it may take {needed} by earlier runs, and {left} of the {what} are left")
 }
 
 /// What a running task does.

@@ -1,21 +1,26 @@
 //! `rakudactl join`: makes this machine a node of a run that is going on. It finds the run's invitation and becomes an agent.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use rakuda_link::invitation::Invitation;
+use rakuda_record::marks::{self, RUNNING};
 
 use super::place::Place;
 use super::{Status as Ending, UsageError, live};
 
 /// Of a launch template, whose agents are counted elsewhere.
 const NOT_FOR_ALL: &str = "launch-";
+/// A machine that is not there does not refuse.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
 
 /// Makes this machine a node of a run that was started with --joinable, until the run is over.
 #[derive(Args)]
 pub struct Join {
-    /// The file with the run's invitation, `-` for stdin; without it that of the newest run here.
+    /// The file with the run's invitation, `-` for stdin; without it that of the newest run that goes on here.
     #[arg(value_name = "INVITATION", conflicts_with = "run")]
     invitation: Option<String>,
 
@@ -62,9 +67,10 @@ impl Join {
         }
     }
 
-    /// The invitation of the newest run that has one.
+    /// The invitation of the newest run that lives.
     fn find(&self, place: &Place) -> anyhow::Result<PathBuf> {
-        let folder = place.records()?.root.join("join");
+        let root = place.records()?.root;
+        let folder = root.join("join");
         let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
         let mut names: Vec<String> =
             entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -72,14 +78,37 @@ impl Join {
         names.retain(|name| {
             !name.starts_with(NOT_FOR_ALL) && prefix.is_none_or(|prefix| name.starts_with(prefix))
         });
-        let newest = names.into_iter().max();
-        newest.map(|name| folder.join(name)).ok_or_else(|| {
-            let which = prefix.map_or_else(String::new, |prefix| format!(" named {prefix}..."));
-            live::NoLiveRun(format!(
-                "no run{which} can be joined in {}: start one with --joinable, or give its invitation (`rakudactl join --print` there, `rakudactl join -` here)",
-                place.directory().display()
-            ))
-            .into()
+        names.sort_unstable_by(|a, b| b.cmp(a));
+        let is_marked = |name: &&String| marks::lives(&root.join(RUNNING).join(name)) == Some(true);
+        // Not every file system tells other machines of locks (Gfarm, some mounts of NFS): there the run itself is asked.
+        let listens = |name: &&String| knock(&folder.join(name)).is_ok();
+        let found = names.iter().find(is_marked).or_else(|| names.iter().find(listens));
+        found.map(|name| folder.join(name)).ok_or_else(|| {
+            let directory = place.directory().display();
+            let start = "start one with --joinable";
+            let why = match (names.first(), prefix) {
+                (Some(newest), _) => format!(
+                    "no run that can be joined goes on in {directory} (the newest, {newest}, was killed): {start}"
+                ),
+                (None, prefix) => format!(
+                    "no run{} can be joined in {directory}: {start}, or give its invitation (`rakudactl join --print` there, `rakudactl join -` here)",
+                    prefix.map_or_else(String::new, |prefix| format!(" named {prefix}..."))
+                ),
+            };
+            live::NoLiveRun(why).into()
         })
     }
+}
+
+/// Connects to where an invitation leads, and says nothing there.
+pub fn knock(invitation: &Path) -> io::Result<()> {
+    let invitation = Invitation::read(invitation).map_err(io::Error::other)?;
+    let mut answer = Err(io::ErrorKind::NotFound.into());
+    for address in invitation.address.to_socket_addrs()? {
+        answer = TcpStream::connect_timeout(&address, ANSWERS_WITHIN).map(drop);
+        if answer.is_ok() {
+            break;
+        }
+    }
+    answer
 }

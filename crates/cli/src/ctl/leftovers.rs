@@ -2,11 +2,15 @@
 //! the mark is anyone's any more.
 
 use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rakuda_agent::processes;
+use rakuda_agent::{files, processes};
 use rakuda_locate::private_mount;
+
+use super::join::knock;
 
 /// A program that no run has used for so long is removed.
 const UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -22,8 +26,20 @@ pub enum How {
     Remove,
 }
 
+/// What is to be cleaned.
+#[derive(Debug, Clone)]
+pub struct What {
+    /// Whether.
+    pub how: How,
+    /// The work folders of `--filesystem local`, too.
+    pub files: bool,
+    /// The `.rakuda` of the folder that it is asked for in, if there is one.
+    pub records: Option<PathBuf>,
+}
+
 /// Cleans this machine of what this user's runs have left; a line for each thing.
-pub fn clean(how: How) -> Vec<String> {
+pub fn clean(what: &What) -> Vec<String> {
+    let how = what.how;
     let mut lines = Vec::new();
     // Processes first: they may use what is mounted.
     for left in processes::left_behind() {
@@ -44,16 +60,31 @@ pub fn clean(how: How) -> Vec<String> {
             lines.push(told(how, did, would, &shown));
         }
     }
+    let remove = |path: &Path| fs::remove_file(path).map_err(|error| error.to_string());
+    let invitations = what.records.iter().flat_map(|root| dead_invitations(root));
+    for path in dead_sockets().into_iter().chain(invitations) {
+        lines.push(removed(how, &path, remove));
+    }
     for path in unused_programs() {
-        if how == How::Remove && fs::remove_file(&path).is_err() {
-            lines.push(format!("failed to remove {}", path.display()));
-            continue;
-        }
+        lines.push(removed(how, &path, remove));
         // Empty now, unless someone has just brought another one.
         let _ = path.parent().filter(|_| how == How::Remove).map(fs::remove_dir);
-        lines.push(told(how, "removed", "remove", &path.display().to_string()));
+    }
+    let folders = if what.files { files::unused() } else { Vec::new() };
+    for path in folders {
+        let remove = |path: &Path| files::remove_unused(path).map_err(|error| error.to_string());
+        lines.push(removed(how, &path, remove));
     }
     lines
+}
+
+/// Removes a file or a folder, if it is to be; the line for it.
+fn removed(how: How, path: &Path, remove: impl Fn(&Path) -> Result<(), String>) -> String {
+    let shown = path.display().to_string();
+    match if how == How::Remove { remove(path) } else { Ok(()) } {
+        Ok(()) => told(how, "removed", "remove", &shown),
+        Err(error) => format!("failed to remove {shown}: {error}"),
+    }
 }
 
 fn told(how: How, did: &str, would: &str, what: &str) -> String {
@@ -65,6 +96,29 @@ fn told(how: How, did: &str, would: &str, what: &str) -> String {
 
 fn folder_of(mark: &str) -> PathBuf {
     private_mount::private_folder().join(mark)
+}
+
+/// Sockets of hubs whose run was on a file system that has none, where nobody listens any more.
+fn dead_sockets() -> Vec<PathBuf> {
+    let is_dead = |path: &PathBuf| {
+        path.extension().is_some_and(|extension| extension == "sock")
+            && refuses(&UnixStream::connect(path))
+    };
+    let mut sockets: Vec<PathBuf> = entries(&files::scratch()).filter(is_dead).collect();
+    sockets.sort_unstable();
+    sockets
+}
+
+/// Invitations to runs that nobody can join any more. One whose machine does not answer may be good for others.
+fn dead_invitations(root: &Path) -> Vec<PathBuf> {
+    let is_dead = |path: &PathBuf| refuses(&knock(path));
+    let mut invitations: Vec<PathBuf> = entries(&root.join("join")).filter(is_dead).collect();
+    invitations.sort_unstable();
+    invitations
+}
+
+fn refuses<T>(answer: &io::Result<T>) -> bool {
+    answer.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 /// Programs in the cache folder that runs have brought there.

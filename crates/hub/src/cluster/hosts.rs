@@ -52,13 +52,13 @@ pub enum HostFileError {
     },
 }
 
-/// The names of the hosts of a file, for those who only want to reach them.
-pub fn host_names(file: &Path) -> Result<Vec<String>, String> {
+/// The hosts of a file, each with the leaders between here and it, outermost first: for those who only want to reach them.
+pub fn hosts_to_reach(file: &Path) -> Result<Vec<(String, Vec<String>)>, String> {
     let hosts = read(file).map_err(|error| match error {
         HostFileError::Unreadable { .. } => format!("failed to {error}"),
         error => error.to_string(),
     })?;
-    Ok(hosts.into_iter().map(|host| host.name).collect())
+    Ok(hosts.into_iter().map(|host| (host.name, host.leaders)).collect())
 }
 
 /// Reads a host file: TOML when its name ends in `.toml`, else Pwrake's form.

@@ -29,7 +29,7 @@ mod tool;
 mod watched;
 mod way;
 
-pub use hosts::host_names;
+pub use hosts::hosts_to_reach;
 pub use leader::lead;
 pub use plan::{ClusterPlan, Origin};
 pub use program::program_name;

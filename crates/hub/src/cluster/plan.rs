@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use rakuda_agent::files::FOLDERS;
 use rakuda_core::NodeId;
 use rakuda_locate::gfarm_mount;
 use rakuda_proto::Text;
@@ -10,6 +11,7 @@ use rakuda_proto::cluster::AgentSettings;
 use rakuda_proto::front::{ClusterSettings, StagingSettings};
 
 use super::hosts::{self, Host};
+use crate::hub::LOCAL_NODE;
 
 /// Hosts that are connected at the same time by default, and at most: sshd begins to refuse at 10 (MaxStartups).
 const CONNECTIONS_MAX: u32 = 256;
@@ -108,6 +110,8 @@ pub struct ClusterPlan {
     pub hosts: Vec<Host>,
     /// This machine takes tasks, too: it is among the hosts.
     pub own_takes_tasks: bool,
+    /// The groups of this machine where the file names it, outermost first.
+    own_groups: Vec<String>,
     /// Cores of this machine, when they are named.
     own_cores: Option<u32>,
     /// Cores of each node, at most; 0: no limit.
@@ -173,6 +177,8 @@ impl ClusterPlan {
         Ok(Self {
             hosts: hosts.into_iter().map(cut).collect(),
             own_takes_tasks: !own.is_empty() || origin == Origin::Own,
+            // `localhost` and its name may stand in two groups: the first counts.
+            own_groups: own.into_iter().next().map_or_else(Vec::new, |host| host.groups),
             origin,
             joinable: settings.joinable,
             listen: settings.listen.map(|listen| listen.to_display()),
@@ -198,7 +204,7 @@ impl ClusterPlan {
     pub fn folder_there(&self, here: &Path) -> Option<Text> {
         let named = self.work_directory.clone();
         named.or_else(|| {
-            self.staging.is_some().then(|| Text::from(format!("files/{}", name_of(here))))
+            self.staging.is_some().then(|| Text::from(format!("{FOLDERS}/{}", name_of(here))))
         })
     }
 
@@ -212,9 +218,17 @@ impl ClusterPlan {
         self.hosts.get((id.0 as usize).checked_sub(1)?)
     }
 
-    /// The host groups of a node, outermost first, with `/` between them.
+    /// The host groups of a node, outermost first.
+    pub fn groups_of(&self, id: NodeId) -> &[String] {
+        match id {
+            LOCAL_NODE => &self.own_groups,
+            _ => self.host_of(id).map_or(&[], |host| &host.groups),
+        }
+    }
+
+    /// The same with `/` between them.
     pub fn group_of(&self, id: NodeId) -> Option<String> {
-        self.host_of(id).map(|host| host.groups.join("/")).filter(|groups| !groups.is_empty())
+        Some(self.groups_of(id).join("/")).filter(|groups| !groups.is_empty())
     }
 
     /// The leader through which a node is reached.

@@ -1,0 +1,119 @@
+# frozen_string_literal: true
+
+require "minitest/autorun"
+require_relative "hosts_case"
+require_relative "staging_case"
+
+# What `rakudactl clean` finds on hosts that only their leader can reach, and what killed runs have left on this machine.
+class ClusterCleanTest < ClusterHostsCase
+  INNER = <<~TOML
+    [[group]]
+    name = "far"
+    leader = "host3"
+    hosts = ["host3 2"]
+
+    [[group.group]]
+    name = "inner"
+    leader = "host4"
+    hosts = ["host4 2", "host2 2"]
+  TOML
+  PRIVATE = "/tmp/rakuda-0"
+
+  def testbed_settings = { HOSTS: 4, GFARM: 0, SLURM: 0, WAN_MS: 5 }
+
+  def clean(*words) = @testbed.run("head", RAKUDACTL, "clean", *words, chdir: @folder)
+
+  # head has no way to host2 and host4 while the block runs.
+  def where_only_leaders_reach_hosts
+    route = ->(what) { "for host in host2 host4; do ip route #{what} unreachable $(getent hosts $host | cut -d ' ' -f 1); done" }
+    @testbed.run!("head", "sh", "-c", route.call("add"))
+    refute @testbed.run("head", "ssh", "host4", "true").success?
+    yield
+  ensure
+    @testbed.run!("head", "sh", "-c", route.call("del"))
+  end
+
+  def test_hosts_behind_leaders_are_reached_through_them
+    write("hosts.toml", INNER)
+    where_only_leaders_reach_hosts do
+      write("Rakefile", "desc 'allow=host2'\ntask(:default) { sh 'hostname' }")
+      result = @testbed.run("head", RAKUDA, "-F", "hosts.toml", "-q", chdir: @folder)
+      assert_equal [0, "host2\n"], [result.status, result.out], result.err
+      all = %w[host2 host3 host4]
+      mark = "RAKUDA_RUN=99998-01234567:99999-0123456789abcdef"
+      all.each { |host| @testbed.run!(host, "sh", "-c", "#{mark} setsid sleep 1000 >/dev/null 2>&1 </dev/null &") }
+      dry = clean("-F", "hosts.toml", "--ssh-option", "-oUser=root", "--dry-run")
+      assert_equal [0, ""], [dry.status, dry.err]
+      assert_equal(all, dry.lines.map { |line| line[/\A(host\d): would kill \d+ \(sleep\)\z/, 1] })
+      assert_equal dry.out.gsub("would kill", "killed"), clean("-F", "hosts.toml").out
+      all.each { |host| wait_for("sleep to end on #{host}") { @testbed.run(host, "pgrep", "-xf", "sleep 1000").out.empty? } }
+    end
+  end
+
+  def test_a_host_that_its_leader_cannot_reach_is_told_with_the_leader
+    write("hosts.toml", INNER.sub("host2 2", "nosuch"))
+    result = clean("-F", "hosts.toml")
+    assert_equal 1, result.status
+    assert_match(/\Arakudactl: nosuch was not cleaned: .*ssh: Could not resolve .+ \(through its leader host4\)\n\z/, result.err)
+  end
+
+  def test_sockets_that_nobody_listens_on_are_removed
+    dead, living = "#{PRIVATE}/dead.sock", "#{PRIVATE}/living.sock"
+    @testbed.run!("head", "mkdir", "-p", "-m", "700", PRIVATE)
+    @testbed.run!("head", "ruby", "-rsocket", "-e", "UNIXServer.new('#{dead}')")
+    listener = @testbed.start("head", "ruby", "-rsocket", "-e", "UNIXServer.new('#{living}'); sleep", chdir: @folder)
+    wait_for("the socket") { @testbed.run("head", "test", "-S", living).success? }
+    assert_equal "would remove #{dead}\n", clean("--dry-run").out
+    assert_equal "removed #{dead}\n", clean.out
+    assert_equal "living.sock\n", @testbed.run!("head", "ls", PRIVATE)
+  ensure
+    Process.kill(:KILL, listener)
+    Process.wait(listener)
+    @testbed.run!("head", "rm", "-rf", PRIVATE)
+  end
+
+  def test_invitations_to_runs_that_were_killed_are_removed
+    while_command_waits(RAKUDA, "-q", "-j", "2", "--launch", "ssh host1 {agent}", begun: 2) do
+      assert_equal "", clean.out, "the run goes on"
+      kill_newest_run
+    end
+    left = Dir[File.join(@folder, ".rakuda/join/launch-*")]
+    assert_equal 1, left.size
+    assert_includes clean("--dry-run").out, "would remove #{left.first}\n"
+    assert_includes clean.out, "removed #{left.first}\n"
+    refute_path_exists left.first
+    wait_until_nothing_runs("host1")
+  end
+end
+
+# The work folders that runs without a shared file system leave on hosts.
+class ClusterCleanFilesTest < ClusterStagingCase
+  RAKUDACTL = File.expand_path("../../bin/rakudactl", __dir__)
+  RAKEFILE = <<~'RUBY'
+    task default: "sum"
+    file("half" => "in/0") { sh "until test -e #{ENV.fetch('NOTES')}/go; do sleep 0.05; done; cat in/0 > half; echo half >> #{ENV.fetch('NOTES')}/log" }
+    file("sum" => "half") { sh "sha256sum < half > sum" }
+  RUBY
+
+  def clean(*words) = @testbed.run!("head", RAKUDACTL, "clean", "-F", "hosts", *words, chdir: @folder)
+
+  def test_work_folders_of_runs_that_are_over_are_removed_on_request
+    contents = inputs(1, 1000)
+    printed, status = during(RAKEFILE, "NOTES=#{@notes}") do
+      wait_for("the input to be there") { %w[host1 host2].any? { |host| files_on(host).grep(%r{^in/0}).any? } }
+      assert_equal "", clean("--files"), "an agent works there"
+      File.write(File.join(@notes, "go"), "")
+    end
+    assert_equal [0, ""], [status.exitstatus, printed]
+    assert_equal "", clean
+    dry = clean("--files", "--dry-run").lines
+    assert_equal 2, dry.size
+    dry.zip(%w[host1 host2]) { |line, host| assert_match(%r{\A#{host}: would remove /tmp/rakuda-0/files/\h{16}\n\z}, line) }
+    assert_equal dry.map { |line| line.sub("would remove", "removed") }, clean("--files").lines
+    %w[host1 host2].each { |host| assert_equal "", @testbed.run!(host, "ls", "-A", "/tmp/rakuda-0/files", chdir: "/tmp") }
+    @testbed.run!("head", "rm", "sum", chdir: @folder)
+    again = rakuda(RAKEFILE, "NOTES=#{@notes}")
+    assert_equal [0, ""], [again.status, again.err]
+    assert_equal [2, digest(contents["in/0"])], [notes.size, read("sum")]
+  end
+end
