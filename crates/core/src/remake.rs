@@ -28,15 +28,17 @@ impl Scheduler {
     /// A node has gone, and its files with it: opens again what made those that are needed.
     pub(crate) fn on_files_away(&mut self, node: NodeId, out: &mut Vec<Output>) {
         let files = self.losses.files_on(node, &self.graph);
-        let lost: Vec<TaskId> =
-            files.into_iter().filter(|id| self.is_settled_and_lost(*id)).collect();
+        let lost: Vec<TaskId> = files.into_iter().filter(|id| self.is_lost(*id)).collect();
         if lost.is_empty() {
             return;
         }
         let wanted = self.wanted_by_live();
         for id in lost {
+            // Also of one that is open again already, for an attempt that was lost with the node.
             self.excuse_readers(id);
-            if let Some(owner) = self.demand(id, &wanted) {
+            if self.is_settled_and_lost(id)
+                && let Some(owner) = self.demand(id, &wanted)
+            {
                 self.reopen(id, owner, out);
             }
         }
