@@ -54,6 +54,19 @@ impl Scheduler {
         }
     }
 
+    /// What runs may have needed a file that is behind its prerequisites. As an input it will be there before the next attempt. What is decided
+    /// by the files' times does not change: they go through all prerequisites anyhow.
+    pub(crate) fn on_input_lacked(&mut self, id: TaskId, input: TaskId) {
+        if !matches!(self.graph.tasks[id].state, TaskState::Running { .. }) {
+            return;
+        }
+        self.losses.lacked.insert(id);
+        let is_input = self.graph.prerequisites(id).any(|p| !p.order_only && p.id == input);
+        if !is_input {
+            self.graph.connect(input, id, false);
+        }
+    }
+
     /// A file has come to be known to be where nobody can get at it.
     pub(crate) fn reopen_if_needed(&mut self, id: TaskId, out: &mut Vec<Output>) {
         if self.is_settled_and_lost(id)
