@@ -41,6 +41,8 @@ enum Question {
     Target { id: TaskId, attempt: Box<RunningAttempt>, message: Vec<u8> },
     /// Whether the inputs are as they were vouched for.
     Sight { id: TaskId, number: u32, vouched: Vec<(Text, FileIdentity)> },
+    /// Whether the node is there: it answers, or is lost.
+    Life,
     /// Which of these files a node that has just come still has.
     Holdings { files: Vec<HeldFile> },
     /// What of the inputs is in memory.
@@ -155,6 +157,12 @@ impl Hub {
         self.ask(node, question, |question| ToAgent::Look { question, paths });
     }
 
+    /// Asks a node for an answer, whatever it says; `on_heard_of` follows, also when it is lost.
+    pub(crate) fn ask_for_life(&mut self, node: NodeId) {
+        let paths = Vec::new();
+        self.ask(node, Question::Life, |question| ToAgent::Look { question, paths });
+    }
+
     /// A task's file as the agents are to call it: relative to the run's folder, or absolute when the Rakefile has moved.
     fn path_of(&self, id: TaskId) -> Vec<u8> {
         let name = self.names.name(id);
@@ -198,6 +206,7 @@ impl Hub {
                     Some((node, Question::Holdings { files: held })) => {
                         self.on_holdings(node, held, &files);
                     }
+                    Some((node, Question::Life)) => self.on_heard_of(node),
                     _ => {}
                 }
             }
