@@ -50,6 +50,20 @@ class ClusterLostFilesTest < ClusterGfarmCase
     @testbed.fault("start-gfsd", host) if host
   end
 
+  def test_lost_files_are_found_out_one_task_at_a_time_and_without_places_too
+    host = nil
+    printed, status = running(CHAIN, "-j1", "--disable-affinity", "--retry", "0") do |so_far|
+      host = maker(so_far)
+      @testbed.fault("stop-gfsd", host)
+      go
+    end
+    assert status.success?, printed
+    assert_whole
+    assert_equal 2, printed.scan("mid made on").size, printed
+  ensure
+    @testbed.fault("start-gfsd", host) if host
+  end
+
   # `end` is made on host2 of `half` there, and reads `mid`, too, which host1 has. VIA stands for `mid` among the prerequisites of `end`.
   BEHIND = <<~'RUBY'
     shared = ENV.fetch("SHARED")
