@@ -320,7 +320,8 @@ module Rakuda
         "ssh_options" => configuration.ssh_options.map(&:b), "pass_environment" => configuration.pass_environment,
         "filesystem" => configuration.filesystem, "staging" => configuration.staging,
         "work_directory" => configuration["WORK_DIR"]&.b,
-        "silence_ms" => configuration.heartbeat * 1000, "host_failures" => configuration.host_failures }
+        "silence_ms" => configuration.heartbeat * 1000, "visible_ms" => configuration.visible_within * 1000,
+        "host_failures" => configuration.host_failures }
     end
 
     # @return [Hash] of the settings of Hello: what is compared with earlier runs

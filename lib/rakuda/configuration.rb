@@ -19,12 +19,13 @@ module Rakuda
       BASEDIR PREFIX SUBDIR MAX_GFWHERE_WORKER GFARM_BASEDIR GFARM_PREFIX GFARM_SUBDIR PLOT_PARALLELISM STEAL_WAIT
       SHELL_COMMAND RESERVE_NODE HALT_QUEUE_WHILE_SEARCH SHOW_CONF PROFILE LOGFILE TASKLOG RUNS_KEPT RUNS_BYTES
       RERUN_ON RERUN_ENV CONTENT_BYTES_MAX PROGRESS STAGE_CACHE STAGE_HOME STAGE_OUTPUTS
-      CLUSTER NODES BATCH_OPTION LAUNCH JOINABLE LISTEN MAX_IDLE WALLTIME
+      CLUSTER NODES BATCH_OPTION LAUNCH JOINABLE LISTEN MAX_IDLE WALLTIME VISIBLE_WITHIN
     ].freeze
 
     DEFAULTS = { "FAILED_TARGET" => "rename", "FAILURE_TERMINATION" => "wait", "RETRY" => 0,
                  "QUEUE_PRIORITY" => "LIHR", "RUNS_KEPT" => 100, "RUNS_BYTES" => "4G",
                  "CONTENT_BYTES_MAX" => "64M", "PROGRESS" => "auto", "HEARTBEAT" => 10, "HOST_FAILURE" => 2,
+                 "VISIBLE_WITHIN" => 30,
                  "FILESYSTEM" => "shared" }.freeze
 
     CHOICES = { "FAILED_TARGET" => %w[rename delete leave], "FAILURE_TERMINATION" => %w[wait kill continue],
@@ -46,7 +47,7 @@ module Rakuda
     # What says where nodes are and what they are like.
     CLUSTER_KEYS = %w[
       HOSTFILE HOSTS SSH_OPTION WORK_DIR HEARTBEAT HOST_FAILURE DISABLE_AFFINITY DISABLE_STEAL NODES BATCH_OPTION LAUNCH JOINABLE
-      LISTEN MAX_IDLE FILESYSTEM STAGE_CACHE STAGE_HOME STAGE_OUTPUTS
+      LISTEN MAX_IDLE FILESYSTEM STAGE_CACHE STAGE_HOME STAGE_OUTPUTS VISIBLE_WITHIN
     ].freeze
     HEARTBEAT_MAX = 86_400
     # Pwrake's words for yes and no; an empty value is no.
@@ -181,6 +182,11 @@ module Rakuda
       Integer(self["HEARTBEAT"].to_s, 10)
     end
 
+    # @return [Integer] seconds that a node may take to see what another one has made
+    def visible_within
+      Integer(self["VISIBLE_WITHIN"].to_s, 10)
+    end
+
     # @return [Integer] failures in a row after which a node is set aside
     def host_failures
       Integer(self["HOST_FAILURE"].to_s, 10)
@@ -286,7 +292,7 @@ module Rakuda
       when "HOSTFILE", "HOSTS"
         complain(key, value, origin, "the name of a file") unless value.nil? || (value.is_a?(String) && !value.empty?)
       when "WORK_DIR" then complain(key, value, origin, "an absolute path") unless value.nil? || value.to_s.start_with?("/")
-      when "HEARTBEAT" then check_number(key, value, origin, 1..HEARTBEAT_MAX)
+      when "HEARTBEAT", "VISIBLE_WITHIN" then check_number(key, value, origin, 1..HEARTBEAT_MAX)
       when "HOST_FAILURE" then check_number(key, value, origin, 0..Properties::COUNT_MAX)
       when "SSH_OPTION", "BATCH_OPTION" then check_words(key, value, origin)
       when "NODES" then check_number(key, value, origin, 1..CommandLine::JOBS_MAX) unless value.nil?

@@ -58,6 +58,30 @@ class ClusterStagingFaultsTest < ClusterStagingCase
     Testbed.spoilt
   end
 
+  # The gate is where part0 was made; part1 is on the other host only. VIA stands for it among the prerequisites of the result.
+  APART = <<~'RUBY'
+    notes = ENV.fetch("NOTES")
+    2.times do |number|
+      file "part#{number}" => "in/#{number}" do |t|
+        sh "echo #{t.name} $(hostname) >> #{notes}/log; until test $(wc -l < #{notes}/log) -ge 2; do sleep 0.05; done; cp #{t.source} #{t.name}"
+      end
+    end
+    task parts: "part1"
+    desc "steal=no"
+    file("gate" => %w[part0 in/0]) { sh "hostname > #{notes}/gate; until test -e #{notes}/go; do sleep 0.05; done; date > gate" }
+    desc "steal=no"
+    file("result" => %w[gate part0 VIA]) { sh "cat part0 part1 | sha256sum > result" }
+    task default: "result"
+  RUBY
+
+  def test_a_file_that_is_not_brought_uses_up_no_retry_when_its_node_is_lost_later
+    assert_made_again_after_a_late_loss(APART.sub("VIA", "part1"))
+  end
+
+  def test_the_same_of_a_file_behind_a_task_that_only_names_it
+    assert_made_again_after_a_late_loss(APART.sub("VIA", "parts"))
+  end
+
   def test_a_transfer_that_breaks_off_is_begun_anew_and_never_taken_half
     contents = inputs(1, 8_000_000)
     write("hosts", "host1 1\n")
@@ -110,5 +134,24 @@ class ClusterStagingFaultsTest < ClusterStagingCase
     RUBY
     assert_equal 1, result.status
     assert_match(/cannot bring first from node host1 to node host2: failed to open .+first: No such file/, result.err)
+  end
+
+  private
+
+  # The agent hangs, and the file is gone: the transfer fails at once, and the loss is noticed after that.
+  def assert_made_again_after_a_late_loss(rakefile)
+    contents = inputs(2, 1000)
+    write("hosts", "host1 1\nhost2 1\n")
+    printed, status = during(rakefile, "HEARTBEAT=5", "--retry", "0", "NOTES=#{@notes}") do
+      wait_for("the gate") { !notes("gate").empty? }
+      victim = notes.to_h.fetch("part1")
+      @testbed.run!(victim, "sh", "-c", "pkill -STOP -x rakuda-agent && rm /tmp/rakuda-0/files/*/part1", chdir: "/tmp")
+      File.write(File.join(@notes, "go"), "")
+    end
+    assert status.success?, printed
+    assert_equal digest(*contents.values), read("result")
+    assert_equal 2, notes.count { |part,| part == "part1" }, printed
+  ensure
+    Testbed.spoilt
   end
 end

@@ -14,8 +14,6 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, statx};
 
 use crate::{clock, operations};
 
-/// How long a file is waited for at most.
-pub const VISIBLE: Duration = Duration::from_secs(30);
 /// Time before the second look; each further one waits twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// No longer than that.
@@ -143,11 +141,12 @@ mod tests {
         let path = std::env::temp_dir().join(format!("rakuda-late-{}", std::process::id()));
         let files = [(Text::from(path.to_string_lossy().into_owned()), identity(1, 3))];
         let wrong = block_on(async {
-            let (waiting, ()) = tokio::join!(expect(Path::new("/"), &files, VISIBLE), async {
-                // The first look is over when this is run: it has found nothing.
-                tokio::time::sleep(FIRST_PAUSE).await;
-                std::fs::write(&path, "abc").unwrap();
-            });
+            let (waiting, ()) =
+                tokio::join!(expect(Path::new("/"), &files, Duration::from_secs(30)), async {
+                    // The first look is over when this is run: it has found nothing.
+                    tokio::time::sleep(FIRST_PAUSE).await;
+                    std::fs::write(&path, "abc").unwrap();
+                });
             waiting
         });
         std::fs::remove_file(&path).unwrap();

@@ -130,6 +130,14 @@ pub enum Event<'a> {
         /// Whose.
         id: TaskId,
     },
+    /// A running task may have needed a file that was out of reach at some time since it was started, and that none of its prerequisites is:
+    /// it lies behind them. If the task fails, that does not count, and the file is among its inputs from now on.
+    InputLacked {
+        /// Which runs.
+        id: TaskId,
+        /// A prerequisite of its prerequisites, through any number of them.
+        input: TaskId,
+    },
     /// A node that has joined, or is about to, will be taken away at a time (walltime): nothing starts there that is not expected to have ended by then.
     NodeEnds {
         /// Which.

@@ -28,15 +28,17 @@ impl Scheduler {
     /// A node has gone, and its files with it: opens again what made those that are needed.
     pub(crate) fn on_files_away(&mut self, node: NodeId, out: &mut Vec<Output>) {
         let files = self.losses.files_on(node, &self.graph);
-        let lost: Vec<TaskId> =
-            files.into_iter().filter(|id| self.is_settled_and_lost(*id)).collect();
+        let lost: Vec<TaskId> = files.into_iter().filter(|id| self.is_lost(*id)).collect();
         if lost.is_empty() {
             return;
         }
         let wanted = self.wanted_by_live();
         for id in lost {
+            // Also of one that is open again already, for an attempt that was lost with the node.
             self.excuse_readers(id);
-            if let Some(owner) = self.demand(id, &wanted) {
+            if self.is_settled_and_lost(id)
+                && let Some(owner) = self.demand(id, &wanted)
+            {
                 self.reopen(id, owner, out);
             }
         }
@@ -49,6 +51,19 @@ impl Scheduler {
             if matches!(self.graph.tasks[dependent].state, TaskState::Running { .. }) {
                 self.losses.lacked.insert(dependent);
             }
+        }
+    }
+
+    /// What runs may have needed a file that is behind its prerequisites. As an input it will be there before the next attempt. What is decided
+    /// by the files' times does not change: they go through all prerequisites anyhow.
+    pub(crate) fn on_input_lacked(&mut self, id: TaskId, input: TaskId) {
+        if !matches!(self.graph.tasks[id].state, TaskState::Running { .. }) {
+            return;
+        }
+        self.losses.lacked.insert(id);
+        let is_input = self.graph.prerequisites(id).any(|p| !p.order_only && p.id == input);
+        if !is_input {
+            self.graph.connect(input, id, false);
         }
     }
 

@@ -124,6 +124,7 @@ impl Scheduler {
             Event::FactGathered { id, fact } => self.on_fact_gathered(now, id, fact, out),
             Event::PlacesFound { id, places } => self.on_places_found(id, places, out),
             Event::FileGivenUp { id } => self.on_file_given_up(id, out),
+            Event::InputLacked { id, input } => self.on_input_lacked(id, input),
             Event::InvocationStarted { id, tasks, caller } => {
                 self.on_invocation_started(id, tasks, caller, out);
             }

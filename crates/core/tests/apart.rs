@@ -82,6 +82,50 @@ fn a_reader_that_failed_over_a_file_out_of_reach_runs_again_once_that_is_made_ag
 }
 
 #[test]
+fn a_task_that_failed_over_a_file_behind_its_prerequisites_runs_again_once_that_is_made_again() {
+    let mut script = script();
+    let made = script.file(None, &[]);
+    let group = script.bare(&[made]);
+    let end = script.file(None, &[group]);
+    script.invoke(&[end]);
+    script.ok(made);
+    script.found(made, 1010, 0);
+    script.fact(end, None);
+    script.text();
+    places(&mut script, made, Places::Nowhere);
+    for _ in 0..2 {
+        let (id, input) = (TaskId(end), TaskId(made));
+        script.send("it lacked the file", Event::InputLacked { id, input });
+    }
+    script.fail(end);
+    script.ok(made);
+    script.found(made, 2000, 1);
+    script.fact(end, None);
+    script.fail(end);
+    expect![[r#"
+        file 0 is found at Nowhere
+        it lacked the file
+        it lacked the file
+        action 2 failed
+            attempt 1 of 2 failed, retried
+            0 open again
+            start 0 on node 1, attempt 2
+        action 0 succeeded
+            look at file 0
+        file 0 is of 2000 on node 1
+            0 executed
+            look at file 2
+        file 2 is missing
+            start 2 on node 1, attempt 2
+        action 2 failed
+            attempt 2 of 2 failed, given up
+            2 failed
+            invocation 0 ended, failed [2], abandoned []
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
 fn a_file_that_is_handed_out_again_is_not_made_again() {
     let mut script = script();
     let busy = [script.plain(&[]), script.plain(&[])];

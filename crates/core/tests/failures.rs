@@ -6,8 +6,8 @@ mod common;
 use common::Script;
 use expect_test::expect;
 use rakuda_core::{
-    ActionOutcome, Capacity, Config, FailurePolicy, NodeId, Policy, Requirement, RequirementId,
-    ResourceId, TaskKind,
+    ActionOutcome, Capacity, Config, FailurePolicy, NodeId, Output, Policy, Requirement,
+    RequirementId, ResourceId, TaskId, TaskKind, TaskState,
 };
 
 fn script(failure: FailurePolicy, cores: u32) -> Script {
@@ -438,4 +438,28 @@ fn a_target_that_its_action_did_not_make_is_missing_and_later_than_any_time() {
             start 1 on node 0
     "#]]
     .assert_eq(&script.text());
+}
+
+#[test]
+fn a_reader_elsewhere_is_excused_when_its_input_is_opened_again_for_a_lost_attempt() {
+    let mut script = Script::new(Config { files_on_nodes: true, ..Config::default() });
+    script.node(0, 1);
+    script.node(1, 1);
+    let made = script.file(None, &[]);
+    let readers = [script.file(None, &[made]), script.file(None, &[made])];
+    script.invoke(&readers);
+    script.ok(made);
+    script.found(made, 1010, 0);
+    for id in readers {
+        script.fact(id, None);
+    }
+    let on_one = TaskState::Running { node: NodeId(1) };
+    let is_there = |id: &u32| script.scheduler.task(TaskId(*id)).unwrap().state == on_one;
+    let elsewhere = readers.into_iter().find(is_there).unwrap();
+    let out = script.lose(0);
+    assert!(out.contains(&Output::TaskReopened { id: TaskId(made) }), "{out:?}");
+    script.come_back(0, 1, true);
+    let out = script.fail(elsewhere);
+    let (id, attempt) = (TaskId(elsewhere), 1);
+    assert!(out.contains(&Output::AttemptFailed { id, attempt, retried: true }), "{out:?}");
 }

@@ -226,6 +226,7 @@ impl Hub {
             self.unwindings.tasks.insert(task, unwinding);
             self.on_unwound(task);
         }
+        self.on_heard_of(id);
         self.look_for_files_of(id);
         if !again {
             self.event(Event::NodeGivenUp { id });

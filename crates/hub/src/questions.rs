@@ -9,7 +9,6 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use rakuda_agent::inspector::Inspector;
-use rakuda_agent::visibility::VISIBLE;
 use rakuda_agent::{operations, residency};
 use rakuda_core::{Event, NodeId, Policy, TaskId, TaskKind};
 use rakuda_proto::Text;
@@ -42,6 +41,8 @@ enum Question {
     Target { id: TaskId, attempt: Box<RunningAttempt>, message: Vec<u8> },
     /// Whether the inputs are as they were vouched for.
     Sight { id: TaskId, number: u32, vouched: Vec<(Text, FileIdentity)> },
+    /// Whether the node is there: it answers, or is lost.
+    Life,
     /// Which of these files a node that has just come still has.
     Holdings { files: Vec<HeldFile> },
     /// What of the inputs is in memory.
@@ -115,7 +116,7 @@ impl Hub {
         if !vouched.is_empty() {
             attempt.sight = Sight::Asked;
             let files = vouched.clone();
-            let limit_ms = u32::try_from(VISIBLE.as_millis()).unwrap_or(u32::MAX);
+            let limit_ms = self.visible_ms();
             let question = Question::Sight { id, number, vouched };
             self.ask(node, question, |question| ToAgent::Expect { question, files, limit_ms });
         }
@@ -154,6 +155,12 @@ impl Hub {
     ) {
         let question = Question::Holdings { files };
         self.ask(node, question, |question| ToAgent::Look { question, paths });
+    }
+
+    /// Asks a node for an answer, whatever it says; `on_heard_of` follows, also when it is lost.
+    pub(crate) fn ask_for_life(&mut self, node: NodeId) {
+        let paths = Vec::new();
+        self.ask(node, Question::Life, |question| ToAgent::Look { question, paths });
     }
 
     /// A task's file as the agents are to call it: relative to the run's folder, or absolute when the Rakefile has moved.
@@ -199,6 +206,7 @@ impl Hub {
                     Some((node, Question::Holdings { files: held })) => {
                         self.on_holdings(node, held, &files);
                     }
+                    Some((node, Question::Life)) => self.on_heard_of(node),
                     _ => {}
                 }
             }
@@ -274,6 +282,11 @@ impl Hub {
         }
     }
 
+    /// So long a node may take to see what another one has made.
+    fn visible_ms(&self) -> u32 {
+        self.settings.cluster.as_ref().map_or(0, |cluster| cluster.visible_ms)
+    }
+
     fn describe_unseen(
         &self,
         node: NodeId,
@@ -287,10 +300,10 @@ impl Hub {
         let expected = vouched.iter().find(|(name, _)| name == path).map(|(_, file)| state(file));
         let seen = seen.map_or_else(|| "no such file".to_owned(), |file| state(&file));
         Text::from(format!(
-            "node {} does not see {} as it was made, after {} s: expected {}, found {seen}; see whether the nodes share this folder",
+            "node {} does not see {} as it was made, after {} s: expected {}, found {seen}; see whether the nodes share this folder, and raise VISIBLE_WITHIN if it takes longer",
             self.agents.node(node).name.to_display(),
             path.to_display(),
-            VISIBLE.as_secs(),
+            f64::from(self.visible_ms()) / 1000.0,
             expected.unwrap_or_default(),
         ))
     }

@@ -1,10 +1,10 @@
 //! Which files in Gfarm can be read. There a file is handed out by its host's gfsd, not by our agents: one may be gone and the other there.
 //!
-//! Asked when an agent was lost (about files that lie there), when an action failed (about its inputs; its end is passed on afterwards), and about
-//! what is out of reach when a node comes or a task waits for it. One round of questions is under way at a time; what comes up meanwhile is
+//! Asked when an agent was lost (about files that lie there), when an action failed (about its inputs and what lies behind them; its end is passed
+//! on afterwards), and about what is out of reach when a node comes or a task waits for it. One round of questions is under way at a time; what comes up meanwhile is
 //! asked in the next. How it is found out is `rakuda_locate::reach`'s business; what is made again is the core's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
@@ -24,6 +24,12 @@ const AGAIN_NS: u64 = 5_000_000_000;
 const WAIT_NS: u64 = 60_000_000_000;
 /// A warning names so many files.
 const NAMED: usize = 3;
+/// Files behind the inputs of a failed action, at most; the nearest ones.
+const BEHIND_MAX: usize = 1000;
+/// So many tasks are walked over to find them.
+const STEPS_MAX: usize = 10_000;
+/// So long after a loss all of them are asked about; at other times one of each node is.
+const TROUBLE_NS: u64 = 600_000_000_000;
 
 /// An action that failed: perhaps it could not read its input.
 #[derive(Debug)]
@@ -32,6 +38,10 @@ struct Failure {
     attempt: RunningAttempt,
     outcome: ActionOutcome,
     message: Vec<u8>,
+    /// Files that its inputs are made of, through any number of tasks: it may read them without naming them.
+    behind: Vec<TaskId>,
+    /// All of `behind` are asked about.
+    in_full: bool,
 }
 
 /// See the file's head.
@@ -51,6 +61,10 @@ pub(crate) struct Reachability {
     held: Vec<Failure>,
     /// Files that no host hands out.
     lost: BTreeSet<TaskId>,
+    /// When a file was found to be so last, also of those that are no more; by the monotonic clock.
+    lost_ns: BTreeMap<TaskId, u64>,
+    /// When an agent was lost last, or a host was silent.
+    trouble_ns: Option<u64>,
     /// Those of `lost` that tasks wait for since nothing makes them, with the time when they are given up.
     awaited: BTreeMap<TaskId, u64>,
     /// When these are asked about again.
@@ -73,6 +87,8 @@ impl Reachability {
             asked: Vec::new(),
             held: Vec::new(),
             lost: BTreeSet::new(),
+            lost_ns: BTreeMap::new(),
+            trouble_ns: None,
             awaited: BTreeMap::new(),
             again_ns: 0,
             searched: BTreeSet::new(),
@@ -96,6 +112,21 @@ impl Reachability {
     /// When something is to be asked again.
     pub fn due_ns(&self) -> Option<u64> {
         (!self.awaited.is_empty() && !self.asking).then_some(self.again_ns)
+    }
+
+    fn set_lost(&mut self, id: TaskId) -> bool {
+        self.lost_ns.insert(id, clock::monotonic_ns());
+        self.lost.insert(id)
+    }
+
+    fn is_in_trouble(&self) -> bool {
+        let is_recent = |ns: u64| clock::monotonic_ns().saturating_sub(ns) < TROUBLE_NS;
+        !self.lost.is_empty() || self.trouble_ns.is_some_and(is_recent)
+    }
+
+    /// Whether an attempt that began then may have lacked a file.
+    fn was_lost_since(&self, id: TaskId, started_ns: u64) -> bool {
+        self.is_lost(id) || self.lost_ns.get(&id).is_some_and(|ns| *ns >= started_ns)
     }
 
     /// Failures on a node that is lost are none: nothing is asked about them any more.
@@ -127,13 +158,47 @@ impl Hub {
         }
         let inputs: Vec<TaskId> =
             self.scheduler.inputs(id).filter(|id| self.is_kept(*id)).collect();
-        if inputs.is_empty() {
+        let mut behind = self.files_behind(id);
+        behind.retain(|id| self.is_kept(*id));
+        if inputs.is_empty() && behind.is_empty() {
             return Some(attempt);
         }
-        self.reach.wanted.extend(inputs);
-        self.reach.held.push(Failure { id, attempt, outcome, message: message.to_vec() });
+        let in_full = self.reach.is_in_trouble();
+        let asked = if in_full { behind.clone() } else { self.one_on_each(&behind) };
+        self.reach.wanted.extend(inputs.into_iter().chain(asked));
+        let message = message.to_vec();
+        self.reach.held.push(Failure { id, attempt, outcome, message, behind, in_full });
         self.ask_next();
         None
+    }
+
+    /// Files of this run that the inputs of a task are made of, the nearest first. What nothing makes is not among them: it would only be waited for.
+    pub(crate) fn files_behind(&self, id: TaskId) -> Vec<TaskId> {
+        let mut walk: VecDeque<TaskId> = self.scheduler.inputs(id).collect();
+        let mut seen: BTreeSet<TaskId> = walk.iter().copied().collect();
+        let mut behind = Vec::new();
+        while let Some(next) = walk.pop_front() {
+            for other in self.scheduler.inputs(next) {
+                if seen.len() >= STEPS_MAX || behind.len() >= BEHIND_MAX {
+                    return behind;
+                }
+                if seen.insert(other) {
+                    walk.push_back(other);
+                    let task = self.scheduler.task(other);
+                    if task.is_some_and(|task| task.kind == TaskKind::File && task.has_action) {
+                        behind.push(other);
+                    }
+                }
+            }
+        }
+        behind
+    }
+
+    /// A file of each node that is known to have some, and one of those of which that is not known.
+    fn one_on_each(&self, files: &[TaskId]) -> Vec<TaskId> {
+        let mut nodes = BTreeSet::new();
+        let is_first = |id: &&TaskId| nodes.insert(self.inputs.places_of(**id).as_slice().to_vec());
+        files.iter().filter(is_first).copied().collect()
     }
 
     /// A file whose bytes some gfsd keeps. One without bytes is read without it.
@@ -185,11 +250,14 @@ impl Hub {
     }
 
     fn take_reached(&mut self, reached: Reached) {
+        if !reached.silent.is_empty() {
+            self.reach.trouble_ns = Some(clock::monotonic_ns());
+        }
         let mut lost = Vec::new();
         for (id, reach) in reached.files {
             let id = TaskId(id);
             match reach {
-                Reach::Nowhere if self.reach.lost.insert(id) => lost.push(id),
+                Reach::Nowhere if self.reach.set_lost(id) => lost.push(id),
                 Reach::Hosts(hosts) => self.on_handed_out(id, &hosts),
                 Reach::Nowhere | Reach::Unknown => {}
             }
@@ -246,6 +314,7 @@ impl Hub {
     /// An agent is gone. Whether gfsd there is, too, some of its files tell.
     pub(crate) fn look_for_files_of(&mut self, node: NodeId) {
         if self.reach.mount.is_some() && !self.stopping.is_stopping() {
+            self.reach.trouble_ns = Some(clock::monotonic_ns());
             self.reach.searched.remove(&node);
             let files = self.files_on(node);
             self.reach.wanted.extend(files.into_iter().take(SAMPLE));
@@ -266,7 +335,7 @@ impl Hub {
 
     /// The catalogue says that no host that is up holds a file; whether that matters.
     pub(crate) fn on_held_by_none(&mut self, id: TaskId) -> bool {
-        self.reach.mount.is_some() && self.reach.lost.insert(id)
+        self.reach.mount.is_some() && self.reach.set_lost(id)
     }
 
     /// A task waits for a file that nothing makes.
@@ -308,8 +377,29 @@ impl Hub {
     }
 
     fn pass_failures_on(&mut self) {
-        for Failure { id, attempt, outcome, message } in std::mem::take(&mut self.reach.asked) {
+        for mut failure in std::mem::take(&mut self.reach.asked) {
+            if !failure.in_full && self.reach.is_in_trouble() {
+                failure.in_full = true;
+                self.reach.wanted.extend(failure.behind.iter().copied());
+                self.reach.held.push(failure);
+                continue;
+            }
+            self.tell_lacked(&failure);
+            let Failure { id, attempt, outcome, message, .. } = failure;
             self.finish_action(id, &attempt, outcome, &message, None);
+        }
+    }
+
+    /// What a failed action may have lacked without naming it. Where one of its inputs was out of reach, that is reason enough.
+    fn tell_lacked(&mut self, failure: &Failure) {
+        let Failure { id, attempt, behind, .. } = failure;
+        let is_lacked = |file: &TaskId| self.reach.was_lost_since(*file, attempt.started_ns);
+        if self.scheduler.inputs(*id).any(|input| is_lacked(&input)) {
+            return;
+        }
+        let lacked: Vec<TaskId> = behind.iter().copied().filter(|file| is_lacked(file)).collect();
+        for input in lacked {
+            self.event(Event::InputLacked { id: *id, input });
         }
     }
 
@@ -317,6 +407,7 @@ impl Hub {
     pub(crate) fn pass_all_failures_on(&mut self) {
         let held = std::mem::take(&mut self.reach.held);
         self.reach.asked.extend(held);
+        self.reach.asked.iter_mut().for_each(|failure| failure.in_full = true);
         self.pass_failures_on();
     }
 

@@ -441,6 +441,8 @@ pub struct ClusterSettings {
     pub work_directory: Option<Text>,
     /// A node that says nothing for so long is lost, ms.
     pub silence_ms: u32,
+    /// What one node has made another one may take so long to see, ms.
+    pub visible_ms: u32,
     /// Failed attempts in a row after which a node is set aside; 0: never.
     pub host_failures: u32,
     /// For "local".
@@ -478,6 +480,7 @@ impl Default for ClusterSettings {
             filesystem: "shared".into(),
             work_directory: None,
             silence_ms: 10_000,
+            visible_ms: 30_000,
             host_failures: 0,
             staging: StagingSettings::default(),
         }

@@ -117,6 +117,11 @@ impl Script {
         self.define(TaskKind::Plain, false, RequirementId(0), prerequisites)
     }
 
+    /// A task that only names others.
+    pub fn bare(&mut self, prerequisites: &[u32]) -> u32 {
+        self.define_with(TaskKind::Plain, false, false, RequirementId(0), prerequisites)
+    }
+
     /// A file as the bulk scan found it: modified at `at`, or missing.
     pub fn file(&mut self, at: Option<i64>, prerequisites: &[u32]) -> u32 {
         let id = self.define(TaskKind::File, false, RequirementId(0), prerequisites);

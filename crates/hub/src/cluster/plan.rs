@@ -118,6 +118,8 @@ pub struct ClusterPlan {
     pub cores_max: u32,
     /// Failures in a row after which a node is set aside; 0: never.
     pub host_failures: u32,
+    /// What one node has made another one may take so long to see, ms.
+    pub visible_ms: u32,
     /// Words for ssh.
     pub ssh_options: Vec<Vec<u8>>,
     /// Connections that are opened at the same time.
@@ -186,6 +188,7 @@ impl ClusterPlan {
             own_cores: own_cores.map(most),
             cores_max: settings.cores_max,
             host_failures: settings.host_failures,
+            visible_ms: settings.visible_ms,
             ssh_options: settings.ssh_options.into_iter().map(|word| word.0).collect(),
             connections: settings.connections.clamp(1, CONNECTIONS_MAX) as usize,
             agent: AgentSettings {

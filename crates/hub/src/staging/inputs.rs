@@ -221,6 +221,7 @@ impl Hub {
             .map(|(id, waiting)| (*id, waiting.number))
             .collect();
         for (id, number) in failed {
+            self.tell_lacked_behind(id, file);
             self.release_inputs(id, node);
             self.on_sight(id, number, Some(Text::from(why.to_owned())));
         }

@@ -4,6 +4,7 @@
 //! where they were made, but for those that come home (`targets`). What nodes still have of earlier runs is asked for when they come (`earlier`, `memory`).
 //! What only Ruby code names is brought when that looks for it (`loose`). `transfers` moves files, `relay` one, and `hosts` knows whom to ask. It decides nothing about order.
 
+mod doubts;
 mod earlier;
 mod hosts;
 mod inputs;
@@ -28,6 +29,7 @@ use rakuda_proto::front::StagingSettings;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::hub::{Hub, LOCAL_NODE};
+use doubts::Doubt;
 use hosts::FileHosts;
 use inputs::Waiting;
 use ledger::Ledger;
@@ -45,6 +47,8 @@ pub(crate) struct Staging {
     hosts: Rc<FileHosts>,
     /// What is being brought, or is to be.
     transfers: BTreeMap<(TaskId, NodeId), Transfer>,
+    /// What was not brought, and is not told yet.
+    doubts: Vec<Doubt>,
     /// Transfers from and to each node that are under way.
     under_way: BTreeMap<NodeId, u32>,
     /// Removals on each node that are under way: nothing is brought there meanwhile.
@@ -89,6 +93,7 @@ impl Staging {
             ledger: Ledger::default(),
             hosts: Rc::default(),
             transfers: BTreeMap::new(),
+            doubts: Vec::new(),
             under_way: BTreeMap::new(),
             removals: BTreeMap::new(),
             waiting: BTreeMap::new(),

@@ -208,13 +208,13 @@ impl Hub {
         }
     }
 
-    /// A file cannot be brought: what waits for it fails.
+    /// A file cannot be brought: what waits for it fails, unless that is because a node is gone.
     fn on_not_brought(&mut self, id: TaskId, to: NodeId) {
         let Some(staging) = &mut self.staging else { return };
         let Some(transfer) = staging.transfers.remove(&(id, to)) else { return };
         staging.ledger.not_arrived(id, to);
         let nodes = transfer.tried.iter().copied().chain(staging.ledger.nodes_with(id));
-        let nodes: BTreeSet<NodeId> = nodes.filter(|node| *node != to).collect();
+        let mut nodes: BTreeSet<NodeId> = nodes.filter(|node| *node != to).collect();
         let names = nodes.iter().map(|node| self.staging_name(*node)).collect::<Vec<_>>();
         let why = format!(
             "cannot bring {} from {} to {}: failed to {}",
@@ -223,10 +223,8 @@ impl Hub {
             self.staging_name(to),
             transfer.why
         );
-        self.on_input_not_brought(id, to, &why);
-        if to == LOCAL_NODE {
-            self.on_not_come_home(id, &why);
-        }
+        nodes.insert(to);
+        self.doubt(id, to, why, &nodes);
     }
 
     /// A node in messages about files.
