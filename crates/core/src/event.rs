@@ -138,6 +138,11 @@ pub enum Event<'a> {
         /// A prerequisite of its prerequisites, through any number of them.
         input: TaskId,
     },
+    /// A running task may fail, or has failed in the shell, over something that is not its fault. If it fails, that does not count.
+    FailureExcused {
+        /// Which runs.
+        id: TaskId,
+    },
     /// A node that has joined, or is about to, will be taken away at a time (walltime): nothing starts there that is not expected to have ended by then.
     NodeEnds {
         /// Which.

@@ -25,7 +25,7 @@ pub(crate) struct Losses {
     uncounted: BTreeMap<TaskId, Uncounted>,
     /// Where the actions of the tasks in `Inspecting` ran, if files lie on nodes; `None`: that node has been lost since.
     pub(crate) ran_on: BTreeMap<TaskId, Option<NodeId>>,
-    /// Running tasks that had an input on lost nodes only at some time since they were started.
+    /// Running tasks that had an input on lost nodes only at some time since they were started, or are excused for another reason.
     pub(crate) lacked: BTreeSet<TaskId>,
     /// Tasks that were settled and are open again.
     pub(crate) reopened: BTreeSet<TaskId>,

@@ -67,6 +67,13 @@ impl Scheduler {
         }
     }
 
+    /// Whoever fails next is not to be blamed, if it runs.
+    pub(crate) fn on_failure_excused(&mut self, id: TaskId) {
+        if matches!(self.graph.tasks[id].state, TaskState::Running { .. }) {
+            self.losses.lacked.insert(id);
+        }
+    }
+
     /// A file has come to be known to be where nobody can get at it.
     pub(crate) fn reopen_if_needed(&mut self, id: TaskId, out: &mut Vec<Output>) {
         if self.is_settled_and_lost(id)

@@ -125,6 +125,7 @@ impl Scheduler {
             Event::PlacesFound { id, places } => self.on_places_found(id, places, out),
             Event::FileGivenUp { id } => self.on_file_given_up(id, out),
             Event::InputLacked { id, input } => self.on_input_lacked(id, input),
+            Event::FailureExcused { id } => self.on_failure_excused(id),
             Event::InvocationStarted { id, tasks, caller } => {
                 self.on_invocation_started(id, tasks, caller, out);
             }

@@ -126,6 +126,34 @@ fn a_task_that_failed_over_a_file_behind_its_prerequisites_runs_again_once_that_
 }
 
 #[test]
+fn a_failure_that_is_excused_uses_up_no_retry() {
+    let mut script = script();
+    let end = script.file(None, &[]);
+    script.invoke(&[end]);
+    script.text();
+    for _ in 0..2 {
+        script.send("it is excused", Event::FailureExcused { id: TaskId(end) });
+        script.fail(end);
+    }
+    script.fail(end);
+    expect![[r#"
+        it is excused
+        action 0 failed
+            attempt 1 of 0 failed, retried
+            start 0 on node 0, attempt 2
+        it is excused
+        action 0 failed
+            attempt 2 of 0 failed, retried
+            start 0 on node 0, attempt 3
+        action 0 failed
+            attempt 3 of 0 failed, given up
+            0 failed
+            invocation 0 ended, failed [0], abandoned []
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
 fn a_file_that_is_handed_out_again_is_not_made_again() {
     let mut script = script();
     let busy = [script.plain(&[]), script.plain(&[])];

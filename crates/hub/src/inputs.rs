@@ -86,6 +86,22 @@ impl Inputs {
         found.chain(made.map(|(id, _)| *id)).collect()
     }
 
+    /// A file of each of the first `nodes_max` nodes that are found to have one alone, among those that are wanted.
+    pub fn one_on_each(&self, nodes_max: usize, is_wanted: impl Fn(TaskId) -> bool) -> Vec<TaskId> {
+        let mut nodes = BTreeMap::new();
+        for id in self.found.keys().chain(self.made.keys()) {
+            if let Places::One(node) = self.places_of(*id)
+                && is_wanted(*id)
+            {
+                nodes.entry(node).or_insert(*id);
+                if nodes.len() == nodes_max {
+                    break;
+                }
+            }
+        }
+        nodes.into_values().collect()
+    }
+
     /// The catalogue was asked again: it is on these hosts. The nodes that they are.
     pub fn set_found(&mut self, id: TaskId, hosts: &[Vec<u8>]) -> Places {
         if self.catalogue.is_none() {

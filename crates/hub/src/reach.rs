@@ -4,6 +4,8 @@
 //! on afterwards), and about what is out of reach when a node comes or a task waits for it. One round of questions is under way at a time; what comes up meanwhile is
 //! asked in the next. How it is found out is `rakuda_locate::reach`'s business; what is made again is the core's.
 
+mod silence;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -14,6 +16,7 @@ use rakuda_locate::{GfarmMount, Reach, Reached, gfarm_mount};
 use rakuda_proto::front::ActionOutcome;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use self::silence::Silence;
 use crate::hub::{Hub, RunningAttempt};
 
 /// Of a lost node so many files are asked about at first; all of them once one of these is out of reach.
@@ -31,7 +34,7 @@ const STEPS_MAX: usize = 10_000;
 /// So long after a loss all of them are asked about; at other times one of each node is.
 const TROUBLE_NS: u64 = 600_000_000_000;
 
-/// An action that failed: perhaps it could not read its input.
+/// An action that failed: perhaps it could not read its input, or not write.
 #[derive(Debug)]
 struct Failure {
     id: TaskId,
@@ -59,6 +62,10 @@ pub(crate) struct Reachability {
     asked: Vec<Failure>,
     /// Those that the next one is about.
     held: Vec<Failure>,
+    /// Hosts that do not answer.
+    silence: Silence,
+    /// Failures that may be due to that: they are passed on when it is over.
+    deferred: Vec<Failure>,
     /// Files that no host hands out.
     lost: BTreeSet<TaskId>,
     /// When a file was found to be so last, also of those that are no more; by the monotonic clock.
@@ -86,6 +93,8 @@ impl Reachability {
             wanted: BTreeSet::new(),
             asked: Vec::new(),
             held: Vec::new(),
+            silence: Silence::default(),
+            deferred: Vec::new(),
             lost: BTreeSet::new(),
             lost_ns: BTreeMap::new(),
             trouble_ns: None,
@@ -111,7 +120,8 @@ impl Reachability {
 
     /// When something is to be asked again.
     pub fn due_ns(&self) -> Option<u64> {
-        (!self.awaited.is_empty() && !self.asking).then_some(self.again_ns)
+        let waits = !self.awaited.is_empty() || !self.deferred.is_empty();
+        (waits && !self.asking).then_some(self.again_ns)
     }
 
     fn set_lost(&mut self, id: TaskId) -> bool {
@@ -134,7 +144,8 @@ impl Reachability {
         let on_it = |failure: &mut Failure| failure.attempt.node == node;
         let asked = self.asked.extract_if(.., on_it);
         let held = self.held.extract_if(.., on_it);
-        asked.chain(held).map(|failure| (failure.id, failure.attempt)).collect()
+        let deferred = self.deferred.extract_if(.., on_it);
+        asked.chain(held).chain(deferred).map(|failure| (failure.id, failure.attempt)).collect()
     }
 }
 
@@ -160,12 +171,15 @@ impl Hub {
             self.scheduler.inputs(id).filter(|id| self.is_kept(*id)).collect();
         let mut behind = self.files_behind(id);
         behind.retain(|id| self.is_kept(*id));
-        if inputs.is_empty() && behind.is_empty() {
+        // Perhaps it was to write to a host that is silent.
+        let is_readable = |id| self.is_kept(id) && !self.reach.is_lost(id);
+        let elsewhere = self.inputs.one_on_each(SAMPLE, is_readable);
+        if inputs.is_empty() && behind.is_empty() && elsewhere.is_empty() {
             return Some(attempt);
         }
         let in_full = self.reach.is_in_trouble();
         let asked = if in_full { behind.clone() } else { self.one_on_each(&behind) };
-        self.reach.wanted.extend(inputs.into_iter().chain(asked));
+        self.reach.wanted.extend(inputs.into_iter().chain(asked).chain(elsewhere));
         let message = message.to_vec();
         self.reach.held.push(Failure { id, attempt, outcome, message, behind, in_full });
         self.ask_next();
@@ -250,9 +264,12 @@ impl Hub {
     }
 
     fn take_reached(&mut self, reached: Reached) {
+        let now_ns = clock::monotonic_ns();
         if !reached.silent.is_empty() {
-            self.reach.trouble_ns = Some(clock::monotonic_ns());
+            self.reach.trouble_ns = Some(now_ns);
         }
+        let asked: BTreeSet<u32> = reached.files.iter().map(|(id, _)| *id).collect();
+        self.reach.silence.note(|id| asked.contains(&id.0), &reached.silent, now_ns);
         let mut lost = Vec::new();
         for (id, reach) in reached.files {
             let id = TaskId(id);
@@ -288,7 +305,7 @@ impl Hub {
         }
     }
 
-    fn tell_lost(&mut self, lost: &[TaskId], silent: &BTreeSet<Vec<u8>>) {
+    fn tell_lost(&mut self, lost: &[TaskId], silent: &BTreeMap<Vec<u8>, u32>) {
         let names = |ids: &[TaskId]| {
             ids.iter().map(|id| self.display_name(*id)).collect::<Vec<_>>().join(", ")
         };
@@ -297,7 +314,7 @@ impl Hub {
             few if few.len() <= NAMED => format!("{} are", names(few)),
             many => format!("{} and {} more are", names(&many[..NAMED]), many.len() - NAMED),
         };
-        let silent: Vec<_> = silent.iter().map(|host| String::from_utf8_lossy(host)).collect();
+        let silent: Vec<_> = silent.keys().map(|host| String::from_utf8_lossy(host)).collect();
         let why = match silent.as_slice() {
             [] => "no host that is up has it".to_owned(),
             hosts => format!("no answer from gfsd on {}", hosts.join(", ")),
@@ -358,6 +375,9 @@ impl Hub {
         if self.reach.due_ns().is_some_and(|due_ns| due_ns <= now_ns) {
             self.reach.again_ns = now_ns + AGAIN_NS;
             self.reach.wanted.extend(self.reach.awaited.keys().copied());
+            if !self.reach.deferred.is_empty() {
+                self.reach.wanted.extend(self.reach.silence.files());
+            }
             self.ask_next();
         }
     }
@@ -384,31 +404,69 @@ impl Hub {
                 self.reach.held.push(failure);
                 continue;
             }
-            self.tell_lacked(&failure);
-            let Failure { id, attempt, outcome, message, .. } = failure;
-            self.finish_action(id, &attempt, outcome, &message, None);
+            let lacked = self.tell_lacked(&failure);
+            if !lacked && self.reach.silence.excuses(failure.id, clock::monotonic_ns()) {
+                self.defer(failure);
+            } else {
+                self.pass_on(failure);
+            }
+        }
+        if !self.reach.silence.is_young(clock::monotonic_ns()) {
+            self.pass_deferred_on();
         }
     }
 
-    /// What a failed action may have lacked without naming it. Where one of its inputs was out of reach, that is reason enough.
-    fn tell_lacked(&mut self, failure: &Failure) {
+    fn pass_on(&mut self, failure: Failure) {
+        let Failure { id, attempt, outcome, message, .. } = failure;
+        self.finish_action(id, &attempt, outcome, &message, None);
+    }
+
+    /// The next attempt would fail in the same way, until the host answers or is not sent new files any more.
+    fn defer(&mut self, failure: Failure) {
+        if self.reach.deferred.is_empty() {
+            self.reach.again_ns = clock::monotonic_ns() + AGAIN_NS;
+        }
+        let (name, hosts) = (self.display_name(failure.id), self.reach.silence.names());
+        self.warn(&format!(
+            "{name} failed while gfsd on {hosts} does not answer: it is tried again when Gfarm takes the host for gone, or it answers"
+        ));
+        self.reach.deferred.push(failure);
+    }
+
+    /// The silence is over.
+    fn pass_deferred_on(&mut self) {
+        for failure in std::mem::take(&mut self.reach.deferred) {
+            self.reach.silence.excused(failure.id);
+            self.event(Event::FailureExcused { id: failure.id });
+            self.pass_on(failure);
+        }
+    }
+
+    /// What a failed action may have lacked without naming it; whether there is something. Where one of its inputs was out of reach, that is
+    /// reason enough.
+    fn tell_lacked(&mut self, failure: &Failure) -> bool {
         let Failure { id, attempt, behind, .. } = failure;
         let is_lacked = |file: &TaskId| self.reach.was_lost_since(*file, attempt.started_ns);
         if self.scheduler.inputs(*id).any(|input| is_lacked(&input)) {
-            return;
+            return true;
         }
         let lacked: Vec<TaskId> = behind.iter().copied().filter(|file| is_lacked(file)).collect();
-        for input in lacked {
-            self.event(Event::InputLacked { id: *id, input });
+        for input in &lacked {
+            self.event(Event::InputLacked { id: *id, input: *input });
         }
+        !lacked.is_empty()
     }
 
     /// The run is over: no answer is waited for.
     pub(crate) fn pass_all_failures_on(&mut self) {
         let held = std::mem::take(&mut self.reach.held);
         self.reach.asked.extend(held);
-        self.reach.asked.iter_mut().for_each(|failure| failure.in_full = true);
-        self.pass_failures_on();
+        let deferred = std::mem::take(&mut self.reach.deferred);
+        self.reach.asked.extend(deferred);
+        for failure in std::mem::take(&mut self.reach.asked) {
+            self.tell_lacked(&failure);
+            self.pass_on(failure);
+        }
     }
 
     /// A task begins that makes a file which is out of reach: its name is made free, since writing to it would ask the silent host.

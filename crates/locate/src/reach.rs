@@ -4,7 +4,7 @@
 //! asked for the first byte of one of its files, in a process of its own, which is killed when that takes too long. It does not know
 //! what follows for tasks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -38,8 +38,8 @@ pub enum Reach {
 pub struct Reached {
     /// Of each question, by its number.
     pub files: Vec<(u32, Reach)>,
-    /// Hosts that the catalogue names and that do not hand out what they have.
-    pub silent: BTreeSet<Vec<u8>>,
+    /// Hosts that the catalogue names and that do not hand out what they have, each with the question whose file it was asked for.
+    pub silent: BTreeMap<Vec<u8>, u32>,
 }
 
 /// Finds out for each file whether it can be read; or why that cannot be found out. Must be called inside a `tokio::task::LocalSet`.
@@ -56,43 +56,43 @@ pub async fn reach(files: &[Question]) -> Result<Reached, String> {
         Ok(replicas)
     })
     .await?;
-    let mut silent = BTreeSet::new();
+    let mut silent = BTreeMap::new();
     let permits = Rc::new(Semaphore::new(HOSTS_AT_A_TIME));
     let probes: Vec<_> = one_of_each(files, &replicas)
         .into_iter()
-        .map(|(host, path)| {
+        .map(|(host, (id, path))| {
             let permits = Rc::clone(&permits);
             tokio::task::spawn_local(async move {
                 let _permit = permits.acquire().await;
                 let hands_out = hands_out(&host, &path).await;
-                (host, hands_out)
+                (host, id, hands_out)
             })
         })
         .collect();
     for probe in probes {
-        if let Ok((host, false)) = probe.await {
-            silent.insert(host);
+        if let Ok((host, id, false)) = probe.await {
+            silent.insert(host, id);
         }
     }
     Ok(sum_up(files, replicas, silent))
 }
 
 /// Each host that is named, with a file that it is to hand out.
-fn one_of_each(files: &[Question], replicas: &[Answer]) -> BTreeMap<Vec<u8>, Vec<u8>> {
+fn one_of_each(files: &[Question], replicas: &[Answer]) -> BTreeMap<Vec<u8>, Question> {
     let mut hosts = BTreeMap::new();
-    for ((_, path), named) in files.iter().zip(replicas) {
+    for (question, named) in files.iter().zip(replicas) {
         for host in named.iter().flatten() {
-            hosts.entry(host.clone()).or_insert_with(|| path.clone());
+            hosts.entry(host.clone()).or_insert_with(|| question.clone());
         }
     }
     hosts
 }
 
-fn sum_up(files: &[Question], replicas: Vec<Answer>, silent: BTreeSet<Vec<u8>>) -> Reached {
+fn sum_up(files: &[Question], replicas: Vec<Answer>, silent: BTreeMap<Vec<u8>, u32>) -> Reached {
     let reach = |named: Answer| match named {
         Err(_) => Reach::Unknown,
         Ok(mut hosts) => {
-            hosts.retain(|host| !silent.contains(host));
+            hosts.retain(|host| !silent.contains_key(host));
             if hosts.is_empty() { Reach::Nowhere } else { Reach::Hosts(hosts) }
         }
     };
@@ -138,14 +138,14 @@ mod tests {
     #[test]
     fn each_host_is_asked_for_one_file() {
         let asked = one_of_each(&files(), &replicas());
-        let expected = [("one", "/a"), ("two", "/b")];
-        let expected = expected.map(|(host, path)| (host.into(), path.into()));
+        let expected = [("one", 7, "/a"), ("two", 8, "/b")];
+        let expected = expected.map(|(host, id, path)| (host.into(), (id, path.into())));
         assert_eq!(asked, BTreeMap::from(expected));
     }
 
     #[test]
     fn a_file_is_out_of_reach_when_all_its_hosts_are_silent_and_when_it_has_none() {
-        let silent = BTreeSet::from([b"one".to_vec()]);
+        let silent = BTreeMap::from([(b"one".to_vec(), 7)]);
         let reached = sum_up(&files(), replicas(), silent);
         let two = Reach::Hosts(vec![b"two".to_vec()]);
         let expected = [(7, Reach::Nowhere), (8, two), (9, Reach::Nowhere), (10, Reach::Unknown)];
