@@ -64,7 +64,8 @@ class ClusterLostFilesTest < ClusterGfarmCase
     @testbed.fault("start-gfsd", host) if host
   end
 
-  # `end` is made on host2 of `half` there, and reads `mid`, too, which host1 has. VIA stands for `mid` among the prerequisites of `end`.
+  # `end` is made on host2 of `half` there, and reads `mid`, too, which host1 has. VIA stands for that among the prerequisites
+  # of `end`.
   BEHIND = <<~'RUBY'
     shared = ENV.fetch("SHARED")
     task default: "end"
