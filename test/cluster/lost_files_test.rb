@@ -101,6 +101,38 @@ class ClusterLostFilesTest < ClusterGfarmCase
     assert_equal "1\n2\n3\n", read("end")
   end
 
+  # `end` is written by Ruby, on head, which has no disk of its own in Gfarm.
+  WRITTEN_ON_HEAD = <<~'RUBY'
+    shared = ENV.fetch("SHARED")
+    desc "allow=host2"
+    file("mid") { sh "seq 1 20000 > mid" }
+    desc "allow=host1"
+    task gate: "mid" do
+      sh "touch #{shared}/begun; until test -e #{shared}/go; do sleep 0.05; done"
+    end
+    file("end" => "gate") do
+      File.open("#{shared}/tried", "a") { |file| file.puts "tried" }
+      File.write("end", (1..20_000).to_a.reverse.join("\n") + "\n")
+    end
+    task default: "end"
+  RUBY
+
+  def test_a_new_file_that_gfarm_sends_to_a_dead_host_uses_up_no_retry
+    printed, status = running(WRITTEN_ON_HEAD, "HEARTBEAT=2", "--retry", "0", "-L", "#{@shared}/log") do |so_far|
+      maker(so_far)
+      %w[host1 host3].each { |host| @testbed.fault("stop-gfsd", host) }
+      @testbed.fault("cut-link", "host2")
+      go
+      wait_for("the failure of its first attempt", so_far) { so_far.call.include?("end failed while gfsd") || tries > 1 }
+      %w[host1 host3].each { |host| @testbed.fault("start-gfsd", host) }
+    end
+    assert status.success?, printed
+    assert_whole
+    assert_operator tries, :>, 1
+  ensure
+    Testbed.spoilt
+  end
+
   def test_a_failure_that_has_nothing_to_do_with_gfarm_is_one
     write("src", "1\n")
     printed, status = running("file('end' => 'src') { sh 'echo tried; false' }\ntask default: 'end'", "--retry", "1") { nil }
@@ -110,6 +142,8 @@ class ClusterLostFilesTest < ClusterGfarmCase
   end
 
   private
+
+  def tries = File.exist?("#{@shared}/tried") ? File.readlines("#{@shared}/tried").size : 0
 
   def assert_made_again_for_its_reader(rakefile)
     stopped = false

@@ -134,6 +134,11 @@ impl Reachability {
         !self.lost.is_empty() || self.trouble_ns.is_some_and(is_recent)
     }
 
+    /// Whether an agent was lost, or a host silent, while an attempt ran that began then.
+    fn was_in_trouble_since(&self, started_ns: u64) -> bool {
+        self.trouble_ns.is_some_and(|ns| ns >= started_ns)
+    }
+
     /// Whether an attempt that began then may have lacked a file.
     fn was_lost_since(&self, id: TaskId, started_ns: u64) -> bool {
         self.is_lost(id) || self.lost_ns.get(&id).is_some_and(|ns| *ns >= started_ns)
@@ -405,8 +410,12 @@ impl Hub {
                 continue;
             }
             let lacked = self.tell_lacked(&failure);
-            if !lacked && self.reach.silence.excuses(failure.id, clock::monotonic_ns()) {
+            if lacked || !self.reach.silence.may_excuse(failure.id) {
+                self.pass_on(failure);
+            } else if self.reach.silence.is_young(clock::monotonic_ns()) {
                 self.defer(failure);
+            } else if self.reach.was_in_trouble_since(failure.attempt.started_ns) {
+                self.excuse(failure);
             } else {
                 self.pass_on(failure);
             }
@@ -436,10 +445,14 @@ impl Hub {
     /// The silence is over.
     fn pass_deferred_on(&mut self) {
         for failure in std::mem::take(&mut self.reach.deferred) {
-            self.reach.silence.excused(failure.id);
-            self.event(Event::FailureExcused { id: failure.id });
-            self.pass_on(failure);
+            self.excuse(failure);
         }
+    }
+
+    fn excuse(&mut self, failure: Failure) {
+        self.reach.silence.excused(failure.id);
+        self.event(Event::FailureExcused { id: failure.id });
+        self.pass_on(failure);
     }
 
     /// What a failed action may have lacked without naming it; whether there is something. Where one of its inputs was out of reach, that is
