@@ -123,6 +123,9 @@ impl Hub {
             FrontMessage::FetchFile(request, task, path) => {
                 self.fetch_file(request, self.known(task)?, &path);
             }
+            FrontMessage::LookForFile(request, task, path) => {
+                self.look_for_file(request, self.known(task)?, &path);
+            }
             FrontMessage::ChangeFile(request, task, path, to) => {
                 self.change_file(request, self.known(task)?, &path, to);
             }

@@ -164,7 +164,9 @@ impl AgentPort for RemotePort {
                     self.0.translate(path);
                 }
             }
+            ToAgent::LookAround { path, .. } => self.0.translate(path),
             ToAgent::Request(_)
+            | ToAgent::TellTime { .. }
             | ToAgent::SignalAll { .. }
             | ToAgent::PauseOutput { .. }
             | ToAgent::MakeFolders { .. }

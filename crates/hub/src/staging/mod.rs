@@ -1,9 +1,10 @@
 //! Staging: files brought to the nodes that need them, where nodes share no file system (docs/design/staging.md).
 //!
 //! Before the first command of an attempt its input files are brought to its node (`inputs`), each once, within a bound (`ledger`). Targets stay
-//! where they were made, but for those that come home (`targets`). What nodes still have of earlier runs is asked for when they come (`earlier`, `memory`).
+//! where they were made, but for those that come home (`targets`); what was written beside them goes with them (`companions`). What nodes still have of earlier runs is asked for when they come (`earlier`, `memory`).
 //! What only Ruby code names is brought when that looks for it (`loose`). `transfers` moves files, `relay` one, and `hosts` knows whom to ask. It decides nothing about order.
 
+mod companions;
 mod earlier;
 mod hosts;
 mod inputs;
@@ -65,6 +66,8 @@ pub(crate) struct Staging {
     folders: BTreeMap<NodeId, BTreeSet<Vec<u8>>>,
     /// Tasks by the names of their files, on this machine.
     by_path: BTreeMap<Vec<u8>, TaskId>,
+    /// Tasks by the names of their companions, on this machine. Of some it may not be true any more; the ledger says.
+    beside: BTreeMap<PathBuf, TaskId>,
     /// Questions of the front that wait for a task's file to come home.
     fetches: BTreeMap<TaskId, Vec<u32>>,
     /// What Ruby code of actions has written since their last command.
@@ -99,6 +102,7 @@ impl Staging {
             wanted: BTreeSet::new(),
             folders: BTreeMap::new(),
             by_path: BTreeMap::new(),
+            beside: BTreeMap::new(),
             fetches: BTreeMap::new(),
             written: BTreeMap::new(),
             named: BTreeMap::new(),
