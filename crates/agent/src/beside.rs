@@ -46,8 +46,8 @@ pub fn begins_as(target: &OsStr, other: &OsStr) -> bool {
     rest.is_some_and(|rest| !rest.first().is_some_and(|byte| is_of_word(*byte)))
 }
 
-/// Letters beyond ASCII are letters, too.
-fn is_of_word(byte: u8) -> bool {
+/// Whether a byte is of a letter or digit; letters beyond ASCII are letters, too.
+pub fn is_of_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || !byte.is_ascii()
 }
 

@@ -147,7 +147,7 @@ impl Hub {
             self.suspend_caller(id, caller);
         }
         self.note_invocation(id, tasks, caller);
-        self.want_home(tasks);
+        self.want_home(tasks, caller.is_some());
         self.event(Event::InvocationStarted { id, tasks, caller });
     }
 

@@ -3,10 +3,10 @@
 //! Which files are told of is the agent's rule (by folder, name and time); here is decided whose they are.
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
-use rakuda_agent::beside::BESIDE_MAX;
+use rakuda_agent::beside::{BESIDE_MAX, is_of_word};
 use rakuda_agent::files::version_of;
 use rakuda_core::{NodeId, TaskId, TaskKind};
 use rakuda_proto::files::FileVersion;
@@ -166,17 +166,45 @@ impl Staging {
         })
     }
 
-    /// Whether no task's file in the same folder has a name that begins more like that of `path` than `target` has, or that very name.
-    fn is_most_like(&self, path: &PathBuf, target: &Path) -> bool {
-        let name = path.as_os_str().as_bytes();
-        let common = |other: &[u8]| name.iter().zip(other).take_while(|(a, b)| a == b).count();
-        let own = common(target.as_os_str().as_bytes());
-        // In sorted order nobody is more like it than its neighbours.
-        let before = self.by_path.range(..name.to_vec()).next_back();
-        let after = self.by_path.range(name.to_vec()..).next();
-        before.into_iter().chain(after).all(|(other, _)| {
-            let is_beside = Path::new(std::ffi::OsStr::from_bytes(other)).parent() == path.parent();
-            !is_beside || common(other) <= own && other != name
-        })
+    /// Whether of all tasks' files whose companion `path` may be by its name none has a name that begins more like it than `target` has;
+    /// and it is no task's file itself.
+    fn is_most_like(&self, path: &Path, target: &Path) -> bool {
+        let (Some(folder), Some(name), Some(own)) =
+            (path.parent(), path.file_name(), target.file_name())
+        else {
+            return false;
+        };
+        let folder = [folder.as_os_str().as_bytes(), b"/"].concat();
+        let (name, own) = (name.as_bytes(), common(own.as_bytes(), name.as_bytes()));
+        let is_task = self.by_path.contains_key(path.as_os_str().as_bytes());
+        !is_task && stems(name).all(|stem| self.likeness(&folder, stem, name) <= own)
     }
+
+    /// How much of a name those tasks' files of a folder have in common with it that begin with `stem` up to their first dot; 0: none.
+    fn likeness(&self, folder: &[u8], stem: &[u8], name: &[u8]) -> usize {
+        let whole = [folder, stem].concat();
+        let from = [&whole[..], b"."].concat();
+        let is_beside = |path: &[u8]| !path[folder.len()..].contains(&b'/');
+        // In sorted order nobody is more like it than its neighbours; thousands may have one stem.
+        let at = [folder, name].concat().max(from.clone());
+        let before = self.by_path.range(from.clone()..at.clone()).map(|(path, _)| path);
+        let before = before.rev().find(|path| is_beside(path));
+        let after = self.by_path.range(at..).map(|(path, _)| path);
+        let after = after.take_while(|path| path.starts_with(&from)).find(|path| is_beside(path));
+        let likeness = |path: &Vec<u8>| common(&path[folder.len()..], name);
+        let exact = self.by_path.contains_key(&whole).then_some(stem.len());
+        before.into_iter().chain(after).map(likeness).chain(exact).max().unwrap_or(0)
+    }
+}
+
+/// How many bytes two names begin with in common.
+fn common(one: &[u8], other: &[u8]) -> usize {
+    one.iter().zip(other).take_while(|(a, b)| a == b).count()
+}
+
+/// What targets may begin with, up to their first dot, whose companion has this name.
+fn stems(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let dot = name.iter().skip(1).position(|byte| *byte == b'.').map_or(name.len(), |dot| dot + 1);
+    let ends = (1..=dot).filter(|end| name.get(*end).is_none_or(|byte| !is_of_word(*byte)));
+    ends.map(|end| &name[..end])
 }

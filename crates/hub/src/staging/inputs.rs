@@ -56,11 +56,7 @@ impl Hub {
         match self.needs(id, node) {
             Ok(needs) => {
                 self.make_folders(node, needs.folders);
-                if self.admit(id, node, number, needs.files)
-                    && let Some(staging) = &mut self.staging
-                {
-                    staging.named.remove(&id);
-                }
+                self.admit(id, node, number, needs.files);
             }
             Err(why) => self.on_sight(id, number, Some(Text::from(why))),
         }
@@ -104,6 +100,10 @@ impl Hub {
     }
 
     fn wait_for_inputs(&mut self, id: TaskId, node: NodeId, number: u32, missing: Vec<TaskId>) {
+        if let Some(staging) = &mut self.staging {
+            // They are among what is let in, and are not to be asked for again when nothing is missing.
+            staging.named.remove(&id);
+        }
         for file in &missing {
             self.bring(*file, node);
         }
@@ -171,7 +171,11 @@ impl Hub {
         let from = [folder.as_os_str().as_bytes(), b"/"].concat();
         let below = staging.by_path.range(from.clone()..);
         let below = below.take_while(|(path, _)| path.starts_with(&from)).map(|(_, id)| *id);
-        below.filter(|id| staging.ledger.version(*id).is_some()).collect()
+        let is_file = |id: &TaskId| {
+            let kind = self.scheduler.task(*id).map(|task| task.kind);
+            kind != Some(TaskKind::Directory) && staging.ledger.version(*id).is_some()
+        };
+        below.filter(is_file).collect()
     }
 
     fn add_file(

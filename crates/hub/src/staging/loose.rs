@@ -195,17 +195,17 @@ impl Hub {
             if path == own {
                 continue;
             }
-            let below = self.files_below(&path, &own);
+            let is_folder = path.is_dir();
+            let mut files = self.files_below(&path, &own);
             let Some(staging) = &mut self.staging else { return };
-            let owner = staging.owner_of(&path).filter(|id| *id != task);
+            let owner = staging.owner_of(&path).filter(|id| *id != task && !is_folder);
             let owner = owner.filter(|id| staging.ledger.version(*id).is_some());
-            let missing =
-                below.into_iter().chain(owner).filter(|id| !staging.ledger.has(*id, node));
-            let missing: Vec<TaskId> = missing.collect();
-            if !missing.is_empty() {
-                staging.named.entry(task).or_default().extend(missing);
+            files.extend(owner);
+            files.retain(|id| !staging.ledger.has(*id, node));
+            if !files.is_empty() {
+                staging.named.entry(task).or_default().extend(files);
             }
-            if path.is_dir() {
+            if is_folder {
                 folders.insert(path);
             } else if owner.is_none()
                 && let Some(version) = version_of(&path)

@@ -62,6 +62,8 @@ pub(crate) struct Staging {
     not_brought: BTreeSet<TaskId>,
     /// Tasks that were asked for, and what plain ones among them stand for.
     wanted: BTreeSet<TaskId>,
+    /// The same of invocations by actions: what has companions stays where it is until Ruby code looks for it.
+    wanted_by_actions: BTreeSet<TaskId>,
     /// Folders that were made.
     folders: BTreeMap<NodeId, BTreeSet<Vec<u8>>>,
     /// Tasks by the names of their files, on this machine.
@@ -100,6 +102,7 @@ impl Staging {
             endings: Vec::new(),
             not_brought: BTreeSet::new(),
             wanted: BTreeSet::new(),
+            wanted_by_actions: BTreeSet::new(),
             folders: BTreeMap::new(),
             by_path: BTreeMap::new(),
             beside: BTreeMap::new(),

@@ -13,6 +13,7 @@ use rakuda_proto::files::FileVersion;
 use rakuda_proto::front::{ActionOutcome, HubMessage};
 use rakuda_proto::journal::{FileIdentity, Outcome};
 
+use super::Staging;
 use super::companions::Followed;
 use super::ledger::{Companion, State};
 use crate::facts::identity_of;
@@ -119,7 +120,7 @@ impl Hub {
         self.is_staged(&self.home_path(id))
             && (staging.settings.all_home
                 || attempt.before.is_some()
-                || staging.wanted.contains(&id)
+                || staging.is_wanted(id)
                 || staging.settings.home.iter().any(|glob| matches_glob(&glob.0, name)))
     }
 
@@ -170,14 +171,16 @@ impl Hub {
     }
 
     /// These are asked for: their files come home, also those of what plain tasks among them stand for.
-    pub(crate) fn want_home(&mut self, tasks: &[TaskId]) {
+    pub(crate) fn want_home(&mut self, tasks: &[TaskId], by_action: bool) {
         if self.staging.is_none() || self.settings.config.dry_run {
             return;
         }
         let mut walk = tasks.to_vec();
         while let Some(id) = walk.pop() {
             let Some(staging) = &mut self.staging else { return };
-            if !staging.wanted.insert(id) {
+            let wanted =
+                if by_action { &mut staging.wanted_by_actions } else { &mut staging.wanted };
+            if !wanted.insert(id) {
                 continue;
             }
             match self.scheduler.task(id) {
@@ -195,25 +198,25 @@ impl Hub {
 
     /// More prerequisites of a task are known now.
     pub(crate) fn want_added(&mut self, id: TaskId, added: &[TaskId]) {
-        let is_wanted = self.staging.as_ref().is_some_and(|staging| staging.wanted.contains(&id));
+        let Some(staging) = &self.staging else { return };
+        let by_user = staging.wanted.contains(&id);
+        let is_wanted = by_user || staging.wanted_by_actions.contains(&id);
         if is_wanted && self.scheduler.task(id).is_some_and(|task| task.kind == TaskKind::Plain) {
-            self.want_home(added);
+            self.want_home(added, !by_user);
         }
     }
 
     /// A task was settled without being run: if it was asked for, its file comes home.
     pub(crate) fn on_settled_elsewhere(&mut self, id: TaskId) {
-        if self.staging.as_ref().is_some_and(|staging| staging.wanted.contains(&id)) {
-            self.fetch_settled(id);
-            self.pump_transfers();
-        }
+        self.fetch_settled(id);
+        self.pump_transfers();
     }
 
     fn fetch_settled(&mut self, id: TaskId) {
         if self.known_elsewhere(id).is_none() {
             return;
         }
-        if let Some(staging) = &mut self.staging {
+        if let Some(staging) = self.staging.as_mut().filter(|staging| staging.is_wanted(id)) {
             staging.comings.entry(id).or_insert(Coming::Settled);
             self.bring(id, LOCAL_NODE);
         }
@@ -334,6 +337,14 @@ impl Hub {
             }
         }
         taken
+    }
+}
+
+impl Staging {
+    /// Whether a task's file is to come home because it was asked for.
+    fn is_wanted(&self, id: TaskId) -> bool {
+        let is_alone = || self.ledger.state(id).is_none_or(|state| state.companions.is_empty());
+        self.wanted.contains(&id) || self.wanted_by_actions.contains(&id) && is_alone()
     }
 }
 
