@@ -140,7 +140,7 @@ impl Hub {
         }
         let Followed { message, seen, state } = followed;
         debug_assert_eq!(version_in(&seen), state.version);
-        self.settle_made(id, *attempt, message, seen, state);
+        self.settle_made(id, *attempt, message, seen, &state);
     }
 }
 
@@ -184,16 +184,23 @@ impl Staging {
     fn likeness(&self, folder: &[u8], stem: &[u8], name: &[u8]) -> usize {
         let whole = [folder, stem].concat();
         let from = [&whole[..], b"."].concat();
-        let is_beside = |path: &[u8]| !path[folder.len()..].contains(&b'/');
+        let is_beside = |path: &&Vec<u8>| !path[folder.len()..].contains(&b'/');
+        let rivals = |from: &[u8]| self.by_path.range(from.to_vec()..).map(|(path, _)| path);
+        let of_stem = |path: &&Vec<u8>| path.starts_with(&from);
+        let own = [folder, name].concat();
+        if !own.starts_with(&from) {
+            let is_there = rivals(&from).take_while(of_stem).any(|path| is_beside(&path));
+            let is_there = is_there || self.by_path.contains_key(&whole);
+            return if is_there { stem.len() } else { 0 };
+        }
         // In sorted order nobody is more like it than its neighbours; thousands may have one stem.
-        let at = [folder, name].concat().max(from.clone());
-        let before = self.by_path.range(from.clone()..at.clone()).map(|(path, _)| path);
-        let before = before.rev().find(|path| is_beside(path));
-        let after = self.by_path.range(at..).map(|(path, _)| path);
-        let after = after.take_while(|path| path.starts_with(&from)).find(|path| is_beside(path));
-        let likeness = |path: &Vec<u8>| common(&path[folder.len()..], name);
+        let before = self.by_path.range(from.clone()..own.clone()).map(|(path, _)| path);
+        let before = before.rev().find(is_beside);
+        let after = rivals(&own).take_while(of_stem).find(is_beside);
+        let neighbours = before.into_iter().chain(after);
+        let likeness = neighbours.map(|path| common(&path[folder.len()..], name)).max();
         let exact = self.by_path.contains_key(&whole).then_some(stem.len());
-        before.into_iter().chain(after).map(likeness).chain(exact).max().unwrap_or(0)
+        likeness.max(exact).unwrap_or(0)
     }
 }
 
@@ -207,4 +214,53 @@ fn stems(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     let dot = name.iter().skip(1).position(|byte| *byte == b'.').map_or(name.len(), |dot| dot + 1);
     let ends = (1..=dot).filter(|end| name.get(*end).is_none_or(|byte| !is_of_word(*byte)));
     ends.map(|end| &name[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rakuda_proto::front::StagingSettings;
+
+    #[test]
+    fn a_file_is_the_companion_of_the_target_whose_name_is_most_like_its_own() {
+        let mut staging = Staging::new(StagingSettings::default(), None);
+        let targets = [
+            "a.fits",
+            "a_1.fits",
+            "b",
+            "d.1.2.plane",
+            "d.1.3.plane",
+            "d.1.30.plane",
+            "sub/a_area.x",
+        ];
+        for (number, name) in (0..).zip(targets) {
+            staging.by_path.insert(format!("/run/{name}").into_bytes(), TaskId(number));
+        }
+        for (name, owner) in [
+            ("a_area.fits", "a.fits"),
+            ("a.hdr", "a.fits"),
+            ("a_1_area.fits", "a_1.fits"),
+            ("b.log", "b"),
+            ("b_log", "b"),
+            ("d.1.2_area.fits", "d.1.2.plane"),
+            ("d.1.3.fits", "d.1.3.plane"),
+            ("d.1.30.fits", "d.1.30.plane"),
+            ("sub/a_area_2", "sub/a_area.x"),
+        ] {
+            let path = format!("/run/{name}");
+            let is_of = |target: &&str| {
+                let target = format!("/run/{target}");
+                let (target, path) = (Path::new(&target), Path::new(&path));
+                let (own, other) = (target.file_name().unwrap(), path.file_name().unwrap());
+                let beside = target.parent() == path.parent();
+                beside
+                    && rakuda_agent::beside::begins_as(own, other)
+                    && staging.is_most_like(path, target)
+            };
+            let owners: Vec<&str> = targets.into_iter().filter(is_of).collect();
+            assert_eq!(owners, [owner], "of {name}");
+        }
+        let own = Path::new("/run/a.fits");
+        assert!(!staging.is_most_like(Path::new("/run/a_1.fits"), own), "it is a task's own file");
+    }
 }

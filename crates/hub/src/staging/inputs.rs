@@ -89,7 +89,7 @@ impl Hub {
             }
             Admission::TooLarge { needed_bytes, limit_bytes } => {
                 let why = format!(
-                    "the inputs of {} take {needed_bytes} bytes, and copies on {} may take {limit_bytes}: see STAGE_CACHE",
+                    "the inputs of {}, with what is known in folders that it names, take {needed_bytes} bytes, and copies on {} may take {limit_bytes}: see STAGE_CACHE",
                     self.display_name(id),
                     self.staging_name(node),
                 );
@@ -146,9 +146,9 @@ impl Hub {
                     walk.extend(self.files_below(&folder, &target));
                 }
                 Some(TaskKind::File | TaskKind::Asked) => {
-                    if self.add_file(&mut needs, node, input)? == Added::Folder {
-                        walk.extend(self.files_below(&self.home_path(input), &target));
-                    }
+                    let added = self.add_file(&mut needs, node, input)?;
+                    let folder = (added == Added::Folder).then(|| self.home_path(input));
+                    walk.extend(folder.iter().flat_map(|at| self.files_below(at, &target)));
                 }
                 None => {}
             }

@@ -11,13 +11,14 @@ use std::rc::Rc;
 use rakuda_agent::files::version_of;
 use rakuda_core::{NodeId, TaskId};
 use rakuda_proto::Text;
-use rakuda_proto::front::HubMessage;
+use rakuda_proto::front::{FrontMessage, HubMessage};
 
 use super::hosts::FileHosts;
 use super::named::names_in;
 use super::relay::{Place, change, look, relay};
 use super::transfers::{Kind, Moved};
 use super::{inputs::Waiting, normalized};
+use crate::error::HubError;
 use crate::hub::{Hub, LOCAL_NODE, PendingCommand};
 use crate::questions::Sight;
 
@@ -31,8 +32,26 @@ const DONE: &str = "done";
 const NOWHERE: &str = "nowhere";
 
 impl Hub {
+    /// Ruby code of an action names a file.
+    pub(crate) fn on_file_named(&mut self, message: FrontMessage) -> Result<(), HubError> {
+        match message {
+            FrontMessage::FetchFile(request, task, path) => {
+                self.fetch_file(request, self.known(task)?, &path);
+            }
+            FrontMessage::LookForFile(request, task, path) => {
+                self.look_for_file(request, self.known(task)?, &path);
+            }
+            FrontMessage::ChangeFile(request, task, path, to) => {
+                self.change_file(request, self.known(task)?, &path, to);
+            }
+            FrontMessage::FileWritten(task, path) => self.note_written(self.known(task)?, &path),
+            _ => unreachable!("the caller passes on no other message"),
+        }
+        Ok(())
+    }
+
     /// Ruby code of an action looks for a file.
-    pub(crate) fn fetch_file(&mut self, request: u32, task: TaskId, path: &Text) {
+    fn fetch_file(&mut self, request: u32, task: TaskId, path: &Text) {
         if self.is_pending(task, path) {
             // What the action has written here since its last command is the younger one.
             self.answer_file(request, Ok(HERE));
@@ -46,7 +65,7 @@ impl Hub {
     }
 
     /// It asks whether there is such a file.
-    pub(crate) fn look_for_file(&mut self, request: u32, task: TaskId, path: &Text) {
+    fn look_for_file(&mut self, request: u32, task: TaskId, path: &Text) {
         if self.is_pending(task, path) {
             self.answer_file(request, Ok(HERE));
             return;
@@ -63,13 +82,7 @@ impl Hub {
     }
 
     /// It renames a file, or removes it.
-    pub(crate) fn change_file(
-        &mut self,
-        request: u32,
-        task: TaskId,
-        path: &Text,
-        to: Option<Text>,
-    ) {
+    fn change_file(&mut self, request: u32, task: TaskId, path: &Text, to: Option<Text>) {
         if self.is_pending(task, path) {
             self.answer_file(request, Ok(NOWHERE));
             return;
@@ -167,7 +180,7 @@ impl Hub {
     }
 
     /// Ruby code of an action has written a file: its next command is to find it.
-    pub(crate) fn note_written(&mut self, task: TaskId, path: &Text) {
+    fn note_written(&mut self, task: TaskId, path: &Text) {
         let here = normalized(path.as_path());
         if self.is_staged(&here)
             && let Some(staging) = &mut self.staging

@@ -67,7 +67,7 @@ impl Hub {
         let Some(here) = made_here else {
             let Some(seen) = seen else { return };
             let state = self.claim(id, attempt.node, version_in(&seen), beside);
-            self.settle_made(id, attempt, message, seen, state);
+            self.settle_made(id, attempt, message, seen, &state);
             return;
         };
         let version = version_in(&here);
@@ -83,7 +83,7 @@ impl Hub {
             }
             self.finish_action(id, &attempt, ActionOutcome::Ok, &message, Some(here));
         } else if is_there || attempt.node == LOCAL_NODE {
-            self.settle_made(id, attempt, message, here, state);
+            self.settle_made(id, attempt, message, here, &state);
         } else {
             self.follow(id, attempt, Followed { message, seen: here, state });
         }
@@ -96,10 +96,10 @@ impl Hub {
         attempt: RunningAttempt,
         message: Vec<u8>,
         seen: FileIdentity,
-        state: State,
+        state: &State,
     ) {
         self.settle_state(id, attempt.node, state.clone());
-        self.remember(id, attempt.node, &state, true);
+        self.remember(id, attempt.node, state, true);
         if attempt.node == LOCAL_NODE || !self.comes_home(id, &attempt) {
             self.finish_action(id, &attempt, ActionOutcome::Ok, &message, Some(seen));
             self.release_endings();

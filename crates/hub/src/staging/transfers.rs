@@ -166,7 +166,7 @@ impl Hub {
             }
             Kind::File { id, from, to, result } => self.on_file_moved(id, from, to, result),
             Kind::Followed { id, result } => {
-                self.on_followed(id, result.map_err(|failure| failure.reason))
+                self.on_followed(id, result.map_err(|failure| failure.reason));
             }
             Kind::Found { request, outcome } => self.answer_file(request, outcome),
             Kind::Sent { task, number, path, result } => self.on_sent(task, number, &path, result),
