@@ -35,7 +35,15 @@ class ClusterCompanionsTest < ClusterStagingCase
     refute_empty brought
     assert_equal([[1, 2000]], brought.map { |event| event.values_at("companions", "bytes") }.uniq)
     assert_empty at_home("tiles/*")
+    told = rakudactl("story", "sum")
+    from, to = brought.first.values_at("from", "to")
+    assert_match(/  #{brought.first["task"]} was brought from #{from} to #{to}, 1 file beside it: 2\.0 kB in /, told)
+    report = JSON.parse(rakudactl("report", "--json"))
+    files = staged.sum { |event| 1 + event["companions"].to_i }
+    assert_equal [files, staged.sum { |event| event["bytes"] }], report.values_at("staged_files", "staged_bytes")
   end
+
+  def rakudactl(*words) = @testbed.run!("head", File.expand_path("../../bin/rakudactl", __dir__), *words, chdir: @folder)
 
   def test_companions_come_home_with_what_was_asked_for_and_are_missed_when_they_are_not_there
     inputs(1, 1000)

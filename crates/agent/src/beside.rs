@@ -106,8 +106,7 @@ mod tests {
         std::os::unix::fs::symlink("x.new", folder.join("x.link")).unwrap();
         let target = folder.join("x.fits");
         let (found, more) = beside(&target, since_ns);
-        let names: Vec<String> =
-            found.iter().map(|(name, _)| name.to_display().to_string()).collect();
+        let names: Vec<String> = found.iter().map(|(name, _)| name.to_display()).collect();
         assert_eq!((names.join(" ").as_str(), more), ("x.new x.renamed", false));
         assert_eq!(found[0].1.bytes, 5);
         (0..BESIDE_MAX).for_each(|number| write(&format!("x.{number}")));
