@@ -104,7 +104,7 @@ class ClusterCompanionsTest < ClusterStagingCase
     RUBY
     assert_equal [0, ""], [result.status, result.err]
     assert_equal %w[a.fits a_area.fits], read("list").split
-    assert_equal %w[a_1.fits a_1_area.fits b.fits b_area.fits], at_home("out/*").map { |path| File.basename(path) }
+    assert_equal %w[out/a_1.fits out/a_1_area.fits out/b.fits out/b_area.fits], at_home("out/*")
   end
 
   def test_a_folder_that_a_task_names_comes_with_what_is_known_in_it
@@ -203,7 +203,7 @@ class ClusterCompanionsTest < ClusterStagingCase
       task default: "a.x"
     RUBY
     assert_equal 0, result.status
-    assert_match(/more than 100 files .* lie beside a.x under names like its own: only the first 100 by name go with it/, result.err)
+    assert_match(/more than 100 files .* lie beside a.x under names like its own: only the first 100 by name go/, result.err)
     assert_equal 101, at_home("a.*").size
   end
 
