@@ -196,6 +196,25 @@ class ClusterCompanionsTest < ClusterStagingCase
     assert_equal "more\nwords", read("a")[1000..]
   end
 
+  def test_a_folder_that_ruby_code_and_commands_have_filled_can_be_renamed
+    inputs(1, 1000)
+    write("hosts", "host1 1\nhost2 1\n")
+    result = rakuda(<<~'RUBY')
+      desc "allow=host1"
+      file "data/set.main" => "in/0" do
+        mkdir_p "data.part", verbose: false
+        sh "cp in/0 data.part/set.main; rev in/0 > data.part/set.reversed"
+        File.rename("data.part", "data")
+      end
+      desc "allow=host2"
+      file("found" => "data/set.main") { sh "cat data/set.* > found" }
+      task default: "found"
+    RUBY
+    assert_equal [0, ""], [result.status, result.err]
+    assert_equal read("in/0") + read("in/0").reverse, read("found")
+    assert_equal %w[data/set.main data/set.reversed in/0], files_on("host1")
+  end
+
   def test_more_files_than_may_go_with_a_target_are_told_of
     inputs(1, 10)
     result = rakuda(<<~'RUBY')
