@@ -226,6 +226,21 @@ class ClusterCompanionsTest < ClusterStagingCase
     assert_equal 101, at_home("a.*").size
   end
 
+  # Programs open weights beside each image by themselves, list folders, and Ruby code renames what they have made.
+  def test_the_mosaic_is_the_same_where_hosts_share_nothing
+    example = File.expand_path("../../examples/montage", __dir__)
+    @testbed.run!("head", "sh", "-c", "cp #{example}/Rakefile #{example}/*.rb .", chdir: @folder)
+    words = ["-q", "N=3", "PIX=128"]
+    digests = [["work", []], ["there", ["-F", "hosts", "--filesystem", "local"]]].map do |work, options|
+      result = @testbed.run("head", RAKUDA, *words, *options, "WORK=#{work}", chdir: @folder)
+      assert_equal [0, ""], [result.status, result.err]
+      @testbed.run!("head", "sha256sum", "#{work}/mosaic.fits", chdir: @folder).split.first
+    end
+    assert_equal 1, digests.uniq.size
+    assert_empty at_home("there/projected/*"), "tiles stay where they were made"
+    assert_operator staged.count { |event| event["companions"] }, :>, 0
+  end
+
   def test_the_next_run_knows_companions
     contents = inputs(6, 1000)
     assert_equal 0, tiles.status

@@ -112,21 +112,29 @@ impl Hub {
         let (from, to) = (place(LOCAL_NODE), place(node));
         let Some(staging) = &mut self.staging else { return };
         let moving = relay(Rc::clone(&staging.hosts), from, to, coming.state.version);
+        let number = attempt.attempt;
         let reports = staging.reports.clone();
         tokio::task::spawn_local(async move {
             let result = moving.await;
-            let _ = reports.send(Moved(Kind::Followed { id, result }));
+            let _ = reports.send(Moved(Kind::Followed { id, number, result }));
         });
         let attempt = Box::new(attempt);
         staging.comings.insert(id, Coming::Followed { attempt, followed: coming });
     }
 
     /// It is there, or cannot be.
-    pub(super) fn on_followed(&mut self, id: TaskId, result: Result<(), String>) {
+    pub(super) fn on_followed(&mut self, id: TaskId, number: u32, result: Result<(), String>) {
         let Some(staging) = &mut self.staging else { return };
-        let Some(Coming::Followed { .. }) = staging.comings.get(&id) else { return };
-        let Some(Coming::Followed { attempt, followed }) = staging.comings.remove(&id) else {
-            return;
+        let (attempt, followed) = match staging.comings.remove(&id) {
+            Some(Coming::Followed { attempt, followed }) if attempt.attempt == number => {
+                (attempt, followed)
+            }
+            Some(other) => {
+                // The report of an attempt that was lost meanwhile.
+                staging.comings.insert(id, other);
+                return;
+            }
+            None => return,
         };
         if let Err(why) = result {
             let name = self.display_name(id);

@@ -51,6 +51,7 @@ pub(super) enum Kind {
     /// A target that Ruby code has made here, to what commands have written beside it.
     Followed {
         id: TaskId,
+        number: u32,
         result: Result<(), Failure>,
     },
     Removed(NodeId),
@@ -165,8 +166,8 @@ impl Hub {
                 }
             }
             Kind::File { id, from, to, result } => self.on_file_moved(id, from, to, result),
-            Kind::Followed { id, result } => {
-                self.on_followed(id, result.map_err(|failure| failure.reason));
+            Kind::Followed { id, number, result } => {
+                self.on_followed(id, number, result.map_err(|failure| failure.reason));
             }
             Kind::Found { request, outcome } => self.answer_file(request, outcome),
             Kind::Sent { task, number, path, result } => self.on_sent(task, number, &path, result),
