@@ -3,7 +3,7 @@
 //! Names come first, and only what fits is looked at, since a folder may hold the targets of thousands of tasks. It knows no tasks: whose
 //! such a file is, the hub decides (docs/design/staging.md).
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -25,7 +25,11 @@ pub fn beside(target: &Path, since_ns: i64) -> (Vec<(Text, FileVersion)>, bool) 
     // A folder that cannot be read has nothing to tell; the target itself is looked at apart.
     let Ok(entries) = std::fs::read_dir(folder) else { return (Vec::new(), false) };
     let names = entries.filter_map(Result::ok).map(|entry| entry.file_name());
-    let mut names: Vec<_> = names.filter(|other| other != name && begins_as(name, other)).collect();
+    // What FAILED_TARGET has left of an attempt before is no good.
+    let failed = [name.as_bytes(), b"._fail_"].concat();
+    let is_beside =
+        |other: &OsString| other != name && other.as_bytes() != failed && begins_as(name, other);
+    let mut names: Vec<_> = names.filter(is_beside).collect();
     names.sort_unstable();
     let mut found = names.iter().filter_map(|other| {
         operations::count(1);
@@ -101,7 +105,7 @@ mod tests {
             std::hint::spin_loop();
         }
         let since_ns = clock::file_ns();
-        ["x.new", "x.fits", "y.new"].into_iter().for_each(write);
+        ["x.new", "x.fits", "x.fits._fail_", "y.new"].into_iter().for_each(write);
         std::fs::rename(folder.join("x.renamed.before"), folder.join("x.renamed")).unwrap();
         std::os::unix::fs::symlink("x.new", folder.join("x.link")).unwrap();
         let target = folder.join("x.fits");
