@@ -8,7 +8,7 @@ module Rakuda
   # Hooks for File, IO, Dir.mkdir and Kernel#open.
   module NodeFiles
     # Methods of File, and of IO, whose first argument names a file that they look at.
-    READERS = %i[atime birthtime ctime empty? executable? exist? file? ftype lstat mtime readable? readlink size size? stat
+    READERS = %i[atime birthtime ctime empty? executable? ftype lstat mtime readable? readlink size size? stat
                  symlink? writable? world_readable? zero?].freeze
     CONTENT_READERS = %i[binread foreach read readlines].freeze
     # Methods of IO whose first argument names a file that they write.
@@ -49,6 +49,18 @@ module Rakuda
         share(action, path) if ask("FetchFile", action, path) == "here"
       end
 
+      # The action asks whether there is a file: that is answered without bringing it here.
+      # @return [String, nil] "file" or "folder"; nil: what is here counts
+      def look(name)
+        return unless (path = path_of(name))
+
+        action = @session.current_job
+        return if EXIST.call(path) && !action.shared_files&.key?(path)
+
+        found = ask("LookForFile", action, path)
+        found if %w[file folder].include?(found)
+      end
+
       # The action has written a file.
       def written(name)
         return unless (path = path_of(name))
@@ -60,12 +72,20 @@ module Rakuda
 
       # The action is about to rename a file, or to remove it.
       # @param target [String, nil] nil: to remove it
-      # @return [Boolean] whether that is done
+      # @return [Symbol, nil] :done, or :there when the same is to be done here
       def change(name, target)
-        return false unless (path = path_of(name))
-        return false if EXIST.call(path) || (target && !(target = path_of(target)))
+        return unless (path = path_of(name))
 
-        ask("ChangeFile", @session.current_job, path, target&.b) == "done"
+        action = @session.current_job
+        is_here = EXIST.call(path)
+        return if is_here && !action.shared_files&.key?(path)
+        return if target && !(target = path_of(target))
+        return unless ask("ChangeFile", action, path, target&.b) == "done"
+        return :done unless is_here
+
+        action.shared_files.delete(path)
+        share(action, target) if target
+        :there
       end
 
       # The message FileFetched has come.
@@ -148,6 +168,15 @@ module Rakuda
         end
       end
 
+      def exist?(name)
+        NodeFiles.look(name) ? true : super
+      end
+
+      def file?(name)
+        found = NodeFiles.look(name)
+        found ? found == "file" : super
+      end
+
       %i[new open].each do |name|
         define_method(name) do |*arguments, **options, &block|
           NodeFiles.opening(arguments[0], arguments[1], options) unless arguments.empty?
@@ -156,7 +185,9 @@ module Rakuda
       end
 
       def rename(from, target)
-        return 0 if NodeFiles.change(from, target)
+        changed = NodeFiles.change(from, target)
+        return 0 if changed == :done
+        return super if changed == :there
 
         NodeFiles.want(from)
         super.tap { NodeFiles.written(target) }
@@ -164,7 +195,7 @@ module Rakuda
 
       %i[delete unlink].each do |name|
         define_method(name) do |*names|
-          here = names.reject { |file| NodeFiles.change(file, nil) }
+          here = names.reject { |file| NodeFiles.change(file, nil) == :done }
           super(*here)
           names.size
         end

@@ -72,14 +72,18 @@ class ClusterStagingCase < Minitest::Test
   end
 
   # The transfers of the last run: [file, from, to], with names of nodes; head is `home`.
-  def transfers
+  def transfers = staged.map { |event| event.values_at("task", "from", "to") }
+
+  # The events `file_staged` of the last run, with names for numbers.
+  def staged
     journal = @testbed.run!("head", "sh", "-c", "cat $(ls -d .rakuda/runs/*/ | tail -n 1)journal.jsonl", chdir: @folder)
     events = journal.lines.map { |line| JSON.parse(line) }
     names = events.select { |event| event["event"] == "task_defined" }.to_h { |event| event.values_at("task", "name") }
     nodes = events.select { |event| event["event"] == "node_joined" }.to_h { |event| event.values_at("node", "name") }
     nodes[0] = "home"
-    staged = events.select { |event| event["event"] == "file_staged" }
-    staged.map { |event| [names.fetch(event["task"]), nodes.fetch(event["from"]), nodes.fetch(event["to"])] }
+    events.select { |event| event["event"] == "file_staged" }.map do |event|
+      event.merge("task" => names.fetch(event["task"]), "from" => nodes.fetch(event["from"]), "to" => nodes.fetch(event["to"]))
+    end
   end
 
   # The run's folder on a host, as seen there: names of files, without the agent's own.

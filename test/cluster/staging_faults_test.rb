@@ -59,13 +59,7 @@ class ClusterStagingFaultsTest < ClusterStagingCase
   end
 
   # The gate is where part0 was made; part1 is on the other host only. VIA stands for it among the prerequisites of the result.
-  APART = <<~'RUBY'
-    notes = ENV.fetch("NOTES")
-    2.times do |number|
-      file "part#{number}" => "in/#{number}" do |t|
-        sh "echo #{t.name} $(hostname) >> #{notes}/log; until test $(wc -l < #{notes}/log) -ge 2; do sleep 0.05; done; cp #{t.source} #{t.name}"
-      end
-    end
+  APART = PARTS + <<~'RUBY'
     task parts: "part1"
     desc "steal=no"
     file("gate" => %w[part0 in/0]) { sh "hostname > #{notes}/gate; until test -e #{notes}/go; do sleep 0.05; done; date > gate" }
@@ -80,6 +74,39 @@ class ClusterStagingFaultsTest < ClusterStagingCase
 
   def test_the_same_of_a_file_behind_a_task_that_only_names_it
     assert_made_again_after_a_late_loss(APART.sub("VIA", "parts"))
+  end
+
+  def test_companions_are_lost_and_made_again_with_their_target
+    inputs(2, 1000)
+    write("hosts", "host1 1\nhost2 1\n")
+    rakefile = <<~'RUBY'
+      notes = ENV.fetch("NOTES")
+      2.times do |number|
+        file "part#{number}.x" => "in/#{number}" do |t|
+          sh "echo #{t.name} $(hostname) >> #{notes}/log; until test $(wc -l < #{notes}/log) -ge 2; do sleep 0.05; done; " \
+             "cp #{t.source} #{t.name}; rev #{t.source} > part#{number}_rev.x"
+        end
+      end
+      desc "steal=no"
+      file("gate" => "part0.x") { sh "hostname > #{notes}/gate; until test -e #{notes}/go; do sleep 0.05; done; date > gate" }
+      # Ruby code has part1.x brought here, alone: that does not count as a place of it.
+      file "result" => %w[part0.x part1.x gate] do
+        sh "cat part0_rev.x part1_rev.x > result"
+      end
+      file("look" => "part1.x") { |t| File.write(t.name, File.read("part1.x")) }
+      file("gate" => "look")
+      task default: "result"
+    RUBY
+    printed, status = during(rakefile, "HEARTBEAT=2", "NOTES=#{@notes}") do
+      wait_for("the gate") { !notes("gate").empty? }
+      @testbed.fault("kill-host", notes.to_h.fetch("part1.x"))
+      File.write(File.join(@notes, "go"), "")
+    end
+    assert status.success?, printed
+    assert_equal %w[0 1].map { |number| read("in/#{number}").reverse }.join, read("result")
+    assert_equal 2, notes.count { |part,| part == "part1.x" }, printed
+  ensure
+    Testbed.spoilt
   end
 
   def test_a_transfer_that_breaks_off_is_begun_anew_and_never_taken_half

@@ -11,6 +11,12 @@ pub fn monotonic_ns() -> u64 {
     u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// What the kernel would stamp a file with that is changed now, ns since 1970: its clock for that stands still between two ticks.
+pub fn file_ns() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
+}
+
 /// Nanoseconds since 1970 by the machine's clock; negative before it.
 pub fn wall_ns() -> i64 {
     match SystemTime::now().duration_since(UNIX_EPOCH) {

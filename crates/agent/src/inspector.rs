@@ -1,6 +1,6 @@
 //! Answers the hub's questions about files, away from the thread that watches commands: a file system that hangs holds up no command.
 //!
-//! `Look` and `AskResident` are answered in order, by one thread; each `Expect` waits for itself. It remembers nothing.
+//! `Look`, `LookAround` and `AskResident` are answered in order, by one thread; each `Expect` waits for itself. It remembers nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -9,8 +9,9 @@ use std::time::Duration;
 use rakuda_proto::cluster::{FromAgent, ToAgent};
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::beside::beside;
 use crate::visibility::{expect, identity_of};
-use crate::{operations, residency};
+use crate::{clock, operations, residency};
 
 /// Answers questions through a channel.
 #[derive(Debug)]
@@ -34,9 +35,13 @@ impl Inspector {
     /// `tokio::task::LocalSet`.
     pub fn ask(&self, base: &Path, question: ToAgent) -> Option<ToAgent> {
         match question {
-            ToAgent::Look { .. } | ToAgent::AskResident { .. } => {
+            ToAgent::Look { .. } | ToAgent::LookAround { .. } | ToAgent::AskResident { .. } => {
                 // The thread ends only with this inspector.
                 let _ = self.questions.send((base.to_path_buf(), question));
+                None
+            }
+            ToAgent::TellTime { question } => {
+                let _ = self.answers.send(FromAgent::Time { question, now_ns: clock::file_ns() });
                 None
             }
             ToAgent::Expect { question, files, limit_ms } => {
@@ -66,10 +71,18 @@ fn answer_all(asked: &Receiver<(PathBuf, ToAgent)>, answers: &UnboundedSender<Fr
                 let files = paths.iter().map(look).collect();
                 FromAgent::Looked { question, files, operations: operations::take() }
             }
+            ToAgent::LookAround { question, path, since_ns } => {
+                let path = base.join(path.as_path());
+                let target = identity_of(&path);
+                let (beside, more) = beside(&path, since_ns);
+                let operations = operations::take();
+                FromAgent::LookedAround { question, target, beside, more, operations }
+            }
             ToAgent::AskResident { question, paths } => {
                 FromAgent::Resident { question, files: residency::of_all(&base, &paths) }
             }
             ToAgent::Expect { .. }
+            | ToAgent::TellTime { .. }
             | ToAgent::Request(_)
             | ToAgent::SignalAll { .. }
             | ToAgent::PauseOutput { .. }

@@ -3,6 +3,7 @@
 //! It knows processes, pipes and signals, and looks at files when asked. It does not know tasks or prerequisites, and
 //! never decides what runs: requests come in, events go out ([`rakuda_proto::agent`]).
 
+pub mod beside;
 pub mod clock;
 mod commands;
 mod control_groups;

@@ -313,7 +313,11 @@ impl Remote {
                 self.paused.by_hub.set(paused);
                 self.paused.apply(&self.agent);
             }
-            ToAgent::Look { .. } | ToAgent::AskResident { .. } | ToAgent::Expect { .. } => {
+            ToAgent::Look { .. }
+            | ToAgent::LookAround { .. }
+            | ToAgent::TellTime { .. }
+            | ToAgent::AskResident { .. }
+            | ToAgent::Expect { .. } => {
                 unreachable!("the inspector takes all questions about files")
             }
         }

@@ -102,6 +102,8 @@ pub(crate) struct RunningAttempt {
     pub inputs: InputBytes,
     /// Whether its commands may start, as far as its inputs go.
     pub sight: Sight,
+    /// When its first command began, by the clock that its node stamps files with, ns since 1970; where nodes share no file system.
+    pub began_there_ns: Option<i64>,
     /// The front is to be told to abort it when no command of it runs any more.
     pub abort_pending: bool,
 }

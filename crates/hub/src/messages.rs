@@ -120,13 +120,10 @@ impl Hub {
                     rerun.describe(id, commands);
                 }
             }
-            FrontMessage::FetchFile(request, task, path) => {
-                self.fetch_file(request, self.known(task)?, &path);
-            }
-            FrontMessage::ChangeFile(request, task, path, to) => {
-                self.change_file(request, self.known(task)?, &path, to);
-            }
-            FrontMessage::FileWritten(task, path) => self.note_written(self.known(task)?, &path),
+            message @ (FrontMessage::FetchFile(..)
+            | FrontMessage::LookForFile(..)
+            | FrontMessage::ChangeFile(..)
+            | FrontMessage::FileWritten(..)) => self.on_file_named(message)?,
             FrontMessage::DescribePlan { format } => self.describe_plan(&format),
             FrontMessage::Stop { how } => self.stop_for_user(how),
             FrontMessage::Goodbye { failed } => {
@@ -144,7 +141,7 @@ impl Hub {
             self.suspend_caller(id, caller);
         }
         self.note_invocation(id, tasks, caller);
-        self.want_home(tasks);
+        self.want_home(tasks, caller.is_some());
         self.event(Event::InvocationStarted { id, tasks, caller });
     }
 
@@ -184,7 +181,7 @@ impl Hub {
         }
     }
 
-    fn known(&self, task: u32) -> Result<TaskId, HubError> {
+    pub(crate) fn known(&self, task: u32) -> Result<TaskId, HubError> {
         if (task as usize) < self.names.len() {
             Ok(TaskId(task))
         } else {

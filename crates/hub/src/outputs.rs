@@ -109,6 +109,7 @@ impl Hub {
         let just_seen = self.just_seen.take().filter(|(seen, _)| *seen == id);
         let identity = match just_seen {
             _ if self.is_unfinished(name) => None,
+            None if self.lacks_companions_here(id) && self.known_elsewhere(id).is_none() => None,
             Some((_, identity)) => identity,
             None => {
                 let known = self.known_elsewhere(id);
@@ -246,6 +247,7 @@ impl Hub {
             abort_pending: false,
             inputs: InputBytes::default(),
             sight: Sight::Clear,
+            began_there_ns: None,
         };
         self.note_attempt(id, &running);
         self.running.insert(id, running);

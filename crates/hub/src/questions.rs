@@ -39,6 +39,8 @@ pub(crate) enum Sight {
 enum Question {
     /// What the target is after an action that ended well.
     Target { id: TaskId, attempt: Box<RunningAttempt>, message: Vec<u8> },
+    /// What time it is where the first command of an attempt is about to start.
+    Time { id: TaskId, number: u32 },
     /// Whether the inputs are as they were vouched for.
     Sight { id: TaskId, number: u32, vouched: Vec<(Text, FileIdentity)> },
     /// Whether the node is there: it answers, or is lost.
@@ -163,6 +165,18 @@ impl Hub {
         self.ask(node, Question::Life, |question| ToAgent::Look { question, paths });
     }
 
+    /// The first command of an attempt is about to start: from now on counts what is written beside its target, where nodes share no file
+    /// system. The question goes before the command on the same link, and is answered before the command is begun.
+    fn ask_for_time(&mut self, id: TaskId) {
+        let Some(attempt) = self.running.get(&id) else { return };
+        let (node, number) = (attempt.node, attempt.attempt);
+        let may_start = matches!(attempt.sight, Sight::Clear) && attempt.began_there_ns.is_none();
+        if may_start && self.is_staged_target(id) {
+            let question = Question::Time { id, number };
+            self.ask(node, question, |question| ToAgent::TellTime { question });
+        }
+    }
+
     /// A task's file as the agents are to call it: relative to the run's folder, or absolute when the Rakefile has moved.
     fn path_of(&self, id: TaskId) -> Vec<u8> {
         let name = self.names.name(id);
@@ -180,11 +194,21 @@ impl Hub {
         message: &[u8],
     ) -> Option<RunningAttempt> {
         let node = attempt.node;
-        if node == LOCAL_NODE || self.settings.config.dry_run || !self.names.is_path(id) {
+        let since_ns = attempt.began_there_ns;
+        let needs_no_answer = node == LOCAL_NODE && since_ns.is_none();
+        if needs_no_answer || self.settings.config.dry_run || !self.names.is_path(id) {
             return Some(attempt);
         }
         if !self.is_made_there(id, &attempt) {
             return Some(attempt);
+        }
+        if let Some(since_ns) = since_ns {
+            let path = Text(attempt.target.as_os_str().as_encoded_bytes().to_vec());
+            let attempt = Box::new(attempt);
+            let question = Question::Target { id, attempt, message: message.to_vec() };
+            let look = |question| ToAgent::LookAround { question, path, since_ns };
+            self.ask(node, question, look);
+            return None;
         }
         let paths = vec![Text(attempt.target.as_os_str().as_encoded_bytes().to_vec())];
         let question =
@@ -201,7 +225,7 @@ impl Hub {
                 match self.questions.open.remove(&question) {
                     Some((_, Question::Target { id, attempt, message })) => {
                         let seen = files.into_iter().next().flatten();
-                        self.take_target(id, *attempt, &message, seen);
+                        self.take_target(id, *attempt, message, seen, Vec::new());
                     }
                     Some((node, Question::Holdings { files: held })) => {
                         self.on_holdings(node, held, &files);
@@ -218,6 +242,26 @@ impl Hub {
                     let wrong =
                         wrong.map(|(path, seen)| self.describe_unseen(node, &path, seen, &vouched));
                     self.on_sight(id, number, wrong);
+                }
+            }
+            FromAgent::LookedAround { question, target, beside, more, operations } => {
+                self.questions.operations += self.foreign(question, operations);
+                if let Some((_, Question::Target { id, attempt, message })) =
+                    self.questions.open.remove(&question)
+                {
+                    if more {
+                        self.warn_of_many_beside(id);
+                    }
+                    self.take_target(id, *attempt, message, target, beside);
+                }
+            }
+            FromAgent::Time { question, now_ns } => {
+                if let Some((_, Question::Time { id, number })) =
+                    self.questions.open.remove(&question)
+                    && let Some(attempt) = self.running.get_mut(&id)
+                    && attempt.attempt == number
+                {
+                    attempt.began_there_ns.get_or_insert(now_ns);
                 }
             }
             FromAgent::Resident { question, files } => {
@@ -269,6 +313,8 @@ impl Hub {
             return;
         };
         attempt.sight = wrong.map_or(Sight::Clear, Sight::Wrong);
+        self.ask_for_time(id);
+        let Some(attempt) = self.running.get_mut(&id) else { return };
         let held = std::mem::take(&mut attempt.held_back);
         let waits_for_lease = attempt.in_line;
         for pending in held {

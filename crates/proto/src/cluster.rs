@@ -107,6 +107,20 @@ pub enum ToAgent {
         /// Relative to the run's directory, or absolute.
         paths: Vec<Text>,
     },
+    /// What time is it for files that are changed now? Answered by `Time`, before what is asked for next is begun.
+    TellTime {
+        /// For the answer.
+        question: u32,
+    },
+    /// Look at a target, and at what was written beside it; answered by `LookedAround`.
+    LookAround {
+        /// For the answer.
+        question: u32,
+        /// The target: relative to the run's directory, or absolute.
+        path: Text,
+        /// Only files that were changed then or later count, by the clock of `Time`.
+        since_ns: i64,
+    },
     /// What of these files is in memory; answered by `Resident`.
     AskResident {
         /// For the answer.
@@ -146,6 +160,26 @@ pub enum FromAgent {
         question: u32,
         /// `None`: there is no such file.
         files: Vec<Option<FileIdentity>>,
+        /// System calls on metadata that it took.
+        operations: u32,
+    },
+    /// The answer to `TellTime`.
+    Time {
+        /// Which.
+        question: u32,
+        /// ns since 1970.
+        now_ns: i64,
+    },
+    /// The answer to `LookAround`.
+    LookedAround {
+        /// Which.
+        question: u32,
+        /// The target; `None`: there is no such file.
+        target: Option<FileIdentity>,
+        /// Files in its folder whose names begin as its own, by name; see docs/design/staging.md.
+        beside: Vec<(Text, FileVersion)>,
+        /// There are more than were told.
+        more: bool,
         /// System calls on metadata that it took.
         operations: u32,
     },

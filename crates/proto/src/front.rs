@@ -78,6 +78,8 @@ pub enum FrontMessage {
     /// Where nodes share no file system: Ruby code of an action looks for a file that is not on this machine, or that a command may have
     /// changed: question, task, whole name. Answered by `FileFetched`.
     FetchFile(u32, u32, Text),
+    /// The same when it only asks whether there is such a file.
+    LookForFile(u32, u32, Text),
     /// The same for a file that it renames, or removes (no new name).
     ChangeFile(u32, u32, Text, Option<Text>),
     /// Ruby code of an action has written a file: task, whole name. The action's next command is to find it.
@@ -104,8 +106,8 @@ pub enum HubMessage {
         /// Why.
         reason: Text,
     },
-    /// Answer to `FetchFile` and `ChangeFile`: question; "here" (it is on this machine now), "done" (it was changed on its node) or "nowhere"
-    /// (nothing is known of it); why it cannot be had.
+    /// Answer to `FetchFile`, `LookForFile` and `ChangeFile`: question; "here" (it is on this machine now), "file" or "folder" (it is on a
+    /// node), "done" (it was changed on its node) or "nowhere" (nothing is known of it); why it cannot be had.
     FileFetched(u32, String, Option<Text>),
     /// Run the action: task, attempt (from 1), node, devices by resource, whether it has a lease.
     RunAction(u32, u32, Text, Option<BTreeMap<String, Vec<u32>>>, bool),

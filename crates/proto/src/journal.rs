@@ -494,6 +494,11 @@ pub struct InputLost {
     pub task: u32,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
+}
+
 /// See [`JournalEvent::FileStaged`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStaged {
@@ -505,7 +510,10 @@ pub struct FileStaged {
     pub from: u32,
     /// The node that has it, too.
     pub to: u32,
-    /// Its size.
+    /// Files beside it that came with it.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub companions: u32,
+    /// The size of all of them.
     pub bytes: u64,
     /// How long that took.
     pub took_ns: u64,

@@ -91,6 +91,13 @@ impl Run {
             .map_or_else(|| format!("node {number}").into(), |node| node.joined.name.clone())
     }
 
+    /// Name of a node that had a file: the machine of the hub has one only when it takes part.
+    pub fn place_name(&self, number: u32) -> Option<Text> {
+        let name = self.node_name(number);
+        let takes_part = self.nodes.get(number as usize).is_some_and(|node| node.joined.cores > 0);
+        (number != 0 || takes_part).then_some(name)
+    }
+
     /// Whether a node had nothing for tasks, and ran none: the hub's machine when there are others, or a number of which nothing was heard.
     pub fn is_spare(&self, number: u32) -> bool {
         let no_cores = self.nodes.get(number as usize).is_none_or(|node| node.joined.cores == 0);

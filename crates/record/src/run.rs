@@ -6,9 +6,9 @@ use std::io::BufRead;
 
 use rakuda_proto::Text;
 use rakuda_proto::journal::{
-    AttemptEnded, AttemptStarted, CommandEnded, CommandStarted, InputLost, JournalEvent,
-    NodeJoined, NodeLost, RuleDefined, RunEnded, RunOutcome, RunStarted, StopRequested, TaskBlamed,
-    TaskDefined, TaskReopened, TaskSettled,
+    AttemptEnded, AttemptStarted, CommandEnded, CommandStarted, FileStaged, InputLost,
+    JournalEvent, NodeJoined, NodeLost, RuleDefined, RunEnded, RunOutcome, RunStarted,
+    StopRequested, TaskBlamed, TaskDefined, TaskReopened, TaskSettled,
 };
 
 use crate::reader::{ReadError, Skipped, Wanted, read_wanted};
@@ -142,6 +142,8 @@ pub struct Run {
     pub invocations: Vec<Invocation>,
     /// In order: what the loss of nodes did to tasks, beyond the attempts that were lost.
     pub losses: Vec<Loss>,
+    /// In order: files that were brought from node to node.
+    pub staged: Vec<FileStaged>,
     /// In order.
     pub stops: Vec<StopRequested>,
     /// None: it goes on, or was cut off.
@@ -260,7 +262,10 @@ impl Run {
             JournalEvent::TaskBlamed(event) => self.add_loss(Loss::Blamed(event)),
             JournalEvent::TaskReopened(event) => self.reopen(event),
             JournalEvent::InputLost(event) => self.add_loss(Loss::InputLost(event)),
-            JournalEvent::FileStaged(staged) => self.see(staged.time_ns),
+            JournalEvent::FileStaged(staged) => {
+                self.see(staged.time_ns);
+                self.staged.push(staged);
+            }
             JournalEvent::StopRequested(stop) => {
                 self.see(stop.time_ns);
                 self.stops.push(stop);

@@ -3,9 +3,11 @@
 //!
 //! It is told as data ([`Story`]); how that is put for people is not known here.
 
+use std::collections::BTreeSet;
+
 use rakuda_proto::Text;
 use rakuda_proto::journal::{
-    CommandEnded, Outcome, Reason, RunOutcome, Settled, TargetFate, TaskKind,
+    CommandEnded, FileStaged, Outcome, Reason, RunOutcome, Settled, TargetFate, TaskKind,
 };
 
 use crate::run::{Attempt, Loss, Run, Task};
@@ -102,6 +104,21 @@ pub enum What {
     },
     /// A command ended.
     CommandEnded(Box<CommandEnded>),
+    /// A file was brought: one that an attempt was to read, or the task's own.
+    FileStaged {
+        /// Whose; none: the task's own.
+        file: Option<Text>,
+        /// Files beside it that came with it.
+        companions: u32,
+        /// The node that had it; none: the machine of the hub.
+        from: Option<Text>,
+        /// The node that has it, too.
+        to: Option<Text>,
+        /// Of all of it.
+        bytes: u64,
+        /// How long that took.
+        took_ns: u64,
+    },
     /// An attempt ended.
     AttemptEnded {
         /// From 1.
@@ -176,6 +193,7 @@ pub fn story(run: &Run, number: u32) -> Option<Story> {
     for attempt in &task.attempts {
         tell_attempt(run, attempt, &mut happenings);
     }
+    tell_staged(run, task, &mut happenings);
     // That it failed has been said with its last attempt.
     let told = |how| how == Settled::Failed && !task.attempts.is_empty();
     if let Some(settled) = task.settled.as_ref().filter(|settled| !told(settled.how)) {
@@ -324,6 +342,54 @@ fn tell_attempt(run: &Run, attempt: &Attempt, happenings: &mut Vec<Happening>) {
             target: ended.target,
         },
     );
+}
+
+/// What was brought for the task's attempts, and where its own file was brought to.
+fn tell_staged(run: &Run, task: &Task, happenings: &mut Vec<Happening>) {
+    if run.staged.is_empty() {
+        return;
+    }
+    let inputs = inputs(run, task);
+    let number = task.defined.task;
+    let is_for = |attempt: &Attempt, staged: &FileStaged| {
+        let ended_ns = attempt.ended.as_ref().map_or(i64::MAX, |ended| ended.time_ns);
+        let (started, time_ns) = (&attempt.started, staged.time_ns);
+        staged.to == started.node && (started.time_ns..=ended_ns).contains(&time_ns)
+    };
+    for staged in &run.staged {
+        let is_input = inputs.contains(&staged.task)
+            && task.attempts.iter().any(|attempt| is_for(attempt, staged));
+        if staged.task != number && !is_input {
+            continue;
+        }
+        let what = What::FileStaged {
+            file: (staged.task != number).then(|| run.task_name(staged.task)),
+            companions: staged.companions,
+            from: run.place_name(staged.from),
+            to: run.place_name(staged.to),
+            bytes: staged.bytes,
+            took_ns: staged.took_ns,
+        };
+        happenings.push(Happening { time_ns: staged.time_ns, what });
+    }
+}
+
+/// What a task reads: its prerequisites, also those behind plain tasks.
+fn inputs(run: &Run, task: &Task) -> BTreeSet<u32> {
+    let of = |task: &Task| {
+        let defined = &task.defined;
+        defined.prerequisites.iter().chain(&defined.order_only).copied().collect::<Vec<u32>>()
+    };
+    let mut walk = of(task);
+    let mut inputs = BTreeSet::new();
+    while let Some(number) = walk.pop() {
+        let is_new = inputs.insert(number);
+        let plain = run.task(number).filter(|task| task.defined.kind == TaskKind::Plain);
+        if let Some(plain) = plain.filter(|_| is_new) {
+            walk.extend(of(plain));
+        }
+    }
+    inputs
 }
 
 /// Dependents that began after the task was done. Those that were abandoned tell of it themselves.

@@ -71,6 +71,36 @@ fn lost_node_is_told_with_the_attempt_that_it_took() {
 }
 
 #[test]
+fn files_that_were_brought_are_told_with_the_attempt_that_they_were_brought_for() {
+    let joined = r#""node_joined","time_ns":1,"node":1,"name":"host1","cores":2,"memory_bytes":9"#;
+    let begins = r#""attempt_started","time_ns":30,"task":1,"attempt":1,"node":1,"cores":2"#;
+    let staged = |time_ns: i64, task: u32, to: u32, more: &str| {
+        format!(
+            r#""file_staged","time_ns":{time_ns},"task":{task},"from":0,"to":{to}{more},"bytes":7,"took_ns":3"#
+        )
+    };
+    let (input, early) = (staged(32, 0, 1, r#","companions":2"#), staged(29, 0, 1, ""));
+    let (elsewhere, own) = (staged(33, 0, 0, ""), staged(41, 1, 0, ""));
+    let ended = r#""attempt_ended","time_ns":40,"task":1,"outcome":"done""#;
+    let run = run(&[A_BEGINS, A_DONE, joined, &early, begins, &input, &elsewhere, ended, &own]);
+    let told = story(&run, 1).unwrap().happenings;
+    let told: Vec<&What> = told
+        .iter()
+        .map(|h| &h.what)
+        .filter(|what| matches!(what, What::FileStaged { .. }))
+        .collect();
+    let of = |file: Option<&str>, companions, to: &str| What::FileStaged {
+        file: file.map(Into::into),
+        companions,
+        from: Some("here".into()),
+        to: Some(to.into()),
+        bytes: 7,
+        took_ns: 3,
+    };
+    assert_eq!(told, [&of(Some("a"), 2, "host1"), &of(None, 0, "here")]);
+}
+
+#[test]
 fn task_that_took_nodes_down_is_told_with_their_names() {
     let lost = r#""attempt_ended","time_ns":40,"task":1,"outcome":"lost""#;
     let blamed = r#""task_blamed","time_ns":39,"task":1,"nodes":[0,7]"#;

@@ -232,7 +232,9 @@ fn json_leaves_out_what_is_not_known() {
         assert_eq!((&json["failed"], &json["id"]), (&1.into(), &"20270115-080000.000-42".into()));
         close(json["utilisation"].as_f64().unwrap(), 0.875);
         close(json["critical_path_s"].as_f64().unwrap(), 5.5);
-        for absent in ["local_share", "cache_hit", "metadata_ops_per_task"] {
+        for absent in
+            ["local_share", "cache_hit", "staged_files", "staged_bytes", "metadata_ops_per_task"]
+        {
             assert!(json.get(absent).is_none(), "{absent}");
         }
     });
@@ -289,9 +291,15 @@ fn what_was_noted_of_input_and_metadata_is_summed_up() {
         let fields = format!(r#""task":{task},"outcome":"done","inputs":{{{inputs}}}"#);
         journal.event("attempt_ended", 1.0, &fields);
     }
+    let fields = r#""task":0,"from":0,"to":1,"companions":2,"bytes":1500,"took_ns":9"#;
+    journal.event("file_staged", 1.0, fields);
+    let fields = r#""task":1,"from":1,"to":0,"bytes":500,"took_ns":9"#;
+    journal.event("file_staged", 1.0, fields);
     journal.event("run_ended", 1.0, r#""how":"done","executed":2,"metadata_operations":9"#);
     with_report(&journal, |report| {
         let json = json::summary(report);
+        assert_eq!([&json["staged_files"], &json["staged_bytes"]], [4, 2000]);
+        assert!(text::text(report).contains("4 files, 2.00 kB, from host to host"));
         close(json["local_share"].as_f64().unwrap(), 0.5);
         close(json["cache_hit"].as_f64().unwrap(), 500.0 / 1600.0);
         close(json["metadata_ops_per_task"].as_f64().unwrap(), 4.5);

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Args;
+use rakuda_proto::Text;
 use rakuda_proto::journal::{Outcome, RunOutcome, Settled, TargetFate, TaskKind};
 use rakuda_record::find::find_task;
 use rakuda_record::folder::RunFolder;
@@ -166,6 +167,7 @@ fn lines(what: &What, stopped: bool) -> Vec<String> {
                 text::bytes(ended.write_bytes)
             )]
         }
+        What::FileStaged { .. } => vec![file_staged(what)],
         What::AttemptEnded { .. } => vec![attempt_ended(what, stopped)],
         What::Settled { how, because } => vec![match how {
             Settled::Executed => "counts as executed: what it stands for was".to_owned(),
@@ -203,6 +205,24 @@ fn lines(what: &What, stopped: bool) -> Vec<String> {
             Some(RunOutcome::Stopped) => "the run was stopped".to_owned(),
         }],
     }
+}
+
+fn file_staged(what: &What) -> String {
+    let What::FileStaged { file, companions, from, to, bytes, took_ns } = what else {
+        return String::new();
+    };
+    let place = |name: &Option<Text>| name.as_ref().map_or("rakuda's machine".into(), shown);
+    let (name, beside) = match file {
+        Some(file) => (shown(file), "  "),
+        None => ("its file".to_owned(), ""),
+    };
+    let with = match companions {
+        0 => String::new(),
+        count => format!(", {} beside it", text::count(*count as usize, "file")),
+    };
+    let took = duration_in_words(i64::try_from(*took_ns).unwrap_or(i64::MAX));
+    let (from, to, bytes) = (place(from), place(to), text::bytes(*bytes));
+    format!("{beside}{name} was brought from {from} to {to}{with}: {bytes} in {took}")
 }
 
 fn attempt_ended(what: &What, stopped: bool) -> String {

@@ -63,6 +63,17 @@ enum WhatOut<'a> {
         read_bytes: u64,
         write_bytes: u64,
     },
+    FileStaged {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        file: &'a Option<Text>,
+        companions: u32,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        from: &'a Option<Text>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        to: &'a Option<Text>,
+        bytes: u64,
+        took_ns: u64,
+    },
     AttemptEnded {
         attempt: u32,
         outcome: Outcome,
@@ -139,6 +150,14 @@ fn what(what: &What) -> WhatOut<'_> {
             directory,
         },
         What::CommandEnded(ended) => command_ended(ended),
+        What::FileStaged { file, companions, from, to, bytes, took_ns } => WhatOut::FileStaged {
+            file,
+            companions: *companions,
+            from,
+            to,
+            bytes: *bytes,
+            took_ns: *took_ns,
+        },
         What::AttemptEnded { attempt, outcome, message, retried, took_ns, bytes, target } => {
             WhatOut::AttemptEnded {
                 attempt: *attempt,

@@ -185,7 +185,9 @@ impl AgentPort for RemotePort {
                     self.shared.translate(path);
                 }
             }
+            ToAgent::LookAround { path, .. } => self.shared.translate(path),
             ToAgent::Request(_)
+            | ToAgent::TellTime { .. }
             | ToAgent::SignalAll { .. }
             | ToAgent::PauseOutput { .. }
             | ToAgent::MakeFolders { .. }

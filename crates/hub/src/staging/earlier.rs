@@ -2,13 +2,16 @@
 
 use std::rc::Rc;
 
-use rakuda_core::{Event, Fact, NodeId, TaskId, TaskState};
+use rakuda_core::{Event, Fact, NodeId, Places, TaskId, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::cluster::NodeFacts;
 use rakuda_proto::files::FileVersion;
 use rakuda_proto::journal::FileIdentity;
 
+use super::ledger::State;
+use super::targets::version_in;
 use crate::agents::NodeState;
+use crate::facts::fact_of;
 use crate::hub::{Hub, LOCAL_NODE};
 
 /// A file that a node should have.
@@ -17,7 +20,7 @@ pub(crate) struct HeldFile {
     name: Vec<u8>,
     /// Its task, when that is known already.
     id: Option<TaskId>,
-    version: FileVersion,
+    state: State,
     copy: bool,
 }
 
@@ -36,11 +39,16 @@ impl Hub {
         if files.is_empty() {
             return false;
         }
-        let path = |file: &HeldFile| {
+        let mut paths = Vec::new();
+        for file in &files {
             let here = self.settings.directory.join(Text(file.name.clone()).as_path());
-            self.path_on(id, &super::normalized(&here))
-        };
-        let paths = files.iter().map(path).collect();
+            let here = super::normalized(&here);
+            paths.push(self.path_on(id, &here));
+            let beside = file.state.companions.iter();
+            paths.extend(
+                beside.map(|(name, _)| self.path_on(id, &here.with_file_name(name.as_os_str()))),
+            );
+        }
         if let Some(staging) = &mut self.staging {
             staging.memory.asked.insert(id);
         }
@@ -54,10 +62,10 @@ impl Hub {
         let of_this_run = staging.ledger.files_on(id);
         let mut files: Vec<HeldFile> = of_this_run
             .into_iter()
-            .map(|(file, version)| {
+            .map(|(file, state)| {
                 let copy = !staging.ledger.is_home(file, id);
                 let name = self.names.name(file).to_vec();
-                HeldFile { name, id: Some(file), version, copy }
+                HeldFile { name, id: Some(file), state, copy }
             })
             .collect();
         if staging.joined.contains(&id) {
@@ -67,8 +75,8 @@ impl Hub {
         for (name, known) in &staging.memory.known {
             let copy = !known.homes.contains(node);
             if !copy || known.copies.contains(node) {
-                let version = known.version;
-                files.push(HeldFile { name: name.clone(), id: None, version, copy });
+                let state = known.state.clone();
+                files.push(HeldFile { name: name.clone(), id: None, state, copy });
             }
         }
         files
@@ -85,9 +93,15 @@ impl Hub {
             self.staging.as_ref().is_some_and(|staging| staging.joined.contains(&id));
         let mut all_there = true;
         let mut there = Vec::new();
-        for (file, found) in files.into_iter().zip(found) {
-            let is = found.map(|is| (is.bytes, is.modified_ns));
-            if is == Some((file.version.bytes, file.version.modified_ns)) {
+        let mut found = found.iter().map(|found| found.as_ref().map(version_in));
+        for file in files {
+            let mut is = |version| found.next().flatten() == Some(version);
+            // All answers are taken, also when the first is no.
+            let mut is_whole = is(file.state.version);
+            for (_, version) in file.state.companions.iter() {
+                is_whole &= is(*version);
+            }
+            if is_whole {
                 there.push(file);
             } else {
                 all_there = false;
@@ -132,7 +146,7 @@ impl Hub {
         let Some(places) = self.staging.as_ref().map(|staging| staging.ledger.places(id)) else {
             return;
         };
-        let FileVersion { bytes, modified_ns } = file.version;
+        let FileVersion { bytes, modified_ns } = file.state.version;
         let fact = Fact { modified_ns: Some(modified_ns), bytes, places };
         self.event(Event::FactGathered { id, fact });
     }
@@ -142,7 +156,7 @@ impl Hub {
         let task = self.task_of(&file);
         let Some(staging) = &mut self.staging else { return };
         match task {
-            Some(id) => self.use_earlier(id, node, file.version, file.copy),
+            Some(id) => self.use_earlier(id, node, &file.state, file.copy),
             None => {
                 staging.memory.confirmed.entry(file.name).or_default().push((node, file.copy));
             }
@@ -150,7 +164,8 @@ impl Hub {
     }
 
     /// What is here, and what is there of an earlier run: the younger one counts.
-    fn use_earlier(&mut self, id: TaskId, node: NodeId, version: FileVersion, copy: bool) {
+    fn use_earlier(&mut self, id: TaskId, node: NodeId, state: &State, copy: bool) {
+        let version = state.version;
         let Some(task) = self.scheduler.task(id) else { return };
         let is_open = matches!(task.state, TaskState::Defined | TaskState::Waiting { .. });
         let Some(staging) = self.staging.as_mut().filter(|_| is_open) else { return };
@@ -158,11 +173,22 @@ impl Hub {
         if here.is_some_and(|here| here != version && here.modified_ns >= version.modified_ns) {
             return;
         }
-        if copy && here == Some(version) {
+        if copy && staging.ledger.state(id).as_ref() == Some(state) {
             staging.ledger.found_copy(id, node);
         } else {
-            staging.ledger.settle(id, node, version);
+            let was_here = staging.ledger.is_home(id, LOCAL_NODE) && here == Some(version);
+            staging.ledger.settle_all(id, node, state.clone());
+            let target = self.home_path(id);
+            let is_whole_here = was_here && !self.is_alone_here(id, state);
+            let Some(staging) = &mut self.staging else { return };
+            if is_whole_here {
+                staging.ledger.settle(id, LOCAL_NODE, version);
+            }
+            for (name, _) in state.companions.iter() {
+                staging.beside.insert(target.with_file_name(name.as_os_str()), id);
+            }
         }
+        let Some(staging) = &self.staging else { return };
         let places = staging.ledger.places(id);
         if here == Some(version) {
             self.event(Event::PlacesFound { id, places });
@@ -175,7 +201,9 @@ impl Hub {
 
     /// A file was looked for on this machine, in bulk.
     pub(crate) fn place_here(&mut self, id: TaskId, fact: &mut Fact) {
-        if let Some(staging) = &mut self.staging
+        if self.lacks_companions_here(id) {
+            *fact = fact_of(None, Places::Unknown);
+        } else if let Some(staging) = &mut self.staging
             && let Some(modified_ns) = fact.modified_ns
         {
             let version = FileVersion { bytes: fact.bytes, modified_ns };
@@ -195,10 +223,10 @@ impl Hub {
             let Some(staging) = &mut self.staging else { return };
             staging.by_path.insert(path, *id);
             let Some(known) = staging.memory.known.get(name) else { continue };
-            let version = known.version;
+            let state = known.state.clone();
             staging.memory.tasks.insert(name.to_vec(), *id);
             for (node, copy) in staging.memory.confirmed.remove(name).unwrap_or_default() {
-                self.use_earlier(*id, node, version, copy);
+                self.use_earlier(*id, node, &state, copy);
             }
         }
     }
@@ -221,7 +249,7 @@ impl Hub {
         }
         staging.memory.tasks.iter().any(|(name, id)| {
             staging.memory.known.get(name).is_some_and(|known| {
-                staging.ledger.version(*id) != Some(known.version)
+                staging.ledger.version(*id) != Some(known.state.version)
                     && known.homes.iter().any(|home| silent.contains(&home.as_slice()))
             })
         })
@@ -249,14 +277,14 @@ impl Hub {
     }
 
     /// Notes for later runs that a node has a file.
-    pub(super) fn remember(&mut self, id: TaskId, node: NodeId, version: FileVersion, made: bool) {
+    pub(super) fn remember(&mut self, id: TaskId, node: NodeId, state: &State, made: bool) {
         if node == LOCAL_NODE {
             return;
         }
         let host = self.agents.node(node).name.0.clone();
         let name = self.names.name(id);
         let Some(staging) = &mut self.staging else { return };
-        if let Err(error) = staging.memory.note(name, &host, version, !made) {
+        if let Err(error) = staging.memory.note(name, &host, state, !made) {
             staging.memory.disable();
             self.warn(&format!(
                 "cannot write into .rakuda ({error}): the next run will not know what nodes have of this one"

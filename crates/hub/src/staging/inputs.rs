@@ -3,6 +3,8 @@
 //! It begins with the first command, not with the action: what an action does in Ruby alone happens on this machine, and brings nothing anywhere.
 
 use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use rakuda_agent::files::version_of;
 use rakuda_core::{NodeId, TaskId, TaskKind};
@@ -37,6 +39,14 @@ struct Needs {
     folders: Vec<Text>,
 }
 
+/// What an input turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+enum Added {
+    Nothing,
+    File,
+    Folder,
+}
+
 impl Hub {
     /// The first command of an attempt is about to start: its inputs are to be on its node.
     pub(crate) fn stage_inputs(&mut self, id: TaskId) {
@@ -46,11 +56,7 @@ impl Hub {
         match self.needs(id, node) {
             Ok(needs) => {
                 self.make_folders(node, needs.folders);
-                if self.admit(id, node, number, needs.files)
-                    && let Some(staging) = &mut self.staging
-                {
-                    staging.named.remove(&id);
-                }
+                self.admit(id, node, number, needs.files);
             }
             Err(why) => self.on_sight(id, number, Some(Text::from(why))),
         }
@@ -68,8 +74,8 @@ impl Hub {
         }
         match staging.ledger.admit(node, id, &files) {
             Admission::Granted { missing, evicted } => {
-                let version = |id: &TaskId| Some((*id, staging.ledger.version(*id)?));
-                let evicted: Vec<_> = evicted.iter().filter_map(version).collect();
+                let state = |id: &TaskId| Some((*id, staging.ledger.state(*id)?));
+                let evicted: Vec<_> = evicted.iter().filter_map(state).collect();
                 self.remove_copies(node, &evicted);
                 self.wait_for_inputs(id, node, number, missing);
                 true
@@ -83,7 +89,7 @@ impl Hub {
             }
             Admission::TooLarge { needed_bytes, limit_bytes } => {
                 let why = format!(
-                    "the inputs of {} take {needed_bytes} bytes, and copies on {} may take {limit_bytes}: see STAGE_CACHE",
+                    "the inputs of {}, with what is known in folders that it names, take {needed_bytes} bytes, and copies on {} may take {limit_bytes}: see STAGE_CACHE",
                     self.display_name(id),
                     self.staging_name(node),
                 );
@@ -94,6 +100,10 @@ impl Hub {
     }
 
     fn wait_for_inputs(&mut self, id: TaskId, node: NodeId, number: u32, missing: Vec<TaskId>) {
+        if let Some(staging) = &mut self.staging {
+            // They are among what is let in, and are not to be asked for again when nothing is missing.
+            staging.named.remove(&id);
+        }
         for file in &missing {
             self.bring(*file, node);
         }
@@ -111,7 +121,7 @@ impl Hub {
         self.on_sight(id, number, None);
     }
 
-    /// The files that a task reads, also those behind plain tasks, and the folders that have to be there.
+    /// The files that a task reads, also those behind plain tasks and in folders, and the folders that have to be there.
     fn needs(&mut self, id: TaskId, node: NodeId) -> Result<Needs, String> {
         let mut needs = Needs::default();
         let target = self.home_path(id);
@@ -133,9 +143,12 @@ impl Hub {
                 Some(TaskKind::Directory) => {
                     let folder = self.home_path(input);
                     self.add_folder(&mut needs, node, &folder);
+                    walk.extend(self.files_below(&folder, &target));
                 }
                 Some(TaskKind::File | TaskKind::Asked) => {
-                    self.add_file(&mut needs, node, input)?;
+                    let added = self.add_file(&mut needs, node, input)?;
+                    let folder = (added == Added::Folder).then(|| self.home_path(input));
+                    walk.extend(folder.iter().flat_map(|at| self.files_below(at, &target)));
                 }
                 None => {}
             }
@@ -143,18 +156,39 @@ impl Hub {
         Ok(needs)
     }
 
-    fn add_folder(&self, needs: &mut Needs, node: NodeId, folder: &std::path::Path) {
+    fn add_folder(&self, needs: &mut Needs, node: NodeId, folder: &Path) {
         if self.is_staged(folder) {
             needs.folders.push(self.path_on(node, folder));
         }
     }
 
-    fn add_file(&mut self, needs: &mut Needs, node: NodeId, input: TaskId) -> Result<(), String> {
+    /// The files of tasks below a folder, as far as they have been made. None when `target` lies there, too: then the folder is named because
+    /// it has to be there.
+    pub(super) fn files_below(&self, folder: &Path, target: &Path) -> Vec<TaskId> {
+        let Some(staging) = self.staging.as_ref().filter(|_| !target.starts_with(folder)) else {
+            return Vec::new();
+        };
+        let from = [folder.as_os_str().as_bytes(), b"/"].concat();
+        let below = staging.by_path.range(from.clone()..);
+        let below = below.take_while(|(path, _)| path.starts_with(&from)).map(|(_, id)| *id);
+        let is_file = |id: &TaskId| {
+            let kind = self.scheduler.task(*id).map(|task| task.kind);
+            kind != Some(TaskKind::Directory) && staging.ledger.version(*id).is_some()
+        };
+        below.filter(is_file).collect()
+    }
+
+    fn add_file(
+        &mut self,
+        needs: &mut Needs,
+        node: NodeId,
+        input: TaskId,
+    ) -> Result<Added, String> {
         let here = self.home_path(input);
         if !self.is_staged(&here) {
             let name = self.names.name(input);
             if name.starts_with(b"/") {
-                return Ok(());
+                return Ok(Added::Nothing);
             }
             return Err(format!(
                 "cannot bring {} to {}: it lies outside of the run's folder {}; put it there, or give its whole name and have it on all nodes",
@@ -163,21 +197,22 @@ impl Hub {
                 self.start_directory.display()
             ));
         }
-        let Some(staging) = &mut self.staging else { return Ok(()) };
+        let Some(staging) = &mut self.staging else { return Ok(Added::Nothing) };
         let at_home = staging.ledger.is_home(input, LOCAL_NODE);
         if staging.ledger.version(input).is_some() && !at_home {
             needs.files.push(input);
-            return Ok(());
+            return Ok(Added::File);
         }
         // Ruby code may have changed it since it was looked at.
         let found = std::fs::metadata(&here).ok();
         if found.as_ref().is_some_and(std::fs::Metadata::is_dir) {
             self.add_folder(needs, node, &here);
-        } else if let Some(version) = version_of(&here) {
-            self.settle_file(input, LOCAL_NODE, version);
-            needs.files.push(input);
+            return Ok(Added::Folder);
         }
-        Ok(())
+        let Some(version) = version_of(&here) else { return Ok(Added::Nothing) };
+        self.settle_file(input, LOCAL_NODE, version);
+        needs.files.push(input);
+        Ok(Added::File)
     }
 
     /// Has folders made that are not known to be there. What is asked of the agent next comes after that.

@@ -1,12 +1,15 @@
 //! Which node has which state of which file, and how much the copies on each node take. Books only: no file is touched here.
 //!
-//! A file is *at home* on the nodes that it was made on or brought to for good; elsewhere are *copies*, which count against the node's
+//! A file here is a task's file with all its companions: the state, the places and the bytes are those of the whole. It is *at home* on the nodes that it was made on or brought to for good; elsewhere are *copies*, which count against the node's
 //! bound, and go least recently used first. A copy that a running task reads is pinned. A task is let in with all its inputs or not at
 //! all, so tasks that wait for room hold none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use std::rc::Rc;
+
 use rakuda_core::{NodeId, Places, TaskId};
+use rakuda_proto::Text;
 use rakuda_proto::files::FileVersion;
 
 /// What a task's inputs mean for its node.
@@ -30,6 +33,32 @@ pub enum Admission {
     },
 }
 
+/// A file that goes with a task's file: its name in that one's folder, and its state.
+pub type Companion = (Text, FileVersion);
+
+/// A task's file with what goes with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// Of the task's file itself.
+    pub version: FileVersion,
+    /// By name.
+    pub companions: Rc<[Companion]>,
+}
+
+impl State {
+    /// Whether who has this has `other`, too: it may have lost companions to other tasks since.
+    pub fn covers(&self, other: &Self) -> bool {
+        let mut wanted = other.companions.iter();
+        self.version == other.version && wanted.all(|one| self.companions.contains(one))
+    }
+
+    /// What all of it takes.
+    fn bytes(&self) -> u64 {
+        let beside: u64 = self.companions.iter().map(|(_, version)| version.bytes).sum();
+        self.version.bytes.saturating_add(beside)
+    }
+}
+
 /// See the file's head.
 #[derive(Debug, Default)]
 pub struct Ledger {
@@ -41,7 +70,7 @@ pub struct Ledger {
 
 #[derive(Debug)]
 struct Entry {
-    version: FileVersion,
+    state: State,
     /// Where it stays.
     homes: BTreeSet<NodeId>,
 }
@@ -69,7 +98,7 @@ impl Default for Cache {
 
 #[derive(Debug)]
 struct Copy {
-    version: FileVersion,
+    state: State,
     /// It is there; until then it is being brought.
     is_there: bool,
     pins: u32,
@@ -80,12 +109,12 @@ impl Cache {
     #[cfg(test)]
     fn pinned_bytes(&self) -> u64 {
         let pinned = self.copies.values().filter(|copy| copy.pins > 0);
-        pinned.map(|copy| copy.version.bytes).sum()
+        pinned.map(|copy| copy.state.bytes()).sum()
     }
 
     fn remove(&mut self, id: TaskId) -> bool {
         let removed = self.copies.remove(&id);
-        self.used_bytes -= removed.as_ref().map_or(0, |copy| copy.version.bytes);
+        self.used_bytes -= removed.as_ref().map_or(0, |copy| copy.state.bytes());
         removed.is_some()
     }
 
@@ -104,17 +133,33 @@ impl Ledger {
 
     /// The state of a file that counts, if any is known.
     pub fn version(&self, id: TaskId) -> Option<FileVersion> {
-        self.files.get(&id).map(|file| file.version)
+        self.files.get(&id).map(|file| file.state.version)
     }
 
-    /// A file was made, or found, in this state, and stays there. Copies of another state are none any more; what nobody reads of them is given
-    /// back, to be removed.
+    /// The same with its companions.
+    pub fn state(&self, id: TaskId) -> Option<State> {
+        self.files.get(&id).map(|file| file.state.clone())
+    }
+
+    /// A file was made, or found, in this state, and stays there; without companions, unless it was in this state before. Copies of another
+    /// state are none any more; what nobody reads of them is given back, to be removed.
     pub fn settle(&mut self, id: TaskId, node: NodeId, version: FileVersion) -> Vec<NodeId> {
-        let entry =
-            self.files.entry(id).or_insert_with(|| Entry { version, homes: BTreeSet::new() });
+        match self.files.get_mut(&id) {
+            Some(entry) if entry.state.version == version => {
+                entry.homes.insert(node);
+                Vec::new()
+            }
+            _ => self.settle_all(id, node, State { version, companions: Rc::default() }),
+        }
+    }
+
+    /// The same with its companions.
+    pub fn settle_all(&mut self, id: TaskId, node: NodeId, state: State) -> Vec<NodeId> {
         let mut stale = Vec::new();
-        if entry.version != version {
-            entry.version = version;
+        let new = || Entry { state: state.clone(), homes: BTreeSet::new() };
+        let entry = self.files.entry(id).or_insert_with(new);
+        if entry.state != state {
+            entry.state = state;
             entry.homes.clear();
             for (other, cache) in &mut self.nodes {
                 let idle =
@@ -128,6 +173,20 @@ impl Ledger {
         stale
     }
 
+    /// A companion is another task's from now on. Where the rest is, it stays.
+    pub fn drop_companion(&mut self, id: TaskId, name: &Text) {
+        let Some(entry) = self.files.get_mut(&id) else { return };
+        let before = entry.state.clone();
+        let rest = before.companions.iter().filter(|(other, _)| other != name);
+        entry.state.companions = rest.cloned().collect();
+        for cache in self.nodes.values_mut() {
+            if let Some(copy) = cache.copies.get_mut(&id).filter(|copy| copy.state == before) {
+                copy.state = entry.state.clone();
+                cache.used_bytes -= before.bytes() - entry.state.bytes();
+            }
+        }
+    }
+
     /// A file is not there any more.
     pub fn drop_home(&mut self, id: TaskId, node: NodeId) {
         if let Some(entry) = self.files.get_mut(&id) {
@@ -137,18 +196,18 @@ impl Ledger {
 
     /// A copy from before was found, in the state that counts.
     pub fn found_copy(&mut self, id: TaskId, node: NodeId) {
-        let Some(version) = self.version(id).filter(|_| !self.has(id, node)) else { return };
+        let Some(state) = self.state(id).filter(|_| !self.has(id, node)) else { return };
         let cache = self.nodes.entry(node).or_default();
         cache.remove(id);
-        cache.used_bytes += version.bytes;
-        let copy = Copy { version, is_there: true, pins: 0, last_use: 0 };
+        cache.used_bytes += state.bytes();
+        let copy = Copy { state, is_there: true, pins: 0, last_use: 0 };
         cache.copies.insert(id, copy);
     }
 
     /// Whether a node has a file as it is to be.
     pub fn has(&self, id: TaskId, node: NodeId) -> bool {
         self.files.get(&id).is_some_and(|entry| {
-            entry.homes.contains(&node) || self.has_copy(id, node, entry.version)
+            entry.homes.contains(&node) || self.has_copy(id, node, &entry.state)
         })
     }
 
@@ -157,16 +216,16 @@ impl Ledger {
         self.files.get(&id).is_some_and(|entry| entry.homes.contains(&node))
     }
 
-    fn has_copy(&self, id: TaskId, node: NodeId, version: FileVersion) -> bool {
+    fn has_copy(&self, id: TaskId, node: NodeId, state: &State) -> bool {
         let copy = self.nodes.get(&node).and_then(|cache| cache.copies.get(&id));
-        copy.is_some_and(|copy| copy.is_there && copy.version == version)
+        copy.is_some_and(|copy| copy.is_there && copy.state == *state)
     }
 
     /// All nodes that have a file as it is to be.
     pub fn nodes_with(&self, id: TaskId) -> Vec<NodeId> {
         let Some(entry) = self.files.get(&id) else { return Vec::new() };
         let mut nodes = entry.homes.clone();
-        nodes.extend(self.nodes.keys().filter(|node| self.has_copy(id, **node, entry.version)));
+        nodes.extend(self.nodes.keys().filter(|node| self.has_copy(id, **node, &entry.state)));
         nodes.into_iter().collect()
     }
 
@@ -180,30 +239,30 @@ impl Ledger {
     }
 
     /// Every file that is on a node, and whether it stays there.
-    pub fn files_on(&self, node: NodeId) -> Vec<(TaskId, FileVersion)> {
+    pub fn files_on(&self, node: NodeId) -> Vec<(TaskId, State)> {
         let held = self.files.iter().filter(|(id, _)| self.has(**id, node));
-        held.map(|(id, entry)| (*id, entry.version)).collect()
+        held.map(|(id, entry)| (*id, entry.state.clone())).collect()
     }
 
     /// A task is about to read `inputs` on a node.
     pub fn admit(&mut self, node: NodeId, reader: TaskId, inputs: &[TaskId]) -> Admission {
         self.uses += 1;
-        let wanted: Vec<(TaskId, FileVersion)> = inputs
+        let wanted: Vec<(TaskId, State)> = inputs
             .iter()
             .filter_map(|id| Some((*id, self.files.get(id)?)))
             .filter(|(_, entry)| !entry.homes.contains(&node))
-            .map(|(id, entry)| (id, entry.version))
+            .map(|(id, entry)| (id, entry.state.clone()))
             .collect();
         let cache = self.nodes.entry(node).or_default();
-        let of_state = |cache: &Cache, id: &TaskId, version: &FileVersion| {
-            cache.copies.get(id).is_some_and(|copy| copy.version == *version)
+        let of_state = |cache: &Cache, id: &TaskId, state: &State| {
+            cache.copies.get(id).is_some_and(|copy| copy.state == *state)
         };
-        let own_bytes: u64 = wanted.iter().map(|(_, version)| version.bytes).sum();
+        let own_bytes: u64 = wanted.iter().map(|(_, state)| state.bytes()).sum();
         let others_bytes: u64 = {
             let own: BTreeSet<TaskId> = wanted.iter().map(|(id, _)| *id).collect();
             let others =
                 cache.copies.iter().filter(|(id, copy)| copy.pins > 0 && !own.contains(id));
-            others.map(|(_, copy)| copy.version.bytes).sum()
+            others.map(|(_, copy)| copy.state.bytes()).sum()
         };
         if own_bytes.saturating_add(others_bytes) > cache.limit_bytes {
             if others_bytes > 0 {
@@ -212,13 +271,13 @@ impl Ledger {
             return Admission::TooLarge { needed_bytes: own_bytes, limit_bytes: cache.limit_bytes };
         }
         let (mut missing, mut pinned) = (Vec::new(), Vec::new());
-        for (id, version) in &wanted {
-            if !of_state(cache, id, version) {
+        for (id, state) in &wanted {
+            if !of_state(cache, id, state) {
                 // A copy of an older state that is read at this moment is replaced under its reader, as on one machine.
                 let pins = cache.copies.get(id).map_or(0, |copy| copy.pins);
                 cache.remove(*id);
-                cache.used_bytes += version.bytes;
-                let copy = Copy { version: *version, is_there: false, pins, last_use: 0 };
+                cache.used_bytes += state.bytes();
+                let copy = Copy { state: state.clone(), is_there: false, pins, last_use: 0 };
                 cache.copies.insert(*id, copy);
             }
             let copy = cache.copies.get_mut(id).expect("put there above");
@@ -242,9 +301,9 @@ impl Ledger {
     }
 
     /// A file was brought.
-    pub fn arrived(&mut self, id: TaskId, node: NodeId, version: FileVersion) {
+    pub fn arrived(&mut self, id: TaskId, node: NodeId, state: &State) {
         let cache = self.nodes.entry(node).or_default();
-        if let Some(copy) = cache.copies.get_mut(&id).filter(|copy| copy.version == version) {
+        if let Some(copy) = cache.copies.get_mut(&id).filter(|copy| copy.state == *state) {
             copy.is_there = true;
         }
     }

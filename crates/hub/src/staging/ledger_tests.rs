@@ -10,6 +10,17 @@ fn version(bytes: u64) -> FileVersion {
     FileVersion { bytes, modified_ns: 1 }
 }
 
+/// Of so many bytes, without companions.
+fn state(bytes: u64) -> State {
+    State { version: version(bytes), companions: Rc::default() }
+}
+
+/// Of 10 bytes, with a companion of 5.
+fn with_companion() -> State {
+    let companion = (Text::from("x_area"), version(5));
+    State { version: version(10), companions: [companion].into() }
+}
+
 fn ids<const N: usize>(numbers: [u32; N]) -> Vec<TaskId> {
     numbers.into_iter().map(TaskId).collect()
 }
@@ -36,7 +47,7 @@ fn a_file_is_brought_once_and_then_there() {
     let second = ledger.admit(NODE, TaskId(51), &inputs);
     assert_eq!(second, granted(inputs.clone(), vec![]), "still on its way: to be waited for");
     for id in &inputs {
-        ledger.arrived(*id, NODE, version(10));
+        ledger.arrived(*id, NODE, &state(10));
     }
     assert_eq!(ledger.admit(NODE, TaskId(52), &inputs), granted(vec![], vec![]));
     assert_eq!(ledger.places(TaskId(1)), Places::Many([HOME, NODE].into()));
@@ -53,7 +64,7 @@ fn what_was_not_used_longest_goes_first_and_never_what_is_read() {
     for number in 0..3 {
         let file = TaskId(number);
         assert_eq!(ledger.admit(NODE, TaskId(50 + number), &[file]), granted(vec![file], vec![]));
-        ledger.arrived(file, NODE, version(10));
+        ledger.arrived(file, NODE, &state(10));
     }
     ledger.release(NODE, TaskId(51));
     ledger.release(NODE, TaskId(52));
@@ -71,7 +82,7 @@ fn who_finds_no_room_waits_without_holding_any() {
     assert_eq!(ledger.cached_bytes(NODE), (20, 20));
     ledger.release(NODE, TaskId(50));
     for id in ids([0, 1]) {
-        ledger.arrived(id, NODE, version(10));
+        ledger.arrived(id, NODE, &state(10));
     }
     assert_eq!(ledger.admit(NODE, TaskId(51), &ids([1, 2, 3])), granted(ids([2, 3]), ids([0])));
     let too_large = Admission::TooLarge { needed_bytes: 40, limit_bytes: 30 };
@@ -85,7 +96,7 @@ fn what_was_made_on_a_node_takes_no_room_and_is_never_removed() {
     ledger.settle(TaskId(20), NODE, version(1000));
     assert_eq!(ledger.admit(NODE, TaskId(50), &ids([20, 1])), granted(ids([1]), vec![]));
     assert_eq!(ledger.cached_bytes(NODE), (10, 10));
-    ledger.arrived(TaskId(1), NODE, version(10));
+    ledger.arrived(TaskId(1), NODE, &state(10));
     ledger.release(NODE, TaskId(50));
     assert_eq!(ledger.admit(NODE, TaskId(51), &ids([2])), granted(ids([2]), ids([1])));
     assert!(ledger.is_home(TaskId(20), NODE) && !ledger.has(TaskId(1), NODE));
@@ -95,13 +106,13 @@ fn what_was_made_on_a_node_takes_no_room_and_is_never_removed() {
 fn copies_of_an_older_state_do_not_count() {
     let mut ledger = ledger(100);
     assert_eq!(ledger.admit(NODE, TaskId(50), &ids([1])), granted(ids([1]), vec![]));
-    ledger.arrived(TaskId(1), NODE, version(10));
+    ledger.arrived(TaskId(1), NODE, &state(10));
     ledger.release(NODE, TaskId(50));
     assert_eq!(ledger.settle(TaskId(1), OTHER, version(12)), [NODE]);
     assert_eq!(ledger.nodes_with(TaskId(1)), [OTHER]);
     assert_eq!(ledger.cached_bytes(NODE), (0, 0));
     assert_eq!(ledger.admit(NODE, TaskId(51), &ids([1])), granted(ids([1]), vec![]));
-    ledger.arrived(TaskId(1), NODE, version(10));
+    ledger.arrived(TaskId(1), NODE, &state(10));
     assert!(!ledger.has(TaskId(1), NODE), "what arrived is the older one");
 }
 
@@ -115,4 +126,36 @@ fn what_did_not_arrive_takes_no_room() {
     assert_eq!(ledger.admit(NODE, TaskId(51), &ids([2])), granted(ids([2]), vec![]));
     ledger.empty_hands(NODE);
     assert_eq!(ledger.cached_bytes(NODE), (0, 0), "the node was lost");
+}
+
+#[test]
+fn a_file_with_companions_is_one_thing_in_state_place_and_bytes() {
+    let mut ledger = ledger(100);
+    let file = ids([20]);
+    assert_eq!(ledger.settle_all(file[0], OTHER, with_companion()), []);
+    assert_eq!(ledger.admit(NODE, TaskId(50), &file), granted(file.clone(), vec![]));
+    assert_eq!(ledger.cached_bytes(NODE), (15, 15));
+    ledger.arrived(file[0], NODE, &state(10));
+    assert!(!ledger.has(file[0], NODE), "without its companion it is not there");
+    ledger.arrived(file[0], NODE, &with_companion());
+    assert!(ledger.has(file[0], NODE));
+    assert_eq!(ledger.settle(file[0], HOME, version(10)), [], "found in the same state");
+    assert_eq!(ledger.state(file[0]), Some(with_companion()));
+    ledger.release(NODE, TaskId(50));
+    assert_eq!(ledger.settle(file[0], OTHER, version(11)), [NODE]);
+    assert_eq!(ledger.state(file[0]), Some(state(11)), "a new state has companions of its own");
+    assert_eq!(ledger.cached_bytes(NODE), (0, 0));
+}
+
+#[test]
+fn a_companion_that_another_task_has_written_goes_and_the_rest_stays() {
+    let mut ledger = ledger(100);
+    let file = ids([20]);
+    ledger.settle_all(file[0], OTHER, with_companion());
+    ledger.admit(NODE, TaskId(50), &file);
+    ledger.arrived(file[0], NODE, &with_companion());
+    ledger.drop_companion(file[0], &Text::from("x_area"));
+    assert_eq!(ledger.state(file[0]), Some(state(10)));
+    assert!(ledger.has(file[0], NODE) && ledger.is_home(file[0], OTHER));
+    assert_eq!(ledger.cached_bytes(NODE), (10, 10));
 }

@@ -11,13 +11,14 @@ use std::rc::Rc;
 use rakuda_agent::files::version_of;
 use rakuda_core::{NodeId, TaskId};
 use rakuda_proto::Text;
-use rakuda_proto::front::HubMessage;
+use rakuda_proto::front::{FrontMessage, HubMessage};
 
 use super::hosts::FileHosts;
 use super::named::names_in;
 use super::relay::{Place, change, look, relay};
 use super::transfers::{Kind, Moved};
 use super::{inputs::Waiting, normalized};
+use crate::error::HubError;
 use crate::hub::{Hub, LOCAL_NODE, PendingCommand};
 use crate::questions::Sight;
 
@@ -25,40 +26,104 @@ use crate::questions::Sight;
 type Outcome = Result<&'static str, String>;
 
 const HERE: &str = "here";
+const FILE: &str = "file";
+const FOLDER: &str = "folder";
 const DONE: &str = "done";
 const NOWHERE: &str = "nowhere";
 
 impl Hub {
+    /// Ruby code of an action names a file.
+    pub(crate) fn on_file_named(&mut self, message: FrontMessage) -> Result<(), HubError> {
+        match message {
+            FrontMessage::FetchFile(request, task, path) => {
+                self.fetch_file(request, self.known(task)?, &path);
+            }
+            FrontMessage::LookForFile(request, task, path) => {
+                self.look_for_file(request, self.known(task)?, &path);
+            }
+            FrontMessage::ChangeFile(request, task, path, to) => {
+                self.change_file(request, self.known(task)?, &path, to);
+            }
+            FrontMessage::FileWritten(task, path) => self.note_written(self.known(task)?, &path),
+            _ => unreachable!("the caller passes on no other message"),
+        }
+        Ok(())
+    }
+
     /// Ruby code of an action looks for a file.
-    pub(crate) fn fetch_file(&mut self, request: u32, task: TaskId, path: &Text) {
+    fn fetch_file(&mut self, request: u32, task: TaskId, path: &Text) {
         if self.is_pending(task, path) {
             // What the action has written here since its last command is the younger one.
             self.answer_file(request, Ok(HERE));
             return;
         }
-        self.find_file(request, task, path, |hosts, there, here| async move {
-            fetch(&hosts, there, here).await
+        if !self.fetch_of_other(request, task, path) {
+            self.ask_own_node(request, task, path, |hosts, there, here| async move {
+                fetch(&hosts, there, here).await
+            });
+        }
+    }
+
+    /// It asks whether there is such a file.
+    fn look_for_file(&mut self, request: u32, task: TaskId, path: &Text) {
+        if self.is_pending(task, path) {
+            self.answer_file(request, Ok(HERE));
+            return;
+        }
+        let here = normalized(path.as_path());
+        if self.held_elsewhere(&here, task).is_some() {
+            self.answer_file(request, Ok(FILE));
+            return;
+        }
+        self.ask_own_node(request, task, path, |hosts, there, _| async move {
+            let found = look(&hosts, &there).await?;
+            Ok(found.map_or(NOWHERE, |(_, is_folder)| if is_folder { FOLDER } else { FILE }))
         });
     }
 
     /// It renames a file, or removes it.
-    pub(crate) fn change_file(
-        &mut self,
-        request: u32,
-        task: TaskId,
-        path: &Text,
-        to: Option<Text>,
-    ) {
+    fn change_file(&mut self, request: u32, task: TaskId, path: &Text, to: Option<Text>) {
+        if self.is_pending(task, path) {
+            self.answer_file(request, Ok(NOWHERE));
+            return;
+        }
+        if self.fetch_of_other(request, task, path) {
+            return;
+        }
         let node = self.running.get(&task).map_or(LOCAL_NODE, |attempt| attempt.node);
         let to = to.map(|to| self.path_on(node, &normalized(to.as_path())));
-        self.find_file(request, task, path, |hosts, there, _| async move {
+        self.ask_own_node(request, task, path, |hosts, there, _| async move {
             let changed = change(&hosts, &there, to).await?;
             Ok(if changed { DONE } else { NOWHERE })
         });
     }
 
-    /// Has a file of a task brought here, or asks the node of the action's commands with `ask`.
-    fn find_file<F: Future<Output = Outcome> + 'static>(
+    /// Has a file brought here that belongs to another task and is elsewhere; whether there is such a one.
+    fn fetch_of_other(&mut self, request: u32, task: TaskId, path: &Text) -> bool {
+        let here = normalized(path.as_path());
+        let Some(node) = self.held_elsewhere(&here, task) else { return false };
+        let target = self.staging.as_ref().and_then(|staging| {
+            let id = staging.by_path.get(here.as_os_str().as_bytes()).copied()?;
+            let state = staging.ledger.state(id)?;
+            state.companions.is_empty().then_some(id)
+        });
+        if let Some(id) = target {
+            if let Some(staging) = &mut self.staging {
+                staging.fetches.entry(id).or_default().push(request);
+            }
+            self.bring(id, LOCAL_NODE);
+            self.pump_transfers();
+        } else {
+            // Alone: what goes with it would be brought in vain. So it is not in the books.
+            self.ask_node(request, node, &here, |hosts, there, here| async move {
+                fetch(&hosts, there, here).await
+            });
+        }
+        true
+    }
+
+    /// Asks the node of the action's commands with `ask`, if any ran.
+    fn ask_own_node<F: Future<Output = Outcome> + 'static>(
         &mut self,
         request: u32,
         task: TaskId,
@@ -66,17 +131,6 @@ impl Hub {
         ask: impl FnOnce(Rc<FileHosts>, Place, Place) -> F,
     ) {
         let here = normalized(path.as_path());
-        let known = self.staging.as_ref().and_then(|staging| {
-            staging.by_path.get(here.as_os_str().as_bytes()).copied().filter(|id| *id != task)
-        });
-        if let Some(id) = known.filter(|id| self.known_elsewhere(*id).is_some()) {
-            if let Some(staging) = &mut self.staging {
-                staging.fetches.entry(id).or_default().push(request);
-            }
-            self.bring(id, LOCAL_NODE);
-            self.pump_transfers();
-            return;
-        }
         let ran_there = |attempt: &&crate::hub::RunningAttempt| {
             attempt.node != LOCAL_NODE && !matches!(attempt.sight, Sight::Unstaged)
         };
@@ -85,8 +139,18 @@ impl Hub {
             self.answer_file(request, Ok(NOWHERE));
             return;
         };
-        let there = Place { node, path: self.path_on(node, &here) };
-        let here = Place { node: LOCAL_NODE, path: self.path_on(LOCAL_NODE, &here) };
+        self.ask_node(request, node, &here, ask);
+    }
+
+    fn ask_node<F: Future<Output = Outcome> + 'static>(
+        &mut self,
+        request: u32,
+        node: NodeId,
+        here: &Path,
+        ask: impl FnOnce(Rc<FileHosts>, Place, Place) -> F,
+    ) {
+        let there = Place { node, path: self.path_on(node, here) };
+        let here = Place { node: LOCAL_NODE, path: self.path_on(LOCAL_NODE, here) };
         let Some(staging) = &self.staging else { return };
         let asking = ask(Rc::clone(&staging.hosts), there, here);
         let reports = staging.reports.clone();
@@ -116,7 +180,7 @@ impl Hub {
     }
 
     /// Ruby code of an action has written a file: its next command is to find it.
-    pub(crate) fn note_written(&mut self, task: TaskId, path: &Text) {
+    fn note_written(&mut self, task: TaskId, path: &Text) {
         let here = normalized(path.as_path());
         if self.is_staged(&here)
             && let Some(staging) = &mut self.staging
@@ -144,17 +208,21 @@ impl Hub {
             if path == own {
                 continue;
             }
-            if path.is_dir() {
-                folders.insert(path);
-                continue;
-            }
+            let is_folder = path.is_dir();
+            let mut files = self.files_below(&path, &own);
             let Some(staging) = &mut self.staging else { return };
-            let known = staging.by_path.get(path.as_os_str().as_bytes()).copied();
-            if let Some(id) = known.filter(|id| staging.ledger.version(*id).is_some()) {
-                if !staging.ledger.has(id, node) {
-                    staging.named.entry(task).or_default().insert(id);
-                }
-            } else if let Some(version) = version_of(&path) {
+            let owner = staging.owner_of(&path).filter(|id| *id != task && !is_folder);
+            let owner = owner.filter(|id| staging.ledger.version(*id).is_some());
+            files.extend(owner);
+            files.retain(|id| !staging.ledger.has(*id, node));
+            if !files.is_empty() {
+                staging.named.entry(task).or_default().extend(files);
+            }
+            if is_folder {
+                folders.insert(path);
+            } else if owner.is_none()
+                && let Some(version) = version_of(&path)
+            {
                 let sent = staging.sent.entry(node).or_default();
                 if sent.insert(path.clone(), version) != Some(version) {
                     staging.written.entry(task).or_default().insert(path);

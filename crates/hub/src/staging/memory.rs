@@ -13,6 +13,8 @@ use rakuda_proto::Text;
 use rakuda_proto::files::FileVersion;
 use serde::{Deserialize, Serialize};
 
+use super::ledger::State;
+
 const FILE: &str = "places.jsonl";
 /// With so many lines that say nothing any more it is written anew.
 const DEAD_LINES_MAX: usize = 10_000;
@@ -26,12 +28,33 @@ struct Line {
     /// It was brought there, and is elsewhere, too.
     #[serde(default)]
     copy: bool,
+    /// Files in its folder that go with it: name, bytes, time of modification.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    companions: Vec<(Text, u64, i64)>,
+}
+
+impl Line {
+    fn new(file: &[u8], node: &[u8], state: &State, copy: bool) -> Self {
+        let (file, node) = (Text(file.to_vec()), Text(node.to_vec()));
+        let FileVersion { bytes, modified_ns } = state.version;
+        let companions = state.companions.iter();
+        let companions = companions.map(|(name, is)| (name.clone(), is.bytes, is.modified_ns));
+        Self { file, node, bytes, modified_ns, copy, companions: companions.collect() }
+    }
+
+    fn state(&self) -> State {
+        let version = FileVersion { bytes: self.bytes, modified_ns: self.modified_ns };
+        let companion = |(name, bytes, modified_ns): &(Text, u64, i64)| {
+            (name.clone(), FileVersion { bytes: *bytes, modified_ns: *modified_ns })
+        };
+        State { version, companions: self.companions.iter().map(companion).collect() }
+    }
 }
 
 /// A file of an earlier run.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Known {
-    pub version: FileVersion,
+    pub state: State,
     /// Names of nodes where it stayed.
     pub homes: BTreeSet<Vec<u8>>,
     /// Names of nodes that it was brought to.
@@ -76,10 +99,11 @@ impl Memory {
     }
 
     fn learn(&mut self, line: &Line) {
-        let version = FileVersion { bytes: line.bytes, modified_ns: line.modified_ns };
-        let new = || Known { version, homes: BTreeSet::new(), copies: BTreeSet::new() };
+        let state = line.state();
+        let new =
+            || Known { state: state.clone(), homes: BTreeSet::new(), copies: BTreeSet::new() };
         let known = self.known.entry(line.file.0.clone()).or_insert_with(new);
-        if known.version != version {
+        if known.state != state {
             *known = new();
         }
         if line.copy {
@@ -89,18 +113,16 @@ impl Memory {
         }
     }
 
+    /// What an earlier run has noted of a file that has companions.
+    pub fn state(&self, file: &[u8]) -> Option<State> {
+        let known = self.known.get(file)?;
+        (!known.state.companions.is_empty()).then(|| known.state.clone())
+    }
+
     /// Notes that a node has a file.
-    pub fn note(
-        &mut self,
-        file: &[u8],
-        node: &[u8],
-        version: FileVersion,
-        copy: bool,
-    ) -> io::Result<()> {
+    pub fn note(&mut self, file: &[u8], node: &[u8], state: &State, copy: bool) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
-        let FileVersion { bytes, modified_ns } = version;
-        let (file, node) = (Text(file.to_vec()), Text(node.to_vec()));
-        let mut line = serde_json::to_vec(&Line { file, node, bytes, modified_ns, copy })
+        let mut line = serde_json::to_vec(&Line::new(file, node, state, copy))
             .expect("plain data into memory always encodes");
         line.push(b'\n');
         if self.file.is_none() {
@@ -126,11 +148,9 @@ impl Memory {
         let file = options.write(true).create(true).truncate(true).mode(0o600).open(&part)?;
         let mut out = io::BufWriter::new(file);
         for (file, known) in &self.known {
-            let FileVersion { bytes, modified_ns } = known.version;
             let homes = known.homes.iter().map(|node| (node, false));
             for (node, copy) in homes.chain(known.copies.iter().map(|node| (node, true))) {
-                let (file, node) = (Text(file.clone()), Text(node.clone()));
-                serde_json::to_writer(&mut out, &Line { file, node, bytes, modified_ns, copy })?;
+                serde_json::to_writer(&mut out, &Line::new(file, node, &known.state, copy))?;
                 out.write_all(b"\n")?;
             }
         }
@@ -144,8 +164,10 @@ impl Memory {
 mod tests {
     use super::*;
 
-    fn version(bytes: u64) -> FileVersion {
-        FileVersion { bytes, modified_ns: 5 }
+    fn state(bytes: u64, companions: &[&str]) -> State {
+        let version = FileVersion { bytes, modified_ns: 5 };
+        let companions = companions.iter().map(|name| (Text::from(*name), version));
+        State { version, companions: companions.collect() }
     }
 
     #[test]
@@ -153,10 +175,10 @@ mod tests {
         let root = std::env::temp_dir().join(format!("rakuda-places-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         let mut memory = Memory::load(Some(&root));
-        memory.note(b"a", b"host1", version(1), false).unwrap();
-        memory.note(b"a", b"host2", version(1), true).unwrap();
-        memory.note(b"b\xff", b"host1", version(1), false).unwrap();
-        memory.note(b"b\xff", b"host3", version(2), false).unwrap();
+        memory.note(b"a", b"host1", &state(1, &["a.x", "a_y"]), false).unwrap();
+        memory.note(b"a", b"host2", &state(1, &["a.x", "a_y"]), true).unwrap();
+        memory.note(b"b\xff", b"host1", &state(1, &[]), false).unwrap();
+        memory.note(b"b\xff", b"host3", &state(2, &[]), false).unwrap();
         let mut file = OpenOptions::new().append(true).open(root.join(FILE)).unwrap();
         file.write_all(b"{\"file\":\"torn").unwrap();
         let memory = Memory::load(Some(&root));
@@ -164,8 +186,12 @@ mod tests {
         let again = Memory::load(Some(&root));
         fs::remove_dir_all(&root).unwrap();
         let set = |names: &[&[u8]]| names.iter().map(|name| name.to_vec()).collect();
-        let a = Known { version: version(1), homes: set(&[b"host1"]), copies: set(&[b"host2"]) };
-        let b = Known { version: version(2), homes: set(&[b"host3"]), copies: set(&[]) };
+        let a = Known {
+            state: state(1, &["a.x", "a_y"]),
+            homes: set(&[b"host1"]),
+            copies: set(&[b"host2"]),
+        };
+        let b = Known { state: state(2, &[]), homes: set(&[b"host3"]), copies: set(&[]) };
         assert_eq!(memory.known, BTreeMap::from([(b"a".to_vec(), a), (b"b\xff".to_vec(), b)]));
         assert_eq!(again.known, memory.known);
     }

@@ -1,9 +1,10 @@
 //! Staging: files brought to the nodes that need them, where nodes share no file system (docs/design/staging.md).
 //!
 //! Before the first command of an attempt its input files are brought to its node (`inputs`), each once, within a bound (`ledger`). Targets stay
-//! where they were made, but for those that come home (`targets`). What nodes still have of earlier runs is asked for when they come (`earlier`, `memory`).
+//! where they were made, but for those that come home (`targets`); what was written beside them goes with them (`companions`). What nodes still have of earlier runs is asked for when they come (`earlier`, `memory`).
 //! What only Ruby code names is brought when that looks for it (`loose`). `transfers` moves files, `relay` one, and `hosts` knows whom to ask. It decides nothing about order.
 
+mod companions;
 mod doubts;
 mod earlier;
 mod hosts;
@@ -65,10 +66,14 @@ pub(crate) struct Staging {
     not_brought: BTreeSet<TaskId>,
     /// Tasks that were asked for, and what plain ones among them stand for.
     wanted: BTreeSet<TaskId>,
+    /// The same of invocations by actions: what has companions stays where it is until Ruby code looks for it.
+    wanted_by_actions: BTreeSet<TaskId>,
     /// Folders that were made.
     folders: BTreeMap<NodeId, BTreeSet<Vec<u8>>>,
     /// Tasks by the names of their files, on this machine.
     by_path: BTreeMap<Vec<u8>, TaskId>,
+    /// Tasks by the names of their companions, on this machine. Of some it may not be true any more; the ledger says.
+    beside: BTreeMap<PathBuf, TaskId>,
     /// Questions of the front that wait for a task's file to come home.
     fetches: BTreeMap<TaskId, Vec<u32>>,
     /// What Ruby code of actions has written since their last command.
@@ -102,8 +107,10 @@ impl Staging {
             endings: Vec::new(),
             not_brought: BTreeSet::new(),
             wanted: BTreeSet::new(),
+            wanted_by_actions: BTreeSet::new(),
             folders: BTreeMap::new(),
             by_path: BTreeMap::new(),
+            beside: BTreeMap::new(),
             fetches: BTreeMap::new(),
             written: BTreeMap::new(),
             named: BTreeMap::new(),

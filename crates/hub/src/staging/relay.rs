@@ -36,16 +36,54 @@ pub(super) struct Failure {
     pub reason: String,
     /// It may go well another time.
     passing: bool,
+    /// The source has not got the file, or not in this state.
+    refused: bool,
 }
 
 impl Failure {
     fn new(at_source: bool, reason: String) -> Self {
-        Self { at_source, reason, passing: false }
+        Self { at_source, reason, passing: false, refused: false }
     }
 
     fn broken(at_source: bool) -> impl Fn(ContentError) -> Self {
-        move |error| Self { at_source, reason: error.to_string(), passing: true }
+        move |error| Self { passing: true, ..Self::new(at_source, error.to_string()) }
     }
+}
+
+/// A file on its way.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub from: Place,
+    pub to: Place,
+    pub version: FileVersion,
+}
+
+/// What was brought besides the file that was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Carried {
+    pub companions: u32,
+    pub bytes: u64,
+}
+
+/// Brings a file with its companions: these first, so that who finds the file finds them. One that is not what it was any more is passed over.
+pub(super) async fn relay_all(
+    hosts: Rc<FileHosts>,
+    file: Part,
+    companions: Vec<Part>,
+) -> Result<Carried, Failure> {
+    let mut carried = Carried::default();
+    for Part { from, to, version } in companions {
+        match relay(Rc::clone(&hosts), from, to, version).await {
+            Ok(()) => {
+                carried.companions += 1;
+                carried.bytes += version.bytes;
+            }
+            Err(failure) if failure.refused => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    relay(hosts, file.from, file.to, file.version).await?;
+    Ok(carried)
 }
 
 /// Brings a file from one node to another.
@@ -77,7 +115,9 @@ async fn relay_once(
     let answer = in_time(true, read_message(&mut source)).await?;
     let mode = match answer.map_err(Failure::broken(true))? {
         FileAnswer::Content { mode } => mode,
-        FileAnswer::Failed { reason } => return Err(Failure::new(true, reason)),
+        FileAnswer::Failed { reason } => {
+            return Err(Failure { refused: true, ..Failure::new(true, reason) });
+        }
         FileAnswer::Done | FileAnswer::Found { .. } => {
             return Err(Failure::new(true, "be answered as expected".into()));
         }
@@ -109,7 +149,7 @@ async fn relay_once(
         (FileAnswer::Done, None) => Ok(()),
         (_, Some(reason)) => Err(Failure::new(true, reason)),
         (FileAnswer::Failed { reason }, None) => {
-            Err(Failure { at_source: false, reason, passing: true })
+            Err(Failure { passing: true, ..Failure::new(false, reason) })
         }
         (FileAnswer::Content { .. } | FileAnswer::Found { .. }, None) => {
             Err(Failure::new(false, "be answered as expected".into()))

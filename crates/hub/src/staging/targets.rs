@@ -4,6 +4,7 @@
 //! elsewhere needs it.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use rakuda_core::{NodeId, Output, Places, TaskId, TaskKind, TaskState};
 use rakuda_proto::Text;
@@ -12,6 +13,9 @@ use rakuda_proto::files::FileVersion;
 use rakuda_proto::front::{ActionOutcome, HubMessage};
 use rakuda_proto::journal::{FileIdentity, Outcome};
 
+use super::Staging;
+use super::companions::Followed;
+use super::ledger::{Companion, State};
 use crate::facts::identity_of;
 use crate::hub::{Hub, LOCAL_NODE, RunningAttempt};
 use crate::notes::AttemptNote;
@@ -24,6 +28,8 @@ use crate::targets::{FailedTarget, Settled};
 pub(super) enum Coming {
     /// Its action has ended well; its task is settled when it is there.
     Made { attempt: Box<RunningAttempt>, message: Vec<u8>, seen: FileIdentity },
+    /// Ruby code has made it here; its task is settled when it is where its companions are.
+    Followed { attempt: Box<RunningAttempt>, followed: Followed },
     /// Its task was settled before; the end of what asked for it waits.
     Settled,
 }
@@ -38,40 +44,69 @@ impl Hub {
         is_file && !matches!(attempt.sight, Sight::Unstaged)
     }
 
-    /// An action has ended well, and its node has looked at the target: the task is settled now, or when the target has come home.
+    /// An action has ended well, and its node has looked at the target and beside it: the task is settled now, or when the target has come home.
     pub(crate) fn take_target(
         &mut self,
         id: TaskId,
         attempt: RunningAttempt,
-        message: &[u8],
+        message: Vec<u8>,
         seen: Option<FileIdentity>,
+        beside: Vec<Companion>,
     ) {
-        let Some(identity) = seen.filter(|_| self.staging.is_some()) else {
-            // Not there; it may have been here all the time.
-            let seen = seen.or_else(|| self.staging.as_ref().and(identity_of(&attempt.target)));
-            self.finish_action(id, &attempt, ActionOutcome::Ok, message, seen);
-            return;
-        };
-        let version = version_in(&identity);
         // Ruby code may have written it here, or have had it brought here; the younger one counts.
-        let here = identity_of(&attempt.target).filter(|here| Some(*here) != attempt.before);
-        if let Some(here) = here.filter(|here| version.modified_ns <= here.modified_ns) {
-            if version_in(&here) == version {
-                self.settle_file(id, attempt.node, version);
-                self.remember(id, attempt.node, version, true);
-            }
-            self.settle_file(id, LOCAL_NODE, version_in(&here));
-            self.finish_action(id, &attempt, ActionOutcome::Ok, message, Some(here));
+        let here = self.staging.as_ref().and_then(|_| identity_of(&attempt.target));
+        let made_here = here.filter(|here| match &seen {
+            Some(seen) => Some(*here) != attempt.before && seen.modified_ns <= here.modified_ns,
+            // Not there; it may have been here all the time.
+            None => true,
+        });
+        if self.staging.is_none() || made_here.or(seen).is_none() {
+            self.finish_action(id, &attempt, ActionOutcome::Ok, &message, seen);
             return;
         }
-        self.settle_file(id, attempt.node, version);
-        self.remember(id, attempt.node, version, true);
-        if !self.comes_home(id, &attempt) {
-            self.finish_action(id, &attempt, ActionOutcome::Ok, message, seen);
+        let Some(here) = made_here else {
+            let Some(seen) = seen else { return };
+            let state = self.claim(id, attempt.node, version_in(&seen), beside);
+            self.settle_made(id, attempt, message, seen, &state);
+            return;
+        };
+        let version = version_in(&here);
+        let is_there = seen.is_some_and(|seen| version_in(&seen) == version);
+        let state = self.claim(id, attempt.node, version, beside);
+        if state.companions.is_empty() {
+            if is_there {
+                self.settle_file(id, attempt.node, version);
+                self.remember(id, attempt.node, &state, true);
+            }
+            if seen.is_some() {
+                self.settle_file(id, LOCAL_NODE, version);
+            }
+            self.finish_action(id, &attempt, ActionOutcome::Ok, &message, Some(here));
+        } else if is_there || attempt.node == LOCAL_NODE {
+            self.settle_made(id, attempt, message, here, &state);
+        } else {
+            self.follow(id, attempt, Followed { message, seen: here, state });
+        }
+    }
+
+    /// The target is on the node of its attempt, with its companions: it stays there, or comes home first.
+    pub(super) fn settle_made(
+        &mut self,
+        id: TaskId,
+        attempt: RunningAttempt,
+        message: Vec<u8>,
+        seen: FileIdentity,
+        state: &State,
+    ) {
+        self.settle_state(id, attempt.node, state.clone());
+        self.remember(id, attempt.node, state, true);
+        if attempt.node == LOCAL_NODE || !self.comes_home(id, &attempt) {
+            self.finish_action(id, &attempt, ActionOutcome::Ok, &message, Some(seen));
+            self.release_endings();
             return;
         }
         let attempt = Box::new(attempt);
-        let coming = Coming::Made { attempt, message: message.to_vec(), seen: identity };
+        let coming = Coming::Made { attempt, message, seen };
         if let Some(staging) = &mut self.staging {
             staging.comings.insert(id, coming);
         }
@@ -85,18 +120,25 @@ impl Hub {
         self.is_staged(&self.home_path(id))
             && (staging.settings.all_home
                 || attempt.before.is_some()
-                || staging.wanted.contains(&id)
+                || staging.is_wanted(id)
                 || staging.settings.home.iter().any(|glob| matches_glob(&glob.0, name)))
     }
 
-    /// A file is in this state, and stays on this node.
+    /// A file is in this state, and stays on this node; what goes with it is as it was, or nothing when this is another state.
     pub(super) fn settle_file(&mut self, id: TaskId, node: NodeId, version: FileVersion) {
+        let before = self.staging.as_ref().and_then(|staging| staging.ledger.state(id));
+        let state = before.filter(|before| before.version == version);
+        let state = state.unwrap_or_else(|| State { version, companions: Rc::default() });
+        self.settle_state(id, node, state);
+    }
+
+    fn settle_state(&mut self, id: TaskId, node: NodeId, state: State) {
         let Some(staging) = &mut self.staging else { return };
-        let before = staging.ledger.version(id);
-        let stale = staging.ledger.settle(id, node, version);
+        let before = staging.ledger.state(id);
+        let stale = staging.ledger.settle_all(id, node, state);
         if let Some(before) = before {
             for other in stale {
-                self.remove_copies(other, &[(id, before)]);
+                self.remove_copies(other, &[(id, before.clone())]);
             }
         }
     }
@@ -129,14 +171,16 @@ impl Hub {
     }
 
     /// These are asked for: their files come home, also those of what plain tasks among them stand for.
-    pub(crate) fn want_home(&mut self, tasks: &[TaskId]) {
+    pub(crate) fn want_home(&mut self, tasks: &[TaskId], by_action: bool) {
         if self.staging.is_none() || self.settings.config.dry_run {
             return;
         }
         let mut walk = tasks.to_vec();
         while let Some(id) = walk.pop() {
             let Some(staging) = &mut self.staging else { return };
-            if !staging.wanted.insert(id) {
+            let wanted =
+                if by_action { &mut staging.wanted_by_actions } else { &mut staging.wanted };
+            if !wanted.insert(id) {
                 continue;
             }
             match self.scheduler.task(id) {
@@ -154,25 +198,25 @@ impl Hub {
 
     /// More prerequisites of a task are known now.
     pub(crate) fn want_added(&mut self, id: TaskId, added: &[TaskId]) {
-        let is_wanted = self.staging.as_ref().is_some_and(|staging| staging.wanted.contains(&id));
+        let Some(staging) = &self.staging else { return };
+        let by_user = staging.wanted.contains(&id);
+        let is_wanted = by_user || staging.wanted_by_actions.contains(&id);
         if is_wanted && self.scheduler.task(id).is_some_and(|task| task.kind == TaskKind::Plain) {
-            self.want_home(added);
+            self.want_home(added, !by_user);
         }
     }
 
     /// A task was settled without being run: if it was asked for, its file comes home.
     pub(crate) fn on_settled_elsewhere(&mut self, id: TaskId) {
-        if self.staging.as_ref().is_some_and(|staging| staging.wanted.contains(&id)) {
-            self.fetch_settled(id);
-            self.pump_transfers();
-        }
+        self.fetch_settled(id);
+        self.pump_transfers();
     }
 
     fn fetch_settled(&mut self, id: TaskId) {
         if self.known_elsewhere(id).is_none() {
             return;
         }
-        if let Some(staging) = &mut self.staging {
+        if let Some(staging) = self.staging.as_mut().filter(|staging| staging.is_wanted(id)) {
             staging.comings.entry(id).or_insert(Coming::Settled);
             self.bring(id, LOCAL_NODE);
         }
@@ -189,7 +233,7 @@ impl Hub {
         }
     }
 
-    fn release_endings(&mut self) {
+    pub(super) fn release_endings(&mut self) {
         if let Some(staging) = self.staging.as_mut().filter(|staging| staging.comings.is_empty()) {
             self.outputs.extend(staging.endings.drain(..));
         }
@@ -202,7 +246,7 @@ impl Hub {
     }
 
     pub(super) fn on_came_home(&mut self, id: TaskId) {
-        let coming = self.staging.as_mut().and_then(|staging| staging.comings.remove(&id));
+        let coming = self.take_coming(id);
         if let Some(Coming::Made { attempt, message, seen }) = coming {
             self.finish_action(id, &attempt, ActionOutcome::Ok, &message, Some(seen));
         }
@@ -210,14 +254,20 @@ impl Hub {
         self.release_endings();
     }
 
+    /// What waits for a file to come home, and for nothing else.
+    fn take_coming(&mut self, id: TaskId) -> Option<Coming> {
+        let comings = &mut self.staging.as_mut()?.comings;
+        let is_other = matches!(comings.get(&id), Some(Coming::Followed { .. }));
+        if is_other { None } else { comings.remove(&id) }
+    }
+
     pub(super) fn on_not_come_home(&mut self, id: TaskId, why: &str) {
         self.answer_fetches(id, Some(why));
-        let coming = self.staging.as_mut().and_then(|staging| staging.comings.remove(&id));
-        let Some(coming) = coming else { return };
+        let Some(coming) = self.take_coming(id) else { return };
         let reason = Text::from(why.to_owned());
         self.link.push(&HubMessage::TargetNotBrought { task: id.0, reason });
         match coming {
-            Coming::Made { attempt, .. } => {
+            Coming::Made { attempt, .. } | Coming::Followed { attempt, .. } => {
                 let outcome = ActionOutcome::Failed;
                 self.finish_action(id, &attempt, outcome, why.as_bytes(), None);
             }
@@ -277,7 +327,9 @@ impl Hub {
         let mut taken = Vec::new();
         for (id, coming) in std::mem::take(&mut staging.comings) {
             match coming {
-                Coming::Made { attempt, .. } if lost.is_none_or(|node| attempt.node == node) => {
+                Coming::Made { attempt, .. } | Coming::Followed { attempt, .. }
+                    if lost.is_none_or(|node| attempt.node == node) =>
+                {
                     staging.transfers.remove(&(id, LOCAL_NODE));
                     taken.push((id, *attempt));
                 }
@@ -288,6 +340,14 @@ impl Hub {
     }
 }
 
-fn version_in(identity: &FileIdentity) -> FileVersion {
+impl Staging {
+    /// Whether a task's file is to come home because it was asked for.
+    fn is_wanted(&self, id: TaskId) -> bool {
+        let is_alone = || self.ledger.state(id).is_none_or(|state| state.companions.is_empty());
+        self.wanted.contains(&id) || self.wanted_by_actions.contains(&id) && is_alone()
+    }
+}
+
+pub(super) fn version_in(identity: &FileIdentity) -> FileVersion {
     FileVersion { bytes: identity.bytes, modified_ns: identity.modified_ns }
 }

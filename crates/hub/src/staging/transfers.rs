@@ -1,16 +1,16 @@
 //! Transfers: from where each file is brought, and how many are under way. One that fails is tried from another node that has the file.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rakuda_agent::clock;
 use rakuda_core::{Event, NodeId, TaskId};
-use rakuda_proto::files::FileVersion;
 use rakuda_proto::journal::{FileStaged, JournalEvent};
 use tokio::task::AbortHandle;
 
-use super::relay::{Failure, Place, relay, remove};
+use super::ledger::State;
+use super::relay::{Carried, Failure, Part, Place, relay_all, remove};
 use crate::hub::{Hub, LOCAL_NODE};
 
 /// Transfers from or to a node at a time, and from or to this machine.
@@ -20,7 +20,7 @@ const UNDER_WAY_MAX_HOME: u32 = 8;
 /// A file that is being brought to a node, or is to be.
 #[derive(Debug)]
 pub(super) struct Transfer {
-    version: FileVersion,
+    state: State,
     /// Where it failed from.
     tried: BTreeSet<NodeId>,
     /// The last reason.
@@ -46,6 +46,12 @@ pub(super) enum Kind {
         id: TaskId,
         from: NodeId,
         to: NodeId,
+        result: Result<Carried, Failure>,
+    },
+    /// A target that Ruby code has made here, to what commands have written beside it.
+    Followed {
+        id: TaskId,
+        number: u32,
         result: Result<(), Failure>,
     },
     Removed(NodeId),
@@ -67,9 +73,9 @@ impl Hub {
     /// Has a file brought to a node, unless it is on its way.
     pub(super) fn bring(&mut self, id: TaskId, to: NodeId) {
         let Some(staging) = &mut self.staging else { return };
-        let Some(version) = staging.ledger.version(id) else { return };
+        let Some(state) = staging.ledger.state(id) else { return };
         staging.transfers.entry((id, to)).or_insert_with(|| Transfer {
-            version,
+            state,
             tried: BTreeSet::new(),
             why: "find a node that has it".into(),
             running: None,
@@ -110,19 +116,30 @@ impl Hub {
         let Some(transfer) = staging.transfers.get(&(id, to)) else { return Vec::new() };
         let mut nodes = staging.ledger.nodes_with(id);
         nodes.retain(|node| {
-            let is_there = *node == LOCAL_NODE || self.agents.is_there(*node);
-            is_there && *node != to && !transfer.tried.contains(node)
+            self.is_within_reach(*node) && *node != to && !transfer.tried.contains(node)
         });
         nodes
     }
 
+    /// Whether the files of a node can be got at.
+    pub(super) fn is_within_reach(&self, node: NodeId) -> bool {
+        node == LOCAL_NODE || self.agents.is_there(node)
+    }
+
     fn start_transfer(&mut self, id: TaskId, from: NodeId, to: NodeId) {
         let here = self.home_path(id);
-        let place = |node| Place { node, path: self.path_on(node, &here) };
-        let (source, target) = (place(from), place(to));
+        let place = |node, here: &Path| Place { node, path: self.path_on(node, here) };
+        let part =
+            |here: &Path, version| Part { from: place(from, here), to: place(to, here), version };
+        let Some(staging) = &self.staging else { return };
+        let Some(transfer) = staging.transfers.get(&(id, to)) else { return };
+        let file = part(&here, transfer.state.version);
+        let beside = transfer.state.companions.iter();
+        let beside =
+            beside.map(|(name, version)| part(&here.with_file_name(name.as_os_str()), *version));
+        let moving = relay_all(Rc::clone(&staging.hosts), file, beside.collect());
         let Some(staging) = &mut self.staging else { return };
         let Some(transfer) = staging.transfers.get_mut(&(id, to)) else { return };
-        let moving = relay(Rc::clone(&staging.hosts), source, target, transfer.version);
         let reports = staging.reports.clone();
         let task = tokio::task::spawn_local(async move {
             let result = moving.await;
@@ -149,20 +166,29 @@ impl Hub {
                 }
             }
             Kind::File { id, from, to, result } => self.on_file_moved(id, from, to, result),
+            Kind::Followed { id, number, result } => {
+                self.on_followed(id, number, result.map_err(|failure| failure.reason));
+            }
             Kind::Found { request, outcome } => self.answer_file(request, outcome),
             Kind::Sent { task, number, path, result } => self.on_sent(task, number, &path, result),
         }
         self.pump_transfers();
     }
 
-    fn on_file_moved(&mut self, id: TaskId, from: NodeId, to: NodeId, result: Result<(), Failure>) {
+    fn on_file_moved(
+        &mut self,
+        id: TaskId,
+        from: NodeId,
+        to: NodeId,
+        result: Result<Carried, Failure>,
+    ) {
         let Some(staging) = &mut self.staging else { return };
         let Some(transfer) = staging.transfers.get_mut(&(id, to)) else { return };
         // The report of one that was ended meanwhile.
         let Some(running) = transfer.running.take_if(|running| running.from == from) else {
             return;
         };
-        let version = transfer.version;
+        let state = transfer.state.clone();
         if let Err(failure) = &result {
             transfer.why.clone_from(&failure.reason);
             if failure.at_source {
@@ -170,34 +196,36 @@ impl Hub {
             }
         }
         staging.leave(from, to);
-        if let Err(failure) = result {
-            if !failure.at_source {
-                // Another source would do no better.
-                self.on_not_brought(id, to);
+        let carried = match result {
+            Ok(carried) => carried,
+            Err(failure) => {
+                if !failure.at_source {
+                    // Another source would do no better.
+                    self.on_not_brought(id, to);
+                }
+                return;
             }
-            return;
-        }
+        };
         staging.transfers.remove(&(id, to));
-        if staging.ledger.version(id) == Some(version) {
+        if let Some(now) = staging.ledger.state(id).filter(|now| state.covers(now)) {
             if to == LOCAL_NODE {
-                staging.ledger.settle(id, LOCAL_NODE, version);
+                staging.ledger.settle(id, LOCAL_NODE, now.version);
             } else {
-                staging.ledger.arrived(id, to, version);
+                staging.ledger.arrived(id, to, &now);
             }
             let places = staging.ledger.places(id);
             self.event(Event::PlacesFound { id, places });
-            self.remember(id, to, version, false);
+            self.remember(id, to, &now, false);
         }
         let took_ns = clock::monotonic_ns().saturating_sub(running.started_ns);
-        self.note_staged(id, from, to, version.bytes, took_ns);
-        self.on_brought(id, to);
-    }
-
-    fn note_staged(&mut self, id: TaskId, from: NodeId, to: NodeId, bytes: u64, took_ns: u64) {
+        let bytes = state.version.bytes.saturating_add(carried.bytes);
+        let companions = carried.companions;
         let (time_ns, task) = (clock::wall_ns(), id.0);
-        let staged = FileStaged { time_ns, task, from: from.0, to: to.0, bytes, took_ns };
+        let (from, to_node) = (from.0, to.0);
+        let staged = FileStaged { time_ns, task, from, to: to_node, companions, bytes, took_ns };
         let event = JournalEvent::FileStaged(staged);
         self.record.about_task(&self.scheduler, &self.names, id, &event);
+        self.on_brought(id, to);
     }
 
     /// A file is on a node now: what waits for that goes on.
@@ -236,12 +264,19 @@ impl Hub {
     }
 
     /// Removes copies from a node.
-    pub(super) fn remove_copies(&mut self, node: NodeId, files: &[(TaskId, FileVersion)]) {
+    pub(super) fn remove_copies(&mut self, node: NodeId, files: &[(TaskId, State)]) {
         if files.is_empty() || !self.agents.is_there(node) {
             return;
         }
-        let named = files.iter().map(|(id, is)| (self.path_on(node, &self.home_path(*id)), *is));
-        let named = named.collect();
+        let mut named = Vec::new();
+        for (id, state) in files {
+            let here = self.home_path(*id);
+            named.push((self.path_on(node, &here), state.version));
+            for (name, version) in state.companions.iter() {
+                let beside = here.with_file_name(name.as_os_str());
+                named.push((self.path_on(node, &beside), *version));
+            }
+        }
         let Some(staging) = &mut self.staging else { return };
         *staging.removals.entry(node).or_default() += 1;
         let (hosts, reports) = (Rc::clone(&staging.hosts), staging.reports.clone());

@@ -62,6 +62,8 @@ pub fn summary(report: &Report) -> Value {
     if summary.nodes_used().count() > 1 {
         put(fields, "local_share", summary.cache.local_share(run));
     }
+    put(fields, "staged_files", summary.staged.map(|staged| staged.files));
+    put(fields, "staged_bytes", summary.staged.map(|staged| staged.bytes));
     put(fields, "metadata_ops_per_task", summary.metadata_per_task(run));
     object
 }

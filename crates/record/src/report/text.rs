@@ -57,6 +57,10 @@ fn head(out: &mut String, report: &Report) {
     if let Some(line) = input_line(report) {
         fact(out, "input", &line);
     }
+    if let Some(staged) = &summary.staged {
+        let files = counted(usize::try_from(staged.files).unwrap_or(usize::MAX), "file");
+        fact(out, "staged", &format!("{files}, {}, from host to host", bytes(staged.bytes)));
+    }
     if let Some(operations) = summary.metadata_per_task(run) {
         fact(out, "metadata", &format!("{operations:.1} system calls of the engine per task"));
     }

@@ -85,6 +85,25 @@ pub struct Summary {
     pub usage: Usage,
     /// Input in memory.
     pub cache: Cache,
+    /// Files that were brought from node to node, if any were.
+    pub staged: Option<Staged>,
+}
+
+/// What was brought from node to node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Staged {
+    /// With those that came beside others.
+    pub files: u64,
+    /// Of all of them.
+    pub bytes: u64,
+}
+
+impl Staged {
+    fn of(run: &Run) -> Option<Self> {
+        let files = run.staged.iter().map(|staged| 1 + u64::from(staged.companions)).sum();
+        let bytes = run.staged.iter().map(|staged| staged.bytes).sum();
+        (files > 0).then_some(Self { files, bytes })
+    }
 }
 
 /// Attempts among the slowest.
@@ -126,6 +145,7 @@ impl Summary {
             bins: tables.bins,
             usage: tables.usage,
             cache: tables.cache,
+            staged: Staged::of(run),
             groups: tables.groups,
             ranked,
             curve,

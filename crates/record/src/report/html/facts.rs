@@ -126,6 +126,10 @@ fn storage(head: &mut String, report: &Report) {
         let more = format!("of {measured}, measured when the tasks began");
         card(head, "Input in memory", &percent(hit), &more);
     }
+    if let Some(staged) = &summary.staged {
+        let files = counted(usize::try_from(staged.files).unwrap_or(usize::MAX), "file");
+        card(head, "Staged", &bytes(staged.bytes), &format!("{files}, from host to host"));
+    }
     if let Some(operations) = summary.metadata_per_task(report.run) {
         card(head, "Metadata calls", &format!("{operations:.1}"), "of the engine, per task");
     }
