@@ -3,7 +3,7 @@
 require "minitest/autorun"
 require_relative "gfarm_case"
 
-# The file system of the hub's machine hangs for a while: what runs elsewhere goes on.
+# The file system hangs for a while, on the hub's machine or on a node: what runs elsewhere goes on, and nothing is lost.
 class ClusterHangingFolderTest < ClusterGfarmCase
   RAKEFILE = <<~'RUBY'
     shared = ENV.fetch("SHARED")
@@ -18,7 +18,7 @@ class ClusterHangingFolderTest < ClusterGfarmCase
   def test_no_node_is_lost_while_the_hub_waits_for_its_folder
     printed, status = running(RAKEFILE, "HEARTBEAT=1") do |so_far|
       wait_for("all tasks", so_far) { Dir["#{@shared}/begun.*"].size == 3 }
-      hanging do
+      hanging("head") do
         # The hub notes its end, in the folder that hangs.
         FileUtils.touch("#{@shared}/go.first")
         sleep HANGS
@@ -30,12 +30,34 @@ class ClusterHangingFolderTest < ClusterGfarmCase
     assert_equal %W[host1\n host2\n host3\n], %w[first second third].map { |name| read(name) }.sort
   end
 
+  ONE_AFTER_THE_OTHER = <<~'RUBY'
+    shared = ENV.fetch("SHARED")
+    desc "allow=host2"
+    file("first") { sh "touch #{shared}/begun; until test -e #{shared}/go; do sleep 0.05; done; hostname > first" }
+    desc "allow=host1"
+    file("second" => "first") { sh "hostname > second" }
+    task default: "second"
+  RUBY
+
+  def test_a_node_whose_folder_hangs_when_a_command_is_started_is_not_lost
+    printed, status = running(ONE_AFTER_THE_OTHER, "HEARTBEAT=1") do |so_far|
+      wait_for("the first task", so_far) { File.exist?("#{@shared}/begun") }
+      hanging("host1") do
+        go
+        sleep HANGS
+      end
+    end
+    assert status.success?, printed
+    refute_includes printed, "was lost"
+    assert_equal "host1\n", read("second")
+  end
+
   private
 
-  def hanging
-    @testbed.run!("head", "pkill", "-STOP", "-x", "gfarm2fs", chdir: "/")
+  def hanging(host)
+    @testbed.run!(host, "pkill", "-STOP", "-x", "gfarm2fs", chdir: "/")
     yield
   ensure
-    @testbed.run!("head", "pkill", "-CONT", "-x", "gfarm2fs", chdir: "/")
+    @testbed.run!(host, "pkill", "-CONT", "-x", "gfarm2fs", chdir: "/")
   end
 end

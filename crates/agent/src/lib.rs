@@ -26,6 +26,7 @@ mod run_folder;
 pub mod spawn;
 mod spool;
 pub mod visibility;
+mod worker;
 
 pub use commands::{Agent, AgentConfig, StdinSource};
 pub use helper::{Helper, HelperProcess};

@@ -1,6 +1,6 @@
 //! An agent elsewhere: the agent of this process, served over a link to the hub.
 //!
-//! Requests come in, events go out; questions about files are the inspector's. When the link is lost, or this process is told to go,
+//! Requests come in, events go out; what is done about them is the worker's, on a thread of its own. When the link is lost, or this process is told to go,
 //! all commands end within the time that the hub has set. It does not know how connections are made, nor what tasks are.
 
 use std::cell::Cell;
@@ -21,9 +21,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::files::{self, OwnFolderError};
 use crate::going::Going;
-use crate::inspector::Inspector;
 use crate::run_folder::RunFolder;
-use crate::{Agent, AgentConfig, StdinSource, clock, cores, memory, processes, residency};
+use crate::worker::Worker;
+use crate::{clock, cores, memory, processes, residency};
 
 /// Captured output that goes over a link; the rest of its message is small.
 const CAPTURED_BYTES_MAX: usize = MESSAGE_BYTES_MAX - (1 << 20);
@@ -31,6 +31,8 @@ const CAPTURED_BYTES_MAX: usize = MESSAGE_BYTES_MAX - (1 << 20);
 const GRACE_MS: u32 = 2_000;
 /// The hub has so long to take the last messages.
 const BYE_LIMIT: Duration = Duration::from_secs(1);
+/// Killing takes no longer, unless a file system hangs.
+const KILL_LIMIT: Duration = Duration::from_millis(100);
 /// Time before the connection is tried again; each further time twice as long.
 const FIRST_RETRY: Duration = Duration::from_millis(50);
 const LONGEST_RETRY: Duration = Duration::from_secs(1);
@@ -136,7 +138,7 @@ pub async fn serve(
         settings.directory =
             provided.map_err(|reason| RemoteError::Mount { reason, host: host_name() })?;
         let folder = RunFolder::enter(&settings).await?;
-        Remote::new(Rc::clone(&link), settings, folder, mark)
+        Remote::new(Rc::clone(&link), settings, folder, mark).await
     };
     let remote = match setting_up.await {
         Ok(remote) => remote,
@@ -186,10 +188,8 @@ async fn told_to_end() -> &'static str {
 }
 
 struct Remote {
-    folder: RunFolder,
     link: Rc<AgentLink>,
-    agent: Agent,
-    inspector: Inspector,
+    worker: Worker,
     settings: AgentSettings,
     mark: String,
     /// Who wants commands to be read no further: the hub, the link that is full.
@@ -205,13 +205,13 @@ struct Paused {
 }
 
 impl Paused {
-    fn apply(&self, agent: &Agent) {
-        agent.pause_output(self.by_hub.get() || self.by_link.get());
+    fn apply(&self, worker: &Worker) {
+        worker.pause_output(self.by_hub.get() || self.by_link.get());
     }
 }
 
 impl Remote {
-    fn new(
+    async fn new(
         link: Rc<AgentLink>,
         settings: AgentSettings,
         folder: RunFolder,
@@ -219,29 +219,19 @@ impl Remote {
     ) -> Result<Self, RemoteError> {
         let (event_sender, events) = unbounded_channel();
         let (answer_sender, answers) = unbounded_channel();
-        let config = AgentConfig {
-            directory: folder.path.clone(),
-            stdin: StdinSource::Null,
-            collect_output: settings.collect_output,
-            join_group: None,
-        };
-        let agent = Agent::new(config, event_sender).map_err(RemoteError::SetUp)?;
-        agent.extend_environment(environment(&settings, mark));
-        let inspector = Inspector::new(answer_sender).map_err(RemoteError::SetUp)?;
-        let paused = Rc::<Paused>::default();
-        link.send(&FromAgent::Ready {
-            directory: Text(folder.path.as_os_str().as_bytes().to_vec()),
-        });
-        let going = Rc::<Going>::default();
+        let directory = Text(folder.path.as_os_str().as_bytes().to_vec());
+        let worker = Worker::start(folder, &settings, mark, event_sender, answer_sender).await?;
+        link.send(&FromAgent::Ready { directory });
+        let (paused, going) = (Rc::<Paused>::default(), Rc::<Going>::default());
         tokio::task::spawn_local(forward_events(
             events,
             Rc::clone(&link),
-            agent.clone(),
+            worker.clone(),
             Rc::clone(&paused),
             Rc::clone(&going),
         ));
         tokio::task::spawn_local(forward_answers(answers, Rc::clone(&link)));
-        Ok(Self { folder, link, agent, inspector, settings, mark: mark.to_owned(), paused, going })
+        Ok(Self { link, worker, settings, mark: mark.to_owned(), paused, going })
     }
 
     /// Connection after connection, until no more can be had.
@@ -249,7 +239,7 @@ impl Remote {
         let mut connection = first;
         loop {
             let why = match self.link.serve(connection, |message| self.take(message)).await {
-                Ending::Bye(why) if why.is_empty() && self.agent.unreported() == 0 => {
+                Ending::Bye(why) if why.is_empty() && self.is_done().await => {
                     return AgentEnding::Wanted;
                 }
                 Ending::Bye(_) | Ending::SaidBye => {
@@ -287,55 +277,42 @@ impl Remote {
         }
     }
 
+    /// Whether no command runs. One whose file system hangs may.
+    async fn is_done(&self) -> bool {
+        tokio::time::timeout(BYE_LIMIT, self.worker.unreported()).await == Ok(0)
+    }
+
     /// Does what the hub asks.
     fn take(&self, message: ToAgent) {
-        let Some(message) = self.inspector.ask(&self.folder.path, message) else { return };
-        match message {
-            ToAgent::Request(request) => {
-                if matches!(request, AgentRequest::Signal { .. }) {
-                    self.going.on_signal_of_hub();
-                }
-                self.folder.make_place_of(&request);
-                self.agent.handle(request);
-            }
-            ToAgent::MakeFolders { paths } => self.folder.make(&paths),
-            ToAgent::PutAway { path, rename, unless } => {
-                self.folder.put_away(&path, rename, unless);
-            }
-            ToAgent::SignalAll { signal } => {
-                if signal != 0 {
-                    self.going.on_signal_of_hub();
-                }
-                let groups = u32::try_from(self.agent.signal_all(signal)).unwrap_or(u32::MAX);
-                self.link.send(&FromAgent::Signalled { groups });
-            }
-            ToAgent::PauseOutput { paused } => {
-                self.paused.by_hub.set(paused);
-                self.paused.apply(&self.agent);
-            }
-            ToAgent::Look { .. }
-            | ToAgent::LookAround { .. }
-            | ToAgent::TellTime { .. }
-            | ToAgent::AskResident { .. }
-            | ToAgent::Expect { .. } => {
-                unreachable!("the inspector takes all questions about files")
-            }
+        let signals = match &message {
+            ToAgent::Request(request) => matches!(request, AgentRequest::Signal { .. }),
+            ToAgent::SignalAll { signal } => *signal != 0,
+            _ => false,
+        };
+        if signals {
+            self.going.on_signal_of_hub();
+        }
+        if let ToAgent::PauseOutput { paused } = message {
+            self.paused.by_hub.set(paused);
+            self.paused.apply(&self.worker);
+        } else {
+            self.worker.take(message);
         }
     }
 
     /// Ends all commands: gently first, then for good.
     async fn end_commands(&self) {
-        self.agent.signal_all(libc::SIGTERM);
         let orphan_ms = self.settings.orphan_ms.saturating_sub(self.settings.silence_ms);
         let grace = Duration::from_millis(u64::from(GRACE_MS.min(orphan_ms / 2)));
         let all_gone = async {
-            while self.agent.signal_all(0) > 0 {
+            self.worker.signal_all(libc::SIGTERM).await;
+            while self.worker.signal_all(0).await > 0 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
         let _ = tokio::time::timeout(grace, all_gone).await;
-        self.agent.signal_all(libc::SIGKILL);
-        // What left its group, and the guard is gone, or not asked yet.
+        let _ = tokio::time::timeout(KILL_LIMIT, self.worker.signal_all(libc::SIGKILL)).await;
+        // What left its group, or cannot be signalled since a file system hangs; the guard is gone, or not asked yet.
         processes::kill_marked(&self.mark, &[processes::parent()]);
     }
 }
@@ -345,7 +322,7 @@ fn host_name() -> String {
 }
 
 /// The run's variables; its mark gets that of this agent behind it.
-fn environment(settings: &AgentSettings, mark: &str) -> Vec<(OsString, OsString)> {
+pub(crate) fn environment(settings: &AgentSettings, mark: &str) -> Vec<(OsString, OsString)> {
     let mut run_mark = None;
     let mut variables = Vec::new();
     for (name, value) in &settings.environment {
@@ -365,7 +342,7 @@ fn environment(settings: &AgentSettings, mark: &str) -> Vec<(OsString, OsString)
 async fn forward_events(
     mut events: UnboundedReceiver<AgentEvent>,
     link: Rc<AgentLink>,
-    agent: Agent,
+    worker: Worker,
     paused: Rc<Paused>,
     going: Rc<Going>,
 ) {
@@ -382,10 +359,10 @@ async fn forward_events(
         }
         if link.is_full() {
             paused.by_link.set(true);
-            paused.apply(&agent);
+            paused.apply(&worker);
             link.room().await;
             paused.by_link.set(false);
-            paused.apply(&agent);
+            paused.apply(&worker);
         }
     }
 }

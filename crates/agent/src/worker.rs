@@ -1,0 +1,154 @@
+//! The thread of an agent elsewhere that starts commands and sees to the run's folder.
+//!
+//! A command is started in a folder, its output goes to files: when their file system hangs, whoever starts it waits. The link to the
+//! hub is served by another thread, so that such a node is slow, and not lost. It does not know the link.
+
+use rakuda_proto::agent::AgentEvent;
+use rakuda_proto::cluster::{AgentSettings, FromAgent, ToAgent};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+
+use crate::inspector::Inspector;
+use crate::remote::{RemoteError, environment};
+use crate::run_folder::RunFolder;
+use crate::{Agent, AgentConfig, StdinSource};
+
+/// Threads for waiting for files: those that hang must not become too many.
+const THREADS_MAX: usize = 32;
+
+enum Work {
+    Message(ToAgent),
+    Pause(bool),
+    SignalAll(i32, oneshot::Sender<usize>),
+    CountUnreported(oneshot::Sender<usize>),
+}
+
+/// The link's end of the thread. It ends when all are dropped.
+#[derive(Clone)]
+pub(crate) struct Worker(UnboundedSender<Work>);
+
+impl Worker {
+    /// Starts it. Of commands it tells `events`, and its answers go to `answers`.
+    pub async fn start(
+        folder: RunFolder,
+        settings: &AgentSettings,
+        mark: &str,
+        events: UnboundedSender<AgentEvent>,
+        answers: UnboundedSender<FromAgent>,
+    ) -> Result<Self, RemoteError> {
+        let (sender, work) = unbounded_channel();
+        let (ready, is_ready) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(THREADS_MAX)
+            .build()
+            .map_err(RemoteError::SetUp)?;
+        let config = AgentConfig {
+            directory: folder.path.clone(),
+            stdin: StdinSource::Null,
+            collect_output: settings.collect_output,
+            join_group: None,
+        };
+        let variables = environment(settings, mark);
+        let serve = async move || {
+            let agent = Agent::new(config, events);
+            let inspector = Inspector::new(answers.clone());
+            match (agent, inspector) {
+                (Ok(agent), Ok(inspector)) => {
+                    agent.extend_environment(variables);
+                    if ready.send(Ok(())).is_ok() {
+                        Bench { folder, agent, inspector, answers }.serve(work).await;
+                    }
+                }
+                (Err(error), _) | (_, Err(error)) => drop(ready.send(Err(error))),
+            }
+        };
+        std::thread::Builder::new()
+            .name("commands".to_owned())
+            .spawn(move || tokio::task::LocalSet::new().block_on(&runtime, serve()))
+            .map_err(RemoteError::SetUp)?;
+        let gone = |_| Err(std::io::ErrorKind::BrokenPipe.into());
+        is_ready.await.unwrap_or_else(gone).map_err(RemoteError::SetUp)?;
+        Ok(Self(sender))
+    }
+
+    fn give(&self, work: Work) {
+        // The thread ends after us.
+        let _ = self.0.send(work);
+    }
+
+    /// What the hub asks, but for what concerns the link.
+    pub fn take(&self, message: ToAgent) {
+        self.give(Work::Message(message));
+    }
+
+    /// Stops or goes on reading what commands write.
+    pub fn pause_output(&self, paused: bool) {
+        self.give(Work::Pause(paused));
+    }
+
+    /// Sends `signal` to all process groups that still have members; how many there were. Waits while a file system hangs.
+    pub async fn signal_all(&self, signal: i32) -> usize {
+        let (answer, answered) = oneshot::channel();
+        self.give(Work::SignalAll(signal, answer));
+        answered.await.unwrap_or(0)
+    }
+
+    /// Commands whose exit has not been reported. Waits while a file system hangs.
+    pub async fn unreported(&self) -> usize {
+        let (answer, answered) = oneshot::channel();
+        self.give(Work::CountUnreported(answer));
+        answered.await.unwrap_or(0)
+    }
+}
+
+/// What the thread works with.
+struct Bench {
+    folder: RunFolder,
+    agent: Agent,
+    inspector: Inspector,
+    answers: UnboundedSender<FromAgent>,
+}
+
+impl Bench {
+    async fn serve(self, mut work: UnboundedReceiver<Work>) {
+        while let Some(work) = work.recv().await {
+            match work {
+                Work::Message(message) => self.take(message),
+                Work::Pause(paused) => self.agent.pause_output(paused),
+                Work::SignalAll(signal, answer) => {
+                    let _ = answer.send(self.agent.signal_all(signal));
+                }
+                Work::CountUnreported(answer) => {
+                    let _ = answer.send(self.agent.unreported());
+                }
+            }
+        }
+    }
+
+    fn take(&self, message: ToAgent) {
+        let Some(message) = self.inspector.ask(&self.folder.path, message) else { return };
+        match message {
+            ToAgent::Request(request) => {
+                self.folder.make_place_of(&request);
+                self.agent.handle(request);
+            }
+            ToAgent::MakeFolders { paths } => self.folder.make(&paths),
+            ToAgent::PutAway { path, rename, unless } => {
+                self.folder.put_away(&path, rename, unless);
+            }
+            ToAgent::SignalAll { signal } => {
+                let groups = u32::try_from(self.agent.signal_all(signal)).unwrap_or(u32::MAX);
+                let _ = self.answers.send(FromAgent::Signalled { groups });
+            }
+            ToAgent::PauseOutput { .. }
+            | ToAgent::Look { .. }
+            | ToAgent::LookAround { .. }
+            | ToAgent::TellTime { .. }
+            | ToAgent::AskResident { .. }
+            | ToAgent::Expect { .. } => {
+                unreachable!("the link's side and the inspector take these")
+            }
+        }
+    }
+}
