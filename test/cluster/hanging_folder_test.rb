@@ -33,13 +33,13 @@ class ClusterHangingFolderTest < ClusterGfarmCase
   ONE_AFTER_THE_OTHER = <<~'RUBY'
     shared = ENV.fetch("SHARED")
     desc "allow=host2"
-    file("first") { sh "touch #{shared}/begun; until test -e #{shared}/go; do sleep 0.05; done; hostname > first" }
+    task(:first) { sh "touch #{shared}/begun; until test -e #{shared}/go; do sleep 0.05; done" }
     desc "allow=host1"
-    file("second" => "first") { sh "hostname > second" }
+    file("second" => "first") { sh "hostname", out: "second" }
     task default: "second"
   RUBY
 
-  def test_a_node_whose_folder_hangs_when_a_command_is_started_is_not_lost
+  def test_a_node_whose_folder_hangs_when_it_opens_the_output_of_a_command_is_not_lost
     printed, status = running(ONE_AFTER_THE_OTHER, "HEARTBEAT=1") do |so_far|
       wait_for("the first task", so_far) { File.exist?("#{@shared}/begun") }
       hanging("host1") do
