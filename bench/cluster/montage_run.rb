@@ -28,15 +28,15 @@ module Shows
       end
     end
 
-    # A fresh folder in the testbed's Gfarm.
-    def clear(bed) = bed.shell("head", "rm -rf #{FOLDER} && mkdir #{FOLDER}")
+    # A fresh folder, in the testbed's Gfarm or elsewhere on head.
+    def clear(bed, folder = FOLDER) = bed.shell("head", "rm -rf #{folder} && mkdir #{folder}")
 
-    # The words of the command for head, to be run in FOLDER.
+    # The words of the command for head, to be run in such a folder.
     def words(*options) = [RAKUDA, "-q", "-f", RAKEFILE, *options, *@words]
 
     # SHA-256 of the mosaic as head reads it, or what is there in its place.
-    def digest(bed)
-      told = bed.timed("head", "sha256sum", MOSAIC, chdir: FOLDER, limit: 60)
+    def digest(bed, folder = FOLDER)
+      told = bed.timed("head", "sha256sum", MOSAIC, chdir: folder, limit: 60)
       told[:status].zero? ? told[:out].split.first : "none (#{told[:err].strip.lines.last&.strip || "no answer within 60 s"})"
     end
   end
