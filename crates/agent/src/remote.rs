@@ -3,7 +3,6 @@
 //! Requests come in, events go out; what is done about them is the worker's, on a thread of its own. When the link is lost, or this process is told to go,
 //! all commands end within the time that the hub has set. It does not know how connections are made, nor what tasks are.
 
-use std::cell::Cell;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::rc::Rc;
@@ -17,7 +16,7 @@ use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest};
 use rakuda_proto::cluster::{AgentSettings, FromAgent, NodeFacts, ToAgent};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 
 use crate::files::{self, OwnFolderError};
 use crate::going::Going;
@@ -27,6 +26,8 @@ use crate::{clock, cores, memory, processes, residency};
 
 /// Captured output that goes over a link; the rest of its message is small.
 const CAPTURED_BYTES_MAX: usize = MESSAGE_BYTES_MAX - (1 << 20);
+/// So much of what commands do may wait for the link; a piece of output has 64 KiB.
+const EVENTS_MAX: usize = 256;
 /// Commands have so long between SIGTERM and SIGKILL, or less when the hub's limit says so.
 const GRACE_MS: u32 = 2_000;
 /// The hub has so long to take the last messages.
@@ -192,22 +193,8 @@ struct Remote {
     worker: Worker,
     settings: AgentSettings,
     mark: String,
-    /// Who wants commands to be read no further: the hub, the link that is full.
-    paused: Rc<Paused>,
     /// Whether this process was told to end.
     going: Rc<Going>,
-}
-
-#[derive(Default)]
-struct Paused {
-    by_hub: Cell<bool>,
-    by_link: Cell<bool>,
-}
-
-impl Paused {
-    fn apply(&self, worker: &Worker) {
-        worker.pause_output(self.by_hub.get() || self.by_link.get());
-    }
 }
 
 impl Remote {
@@ -217,21 +204,15 @@ impl Remote {
         folder: RunFolder,
         mark: &str,
     ) -> Result<Self, RemoteError> {
-        let (event_sender, events) = unbounded_channel();
+        let (event_sender, events) = channel(EVENTS_MAX);
         let (answer_sender, answers) = unbounded_channel();
         let directory = Text(folder.path.as_os_str().as_bytes().to_vec());
         let worker = Worker::start(folder, &settings, mark, event_sender, answer_sender).await?;
         link.send(&FromAgent::Ready { directory });
-        let (paused, going) = (Rc::<Paused>::default(), Rc::<Going>::default());
-        tokio::task::spawn_local(forward_events(
-            events,
-            Rc::clone(&link),
-            worker.clone(),
-            Rc::clone(&paused),
-            Rc::clone(&going),
-        ));
+        let going = Rc::<Going>::default();
+        tokio::task::spawn_local(forward_events(events, Rc::clone(&link), Rc::clone(&going)));
         tokio::task::spawn_local(forward_answers(answers, Rc::clone(&link)));
-        Ok(Self { link, worker, settings, mark: mark.to_owned(), paused, going })
+        Ok(Self { link, worker, settings, mark: mark.to_owned(), going })
     }
 
     /// Connection after connection, until no more can be had.
@@ -293,8 +274,7 @@ impl Remote {
             self.going.on_signal_of_hub();
         }
         if let ToAgent::PauseOutput { paused } = message {
-            self.paused.by_hub.set(paused);
-            self.paused.apply(&self.worker);
+            self.worker.pause_output(paused);
         } else {
             self.worker.take(message);
         }
@@ -338,31 +318,14 @@ pub(crate) fn environment(settings: &AgentSettings, mark: &str) -> Vec<(OsString
     variables
 }
 
-/// Passes on what commands do; stops reading them while the link is full.
-async fn forward_events(
-    mut events: UnboundedReceiver<AgentEvent>,
-    link: Rc<AgentLink>,
-    worker: Worker,
-    paused: Rc<Paused>,
-    going: Rc<Going>,
-) {
-    let pass_on = async |event: AgentEvent| {
+/// Passes on what commands do; takes nothing from the worker while the link is full.
+async fn forward_events(mut events: Receiver<AgentEvent>, link: Rc<AgentLink>, going: Rc<Going>) {
+    while let Some(event) = events.recv().await {
         if !going.takes_along(&event).await {
             link.send(&FromAgent::Event(sendable(event)));
         }
-    };
-    while let Some(event) = events.recv().await {
-        pass_on(event).await;
-        // All that is there, whatever the runtime thinks of a fair share: what waits here is not counted by the link.
-        while let Ok(event) = events.try_recv() {
-            pass_on(event).await;
-        }
         if link.is_full() {
-            paused.by_link.set(true);
-            paused.apply(&worker);
             link.room().await;
-            paused.by_link.set(false);
-            paused.apply(&worker);
         }
     }
 }

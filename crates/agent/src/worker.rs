@@ -3,9 +3,13 @@
 //! A command is started in a folder, its output goes to files: when their file system hangs, whoever starts it waits. The link to the
 //! hub is served by another thread, so that such a node is slow, and not lost. It does not know the link.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use rakuda_proto::agent::AgentEvent;
 use rakuda_proto::cluster::{AgentSettings, FromAgent, ToAgent};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 use crate::inspector::Inspector;
@@ -28,12 +32,12 @@ enum Work {
 pub(crate) struct Worker(UnboundedSender<Work>);
 
 impl Worker {
-    /// Starts it. Of commands it tells `events`, and its answers go to `answers`.
+    /// Starts it. Of commands it tells `events`, and reads them no further while nobody takes that; its answers go to `answers`.
     pub async fn start(
         folder: RunFolder,
         settings: &AgentSettings,
         mark: &str,
-        events: UnboundedSender<AgentEvent>,
+        events: Sender<AgentEvent>,
         answers: UnboundedSender<FromAgent>,
     ) -> Result<Self, RemoteError> {
         let (sender, work) = unbounded_channel();
@@ -51,13 +55,17 @@ impl Worker {
         };
         let variables = environment(settings, mark);
         let serve = async move || {
-            let agent = Agent::new(config, events);
+            let (event_sender, all_events) = unbounded_channel();
+            let agent = Agent::new(config, event_sender);
             let inspector = Inspector::new(answers.clone());
             match (agent, inspector) {
                 (Ok(agent), Ok(inspector)) => {
                     agent.extend_environment(variables);
+                    let paused = Rc::<Paused>::default();
+                    let forwarded = forward(all_events, events, agent.clone(), Rc::clone(&paused));
+                    tokio::task::spawn_local(forwarded);
                     if ready.send(Ok(())).is_ok() {
-                        Bench { folder, agent, inspector, answers }.serve(work).await;
+                        Bench { folder, agent, inspector, answers, paused }.serve(work).await;
                     }
                 }
                 (Err(error), _) | (_, Err(error)) => drop(ready.send(Err(error))),
@@ -108,6 +116,39 @@ struct Bench {
     agent: Agent,
     inspector: Inspector,
     answers: UnboundedSender<FromAgent>,
+    paused: Rc<Paused>,
+}
+
+/// Who wants commands to be read no further.
+#[derive(Default)]
+struct Paused {
+    by_hub: Cell<bool>,
+    /// Nobody takes what there is.
+    by_link: Cell<bool>,
+}
+
+impl Paused {
+    fn apply(&self, agent: &Agent) {
+        agent.pause_output(self.by_hub.get() || self.by_link.get());
+    }
+}
+
+/// Passes on what commands do, as fast as it is taken.
+async fn forward(
+    mut events: UnboundedReceiver<AgentEvent>,
+    to: Sender<AgentEvent>,
+    agent: Agent,
+    paused: Rc<Paused>,
+) {
+    while let Some(event) = events.recv().await {
+        let Err(TrySendError::Full(event)) = to.try_send(event) else { continue };
+        paused.by_link.set(true);
+        paused.apply(&agent);
+        // Who would take it is gone only when this process ends.
+        let _ = to.send(event).await;
+        paused.by_link.set(false);
+        paused.apply(&agent);
+    }
 }
 
 impl Bench {
@@ -115,7 +156,10 @@ impl Bench {
         while let Some(work) = work.recv().await {
             match work {
                 Work::Message(message) => self.take(message),
-                Work::Pause(paused) => self.agent.pause_output(paused),
+                Work::Pause(paused) => {
+                    self.paused.by_hub.set(paused);
+                    self.paused.apply(&self.agent);
+                }
                 Work::SignalAll(signal, answer) => {
                     let _ = answer.send(self.agent.signal_all(signal));
                 }
