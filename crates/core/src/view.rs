@@ -226,6 +226,12 @@ impl Scheduler {
         self.graph.tasks.get(id).is_some_and(|task| task.has_action)
     }
 
+    /// Whether a task that has been activated could be tried again: its invocation has not been halted.
+    pub fn goes_on(&self, id: TaskId) -> bool {
+        let invocation = self.graph.tasks.get(id).and_then(|task| task.invocation);
+        invocation.is_some_and(|invocation| self.invocations.goes_on(invocation))
+    }
+
     /// How often a task is tried at most.
     pub fn attempts_max(&self, id: TaskId) -> u32 {
         let requirement = self.graph.tasks.get(id).map(|task| task.requirement);

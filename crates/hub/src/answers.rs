@@ -218,6 +218,9 @@ impl Hub {
     }
 
     fn add_running(&self, id: TaskId, answer: &mut Value) {
+        if let Some(hosts) = self.waits_for_silent(id) {
+            answer["waits_for_file_servers"] = hosts.into();
+        }
         let Some(attempt) = self.running.get(&id) else { return };
         let now_ns = clock::monotonic_ns();
         let seconds = |since_ns: u64| now_ns.saturating_sub(since_ns) as f64 / 1e9;

@@ -3,7 +3,7 @@
 //! With one node there is nothing to know. The catalogue is asked in bulk before tasks are activated, and never waited for longer than
 //! `LOCATED_WITHIN`; what is found out later counts for tasks that are not queued yet. It decides nothing: candidates are the core's business.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
@@ -47,7 +47,7 @@ pub(crate) struct Inputs {
     /// By the catalogue. Counts before `made`, which it was asked about later.
     found: BTreeMap<TaskId, Places>,
     /// Files on hosts that were no node when the catalogue said so; some may become one.
-    unmatched: BTreeMap<Vec<u8>, Vec<TaskId>>,
+    unmatched: BTreeMap<Vec<u8>, BTreeSet<TaskId>>,
     catalogue: Option<Catalogue>,
     /// Files that have not been looked up.
     unlocated: Vec<TaskId>,
@@ -86,6 +86,11 @@ impl Inputs {
         found.chain(made.map(|(id, _)| *id)).collect()
     }
 
+    /// Whether it is known of any file where it is.
+    pub fn knows_any(&self) -> bool {
+        !self.found.is_empty() || !self.made.is_empty()
+    }
+
     /// A file of each of the first `nodes_max` nodes that are found to have one alone, among those that are wanted.
     pub fn one_on_each(&self, nodes_max: usize, is_wanted: impl Fn(TaskId) -> bool) -> Vec<TaskId> {
         let mut nodes = BTreeMap::new();
@@ -110,7 +115,7 @@ impl Inputs {
         let catalogue = self.catalogue.as_ref().expect("it was looked for");
         let none = hosts.iter().filter(|host| catalogue.hosts.node_of(host).is_none());
         for host in none.cloned().collect::<Vec<_>>() {
-            self.unmatched.entry(host).or_default().push(id);
+            self.unmatched.entry(host).or_default().insert(id);
         }
         let places = places_on(&self.nodes_of(hosts));
         self.found.insert(id, places.clone());

@@ -16,7 +16,7 @@ use rakuda_locate::{GfarmMount, Reach, Reached, gfarm_mount};
 use rakuda_proto::front::ActionOutcome;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use self::silence::Silence;
+use self::silence::{EXCUSES_NS, Silence};
 use crate::hub::{Hub, RunningAttempt};
 
 /// Of a lost node so many files are asked about at first; all of them once one of these is out of reach.
@@ -45,6 +45,8 @@ struct Failure {
     behind: Vec<TaskId>,
     /// All of `behind` are asked about.
     in_full: bool,
+    /// Since when it waits for a host that is silent, by the monotonic clock.
+    deferred_ns: Option<u64>,
 }
 
 /// See the file's head.
@@ -176,17 +178,24 @@ impl Hub {
             self.scheduler.inputs(id).filter(|id| self.is_kept(*id)).collect();
         let mut behind = self.files_behind(id);
         behind.retain(|id| self.is_kept(*id));
-        // Perhaps it was to write to a host that is silent.
-        let is_readable = |id| self.is_kept(id) && !self.reach.is_lost(id);
-        let elsewhere = self.inputs.one_on_each(SAMPLE, is_readable);
-        if inputs.is_empty() && behind.is_empty() && elsewhere.is_empty() {
+        // It may have read nothing, and have been to write to a host that is silent.
+        if inputs.is_empty() && behind.is_empty() && !self.inputs.knows_any() {
             return Some(attempt);
         }
         let in_full = self.reach.is_in_trouble();
         let asked = if in_full { behind.clone() } else { self.one_on_each(&behind) };
-        self.reach.wanted.extend(inputs.into_iter().chain(asked).chain(elsewhere));
+        self.reach.wanted.extend(inputs.into_iter().chain(asked));
         let message = message.to_vec();
-        self.reach.held.push(Failure { id, attempt, outcome, message, behind, in_full });
+        let deferred_ns = None;
+        self.reach.held.push(Failure {
+            id,
+            attempt,
+            outcome,
+            message,
+            behind,
+            in_full,
+            deferred_ns,
+        });
         self.ask_next();
         None
     }
@@ -228,11 +237,16 @@ impl Hub {
 
     /// Begins a round if there is something to ask and none is under way.
     fn ask_next(&mut self) {
-        let reach = &mut self.reach;
-        let Some(mount) = &reach.mount else { return };
-        if reach.asking || (reach.wanted.is_empty() && reach.held.is_empty()) {
+        if self.reach.asking || (self.reach.wanted.is_empty() && self.reach.held.is_empty()) {
             return;
         }
+        if !self.reach.held.is_empty() {
+            let is_readable = |id| self.is_kept(id) && !self.reach.is_lost(id);
+            let elsewhere = self.inputs.one_on_each(SAMPLE, is_readable);
+            self.reach.wanted.extend(elsewhere);
+        }
+        let reach = &mut self.reach;
+        let Some(mount) = &reach.mount else { return };
         let (names, directory) = (&self.names, &self.settings.directory);
         let question = |id: TaskId| {
             let path = mount.path_of(&directory.join(OsStr::from_bytes(names.name(id))))?;
@@ -270,11 +284,11 @@ impl Hub {
 
     fn take_reached(&mut self, reached: Reached) {
         let now_ns = clock::monotonic_ns();
-        if !reached.silent.is_empty() {
-            self.reach.trouble_ns = Some(now_ns);
-        }
         let asked: BTreeSet<u32> = reached.files.iter().map(|(id, _)| *id).collect();
         self.reach.silence.note(|id| asked.contains(&id.0), &reached.silent, now_ns);
+        if !reached.silent.is_empty() && self.reach.silence.is_young(now_ns) {
+            self.reach.trouble_ns = Some(now_ns);
+        }
         let mut lost = Vec::new();
         for (id, reach) in reached.files {
             let id = TaskId(id);
@@ -410,7 +424,7 @@ impl Hub {
                 continue;
             }
             let lacked = self.tell_lacked(&failure);
-            if lacked || !self.reach.silence.may_excuse(failure.id) {
+            if lacked || !self.reach.silence.may_excuse(failure.id) || self.is_halted(failure.id) {
                 self.pass_on(failure);
             } else if self.reach.silence.is_young(clock::monotonic_ns()) {
                 self.defer(failure);
@@ -420,9 +434,12 @@ impl Hub {
                 self.pass_on(failure);
             }
         }
-        if !self.reach.silence.is_young(clock::monotonic_ns()) {
-            self.pass_deferred_on();
-        }
+        self.pass_deferred_on();
+    }
+
+    /// Whether it will not be tried again whatever it failed over: its invocation comes to its end.
+    fn is_halted(&self, id: TaskId) -> bool {
+        !self.scheduler.goes_on(id)
     }
 
     fn pass_on(&mut self, failure: Failure) {
@@ -431,22 +448,52 @@ impl Hub {
     }
 
     /// The next attempt would fail in the same way, until the host answers or is not sent new files any more.
-    fn defer(&mut self, failure: Failure) {
+    fn defer(&mut self, mut failure: Failure) {
+        let now_ns = clock::monotonic_ns();
         if self.reach.deferred.is_empty() {
-            self.reach.again_ns = clock::monotonic_ns() + AGAIN_NS;
+            self.reach.again_ns = now_ns + AGAIN_NS;
+            let (name, hosts) = (self.display_name(failure.id), self.reach.silence.names());
+            self.warn(&format!(
+                "{name} failed while gfsd on {hosts} does not answer: such tasks are tried again when Gfarm takes the host for gone, or it answers"
+            ));
         }
-        let (name, hosts) = (self.display_name(failure.id), self.reach.silence.names());
-        self.warn(&format!(
-            "{name} failed while gfsd on {hosts} does not answer: it is tried again when Gfarm takes the host for gone, or it answers"
-        ));
+        failure.deferred_ns = Some(now_ns);
         self.reach.deferred.push(failure);
     }
 
-    /// The silence is over.
+    /// Those that need not wait any more: the silence is over, or they have waited for long enough, or will not be tried again.
     fn pass_deferred_on(&mut self) {
+        let now_ns = clock::monotonic_ns();
+        let is_over = !self.reach.silence.is_young(now_ns);
         for failure in std::mem::take(&mut self.reach.deferred) {
-            self.excuse(failure);
+            let waited_ns = now_ns.saturating_sub(failure.deferred_ns.unwrap_or(0));
+            if self.is_halted(failure.id) {
+                self.pass_on(failure);
+            } else if is_over || waited_ns >= EXCUSES_NS {
+                self.excuse(failure);
+            } else {
+                self.reach.deferred.push(failure);
+            }
         }
+    }
+
+    /// The core wants an action to end that has failed already, which it does not know yet; whether there is such a one.
+    pub(crate) fn abort_failed(&mut self, id: TaskId) -> bool {
+        let reach = &mut self.reach;
+        let mut lists = [&mut reach.held, &mut reach.asked, &mut reach.deferred];
+        let mut found =
+            lists.iter_mut().flat_map(|list| list.extract_if(.., |failure| failure.id == id));
+        let Some(mut failure) = found.next() else { return false };
+        drop(found);
+        failure.attempt.aborted = true;
+        self.pass_on(failure);
+        true
+    }
+
+    /// Hosts that a failed task waits for.
+    pub(crate) fn waits_for_silent(&self, id: TaskId) -> Option<String> {
+        let waits = self.reach.deferred.iter().any(|failure| failure.id == id);
+        waits.then(|| self.reach.silence.names())
     }
 
     fn excuse(&mut self, failure: Failure) {
@@ -487,7 +534,11 @@ impl Hub {
         if !self.reach.lost.remove(&id) {
             return false;
         }
+        let places = self.inputs.places_of(id);
         self.inputs.forget(id);
+        let others = places.as_slice().first().map(|node| self.inputs.only_on(*node));
+        let other = others.into_iter().flatten().find(|other| self.is_kept(*other));
+        self.reach.silence.replace_file(id, other);
         rakuda_agent::operations::count(1);
         // Where it cannot be removed, the command says so that writes to it.
         std::fs::remove_file(target).is_ok()

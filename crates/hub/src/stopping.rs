@@ -131,7 +131,7 @@ impl Hub {
 
     /// The core wants this action to end early. Its commands go first.
     pub(crate) fn abort_action(&mut self, id: TaskId) {
-        if self.abort_unbegun(id) {
+        if self.abort_unbegun(id) || self.abort_failed(id) {
             return;
         }
         let Some(attempt) = self.running.get_mut(&id) else {

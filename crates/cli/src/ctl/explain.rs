@@ -145,6 +145,13 @@ fn too_soon(value: &Value) -> String {
 /// What a running task does.
 pub fn print_running(answer: &Value, indent: &str, out: &mut dyn Write) -> io::Result<()> {
     let seconds = |value: &Value| value["elapsed_s"].as_f64().unwrap_or(0.0);
+    if let Some(hosts) = answer["waits_for_file_servers"].as_str() {
+        let task = text(&answer["task"]);
+        return writeln!(
+            out,
+            "{indent}{task}: has failed while gfsd on {hosts} does not answer; it is tried again when Gfarm takes the host for gone, or it answers"
+        );
+    }
     write!(out, "{indent}{}: running for {:.1} s", text(&answer["task"]), seconds(answer))?;
     write!(out, " on {}", text(&answer["node"]))?;
     if answer["attempts_max"].as_u64().unwrap_or(1) > 1 {

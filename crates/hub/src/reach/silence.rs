@@ -7,38 +7,66 @@ use std::collections::BTreeMap;
 use rakuda_core::TaskId;
 
 /// A catalogue takes a silent host for gone after 180 s, unless its keeper says otherwise; who is silent for longer is no excuse any more.
-const EXCUSES_NS: u64 = 200_000_000_000;
+pub(super) const EXCUSES_NS: u64 = 200_000_000_000;
 /// A task is excused so often.
 const EXCUSED_MAX: u32 = 3;
+
+/// A host that is silent.
+#[derive(Debug)]
+struct Silent {
+    /// The file that it did not hand out; none: that one was made again, elsewhere.
+    file: Option<TaskId>,
+    /// Since when, and when it was found to be so last; by the monotonic clock.
+    since_ns: u64,
+    seen_ns: u64,
+}
 
 /// See the file's head.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
-    /// With the file that the host did not hand out, and since when, by the monotonic clock.
-    hosts: BTreeMap<Vec<u8>, (TaskId, u64)>,
+    hosts: BTreeMap<Vec<u8>, Silent>,
     /// How often tasks were excused.
     excused: BTreeMap<TaskId, u32>,
 }
 
 impl Silence {
-    /// These files were asked about, and these hosts did not hand out theirs. Whether a host has fallen silent.
+    /// These files were asked about, and these hosts did not hand out theirs.
     pub fn note(
         &mut self,
         asked: impl Fn(TaskId) -> bool,
         silent: &BTreeMap<Vec<u8>, u32>,
         now_ns: u64,
-    ) -> bool {
-        self.hosts.retain(|host, (file, _)| silent.contains_key(host) || !asked(*file));
-        let before = self.hosts.len();
+    ) {
+        self.hosts.retain(|host, known| {
+            silent.contains_key(host)
+                || match known.file {
+                    Some(file) => !asked(file),
+                    None => now_ns.saturating_sub(known.since_ns) < EXCUSES_NS,
+                }
+        });
         for (host, file) in silent {
-            self.hosts.entry(host.clone()).or_insert((TaskId(*file), now_ns));
+            let (file, since_ns) = (Some(TaskId(*file)), now_ns);
+            let new = || Silent { file, since_ns, seen_ns: now_ns };
+            let known = self.hosts.entry(host.clone()).or_insert_with(new);
+            if now_ns.saturating_sub(known.seen_ns) >= EXCUSES_NS {
+                // Nobody knows how it was between.
+                known.since_ns = now_ns;
+            }
+            known.file = file;
+            known.seen_ns = now_ns;
         }
-        self.hosts.len() > before
+    }
+
+    /// A file is made again, elsewhere: another one is to tell of its host, if there is one.
+    pub fn replace_file(&mut self, id: TaskId, other: Option<TaskId>) {
+        let known = self.hosts.values_mut().filter(|known| known.file == Some(id));
+        known.for_each(|known| known.file = other);
     }
 
     /// Whether what fails now may have failed since a host is silent.
     pub fn is_young(&self, now_ns: u64) -> bool {
-        self.hosts.values().any(|(_, since_ns)| now_ns.saturating_sub(*since_ns) < EXCUSES_NS)
+        let is_young = |known: &Silent| now_ns.saturating_sub(known.since_ns) < EXCUSES_NS;
+        self.hosts.values().any(is_young)
     }
 
     /// Whether a failure of this task may be excused once more.
@@ -53,7 +81,7 @@ impl Silence {
 
     /// Files by which it shows whether the hosts still are silent, and still are taken for up.
     pub fn files(&self) -> impl Iterator<Item = TaskId> {
-        self.hosts.values().map(|(file, _)| *file)
+        self.hosts.values().filter_map(|known| known.file)
     }
 
     /// For people.
@@ -68,6 +96,7 @@ mod tests {
     use super::*;
 
     const ONE: TaskId = TaskId(1);
+    const TWO: TaskId = TaskId(2);
 
     fn silent(hosts: &[(&str, u32)]) -> BTreeMap<Vec<u8>, u32> {
         hosts.iter().map(|(host, file)| (host.as_bytes().to_vec(), *file)).collect()
@@ -76,13 +105,26 @@ mod tests {
     #[test]
     fn a_host_is_silent_until_it_answers_for_its_file_or_is_not_named_for_it_any_more() {
         let mut silence = Silence::default();
-        assert!(silence.note(|_| true, &silent(&[("a", 1)]), 10));
-        assert!(!silence.note(|_| true, &silent(&[("a", 1)]), 20), "it was known");
-        assert!(!silence.note(|file| file != ONE, &silent(&[]), 30));
+        silence.note(|_| true, &silent(&[("a", 1)]), 10);
+        silence.note(|file| file != ONE, &silent(&[]), 30);
         assert!(silence.is_young(40), "nobody asked it");
         assert_eq!(silence.files().collect::<Vec<_>>(), [ONE]);
         silence.note(|_| true, &silent(&[]), 50);
         assert!(!silence.is_young(60));
+    }
+
+    #[test]
+    fn a_file_that_is_made_again_tells_nothing_of_its_host_any_more() {
+        let mut silence = Silence::default();
+        silence.note(|_| true, &silent(&[("a", 1)]), 0);
+        silence.replace_file(ONE, Some(TWO));
+        silence.note(|file| file == ONE, &silent(&[]), 10);
+        assert!(silence.is_young(10));
+        silence.replace_file(TWO, None);
+        silence.note(|_| true, &silent(&[]), 20);
+        assert!(silence.is_young(20));
+        silence.note(|_| true, &silent(&[]), EXCUSES_NS);
+        assert_eq!(silence.hosts.len(), 0, "it is not kept for ever");
     }
 
     #[test]
@@ -95,8 +137,12 @@ mod tests {
             silence.excused(ONE);
         }
         assert!(!silence.may_excuse(ONE));
-        assert!(silence.may_excuse(TaskId(2)));
+        assert!(silence.may_excuse(TWO));
+        silence.note(|_| true, &silent(&[("a", 1)]), EXCUSES_NS / 2);
         assert!(silence.is_young(EXCUSES_NS - 1));
+        silence.note(|_| true, &silent(&[("a", 1)]), EXCUSES_NS);
         assert!(!silence.is_young(EXCUSES_NS));
+        silence.note(|_| true, &silent(&[("a", 1)]), 2 * EXCUSES_NS);
+        assert!(silence.is_young(2 * EXCUSES_NS), "it may have answered meanwhile");
     }
 }
