@@ -52,7 +52,32 @@ class ClusterHangingFolderTest < ClusterGfarmCase
     assert_equal "host1\n", read("second")
   end
 
+  def test_a_run_on_a_node_that_hangs_can_be_stopped
+    printed, status = hanging_for(ONE_AFTER_THE_OTHER) do |so_far, hang|
+      wait_for("the first task", so_far) { File.exist?("#{@shared}/begun") }
+      hang.call
+      go
+      # Its agent has the second command by then, most probably: else the run ends as well, a little sooner.
+      sleep 2
+      @testbed.run!("head", "pkill", "-INT", "-x", "ruby", chdir: "/")
+    end
+    assert_equal 130, status.exitstatus, printed
+    wait_for("the end of what ran there") { @testbed.run("host1", "pgrep", "-x", "rakuda-(agent|guard)").out.empty? }
+  end
+
   private
+
+  # The folder hangs until the run is over.
+  def hanging_for(rakefile)
+    stopped = false
+    hang = lambda do
+      stopped = true
+      @testbed.run!("host1", "pkill", "-STOP", "-x", "gfarm2fs", chdir: "/")
+    end
+    running(rakefile, "HEARTBEAT=1") { |so_far| yield so_far, hang }
+  ensure
+    @testbed.run!("host1", "pkill", "-CONT", "-x", "gfarm2fs", chdir: "/") if stopped
+  end
 
   def hanging(host)
     @testbed.run!(host, "pkill", "-STOP", "-x", "gfarm2fs", chdir: "/")

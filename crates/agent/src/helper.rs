@@ -2,9 +2,12 @@
 //!
 //! It is no command of a task: nothing is counted or reported, and what it writes is its caller's business.
 
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Mutex;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -39,8 +42,8 @@ impl Helper {
         let name = words.first().copied().unwrap_or_default();
         let shown = || String::from_utf8_lossy(name).into_owned();
         let environment = EnvironmentBlock::new(own_environment());
-        let program = find_program(name, &environment.search_path, None)
-            .ok_or_else(|| SpawnError::NotFound { name: shown() })?;
+        let program = known_program(name, &environment.search_path);
+        let program = program.ok_or_else(|| SpawnError::NotFound { name: shown() })?;
         let program = program.into_os_string().into_encoded_bytes();
         let program = CString::new(program).map_err(|_| SpawnError::Nul)?;
         let words: Result<Vec<CString>, _> = words.iter().map(|word| CString::new(*word)).collect();
@@ -62,6 +65,18 @@ impl Helper {
         let process = HelperProcess(Rc::new(process.map_err(refused)?));
         Ok(Self { stdin, stdout, stderr, process })
     }
+}
+
+/// Looked up once: a folder of PATH may lie on a server that is away when it is wanted again.
+fn known_program(name: &[u8], search_path: &[u8]) -> Option<PathBuf> {
+    static KNOWN: Mutex<BTreeMap<Vec<u8>, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().expect("nothing fails while it is held");
+    if let Some(program) = known.get(name) {
+        return Some(program.clone());
+    }
+    let program = find_program(name, search_path, None)?;
+    known.insert(name.to_vec(), program.clone());
+    Some(program)
 }
 
 impl HelperProcess {

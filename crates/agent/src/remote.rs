@@ -273,15 +273,20 @@ impl Remote {
         if signals {
             self.going.on_signal_of_hub();
         }
-        if let ToAgent::PauseOutput { paused } = message {
-            self.worker.pause_output(paused);
-        } else {
-            self.worker.take(message);
+        match message {
+            ToAgent::PauseOutput { paused } => self.worker.pause_output(paused),
+            // Only whether this agent lives is asked.
+            ToAgent::Look { question, paths } if paths.is_empty() => {
+                let (files, operations) = (Vec::new(), 0);
+                self.link.send(&FromAgent::Looked { question, files, operations });
+            }
+            message => self.worker.take(message),
         }
     }
 
     /// Ends all commands: gently first, then for good.
     async fn end_commands(&self) {
+        self.worker.end();
         let orphan_ms = self.settings.orphan_ms.saturating_sub(self.settings.silence_ms);
         let grace = Duration::from_millis(u64::from(GRACE_MS.min(orphan_ms / 2)));
         let all_gone = async {

@@ -5,6 +5,8 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use rakuda_proto::agent::AgentEvent;
 use rakuda_proto::cluster::{AgentSettings, FromAgent, ToAgent};
@@ -29,7 +31,11 @@ enum Work {
 
 /// The link's end of the thread. It ends when all are dropped.
 #[derive(Clone)]
-pub(crate) struct Worker(UnboundedSender<Work>);
+pub(crate) struct Worker {
+    work: UnboundedSender<Work>,
+    /// No command is started any more.
+    ending: Arc<AtomicBool>,
+}
 
 impl Worker {
     /// Starts it. Of commands it tells `events`, and reads them no further while nobody takes that; its answers go to `answers`.
@@ -42,6 +48,8 @@ impl Worker {
     ) -> Result<Self, RemoteError> {
         let (sender, work) = unbounded_channel();
         let (ready, is_ready) = oneshot::channel();
+        let ending = Arc::new(AtomicBool::new(false));
+        let is_ending = Arc::clone(&ending);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(THREADS_MAX)
@@ -65,7 +73,8 @@ impl Worker {
                     let forwarded = forward(all_events, events, agent.clone(), Rc::clone(&paused));
                     tokio::task::spawn_local(forwarded);
                     if ready.send(Ok(())).is_ok() {
-                        Bench { folder, agent, inspector, answers, paused }.serve(work).await;
+                        let bench = Bench { folder, agent, inspector, answers, paused, is_ending };
+                        bench.serve(work).await;
                     }
                 }
                 (Err(error), _) | (_, Err(error)) => drop(ready.send(Err(error))),
@@ -77,17 +86,22 @@ impl Worker {
             .map_err(RemoteError::SetUp)?;
         let gone = |_| Err(std::io::ErrorKind::BrokenPipe.into());
         is_ready.await.unwrap_or_else(gone).map_err(RemoteError::SetUp)?;
-        Ok(Self(sender))
+        Ok(Self { work: sender, ending })
     }
 
     fn give(&self, work: Work) {
         // The thread ends after us.
-        let _ = self.0.send(work);
+        let _ = self.work.send(work);
     }
 
     /// What the hub asks, but for what concerns the link.
     pub fn take(&self, message: ToAgent) {
         self.give(Work::Message(message));
+    }
+
+    /// What the hub has asked, and has not been begun, is never begun.
+    pub fn end(&self) {
+        self.ending.store(true, SeqCst);
     }
 
     /// Stops or goes on reading what commands write.
@@ -117,6 +131,7 @@ struct Bench {
     inspector: Inspector,
     answers: UnboundedSender<FromAgent>,
     paused: Rc<Paused>,
+    is_ending: Arc<AtomicBool>,
 }
 
 /// Who wants commands to be read no further.
@@ -155,6 +170,7 @@ impl Bench {
     async fn serve(self, mut work: UnboundedReceiver<Work>) {
         while let Some(work) = work.recv().await {
             match work {
+                Work::Message(_) if self.is_ending.load(SeqCst) => {}
                 Work::Message(message) => self.take(message),
                 Work::Pause(paused) => {
                     self.paused.by_hub.set(paused);

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use rakuda_agent::Agent;
 use rakuda_core::{Capacity, NodeId};
 use rakuda_proto::Text;
-use rakuda_proto::agent::{AgentEvent, AgentRequest};
+use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
 use rakuda_proto::cluster::{FromAgent, NodeFacts, ToAgent};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -32,6 +32,8 @@ pub trait AgentPort {
     fn pause_output(&self, paused: bool);
     /// Asks about files; relative names start at the run's folder. One in this process is asked otherwise.
     fn ask(&self, _question: ToAgent) {}
+    /// The hub has taken the report of a command's exit.
+    fn on_exited(&self, _command: CommandId) {}
     /// Commands whose exit has not been reported.
     fn unreported(&self) -> usize;
     /// Ends the agent, which ends what it runs. One in this process needs no end of its own.
@@ -436,6 +438,13 @@ impl Agents {
         }
     }
 
+    /// Takes note of a report, before it is acted on.
+    pub fn note(&self, report: &NodeReport) {
+        if let NodeEvent::Agent(AgentEvent::CommandExited { command, .. }) = &report.event {
+            self.node(report.node).port.on_exited(*command);
+        }
+    }
+
     pub fn handle(&self, node: NodeId, request: AgentRequest) {
         self.node(node).port.handle(request);
     }
@@ -506,7 +515,7 @@ impl Agents {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rakuda_proto::agent::{CommandId, OutputStream};
+    use rakuda_proto::agent::OutputStream;
 
     #[test]
     fn the_backlog_is_what_was_sent_and_not_taken() {

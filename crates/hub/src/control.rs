@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -18,6 +21,8 @@ use tokio::task::{AbortHandle, spawn_local};
 
 /// Clients at a time; more are turned away.
 const CLIENTS_MAX: usize = 16;
+/// Clients that may wait to be let in.
+const BACKLOG: i32 = 128;
 /// The longest question.
 const QUESTION_BYTES_MAX: usize = 64 << 10;
 /// A client that takes longer to ask, or to take the answer, is turned away.
@@ -68,10 +73,12 @@ fn bind_elsewhere(name: &str, link: &Path) -> io::Result<(StdUnixListener, Optio
 }
 
 fn bind_private(address: &Path) -> io::Result<StdUnixListener> {
-    let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-    let bound = StdUnixListener::bind(address);
-    rustix::process::umask(mask);
-    bound
+    // The file gets the mode that the socket has. The process's umask is not ours alone: other threads start programs.
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(0o600))?;
+    bind(&socket, &SocketAddrUnix::new(address)?)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket.into())
 }
 
 impl Drop for Control {

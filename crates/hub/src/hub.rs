@@ -51,6 +51,8 @@ pub const LOCAL_NODE: NodeId = NodeId(0);
 const FLUSH_DELAY_NS: u64 = 2_000_000;
 /// How often output is tried again whose reader does not read.
 const OUTPUT_RETRY_NS: u64 = 20_000_000;
+/// Reports that are taken before effects are let out: nodes may report without end.
+const REPORTS_AT_ONCE: usize = 256;
 
 /// How a hub's life ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -501,7 +503,13 @@ impl Hub {
             ];
             let deadline = deadlines.into_iter().flatten().min();
             tokio::select! {
+                // In this order: reports may come without end, and the first two are rare.
                 biased;
+                _ = terminate.recv() => {
+                    self.note_stop("terminate");
+                    return Ok(self.cut_off(reports).await);
+                }
+                () = sleep_until(deadline), if deadline.is_some() => self.on_deadline(),
                 report = reports.recv(), if !behind => self.on_report(report),
                 ready = self.link.ready() => {
                     ready?;
@@ -517,17 +525,14 @@ impl Hub {
                 located = self.inputs.located() => self.on_located(located),
                 reached = self.reach.answered() => self.on_reached(reached),
                 () = some_content(self.rerun.as_ref()) => self.on_contents(),
-                _ = terminate.recv() => {
-                    self.note_stop("terminate");
-                    return Ok(self.cut_off(reports).await);
-                }
                 (question, answer) = next_question(&mut self.control) => {
                     // Who has asked may be gone again.
                     let _ = answer.send(self.answer(&question));
                 }
-                () = sleep_until(deadline), if deadline.is_some() => self.on_deadline(),
             }
-            while !behind && let Some(report) = reports.try_recv() {
+            let at_once = if behind { 0 } else { REPORTS_AT_ONCE };
+            for _ in 0..at_once {
+                let Some(report) = reports.try_recv() else { break };
                 self.on_report(report);
             }
         }

@@ -98,6 +98,7 @@ impl Unwindings {
 impl Hub {
     /// Handles one report about a node. What an earlier link of it still reports is not heard.
     pub(crate) fn on_report(&mut self, report: NodeReport) {
+        self.agents.note(&report);
         let NodeReport { node, incarnation, event } = report;
         let current = self.agents.place(node).incarnation == incarnation;
         match event {
@@ -199,7 +200,7 @@ impl Hub {
         self.record.add_node(NodeJoined { time_ns, node: id.0, name, cores, memory_bytes, group });
     }
 
-    fn on_node_lost(&mut self, id: NodeId, why: &str, again: bool) {
+    pub(crate) fn on_node_lost(&mut self, id: NodeId, why: &str, again: bool) {
         self.answer_for(Some(id));
         let failed = self.take_failures_on(id);
         self.lose_staging(id);

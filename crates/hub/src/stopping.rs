@@ -12,7 +12,7 @@ use rakuda_proto::front::{HubMessage, StopHow};
 use rakuda_proto::journal::{Outcome, RunOutcome};
 
 use crate::agents::{NodeEvent, NodeReport, Reports};
-use crate::hub::{Hub, RunEnding};
+use crate::hub::{Hub, LOCAL_NODE, RunEnding};
 use crate::notes::AttemptNote;
 use crate::targets::Settled;
 
@@ -20,6 +20,8 @@ use crate::targets::Settled;
 const FRONT_LOST_GRACE_MS: u64 = 1000;
 /// How long a node elsewhere has to tell of its commands' end after SIGKILL, ms.
 const SILENT_NODE_MS: u64 = 3000;
+/// After the last signal.
+const GIVE_UP: i32 = -1;
 /// How long agents elsewhere have to end, ms.
 const CLOSING_MS: u64 = 2000;
 /// How long an allocation may take to be given back, ms.
@@ -172,6 +174,18 @@ impl Hub {
         if let Some(next) = next_signal(signal) {
             let deadline = clock::monotonic_ns() + self.stopping.grace_ns;
             self.stopping.ladder.push((deadline, command, next));
+        } else if self.stopping.is_stopping() {
+            let deadline = clock::monotonic_ns() + SILENT_NODE_MS * 1_000_000;
+            self.stopping.ladder.push((deadline, command, GIVE_UP));
+        }
+    }
+
+    /// A node elsewhere whose file system hangs cannot even kill: when the run is to end, it is waited for no longer.
+    fn give_up_node_of(&mut self, command: CommandId) {
+        let Some(node) = self.commands.get(&command).map(|running| running.node) else { return };
+        if node != LOCAL_NODE && self.agents.is_there(node) {
+            self.agents.node(node).port.give_up();
+            self.on_node_lost(node, "its commands do not end", false);
         }
     }
 
@@ -187,7 +201,11 @@ impl Hub {
         let due = |(deadline, ..): &mut (u64, CommandId, i32)| *deadline <= now;
         let due: Vec<_> = self.stopping.ladder.extract_if(.., due).collect();
         for (_, command, signal) in due {
-            self.send_signal(command, signal);
+            if signal == GIVE_UP {
+                self.give_up_node_of(command);
+            } else {
+                self.send_signal(command, signal);
+            }
         }
     }
 
@@ -269,6 +287,7 @@ impl Hub {
 
     /// The end of a command that nobody waits for any more.
     fn note_last_report(&mut self, report: NodeReport) {
+        self.agents.note(&report);
         if let NodeEvent::Agent(AgentEvent::CommandExited {
             command, status, error, usage, ..
         }) = report.event

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use rakuda_core::NodeId;
 use rakuda_proto::cluster::Role;
-use tokio::io::{DuplexStream, copy_bidirectional, join};
+use tokio::io::{DuplexStream, copy_bidirectional_with_sizes, join};
 use tokio::sync::oneshot;
 
 use super::nodes::Launcher;
@@ -16,6 +16,8 @@ use crate::data_link::{DataConnection, DataDial, Dialled};
 
 /// What the pipe holds in each direction.
 const PIPE_BYTES: usize = 256 << 10;
+/// So much is copied at a time.
+const COPY_BYTES: usize = 64 << 10;
 
 /// The hub's end of a connection to the files of a host. When the second is dropped, the connection ends.
 pub(super) type Piped = (DuplexStream, oneshot::Sender<()>);
@@ -34,8 +36,12 @@ impl Data {
     }
 
     /// Makes a connection, and carries its bytes until the hub drops it, or it ends.
-    pub async fn dial(self, answer: oneshot::Sender<Result<Piped, String>>) {
-        let reached = self.way.launch(&self.host, Role::Files, &self.launcher).await;
+    pub async fn dial(self, mut answer: oneshot::Sender<Result<Piped, String>>) {
+        let launch = self.way.launch(&self.host, Role::Files, &self.launcher);
+        let reached = tokio::select! {
+            reached = launch => reached,
+            () = answer.closed() => return,
+        };
         let Reached { reader, writer, carrier } = match reached {
             Ok(reached) => reached,
             Err(error) => return drop(answer.send(Err(error.why))),
@@ -46,7 +52,7 @@ impl Data {
             let mut connection = join(reader, writer);
             tokio::select! {
                 // Whoever reads or writes is told by the end of the pipe.
-                _ = copy_bidirectional(&mut connection, &mut far) => {}
+                _ = copy_bidirectional_with_sizes(&mut connection, &mut far, COPY_BYTES, COPY_BYTES) => {}
                 _ = dropped => {}
             }
         }

@@ -205,9 +205,7 @@ impl Life {
         line.disconnect();
         line.set_data(None);
         line.shared.end();
-        if line.shared.is_closing() {
-            self.report(NodeEvent::Gone);
-        }
+        self.report(NodeEvent::Gone);
     }
 
     fn report(&self, event: NodeEvent) {

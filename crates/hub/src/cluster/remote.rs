@@ -92,12 +92,7 @@ impl Shared {
     /// Takes what the agent says about itself; gives back what is for the hub.
     pub fn receive(&self, message: FromAgent) -> Result<AgentEvent, Option<FromAgent>> {
         match message {
-            FromAgent::Event(event) => {
-                if let AgentEvent::CommandExited { command, .. } = &event {
-                    self.agent().owed.remove(command);
-                }
-                Ok(event)
-            }
+            FromAgent::Event(event) => Ok(event),
             FromAgent::Signalled { groups } => {
                 self.groups.store(groups as usize, SeqCst);
                 Err(None)
@@ -205,6 +200,10 @@ impl AgentPort for RemotePort {
     fn data(&self) -> Option<Rc<dyn DataDial>> {
         let has_data = self.shared.has_data.load(SeqCst);
         has_data.then(|| Rc::new(FarData::new(self.node, &self.calls)) as Rc<dyn DataDial>)
+    }
+
+    fn on_exited(&self, command: CommandId) {
+        self.shared.agent().owed.remove(&command);
     }
 
     fn unreported(&self) -> usize {

@@ -79,7 +79,9 @@ pub(super) async fn serve(search: &Rc<Search>, wish: SlurmWish) -> Result<(), St
 }
 
 async fn hold(search: &Rc<Search>, id: &str, ours: bool) -> Result<(), String> {
-    let Some(job) = granted(search, id, ours).await? else { return Ok(()) };
+    let job = granted(search, id, ours).await?;
+    // The run may be over since Slurm was asked.
+    let Some(job) = job.filter(|_| !search.is_closing()) else { return Ok(()) };
     Allocation::begin(search, job).await
 }
 

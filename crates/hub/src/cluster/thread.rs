@@ -120,6 +120,10 @@ impl Lines {
         self.lines.borrow_mut().insert(node, Rc::clone(line));
     }
 
+    fn all(&self) -> Vec<Rc<Line>> {
+        self.lines.borrow().values().cloned().collect()
+    }
+
     /// Waits until too much waits for the hub, and then until it does not any more; for ever.
     async fn watch_backlog(&self, reports: &ReportSender) {
         loop {
@@ -127,7 +131,7 @@ impl Lines {
             while reports.backlog_bytes() > BACKLOG_BYTES_LOW {
                 tokio::time::sleep(LOOK).await;
             }
-            self.lines.borrow().values().for_each(|line| line.hold_output(false));
+            self.all().iter().for_each(|line| line.hold_output(false));
         }
     }
 }
@@ -188,7 +192,14 @@ async fn serve(brief: Brief, known: Vec<Arc<Shared>>, mut calls: UnboundedReceiv
                 }
             }
             (Call::WantNodes, Some(search)) => search.want(),
-            (Call::CloseSource, Some(search)) => search.close(),
+            (Call::CloseSource, Some(search)) => {
+                search.close();
+                // Also nodes of which the hub has not heard yet.
+                for line in launcher.lines.all() {
+                    line.shared.close();
+                    line.close();
+                }
+            }
             (Call::WantNodes | Call::CloseSource, None) => {}
         }
     }
