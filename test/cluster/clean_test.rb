@@ -63,9 +63,10 @@ class ClusterCleanTest < ClusterHostsCase
     @testbed.run!("head", "ruby", "-rsocket", "-e", "UNIXServer.new('#{dead}')")
     listener = @testbed.start("head", "ruby", "-rsocket", "-e", "UNIXServer.new('#{living}'); sleep", chdir: @folder)
     wait_for("the socket") { @testbed.run("head", "test", "-S", living).success? }
+    @testbed.run!("head", "touch", "#{PRIVATE}/file.sock")
     assert_equal "would remove #{dead}\n", clean("--dry-run").out
     assert_equal "removed #{dead}\n", clean.out
-    assert_equal "living.sock\n", @testbed.run!("head", "ls", PRIVATE)
+    assert_equal "file.sock\nliving.sock\n", @testbed.run!("head", "ls", PRIVATE)
   ensure
     Process.kill(:KILL, listener)
     Process.wait(listener)
@@ -84,6 +85,18 @@ class ClusterCleanTest < ClusterHostsCase
     assert_equal "removed #{PRIVATE}/#{mark}\nremoved #{PRIVATE}/dead.sock\n", clean.out
   ensure
     @testbed.run!("head", "rm", "-rf", PRIVATE)
+  end
+
+  def test_an_invitation_whose_address_leads_elsewhere_is_kept_while_its_run_lives
+    invitation = nil
+    while_command_waits(RAKUDA, "-q", "-j", "2", "--joinable", begun: 2) do
+      invitation = Dir[File.join(@folder, ".rakuda/join/*")].first
+      # Nobody listens on port 1.
+      File.write(invitation, File.read(invitation).sub(/\S+:\d+/, "127.0.0.1:1"))
+      assert_equal "", clean.out
+      kill_newest_run
+    end
+    assert_includes clean.out, "removed #{invitation}\n"
   end
 
   def test_invitations_to_runs_that_were_killed_are_removed

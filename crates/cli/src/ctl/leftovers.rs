@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use rakuda_agent::files::{self, OwnFolderError};
 use rakuda_agent::processes;
 use rakuda_locate::private_mount;
+use rakuda_record::marks::{self, RUNNING};
 
 use super::join::knock;
 
@@ -125,8 +127,12 @@ fn dead_sockets() -> Vec<PathBuf> {
     if files::check(&scratch).is_err() {
         return Vec::new();
     }
+    let is_socket = |path: &PathBuf| {
+        fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
+    };
     let is_dead = |path: &PathBuf| {
         path.extension().is_some_and(|extension| extension == "sock")
+            && is_socket(path)
             && refuses(&UnixStream::connect(path))
     };
     let mut sockets: Vec<PathBuf> = entries(&scratch).filter(is_dead).collect();
@@ -134,9 +140,13 @@ fn dead_sockets() -> Vec<PathBuf> {
     sockets
 }
 
-/// Invitations to runs that nobody can join any more. One whose machine does not answer may be good for others.
+/// Invitations to runs that nobody can join any more. One whose machine does not answer may be good for others, and so may one whose address
+/// leads elsewhere from here while its run lives.
 fn dead_invitations(root: &Path) -> Vec<PathBuf> {
-    let is_dead = |path: &PathBuf| refuses(&knock(path));
+    let lives = |path: &PathBuf| {
+        path.file_name().and_then(|run| marks::lives(&root.join(RUNNING).join(run))) == Some(true)
+    };
+    let is_dead = |path: &PathBuf| !lives(path) && refuses(&knock(path));
     let mut invitations: Vec<PathBuf> = entries(&root.join("join")).filter(is_dead).collect();
     invitations.sort_unstable();
     invitations
