@@ -63,13 +63,40 @@ class ClusterCleanTest < ClusterHostsCase
     @testbed.run!("head", "ruby", "-rsocket", "-e", "UNIXServer.new('#{dead}')")
     listener = @testbed.start("head", "ruby", "-rsocket", "-e", "UNIXServer.new('#{living}'); sleep", chdir: @folder)
     wait_for("the socket") { @testbed.run("head", "test", "-S", living).success? }
+    @testbed.run!("head", "touch", "#{PRIVATE}/file.sock")
     assert_equal "would remove #{dead}\n", clean("--dry-run").out
     assert_equal "removed #{dead}\n", clean.out
-    assert_equal "living.sock\n", @testbed.run!("head", "ls", PRIVATE)
+    assert_equal "file.sock\nliving.sock\n", @testbed.run!("head", "ls", PRIVATE)
   ensure
     Process.kill(:KILL, listener)
     Process.wait(listener)
     @testbed.run!("head", "rm", "-rf", PRIVATE)
+  end
+
+  def test_nothing_is_removed_from_a_folder_that_others_may_write_to
+    mark = "99999-0123456789abcdef"
+    @testbed.run!("head", "mkdir", "-p", "#{PRIVATE}/#{mark}")
+    @testbed.run!("head", "ruby", "-rsocket", "-e", "UNIXServer.new('#{PRIVATE}/dead.sock')")
+    @testbed.run!("head", "chmod", "777", PRIVATE)
+    [clean("--dry-run"), clean("--files")].each do |result|
+      assert_match(/\Afailed to use #{PRIVATE} on this node: .+ that nobody else may write to .+\n\z/, result.out)
+    end
+    @testbed.run!("head", "chmod", "755", PRIVATE)
+    assert_equal "removed #{PRIVATE}/#{mark}\nremoved #{PRIVATE}/dead.sock\n", clean.out
+  ensure
+    @testbed.run!("head", "rm", "-rf", PRIVATE)
+  end
+
+  def test_an_invitation_whose_address_leads_elsewhere_is_kept_while_its_run_lives
+    invitation = nil
+    while_command_waits(RAKUDA, "-q", "-j", "2", "--joinable", begun: 2) do
+      invitation = Dir[File.join(@folder, ".rakuda/join/*")].first
+      # Nobody listens on port 1.
+      File.write(invitation, File.read(invitation).sub(/\S+:\d+/, "127.0.0.1:1"))
+      assert_equal "", clean.out
+      kill_newest_run
+    end
+    assert_includes clean.out, "removed #{invitation}\n"
   end
 
   def test_invitations_to_runs_that_were_killed_are_removed
@@ -108,12 +135,25 @@ class ClusterCleanFilesTest < ClusterStagingCase
     assert_equal "", clean
     dry = clean("--files", "--dry-run").lines
     assert_equal 2, dry.size
+    assert_kept_where_something_is_mounted(dry)
     dry.zip(%w[host1 host2]) { |line, host| assert_match(%r{\A#{host}: would remove /tmp/rakuda-0/files/\h{16}\n\z}, line) }
-    assert_equal dry.map { |line| line.sub("would remove", "removed") }, clean("--files").lines
+    assert_equal dry.take(1).map { |line| line.sub("would remove", "removed") }, clean("--files").lines
     %w[host1 host2].each { |host| assert_equal "", @testbed.run!(host, "ls", "-A", "/tmp/rakuda-0/files", chdir: "/tmp") }
     @testbed.run!("head", "rm", "sum", chdir: @folder)
     again = rakuda(RAKEFILE, "NOTES=#{@notes}")
     assert_equal [0, ""], [again.status, again.err]
     assert_equal [2, digest(contents["in/0"])], [notes.size, read("sum")]
+  end
+
+  # Leaves what is on host1, and removes what is on the other host.
+  def assert_kept_where_something_is_mounted(dry)
+    path = dry.first[%r{/tmp/\S+}]
+    all_hosts("mkdir /tmp/precious #{path}/there && touch /tmp/precious/file; mount --bind /tmp/precious #{path}/there", "host1")
+    why = "#{path}: #{path}/there is mounted there: unmount it first\n"
+    assert_equal ["host1: would fail to remove #{why}", dry.last], clean("--files", "--dry-run").lines
+    assert_equal ["host1: failed to remove #{why}", dry.last.sub("would remove", "removed")], clean("--files").lines
+    assert_equal "file\n", @testbed.run!("host1", "ls", "/tmp/precious", chdir: "/tmp")
+  ensure
+    @testbed.run("host1", "sh", "-c", "umount #{path}/there; rm -r /tmp/precious #{path}/there", chdir: "/tmp")
   end
 end

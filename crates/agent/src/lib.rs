@@ -15,6 +15,7 @@ pub mod inspector;
 mod launch;
 mod lookup;
 pub mod memory;
+pub mod mounts;
 pub mod operations;
 mod pipes;
 pub mod processes;

@@ -3,8 +3,10 @@
 //! What is mounted may be a part of the file system: gfarm2fs tells the real path of a file in an extended attribute. It knows this machine only.
 
 use std::ffi::OsStr;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
+
+use rakuda_agent::mounts::{TABLE, unescaped};
 
 /// What the kernel calls the kind of such a mount.
 const KIND: &str = "fuse.gfarm2fs";
@@ -32,7 +34,7 @@ impl GfarmMount {
 /// The mount that the folder `directory` lies in; `None`: it is not in Gfarm.
 pub fn gfarm_mount(directory: &Path) -> Option<GfarmMount> {
     let directory = directory.canonicalize().ok()?;
-    let mounts = std::fs::read("/proc/self/mountinfo").ok()?;
+    let mounts = std::fs::read(TABLE).ok()?;
     let point = mount_point(&mounts, &directory)?;
     let mut value = vec![0; 8192];
     let length = rustix::fs::getxattr(&point, PATH_ATTRIBUTE, &mut value).ok();
@@ -55,38 +57,12 @@ fn mount_point(mounts: &[u8], directory: &Path) -> Option<PathBuf> {
     let lines = mounts.split(|byte| *byte == b'\n').filter_map(|line| {
         let line = std::str::from_utf8(line).ok()?;
         let (front, back) = line.split_once(" - ")?;
-        let point = unescaped(front.split(' ').nth(4)?);
+        let point = unescaped(front.split(' ').nth(4)?.as_bytes());
         directory.starts_with(&point).then(|| (point, back.split(' ').next() == Some(KIND)))
     });
     // Of mounts over one another the last one counts.
     let innermost = lines.max_by_key(|(point, _)| point.components().count())?;
     innermost.1.then_some(innermost.0)
-}
-
-/// Where something is mounted.
-pub(crate) fn mount_points(mounts: &[u8]) -> impl Iterator<Item = PathBuf> {
-    let lines = mounts.split(|byte| *byte == b'\n');
-    lines.filter_map(|line| std::str::from_utf8(line).ok()?.split(' ').nth(4).map(unescaped))
-}
-
-/// Blanks and the like stand as `\040` in mountinfo.
-fn unescaped(field: &str) -> PathBuf {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field.as_bytes();
-    while let Some((&first, more)) = rest.split_first() {
-        let digits = more.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) if first == b'\\' => {
-                bytes.push(byte);
-                rest = &more[3..];
-            }
-            _ => {
-                bytes.push(first);
-                rest = more;
-            }
-        }
-    }
-    PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
 #[cfg(test)]

@@ -10,13 +10,14 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rakuda_agent::{Helper, processes};
+use rakuda_agent::mounts::{TABLE, mount_points};
+use rakuda_agent::{Helper, files, processes};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 
-use crate::mount::{gfarm_mount, mount_points};
+use crate::mount::gfarm_mount;
 
 /// A mount takes a tenth of a second; a catalogue that does not answer is not waited for longer.
 const MOUNTED_WITHIN: Duration = Duration::from_secs(30);
@@ -122,7 +123,11 @@ async fn run_gfarm2fs(point: &Path) -> Result<(), String> {
 
 /// Ends what the agent of that mark has mounted, if it has; whether nothing of it is left. What still uses it loses it when it is done.
 pub fn remove(mark: &str) -> bool {
-    let folder = private_folder().join(mark);
+    let private = private_folder();
+    let folder = private.join(mark);
+    if files::check(&private).is_err() {
+        return fs::symlink_metadata(&folder).is_err();
+    }
     let point = folder.join(POINT);
     if !is_mounted(&point) {
         let _ = fs::remove_dir(&point);
@@ -155,7 +160,7 @@ fn call(program: &str, point: &Path) {
 }
 
 fn is_mounted(point: &Path) -> bool {
-    let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = fs::read(TABLE).unwrap_or_default();
     mount_points(&mounts).any(|mounted| mounted == point)
 }
 
@@ -164,9 +169,13 @@ pub fn mounts_of(mark: &str) -> Option<PathBuf> {
     Some(private_folder().join(mark).join(POINT)).filter(|point| is_mounted(point))
 }
 
-/// The marks of agents that have or had a mount on this machine.
+/// The marks of agents that have or had a mount on this machine. None are in a folder that others may write to.
 pub fn marks() -> Vec<String> {
-    let entries = fs::read_dir(private_folder()).into_iter().flatten().flatten();
+    let private = private_folder();
+    if files::check(&private).is_err() {
+        return Vec::new();
+    }
+    let entries = fs::read_dir(private).into_iter().flatten().flatten();
     let marks = entries.map(|entry| entry.file_name().into_vec());
     let marks = marks.filter_map(|name| OsString::from_vec(name).into_string().ok());
     let mut marks: Vec<String> =

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::launch::own_environment;
+use crate::mounts::mounted_below;
 
 /// The mark of a folder in use.
 const LOCK: &str = ".rakuda-agent";
@@ -107,9 +108,13 @@ fn lock_in(path: &Path) -> Result<Option<OwnedFd>, OwnFolderError> {
     }
 }
 
-/// The folders of runs below `scratch` in which no agent works.
-pub fn unused() -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(scratch().join(FOLDERS)).into_iter().flatten().flatten();
+/// The folders of runs below `scratch` in which no agent works. None, where others may have put them there.
+pub fn unused(scratch: &Path) -> Vec<PathBuf> {
+    let holder = scratch.join(FOLDERS);
+    if check(scratch).and_then(|()| check(&holder)).is_err() {
+        return Vec::new();
+    }
+    let entries = std::fs::read_dir(holder).into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     folders.retain(|path| matches!(lock_in(path), Ok(Some(_))));
     folders.sort_unstable();
@@ -118,19 +123,36 @@ pub fn unused() -> Vec<PathBuf> {
 
 /// Removes such a folder with all that is in it. An agent that has come meanwhile keeps it; one that comes makes it anew.
 pub fn remove_unused(path: &Path) -> std::io::Result<()> {
+    // The folder that it is in, and `scratch`: others must not lead this elsewhere.
+    for above in path.ancestors().skip(1).take(2) {
+        check(above).map_err(std::io::Error::other)?;
+    }
     let lock = lock_in(path).map_err(std::io::Error::other)?;
     let _lock = lock.ok_or(ErrorKind::ResourceBusy)?;
+    check_nothing_mounted(path)?;
     // It is gone under its name at once, and not file by file.
     let aside = path.with_extension(std::process::id().to_string());
     std::fs::rename(path, &aside)?;
     std::fs::remove_dir_all(aside)
 }
 
+/// What is mounted in a folder would be emptied with it.
+pub fn check_nothing_mounted(path: &Path) -> std::io::Result<()> {
+    match mounted_below(path)? {
+        None => Ok(()),
+        Some(point) => {
+            let why = format!("{} is mounted there: unmount it first", point.display());
+            Err(std::io::Error::new(ErrorKind::ResourceBusy, why))
+        }
+    }
+}
+
 fn unless_there(error: std::io::Error) -> std::io::Result<()> {
     if error.kind() == ErrorKind::AlreadyExists { Ok(()) } else { Err(error) }
 }
 
-fn check(path: &Path) -> Result<(), OwnFolderError> {
+/// Sees that a folder is this user's, itself and not by a symbolic link, and that nobody else may write to it.
+pub fn check(path: &Path) -> Result<(), OwnFolderError> {
     let user = rustix::process::getuid().as_raw();
     let found = std::fs::symlink_metadata(path)
         .map_err(|source| OwnFolderError::Refused { path: path.to_path_buf(), source })?;

@@ -16,7 +16,8 @@ use rakuda_proto::files::{FileAnswer, FileRequest, FileVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use folder::{
-    FOLDERS, OwnFolderError, free_bytes, make_scratch, own_folder, remove_unused, scratch, unused,
+    FOLDERS, OwnFolderError, check, check_nothing_mounted, free_bytes, make_scratch, own_folder,
+    remove_unused, scratch, unused,
 };
 
 use crate::visibility::identity_of;

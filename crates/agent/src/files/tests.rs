@@ -1,6 +1,7 @@
 //! Files over streams in memory: what comes whole is there, and what does not leaves nothing.
 
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
 
 use rakuda_link::content::{
     Piece, read_message, read_piece, write_end, write_message, write_piece,
@@ -9,7 +10,7 @@ use rakuda_proto::Text;
 use rakuda_proto::files::{ContentEnd, FileAnswer, FileRequest, FileVersion};
 use tokio::io::DuplexStream;
 
-use super::{answer, own_folder, remove_unused, version_of};
+use super::{FOLDERS, answer, own_folder, remove_unused, unused, version_of};
 
 struct Folder(PathBuf);
 
@@ -21,10 +22,22 @@ impl Folder {
         Self(path)
     }
 
-    fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(&self.0).unwrap();
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    /// As `scratch` is, and with what holds the folders of runs in it.
+    fn scratch(name: &str) -> Self {
+        let folder = Self::new(name);
+        std::fs::set_permissions(&folder.0, PermissionsExt::from_mode(0o700)).unwrap();
+        std::fs::DirBuilder::new().mode(0o700).create(folder.0.join(FOLDERS)).unwrap();
+        folder
     }
+
+    fn names(&self) -> Vec<String> {
+        names_in(&self.0)
+    }
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
 impl Drop for Folder {
@@ -35,15 +48,16 @@ impl Drop for Folder {
 
 #[test]
 fn a_folder_that_an_agent_works_in_is_not_removed_and_one_that_is_removed_is_not_worked_in() {
-    let folder = Folder::new("unused");
-    let own = folder.0.join("run");
+    let folder = Folder::scratch("unused");
+    let own = folder.0.join(FOLDERS).join("run");
     let lock = own_folder(&own).unwrap();
     std::fs::write(own.join("file"), "content").unwrap();
     assert_eq!(remove_unused(&own).unwrap_err().kind(), std::io::ErrorKind::ResourceBusy);
     assert!(own.join("file").exists());
     drop(lock);
+    assert_eq!(unused(&folder.0), [own.as_path()]);
     remove_unused(&own).unwrap();
-    assert!(folder.names().is_empty());
+    assert!(names_in(&folder.0.join(FOLDERS)).is_empty());
     std::thread::scope(|scope| {
         let removing = scope.spawn(|| {
             for _ in 0..3000 {
@@ -59,7 +73,32 @@ fn a_folder_that_an_agent_works_in_is_not_removed_and_one_that_is_removed_is_not
     });
 }
 
-fn text(path: &std::path::Path) -> Text {
+#[test]
+fn folders_that_others_may_have_put_there_are_not_removed() {
+    let home = Folder::new("home");
+    drop(own_folder(&home.0.join("precious")).unwrap());
+    // Another's folder leads to this user's.
+    let folder = Folder::scratch("led");
+    let holder = folder.0.join(FOLDERS);
+    std::fs::remove_dir(&holder).unwrap();
+    symlink(&home.0, &holder).unwrap();
+    assert!(unused(&folder.0).is_empty());
+    remove_unused(&holder.join("precious")).unwrap_err();
+    // Others may write to one of the two folders.
+    for name in ["", FOLDERS] {
+        let folder = Folder::scratch("open");
+        let own = folder.0.join(FOLDERS).join("run");
+        drop(own_folder(&own).unwrap());
+        std::fs::set_permissions(folder.0.join(name), PermissionsExt::from_mode(0o777)).unwrap();
+        assert!(unused(&folder.0).is_empty(), "{name}");
+        let refused = remove_unused(&own).unwrap_err().to_string();
+        assert!(refused.contains("nobody else may write"), "{refused}");
+        assert!(own.exists());
+    }
+    assert_eq!(home.names(), ["precious"]);
+}
+
+fn text(path: &Path) -> Text {
     Text::from(path.to_str().unwrap().to_owned())
 }
 
@@ -79,7 +118,7 @@ fn run<T>(test: impl Future<Output = T>) -> T {
 const CONTENT: &[u8] = b"what is to be staged";
 const VERSION: FileVersion = FileVersion { bytes: 20, modified_ns: 1_234_567_891_000_000_007 };
 
-fn write_to(path: &std::path::Path) -> FileRequest {
+fn write_to(path: &Path) -> FileRequest {
     FileRequest::Write { path: text(path), version: VERSION, mode: 0o755 }
 }
 

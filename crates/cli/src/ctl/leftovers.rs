@@ -1,14 +1,18 @@
 //! What killed runs may have left on this machine, and its end. A mark names the process that has drawn it: when that is gone, nothing that bears
 //! the mark is anyone's any more.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rakuda_agent::{files, processes};
+use rakuda_agent::files::{self, OwnFolderError};
+use rakuda_agent::processes;
 use rakuda_locate::private_mount;
+use rakuda_record::marks::{self, RUNNING};
 
 use super::join::knock;
 
@@ -40,7 +44,7 @@ pub struct What {
 /// Cleans this machine of what this user's runs have left; a line for each thing.
 pub fn clean(what: &What) -> Vec<String> {
     let how = what.how;
-    let mut lines = Vec::new();
+    let mut lines = unsafe_folders();
     // Processes first: they may use what is mounted.
     for left in processes::left_behind() {
         if how == How::Remove {
@@ -70,20 +74,39 @@ pub fn clean(what: &What) -> Vec<String> {
         // Empty now, unless someone has just brought another one.
         let _ = path.parent().filter(|_| how == How::Remove).map(fs::remove_dir);
     }
-    let folders = if what.files { files::unused() } else { Vec::new() };
+    let folders = if what.files { files::unused(&files::scratch()) } else { Vec::new() };
     for path in folders {
-        let remove = |path: &Path| files::remove_unused(path).map_err(|error| error.to_string());
-        lines.push(removed(how, &path, remove));
+        let outcome = match how {
+            How::Pretend => files::check_nothing_mounted(&path),
+            How::Remove => files::remove_unused(&path),
+        };
+        lines.push(line(how, &path, outcome.map_err(|error| error.to_string())));
     }
     lines
 }
 
+/// Folders in which others may have put what they want to see removed: nothing in them is looked at. A line for each.
+fn unsafe_folders() -> Vec<String> {
+    let folders = BTreeSet::from([
+        private_mount::private_folder(),
+        files::scratch(),
+        files::scratch().join(files::FOLDERS),
+    ]);
+    let refused = folders.iter().filter_map(|folder| files::check(folder).err());
+    let is_unsafe = |error: &OwnFolderError| matches!(error, OwnFolderError::Unsafe { .. });
+    refused.filter(is_unsafe).map(|error| format!("failed to {error}")).collect()
+}
+
 /// Removes a file or a folder, if it is to be; the line for it.
 fn removed(how: How, path: &Path, remove: impl Fn(&Path) -> Result<(), String>) -> String {
+    line(how, path, if how == How::Remove { remove(path) } else { Ok(()) })
+}
+
+fn line(how: How, path: &Path, outcome: Result<(), String>) -> String {
     let shown = path.display().to_string();
-    match if how == How::Remove { remove(path) } else { Ok(()) } {
+    match outcome {
         Ok(()) => told(how, "removed", "remove", &shown),
-        Err(error) => format!("failed to remove {shown}: {error}"),
+        Err(error) => told(how, "failed to remove", "fail to remove", &format!("{shown}: {error}")),
     }
 }
 
@@ -100,18 +123,30 @@ fn folder_of(mark: &str) -> PathBuf {
 
 /// Sockets of hubs whose run was on a file system that has none, where nobody listens any more.
 fn dead_sockets() -> Vec<PathBuf> {
+    let scratch = files::scratch();
+    if files::check(&scratch).is_err() {
+        return Vec::new();
+    }
+    let is_socket = |path: &PathBuf| {
+        fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
+    };
     let is_dead = |path: &PathBuf| {
         path.extension().is_some_and(|extension| extension == "sock")
+            && is_socket(path)
             && refuses(&UnixStream::connect(path))
     };
-    let mut sockets: Vec<PathBuf> = entries(&files::scratch()).filter(is_dead).collect();
+    let mut sockets: Vec<PathBuf> = entries(&scratch).filter(is_dead).collect();
     sockets.sort_unstable();
     sockets
 }
 
-/// Invitations to runs that nobody can join any more. One whose machine does not answer may be good for others.
+/// Invitations to runs that nobody can join any more. One whose machine does not answer may be good for others, and so may one whose address
+/// leads elsewhere from here while its run lives.
 fn dead_invitations(root: &Path) -> Vec<PathBuf> {
-    let is_dead = |path: &PathBuf| refuses(&knock(path));
+    let lives = |path: &PathBuf| {
+        path.file_name().and_then(|run| marks::lives(&root.join(RUNNING).join(run))) == Some(true)
+    };
+    let is_dead = |path: &PathBuf| !lives(path) && refuses(&knock(path));
     let mut invitations: Vec<PathBuf> = entries(&root.join("join")).filter(is_dead).collect();
     invitations.sort_unstable();
     invitations

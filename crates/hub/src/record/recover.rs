@@ -7,7 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
-use rakuda_agent::{clock, processes};
+use rakuda_agent::{clock, files, processes};
 use rakuda_proto::journal::{JournalEvent, RunEnded, RunOutcome};
 use rakuda_record::Unfinished;
 use rakuda_record::marks::{RunMark, marks};
@@ -55,18 +55,24 @@ pub fn recover(directory: &Path) -> Vec<String> {
         if recover_run(&root, directory, &dead, &mut told) == Mark::Remove {
             let mut socket = dead.path.clone().into_os_string();
             socket.push(".sock");
-            if let Ok(elsewhere) = fs::read_link(&socket)
-                && elsewhere.starts_with(rakuda_agent::files::scratch())
-            {
-                let _ = fs::remove_file(elsewhere);
-            }
-            let _ = fs::remove_file(socket);
+            remove_socket(Path::new(&socket), &files::scratch());
             remove_invitations(&root, &dead.path);
             // Left in place it would only be looked at again.
             let _ = fs::remove_file(&dead.path);
         }
     }
     told
+}
+
+/// It may be a link to one in `scratch`, where the file system of the run has none. Others must not lead this elsewhere.
+fn remove_socket(socket: &Path, scratch: &Path) {
+    if let Ok(elsewhere) = fs::read_link(socket)
+        && elsewhere.parent() == Some(scratch)
+        && files::check(scratch).is_ok()
+    {
+        let _ = fs::remove_file(elsewhere);
+    }
+    let _ = fs::remove_file(socket);
 }
 
 /// Nobody can join a dead run.
@@ -164,4 +170,28 @@ fn close(journal: &Path) -> io::Result<()> {
     };
     lines::event(&mut last, &JournalEvent::RunEnded(ended));
     file.write_all(&last)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn socket_elsewhere_is_removed_where_nobody_else_may_write() {
+        let folder = std::env::temp_dir().join(format!("rakuda-recover-{}", std::process::id()));
+        let scratch = folder.join("scratch");
+        fs::create_dir_all(&scratch).unwrap();
+        let (link, socket) = (folder.join("run.sock"), scratch.join("run.sock"));
+        let left = [0o777, 0o700].map(|mode| {
+            fs::set_permissions(&scratch, PermissionsExt::from_mode(mode)).unwrap();
+            fs::write(&socket, "").unwrap();
+            symlink(&socket, &link).unwrap();
+            remove_socket(&link, &scratch);
+            (socket.exists(), link.is_symlink())
+        });
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(left, [(true, false), (false, false)]);
+    }
 }

@@ -19,6 +19,17 @@ pub(super) struct Doubt {
     waits_for: BTreeSet<NodeId>,
 }
 
+/// Takes a doubt that is over. Those about a file that is on its way there again are dropped: what that comes to holds for all that wait.
+fn take_settled(
+    doubts: &mut Vec<Doubt>,
+    is_on_its_way: impl Fn(TaskId, NodeId) -> bool,
+) -> Option<Doubt> {
+    let is_over = |doubt: &Doubt| doubt.waits_for.is_empty();
+    doubts.retain(|doubt| !is_over(doubt) || !is_on_its_way(doubt.file, doubt.to));
+    let first = doubts.iter().position(is_over)?;
+    Some(doubts.remove(first))
+}
+
 impl Hub {
     /// What waits for a file that cannot be brought fails, as soon as these nodes have been heard of.
     pub(super) fn doubt(
@@ -48,15 +59,19 @@ impl Hub {
     }
 
     fn settle_doubts(&mut self) {
-        let Some(staging) = &mut self.staging else { return };
-        let is_over = |doubt: &mut Doubt| doubt.waits_for.is_empty();
-        let over: Vec<Doubt> = staging.doubts.extract_if(.., is_over).collect();
-        for Doubt { file, to, why, .. } in over {
+        // One by one: what a failure makes room for may need the file of the next one, and have it brought.
+        while let Some(Doubt { file, to, why, .. }) = self.next_settled() {
             self.on_input_not_brought(file, to, &why);
             if to == LOCAL_NODE {
                 self.on_not_come_home(file, &why);
             }
         }
+    }
+
+    fn next_settled(&mut self) -> Option<Doubt> {
+        let staging = self.staging.as_mut()?;
+        let transfers = &staging.transfers;
+        take_settled(&mut staging.doubts, |file, to| transfers.contains_key(&(file, to)))
     }
 
     /// What a task needed, and did not get. Where it is nowhere any more and lies behind plain tasks, the core is told that it is an input.
@@ -67,5 +82,26 @@ impl Hub {
         if !is_somewhere && self.files_behind(id).contains(&file) {
             self.event(Event::InputLacked { id, input: file });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn doubt(file: u32, to: u32, waits_for: &[u32]) -> Doubt {
+        let waits_for = waits_for.iter().map(|node| NodeId(*node)).collect();
+        Doubt { file: TaskId(file), to: NodeId(to), why: String::new(), waits_for }
+    }
+
+    #[test]
+    fn doubt_ends_nothing_where_its_file_is_on_its_way_again() {
+        let mut doubts = vec![doubt(1, 2, &[]), doubt(1, 3, &[]), doubt(4, 2, &[1])];
+        let is_on_its_way = |file, to| (file, to) == (TaskId(1), NodeId(2));
+        let settled = take_settled(&mut doubts, is_on_its_way).unwrap();
+        assert_eq!((settled.file, settled.to), (TaskId(1), NodeId(3)));
+        assert!(take_settled(&mut doubts, is_on_its_way).is_none());
+        let left: Vec<_> = doubts.iter().map(|doubt| (doubt.file, doubt.to)).collect();
+        assert_eq!(left, [(TaskId(4), NodeId(2))]);
     }
 }
