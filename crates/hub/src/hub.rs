@@ -152,7 +152,7 @@ impl RunningCommand {
     }
 }
 
-/// Everything that a run needs, in one thread.
+/// Everything that a run needs, in one thread; links to other hosts have their own.
 pub(crate) struct Hub {
     pub settings: RunSettings,
     pub scheduler: Scheduler,

@@ -123,3 +123,30 @@ impl Line {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn what_is_meant_for_another_agent_is_dropped() {
+        let line = Line::new(Arc::new(Shared::new(Path::new("/run"), false)));
+        line.incarnation.set(2);
+        line.send(1, &ToAgent::PauseOutput { paused: true });
+        assert_eq!(line.paused.get(), (false, false));
+        line.send(2, &ToAgent::PauseOutput { paused: true });
+        assert_eq!(line.paused.get(), (true, false));
+    }
+
+    #[test]
+    fn the_hub_and_the_backlog_pause_each_for_itself() {
+        let line = Line::new(Arc::new(Shared::new(Path::new("/run"), false)));
+        line.hold_output(true);
+        line.send(0, &ToAgent::PauseOutput { paused: true });
+        line.send(0, &ToAgent::PauseOutput { paused: false });
+        assert_eq!(line.paused.get(), (false, true));
+        line.hold_output(false);
+        assert_eq!(line.paused.get(), (false, false));
+    }
+}
