@@ -8,6 +8,8 @@ require "support/testbed"
 class TestbedLimitsTest < Minitest::Test
   MEMORY = 96 << 20
   MIB = 1 << 20
+  # Of a file of 20 MiB; the kernel may take some pages back at any time.
+  MOST = 15 * MIB
 
   # Prints the seconds that the command takes.
   TIMED = <<~'SH'
@@ -51,7 +53,7 @@ class TestbedLimitsTest < Minitest::Test
   def test_the_page_cache_of_a_host_is_bounded
     @testbed.run!("host1", "sh", "-c", "head -c 150M /dev/zero > /tmp/large; head -c 20M /dev/zero > /tmp/small")
     assert_operator resident("host1", "/tmp/large"), :<, MEMORY
-    assert_equal 20 * MIB, resident("host1", "/tmp/small")
+    assert_operator resident("host1", "/tmp/small"), :>, MOST
     @testbed.run!("host1", "rm", "/tmp/large", "/tmp/small")
   end
 
@@ -59,7 +61,7 @@ class TestbedLimitsTest < Minitest::Test
     %w[host1 host2].each { |host| @testbed.run!(host, "sh", "-c", "head -c 20M /dev/zero > /tmp/file") }
     2.times { @testbed.fault("drop-cache", "host1") }
     assert_operator resident("host1", "/tmp/file"), :<, MIB
-    assert_equal 20 * MIB, resident("host2", "/tmp/file")
+    assert_operator resident("host2", "/tmp/file"), :>, MOST
   end
 
   def test_the_disk_is_bounded_in_reading_and_writing
