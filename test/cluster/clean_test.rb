@@ -6,17 +6,6 @@ require_relative "staging_case"
 
 # What `rakudactl clean` finds on hosts that only their leader can reach, and what killed runs have left on this machine.
 class ClusterCleanTest < ClusterHostsCase
-  INNER = <<~TOML
-    [[group]]
-    name = "far"
-    leader = "host3"
-    hosts = ["host3 2"]
-
-    [[group.group]]
-    name = "inner"
-    leader = "host4"
-    hosts = ["host4 2", "host2 2"]
-  TOML
   PRIVATE = "/tmp/rakuda-0"
 
   def testbed_settings = { HOSTS: 4, GFARM: 0, SLURM: 0, WAN_MS: 5 }
@@ -34,7 +23,7 @@ class ClusterCleanTest < ClusterHostsCase
   end
 
   def test_hosts_behind_leaders_are_reached_through_them
-    write("hosts.toml", INNER)
+    write("hosts.toml", NESTED)
     where_only_leaders_reach_hosts do
       write("Rakefile", "desc 'allow=host2'\ntask(:default) { sh 'hostname' }")
       result = @testbed.run("head", RAKUDA, "-F", "hosts.toml", "-q", chdir: @folder)
@@ -51,7 +40,7 @@ class ClusterCleanTest < ClusterHostsCase
   end
 
   def test_a_host_that_its_leader_cannot_reach_is_told_with_the_leader
-    write("hosts.toml", INNER.sub("host2 2", "nosuch"))
+    write("hosts.toml", NESTED.sub("host2 2", "nosuch"))
     result = clean("-F", "hosts.toml")
     assert_equal 1, result.status
     assert_match(/\Arakudactl: nosuch was not cleaned: .*ssh: Could not resolve .+ \(through its leader host4\)\n\z/, result.err)

@@ -10,6 +10,19 @@ class ClusterHostsCase < Minitest::Test
   RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
   RAKUDACTL = File.expand_path("../../bin/rakudactl", __dir__)
 
+  # host3 leads host4, which leads host2.
+  NESTED = <<~TOML
+    [[group]]
+    name = "far"
+    leader = "host3"
+    hosts = ["host3 2"]
+
+    [[group.group]]
+    name = "inner"
+    leader = "host4"
+    hosts = ["host4 2", "host2 2"]
+  TOML
+
   # Each task says that it has begun, and ends when there is a file `go`. It leaves a half-written target meanwhile.
   WAITING = <<~'RUBY'
     made = (1..6).map { |number| "out#{number}" }

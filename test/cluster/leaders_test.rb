@@ -16,18 +16,6 @@ class ClusterLeadersTest < ClusterHostsCase
     hosts = ["host[[3-4]] 2"]
   TOML
 
-  NESTED = <<~TOML
-    [[group]]
-    name = "far"
-    leader = "host3"
-    hosts = ["host3 2"]
-
-    [[group.group]]
-    name = "inner"
-    leader = "host4"
-    hosts = ["host4 2", "host2 2"]
-  TOML
-
   def setup
     @testbed = Testbed.up(HOSTS: 4, GFARM: 0, SLURM: 0, WAN_MS: 5)
     @folder = File.join(@testbed.folder, name)

@@ -46,11 +46,7 @@ class ClusterStagingFaultsTest < ClusterStagingCase
       file("result" => %w[part0 part1 gate]) { sh "cat part0 part1 | sha256sum > result" }
       task default: "result"
     RUBY
-    printed, status = during(rakefile, "HEARTBEAT=2", "NOTES=#{@notes}") do
-      wait_for("the gate") { !notes("gate").empty? }
-      @testbed.fault("kill-host", notes.to_h.fetch("part1"))
-      File.write(File.join(@notes, "go"), "")
-    end
+    printed, status = losing_the_maker_of("part1", rakefile)
     assert status.success?, printed
     assert_equal digest(*contents.values), read("result")
     assert_equal 2, notes.count { |part,| part == "part1" }, printed
@@ -97,11 +93,7 @@ class ClusterStagingFaultsTest < ClusterStagingCase
       file("gate" => "look")
       task default: "result"
     RUBY
-    printed, status = during(rakefile, "HEARTBEAT=2", "NOTES=#{@notes}") do
-      wait_for("the gate") { !notes("gate").empty? }
-      @testbed.fault("kill-host", notes.to_h.fetch("part1.x"))
-      File.write(File.join(@notes, "go"), "")
-    end
+    printed, status = losing_the_maker_of("part1.x", rakefile)
     assert status.success?, printed
     assert_equal %w[0 1].map { |number| read("in/#{number}").reverse }.join, read("result")
     assert_equal 2, notes.count { |part,| part == "part1.x" }, printed
@@ -164,6 +156,15 @@ class ClusterStagingFaultsTest < ClusterStagingCase
   end
 
   private
+
+  # Runs it; while its gate waits, the host dies that has made `part`.
+  def losing_the_maker_of(part, rakefile)
+    during(rakefile, "HEARTBEAT=2", "NOTES=#{@notes}") do
+      wait_for("the gate") { !notes("gate").empty? }
+      @testbed.fault("kill-host", notes.to_h.fetch(part))
+      File.write(File.join(@notes, "go"), "")
+    end
+  end
 
   # The agent hangs, and the file is gone: the transfer fails at once, and the loss is noticed after that.
   def assert_made_again_after_a_late_loss(rakefile)
