@@ -30,6 +30,8 @@ module Rakuda
 end
 
 require "rakuda/errors"
+require "rakuda/guard"
+require "rakuda/inherited_state"
 require "rakuda/properties"
 require "rakuda/rake_bridge"
 require "rakuda/command_line"

@@ -24,9 +24,20 @@ module Rakuda
     # Runs the command.
     # @param argv [Array<String>]
     def self.start(argv)
+      start_below_guard unless Guard.there?
+      InheritedState.watch
       Rake.application = new
       Rake.application.run(argv)
     end
+
+    # Where there is no engine, a run says so; tasks can be listed all the same.
+    def self.start_below_guard
+      require "rakuda/engine"
+      Guard.start_below(Engine.find)
+    rescue EngineError
+      nil
+    end
+    private_class_method :start_below_guard
 
     def initialize
       super

@@ -1,36 +1,29 @@
 # frozen_string_literal: true
 
-# The process of the engine: where its program is, how it is started and ended. It knows the handshake and no other
-# message.
+# The engine: where its program is, how it is started and ended. It knows the handshake and no other message.
 
 require "io/nonblock"
 require "socket"
+require "rakuda/guard"
 
 module Rakuda
   # Starts and ends `rakudad`.
   class Engine
     NAME = "rakudad"
-    # Descriptor of the socket in the engine.
-    FD = 3
-
-    # Variable that marks the processes of a run, so that none of them is left when the run is killed. Nested runs
-    # stand behind one another, separated by colons.
-    MARK = "RAKUDA_RUN"
-
     # @return [Link]
     attr_reader :link
 
-    # Starts the engine and says hello; does not wait for the answer.
+    # Has the engine started and says hello; does not wait for the answer.
     # @param settings [Hash] of the message Hello
     # @return [Link]
     # @raise [EngineError]
     def start(settings)
+      program = find
+      raise EngineError, "no guard of the engine #{program} is above this process; start it by the command rakuda" unless Guard.there?
+
       ours, theirs = UNIXSocket.pair
       ours.nonblock = theirs.nonblock = false
-      program = find
-      @mark = "#{Process.pid}-#{Random.bytes(4).unpack1("H*")}"
-      ENV[MARK] = [ENV.fetch(MARK, nil), @mark].compact.join(":")
-      @pid = Process.spawn([program, program], "--front-fd", FD.to_s, FD => theirs, pgroup: true)
+      Guard.start_hub(program, theirs)
       theirs.close
       @link = Link.new(ours)
       @link.send_message("Hello", VERSION, settings)
@@ -49,40 +42,35 @@ module Rakuda
     # Says goodbye and waits for the end of the process.
     # @param failed [Boolean] whether the run ends because of an error, so that the engine says what went wrong
     def finish(failed)
-      begin
-        @link.send_message("Goodbye", failed)
-        @link.flush
-      rescue EngineLost
-        sweep # gone already; whoever noticed it first has said so
-      end
+      @link.send_message("Goodbye", failed)
+      @link.flush
+      @link.wait_for_end
+    rescue EngineLost
+      nil # gone already; whoever noticed it first has said so
+    ensure
       @link.close
-      Process.wait(@pid)
-    rescue Errno::ECHILD
-      nil
     end
 
-    private
-
-    # The engine was killed, perhaps with its guard: whatever still carries the run's mark goes, too.
-    def sweep
-      Process.wait(@pid)
-      Dir.each_child("/proc") do |entry|
-        next unless entry.match?(/\A\d+\z/) && entry.to_i != Process.pid
-
-        marks = File.binread("/proc/#{entry}/environ").split("\0").find { |line| line.start_with?("#{MARK}=") }
-        Process.kill(:KILL, entry.to_i) if marks&.split(/[=:]/)&.include?(@mark)
-      rescue SystemCallError
-        next # not ours, or gone
-      end
-    rescue Errno::ECHILD
-      nil
+    # In a child made by fork: the link is the parent's.
+    def forget
+      @link.close
     end
 
+    # @return [String] the engine's program
+    # @raise [EngineError]
+    def self.find
+      new.find
+    end
+
+    # @return [String] the program
+    # @raise [EngineError]
     def find
       candidates.find { |path| File.file?(path) && File.executable?(path) } or
         raise EngineError, "cannot find the engine #{NAME} (looked at: #{candidates.first(3).join(', ')} and PATH); " \
                            "build it with `cargo build --release` or name it in RAKUDA_ENGINE"
     end
+
+    private
 
     def candidates
       named = ENV.fetch("RAKUDA_ENGINE", "")

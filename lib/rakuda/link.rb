@@ -133,6 +133,13 @@ module Rakuda
       end
     end
 
+    # Waits until the other end is closed.
+    def wait_for_end
+      loop { @socket.readpartial(READ_BYTES, @input) }
+    rescue EOFError, Errno::ECONNRESET
+      nil
+    end
+
     # No more messages will be sent or read.
     def close
       @socket.close unless @socket.closed?

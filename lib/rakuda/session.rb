@@ -228,6 +228,12 @@ module Rakuda
       @signals.raise_pending unless failed
     end
 
+    # In a child made by fork: the loop and the engine are the parent's.
+    def forget
+      Fiber.set_scheduler(nil)
+      @engine.forget
+    end
+
     # Another session follows: tasks invoked in this one are done.
     def retire
       @planner.release_tasks
@@ -253,9 +259,13 @@ module Rakuda
 
     # In front of Process._fork: the child has no loop.
     module ForkHook
+      class << self
+        attr_accessor :session
+      end
+
       def _fork
         pid = super
-        Fiber.set_scheduler(nil) if pid.zero?
+        ForkHook.session&.forget if pid.zero?
         pid
       end
     end
@@ -275,6 +285,7 @@ module Rakuda
       NodeFiles.install(self, @link, @reactor, @told) if settings.dig("cluster", "filesystem") == "local"
       ThreadHook.session = self
       Thread.prepend(ThreadHook) unless Thread.include?(ThreadHook)
+      ForkHook.session = self
       Process.singleton_class.prepend(ForkHook) unless Process.singleton_class.include?(ForkHook)
       collect = settings["output"] == "task"
       prefix = settings["prefix"] && settings["output"] != "none"

@@ -30,7 +30,7 @@ module Rakuda
 
     # @return [Boolean] whether the caller is a job of this process's loop, whose commands the hub starts
     def here?
-      @reactor.inside? && !@reopened
+      @reactor.inside? && !@reopened && !InheritedState.changed && !@directory.gone?(@reactor.current)
     end
 
     # Whether Ruby's own stdout or stderr is another file since the engine was started: the engine does not have it, so

@@ -10,7 +10,7 @@ module Rakuda
     # @param shared [Boolean] whether all jobs have one directory, as in rake
     def initialize(shared:)
       @shared = shared
-      @base = @real = Dir.pwd.freeze
+      @base = @real = @start = Dir.pwd.freeze
     end
 
     # Directory in which jobs start.
@@ -48,6 +48,12 @@ module Rakuda
     # @return [String] the job's directory
     def of(job)
       job.directory || @base
+    end
+
+    # @return [Boolean] whether the directory was removed that the job or the Rakefile has changed to: only this process is still in it
+    def gone?(job)
+      directory = of(job)
+      !directory.equal?(@start) && !File.directory?(directory)
     end
 
     # The job goes back to a directory that it was in.

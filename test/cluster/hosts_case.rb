@@ -94,9 +94,9 @@ class ClusterHostsCase < Minitest::Test
   # All of it, so that nobody is left to clean up.
   def kill_newest_run
     @testbed.run!("head", "sh", "-c", <<~'SH')
-      guard=$(pgrep -n -x rakuda-guard) engine=$(pgrep -n -x rakudad)
-      front=$(ps -o ppid= -p $guard)
-      kill -STOP $front $guard && kill -KILL $engine $guard $front
+      guard=$(pgrep -n -x rakuda-guard)
+      rakuda=$(ps -o ppid= -p $guard)
+      kill -STOP $rakuda $guard && kill -KILL $(pgrep -P $guard -x rakudad) $(pgrep -P $guard) $guard $rakuda
     SH
   end
 

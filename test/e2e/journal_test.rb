@@ -5,6 +5,7 @@
 require "json"
 require "minitest/autorun"
 require_relative "../support/rakefile_run"
+require_relative "../support/run_processes"
 
 class JournalTest < Minitest::Test
   include RakefileRun
@@ -142,7 +143,7 @@ class JournalTest < Minitest::Test
     rakefile = "file('half') { sh 'echo 1 > half; echo begun; [ -e again ] || sleep 1000', verbose: false }\n"
     start_rakuda(rakefile, "-j", "2", "half") do |pid, folder, out|
       assert_equal "begun\n", out.gets
-      Process.kill(:KILL, *engine_below(pid), pid)
+      RunProcesses.kill_all(pid)
       Process.wait(pid)
       FileUtils.touch(File.join(folder, "again"))
       assert system(@engine_environment, RAKUDA, "-j", "2", "half", chdir: folder, %i[out err] => File::NULL)
@@ -189,12 +190,6 @@ class JournalTest < Minitest::Test
   private
 
   # @return [Array<Integer>] processes of the guard and of the hub, its child
-  def engine_below(pid)
-    child = ->(parent) { File.read("/proc/#{parent}/task/#{parent}/children").split.first.to_i }
-    guard = child.call(pid)
-    [guard, child.call(guard)]
-  end
-
   def read(folder)
     journals = Dir[File.join(folder, ".rakuda/runs/*/journal.jsonl")]
     assert_equal 1, journals.size

@@ -7,6 +7,7 @@ require "minitest/autorun"
 require "fileutils"
 require "pty"
 require "tmpdir"
+require_relative "../support/run_processes"
 
 # Kills the command, its engine, its guard, and what a user's Ctrl-C does.
 class KillTest < Minitest::Test
@@ -39,40 +40,30 @@ class KillTest < Minitest::Test
     FileUtils.rm_rf(@directory)
   end
 
-  def test_killed_front_leaves_nothing
-    check_killed { |front, _hub, _guard| [front] }
-  end
+  VICTIMS = [%i[starter], %i[guard], %i[front], %i[hub], %i[front hub], %i[guard hub], %i[starter hub], %i[starter front]].freeze
 
-  def test_killed_hub_leaves_nothing
-    check_killed { |_front, hub, _guard| [hub] }
-  end
-
-  def test_killed_guard_leaves_nothing
-    check_killed { |_front, _hub, guard| [guard] }
-  end
-
-  def test_killed_front_and_hub_leave_nothing
-    check_killed { |front, hub, _guard| [front, hub] }
+  VICTIMS.each do |victims|
+    define_method("test_killed_#{victims.join("_and_")}_leave_nothing") { check_killed(victims) }
   end
 
   def test_killed_hub_takes_processes_along_that_left_their_group
     start("setsid sleep #{@token} & sleep #{@token}")
     wait_until { stragglers.size >= 2 }
-    check_nothing_left(:KILL, engine_processes.fetch(:hub))
+    check_nothing_left(:KILL, RunProcesses.of(@rakuda).fetch(:hub))
   end
 
-  def test_killed_front_takes_along_what_ruby_itself_had_started
+  def test_killed_rakuda_takes_along_what_ruby_itself_had_started
     rakefile("task(:default) { system \"setsid sleep #{@token} & sleep #{@token}\" }\n")
     start(":")
     wait_until { stragglers.size >= 2 }
-    check_nothing_left(:KILL, @front)
+    check_nothing_left(:KILL, @rakuda)
   end
 
   def test_ctrl_c_ends_commands_and_says_so
     start("sleep #{@token}")
     wait_until { stragglers.size >= 2 }
-    Process.kill(:INT, @front)
-    _, status = Process.wait2(@front)
+    Process.kill(:INT, @rakuda)
+    _, status = Process.wait2(@rakuda)
     assert_equal 130, status.exitstatus
     assert_predicate stragglers, :empty?
     check_resume
@@ -81,24 +72,20 @@ class KillTest < Minitest::Test
   def test_ctrl_c_also_ends_group_members_that_outlive_their_leader
     start("(trap '' INT TERM HUP; sleep #{@token}; sleep #{@token}) | cat", "--grace", "1")
     wait_until { stragglers.size >= 2 }
-    check_nothing_left(:INT, @front)
+    check_nothing_left(:INT, @rakuda)
   end
 
   def test_ctrl_c_also_ends_what_ruby_itself_had_started
     rakefile("task(:default) { system \"sleep #{@token}\" }\n")
     start(":")
     wait_until { stragglers.any? }
-    check_nothing_left(:INT, @front)
-  end
-
-  def test_hub_and_guard_killed_at_once_leave_no_command
-    check_killed { |_front, hub, guard| [guard, hub] }
+    check_nothing_left(:INT, @rakuda)
   end
 
   def test_one_job_on_a_terminal_can_ask_its_user
     rakefile("task(:default) { sh \"sh -c 'read x; echo got $x'\" }\n")
     PTY.spawn(RAKUDA, "-j", "1", chdir: @directory) do |output, input, pid|
-      @front = pid
+      @rakuda = pid
       input.puts "hello"
       seen = +""
       begin
@@ -112,7 +99,7 @@ class KillTest < Minitest::Test
   def test_command_without_a_terminal_fails_instead_of_being_stopped
     rakefile("task(:default) { sh \"sh -c 'read x </dev/tty'\" }\n")
     PTY.spawn(RAKUDA, "-j", "2", chdir: @directory) do |output, _input, pid|
-      @front = pid
+      @rakuda = pid
       seen = +""
       begin
         loop { seen << output.readpartial(1000) }
@@ -125,8 +112,8 @@ class KillTest < Minitest::Test
   def test_second_ctrl_c_does_not_wait_for_those_who_ignore_the_first
     start("trap '' INT TERM; sleep #{@token} & wait; sleep #{@token}", "--grace", "600")
     wait_until { stragglers.size >= 2 }
-    Process.kill(:INT, @front)
-    Process.kill(:INT, @front) until Process.wait2(@front, Process::WNOHANG).tap { |done| @ended = done; sleep 0.05 }
+    Process.kill(:INT, @rakuda)
+    Process.kill(:INT, @rakuda) until Process.wait2(@rakuda, Process::WNOHANG).tap { |done| @ended = done; sleep 0.05 }
     assert_equal 130, @ended[1].exitstatus
     wait_until { stragglers.empty? }
     check_resume
@@ -135,8 +122,8 @@ class KillTest < Minitest::Test
   def test_those_who_ignore_signals_are_killed_after_the_grace
     start("trap '' INT TERM; sleep #{@token} & wait; sleep #{@token}", "--grace", "0.1")
     wait_until { stragglers.size >= 2 }
-    Process.kill(:INT, @front)
-    _, status = Process.wait2(@front)
+    Process.kill(:INT, @rakuda)
+    _, status = Process.wait2(@rakuda)
     assert_equal 130, status.exitstatus
     wait_until { stragglers.empty? }
   end
@@ -144,7 +131,7 @@ class KillTest < Minitest::Test
   def test_command_that_nobody_waits_for_ends_with_the_run
     rakefile("task(:default) { Fiber.schedule { sh \"sleep #{@token}\" }; sleep 0.2 }\n")
     start(":")
-    Process.wait(@front)
+    Process.wait(@rakuda)
     wait_until { stragglers.empty? }
     assert_empty stragglers
   end
@@ -155,30 +142,29 @@ class KillTest < Minitest::Test
 
   def rakefile(text) = File.write(File.join(@directory, "Rakefile"), text)
 
-  # The victim gets the signal, the front ends, and no process of the run is left.
+  # The victim gets the signal, rakuda ends, and no process of the run is left.
   def check_nothing_left(signal, victim)
     Process.kill(signal, victim)
-    Process.wait(@front)
+    Process.wait(@rakuda)
     wait_until { stragglers.empty? }
     assert_empty stragglers
   end
 
   def start(hold, *options)
-    @front = Process.spawn({ "HOLD" => hold }, RAKUDA, "-j", "2", *options, chdir: @directory, out: log, err: log)
+    @rakuda = Process.spawn({ "HOLD" => hold }, RAKUDA, "-j", "2", *options, chdir: @directory, out: log, err: log)
   end
 
-  def check_killed
+  def check_killed(victims)
     start("sleep #{@token}")
     wait_until { stragglers.size >= 2 && Dir["#{@directory}/out/*.half"].size >= 2 }
-    engine = engine_processes
-    victims = yield(@front, engine.fetch(:hub), engine.fetch(:guard))
-    victims.each do |pid|
-      Process.kill(:KILL, pid)
+    processes = RunProcesses.of(@rakuda)
+    victims.each do |victim|
+      Process.kill(:KILL, processes.fetch(victim))
     rescue Errno::ESRCH
       nil # it has noticed the end of the one before, and has ended
     end
-    Process.wait(@front)
-    wait_until { stragglers.empty? && engine.values.none? { |pid| alive?(pid) } }
+    Process.wait(@rakuda)
+    wait_until { stragglers.empty? && processes.values.none? { |pid| RunProcesses.alive?(pid) } }
     check_resume
   end
 
@@ -200,31 +186,6 @@ class KillTest < Minitest::Test
 
   # Processes of ours that hold the token in their arguments (shells and sleeps).
   def stragglers
-    processes.select { |_, arguments| arguments.include?(@token) }.keys - [@front]
-  end
-
-  # The hub and the guard of this run: descendants of the front by name.
-  def engine_processes
-    guard = processes.find { |pid, arguments| arguments.include?("--front-fd") && parent(pid) == @front }
-    hub = processes.find { |pid, arguments| arguments.include?("--hub") && parent(pid) == guard[0] }
-    { guard: guard[0], hub: hub[0] }
-  end
-
-  def processes
-    Dir.children("/proc").grep(/\A\d+\z/).to_h do |pid|
-      [pid.to_i, (File.binread("/proc/#{pid}/cmdline").tr("\0", " ") rescue "")]
-    end
-  end
-
-  def parent(pid)
-    File.read("/proc/#{pid}/stat").rpartition(")").last.split[1].to_i
-  rescue Errno::ENOENT
-    nil
-  end
-
-  def alive?(pid)
-    File.read("/proc/#{pid}/stat").rpartition(")").last.split[0] != "Z"
-  rescue Errno::ENOENT
-    false
+    RunProcesses.all.map(&:pid).select { |pid| RunProcesses.words(pid).include?(@token) } - [@rakuda]
   end
 end

@@ -6,6 +6,7 @@ require "fileutils"
 require "minitest/autorun"
 require "open3"
 require "tmpdir"
+require_relative "../support/run_processes"
 require_relative "../support/terminal"
 
 class LiveDisplayTest < Minitest::Test
@@ -164,19 +165,13 @@ class LiveDisplayTest < Minitest::Test
     end
   end
 
-  def test_the_terminal_is_clean_after_the_front_or_the_engine_was_killed
+  def test_the_terminal_is_clean_after_rakuda_or_the_engine_was_killed
     rakefile = %(task(:default) { sh "sleep 1000", verbose: false })
     terminal = run_on_terminal(rakefile, "-j2") { |now| shown?(now) && Process.kill(:KILL, now.pid) }
     assert_equal [""], terminal.lines
-    terminal = run_on_terminal(rakefile, "-j2") { |now| shown?(now) && Process.kill(:KILL, hub_below(now.pid)) }
+    terminal = run_on_terminal(rakefile, "-j2") { |now| shown?(now) && Process.kill(:KILL, RunProcesses.of(now.pid).fetch(:hub)) }
     refute shown?(terminal), terminal.lines.join("\n")
     assert_match(/\Arakuda aborted!/, terminal.lines.first)
-  end
-
-  # @return [Integer] process of the hub: the guard's child
-  def hub_below(pid)
-    children = ->(parent) { File.read("/proc/#{parent}/task/#{parent}/children").split.map(&:to_i) }
-    children.call(children.call(pid).first).first
   end
 
   def test_no_display_where_it_would_disturb

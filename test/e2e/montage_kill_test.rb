@@ -1,11 +1,12 @@
 # frozen_string_literal: true
 
-# The main job, killed in the middle: the front or the hub dies by SIGKILL while Montage's tools run; no process is left,
+# The main job, killed in the middle: rakuda itself or the hub dies by SIGKILL while Montage's tools run; no process is left,
 # the next run finishes, and the mosaic is the same to the bit as that of an undisturbed run.
 
 require "minitest/autorun"
 require "tmpdir"
 require "digest"
+require_relative "../support/run_processes"
 
 # kill -9 during a small mosaic.
 class MontageKillTest < Minitest::Test
@@ -22,10 +23,10 @@ class MontageKillTest < Minitest::Test
     FileUtils.rm_rf(@directory)
   end
 
-  def test_mosaic_is_the_same_after_the_front_and_after_the_hub_were_killed
+  def test_mosaic_is_the_same_after_rakuda_and_after_the_hub_were_killed
     expected = mosaic_of("undisturbed")
     refute_nil expected
-    [:front, :hub].each do |victim|
+    [:starter, :hub].each do |victim|
       3.times do |round|
         # Somewhere else each time: after this many projected or corrected tiles.
         name = "#{victim}#{round}"
@@ -52,18 +53,13 @@ class MontageKillTest < Minitest::Test
   end
 
   def kill_in_the_middle(name, victim, after:)
-    front = start(name)
+    starter = start(name)
     wait_until(name) { Dir["#{work(name)}/{projected,differences,corrected}/*.fits"].size >= after }
-    guard = children(front).find { |pid| arguments(pid).include?("--front-fd") }
-    hub = children(guard).find { |pid| arguments(pid).include?("--hub") }
-    Process.kill(:KILL, victim == :front ? front : hub)
-    _, status = Process.wait2(front)
+    processes = RunProcesses.of(starter)
+    Process.kill(:KILL, processes.fetch(victim))
+    _, status = Process.wait2(starter)
     refute_predicate status, :success?, "it was over before it was killed"
-    wait_until(name) { processes_in(work(name)).empty? && [guard, hub].all? { |pid| arguments(pid).empty? } }
-  end
-
-  def children(pid)
-    all_processes.select { |child| File.read("/proc/#{child}/stat").rpartition(")").last.split[1].to_i == pid rescue false }
+    wait_until(name) { processes_in(work(name)).empty? && processes.values.none? { |pid| RunProcesses.alive?(pid) } }
   end
 
   # Processes that name the work directory: Montage's tools, shells and rakuda itself.

@@ -9,12 +9,14 @@ require "json"
 require "minitest/autorun"
 require "tmpdir"
 require_relative "../support/engines"
+require_relative "../support/run_processes"
 
 class RandomKillTest < Minitest::Test
   RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
-  KILLS = Integer(ENV.fetch("KILLS", "6"))
+  KILLS = Integer(ENV.fetch("KILLS", "8"))
   SEED = Integer(ENV.fetch("SEED", "20"))
-  VICTIMS = [%i[hub], %i[front], %i[guard], %i[front hub], %i[hub guard front], %i[guard hub]].freeze
+  VICTIMS = [%i[hub], %i[front], %i[guard], %i[starter], %i[front hub], %i[hub guard front starter], %i[guard hub],
+             %i[starter guard]].freeze
 
   # 100 first, 99 second, one that joins them. Each is written in three steps that take their time.
   RAKEFILE = <<~'RUBY'
@@ -80,13 +82,13 @@ class RandomKillTest < Minitest::Test
     folder = new_folder("round")
     moment = @random.rand(1..199)
     victims = VICTIMS[@random.rand(VICTIMS.size)]
-    front = start(folder)
+    starter = start(folder)
     wait_until(folder) { executed(folder).size >= moment }
-    engine = engine_processes(front)
+    processes = RunProcesses.of(starter)
     spin(@random.rand(20_000))
-    engine.values_at(*victims).each { |pid| kill(pid) }
-    Process.wait(front)
-    wait_until(folder) { engine.values.none? { |pid| alive?(pid) } }
+    processes.values_at(*victims).compact.each { |pid| kill(pid) }
+    Process.wait(starter)
+    wait_until(folder) { processes.values.none? { |pid| RunProcesses.alive?(pid) } }
     check(folder, "round #{round}: #{victims.join(", ")} killed after #{moment} executions began (seed #{SEED})", totals)
   ensure
     FileUtils.rm_rf(folder)
@@ -146,27 +148,5 @@ class RandomKillTest < Minitest::Test
       sleep 0.01
     end
     flunk "waited in vain for #{folder}; the log says:\n#{File.read(log)}"
-  end
-
-  def engine_processes(front)
-    guard = children(front).find { |pid| command(pid).include?("--front-fd") }
-    hub = children(guard).find { |pid| command(pid).include?("--hub") }
-    { front: front, guard: guard, hub: hub }
-  end
-
-  def children(parent)
-    File.read("/proc/#{parent}/task/#{parent}/children").split.map(&:to_i)
-  end
-
-  def command(pid)
-    File.binread("/proc/#{pid}/cmdline")
-  rescue SystemCallError
-    ""
-  end
-
-  def alive?(pid)
-    File.read("/proc/#{pid}/stat").rpartition(")").last.split[0] != "Z"
-  rescue SystemCallError
-    false
   end
 end

@@ -54,7 +54,7 @@ class FakeHub
     end
   rescue EOFError, Errno::ECONNRESET
     kill_all("KILL")
-    exit!(1)
+    exit!(3) # the front may have become another program, which goes on
   end
 
   private

@@ -24,8 +24,10 @@ mod readiness;
 pub mod remote;
 pub mod residency;
 mod run_folder;
+pub mod signals;
 pub mod spawn;
 mod spool;
+pub mod trees;
 pub mod visibility;
 mod worker;
 

@@ -1,14 +1,19 @@
-//! Whole trees of processes: the guard's part in leaving none behind.
-//!
-//! Linux hands a process whose parent died to its nearest *child subreaper*. The guard is one, and
-//! the hub is its child: whatever the hub started ends up below the guard when the hub dies.
+//! Processes of a run as such: how those above it are started and end, and the mark by which all of them are known.
 #![allow(unsafe_code, reason = "prctl and wait have no safe wrapper for this")]
 
-use std::ffi::{CString, OsStr, OsString};
-use std::os::fd::RawFd;
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt as _;
+use std::time::Duration;
 
-use crate::spawn::{EnvironmentBlock, Group, Launch, Process, Spawner};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, bind, connect, recv,
+    socket_with,
+};
+
+use crate::spawn::{DescriptorAction, EnvironmentBlock, Group, Launch, Process, Spawner};
 
 /// How a child of this process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +22,25 @@ pub enum Ending {
     Exited(i32),
     /// This signal killed it.
     Killed(i32),
+}
+
+impl Ending {
+    /// From a status as wait(2) gives it.
+    pub fn of(status: i32) -> Self {
+        if libc::WIFEXITED(status) {
+            Self::Exited(libc::WEXITSTATUS(status))
+        } else {
+            Self::Killed(libc::WTERMSIG(status))
+        }
+    }
+
+    /// As wait(2) would give it.
+    pub fn status(self) -> i32 {
+        match self {
+            Self::Exited(status) => (status & 0xff) << 8,
+            Self::Killed(signal) => signal & 0x7f,
+        }
+    }
 }
 
 /// Makes this process the one that orphans below it are handed to.
@@ -54,14 +78,19 @@ pub fn set_close_on_exec(descriptor: RawFd, close: bool) {
 
 /// Starts this program again with other arguments; descriptors without close-on-exec stay open.
 pub fn start_myself(words: &[CString], environment: &EnvironmentBlock) -> std::io::Result<Process> {
-    Spawner::new().start(&Launch {
-        program: c"/proc/self/exe",
-        words,
-        environment,
-        directory: None,
-        descriptors: &[],
-        group: Group::Inherit,
-    })
+    start(c"/proc/self/exe", words, environment, &[], Group::Inherit)
+}
+
+/// Starts a program where this process is.
+pub fn start(
+    program: &CStr,
+    words: &[CString],
+    environment: &EnvironmentBlock,
+    descriptors: &[DescriptorAction],
+    group: Group,
+) -> std::io::Result<Process> {
+    let launch = Launch { program, words, environment, directory: None, descriptors, group };
+    Spawner::new().start(&launch)
 }
 
 /// Waits until the child `id` ends; other children that end meanwhile (orphans) are reaped.
@@ -71,11 +100,7 @@ pub fn wait_for(id: i32) -> Ending {
         // SAFETY: the pointer is to this frame.
         let ended = unsafe { libc::wait4(-1, &raw mut status, 0, std::ptr::null_mut()) };
         if ended == id {
-            return if libc::WIFEXITED(status) {
-                Ending::Exited(libc::WEXITSTATUS(status))
-            } else {
-                Ending::Killed(libc::WTERMSIG(status))
-            };
+            return Ending::of(status);
         }
         if ended < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD) {
             return Ending::Killed(0);
@@ -83,28 +108,65 @@ pub fn wait_for(id: i32) -> Ending {
     }
 }
 
-/// Kills every process below this one, however deep, also those that left their group or session.
-/// Returns how many were killed.
-pub fn kill_descendants() -> usize {
-    let mut killed = 0;
-    loop {
-        for child in children_of_self() {
-            // SAFETY: a child of ours that is not waited for yet keeps its number.
-            unsafe { libc::kill(child, libc::SIGKILL) };
+/// A child that has ended, and how; `None`: no other has. Orphans are among them.
+pub fn reap() -> Option<(i32, Ending)> {
+    let mut status = 0;
+    // SAFETY: the pointer is to this frame.
+    let ended = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+    (ended > 0).then(|| (ended, Ending::of(status)))
+}
+
+/// Makes a copy of this process, which must have one thread. `None`: this is the copy. It is told by a pipe that its parent has,
+/// or by [`die_with_parent`], when the parent dies.
+pub fn fork() -> std::io::Result<Option<i32>> {
+    // SAFETY: with one thread the copy may do all that its parent may.
+    match unsafe { libc::fork() } {
+        0 => Ok(None),
+        id if id > 0 => Ok(Some(id)),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+/// Becomes the program `words[0]`, looked up in PATH. Returns only when that fails.
+pub fn execute(words: &[CString], environment: &EnvironmentBlock) -> std::io::Error {
+    let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    // SAFETY: both lists end with a null and point to strings that live during the call.
+    unsafe { libc::execvpe(pointers[0], pointers.as_ptr(), environment.as_ptr()) };
+    std::io::Error::last_os_error()
+}
+
+/// Gives up the controlling terminal: what asks for it then fails instead of being stopped for ever.
+pub fn leave_terminal() {
+    // SAFETY: plain system calls; the descriptor is this function's own.
+    unsafe {
+        if libc::setsid() >= 0 {
+            return;
         }
-        let mut status = 0;
-        // SAFETY: the pointer is to this frame. Blocks until one of the killed is gone; its
-        // own children are ours from then on, and the loop comes to them.
-        let ended = unsafe { libc::waitpid(-1, &raw mut status, 0) };
-        if ended > 0 {
-            killed += 1;
-        } else if std::io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
-            return killed;
+        // The leader of a group can only let go of it.
+        let terminal =
+            libc::open(c"/dev/tty".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOCTTY);
+        if terminal >= 0 {
+            libc::ioctl(terminal, libc::TIOCNOTTY);
+            libc::close(terminal);
         }
     }
 }
 
-/// Variable of the environment that marks the processes of a run. The front sets it; its value ends
+/// Files made from now on have no more permissions than this leaves.
+pub fn set_umask(mask: u32) {
+    // SAFETY: plain system call on this process.
+    unsafe { libc::umask(mask) };
+}
+
+/// Whether the other end of a socket is closed.
+pub fn is_closed(socket: &impl AsFd) -> bool {
+    let mut byte = [0];
+    let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+    !matches!(recv(socket, &mut byte[..], flags), Err(Errno::AGAIN | Errno::INTR) | Ok((1.., _)))
+}
+
+/// Variable of the environment that marks the processes of a run. The guard of a run sets it; its value ends
 /// with the mark of this run.
 const RUN_VARIABLE: &str = "RAKUDA_RUN";
 
@@ -123,6 +185,11 @@ pub fn own_mark() -> Option<String> {
 /// A new mark, for an agent: nothing else has it.
 pub fn new_mark() -> String {
     format!("{}-{:016x}", std::process::id(), random())
+}
+
+/// A new mark, for a run that this process starts.
+pub fn new_front_mark() -> String {
+    format!("{}-{:08x}", std::process::id(), random() & 0xffff_ffff)
 }
 
 /// A number that nobody can guess.
@@ -192,6 +259,37 @@ pub fn guard_lives(mark: &str) -> bool {
     mark_process(mark).is_some_and(|id| name(id).trim_end() == GUARD_NAME)
 }
 
+/// Shows that the processes above the run of `mark` live, as long as the result is open in one of them.
+pub fn show_life(mark: &str) -> std::io::Result<OwnedFd> {
+    let socket = life_socket()?;
+    bind(&socket, &life_address(mark)?)?;
+    rustix::net::listen(&socket, 8)?;
+    Ok(socket)
+}
+
+/// Waits until the processes above the run of `mark` have ended, which end all that stands below them before, for `milliseconds` at most.
+/// At once when they are gone, or were on another machine.
+pub fn wait_for_life(mark: &str, milliseconds: u32) -> std::io::Result<()> {
+    let socket = life_socket()?;
+    if connect(&socket, &life_address(mark)?).is_ok() {
+        let timeout = Timespec::try_from(Duration::from_millis(milliseconds.into())).ok();
+        let mut wait = [PollFd::new(&socket, PollFlags::IN)];
+        // Nothing is ever sent: it wakes up at the end, or by a signal.
+        poll(&mut wait, timeout.as_ref())?;
+    }
+    Ok(())
+}
+
+fn life_socket() -> std::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
+}
+
+/// A name without a file: it goes with the last process that has it.
+fn life_address(mark: &str) -> std::io::Result<SocketAddrUnix> {
+    Ok(SocketAddrUnix::new_abstract_name(format!("rakuda-{mark}").as_bytes())?)
+}
+
 /// What a guard is called.
 pub const GUARD_NAME: &str = "rakuda-guard";
 
@@ -251,26 +349,25 @@ fn started(id: i32) -> Option<u64> {
     stat.rsplit(')').next()?.split_whitespace().nth(19)?.parse().ok()
 }
 
+/// Whether the process lives, and is not about to end. (One that ends closes its files first.)
+pub fn goes_on(id: i32) -> bool {
+    const EXITING: u32 = 4;
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{id}/stat")) else { return false };
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let flags = fields.split_whitespace().nth(6).and_then(|flags| flags.parse::<u32>().ok());
+    flags.is_some_and(|flags| flags & EXITING == 0)
+}
+
 /// The parent of this process.
 pub fn parent() -> i32 {
     // SAFETY: plain system call.
     unsafe { libc::getppid() }
 }
 
-fn all_processes() -> impl Iterator<Item = i32> {
+/// All processes that `/proc` shows.
+pub(crate) fn all_processes() -> impl Iterator<Item = i32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
-fn children_of_self() -> Vec<i32> {
-    let own = std::process::id().to_string();
-    let is_child = |id: &i32| {
-        let Ok(stat) = std::fs::read_to_string(format!("/proc/{id}/stat")) else { return false };
-        // pid (comm) state ppid ...: comm may hold anything, so count from its last parenthesis.
-        let fields = stat.rsplit(')').next().unwrap_or_default();
-        fields.split_whitespace().nth(1) == Some(own.as_str())
-    };
-    all_processes().filter(is_child).collect()
 }
 
 /// Closes a descriptor that was handed to this process by number.

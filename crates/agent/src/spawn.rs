@@ -95,6 +95,11 @@ impl EnvironmentBlock {
         pointers.push(ptr::null());
         Self { _entries: entries, pointers, search_path }
     }
+
+    /// In the form that exec wants; lives as long as this does.
+    pub(crate) fn as_ptr(&self) -> *const *const libc::c_char {
+        self.pointers.as_ptr()
+    }
 }
 
 /// The process group of a new process.
@@ -227,7 +232,7 @@ extern "C" fn run_child(argument: *mut libc::c_void) -> libc::c_int {
         if let Err(error) = prepare_child(task.launch) {
             task.error = error;
         } else {
-            let environment = task.launch.environment.pointers.as_ptr().cast();
+            let environment = task.launch.environment.as_ptr();
             libc::execve(task.launch.program.as_ptr(), task.words.as_ptr(), environment);
             task.error = *libc::__errno_location();
         }

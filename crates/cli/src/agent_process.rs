@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use rakuda_agent::remote::{self, AgentEnding, Dial, Provide, SaidOfNode};
-use rakuda_agent::{EnvironmentBlock, processes};
+use rakuda_agent::{EnvironmentBlock, processes, trees};
 use rakuda_link::credentials::Credentials;
 use rakuda_link::hub::{Reader, Writer};
 use rakuda_link::invitation::Invitation;
@@ -52,9 +52,7 @@ pub fn guard(words: &[&str]) -> anyhow::Result<Option<u8>> {
     if processes::wait_for(agent.id) == processes::Ending::Exited(0) {
         return Ok(Some(0));
     }
-    processes::kill_descendants();
-    processes::kill_marked(&mark, &[]);
-    processes::kill_descendants();
+    trees::kill_all_below(&[]);
     // An agent that was killed has not done it.
     private_mount::remove(&mark);
     Ok(Some(1))

@@ -1,80 +1,271 @@
-//! The guard: a small process above the hub that outlives it.
+//! The guard: a small process above Ruby and the hub, below the one that the user has started.
 //!
-//! It does nothing until the hub ends. When the hub was killed, all that the hub had started is handed to the guard by
-//! the kernel (child subreaper), and the guard kills it, however deep, also what left its process group, and what the front had
-//! started by itself (known by a mark in its environment), and settles the targets of the attempts that were cut off. It knows no protocol and holds no end of the front's socket.
+//! It starts Ruby, and a hub each time that Ruby asks for one. All that a run ever starts stands below it (child subreaper). When the hub or
+//! Ruby was killed, or the run stopped, it ends what is left, and only then settles the targets: before that, something might still
+//! write to them. It does the same when the process above it is killed. It knows no protocol, and holds no end of the socket between the two.
 
-use std::ffi::{CString, OsStr};
-use std::fs::File;
-use std::io::Read as _;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::ffi::{CString, OsStr, OsString};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::Context as _;
-use rakuda_agent::EnvironmentBlock;
 use rakuda_agent::processes::{self, Ending};
+use rakuda_agent::signals::{SignalMask, SignalQueue};
+use rakuda_agent::spawn::{DescriptorAction, Group};
+use rakuda_agent::{EnvironmentBlock, trees};
 use rakuda_hub::record;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{RecvFlags, recv};
 
 use crate::hub_process;
+use crate::hub_requests::{HubRequest, HubRequests};
+use crate::tidings::{self, Tiding};
 
-/// Starts the hub and waits for its end. The exit status is the hub's.
-pub fn run(front: i32) -> anyhow::Result<u8> {
-    processes::set_name("rakuda-guard");
+/// Names the descriptor over which Ruby asks for a hub, in its environment.
+const GUARD_VARIABLE: &str = "RAKUDA_GUARD";
+
+/// Sizes of the stacks of Ruby's Fibers, which Ruby reads as it boots: as large as those of its main thread, so that recursion in an
+/// action goes as deep as with rake. They are address space; a page costs memory once it is touched.
+const STACKS: [(&str, usize); 2] =
+    [("RUBY_FIBER_VM_STACK_SIZE", 1 << 20), ("RUBY_FIBER_MACHINE_STACK_SIZE", 8 << 20)];
+/// Names those that the user has not set himself, with colons between them; Ruby removes them from its environment.
+const STACKS_VARIABLE: &str = "RAKUDA_STACKS";
+
+/// A hub that runs.
+struct RunningHub {
+    id: i32,
+    /// It tells where its run is, and is told how the front has ended.
+    socket: OwnedFd,
+    /// It may still say something.
+    speaks: bool,
+}
+
+/// What the guard has below it.
+struct Guard {
+    above: OwnedFd,
+    /// All processes of the run have it.
+    mark: String,
+    signals: SignalQueue,
+    requests: HubRequests,
+    front: i32,
+    /// As wait(2) gives it; none: it runs.
+    front_status: Option<i32>,
+    hubs: Vec<RunningHub>,
+    /// Where the last run is.
+    directory: Option<PathBuf>,
+    /// Nothing may be left, and the targets are to be looked at.
+    is_unsettled: bool,
+}
+
+/// Starts `words` and all that they ask for; returns when all is over.
+pub fn run(
+    above: OwnedFd,
+    signals: SignalQueue,
+    mask: SignalMask,
+    mark: &str,
+    words: &[OsString],
+) -> anyhow::Result<ExitCode> {
+    processes::set_name(processes::GUARD_NAME);
     processes::become_subreaper().context("take over orphaned processes")?;
-    let (reader, writer) = rustix::pipe::pipe().context("make a pipe")?;
-    processes::set_close_on_exec(reader.as_raw_fd(), true);
-    let words = [
-        "rakudad".to_owned(),
-        hub_process::FLAG.to_owned(),
-        front.to_string(),
-        std::process::id().to_string(),
-        writer.as_raw_fd().to_string(),
-    ];
-    let words: Vec<CString> = words.into_iter().map(CString::new).collect::<Result<_, _>>()?;
-    processes::set_close_on_exec(front, false);
-    let environment = EnvironmentBlock::new(std::env::vars_os());
-    let front_process = processes::parent();
-    let hub = processes::start_myself(&words, &environment).context("start the hub")?;
-    drop(writer);
-    processes::close(front);
-    match processes::wait_for(hub.id) {
-        Ending::Exited(0) => Ok(0),
-        Ending::Exited(status) => {
-            kill_all(front_process);
-            Ok(u8::try_from(status).unwrap_or(1))
+    let (requests, theirs) = HubRequests::new().context("make a socket")?;
+    let front = start_front(words, mark, &theirs, mask)?;
+    drop(theirs);
+    tidings::tell(&above, &Tiding::Front(front));
+    let guard = Guard {
+        above,
+        mark: mark.to_owned(),
+        signals,
+        requests,
+        front,
+        front_status: None,
+        hubs: Vec::new(),
+        directory: None,
+        is_unsettled: false,
+    };
+    guard.serve();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ruby has all signals, descriptors and settings as this command was started with.
+fn start_front(
+    words: &[OsString],
+    mark: &str,
+    requests: &OwnedFd,
+    mask: SignalMask,
+) -> anyhow::Result<i32> {
+    let outer = std::env::vars_os().find(|(name, _)| processes::is_mark(name));
+    let outer = outer.map(|(_, value)| value.into_encoded_bytes());
+    let mut variables: Vec<_> = std::env::vars_os().collect();
+    variables.retain(|(name, _)| !processes::is_mark(name));
+    variables.push(processes::marked(outer.as_deref(), mark));
+    variables.push((GUARD_VARIABLE.into(), requests.as_raw_fd().to_string().into()));
+    add_stacks(&mut variables);
+    let environment = EnvironmentBlock::new(variables);
+    let words = words.iter().map(|word| CString::new(word.as_bytes()));
+    let words = words.collect::<Result<Vec<_>, _>>()?;
+    let guard = i32::try_from(std::process::id()).unwrap_or(0);
+    if let Some(front) = processes::fork().context("start Ruby")? {
+        return Ok(front);
+    }
+    processes::set_close_on_exec(requests.as_raw_fd(), false);
+    mask.restore();
+    if processes::die_with_parent(guard, libc::SIGKILL) {
+        let error = processes::execute(&words, &environment);
+        let program = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+        crate::complain(&format!("rakuda: failed to start {program}: {error}\n"));
+    }
+    std::process::exit(127)
+}
+
+fn add_stacks(variables: &mut Vec<(OsString, OsString)>) {
+    let is_users = |wanted: &str| variables.iter().any(|(name, _)| name == wanted);
+    let given: Vec<_> = STACKS.into_iter().filter(|(name, _)| !is_users(name)).collect();
+    let names: Vec<_> = given.iter().map(|(name, _)| *name).collect();
+    variables.push((STACKS_VARIABLE.into(), names.join(":").into()));
+    variables.extend(given.iter().map(|(name, bytes)| (name.into(), bytes.to_string().into())));
+}
+
+impl Guard {
+    fn serve(mut self) {
+        while self.front_status.is_none() || !self.hubs.is_empty() {
+            self.wait();
+            if processes::is_closed(&self.above) {
+                trees::kill_all_below(&[]);
+                erase_display();
+                return settle(self.directory.as_deref(), &self.mark);
+            }
+            self.take_signals();
+            while let Some(request) = self.requests.receive() {
+                self.start_hub(&request);
+            }
+            self.hear_hubs();
         }
-        Ending::Killed(_) => {
-            kill_all(front_process);
+        if self.is_unsettled {
+            trees::kill_all_below(&[]);
+            settle(self.directory.as_deref(), &self.mark);
+        }
+        tidings::tell(&self.above, &Tiding::Ended(self.front_status.unwrap_or_default()));
+    }
+
+    fn wait(&self) {
+        let watched =
+            [Some(self.above.as_fd()), Some(self.signals.as_fd()), self.requests.socket()];
+        let hubs = self.hubs.iter().filter(|hub| hub.speaks).map(|hub| hub.socket.as_fd());
+        let watched = watched.into_iter().flatten().chain(hubs);
+        let mut waits: Vec<_> =
+            watched.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)).collect();
+        // What it was woken by is looked for in any case.
+        let _ = poll(&mut waits, None);
+    }
+
+    fn take_signals(&mut self) {
+        while let Some(received) = self.signals.read() {
+            if received.signal == libc::SIGCHLD {
+                while let Some((id, ending)) = processes::reap() {
+                    self.on_end(id, ending);
+                }
+            } else {
+                tidings::tell(&self.above, &Tiding::Signalled(received));
+            }
+        }
+    }
+
+    /// A child has ended, or an orphan.
+    fn on_end(&mut self, id: i32, ending: Ending) {
+        if id == self.front {
+            let status = ending.status();
+            self.front_status = Some(status);
+            // What it had started goes with it, whether there is a run or not.
+            self.is_unsettled |= matches!(ending, Ending::Killed(_));
+            for hub in &self.hubs {
+                let _ = rustix::io::write(&hub.socket, &status.to_le_bytes());
+            }
+        }
+        if let Some(place) = self.hubs.iter().position(|hub| hub.id == id) {
+            self.hear_hubs();
+            self.hubs.swap_remove(place);
+            self.on_hub_end(ending);
+        }
+    }
+
+    fn on_hub_end(&mut self, ending: Ending) {
+        if ending == Ending::Exited(hub_process::GOOD) {
+            return;
+        }
+        self.is_unsettled = true;
+        if matches!(ending, Ending::Killed(_)) {
             erase_display();
-            settle_what_was_cut_off(reader);
-            Ok(1)
+        }
+        if ending != Ending::Exited(hub_process::UNSETTLED) && self.hubs.is_empty() {
+            // The front is about to say what happened.
+            trees::kill_all_below(&[self.front]);
+        }
+    }
+
+    /// Hubs say where their runs are.
+    fn hear_hubs(&mut self) {
+        let mut bytes = [0; libc::PATH_MAX as usize];
+        for hub in self.hubs.iter_mut().filter(|hub| hub.speaks) {
+            match recv(&hub.socket, &mut bytes[..], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => hub.speaks = false,
+                Ok((length, _)) => {
+                    let path = Path::new(OsStr::from_bytes(&bytes[..length])).to_path_buf();
+                    tidings::tell(&self.above, &Tiding::Directory(path.clone()));
+                    self.directory = Some(path);
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// A hub that cannot be started leaves its end of the link closed, which the front tells.
+    fn start_hub(&mut self, request: &HubRequest) {
+        let started = UnixStream::pair().and_then(|(ours, theirs)| {
+            let id = start_hub(request, &theirs)?;
+            self.hubs.push(RunningHub { id, socket: ours.into(), speaks: true });
+            Ok(())
+        });
+        if let Err(error) = started {
+            let program = request.program.to_string_lossy();
+            crate::complain(&format!("rakuda: failed to start the engine {program}: {error}\n"));
         }
     }
 }
 
-/// The front is spared: when it lives, it is about to say what happened.
-fn kill_all(front_process: i32) {
-    processes::kill_descendants();
-    if let Some(mark) = processes::own_mark() {
-        processes::kill_marked(&mark, &[front_process]);
-    }
-    processes::kill_descendants();
+/// Returns its process.
+fn start_hub(request: &HubRequest, guard: &UnixStream) -> std::io::Result<i32> {
+    let [link, streams @ ..] = &request.descriptors;
+    let program = CString::new(request.program.as_bytes())?;
+    let (link, guard) = (link.as_raw_fd(), guard.as_raw_fd());
+    let words =
+        ["rakudad", hub_process::FRONT, &link.to_string(), hub_process::GUARD, &guard.to_string()];
+    let words = words.map(CString::new).into_iter().collect::<Result<Vec<_>, _>>()?;
+    // All of them are above 2 here, as this process has 0, 1 and 2 itself.
+    let mut actions: Vec<_> = (0..)
+        .zip(streams)
+        .map(|(to, from)| DescriptorAction::Duplicate { from: from.as_raw_fd(), to })
+        .collect();
+    actions.extend([link, guard].map(|from| DescriptorAction::Duplicate { from, to: from }));
+    let environment = EnvironmentBlock::new(request.environment.iter().cloned());
+    processes::set_umask(request.umask);
+    // In a group of its own: what the user sends to the run's group, as by Ctrl-C, comes to it as messages of the front.
+    processes::start(&program, &words, &environment, &actions, Group::Own).map(|hub| hub.id)
 }
 
 /// What the hub has drawn begins where the cursor rests; where nothing is drawn, nothing is below it.
-fn erase_display() {
+pub fn erase_display() {
     if rustix::termios::isatty(rustix::stdio::stderr()) {
         crate::complain("\x1b[J");
     }
 }
 
-/// The hub wrote the run's directory into the pipe; its record there says what was cut off.
-fn settle_what_was_cut_off(reader: OwnedFd) {
-    let mut directory = Vec::new();
-    if File::from(reader).read_to_end(&mut directory).is_ok() && !directory.is_empty() {
-        for line in record::recover(Path::new(OsStr::from_bytes(&directory))) {
-            crate::complain(&format!("rakuda: {line}\n"));
-        }
+/// Settles the targets of the runs in `directory` whose hubs are gone; what is done is told.
+pub fn settle(directory: Option<&Path>, mark: &str) {
+    let settled = directory.map(|directory| record::recover_own(directory, mark));
+    for line in settled.unwrap_or_default() {
+        crate::complain(&format!("rakuda: {line}\n"));
     }
 }

@@ -5,20 +5,28 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::Context as _;
 use rakuda_agent::processes;
-use rakuda_hub::RunEnding;
+use rakuda_hub::{Guard, RunEnding};
 
-/// First argument of the hub's process.
-pub const FLAG: &str = "--hub";
+/// Names the descriptor of the link to the front.
+pub const FRONT: &str = "--front-fd";
+/// Names the descriptor of the line to the guard.
+pub const GUARD: &str = "--guard-fd";
 
-/// Serves the front at descriptor `front` until it leaves.
-pub fn run(front: i32, guard: i32, pipe: i32) -> anyhow::Result<u8> {
+/// The run has ended by itself, and what is left of it may stay.
+pub const GOOD: i32 = 0;
+/// As `GOOD`, but targets are to be looked at once more, when nothing of the run is left.
+pub const UNSETTLED: i32 = 3;
+/// Nothing of the run may be left.
+const STOPPED: i32 = 1;
+
+/// Serves the front until it leaves. Returns the exit status.
+pub fn run(front: i32, guard: i32) -> anyhow::Result<i32> {
     processes::set_name("rakudad");
-    if !processes::die_with_parent(guard, libc::SIGTERM) {
+    let guard_process = processes::parent();
+    let (stream, guard) = (adopt(front), adopt(guard));
+    if !processes::die_with_parent(guard_process, libc::SIGTERM) || processes::is_closed(&guard) {
         anyhow::bail!("find the guard that started this process");
     }
-    processes::set_close_on_exec(front, true);
-    processes::set_close_on_exec(pipe, true);
-    let stream = adopt(front);
     let front_process = rustix::net::sockopt::socket_peercred(&stream).ok();
     let front_process = front_process.map(|peer| i32::from(peer.pid.as_raw_nonzero()));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -26,28 +34,27 @@ pub fn run(front: i32, guard: i32, pipe: i32) -> anyhow::Result<u8> {
         .build()
         .context("start the runtime")?;
     let local = tokio::task::LocalSet::new();
-    let tell_guard = |directory: &std::path::Path| {
-        let bytes = directory.as_os_str().as_encoded_bytes();
-        // Without it the guard only leaves the targets to the next run.
-        let _ = rustix::io::write(processes::borrow(pipe), bytes);
-    };
-    let ending = local.block_on(&runtime, rakuda_hub::run(stream, tell_guard))?;
+    let ending = local.block_on(&runtime, async {
+        let guard = Guard::new(guard).context("set up the line to the guard")?;
+        rakuda_hub::run(stream, guard).await.map_err(anyhow::Error::from)
+    })?;
     if ending == RunEnding::CutOff
+        && processes::parent() != guard_process
         && let Some(mark) = processes::own_mark()
     {
-        // The guard does the same, if it is still there.
-        let spared = [Some(guard), front_process].into_iter().flatten().collect::<Vec<_>>();
-        processes::kill_marked(&mark, &spared);
+        // Else the guard does it, and better.
+        processes::kill_marked(&mark, front_process.as_slice());
     }
     Ok(match ending {
-        RunEnding::Goodbye => 0,
-        // The guard then ends what is left of the run.
-        RunEnding::Stopped | RunEnding::CutOff => 1,
+        RunEnding::Goodbye => GOOD,
+        RunEnding::Unsettled => UNSETTLED,
+        RunEnding::Stopped | RunEnding::CutOff => STOPPED,
     })
 }
 
 #[allow(unsafe_code, reason = "a descriptor that was handed over by number")]
 fn adopt(descriptor: i32) -> UnixStream {
+    processes::set_close_on_exec(descriptor, true);
     // SAFETY: the guard left this descriptor open for us and nothing else in this process uses it.
     unsafe { UnixStream::from_raw_fd(descriptor) }
 }

@@ -1,4 +1,4 @@
-//! The engine's binary. As `rakudad` it is the guard and the hub of a run, started by `rakuda`, and the agent of another node; as
+//! The engine's binary. It is `rakuda` itself, the guard and the hub of a run, and the agent of another node; as
 //! `rakudactl`, or `rakudad ctl`, it talks to people.
 
 mod agent_process;
@@ -6,16 +6,21 @@ mod ctl;
 mod files_process;
 mod guard;
 mod hub_process;
+mod hub_requests;
 mod leader_process;
+mod starter;
+mod tidings;
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: rakudad --front-fd FD
+const USAGE: &str = "usage: rakudad start COMMAND [ARG...]
 
-The engine of rakuda. `rakuda` starts it and talks to it over the socket FD; it is not meant to
-be started by hand. It runs as two processes: the guard (this one), which kills whatever the hub
-leaves behind when the hub dies, and the hub, which schedules tasks and starts their commands.
+The engine of rakuda, which starts it and talks to it; it is not meant to be started by hand.
+`start` runs COMMAND, Ruby with the program rakuda, below two small processes that end whatever a
+run leaves behind when something of it is killed. When the run begins, one of them starts the hub,
+which schedules tasks and starts their commands (rakudad --front-fd FD --guard-fd FD).
 
        rakudad agent --stdio
        rakudad agent --connect HOST:PORT --credentials FILE
@@ -52,16 +57,18 @@ fn main() -> ExitCode {
     if words.peek().is_some_and(|word| word == "ctl") {
         return ctl::run(words);
     }
+    if words.next_if(|word| word == "start").is_some() {
+        return start(&words.collect::<Vec<_>>());
+    }
     let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["--front-fd", descriptor] => with_descriptor(descriptor, guard::run),
-        [hub_process::FLAG, descriptor, guard, pipe] => match (guard.parse(), pipe.parse()) {
-            (Ok(guard), Ok(pipe)) => {
-                with_descriptor(descriptor, |front| hub_process::run(front, guard, pipe))
+        [hub_process::FRONT, front, hub_process::GUARD, guard] => {
+            match (front.parse(), guard.parse()) {
+                (Ok(front), Ok(guard)) => with_hub(hub_process::run(front, guard)),
+                _ => usage_error(),
             }
-            _ => usage_error(),
-        },
+        }
         ["leader", "--stdio"] => match leader_process::run() {
             Ok(status) => ExitCode::from(status),
             Err(error) => {
@@ -82,14 +89,21 @@ fn main() -> ExitCode {
     }
 }
 
-fn with_descriptor(text: &str, run: impl FnOnce(i32) -> anyhow::Result<u8>) -> ExitCode {
-    let Ok(descriptor) = text.parse() else {
-        return usage_error();
-    };
-    match run(descriptor) {
-        Ok(status) => ExitCode::from(status),
+fn with_hub(result: anyhow::Result<i32>) -> ExitCode {
+    match result {
+        Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(1)),
         Err(error) => {
             complain(&format!("rakudad: failed to {error:#}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(words: &[OsString]) -> ExitCode {
+    match starter::run(words) {
+        Ok(status) => status,
+        Err(error) => {
+            complain(&format!("rakuda: failed to {error:#}\n"));
             ExitCode::FAILURE
         }
     }

@@ -96,18 +96,14 @@ fn round(tasks: u32) -> f64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let local = tokio::task::LocalSet::new();
     let count = Rc::new(Count::default());
-    let hub = rakuda_hub::run_with(
-        theirs,
-        |_| {},
-        |_, events| {
-            let node = |number| Node {
-                name: Text::from(format!("node{number}")),
-                capacity: Capacity { cores: 1, memory_bytes: 1 << 30, ..Capacity::default() },
-                port: Box::new(InstantAgent { events: events.clone(), count: Rc::clone(&count) }),
-            };
-            Ok((0..AGENTS).map(node).collect())
-        },
-    );
+    let hub = rakuda_hub::run_with(theirs, rakuda_hub::Guard::default(), |_, events| {
+        let node = |number| Node {
+            name: Text::from(format!("node{number}")),
+            capacity: Capacity { cores: 1, memory_bytes: 1 << 30, ..Capacity::default() },
+            port: Box::new(InstantAgent { events: events.clone(), count: Rc::clone(&count) }),
+        };
+        Ok((0..AGENTS).map(node).collect())
+    });
     local.block_on(&runtime, hub).expect("the hub ends well");
     f64::from(tasks) / front.join().expect("the front ends well")
 }

@@ -17,24 +17,20 @@ use support::{Count, InstantAgent};
 
 fn main() {
     let words: Vec<String> = std::env::args().collect();
-    let [_, flag, descriptor] = words.as_slice() else { panic!("usage: --front-fd FD") };
+    let [_, flag, descriptor, ..] = words.as_slice() else { panic!("usage: --front-fd FD") };
     assert_eq!(flag, "--front-fd");
     // SAFETY: the front left this descriptor open for us and nothing else uses it.
     let stream = unsafe { UnixStream::from_raw_fd(descriptor.parse().expect("a descriptor")) };
     let count = Rc::new(Count::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let local = tokio::task::LocalSet::new();
-    let hub = rakuda_hub::run_with(
-        stream,
-        |_| {},
-        |settings, events| {
-            Ok(vec![Node {
-                name: Text::from("instant"),
-                capacity: settings.capacity.clone(),
-                port: Box::new(InstantAgent { events, count: Rc::clone(&count) }),
-            }])
-        },
-    );
+    let hub = rakuda_hub::run_with(stream, rakuda_hub::Guard::default(), |settings, events| {
+        Ok(vec![Node {
+            name: Text::from("instant"),
+            capacity: settings.capacity.clone(),
+            port: Box::new(InstantAgent { events, count: Rc::clone(&count) }),
+        }])
+    });
     local.block_on(&runtime, hub).expect("the hub ends well");
     if let (Some(first), Some(last), Ok(path)) =
         (count.first.get(), count.last.get(), std::env::var("INSTANT_ENGINE_RESULT"))

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rakuda_agent::inspector::Inspector;
-use rakuda_agent::{Agent, AgentConfig, clock};
+use rakuda_agent::{Agent, AgentConfig, clock, processes};
 use rakuda_core::{Event, InvocationId, NodeId, Output, Requirement, Scheduler, TaskId, Time};
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
@@ -25,6 +25,7 @@ use crate::control::{Control, next_question};
 use crate::failures::{Failures, Tail};
 use crate::front_link::FrontLink;
 use crate::group_losses::GroupLosses;
+use crate::guard::Guard;
 use crate::inputs::Inputs;
 use crate::leases::Leases;
 use crate::membership::Unwindings;
@@ -59,6 +60,8 @@ const REPORTS_AT_ONCE: usize = 256;
 pub enum RunEnding {
     /// The front said goodbye.
     Goodbye,
+    /// As `Goodbye`, but attempts did not end well whose targets may be written to by what they have left behind.
+    Unsettled,
     /// The front said goodbye after the user had stopped the run: nothing of it may be left.
     Stopped,
     /// The front is gone, or this process was told to end; what ran was killed.
@@ -158,6 +161,9 @@ pub(crate) struct Hub {
     pub scheduler: Scheduler,
     pub names: Names,
     pub link: FrontLink,
+    pub guard: Guard,
+    /// The front's process; none: not known.
+    pub front: Option<i32>,
     pub agents: Agents,
     pub printer: Printer,
     pub record: Record,
@@ -239,17 +245,12 @@ pub(crate) struct Hub {
     scratch: Vec<Output>,
 }
 
-/// Serves one front until it leaves, with one agent in this process. `on_directory` is told the
-/// run's directory.
-pub async fn run(
-    stream: StdUnixStream,
-    on_directory: impl FnOnce(&std::path::Path),
-) -> Result<RunEnding, HubError> {
+/// Serves one front until it leaves, with one agent in this process.
+pub async fn run(stream: StdUnixStream, guard: Guard) -> Result<RunEnding, HubError> {
     let front = rustix::net::sockopt::socket_peercred(&stream).ok();
     let front_group = front.and_then(|peer| rustix::process::getpgid(Some(peer.pid)).ok());
     let front_group = front_group.map(rustix::process::Pid::as_raw_nonzero).map(i32::from);
-    run_with(stream, on_directory, |settings, events| local_node(settings, events, front_group))
-        .await
+    run_with(stream, guard, |settings, events| local_node(settings, events, front_group)).await
 }
 
 /// The node that this process runs on.
@@ -260,7 +261,7 @@ fn local_node(
 ) -> Result<Vec<Node>, HubError> {
     if !settings.on_terminal {
         // Without a terminal of their own, commands that ask for one fail instead of being stopped for ever.
-        let _ = rustix::process::setsid();
+        processes::leave_terminal();
     }
     // A command that may read the terminal must be in the front's process group, the foreground one.
     let join_group = settings.on_terminal.then_some(front_group).flatten();
@@ -281,10 +282,12 @@ fn local_node(
 /// As [`run`], with the nodes that `nodes` makes; their agents report to the sender that it is given.
 pub async fn run_with(
     stream: StdUnixStream,
-    on_directory: impl FnOnce(&std::path::Path),
+    guard: Guard,
     nodes: impl FnOnce(&RunSettings, UnboundedSender<AgentEvent>) -> Result<Vec<Node>, HubError>,
 ) -> Result<RunEnding, HubError> {
     stream.set_nonblocking(true).map_err(HubError::SetUp)?;
+    let front = rustix::net::sockopt::socket_peercred(&stream).ok();
+    let front = front.map(|peer| i32::from(peer.pid.as_raw_nonzero()));
     let mut link = FrontLink::new(UnixStream::from_std(stream).map_err(HubError::SetUp)?);
     let mut terminate = signal(SignalKind::terminate()).map_err(HubError::SetUp)?;
     let mut messages = Vec::new();
@@ -311,7 +314,7 @@ pub async fn run_with(
     }
     // Relative names then mean here what they mean in the Rakefile.
     std::env::set_current_dir(&settings.directory).map_err(HubError::SetUp)?;
-    on_directory(&settings.directory);
+    guard.tell_directory(&settings.directory);
     let (sender, local) = unbounded_channel();
     let (remote_sender, remote) = report_channel();
     let (answer_sender, answers) = unbounded_channel();
@@ -328,6 +331,7 @@ pub async fn run_with(
         agents.set_source(source, expecting);
     }
     let mut hub = Hub::new(settings, link, agents, inspector);
+    (hub.guard, hub.front) = (guard, front);
     hub.welcome();
     for message in messages.drain(..) {
         hub.on_message(message)?;
@@ -383,6 +387,8 @@ impl Hub {
             scheduler: Scheduler::new(settings.config.clone()),
             names: Names::default(),
             link,
+            guard: Guard::default(),
+            front: None,
             agents,
             printer,
             record,
@@ -485,7 +491,7 @@ impl Hub {
                     self.warn(&format!("failed to {error}"));
                     self.link.flush();
                 }
-                return Ok(if stopped { RunEnding::Stopped } else { RunEnding::Goodbye });
+                return Ok(if stopped { RunEnding::Stopped } else { self.ending() });
             }
             if self.front_gone {
                 return Ok(self.cut_off(reports).await);
@@ -518,9 +524,15 @@ impl Hub {
                         self.on_message(message)?;
                     }
                     if !open && !self.goodbye {
-                        return Ok(self.cut_off(reports).await);
+                        return Ok(if self.is_replaced() {
+                            self.replaced(reports, terminate).await
+                        } else {
+                            self.cut_off(reports).await
+                        });
                     }
                 }
+                // Its end of the link may be held by a process that it has forked.
+                _ = self.guard.front_ended() => self.front_gone |= !self.hear_last_words(messages)?,
                 moved = next_moved(&mut self.staging) => self.on_moved(moved),
                 located = self.inputs.located() => self.on_located(located),
                 reached = self.reach.answered() => self.on_reached(reached),
@@ -536,6 +548,20 @@ impl Hub {
                 self.on_report(report);
             }
         }
+    }
+
+    /// What the front has said before it ended; whether it has said goodbye.
+    fn hear_last_words(&mut self, messages: &mut Vec<FrontMessage>) -> Result<bool, HubError> {
+        self.link.receive(messages)?;
+        for message in messages.drain(..) {
+            self.on_message(message)?;
+        }
+        Ok(self.goodbye)
+    }
+
+    /// How a run has ended that nobody has stopped.
+    pub(crate) fn ending(&self) -> RunEnding {
+        if self.record.is_unsettled() { RunEnding::Unsettled } else { RunEnding::Goodbye }
     }
 
     /// Does all that the core wants, then lets the effects out: record, output, messages.
@@ -571,7 +597,7 @@ impl Hub {
         self.flush_link();
     }
 
-    fn write_record(&mut self) {
+    pub(crate) fn write_record(&mut self) {
         if let Err(error) = self.record.flush() {
             self.record.disable();
             self.warn(&format!(

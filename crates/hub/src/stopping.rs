@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use rakuda_agent::clock;
+use rakuda_agent::{clock, signals};
 use rakuda_core::{Event, TaskId};
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
 use rakuda_proto::front::{HubMessage, StopHow};
@@ -86,6 +86,8 @@ impl Stopping {
     fn first_signal(&self) -> i32 {
         match self.how {
             None => libc::SIGTERM,
+            // Commands of a run in a script's background ignore SIGINT, as the run itself does.
+            Some(StopHow::Interrupt) if signals::is_ignored(libc::SIGINT) => libc::SIGTERM,
             Some(StopHow::Interrupt) => libc::SIGINT,
             Some(StopHow::Kill) => libc::SIGKILL,
         }
@@ -209,10 +211,10 @@ impl Hub {
         }
     }
 
-    /// The front has said goodbye. Whether the user had stopped the run; then nothing may be left of it.
+    /// The front has said goodbye. Whether the run was stopped, by the user or by what ended the front; then nothing may be left of it.
     pub(crate) async fn end_run(&mut self, reports: &mut Reports) -> bool {
+        let stopped = self.stopping.is_stopping() || !self.running.is_empty();
         self.end_attempts(reports).await;
-        let stopped = self.stopping.is_stopping();
         if stopped || self.stopping.next_deadline_ns().is_some() {
             // Groups whose leader was ended, but not all members.
             let mut left = self.agents.signal_all(libc::SIGTERM);

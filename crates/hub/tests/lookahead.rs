@@ -150,17 +150,13 @@ fn run(tasks: u32, failing: Option<u32>) -> (Seen, Rc<Load>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let local = tokio::task::LocalSet::new();
     let agent_load = Rc::clone(&load);
-    let hub = rakuda_hub::run_with(
-        theirs,
-        |_| {},
-        |_, events| {
-            Ok(vec![Node {
-                name: Text::from("here"),
-                capacity: Capacity { cores: CORES, memory_bytes: 1 << 30, ..Capacity::default() },
-                port: Box::new(SlowAgent { failing, events, load: agent_load }),
-            }])
-        },
-    );
+    let hub = rakuda_hub::run_with(theirs, rakuda_hub::Guard::default(), |_, events| {
+        Ok(vec![Node {
+            name: Text::from("here"),
+            capacity: Capacity { cores: CORES, memory_bytes: 1 << 30, ..Capacity::default() },
+            port: Box::new(SlowAgent { failing, events, load: agent_load }),
+        }])
+    });
     local.block_on(&runtime, hub).expect("the hub ends well");
     (front.join().expect("the front ends well"), load)
 }

@@ -9,7 +9,8 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
 use rakuda_proto::Text;
 use rakuda_proto::journal::{
-    AttemptStarted, FileIdentity, JournalEvent, RunEnded, RunStarted, TaskDefined, TaskKind,
+    AttemptStarted, FileIdentity, JournalEvent, Outcome, RunEnded, RunStarted, TargetFate,
+    TaskDefined, TaskKind,
 };
 
 use crate::reader::{ReadError, Skipped, Wanted, read_wanted};
@@ -21,10 +22,23 @@ pub struct Unfinished {
     pub started: Option<RunStarted>,
     /// None: the run was cut off, or lives.
     pub ended: Option<RunEnded>,
-    /// Attempts that began and did not end, by the task's number. Without a definition when that line is damaged.
-    pub attempts: Vec<(Option<TaskDefined>, AttemptStarted)>,
+    /// Attempts that began and did not end, or were the last of their task and did not end well, by the task's number.
+    pub attempts: Vec<OpenAttempt>,
     /// What could not be read.
     pub skipped: Skipped,
+}
+
+/// An attempt that has made nothing good.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenAttempt {
+    /// Its task; none: that line is damaged.
+    pub task: Option<TaskDefined>,
+    /// How it began.
+    pub started: AttemptStarted,
+    /// It has ended, and its target was settled then. What it has left behind may have made it again.
+    pub is_settled: bool,
+    /// What became of the target.
+    pub fate: Option<TargetFate>,
 }
 
 /// The file or directory that such an attempt was to make.
@@ -36,19 +50,24 @@ pub struct OpenTarget {
     pub path: Text,
     /// What it was when the attempt began.
     pub before: Option<FileIdentity>,
+    /// It is still there, as the user was told when the attempt ended.
+    pub is_known: bool,
 }
 
 impl Unfinished {
-    /// Targets of a run that was cut off which may be half-written; of one that ended, none.
+    /// Targets which may be half-written.
     pub fn targets(&self) -> impl Iterator<Item = OpenTarget> {
-        let attempts = self.attempts.iter().filter(|_| self.ended.is_none());
-        attempts.filter_map(|(task, attempt)| {
-            let task = task.as_ref()?;
+        // Of a run that ended, nothing is open whose end was not noted.
+        let attempts =
+            self.attempts.iter().filter(|attempt| self.ended.is_none() || attempt.is_settled);
+        attempts.filter_map(|attempt| {
+            let task = attempt.task.as_ref()?;
             let made = matches!(task.kind, TaskKind::File | TaskKind::Directory);
             made.then(|| OpenTarget {
                 name: task.name.clone(),
-                path: attempt.target.clone().unwrap_or_else(|| task.name.clone()),
-                before: attempt.before,
+                path: attempt.started.target.clone().unwrap_or_else(|| task.name.clone()),
+                before: attempt.started.before,
+                is_known: matches!(attempt.fate, Some(TargetFate::Left | TargetFate::Stuck)),
             })
         })
     }
@@ -69,10 +88,16 @@ impl Unfinished {
             JournalEvent::RunStarted(started) => found.started = Some(started),
             JournalEvent::RunEnded(ended) => found.ended = Some(ended),
             JournalEvent::AttemptStarted(started) => {
-                open.insert(started.task, (None, started));
+                let attempt = OpenAttempt { task: None, started, is_settled: false, fate: None };
+                open.insert(attempt.started.task, attempt);
+            }
+            JournalEvent::AttemptEnded(ended) if ended.outcome == Outcome::Done => {
+                open.remove(&ended.task);
             }
             JournalEvent::AttemptEnded(ended) => {
-                open.remove(&ended.task);
+                if let Some(attempt) = open.get_mut(&ended.task) {
+                    (attempt.is_settled, attempt.fate) = (true, ended.target);
+                }
             }
             _ => {}
         })?;
@@ -82,7 +107,7 @@ impl Unfinished {
                 if let JournalEvent::TaskDefined(defined) = event
                     && let Some(place) = open.get_mut(&defined.task)
                 {
-                    place.0 = Some(defined);
+                    place.task = Some(defined);
                 }
             })?;
         }

@@ -101,20 +101,23 @@ fn offsets_are_those_of_lines() {
 }
 
 #[test]
-fn unfinished_attempts_are_found_after_a_cut_at_any_line() {
+fn attempts_without_a_good_end_are_found_after_a_cut_at_any_line() {
     let ends: Vec<usize> = JOURNAL.match_indices('\n').map(|(place, _)| place + 1).collect();
     for end in ends {
         let cut = &JOURNAL[..end];
         let run = Run::read(cut.as_bytes()).unwrap();
-        let open = run
-            .tasks
-            .iter()
-            .flatten()
-            .filter(|task| task.attempts.last().is_some_and(|attempt| attempt.ended.is_none()));
-        let expected: Vec<_> = open.map(|task| task.defined.clone()).collect();
+        let tasks = run.tasks.iter().flatten();
+        let expected: Vec<_> = tasks
+            .filter_map(|task| {
+                let ended = task.attempts.last()?.ended.as_ref();
+                let is_good = ended.is_some_and(|ended| ended.outcome == Outcome::Done);
+                (!is_good).then(|| (task.defined.clone(), ended.is_some()))
+            })
+            .collect();
         let unfinished = Unfinished::read(Cursor::new(cut)).unwrap();
+        let attempts = unfinished.attempts.into_iter();
         let found: Vec<_> =
-            unfinished.attempts.into_iter().map(|(task, _)| task.unwrap()).collect();
+            attempts.map(|attempt| (attempt.task.unwrap(), attempt.is_settled)).collect();
         assert_eq!(found, expected, "cut at {end}");
         assert!(unfinished.ended.is_none());
     }

@@ -57,7 +57,9 @@ impl Record {
             let path = open.folder.join(RunSummary::FILE);
             self.summary(how, time_ns).write(&open.folder).map_err(at(&path))?;
         }
-        open.marker.remove().map_err(at(&self.root.join("running")))?;
+        if !self.is_unsettled() {
+            open.marker.remove().map_err(at(&self.root.join("running")))?;
+        }
         written?;
         // Where that fails, the list is only longer than it need be.
         let _ = self.unfinished.tidy(&self.root);

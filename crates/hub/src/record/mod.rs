@@ -17,7 +17,7 @@ mod prune;
 mod recover;
 mod unfinished;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ use marker::Marker;
 use output_log::OutputLog;
 pub(crate) use output_log::Source;
 pub(crate) use prune::Limits;
-pub use recover::recover;
+pub use recover::{recover, recover_own};
 use unfinished::UnfinishedTargets;
 
 /// A buffer that has grown beyond this is given back when it is empty.
@@ -108,6 +108,8 @@ pub(crate) struct Record {
     unfinished: UnfinishedTargets,
     /// Running attempts: when they began.
     attempts: BTreeMap<u32, i64>,
+    /// Tasks with targets whose last attempt has ended, but not well.
+    unsettled: BTreeSet<u32>,
     durations: DurationTable,
     totals: Totals,
     /// By the front's number.
@@ -154,6 +156,7 @@ impl Record {
             definitions: Definitions::default(),
             output: OutputLog::default(),
             attempts: BTreeMap::new(),
+            unsettled: BTreeSet::new(),
             durations: DurationTable::default(),
             totals: Totals::default(),
             quiet_invocations: BTreeMap::new(),
@@ -343,7 +346,18 @@ impl Record {
             let location = self.definitions.location(self.definitions.rule_of(id));
             self.durations.add(location, &Text(name.to_vec()), took_ns);
         }
+        if end.outcome == Outcome::Done || !names.is_path(id) {
+            self.unsettled.remove(&end.task);
+        } else {
+            self.unsettled.insert(end.task);
+        }
         lines::attempt_ended(&mut self.pending, end);
+    }
+
+    /// Whether there are targets whose last attempt did not end well: what it has left behind may write to them as long as it lives. The
+    /// run's mark stays then, for whoever ends that to settle them once more.
+    pub fn is_unsettled(&self) -> bool {
+        !self.unsettled.is_empty()
     }
 
     /// A command is about to start.

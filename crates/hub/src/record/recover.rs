@@ -17,6 +17,9 @@ use super::unfinished::{self, UnfinishedTargets};
 use super::{lines, lock, marker};
 use crate::targets::{FailedTarget, settle_target};
 
+/// How long the guards of a run that was cut off may take to end what it had started, ms.
+const GUARDS_MS: u32 = 15_000;
+
 /// What becomes of the mark of a run that was looked after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
@@ -29,10 +32,27 @@ enum Mark {
 /// Settles what runs left behind whose hub is gone; returns lines for the user.
 /// Cheap when there is nothing: one directory that is not there.
 pub fn recover(directory: &Path) -> Vec<String> {
+    recover_as(directory, None)
+}
+
+/// As [`recover`], by a guard of the run that has `mark`, which has ended what that had started.
+pub fn recover_own(directory: &Path, mark: &str) -> Vec<String> {
+    recover_as(directory, Some(mark))
+}
+
+fn recover_as(directory: &Path, own: Option<&str>) -> Vec<String> {
     let root = directory.join(".rakuda");
     let mut told = Vec::new();
     if dead_runs(&root).is_empty() && marker::unset(&root).is_empty() {
         return told;
+    }
+    let is_own = |mark: &str| own == Some(mark) || processes::carries(mark);
+    for dead in dead_runs(&root).iter().filter(|dead| !is_own(&dead.mark)) {
+        // Its guards may be about to end what it had started, and then settle its targets.
+        if let Err(error) = processes::wait_for_life(&dead.mark, GUARDS_MS) {
+            let run = &dead.run;
+            told.push(format!("failed to wait for the end of run {run}: {error}"));
+        }
     }
     // One that starts at the same time must not go on before all is settled.
     let path = root.join("recovery.lock");
@@ -48,8 +68,8 @@ pub fn recover(directory: &Path) -> Vec<String> {
     };
     marker::remove_unset(&root);
     for dead in dead_runs(&root) {
-        if !dead.mark.is_empty() && !processes::carries(&dead.mark) {
-            // Front, hub and guard were all killed: what they had started may still run.
+        if !dead.mark.is_empty() && !is_own(&dead.mark) {
+            // Front, hub and guards were all killed: what they had started may still run.
             processes::kill_marked(&dead.mark, &[]);
         }
         if recover_run(&root, directory, &dead, &mut told) == Mark::Remove {
@@ -138,14 +158,21 @@ fn settle_targets(
     let policy = left.started.as_ref().and_then(|run| FailedTarget::parse(&run.failed_target));
     let policy = policy.unwrap_or_default();
     let mut unfinished = UnfinishedTargets::read(root);
+    let left_by = match left.ended {
+        Some(_) => "made again by what a failed attempt had left behind",
+        None => "left by a run that was cut off",
+    };
     for target in left.targets() {
         let path = directory.join(target.path.as_path());
         let settled = settle_target(&path, target.before, policy);
         if settled.still_there() {
             unfinished.insert(&target.name.0);
         }
+        if target.is_known && settled.still_there() {
+            continue;
+        }
         let line = settled.describe(&shown(&target.path));
-        told.extend(line.map(|text| format!("{text} (left by a run that was cut off)")));
+        told.extend(line.map(|text| format!("{text} ({left_by})")));
     }
     unfinished.write(root)
 }
