@@ -88,7 +88,7 @@ impl Hub {
             return;
         }
         self.reopened.remove(&id);
-        let time_ns = clock::wall_ns();
+        let time_ns = attempt.began_ns;
         let target = attempt.target.as_os_str().as_encoded_bytes();
         let start = AttemptStart {
             time_ns,
@@ -96,6 +96,7 @@ impl Hub {
             attempt: attempt.attempt,
             node: attempt.node.0,
             cores: self.cores_on(id, attempt.node),
+            early: !attempt.had_lease,
             before: attempt.before,
             target: Some(target).filter(|target| self.moved && !target.is_empty()),
         };
@@ -134,6 +135,7 @@ impl Hub {
             },
             contents: &contents,
             inputs: attempt.inputs,
+            held: &attempt.held,
         };
         self.record.attempt_ended(&self.names, &end, attempt.attempt);
     }

@@ -291,6 +291,9 @@ pub struct AttemptStarted {
     pub node: u32,
     /// Cores that it occupies.
     pub cores: u32,
+    /// It was begun before there were cores for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub early: bool,
     /// Why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,
@@ -409,6 +412,10 @@ pub struct AttemptEnded {
     /// Where its input was when it began, as far as that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<InputBytes>,
+    /// When it held its cores: from, to, from, to, and so on, ns after its start. None: from start to end (so journals of
+    /// earlier versions of Rakuda are read).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_ns: Option<Box<[i64]>>,
 }
 
 /// Bytes of the files among an attempt's prerequisites, when it began.

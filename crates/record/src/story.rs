@@ -337,7 +337,7 @@ fn tell_attempt(run: &Run, attempt: &Attempt, happenings: &mut Vec<Happening>) {
             outcome: ended.outcome,
             message: ended.message.clone(),
             retried: ended.retried,
-            took_ns: u64::try_from(ended.time_ns.saturating_sub(started.time_ns)).unwrap_or(0),
+            took_ns: attempt.run_ns(run),
             bytes: ended.after.map(|file| file.bytes),
             target: ended.target,
         },

@@ -174,7 +174,8 @@ fn actions_begun_before_a_core_was_free_count_from_then_on() {
         journal.event("attempt_started", 0.0, &fields);
     }
     for task in 0..3 {
-        let fields = format!(r#""task":{task},"outcome":"done""#);
+        let (from, to) = (i64::from(task) * 1_000_000_000, i64::from(task + 1) * 1_000_000_000);
+        let fields = format!(r#""task":{task},"outcome":"done","held_ns":[{from},{to}]"#);
         journal.event("attempt_ended", 1.0 + f64::from(task), &fields);
     }
     end(&mut journal, 3.0);

@@ -35,6 +35,7 @@ use rakuda_record::history::DurationTable;
 use rakuda_record::marks::marks;
 
 use crate::HubError;
+use crate::core_time::total_ns;
 use crate::names::Names;
 use definitions::Definitions;
 pub(crate) use folder::cannot_be_made;
@@ -336,14 +337,12 @@ impl Record {
         let id = TaskId(end.task);
         let name = names.name(id);
         self.output.end(Some((end.task, attempt)), name);
-        if let Some(started_ns) = started_ns
-            && end.outcome == Outcome::Done
-        {
-            let took_ns = u64::try_from(end.time_ns - started_ns).unwrap_or(0);
+        if end.outcome == Outcome::Done {
+            let took_ns = total_ns(end.held);
             let location = self.definitions.location(self.definitions.rule_of(id));
             self.durations.add(location, &Text(name.to_vec()), took_ns);
         }
-        lines::attempt_ended(&mut self.pending, end);
+        lines::attempt_ended(&mut self.pending, end, started_ns.unwrap_or(end.time_ns));
     }
 
     /// A command is about to start.

@@ -71,6 +71,7 @@ impl World {
             attempt: 1,
             node: 0,
             cores: 1,
+            early: false,
             before: identity_of(&path),
             target: None,
         };
@@ -88,6 +89,7 @@ impl World {
             target: None,
             contents: &[],
             inputs: InputBytes::default(),
+            held: &[],
         };
         self.record.attempt_ended(&self.names, &end, 1);
     }

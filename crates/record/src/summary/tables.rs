@@ -189,7 +189,7 @@ impl Tables {
     ) -> Vec<NodeSummary> {
         let mut core_s: BTreeMap<u32, f64> = BTreeMap::new();
         for process in processes {
-            let time_s = seconds(process.end_ns - process.alone_ns) * f64::from(process.cores);
+            let time_s = seconds(process.used_ns) * f64::from(process.cores);
             *core_s.entry(process.node).or_default() += time_s;
         }
         let row = |(node, index): (&crate::run::Node, usize)| {

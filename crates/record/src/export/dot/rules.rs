@@ -9,7 +9,7 @@ use rakuda_proto::journal::Outcome;
 use super::{FAILED, Graph, NOT_RUN, fill};
 use crate::Run;
 use crate::export::names::seconds;
-use crate::export::workflow::{Workflow, attempts, interval, outcome};
+use crate::export::workflow::{Workflow, attempts, outcome};
 
 /// What is known of a rule's tasks.
 #[derive(Default)]
@@ -30,9 +30,8 @@ pub(super) fn draw(run: &Run, graph: &mut Graph) -> usize {
         rule.tasks += 1;
         let task = run.tasks[step.task as usize].as_ref();
         if let Some(attempt) = task.and_then(|task| attempts(task).next_back()) {
-            let (start_ns, end_ns) = interval(run, attempt);
             rule.ran += 1;
-            rule.total_ns += end_ns - start_ns;
+            rule.total_ns += i64::try_from(attempt.run_ns(run)).unwrap_or(i64::MAX);
             rule.failed += usize::from(outcome(attempt) != Some(Outcome::Done));
         }
         for parent in &step.parents {
