@@ -353,6 +353,13 @@ pub struct CommandEnded {
     pub write_bytes: u64,
 }
 
+impl CommandEnded {
+    /// Largest resident set of any one process; none: not known.
+    pub fn rss_bytes(&self) -> Option<u64> {
+        (self.rss_kib_max > 0).then(|| self.rss_kib_max.saturating_mul(1024))
+    }
+}
+
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

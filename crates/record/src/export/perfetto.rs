@@ -295,8 +295,8 @@ fn command_annotations(command: &Command) -> (String, Annotations) {
             list.interned("status", status(ended.status));
             list.number("user_us", ended.user_us);
             list.number("system_us", ended.system_us);
-            if ended.rss_kib_max > 0 {
-                list.number("rss_kib_max", ended.rss_kib_max);
+            if let Some(bytes) = ended.rss_bytes() {
+                list.number("rss_kib_max", bytes / 1024);
             }
             list.number("read_bytes", ended.read_bytes);
             list.number("write_bytes", ended.write_bytes);

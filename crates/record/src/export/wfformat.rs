@@ -228,9 +228,8 @@ fn add_usage(value: &mut Value, commands: &[&Command], runtime_ns: i64) {
     }
     value["readBytes"] = json!(ended.iter().map(|command| command.read_bytes).sum::<u64>());
     value["writtenBytes"] = json!(ended.iter().map(|command| command.write_bytes).sum::<u64>());
-    let rss_kib = ended.iter().map(|command| command.rss_kib_max).max().unwrap_or(0);
-    if rss_kib > 0 {
-        value["memoryInBytes"] = json!(rss_kib * 1024);
+    if let Some(bytes) = ended.iter().filter_map(|command| command.rss_bytes()).max() {
+        value["memoryInBytes"] = json!(bytes);
     }
 }
 
