@@ -119,11 +119,12 @@ pub(super) fn failure(attempt: &Attempt) -> Option<String> {
     }
 }
 
-/// A task with an action that was begun, or would have been but for others.
+/// A task with an action that was begun, or would have been but for others or for the end of the run.
 fn is_step(task: &Task) -> bool {
     let settled = task.settled.as_ref().map(|settled| settled.how);
     attempts(task).next().is_some()
-        || task.defined.action && matches!(settled, Some(Settled::Failed | Settled::Abandoned))
+        || task.defined.action
+            && matches!(settled, Some(Settled::Failed | Settled::Abandoned | Settled::NotReached))
 }
 
 /// Size of a task's file, if it has one. Directories are none.
