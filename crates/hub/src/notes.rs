@@ -15,6 +15,7 @@ use rakuda_proto::journal::{
 use crate::HubError;
 use crate::hub::{Hub, RunningAttempt};
 use crate::plan::Evidence;
+use crate::printer::OutputMode;
 use crate::record::{AttemptEnd, AttemptStart, Limits, RecordConfig, Source};
 use crate::settings::RunSettings;
 use crate::targets::Settled as SettledTarget;
@@ -26,6 +27,7 @@ pub(crate) fn record_config(settings: &RunSettings) -> RecordConfig {
         directory: settings.directory.clone(),
         log_dir: settings.log_dir.clone(),
         enabled: settings.record,
+        keeps_output: settings.output != OutputMode::None,
         limits: Limits { runs: settings.runs_kept, bytes: settings.runs_bytes },
         started: RunStarted {
             time_ns: clock::wall_ns(),
@@ -79,7 +81,9 @@ impl Hub {
         };
         let own: Vec<TaskId> =
             failed.iter().copied().filter(|id| !self.failures.is_aborted(*id)).collect();
-        let (failed, abandoned) = (named(&own), named(abandoned));
+        let not_run: Vec<TaskId> =
+            abandoned.iter().copied().filter(|id| self.scheduler.has_action(*id)).collect();
+        let (failed, abandoned) = (named(&own), named(&not_run));
         self.record.invocation_ended(id, clock::wall_ns(), failed, abandoned);
     }
 
@@ -172,7 +176,13 @@ impl Hub {
             CoreSettled::Failed => Settled::Failed,
             CoreSettled::Abandoned => Settled::Abandoned,
         };
-        if how != Settled::Failed || !self.failures.is_aborted(id) {
+        let counts = match how {
+            Settled::Failed => !self.failures.is_aborted(id),
+            // What has no action would not have run either.
+            Settled::Abandoned => self.scheduler.has_action(id),
+            Settled::Executed | Settled::NotNeeded | Settled::NotReached => true,
+        };
+        if counts {
             self.record.count_settled(how);
         }
         let Some(task) = self.scheduler.task(id) else { return };

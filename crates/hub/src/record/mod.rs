@@ -61,6 +61,8 @@ pub(crate) struct RecordConfig {
     pub log_dir: Option<PathBuf>,
     /// Off: nothing is written.
     pub enabled: bool,
+    /// Whether what commands print is kept.
+    pub keeps_output: bool,
     /// What is kept of earlier runs.
     pub limits: Limits,
     /// The first line, but for `version` and `run`. Its time names the run.
@@ -94,6 +96,7 @@ pub(crate) struct Record {
     /// A write failed: what is pending may be written when the run ends, and nothing else.
     broken: bool,
     limits: Limits,
+    keeps_output: bool,
     started: RunStarted,
     nodes: Vec<NodeJoined>,
     /// Something is executed: what is pending has to be written.
@@ -126,7 +129,7 @@ struct OpenRecord {
     journal: File,
     /// Bytes of whole lines in it.
     journal_bytes: u64,
-    /// Made when a command first prints something.
+    /// Made at once when what commands print is kept, else when something is printed after all.
     output: Option<File>,
     marker: Marker,
 }
@@ -134,7 +137,8 @@ struct OpenRecord {
 impl Record {
     /// A record; nothing is written yet.
     pub fn new(config: RecordConfig) -> Self {
-        let RecordConfig { directory, log_dir, enabled, limits, mut started } = config;
+        let RecordConfig { directory, log_dir, enabled, keeps_output, limits, mut started } =
+            config;
         started.version = JOURNAL_VERSION;
         let name = calendar::timestamp_name(started.time_ns);
         started.run = format!("{name}-{}", std::process::id());
@@ -146,6 +150,7 @@ impl Record {
             enabled,
             broken: false,
             limits,
+            keeps_output,
             started,
             nodes: Vec::new(),
             executing: false,
@@ -487,14 +492,21 @@ impl Record {
         }
         self.write_journal()?;
         if !self.output.pending.is_empty() {
+            self.open_output()?;
             let open = self.open.as_mut().expect("opened above");
             let path = open.folder.join("output.log");
-            if open.output.is_none() {
-                open.output = Some(File::create(&path).map_err(at(&path))?);
-            }
             let file = open.output.as_mut().expect("made above");
             file.write_all(&self.output.pending).map_err(at(&path))?;
             empty(&mut self.output.pending);
+        }
+        Ok(())
+    }
+
+    /// Makes the file of what commands print, once.
+    fn open_output(&mut self) -> Result<(), HubError> {
+        if let Some(open) = self.open.as_mut().filter(|open| open.output.is_none()) {
+            let path = open.folder.join("output.log");
+            open.output = Some(File::create(&path).map_err(at(&path))?);
         }
         Ok(())
     }
@@ -529,6 +541,10 @@ impl Record {
         let others = others.filter(|other| !processes::carries(&other.mark));
         self.other_runs = others.map(|other| other.run).collect();
         self.open = Some(OpenRecord { folder, journal, journal_bytes: 0, output: None, marker });
+        if self.keeps_output {
+            // That it is there says that what is not in it was not printed.
+            self.open_output()?;
+        }
         let mut first = Vec::new();
         lines::event(&mut first, &JournalEvent::RunStarted(self.started.clone()));
         for node in &self.nodes {

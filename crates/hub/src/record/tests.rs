@@ -53,6 +53,7 @@ impl World {
             directory: directory.to_path_buf(),
             log_dir: log_dir.map(PathBuf::from),
             enabled: true,
+            keeps_output: true,
             limits: Limits { runs: 100, bytes: 1 << 30 },
             started: RunStarted {
                 time_ns: rakuda_agent::clock::wall_ns(),
