@@ -30,8 +30,8 @@ class WfFormatTest < Minitest::Test
     instance = ask("wfformat.py", export("wfformat", good))
     lines = events(good)
     number = tasks(good).key("all")
-    attempt = lines.select { |event| event["task"] == number && event["event"].start_with?("attempt_") }
-    assert_in_delta (attempt[1]["time_ns"] - attempt[0]["time_ns"]) / 1e9, instance["tasks"]["all"]["runtime"], 1e-9
+    ended = lines.find { |event| event["task"] == number && event["event"] == "attempt_ended" }
+    assert_in_delta ended["held_ns"].each_slice(2).sum { |from, to| to - from } / 1e9, instance["tasks"]["all"]["runtime"], 1e-9
     assert_in_delta (lines.last["time_ns"] - lines.first["time_ns"]) / 1e9, instance["makespan"], 1e-9
   end
 
@@ -192,7 +192,9 @@ class TraceTest < Minitest::Test
 
   def expected_slices(folder)
     lines = events(folder)
-    attempts = pairs(lines, "attempt", "task").map { |one, two| [tasks(folder)[one["task"]], *times(one, two)] }
+    attempts = pairs(lines, "attempt", "task").flat_map do |one, two|
+      two["held_ns"].each_slice(2).map { |from, to| [tasks(folder)[one["task"]], one["time_ns"] + from, to - from] }
+    end
     commands = pairs(lines, "command", "command").map do |one, two|
       [(one["words"] || [one["line"].split.first]).first, *times(one, two)]
     end

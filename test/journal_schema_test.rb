@@ -18,8 +18,8 @@ class JournalSchemaTest < Minitest::Test
   PYTHON = File.executable?("/usr/bin/python3") ? "/usr/bin/python3" : "python3"
 
   # Fields that a line may do without.
-  OPTIONAL = %w[rerun_on environment caller text rule prerequisites order_only up_to_date bytes reasons before target
-                inputs metadata_operations directory error message retried after contents because path by_ns].freeze
+  OPTIONAL = %w[early held_ns rerun_on environment caller text rule prerequisites order_only up_to_date bytes reasons before
+                target inputs metadata_operations directory error message retried after contents because path by_ns].freeze
 
   RAKEFILE = <<~'RUBY'
     file("made" => %w[source kept]) { |t| sh "cp", "source", t.name }

@@ -115,13 +115,26 @@ module Rakuda
       end
     end
 
+    # When its code began, ns since 1970, if it has had no core since; else nil.
+    # @return [Integer, nil]
+    attr_accessor :began_ns
+
+    # @return [Integer] ns since 1970
+    def self.now_ns
+      Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
+    end
+
     # Waits until the action has a core.
     def ensure_lease
-      @session.wait_for_lease(self) unless @leased
+      return if @leased
+
+      @began_ns = nil
+      @session.wait_for_lease(self)
     end
 
     # Runs rake's own `execute` and reports how it ended. Raises nothing.
     def run
+      @began_ns = Action.now_ns unless @leased
       @session.begin_action(self)
       @opaque ? invoke_itself : @task.execute(@arguments)
       @session.end_action(self, nil)

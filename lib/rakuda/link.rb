@@ -46,10 +46,11 @@ module Rakuda
     end
 
     # Adds the message ActionEnded; apart, because one is sent for every action.
-    def send_action_ended(number, outcome, text)
+    # @param began_ns [Integer, nil] when its code began, ns since 1970, if it has run until now without a core
+    def send_action_ended(number, outcome, text, began_ns = nil)
       flush_definitions unless @definitions_count.zero?
-      @packer.write_map_header(1).write("ActionEnded").write_array_header(3).write(number).write(outcome)
-             .write_string(bytes(text))
+      @packer.write_map_header(1).write("ActionEnded").write_array_header(4).write(number).write(outcome)
+             .write_string(bytes(text)).write(began_ns && [began_ns, Action.now_ns])
     end
 
     # Adds a StartCommand of one command line.

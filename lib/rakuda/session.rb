@@ -180,11 +180,11 @@ module Rakuda
       elsif exception.nil?
         # The action may have given its task a `timestamp` of its own.
         @link.send_message("AskAfter", number) if action.task.rakuda_singular && @planner.asked?(action.task)
-        @link.send_action_ended(number, "ok", "")
+        @link.send_action_ended(number, "ok", "", action.began_ns)
       else
         @failures.add(number, action.task, exception)
         outcome = exception.is_a?(SystemExit) ? "exit" : "failed"
-        @link.send_action_ended(number, outcome, Failures.account(exception, @directory.base).b)
+        @link.send_action_ended(number, outcome, Failures.account(exception, @directory.base).b, action.began_ns)
       end
     end
 

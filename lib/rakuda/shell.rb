@@ -154,9 +154,10 @@ module Rakuda
     # @param redirects [Array, nil] of the command
     def wait(command, redirects = nil)
       @waiting[command] = Fiber.current
+      job = @reactor.current
+      job.began_ns = nil if job.is_a?(Action)
       status, pid, error = @reactor.park
       @set_status.call(status, pid)
-      job = @reactor.current
       job.leased = false if job.is_a?(Action) # it went with the command
       return true if status.zero?
       return false unless error

@@ -178,7 +178,7 @@ class FakeHub
     @tasks.fetch(number).kind = 3
   end
 
-  def on_action_ended(number, outcome, _message)
+  def on_action_ended(number, outcome, _message, _ran)
     task = @tasks.fetch(number)
     @running -= 1
     @executed = true

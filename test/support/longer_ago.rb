@@ -14,7 +14,9 @@ module LongerAgo
       number = event["task"] if event.values_at("event", "name") == ["task_defined", task]
       next line unless number && event.values_at("event", "task") == ["attempt_ended", number]
 
-      "#{JSON.generate(event.merge('time_ns' => event['time_ns'] + (seconds * 1_000_000_000)))}\n"
+      more_ns = seconds * 1_000_000_000
+      held_ns = [*event["held_ns"][..-2], event["held_ns"].last + more_ns]
+      "#{JSON.generate(event.merge('time_ns' => event['time_ns'] + more_ns, 'held_ns' => held_ns))}\n"
     end
     File.write(path, lines.join)
   end

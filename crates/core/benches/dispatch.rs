@@ -118,7 +118,8 @@ fn round(setting: &Setting) -> (Duration, Duration) {
     for step in 0..u64::from(DISPATCHES) {
         out.clear();
         let id = running.pop_front().expect("something runs");
-        let event = Event::ActionEnded { id, attempt: 1, outcome: ActionOutcome::Succeeded };
+        let event =
+            Event::ActionEnded { id, attempt: 1, outcome: ActionOutcome::Succeeded, run_ns: None };
         send(&mut scheduler, 1_000 * step, event, &mut out);
         running.extend(started_in(&out));
     }

@@ -125,7 +125,12 @@ fn round(setting: Setting) -> u128 {
         } else if !running.is_empty() {
             let (id, node) = running.swap_remove(random.below(running.len()));
             made[id.0 as usize] = Some((now, node));
-            let event = Event::ActionEnded { id, attempt: 1, outcome: ActionOutcome::Succeeded };
+            let event = Event::ActionEnded {
+                id,
+                attempt: 1,
+                outcome: ActionOutcome::Succeeded,
+                run_ns: None,
+            };
             scheduler.handle(Time(now.cast_unsigned()), event, &mut out);
         } else {
             break;

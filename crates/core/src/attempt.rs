@@ -18,7 +18,7 @@ impl Scheduler {
         now: Time,
         id: TaskId,
         attempt: u32,
-        outcome: ActionOutcome,
+        (outcome, run_ns): (ActionOutcome, Option<u64>),
         out: &mut Vec<Output>,
     ) {
         let last = self.graph.tasks[id].attempt;
@@ -38,7 +38,8 @@ impl Scheduler {
         self.epoch += 1;
         match outcome {
             ActionOutcome::Succeeded => {
-                self.learn(id, node, now.0.saturating_sub(started.0));
+                let run_ns = run_ns.unwrap_or_else(|| now.0.saturating_sub(started.0));
+                self.learn(id, node, run_ns);
                 self.losses.acquit(id);
                 self.on_node_did_well(node);
                 self.on_attempt_succeeded(id, node, out);

@@ -104,6 +104,9 @@ pub enum Event<'a> {
         attempt: u32,
         /// How.
         outcome: ActionOutcome,
+        /// How long it held its cores; none: since it was started. Shells that begin actions before there are cores for them, or
+        /// lend a caller's cores to others, know it better.
+        run_ns: Option<u64>,
     },
     /// A node can take actions.
     NodeJoined {

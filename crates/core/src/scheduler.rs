@@ -134,8 +134,8 @@ impl Scheduler {
             }
             Event::ResolveEnded { id, found } => self.on_resolve_ended(id, found, out),
             Event::KindChanged { id, kind } => self.graph.tasks[id].kind = kind,
-            Event::ActionEnded { id, attempt, outcome } => {
-                self.on_action_ended(now, id, attempt, outcome, out);
+            Event::ActionEnded { id, attempt, outcome, run_ns } => {
+                self.on_action_ended(now, id, attempt, (outcome, run_ns), out);
             }
             Event::NodeJoined { id, capacity, files_kept } => {
                 self.on_node_joined(id, capacity, files_kept, out);

@@ -72,7 +72,12 @@ fn a_failure_at_the_bottom_of_a_deep_chain_abandons_all_of_it() {
         last = define(&mut scheduler, id, TaskKind::Plain, &[last]);
     }
     invoke(&mut scheduler, last, &mut out);
-    let event = Event::ActionEnded { id: TaskId(0), attempt: 1, outcome: ActionOutcome::Failed };
+    let event = Event::ActionEnded {
+        id: TaskId(0),
+        attempt: 1,
+        outcome: ActionOutcome::Failed,
+        run_ns: None,
+    };
     scheduler.handle(Time(1), event, &mut out);
     assert_eq!(scheduler.counts().abandoned, 199_999);
     let Some(Output::InvocationEnded { failed, abandoned, .. }) = out.last() else {
@@ -97,8 +102,12 @@ fn a_task_with_a_hundred_thousand_prerequisites_runs_after_all_of_them() {
             next += 1;
             if let Output::StartAction { id, .. } = *output {
                 order.push(id);
-                let event =
-                    Event::ActionEnded { id, attempt: 1, outcome: ActionOutcome::Succeeded };
+                let event = Event::ActionEnded {
+                    id,
+                    attempt: 1,
+                    outcome: ActionOutcome::Succeeded,
+                    run_ns: None,
+                };
                 scheduler.handle(Time(next as u64), event, &mut out);
             }
         }

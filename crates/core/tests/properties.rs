@@ -494,7 +494,7 @@ impl<'a> World<'a> {
             }
             Pending::Late(id, attempt) => {
                 let outcome = ActionOutcome::Succeeded;
-                self.send(Event::ActionEnded { id: TaskId(id), attempt, outcome });
+                self.send(Event::ActionEnded { id: TaskId(id), attempt, outcome, run_ns: None });
             }
             Pending::End(id, attempt) => {
                 let running = self.running.remove(&id).unwrap();
@@ -511,7 +511,7 @@ impl<'a> World<'a> {
                     self.answered[index] = Timestamp::At(i64::try_from(self.now).unwrap());
                     ActionOutcome::Succeeded
                 };
-                self.send(Event::ActionEnded { id: TaskId(id), attempt, outcome });
+                self.send(Event::ActionEnded { id: TaskId(id), attempt, outcome, run_ns: None });
             }
         }
     }

@@ -65,7 +65,7 @@ fn front(mut stream: UnixStream, tasks: u32) -> f64 {
                 }
                 HubMessage::CommandEnded(task, ..) => {
                     let ok = ActionOutcome::Ok;
-                    writer.push(&FrontMessage::ActionEnded(task, ok, Text::default()));
+                    writer.push(&FrontMessage::ActionEnded(task, ok, Text::default(), None));
                 }
                 HubMessage::InvocationEnded(_, failed, abandoned) => {
                     assert!(failed.is_empty() && abandoned.is_empty());

@@ -227,7 +227,7 @@ impl Hub {
         answer["attempt"] = attempt.attempt.into();
         answer["attempts_max"] = self.scheduler.attempts_max(id).into();
         answer["node"] = self.agents.node(attempt.node).name.to_display().into();
-        answer["elapsed_s"] = seconds(attempt.started_ns).into();
+        answer["elapsed_s"] = (self.ran_ns(id, attempt, clock::wall_ns()) as f64 / 1e9).into();
         if attempt.suspended > 0 {
             answer["waits_for_invocation"] = true.into();
         } else if !self.leases[attempt.node.0 as usize].holds(id) {

@@ -22,6 +22,7 @@ use crate::HubError;
 use crate::agents::{Agents, Node, Reports, report_channel};
 use crate::cluster;
 use crate::control::{Control, next_question};
+use crate::core_time::Held;
 use crate::failures::{Failures, Tail};
 use crate::front_link::FrontLink;
 use crate::group_losses::GroupLosses;
@@ -75,6 +76,10 @@ pub(crate) struct RunningAttempt {
     pub attempt: u32,
     /// When it began, by the monotonic clock.
     pub started_ns: u64,
+    /// The same, ns since 1970.
+    pub began_ns: i64,
+    /// When it held its cores, so far; without the time since it got those that it has now.
+    pub held: Vec<Held>,
     /// The end of what it printed.
     pub tail: Tail,
     /// The last of its commands that did not end well.

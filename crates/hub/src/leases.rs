@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rakuda_core::TaskId;
 
+use crate::core_time::{CoreTime, Held, Now};
+
 /// Looking ahead begins when actions take less than this on average.
 const SHORT_NS: u64 = 10_000_000;
 /// It ends when they take more than this.
@@ -26,8 +28,10 @@ pub(crate) struct Leases {
     cores: u32,
     /// Below 0 only while a caller that took its cores back runs beside those that had them meanwhile.
     cores_free: i64,
-    /// With their cores, and since when.
+    /// With their cores, and since when, by the monotonic clock.
     held: BTreeMap<TaskId, (u32, u64)>,
+    /// Whose time on the cores it is.
+    time: CoreTime,
     /// Actions that want one, with their cores, in the order in which they get it.
     waiting: VecDeque<(TaskId, u32)>,
     samples: u32,
@@ -44,6 +48,7 @@ impl Leases {
             cores,
             cores_free: i64::from(cores),
             held: BTreeMap::new(),
+            time: CoreTime::new(cores),
             waiting: VecDeque::new(),
             samples: 0,
             mean_ns: 0,
@@ -53,16 +58,17 @@ impl Leases {
     }
 
     /// An action is begun; whether it has a lease at once.
-    pub fn begin(&mut self, id: TaskId, cores: u32, now_ns: u64) -> bool {
+    pub fn begin(&mut self, id: TaskId, cores: u32, now: Now) -> bool {
         if self.ahead == 0 {
-            self.hold(id, cores, now_ns);
+            self.hold(id, cores, now);
         }
         self.ahead == 0
     }
 
-    fn hold(&mut self, id: TaskId, cores: u32, now_ns: u64) {
+    fn hold(&mut self, id: TaskId, cores: u32, now: Now) {
         self.cores_free -= i64::from(cores);
-        self.held.insert(id, (cores, now_ns));
+        self.held.insert(id, (cores, now.monotonic_ns));
+        self.time.take(id, cores, now.wall_ns);
     }
 
     /// An action without a lease wants one; one that had one before goes first.
@@ -75,43 +81,53 @@ impl Leases {
     }
 
     /// The next action that gets a lease now.
-    pub fn grant(&mut self, now_ns: u64) -> Option<TaskId> {
+    pub fn grant(&mut self, now: Now) -> Option<TaskId> {
         let &(id, cores) = self.waiting.front()?;
         if i64::from(cores) > self.cores_free {
             return None;
         }
         self.waiting.pop_front();
-        self.hold(id, cores, now_ns);
+        self.hold(id, cores, now);
         Some(id)
     }
 
-    /// The last running command of an action has ended: its lease goes to one that waits.
-    pub fn pass_on(&mut self, id: TaskId, now_ns: u64) {
-        if !self.waiting.is_empty() {
-            self.release(id, true, now_ns);
-        }
+    /// The last running command of an action has ended: its lease goes to one that waits. When it had its cores, if it gives them up.
+    pub fn pass_on(&mut self, id: TaskId, now: Now) -> Option<Held> {
+        if self.waiting.is_empty() { None } else { self.release(id, true, now) }
     }
 
-    /// An action is over, or waits for an invocation (`sample` is false then).
-    pub fn end(&mut self, id: TaskId, sample: bool, now_ns: u64) {
-        self.release(id, sample, now_ns);
+    /// An action is over, or waits for an invocation (`sample` is false then). When it had the cores that it gives up.
+    pub fn end(&mut self, id: TaskId, sample: bool, now: Now) -> Option<Held> {
         self.waiting.retain(|(waiting, _)| *waiting != id);
+        self.release(id, sample, now)
     }
 
-    fn release(&mut self, id: TaskId, sample: bool, now_ns: u64) {
-        let Some((cores, since_ns)) = self.held.remove(&id) else { return };
+    fn release(&mut self, id: TaskId, sample: bool, now: Now) -> Option<Held> {
+        let (cores, since_ns) = self.held.remove(&id)?;
         self.cores_free += i64::from(cores);
         if sample {
-            let took_ns = now_ns.saturating_sub(since_ns);
+            let took_ns = now.monotonic_ns.saturating_sub(since_ns);
             self.samples = self.samples.saturating_add(1);
             let weight = u64::from(self.samples.min(8));
             self.mean_ns = (self.mean_ns * (weight - 1) + took_ns) / weight;
         }
+        self.time.give(id, now.wall_ns)
+    }
+
+    /// An action that never had a lease is over; its code ran at this time. The part of it in which a core was free, which counts as its
+    /// own: else actions of Ruby code alone would take no time.
+    pub fn claim(&mut self, ran: Held) -> Option<Held> {
+        self.time.claim(ran)
+    }
+
+    /// Since when an action has had its cores, ns since 1970.
+    pub fn held_since_ns(&self, id: TaskId) -> Option<i64> {
+        self.time.held_since_ns(id)
     }
 
     /// The invocation that an action waited for is over: it has its cores again, whatever runs.
-    pub fn take_back(&mut self, id: TaskId, cores: u32, now_ns: u64) {
-        self.hold(id, cores, now_ns);
+    pub fn take_back(&mut self, id: TaskId, cores: u32, now: Now) {
+        self.hold(id, cores, now);
     }
 
     /// Whether an action has a lease.
@@ -146,11 +162,15 @@ impl Leases {
 mod tests {
     use super::*;
 
+    fn at(monotonic_ns: u64) -> Now {
+        Now { monotonic_ns, wall_ns: i64::try_from(monotonic_ns).unwrap() }
+    }
+
     fn after_samples(took_ns: u64) -> Leases {
         let mut leases = Leases::new(2);
         for number in 0..20 {
-            assert!(leases.begin(TaskId(number), 1, 0));
-            leases.end(TaskId(number), true, took_ns);
+            assert!(leases.begin(TaskId(number), 1, at(0)));
+            leases.end(TaskId(number), true, at(took_ns));
         }
         leases
     }
@@ -166,19 +186,23 @@ mod tests {
         let mut leases = after_samples(1_000_000);
         leases.new_lookahead();
         for number in 100..104 {
-            assert!(!leases.begin(TaskId(number), 1, 0));
+            assert!(!leases.begin(TaskId(number), 1, at(0)));
             leases.want(TaskId(number), 1, false);
         }
-        assert_eq!(leases.grant(0), Some(TaskId(100)));
-        assert_eq!(leases.grant(0), Some(TaskId(101)));
-        assert_eq!(leases.grant(0), None);
-        leases.pass_on(TaskId(101), 1);
+        assert_eq!(leases.grant(at(0)), Some(TaskId(100)));
+        assert_eq!(leases.grant(at(0)), Some(TaskId(101)));
+        assert_eq!(leases.grant(at(0)), None);
+        leases.pass_on(TaskId(101), at(1));
         leases.want(TaskId(101), 1, true);
-        assert_eq!(leases.grant(1), Some(TaskId(101)), "its second command comes before others");
-        leases.end(TaskId(103), false, 2);
-        leases.end(TaskId(100), true, 2);
-        assert_eq!(leases.grant(2), Some(TaskId(102)));
-        leases.pass_on(TaskId(102), 3);
+        assert_eq!(
+            leases.grant(at(1)),
+            Some(TaskId(101)),
+            "its second command comes before others"
+        );
+        leases.end(TaskId(103), false, at(2));
+        leases.end(TaskId(100), true, at(2));
+        assert_eq!(leases.grant(at(2)), Some(TaskId(102)));
+        leases.pass_on(TaskId(102), at(3));
         assert!(leases.holds(TaskId(102)), "nobody waits for it");
     }
 
@@ -187,10 +211,10 @@ mod tests {
         let mut leases = after_samples(1_000_000);
         assert_eq!(leases.new_lookahead(), Some(16));
         for number in 200..220 {
-            leases.begin(TaskId(number), 1, 0);
+            leases.begin(TaskId(number), 1, at(0));
             leases.want(TaskId(number), 1, false);
-            assert_eq!(leases.grant(0), Some(TaskId(number)));
-            leases.end(TaskId(number), true, 100_000_000);
+            assert_eq!(leases.grant(at(0)), Some(TaskId(number)));
+            leases.end(TaskId(number), true, at(100_000_000));
         }
         assert_eq!(leases.new_lookahead(), Some(0));
     }
@@ -199,8 +223,8 @@ mod tests {
     fn with_one_core_nothing_is_begun_early() {
         let mut leases = Leases::new(1);
         for number in 0..20 {
-            leases.begin(TaskId(number), 1, 0);
-            leases.end(TaskId(number), true, 1);
+            leases.begin(TaskId(number), 1, at(0));
+            leases.end(TaskId(number), true, at(1));
         }
         assert_eq!(leases.new_lookahead(), None);
     }

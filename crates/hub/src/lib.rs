@@ -7,6 +7,7 @@ mod agents;
 mod answers;
 mod cluster;
 mod control;
+mod core_time;
 mod data_link;
 mod error;
 mod facts;

@@ -17,6 +17,7 @@ use rakuda_proto::front::{HubMessage, StopHow, Usage};
 use rakuda_proto::journal::{NodeJoined, NodeLost, Outcome};
 
 use crate::agents::{NodeEvent, NodeReport, NodeState, Place};
+use crate::core_time::Now;
 use crate::failures;
 use crate::group_losses::Loss;
 use crate::hub::{Hub, RunningAttempt};
@@ -257,6 +258,7 @@ impl Hub {
     /// The front is told that the action's node is gone; its end is waited for.
     fn unwind(&mut self, id: TaskId, reason: &str) {
         let Some(mut attempt) = self.running.remove(&id) else { return };
+        attempt.held.extend(self.leases[attempt.node.0 as usize].end(id, false, Now::read()));
         self.release_inputs(id, attempt.node);
         let reason = Text::from(reason.to_owned());
         self.link.push(&HubMessage::ActionLost { task: id.0, reason: reason.clone() });
@@ -425,7 +427,7 @@ impl Hub {
     /// The core wants an attempt ended that has not begun in the front yet; whether it was one.
     pub(crate) fn abort_unbegun(&mut self, id: TaskId) -> bool {
         let Some(attempt) = self.unwindings.cancel_start(id) else { return false };
-        self.event(Event::ActionEnded { id, attempt, outcome: CoreOutcome::Failed });
+        self.event(Event::ActionEnded { id, attempt, outcome: CoreOutcome::Failed, run_ns: None });
         true
     }
 }

@@ -14,6 +14,7 @@ use rakuda_proto::front::{
 use rakuda_proto::journal::FileIdentity;
 
 use crate::HubError;
+use crate::core_time::{Held, Now, total_ns};
 use crate::facts::{self, identity_of};
 use crate::hub::{FailedCommand, Hub, LOCAL_NODE, PendingCommand, RunningAttempt, RunningCommand};
 use crate::leases::Leases;
@@ -71,8 +72,10 @@ impl Hub {
                 let caller = caller.filter(|id| !self.unwindings.contains(*id));
                 self.invoke_located(InvocationId(invocation), tasks, caller);
             }
-            FrontMessage::ActionEnded(task, outcome, Text(message)) => {
-                self.end_action(self.known(task)?, outcome, &message);
+            FrontMessage::ActionEnded(task, outcome, Text(message), ran) => {
+                let id = self.known(task)?;
+                self.count_code(id, ran);
+                self.end_action(id, outcome, &message);
             }
             FrontMessage::AskAfter { task } => {
                 let id = self.known(task)?;
@@ -295,12 +298,22 @@ impl Hub {
         self.read_last_records(&wanted);
     }
 
+    /// An action that is about to end began without a lease and never wanted one: its code ran at this time.
+    fn count_code(&mut self, id: TaskId, ran: Option<Held>) {
+        if let Some((from_ns, to_ns)) = ran
+            && let Some(attempt) = self.running.get_mut(&id).filter(|attempt| !attempt.had_lease)
+        {
+            let ran = (from_ns.max(attempt.began_ns), to_ns.min(clock::wall_ns()));
+            attempt.held.extend(self.leases[attempt.node.0 as usize].claim(ran));
+        }
+    }
+
     pub(crate) fn on_action_ended(&mut self, id: TaskId, outcome: ActionOutcome, message: &[u8]) {
         if self.on_unwound(id) {
             return;
         }
-        let Some(attempt) = self.running.remove(&id) else { return };
-        self.leases[attempt.node.0 as usize].end(id, true, clock::monotonic_ns());
+        let Some(mut attempt) = self.running.remove(&id) else { return };
+        attempt.held.extend(self.leases[attempt.node.0 as usize].end(id, true, Now::read()));
         self.release_inputs(id, attempt.node);
         self.pump_transfers();
         let attempt = match outcome {
@@ -351,8 +364,7 @@ impl Hub {
         if ok {
             self.agents.place_mut(attempt.node).done += 1;
             self.failures.on_success(id);
-            let took_ns = clock::monotonic_ns().saturating_sub(attempt.started_ns);
-            self.learn_duration(id, took_ns);
+            self.learn_duration(id, total_ns(&attempt.held));
         } else if !given_back {
             self.note_failure(id, attempt, message, Some(&settled));
         }
@@ -367,7 +379,14 @@ impl Hub {
             ActionOutcome::Exit => CoreOutcome::Exited,
         };
         let before = self.outputs.len();
-        self.event(Event::ActionEnded { id, attempt: attempt.attempt, outcome: core_outcome });
+        let run_ns = Some(total_ns(&attempt.held));
+        let attempt_number = attempt.attempt;
+        self.event(Event::ActionEnded {
+            id,
+            attempt: attempt_number,
+            outcome: core_outcome,
+            run_ns,
+        });
         let retried = self.outputs.iter().skip(before).any(|output| {
             matches!(output, Output::AttemptFailed { id: failed, retried: true, .. } if *failed == id)
         });
@@ -595,7 +614,7 @@ impl Hub {
         };
         attempt.commands = attempt.commands.saturating_sub(1);
         if attempt.commands == 0 {
-            self.leases[attempt.node.0 as usize].pass_on(id, clock::monotonic_ns());
+            attempt.held.extend(self.leases[attempt.node.0 as usize].pass_on(id, Now::read()));
         }
         if attempt.abort_pending && attempt.commands == 0 {
             attempt.abort_pending = false;

@@ -15,6 +15,7 @@ use rakuda_proto::journal::{
 use crate::HubError;
 use crate::hub::{Hub, RunningAttempt};
 use crate::plan::Evidence;
+use crate::printer::OutputMode;
 use crate::record::{AttemptEnd, AttemptStart, Limits, RecordConfig, Source};
 use crate::settings::RunSettings;
 use crate::targets::Settled as SettledTarget;
@@ -26,6 +27,7 @@ pub(crate) fn record_config(settings: &RunSettings) -> RecordConfig {
         directory: settings.directory.clone(),
         log_dir: settings.log_dir.clone(),
         enabled: settings.record,
+        keeps_output: settings.output != OutputMode::None,
         limits: Limits { runs: settings.runs_kept, bytes: settings.runs_bytes },
         started: RunStarted {
             time_ns: clock::wall_ns(),
@@ -79,7 +81,9 @@ impl Hub {
         };
         let own: Vec<TaskId> =
             failed.iter().copied().filter(|id| !self.failures.is_aborted(*id)).collect();
-        let (failed, abandoned) = (named(&own), named(abandoned));
+        let not_run: Vec<TaskId> =
+            abandoned.iter().copied().filter(|id| self.scheduler.has_action(*id)).collect();
+        let (failed, abandoned) = (named(&own), named(&not_run));
         self.record.invocation_ended(id, clock::wall_ns(), failed, abandoned);
     }
 
@@ -88,7 +92,7 @@ impl Hub {
             return;
         }
         self.reopened.remove(&id);
-        let time_ns = clock::wall_ns();
+        let time_ns = attempt.began_ns;
         let target = attempt.target.as_os_str().as_encoded_bytes();
         let start = AttemptStart {
             time_ns,
@@ -96,6 +100,7 @@ impl Hub {
             attempt: attempt.attempt,
             node: attempt.node.0,
             cores: self.cores_on(id, attempt.node),
+            early: !attempt.had_lease,
             before: attempt.before,
             target: Some(target).filter(|target| self.moved && !target.is_empty()),
         };
@@ -134,6 +139,7 @@ impl Hub {
             },
             contents: &contents,
             inputs: attempt.inputs,
+            held: &attempt.held,
         };
         self.record.attempt_ended(&self.names, &end, attempt.attempt);
     }
@@ -170,7 +176,13 @@ impl Hub {
             CoreSettled::Failed => Settled::Failed,
             CoreSettled::Abandoned => Settled::Abandoned,
         };
-        if how != Settled::Failed || !self.failures.is_aborted(id) {
+        let counts = match how {
+            Settled::Failed => !self.failures.is_aborted(id),
+            // What has no action would not have run either.
+            Settled::Abandoned => self.scheduler.has_action(id),
+            Settled::Executed | Settled::NotNeeded | Settled::NotReached => true,
+        };
+        if counts {
             self.record.count_settled(how);
         }
         let Some(task) = self.scheduler.task(id) else { return };

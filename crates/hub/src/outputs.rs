@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rakuda_agent::clock;
 use rakuda_core::{
     ActionOutcome, Devices, Event, FailurePolicy, InvocationId, NodeId, Output, Places, Settled,
     TaskId,
@@ -12,6 +11,7 @@ use rakuda_core::{
 use rakuda_proto::front::{HubMessage, SettledHow};
 use rakuda_proto::journal::InputBytes;
 
+use crate::core_time::Now;
 use crate::facts::{fact_of, identity_of};
 use crate::failures::Tail;
 use crate::hub::{Hub, RunningAttempt};
@@ -31,7 +31,7 @@ impl Hub {
             {
                 // Nobody is asked: nothing is done.
                 let outcome = ActionOutcome::Succeeded;
-                self.event(Event::ActionEnded { id, attempt, outcome });
+                self.event(Event::ActionEnded { id, attempt, outcome, run_ns: None });
             }
             Output::StartAction { id, attempt, node, devices } => {
                 if !self.unwindings.hold_start(id, (attempt, node, devices.clone())) {
@@ -136,7 +136,7 @@ impl Hub {
             attempt.suspended += 1;
             self.callers.insert(invocation, caller);
             let leases = &mut self.leases[attempt.node.0 as usize];
-            leases.end(caller, false, clock::monotonic_ns());
+            attempt.held.extend(leases.end(caller, false, Now::read()));
             // Its other threads do not wait for a core that it has given up.
             attempt.in_line = false;
             if std::mem::take(&mut attempt.lease_wanted) {
@@ -180,18 +180,18 @@ impl Hub {
                 return;
             }
             let leases = &mut self.leases[attempt.node.0 as usize];
-            leases.take_back(caller, cores, clock::monotonic_ns());
+            leases.take_back(caller, cores, Now::read());
         }
     }
 
     /// Hands free leases to actions that wait for one; whether the core was told something.
     pub(crate) fn grant_leases(&mut self) -> bool {
-        let now_ns = clock::monotonic_ns();
+        let now = Now::read();
         let mut told = false;
         for index in 0..self.leases.len() {
-            while let Some(id) = self.leases[index].grant(now_ns) {
+            while let Some(id) = self.leases[index].grant(now) {
                 let Some(attempt) = self.running.get_mut(&id) else {
-                    self.leases[index].end(id, false, now_ns);
+                    self.leases[index].end(id, false, now);
                     continue;
                 };
                 if std::mem::take(&mut attempt.lease_wanted) {
@@ -226,11 +226,14 @@ impl Hub {
         let before = if is_path && !is_free { identity_of(&target) } else { None };
         self.look_at_inputs(id);
         let cores = self.cores_on(id, node);
-        let leased = self.leases[node.0 as usize].begin(id, cores, clock::monotonic_ns());
+        let now = Now::read();
+        let leased = self.leases[node.0 as usize].begin(id, cores, now);
         let running = RunningAttempt {
             ran: false,
             attempt,
-            started_ns: clock::monotonic_ns(),
+            started_ns: now.monotonic_ns,
+            began_ns: now.wall_ns,
+            held: Vec::new(),
             tail: Tail::default(),
             failed_command: None,
             node,

@@ -12,6 +12,7 @@ use rakuda_proto::front::{HubMessage, StopHow};
 use rakuda_proto::journal::{Outcome, RunOutcome};
 
 use crate::agents::{NodeEvent, NodeReport, Reports};
+use crate::core_time::Now;
 use crate::hub::{Hub, LOCAL_NODE, RunEnding};
 use crate::notes::AttemptNote;
 use crate::targets::Settled;
@@ -276,7 +277,8 @@ impl Hub {
         for (id, unwinding) in self.unwindings.take_all() {
             self.note_lost_attempt(id, &unwinding);
         }
-        for (id, attempt) in std::mem::take(&mut self.running) {
+        for (id, mut attempt) in std::mem::take(&mut self.running) {
+            attempt.held.extend(self.leases[attempt.node.0 as usize].end(id, false, Now::read()));
             let mut settled = Settled::Untouched;
             if self.names.is_path(id) && self.settings.record {
                 settled = self.settle_attempt(id, &attempt);

@@ -119,13 +119,13 @@ fn front(mut stream: UnixStream, tasks: u32, failing: Option<u32>) -> Seen {
                     let ok = failing != Some(task);
                     let outcome = if ok { ActionOutcome::Ok } else { ActionOutcome::Failed };
                     open.remove(&task);
-                    writer.push(&FrontMessage::ActionEnded(task, outcome, Text::default()));
+                    writer.push(&FrontMessage::ActionEnded(task, outcome, Text::default(), None));
                 }
                 HubMessage::AbortAction { task } => {
                     seen.aborted += 1;
                     open.remove(&task);
                     let failed = ActionOutcome::Failed;
-                    writer.push(&FrontMessage::ActionEnded(task, failed, Text::default()));
+                    writer.push(&FrontMessage::ActionEnded(task, failed, Text::default(), None));
                 }
                 HubMessage::InvocationEnded(_, failed, _) => {
                     seen.failed = failed;

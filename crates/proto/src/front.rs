@@ -27,8 +27,9 @@ pub enum FrontMessage {
     AddPrerequisites(u32, Vec<u32>, u8),
     /// Run these tasks: invocation, tasks, the task whose action waits.
     Invoke(u32, Vec<u32>, Option<u32>),
-    /// An action ended: task, outcome, first line of what went wrong.
-    ActionEnded(u32, ActionOutcome, Text),
+    /// An action ended: task, outcome, first line of what went wrong; of one that began without a lease and never wanted one, when its
+    /// code ran (from, to; ns since 1970).
+    ActionEnded(u32, ActionOutcome, Text, Option<(i64, i64)>),
     /// The action of this task, which is about to end, has made it one that is asked.
     AskAfter {
         /// Which.

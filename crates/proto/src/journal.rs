@@ -291,6 +291,9 @@ pub struct AttemptStarted {
     pub node: u32,
     /// Cores that it occupies.
     pub cores: u32,
+    /// It was begun before there were cores for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub early: bool,
     /// Why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,
@@ -348,6 +351,13 @@ pub struct CommandEnded {
     pub read_bytes: u64,
     /// Bytes of pages made dirty.
     pub write_bytes: u64,
+}
+
+impl CommandEnded {
+    /// Largest resident set of any one process; none: not known.
+    pub fn rss_bytes(&self) -> Option<u64> {
+        (self.rss_kib_max > 0).then(|| self.rss_kib_max.saturating_mul(1024))
+    }
 }
 
 /// How an attempt ended.
@@ -409,6 +419,10 @@ pub struct AttemptEnded {
     /// Where its input was when it began, as far as that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<InputBytes>,
+    /// When it held its cores: from, to, from, to, and so on, ns after its start. None: from start to end (so journals of
+    /// earlier versions of Rakuda are read).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_ns: Option<Box<[i64]>>,
 }
 
 /// Bytes of the files among an attempt's prerequisites, when it began.

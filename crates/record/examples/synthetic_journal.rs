@@ -344,6 +344,7 @@ impl<W: Write> Execution<'_, W> {
             attempt,
             node,
             cores: 1,
+            early: false,
             reasons: vec![reason],
             before: None,
             target: None,
@@ -410,6 +411,7 @@ impl<W: Write> Execution<'_, W> {
             target: bad.then_some(TargetFate::Renamed),
             contents: Vec::new(),
             inputs: None,
+            held_ns: None,
         }))?;
         self.now_ns += 60_000;
         if retried {

@@ -8,6 +8,7 @@ pub mod export;
 pub mod find;
 pub mod folder;
 pub mod forecast;
+pub mod held;
 pub mod history;
 pub mod marks;
 pub mod output;

@@ -11,6 +11,7 @@ use rakuda_proto::journal::{
 };
 
 use crate::run::{Attempt, Loss, Run, Task};
+use crate::why::because;
 
 /// Dependents that are told one by one.
 const DEPENDENTS_MAX: usize = 10;
@@ -197,7 +198,7 @@ pub fn story(run: &Run, number: u32) -> Option<Story> {
     // That it failed has been said with its last attempt.
     let told = |how| how == Settled::Failed && !task.attempts.is_empty();
     if let Some(settled) = task.settled.as_ref().filter(|settled| !told(settled.how)) {
-        let what = What::Settled { how: settled.how, because: names(&settled.because) };
+        let what = What::Settled { how: settled.how, because: names(&because(run, task)) };
         happenings.push(Happening { time_ns: settled.time_ns, what });
     }
     let settled_ns = match fate {
@@ -337,7 +338,7 @@ fn tell_attempt(run: &Run, attempt: &Attempt, happenings: &mut Vec<Happening>) {
             outcome: ended.outcome,
             message: ended.message.clone(),
             retried: ended.retried,
-            took_ns: u64::try_from(ended.time_ns.saturating_sub(started.time_ns)).unwrap_or(0),
+            took_ns: attempt.run_ns(run),
             bytes: ended.after.map(|file| file.bytes),
             target: ended.target,
         },

@@ -5,7 +5,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use rakuda_proto::Text;
-use rakuda_proto::journal::{Reason, ReasonKind};
+use rakuda_proto::journal::{Reason, ReasonKind, Settled};
 
 use crate::run::{Run, Task};
 use crate::story::{Fate, fate};
@@ -50,15 +50,31 @@ pub struct Step {
 pub fn why(run: &Run, number: u32) -> Option<Why> {
     let task = run.task(number)?;
     let fate = fate(run, task);
-    let because = task.settled.as_ref().map_or(&[][..], |settled| &settled.because);
     Some(Why {
         target: task.defined.name.clone(),
         ran: !task.attempts.is_empty() || fate == Fate::Executed,
         fate,
         reasons: reasons(task),
-        because: because.iter().map(|task| run.task_name(*task)).collect(),
+        because: because(run, task).into_iter().map(|task| run.task_name(task)).collect(),
         chain: if fate == Fate::Abandoned { failures(run, task) } else { chain(run, task) },
     })
+}
+
+/// The prerequisites because of which a task was settled without an attempt. A task is abandoned with the first that fails; those that
+/// failed later are told, too.
+pub fn because(run: &Run, task: &Task) -> Vec<u32> {
+    let Some(settled) = &task.settled else { return Vec::new() };
+    let mut because = settled.because.clone();
+    if settled.how == Settled::Abandoned {
+        let mut seen: HashSet<u32> = because.iter().copied().collect();
+        let went_badly = |number: &u32| {
+            let fate = run.task(*number).map(|task| fate(run, task));
+            matches!(fate, Some(Fate::Failed | Fate::Abandoned))
+        };
+        let before = task.defined.prerequisites.iter().chain(&task.defined.order_only).copied();
+        because.extend(before.filter(|number| went_badly(number) && seen.insert(*number)));
+    }
+    because
 }
 
 /// Of the first attempt: later ones ran because that one failed, or because what it made was lost.
@@ -134,10 +150,9 @@ fn chain(run: &Run, task: &Task) -> Vec<Step> {
 
 /// Prerequisites that ran in this run and are named in the reasons, or that failed and are why the task was abandoned.
 fn causes<'a>(run: &'a Run, task: &'a Task) -> Vec<&'a Task> {
-    if let Some(settled) = &task.settled
-        && !settled.because.is_empty()
-    {
-        return settled.because.iter().filter_map(|number| run.task(*number)).collect();
+    let because = because(run, task);
+    if !because.is_empty() {
+        return because.into_iter().filter_map(|number| run.task(number)).collect();
     }
     let Some(first) = task.attempts.first() else {
         // A task without an action stands for its prerequisites.

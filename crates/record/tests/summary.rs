@@ -59,7 +59,7 @@ fn rules_have_the_figures_of_their_tasks() {
     close(times.median, 2.0);
     close(proj.usage.user_s, 2.0);
     close(proj.usage.system_s, 1.0);
-    assert_eq!((proj.usage.rss_bytes_max, proj.usage.bytes.read), (2_048_000, 400));
+    assert_eq!((proj.usage.rss_bytes_max, proj.usage.bytes.read), (Some(2_048_000), 400));
     assert_eq!(proj.usage.bytes.written, 50);
     assert_eq!(proj.histogram.iter().sum::<u32>(), 2);
 }
@@ -174,7 +174,8 @@ fn actions_begun_before_a_core_was_free_count_from_then_on() {
         journal.event("attempt_started", 0.0, &fields);
     }
     for task in 0..3 {
-        let fields = format!(r#""task":{task},"outcome":"done""#);
+        let (from, to) = (i64::from(task) * 1_000_000_000, i64::from(task + 1) * 1_000_000_000);
+        let fields = format!(r#""task":{task},"outcome":"done","held_ns":[{from},{to}]"#);
         journal.event("attempt_ended", 1.0 + f64::from(task), &fields);
     }
     end(&mut journal, 3.0);
@@ -200,6 +201,22 @@ fn lanes_of_an_attempt_with_several_cores_are_side_by_side() {
     let summary = Summary::of(&journal.run());
     let lane = |task| summary.spans.iter().find(|span| span.task == task).unwrap().lane;
     assert_eq!([lane(0), lane(1), lane(2), lane(3)], [0, 1, 2, 2]);
+}
+
+#[test]
+fn memory_that_is_not_known_is_not_said_to_be_nothing() {
+    with_report(&small(), |report| {
+        let fit = &report.summary.groups[report.summary.ranked[0] as usize];
+        assert_eq!((fit.usage.commands, fit.usage.rss_bytes_max), (3, None));
+        let text = text::text(report);
+        let row = text.lines().find(|line| line.starts_with("fit (Rakefile:9)  ")).unwrap();
+        let rows: Vec<_> = text.lines().filter(|line| line.starts_with("fit (")).collect();
+        assert!(rows.iter().any(|row| row.ends_with(" -")), "{rows:?} {row}");
+        assert!(!text.contains("  0 B\n"), "{text}");
+        let rules = json::summary(report)["rules"].clone();
+        assert_eq!(rules[0].get("rss_bytes_max"), None, "{rules}");
+        assert_eq!(rules[1]["rss_bytes_max"], 2_048_000, "{rules}");
+    });
 }
 
 #[test]

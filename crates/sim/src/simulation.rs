@@ -203,7 +203,7 @@ impl<'a> Simulation<'a> {
             *place = None;
             self.note(format_args!("ended {} {outcome:?}", id.0));
             let attempt = self.scheduler.task(id).map_or(0, |task| task.attempt);
-            self.tell(Event::ActionEnded { id, attempt, outcome });
+            self.tell(Event::ActionEnded { id, attempt, outcome, run_ns: None });
         }
     }
 

@@ -14,7 +14,7 @@ const CHAIN: &str = r#"
 {"event":"attempt_started","time_ns":1000000000,"task":1,"attempt":1,"node":0,"cores":1}
 {"event":"command_started","time_ns":2000000000,"command":0,"task":1,"words":["/usr/bin/cp","a","b"]}
 {"event":"command_ended","time_ns":5000000000,"command":0,"status":0,"wall_ns":3000000000,"user_us":1000000,"system_us":500000}
-{"event":"attempt_ended","time_ns":5000000000,"task":1,"outcome":"done","after":{"modified_ns":1,"changed_ns":1,"bytes":200,"inode":1}}
+{"event":"attempt_ended","time_ns":5000000000,"task":1,"outcome":"done","after":{"modified_ns":1,"changed_ns":1,"bytes":200,"inode":1},"held_ns":[1000000000,4000000000]}
 {"event":"task_defined","task":2,"name":"between","kind":"plain","prerequisites":[1]}
 {"event":"task_defined","task":3,"name":"c","kind":"file","prerequisites":[2],"action":true}
 {"event":"attempt_started","time_ns":5000000000,"task":3,"attempt":1,"node":0,"cores":2}
@@ -38,7 +38,7 @@ const NESTED: &str = r#"
 {"event":"attempt_started","time_ns":4000000000,"task":2,"attempt":1,"node":0,"cores":1}
 {"event":"attempt_ended","time_ns":6000000000,"task":2,"outcome":"done"}
 {"event":"invocation_ended","time_ns":6000000000,"invocation":1,"failed":0,"abandoned":0}
-{"event":"attempt_ended","time_ns":7000000000,"task":1,"outcome":"done"}
+{"event":"attempt_ended","time_ns":7000000000,"task":1,"outcome":"done","held_ns":[0,1000000000,3000000000,4000000000]}
 {"event":"run_ended","time_ns":7000000000,"how":"done"}
 "#;
 

@@ -128,7 +128,7 @@ impl Log {
         crate::complain(&if no_log {
             format!("rakudactl: nothing of what {shown} printed was kept: there is no {path}\n")
         } else {
-            format!("rakudactl: nothing that {shown} printed is in {path}\n")
+            format!("rakudactl: the commands of {shown} printed nothing in run {}\n", folder.run)
         });
         Ok(Status::Good)
     }

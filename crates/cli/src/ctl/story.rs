@@ -154,10 +154,8 @@ fn lines(what: &What, stopped: bool) -> Vec<String> {
                 return vec![format!("    could not be started: {}", shown(error))];
             }
             let ns = |ns: u64| duration_in_words(i64::try_from(ns).unwrap_or(i64::MAX));
-            let memory = match ended.rss_kib_max {
-                0 => String::new(),
-                kib => format!("memory {}, ", text::bytes(kib.saturating_mul(1024))),
-            };
+            let memory = ended.rss_bytes().map(|bytes| format!("memory {}, ", text::bytes(bytes)));
+            let memory = memory.unwrap_or_default();
             vec![format!(
                 "    {} after {}; CPU {}, {memory}read {}, wrote {}",
                 text::wait_status(ended.status),

@@ -59,7 +59,8 @@ enum WhatOut<'a> {
         wall_ns: u64,
         user_us: u64,
         system_us: u64,
-        rss_kib_max: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rss_kib_max: Option<u64>,
         read_bytes: u64,
         write_bytes: u64,
     },
@@ -189,7 +190,7 @@ fn command_ended(ended: &CommandEnded) -> WhatOut<'_> {
         wall_ns: ended.wall_ns,
         user_us: ended.user_us,
         system_us: ended.system_us,
-        rss_kib_max: ended.rss_kib_max,
+        rss_kib_max: ended.rss_bytes().map(|bytes| bytes / 1024),
         read_bytes: ended.read_bytes,
         write_bytes: ended.write_bytes,
     }

@@ -165,7 +165,7 @@ impl Script {
     pub fn end(&mut self, id: u32, outcome: ActionOutcome) -> Vec<Output> {
         let line = format!("action {id} {outcome:?}").to_lowercase();
         let attempt = self.scheduler.task(TaskId(id)).map_or(0, |task| task.attempt);
-        self.send(&line, Event::ActionEnded { id: TaskId(id), attempt, outcome })
+        self.send(&line, Event::ActionEnded { id: TaskId(id), attempt, outcome, run_ns: None })
     }
 
     /// A lost node comes back, with its files or without.

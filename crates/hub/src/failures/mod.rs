@@ -16,6 +16,7 @@ use rakuda_proto::front::Program;
 
 pub(crate) use tail::Tail;
 
+use crate::core_time::total_ns;
 use crate::hub::{Hub, RunningAttempt};
 use crate::printer::OutputMode;
 use crate::targets::Settled;
@@ -108,7 +109,7 @@ impl Hub {
             number: self.failures.count,
             attempt: attempt.attempt,
             node: self.agents.node(attempt.node).name.to_display(),
-            took_ns: clock::monotonic_ns().saturating_sub(attempt.started_ns),
+            took_ns: total_ns(&attempt.held),
             cause: cause_of(attempt, message),
             output: (self.settings.output != OutputMode::None).then(lines),
             target: settled.and_then(|settled| describe_target(settled, &self.display_name(id))),
@@ -128,8 +129,7 @@ impl Hub {
             number: self.failures.count,
             attempt: attempt.map_or(0, |attempt| attempt.attempt),
             node: nodes.last().cloned().unwrap_or_default(),
-            took_ns: attempt
-                .map_or(0, |attempt| clock::monotonic_ns().saturating_sub(attempt.started_ns)),
+            took_ns: attempt.map_or(0, |attempt| total_ns(&attempt.held)),
             cause: Some(Cause::Lost(nodes)),
             output: listens.then(|| {
                 let lines = attempt.map(|attempt| attempt.tail.lines(LINES_MAX));

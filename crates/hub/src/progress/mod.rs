@@ -13,6 +13,7 @@ pub(crate) mod estimate;
 mod remaining;
 pub(crate) mod view;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
 use rakuda_agent::clock;
@@ -20,7 +21,8 @@ use rakuda_core::{NodeId, Settled, TaskId, Time};
 use rakuda_proto::agent::OutputStream;
 use rakuda_proto::front::Program;
 
-use crate::hub::Hub;
+use crate::core_time::total_ns;
+use crate::hub::{Hub, RunningAttempt};
 use crate::screen::Screen;
 use duration::duration;
 use earlier::EarlierRuns;
@@ -241,10 +243,11 @@ impl Hub {
         let (names, record) = (&self.names, &self.record);
         let all_known = self.progress.remaining.refresh(&self.scheduler, names, record, now);
         let rate = self.rate(now_ns);
-        let mut running: Vec<(u64, TaskId)> = Vec::new();
+        let mut running: Vec<(Reverse<u64>, TaskId)> = Vec::new();
+        let wall_ns = clock::wall_ns();
         for (id, attempt) in &self.running {
             if attempt.suspended == 0 && self.leases[attempt.node.0 as usize].holds(*id) {
-                running.push((attempt.started_ns, *id));
+                running.push((Reverse(self.ran_ns(*id, attempt, wall_ns)), *id));
             }
         }
         let load = self.load(now_ns, &running);
@@ -252,7 +255,7 @@ impl Hub {
         let nodes = self.nodes_of(&running);
         running.sort_unstable();
         running.truncate(TASKS_MAX);
-        let busy = running.into_iter().map(|(since_ns, id)| self.busy(id, now_ns - since_ns));
+        let busy = running.into_iter().map(|(Reverse(ran_ns), id)| self.busy(id, ran_ns));
         View {
             done: self.progress.done,
             total: self.progress.done
@@ -289,15 +292,15 @@ impl Hub {
         (done - before) as f64 / (span_ns as f64 / 1e9)
     }
 
-    fn load(&self, now_ns: u64, running: &[(u64, TaskId)]) -> Load {
+    fn load(&self, now_ns: u64, running: &[(Reverse<u64>, TaskId)]) -> Load {
         let progress = &self.progress;
         let cores: u32 = self.agents.capacities().iter().map(|(_, capacity)| capacity.cores).sum();
-        let elapsed_ns = |since_ns: u64| now_ns.saturating_sub(since_ns) as f64;
-        let total_ns = elapsed_ns(progress.started_ns.unwrap_or(now_ns)).max(1.0);
-        let now_busy_ns: f64 = running.iter().map(|(since_ns, _)| elapsed_ns(*since_ns)).sum();
+        let started_ns = progress.started_ns.unwrap_or(now_ns);
+        let total_ns = (now_ns.saturating_sub(started_ns) as f64).max(1.0);
+        let now_busy_ns: f64 = running.iter().map(|(Reverse(ran_ns), _)| *ran_ns as f64).sum();
         let enough = progress.done as u64 >= BUSY_SAMPLES * u64::from(cores);
-        let tasks = running.iter().map(|(since_ns, id)| RunningTask {
-            elapsed_ns: elapsed_ns(*since_ns),
+        let tasks = running.iter().map(|(Reverse(ran_ns), id)| RunningTask {
+            elapsed_ns: *ran_ns as f64,
             known: progress.remaining.known(*id),
         });
         Load {
@@ -308,12 +311,18 @@ impl Hub {
         }
     }
 
+    /// How long an attempt that runs has held its cores so far.
+    pub(crate) fn ran_ns(&self, id: TaskId, attempt: &RunningAttempt, wall_ns: i64) -> u64 {
+        let since_ns = self.leases[attempt.node.0 as usize].held_since_ns(id);
+        total_ns(&attempt.held) + since_ns.map_or(0, |since_ns| total_ns(&[(since_ns, wall_ns)]))
+    }
+
     fn has_several_nodes(&self) -> bool {
         self.agents.places().count() > 1
     }
 
     /// Names of the nodes of these tasks, where there are several, in the order of their numbers.
-    fn nodes_of(&self, running: &[(u64, TaskId)]) -> Vec<String> {
+    fn nodes_of(&self, running: &[(Reverse<u64>, TaskId)]) -> Vec<String> {
         if !self.has_several_nodes() {
             return Vec::new();
         }

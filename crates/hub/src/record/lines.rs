@@ -9,6 +9,8 @@ use rakuda_proto::journal::{
     FileIdentity, InputBytes, JournalEvent, Outcome, Reason, TargetFate, TaskKind,
 };
 
+use crate::core_time::Held;
+
 /// Any event; for those that are rare.
 pub(super) fn event(out: &mut Vec<u8>, event: &JournalEvent) {
     serde_json::to_writer(&mut *out, event).expect("plain data into memory always encodes");
@@ -107,6 +109,8 @@ pub(crate) struct AttemptStart<'a> {
     pub attempt: u32,
     pub node: u32,
     pub cores: u32,
+    /// Begun before there were cores for it.
+    pub early: bool,
     pub before: Option<FileIdentity>,
     pub target: Option<&'a [u8]>,
 }
@@ -118,6 +122,9 @@ pub(super) fn attempt_started(out: &mut Vec<u8>, start: &AttemptStart<'_>, reaso
     line.number(r#","attempt":"#, start.attempt);
     line.number(r#","node":"#, start.node);
     line.number(r#","cores":"#, start.cores);
+    if start.early {
+        line.0.extend_from_slice(br#","early":true"#);
+    }
     for (index, reason) in reasons.iter().enumerate() {
         let before: &[u8] = if index == 0 { br#","reasons":["# } else { b"," };
         line.0.extend_from_slice(before);
@@ -200,9 +207,12 @@ pub(crate) struct AttemptEnd<'a> {
     pub contents: &'a [(Text, String)],
     /// Left out when nothing is known.
     pub inputs: InputBytes,
+    /// When it held its cores, ns since 1970.
+    pub held: &'a [Held],
 }
 
-pub(super) fn attempt_ended(out: &mut Vec<u8>, end: &AttemptEnd<'_>) {
+/// `began_ns`: when the attempt began.
+pub(super) fn attempt_ended(out: &mut Vec<u8>, end: &AttemptEnd<'_>, began_ns: i64) {
     let mut line = Line(out);
     line.number(r#"{"event":"attempt_ended","time_ns":"#, end.time_ns);
     line.number(r#","task":"#, end.task);
@@ -241,6 +251,13 @@ pub(super) fn attempt_ended(out: &mut Vec<u8>, end: &AttemptEnd<'_>) {
         line.number(r#","resident_bytes":"#, end.inputs.resident_bytes);
         line.0.push(b'}');
     }
+    line.0.extend_from_slice(br#","held_ns":["#);
+    for (index, (from_ns, to_ns)) in end.held.iter().enumerate() {
+        // The clock of the machine may have been put back.
+        line.number(if index == 0 { "" } else { "," }, (from_ns - began_ns).max(0));
+        line.number(",", (to_ns - began_ns).max(0));
+    }
+    line.0.push(b']');
     line.end();
 }
 
@@ -337,6 +354,7 @@ mod tests {
             attempt: 2,
             node: 3,
             cores: 4,
+            early: true,
             before: Some(FILE),
             target: Some(b"/x/\xff"),
         };
@@ -348,6 +366,7 @@ mod tests {
             attempt: 2,
             node: 3,
             cores: 4,
+            early: true,
             reasons: reasons.to_vec(),
             before: Some(FILE),
             target: Some(Text(b"/x/\xff".to_vec())),
@@ -368,9 +387,10 @@ mod tests {
                 measured_bytes: 7,
                 resident_bytes: 3,
             },
+            held: &[(-6, -4), (-2, 89)],
         };
         let mut line = Vec::new();
-        attempt_ended(&mut line, &end);
+        attempt_ended(&mut line, &end, -11);
         let expected = AttemptEnded {
             time_ns: 1,
             task: 0,
@@ -381,6 +401,7 @@ mod tests {
             target: Some(TargetFate::Renamed),
             contents: end.contents.to_vec(),
             inputs: Some(end.inputs),
+            held_ns: Some(Box::new([5, 7, 9, 100])),
         };
         assert_eq!(read(&line), JournalEvent::AttemptEnded(expected));
     }
@@ -448,9 +469,10 @@ mod tests {
                     target: fate,
                     contents: &[],
                     inputs: InputBytes::default(),
+                    held: &[],
                 };
                 let mut line = Vec::new();
-                attempt_ended(&mut line, &end);
+                attempt_ended(&mut line, &end, 0);
                 let JournalEvent::AttemptEnded(ended) = read(&line) else { panic!("{line:?}") };
                 assert_eq!((ended.outcome, ended.target), (outcome, fate));
             }

@@ -35,6 +35,7 @@ use rakuda_record::history::DurationTable;
 use rakuda_record::marks::marks;
 
 use crate::HubError;
+use crate::core_time::total_ns;
 use crate::names::Names;
 use definitions::Definitions;
 pub(crate) use folder::cannot_be_made;
@@ -60,6 +61,8 @@ pub(crate) struct RecordConfig {
     pub log_dir: Option<PathBuf>,
     /// Off: nothing is written.
     pub enabled: bool,
+    /// Whether what commands print is kept.
+    pub keeps_output: bool,
     /// What is kept of earlier runs.
     pub limits: Limits,
     /// The first line, but for `version` and `run`. Its time names the run.
@@ -93,6 +96,7 @@ pub(crate) struct Record {
     /// A write failed: what is pending may be written when the run ends, and nothing else.
     broken: bool,
     limits: Limits,
+    keeps_output: bool,
     started: RunStarted,
     nodes: Vec<NodeJoined>,
     /// Something is executed: what is pending has to be written.
@@ -127,7 +131,7 @@ struct OpenRecord {
     journal: File,
     /// Bytes of whole lines in it.
     journal_bytes: u64,
-    /// Made when a command first prints something.
+    /// Made at once when what commands print is kept, else when something is printed after all.
     output: Option<File>,
     marker: Marker,
 }
@@ -135,7 +139,8 @@ struct OpenRecord {
 impl Record {
     /// A record; nothing is written yet.
     pub fn new(config: RecordConfig) -> Self {
-        let RecordConfig { directory, log_dir, enabled, limits, mut started } = config;
+        let RecordConfig { directory, log_dir, enabled, keeps_output, limits, mut started } =
+            config;
         started.version = JOURNAL_VERSION;
         let name = calendar::timestamp_name(started.time_ns);
         started.run = format!("{name}-{}", std::process::id());
@@ -147,6 +152,7 @@ impl Record {
             enabled,
             broken: false,
             limits,
+            keeps_output,
             started,
             nodes: Vec::new(),
             executing: false,
@@ -339,10 +345,8 @@ impl Record {
         let id = TaskId(end.task);
         let name = names.name(id);
         self.output.end(Some((end.task, attempt)), name);
-        if let Some(started_ns) = started_ns
-            && end.outcome == Outcome::Done
-        {
-            let took_ns = u64::try_from(end.time_ns - started_ns).unwrap_or(0);
+        if end.outcome == Outcome::Done {
+            let took_ns = total_ns(end.held);
             let location = self.definitions.location(self.definitions.rule_of(id));
             self.durations.add(location, &Text(name.to_vec()), took_ns);
         }
@@ -351,7 +355,7 @@ impl Record {
         } else {
             self.unsettled.insert(end.task);
         }
-        lines::attempt_ended(&mut self.pending, end);
+        lines::attempt_ended(&mut self.pending, end, started_ns.unwrap_or(end.time_ns));
     }
 
     /// Whether there are targets whose last attempt did not end well: what it has left behind may write to them as long as it lives. The
@@ -502,14 +506,21 @@ impl Record {
         }
         self.write_journal()?;
         if !self.output.pending.is_empty() {
+            self.open_output()?;
             let open = self.open.as_mut().expect("opened above");
             let path = open.folder.join("output.log");
-            if open.output.is_none() {
-                open.output = Some(File::create(&path).map_err(at(&path))?);
-            }
             let file = open.output.as_mut().expect("made above");
             file.write_all(&self.output.pending).map_err(at(&path))?;
             empty(&mut self.output.pending);
+        }
+        Ok(())
+    }
+
+    /// Makes the file of what commands print, once.
+    fn open_output(&mut self) -> Result<(), HubError> {
+        if let Some(open) = self.open.as_mut().filter(|open| open.output.is_none()) {
+            let path = open.folder.join("output.log");
+            open.output = Some(File::create(&path).map_err(at(&path))?);
         }
         Ok(())
     }
@@ -544,6 +555,10 @@ impl Record {
         let others = others.filter(|other| !processes::carries(&other.mark));
         self.other_runs = others.map(|other| other.run).collect();
         self.open = Some(OpenRecord { folder, journal, journal_bytes: 0, output: None, marker });
+        if self.keeps_output {
+            // That it is there says that what is not in it was not printed.
+            self.open_output()?;
+        }
         let mut first = Vec::new();
         lines::event(&mut first, &JournalEvent::RunStarted(self.started.clone()));
         for node in &self.nodes {

@@ -53,6 +53,7 @@ impl World {
             directory: directory.to_path_buf(),
             log_dir: log_dir.map(PathBuf::from),
             enabled: true,
+            keeps_output: true,
             limits: Limits { runs: 100, bytes: 1 << 30 },
             started: RunStarted {
                 time_ns: rakuda_agent::clock::wall_ns(),
@@ -71,6 +72,7 @@ impl World {
             attempt: 1,
             node: 0,
             cores: 1,
+            early: false,
             before: identity_of(&path),
             target: None,
         };
@@ -88,6 +90,7 @@ impl World {
             target: None,
             contents: &[],
             inputs: InputBytes::default(),
+            held: &[],
         };
         self.record.attempt_ended(&self.names, &end, 1);
     }

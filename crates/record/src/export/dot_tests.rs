@@ -1,7 +1,8 @@
 //! What the graphs of a sample run say. That Graphviz takes them is tested in test/exports_test.rb.
 
-use super::super::samples::everything;
+use super::super::samples::{Builder, everything, task};
 use super::*;
+use rakuda_proto::journal::{JournalEvent, Outcome, RuleDefined, RunOutcome, Settled, TaskSettled};
 
 fn drawn(of: Of) -> (String, usize) {
     let mut bytes = Vec::new();
@@ -37,8 +38,35 @@ fn names_of_any_bytes_are_escaped() {
 fn rules_are_counted_with_their_mean_times() {
     let (text, nodes) = drawn(Of::Rules);
     assert_eq!(nodes, 2);
-    assert!(text.contains("r0 [label=\"Rakefile:3\\n2 tasks, mean 0.06 s\""), "{text}");
-    assert!(text.contains("r1 [label=\"Rakefile:7\\n3 tasks, mean 0.01 s\\n2 failed\""), "{text}");
+    assert!(text.contains("r0 [label=\"cp (Rakefile:3)\\n2 tasks, mean 0.06 s\""), "{text}");
+    let failed = "r1 [label=\"c (Rakefile:7)\\n3 tasks, mean 0.01 s\\n2 failed\\n1 not run\"";
+    assert!(text.contains(failed), "{text}");
     assert!(text.contains("r0 -> r1 [label=\"×3\"];"), "{text}");
     assert!(text.contains("r1 -> r1 [label=\"×1\"];"), "{text}");
+}
+
+#[test]
+fn what_a_failed_run_did_not_reach_is_there_and_nothing_is_drawn_past_it() {
+    let mut builder = Builder::new();
+    builder.define([task(0, "trim1", 0, &[]), task(1, "map1", 1, &[0]), task(2, "call1", 2, &[1])]);
+    let rule = RuleDefined { rule: 2, location: "Rakefile:36".into(), text: None };
+    builder.add(JournalEvent::RuleDefined(rule));
+    builder.begin(0, 1, 1, 1);
+    builder.end(0, Outcome::Done, 2, Some(1));
+    for number in 1..3 {
+        builder.add(JournalEvent::TaskSettled(TaskSettled {
+            time_ns: 3,
+            task: number,
+            how: Settled::NotReached,
+            because: Vec::new(),
+        }));
+    }
+    builder.finish(RunOutcome::Failed, 3);
+    let mut bytes = Vec::new();
+    assert_eq!(write(&builder.run, Of::Rules, &mut bytes).unwrap(), 3);
+    let text = String::from_utf8(bytes).unwrap();
+    assert!(text.contains("r0 -> r1 [label=\"×1\"];"), "{text}");
+    assert!(text.contains("r1 -> r2 [label=\"×1\"];"), "{text}");
+    assert!(!text.contains("r0 -> r2"), "{text}");
+    assert!(text.contains("r2 [label=\"call1 (Rakefile:36)\\n1 task\\n1 not run\""), "{text}");
 }

@@ -16,7 +16,7 @@ use rakuda_proto::journal::ReasonKind;
 use self::packets::{Annotations, Category, Event, Trace};
 use super::names::shell_word;
 use super::slots::{Interval, allocate};
-use super::workflow::{Workflow, attempts, failure, interval, outcome};
+use super::workflow::{Workflow, attempts, failure, outcome};
 use crate::{Attempt, Command, Run, Task};
 
 /// Writes a run.
@@ -35,12 +35,15 @@ pub fn write(run: &Run, out: impl Write) -> io::Result<()> {
     trace.finish()
 }
 
-/// An attempt, and where it is drawn.
+/// A time in which an attempt had its cores, and where it is drawn.
 struct Placed<'a> {
     task: &'a Task,
     attempt: &'a Attempt,
     start_ns: i64,
     end_ns: i64,
+    /// No time of the attempt came before it, or none comes after it.
+    first: bool,
+    last: bool,
     slots: Vec<u32>,
 }
 
@@ -52,14 +55,21 @@ fn place(run: &Run) -> BTreeMap<u32, Vec<Placed<'_>>> {
     let mut nodes: BTreeMap<u32, Vec<Placed<'_>>> = BTreeMap::new();
     for task in run.tasks.iter().flatten() {
         for attempt in attempts(task) {
-            let (start_ns, end_ns) = interval(run, attempt);
-            nodes.entry(attempt.started.node).or_default().push(Placed {
-                task,
-                attempt,
-                start_ns,
-                end_ns,
-                slots: Vec::new(),
-            });
+            let mut held = attempt.held(run);
+            if held.is_empty() {
+                held.push(attempt.span(run, &held));
+            }
+            for (index, &(start_ns, end_ns)) in held.iter().enumerate() {
+                nodes.entry(attempt.started.node).or_default().push(Placed {
+                    task,
+                    attempt,
+                    start_ns,
+                    end_ns,
+                    first: index == 0,
+                    last: index + 1 == held.len(),
+                    slots: Vec::new(),
+                });
+            }
         }
     }
     for placed in nodes.values_mut() {
@@ -145,13 +155,13 @@ fn draw_attempt<W: Write>(
         track: tracks[first as usize],
         category: Category::Task,
         name: &name,
-        flows: if last { &ends.begin } else { &none },
-        ending_flows: &ends.end,
+        flows: if last && one.last { &ends.begin } else { &none },
+        ending_flows: if one.first { &ends.end } else { &none },
     };
     let annotations = annotations(run, task, attempt);
     trace.begin_slice(one.start_ns, &event, &annotations)?;
     draw_commands(run, one, tracks[first as usize], first, spare, trace)?;
-    if let Some(failure) = failure(attempt) {
+    if let Some(failure) = failure(attempt).filter(|_| one.last) {
         let mut annotations = Annotations::default();
         annotations.text("message", failure);
         let name = format!("failed: {name}");
@@ -178,12 +188,13 @@ fn draw_commands<W: Write>(
     spare: &mut Spare,
     trace: &mut Trace<W>,
 ) -> io::Result<()> {
-    let commands: Vec<&Command> = one
-        .attempt
-        .commands
-        .iter()
-        .filter_map(|number| run.commands.get(*number as usize)?.as_ref())
-        .collect();
+    let is_within = |command: &&Command| {
+        let start_ns = command.started.time_ns;
+        (one.first || one.start_ns <= start_ns) && (one.last || start_ns < one.end_ns)
+    };
+    let numbers = one.attempt.commands.iter();
+    let all = numbers.filter_map(|number| run.commands.get(*number as usize)?.as_ref());
+    let commands: Vec<&Command> = all.filter(is_within).collect();
     let clamp = |time_ns: i64| time_ns.clamp(one.start_ns, one.end_ns);
     let mut intervals: Vec<Interval> = Vec::new();
     for command in &commands {
@@ -284,8 +295,8 @@ fn command_annotations(command: &Command) -> (String, Annotations) {
             list.interned("status", status(ended.status));
             list.number("user_us", ended.user_us);
             list.number("system_us", ended.system_us);
-            if ended.rss_kib_max > 0 {
-                list.number("rss_kib_max", ended.rss_kib_max);
+            if let Some(bytes) = ended.rss_bytes() {
+                list.number("rss_kib_max", bytes / 1024);
             }
             list.number("read_bytes", ended.read_bytes);
             list.number("write_bytes", ended.write_bytes);

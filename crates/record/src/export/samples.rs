@@ -100,6 +100,7 @@ impl Builder {
             attempt,
             node: 0,
             cores,
+            early: false,
             reasons,
             before: None,
             target: None,
@@ -150,6 +151,7 @@ impl Builder {
             target: None,
             contents: Vec::new(),
             inputs: None,
+            held_ns: None,
         }));
     }
 

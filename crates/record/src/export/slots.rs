@@ -1,7 +1,7 @@
 //! Which core slot of its node each attempt is drawn on: the journal says how many cores an attempt occupied, not which.
 //!
 //! Greedy: in order of start, each takes the lowest slots that are free. So intervals of one slot never overlap, and no more slots are used than
-//! were occupied at once. Tasks that lend their cores while they wait for others still occupy a slot, so there may be more slots than cores.
+//! were occupied at once. What has no length takes no slot from others.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -31,6 +31,15 @@ pub(super) fn allocate(intervals: &[Interval]) -> Vec<Vec<u32>> {
             free.insert(slot);
         }
         let mut slots = Vec::new();
+        if interval.start_ns == interval.end_ns {
+            // It takes none away from others.
+            if next == 0 {
+                next = 1;
+                free.insert(0);
+            }
+            places.push(vec![free.first().copied().unwrap_or(0)]);
+            continue;
+        }
         for _ in 0..interval.width.max(1) {
             let slot = free.pop_first().unwrap_or_else(|| {
                 next += 1;

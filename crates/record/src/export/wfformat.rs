@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::ExportError;
 use super::names::{base_name, file_identifier, iso_time, plain_words, seconds, shell_word};
-use super::workflow::{Step, Workflow, attempts, interval, outcome};
+use super::workflow::{Step, Workflow, attempts, outcome};
+use crate::held::total_ns;
 use crate::{Attempt, Command, Run};
 
 /// Version of the format.
@@ -188,10 +189,12 @@ fn machine(node: &crate::Node) -> Value {
 }
 
 fn executed(run: &Run, task: u32, attempt: &Attempt) -> Value {
-    let (start, end) = interval(run, attempt);
+    let held = attempt.held(run);
+    let (start, _) = attempt.span(run, &held);
+    let runtime_ns = i64::try_from(total_ns(&held)).unwrap_or(i64::MAX);
     let mut value = json!({
         "id": identifier(task),
-        "runtimeInSeconds": seconds(end - start),
+        "runtimeInSeconds": seconds(runtime_ns),
         "executedAt": iso_time(start),
     });
     if attempt.started.cores > 0 {
@@ -208,7 +211,7 @@ fn executed(run: &Run, task: u32, attempt: &Attempt) -> Value {
     if let Some(command) = command(&commands) {
         value["command"] = command;
     }
-    add_usage(&mut value, &commands, end - start);
+    add_usage(&mut value, &commands, runtime_ns);
     value
 }
 
@@ -225,9 +228,8 @@ fn add_usage(value: &mut Value, commands: &[&Command], runtime_ns: i64) {
     }
     value["readBytes"] = json!(ended.iter().map(|command| command.read_bytes).sum::<u64>());
     value["writtenBytes"] = json!(ended.iter().map(|command| command.write_bytes).sum::<u64>());
-    let rss_kib = ended.iter().map(|command| command.rss_kib_max).max().unwrap_or(0);
-    if rss_kib > 0 {
-        value["memoryInBytes"] = json!(rss_kib * 1024);
+    if let Some(bytes) = ended.iter().filter_map(|command| command.rss_bytes()).max() {
+        value["memoryInBytes"] = json!(bytes);
     }
 }
 

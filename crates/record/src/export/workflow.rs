@@ -94,19 +94,12 @@ impl Workflow {
 
 /// The attempts that count: those that were given back had not begun.
 pub(super) fn attempts(task: &Task) -> impl DoubleEndedIterator<Item = &Attempt> {
-    task.attempts.iter().filter(|attempt| outcome(attempt) != Some(Outcome::GivenBack))
+    task.attempts.iter().filter(|attempt| attempt.counts())
 }
 
 /// How an attempt ended; none: it was cut off, or goes on.
 pub(super) fn outcome(attempt: &Attempt) -> Option<Outcome> {
     attempt.ended.as_ref().map(|ended| ended.outcome)
-}
-
-/// From when to when, ns since 1970; an attempt without an end lasts as long as the run is known.
-pub(super) fn interval(run: &Run, attempt: &Attempt) -> (i64, i64) {
-    let start = attempt.started.time_ns;
-    let end = attempt.ended.as_ref().map_or(run.last_ns, |ended| ended.time_ns);
-    (start, end.max(start))
 }
 
 /// When its last attempt that counts failed, or was cut off in a run that is over, a few words why.
@@ -126,11 +119,12 @@ pub(super) fn failure(attempt: &Attempt) -> Option<String> {
     }
 }
 
-/// A task with an action that was begun, or would have been but for others.
+/// A task with an action that was begun, or would have been but for others or for the end of the run.
 fn is_step(task: &Task) -> bool {
     let settled = task.settled.as_ref().map(|settled| settled.how);
     attempts(task).next().is_some()
-        || task.defined.action && matches!(settled, Some(Settled::Failed | Settled::Abandoned))
+        || task.defined.action
+            && matches!(settled, Some(Settled::Failed | Settled::Abandoned | Settled::NotReached))
 }
 
 /// Size of a task's file, if it has one. Directories are none.

@@ -9,6 +9,7 @@ use rakuda_proto::journal::{JournalEvent, Outcome};
 
 use super::summary::{RuleSummary, RunSummary};
 use crate::folder::{Records, RunFolder};
+use crate::held::{of_ended, total_ns};
 use crate::reader::{ReadError, Wanted, read_wanted};
 
 /// Rules and patterns beyond this many are not kept: in a summary, or in memory.
@@ -195,8 +196,8 @@ impl Durations {
                 if let Some(start_ns) = started.remove(&ended.task)
                     && ended.outcome == Outcome::Done
                     && let Some(name) = names.get(&ended.task)
-                    && let Ok(duration_ns) = u64::try_from(ended.time_ns - start_ns)
                 {
+                    let duration_ns = total_ns(&of_ended(start_ns, &ended));
                     self.targets.insert(name.clone(), duration_ns);
                 }
             }

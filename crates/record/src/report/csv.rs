@@ -157,10 +157,7 @@ fn command_row(
         row.push(format!("{wall_s:.2}"));
         row.push(format!("{:.2}", ended.system_us as f64 / 1e6));
         row.push(format!("{:.2}", ended.user_us as f64 / 1e6));
-        row.push(match ended.rss_kib_max {
-            0 => String::new(),
-            kib => kib.to_string(),
-        });
+        row.push(ended.rss_bytes().map(|bytes| (bytes / 1024).to_string()).unwrap_or_default());
         row.extend(vec![String::new(); 11]);
         row.push((ended.read_bytes / 512).to_string());
         row.push((ended.write_bytes / 512).to_string());

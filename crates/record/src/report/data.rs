@@ -19,7 +19,7 @@ const COLUMNS: usize = 2000;
 /// All that the chart needs.
 pub fn chart(report: &Report) -> Value {
     let summary = report.summary;
-    let rows = crate::report::plot::Rows::of(&summary.spans, summary.nodes.len(), u32::MAX);
+    let rows = crate::report::plot::Rows::of(summary, u32::MAX);
     let nodes: Vec<Value> = rows
         .lanes
         .iter()
@@ -34,8 +34,9 @@ pub fn chart(report: &Report) -> Value {
         "rules": labels,
         "colours": places(report),
         "attempts": summary.spans.len(),
+        "pieces": summary.pieces.len(),
     });
-    let exact = summary.spans.len() <= SPANS_MAX;
+    let exact = summary.pieces.len() <= SPANS_MAX;
     let details = if exact { spans(report) } else { cells(report) };
     if let (Some(chart), Value::Object(details)) = (chart.as_object_mut(), details) {
         chart.extend(details);
@@ -55,15 +56,16 @@ pub fn embedded(value: &Value) -> String {
 fn spans(report: &Report) -> Value {
     let summary = report.summary;
     let critical: BTreeSet<u32> = summary.critical.tasks.iter().copied().collect();
-    let mut bytes = Vec::with_capacity(summary.spans.len() * 12);
+    let mut bytes = Vec::with_capacity(summary.pieces.len() * 12);
     let (mut before_us, mut before_task) = (0, 0_i64);
-    for span in &summary.spans {
-        let start_us = micros(span.start_ns - summary.start_ns);
+    for piece in &summary.pieces {
+        let span = &summary.spans[piece.span as usize];
+        let start_us = micros(piece.start_ns - summary.start_ns);
         varint(&mut bytes, start_us - before_us);
-        varint(&mut bytes, micros(span.duration_ns()));
+        varint(&mut bytes, micros(piece.end_ns - piece.start_ns));
         varint(&mut bytes, u64::from(span.node));
-        varint(&mut bytes, u64::from(span.lane));
-        varint(&mut bytes, u64::from(span.cores));
+        varint(&mut bytes, u64::from(piece.lane));
+        varint(&mut bytes, u64::from(piece.cores));
         varint(&mut bytes, u64::from(span.group));
         varint(&mut bytes, flags(span, critical.contains(&span.task)));
         zigzag(&mut bytes, i64::from(span.task) - before_task);

@@ -126,7 +126,7 @@ fn usage(fields: &mut Map<String, Value>, usage: &Usage) {
     if usage.commands > 0 {
         put(fields, "user_s", Some(usage.user_s));
         put(fields, "system_s", Some(usage.system_s));
-        put(fields, "rss_bytes_max", Some(usage.rss_bytes_max));
+        put(fields, "rss_bytes_max", usage.rss_bytes_max);
         put(fields, "read_bytes", Some(usage.bytes.read));
         put(fields, "write_bytes", Some(usage.bytes.written));
     }

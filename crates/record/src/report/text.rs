@@ -249,8 +249,7 @@ fn rules(out: &mut String, report: &Report) {
 
 fn rule(out: &mut String, row: &GroupSummary) {
     let label = fitted(&row.group.label(), LABEL);
-    let memory =
-        if row.usage.commands > 0 { bytes(row.usage.rss_bytes_max) } else { "-".to_owned() };
+    let memory = row.usage.rss_bytes_max.map_or_else(|| "-".to_owned(), bytes);
     let times = match &row.durations {
         Some(times) => [times.total, times.median, times.p5, times.p95, times.max].map(seconds),
         None => [const { String::new() }; 5].map(|_| "-".to_owned()),

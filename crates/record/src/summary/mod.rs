@@ -26,7 +26,7 @@ use graph::Times;
 use groups::Groups;
 use io::Cache;
 use outcomes::{Counts, Fate, fate};
-use spans::{Ending, Process, Span};
+use spans::{Ending, Piece, Process, Span};
 use stats::{Distribution, LogBins};
 use tables::{GroupSummary, NodeSummary, Tables, Usage, available_s};
 
@@ -55,6 +55,8 @@ pub struct Summary {
     pub counts: Counts,
     /// Attempts that count, by start.
     pub spans: Vec<Span>,
+    /// When each of them had which core slots, by start.
+    pub pieces: Vec<Piece>,
     /// By group.
     pub groups: Vec<GroupSummary>,
     /// Numbers of the groups, the one that took most time first.
@@ -119,7 +121,7 @@ impl Summary {
     pub fn of(run: &Run) -> Self {
         let (start_ns, end_ns) = limits(run);
         let groups = Groups::of(run);
-        let spans = spans::spans(run, &groups);
+        let (spans, pieces) = spans::spans(run, &groups);
         let processes = spans::processes(run, &spans);
         let mut tables = Tables::of(run, groups, &spans);
         let ranked = ranked(&tables.groups);
@@ -150,6 +152,7 @@ impl Summary {
             ranked,
             curve,
             spans,
+            pieces,
         }
     }
 
@@ -215,7 +218,7 @@ fn limits(run: &Run) -> (i64, i64) {
 }
 
 fn core_s(process: &Process) -> f64 {
-    seconds(process.end_ns - process.alone_ns) * f64::from(process.cores)
+    seconds(process.used_ns) * f64::from(process.cores)
 }
 
 fn available_core_s(run: &Run, start_ns: i64, end_ns: i64) -> f64 {

@@ -46,13 +46,13 @@ impl RunState {
 pub enum Fate {
     /// An attempt of it succeeded.
     Ran,
-    /// It has no action, and stands for something that ran.
+    /// It has no action, and stands for something that ran, or would have if something had not failed.
     Passed,
     /// It was up to date.
     NotNeeded,
     /// Its last attempt failed.
     Failed,
-    /// A prerequisite failed.
+    /// It has an action, and a prerequisite failed.
     Abandoned,
     /// Its attempt was ended because of others.
     Stopped,
@@ -74,6 +74,7 @@ pub fn fate(task: &Task) -> Fate {
     }
     match (task.settled.as_ref().map(|settled| settled.how), last) {
         (Some(Settled::Failed), _) => Fate::Failed,
+        (Some(Settled::Abandoned), None) if !task.defined.action => Fate::Passed,
         (Some(Settled::Abandoned), _) => Fate::Abandoned,
         // It was made in this run, was lost, and came back.
         (Some(Settled::NotNeeded), Some(_)) => Fate::Ran,
@@ -103,7 +104,7 @@ pub struct Counts {
     pub run: usize,
     /// Succeeded.
     pub done: usize,
-    /// Without an action, for something that ran.
+    /// Without an action, for something that ran or would have.
     pub passed: usize,
     /// Up to date.
     pub not_needed: usize,

@@ -1,14 +1,14 @@
 //! When each attempt used cores, and which; when each process ran. Times are made consistent here once, so that tables
 //! and plots agree.
 //!
-//! An action may be begun before a core is free for it. So an attempt counts from the moment at which enough of its node's
-//! cores are free, at the latest from its first command. Attempts that were given back do not count.
+//! When an attempt had its cores is told by `held`. Attempts that were given back do not count.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 use rakuda_proto::journal::Outcome;
 
+use crate::held::{Held, total_ns};
 use crate::run::{Attempt, Run};
 use crate::summary::groups::Groups;
 
@@ -39,24 +39,41 @@ pub struct Span {
     pub attempt: u32,
     /// Where.
     pub node: u32,
-    /// The first of its lanes: core slots of its node, counted from 0.
+    /// The first lane that it had: core slots of its node, counted from 0.
     pub lane: u32,
     /// How many cores it had.
     pub cores: u32,
     /// Its group.
     pub group: u32,
-    /// From when on it had them, ns since 1970.
+    /// When it first had them, ns since 1970; of one that never had any the time of its end.
     pub start_ns: i64,
-    /// Until when, ns since 1970; of an open one the time of the last event.
+    /// When it last had them, ns since 1970; of an open one the time of the last event.
     pub end_ns: i64,
+    /// How long it had them: its run time.
+    pub run_ns: i64,
     /// How it ended.
     pub ending: Ending,
 }
 
+/// A time in which an attempt had lanes that are neighbours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Index of the attempt among the spans.
+    pub span: u32,
+    /// The first of the lanes.
+    pub lane: u32,
+    /// How many.
+    pub cores: u32,
+    /// From when, ns since 1970.
+    pub start_ns: i64,
+    /// Until when; the same for an attempt that never had a core.
+    pub end_ns: i64,
+}
+
 impl Span {
-    /// How long it took.
+    /// Its run time.
     pub fn duration_ns(&self) -> i64 {
-        self.end_ns - self.start_ns
+        self.run_ns
     }
 }
 
@@ -67,8 +84,8 @@ pub struct Process {
     pub start_ns: i64,
     /// Until when.
     pub end_ns: i64,
-    /// From when on no earlier process of the same attempt ran: what counts for the use of cores.
-    pub alone_ns: i64,
+    /// How long of this its attempt had its cores and no earlier process of it ran: what counts for the use of cores.
+    pub used_ns: i64,
     /// Cores of its attempt.
     pub cores: u32,
     /// Where.
@@ -77,8 +94,8 @@ pub struct Process {
     pub group: u32,
 }
 
-/// The attempts that count, by start.
-pub fn spans(run: &Run, groups: &Groups) -> Vec<Span> {
+/// The attempts that count, by start, and when each had which lanes, by start.
+pub fn spans(run: &Run, groups: &Groups) -> (Vec<Span>, Vec<Piece>) {
     let mut spans: Vec<Span> = Vec::new();
     for task in run.tasks.iter().flatten() {
         for (index, attempt) in task.attempts.iter().enumerate() {
@@ -87,57 +104,41 @@ pub fn spans(run: &Run, groups: &Groups) -> Vec<Span> {
         }
     }
     spans.sort_by_key(|span| (span.start_ns, span.task, span.attempt));
-    delay_early_ones(run, &mut spans);
-    spans.sort_by_key(|span| (span.start_ns, span.task, span.attempt));
-    give_lanes(run, &mut spans);
-    spans
+    let pieces = give_lanes(run, &mut spans);
+    (spans, pieces)
 }
 
 fn span(run: &Run, attempt: &Attempt, task: u32, index: u32, group: u32) -> Option<Span> {
     let ending = match &attempt.ended {
         None => Ending::Open,
+        Some(_) if !attempt.counts() => return None,
         Some(ended) => match ended.outcome {
-            Outcome::GivenBack => return None,
             Outcome::Done => Ending::Done,
             Outcome::Aborted | Outcome::Lost if !ended.retried => Ending::Aborted,
             _ if ended.retried => Ending::Retried,
             _ => Ending::Failed,
         },
     };
-    let start_ns = attempt.started.time_ns;
-    let end_ns = attempt.ended.as_ref().map_or(run.last_ns, |ended| ended.time_ns).max(start_ns);
+    let held = attempt.held(run);
+    let (start_ns, end_ns) = attempt.span(run, &held);
+    let run_ns = i64::try_from(total_ns(&held)).unwrap_or(i64::MAX);
     let (node, cores) = (attempt.started.node, attempt.started.cores);
-    Some(Span { task, attempt: index, node, lane: 0, cores, group, start_ns, end_ns, ending })
+    Some(Span {
+        task,
+        attempt: index,
+        node,
+        lane: 0,
+        cores,
+        group,
+        start_ns,
+        end_ns,
+        run_ns,
+        ending,
+    })
 }
 
-fn first_command_ns(run: &Run, span: &Span) -> Option<i64> {
-    let task = run.tasks[span.task as usize].as_ref()?;
-    let first = *task.attempts[span.attempt as usize].commands.first()?;
-    Some(run.commands.get(first as usize)?.as_ref()?.started.time_ns)
-}
-
-/// Cores of a node; those that did not say when they joined have as many as the run.
-pub fn cores_of(run: &Run, node: u32) -> u32 {
-    run.nodes.get(node as usize).map_or(run.started.cores, |node| node.joined.cores).max(1)
-}
-
-/// Moves the start of attempts that were begun while their node's cores were all in use.
-fn delay_early_ones(run: &Run, spans: &mut [Span]) {
-    let mut nodes: Vec<BinaryHeap<Reverse<i64>>> = Vec::new();
-    for span in spans {
-        let node = span.node as usize;
-        while nodes.len() <= node.min(run.nodes.len()) {
-            let cores = cores_of(run, nodes.len() as u32);
-            nodes.push((0..cores).map(|_| Reverse(i64::MIN)).collect());
-        }
-        let index = node.min(nodes.len() - 1);
-        let free = &mut nodes[index];
-        let wanted = (span.cores.max(1) as usize).min(free.len());
-        let free_ns = (0..wanted).filter_map(|_| free.pop()).map(|Reverse(ns)| ns).max();
-        let latest = first_command_ns(run, span).unwrap_or(span.end_ns).min(span.end_ns);
-        span.start_ns = free_ns.unwrap_or(i64::MIN).clamp(span.start_ns, latest.max(span.start_ns));
-        free.extend((0..wanted).map(|_| Reverse(span.end_ns)));
-    }
+fn attempt_of<'a>(run: &'a Run, span: &Span) -> Option<&'a Attempt> {
+    run.tasks[span.task as usize].as_ref()?.attempts.get(span.attempt as usize)
 }
 
 /// The lanes of one node: the lowest free one is taken first.
@@ -148,41 +149,66 @@ struct Lanes {
     count: u32,
 }
 
-/// Gives each attempt the lowest lanes that are free at its start. More lanes than cores come up when a caller lends its cores
-/// to what it waits for.
-fn give_lanes(run: &Run, spans: &mut [Span]) {
+/// Gives each attempt the lowest lanes that are free while it has cores.
+fn give_lanes(run: &Run, spans: &mut [Span]) -> Vec<Piece> {
+    let mut times: Vec<(Held, u32)> = Vec::with_capacity(spans.len());
+    for (span, number) in spans.iter().zip(0..) {
+        let held = attempt_of(run, span).map(|attempt| attempt.held(run)).unwrap_or_default();
+        if held.is_empty() {
+            times.push(((span.end_ns, span.end_ns), number));
+        }
+        times.extend(held.into_iter().map(|time| (time, number)));
+    }
+    times.sort_unstable_by_key(|((start_ns, end_ns), number)| (*start_ns, *number, *end_ns));
     let mut nodes: Vec<Lanes> = Vec::new();
-    for span in spans {
+    let mut pieces: Vec<Piece> = Vec::with_capacity(times.len());
+    for ((start_ns, end_ns), number) in times {
+        let span = &mut spans[number as usize];
         let node = (span.node as usize).min(run.nodes.len());
         if nodes.len() <= node {
             nodes.resize_with(node + 1, Lanes::default);
         }
-        span.lane = nodes[node].take(span);
+        let there = run.nodes.get(node).map_or(run.started.cores, |node| node.joined.cores);
+        let runs = nodes[node].take(span.cores, there, (start_ns, end_ns));
+        if start_ns == span.start_ns {
+            span.lane = runs.first().map_or(0, |(lane, _)| *lane);
+        }
+        let piece = |(lane, cores)| Piece { span: number, lane, cores, start_ns, end_ns };
+        pieces.extend(runs.into_iter().map(piece));
     }
+    pieces
 }
 
 impl Lanes {
-    /// The first of the lanes for this attempt, which are neighbours.
-    fn take(&mut self, span: &Span) -> u32 {
-        while let Some(&Reverse((end_ns, lane))) = self.taken.peek()
-            && end_ns <= span.start_ns
+    /// Lanes for a time: neighbours where the cores that are there have room for that, else the lowest free ones; first and number of each
+    /// run of neighbours. What takes no time takes none away.
+    fn take(&mut self, cores: u32, there: u32, (start_ns, end_ns): Held) -> Vec<(u32, u32)> {
+        while let Some(&Reverse((free_ns, lane))) = self.taken.peek()
+            && free_ns <= start_ns
         {
             self.taken.pop();
             self.free.insert(lane);
         }
-        let wanted = span.cores.clamp(1, LANES_OF_ONE_MAX);
-        let first = self.neighbours(wanted);
-        self.count = self.count.max(first + wanted);
-        for lane in first..first + wanted {
-            self.free.remove(&lane);
-            self.taken.push(Reverse((span.end_ns.max(span.start_ns + 1), lane)));
+        let wanted = cores.clamp(1, LANES_OF_ONE_MAX);
+        if start_ns == end_ns {
+            let lane = self.free.first().copied().unwrap_or(0);
+            return vec![(lane, 1)];
         }
-        first
+        let missing = wanted.saturating_sub(self.free.len() as u32);
+        self.free.extend(self.count..self.count + missing);
+        self.count += missing;
+        let runs = self.neighbours(wanted).or_else(|| self.add_neighbours(wanted, there));
+        let runs = runs.unwrap_or_else(|| self.lowest(wanted));
+        for lane in runs.iter().flat_map(|(first, length)| *first..first + length) {
+            self.free.remove(&lane);
+            self.taken.push(Reverse((end_ns, lane)));
+        }
+        runs
     }
 
-    /// The lowest free lanes side by side; the last free ones and new ones when there are not enough.
-    fn neighbours(&mut self, wanted: u32) -> u32 {
-        let (mut first, mut length) = (self.count, 0);
+    /// The lowest free lanes side by side.
+    fn neighbours(&self, wanted: u32) -> Option<Vec<(u32, u32)>> {
+        let (mut first, mut length) = (0, 0);
         for &lane in &self.free {
             if length > 0 && lane == first + length {
                 length += 1;
@@ -190,38 +216,65 @@ impl Lanes {
                 (first, length) = (lane, 1);
             }
             if length == wanted {
-                return first;
+                return Some(vec![(first, wanted)]);
             }
         }
-        if length > 0 && first + length == self.count { first } else { self.count }
+        None
+    }
+
+    /// The last free lanes and new ones after them, as far as there are so many.
+    fn add_neighbours(&mut self, wanted: u32, there: u32) -> Option<Vec<(u32, u32)>> {
+        let last_free = (0..self.count).rev().take_while(|lane| self.free.contains(lane)).count();
+        let end = (self.count - last_free as u32).checked_add(wanted)?;
+        if end > there {
+            return None;
+        }
+        self.free.extend(self.count..end);
+        self.count = end;
+        self.neighbours(wanted)
+    }
+
+    fn lowest(&self, wanted: u32) -> Vec<(u32, u32)> {
+        let mut runs: Vec<(u32, u32)> = Vec::new();
+        for &lane in self.free.iter().take(wanted as usize) {
+            match runs.last_mut() {
+                Some((first, length)) if lane == *first + *length => *length += 1,
+                _ => runs.push((lane, 1)),
+            }
+        }
+        runs
     }
 }
 
 /// All processes of the attempts that count, in no order.
 pub fn processes(run: &Run, spans: &[Span]) -> Vec<Process> {
-    let mut waits: Vec<(u32, i64, i64)> = run
-        .invocations
-        .iter()
-        .filter_map(|asked| {
-            Some((asked.caller?, asked.started_ns, asked.ended_ns.unwrap_or(run.last_ns)))
-        })
-        .collect();
-    waits.sort_unstable();
     let mut processes = Vec::with_capacity(spans.len());
     for span in spans {
+        let Some(attempt) = attempt_of(run, span) else { continue };
+        let held = attempt.held(run);
         let before = processes.len();
-        add_commands(run, span, &mut processes);
+        add_commands(run, span, attempt, &held, &mut processes);
         if processes.len() == before {
-            add_action(span, &waits, &mut processes);
+            // Its action started none: it counts itself.
+            let Span { cores, node, group, .. } = *span;
+            processes.extend(held.into_iter().map(|(start_ns, end_ns)| {
+                let used_ns = end_ns - start_ns;
+                Process { start_ns, end_ns, used_ns, cores, node, group }
+            }));
         }
     }
     processes
 }
 
-fn add_commands(run: &Run, span: &Span, processes: &mut Vec<Process>) {
-    let Some(task) = &run.tasks[span.task as usize] else { return };
+fn add_commands(
+    run: &Run,
+    span: &Span,
+    attempt: &Attempt,
+    held: &[Held],
+    processes: &mut Vec<Process>,
+) {
     let mut taken_ns = i64::MIN;
-    for &number in &task.attempts[span.attempt as usize].commands {
+    for &number in &attempt.commands {
         let Some(Some(command)) = run.commands.get(number as usize) else { continue };
         let started_ns = command.started.time_ns;
         let (start_ns, end_ns) = match &command.ended {
@@ -233,26 +286,9 @@ fn add_commands(run: &Run, span: &Span, processes: &mut Vec<Process>) {
         };
         let alone_ns = start_ns.max(taken_ns).min(end_ns);
         taken_ns = taken_ns.max(end_ns);
+        let common = |(from, to): &Held| ((*to).min(end_ns) - (*from).max(alone_ns)).max(0);
+        let used_ns = held.iter().map(common).sum();
         let Span { cores, node, group, .. } = *span;
-        processes.push(Process { start_ns, end_ns, alone_ns, cores, node, group });
+        processes.push(Process { start_ns, end_ns, used_ns, cores, node, group });
     }
-}
-
-/// An action without commands counts itself, but for the times at which it waited for an invocation of its own.
-fn add_action(span: &Span, waits: &[(u32, i64, i64)], processes: &mut Vec<Process>) {
-    let Span { cores, node, group, .. } = *span;
-    let mut add = |start_ns: i64, end_ns: i64| {
-        if start_ns < end_ns {
-            processes.push(Process { start_ns, end_ns, alone_ns: start_ns, cores, node, group });
-        }
-    };
-    let mut from_ns = span.start_ns;
-    let first = waits.partition_point(|wait| wait.0 < span.task);
-    for &(_, start_ns, end_ns) in waits[first..].iter().take_while(|wait| wait.0 == span.task) {
-        if end_ns > span.start_ns && start_ns < span.end_ns {
-            add(from_ns, start_ns);
-            from_ns = from_ns.max(end_ns);
-        }
-    }
-    add(from_ns, span.end_ns);
 }

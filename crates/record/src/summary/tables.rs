@@ -21,8 +21,8 @@ pub struct Usage {
     pub user_s: f64,
     /// CPU time in the kernel, s.
     pub system_s: f64,
-    /// Largest resident set of any one process.
-    pub rss_bytes_max: u64,
+    /// Largest resident set of any one process that is known; none: of no process it is.
+    pub rss_bytes_max: Option<u64>,
     /// Bytes read and written.
     pub bytes: Bytes,
 }
@@ -33,7 +33,7 @@ impl Usage {
         if let Some(ended) = &command.ended {
             self.user_s += seconds_us(ended.user_us);
             self.system_s += seconds_us(ended.system_us);
-            self.rss_bytes_max = self.rss_bytes_max.max(ended.rss_kib_max * 1024);
+            self.rss_bytes_max = self.rss_bytes_max.max(ended.rss_bytes());
             self.bytes.read += ended.read_bytes;
             self.bytes.written += ended.write_bytes;
         }
@@ -189,7 +189,7 @@ impl Tables {
     ) -> Vec<NodeSummary> {
         let mut core_s: BTreeMap<u32, f64> = BTreeMap::new();
         for process in processes {
-            let time_s = seconds(process.end_ns - process.alone_ns) * f64::from(process.cores);
+            let time_s = seconds(process.used_ns) * f64::from(process.cores);
             *core_s.entry(process.node).or_default() += time_s;
         }
         let row = |(node, index): (&crate::run::Node, usize)| {

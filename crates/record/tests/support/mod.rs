@@ -124,7 +124,7 @@ pub fn small() -> Journal {
     journal.task(3, "middle", r#""kind":"plain","action":false,"prerequisites":[1,2]"#);
     journal.task(4, "d.out", r#""kind":"file","action":true,"rule":1,"prerequisites":[3]"#);
     journal.task(5, "e.out", r#""kind":"file","action":true,"rule":1,"prerequisites":[1]"#);
-    journal.task(6, "all", r#""kind":"plain","action":false,"prerequisites":[4,5]"#);
+    journal.task(6, "all", r#""kind":"plain","action":true,"prerequisites":[4,5]"#);
     let good = r#""outcome":"done","after":{"modified_ns":1,"changed_ns":1,"bytes":500,"inode":1}"#;
     let used = r#""status":0,"user_us":1000000,"system_us":500000,"rss_kib_max":2000"#;
     journal.attempt(1, 0.0, 2.0, "proj a.src", &format!(r#"{used},"read_bytes":400"#), good);

@@ -463,7 +463,7 @@ impl Chaos {
         } else {
             self.count("ends not taken");
         }
-        self.tell(Event::ActionEnded { id, attempt, outcome });
+        self.tell(Event::ActionEnded { id, attempt, outcome, run_ns: None });
         let after = self.hub.scheduler.task(id).expect("it was defined");
         assert!(is_current || after.state == before.state, "an old end of task {task} was taken");
     }

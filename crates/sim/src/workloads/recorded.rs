@@ -61,7 +61,7 @@ pub fn recorded(run: &Run, times: RecordedTimes) -> Result<Workload, WorkloadErr
 
 /// The attempt that counts: the last one that ended.
 fn last_attempt(task: &Task) -> Option<&Attempt> {
-    task.attempts.iter().rev().find(|attempt| attempt.ended.is_some())
+    task.attempts.iter().rev().find(|attempt| attempt.ended.is_some() && attempt.counts())
 }
 
 impl Reader<'_> {
@@ -156,12 +156,7 @@ impl Reader<'_> {
         let commands: Vec<_> = commands
             .filter_map(|command| self.run.commands.get(*command as usize)?.as_ref())
             .collect();
-        let first = commands.first().map(|command| command.started.time_ns);
-        // Before its first command it may have waited for a core.
-        let started_ns = first.unwrap_or(attempt.started.time_ns);
-        let ended_ns = attempt.ended.as_ref().map_or(started_ns, |ended| ended.time_ns);
-        let wall_ns = ended_ns - started_ns - self.waited_ns(number, started_ns, ended_ns);
-        let wall_ns = u64::try_from(wall_ns).unwrap_or(0);
+        let wall_ns = attempt.run_ns(self.run);
         if self.times == RecordedTimes::Wall || commands.is_empty() {
             return wall_ns;
         }
@@ -169,16 +164,6 @@ impl Reader<'_> {
         let used_us: u64 = ended.map(|ended| ended.user_us + ended.system_us).sum();
         // A program of several threads uses more processor time than time goes by.
         (used_us * 1_000).min(wall_ns)
-    }
-
-    /// How long a task waited for what its action invoked.
-    fn waited_ns(&self, number: u32, started_ns: i64, ended_ns: i64) -> i64 {
-        let own = self.run.invocations.iter().filter(|one| one.caller == Some(number));
-        let waits = own.map(|one| {
-            let until = one.ended_ns.unwrap_or(ended_ns).min(ended_ns);
-            (until - one.started_ns.max(started_ns)).max(0)
-        });
-        waits.sum()
     }
 
     /// What an action invoked comes after what its task needed, and before the rest of the task. The part before is left out: the whole

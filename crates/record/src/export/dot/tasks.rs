@@ -9,7 +9,7 @@ use rakuda_proto::journal::{Outcome, TaskKind};
 
 use super::{FAILED, Graph, NOT_RUN, fill};
 use crate::export::names::seconds;
-use crate::export::workflow::{Step, Workflow, attempts, interval, outcome};
+use crate::export::workflow::{Step, Workflow, attempts, outcome};
 use crate::{Run, Task};
 
 /// With more folders than this clusters do not help.
@@ -101,8 +101,8 @@ fn draw_step(run: &Run, number: u32, graph: &mut Graph) {
     }
     let mut label = task.defined.name.to_display();
     if let Some(attempt) = attempts(task).next_back() {
-        let (start_ns, end_ns) = interval(run, attempt);
-        label = format!("{label}\n{:.2} s", seconds(end_ns - start_ns));
+        let run_ns = i64::try_from(attempt.run_ns(run)).unwrap_or(i64::MAX);
+        label = format!("{label}\n{:.2} s", seconds(run_ns));
     }
     graph.node(&id(number), &label, &more);
 }

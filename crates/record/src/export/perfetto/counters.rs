@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::packets::Trace;
-use super::{attempts, interval, rule_name};
+use super::{attempts, rule_name};
 use crate::Run;
 
 /// Rules that are counted one by one.
@@ -21,12 +21,16 @@ pub(super) fn draw<W: Write>(run: &Run, trace: &mut Trace<W>) -> io::Result<()> 
     for task in run.tasks.iter().flatten() {
         let rule = rule_name(run, task);
         for attempt in attempts(task) {
-            let interval = interval(run, attempt);
-            add(&mut all, interval);
+            let held = attempt.held(run);
+            for held in &held {
+                add(&mut all, *held);
+            }
             if let Some(rule) = &rule {
                 let (count, changes) = rules.entry(rule.clone()).or_default();
                 *count += 1;
-                add(changes, interval);
+                for held in &held {
+                    add(changes, *held);
+                }
             }
         }
     }

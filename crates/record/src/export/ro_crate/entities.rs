@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{JOURNAL, METADATA, Parts, Sources};
 use crate::export::names::{base_name, iso_time, shell_word, uri_path};
-use crate::export::workflow::{Workflow, attempts, failure, interval, outcome};
+use crate::export::workflow::{Workflow, attempts, failure, outcome};
 use crate::{Attempt, Run, Task};
 
 const CONTEXT: &str = "https://w3id.org/ro/crate/1.1/context";
@@ -289,7 +289,8 @@ impl<'a> Crate<'a> {
     fn attempt_action(&self, one: &Did<'_>, failure: Option<String>) -> Value {
         let number = one.task.defined.task;
         let name = one.task.defined.name.to_display();
-        let (start_ns, end_ns) = interval(self.run, one.attempt);
+        let held = one.attempt.held(self.run);
+        let (start_ns, end_ns) = one.attempt.span(self.run, &held);
         let mut action = json!({
             "@id": action_id(one),
             "@type": "CreateAction",

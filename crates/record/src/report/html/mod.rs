@@ -96,7 +96,7 @@ fn chart_section(body: &mut String, report: &Report) {
               <div data-script hidden><div class=\"tools\"><button type=\"button\" id=\"zoom-in\" aria-label=\"zoom in\">+</button>\
               <button type=\"button\" id=\"zoom-out\" aria-label=\"zoom out\">−</button>\
               <button type=\"button\" id=\"zoom-all\">whole run</button>";
-    if report.summary.spans.len() <= data::SPANS_MAX {
+    if report.summary.pieces.len() <= data::SPANS_MAX {
         *body += "<label><input type=\"checkbox\" id=\"critical-path-shown\"> critical path</label>\
                   <input type=\"search\" id=\"search\" placeholder=\"find tasks by name\" aria-label=\"find tasks by name\">";
     } else {
@@ -105,7 +105,7 @@ fn chart_section(body: &mut String, report: &Report) {
     *body += "</div><div id=\"gantt\"><canvas id=\"chart\" tabindex=\"0\" role=\"img\" \
               aria-label=\"chart of attempts by node and core slot over time\"></canvas><div id=\"tip\"></div></div>\
               <div id=\"found\"></div>";
-    *body += if report.summary.spans.len() <= data::SPANS_MAX {
+    *body += if report.summary.pieces.len() <= data::SPANS_MAX {
         "<p class=\"soft\">Colours are those of the rules above; failed attempts are red, attempts that had not ended pale. \
          Drag to move, wheel with Shift or Ctrl (or after a click) to zoom, double click to zoom in; keys + − 0 ← →.</p></div>"
     } else {

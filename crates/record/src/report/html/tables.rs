@@ -124,7 +124,7 @@ fn usage(body: &mut String, row: &GroupSummary) {
     cell_of(body, usage.map(|usage| usage.user_s), seconds);
     cell_of(body, usage.map(|usage| usage.system_s), seconds);
     for value in [
-        usage.map(|usage| usage.rss_bytes_max),
+        usage.and_then(|usage| usage.rss_bytes_max),
         usage.map(|usage| usage.bytes.read),
         usage.map(|usage| usage.bytes.written),
     ] {

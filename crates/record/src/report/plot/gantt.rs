@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use crate::report::Report;
 use crate::report::plot::{LEFT, RIGHT, WIDTH, colour_class, document, escape, time_axis};
-use crate::summary::spans::{Ending, Span};
+use crate::summary::Summary;
+use crate::summary::spans::{Ending, Piece};
 
 /// Attempts that are drawn one by one.
 const SPANS_MAX: usize = 5000;
@@ -27,12 +28,13 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// At most `most` rows for these attempts.
-    pub fn of(spans: &[Span], nodes: usize, most: u32) -> Self {
-        let mut lanes = vec![0; nodes.max(1)];
-        for span in spans {
-            let node = (span.node as usize).min(lanes.len() - 1);
-            lanes[node] = lanes[node].max(span.lane + span.cores.max(1));
+    /// At most `most` rows for the attempts of a run.
+    pub fn of(summary: &Summary, most: u32) -> Self {
+        let mut lanes = vec![0; summary.nodes.len().max(1)];
+        for piece in &summary.pieces {
+            let node = summary.spans[piece.span as usize].node as usize;
+            let lanes = &mut lanes[node.min(summary.nodes.len().saturating_sub(1))];
+            *lanes = (*lanes).max(piece.lane + piece.cores);
         }
         let mut first_lane = Vec::with_capacity(lanes.len());
         let mut all = 0;
@@ -44,15 +46,11 @@ impl Rows {
         Self { first_lane, lanes, in_row, count: all.div_ceil(in_row) }
     }
 
-    /// The first lane of an attempt among all.
-    pub fn lane(&self, span: &Span) -> u32 {
-        self.first_lane[(span.node as usize).min(self.first_lane.len() - 1)] + span.lane
-    }
-
-    /// The rows that an attempt covers.
-    pub fn rows(&self, span: &Span) -> std::ops::RangeInclusive<u32> {
-        let lane = self.lane(span);
-        lane / self.in_row..=(lane + span.cores.max(1) - 1) / self.in_row
+    /// The rows that a piece covers.
+    fn rows(&self, summary: &Summary, piece: &Piece) -> std::ops::RangeInclusive<u32> {
+        let node = summary.spans[piece.span as usize].node as usize;
+        let lane = self.first_lane[node.min(self.first_lane.len() - 1)] + piece.lane;
+        lane / self.in_row..=(lane + piece.cores.max(1) - 1) / self.in_row
     }
 }
 
@@ -94,19 +92,20 @@ impl Cells {
     /// Of all attempts.
     pub fn of(report: &Report, rows_max: u32, columns: usize) -> Self {
         let summary = report.summary;
-        let rows = Rows::of(&summary.spans, summary.nodes.len(), rows_max);
+        let rows = Rows::of(summary, rows_max);
         let mut votes = vec![Vote::default(); rows.count as usize * columns];
         let bin_ns = (summary.end_ns - summary.start_ns).max(1) as f64 / columns as f64;
-        for span in &summary.spans {
-            let from = ((span.start_ns - summary.start_ns) as f64 / bin_ns).max(0.0);
-            let to = ((span.end_ns - summary.start_ns) as f64 / bin_ns).min(columns as f64);
-            for row in rows.rows(span) {
+        for piece in &summary.pieces {
+            let group = summary.spans[piece.span as usize].group;
+            let from = ((piece.start_ns - summary.start_ns) as f64 / bin_ns).max(0.0);
+            let to = ((piece.end_ns - summary.start_ns) as f64 / bin_ns).min(columns as f64);
+            for row in rows.rows(summary, piece) {
                 let row = &mut votes[row as usize * columns..][..columns];
                 for (bin, vote) in
                     row.iter_mut().enumerate().take(to.ceil() as usize).skip(from as usize)
                 {
                     let share = to.min((bin + 1) as f64) - from.max(bin as f64);
-                    vote.add(span.group, share.max(0.0) as f32);
+                    vote.add(group, share.max(0.0) as f32);
                 }
             }
         }
@@ -120,14 +119,14 @@ impl Cells {
 /// The chart as a picture of its own.
 pub fn gantt(report: &Report) -> String {
     let summary = report.summary;
-    let rows = Rows::of(&summary.spans, summary.nodes.len(), ROWS_MAX);
+    let rows = Rows::of(summary, ROWS_MAX);
     let high = (520.0 / f64::from(rows.count.max(1))).clamp(4.0, 22.0);
     let bottom = TOP + high * f64::from(rows.count.max(1));
     let title = format!("Attempts by node and core slot, run {}", report.run.started.run);
     let mut body = format!("<text x=\"{LEFT}\" y=\"18\">{}</text>", escape(&title));
     time_axis(&mut body, summary.makespan_s(), TOP, bottom);
     node_axis(&mut body, report, &rows, high);
-    if summary.spans.len() <= SPANS_MAX {
+    if summary.pieces.len() <= SPANS_MAX {
         each(&mut body, report, &rows, high);
     } else {
         cells(&mut body, report, high);
@@ -165,10 +164,11 @@ fn each(body: &mut String, report: &Report, rows: &Rows, high: f64) {
     let summary = report.summary;
     let places = places(report);
     let scale = (WIDTH - LEFT - RIGHT) / (summary.end_ns - summary.start_ns).max(1) as f64;
-    for span in &summary.spans {
-        let x = LEFT + scale * (span.start_ns - summary.start_ns) as f64;
-        let wide = (scale * span.duration_ns() as f64).max(0.3);
-        let covered = rows.rows(span);
+    for piece in &summary.pieces {
+        let span = &summary.spans[piece.span as usize];
+        let x = LEFT + scale * (piece.start_ns - summary.start_ns) as f64;
+        let wide = (scale * (piece.end_ns - piece.start_ns) as f64).max(0.3);
+        let covered = rows.rows(summary, piece);
         let y = TOP + high * f64::from(*covered.start());
         let high = high * f64::from(covered.end() - covered.start() + 1) - 1.0;
         let class = match span.ending {

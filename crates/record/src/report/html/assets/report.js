@@ -69,7 +69,7 @@
   let lanes = 0;
   for (const node of data.nodes) { first.push(lanes); lanes += node.lanes; }
   const rows = data.rows || lanes;
-  const count = data.spans ? data.attempts : 0;
+  const count = data.spans ? data.pieces : 0; // times in which an attempt had its cores: mostly one for each
   const start = new Float64Array(count), length = new Float64Array(count);
   const lane = new Uint32Array(count), rule = new Uint32Array(count), task = new Uint32Array(count);
   const cores = new Uint16Array(count), flags = new Uint32Array(count), nodeOf = new Uint16Array(count);
@@ -345,12 +345,27 @@
     return best;
   }
 
+  // The times of the attempt of each piece: when each begins, and how long it is.
+  let attempts = null;
+  const attemptOf = (i) => task[i] + "/" + (flags[i] >> 4);
+  function times(i) {
+    if (!attempts) {
+      attempts = new Map();
+      for (let k = 0; k < count; k++) {
+        if (!attempts.has(attemptOf(k))) attempts.set(attemptOf(k), new Map());
+        attempts.get(attemptOf(k)).set(start[k], length[k]);
+      }
+    }
+    return [...attempts.get(attemptOf(i)).values()];
+  }
+
   function describe(i) {
     const node = data.nodes[Math.min(nodeOf[i], data.nodes.length - 1)];
     const slot = lane[i] - first[Math.min(nodeOf[i], first.length - 1)];
-    const attempt = flags[i] >> 4;
+    const attempt = flags[i] >> 4, parts = times(i);
+    const took = parts.reduce((sum, part) => sum + part, 0);
     return [name(task[i]), data.rules[rule[i]],
-      "from " + seconds(start[i]) + ", took " + seconds(length[i]) + ", " + endings[flags[i] & 7] + (attempt ? ", attempt " + (attempt + 1) : ""),
+      "from " + seconds(start[i]) + ", took " + seconds(took) + (parts.length > 1 ? " in " + parts.length + " parts, " : ", ") + endings[flags[i] & 7] + (attempt ? ", attempt " + (attempt + 1) : ""),
       node.name + ", slot " + slot + (cores[i] > 1 ? " to " + (slot + cores[i] - 1) : "") + (flags[i] & 8 ? ", on the critical path" : "")];
   }
 
@@ -386,10 +401,12 @@
       for (let i = 0; i < count; i++) if (name(task[i]).toLowerCase().includes(wanted)) marked.add(i);
       const head = document.createElement("div");
       head.className = "soft";
-      head.textContent = marked.size + (marked.size === 1 ? " attempt" : " attempts") + (marked.size > LISTED ? "; the first " + LISTED + ":" : "");
+      const seen = new Map();
+      for (const i of marked) if (!seen.has(attemptOf(i))) seen.set(attemptOf(i), i);
+      head.textContent = seen.size + (seen.size === 1 ? " attempt" : " attempts") + (seen.size > LISTED ? "; the first " + LISTED + ":" : "");
       found.append(head);
       let listed = 0;
-      for (const i of marked) {
+      for (const i of seen.values()) {
         if (listed++ >= LISTED) break;
         const button = document.createElement("button");
         button.type = "button";
