@@ -87,9 +87,16 @@ module Rakuda
       super unless options.dryrun && @own[:quiet] && strings.first.to_s.start_with?("** ")
     end
 
-    # As rake's; a dry run then tells what would run.
+    # @return [Boolean] whether a failure leaves alone what does not depend on it
+    def continues?
+      configuration["FAILURE_TERMINATION"] == "continue"
+    end
+
+    # As rake's, but file tasks that stand side by side run together; a dry run then tells what would run.
     def top_level
-      super
+      return super if options.show_tasks || options.show_prereqs
+
+      run_with_threads { Targets.new(self).run }
       @session&.show_plan(@own[:plan] || "text", @own[:plan_output] || $stdout) if options.dryrun
     end
 

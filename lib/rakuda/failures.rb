@@ -46,6 +46,7 @@ module Rakuda
       @exceptions = {}   # by number, in order of time
       @told = {}         # numbers that have been raised or printed
       @aborted = {}      # numbers of tasks that were aborted because of others
+      @given = {}.compare_by_identity # exceptions that an invocation has raised
       @exit = nil
     end
 
@@ -97,7 +98,13 @@ module Rakuda
       mark(failed, abandoned, exception)
       tell(others)
       @told[first] = true
+      @given[exception] = true
       exception
+    end
+
+    # @return [Boolean] whether an invocation has raised it because of a task
+    def given?(exception)
+      @given.key?(exception)
     end
 
     private

@@ -89,8 +89,36 @@ module Rakuda
       first = @planner.tasks.size
       waiting = caller_job && waiting_actions(caller_job)
       number = plan(task, arguments, base, waiting)
-      number ? wait(number, first, caller_job, waiting) : @log&.print_walk
+      number ? wait([number], first, caller_job, waiting) : @log&.print_walk
       nil
+    end
+
+    # Plans tasks that the command line names side by side.
+    # @param roots [Array<Array(Rake::Task, Rake::TaskArguments)>]
+    # @return [Planner::Plan]
+    def plan_together(roots)
+      prepare_top_level
+      tell_directory
+      @log&.insert_after(nil)
+      @planner.plan_together(roots)
+    end
+
+    # Runs what was planned, and waits.
+    # @param plan [Planner::Plan]
+    def run_together(plan)
+      wait(plan.numbers, plan.begins, nil, nil) unless plan.numbers.empty?
+      @log&.print_all # rake would have come so far
+    end
+
+    # Plans what is not going to run, so that it is counted.
+    # @param tasks [Array<Rake::Task>]
+    def plan_unreached(tasks)
+      @planner.plan_unreached(tasks)
+    end
+
+    # @return [Boolean] whether a task of the plan failed with it
+    def failure_of_task?(exception)
+      @failures.given?(exception)
     end
 
     # After a dry run: has the hub tell what would run, and writes it.
@@ -318,7 +346,7 @@ module Rakuda
       Planner::Waiting.new(number, [number, outer&.least || number].min, outer)
     end
 
-    def wait(number, first, caller_job, waiting)
+    def wait(numbers, first, caller_job, waiting)
       id = @next_invocation
       @next_invocation += 1
       invocation = Invocation.new(caller_job && Fiber.current, waiting, first, @planner.tasks.size, false)
@@ -326,7 +354,7 @@ module Rakuda
       @live.insert(@live.bsearch_index { |one| one.begins > first } || @live.size, invocation)
       describe_commands(first...@planner.tasks.size) if @probe
       @display.give_back unless caller_job
-      @link.send_message("Invoke", id, [number], caller_job&.number)
+      @link.send_message("Invoke", id, numbers, caller_job&.number)
       caller_job ? park(invocation) : watch(invocation)
       raise @broken if @broken
 

@@ -171,6 +171,8 @@ pub(crate) struct Hub {
     pub rerun: Option<Rerun>,
     /// In a dry run: tasks that the front is told to run all the same, since they invoke others themselves.
     pub own_way: BTreeSet<TaskId>,
+    /// In a dry run: the numbers from which on tasks wait for all before them, as what the command line asks for comes in turns.
+    pub plan_turns: Vec<u32>,
     /// What the core wants done, in order.
     pub outputs: VecDeque<Output>,
     pub running: BTreeMap<TaskId, RunningAttempt>,
@@ -390,6 +392,7 @@ impl Hub {
             cut_off_targets: BTreeSet::new(),
             remains_settled: BTreeSet::new(),
             own_way: BTreeSet::new(),
+            plan_turns: Vec::new(),
             rerun: settings.rerun.is_on().then(|| Rerun::new(&settings)),
             outputs: VecDeque::new(),
             running: BTreeMap::new(),

@@ -94,6 +94,9 @@ impl Hub {
         mut failed: Vec<TaskId>,
         abandoned: Vec<TaskId>,
     ) {
+        if self.settings.config.dry_run && !self.callers.contains_key(&id) {
+            self.plan_turns.push(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
+        }
         self.tell_losses();
         failed.extend(self.take_not_brought());
         self.resume_caller(id);

@@ -50,7 +50,7 @@ impl Hub {
         let evidence = Evidence { scheduler: &self.scheduler, names: &self.names, now, build_all };
         let durations = durations_of(&self.settings.directory);
         let tasks = self.scheduler.task_ids().map(|id| self.planned(evidence, &durations, id));
-        Document::new(tasks.collect(), self.settings.cores_known())
+        Document::new(tasks.collect(), &self.plan_turns, self.settings.cores_known())
     }
 
     fn planned(&self, evidence: Evidence<'_>, durations: &Durations, id: TaskId) -> PlannedTask {

@@ -84,9 +84,10 @@ struct JsonEstimate {
 }
 
 impl Document {
-    pub fn new(tasks: Vec<PlannedTask>, cores: u32) -> Self {
+    /// `turns`: where in the tasks something begins that waits for all before it.
+    pub fn new(tasks: Vec<PlannedTask>, turns: &[u32], cores: u32) -> Self {
         let work: Vec<PlannedWork> = tasks.iter().map(|task| task.work.clone()).collect();
-        Self { forecast: forecast(&work, cores), tasks, cores }
+        Self { forecast: forecast(&work, turns, cores), tasks, cores }
     }
 
     fn named(&self) -> impl Iterator<Item = &PlannedTask> {
