@@ -447,7 +447,7 @@ module Rakuda
       when :AskNeeded then on_ask_needed(fields[0])
       when :AbortAction then on_abort_action(fields[0])
       when :ActionLost then @reactor.lose(fields[0], NodeLost.new(text(fields[1])))
-      when :TaskBlamed then @failures.add(fields[0], @planner.tasks[fields[0]], TaskBlamed.new(text(fields[1])))
+      when :TaskBlamed then on_task_blamed(*fields)
       when :TargetNotBrought
         @failures.add(fields[0], @planner.tasks[fields[0]], StagingFailed.new(text(fields[1])))
       when :NodesGone then @nodes_error = NodesGone.new(text(fields[0]))
@@ -493,6 +493,11 @@ module Rakuda
       @reactor.resume(invocation.fiber) if invocation.fiber
     end
 
+    def on_task_blamed(number, reason)
+      @failures.add(number, @planner.tasks[number], TaskBlamed.new(text(reason)))
+      @failures.told_by_engine(number)
+    end
+
     def on_resolve(number)
       question = Question.new(self, nil) do
         first = @planner.tasks.size
@@ -502,6 +507,7 @@ module Rakuda
       rescue StandardError => e
         @log&.print_all
         @failures.add(number, @planner.tasks[number], e)
+        @failures.tell_at_once(number)
         @link.send_message("Resolved", number, false)
       end
       @reactor.start(question)

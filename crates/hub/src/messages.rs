@@ -333,6 +333,9 @@ impl Hub {
             if ok {
                 self.record.mark_finished(self.names.name(id));
                 after = seen;
+                if seen.is_some() {
+                    self.note_made(id);
+                }
                 self.note_here(id, seen);
                 let made_there = attempt.ran || self.staging.is_some();
                 let place = if made_there { attempt.node } else { LOCAL_NODE };

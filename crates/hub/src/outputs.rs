@@ -68,6 +68,9 @@ impl Hub {
                 let attempts = self.scheduler.task(id).map_or(0, |task| task.attempt);
                 let aborted = self.failures.is_aborted(id);
                 self.progress.on_settled(id, how, attempts > 0, aborted);
+                if how == Settled::Failed {
+                    self.tell_failure(id);
+                }
                 let how = match how {
                     Settled::Executed => SettledHow::Executed,
                     Settled::NotNeeded => SettledHow::NotNeeded,

@@ -365,6 +365,8 @@ pub struct Settings {
     pub progress: String,
     /// Colours may be used.
     pub colour: bool,
+    /// Say at the end of a run in which all went well what it has done.
+    pub farewell: bool,
     /// Send `TaskSettled`.
     pub trace: bool,
     /// Between SIGINT, SIGTERM and SIGKILL, ms.
@@ -503,6 +505,7 @@ impl Default for Settings {
             dry_run: false,
             progress: "off".into(),
             colour: false,
+            farewell: false,
             trace: false,
             grace_ms: 5000,
             directory: Text::from("."),
