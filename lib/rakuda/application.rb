@@ -79,12 +79,12 @@ module Rakuda
 
     # @return [Boolean] whether "** Invoke" lines are printed
     def traces?
-      options.trace && !(options.dryrun && @own[:quiet])
+      options.trace && (!options.dryrun || walk_shown?)
     end
 
     # Lines of a dry run are not for those who want it quiet.
     def trace(*strings)
-      super unless options.dryrun && @own[:quiet] && strings.first.to_s.start_with?("** ")
+      super unless options.dryrun && !walk_shown? && strings.first.to_s.start_with?("** ")
     end
 
     # @return [Boolean] whether a failure leaves alone what does not depend on it
@@ -97,7 +97,7 @@ module Rakuda
       return super if options.show_tasks || options.show_prereqs
 
       run_with_threads { Targets.new(self).run }
-      @session&.show_plan(@own[:plan] || "text", @own[:plan_output] || $stdout) if options.dryrun
+      @session&.show_plan(@own[:plan] || (STDOUT.tty? ? "short" : "text"), @own[:plan_output] || $stdout) if options.dryrun
     end
 
     # The session with the engine, which is started now if it was not.
@@ -235,6 +235,13 @@ module Rakuda
     end
 
     private
+
+    # Whether rake's own lines of a dry run are printed: people have the plan, and who reads rake's lines reads a pipe or a file.
+    def walk_shown?
+      return false if @own[:quiet]
+
+      @own[:walk] || (@own[:plan] != "json" && !STDERR.tty?)
+    end
 
     def trace_rule(level, message)
       super unless options.trace_rules && @session&.log_rule("#{"    " * level}#{message}")

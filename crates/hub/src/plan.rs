@@ -2,6 +2,7 @@
 //!
 //! It decides nothing and starts nothing: the scheduler has gone through all decisions by then, without actions.
 
+mod by_rule;
 mod cut_off;
 mod document;
 mod reasons;
@@ -29,10 +30,14 @@ const PIECE_BYTES: usize = 256 << 10;
 const JOURNAL_BYTES_MAX: u64 = 256 << 20;
 
 impl Hub {
-    /// Sends the plan to the front, as text or as one JSON document.
+    /// Sends the plan to the front, as text (`short`: by rule where it is long) or as one JSON document.
     pub(crate) fn describe_plan(&mut self, format: &str) {
         let document = self.plan();
-        let bytes = if format == "json" { document.json() } else { document.text().into_bytes() };
+        let bytes = match format {
+            "json" => document.json(),
+            "short" => document.short_text().into_bytes(),
+            _ => document.text().into_bytes(),
+        };
         let mut pieces = bytes.chunks(PIECE_BYTES).peekable();
         if pieces.peek().is_none() {
             self.link.push(&HubMessage::Plan(Text::default(), true));
