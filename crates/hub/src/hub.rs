@@ -22,6 +22,7 @@ use crate::HubError;
 use crate::agents::{Agents, Node, Reports, report_channel};
 use crate::cluster;
 use crate::control::{Control, next_question};
+use crate::failed_files::FailedFiles;
 use crate::failures::{Failures, Tail};
 use crate::front_link::FrontLink;
 use crate::group_losses::GroupLosses;
@@ -167,6 +168,8 @@ pub(crate) struct Hub {
     pub cut_off_targets: BTreeSet<Vec<u8>>,
     /// Targets that runs that were cut off had left half-written, and that were settled when this run began: why they are made.
     pub remains_settled: BTreeSet<Vec<u8>>,
+    /// What runs have left of targets under other names; nothing: it has not been looked for.
+    pub failed_files: Option<FailedFiles>,
     /// Compares targets with earlier runs; nothing: the user has not asked for it.
     pub rerun: Option<Rerun>,
     /// In a dry run: tasks that the front is told to run all the same, since they invoke others themselves.
@@ -391,6 +394,7 @@ impl Hub {
             facts_wanted: Vec::new(),
             cut_off_targets: BTreeSet::new(),
             remains_settled: BTreeSet::new(),
+            failed_files: None,
             own_way: BTreeSet::new(),
             plan_turns: Vec::new(),
             rerun: settings.rerun.is_on().then(|| Rerun::new(&settings)),

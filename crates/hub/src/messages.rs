@@ -12,9 +12,11 @@ use rakuda_proto::front::{
     task_flags,
 };
 use rakuda_proto::journal::FileIdentity;
+use rakuda_record::folder::FOLDER;
 
 use crate::HubError;
 use crate::facts::{self, identity_of};
+use crate::failed_files::FailedFiles;
 use crate::hub::{FailedCommand, Hub, LOCAL_NODE, PendingCommand, RunningAttempt, RunningCommand};
 use crate::leases::Leases;
 use crate::notes::{AttemptNote, outcome_of};
@@ -335,6 +337,8 @@ impl Hub {
                 after = seen;
                 if seen.is_some() {
                     self.note_made(id);
+                    let root = self.start_directory.join(FOLDER);
+                    self.failed_files().on_made(&root, &attempt.target);
                 }
                 self.note_here(id, seen);
                 let made_there = attempt.ran || self.staging.is_some();
@@ -383,10 +387,23 @@ impl Hub {
     pub(crate) fn settle_attempt(&mut self, id: TaskId, attempt: &RunningAttempt) -> Settled {
         let policy = self.settings.failed_target;
         let settled = settle_target(&attempt.target, attempt.before, policy);
+        if matches!(settled, Settled::Renamed) && self.settings.record {
+            let root = self.start_directory.join(FOLDER);
+            self.failed_files().note(&root, &attempt.target);
+        }
         if settled.still_there() {
             self.record.mark_unfinished(self.names.name(id));
         }
         settled
+    }
+
+    /// What runs have left of targets under other names; none is known without a record.
+    fn failed_files(&mut self) -> &mut FailedFiles {
+        let root = self.start_directory.join(FOLDER);
+        let recorded = self.settings.record;
+        self.failed_files.get_or_insert_with(|| {
+            if recorded { FailedFiles::read(&root) } else { FailedFiles::default() }
+        })
     }
 
     /// The Rakefile has moved: relative names start elsewhere from now on.

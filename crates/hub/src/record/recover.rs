@@ -15,7 +15,8 @@ use rakuda_record::printable::shown;
 
 use super::unfinished::{self, UnfinishedTargets};
 use super::{lines, lock, marker};
-use crate::targets::{FailedTarget, settle_target};
+use crate::failed_files::FailedFiles;
+use crate::targets::{FailedTarget, Settled, settle_target};
 
 /// What becomes of the mark of a run that was looked after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,6 +142,9 @@ fn settle_targets(
     for target in left.targets() {
         let path = directory.join(target.path.as_path());
         let settled = settle_target(&path, target.before, policy);
+        if matches!(settled, Settled::Renamed) {
+            FailedFiles::default().note(root, &path);
+        }
         if settled.still_there() {
             unfinished.insert(&target.name.0);
         }
