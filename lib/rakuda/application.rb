@@ -315,7 +315,7 @@ module Rakuda
         "output" => @own[:output] || default_output, "prefix" => @own[:prefix],
         "build_all" => options.build_all ? true : false, "dry_run" => options.dryrun ? true : false,
         "trace" => traces? ? true : false, "progress" => progress, "colour" => ENV.fetch("NO_COLOR", "").empty?,
-        "farewell" => STDERR.tty? && !options.silent && !@own[:quiet],
+        "strict" => @own[:strict] ? true : false, "farewell" => STDERR.tty? && !options.silent && !@own[:quiet],
         "grace_ms" => @own[:grace_ms], "directory" => Dir.pwd.b, "seed" => @own[:seed], "log_dir" => log_dir,
         "memory_bytes" => @own[:memory_bytes], "resources" => @own[:resources],
         "stdin" => serial? && !options.dryrun ? "inherit" : "null", "record" => @own[:record],

@@ -157,6 +157,8 @@ module Rakuda
       [
         ["--failure HOW", "What a failed task does to others: wait, kill, continue. (default is wait)",
          ->(value) { set_key("FAILURE_TERMINATION", choice("--failure", value, %w[wait kill continue])) }],
+        ["--keep-going", "The same as --failure continue.", ->(_value) { set_key("FAILURE_TERMINATION", "continue") }],
+        ["--strict", "A target that its action has not made is a failure.", ->(_value) { set_own(:strict, true) }],
         ["--retry N", "Attempts after the first, for tasks that do not say. (default is 0)",
          ->(value) { set_key("RETRY", whole_number("--retry", value, 0..Properties::COUNT_MAX)) }],
         ["--grace SECONDS", "Seconds between SIGINT, SIGTERM and SIGKILL when a run is stopped. (default is 5)",

@@ -448,8 +448,8 @@ module Rakuda
       when :AbortAction then on_abort_action(fields[0])
       when :ActionLost then @reactor.lose(fields[0], NodeLost.new(text(fields[1])))
       when :TaskBlamed then on_task_blamed(*fields)
-      when :TargetNotBrought
-        @failures.add(fields[0], @planner.tasks[fields[0]], StagingFailed.new(text(fields[1])))
+      when :TargetNotBrought then add_failure(StagingFailed, *fields)
+      when :TargetNotMade then add_failure(TargetNotMade, *fields)
       when :NodesGone then @nodes_error = NodesGone.new(text(fields[0]))
       when :AttemptFailed then @failures.on_attempt(*fields)
       when :TargetMissing then on_target_missing(fields[0])
@@ -458,7 +458,7 @@ module Rakuda
       when :OutputLost then on_output_lost(fields[0])
       when :Warning then $stderr.puts(text(fields[0]))
       when :Welcome then @engine.welcome(*fields)
-      when :Refused then raise EngineError, "the engine refused: #{text(fields[0])}"
+      when :Refused then raise ConfigurationError, text(fields[0])
       else raise EngineError, "the engine sent a message that this front does not know: #{name}"
       end
     end
@@ -491,6 +491,12 @@ module Rakuda
       invocation.failed = failed
       invocation.abandoned = abandoned
       @reactor.resume(invocation.fiber) if invocation.fiber
+    end
+
+    # The hub says why a task failed.
+    def add_failure(kind, number, reason)
+      task = @planner.tasks[number]
+      @failures.add(number, task, kind.new(text(reason)))
     end
 
     def on_task_blamed(number, reason)

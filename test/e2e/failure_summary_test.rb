@@ -162,6 +162,38 @@ class FailureSummaryTest < Minitest::Test
     rakuda(RAKEFILE, "-j2", "other") { |run| refute_match(/^rakuda: task/, run.err) }
   end
 
+  STRICT = <<~'RUBY'
+    file("unmade") { }
+    file("above" => "unmade") { |t| touch t.name, verbose: false }
+    file("late") { |t| File.exist?("tried") ? touch(t.name, verbose: false) : touch("tried", verbose: false) }
+    directory "folder"
+    task(all: "folder") { puts "all" }
+  RUBY
+
+  def test_a_target_that_its_action_has_not_made_is_a_failure_where_that_is_wanted
+    rakuda(STRICT, "-j2", "above") do |run|
+      assert_equal 0, run.status
+      assert_match(/^rakuda: task unmade ended well but its file does not exist/, run.err)
+    end
+    %w[-j1 -j2].each do |jobs|
+      rakuda(STRICT, jobs, "--strict", "above") do |run|
+        assert_equal 1, run.status
+        assert_match(/^Tasks: TOP => above => unmade$/, run.err)
+        assert_equal ["== rakuda: 1 failed, 1 not run because of it, 0 done ==",
+                      "  error: its action ended well but did not make it (--strict)"], block_of(run).values_at(0, 2)
+      end
+    end
+    rakuda(STRICT, "--strict", "--retry", "1", "late") { |run| assert_equal 0, run.status, run.err }
+    rakuda(STRICT, "-q", "--strict", "all") { |run| assert_equal [0, ["all"]], [run.status, run.lines], run.err }
+    rakuda(STRICT, "--strict", "-n", "above") { |run| assert_equal 0, run.status, run.err }
+  end
+
+  def test_keep_going_is_failure_continue
+    rakuda("task(default: %w[bad good])\ntask(:bad) { raise 'x' }\ntask(:good) { puts 'good' }\n", "-j1", "--keep-going") do |run|
+      assert_equal [1, ["good"]], [run.status, run.lines], run.err
+    end
+  end
+
   def test_a_run_that_the_user_stops_says_how_far_it_was
     rakefile = <<~RUBY
       task(default: %w[first second])

@@ -56,7 +56,7 @@ class LiveDisplayTest < Minitest::Test
     assert_equal ["first ends", "second"], lines_but_closing(terminal)
     drawn = terminal.seen.find { |lines| lines.any?(HEAD) }
     assert_includes drawn, "0/2 done, 1 running"
-    assert_match(/\A +\d+ s  first  until\z/, drawn.last)
+    assert_match(/\A +\d+ s  first  sleep\z/, drawn.last, "the first program that runs, and no word of the shell")
     assert terminal.status.success?
   end
 

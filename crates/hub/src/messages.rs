@@ -30,6 +30,8 @@ use crate::targets::{Settled, settle_target};
 const INTERRUPTED_STATUS: i32 = libc::SIGINT;
 /// Wait status of a command whose input is not to be seen: as when it cannot be started.
 const UNSEEN_STATUS: i32 = 127 << 8;
+/// Why an action has failed that ended well without its target, where that counts.
+const NOT_MADE: &str = "its action ended well but did not make it (--strict)";
 /// Sources of the printer: tasks count from 0, commands from here.
 const COMMAND_SOURCES: u64 = 1 << 32;
 
@@ -327,8 +329,9 @@ impl Hub {
         message: &[u8],
         seen: Option<FileIdentity>,
     ) {
+        let given_back = attempt.given_back && outcome != ActionOutcome::Ok;
+        let (outcome, message) = self.judge(id, outcome, message, seen);
         let ok = outcome == ActionOutcome::Ok;
-        let given_back = attempt.given_back && !ok;
         let mut settled = Settled::Untouched;
         let mut after = None;
         if self.names.is_path(id) && !self.settings.config.dry_run {
@@ -381,6 +384,23 @@ impl Hub {
         let outcome = outcome_of(outcome, attempt);
         let note = AttemptNote { outcome, message, retried, after, settled };
         self.note_attempt_ended(id, attempt, &note);
+    }
+
+    /// With `--strict` an action has failed that ended well without its target.
+    fn judge<'a>(
+        &mut self,
+        id: TaskId,
+        outcome: ActionOutcome,
+        message: &'a [u8],
+        seen: Option<FileIdentity>,
+    ) -> (ActionOutcome, &'a [u8]) {
+        let ended_well = outcome == ActionOutcome::Ok;
+        if !self.settings.strict || !ended_well || seen.is_some() || !self.names.is_path(id) {
+            return (outcome, message);
+        }
+        let reason = format!("task {}: {NOT_MADE}", self.display_name(id));
+        self.link.push(&HubMessage::TargetNotMade { task: id.0, reason: Text::from(reason) });
+        (ActionOutcome::Failed, NOT_MADE.as_bytes())
     }
 
     /// Does with the target of an attempt that did not end well what FAILED_TARGET says.

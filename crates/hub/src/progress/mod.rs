@@ -11,6 +11,7 @@ pub(crate) mod duration;
 pub(crate) mod earlier;
 pub(crate) mod estimate;
 mod farewell;
+mod program;
 mod remaining;
 pub(crate) mod view;
 
@@ -19,13 +20,13 @@ use std::collections::{BTreeSet, VecDeque};
 use rakuda_agent::clock;
 use rakuda_core::{NodeId, Settled, TaskId, Time};
 use rakuda_proto::agent::OutputStream;
-use rakuda_proto::front::Program;
 
 use crate::hub::Hub;
 use crate::screen::Screen;
 use earlier::EarlierRuns;
 use estimate::{Load, RunningTask};
 use farewell::Made;
+use program::program_name;
 use rakuda_record::printable::printable;
 use remaining::Remaining;
 use view::{Busy, TASKS_MAX, View};
@@ -312,17 +313,4 @@ impl Hub {
         let node = node.map(|attempt| printable(self.agents.node(attempt.node).name.0.as_slice()));
         Busy { name: self.display_name(id), program, node, elapsed_ns }
     }
-}
-
-/// The file name of what is executed, as far as one can tell.
-fn program_name(program: &Program) -> String {
-    let first = match program {
-        Program::Words(words) => words.first().map_or(&[][..], |word| &word.0),
-        // Variables that are set for it come before it.
-        Program::Line(line) => {
-            let mut words = line.0.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-            words.find(|word| !word.contains(&b'=')).unwrap_or(&[])
-        }
-    };
-    printable(first.rsplit(|byte| *byte == b'/').next().unwrap_or(first))
 }
