@@ -90,18 +90,25 @@ module Rakuda
 
     # @return [Boolean] whether "** Invoke" lines are printed
     def traces?
-      options.trace && !(options.dryrun && @own[:quiet])
+      options.trace && (!options.dryrun || walk_shown?)
     end
 
     # Lines of a dry run are not for those who want it quiet.
     def trace(*strings)
-      super unless options.dryrun && @own[:quiet] && strings.first.to_s.start_with?("** ")
+      super unless options.dryrun && !walk_shown? && strings.first.to_s.start_with?("** ")
     end
 
-    # As rake's; a dry run then tells what would run.
+    # @return [Boolean] whether a failure leaves alone what does not depend on it
+    def continues?
+      configuration["FAILURE_TERMINATION"] == "continue"
+    end
+
+    # As rake's, but file tasks that stand side by side run together; a dry run then tells what would run.
     def top_level
-      super
-      @session&.show_plan(@own[:plan] || "text", @own[:plan_output] || $stdout) if options.dryrun
+      return super if options.show_tasks || options.show_prereqs
+
+      run_with_threads { Targets.new(self).run }
+      @session&.show_plan(@own[:plan] || (STDOUT.tty? ? "short" : "text"), @own[:plan_output] || $stdout) if options.dryrun
     end
 
     # The session with the engine, which is started now if it was not.
@@ -240,6 +247,13 @@ module Rakuda
 
     private
 
+    # Whether rake's own lines of a dry run are printed: people have the plan, and who reads rake's lines reads a pipe or a file.
+    def walk_shown?
+      return false if @own[:quiet]
+
+      @own[:walk] || (@own[:plan] != "json" && !STDERR.tty?)
+    end
+
     def trace_rule(level, message)
       super unless options.trace_rules && @session&.log_rule("#{"    " * level}#{message}")
     end
@@ -312,6 +326,7 @@ module Rakuda
         "output" => @own[:output] || default_output, "prefix" => @own[:prefix],
         "build_all" => options.build_all ? true : false, "dry_run" => options.dryrun ? true : false,
         "trace" => traces? ? true : false, "progress" => progress, "colour" => ENV.fetch("NO_COLOR", "").empty?,
+        "strict" => @own[:strict] ? true : false, "farewell" => STDERR.tty? && !options.silent && !@own[:quiet],
         "grace_ms" => @own[:grace_ms], "directory" => Dir.pwd.b, "seed" => @own[:seed], "log_dir" => log_dir,
         "memory_bytes" => @own[:memory_bytes], "resources" => @own[:resources],
         "stdin" => serial? && !options.dryrun ? "inherit" : "null", "record" => @own[:record],

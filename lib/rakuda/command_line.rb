@@ -26,6 +26,7 @@ module Rakuda
         when "--jobs" then jobs_option
         when "--version" then version_option
         when "--quiet", "--silent" then quiet_option(option)
+        when "--trace=[OUT]" then trace_option(option)
         else option
         end
       end
@@ -59,6 +60,15 @@ module Rakuda
       *words, action = option
       [*words, lambda { |value|
         @own[:quiet] = true
+        action.call(value)
+      }]
+    end
+
+    # As rake's; in a dry run rake's lines are wanted then, wherever they go.
+    def trace_option(option)
+      *words, action = option
+      [*words, lambda { |value|
+        @own[:walk] = true
         action.call(value)
       }]
     end
@@ -105,6 +115,8 @@ module Rakuda
          ->(value) { set_key("RERUN_ENV", value) }],
         ["--plan FORMAT", "Show what would run and why, as text or as json, and run nothing (implies -n).",
          ->(value) { plan_option(value) }],
+        ["--rake", "With -n: rake's own lines (** Invoke ...) too, on stderr, also where that is a terminal.",
+         ->(_value) { @own[:walk] = true }],
         ["--show-conf", "Show the settings and where each came from, then exit.",
          ->(_value) { @own[:show_conf] = true }]
       ]
@@ -145,6 +157,8 @@ module Rakuda
       [
         ["--failure HOW", "What a failed task does to others: wait, kill, continue. (default is wait)",
          ->(value) { set_key("FAILURE_TERMINATION", choice("--failure", value, %w[wait kill continue])) }],
+        ["--keep-going", "The same as --failure continue.", ->(_value) { set_key("FAILURE_TERMINATION", "continue") }],
+        ["--strict", "A target that its action has not made is a failure.", ->(_value) { set_own(:strict, true) }],
         ["--retry N", "Attempts after the first, for tasks that do not say. (default is 0)",
          ->(value) { set_key("RETRY", whole_number("--retry", value, 0..Properties::COUNT_MAX)) }],
         ["--grace SECONDS", "Seconds between SIGINT, SIGTERM and SIGKILL when a run is stopped. (default is 5)",

@@ -24,6 +24,9 @@ module Rakuda
   # A task was lost with so many nodes that it is suspected of taking them down.
   class TaskBlamed < TaskFailed; end
 
+  # An action ended well without its target, with `--strict`.
+  class TargetNotMade < TaskFailed; end
+
   # A file could not be brought from a node to this machine.
   class StagingFailed < TaskFailed; end
 

@@ -46,6 +46,7 @@ module Rakuda
       @exceptions = {}   # by number, in order of time
       @told = {}         # numbers that have been raised or printed
       @aborted = {}      # numbers of tasks that were aborted because of others
+      @given = {}.compare_by_identity # exceptions that an invocation has raised
       @exit = nil
     end
 
@@ -75,12 +76,22 @@ module Rakuda
 
     # An attempt failed, and the hub has decided what follows.
     def on_attempt(number, attempt, retried)
-      return unless retried
+      return told_by_engine(number) unless retried
 
       exception = @exceptions.delete(number)
       name = @planner.tasks[number]&.name
       reason = exception ? ": #{Failures.first_line(exception)}" : ""
       $stderr.puts "#{@application.name}: task #{name} failed (attempt #{attempt}), trying again#{reason}"
+    end
+
+    # With `--failure continue` the engine says at once which tasks have failed.
+    def told_by_engine(number)
+      @told[number] = true if @application.continues? && !aborted?(number)
+    end
+
+    # A task failed without an attempt.
+    def tell_at_once(number)
+      tell([number]) if @application.continues?
     end
 
     # @param failed [Array<Integer>]
@@ -97,7 +108,13 @@ module Rakuda
       mark(failed, abandoned, exception)
       tell(others)
       @told[first] = true
+      @given[exception] = true
       exception
+    end
+
+    # @return [Boolean] whether an invocation has raised it because of a task
+    def given?(exception)
+      @given.key?(exception)
     end
 
     private
@@ -128,7 +145,8 @@ module Rakuda
 
         @told[number] = true
         how = aborted?(number) ? "was aborted" : "failed: #{Failures.first_line(@exceptions[number])}"
-        $stderr.puts "#{@application.name}: task #{@planner.tasks[number]&.name} #{how}"
+        name = @planner.tasks[number]&.name || @planner.chain(number).first&.name
+        $stderr.puts "#{@application.name}: task #{name} #{how}"
       end
     end
   end

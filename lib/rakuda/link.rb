@@ -86,6 +86,11 @@ module Rakuda
       flush if @definitions_count >= DEFINITIONS_MAX || @edges >= EDGES_MAX
     end
 
+    # From here on another plan is collected: its definitions can be forgotten without those before them.
+    def end_plan
+      flush_definitions unless @definitions_count.zero?
+    end
+
     # Forgets the last definitions. A batch holds those of one plan, so all of them go or none.
     # @return [Boolean] false when some had been sent already
     def forget_definitions(count)

@@ -48,6 +48,13 @@ module Rakuda
     #   and how much of each counts): waited for when the first look-up fails
     Deferral = Struct.new(:task, :parent, :arguments, :later)
 
+    # What `plan_together` has made.
+    # @!attribute numbers [Array<Integer>] to be waited for
+    # @!attribute planned [Integer] how many tasks were planned
+    # @!attribute error [Exception, nil] why the next one could not be
+    # @!attribute begins [Integer] the number at which the plan begins
+    Plan = Struct.new(:numbers, :planned, :error, :begins)
+
     # @return [Array<Rake::Task, nil>] by number; nil for helper tasks
     attr_reader :tasks
 
@@ -78,6 +85,9 @@ module Rakuda
       @waiting = nil           # the actions that wait for the plan being made
       @waiting_numbers = nil   # their numbers, once they are asked for
       @harmless = nil          # tasks found not to depend on them
+      @beside = nil            # frame of the tasks that stand before the root on the command line
+      @continues = application.continues?
+      @from_outside = false    # the plan being made is not that of an action
     end
 
     # @return [Boolean] whether the task of that number has been planned anew under another one
@@ -117,15 +127,58 @@ module Rakuda
     # @param base [Rake::InvocationChain, nil] what invokes it
     # @return [Integer, nil] number; nil when nothing has to be waited for
     # @param waiting [Waiting, nil] tasks whose actions wait for this plan
-    def plan(root, arguments, base, waiting = nil)
+    # @param beside [Frame, nil] what stands before it on the command line
+    def plan(root, arguments, base, waiting = nil, beside = nil)
       first = @tasks.size
+      former = @beside
+      @beside = beside
       @waiting = waiting
       @waiting_numbers = nil
       @harmless = {}.compare_by_identity
+      @from_outside = waiting.nil? && base.nil?
       walk(root, arguments, base)
     rescue StandardError, SystemStackError
       forget(first)
       raise
+    ensure
+      @beside = former
+    end
+
+    # Plans tasks as a list of prerequisites: what cannot be looked up yet is looked up again when those before it have run.
+    # Ends at the first that cannot be planned at all.
+    # @param roots [Array<Array(Rake::Task, Rake::TaskArguments)>]
+    # @return [Plan]
+    def plan_together(roots)
+      plan = Plan.new([], 0, nil, @tasks.size)
+      beside = Frame.new.tap { |frame| frame.fill(nil, nil, NONE, nil) }
+      roots.each do |task, arguments|
+        @link.end_plan
+        number = plan(task, arguments, nil, nil, beside)
+        beside.numbers << number if number
+        plan.planned += 1
+      end
+      plan
+    rescue StandardError, SystemStackError => e
+      plan.tap { plan.error = e }
+    ensure
+      plan.numbers = beside.numbers.uniq
+    end
+
+    # Plans tasks that are not going to run, as far as they can be looked up.
+    # @param roots [Array<Rake::Task>]
+    def plan_unreached(roots)
+      log, continues = @log, @continues
+      @log = nil
+      @continues = true # what failed may be among the prerequisites
+      roots.each do |task|
+        @link.end_plan
+        plan(task, nil, nil)
+      rescue StandardError, SystemStackError
+        next # nobody asks for the reason any more
+      end
+    ensure
+      @log = log
+      @continues = continues
     end
 
     # Looks up a deferred task's prerequisites again, plans what is found and links it.
@@ -270,7 +323,7 @@ module Rakuda
       if task.already_invoked
         @log&.again(task)
         number = task.rakuda_number
-        raise task.rakuda_exception if task.rakuda_exception
+        return failed_before(task, number) if task.rakuda_exception
         return nil if number.nil?
         return cycle(task, bottom, parent) if number == mark
         return nil if number < @settled_below
@@ -294,6 +347,13 @@ module Rakuda
       end
 
       enter(task, traits, arguments, mark, bottom, parent)
+    end
+
+    # As in rake its exception is raised again. But what else the command line asks for goes on without it where that is wanted.
+    def failed_before(task, number)
+      return number if @continues && @from_outside && number && !number.negative?
+
+      raise task.rakuda_exception
     end
 
     def push(task, traits, arguments, mark)
@@ -434,8 +494,7 @@ module Rakuda
     def preceding(bottom)
       before = []
       later = []
-      (bottom...(@in_use - 1)).each do |depth|
-        frame = @frames[depth]
+      [*@beside, *@frames[bottom...(@in_use - 1)]].each do |frame|
         cover(frame)
         before << frame.barrier if frame.barrier
         later << [frame.deferred, frame.deferred.size] if frame.deferred
@@ -457,10 +516,8 @@ module Rakuda
     end
 
     def remember_deferred(number, bottom)
-      return unless @in_use > bottom
-
-      frame = @frames[@in_use - 1]
-      (frame.deferred ||= []) << number
+      frame = @in_use > bottom ? @frames[@in_use - 1] : @beside
+      (frame.deferred ||= []) << number if frame
     end
 
     # A task of the hub's graph alone.

@@ -123,6 +123,12 @@ module Rakuda
         found
       end
 
+      # What the command line names, with nil in place of an exception.
+      # @return [Rake::Task, nil]
+      def find_top(application, name)
+        find(application, name, nil)
+      end
+
       # @return [InvocationChain] a chain of tasks, the outermost first, on top of another
       def chain(tasks, base)
         tasks.reduce(base || Chain.start) { |chain, task| Chain.cons(task, chain) }

@@ -89,8 +89,36 @@ module Rakuda
       first = @planner.tasks.size
       waiting = caller_job && waiting_actions(caller_job)
       number = plan(task, arguments, base, waiting)
-      number ? wait(number, first, caller_job, waiting) : @log&.print_walk
+      number ? wait([number], first, caller_job, waiting) : @log&.print_walk
       nil
+    end
+
+    # Plans tasks that the command line names side by side.
+    # @param roots [Array<Array(Rake::Task, Rake::TaskArguments)>]
+    # @return [Planner::Plan]
+    def plan_together(roots)
+      prepare_top_level
+      tell_directory
+      @log&.insert_after(nil)
+      @planner.plan_together(roots)
+    end
+
+    # Runs what was planned, and waits.
+    # @param plan [Planner::Plan]
+    def run_together(plan)
+      wait(plan.numbers, plan.begins, nil, nil) unless plan.numbers.empty?
+      @log&.print_all # rake would have come so far
+    end
+
+    # Plans what is not going to run, so that it is counted.
+    # @param tasks [Array<Rake::Task>]
+    def plan_unreached(tasks)
+      @planner.plan_unreached(tasks)
+    end
+
+    # @return [Boolean] whether a task of the plan failed with it
+    def failure_of_task?(exception)
+      @failures.given?(exception)
     end
 
     # After a dry run: has the hub tell what would run, and writes it.
@@ -329,7 +357,7 @@ module Rakuda
       Planner::Waiting.new(number, [number, outer&.least || number].min, outer)
     end
 
-    def wait(number, first, caller_job, waiting)
+    def wait(numbers, first, caller_job, waiting)
       id = @next_invocation
       @next_invocation += 1
       invocation = Invocation.new(caller_job && Fiber.current, waiting, first, @planner.tasks.size, false)
@@ -337,7 +365,7 @@ module Rakuda
       @live.insert(@live.bsearch_index { |one| one.begins > first } || @live.size, invocation)
       describe_commands(first...@planner.tasks.size) if @probe
       @display.give_back unless caller_job
-      @link.send_message("Invoke", id, [number], caller_job&.number)
+      @link.send_message("Invoke", id, numbers, caller_job&.number)
       caller_job ? park(invocation) : watch(invocation)
       raise @broken if @broken
 
@@ -430,9 +458,9 @@ module Rakuda
       when :AskNeeded then on_ask_needed(fields[0])
       when :AbortAction then on_abort_action(fields[0])
       when :ActionLost then @reactor.lose(fields[0], NodeLost.new(text(fields[1])))
-      when :TaskBlamed then @failures.add(fields[0], @planner.tasks[fields[0]], TaskBlamed.new(text(fields[1])))
-      when :TargetNotBrought
-        @failures.add(fields[0], @planner.tasks[fields[0]], StagingFailed.new(text(fields[1])))
+      when :TaskBlamed then on_task_blamed(*fields)
+      when :TargetNotBrought then add_failure(StagingFailed, *fields)
+      when :TargetNotMade then add_failure(TargetNotMade, *fields)
       when :NodesGone then @nodes_error = NodesGone.new(text(fields[0]))
       when :AttemptFailed then @failures.on_attempt(*fields)
       when :TargetMissing then on_target_missing(fields[0])
@@ -441,7 +469,7 @@ module Rakuda
       when :OutputLost then on_output_lost(fields[0])
       when :Warning then $stderr.puts(text(fields[0]))
       when :Welcome then @engine.welcome(*fields)
-      when :Refused then raise EngineError, "the engine refused: #{text(fields[0])}"
+      when :Refused then raise ConfigurationError, text(fields[0])
       else raise EngineError, "the engine sent a message that this front does not know: #{name}"
       end
     end
@@ -476,6 +504,17 @@ module Rakuda
       @reactor.resume(invocation.fiber) if invocation.fiber
     end
 
+    # The hub says why a task failed.
+    def add_failure(kind, number, reason)
+      task = @planner.tasks[number]
+      @failures.add(number, task, kind.new(text(reason)))
+    end
+
+    def on_task_blamed(number, reason)
+      @failures.add(number, @planner.tasks[number], TaskBlamed.new(text(reason)))
+      @failures.told_by_engine(number)
+    end
+
     def on_resolve(number)
       question = Question.new(self, nil) do
         first = @planner.tasks.size
@@ -485,6 +524,7 @@ module Rakuda
       rescue StandardError => e
         @log&.print_all
         @failures.add(number, @planner.tasks[number], e)
+        @failures.tell_at_once(number)
         @link.send_message("Resolved", number, false)
       end
       @reactor.start(question)

@@ -27,6 +27,16 @@ class BadInputTest < Minitest::Test
     assert_includes @err, "Did you mean?  build"
   end
 
+  def test_a_mistake_that_the_engine_finds_is_told_in_one_line
+    run_rakuda("task(:default) { puts 1 }", "-F", "nofile")
+    assert_equal 1, @status.exitstatus
+    assert_match(/\Arakuda: failed to read the host file \S+nofile: No such file or directory.*\n\z/, @err)
+    File.write(File.join(@directory, "hosts"), "host1 many cores\n")
+    run_rakuda("task(:default) { puts 1 }", "-F", "hosts")
+    assert_equal [1, 1], [@status.exitstatus, @err.lines.size], @err
+    refute_match(/Error|refused/, @err)
+  end
+
   def test_cycle_is_named_whole_before_anything_runs
     run_rakuda(<<~'RUBY', "-j", "2")
       task(:first) { puts "ran" }

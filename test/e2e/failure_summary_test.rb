@@ -125,6 +125,75 @@ class FailureSummaryTest < Minitest::Test
     end
   end
 
+  def test_with_continue_each_failure_is_told_at_once_and_again_at_the_end
+    rakefile = <<~'RUBY'
+      task(:command) { sh "exit 3", verbose: false }
+      task(:ruby) { raise ArgumentError, "no such thing" }
+      task(:twice) { |t| sh "exit 4", verbose: false }
+      task(:missing) { touch "ready", verbose: false }
+      file("unknown" => "nosuch.txt") { }
+      # It goes on until the failures have been read by whoever watches.
+      task(:last) { sleep 0.01 until File.exist?("read") }
+      task(default: %w[command ruby twice last])
+      task(lookup: %w[missing unknown last])
+    RUBY
+    start_rakuda(rakefile, "-j4", "--failure", "continue", "--retry", "1") do |pid, folder, out|
+      told = []
+      told << out.gets.chomp.gsub(/\d+ ms/, "TIME") until told.grep(/ failed after /).size == 3
+      FileUtils.touch(File.join(folder, "read"))
+      rest = out.read
+      Process.wait(pid)
+      assert_equal ["rakuda: task command failed after TIME: exit status 3: exit 3",
+                    "rakuda: task ruby failed after TIME: ArgumentError: no such thing (Rakefile:2)",
+                    "rakuda: task twice failed after TIME: exit status 4: exit 4"], told.grep(/ failed after /).sort
+      refute_match(/^rakuda: task/, rest, "it is not told twice")
+      assert_match(/^== rakuda: 3 failed, .* 1 done ==$/, rest)
+      assert_equal 1, Process.last_status.exitstatus
+    end
+    start_rakuda(rakefile, "-j4", "--failure", "continue", "lookup") do |pid, folder, out|
+      assert_match(/\Arakuda: task unknown failed: Don't know how to build task 'nosuch.txt' \(See the list .*\)$/, out.gets)
+      FileUtils.touch(File.join(folder, "read"))
+      refute_match(/^rakuda: task/, out.read)
+      Process.wait(pid)
+    end
+  end
+
+  def test_without_continue_nothing_is_told_before_the_end
+    rakuda(RAKEFILE, "-j2", "other") { |run| refute_match(/^rakuda: task/, run.err) }
+  end
+
+  STRICT = <<~'RUBY'
+    file("unmade") { }
+    file("above" => "unmade") { |t| touch t.name, verbose: false }
+    file("late") { |t| File.exist?("tried") ? touch(t.name, verbose: false) : touch("tried", verbose: false) }
+    directory "folder"
+    task(all: "folder") { puts "all" }
+  RUBY
+
+  def test_a_target_that_its_action_has_not_made_is_a_failure_where_that_is_wanted
+    rakuda(STRICT, "-j2", "above") do |run|
+      assert_equal 0, run.status
+      assert_match(/^rakuda: task unmade ended well but its file does not exist/, run.err)
+    end
+    %w[-j1 -j2].each do |jobs|
+      rakuda(STRICT, jobs, "--strict", "above") do |run|
+        assert_equal 1, run.status
+        assert_match(/^Tasks: TOP => above => unmade$/, run.err)
+        assert_equal ["== rakuda: 1 failed, 1 not run because of it, 0 done ==",
+                      "  error: its action ended well but did not make it (--strict)"], block_of(run).values_at(0, 2)
+      end
+    end
+    rakuda(STRICT, "--strict", "--retry", "1", "late") { |run| assert_equal 0, run.status, run.err }
+    rakuda(STRICT, "-q", "--strict", "all") { |run| assert_equal [0, ["all"]], [run.status, run.lines], run.err }
+    rakuda(STRICT, "--strict", "-n", "above") { |run| assert_equal 0, run.status, run.err }
+  end
+
+  def test_keep_going_is_failure_continue
+    rakuda("task(default: %w[bad good])\ntask(:bad) { raise 'x' }\ntask(:good) { puts 'good' }\n", "-j1", "--keep-going") do |run|
+      assert_equal [1, ["good"]], [run.status, run.lines], run.err
+    end
+  end
+
   def test_a_run_that_the_user_stops_says_how_far_it_was
     rakefile = <<~RUBY
       task(default: %w[first second])

@@ -12,6 +12,7 @@ require_relative "../support/terminal"
 class LiveDisplayTest < Minitest::Test
   RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
   HEAD = %r{\A\d+/\d+ done, \d+ running}.freeze
+  CLOSING = /\Arakuda: \d+ done in \d.*; for a report: rakudactl report\z/.freeze
   GATE = "sleep 0.01 until File.exist?('gate')"
 
   def setup
@@ -31,6 +32,14 @@ class LiveDisplayTest < Minitest::Test
     FileUtils.touch(File.join(@folder, "gate"))
   end
 
+  # @return [Array<String>] what is left on the terminal, but for the closing line, which must be the last
+  def lines_but_closing(terminal)
+    *lines, closing, rest = terminal.lines
+    assert_match(CLOSING, closing)
+    assert_empty rest
+    lines
+  end
+
   # @return [Boolean] whether the display is to be seen
   def shown?(terminal)
     terminal.lines.any? { |line| line.match?(HEAD) }
@@ -45,10 +54,10 @@ class LiveDisplayTest < Minitest::Test
       task(second: :first) { puts "second" }
     RUBY
     terminal = run_on_terminal(rakefile, "-j2", "all") { |now| open_gate if shown?(now) }
-    assert_equal ["first ends", "second", ""], terminal.lines
+    assert_equal ["first ends", "second"], lines_but_closing(terminal)
     drawn = terminal.seen.find { |lines| lines.any?(HEAD) }
     assert_includes drawn, "0/2 done, 1 running"
-    assert_match(/\A +\d+ s  first  until\z/, drawn.last)
+    assert_match(/\A +\d+ s  first  sleep\z/, drawn.last, "the first program that runs, and no word of the shell")
     assert terminal.status.success?
   end
 
@@ -71,7 +80,7 @@ class LiveDisplayTest < Minitest::Test
       assert_equal expected, terminal.lines.grep(/\A(ruby|sh) #{n} /)
       assert_equal((0...40).map { |i| "err #{n} #{i}" }, terminal.lines.select { |line| line.start_with?("err #{n} ") })
     end
-    assert_equal (8 * 40 * 3) + 1, terminal.lines.size, "nothing but what tasks print is left"
+    assert_equal 8 * 40 * 3, lines_but_closing(terminal).size, "nothing but what tasks print is left"
   end
 
   def test_the_window_may_change_its_width_and_no_line_is_wider
@@ -85,7 +94,7 @@ class LiveDisplayTest < Minitest::Test
     end
     assert_operator widths.max, :<, 60
     assert_operator widths.first, :<, 30
-    assert_equal [""], terminal.lines
+    assert_empty lines_but_closing(terminal)
   end
 
   def test_names_cannot_act_on_the_terminal
@@ -96,7 +105,7 @@ class LiveDisplayTest < Minitest::Test
     drawn = nil
     terminal = run_on_terminal(rakefile, "-j2") { |now| shown?(now) && (drawn ||= now.lines) && open_gate }
     assert_match(/evil\?\[2J\?\?namey+\.\.\.y+/, drawn.join("\n"))
-    assert_equal [""], terminal.lines
+    assert_empty lines_but_closing(terminal)
   end
 
   def test_colours_are_left_out_when_the_user_wants_none
@@ -129,7 +138,7 @@ class LiveDisplayTest < Minitest::Test
         open_gate
       end
     end
-    assert_equal ["local ends", "constant", "thread", ""], terminal.lines
+    assert_equal ["local ends", "constant", "thread"], lines_but_closing(terminal)
     assert_equal [false], held.uniq
   end
 
@@ -146,7 +155,7 @@ class LiveDisplayTest < Minitest::Test
         writer.puts("you") unless writer.closed?
         writer.close unless writer.closed?
       end
-      assert_equal ["name? hello you", ""], terminal.lines
+      assert_equal ["name? hello you"], lines_but_closing(terminal)
     end
   end
 
@@ -176,21 +185,44 @@ class LiveDisplayTest < Minitest::Test
 
   def test_no_display_where_it_would_disturb
     rakefile = %(task(:default) { sleep 0.6; puts "x" }) # longer than it takes until the display is first drawn
-    [%w[-j2 -q], %w[-j2 -s], %w[-j2 --progress off], %w[-j2 --output none]].each do |arguments|
+    [%w[-j2 --progress off], %w[-j2 --output none]].each do |arguments|
       terminal = run_on_terminal(rakefile, *arguments)
-      assert_equal "x\r\n", terminal.bytes, arguments.join(" ")
+      assert_equal ["x"], lines_but_closing(terminal), arguments.join(" ")
+      assert_equal 2, terminal.bytes.count("\n"), arguments.join(" ")
     end
     terminal = run_on_terminal(rakefile, "-j2", environment: { "TERM" => "dumb" })
-    assert_equal "x\r\n", terminal.bytes
+    assert_equal ["x"], lines_but_closing(terminal)
+    refute_includes terminal.bytes, "\e"
+    # And not a word more than what the task prints.
+    [%w[-j2 -q], %w[-j2 -s]].each do |arguments|
+      assert_equal "x\r\n", run_on_terminal(rakefile, *arguments).bytes, arguments.join(" ")
+    end
+  end
+
+  def test_the_closing_line_says_what_was_made_and_where_there_is_nothing_to_do
+    rakefile = <<~'RUBY'
+      (1..4).each { |n| file("#{n}.out") { |t| touch t.name, verbose: false } }
+      task(all: %w[1.out 2.out 3.out 4.out]) { raise "cannot" if ENV["BAD"] }
+      task(:nothing)
+    RUBY
+    { %w[1.out 2.out -j1] => "2 done in TIME; made 1.out, 2.out; for a report: rakudactl report",
+      %w[1.out 2.out] => "nothing to do: all is up to date", %w[nothing] => "nothing to do",
+      %w[--no-record all -B] => "5 done in TIME; made 4 targets" }.each do |words, expected|
+      told = run_on_terminal(rakefile, *words).lines
+      assert_equal ["rakuda: #{expected}", ""], told.map { |line| line.sub(/\d+ ms|\d\.\d s/, "TIME") }, words.join(" ")
+    end
+    told = run_on_terminal(rakefile, "all", "BAD=1").lines.join("\n")
+    refute_match(/^rakuda: (?!aborted)|done in/, told, "a run that failed has its own last lines")
+    assert_match(/Estimate: |would run$/i, run_on_terminal(rakefile, "-n", "all").lines[-3..].join("\n"))
   end
 
   def test_no_display_when_stdout_is_read_by_someone_who_may_write_to_the_terminal
     File.write(File.join(@folder, "Rakefile"), %(task(:default) { sleep 0.6; puts "x" }))
-    { "| cat" => "x\r\n", "> out" => nil, "> /dev/null" => nil }.each do |redirection, only|
+    { "| cat" => ["x"], "> out" => nil, "> /dev/null" => nil }.each do |redirection, only|
       terminal = Terminal.run("/bin/sh", "-c", "#{RAKUDA} -j2 #{redirection}", directory: @folder, input: File::NULL)
       drawn = terminal.seen.flatten.any?(HEAD)
       assert_equal only.nil?, drawn, redirection
-      assert_equal only, terminal.bytes, redirection if only
+      assert_equal only, terminal.lines.grep_v(/\A(#{CLOSING}|)\z/), redirection if only
     end
   end
 

@@ -8,6 +8,7 @@ require "minitest/autorun"
 require "open3"
 require "tmpdir"
 require_relative "../support/aged_files"
+require_relative "../support/terminal"
 
 # The plan of a dry run.
 class PlanTest < Minitest::Test
@@ -145,7 +146,59 @@ class PlanTest < Minitest::Test
     TEXT
   end
 
+  def test_on_a_terminal_the_plan_alone_is_shown_unless_rakes_lines_are_asked_for
+    write("b.o", "", 110)
+    File.write(path("Rakefile"), RAKEFILE)
+    walk = /^\*\* (Invoke|Execute)/
+    plan = /^a\.o: missing$.*^3 of 3 tasks would run$/m
+    { %w[-n] => false, %w[--plan=text] => false, %w[-n --rake] => true, %w[-n --trace] => true, %w[-n --rake -q] => false }
+      .each do |words, shown|
+      seen = on_terminal(*words)
+      assert_match(plan, seen, words.join(" "))
+      assert_equal shown, seen.match?(walk), "#{words.join(" ")}: #{seen}"
+    end
+    plan("-n")
+    assert_match(walk, @err, "off a terminal")
+  end
+
+  def test_json_is_quiet_unless_rakes_lines_are_asked_for
+    plan("--plan=json")
+    assert_equal "from the Rakefile\nfrom a command of the Rakefile\n", @err
+    plan("--plan=json", "--trace")
+    assert_match(/^\*\* Execute \(dry run\) app$/, @err)
+  end
+
+  LONG = <<~'RUBY'
+    (1..60).each { |n| file("o#{n}.x") { |t| touch t.name } }
+    (1..60).each { |n| file("p#{n}.x" => "o#{n}.x") { |t| touch t.name } }
+    task(all: (1..60).map { |n| "p#{n}.x" }) { puts "all" }
+    task(most: (1..39).map { |n| "o#{n}.x" }) { puts "most" }
+  RUBY
+
+  def test_a_long_plan_is_told_by_rule_on_a_terminal_and_in_full_elsewhere
+    File.write(path("Rakefile"), LONG)
+    (1..3).each { |n| write("o#{n}.x", "", 10) }
+    write("p1.x", "", 5)
+    write("p2.x", "", 50)
+    seen = on_terminal("-n", "all").lines.map(&:chomp)
+    # In the order of their first tasks: p2.x comes before o4.x.
+    assert_equal ["Rakefile:2: 59 tasks, p2.x to p60.x: 1 a prerequisite is newer, 58 missing",
+                  "Rakefile:1: 57 tasks, o4.x to o60.x: missing",
+                  "Rakefile:3: all: always runs", "117 of 121 tasks would run"], seen.first(4)
+    assert_equal "each task and why: --plan=text", seen.last
+    assert_equal 119, on_terminal("--plan=text", "all").lines.size
+    assert_equal 38, on_terminal("-n", "most").lines.size - 1, "one that is not long is told task by task"
+    plan("-n", "-q", "all", rakefile: LONG)
+    assert_equal 118, told.size
+  end
+
   private
+
+  # What one sees, without the ends of lines that a terminal adds.
+  def on_terminal(*words)
+    terminal = Terminal.run(RAKUDA, *words, directory: @directory, input: File::NULL, columns: 200)
+    terminal.bytes.force_encoding("UTF-8").delete("\r")
+  end
 
   # The lines of the plan without the estimate.
   def told

@@ -120,6 +120,21 @@ class RakudactlTest < Minitest::Test
     end
   end
 
+  def test_a_part_of_a_name_is_enough_for_a_suggestion
+    assert_complaint 1, /no task after in run \S+; did you mean after_bad\?/, "story", "after"
+    assert_complaint 1, /did you mean after_bad\?/, "log", "r_ba"
+  end
+
+  def test_status_as_json_is_json_also_where_nothing_is_going_on
+    out, err, status = ask("status", "--json")
+    assert_equal [{ "version" => 1, "runs" => [] }, 3], [JSON.parse(out), status.exitstatus]
+    assert_match(/no run is going on/, err)
+    Dir.mktmpdir("rakuda-elsewhere") do |elsewhere|
+      out, = Open3.capture3(File.join(BIN, "rakudactl"), "status", "--json", chdir: elsewhere)
+      assert_empty JSON.parse(out)["runs"]
+    end
+  end
+
   def test_exit_statuses_tell_usage_no_run_and_failure_apart
     assert_complaint 2, /unrecognized subcommand 'stroy'; .*'story'/, "stroy", "app"
     assert_complaint 2, /may be any of/, "story", "app", "--run", "2"

@@ -198,6 +198,7 @@ class FakeHub
       task.state = :ready
       @ready << task
     else
+      say("Warning", "rakuda: task #{task.name} failed after 0 ms") if @settings["failure_termination"] == "continue"
       @stop_all = true if outcome == "exit"
       fail_task(task)
     end

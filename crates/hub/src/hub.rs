@@ -23,6 +23,7 @@ use crate::agents::{Agents, Node, Reports, report_channel};
 use crate::cluster;
 use crate::control::{Control, next_question};
 use crate::core_time::Held;
+use crate::failed_files::FailedFiles;
 use crate::failures::{Failures, Tail};
 use crate::front_link::FrontLink;
 use crate::group_losses::GroupLosses;
@@ -178,10 +179,14 @@ pub(crate) struct Hub {
     pub cut_off_targets: BTreeSet<Vec<u8>>,
     /// Targets that runs that were cut off had left half-written, and that were settled when this run began: why they are made.
     pub remains_settled: BTreeSet<Vec<u8>>,
+    /// What runs have left of targets under other names; nothing: it has not been looked for.
+    pub failed_files: Option<FailedFiles>,
     /// Compares targets with earlier runs; nothing: the user has not asked for it.
     pub rerun: Option<Rerun>,
     /// In a dry run: tasks that the front is told to run all the same, since they invoke others themselves.
     pub own_way: BTreeSet<TaskId>,
+    /// In a dry run: the numbers from which on tasks wait for all before them, as what the command line asks for comes in turns.
+    pub plan_turns: Vec<u32>,
     /// What the core wants done, in order.
     pub outputs: VecDeque<Output>,
     pub running: BTreeMap<TaskId, RunningAttempt>,
@@ -400,7 +405,9 @@ impl Hub {
             facts_wanted: Vec::new(),
             cut_off_targets: BTreeSet::new(),
             remains_settled: BTreeSet::new(),
+            failed_files: None,
             own_way: BTreeSet::new(),
+            plan_turns: Vec::new(),
             rerun: settings.rerun.is_on().then(|| Rerun::new(&settings)),
             outputs: VecDeque::new(),
             running: BTreeMap::new(),

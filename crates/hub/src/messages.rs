@@ -12,10 +12,12 @@ use rakuda_proto::front::{
     task_flags,
 };
 use rakuda_proto::journal::FileIdentity;
+use rakuda_record::folder::FOLDER;
 
 use crate::HubError;
 use crate::core_time::{Held, Now, total_ns};
 use crate::facts::{self, identity_of};
+use crate::failed_files::FailedFiles;
 use crate::hub::{FailedCommand, Hub, LOCAL_NODE, PendingCommand, RunningAttempt, RunningCommand};
 use crate::leases::Leases;
 use crate::notes::{AttemptNote, outcome_of};
@@ -29,6 +31,8 @@ use crate::targets::{Settled, settle_target};
 const INTERRUPTED_STATUS: i32 = libc::SIGINT;
 /// Wait status of a command whose input is not to be seen: as when it cannot be started.
 const UNSEEN_STATUS: i32 = 127 << 8;
+/// Why an action has failed that ended well without its target, where that counts.
+const NOT_MADE: &str = "its action ended well but did not make it (--strict)";
 /// Sources of the printer: tasks count from 0, commands from here.
 const COMMAND_SOURCES: u64 = 1 << 32;
 
@@ -338,14 +342,20 @@ impl Hub {
         message: &[u8],
         seen: Option<FileIdentity>,
     ) {
+        let given_back = attempt.given_back && outcome != ActionOutcome::Ok;
+        let (outcome, message) = self.judge(id, outcome, message, seen);
         let ok = outcome == ActionOutcome::Ok;
-        let given_back = attempt.given_back && !ok;
         let mut settled = Settled::Untouched;
         let mut after = None;
         if self.names.is_path(id) && !self.settings.config.dry_run {
             if ok {
                 self.record.mark_finished(self.names.name(id));
                 after = seen;
+                if seen.is_some() {
+                    self.note_made(id);
+                    let root = self.start_directory.join(FOLDER);
+                    self.failed_files().on_made(&root, &attempt.target);
+                }
                 self.note_here(id, seen);
                 let made_there = attempt.ran || self.staging.is_some();
                 let place = if made_there { attempt.node } else { LOCAL_NODE };
@@ -395,14 +405,44 @@ impl Hub {
         self.note_attempt_ended(id, attempt, &note);
     }
 
+    /// With `--strict` an action has failed that ended well without its target.
+    fn judge<'a>(
+        &mut self,
+        id: TaskId,
+        outcome: ActionOutcome,
+        message: &'a [u8],
+        seen: Option<FileIdentity>,
+    ) -> (ActionOutcome, &'a [u8]) {
+        let ended_well = outcome == ActionOutcome::Ok;
+        if !self.settings.strict || !ended_well || seen.is_some() || !self.names.is_path(id) {
+            return (outcome, message);
+        }
+        let reason = format!("task {}: {NOT_MADE}", self.display_name(id));
+        self.link.push(&HubMessage::TargetNotMade { task: id.0, reason: Text::from(reason) });
+        (ActionOutcome::Failed, NOT_MADE.as_bytes())
+    }
+
     /// Does with the target of an attempt that did not end well what FAILED_TARGET says.
     pub(crate) fn settle_attempt(&mut self, id: TaskId, attempt: &RunningAttempt) -> Settled {
         let policy = self.settings.failed_target;
         let settled = settle_target(&attempt.target, attempt.before, policy);
+        if matches!(settled, Settled::Renamed) && self.settings.record {
+            let root = self.start_directory.join(FOLDER);
+            self.failed_files().note(&root, &attempt.target);
+        }
         if settled.still_there() {
             self.record.mark_unfinished(self.names.name(id));
         }
         settled
+    }
+
+    /// What runs have left of targets under other names; none is known without a record.
+    fn failed_files(&mut self) -> &mut FailedFiles {
+        let root = self.start_directory.join(FOLDER);
+        let recorded = self.settings.record;
+        self.failed_files.get_or_insert_with(|| {
+            if recorded { FailedFiles::read(&root) } else { FailedFiles::default() }
+        })
     }
 
     /// The Rakefile has moved: relative names start elsewhere from now on.

@@ -68,6 +68,9 @@ impl Hub {
                 let attempts = self.scheduler.task(id).map_or(0, |task| task.attempt);
                 let aborted = self.failures.is_aborted(id);
                 self.progress.on_settled(id, how, attempts > 0, aborted);
+                if how == Settled::Failed {
+                    self.tell_failure(id);
+                }
                 let how = match how {
                     Settled::Executed => SettledHow::Executed,
                     Settled::NotNeeded => SettledHow::NotNeeded,
@@ -94,6 +97,9 @@ impl Hub {
         mut failed: Vec<TaskId>,
         abandoned: Vec<TaskId>,
     ) {
+        if self.settings.config.dry_run && !self.callers.contains_key(&id) {
+            self.plan_turns.push(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
+        }
         self.tell_losses();
         failed.extend(self.take_not_brought());
         self.resume_caller(id);

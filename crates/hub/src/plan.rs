@@ -2,6 +2,7 @@
 //!
 //! It decides nothing and starts nothing: the scheduler has gone through all decisions by then, without actions.
 
+mod by_rule;
 mod cut_off;
 mod document;
 mod reasons;
@@ -29,10 +30,14 @@ const PIECE_BYTES: usize = 256 << 10;
 const JOURNAL_BYTES_MAX: u64 = 256 << 20;
 
 impl Hub {
-    /// Sends the plan to the front, as text or as one JSON document.
+    /// Sends the plan to the front, as text (`short`: by rule where it is long) or as one JSON document.
     pub(crate) fn describe_plan(&mut self, format: &str) {
         let document = self.plan();
-        let bytes = if format == "json" { document.json() } else { document.text().into_bytes() };
+        let bytes = match format {
+            "json" => document.json(),
+            "short" => document.short_text().into_bytes(),
+            _ => document.text().into_bytes(),
+        };
         let mut pieces = bytes.chunks(PIECE_BYTES).peekable();
         if pieces.peek().is_none() {
             self.link.push(&HubMessage::Plan(Text::default(), true));
@@ -50,7 +55,7 @@ impl Hub {
         let evidence = Evidence { scheduler: &self.scheduler, names: &self.names, now, build_all };
         let durations = durations_of(&self.settings.directory);
         let tasks = self.scheduler.task_ids().map(|id| self.planned(evidence, &durations, id));
-        Document::new(tasks.collect(), self.settings.cores_known())
+        Document::new(tasks.collect(), &self.plan_turns, self.settings.cores_known())
     }
 
     fn planned(&self, evidence: Evidence<'_>, durations: &Durations, id: TaskId) -> PlannedTask {

@@ -54,6 +54,10 @@ pub struct RunSettings {
     pub progress: ProgressMode,
     /// Colours may be used.
     pub colour: bool,
+    /// A target that an action did not make is a failure.
+    pub strict: bool,
+    /// A line at the end of a run in which all went well.
+    pub farewell: bool,
     /// Send `TaskSettled`.
     pub trace: bool,
     /// Between SIGINT, SIGTERM and SIGKILL.
@@ -159,6 +163,8 @@ impl RunSettings {
             prefix: settings.prefix,
             progress,
             colour: settings.colour,
+            strict: settings.strict && !settings.dry_run,
+            farewell: settings.farewell && !settings.dry_run,
             trace: settings.trace,
             grace_ms: u64::from(settings.grace_ms),
             directory: settings.directory.as_path().to_path_buf(),

@@ -7,6 +7,7 @@ use std::path::Path;
 use rakuda_proto::journal::FileIdentity;
 
 use crate::facts::identity_of;
+use crate::failed_files::failed_name;
 
 /// The user's choice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -80,11 +81,7 @@ pub fn settle_target(path: &Path, before: Option<FileIdentity>, policy: FailedTa
     }
     let result = match policy {
         FailedTarget::Leave => return Settled::Left,
-        FailedTarget::Rename => {
-            let mut failed = path.as_os_str().to_owned();
-            failed.push("._fail_");
-            fs::rename(path, failed).map(|()| Settled::Renamed)
-        }
+        FailedTarget::Rename => fs::rename(path, failed_name(path)).map(|()| Settled::Renamed),
         // A folder that was there before the attempt holds other work too.
         FailedTarget::Delete if path.is_dir() && before.is_some() => return Settled::Left,
         FailedTarget::Delete if path.is_dir() => {

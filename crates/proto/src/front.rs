@@ -137,6 +137,13 @@ pub enum HubMessage {
         /// For the exception.
         reason: Text,
     },
+    /// An action ended well without its target, which counts as a failure; comes before `AttemptFailed`.
+    TargetNotMade {
+        /// Whose.
+        task: u32,
+        /// For the exception.
+        reason: Text,
+    },
     /// A target that was asked for could not be brought to this machine; its task fails, and this is why.
     TargetNotBrought {
         /// Its number.
@@ -366,6 +373,10 @@ pub struct Settings {
     pub progress: String,
     /// Colours may be used.
     pub colour: bool,
+    /// A target that an action did not make is a failure.
+    pub strict: bool,
+    /// Say at the end of a run in which all went well what it has done.
+    pub farewell: bool,
     /// Send `TaskSettled`.
     pub trace: bool,
     /// Between SIGINT, SIGTERM and SIGKILL, ms.
@@ -504,6 +515,8 @@ impl Default for Settings {
             dry_run: false,
             progress: "off".into(),
             colour: false,
+            strict: false,
+            farewell: false,
             trace: false,
             grace_ms: 5000,
             directory: Text::from("."),

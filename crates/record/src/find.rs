@@ -14,7 +14,7 @@ pub fn find_task(run: &Run, name: &Text) -> Option<u32> {
     best.map(|task| task.defined.task)
 }
 
-/// Names of tasks that `name` may have been meant to be: with the same last part, else those that differ least, if that is little.
+/// Names of tasks that `name` may have been meant to be: with the same last part, else those that have it in theirs, else those that differ least, if that is little.
 pub fn near_names(run: &Run, name: &Text) -> Vec<Text> {
     let tasks = || run.tasks.iter().flatten().map(|task| &task.defined.name);
     let base = last_part(&name.0);
@@ -22,6 +22,14 @@ pub fn near_names(run: &Run, name: &Text) -> Vec<Text> {
     let alike: Vec<Text> = alike.take(NEAR_MAX).cloned().collect();
     if !alike.is_empty() {
         return alike;
+    }
+    let mut holding: Vec<&Text> = tasks().filter(|other| holds(&other.0, base)).collect();
+    // `chr1.bam` before `chr10.bam`, and that before `all_chr1.bam`.
+    holding.sort_by_key(|other| (!last_part(&other.0).starts_with(base), other.0.len(), *other));
+    holding.dedup();
+    if !holding.is_empty() {
+        holding.truncate(NEAR_MAX);
+        return holding.into_iter().cloned().collect();
     }
     let limit = (name.0.len() / 4).clamp(1, 8);
     // Who types no folder means the last part.
@@ -37,6 +45,11 @@ pub fn near_names(run: &Run, name: &Text) -> Vec<Text> {
     near.sort();
     near.truncate(NEAR_MAX);
     near.into_iter().map(|(_, name)| name.clone()).collect()
+}
+
+/// Whether the last part of a name has what was typed in it, which must be more than a letter.
+fn holds(other: &[u8], typed: &[u8]) -> bool {
+    typed.len() > 1 && last_part(other).windows(typed.len()).any(|part| part == typed)
 }
 
 /// A name that the user has shortened or lengthened by folders.
@@ -154,5 +167,13 @@ mod tests {
         assert_eq!(near(&run, "a.fits"), ["out/a.fits"]);
         assert_eq!(near(&run, "/data/out/b.fits"), ["out/b.fits"]);
         assert_eq!(near(&run, "nothing alike"), [""; 0]);
+    }
+
+    #[test]
+    fn the_beginning_or_a_part_of_a_name_is_recognised() {
+        let run = run(&["chr2.bam", "all_chr1.bam", "out/chr10.bam", "chr1.bam", "chr3"]);
+        assert_eq!(near(&run, "chr1"), ["chr1.bam", "out/chr10.bam", "all_chr1.bam"]);
+        assert_eq!(near(&run, "work/chr2"), ["chr2.bam"]);
+        assert_eq!(near(&run, "x"), [""; 0]);
     }
 }

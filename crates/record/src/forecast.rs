@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use crate::history::Estimate;
 
@@ -36,8 +37,9 @@ pub struct Forecast {
     pub unknown_tasks: usize,
 }
 
-/// Looks ahead. `None`: nothing is known of any task that would run.
-pub fn forecast(plan: &[PlannedWork], cores: u32) -> Option<Forecast> {
+/// Looks ahead. `turns`: where in the plan something begins that waits for all before it, from small to large. `None`: nothing is
+/// known of any task that would run.
+pub fn forecast(plan: &[PlannedWork], turns: &[u32], cores: u32) -> Option<Forecast> {
     let known = |task: &&PlannedWork| task.runs && task.duration.is_some();
     let unknown_tasks =
         plan.iter().filter(|task| task.runs).count() - plan.iter().filter(known).count();
@@ -45,47 +47,66 @@ pub fn forecast(plan: &[PlannedWork], cores: u32) -> Option<Forecast> {
         return None;
     }
     let work_ns = plan.iter().map(duration_ns).sum();
-    let critical = critical_path(plan);
-    let critical_ns = critical.iter().map(|task| duration_ns(&plan[*task as usize])).sum();
-    let wall_ns = lay_out(plan, cores.max(1)).max(critical_ns);
+    let (mut critical, mut critical_ns, mut wall_ns) = (Vec::new(), 0, 0);
+    for turn in turns_of(plan.len(), turns) {
+        let chain = critical_path(plan, turn.clone());
+        let chain_ns = chain.iter().map(|task| duration_ns(&plan[*task])).sum();
+        wall_ns += lay_out(plan, turn, cores.max(1)).max(chain_ns);
+        critical_ns += chain_ns;
+        critical.extend(chain);
+    }
     let range_ns = relative_deviation(plan, &critical, work_ns, critical_ns, wall_ns)
         .map(|relative| range(wall_ns, critical_ns, relative));
     Some(Forecast { work_ns, wall_ns, range_ns, critical_ns, unknown_tasks })
+}
+
+/// The parts of a plan that come one after the other.
+fn turns_of(len: usize, turns: &[u32]) -> Vec<Range<usize>> {
+    let begins = turns.iter().map(|turn| (*turn as usize).min(len));
+    let bounds: Vec<usize> = std::iter::once(0).chain(begins).chain([len]).collect();
+    bounds.windows(2).map(|pair| pair[0]..pair[1]).collect()
+}
+
+/// What a task waits for within its turn, from the turn's first task on: what came before is done.
+fn within<'a>(task: &'a PlannedWork, turn: &Range<usize>) -> impl Iterator<Item = usize> + use<'a> {
+    let first = turn.start;
+    task.prerequisites.iter().filter_map(move |p| (*p as usize).checked_sub(first))
 }
 
 fn duration_ns(task: &PlannedWork) -> u64 {
     task.duration.filter(|_| task.runs).map_or(0, |duration| duration.mean_ns)
 }
 
-/// The positions of the longest chain, the last first.
-fn critical_path(plan: &[PlannedWork]) -> Vec<u32> {
-    let mut ends_ns: Vec<u64> = Vec::with_capacity(plan.len());
-    let mut before: Vec<Option<u32>> = Vec::with_capacity(plan.len());
-    for task in plan {
-        let latest =
-            task.prerequisites.iter().max_by_key(|p| (ends_ns[**p as usize], Reverse(**p)));
-        before.push(latest.copied());
-        ends_ns.push(latest.map_or(0, |p| ends_ns[*p as usize]) + duration_ns(task));
+/// The positions of the longest chain of a turn, the last first.
+fn critical_path(plan: &[PlannedWork], turn: Range<usize>) -> Vec<usize> {
+    let mut ends_ns: Vec<u64> = Vec::with_capacity(turn.len());
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(turn.len());
+    for task in &plan[turn.clone()] {
+        let latest = within(task, &turn).max_by_key(|p| (ends_ns[*p], Reverse(*p)));
+        before.push(latest);
+        ends_ns.push(latest.map_or(0, |p| ends_ns[p]) + duration_ns(task));
     }
     let last = (0..).zip(&ends_ns).max_by_key(|(id, end_ns)| (**end_ns, Reverse(*id)));
-    let mut path: Vec<u32> = last.map(|(id, _)| id).into_iter().collect();
-    while let Some(task) = path.last().and_then(|last| before[*last as usize]) {
+    let mut path: Vec<usize> = last.map(|(id, _)| id).into_iter().collect();
+    while let Some(task) = path.last().and_then(|last| before[*last]) {
         path.push(task);
     }
-    path
+    path.into_iter().map(|task| task + turn.start).collect()
 }
 
-/// When the last task ends, if each starts as soon as it is ready and there are cores, those with more levels above them first.
-fn lay_out(plan: &[PlannedWork], cores: u32) -> u64 {
-    let ranks = ranks(plan);
-    let mut dependents: Vec<Vec<u32>> = vec![Vec::new(); plan.len()];
-    let mut missing: Vec<u32> = vec![0; plan.len()];
-    for (id, task) in (0..).zip(plan) {
-        for prerequisite in &task.prerequisites {
-            dependents[*prerequisite as usize].push(id);
+/// When the last task of a turn ends, if each starts as soon as it is ready and there are cores, those with more levels above them
+/// first.
+fn lay_out(plan: &[PlannedWork], turn: Range<usize>, cores: u32) -> u64 {
+    let ranks = ranks(plan, &turn);
+    let mut dependents: Vec<Vec<u32>> = vec![Vec::new(); turn.len()];
+    let mut missing: Vec<u32> = vec![0; turn.len()];
+    for (id, task) in (0..).zip(&plan[turn.clone()]) {
+        for prerequisite in within(task, &turn) {
+            dependents[prerequisite].push(id);
             missing[id as usize] += 1;
         }
     }
+    let plan = &plan[turn];
     let mut ready: BinaryHeap<(u32, Reverse<u32>)> = BinaryHeap::new();
     let roots = (0..).zip(&missing).filter(|(_, missing)| **missing == 0);
     ready.extend(roots.map(|(id, _)| (ranks[id as usize], Reverse(id))));
@@ -116,12 +137,12 @@ fn lay_out(plan: &[PlannedWork], cores: u32) -> u64 {
 }
 
 /// 0 for a task without dependents, else 1 + the highest of theirs.
-fn ranks(plan: &[PlannedWork]) -> Vec<u32> {
-    let mut ranks = vec![0; plan.len()];
-    for (id, task) in plan.iter().enumerate().rev() {
+fn ranks(plan: &[PlannedWork], turn: &Range<usize>) -> Vec<u32> {
+    let mut ranks = vec![0; turn.len()];
+    for (id, task) in plan[turn.clone()].iter().enumerate().rev() {
         let below = ranks[id] + 1;
-        for prerequisite in &task.prerequisites {
-            let place = &mut ranks[*prerequisite as usize];
+        for prerequisite in within(task, turn) {
+            let place = &mut ranks[prerequisite];
             *place = below.max(*place);
         }
     }
@@ -133,7 +154,7 @@ fn ranks(plan: &[PlannedWork]) -> Vec<u32> {
 #[expect(clippy::cast_precision_loss, reason = "an estimate of an error")]
 fn relative_deviation(
     plan: &[PlannedWork],
-    critical: &[u32],
+    critical: &[usize],
     work_ns: u64,
     critical_ns: u64,
     wall_ns: u64,
@@ -145,7 +166,7 @@ fn relative_deviation(
         return None;
     }
     let of_work = deviation_ns(plan.iter().filter(runs)) / work_ns as f64;
-    let chain = critical.iter().map(|task| &plan[*task as usize]).filter(runs);
+    let chain = critical.iter().map(|task| &plan[*task]).filter(runs);
     let of_chain = deviation_ns(chain) / wall_ns as f64;
     Some(if critical_ns * 2 > wall_ns { of_work.max(of_chain) } else { of_work })
 }
@@ -189,12 +210,12 @@ mod tests {
     #[test]
     fn independent_tasks_share_the_cores_and_a_chain_does_not() {
         let independent: Vec<_> = (0..10).map(|_| work(100, 0, &[])).collect();
-        let four = forecast(&independent, 4).unwrap();
+        let four = forecast(&independent, &[], 4).unwrap();
         assert_eq!((four.work_ns, four.wall_ns, four.critical_ns), (1000, 300, 100));
         let chain: Vec<_> = (0..10_u32)
             .map(|n| work(100, 0, &n.checked_sub(1).map_or(vec![], |p| vec![p])))
             .collect();
-        let four = forecast(&chain, 4).unwrap();
+        let four = forecast(&chain, &[], 4).unwrap();
         assert_eq!((four.work_ns, four.wall_ns, four.critical_ns), (1000, 1000, 1000));
     }
 
@@ -202,37 +223,49 @@ mod tests {
     fn what_does_not_run_takes_no_time_but_keeps_the_order() {
         let mut plan = vec![work(10, 0, &[]), work(99, 0, &[0]), work(10, 0, &[1])];
         plan[1].runs = false;
-        assert_eq!(forecast(&plan, 2).unwrap().wall_ns, 20);
+        assert_eq!(forecast(&plan, &[], 2).unwrap().wall_ns, 20);
+    }
+
+    #[test]
+    fn what_waits_for_all_before_it_begins_when_they_have_ended() {
+        let mut plan: Vec<_> = (0..4).map(|_| work(100, 0, &[])).collect();
+        plan.push(work(100, 0, &[3]));
+        assert_eq!(forecast(&plan, &[], 4).unwrap().wall_ns, 200);
+        let turns = forecast(&plan, &[1, 3], 4).unwrap();
+        assert_eq!((turns.work_ns, turns.wall_ns, turns.critical_ns), (500, 400, 400));
+        // What was done in an earlier turn is not waited for.
+        assert_eq!(forecast(&plan, &[4], 4).unwrap().wall_ns, 200);
+        assert_eq!(forecast(&plan, &[5, 9], 4).unwrap().wall_ns, 200);
     }
 
     #[test]
     fn a_task_of_more_cores_than_there_are_takes_them_all() {
         let mut plan = vec![work(10, 0, &[]), work(10, 0, &[]), work(10, 0, &[])];
         plan[1].cores = 99;
-        assert_eq!(forecast(&plan, 2).unwrap().wall_ns, 30);
+        assert_eq!(forecast(&plan, &[], 2).unwrap().wall_ns, 30);
         plan[1].cores = 1;
-        assert_eq!(forecast(&plan, 2).unwrap().wall_ns, 20);
+        assert_eq!(forecast(&plan, &[], 2).unwrap().wall_ns, 20);
     }
 
     #[test]
     fn tasks_without_a_record_are_counted_and_nothing_is_made_up_for_them() {
         let unknown = PlannedWork { runs: true, cores: 1, ..PlannedWork::default() };
-        assert_eq!(forecast(std::slice::from_ref(&unknown), 1), None);
-        let some = forecast(&[unknown, work(5, 0, &[0])], 1).unwrap();
+        assert_eq!(forecast(std::slice::from_ref(&unknown), &[], 1), None);
+        let some = forecast(&[unknown, work(5, 0, &[0])], &[], 1).unwrap();
         assert_eq!((some.wall_ns, some.unknown_tasks), (5, 1));
     }
 
     #[test]
     fn the_range_is_left_out_where_hardly_anything_was_measured_twice() {
         let spread: Vec<_> = (0..100).map(|_| work(1000, 100, &[])).collect();
-        let known = forecast(&spread, 1).unwrap();
+        let known = forecast(&spread, &[], 1).unwrap();
         // 100 durations with a deviation of 100 each, 1000 together; and a mean that is 10 off for each of them, 1000 together.
         assert_eq!(known.range_ns, Some((100_000 - 2828, 100_000 + 2828)));
         let mut once = spread;
         for task in &mut once[..20] {
             task.duration = Some(Estimate { count: 1, deviation_ns: 0, ..task.duration.unwrap() });
         }
-        assert_eq!(forecast(&once, 1).unwrap().range_ns, None);
+        assert_eq!(forecast(&once, &[], 1).unwrap().range_ns, None);
     }
 
     #[test]
@@ -240,9 +273,9 @@ mod tests {
         let chain: Vec<_> = (0..100_000_u32)
             .map(|n| work(1, 0, &n.checked_sub(1).map_or(vec![], |p| vec![p])))
             .collect();
-        assert_eq!(forecast(&chain, 8).unwrap().wall_ns, 100_000);
+        assert_eq!(forecast(&chain, &[], 8).unwrap().wall_ns, 100_000);
         let mut fan: Vec<_> = (0..100_000).map(|_| work(8, 0, &[])).collect();
         fan.push(work(1, 0, &(0..100_000).collect::<Vec<_>>()));
-        assert_eq!(forecast(&fan, 8).unwrap().wall_ns, 100_001);
+        assert_eq!(forecast(&fan, &[], 8).unwrap().wall_ns, 100_001);
     }
 }

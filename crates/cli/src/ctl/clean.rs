@@ -9,6 +9,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 use clap::Args;
+use rakuda_hub::Fate;
+use rakuda_record::printable::printable;
 
 use super::leftovers::{self, How, What};
 use super::place::Place;
@@ -35,6 +37,10 @@ pub struct Clean {
     #[arg(long)]
     files: bool,
 
+    /// Remove the NAME._fail_ that runs of this folder have left, too.
+    #[arg(long)]
+    failed: bool,
+
     /// Say what would be done, and do nothing.
     #[arg(long)]
     dry_run: bool,
@@ -56,14 +62,15 @@ impl Clean {
             records: place.records().ok().map(|records| records.root),
         };
         let ways = self.ways(place)?;
+        let ending = if self.failed { self.remove_failed(place, out)? } else { Ending::Good };
         if ways.is_empty() {
             for line in leftovers::clean(&what) {
                 writeln!(out, "{line}")?;
             }
-            return Ok(Ending::Good);
+            return Ok(ending);
         }
         let program = rakuda_hub::program_name().map_err(anyhow::Error::msg)?;
-        let mut ending = Ending::Good;
+        let mut ending = ending;
         for some in ways.chunks(AT_A_TIME) {
             let cleaned: Vec<_> = std::thread::scope(|scope| {
                 let (program, what) = (program.as_str(), &what);
@@ -85,6 +92,25 @@ impl Clean {
                         ending = Ending::Failed;
                         crate::complain(&format!("rakudactl: {host} was not cleaned: {why}\n"));
                     }
+                }
+            }
+        }
+        Ok(ending)
+    }
+
+    /// What failed attempts have left of targets in the folder of the runs.
+    fn remove_failed(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Ending> {
+        let mut ending = Ending::Good;
+        let root = place.records()?.root;
+        for (path, fate) in rakuda_hub::remove_failed_files(&root, !self.dry_run) {
+            let shown = printable(path.as_os_str().as_encoded_bytes());
+            match fate {
+                Fate::Removed if self.dry_run => writeln!(out, "would remove {shown}")?,
+                Fate::Removed => writeln!(out, "removed {shown}")?,
+                Fate::NotOurs => writeln!(out, "left {shown}: it is not what a run left there")?,
+                Fate::Stuck(why) => {
+                    ending = Ending::Failed;
+                    crate::complain(&format!("rakudactl: failed to remove {shown}: {why}\n"));
                 }
             }
         }

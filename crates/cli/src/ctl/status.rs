@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
+use rakuda_record::folder::FolderError;
 use serde_json::{Value, json};
 
 use super::place::Place;
@@ -23,7 +24,13 @@ pub struct Status {
 impl Status {
     /// Asks and prints.
     pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Ending> {
-        let runs = live::ask(place, self.run.as_deref(), &json!({"ask": "status"}))?;
+        let asked = live::ask(place, self.run.as_deref(), &json!({"ask": "status"}));
+        if self.json && asked.as_ref().is_err_and(is_nothing_there) {
+            // A program reads an empty list; the exit status and the line on stderr are the same.
+            writeln!(out, "{}", json!({"version": 1, "runs": []}))?;
+            out.flush()?;
+        }
+        let runs = asked?;
         if self.json {
             writeln!(out, "{}", json!({"version": 1, "runs": runs}))?;
             return Ok(Ending::Good);
@@ -33,6 +40,11 @@ impl Status {
         }
         Ok(Ending::Good)
     }
+}
+
+/// Whether no run is going on, or none has ever been here.
+fn is_nothing_there(error: &anyhow::Error) -> bool {
+    error.is::<live::NoLiveRun>() || matches!(error.downcast_ref(), Some(FolderError::NoRecords(_)))
 }
 
 fn print(run: &Value, out: &mut dyn Write) -> std::io::Result<()> {

@@ -10,7 +10,7 @@ mod text;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_agent::clock;
-use rakuda_core::{TaskId, TaskState, Time};
+use rakuda_core::{FailurePolicy, TaskId, TaskState, Time};
 use rakuda_proto::agent::OutputStream;
 use rakuda_proto::front::Program;
 
@@ -71,6 +71,8 @@ pub(crate) struct Failures {
     /// They were told to end, because of others or by the user.
     aborted: BTreeSet<TaskId>,
     count: u32,
+    /// How those ended that failed just now, where it is told at once.
+    endings: BTreeMap<TaskId, String>,
 }
 
 impl Failures {
@@ -78,6 +80,7 @@ impl Failures {
     pub fn on_success(&mut self, id: TaskId) {
         if self.count > 0 {
             self.notes.remove(&id);
+            self.endings.remove(&id);
         }
     }
 
@@ -101,6 +104,14 @@ impl Hub {
             return;
         }
         self.failures.count += 1;
+        let took_ns = total_ns(&attempt.held);
+        let cause = cause_of(attempt, message);
+        if self.settings.config.failure == FailurePolicy::Continue {
+            let several = self.agents.places().count() > 1;
+            let node = several.then(|| self.agents.node(attempt.node).name.to_display());
+            let ending = text::ending(took_ns, node.as_deref(), cause.as_ref());
+            self.failures.endings.insert(id, ending);
+        }
         if self.failures.notes.len() >= NOTES_MAX && !self.failures.notes.contains_key(&id) {
             return;
         }
@@ -109,8 +120,8 @@ impl Hub {
             number: self.failures.count,
             attempt: attempt.attempt,
             node: self.agents.node(attempt.node).name.to_display(),
-            took_ns: total_ns(&attempt.held),
-            cause: cause_of(attempt, message),
+            took_ns,
+            cause,
             output: (self.settings.output != OutputMode::None).then(lines),
             target: settled.and_then(|settled| describe_target(settled, &self.display_name(id))),
         };
@@ -138,6 +149,13 @@ impl Hub {
             target: None,
         };
         self.failures.notes.insert(id, note);
+    }
+
+    /// A task has failed for good. Where the run goes on with others, the end may be hours away: so it is told now.
+    pub(crate) fn tell_failure(&mut self, id: TaskId) {
+        if let Some(ending) = self.failures.endings.remove(&id) {
+            self.warn(&format!("task {} failed {ending}", self.display_name(id)));
+        }
     }
 
     /// What was done with the target of an attempt that was noted before that was known.

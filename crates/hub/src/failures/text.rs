@@ -49,6 +49,39 @@ pub(crate) struct Summary {
     pub resume: String,
 }
 
+/// How a task has failed, in half a line: `after 1.2 s on host1: exit status 3: ./make b`.
+pub(crate) fn ending(took_ns: u64, node: Option<&str>, cause: Option<&Cause>) -> String {
+    let mut text = format!("after {}", duration(took_ns));
+    if let Some(node) = node {
+        let _ = write!(text, " on {node}");
+    }
+    if let Some(cause) = cause {
+        let how = match cause {
+            Cause::Command { line, .. } => format!("{}: {}", how_ended(cause), one_line(line)),
+            Cause::Exception(line) => one_line(line),
+            Cause::Lost(nodes) => format!("it {}", super::blame(nodes)),
+        };
+        let _ = write!(text, ": {}", cut_middle(&how, COLUMNS_MAX));
+    }
+    text
+}
+
+/// Of a command.
+fn how_ended(cause: &Cause) -> String {
+    match cause {
+        Cause::Command { error: Some(error), .. } if !error.starts_with(b"find the command") => {
+            format!("could not be started: {}", printable(error))
+        }
+        Cause::Command { status, .. } => super::status::describe_status(*status),
+        Cause::Exception(_) | Cause::Lost(_) => String::new(),
+    }
+}
+
+fn one_line(line: &[u8]) -> String {
+    let line: Vec<u8> = line.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }).collect();
+    printable(&line)
+}
+
 impl Summary {
     /// The block, line feeds included.
     pub fn text(&self) -> String {
@@ -97,17 +130,9 @@ impl Summary {
         }
         text.push('\n');
         match &task.cause {
-            Some(Cause::Command { line, status, error }) => {
-                let line: Vec<u8> =
-                    line.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }).collect();
-                let _ = writeln!(text, "  command: {}", cut_middle(&printable(&line), COLUMNS_MAX));
-                let what = match error {
-                    Some(error) if !error.starts_with(b"find the command") => {
-                        format!("could not be started: {}", printable(error))
-                    }
-                    _ => super::status::describe_status(*status),
-                };
-                let _ = writeln!(text, "  {what}");
+            Some(cause @ Cause::Command { line, .. }) => {
+                let _ = writeln!(text, "  command: {}", cut_middle(&one_line(line), COLUMNS_MAX));
+                let _ = writeln!(text, "  {}", how_ended(cause));
             }
             Some(Cause::Exception(line)) => {
                 let _ = writeln!(text, "  error: {}", cut_middle(&printable(line), COLUMNS_MAX));
@@ -236,6 +261,17 @@ out/b.dat: failed after 1.2 s on n1
         };
         let expected = "== rakuda: stopped: 5/10 done ==\nto resume: rakuda all\n";
         assert_eq!(summary.text(), expected);
+    }
+
+    #[test]
+    fn a_failure_among_others_is_told_in_half_a_line() {
+        let told = |cause: Cause| ending(1_240_000_000, None, Some(&cause));
+        let line = b"./make b\n./test b".to_vec();
+        let command = Cause::Command { line, status: 3 << 8, error: None };
+        assert_eq!(told(command), "after 1.2 s: exit status 3: ./make b ./test b");
+        let boom = Cause::Exception(b"boom (Rakefile:3)".to_vec());
+        assert_eq!(told(boom), "after 1.2 s: boom (Rakefile:3)");
+        assert_eq!(ending(2_000_000, Some("host1"), None), "after 2 ms on host1");
     }
 
     #[test]

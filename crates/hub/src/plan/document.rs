@@ -11,6 +11,7 @@ use rakuda_record::printable::{printable, shown};
 use rakuda_record::words::{duration_in_words, reason_in_words};
 use serde::Serialize;
 
+use super::by_rule;
 use crate::rerun::Change;
 
 /// Version of the JSON form.
@@ -84,9 +85,10 @@ struct JsonEstimate {
 }
 
 impl Document {
-    pub fn new(tasks: Vec<PlannedTask>, cores: u32) -> Self {
+    /// `turns`: where in the tasks something begins that waits for all before it.
+    pub fn new(tasks: Vec<PlannedTask>, turns: &[u32], cores: u32) -> Self {
         let work: Vec<PlannedWork> = tasks.iter().map(|task| task.work.clone()).collect();
-        Self { forecast: forecast(&work, cores), tasks, cores }
+        Self { forecast: forecast(&work, turns, cores), tasks, cores }
     }
 
     fn named(&self) -> impl Iterator<Item = &PlannedTask> {
@@ -99,13 +101,30 @@ impl Document {
         (would_run, self.named().filter(|task| task.action).count())
     }
 
+    fn would_run(&self) -> impl Iterator<Item = &PlannedTask> {
+        self.named().filter(|task| task.work.runs)
+    }
+
     /// One line a task that would run, then the counts and the estimate.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        for task in self.named().filter(|task| task.work.runs) {
+        for task in self.would_run() {
             let reasons: Vec<String> = task.reasons.iter().map(change_in_words).collect();
             let _ = writeln!(text, "{}: {}", shown(&task.target), reasons.join("; "));
         }
+        text + &self.closing()
+    }
+
+    /// The same where it is not long, else one line a rule, and how to see the tasks.
+    pub fn short_text(&self) -> String {
+        if self.would_run().count() <= by_rule::TASKS_MAX {
+            return self.text();
+        }
+        by_rule::lines(self.would_run()) + &self.closing() + "each task and why: --plan=text\n"
+    }
+
+    fn closing(&self) -> String {
+        let mut text = String::new();
         let (would_run, total) = self.counts();
         let _ = writeln!(text, "{would_run} of {total} tasks would run");
         if would_run > 0 {

@@ -10,6 +10,8 @@
 pub(crate) mod duration;
 pub(crate) mod earlier;
 pub(crate) mod estimate;
+mod farewell;
+mod program;
 mod remaining;
 pub(crate) mod view;
 
@@ -19,14 +21,14 @@ use std::collections::{BTreeSet, VecDeque};
 use rakuda_agent::clock;
 use rakuda_core::{NodeId, Settled, TaskId, Time};
 use rakuda_proto::agent::OutputStream;
-use rakuda_proto::front::Program;
 
 use crate::core_time::total_ns;
 use crate::hub::{Hub, RunningAttempt};
 use crate::screen::Screen;
-use duration::duration;
 use earlier::EarlierRuns;
 use estimate::{Load, RunningTask};
+use farewell::Made;
+use program::program_name;
 use rakuda_record::printable::printable;
 use remaining::Remaining;
 use view::{Busy, TASKS_MAX, View};
@@ -44,9 +46,6 @@ const PLAIN_MAX_NS: u64 = 60 * SECOND;
 const RATE_NS: u64 = 10 * SECOND;
 /// Tasks that must have run to tell how many cores are kept busy, for each core.
 const BUSY_SAMPLES: u64 = 2;
-
-/// A run that took so long leaves a line behind where the live display was.
-const FAREWELL_NS: u64 = 10 * SECOND;
 
 /// Where progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,8 +96,8 @@ pub(crate) struct Progress {
     /// Those who need the terminal for themselves.
     pub holds: u32,
     shown: bool,
-    /// It has been shown.
-    ever_shown: bool,
+    /// Counted where it will be told.
+    made: Made,
 }
 
 impl Progress {
@@ -119,7 +118,7 @@ impl Progress {
             samples: VecDeque::new(),
             holds: 0,
             shown: false,
-            ever_shown: false,
+            made: Made::default(),
         }
     }
 
@@ -134,13 +133,6 @@ impl Progress {
             self.due_ns = now_ns + first_ns;
         }
         self.changed = true;
-    }
-
-    /// What is left of the live display after a long run in which all went well.
-    fn farewell(&self, now_ns: u64) -> Option<String> {
-        let took_ns = now_ns.saturating_sub(self.started_ns?);
-        let told = self.ever_shown && took_ns >= FAREWELL_NS;
-        told.then(|| format!("rakuda: {} done in {}\n", self.done, duration(took_ns)))
     }
 
     /// Something has changed that is to be seen at once, even where lines come seldom.
@@ -215,16 +207,8 @@ impl Hub {
         } else {
             self.progress.due_ns = now_ns + DRAW_NS;
             self.progress.shown = true;
-            self.progress.ever_shown = true;
             let (columns, rows) = Screen::size();
             self.printer.set_lines(&view.lines(columns, rows, self.settings.colour));
-        }
-    }
-
-    /// Says at the end of a run in which all went well how long it took, where a display was to be seen.
-    pub(crate) fn print_farewell(&mut self) {
-        if let Some(line) = self.progress.farewell(clock::monotonic_ns()) {
-            self.printer.push_block(OutputStream::Stderr, line.as_bytes());
         }
     }
 
@@ -337,36 +321,5 @@ impl Hub {
         let node = self.running.get(&id).filter(|_| self.has_several_nodes());
         let node = node.map(|attempt| printable(self.agents.node(attempt.node).name.0.as_slice()));
         Busy { name: self.display_name(id), program, node, elapsed_ns }
-    }
-}
-
-/// The file name of what is executed, as far as one can tell.
-fn program_name(program: &Program) -> String {
-    let first = match program {
-        Program::Words(words) => words.first().map_or(&[][..], |word| &word.0),
-        // Variables that are set for it come before it.
-        Program::Line(line) => {
-            let mut words = line.0.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-            words.find(|word| !word.contains(&b'=')).unwrap_or(&[])
-        }
-    };
-    printable(first.rsplit(|byte| *byte == b'/').next().unwrap_or(first))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_run_leaves_a_line_behind_where_its_display_was() {
-        let mut progress = Progress::new(ProgressMode::Live);
-        assert_eq!(progress.farewell(14 * SECOND), None);
-        progress.started_ns = Some(SECOND);
-        progress.done = 26;
-        assert_eq!(progress.farewell(15 * SECOND), None, "nothing was shown");
-        progress.ever_shown = true;
-        let line = progress.farewell(15 * SECOND);
-        assert_eq!(line.as_deref(), Some("rakuda: 26 done in 14 s\n"));
-        assert_eq!(progress.farewell(2 * SECOND), None, "what is short needs no words");
     }
 }

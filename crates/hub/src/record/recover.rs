@@ -15,7 +15,8 @@ use rakuda_record::printable::shown;
 
 use super::unfinished::{self, UnfinishedTargets};
 use super::{lines, lock, marker};
-use crate::targets::{FailedTarget, settle_target};
+use crate::failed_files::FailedFiles;
+use crate::targets::{FailedTarget, Settled, settle_target};
 
 /// How long the guards of a run that was cut off may take to end what it had started, ms.
 const GUARDS_MS: u32 = 15_000;
@@ -165,6 +166,9 @@ fn settle_targets(
     for target in left.targets() {
         let path = directory.join(target.path.as_path());
         let settled = settle_target(&path, target.before, policy);
+        if matches!(settled, Settled::Renamed) {
+            FailedFiles::default().note(root, &path);
+        }
         if settled.still_there() {
             unfinished.insert(&target.name.0);
         }

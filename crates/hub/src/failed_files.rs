@@ -1,0 +1,213 @@
+//! `.rakuda/failed_files`: which `NAME._fail_` runs have left here, and which state of a file each is. So what a user calls so himself, or
+//! has put in the place of one, is told from what may be removed.
+//!
+//! A line is `{"path":PATH,"file":IDENTITY}`, without `file` when it is gone; the last one about a path holds. Paths are relative to the
+//! folder of `.rakuda` where they are below it. Runs only add lines, so that none undoes what another one notes at the same time. What
+//! is not noted, because the list could not be written, is only not removed.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+
+use rakuda_proto::Text;
+use rakuda_proto::journal::FileIdentity;
+use serde::{Deserialize, Serialize};
+
+use crate::facts::identity_of;
+
+const NAME: &str = "failed_files";
+/// What the name of a target that was left half-written gets.
+pub(crate) const ENDING: &str = "._fail_";
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    path: Text,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file: Option<FileIdentity>,
+}
+
+/// What there is, by path.
+#[derive(Debug, Default)]
+pub(crate) struct FailedFiles {
+    files: BTreeMap<Vec<u8>, FileIdentity>,
+}
+
+/// What became of one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It was removed, or would be.
+    Removed,
+    /// It is another file now.
+    NotOurs,
+    /// It cannot be removed.
+    Stuck(io::ErrorKind),
+}
+
+/// The name that a target is given when it was left half-written.
+pub(crate) fn failed_name(target: &Path) -> PathBuf {
+    let mut name = target.as_os_str().to_owned();
+    name.push(ENDING);
+    name.into()
+}
+
+impl FailedFiles {
+    /// What runs have left.
+    pub fn read(root: &Path) -> Self {
+        let mut found = Self::default();
+        let Ok(file) = File::open(root.join(NAME)) else { return found };
+        for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
+            // What is no line was torn when the machine failed.
+            let Ok(Line { path, file }) = serde_json::from_slice(&line) else { continue };
+            match file {
+                Some(file) => found.files.insert(path.0, file),
+                None => found.files.remove(&path.0),
+            };
+        }
+        found
+    }
+
+    /// A target, an absolute path, has just been renamed.
+    pub fn note(&mut self, root: &Path, target: &Path) {
+        let path = failed_name(target);
+        if let Some(file) = identity_of(&path)
+            && root.is_dir()
+        {
+            let key = key_of(root, &path);
+            add(root, &key, Some(file));
+            self.files.insert(key, file);
+        }
+    }
+
+    /// A target was made: what an earlier attempt has left of it is of no use any more.
+    pub fn on_made(&mut self, root: &Path, target: &Path) {
+        if !self.files.is_empty() {
+            let key = key_of(root, &failed_name(target));
+            self.remove(root, &key, true);
+        }
+    }
+
+    /// Removes one, if it is still what was noted. `None`: nothing of that name is there.
+    fn remove(&mut self, root: &Path, key: &[u8], really: bool) -> Option<Fate> {
+        let noted = *self.files.get(key)?;
+        let path = path_of(root, key);
+        let fate = match identity_of(&path) {
+            None => None,
+            Some(now) if !is_same(now, noted) => Some(Fate::NotOurs),
+            Some(_) if !really => return Some(Fate::Removed),
+            Some(_) => {
+                let is_folder = path.symlink_metadata().is_ok_and(|data| data.is_dir());
+                let removed =
+                    if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+                match removed {
+                    Ok(()) => Some(Fate::Removed),
+                    Err(error) => return Some(Fate::Stuck(error.kind())),
+                }
+            }
+        };
+        if really {
+            self.files.remove(key);
+            add(root, key, None);
+            if self.files.is_empty() {
+                // Where it stays, it is only longer than it need be.
+                let _ = fs::remove_file(root.join(NAME));
+            }
+        }
+        fate
+    }
+}
+
+/// Removes all that runs below `root`, a folder `.rakuda`, have left, or (not `really`) says what that would be.
+pub fn remove_failed_files(root: &Path, really: bool) -> Vec<(PathBuf, Fate)> {
+    let mut all = FailedFiles::read(root);
+    let keys: Vec<Vec<u8>> = all.files.keys().cloned().collect();
+    let fates = keys.into_iter().filter_map(|key| {
+        let fate = all.remove(root, &key, really)?;
+        Some((path_of(root, &key), fate))
+    });
+    fates.collect()
+}
+
+/// Not by the time of its last change, which a mode or a link changes as well.
+fn is_same(now: FileIdentity, noted: FileIdentity) -> bool {
+    let what = |file: FileIdentity| (file.inode, file.bytes, file.modified_ns);
+    what(now) == what(noted)
+}
+
+fn key_of(root: &Path, path: &Path) -> Vec<u8> {
+    let below = root.parent().and_then(|folder| path.strip_prefix(folder).ok());
+    below.unwrap_or(path).as_os_str().as_encoded_bytes().to_vec()
+}
+
+fn path_of(root: &Path, key: &[u8]) -> PathBuf {
+    let path = Text(key.to_vec());
+    root.parent().unwrap_or(root).join(path.as_path())
+}
+
+/// Adds a line, in one write.
+fn add(root: &Path, key: &[u8], file: Option<FileIdentity>) {
+    let Ok(mut line) = serde_json::to_vec(&Line { path: Text(key.to_vec()), file }) else { return };
+    line.push(b'\n');
+    let opened = File::options().append(true).create(true).open(root.join(NAME));
+    let _ = opened.and_then(|mut list| list.write_all(&line));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with `.rakuda` and targets that were renamed.
+    fn folder(name: &str, targets: &[&str]) -> (PathBuf, PathBuf) {
+        let folder =
+            std::env::temp_dir().join(format!("rakuda-failed-files-{name}-{}", std::process::id()));
+        let root = folder.join(".rakuda");
+        fs::create_dir_all(&root).unwrap();
+        for target in targets {
+            let target = folder.join(target);
+            fs::write(failed_name(&target), "half").unwrap();
+            FailedFiles::default().note(&root, &target);
+        }
+        (folder, root)
+    }
+
+    #[test]
+    fn what_a_failure_has_left_goes_when_its_target_is_made() {
+        let (folder, root) = folder("made", &["a", "b"]);
+        FailedFiles::read(&root).on_made(&root, &folder.join("a"));
+        assert!(!folder.join("a._fail_").exists() && folder.join("b._fail_").exists());
+        FailedFiles::read(&root).on_made(&root, &folder.join("b"));
+        assert!(!root.join(NAME).exists(), "nothing is left to be told");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn what_someone_else_has_put_there_stays() {
+        let (folder, root) = folder("other", &["a", "b", "c"]);
+        fs::write(folder.join("a._fail_"), "my own words").unwrap();
+        fs::remove_file(folder.join("b._fail_")).unwrap();
+        fs::write(folder.join("never._fail_"), "mine").unwrap();
+        let expected = [("a._fail_", Fate::NotOurs), ("c._fail_", Fate::Removed)];
+        let expected = expected.map(|(name, fate)| (folder.join(name), fate));
+        assert_eq!(remove_failed_files(&root, false), expected);
+        assert!(folder.join("c._fail_").exists());
+        assert_eq!(remove_failed_files(&root, true), expected);
+        assert!(folder.join("a._fail_").exists() && folder.join("never._fail_").exists());
+        assert!(!folder.join("c._fail_").exists() && remove_failed_files(&root, true).is_empty());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn folders_go_with_what_is_in_them_and_the_whole_may_move() {
+        let (folder, root) = folder("moves", &["a"]);
+        let target = folder.join("out");
+        fs::create_dir(failed_name(&target)).unwrap();
+        fs::write(failed_name(&target).join("part"), "").unwrap();
+        FailedFiles::default().note(&root, &target);
+        let elsewhere = folder.with_extension("moved");
+        fs::rename(&folder, &elsewhere).unwrap();
+        let gone = remove_failed_files(&elsewhere.join(".rakuda"), true);
+        assert_eq!(gone.len(), 2);
+        assert!(!elsewhere.join("out._fail_").exists());
+        fs::remove_dir_all(elsewhere).unwrap();
+    }
+}

@@ -1,0 +1,121 @@
+//! The last line of a run in which all went well, where a user sits at a terminal: how much was done in what time, what was made, and
+//! where more can be seen. It decides nothing.
+
+use std::fmt::Write as _;
+
+use rakuda_agent::clock;
+use rakuda_core::TaskId;
+use rakuda_proto::agent::OutputStream;
+use rakuda_record::printable::{cut_middle, printable};
+
+use crate::hub::Hub;
+use crate::progress::duration::duration;
+
+/// Targets that are named; of more only the number is told.
+const NAMES_MAX: usize = 3;
+/// Columns of a name.
+const NAME_COLUMNS: usize = 40;
+
+/// Targets that were made.
+#[derive(Debug, Default)]
+pub(crate) struct Made {
+    /// The first [`NAMES_MAX`].
+    names: Vec<String>,
+    count: usize,
+}
+
+impl Made {
+    fn add(&mut self, name: &[u8]) {
+        self.count += 1;
+        if self.names.len() < NAMES_MAX {
+            self.names.push(cut_middle(&printable(name), NAME_COLUMNS));
+        }
+    }
+
+    fn words(&self) -> String {
+        match self.count {
+            0 => String::new(),
+            count if count > self.names.len() => format!("; made {count} targets"),
+            _ => format!("; made {}", self.names.join(", ")),
+        }
+    }
+}
+
+/// What there is to say of such a run.
+struct Farewell<'a> {
+    done: usize,
+    up_to_date: usize,
+    took_ns: u64,
+    made: &'a Made,
+    recorded: bool,
+}
+
+impl Farewell<'_> {
+    fn line(&self) -> String {
+        if self.done == 0 {
+            let why = if self.up_to_date > 0 { ": all is up to date" } else { "" };
+            return format!("rakuda: nothing to do{why}\n");
+        }
+        let took = duration(self.took_ns);
+        let mut line = format!("rakuda: {} done in {took}{}", self.done, self.made.words());
+        if self.recorded {
+            let _ = write!(line, "; for a report: rakudactl report");
+        }
+        line.push('\n');
+        line
+    }
+}
+
+impl Hub {
+    /// A task's action ended well, and its target is there.
+    pub(crate) fn note_made(&mut self, id: TaskId) {
+        if self.settings.farewell {
+            self.progress.made.add(self.names.name(id));
+        }
+    }
+
+    /// Says at the end of a run in which all went well what it has done, where that is wanted.
+    pub(crate) fn print_farewell(&mut self) {
+        let Some(started_ns) = self.progress.started_ns.filter(|_| self.settings.farewell) else {
+            return;
+        };
+        let farewell = Farewell {
+            done: self.progress.done,
+            up_to_date: self.scheduler.counts().not_needed,
+            took_ns: clock::monotonic_ns().saturating_sub(started_ns),
+            made: &self.progress.made,
+            recorded: self.record.folder_if_open().is_some(),
+        };
+        let line = farewell.line();
+        self.printer.push_block(OutputStream::Stderr, line.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(done: usize, up_to_date: usize, targets: usize, recorded: bool) -> String {
+        let mut made = Made::default();
+        (0..targets).for_each(|number| made.add(format!("out/{number}").as_bytes()));
+        Farewell { done, up_to_date, took_ns: 14_200_000_000, made: &made, recorded }.line()
+    }
+
+    #[test]
+    fn what_was_done_and_made_is_told_with_the_way_to_the_report() {
+        let report = "; for a report: rakudactl report\n";
+        assert_eq!(line(26, 1, 0, true), format!("rakuda: 26 done in 14 s{report}"));
+        assert_eq!(
+            line(3, 0, 2, true),
+            format!("rakuda: 3 done in 14 s; made out/0, out/1{report}")
+        );
+        assert_eq!(line(9, 0, 4, true), format!("rakuda: 9 done in 14 s; made 4 targets{report}"));
+        assert_eq!(line(9, 0, 4, false), "rakuda: 9 done in 14 s; made 4 targets\n");
+    }
+
+    #[test]
+    fn a_run_without_actions_says_so() {
+        assert_eq!(line(0, 5, 0, false), "rakuda: nothing to do: all is up to date\n");
+        assert_eq!(line(0, 0, 0, false), "rakuda: nothing to do\n");
+    }
+}
