@@ -419,15 +419,15 @@ module Rakuda
       when :AskNeeded then on_ask_needed(fields[0])
       when :AbortAction then on_abort_action(fields[0])
       when :ActionLost then @reactor.lose(fields[0], NodeLost.new(text(fields[1])))
-      when :TaskBlamed then @failures.add(fields[0], @planner.tasks[fields[0]], TaskBlamed.new(text(fields[1])))
-      when :TargetNotBrought
-        @failures.add(fields[0], @planner.tasks[fields[0]], StagingFailed.new(text(fields[1])))
+      when :TaskBlamed then on_failed_there(TaskBlamed, *fields)
+      when :TargetNotBrought then on_failed_there(StagingFailed, *fields)
       when :NodesGone then @nodes_error = NodesGone.new(text(fields[0]))
       when :AttemptFailed then @failures.on_attempt(*fields)
       when :TargetMissing then on_target_missing(fields[0])
       when :Plan then on_plan(*fields)
       when :DisplayHeld then @display.on_held
       when :OutputLost then on_output_lost(fields[0])
+      when :NothingLeft then @reactor.nothing_left(fields[0])
       when :Warning then $stderr.puts(text(fields[0]))
       when :Welcome then @engine.welcome(*fields)
       when :Refused then raise EngineError, "the engine refused: #{text(fields[0])}"
@@ -463,6 +463,11 @@ module Rakuda
       invocation.failed = failed
       invocation.abandoned = abandoned
       @reactor.resume(invocation.fiber) if invocation.fiber
+    end
+
+    # A task fails for a reason that its action knows nothing of.
+    def on_failed_there(kind, number, reason)
+      @failures.add(number, @planner.tasks[number], kind.new(text(reason)))
     end
 
     def on_resolve(number)

@@ -8,6 +8,7 @@ mod answers;
 mod cluster;
 mod control;
 mod data_link;
+mod deadlock;
 mod error;
 mod facts;
 mod failures;

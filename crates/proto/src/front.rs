@@ -84,6 +84,11 @@ pub enum FrontMessage {
     ChangeFile(u32, u32, Text, Option<Text>),
     /// Ruby code of an action has written a file: task, whole name. The action's next command is to find it.
     FileWritten(u32, Text),
+    /// All actions that run wait for the hub or, without a limit, for one another: a number for the answer. Any later message takes it back.
+    Stuck {
+        /// Which time.
+        turn: u32,
+    },
     /// After a dry run: what would run, and why; "text" or "json".
     DescribePlan {
         /// Which form.
@@ -178,6 +183,11 @@ pub enum HubMessage {
     },
     /// Answer to `DescribePlan`, in pieces: bytes, whether they are the last.
     Plan(Text, bool),
+    /// Answer to `Stuck`, as soon as it is so: nothing that the hub knows of will ever happen by itself.
+    NothingLeft {
+        /// Which time.
+        turn: u32,
+    },
     /// Answer to each `HoldDisplay` that is true: all is written, and the display is off the terminal.
     DisplayHeld {},
     /// For the user's eyes.
