@@ -34,6 +34,8 @@ end
 
 require "rakuda/errors"
 require "rakuda/properties"
+require "rakuda/needs"
+require "rakuda/dsl"
 require "rakuda/rake_bridge"
 require "rakuda/command_line"
 require "rakuda/application"

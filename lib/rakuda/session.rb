@@ -369,7 +369,7 @@ module Rakuda
     def conclude(invocation)
       last = @planner.tasks.size
       @planner.settle_all if @invocations.empty?
-      ended_early = @output_error || @nodes_error
+      ended_early = @output_error || @stopped
       raise ended_early if ended_early
 
       exception = @failures.of(invocation.failed, invocation.abandoned)
@@ -421,7 +421,7 @@ module Rakuda
       when :ActionLost then @reactor.lose(fields[0], NodeLost.new(text(fields[1])))
       when :TaskBlamed then on_failed_there(TaskBlamed, *fields)
       when :TargetNotBrought then on_failed_there(StagingFailed, *fields)
-      when :NodesGone then @nodes_error = NodesGone.new(text(fields[0]))
+      when :NodesGone, :NeedsRefused then @stopped = (name == :NodesGone ? NodesGone : RakefileError).new(text(fields[0]))
       when :AttemptFailed then @failures.on_attempt(*fields)
       when :TargetMissing then on_target_missing(fields[0])
       when :Plan then on_plan(*fields)

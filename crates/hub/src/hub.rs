@@ -231,6 +231,8 @@ pub(crate) struct Hub {
     pub left_over: BTreeMap<CommandId, Source>,
     /// The run's directory as it was at first.
     pub start_directory: PathBuf,
+    /// The front has been told that a task needs more than there is.
+    pub needs_refused: bool,
     /// The front has said, under this number, that its actions wait for one another.
     pub front_stuck: Option<u32>,
     /// The target of this task was just looked at, after its action.
@@ -421,6 +423,7 @@ impl Hub {
             output_lost: false,
             environments_below: None,
             left_over: BTreeMap::new(),
+            needs_refused: false,
             front_stuck: None,
             moved: false,
             start_directory: settings.directory.clone(),

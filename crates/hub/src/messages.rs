@@ -8,7 +8,7 @@ use rakuda_core::{
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
 use rakuda_proto::front::{
-    ActionOutcome, FrontMessage, HubMessage, RequirementDefinition, TaskDefinition, Usage,
+    ActionOutcome, FrontMessage, HubMessage, RequirementDefinition, StopHow, TaskDefinition, Usage,
     task_flags,
 };
 use rakuda_proto::journal::FileIdentity;
@@ -21,7 +21,7 @@ use crate::notes::{AttemptNote, outcome_of};
 use crate::printer::OutputMode;
 use crate::progress::ProgressMode;
 use crate::questions::Sight;
-use crate::requirements::{allowed_nodes, requirement_of};
+use crate::requirements::{Shortage, allowed_nodes, requirement_of};
 use crate::targets::{Settled, settle_target};
 
 /// Wait status of a process that SIGINT ended.
@@ -195,7 +195,7 @@ impl Hub {
         let alone = self.settings.cluster.is_none();
         let capacity = alone.then_some(&self.settings.capacity);
         let counts = &self.settings.capacity.resources;
-        let (mut requirement, warnings) =
+        let (mut requirement, shortages) =
             requirement_of(definition, &self.settings.resources, counts, capacity);
         if !alone {
             let names = self.agents.places().map(|(id, place)| (id, place.node.name.to_display()));
@@ -204,8 +204,12 @@ impl Hub {
                 self.newcomers.note_choosy(self.times.front_requirements(), definition);
             }
         }
-        for warning in warnings {
-            self.warn(&warning);
+        for Shortage { text, refused } in shortages {
+            if refused {
+                self.refuse_needs(&text);
+            } else {
+                self.warn(&text);
+            }
         }
         // Of the node that it runs on, see `cores_on`.
         let cores = if requirement.exclusive { u32::MAX } else { requirement.cores };
@@ -219,6 +223,16 @@ impl Hub {
             self.leases.iter_mut().for_each(Leases::disable);
         }
         self.add_requirement(requirement);
+    }
+
+    /// The user has asked for what is not there: nothing more is started, and the front says so.
+    fn refuse_needs(&mut self, reason: &str) {
+        if !std::mem::replace(&mut self.needs_refused, true) {
+            self.link.push(&HubMessage::NeedsRefused { reason: Text::from(reason) });
+            self.flush_urgent = true;
+            self.any_failed = true;
+            self.stop(StopHow::Interrupt);
+        }
     }
 
     fn define_rule(

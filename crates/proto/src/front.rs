@@ -148,6 +148,11 @@ pub enum HubMessage {
         /// Why.
         reason: Text,
     },
+    /// A task needs more than there is (the message); the run is being stopped.
+    NeedsRefused {
+        /// Begins with the place in the Rakefile.
+        reason: Text,
+    },
     /// No node is left to run on (the reason); the run is being stopped.
     NodesGone {
         /// What became of them.
@@ -330,6 +335,12 @@ pub struct RequirementDefinition {
     pub deny: Vec<String>,
     /// "allow,deny" or "deny,allow": which list has the last word is the second.
     pub order: String,
+    /// Fields (`cores`, `memory_bytes`, `resources`) of which all must be there; of others the task gets what there is.
+    pub strict: Vec<String>,
+    /// The first task that has these properties.
+    pub task: Text,
+    /// Where the Rakefile says so (`FILE:LINE`), when it is known.
+    pub place: Option<Text>,
 }
 
 impl Default for RequirementDefinition {
@@ -345,6 +356,9 @@ impl Default for RequirementDefinition {
             allow: Vec::new(),
             deny: Vec::new(),
             order: "deny,allow".into(),
+            strict: Vec::new(),
+            task: Text(Vec::new()),
+            place: None,
         }
     }
 }
