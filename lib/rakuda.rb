@@ -4,6 +4,9 @@
 # fiddle) is loaded by Rakuda::Session when the first task is invoked, so that `rakuda -T` stays quick.
 
 require "rake"
+require "rakuda/fiber_stacks"
+
+Rakuda::FiberStacks.take_back
 
 # The Ruby front of Rakuda: plans a Rakefile's tasks and runs their action blocks.
 module Rakuda
@@ -33,6 +36,8 @@ require "rakuda/errors"
 require "rakuda/guard"
 require "rakuda/inherited_state"
 require "rakuda/properties"
+require "rakuda/needs"
+require "rakuda/dsl"
 require "rakuda/rake_bridge"
 require "rakuda/command_line"
 require "rakuda/targets"

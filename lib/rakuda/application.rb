@@ -138,28 +138,51 @@ module Rakuda
       @configuration ||= Configuration.new(configuration_file, @variables, @own[:keys])
     end
 
-    # Remembers the properties of the description that comes before a task.
-    def define_task(task_class, *args, &block)
-      return super unless @last_description
+    # Remembers what the next task or rule needs.
+    # @param arguments [Array] there are to be none
+    # @param keywords [Hash{Symbol => Object}]
+    # @raise [RakefileError]
+    def needs(arguments, keywords, block)
+      place = rakefile_place
+      unless arguments.empty? && block.nil? && !keywords.empty?
+        raise ConfigurationError, "expected keywords before a task or rule, such as `needs cores: 2`"
+      end
+      fields = Needs.fields(keywords)
+      @needed = @needed ? Needed.new(merge_fields(@needed.fields, fields), place) : Needed.new(fields, place)
+    rescue ConfigurationError => e
+      raise RakefileError, "#{place}: needs: #{e.message}"
+    end
 
-      properties = described_properties
+    # Remembers the properties of the description, or of `needs`, that comes before a task.
+    def define_task(task_class, *args, &block)
+      return super unless @last_description || @needed
+
+      needed = take_needed
       task = super
       @last_description = nil
-      task.rakuda_properties = properties if properties
+      task.rakuda_properties = needed if needed
       task
     end
 
-    # A rule's tasks have the properties of the description before it.
+    # A rule's tasks have the properties of what stands before it.
     def create_rule(*args, &block)
-      properties = described_properties
-      super
-      return unless properties
+      needed = take_needed
+      action = block # once: Ruby would make another object of a block that is only passed on
+      super(*args, &action)
+      return unless needed
 
       @last_description = nil
-      (@rule_properties ||= {}.compare_by_identity)[block] = properties
+      (@rule_properties ||= {}.compare_by_identity)[action] = needed if action
     end
 
-    # @return [Hash, nil] properties of the rule that made the task
+    # As rake's. What is needed by nothing was written in the wrong place.
+    def load_rakefile
+      super
+      $stderr.puts "#{name}: #{@needed.place}: needs: no task or rule comes after it" if @needed
+      @needed = nil
+    end
+
+    # @return [Needed, nil] properties of the rule that made the task
     def rule_properties(task)
       @rule_properties && @rule_properties[task.actions.first]
     end
@@ -231,7 +254,7 @@ module Rakuda
       rescue ConfigurationError => e
         raise if options.backtrace
 
-        $stderr.puts "#{name}: #{e.message}"
+        $stderr.puts(e.is_a?(RakefileError) ? e.message : "#{name}: #{e.message}")
         exit(false)
       end
     end
@@ -258,12 +281,30 @@ module Rakuda
       super unless options.trace_rules && @session&.log_rule("#{"    " * level}#{message}")
     end
 
+    # @return [Needed, nil] what the description and `needs` say; the latter holds where both do
+    def take_needed
+      needed, @needed = @needed, nil
+      described = described_properties or return needed
+
+      Needed.new(needed ? merge_fields(described, needed.fields) : described, needed&.place || rakefile_place)
+    end
+
+    def merge_fields(earlier, later)
+      strict = (earlier.fetch("strict", []) | later.fetch("strict", []))
+      earlier.merge(later).merge("strict" => strict)
+    end
+
     # A word such as `retry=N` in an ordinary description is left to it.
     def described_properties
       Properties.parse(@last_description) do |complaint|
-        place = caller_locations.find { |location| !location.path.match?(NOT_THE_RAKEFILE) }
-        $stderr.puts "#{name}: #{place&.path}:#{place&.lineno}: #{complaint}; taken as text of the description"
+        $stderr.puts "#{name}: #{rakefile_place}: #{complaint}; taken as text of the description"
       end
+    end
+
+    # @return [String, nil] FILE:LINE of what the Rakefile says just now, as seen from its folder
+    def rakefile_place
+      line = caller_locations.find { |location| !location.path.match?(NOT_THE_RAKEFILE) }
+      "#{line.path.delete_prefix("#{rakefile_directory}/")}:#{line.lineno}" if line
     end
 
     def close_session

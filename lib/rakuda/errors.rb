@@ -18,6 +18,9 @@ module Rakuda
   # A key, property or option has a value that means nothing.
   class ConfigurationError < Error; end
 
+  # The Rakefile says something wrong; the message begins with its place.
+  class RakefileError < ConfigurationError; end
+
   # A task failed and the engine alone knows why.
   class TaskFailed < Error; end
 

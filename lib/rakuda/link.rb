@@ -62,9 +62,11 @@ module Rakuda
     end
 
     # Adds a DefineRequirement.
-    # @param properties [Hash] as Properties.parse makes them
-    def send_requirement(id, properties)
-      send_message("DefineRequirement", id, properties)
+    # @param fields [Hash] as Properties.parse makes them
+    # @param task [String] the first that has them
+    # @param place [String, nil] where the Rakefile says so
+    def send_requirement(id, fields, task, place)
+      send_message("DefineRequirement", id, fields.merge("task" => task, "place" => place))
     end
 
     # Adds a DefineRule. It comes before the tasks that are being collected, which stay one batch.

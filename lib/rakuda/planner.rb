@@ -460,12 +460,12 @@ module Rakuda
     end
 
     def requirement(task)
-      properties = task.rakuda_properties || @application.rule_properties(task)
-      return 0 unless properties
+      needed = task.rakuda_properties || @application.rule_properties(task)
+      return 0 unless needed
 
-      @requirements[properties] ||= begin
+      @requirements[needed.fields] ||= begin
         id = @requirements.size + 1
-        @link.send_requirement(id, properties)
+        @link.send_requirement(id, needed.fields, task.name.b, needed.place&.b)
         id
       end
     end

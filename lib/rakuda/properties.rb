@@ -13,6 +13,8 @@ module Rakuda
     # What the protocol has room for.
     COUNT_MAX = (1 << 32) - 1
     BYTES_MAX = (1 << 64) - 1
+    # Such a word may be a property that was written wrongly.
+    OTHER_WORD = /(?:\A|\s)([a-z]\w*)=(\S+)/.freeze
     YES = /\A(?:y|yes|t|true|on|1)\z/i.freeze
     NO = /\A(?:n|no|f|false|off|0)\z/i.freeze
     UNITS = { "" => 1, "k" => 1 << 10, "m" => 1 << 20, "g" => 1 << 30, "t" => 1 << 40 }.freeze
@@ -27,6 +29,7 @@ module Rakuda
       def parse(text)
         return nil unless text.is_a?(String) && text.include?("=")
 
+        mistaken(text).each { |complaint| yield complaint } if block_given?
         result = {}
         text.scan(WORD) do |name, value|
           result.update(field(name, value)) { |key, old, new| merge(key, old, new) }
@@ -60,6 +63,18 @@ module Rakuda
       end
 
       private
+
+      # @return [Array<String>] what is to be said of words that are nearly a property, and have a value that fits it
+      def mistaken(text)
+        text.scan(OTHER_WORD).filter_map do |name, value|
+          near = NAMES.include?(name) ? nil : Needs.near(name)
+          property = Needs::KEYWORDS[near] or next
+          field(property, value)
+          "#{name}=#{value} is no property (did you mean #{property}=#{value}?)"
+        rescue ConfigurationError
+          next
+        end
+      end
 
       def merge(key, old, new)
         key == "resources" || new.is_a?(Array) ? (old.is_a?(Hash) ? old.merge(new) : old + new) : new

@@ -17,7 +17,7 @@ module Rakuda
       attr_accessor :rakuda_number
       # Whether its action has been started.
       attr_accessor :rakuda_started
-      # Task properties (fields of DefineRequirement).
+      # What the task needs (Needed).
       attr_accessor :rakuda_properties
       # Whether the object has methods of its own.
       attr_reader :rakuda_singular

@@ -8,6 +8,7 @@
 # can wait too. The loop waits in one plain read of the link when nothing else can wake it.
 
 require "rakuda/timeouts"
+require "rakuda/deadlock"
 
 module Rakuda
   # Ruby's Fiber::Scheduler interface over one link.
@@ -33,6 +34,7 @@ module Rakuda
       @timers = []                                # [time, Fiber, token, entry of a Timeout or nil], the latest first
       @waits = []                                 # [io, events, Fiber, token]
       @blocked = 0                                # Fibers in `block`
+      @deadlock = Deadlock.new(self, link)
       @tokens = {}.compare_by_identity            # Fiber => token of what it waits for; a stale token is not served
       @foreign = Thread::Queue.new                # blocks handed over by other threads, and Fibers that they unblock
       @wake_reader, @wake_writer = IO.pipe
@@ -169,8 +171,32 @@ module Rakuda
       wake
     end
 
+    # The hub says that nothing is left that could wake a job that waits.
+    # @param turn [Integer] of the loop when it was asked
+    def nothing_left(turn)
+      @deadlock.confirm(turn)
+    end
+
+    # Raises in all Fibers that wait for another Fiber or thread without a limit.
+    # @param exception [Exception] raised in each as one of its own
+    def raise_in_blocked(exception)
+      @deadlock.fibers.each do |fiber|
+        @tokens.delete(fiber)
+        resume_later(fiber, exception.exception(exception.message).tap { |one| one.set_backtrace(nil) })
+      end
+    end
+
+    # @yield while what other threads and signal handlers do wakes the loop
+    def asleep
+      @waiting = true
+      yield
+    ensure
+      @waiting = false
+    end
+
     # Wakes the loop; may be called from other threads and from signal handlers.
     def wake
+      @deadlock.wake
       @wake_writer.write_nonblock(".", exception: false)
     end
 
@@ -194,16 +220,18 @@ module Rakuda
       true
     end
 
-    def block(_blocker, timeout = nil)
+    def block(blocker, timeout = nil)
       @current.ensure_lease
       fiber = Fiber.current
       token = [fiber]
       @tokens[fiber] = token
       @blocked += 1
+      @deadlock.add(fiber) unless timeout || blocker == :sleep # which a signal may end, says Ruby
       add_timer(timeout, fiber, token) if timeout
       @current.keep_status { park } ? true : false
     ensure
       @blocked -= 1
+      @deadlock.remove(fiber)
       @tokens.delete(fiber)
     end
 
@@ -265,6 +293,7 @@ module Rakuda
 
     def switch(fiber, job, value)
       @current = job
+      @deadlock.turn += 1
       @directory.enter(job)
       fiber.transfer(value)
       @current = nil
@@ -300,6 +329,8 @@ module Rakuda
       if @timers.empty? && @waits.empty? && @blocked.zero? && Thread.list.size == 1 + @timeouts.threads
         receive
       else
+        return if @deadlock.fibers.size == @blocked && @timers.empty? && @waits.empty? && @deadlock.found?
+
         select
         fire_timers unless @timers.empty?
       end
@@ -348,7 +379,7 @@ module Rakuda
     end
 
     def timeout
-      return nil if @timers.empty?
+      return @deadlock.patience if @timers.empty?
 
       [@timers.last[0] - now, 0].max
     end

@@ -408,7 +408,7 @@ module Rakuda
     def conclude(invocation)
       last = @planner.tasks.size
       @planner.settle_all if @invocations.empty?
-      ended_early = @output_error || @nodes_error
+      ended_early = @output_error || @stopped
       raise ended_early if ended_early
 
       exception = @failures.of(invocation.failed, invocation.abandoned)
@@ -461,12 +461,13 @@ module Rakuda
       when :TaskBlamed then on_task_blamed(*fields)
       when :TargetNotBrought then add_failure(StagingFailed, *fields)
       when :TargetNotMade then add_failure(TargetNotMade, *fields)
-      when :NodesGone then @nodes_error = NodesGone.new(text(fields[0]))
+      when :NodesGone, :NeedsRefused then @stopped = (name == :NodesGone ? NodesGone : RakefileError).new(text(fields[0]))
       when :AttemptFailed then @failures.on_attempt(*fields)
       when :TargetMissing then on_target_missing(fields[0])
       when :Plan then on_plan(*fields)
       when :DisplayHeld then @display.on_held
       when :OutputLost then on_output_lost(fields[0])
+      when :NothingLeft then @reactor.nothing_left(fields[0])
       when :Warning then $stderr.puts(text(fields[0]))
       when :Welcome then @engine.welcome(*fields)
       when :Refused then raise ConfigurationError, text(fields[0])
@@ -504,7 +505,7 @@ module Rakuda
       @reactor.resume(invocation.fiber) if invocation.fiber
     end
 
-    # The hub says why a task failed.
+    # The hub says why a task failed, of which its action knows nothing.
     def add_failure(kind, number, reason)
       task = @planner.tasks[number]
       @failures.add(number, task, kind.new(text(reason)))

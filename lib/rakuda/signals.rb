@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # SIGINT and SIGTERM while an engine runs: told to the hub at once, and to local waits. The handlers only push bytes
-# and set fields, since they may come in between anything.
+# and set fields, since they may come in between anything. A handler that the Rakefile has set before comes first, and as
+# with rake the run goes on unless it raises; one that an action sets takes the place of ours.
 
 module Rakuda
   # Signal handlers of a session.
@@ -18,7 +19,8 @@ module Rakuda
       @interrupts = 0
       @pending = nil
       @deferring = false
-      @before = { "INT" => trap("INT") { on_interrupt }, "TERM" => trap("TERM") { on_terminate } }
+      @own = { "INT" => proc { on_interrupt }, "TERM" => proc { on_terminate } }
+      @before = @own.to_h { |name, handler| [name, trap(name, handler)] }
     end
 
     # Raises what a signal asked for, once nothing runs any more.
@@ -41,23 +43,44 @@ module Rakuda
     def remove
       return @deferring = true if @pending
 
-      @before.each { |name, handler| trap(name, handler || "DEFAULT") }
+      @before.each do |name, handler|
+        last = trap(name, handler || "DEFAULT")
+        trap(name, last) unless last.equal?(@own[name]) # an action's
+      end
     end
 
     private
 
     def on_interrupt
+      given = ask_rakefile("INT") { return }
       raise Interrupt, "" unless Process.pid == @process
 
       @interrupts += 1
       exit!(130) if @interrupts > PATIENCE
-      stop(Interrupt.new(""), @interrupts == 1 ? "interrupt" : "kill")
+      stop(given || Interrupt.new(""), @interrupts == 1 ? "interrupt" : "kill")
     end
 
     def on_terminate
+      given = ask_rakefile("TERM") { return }
       raise SignalException, "TERM" unless Process.pid == @process
 
-      stop(SignalException.new("TERM"), "interrupt")
+      stop(given || SignalException.new("TERM"), "interrupt")
+    end
+
+    # Calls the handler that the Rakefile had set.
+    # @yield when it has, and the signal means nothing more
+    # @return [Exception, nil] what it has raised; nil: it had set none
+    def ask_rakefile(name)
+      handler = @before[name]
+      exit if handler == "EXIT"
+      return unless handler.is_a?(Proc) || %w[IGNORE SIG_IGN].include?(handler)
+
+      handler.call(Signal.list[name]) if handler.is_a?(Proc)
+      yield
+    rescue Exception => e # rubocop:disable Lint/RescueException -- whatever it is, it ends the run and not a message half sent
+      raise unless Process.pid == @process
+
+      e
     end
 
     def stop(exception, how)

@@ -69,6 +69,7 @@ class FakeHub
 
   def take(message)
     name, fields = message.is_a?(Hash) ? message.first : [message, []]
+    @stuck = nil
     send("on_#{name.gsub(/(?<=.)([A-Z])/, '_\1').downcase}", *fields)
   end
 
@@ -186,7 +187,7 @@ class FakeHub
     return say("AskNeeded", number) if @asked_after&.key?(number)
 
     path = task.name
-    say("TargetMissing", number) if task.kind != 0 && task.kind != 3 && !File.exist?(path)
+    say("TargetMissing", number) unless [0, 3].include?(task.kind) || path.empty? || File.exist?(path)
     settle(task, "executed")
   end
 
@@ -294,6 +295,10 @@ class FakeHub
   end
 
   def on_describe_commands(_number, _commands); end
+
+  def on_stuck(turn)
+    @stuck = turn
+  end
 
   def on_describe_plan(_format)
     run, all = %w[executed not_needed].map { |how| @tasks.values.count { |task| task.how == how && task.flags.anybits?(1) } }
@@ -453,6 +458,14 @@ class FakeHub
       stopped?(task) && (task.flags & 256).zero? ? task.state = :stopped : decide(task)
     end
     check_invocations
+    tell_nothing_left
+  end
+
+  def tell_nothing_left
+    return if @stuck.nil? || !@commands.empty? || undecided?
+
+    say("NothingLeft", @stuck)
+    @stuck = nil
   end
 
   def next_ready

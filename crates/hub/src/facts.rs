@@ -51,6 +51,7 @@ pub fn gather(names: &Names, tasks: &[TaskId], base: &Path) -> Vec<(TaskId, Fact
     for &id in tasks {
         let path = Path::new(OsStr::from_bytes(names.name(id)));
         match (path.parent(), path.file_name()) {
+            _ if names.name(id).is_empty() => result.push((id, fact_of(None, Places::Unknown))),
             // `a/..` and `/` have no file name, `a/` has its slash cut off: look at them whole.
             (Some(folder), Some(name)) if !names.name(id).ends_with(b"/") => {
                 folders.entry(folder).or_default().push((name, id));

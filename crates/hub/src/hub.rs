@@ -247,6 +247,10 @@ pub(crate) struct Hub {
     pub left_over: BTreeMap<CommandId, Source>,
     /// The run's directory as it was at first.
     pub start_directory: PathBuf,
+    /// The front has been told that a task needs more than there is.
+    pub needs_refused: bool,
+    /// The front has said, under this number, that its actions wait for one another.
+    pub front_stuck: Option<u32>,
     /// The target of this task was just looked at, after its action.
     pub just_seen: Option<(TaskId, Option<FileIdentity>)>,
     /// The directory has changed: names in the record are made absolute.
@@ -437,6 +441,8 @@ impl Hub {
             output_lost: false,
             environments_below: None,
             left_over: BTreeMap::new(),
+            needs_refused: false,
+            front_stuck: None,
             moved: false,
             start_directory: settings.directory.clone(),
             just_seen: None,
@@ -594,6 +600,7 @@ impl Hub {
         self.forget_environments();
         self.open_control();
         self.write_invitation();
+        self.tell_nothing_left();
         let held = self.inputs.held.as_ref();
         let needs_nodes = held.is_some_and(|held| held.needs_nodes);
         if self.agents.is_expecting() && (self.scheduler.queued() > 0 || needs_nodes) {

@@ -9,6 +9,7 @@ mod cluster;
 mod control;
 mod core_time;
 mod data_link;
+mod deadlock;
 mod error;
 mod facts;
 mod failed_files;

@@ -8,7 +8,7 @@ use rakuda_core::{
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
 use rakuda_proto::front::{
-    ActionOutcome, FrontMessage, HubMessage, RequirementDefinition, TaskDefinition, Usage,
+    ActionOutcome, FrontMessage, HubMessage, RequirementDefinition, StopHow, TaskDefinition, Usage,
     task_flags,
 };
 use rakuda_proto::journal::FileIdentity;
@@ -24,7 +24,7 @@ use crate::notes::{AttemptNote, outcome_of};
 use crate::printer::OutputMode;
 use crate::progress::ProgressMode;
 use crate::questions::Sight;
-use crate::requirements::{allowed_nodes, requirement_of};
+use crate::requirements::{Shortage, allowed_nodes, requirement_of};
 use crate::targets::{Settled, settle_target};
 
 /// Wait status of a process that SIGINT ended.
@@ -41,6 +41,7 @@ impl Hub {
     pub(crate) fn on_message(&mut self, message: FrontMessage) -> Result<(), HubError> {
         // Whatever else the front wants may rest on what it wanted before.
         self.release_invocation();
+        self.front_stuck = None;
         match message {
             FrontMessage::Hello(..) => return Err(HubError::Protocol("Hello came twice")),
             FrontMessage::DefineRequirement(id, definition) => {
@@ -131,6 +132,7 @@ impl Hub {
             | FrontMessage::LookForFile(..)
             | FrontMessage::ChangeFile(..)
             | FrontMessage::FileWritten(..)) => self.on_file_named(message)?,
+            FrontMessage::Stuck { turn } => self.front_stuck = Some(turn),
             FrontMessage::DescribePlan { format } => self.describe_plan(&format),
             FrontMessage::Stop { how } => self.stop_for_user(how),
             FrontMessage::Goodbye { failed } => {
@@ -200,7 +202,7 @@ impl Hub {
         let alone = self.settings.cluster.is_none();
         let capacity = alone.then_some(&self.settings.capacity);
         let counts = &self.settings.capacity.resources;
-        let (mut requirement, warnings) =
+        let (mut requirement, shortages) =
             requirement_of(definition, &self.settings.resources, counts, capacity);
         if !alone {
             let names = self.agents.places().map(|(id, place)| (id, place.node.name.to_display()));
@@ -209,8 +211,12 @@ impl Hub {
                 self.newcomers.note_choosy(self.times.front_requirements(), definition);
             }
         }
-        for warning in warnings {
-            self.warn(&warning);
+        for Shortage { text, refused } in shortages {
+            if refused {
+                self.refuse_needs(&text);
+            } else {
+                self.warn(&text);
+            }
         }
         // Of the node that it runs on, see `cores_on`.
         let cores = if requirement.exclusive { u32::MAX } else { requirement.cores };
@@ -224,6 +230,16 @@ impl Hub {
             self.leases.iter_mut().for_each(Leases::disable);
         }
         self.add_requirement(requirement);
+    }
+
+    /// The user has asked for what is not there: nothing more is started, and the front says so.
+    fn refuse_needs(&mut self, reason: &str) {
+        if !std::mem::replace(&mut self.needs_refused, true) {
+            self.link.push(&HubMessage::NeedsRefused { reason: Text::from(reason) });
+            self.flush_urgent = true;
+            self.any_failed = true;
+            self.stop(StopHow::Interrupt);
+        }
     }
 
     fn define_rule(

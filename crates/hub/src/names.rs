@@ -17,7 +17,8 @@ impl Names {
     pub fn push(&mut self, name: &[u8], is_path: bool) {
         self.bytes.extend_from_slice(name);
         self.ends.push(self.bytes.len() as u64);
-        self.is_path.push(is_path);
+        // Rake takes a file task without a name as one whose file is missing: it is not the folder.
+        self.is_path.push(is_path && !name.is_empty());
     }
 
     /// Number of tasks.

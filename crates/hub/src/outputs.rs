@@ -57,6 +57,8 @@ impl Hub {
                 self.note_input_lost(id);
                 self.await_input(id);
             }
+            // A file without a name is never there.
+            Output::TargetMissing { id } if self.names.name(id).is_empty() => {}
             Output::TargetMissing { id } => {
                 self.link.push(&HubMessage::TargetMissing { task: id.0 });
             }

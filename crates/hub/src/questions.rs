@@ -70,6 +70,11 @@ impl Questions {
         Self { inspector, own_residency, open: BTreeMap::new(), next: 0, operations: 0 }
     }
 
+    /// Whether all have been answered.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
     /// System calls on metadata that this process and agents elsewhere have made.
     pub fn operations(&self) -> u64 {
         operations::total() + self.operations

@@ -1,8 +1,44 @@
 //! Task properties, from the names that people use to the numbers that the core counts with.
 
 use rakuda_core::{Capacity, Devices, NodeId, Requirement, ResourceId};
+use rakuda_proto::Text;
 use rakuda_proto::front::RequirementDefinition;
 use std::collections::BTreeMap;
+
+/// What is to be said of properties that no node can give all of.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// For the user, with the task and its place.
+    pub text: String,
+    /// The user has said that all of it must be there.
+    pub refused: bool,
+}
+
+/// Makes a [`Shortage`] of each field of a definition that asks for too much.
+struct Shortages<'a> {
+    definition: &'a RequirementDefinition,
+    found: Vec<Shortage>,
+}
+
+impl Shortages<'_> {
+    /// `asked` and `there` fit after "asks for" and "but"; `instead` is what is done when that is allowed.
+    fn add(&mut self, field: &str, asked: &str, there: &str, instead: &str) {
+        let task = self.definition.task.to_display();
+        let place = self.definition.place.as_ref().map(Text::to_display);
+        let refused = self.definition.strict.iter().any(|strict| strict == field);
+        let text = match (refused, place) {
+            (true, place) => {
+                let place = place.map_or(String::new(), |place| format!("{place}: "));
+                format!("{place}needs: task {task} asks for {asked}, but {there}")
+            }
+            (false, Some(place)) => {
+                format!("task {task} ({place}) asks for {asked}, but {there}; {instead}")
+            }
+            (false, None) => format!("task {task} asks for {asked}, but {there}; {instead}"),
+        };
+        self.found.push(Shortage { text, refused });
+    }
+}
 
 /// The core's form of `definition`, and what is to be said about what a node cannot give. `counts` is what each
 /// node has of `resources`, `capacity` what the only node has; in a cluster the core cuts down what is too large for every node.
@@ -14,23 +50,22 @@ pub fn requirement_of(
     resources: &[String],
     counts: &[u32],
     capacity: Option<&Capacity>,
-) -> (Requirement, Vec<String>) {
-    let mut warnings = Vec::new();
+) -> (Requirement, Vec<Shortage>) {
+    let mut shortages = Shortages { definition, found: Vec::new() };
     let mut wanted = Vec::new();
     for (name, &count) in &definition.resources {
         let index = resources.iter().position(|known| known == name);
+        let asked = format!("{count} {name}");
         let Some((index, id)) = index.and_then(|i| Some((i, ResourceId(u32::try_from(i).ok()?))))
         else {
-            warnings.push(format!(
-                "a task asks for {count} {name}, but this run has none (give it: --resource {name}=N); running it without"
-            ));
+            let there = format!("this run has none (give it: --resource {name}=N)");
+            shortages.add("resources", &asked, &there, "running it without");
             continue;
         };
         let there = counts[index];
         if count > there {
-            warnings.push(format!(
-                "a task asks for {count} {name}, but this run has {there}; giving it all of them"
-            ));
+            let has = format!("this run has {there}");
+            shortages.add("resources", &asked, &has, "giving it all of them");
         }
         wanted.push((id, count.min(there)));
     }
@@ -38,17 +73,19 @@ pub fn requirement_of(
     let mut cores = definition.cores.max(1);
     if let Some(capacity) = capacity {
         if memory_bytes > capacity.memory_bytes {
-            warnings.push(format!(
-            "a task asks for {memory_bytes} bytes of memory, but this node has {}; running it alone in all of it",
-            capacity.memory_bytes
-        ));
+            let asked = format!("{} of memory", size(memory_bytes));
+            let there = format!("this node has {}", size(capacity.memory_bytes));
+            shortages.add("memory_bytes", &asked, &there, "running it alone in all of it");
             memory_bytes = capacity.memory_bytes;
         }
         if definition.cores > capacity.cores {
-            warnings.push(format!(
-                "a task asks for ncore={}, but this run has {} (-j); giving it all of them",
-                definition.cores, capacity.cores
-            ));
+            let there = format!("this run has {} (-j)", capacity.cores);
+            let asked = if definition.strict.iter().any(|strict| strict == "cores") {
+                format!("{} cores", definition.cores)
+            } else {
+                format!("ncore={}", definition.cores)
+            };
+            shortages.add("cores", &asked, &there, "giving it all of them");
         }
         cores = cores.min(capacity.cores.max(1));
     }
@@ -62,7 +99,20 @@ pub fn requirement_of(
         resources: wanted,
         allowed_nodes: None,
     };
-    (requirement, warnings)
+    (requirement, shortages.found)
+}
+
+/// Bytes as people write them in a property, in powers of 1024: `900 GiB`, `7.8 GiB`, `100 bytes`.
+fn size(bytes: u64) -> String {
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let Some((shift, unit)) = units.into_iter().find(|(shift, _)| bytes >> shift > 0) else {
+        return format!("{bytes} bytes");
+    };
+    let tenths = (u128::from(bytes) * 10) >> shift;
+    match tenths % 10 {
+        0 => format!("{} {unit}", tenths / 10),
+        tenth => format!("{}.{tenth} {unit}", tenths / 10),
+    }
 }
 
 /// The nodes that `allow`, `deny` and `order` leave, as in Pwrake: with both lists and `deny,allow` a host that both name is
@@ -130,17 +180,49 @@ mod tests {
     fn what_the_node_does_not_have_is_said_and_not_waited_for() {
         let definition = RequirementDefinition {
             cores: 9,
-            memory_bytes: 100,
+            memory_bytes: 900 << 30,
+            task: "big".into(),
+            place: Some("Rakefile:3".into()),
             resources: BTreeMap::from([("gpu".to_owned(), 3), ("fpga".to_owned(), 1)]),
             ..RequirementDefinition::default()
         };
-        let capacity = Capacity { cores: 4, memory_bytes: 50, cache_bytes: 0, resources: vec![2] };
-        let (requirement, warnings) =
+        let capacity =
+            Capacity { cores: 4, memory_bytes: (15 << 30) / 2, cache_bytes: 0, resources: vec![2] };
+        let (requirement, shortages) =
             requirement_of(&definition, &["gpu".into()], &[2], Some(&capacity));
         assert_eq!(requirement.cores, 4);
-        assert_eq!(requirement.memory_bytes, 50);
+        assert_eq!(requirement.memory_bytes, (15 << 30) / 2);
         assert_eq!(requirement.resources, [(ResourceId(0), 2)]);
-        assert_eq!(warnings.len(), 4);
+        assert_eq!(shortages.len(), 4);
+        assert!(!shortages.iter().any(|shortage| shortage.refused));
+        let said = "task big (Rakefile:3) asks for 900 GiB of memory, but this node has 7.5 GiB; running it alone in all of it";
+        assert!(shortages.iter().any(|shortage| shortage.text == said), "{shortages:?}");
+    }
+
+    #[test]
+    fn what_must_all_be_there_is_refused() {
+        let definition = RequirementDefinition {
+            cores: 9,
+            memory_bytes: 100,
+            strict: vec!["cores".into()],
+            task: "big".into(),
+            place: Some("Rakefile:3".into()),
+            ..RequirementDefinition::default()
+        };
+        let capacity = Capacity { cores: 4, memory_bytes: 50, cache_bytes: 0, resources: vec![] };
+        let (_, shortages) = requirement_of(&definition, &[], &[], Some(&capacity));
+        let refused = shortages.iter().filter(|shortage| shortage.refused);
+        let texts: Vec<_> = refused.map(|shortage| shortage.text.as_str()).collect();
+        assert_eq!(
+            texts,
+            ["Rakefile:3: needs: task big asks for 9 cores, but this run has 4 (-j)"]
+        );
+    }
+
+    #[test]
+    fn sizes_are_written_as_in_a_property() {
+        let texts = [100, 1 << 10, 966_367_641_600, 8_321_000_000].map(size);
+        assert_eq!(texts, ["100 bytes", "1 KiB", "900 GiB", "7.7 GiB"]);
     }
 
     fn allowed(allow: &[&str], deny: &[&str], order: &str) -> Option<Vec<u32>> {

@@ -85,6 +85,11 @@ pub enum FrontMessage {
     ChangeFile(u32, u32, Text, Option<Text>),
     /// Ruby code of an action has written a file: task, whole name. The action's next command is to find it.
     FileWritten(u32, Text),
+    /// All actions that run wait for the hub or, without a limit, for one another: a number for the answer. Any later message takes it back.
+    Stuck {
+        /// Which time.
+        turn: u32,
+    },
     /// After a dry run: what would run, and why; "text" or "json".
     DescribePlan {
         /// Which form.
@@ -151,6 +156,11 @@ pub enum HubMessage {
         /// Why.
         reason: Text,
     },
+    /// A task needs more than there is (the message); the run is being stopped.
+    NeedsRefused {
+        /// Begins with the place in the Rakefile.
+        reason: Text,
+    },
     /// No node is left to run on (the reason); the run is being stopped.
     NodesGone {
         /// What became of them.
@@ -186,6 +196,11 @@ pub enum HubMessage {
     },
     /// Answer to `DescribePlan`, in pieces: bytes, whether they are the last.
     Plan(Text, bool),
+    /// Answer to `Stuck`, as soon as it is so: nothing that the hub knows of will ever happen by itself.
+    NothingLeft {
+        /// Which time.
+        turn: u32,
+    },
     /// Answer to each `HoldDisplay` that is true: all is written, and the display is off the terminal.
     DisplayHeld {},
     /// For the user's eyes.
@@ -328,6 +343,12 @@ pub struct RequirementDefinition {
     pub deny: Vec<String>,
     /// "allow,deny" or "deny,allow": which list has the last word is the second.
     pub order: String,
+    /// Fields (`cores`, `memory_bytes`, `resources`) of which all must be there; of others the task gets what there is.
+    pub strict: Vec<String>,
+    /// The first task that has these properties.
+    pub task: Text,
+    /// Where the Rakefile says so (`FILE:LINE`), when it is known.
+    pub place: Option<Text>,
 }
 
 impl Default for RequirementDefinition {
@@ -343,6 +364,9 @@ impl Default for RequirementDefinition {
             allow: Vec::new(),
             deny: Vec::new(),
             order: "deny,allow".into(),
+            strict: Vec::new(),
+            task: Text(Vec::new()),
+            place: None,
         }
     }
 }

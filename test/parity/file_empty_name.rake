@@ -1,0 +1,4 @@
+#: run
+#: run ""
+file("") { |t| puts "made #{t.name.inspect}" }
+task(default: "") { puts "default" }
