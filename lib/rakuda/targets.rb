@@ -11,8 +11,8 @@ require "rakuda/failures"
 module Rakuda
   # The targets of one call.
   class Targets
-    # What ends a run whatever `--failure` says.
-    FATAL = [SystemExit, SignalException, EngineError, OutputError, NodesGone, ConfigurationError].freeze
+    # What else than an `exit` ends a run whatever `--failure` says.
+    FATAL = [SignalException, EngineError, OutputError, NodesGone, ConfigurationError].freeze
 
     # @param application [Application]
     def initialize(application)
@@ -83,13 +83,20 @@ module Rakuda
 
     def attempt
       yield
+    rescue SystemExit
+      count_rest
+      raise
     rescue *FATAL
       raise
     rescue Exception => e # rubocop:disable Lint/RescueException -- whatever an action has raised
       return keep(e) if @continues
 
-      @application.running_session&.plan_unreached(rest)
+      count_rest
       raise
+    end
+
+    def count_rest
+      @application.running_session&.plan_unreached(rest)
     end
 
     # With `--failure continue`: the others are made all the same.

@@ -125,6 +125,7 @@ class TargetsTest < Minitest::Test
   def test_an_exit_ends_the_run_also_with_continue
     rakuda("task(:out) { exit 7 }\ntask(:after) { puts 'after' }\n", "-j4", "--failure", "continue", "out", "after") do |run|
       assert_equal [7, []], [run.status, run.lines], run.err
+      assert_includes run.err, "== rakuda: 1 failed, 0 not run because of it, 1 not started, 0 done ==\n"
     end
   end
 
