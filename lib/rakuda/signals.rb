@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# SIGINT and SIGTERM while an engine runs: told to the hub at once, and to local waits. The handlers only push bytes
+# SIGINT, SIGTERM, SIGHUP and SIGQUIT while an engine runs: told to the hub at once, and to local waits. The handlers only push bytes
 # and set fields, since they may come in between anything. A handler that the Rakefile has set before comes first, and as
 # with rake the run goes on unless it raises; one that an action sets takes the place of ours.
 
@@ -9,6 +9,15 @@ module Rakuda
   class Signals
     # After so many SIGINTs nothing is waited for.
     PATIENCE = 3
+    # What ends a run in good order. Others end Ruby as they do with rake, and the engine then ends the rest.
+    NAMES = %w[INT TERM HUP QUIT].freeze
+
+    # Those of them that this process ignores, as below nohup or in the background of a script: what it starts ignores them, too.
+    # @return [Array<String>]
+    def self.ignored
+      mask = File.read("/proc/self/status")[/^SigIgn:\s*(\h+)/, 1].to_s.hex
+      NAMES.select { |name| mask[Signal.list[name] - 1] == 1 }
+    end
 
     # @param link [Link]
     # @param reactor [Reactor]
@@ -19,7 +28,9 @@ module Rakuda
       @interrupts = 0
       @pending = nil
       @deferring = false
-      @own = { "INT" => proc { on_interrupt }, "TERM" => proc { on_terminate } }
+      @own = NAMES.to_h { |name| [name, name == "INT" ? proc { on_interrupt } : proc { on_terminate(name) }] }
+      ignored = Signals.ignored
+      @own.reject! { |name, _| ignored.include?(name) }
       @before = @own.to_h { |name, handler| [name, trap(name, handler)] }
     end
 
@@ -60,11 +71,11 @@ module Rakuda
       stop(given || Interrupt.new(""), @interrupts == 1 ? "interrupt" : "kill")
     end
 
-    def on_terminate
-      given = ask_rakefile("TERM") { return }
-      raise SignalException, "TERM" unless Process.pid == @process
+    def on_terminate(name)
+      given = ask_rakefile(name) { return }
+      raise SignalException, name unless Process.pid == @process
 
-      stop(given || SignalException.new("TERM"), "interrupt")
+      stop(given || SignalException.new(name), "interrupt")
     end
 
     # Calls the handler that the Rakefile had set.
