@@ -432,14 +432,16 @@ impl Hub {
         let jobs = self.settings.capacity.cores;
         self.link.push(&HubMessage::Welcome(version, self.record.run().to_owned(), jobs));
         if self.settings.record {
-            self.remains_settled = plan::targets_cut_off(&self.settings.directory);
+            (self.remains_settled, _) = plan::targets_cut_off(&self.settings.directory);
             for line in record::recover(&self.settings.directory) {
                 self.warn(&line);
             }
             self.record.reload_unfinished();
         }
         if self.settings.config.dry_run {
-            self.cut_off_targets = plan::targets_cut_off(&self.settings.directory);
+            let (targets, doubts) = plan::targets_cut_off(&self.settings.directory);
+            self.cut_off_targets = targets;
+            self.record.add_doubts(doubts);
         }
         self.add_requirement(Requirement::default());
         for (id, capacity) in self.agents.capacities() {
@@ -575,7 +577,7 @@ impl Hub {
         if let Err(error) = self.record.flush() {
             self.record.disable();
             self.warn(&format!(
-                "failed to {error}; going on without a record: what is cut off will not be noticed"
+                "failed to {error}; going on without a record: if this run is cut off, what it makes from now on is made again"
             ));
         }
         for run in self.record.take_other_runs() {

@@ -11,6 +11,7 @@ use rakuda_proto::journal::{JournalEvent, RunOutcome, RunStarted};
 use crate::history::RunSummary;
 use crate::marks;
 use crate::reader::{ReadError, Wanted, read_wanted};
+use crate::regular::open_regular;
 use crate::run::{Command, Run};
 use crate::unfinished::last_event;
 
@@ -229,7 +230,7 @@ impl RunFolder {
     /// # Errors
     /// When it cannot be opened.
     pub fn open_journal(&self) -> io::Result<BufReader<File>> {
-        Ok(BufReader::with_capacity(1 << 18, File::open(&self.journal)?))
+        Ok(BufReader::with_capacity(1 << 18, open_regular(&self.journal)?))
     }
 
     /// All of the run.
@@ -304,7 +305,7 @@ impl RunFolder {
     /// When the journal cannot be read, or is of another version.
     pub fn read_first(&self) -> Result<Option<RunStarted>, ReadError> {
         let mut line = Vec::new();
-        let file = File::open(&self.journal)?;
+        let file = open_regular(&self.journal)?;
         BufReader::new(file).take(1 << 24).read_until(b'\n', &mut line)?;
         let mut first = None;
         read_wanted(line.as_slice(), Wanted::RUN_STARTED, |event, _| {
@@ -335,7 +336,7 @@ impl RunFolder {
         }
         // First the lock, then the journal: a run may end in between, but it does not come back.
         let running = self.is_running();
-        let last = last_event(File::open(&self.journal)?, Wanted::RUN_ENDED)?;
+        let last = last_event(open_regular(&self.journal)?, Wanted::RUN_ENDED)?;
         Ok(match last {
             Some(JournalEvent::RunEnded(ended)) => (RunState::Ended(ended.how), Some(ended)),
             _ if running => (RunState::Running, None),

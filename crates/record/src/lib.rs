@@ -13,6 +13,7 @@ pub mod marks;
 pub mod output;
 pub mod printable;
 pub mod reader;
+pub mod regular;
 pub mod report;
 mod run;
 pub mod story;

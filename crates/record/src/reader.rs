@@ -124,9 +124,45 @@ pub fn read_events(
 /// # Errors
 /// When reading fails, or the journal is of another version (known only when `run_started` is wanted).
 pub fn read_wanted(
-    mut journal: impl BufRead,
+    journal: impl BufRead,
     wanted: Wanted,
     mut each: impl FnMut(JournalEvent, u64),
+) -> Result<Skipped, ReadError> {
+    read_lines(journal, wanted, false, |found, offset| match found {
+        Found::Event(event) => each(event, offset),
+        Found::Damage | Found::Other => {}
+    })
+}
+
+/// What a whole line is.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "one at a time, on the stack")]
+pub enum Found {
+    /// An event that is wanted.
+    Event(JournalEvent),
+    /// No event.
+    Damage,
+    /// Something else than what is wanted.
+    Other,
+}
+
+/// As [`read_wanted`], but every line is checked to be one, and `each` is told of each: for who must know what damage may have hidden.
+///
+/// # Errors
+/// When reading fails, or the journal is of another version.
+pub fn read_strictly(
+    journal: impl BufRead,
+    wanted: Wanted,
+    each: impl FnMut(Found, u64),
+) -> Result<Skipped, ReadError> {
+    read_lines(journal, wanted, true, each)
+}
+
+fn read_lines(
+    mut journal: impl BufRead,
+    wanted: Wanted,
+    strict: bool,
+    mut each: impl FnMut(Found, u64),
 ) -> Result<Skipped, ReadError> {
     let mut skipped = Skipped::default();
     let mut lines = Lines { journal: &mut journal, begun: Vec::new(), too_long: false };
@@ -134,22 +170,35 @@ pub fn read_wanted(
     loop {
         let start = offset;
         let (end, bytes) = lines.next(|line| {
-            match parse(line, wanted) {
-                Line::Event(JournalEvent::RunStarted(started)) => {
-                    check_version(started.version)?;
-                    each(JournalEvent::RunStarted(started), start);
-                }
-                Line::Event(event) => each(event, start),
-                Line::Unwanted => {}
-                Line::Unknown => skipped.unknown += 1,
-                Line::Damaged => skipped.damaged += 1,
-            }
+            each(
+                match parse(line, wanted, strict) {
+                    Line::Event(event) => {
+                        if let JournalEvent::RunStarted(started) = &event {
+                            check_version(started.version)?;
+                        }
+                        Found::Event(event)
+                    }
+                    Line::Unwanted => Found::Other,
+                    Line::Unknown => {
+                        skipped.unknown += 1;
+                        Found::Other
+                    }
+                    Line::Damaged => {
+                        skipped.damaged += 1;
+                        Found::Damage
+                    }
+                },
+                start,
+            );
             Ok(())
         })?;
         offset += bytes;
         match end {
             LineEnd::Whole => {}
-            LineEnd::TooLong => skipped.damaged += 1,
+            LineEnd::TooLong => {
+                skipped.damaged += 1;
+                each(Found::Damage, start);
+            }
             LineEnd::Torn => skipped.torn = true,
             LineEnd::Nothing => return Ok(skipped),
         }
@@ -246,7 +295,7 @@ struct Peek {
     event: String,
 }
 
-fn parse(line: &[u8], wanted: Wanted) -> Line {
+fn parse(line: &[u8], wanted: Wanted, strict: bool) -> Line {
     if line.is_empty() {
         return Line::Unwanted;
     }
@@ -258,7 +307,11 @@ fn parse(line: &[u8], wanted: Wanted) -> Line {
         },
     };
     match name {
-        Some(name) if !wanted.has(name) => Line::Unwanted,
+        Some(name) if !wanted.has(name) => {
+            // Two lines whose bytes in between were lost begin like the first one.
+            let sound = !strict || serde_json::from_slice::<IgnoredAny>(line).is_ok();
+            if sound { Line::Unwanted } else { Line::Damaged }
+        }
         Some(name) => name.parse(line).map_or(Line::Damaged, Line::Event),
         None if serde_json::from_slice::<IgnoredAny>(line).is_ok() => Line::Unknown,
         None => Line::Damaged,
