@@ -220,6 +220,13 @@ impl RunFolder {
         folder
     }
 
+    /// The folder that the run worked in, by where its record is: the one that holds `.rakuda`, else the journal's own. What the journal
+    /// itself says may be a name from before, or of another machine.
+    pub fn project(&self) -> PathBuf {
+        let above = self.marker.as_deref().and_then(|marker| marker.ancestors().nth(3));
+        above.unwrap_or(&self.path).to_path_buf()
+    }
+
     /// Whether there is a journal, be it one that may not be read.
     fn has_journal(&self) -> bool {
         !fs::metadata(&self.journal).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)

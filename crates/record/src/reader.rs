@@ -1,7 +1,7 @@
 //! Lines of a journal to events, one at a time, in bounded memory.
 //!
-//! It knows what damage to expect: a torn last line, a line that is no JSON, a line without end, events that it does not
-//! know. It does not know what events mean together.
+//! It knows what damage to expect: a torn last line, a line that is no JSON, a line without end, numbers beyond their bounds, events that it
+//! does not know. It does not know what events mean together.
 //!
 //! An event's name is looked at before its line is parsed, so that what is not wanted costs a search for a line feed, and
 //! what is wanted goes straight into its struct (serde's tagged enums take a copy of the whole line on the way).
@@ -11,6 +11,8 @@ use std::io::{self, BufRead};
 use rakuda_proto::journal::{JOURNAL_VERSION, JournalEvent};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+
+use crate::bounds;
 
 /// A line that is longer is damage, and is skipped without being kept in memory.
 pub const LINE_BYTES_MAX: usize = 64 << 20;
@@ -34,7 +36,7 @@ pub enum ReadError {
 pub struct Skipped {
     /// The last line had no end: it was being written.
     pub torn: bool,
-    /// Whole lines that are no event: no JSON, fields missing, or longer than [`LINE_BYTES_MAX`].
+    /// Whole lines that are no event: no JSON, fields missing, numbers beyond their [`bounds`], or longer than [`LINE_BYTES_MAX`].
     pub damaged: u64,
     /// Events of a later version.
     pub unknown: u64,
@@ -312,7 +314,10 @@ fn parse(line: &[u8], wanted: Wanted, strict: bool) -> Line {
             let sound = !strict || serde_json::from_slice::<IgnoredAny>(line).is_ok();
             if sound { Line::Unwanted } else { Line::Damaged }
         }
-        Some(name) => name.parse(line).map_or(Line::Damaged, Line::Event),
+        Some(name) => match name.parse(line) {
+            Ok(event) if bounds::hold(&event) => Line::Event(event),
+            Ok(_) | Err(_) => Line::Damaged,
+        },
         None if serde_json::from_slice::<IgnoredAny>(line).is_ok() => Line::Unknown,
         None => Line::Damaged,
     }

@@ -29,16 +29,16 @@ pub struct Rows {
 impl Rows {
     /// At most `most` rows for these attempts.
     pub fn of(spans: &[Span], nodes: usize, most: u32) -> Self {
-        let mut lanes = vec![0; nodes.max(1)];
+        let mut lanes = vec![0_u32; nodes.max(1)];
         for span in spans {
             let node = (span.node as usize).min(lanes.len() - 1);
-            lanes[node] = lanes[node].max(span.lane + span.cores.max(1));
+            lanes[node] = lanes[node].max(span.lane.saturating_add(span.cores.max(1)));
         }
         let mut first_lane = Vec::with_capacity(lanes.len());
-        let mut all = 0;
+        let mut all = 0_u32;
         for &lanes in &lanes {
             first_lane.push(all);
-            all += lanes;
+            all = all.saturating_add(lanes);
         }
         let in_row = all.div_ceil(most).max(1);
         Self { first_lane, lanes, in_row, count: all.div_ceil(in_row) }
@@ -46,13 +46,15 @@ impl Rows {
 
     /// The first lane of an attempt among all.
     pub fn lane(&self, span: &Span) -> u32 {
-        self.first_lane[(span.node as usize).min(self.first_lane.len() - 1)] + span.lane
+        let first = self.first_lane[(span.node as usize).min(self.first_lane.len() - 1)];
+        first.saturating_add(span.lane)
     }
 
     /// The rows that an attempt covers.
     pub fn rows(&self, span: &Span) -> std::ops::RangeInclusive<u32> {
         let lane = self.lane(span);
-        lane / self.in_row..=(lane + span.cores.max(1) - 1) / self.in_row
+        let row = |lane: u32| (lane / self.in_row).min(self.count.saturating_sub(1));
+        row(lane)..=row(lane.saturating_add(span.cores.max(1) - 1))
     }
 }
 
