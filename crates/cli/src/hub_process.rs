@@ -4,7 +4,7 @@ use std::os::fd::FromRawFd as _;
 use std::os::unix::net::UnixStream;
 
 use anyhow::Context as _;
-use rakuda_agent::processes;
+use rakuda_agent::{limits, processes};
 use rakuda_hub::RunEnding;
 
 /// First argument of the hub's process.
@@ -13,6 +13,7 @@ pub const FLAG: &str = "--hub";
 /// Serves the front at descriptor `front` until it leaves.
 pub fn run(front: i32, guard: i32, pipe: i32) -> anyhow::Result<u8> {
     processes::set_name("rakudad");
+    limits::widen();
     if !processes::die_with_parent(guard, libc::SIGTERM) {
         anyhow::bail!("find the guard that started this process");
     }

@@ -220,3 +220,33 @@ fn a_pipe_among_the_marks_keeps_nobody_waiting() {
     assert_eq!(recover(&world.directory).len(), 1);
     assert!(world.has("half._fail_"));
 }
+
+#[test]
+fn a_socket_whose_mark_is_gone_is_removed_and_that_of_a_live_run_is_not() {
+    let (mut world, _) = good_and_half("doubt-socket");
+    let running = world.directory.join(".rakuda/running");
+    let live = running.join(format!("{}.sock", world.record.run()));
+    let stale = running.join("20260101-000000.000-1.sock");
+    fs::write(&live, "").unwrap();
+    fs::write(&stale, "").unwrap();
+    assert_eq!(recover(&world.directory), Vec::<String>::new());
+    assert!(live.exists() && !stale.exists());
+    world.record.open = None;
+    recover(&world.directory);
+    assert!(!live.exists(), "it went with its mark");
+}
+
+#[test]
+fn who_is_to_wait_for_another_that_looks_after_dead_runs_knows_it() {
+    let (mut world, _) = good_and_half("doubt-turn");
+    let path = world.directory.join(".rakuda/recovery.lock");
+    let other = lock::wait_for(&path).unwrap();
+    assert!(take_turn(&world.directory).is_some(), "nobody is to be waited for: nothing is left");
+    world.record.open = None;
+    assert!(take_turn(&world.directory).is_none());
+    drop(other);
+    let turn = take_turn(&world.directory).unwrap();
+    assert!(take_turn(&world.directory).is_none(), "it is taken");
+    assert_eq!(recover_in_turn(&world.directory, turn).len(), 1);
+    assert!(world.has("half._fail_"));
+}

@@ -97,6 +97,14 @@ pub(super) fn remove_unset(root: &Path) {
     }
 }
 
+/// Sockets of runs that have no mark any more: they were killed between its end and theirs. One that lives has its mark first.
+pub(super) fn sockets_without_mark(root: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root.join(RUNNING)).into_iter().flatten().flatten();
+    let sockets = entries.map(|entry| entry.path());
+    let sockets = sockets.filter(|path| path.extension().is_some_and(|kind| kind == "sock"));
+    sockets.filter(|path| !path.with_extension("").exists()).collect()
+}
+
 /// Marks that were never set, and that nobody is about to set.
 pub(super) fn unset(root: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(root.join(RUNNING)).into_iter().flatten().flatten();

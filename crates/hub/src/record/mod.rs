@@ -48,8 +48,8 @@ use marker::Marker;
 use output_log::OutputLog;
 pub(crate) use output_log::Source;
 pub(crate) use prune::Limits;
-pub(crate) use recover::look_at_dead_runs;
 pub use recover::recover;
+pub(crate) use recover::{Turn, look_at_dead_runs, recover_in_turn, take_turn};
 use unfinished::UnfinishedTargets;
 
 /// A buffer that has grown beyond this is given back when it is empty.

@@ -5,7 +5,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rakuda_agent::{clock, files, processes};
 use rakuda_proto::journal::{JournalEvent, RunEnded, RunOutcome};
@@ -31,17 +31,53 @@ enum Mark {
     Keep,
 }
 
-/// Settles what runs left behind whose hub is gone; returns lines for the user.
+/// The right to look after runs that were cut off, as long as it is held.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    lock: Option<lock::Lock>,
+}
+
+/// Nothing when another process looks after them and is to be waited for. Where there is nothing to look after, nobody is.
+pub(crate) fn take_turn(directory: &Path) -> Option<Turn> {
+    let root = directory.join(FOLDER);
+    if has_nothing_left(&root) {
+        return Some(Turn { lock: None });
+    }
+    match lock::try_for(&lock_path(&root)) {
+        Ok(None) => None,
+        Ok(lock) => Some(Turn { lock }),
+        // `recover_in_turn` meets the same error, and tells it.
+        Err(_) => Some(Turn { lock: None }),
+    }
+}
+
+fn has_nothing_left(root: &Path) -> bool {
+    dead_runs(root).is_empty()
+        && marker::unset(root).is_empty()
+        && marker::sockets_without_mark(root).is_empty()
+}
+
+fn lock_path(root: &Path) -> PathBuf {
+    root.join("recovery.lock")
+}
+
+/// Settles what runs left behind whose hub is gone; returns lines for the user. Waits for another process that does so.
 /// Cheap when there is nothing: one directory that is not there.
 pub fn recover(directory: &Path) -> Vec<String> {
+    recover_in_turn(directory, Turn { lock: None })
+}
+
+/// The same for who need not wait any more.
+pub(crate) fn recover_in_turn(directory: &Path, turn: Turn) -> Vec<String> {
     let root = directory.join(FOLDER);
     let mut told = Vec::new();
-    if dead_runs(&root).is_empty() && marker::unset(&root).is_empty() {
+    if has_nothing_left(&root) {
         return told;
     }
     // One that starts at the same time must not go on before all is settled.
-    let path = root.join("recovery.lock");
-    let _alone = match lock::wait_for(&path) {
+    let path = lock_path(&root);
+    let lock = turn.lock.map_or_else(|| lock::wait_for(&path), Ok);
+    let _alone = match lock {
         Ok(lock) => lock,
         Err(error) => {
             let path = path.display();
@@ -52,6 +88,9 @@ pub fn recover(directory: &Path) -> Vec<String> {
         }
     };
     marker::remove_unset(&root);
+    for socket in marker::sockets_without_mark(&root) {
+        remove_socket(&socket, &files::scratch());
+    }
     for dead in dead_runs(&root) {
         // Of a copy of the folder the original's run may live.
         let is_own = dead.folder.is_none_or(|folder| folder == identity_of_folder(directory));
