@@ -13,6 +13,7 @@ mod going;
 mod helper;
 pub mod inspector;
 mod launch;
+pub mod limits;
 mod lookup;
 pub mod memory;
 pub mod mounts;

@@ -4,9 +4,7 @@
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt as _;
-use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, bind, connect, recv,
@@ -267,17 +265,10 @@ pub fn show_life(mark: &str) -> std::io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Waits until the processes above the run of `mark` have ended, which end all that stands below them before, for `milliseconds` at most.
-/// At once when they are gone, or were on another machine.
-pub fn wait_for_life(mark: &str, milliseconds: u32) -> std::io::Result<()> {
-    let socket = life_socket()?;
-    if connect(&socket, &life_address(mark)?).is_ok() {
-        let timeout = Timespec::try_from(Duration::from_millis(milliseconds.into())).ok();
-        let mut wait = [PollFd::new(&socket, PollFlags::IN)];
-        // Nothing is ever sent: it wakes up at the end, or by a signal.
-        poll(&mut wait, timeout.as_ref())?;
-    }
-    Ok(())
+/// Whether the processes above the run of `mark` live on this machine. They end all that stands below them before they end.
+pub fn shows_life(mark: &str) -> bool {
+    let connected = life_socket().and_then(|socket| Ok(connect(&socket, &life_address(mark)?)?));
+    connected.is_ok()
 }
 
 fn life_socket() -> std::io::Result<OwnedFd> {

@@ -16,6 +16,8 @@ use std::ptr;
 
 use rakuda_proto::front::Usage;
 
+use crate::limits;
+
 /// Why a process was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
@@ -272,6 +274,7 @@ unsafe fn prepare_child(launch: &Launch<'_>) -> Result<(), libc::c_int> {
         for signal in RESET_SIGNALS {
             libc::signal(signal, libc::SIG_DFL);
         }
+        limits::give_back();
         let mut none = MaybeUninit::uninit();
         libc::sigemptyset(none.as_mut_ptr());
         check(libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut()))

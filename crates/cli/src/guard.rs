@@ -46,8 +46,6 @@ struct RunningHub {
 /// What the guard has below it.
 struct Guard {
     above: OwnedFd,
-    /// All processes of the run have it.
-    mark: String,
     signals: SignalQueue,
     requests: HubRequests,
     front: i32,
@@ -76,7 +74,6 @@ pub fn run(
     tidings::tell(&above, &Tiding::Front(front));
     let guard = Guard {
         above,
-        mark: mark.to_owned(),
         signals,
         requests,
         front,
@@ -135,7 +132,7 @@ impl Guard {
             if processes::is_closed(&self.above) {
                 trees::kill_all_below(&[]);
                 erase_display();
-                return settle(self.directory.as_deref(), &self.mark);
+                return settle(self.directory.as_deref());
             }
             self.take_signals();
             while let Some(request) = self.requests.receive() {
@@ -145,7 +142,7 @@ impl Guard {
         }
         if self.is_unsettled {
             trees::kill_all_below(&[]);
-            settle(self.directory.as_deref(), &self.mark);
+            settle(self.directory.as_deref());
         }
         tidings::tell(&self.above, &Tiding::Ended(self.front_status.unwrap_or_default()));
     }
@@ -263,9 +260,8 @@ pub fn erase_display() {
 }
 
 /// Settles the targets of the runs in `directory` whose hubs are gone; what is done is told.
-pub fn settle(directory: Option<&Path>, mark: &str) {
-    let settled = directory.map(|directory| record::recover_own(directory, mark));
-    for line in settled.unwrap_or_default() {
+pub fn settle(directory: Option<&Path>) {
+    for line in directory.map(record::recover).unwrap_or_default() {
         crate::complain(&format!("rakuda: {line}\n"));
     }
 }

@@ -4,7 +4,7 @@ use std::os::fd::FromRawFd as _;
 use std::os::unix::net::UnixStream;
 
 use anyhow::Context as _;
-use rakuda_agent::processes;
+use rakuda_agent::{limits, processes};
 use rakuda_hub::{Guard, RunEnding};
 
 /// Names the descriptor of the link to the front.
@@ -22,6 +22,7 @@ const STOPPED: i32 = 1;
 /// Serves the front until it leaves. Returns the exit status.
 pub fn run(front: i32, guard: i32) -> anyhow::Result<i32> {
     processes::set_name("rakudad");
+    limits::widen();
     let guard_process = processes::parent();
     let (stream, guard) = (adopt(front), adopt(guard));
     if !processes::die_with_parent(guard_process, libc::SIGTERM) || processes::is_closed(&guard) {

@@ -37,13 +37,11 @@ pub fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
         return guard::run(theirs, queue, mask, &mark, words);
     };
     drop(theirs);
-    let starter = Starter { mark, guard, mine, queue, front: None, signals: Signals::default() };
+    let starter = Starter { guard, mine, queue, front: None, signals: Signals::default() };
     Ok(starter.serve())
 }
 
 struct Starter {
-    /// All processes of the run have it.
-    mark: String,
     guard: i32,
     mine: OwnedFd,
     queue: SignalQueue,
@@ -75,7 +73,7 @@ impl Starter {
                         ExitCode::from(u8::try_from(status).unwrap_or(1))
                     }
                     Some(Ending::Killed(signal)) => signals::die_of(signal),
-                    None => end_all(directory.as_deref(), &self.mark),
+                    None => end_all(directory.as_deref()),
                 };
             }
         }
@@ -109,11 +107,11 @@ impl Starter {
 }
 
 /// The guard was killed.
-fn end_all(directory: Option<&Path>, mark: &str) -> ExitCode {
+fn end_all(directory: Option<&Path>) -> ExitCode {
     trees::kill_all_below(&[]);
     guard::erase_display();
     crate::complain("rakuda: the guard of this run was killed; the run was ended\n");
-    guard::settle(directory, mark);
+    guard::settle(directory);
     ExitCode::FAILURE
 }
 

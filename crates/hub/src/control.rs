@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::fs::{AtFlags, unlinkat};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
@@ -35,7 +36,9 @@ pub(crate) type Question = (Vec<u8>, oneshot::Sender<Vec<u8>>);
 #[derive(Debug)]
 pub(crate) struct Control {
     questions: mpsc::Receiver<Question>,
-    path: PathBuf,
+    /// The folder that it is in, wherever that is now, and its name there.
+    folder: File,
+    name: String,
     /// The socket itself, when it cannot be there.
     elsewhere: Option<PathBuf>,
     acceptor: AbortHandle,
@@ -55,7 +58,7 @@ impl Control {
         let listener = UnixListener::from_std(listener)?;
         let (sender, questions) = mpsc::channel(CLIENTS_MAX);
         let acceptor = spawn_local(accept(listener, sender)).abort_handle();
-        Ok(Self { questions, path, elsewhere, acceptor })
+        Ok(Self { questions, folder, name, elsewhere, acceptor })
     }
 }
 
@@ -85,7 +88,7 @@ impl Drop for Control {
     fn drop(&mut self) {
         self.acceptor.abort();
         // When it is gone already, so much the better.
-        let _ = std::fs::remove_file(&self.path);
+        let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
         self.elsewhere.as_ref().map(std::fs::remove_file);
     }
 }

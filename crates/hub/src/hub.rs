@@ -39,7 +39,7 @@ use crate::printer::{OutputMode, Printer};
 use crate::progress::{Progress, ProgressMode};
 use crate::questions::{Questions, Sight};
 use crate::reach::{Reachability, mount_of};
-use crate::record::{self, Record, Source, cannot_be_made};
+use crate::record::{self, Record, Source, Turn, cannot_be_made};
 use crate::rerun::Rerun;
 use crate::screen::Screen;
 use crate::settings::RunSettings;
@@ -54,6 +54,10 @@ pub const LOCAL_NODE: NodeId = NodeId(0);
 const FLUSH_DELAY_NS: u64 = 2_000_000;
 /// How often output is tried again whose reader does not read.
 const OUTPUT_RETRY_NS: u64 = 20_000_000;
+/// How often it is looked whether another process still looks after runs that were cut off.
+const TURN_STEP: Duration = Duration::from_millis(20);
+/// Nothing is said of that for so many steps.
+const TURN_STEPS_QUIET: i32 = 25;
 /// Reports that are taken before effects are let out: nodes may report without end.
 const REPORTS_AT_ONCE: usize = 256;
 
@@ -326,6 +330,14 @@ pub async fn run_with(
         link.flush();
         return Ok(RunEnding::Goodbye);
     }
+    let mut turn = None;
+    if settings.record {
+        match await_turn(&settings, &mut link, &mut messages, &mut terminate).await? {
+            Waited::Ended => return Ok(RunEnding::CutOff),
+            Waited::Stopped => {}
+            Waited::Over(own) => turn = Some(own),
+        }
+    }
     // Relative names then mean here what they mean in the Rakefile.
     std::env::set_current_dir(&settings.directory).map_err(HubError::SetUp)?;
     guard.tell_directory(&settings.directory);
@@ -346,11 +358,64 @@ pub async fn run_with(
     }
     let mut hub = Hub::new(settings, link, agents, inspector);
     (hub.guard, hub.front) = (guard, front);
-    hub.welcome();
+    hub.welcome(turn);
     for message in messages.drain(..) {
         hub.on_message(message)?;
     }
     hub.serve(&mut messages, &mut reports, &mut terminate).await
+}
+
+/// How waiting for one's turn to look after runs that were cut off has come to its end.
+enum Waited {
+    /// It is one's turn.
+    Over(Turn),
+    /// The user wants the run to end: it may tell its end, and must start nothing.
+    Stopped,
+    /// The front is gone, or this process is to end.
+    Ended,
+}
+
+/// Waits while another process looks after runs that were cut off: nothing may be decided before.
+async fn await_turn(
+    settings: &RunSettings,
+    link: &mut FrontLink,
+    messages: &mut Vec<FrontMessage>,
+    terminate: &mut Signal,
+) -> Result<Waited, HubError> {
+    // The guards of a run that was just killed need less than that.
+    let mut steps_until_told = TURN_STEPS_QUIET;
+    loop {
+        if let Some(turn) = record::take_turn(&settings.directory) {
+            return Ok(Waited::Over(turn));
+        }
+        steps_until_told -= 1;
+        if steps_until_told == 0 {
+            let lock = settings.directory.join(FOLDER).join("recovery.lock");
+            let text = format!(
+                "rakuda: another process looks after a run that was cut off here, and is waited for (it has {} locked, or ends what is left)",
+                lock.display()
+            );
+            link.push(&HubMessage::Warning { text: Text::from(text) });
+            link.flush();
+        }
+        tokio::select! {
+            _ = terminate.recv() => return Ok(Waited::Ended),
+            () = tokio::time::sleep(TURN_STEP) => {}
+            ready = link.ready() => {
+                ready?;
+                let is_open = link.receive(messages)?;
+                if let Some(place) = messages.iter().position(|message| matches!(message, FrontMessage::Stop { .. })) {
+                    // Before what it is to keep from starting.
+                    let stop = messages.remove(place);
+                    messages.insert(0, stop);
+                    return Ok(Waited::Stopped);
+                }
+                if !is_open {
+                    return Ok(Waited::Ended);
+                }
+            }
+        }
+    }
 }
 
 /// Waits for `Hello`; `None`: the front left before it.
@@ -451,19 +516,28 @@ impl Hub {
         }
     }
 
-    fn welcome(&mut self) {
+    fn welcome(&mut self, turn: Option<Turn>) {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let jobs = self.settings.capacity.cores;
         self.link.push(&HubMessage::Welcome(version, self.record.run().to_owned(), jobs));
-        if self.settings.record {
-            self.remains_settled = plan::targets_cut_off(&self.settings.directory);
-            for line in record::recover(&self.settings.directory) {
+        if let Some(asked) = self.settings.cores_given_up {
+            self.warn(&format!(
+                "{jobs} commands at once instead of {asked}: this process may not open more files (ulimit -Hn)"
+            ));
+        }
+        if self.settings.record
+            && let Some(turn) = turn
+        {
+            (self.remains_settled, _) = plan::targets_cut_off(&self.settings.directory);
+            for line in record::recover_in_turn(&self.settings.directory, turn) {
                 self.warn(&line);
             }
             self.record.reload_unfinished();
         }
         if self.settings.config.dry_run {
-            self.cut_off_targets = plan::targets_cut_off(&self.settings.directory);
+            let (targets, doubts) = plan::targets_cut_off(&self.settings.directory);
+            self.cut_off_targets = targets;
+            self.record.add_doubts(doubts);
         }
         self.add_requirement(Requirement::default());
         for (id, capacity) in self.agents.capacities() {
@@ -620,7 +694,7 @@ impl Hub {
         if let Err(error) = self.record.flush() {
             self.record.disable();
             self.warn(&format!(
-                "failed to {error}; going on without a record: what is cut off will not be noticed"
+                "failed to {error}; going on without a record: if this run is cut off, what it makes from now on is made again"
             ));
         }
         for run in self.record.take_other_runs() {

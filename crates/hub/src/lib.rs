@@ -29,6 +29,7 @@ mod outputs;
 mod plan;
 mod printer;
 mod progress;
+mod project;
 mod questions;
 mod reach;
 pub mod record;
@@ -41,6 +42,7 @@ mod staging;
 mod stopping;
 mod targets;
 mod times;
+mod vouching;
 
 pub use agents::{AgentPort, Node};
 pub use cluster::{hosts_to_reach, lead, program_name};

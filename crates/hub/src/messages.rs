@@ -1,5 +1,7 @@
 //! What the front and the agent report, turned into events of the core.
 
+use std::path::PathBuf;
+
 use rakuda_agent::clock;
 use rakuda_core::{
     ActionOutcome as CoreOutcome, Event, InvocationId, Output, Places, RuleId, TaskId, TaskKind,
@@ -306,7 +308,8 @@ impl Hub {
             return;
         }
         let wanted = std::mem::take(&mut self.facts_wanted);
-        for (id, mut fact) in facts::gather(&self.names, &wanted, &self.settings.directory) {
+        self.doubt_targets(&wanted);
+        for (id, mut fact) in facts::gather(&self.names, &wanted, &self.directory_now()) {
             if self.is_unfinished(self.names.name(id)) {
                 fact = facts::fact_of(None, Places::Unknown);
             }
@@ -345,7 +348,8 @@ impl Hub {
         let Some(attempt) = attempt else { return };
         let looks =
             outcome == ActionOutcome::Ok && self.names.is_path(id) && !self.settings.config.dry_run;
-        let seen = if looks { identity_of(&attempt.target) } else { None };
+        let target = || self.record.project().find(&attempt.target);
+        let seen = if looks { identity_of(&target()) } else { None };
         self.finish_action(id, &attempt, outcome, message, seen);
     }
 
@@ -438,13 +442,19 @@ impl Hub {
         (ActionOutcome::Failed, NOT_MADE.as_bytes())
     }
 
+    /// Where relative names start, wherever that folder is now.
+    pub(crate) fn directory_now(&self) -> PathBuf {
+        self.record.project().find(&self.settings.directory)
+    }
+
     /// Does with the target of an attempt that did not end well what FAILED_TARGET says.
     pub(crate) fn settle_attempt(&mut self, id: TaskId, attempt: &RunningAttempt) -> Settled {
         let policy = self.settings.failed_target;
-        let settled = settle_target(&attempt.target, attempt.before, policy);
+        let target = self.record.project().find(&attempt.target);
+        let settled = settle_target(&target, attempt.before, policy);
         if matches!(settled, Settled::Renamed) && self.settings.record {
-            let root = self.start_directory.join(FOLDER);
-            self.failed_files().note(&root, &attempt.target);
+            let root = self.record.project().find(&self.start_directory).join(FOLDER);
+            self.failed_files().note(&root, &target);
         }
         if settled.still_there() {
             self.record.mark_unfinished(self.names.name(id));

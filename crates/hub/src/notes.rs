@@ -255,6 +255,8 @@ impl Hub {
         if how != RunOutcome::Done && self.record.is_on() {
             self.note_not_reached();
         }
+        // Before its mark goes: a socket without one is nobody's.
+        self.control = None;
         self.record.set_metadata_operations(self.questions.operations());
         self.record.finish(how, clock::wall_ns())
     }

@@ -229,7 +229,7 @@ impl Hub {
     ) {
         let is_path = self.names.is_path(id);
         let name = OsStr::from_bytes(self.names.name(id));
-        let target = if is_path { self.settings.directory.join(name) } else { PathBuf::new() };
+        let target = if is_path { self.directory_now().join(name) } else { PathBuf::new() };
         let is_free = self.make_room_for(id, &target);
         let before = if is_path && !is_free { identity_of(&target) } else { None };
         self.look_at_inputs(id);

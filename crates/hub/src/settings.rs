@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use rakuda_agent::{StdinSource, memory};
+use rakuda_agent::{StdinSource, limits, memory};
 use rakuda_core::{Capacity, Config, FailurePolicy, Policy};
 use rakuda_proto::Text;
 use rakuda_proto::front::Settings;
@@ -84,21 +84,32 @@ pub struct RunSettings {
     pub rerun: RerunSettings,
     /// What the user typed.
     pub command_line: Vec<Text>,
+    /// Cores that were asked for on this machine; none: it has that many.
+    pub cores_given_up: Option<u32>,
+}
+
+/// Cores of `-j`; 0: all of this machine.
+fn cores_asked(jobs: u32) -> u32 {
+    match jobs {
+        0 => std::thread::available_parallelism()
+            .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX)),
+        jobs => jobs,
+    }
 }
 
 impl RunSettings {
     /// `Err` says which setting has no such value.
     pub fn new(mut settings: Settings) -> Result<Self, String> {
-        let cores = match settings.jobs {
-            0 => std::thread::available_parallelism()
-                .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX)),
-            jobs => jobs,
-        };
+        let cores = cores_asked(settings.jobs);
         // A dry run looks at files here, and asks no other host.
         let cluster = settings.cluster.take().filter(|_| !settings.dry_run);
         let here = settings.directory.as_path();
         let cluster = cluster.map(|cluster| ClusterPlan::new(cluster, here)).transpose()?;
         let cores = cluster.as_ref().and_then(ClusterPlan::own_cores).unwrap_or(cores);
+        // Each command that runs has descriptors here.
+        let at_once = u32::try_from(limits::commands_at_once()).unwrap_or(u32::MAX);
+        let cores_given_up = (cores > at_once).then_some(cores);
+        let cores = cores.min(at_once);
         let one_at_a_time = cores == 1 && cluster.is_none();
         let policy = policy_of(&settings.policy)?;
         let failure = failure_of(&settings.failure_termination)?;
@@ -188,6 +199,7 @@ impl RunSettings {
             rakefile: settings.rakefile,
             rerun,
             command_line: settings.command_line,
+            cores_given_up,
             cluster,
         })
     }

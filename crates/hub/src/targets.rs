@@ -74,20 +74,55 @@ pub fn is_touched(path: &Path, before: Option<FileIdentity>) -> bool {
     now.is_some() && now != before
 }
 
+/// The same in a copy of its folder, where inodes and change times are others.
+pub fn is_touched_copy(path: &Path, before: Option<FileIdentity>) -> bool {
+    let told = |file: FileIdentity| (file.modified_ns, file.bytes);
+    let now = identity_of(path);
+    now.is_some() && now.map(told) != before.map(told)
+}
+
 /// Settles the target at `path`, which was `before` when the attempt began.
 pub fn settle_target(path: &Path, before: Option<FileIdentity>, policy: FailedTarget) -> Settled {
     if !is_touched(path, before) {
         return Settled::Untouched;
     }
+    put_away(path, before, policy)
+}
+
+/// Does with what is at `path` what is done with a target that is not good.
+pub fn put_away(path: &Path, before: Option<FileIdentity>, policy: FailedTarget) -> Settled {
     let result = match policy {
         FailedTarget::Leave => return Settled::Left,
-        FailedTarget::Rename => fs::rename(path, failed_name(path)).map(|()| Settled::Renamed),
         // A folder that was there before the attempt holds other work too.
-        FailedTarget::Delete if path.is_dir() && before.is_some() => return Settled::Left,
+        _ if before.is_some() && path.is_dir() => return Settled::Left,
+        FailedTarget::Rename => fs::rename(path, failed_name(path)).map(|()| Settled::Renamed),
         FailedTarget::Delete if path.is_dir() => {
             fs::remove_dir_all(path).map(|()| Settled::Deleted)
         }
         FailedTarget::Delete => fs::remove_file(path).map(|()| Settled::Deleted),
     };
     result.unwrap_or_else(Settled::Stuck)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_was_there_before_stays_whatever_the_policy_and_one_that_was_made_goes() {
+        let base = std::env::temp_dir().join(format!("rakuda-targets-{}", std::process::id()));
+        let [old, new] = ["old", "new"].map(|name| base.join(name));
+        for policy in [FailedTarget::Rename, FailedTarget::Delete, FailedTarget::Leave] {
+            fs::create_dir_all(&old).unwrap();
+            fs::write(old.join("of others"), "").unwrap();
+            let before = identity_of(&old);
+            fs::write(old.join("half"), "").unwrap();
+            fs::create_dir_all(&new).unwrap();
+            let settled = settle_target(&old, before, policy);
+            assert!(settled.still_there() && old.join("of others").exists(), "{policy:?}");
+            settle_target(&new, None, policy);
+            assert_eq!(new.exists(), policy == FailedTarget::Leave, "{policy:?}");
+            fs::remove_dir_all(&base).unwrap();
+        }
+    }
 }

@@ -50,7 +50,7 @@ fn main() {
     let bytes = fs::metadata(&path).expect("a journal").len();
     let open = || File::open(&path).expect("a journal");
     let unfinished = timed("what was unfinished (Unfinished::read)", || {
-        Unfinished::read(open()).expect("a journal")
+        Unfinished::read(open(), Some(bytes)).expect("a journal")
     });
     println!("{:<44} {:>8}", "  attempts that had not ended", unfinished.attempts.len());
     let before = resident();

@@ -11,6 +11,7 @@ use rakuda_proto::journal::{JournalEvent, RunOutcome, RunStarted};
 use crate::history::RunSummary;
 use crate::marks;
 use crate::reader::{ReadError, Wanted, read_wanted};
+use crate::regular::open_regular;
 use crate::run::{Command, Run};
 use crate::unfinished::last_event;
 
@@ -219,6 +220,13 @@ impl RunFolder {
         folder
     }
 
+    /// The folder that the run worked in, by where its record is: the one that holds `.rakuda`, else the journal's own. What the journal
+    /// itself says may be a name from before, or of another machine.
+    pub fn project(&self) -> PathBuf {
+        let above = self.marker.as_deref().and_then(|marker| marker.ancestors().nth(3));
+        above.unwrap_or(&self.path).to_path_buf()
+    }
+
     /// Whether there is a journal, be it one that may not be read.
     fn has_journal(&self) -> bool {
         !fs::metadata(&self.journal).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
@@ -229,7 +237,7 @@ impl RunFolder {
     /// # Errors
     /// When it cannot be opened.
     pub fn open_journal(&self) -> io::Result<BufReader<File>> {
-        Ok(BufReader::with_capacity(1 << 18, File::open(&self.journal)?))
+        Ok(BufReader::with_capacity(1 << 18, open_regular(&self.journal)?))
     }
 
     /// All of the run.
@@ -304,7 +312,7 @@ impl RunFolder {
     /// When the journal cannot be read, or is of another version.
     pub fn read_first(&self) -> Result<Option<RunStarted>, ReadError> {
         let mut line = Vec::new();
-        let file = File::open(&self.journal)?;
+        let file = open_regular(&self.journal)?;
         BufReader::new(file).take(1 << 24).read_until(b'\n', &mut line)?;
         let mut first = None;
         read_wanted(line.as_slice(), Wanted::RUN_STARTED, |event, _| {
@@ -335,7 +343,7 @@ impl RunFolder {
         }
         // First the lock, then the journal: a run may end in between, but it does not come back.
         let running = self.is_running();
-        let last = last_event(File::open(&self.journal)?, Wanted::RUN_ENDED)?;
+        let last = last_event(open_regular(&self.journal)?, Wanted::RUN_ENDED)?;
         Ok(match last {
             Some(JournalEvent::RunEnded(ended)) => (RunState::Ended(ended.how), Some(ended)),
             _ if running => (RunState::Running, None),

@@ -3,6 +3,7 @@
 //! It writes nothing but what it is asked to render, starts no process and reads no clock. What each event means is told
 //! in docs/design/record.md.
 
+pub mod bounds;
 pub mod calendar;
 pub mod export;
 pub mod find;
@@ -14,6 +15,7 @@ pub mod marks;
 pub mod output;
 pub mod printable;
 pub mod reader;
+pub mod regular;
 pub mod report;
 mod run;
 pub mod story;

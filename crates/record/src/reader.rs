@@ -1,7 +1,7 @@
 //! Lines of a journal to events, one at a time, in bounded memory.
 //!
-//! It knows what damage to expect: a torn last line, a line that is no JSON, a line without end, events that it does not
-//! know. It does not know what events mean together.
+//! It knows what damage to expect: a torn last line, a line that is no JSON, a line without end, numbers beyond their bounds, events that it
+//! does not know. It does not know what events mean together.
 //!
 //! An event's name is looked at before its line is parsed, so that what is not wanted costs a search for a line feed, and
 //! what is wanted goes straight into its struct (serde's tagged enums take a copy of the whole line on the way).
@@ -11,6 +11,8 @@ use std::io::{self, BufRead};
 use rakuda_proto::journal::{JOURNAL_VERSION, JournalEvent};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+
+use crate::bounds;
 
 /// A line that is longer is damage, and is skipped without being kept in memory.
 pub const LINE_BYTES_MAX: usize = 64 << 20;
@@ -34,7 +36,7 @@ pub enum ReadError {
 pub struct Skipped {
     /// The last line had no end: it was being written.
     pub torn: bool,
-    /// Whole lines that are no event: no JSON, fields missing, or longer than [`LINE_BYTES_MAX`].
+    /// Whole lines that are no event: no JSON, fields missing, numbers beyond their [`bounds`], or longer than [`LINE_BYTES_MAX`].
     pub damaged: u64,
     /// Events of a later version.
     pub unknown: u64,
@@ -124,9 +126,45 @@ pub fn read_events(
 /// # Errors
 /// When reading fails, or the journal is of another version (known only when `run_started` is wanted).
 pub fn read_wanted(
-    mut journal: impl BufRead,
+    journal: impl BufRead,
     wanted: Wanted,
     mut each: impl FnMut(JournalEvent, u64),
+) -> Result<Skipped, ReadError> {
+    read_lines(journal, wanted, false, |found, offset| match found {
+        Found::Event(event) => each(event, offset),
+        Found::Damage | Found::Other => {}
+    })
+}
+
+/// What a whole line is.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "one at a time, on the stack")]
+pub enum Found {
+    /// An event that is wanted.
+    Event(JournalEvent),
+    /// No event.
+    Damage,
+    /// Something else than what is wanted.
+    Other,
+}
+
+/// As [`read_wanted`], but every line is checked to be one, and `each` is told of each: for who must know what damage may have hidden.
+///
+/// # Errors
+/// When reading fails, or the journal is of another version.
+pub fn read_strictly(
+    journal: impl BufRead,
+    wanted: Wanted,
+    each: impl FnMut(Found, u64),
+) -> Result<Skipped, ReadError> {
+    read_lines(journal, wanted, true, each)
+}
+
+fn read_lines(
+    mut journal: impl BufRead,
+    wanted: Wanted,
+    strict: bool,
+    mut each: impl FnMut(Found, u64),
 ) -> Result<Skipped, ReadError> {
     let mut skipped = Skipped::default();
     let mut lines = Lines { journal: &mut journal, begun: Vec::new(), too_long: false };
@@ -134,22 +172,35 @@ pub fn read_wanted(
     loop {
         let start = offset;
         let (end, bytes) = lines.next(|line| {
-            match parse(line, wanted) {
-                Line::Event(JournalEvent::RunStarted(started)) => {
-                    check_version(started.version)?;
-                    each(JournalEvent::RunStarted(started), start);
-                }
-                Line::Event(event) => each(event, start),
-                Line::Unwanted => {}
-                Line::Unknown => skipped.unknown += 1,
-                Line::Damaged => skipped.damaged += 1,
-            }
+            each(
+                match parse(line, wanted, strict) {
+                    Line::Event(event) => {
+                        if let JournalEvent::RunStarted(started) = &event {
+                            check_version(started.version)?;
+                        }
+                        Found::Event(event)
+                    }
+                    Line::Unwanted => Found::Other,
+                    Line::Unknown => {
+                        skipped.unknown += 1;
+                        Found::Other
+                    }
+                    Line::Damaged => {
+                        skipped.damaged += 1;
+                        Found::Damage
+                    }
+                },
+                start,
+            );
             Ok(())
         })?;
         offset += bytes;
         match end {
             LineEnd::Whole => {}
-            LineEnd::TooLong => skipped.damaged += 1,
+            LineEnd::TooLong => {
+                skipped.damaged += 1;
+                each(Found::Damage, start);
+            }
             LineEnd::Torn => skipped.torn = true,
             LineEnd::Nothing => return Ok(skipped),
         }
@@ -246,7 +297,7 @@ struct Peek {
     event: String,
 }
 
-fn parse(line: &[u8], wanted: Wanted) -> Line {
+fn parse(line: &[u8], wanted: Wanted, strict: bool) -> Line {
     if line.is_empty() {
         return Line::Unwanted;
     }
@@ -258,8 +309,15 @@ fn parse(line: &[u8], wanted: Wanted) -> Line {
         },
     };
     match name {
-        Some(name) if !wanted.has(name) => Line::Unwanted,
-        Some(name) => name.parse(line).map_or(Line::Damaged, Line::Event),
+        Some(name) if !wanted.has(name) => {
+            // Two lines whose bytes in between were lost begin like the first one.
+            let sound = !strict || serde_json::from_slice::<IgnoredAny>(line).is_ok();
+            if sound { Line::Unwanted } else { Line::Damaged }
+        }
+        Some(name) => match name.parse(line) {
+            Ok(event) if bounds::hold(&event) => Line::Event(event),
+            Ok(_) | Err(_) => Line::Damaged,
+        },
         None if serde_json::from_slice::<IgnoredAny>(line).is_ok() => Line::Unknown,
         None => Line::Damaged,
     }

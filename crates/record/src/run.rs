@@ -11,6 +11,7 @@ use rakuda_proto::journal::{
     StopRequested, TaskBlamed, TaskDefined, TaskReopened, TaskSettled,
 };
 
+use crate::bounds::{CORES_OF_RUN_MAX, NODES_MAX, TASKS_MAX};
 use crate::reader::{ReadError, Skipped, Wanted, read_wanted};
 
 /// A node that took part.
@@ -155,11 +156,15 @@ pub struct Run {
     pub alive: bool,
     /// What could not be read.
     pub skipped: Skipped,
+    /// Lines so far that define a rule.
+    rules_seen: usize,
+    /// Lines so far that begin a command.
+    commands_seen: usize,
+    /// Cores of all nodes.
+    cores_seen: u32,
 }
 
-/// Numbers of tasks in a journal beyond this are damage.
-const TASKS_MAX: usize = 1 << 26;
-/// Commands and rules are numbered as they come; a gap beyond this is damage.
+/// Commands and rules are numbered as they come: a number beyond twice so many as were seen, and this, is damage.
 const GAP_MAX: usize = 1 << 16;
 
 impl Run {
@@ -207,14 +212,15 @@ impl Run {
                 }
             }
             JournalEvent::RuleDefined(rule) => {
-                let end = self.rules.len() + GAP_MAX;
+                self.rules_seen += 1;
+                let end = 2 * self.rules_seen + GAP_MAX;
                 put(&mut self.rules, rule.rule, end, rule);
             }
             JournalEvent::TaskDefined(mut defined) => {
                 defined.prerequisites.shrink_to_fit();
                 let number = defined.task;
                 let task = Task { defined, attempts: Vec::new(), settled: None, reopened: false };
-                put(&mut self.tasks, number, TASKS_MAX, Box::new(task));
+                put(&mut self.tasks, number, TASKS_MAX as usize, Box::new(task));
             }
             JournalEvent::AttemptStarted(mut started) => {
                 self.see(started.time_ns);
@@ -235,7 +241,8 @@ impl Run {
                 {
                     attempt.commands.push(started.command);
                 }
-                let end = self.commands.len() + GAP_MAX;
+                self.commands_seen += 1;
+                let end = 2 * self.commands_seen + GAP_MAX;
                 put(&mut self.commands, started.command, end, Command { started, ended: None });
             }
             JournalEvent::CommandEnded(ended) => {
@@ -282,7 +289,10 @@ impl Run {
     fn add_node(&mut self, joined: NodeJoined) {
         self.see(joined.time_ns);
         let index = joined.node as usize;
-        if index < self.nodes.len() + GAP_MAX {
+        let earlier = self.nodes.get(index).map_or(0, |node| node.joined.cores);
+        let cores = (self.cores_seen - earlier).saturating_add(joined.cores);
+        if cores <= CORES_OF_RUN_MAX && joined.node < NODES_MAX {
+            self.cores_seen = cores;
             for number in self.nodes.len()..=index {
                 self.nodes.push(Node::unheard(number, joined.time_ns));
             }

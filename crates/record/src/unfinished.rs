@@ -1,6 +1,6 @@
-//! What a run that was cut off was doing: attempts that began and did not end. Made for recovery, which has to decide
-//! quickly after a long run: it looks at the task's number of an attempt's lines and at nothing else, keeps only what
-//! is open, and reads whole lines only of those.
+//! What a run that was cut off was doing: attempts that began and did not end, and from where on its journal cannot be trusted to
+//! tell. Made for recovery, which has to decide quickly after a long run: it reads the lines of attempts, checks that the others are
+//! lines, keeps only what is open, and reads definitions only of that.
 //!
 //! It does not know what is done about them.
 
@@ -13,7 +13,7 @@ use rakuda_proto::journal::{
     TaskDefined, TaskKind,
 };
 
-use crate::reader::{ReadError, Skipped, Wanted, read_wanted};
+use crate::reader::{Found, ReadError, Skipped, Wanted, read_strictly, read_wanted};
 
 /// What a journal leaves open.
 #[derive(Debug, Default)]
@@ -24,21 +24,34 @@ pub struct Unfinished {
     pub ended: Option<RunEnded>,
     /// Attempts that began and did not end, or were the last of their task and did not end well, by the task's number.
     pub attempts: Vec<OpenAttempt>,
+    /// None: all lines are there that were written, as far as that can be told.
+    pub damage: Option<Damage>,
     /// What could not be read.
     pub skipped: Skipped,
 }
 
 /// An attempt that has made nothing good.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenAttempt {
-    /// Its task; none: that line is damaged.
+    /// None: that line is damaged.
     pub task: Option<TaskDefined>,
-    /// How it began.
+    /// As it began.
     pub started: AttemptStarted,
+    /// Its end may have been in what is damaged since it began.
+    pub doubtful: bool,
     /// It has ended, and its target was settled then. What it has left behind may have made it again.
     pub is_settled: bool,
-    /// What became of the target.
+    /// What became of the target then.
     pub fate: Option<TargetFate>,
+}
+
+/// Lines that are lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Damage {
+    /// Where the last one is or was, bytes from the start of the journal.
+    pub last_offset: u64,
+    /// The newest time in a line before the first of them, ns since 1970; none: there is none.
+    pub after_ns: Option<i64>,
 }
 
 /// The file or directory that such an attempt was to make.
@@ -50,6 +63,8 @@ pub struct OpenTarget {
     pub path: Text,
     /// What it was when the attempt began.
     pub before: Option<FileIdentity>,
+    /// The attempt may have ended well: the line that says so may be lost.
+    pub doubtful: bool,
     /// It is still there, as the user was told when the attempt ended.
     pub is_known: bool,
 }
@@ -60,64 +75,146 @@ impl Unfinished {
         // Of a run that ended, nothing is open whose end was not noted.
         let attempts =
             self.attempts.iter().filter(|attempt| self.ended.is_none() || attempt.is_settled);
-        attempts.filter_map(|attempt| {
-            let task = attempt.task.as_ref()?;
+        attempts.filter_map(|OpenAttempt { task, started, doubtful, fate, .. }| {
+            let task = task.as_ref()?;
             let made = matches!(task.kind, TaskKind::File | TaskKind::Directory);
             made.then(|| OpenTarget {
                 name: task.name.clone(),
-                path: attempt.started.target.clone().unwrap_or_else(|| task.name.clone()),
-                before: attempt.started.before,
-                is_known: matches!(attempt.fate, Some(TargetFate::Left | TargetFate::Stuck)),
+                path: started.target.clone().unwrap_or_else(|| task.name.clone()),
+                before: started.before,
+                doubtful: *doubtful,
+                is_known: matches!(fate, Some(TargetFate::Left | TargetFate::Stuck)),
             })
         })
     }
 
-    /// Reads a journal, and the definitions of what is open in a second pass when there is any.
+    /// Reads a journal, and the definitions of what is open in a second pass when there is any. `bytes`: so many of whole lines were
+    /// written at least; none: that is not known.
     ///
     /// # Errors
     /// When reading fails, or the journal is of another version.
-    pub fn read(mut journal: impl Read + Seek) -> Result<Self, ReadError> {
+    pub fn read(mut journal: impl Read + Seek, bytes: Option<u64>) -> Result<Self, ReadError> {
+        let all = journal.seek(SeekFrom::End(0))?;
         journal.seek(SeekFrom::Start(0))?;
-        let mut found = Self::default();
-        let mut open = BTreeMap::new();
+        let mut pass = Pass::default();
         let wanted = Wanted::RUN_STARTED
             .and(Wanted::RUN_ENDED)
             .and(Wanted::ATTEMPT_STARTED)
             .and(Wanted::ATTEMPT_ENDED);
-        found.skipped = read_wanted(buffered(&mut journal), wanted, |event, _| match event {
-            JournalEvent::RunStarted(started) => found.started = Some(started),
-            JournalEvent::RunEnded(ended) => found.ended = Some(ended),
-            JournalEvent::AttemptStarted(started) => {
-                let attempt = OpenAttempt { task: None, started, is_settled: false, fate: None };
-                open.insert(attempt.started.task, attempt);
-            }
-            JournalEvent::AttemptEnded(ended) if ended.outcome == Outcome::Done => {
-                open.remove(&ended.task);
-            }
-            JournalEvent::AttemptEnded(ended) => {
-                if let Some(attempt) = open.get_mut(&ended.task) {
-                    (attempt.is_settled, attempt.fate) = (true, ended.target);
-                }
-            }
-            _ => {}
-        })?;
+        let skipped =
+            read_strictly(buffered(&mut journal), wanted, |found, at| pass.see(found, at))?;
+        let mut open = std::mem::take(&mut pass.open);
         if !open.is_empty() {
             journal.seek(SeekFrom::Start(0))?;
             read_wanted(buffered(&mut journal), Wanted::TASK_DEFINED, |event, _| {
                 if let JournalEvent::TaskDefined(defined) = event
-                    && let Some(place) = open.get_mut(&defined.task)
+                    && let Some((_, attempt)) = open.get_mut(&defined.task)
                 {
-                    place.task = Some(defined);
+                    attempt.task = Some(defined);
                 }
             })?;
         }
-        found.attempts = open.into_values().collect();
-        Ok(found)
+        let whole = if skipped.torn { whole_lines(&mut journal, all)? } else { all };
+        if bytes.is_some_and(|bytes| bytes > whole) {
+            pass.damage_at(whole);
+        }
+        // A task is defined before it begins.
+        for (start, attempt) in open.values().filter(|(_, attempt)| attempt.task.is_none()) {
+            let mut damage =
+                pass.damage.unwrap_or(Damage { last_offset: *start, after_ns: pass.newest_ns });
+            damage.after_ns = damage.after_ns.min(Some(attempt.started.time_ns));
+            pass.damage = Some(damage);
+        }
+        let Pass { started, ended, damage, .. } = pass;
+        let attempts = open.into_values().map(|(start, mut attempt)| {
+            attempt.doubtful = damage.is_some_and(|damage| damage.last_offset > start);
+            attempt
+        });
+        Ok(Self { started, ended, attempts: attempts.collect(), damage, skipped })
+    }
+}
+
+/// What is known after some lines.
+#[derive(Default)]
+struct Pass {
+    started: Option<RunStarted>,
+    ended: Option<RunEnded>,
+    /// By the task's number: where the line is, and what it says.
+    open: BTreeMap<u32, (u64, OpenAttempt)>,
+    /// The newest time so far.
+    newest_ns: Option<i64>,
+    damage: Option<Damage>,
+}
+
+impl Pass {
+    fn damage_at(&mut self, offset: u64) {
+        let after_ns = self.damage.map_or(self.newest_ns, |damage| damage.after_ns);
+        self.damage = Some(Damage { last_offset: offset, after_ns });
+    }
+
+    fn see_time(&mut self, time_ns: i64) {
+        self.newest_ns = self.newest_ns.max(Some(time_ns));
+    }
+
+    fn see(&mut self, found: Found, offset: u64) {
+        let event = match found {
+            Found::Event(event) => event,
+            Found::Damage => return self.damage_at(offset),
+            Found::Other => return,
+        };
+        if offset > 0 && self.started.is_none() && self.damage.is_none() {
+            // It is the first line, always.
+            self.damage_at(0);
+        }
+        match event {
+            JournalEvent::RunStarted(started) => {
+                self.see_time(started.time_ns);
+                self.started = Some(started);
+            }
+            JournalEvent::RunEnded(ended) => self.ended = Some(ended),
+            JournalEvent::AttemptStarted(started) => {
+                self.see_time(started.time_ns);
+                let attempt = OpenAttempt {
+                    task: None,
+                    started,
+                    doubtful: false,
+                    is_settled: false,
+                    fate: None,
+                };
+                self.open.insert(attempt.started.task, (offset, attempt));
+            }
+            JournalEvent::AttemptEnded(ended) => {
+                self.see_time(ended.time_ns);
+                if ended.outcome == Outcome::Done {
+                    self.open.remove(&ended.task);
+                } else if let Some((_, attempt)) = self.open.get_mut(&ended.task) {
+                    (attempt.is_settled, attempt.fate) = (true, ended.target);
+                }
+            }
+            _ => {}
+        }
     }
 }
 
 fn buffered<R: Read>(journal: R) -> impl BufRead {
     BufReader::with_capacity(1 << 18, journal)
+}
+
+/// Where the last whole line ends of a journal of so many bytes whose last line is torn.
+fn whole_lines(journal: &mut (impl Read + Seek), mut end: u64) -> io::Result<u64> {
+    const STEP: u64 = 1 << 16;
+    let mut part = Vec::new();
+    while end > 0 {
+        let start = end.saturating_sub(STEP);
+        journal.seek(SeekFrom::Start(start))?;
+        part.clear();
+        journal.by_ref().take(end - start).read_to_end(&mut part)?;
+        if let Some(place) = memchr::memrchr(b'\n', &part) {
+            return Ok(start + place as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
 }
 
 /// The last line of a journal that is a whole event of `wanted`, looked for in the last 64 KiB: the state of a run

@@ -114,13 +114,74 @@ fn attempts_without_a_good_end_are_found_after_a_cut_at_any_line() {
                 (!is_good).then(|| (task.defined.clone(), ended.is_some()))
             })
             .collect();
-        let unfinished = Unfinished::read(Cursor::new(cut)).unwrap();
+        let unfinished = Unfinished::read(Cursor::new(cut), Some(end as u64)).unwrap();
+        assert_eq!(unfinished.damage, None, "cut at {end}");
+        assert!(unfinished.attempts.iter().all(|attempt| !attempt.doubtful));
         let attempts = unfinished.attempts.into_iter();
         let found: Vec<_> =
             attempts.map(|attempt| (attempt.task.unwrap(), attempt.is_settled)).collect();
         assert_eq!(found, expected, "cut at {end}");
         assert!(unfinished.ended.is_none());
     }
+}
+
+/// Numbers of tasks whose attempts are open in `journal`.
+fn open_attempts(journal: &[u8]) -> Vec<u32> {
+    let left = Unfinished::read(Cursor::new(journal), None).unwrap();
+    left.attempts.iter().map(|attempt| attempt.started.task).collect()
+}
+
+/// What a damaged journal tells must be true, or told to be doubtful.
+fn check_damaged(whole: &[u8], damaged: &[u8], what: &str) {
+    let open = open_attempts(whole);
+    let left = Unfinished::read(Cursor::new(damaged), Some(whole.len() as u64)).unwrap();
+    let damage = left.damage.unwrap_or_else(|| panic!("not noticed: {what}"));
+    for attempt in &left.attempts {
+        let is_open = open.contains(&attempt.started.task);
+        assert!(is_open || attempt.doubtful, "{what}: {:?} had ended", attempt.started);
+    }
+    let found = |task: &u32| left.attempts.iter().any(|attempt| attempt.started.task == *task);
+    for task in open.iter().filter(|task| !found(task)) {
+        let start = open_at(whole, *task);
+        assert!(damage.after_ns.is_none_or(|after_ns| after_ns <= start), "{what}: {task}");
+    }
+}
+
+/// When an attempt of a task began.
+fn open_at(journal: &[u8], number: u32) -> i64 {
+    let run = Run::read(journal).unwrap();
+    run.tasks[number as usize].as_ref().unwrap().attempts.last().unwrap().started.time_ns
+}
+
+/// A run that was cut off while its last attempt went on.
+fn cut_off() -> Vec<u8> {
+    JOURNAL.as_bytes().to_vec()
+}
+
+#[test]
+fn bytes_that_were_lost_make_doubtful_what_they_may_have_told() {
+    let whole = cut_off();
+    assert!(!open_attempts(&whole).is_empty());
+    for size in [1, 40, 200, 1000] {
+        for start in 0..whole.len() {
+            let end = whole.len().min(start + size);
+            let mut damaged = whole.clone();
+            damaged[start..end].fill(0);
+            check_damaged(&whole, &damaged, &format!("zeros at {start}..{end}"));
+        }
+    }
+}
+
+#[test]
+fn a_journal_that_is_shorter_than_it_was_is_doubtful_where_it_ends() {
+    let whole = cut_off();
+    for end in 0..whole.len() {
+        check_damaged(&whole, &whole[..end], &format!("cut at {end}"));
+    }
+    // What was being written, and nobody relied on, is no loss.
+    let torn = [&whole, b"{\"event\":\"att".as_slice()].concat();
+    let left = Unfinished::read(Cursor::new(torn), Some(whole.len() as u64)).unwrap();
+    assert_eq!((left.damage, left.skipped.torn), (None, true));
 }
 
 #[test]
@@ -149,7 +210,7 @@ proptest! {
         if let Ok(run) = Run::read(bytes.as_slice()) {
             prop_assert!(run.tasks.iter().flatten().count() <= bytes.len());
         }
-        let _ = Unfinished::read(Cursor::new(&bytes));
+        let _ = Unfinished::read(Cursor::new(&bytes), Some(bytes.len() as u64));
         let _ = last_event(Cursor::new(&bytes), Wanted::ALL);
     }
 

@@ -1,14 +1,17 @@
 //! `rakudactl export`: a run in a format of others. Here are its words, and how a file comes into being: under another name first, so that nobody ever
 //! reads half of one. What the formats are is found in crates/record.
 
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use rakuda_record::Run;
-use rakuda_record::export::{ExportError, dot, perfetto, ro_crate, wfformat};
+use rakuda_record::export::{
+    ExportError, dot, perfetto, remove_abandoned, ro_crate, unfinished_name, wfformat,
+};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 
 use super::place::Place;
 use super::{Status, UsageError};
@@ -65,9 +68,10 @@ impl Export {
         self.check_words()?;
         let run = place.read_run(&self.run)?;
         if self.format == Format::RoCrate {
-            let journal = place.run_folder(&self.run)?.journal;
+            let folder = place.run_folder(&self.run)?;
             let sources = ro_crate::Sources {
-                journal: &journal,
+                journal: &folder.journal,
+                directory: &folder.project(),
                 license: self.license.as_deref(),
                 made_ns: rakuda_agent::clock::wall_ns(),
             };
@@ -149,11 +153,20 @@ fn replace(
         // Devices and pipes are written as they are: renaming would replace them.
         return write(&mut File::options().write(true).open(path)?);
     }
+    remove_abandoned(path);
     let unfinished = unfinished_name(path);
-    let result = File::create_new(&unfinished).map_err(anyhow::Error::from).and_then(|file| {
+    // Where the file system can do so, it has no name yet: then nothing is left of it, however this ends.
+    let unnamed = unnamed_beside(path);
+    let is_named = unnamed.is_none();
+    let file = unnamed.map_or_else(|| File::create_new(&unfinished), Ok);
+    let result = file.map_err(anyhow::Error::from).and_then(|file| {
         let mut out = BufWriter::new(file);
         write(&mut out)?;
-        out.flush()?;
+        let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        if !is_named {
+            let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
+            linkat(CWD, descriptor, CWD, &unfinished, AtFlags::SYMLINK_FOLLOW)?;
+        }
         Ok(fs::rename(&unfinished, path)?)
     });
     if result.is_err() {
@@ -163,13 +176,15 @@ fn replace(
     result
 }
 
+/// A file in the folder of `path`; none: it cannot be made without a name.
+fn unnamed_beside(path: &Path) -> Option<File> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o666);
+    open(folder.unwrap_or(Path::new(".")), flags, mode).ok().map(File::from)
+}
+
 /// True when a file may be put there: nothing is, or a file.
 fn is_plain(path: &Path) -> bool {
     path.metadata().map_or(true, |metadata| metadata.is_file() || metadata.is_dir())
-}
-
-fn unfinished_name(path: &Path) -> PathBuf {
-    let mut name: OsString = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".unfinished-{}", std::process::id()));
-    path.with_file_name(name)
 }

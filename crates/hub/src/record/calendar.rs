@@ -8,6 +8,12 @@ pub(super) fn timestamp_name(time_ns: i64) -> String {
     format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}.{millisecond:03}")
 }
 
+/// `2026-11-21 20:43:12 UTC`.
+pub(super) fn words(time_ns: i64) -> String {
+    let Moment { year, month, day, hour, minute, second, .. } = Moment::of(time_ns);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

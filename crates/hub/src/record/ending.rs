@@ -2,6 +2,7 @@
 //!
 //! It does not know why the run ends.
 
+use rakuda_agent::clock;
 use rakuda_proto::journal::{JournalEvent, RunEnded, RunOutcome};
 use rakuda_record::history::{RunSummary, SUMMARY_VERSION};
 
@@ -18,6 +19,14 @@ impl Record {
         self.broken = true;
         self.output = OutputLog::default();
         self.cut_torn_line();
+        self.note_failed();
+    }
+
+    /// Whoever looks after this run must know that its journal does not tell all.
+    fn note_failed(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.marker.note_failed(clock::wall_ns());
+        }
     }
 
     fn cut_torn_line(&self) {
@@ -27,8 +36,8 @@ impl Record {
         }
     }
 
-    /// Ends the record. When the journal cannot be ended, the run's mark stays, so that the next run looks after what the journal leaves
-    /// open.
+    /// Ends the record. By now this hub has settled the targets of all attempts itself: what the journal leaves open as it could not be
+    /// written is no matter for the next run, only what is unfinished and could not be noted is.
     pub fn finish(&mut self, how: RunOutcome, time_ns: i64) -> Result<(), HubError> {
         if self.executing || self.broken {
             let Totals { executed, not_needed, failed, abandoned } = self.totals;
@@ -49,35 +58,38 @@ impl Record {
         }
         let written = self.flush();
         if written.is_err() && !self.pending.is_empty() {
-            self.cut_torn_line();
-            return written;
+            self.disable();
+            return self.finish_broken().and(written);
         }
         let Some(open) = self.open.take() else { return written };
-        if self.enabled {
-            let path = open.folder.join(RunSummary::FILE);
-            self.summary(how, time_ns).write(&open.folder).map_err(at(&path))?;
-        }
+        let root = self.root();
         if !self.is_unsettled() {
-            open.marker.remove().map_err(at(&self.root.join("running")))?;
+            open.marker.remove(&root).map_err(at(&root.join("running")))?;
+        }
+        if self.enabled {
+            let folder = self.project.find(&open.folder);
+            let path = folder.join(RunSummary::FILE);
+            self.summary(how, time_ns).write(&folder).map_err(at(&path))?;
         }
         written?;
         // Where that fails, the list is only longer than it need be.
-        let _ = self.unfinished.tidy(&self.root);
-        prune::prune(&self.root, &self.started.run, self.limits).map_err(at(&self.root))
+        let _ = self.unfinished.tidy(&root);
+        prune::prune(&root, &self.started.run, self.limits).map_err(at(&root))
     }
 
     /// Ends a record that could not be written for a while. Of the journal the user was told.
     fn finish_broken(&mut self) -> Result<(), HubError> {
-        let unfinished = self.write_unfinished();
+        // Where that fails, the journal must not say that the run has ended: the next one is to look after what it leaves open.
+        self.write_unfinished()?;
         self.cut_torn_line();
         if self.write_journal().is_err() {
             self.cut_torn_line();
-            return unfinished;
         }
-        if let Some(open) = self.open.take() {
-            open.marker.remove().map_err(at(&self.root.join("running")))?;
+        let root = self.root();
+        match self.open.take() {
+            Some(open) => open.marker.remove(&root).map_err(at(&root.join("running"))),
+            None => Ok(()),
         }
-        unfinished
     }
 
     fn summary(&self, how: RunOutcome, ended_ns: i64) -> RunSummary {

@@ -4,9 +4,12 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
+use rakuda_proto::Text;
 use rustix::fs::Access;
+
+use super::left::is_below;
 
 /// The name of the journal in a run's folder.
 pub(super) const JOURNAL: &str = "journal.jsonl";
@@ -47,13 +50,19 @@ pub(super) fn make(root: &Path, run: &str, folder: &Path) -> Result<File, (PathB
 /// What a link in `.rakuda/runs` holds that leads to `folder`: it still does when the project is moved with all that is in it.
 fn target_of_link(root: &Path, folder: &Path) -> PathBuf {
     let below = root.parent().and_then(|project| folder.strip_prefix(project).ok());
-    let plain = |path: &&Path| path.components().all(|part| matches!(part, Component::Normal(_)));
     // Where `.rakuda` itself is a link, the way up is another one.
     let linked = root.is_symlink() || root.join("runs").is_symlink();
-    match below.filter(plain) {
+    match below.filter(|path| is_below(path)) {
         Some(below) if !linked => Path::new("../..").join(below),
         _ => folder.to_path_buf(),
     }
+}
+
+/// What a mark says of where a journal is: it still holds when the project is moved or copied with all that is in it.
+pub(super) fn in_project(root: &Path, journal: &Path) -> Text {
+    let below = root.parent().and_then(|project| journal.strip_prefix(project).ok());
+    let name = below.filter(|path| is_below(path)).unwrap_or(journal);
+    Text(name.as_os_str().as_encoded_bytes().to_vec())
 }
 
 /// Why no folder could be made at `path`, which is not made yet.

@@ -7,8 +7,10 @@
 mod calendar;
 mod condense;
 mod definitions;
+mod doubts;
 mod ending;
 mod folder;
+mod left;
 mod lines;
 mod lock;
 mod marker;
@@ -31,20 +33,24 @@ use rakuda_proto::journal::{
     InvocationEnded, InvocationStarted, JOURNAL_VERSION, JournalEvent, NodeGone, NodeJoined,
     NodeLost, Outcome, Reason, RunStarted, Settled, StopRequested, TaskSettled,
 };
+use rakuda_record::folder::FOLDER;
 use rakuda_record::history::DurationTable;
-use rakuda_record::marks::marks;
+use rakuda_record::marks::{MarkLine, RUNNING, marks};
 
 use crate::HubError;
 use crate::core_time::total_ns;
 use crate::names::Names;
+use crate::project::Project;
 use definitions::Definitions;
+pub(crate) use doubts::Doubt;
 pub(crate) use folder::cannot_be_made;
 pub(crate) use lines::{AttemptEnd, AttemptStart};
 use marker::Marker;
 use output_log::OutputLog;
 pub(crate) use output_log::Source;
 pub(crate) use prune::Limits;
-pub use recover::{recover, recover_own};
+pub use recover::recover;
+pub(crate) use recover::{Turn, look_at_dead_runs, recover_in_turn, take_turn};
 use unfinished::UnfinishedTargets;
 
 /// A buffer that has grown beyond this is given back when it is empty.
@@ -89,8 +95,8 @@ struct QuietInvocation {
 /// Writes the record of this run, and knows the targets that earlier runs left unfinished.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// `.rakuda`, absolute.
-    root: PathBuf,
+    /// The folder that `.rakuda` is in.
+    project: Project,
     chosen_folder: Option<PathBuf>,
     enabled: bool,
     /// A write failed: what is pending may be written when the run ends, and nothing else.
@@ -110,6 +116,8 @@ pub(crate) struct Record {
     definitions: Definitions,
     output: OutputLog,
     unfinished: UnfinishedTargets,
+    /// Times of which the record of earlier runs does not tell all.
+    doubts: Vec<Doubt>,
     /// Running attempts: when they began.
     attempts: BTreeMap<u32, i64>,
     /// Tasks with targets whose last attempt has ended, but not well.
@@ -144,10 +152,11 @@ impl Record {
         started.version = JOURNAL_VERSION;
         let name = calendar::timestamp_name(started.time_ns);
         started.run = format!("{name}-{}", std::process::id());
-        let root = directory.join(".rakuda");
+        let root = directory.join(FOLDER);
         Self {
             unfinished: UnfinishedTargets::read(&root),
-            root,
+            doubts: doubts::read(&root),
+            project: Project::new(&directory),
             chosen_folder: log_dir.map(|folder| directory.join(folder)),
             enabled,
             broken: false,
@@ -179,7 +188,17 @@ impl Record {
 
     /// Where markers and sockets of live runs are.
     pub fn running_folder(&self) -> PathBuf {
-        self.root.join("running")
+        self.root().join(RUNNING)
+    }
+
+    /// `.rakuda`, absolute, wherever the folder is now that it is in.
+    fn root(&self) -> PathBuf {
+        self.project.path().join(FOLDER)
+    }
+
+    /// The folder that the run began in.
+    pub fn project(&self) -> &Project {
+        &self.project
     }
 
     /// The run's folder, once something was recorded.
@@ -199,8 +218,25 @@ impl Record {
 
     /// Reads again which targets are unfinished, after `recover` may have found some.
     pub fn reload_unfinished(&mut self) {
-        recover::tidy_unfinished(&self.root);
-        self.unfinished = UnfinishedTargets::read(&self.root);
+        let root = self.root();
+        recover::tidy_unfinished(&root);
+        self.unfinished = UnfinishedTargets::read(&root);
+        self.doubts = doubts::read(&root);
+    }
+
+    /// A plan settles nothing, and so nothing is noted of runs that were cut off.
+    pub fn add_doubts(&mut self, doubts: Vec<Doubt>) {
+        self.doubts.extend(doubts);
+    }
+
+    /// A run whose record does not tell whether something was finished that was changed then.
+    pub fn doubt_about(&self, modified_ns: i64) -> Option<&Doubt> {
+        self.doubts.iter().find(|doubt| doubt.concerns(modified_ns))
+    }
+
+    /// Whether no run has left any doubt.
+    pub fn has_no_doubts(&self) -> bool {
+        self.doubts.is_empty()
     }
 
     /// Whether an earlier attempt left this target behind unfinished.
@@ -508,7 +544,7 @@ impl Record {
         if !self.output.pending.is_empty() {
             self.open_output()?;
             let open = self.open.as_mut().expect("opened above");
-            let path = open.folder.join("output.log");
+            let path = self.project.find(&open.folder).join("output.log");
             let file = open.output.as_mut().expect("made above");
             file.write_all(&self.output.pending).map_err(at(&path))?;
             empty(&mut self.output.pending);
@@ -519,14 +555,18 @@ impl Record {
     /// Makes the file of what commands print, once.
     fn open_output(&mut self) -> Result<(), HubError> {
         if let Some(open) = self.open.as_mut().filter(|open| open.output.is_none()) {
-            let path = open.folder.join("output.log");
+            let path = self.project.find(&open.folder).join("output.log");
             open.output = Some(File::create(&path).map_err(at(&path))?);
         }
         Ok(())
     }
 
     fn write_unfinished(&mut self) -> Result<(), HubError> {
-        self.unfinished.write(&self.root).map_err(at(&self.root.join("unfinished")))
+        if !self.unfinished.is_pending() {
+            return Ok(());
+        }
+        let root = self.root();
+        self.unfinished.write(&root).map_err(at(&root.join("unfinished")))
     }
 
     /// Writes the lines that are pending, where there is a journal.
@@ -536,22 +576,31 @@ impl Record {
         };
         open.journal.write_all(&self.pending).map_err(at(&open.folder.join(folder::JOURNAL)))?;
         open.journal_bytes += self.pending.len() as u64;
+        // Without it a journal that loses its end is not noticed; with it, nothing else changes.
+        let _ = open.marker.note_bytes(open.journal_bytes);
         empty(&mut self.pending);
         Ok(())
     }
 
     fn begin(&mut self) -> Result<(), HubError> {
         let run = &self.started.run;
-        let running = self.root.join("running").join(run);
-        let marker = Marker::prepare(&self.root, run).map_err(at(&running))?;
-        let folder = folder::folder_of(&self.root, run, self.chosen_folder.as_deref());
-        let journal = folder::make(&self.root, run, &folder);
+        let root = self.root();
+        let running = root.join(RUNNING).join(run);
+        let marker = Marker::prepare(&root, run).map_err(at(&running))?;
+        let chosen = self.chosen_folder.as_deref().map(|folder| self.project.find(folder));
+        let folder = folder::folder_of(&root, run, chosen.as_deref());
+        let journal = folder::make(&root, run, &folder);
         let journal = journal.map_err(|(path, source)| HubError::Record { path, source })?;
-        let path = folder.join(folder::JOURNAL);
-        let mark = processes::own_mark().unwrap_or_default();
-        let marker = marker.set(run, &path, &mark).map_err(at(&running))?;
+        let (device, inode) = self.project.identity();
+        let line = MarkLine {
+            journal: folder::in_project(&root, &folder.join(folder::JOURNAL)),
+            mark: processes::own_mark().unwrap_or_default(),
+            device,
+            inode,
+        };
+        let marker = marker.set(&root, run, &line).map_err(at(&running))?;
         // This one's mark is set: of two that begin at once, one at least sees the other.
-        let others = marks(&self.root).into_iter().filter(|other| other.alive && other.run != *run);
+        let others = marks(&root).into_iter().filter(|other| other.alive && other.run != *run);
         let others = others.filter(|other| !processes::carries(&other.mark));
         self.other_runs = others.map(|other| other.run).collect();
         self.open = Some(OpenRecord { folder, journal, journal_bytes: 0, output: None, marker });
@@ -583,5 +632,7 @@ fn at(path: &Path) -> impl Fn(std::io::Error) -> HubError {
     move |source| HubError::Record { path: path.clone(), source }
 }
 
+#[cfg(test)]
+mod doubt_tests;
 #[cfg(test)]
 mod tests;

@@ -3,23 +3,25 @@
 //!
 //! It finds runs by their marks, not by their journals: a run that has ended has none.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rakuda_agent::{clock, files, processes};
 use rakuda_proto::journal::{JournalEvent, RunEnded, RunOutcome};
-use rakuda_record::Unfinished;
+use rakuda_record::folder::FOLDER;
 use rakuda_record::marks::{RunMark, marks};
 use rakuda_record::printable::shown;
 
+use super::left::{self, Left, LeftTarget};
 use super::unfinished::{self, UnfinishedTargets};
-use super::{lines, lock, marker};
+use super::{calendar, doubts, lines, lock, marker};
 use crate::failed_files::FailedFiles;
-use crate::targets::{FailedTarget, Settled, settle_target};
+use crate::project::Project;
+use crate::targets::{FailedTarget, Settled, put_away};
 
-/// How long the guards of a run that was cut off may take to end what it had started, ms.
-const GUARDS_MS: u32 = 15_000;
+/// Targets that are named one by one.
+const NAMES_MAX: usize = 20;
 
 /// What becomes of the mark of a run that was looked after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,34 +32,59 @@ enum Mark {
     Keep,
 }
 
-/// Settles what runs left behind whose hub is gone; returns lines for the user.
+/// The right to look after runs that were cut off, as long as it is held.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    lock: Option<lock::Lock>,
+}
+
+/// Nothing when another process looks after them and is to be waited for: another run, or the guards of one that was cut off, which end
+/// what it had started and settle its targets then. Where there is nothing to look after, nobody is.
+pub(crate) fn take_turn(directory: &Path) -> Option<Turn> {
+    let root = directory.join(FOLDER);
+    if has_nothing_left(&root) {
+        return Some(Turn { lock: None });
+    }
+    let others = dead_runs(&root).into_iter().filter(|dead| !processes::carries(&dead.mark));
+    if others.into_iter().any(|dead| processes::shows_life(&dead.mark)) {
+        return None;
+    }
+    match lock::try_for(&lock_path(&root)) {
+        Ok(None) => None,
+        Ok(lock) => Some(Turn { lock }),
+        // `recover_in_turn` meets the same error, and tells it.
+        Err(_) => Some(Turn { lock: None }),
+    }
+}
+
+fn has_nothing_left(root: &Path) -> bool {
+    dead_runs(root).is_empty()
+        && marker::unset(root).is_empty()
+        && marker::sockets_without_mark(root).is_empty()
+}
+
+fn lock_path(root: &Path) -> PathBuf {
+    root.join("recovery.lock")
+}
+
+/// Settles what runs left behind whose hub is gone, for a guard that has ended what one of them had started; returns lines for the user.
+/// Waits for another process that does so.
 /// Cheap when there is nothing: one directory that is not there.
 pub fn recover(directory: &Path) -> Vec<String> {
-    recover_as(directory, None)
+    recover_in_turn(directory, Turn { lock: None })
 }
 
-/// As [`recover`], by a guard of the run that has `mark`, which has ended what that had started.
-pub fn recover_own(directory: &Path, mark: &str) -> Vec<String> {
-    recover_as(directory, Some(mark))
-}
-
-fn recover_as(directory: &Path, own: Option<&str>) -> Vec<String> {
-    let root = directory.join(".rakuda");
+/// The same for who need not wait any more.
+pub(crate) fn recover_in_turn(directory: &Path, turn: Turn) -> Vec<String> {
+    let root = directory.join(FOLDER);
     let mut told = Vec::new();
-    if dead_runs(&root).is_empty() && marker::unset(&root).is_empty() {
+    if has_nothing_left(&root) {
         return told;
     }
-    let is_own = |mark: &str| own == Some(mark) || processes::carries(mark);
-    for dead in dead_runs(&root).iter().filter(|dead| !is_own(&dead.mark)) {
-        // Its guards may be about to end what it had started, and then settle its targets.
-        if let Err(error) = processes::wait_for_life(&dead.mark, GUARDS_MS) {
-            let run = &dead.run;
-            told.push(format!("failed to wait for the end of run {run}: {error}"));
-        }
-    }
     // One that starts at the same time must not go on before all is settled.
-    let path = root.join("recovery.lock");
-    let _alone = match lock::wait_for(&path) {
+    let path = lock_path(&root);
+    let lock = turn.lock.map_or_else(|| lock::wait_for(&path), Ok);
+    let _alone = match lock {
         Ok(lock) => lock,
         Err(error) => {
             let path = path.display();
@@ -68,9 +95,14 @@ fn recover_as(directory: &Path, own: Option<&str>) -> Vec<String> {
         }
     };
     marker::remove_unset(&root);
+    for socket in marker::sockets_without_mark(&root) {
+        remove_socket(&socket, &files::scratch());
+    }
     for dead in dead_runs(&root) {
-        if !dead.mark.is_empty() && !is_own(&dead.mark) {
-            // Front, hub and guards were all killed: what they had started may still run.
+        // Of a copy of the folder the original's run may live.
+        let is_own = dead.folder.is_none_or(|folder| folder == identity_of_folder(directory));
+        if is_own && !dead.mark.is_empty() && !processes::carries(&dead.mark) {
+            // Front, hub and guard were all killed: what they had started may still run.
             processes::kill_marked(&dead.mark, &[]);
         }
         if recover_run(&root, directory, &dead, &mut told) == Mark::Remove {
@@ -83,6 +115,16 @@ fn recover_as(directory: &Path, own: Option<&str>) -> Vec<String> {
         }
     }
     told
+}
+
+/// What runs left behind whose hub is gone, for who changes nothing.
+pub(crate) fn look_at_dead_runs(directory: &Path) -> Vec<Left> {
+    let dead = dead_runs(&directory.join(FOLDER));
+    if dead.is_empty() {
+        return Vec::new();
+    }
+    let (identity, now_ns) = (identity_of_folder(directory), clock::wall_ns());
+    dead.iter().map(|dead| left::look(dead, directory, identity, now_ns)).collect()
 }
 
 /// It may be a link to one in `scratch`, where the file system of the run has none. Others must not lead this elsewhere.
@@ -116,58 +158,99 @@ fn dead_runs(root: &Path) -> Vec<RunMark> {
 
 fn recover_run(root: &Path, directory: &Path, dead: &RunMark, told: &mut Vec<String>) -> Mark {
     let forget = format!("remove {} to go on without", dead.path.display());
-    let journal = dead.journal.display();
-    let read = File::open(&dead.journal).map_err(Into::into).and_then(Unfinished::read);
-    let left = match read {
-        Ok(left) => left,
-        Err(rakuda_record::ReadError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
-            // A link that leads nowhere: its disk may come back.
-            let linked = root.join("runs").join(&dead.run).is_symlink();
-            let (then, mark) = if linked {
-                (forget, Mark::Keep)
-            } else {
-                ("look at what it was making".into(), Mark::Remove)
-            };
-            told.push(format!("the journal of a run that was cut off is gone, {journal}: targets that it was making may be half-written; {then}"));
-            return mark;
-        }
-        Err(error) => {
-            told.push(format!("failed to read the journal of a run that was cut off, {journal}: {error}; targets that it was making may be half-written; {forget}"));
-            return Mark::Keep;
-        }
+    let left = left::look(dead, directory, identity_of_folder(directory), clock::wall_ns());
+    tell_doubt(root, &left, dead, &forget, told);
+    let noted = match &left.doubt {
+        Some(doubt) => doubts::add(root, doubt).map_err(|error| (doubts::path_in(root), error)),
+        None => Ok(()),
     };
-    let ended = left.ended.is_some();
-    if let Err(error) = settle_targets(root, directory, &left, told) {
-        let path = root.join("unfinished");
+    let settled = settle_targets(root, &left, told);
+    let settled = settled.map_err(|error| (root.join("unfinished"), error));
+    if let Err((path, error)) = noted.and(settled) {
         told.push(format!("failed to write {}: {error}; targets that a run left that was cut off may be taken as good; {forget}", path.display()));
         return Mark::Keep;
     }
-    if !ended && let Err(error) = close(&dead.journal) {
+    // That of a copy may be the original's.
+    let is_ours = left.is_own || dead.journal.strip_prefix(directory).is_ok_and(left::is_below);
+    if left.journal.as_ref().is_ok_and(|journal| journal.ended.is_none())
+        && is_ours
+        && let Err(error) = close(&dead.journal)
+    {
+        let journal = dead.journal.display();
         told.push(format!(
             "failed to end the journal of a run that was cut off, {journal}: {error}"
         ));
     }
-    Mark::Remove
+    mark_after(root, dead, &left)
 }
 
-fn settle_targets(
-    root: &Path,
-    directory: &Path,
-    left: &Unfinished,
-    told: &mut Vec<String>,
-) -> io::Result<()> {
-    let policy = left.started.as_ref().and_then(|run| FailedTarget::parse(&run.failed_target));
+/// Says of what the record does not tell everything, and what follows from that.
+fn tell_doubt(root: &Path, left: &Left, dead: &RunMark, forget: &str, told: &mut Vec<String>) {
+    let Some(doubt) = &left.doubt else { return };
+    let journal = dead.journal.display();
+    let since = calendar::words(doubt.since_ns);
+    let then = format!("what was changed since {since} and no record vouches for is made again");
+    let what = match &left.journal {
+        Err(error) if left::is_gone(error) => "is gone",
+        Err(_) => "cannot be read",
+        Ok(journal) if journal.damage.is_some() => "is damaged",
+        Ok(_) => "could not be written to its end",
+    };
+    let why = match &left.journal {
+        Err(error) if !left::is_gone(error) => format!(" ({error})"),
+        _ => String::new(),
+    };
+    let forget = match mark_after(root, dead, left) {
+        Mark::Remove => String::new(),
+        Mark::Keep => format!("; {forget}"),
+    };
+    told.push(format!("the journal of a run that was cut off {what}, {journal}{why}: targets that it was making may be half-written; {then}{forget}"));
+}
+
+/// Whether the next run may read what this one cannot.
+fn mark_after(root: &Path, dead: &RunMark, left: &Left) -> Mark {
+    match &left.journal {
+        // A link that leads nowhere: its disk may come back.
+        Err(error) if left::is_gone(error) && !root.join("runs").join(&dead.run).is_symlink() => {
+            Mark::Remove
+        }
+        Err(_) => Mark::Keep,
+        Ok(_) => Mark::Remove,
+    }
+}
+
+fn identity_of_folder(directory: &Path) -> (u64, u64) {
+    Project::new(directory).identity()
+}
+
+fn settle_targets(root: &Path, left: &Left, told: &mut Vec<String>) -> io::Result<()> {
+    let started = left.journal.as_ref().ok().and_then(|journal| journal.started.as_ref());
+    let policy = started.and_then(|run| FailedTarget::parse(&run.failed_target));
     let policy = policy.unwrap_or_default();
     let mut unfinished = UnfinishedTargets::read(root);
-    let left_by = match left.ended {
-        Some(_) => "made again by what a failed attempt had left behind",
-        None => "left by a run that was cut off",
+    // First what is to stay in place: whatever happens then, it is not taken as good.
+    let mut kept = Vec::new();
+    for LeftTarget { target, .. } in left.targets.iter().filter(|target| target.untouchable) {
+        unfinished.insert(&target.name.0);
+        kept.push(shown(&target.path));
+    }
+    unfinished.write(root)?;
+    let more = kept.len().saturating_sub(NAMES_MAX);
+    told.extend(kept.iter().take(NAMES_MAX).map(|name| {
+        format!("left '{name}' in place: no record tells whether a run that was cut off had finished it; it will be made again")
+    }));
+    if more > 0 {
+        told.push(format!("and {more} more like that"));
+    }
+    let left_by = match left.journal.as_ref().is_ok_and(|journal| journal.ended.is_some()) {
+        true => "made again by what a failed attempt had left behind",
+        false => "left by a run that was cut off",
     };
-    for target in left.targets() {
-        let path = directory.join(target.path.as_path());
-        let settled = settle_target(&path, target.before, policy);
+    for LeftTarget { target, path, .. } in left.targets.iter().filter(|target| !target.untouchable)
+    {
+        let settled = put_away(path, target.before, policy);
         if matches!(settled, Settled::Renamed) {
-            FailedFiles::default().note(root, &path);
+            FailedFiles::default().note(root, path);
         }
         if settled.still_there() {
             unfinished.insert(&target.name.0);

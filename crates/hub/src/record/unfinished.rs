@@ -46,6 +46,11 @@ impl UnfinishedTargets {
         }
     }
 
+    /// Something was noted that is not written.
+    pub fn is_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// Writes what was noted.
     pub fn write(&mut self, root: &Path) -> io::Result<()> {
         if self.pending.is_empty() {
@@ -137,7 +142,7 @@ fn read_names(path: &Path) -> io::Result<(BTreeSet<Vec<u8>>, usize)> {
 }
 
 /// Whether the last line has no end.
-fn is_torn(file: &mut File) -> io::Result<bool> {
+pub(super) fn is_torn(file: &mut File) -> io::Result<bool> {
     if file.seek(SeekFrom::End(0))? == 0 {
         return Ok(false);
     }

@@ -97,18 +97,18 @@ struct Ends {
 }
 
 /// One flow per file that one attempt has made and another has taken, by task number. Flow identifiers count from 1.
-fn flows(run: &Run) -> Vec<Ends> {
+fn flows(run: &Run) -> BTreeMap<u32, Ends> {
     let workflow = Workflow::of(run);
     let begun = |task: u32| {
         run.tasks[task as usize].as_ref().is_some_and(|task| attempts(task).next().is_some())
     };
-    let mut flows = vec![Ends::default(); run.tasks.len()];
+    let mut flows: BTreeMap<u32, Ends> = BTreeMap::new();
     let mut id = 0;
     for step in &workflow.steps {
         for &input in step.inputs.iter().filter(|input| begun(**input) && begun(step.task)) {
             id += 1;
-            flows[input as usize].begin.push(id);
-            flows[step.task as usize].end.push(id);
+            flows.entry(input).or_default().begin.push(id);
+            flows.entry(step.task).or_default().end.push(id);
         }
     }
     flows
@@ -118,7 +118,7 @@ fn draw_node<W: Write>(
     run: &Run,
     node: u32,
     placed: &[Placed<'_>],
-    flows: &[Ends],
+    flows: &BTreeMap<u32, Ends>,
     trace: &mut Trace<W>,
 ) -> io::Result<()> {
     let joined = run.nodes.get(node as usize).map(|node| &node.joined);
@@ -142,14 +142,15 @@ fn draw_attempt<W: Write>(
     one: &Placed<'_>,
     tracks: &[u64],
     spare: &mut Spare,
-    flows: &[Ends],
+    flows: &BTreeMap<u32, Ends>,
     trace: &mut Trace<W>,
 ) -> io::Result<()> {
     let (task, attempt) = (one.task, one.attempt);
     let name = task.defined.name.to_display();
     let Some((&first, others)) = one.slots.split_first() else { return Ok(()) };
     let none = Vec::new();
-    let ends = &flows[task.defined.task as usize];
+    let without = Ends::default();
+    let ends = flows.get(&task.defined.task).unwrap_or(&without);
     let last = attempts(task).next_back().is_some_and(|last| std::ptr::eq(last, attempt));
     let event = Event {
         track: tracks[first as usize],

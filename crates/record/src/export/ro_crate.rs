@@ -8,20 +8,25 @@ mod entities;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rakuda_proto::Text;
 use rakuda_proto::journal::FileIdentity;
+use rustix::io::Errno;
 
 use super::ExportError;
 use super::names::base_name;
+use super::{remove_abandoned, unfinished_name};
 use crate::Run;
+use crate::regular::{open_below, open_regular};
 
 /// Where things are, and what only the user can say.
 #[derive(Debug, Clone)]
 pub struct Sources<'a> {
     /// The run's journal.
     pub journal: &'a Path,
+    /// The run's folder: only what is below it is copied, whatever the journal says.
+    pub directory: &'a Path,
     /// URL or text of the license of the whole; none: the crate says that none was stated.
     pub license: Option<&'a str>,
     /// When the crate is made, ns since 1970.
@@ -41,6 +46,7 @@ pub fn write(run: &Run, sources: &Sources<'_>, folder: &Path) -> Result<(), Expo
     if folder.symlink_metadata().is_ok() {
         return Err(ExportError::Exists(folder.to_owned()));
     }
+    remove_abandoned(folder);
     let unfinished = unfinished_name(folder);
     fs::create_dir(&unfinished)?;
     let result = fill(run, sources, &unfinished)
@@ -52,18 +58,28 @@ pub fn write(run: &Run, sources: &Sources<'_>, folder: &Path) -> Result<(), Expo
     result
 }
 
-/// Beside the folder, so that renaming stays on one file system.
-fn unfinished_name(folder: &Path) -> PathBuf {
-    let mut name = folder.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".unfinished-{}", std::process::id()));
-    folder.with_file_name(name)
-}
-
 fn fill(run: &Run, sources: &Sources<'_>, folder: &Path) -> Result<(), ExportError> {
-    let rakefile = run.started.directory.as_path().join(run.started.rakefile.as_path());
+    let rakefile = run.started.rakefile.as_path();
+    // An absolute name is one in the folder as it was called then.
+    let below = rakefile.strip_prefix(run.started.directory.as_path()).unwrap_or(rakefile);
     let name = Text(base_name(&run.started.rakefile.0).to_vec());
-    let workflow = copy(&rakefile, &folder.join(name.as_path()))?;
-    let journal = copy(sources.journal, &folder.join(JOURNAL))?;
+    let unreadable = |path: &Path| {
+        let path = path.to_owned();
+        move |source| ExportError::Unreadable { path, source }
+    };
+    let source = open_below(sources.directory, below);
+    let source = source.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::XDEV | Errno::LOOP) => {
+            let text = format!("only what is below {} is copied", sources.directory.display());
+            io::Error::new(io::ErrorKind::PermissionDenied, text)
+        }
+        _ => error,
+    });
+    let mut source = source.map_err(unreadable(&sources.directory.join(below)))?;
+    let workflow = copy(&mut source, &folder.join(name.as_path()))?;
+    let source = open_regular(sources.journal);
+    let mut source = source.map_err(unreadable(sources.journal))?;
+    let journal = copy(&mut source, &folder.join(JOURNAL))?;
     let parts = Parts { rakefile: name, workflow, journal };
     let mut out = BufWriter::new(File::create_new(folder.join(METADATA))?);
     entities::write(run, sources, &parts, &mut out)?;
@@ -79,14 +95,9 @@ struct Parts {
 }
 
 /// Copies a file's content, and says which state of it.
-fn copy(from: &Path, to: &Path) -> Result<FileIdentity, ExportError> {
-    let unreadable = |source| ExportError::Unreadable { path: from.to_owned(), source };
-    let mut source = File::open(from).map_err(unreadable)?;
-    let metadata = source.metadata().map_err(unreadable)?;
-    if !metadata.is_file() {
-        return Err(unreadable(io::ErrorKind::IsADirectory.into()));
-    }
-    let bytes = io::copy(&mut source, &mut File::create_new(to)?)?;
+fn copy(source: &mut File, to: &Path) -> Result<FileIdentity, ExportError> {
+    let metadata = source.metadata()?;
+    let bytes = io::copy(source, &mut File::create_new(to)?)?;
     let time_ns = |seconds: i64, ns: i64| seconds.saturating_mul(1_000_000_000).saturating_add(ns);
     Ok(FileIdentity {
         modified_ns: time_ns(metadata.mtime(), metadata.mtime_nsec()),

@@ -1,6 +1,7 @@
 //! What a crate of a sample run says. That it keeps its profiles is tested with their validator in test/exports_test.rb.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -30,7 +31,8 @@ fn made(name: &str, license: Option<&str>) -> (Folder, Vec<Value>) {
     fs::write(folder.0.join("j"), "{}\n").unwrap();
     let mut run = everything();
     run.started.directory = Text::from(folder.0.to_str().unwrap());
-    let sources = Sources { journal: &folder.0.join("j"), license, made_ns: 0 };
+    let journal = &folder.0.join("j");
+    let sources = Sources { journal, directory: &folder.0, license, made_ns: 0 };
     write(&run, &sources, &folder.0.join("crate")).unwrap();
     let text = fs::read(folder.0.join("crate").join(METADATA)).unwrap();
     let document: Value = serde_json::from_slice(&text).unwrap();
@@ -113,11 +115,67 @@ fn a_crate_that_cannot_be_made_leaves_nothing() {
     let folder = Folder::new("nothing");
     let mut run = everything();
     run.started.directory = Text::from(folder.0.to_str().unwrap());
-    let sources = Sources { journal: Path::new("/dev/null"), license: None, made_ns: 0 };
+    let (journal, directory) = (Path::new("/dev/null"), &folder.0);
+    let sources = Sources { journal, directory, license: None, made_ns: 0 };
     let error = write(&run, &sources, &folder.0.join("crate")).unwrap_err();
     assert!(error.to_string().contains("Rakefile"), "{error}");
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
     fs::create_dir(folder.0.join("crate")).unwrap();
     let error = write(&run, &sources, &folder.0.join("crate")).unwrap_err();
     assert!(error.to_string().contains("exists"), "{error}");
+}
+
+#[test]
+fn only_ordinary_files_below_the_folder_get_into_a_crate() {
+    let folder = Folder::new("outside");
+    let inner = folder.0.join("inner");
+    fs::create_dir_all(inner.join("deep")).unwrap();
+    fs::write(folder.0.join("secret"), "secret\n").unwrap();
+    fs::write(inner.join("deep/Rakefile"), "task :all\n").unwrap();
+    fs::write(inner.join("j"), "{}\n").unwrap();
+    std::os::unix::fs::symlink("../secret", inner.join("link")).unwrap();
+    let (pipe, mode) = (inner.join("pipe"), rustix::fs::Mode::RWXU);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let outside = folder.0.join("secret");
+    let absolute = inner.join("deep/Rakefile");
+    let names = ["../secret", "link", "pipe", "deep", outside.to_str().unwrap()];
+    let mut run = everything();
+    run.started.directory = Text::from(inner.to_str().unwrap());
+    let (journal, to) = (&inner.join("j"), inner.join("crate"));
+    let sources = Sources { journal, directory: &inner, license: None, made_ns: 0 };
+    for name in names {
+        run.started.rakefile = Text::from(name);
+        let error = write(&run, &sources, &to).unwrap_err();
+        assert!(matches!(error, ExportError::Unreadable { .. }), "{name}: {error}");
+    }
+    for name in ["deep/Rakefile", absolute.to_str().unwrap()] {
+        run.started.rakefile = Text::from(name);
+        write(&run, &sources, &to).unwrap();
+        fs::remove_dir_all(&to).unwrap();
+    }
+    // The folder that the journal names is not asked: this is a journal from elsewhere.
+    run.started.directory = Text::from("/etc");
+    run.started.rakefile = Text::from("passwd");
+    write(&run, &sources, &to).unwrap_err();
+    run.started.rakefile = Text::from("/etc/passwd");
+    write(&run, &sources, &to).unwrap_err();
+    let sources = Sources { journal: &pipe, ..sources };
+    run.started.rakefile = Text::from("deep/Rakefile");
+    write(&run, &sources, &to).unwrap_err();
+}
+
+#[test]
+fn what_killed_exports_have_left_goes() {
+    let folder = Folder::new("abandoned");
+    let path = folder.0.join("out.json");
+    // No process has such a number: it is beyond what the kernel gives.
+    let dead = ["out.json.unfinished-4194303999", "out.json.unfinished-4194304"];
+    let kept = ["out.json.unfinished-1", "other.json.unfinished-4194304", "out.json.unfinished-x"];
+    for name in dead.iter().chain(&kept) {
+        fs::write(folder.0.join(name), "").unwrap();
+    }
+    fs::create_dir(folder.0.join("out.json.unfinished-4194305")).unwrap();
+    remove_abandoned(&path);
+    let left = kept.map(|name| folder.0.join(name).exists());
+    assert_eq!((left, fs::read_dir(&folder.0).unwrap().count()), ([true; 3], 3));
 }

@@ -6,6 +6,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
+/// Slots of one interval; what takes more is drawn on so many.
+const SLOTS_OF_ONE_MAX: usize = 1024;
+/// Slots of all intervals together; beyond that, each takes one. Only a journal that was made up has more.
+const SLOTS_MAX: usize = 1 << 24;
+
 /// What is to be placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Interval {
@@ -23,6 +28,7 @@ pub(super) fn allocate(intervals: &[Interval]) -> Vec<Vec<u32>> {
     let mut next = 0;
     let mut busy: BinaryHeap<Reverse<(i64, u32)>> = BinaryHeap::new();
     let mut places = Vec::with_capacity(intervals.len());
+    let mut left = SLOTS_MAX;
     for interval in intervals {
         while let Some(Reverse((end_ns, slot))) = busy.peek().copied()
             && end_ns <= interval.start_ns
@@ -40,7 +46,9 @@ pub(super) fn allocate(intervals: &[Interval]) -> Vec<Vec<u32>> {
             places.push(vec![free.first().copied().unwrap_or(0)]);
             continue;
         }
-        for _ in 0..interval.width.max(1) {
+        let width = (interval.width as usize).min(left).clamp(1, SLOTS_OF_ONE_MAX);
+        left = left.saturating_sub(width);
+        for _ in 0..width {
             let slot = free.pop_first().unwrap_or_else(|| {
                 next += 1;
                 next - 1

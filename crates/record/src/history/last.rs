@@ -4,7 +4,6 @@
 //! memory is what was asked for and nothing else, whatever the size of the journals.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use rakuda_proto::journal::{
 
 use crate::folder::{FolderError, Records};
 use crate::reader::{ReadError, Wanted, read_wanted};
+use crate::regular::open_regular;
 
 /// Name of the file in `.rakuda` that keeps the last records of targets whose runs have been removed.
 pub const HISTORY: &str = "history.jsonl";
@@ -122,7 +122,7 @@ impl LastRecords {
 }
 
 fn read_file(path: &Path, wanted: &HashSet<Text>) -> Result<Vec<(Text, LastRecord)>, ReadError> {
-    let open = || File::open(path).map(|file| BufReader::with_capacity(1 << 18, file));
+    let open = || open_regular(path).map(|file| BufReader::with_capacity(1 << 18, file));
     let events = Wanted::RUN_STARTED
         .and(Wanted::RULE_DEFINED)
         .and(Wanted::TASK_DEFINED)

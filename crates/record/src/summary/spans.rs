@@ -14,6 +14,8 @@ use crate::summary::groups::Groups;
 
 /// Cores of one attempt beyond this are not drawn as lanes of their own.
 const LANES_OF_ONE_MAX: u32 = 1024;
+/// Lanes of one node that are taken at a time; beyond that, each attempt takes one. Only a journal that was made up has more.
+const LANES_TAKEN_MAX: usize = 1 << 22;
 
 /// How an attempt ended, for pictures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -189,7 +191,8 @@ impl Lanes {
             self.taken.pop();
             self.free.insert(lane);
         }
-        let wanted = cores.clamp(1, LANES_OF_ONE_MAX);
+        let most = if self.taken.len() < LANES_TAKEN_MAX { LANES_OF_ONE_MAX } else { 1 };
+        let wanted = cores.clamp(1, most);
         if start_ns == end_ns {
             let lane = self.free.first().copied().unwrap_or(0);
             return vec![(lane, 1)];

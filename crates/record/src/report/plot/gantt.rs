@@ -30,17 +30,17 @@ pub struct Rows {
 impl Rows {
     /// At most `most` rows for the attempts of a run.
     pub fn of(summary: &Summary, most: u32) -> Self {
-        let mut lanes = vec![0; summary.nodes.len().max(1)];
+        let mut lanes = vec![0_u32; summary.nodes.len().max(1)];
         for piece in &summary.pieces {
             let node = summary.spans[piece.span as usize].node as usize;
             let lanes = &mut lanes[node.min(summary.nodes.len().saturating_sub(1))];
-            *lanes = (*lanes).max(piece.lane + piece.cores);
+            *lanes = (*lanes).max(piece.lane.saturating_add(piece.cores));
         }
         let mut first_lane = Vec::with_capacity(lanes.len());
-        let mut all = 0;
+        let mut all = 0_u32;
         for &lanes in &lanes {
             first_lane.push(all);
-            all += lanes;
+            all = all.saturating_add(lanes);
         }
         let in_row = all.div_ceil(most).max(1);
         Self { first_lane, lanes, in_row, count: all.div_ceil(in_row) }
@@ -49,8 +49,10 @@ impl Rows {
     /// The rows that a piece covers.
     fn rows(&self, summary: &Summary, piece: &Piece) -> std::ops::RangeInclusive<u32> {
         let node = summary.spans[piece.span as usize].node as usize;
-        let lane = self.first_lane[node.min(self.first_lane.len() - 1)] + piece.lane;
-        lane / self.in_row..=(lane + piece.cores.max(1) - 1) / self.in_row
+        let first = self.first_lane[node.min(self.first_lane.len() - 1)];
+        let lane = first.saturating_add(piece.lane);
+        let row = |lane: u32| (lane / self.in_row).min(self.count.saturating_sub(1));
+        row(lane)..=row(lane.saturating_add(piece.cores.max(1) - 1))
     }
 }
 

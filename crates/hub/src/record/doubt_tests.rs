@@ -1,0 +1,252 @@
+//! What a record that does not tell all may do to targets: nothing that could harm a good one, and nothing in silence; and folders
+//! that were copied or renamed.
+
+#![allow(clippy::disallowed_methods, reason = "tests copy and rename as a user does")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use rakuda_proto::journal::RunOutcome;
+use rakuda_record::marks::marks;
+
+use super::tests::{World, break_journal};
+use super::*;
+
+/// Two targets: `good` is finished, `half` is being made. Returns the journal when both are noted.
+fn good_and_half(name: &str) -> (World, PathBuf) {
+    let mut world = World::new(name, None, &["good", "half"]);
+    world.begin(0);
+    world.begin(1);
+    world.record.flush().unwrap();
+    world.write("good");
+    world.write("half");
+    world.end(0);
+    world.record.flush().unwrap();
+    let journal = world.journal();
+    (world, journal)
+}
+
+fn is_unfinished(world: &World, name: &str) -> bool {
+    World::record(&world.directory, None).is_unfinished(name.as_bytes())
+}
+
+fn is_doubted(world: &World, name: &str) -> bool {
+    let file = crate::facts::identity_of(&world.directory.join(name)).unwrap();
+    World::record(&world.directory, None).doubt_about(file.modified_ns).is_some()
+}
+
+#[test]
+fn what_a_full_disk_kept_out_of_the_journal_is_neither_renamed_nor_taken_as_good() {
+    let mut world = World::new("doubt-full", None, &["good", "half", "unknown"]);
+    world.begin(0);
+    world.begin(1);
+    world.record.flush().unwrap();
+    world.write("good");
+    world.write("half");
+    let good = break_journal(&mut world);
+    world.end(0);
+    world.record.flush().unwrap_err();
+    world.record.disable();
+    world.begin(2);
+    world.write("unknown");
+    // Killed here.
+    world.record.open = None;
+    drop(good);
+    let told = recover(&world.directory);
+    assert!(told[0].contains("could not be written to its end"), "{told:?}");
+    for name in ["good", "half", "unknown"] {
+        assert!(world.has(name) && !world.has(&format!("{name}._fail_")), "{name}");
+        assert!(is_unfinished(&world, name) != (name == "unknown"), "{name}");
+    }
+    assert!(is_doubted(&world, "unknown"));
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert_eq!(recover(&world.directory), Vec::<String>::new(), "told once");
+}
+
+#[test]
+fn a_journal_that_lost_its_end_does_not_have_good_targets_renamed() {
+    let whole = { fs::read(good_and_half("doubt-size").1).unwrap() };
+    for cut in (0..whole.len()).step_by(11) {
+        let (mut world, journal) = good_and_half(&format!("doubt-cut-{cut}"));
+        world.record.open = None;
+        fs::write(&journal, &whole[..cut]).unwrap();
+        let told = recover(&world.directory);
+        assert!(told.first().is_some_and(|line| line.contains("is damaged")), "{cut}: {told:?}");
+        assert!(world.has("good"), "{cut}: {told:?}");
+        let half = is_unfinished(&world, "half") || is_doubted(&world, "half");
+        assert!(world.has("half") && half, "{cut}: {told:?}");
+    }
+}
+
+#[test]
+fn lines_that_became_zeros_neither_harm_a_good_target_nor_hide_a_half_one() {
+    let whole = { fs::read(good_and_half("doubt-length").1).unwrap() };
+    for start in (0..whole.len()).step_by(17) {
+        let (mut world, journal) = good_and_half(&format!("doubt-zeros-{start}"));
+        world.record.open = None;
+        let mut damaged = whole.clone();
+        let end = whole.len().min(start + 100);
+        damaged[start..end].fill(0);
+        fs::write(&journal, damaged).unwrap();
+        let told = recover(&world.directory);
+        assert!(told[0].contains("is damaged"), "{start}: {told:?}");
+        assert!(world.has("good"), "{start}: {told:?}");
+        let half =
+            !world.has("half") || is_unfinished(&world, "half") || is_doubted(&world, "half");
+        assert!(half, "{start}: {told:?}");
+    }
+}
+
+#[test]
+fn a_mark_that_lost_its_content_is_looked_after_with_care() {
+    let (mut world, _) = good_and_half("doubt-mark");
+    world.record.open = None;
+    let root = world.directory.join(".rakuda");
+    fs::write(&marks(&root)[0].path, "").unwrap();
+    let told = recover(&world.directory);
+    assert!(world.has("good") && world.has("half") && is_unfinished(&world, "half"), "{told:?}");
+    assert!(marks(&root).is_empty());
+}
+
+#[test]
+fn a_mark_stays_when_what_is_unfinished_cannot_be_noted() {
+    let mut world = World::new("doubt-stays", None, &["half"]);
+    world.begin(0);
+    world.record.flush().unwrap();
+    world.write("half");
+    world.record.mark_unfinished(b"half");
+    let list = world.directory.join(".rakuda/unfinished");
+    fs::create_dir(&list).unwrap();
+    world.record.flush().unwrap_err();
+    world.record.disable();
+    world.record.finish(RunOutcome::Stopped, 0).unwrap_err();
+    world.record.open = None;
+    fs::remove_dir(&list).unwrap();
+    assert_eq!(marks(&world.directory.join(".rakuda")).len(), 1);
+    let told = recover(&world.directory);
+    assert!(world.has("half") && is_unfinished(&world, "half"), "{told:?}");
+}
+
+/// Renames or copies the world's folder; returns the new one.
+fn moved(world: &World, program: &str) -> PathBuf {
+    let to = world.directory.with_extension(program);
+    let status = Command::new(program)
+        .args(if program == "cp" { &["-a"][..] } else { &[] })
+        .args([&world.directory, &to])
+        .status();
+    assert!(status.unwrap().success());
+    to
+}
+
+#[test]
+fn a_folder_that_was_renamed_after_its_run_was_cut_off_is_settled() {
+    let (mut world, _) = good_and_half("doubt-renamed");
+    world.record.open = None;
+    let new = moved(&world, "mv");
+    let told = recover(&new);
+    let left = (new.join("good").exists(), new.join("half").exists());
+    let renamed = new.join("half._fail_").exists();
+    fs::remove_dir_all(&new).unwrap();
+    assert_eq!((left, renamed, told.len()), ((true, false), true, 1), "{told:?}");
+}
+
+#[test]
+fn a_copy_of_a_folder_is_settled_and_the_original_is_not_touched() {
+    let (mut world, journal) = good_and_half("doubt-copied");
+    world.record.open = None;
+    let new = moved(&world, "cp");
+    let before = fs::read(&journal).unwrap();
+    let told = recover(&new);
+    let settled = new.join("good").exists() && new.join("half._fail_").exists();
+    let root_of_copy = new.join(".rakuda");
+    let left = marks(&root_of_copy).len();
+    fs::remove_dir_all(&new).unwrap();
+    assert!(settled && left == 0, "{told:?}");
+    assert_eq!(fs::read(&journal).unwrap(), before);
+    assert!(world.has("half"));
+    assert_eq!(recover(&world.directory).len(), 1, "the original is looked after, too");
+    assert!(world.has("half._fail_") && world.has("good"));
+}
+
+#[test]
+fn in_a_copy_an_old_target_is_as_it_was_and_what_is_outside_is_left_alone() {
+    let outside = std::env::temp_dir().join(format!("rakuda-shared-{}", std::process::id()));
+    let name = outside.to_str().unwrap();
+    let mut world = World::new("doubt-outside", None, &["old", name]);
+    world.write("old");
+    world.begin(0);
+    world.begin(1);
+    world.record.flush().unwrap();
+    fs::write(&outside, "half").unwrap();
+    world.record.open = None;
+    let new = moved(&world, "cp");
+    let told = recover(&new);
+    let old = new.join("old").exists();
+    let counted = World::record(&new, None).is_unfinished(name.as_bytes());
+    fs::remove_dir_all(&new).unwrap();
+    let still_there = outside.exists();
+    let of_original = recover(&world.directory);
+    let put_away = Path::new(&format!("{name}._fail_")).exists();
+    let _ = fs::remove_file(format!("{name}._fail_"));
+    assert!(old && counted && still_there, "{told:?}");
+    assert!(put_away && world.has("old"), "{of_original:?}");
+}
+
+#[test]
+fn a_record_goes_on_where_its_folder_is_renamed_to() {
+    let mut world = World::new("doubt-moves", None, &["a"]);
+    world.begin(0);
+    world.record.flush().unwrap();
+    let new = moved(&world, "mv");
+    world.record.mark_unfinished(b"a");
+    world.end(0);
+    world.record.flush().unwrap();
+    world.record.finish(RunOutcome::Done, 1).unwrap();
+    let ended = marks(&new.join(".rakuda")).is_empty();
+    let counted = World::record(&new, None).is_unfinished(b"a");
+    fs::remove_dir_all(&new).unwrap();
+    assert!(ended && counted && !world.directory.exists());
+}
+
+#[test]
+fn a_pipe_among_the_marks_keeps_nobody_waiting() {
+    let (mut world, _) = good_and_half("doubt-pipe");
+    world.record.open = None;
+    let running = world.directory.join(".rakuda/running");
+    for name in ["pipe", ".pipe"] {
+        assert!(Command::new("mkfifo").arg(running.join(name)).status().unwrap().success());
+    }
+    assert_eq!(recover(&world.directory).len(), 1);
+    assert!(world.has("half._fail_"));
+}
+
+#[test]
+fn a_socket_whose_mark_is_gone_is_removed_and_that_of_a_live_run_is_not() {
+    let (mut world, _) = good_and_half("doubt-socket");
+    let running = world.directory.join(".rakuda/running");
+    let live = running.join(format!("{}.sock", world.record.run()));
+    let stale = running.join("20260101-000000.000-1.sock");
+    fs::write(&live, "").unwrap();
+    fs::write(&stale, "").unwrap();
+    assert_eq!(recover(&world.directory), Vec::<String>::new());
+    assert!(live.exists() && !stale.exists());
+    world.record.open = None;
+    recover(&world.directory);
+    assert!(!live.exists(), "it went with its mark");
+}
+
+#[test]
+fn who_is_to_wait_for_another_that_looks_after_dead_runs_knows_it() {
+    let (mut world, _) = good_and_half("doubt-turn");
+    let path = world.directory.join(".rakuda/recovery.lock");
+    let other = lock::wait_for(&path).unwrap();
+    assert!(take_turn(&world.directory).is_some(), "nobody is to be waited for: nothing is left");
+    world.record.open = None;
+    assert!(take_turn(&world.directory).is_none());
+    drop(other);
+    let turn = take_turn(&world.directory).unwrap();
+    assert!(take_turn(&world.directory).is_none(), "it is taken");
+    assert_eq!(recover_in_turn(&world.directory, turn).len(), 1);
+    assert!(world.has("half._fail_"));
+}

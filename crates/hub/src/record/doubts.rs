@@ -1,0 +1,56 @@
+//! `.rakuda/doubts`: times in which something was made of which the record does not tell whether it was finished, as the journal of a
+//! run that was cut off is damaged, gone, or could not be written to its end. A target that was changed in such a time counts as
+//! missing, unless a line of some journal says that it was finished as it is now.
+//!
+//! A line is one JSON object; lines are only added, by one run at a time (`recovery.lock`). It looks at no target.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+
+use rakuda_record::regular::open_regular;
+use serde::{Deserialize, Serialize};
+
+use super::unfinished::is_torn;
+
+/// Times of files may be this much older than those of the journal: clocks of file servers, and whole seconds.
+const COARSE_NS: i64 = 2_000_000_000;
+
+/// Of what was changed from `since_ns` to `until_ns` (ns since 1970) the journal of `run` does not tell all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Doubt {
+    pub run: String,
+    pub since_ns: i64,
+    pub until_ns: i64,
+}
+
+impl Doubt {
+    pub fn concerns(&self, modified_ns: i64) -> bool {
+        let since_ns = self.since_ns.saturating_sub(COARSE_NS);
+        (since_ns..=self.until_ns).contains(&modified_ns)
+    }
+}
+
+/// The doubts that earlier runs have left. What is no such line was torn, and its run is looked after again.
+pub(super) fn read(root: &Path) -> Vec<Doubt> {
+    let Ok(file) = open_regular(&path_in(root)) else { return Vec::new() };
+    let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
+    lines.filter_map(|line| serde_json::from_slice(&line).ok()).collect()
+}
+
+/// Adds one, unless that run has left one already: what was changed later, it has not changed.
+pub(super) fn add(root: &Path, doubt: &Doubt) -> io::Result<()> {
+    if read(root).iter().any(|old| old.run == doubt.run && old.since_ns <= doubt.since_ns) {
+        return Ok(());
+    }
+    let path = path_in(root);
+    let mut file = File::options().read(true).append(true).create(true).open(&path)?;
+    let mut line = if is_torn(&mut file)? { vec![b'\n'] } else { Vec::new() };
+    line.extend(serde_json::to_vec(doubt)?);
+    line.push(b'\n');
+    file.write_all(&line)
+}
+
+pub(super) fn path_in(root: &Path) -> PathBuf {
+    root.join("doubts")
+}

@@ -1,0 +1,94 @@
+//! Bounds of the numbers of a journal. One may come from anywhere: a number in it must neither take more memory than its line is worth,
+//! nor be so large that sums and differences of such numbers are wrong. A line with a number beyond is damage.
+//!
+//! It knows single lines; what numbers mean together is bounded where they are put together (`run`).
+
+use rakuda_proto::journal::{JournalEvent, NodeJoined};
+
+/// Cores of one node, and of one attempt.
+pub const CORES_MAX: u32 = 1 << 16;
+/// Cores of all nodes together.
+pub const CORES_OF_RUN_MAX: u32 = 1 << 22;
+/// Numbers of nodes.
+pub const NODES_MAX: u32 = 1 << 16;
+/// Numbers of tasks.
+pub const TASKS_MAX: u32 = 1 << 24;
+/// Times before or after 1970, and how long something took, ns: 146 years, so that a difference is a number, too.
+const TIME_NS_MAX: u64 = 1 << 62;
+/// Bytes of one thing, and microseconds.
+const AMOUNT_MAX: u64 = 1 << 60;
+
+/// Whether all numbers of a line are such as a run may write.
+pub fn hold(event: &JournalEvent) -> bool {
+    match event {
+        JournalEvent::RunStarted(event) => {
+            is_time(event.time_ns) && event.cores <= CORES_OF_RUN_MAX
+        }
+        JournalEvent::NodeJoined(event) => is_node(event),
+        JournalEvent::NodeLost(event) => is_time(event.time_ns) && event.node < NODES_MAX,
+        JournalEvent::NodeGone(event) => is_time(event.time_ns) && event.node < NODES_MAX,
+        JournalEvent::InvocationStarted(event) => is_time(event.time_ns),
+        JournalEvent::InvocationEnded(event) => is_time(event.time_ns),
+        // Their numbers are places in lists, which are bounded there.
+        JournalEvent::RuleDefined(_) => true,
+        JournalEvent::TaskDefined(event) => {
+            let numbers = event.prerequisites.iter().chain(&event.order_only);
+            let mut numbers = numbers.chain([&event.task]);
+            numbers.all(|task| *task < TASKS_MAX) && event.bytes.is_none_or(is_amount)
+        }
+        JournalEvent::AttemptStarted(event) => {
+            is_time(event.time_ns)
+                && event.task < TASKS_MAX
+                && event.node < NODES_MAX
+                && event.cores <= CORES_MAX
+        }
+        JournalEvent::CommandStarted(event) => is_time(event.time_ns),
+        JournalEvent::CommandEnded(event) => {
+            let amounts = [event.user_us, event.system_us, event.rss_kib_max];
+            let amounts = amounts.into_iter().chain([event.read_bytes, event.write_bytes]);
+            is_time(event.time_ns)
+                && event.wall_ns <= TIME_NS_MAX
+                && amounts.into_iter().all(is_amount)
+        }
+        JournalEvent::AttemptEnded(event) => {
+            let inputs = event.inputs.unwrap_or_default();
+            let bytes = [inputs.placed_bytes, inputs.local_bytes];
+            let mut bytes = bytes.into_iter().chain([inputs.measured_bytes, inputs.resident_bytes]);
+            is_time(event.time_ns)
+                && bytes.all(is_amount)
+                && event.after.is_none_or(|file| is_amount(file.bytes))
+        }
+        JournalEvent::TaskSettled(event) => is_time(event.time_ns),
+        JournalEvent::TaskBlamed(event) => {
+            is_time(event.time_ns) && event.nodes.iter().all(|node| *node < NODES_MAX)
+        }
+        JournalEvent::TaskReopened(event) => is_time(event.time_ns),
+        JournalEvent::InputLost(event) => is_time(event.time_ns),
+        JournalEvent::FileStaged(event) => {
+            is_time(event.time_ns)
+                && event.from < NODES_MAX
+                && event.to < NODES_MAX
+                && is_amount(event.bytes)
+                && event.took_ns <= TIME_NS_MAX
+        }
+        JournalEvent::StopRequested(event) => is_time(event.time_ns),
+        JournalEvent::RunEnded(event) => {
+            is_time(event.time_ns) && event.metadata_operations.is_none_or(is_amount)
+        }
+    }
+}
+
+fn is_node(event: &NodeJoined) -> bool {
+    is_time(event.time_ns)
+        && event.node < NODES_MAX
+        && event.cores <= CORES_MAX
+        && is_amount(event.memory_bytes)
+}
+
+fn is_time(time_ns: i64) -> bool {
+    time_ns.unsigned_abs() < TIME_NS_MAX
+}
+
+fn is_amount(amount: u64) -> bool {
+    amount <= AMOUNT_MAX
+}
