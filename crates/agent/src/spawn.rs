@@ -336,7 +336,10 @@ impl AsRawFd for Process {
     }
 }
 
-/// The peak memory of a child, KiB; 0 when it is not above that of this process: a child shares our memory until it
+/// Peaks that are nearer than this are not told apart: the kernel keeps such counts for each processor, and adds them up now and then.
+const TELLING_KIB: libc::c_long = 1024;
+
+/// The peak memory of a child, KiB; 0 when it is not clearly above that of this process: a child shares our memory until it
 /// executes its program, and the kernel counts that as its own.
 fn beyond_ours(child_kib: libc::c_long) -> u64 {
     let mut ours = MaybeUninit::<libc::rusage>::zeroed();
@@ -345,7 +348,11 @@ fn beyond_ours(child_kib: libc::c_long) -> u64 {
         libc::getrusage(libc::RUSAGE_SELF, ours.as_mut_ptr());
         ours.assume_init()
     };
-    if child_kib > ours.ru_maxrss { u64::try_from(child_kib).unwrap_or(0) } else { 0 }
+    if child_kib > ours.ru_maxrss.saturating_add(TELLING_KIB) {
+        u64::try_from(child_kib).unwrap_or(0)
+    } else {
+        0
+    }
 }
 
 /// Blocks of getrusage(2), which have 512 bytes.
