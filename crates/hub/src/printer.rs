@@ -27,6 +27,8 @@ pub enum OutputMode {
 const LINE_BYTES_MAX: usize = 1 << 20;
 /// A task's output beyond this is not held back.
 const HELD_BYTES_MAX: usize = 64 << 20;
+/// Output is kept in pieces of about this size: one that grew without end would be copied, and be there twice, each time that it grows.
+const PIECE_BYTES: usize = 64 << 10;
 /// Writes to a pipe up to this length are not mixed with those of other processes (`PIPE_BUF`).
 const ATOMIC_BYTES: usize = 4096;
 /// How often, and after which pauses, the last lines are tried.
@@ -39,7 +41,7 @@ struct Source {
     /// The unfinished last line of stdout and of stderr.
     partial: [Vec<u8>; 2],
     /// Whole lines held back, in order (`Task`).
-    held: Vec<(OutputStream, Vec<u8>)>,
+    held: VecDeque<(OutputStream, Vec<u8>)>,
     held_bytes: usize,
 }
 
@@ -114,13 +116,12 @@ impl Printer {
             if !rest.is_empty() {
                 rest.push(b'\n');
                 let lines = with_prefix(&entry.prefix, rest);
-                entry.held_bytes += lines.len();
-                entry.held.push((stream, lines));
+                keep(&mut entry.held, stream, lines);
             }
         }
         let entry = self.sources.remove(&source).expect("it was there");
         for (stream, lines) in entry.held {
-            show(&mut self.ready, stream, &lines);
+            keep(&mut self.ready, stream, lines);
         }
     }
 
@@ -129,16 +130,16 @@ impl Printer {
         let lines = with_prefix(&entry.prefix, lines);
         if self.mode == OutputMode::Task {
             entry.held_bytes += lines.len();
-            entry.held.push((stream, lines));
+            keep(&mut entry.held, stream, lines);
             if entry.held_bytes < HELD_BYTES_MAX {
                 return;
             }
             entry.held_bytes = 0;
             for (stream, lines) in std::mem::take(&mut entry.held) {
-                show(&mut self.ready, stream, &lines);
+                keep(&mut self.ready, stream, lines);
             }
         } else {
-            show(&mut self.ready, stream, &lines);
+            keep(&mut self.ready, stream, lines);
         }
     }
 
@@ -212,10 +213,37 @@ impl Printer {
 }
 
 fn show(ready: &mut VecDeque<(OutputStream, Vec<u8>)>, stream: OutputStream, bytes: &[u8]) {
-    match ready.back_mut() {
-        Some((last, collected)) if *last == stream => collected.extend_from_slice(bytes),
-        _ => ready.push_back((stream, bytes.to_vec())),
+    if !extend_last(ready, stream, bytes) {
+        ready.push_back((stream, bytes.to_vec()));
     }
+}
+
+/// As [`show`]: what is large is not copied.
+fn keep(pieces: &mut VecDeque<(OutputStream, Vec<u8>)>, stream: OutputStream, mut lines: Vec<u8>) {
+    if !extend_last(pieces, stream, &lines) {
+        // Lines that have grown have room for twice as much.
+        lines.shrink_to_fit();
+        pieces.push_back((stream, lines));
+    }
+}
+
+/// Adds to the last piece, if it is of that stream and does not become too large.
+fn extend_last(
+    pieces: &mut VecDeque<(OutputStream, Vec<u8>)>,
+    stream: OutputStream,
+    bytes: &[u8],
+) -> bool {
+    let Some((last, piece)) = pieces.back_mut() else { return false };
+    let wanted = piece.len() + bytes.len();
+    if *last != stream || wanted > PIECE_BYTES {
+        return false;
+    }
+    if wanted > piece.capacity() {
+        let room = (2 * wanted).min(PIECE_BYTES);
+        piece.reserve_exact(room - piece.len());
+    }
+    piece.extend_from_slice(bytes);
+    true
 }
 
 fn with_prefix(prefix: &[u8], lines: Vec<u8>) -> Vec<u8> {
@@ -291,6 +319,29 @@ mod tests {
         printer.end(1);
         printer.end(2);
         assert_eq!(shown(&mut printer), "Stdout: [a] 1\nStderr: [a] 2\nStdout: [a] 3\nx\n");
+    }
+
+    /// What the pieces of `ready` take, and what of it is text.
+    fn taken(printer: &Printer) -> (usize, usize) {
+        let entry = size_of::<(OutputStream, Vec<u8>)>();
+        let taken: usize = printer.ready.iter().map(|(_, piece)| piece.capacity() + entry).sum();
+        (taken, printer.ready.iter().map(|(_, piece)| piece.len()).sum())
+    }
+
+    #[test]
+    fn what_is_held_back_takes_little_more_than_its_text() {
+        for line in [2, 100, 5000, 70_000] {
+            let mut printer = Printer::new(OutputMode::Task);
+            let mut text = vec![b'x'; line - 1];
+            text.push(b'\n');
+            for _ in 0..(8 << 20) / line {
+                printer.push(1, Stdout, &text);
+            }
+            printer.end(1);
+            let (taken, bytes) = taken(&printer);
+            assert_eq!(bytes, (8 << 20) / line * line);
+            assert!(taken < bytes + bytes / 4, "{taken} for {bytes} in lines of {line}");
+        }
     }
 
     #[test]
