@@ -36,7 +36,7 @@ class RecursionTest < Minitest::Test
   end
 
   def test_action_recurses_as_deep_as_with_rake
-    rakuda(RAKEFILE, "-j2", environment: GIVEN) do |run|
+    rakuda(RAKEFILE, "-j2") do |run|
       out, err, = Open3.capture3("rake", chdir: run.folder)
       rake = out.lines.map(&:to_i)
       assert_equal 3, rake.size, err
@@ -53,7 +53,7 @@ class RecursionTest < Minitest::Test
         p ENV["RUBY_FIBER_VM_STACK_SIZE"]
       end
     RAKEFILE
-    rakuda(rakefile, "-j2", environment: GIVEN) { |run| assert_equal %w[none nil], run.lines, run.err }
+    rakuda(rakefile, "-j2") { |run| assert_equal %w[none nil], run.lines, run.err }
     own = { "RUBY_FIBER_VM_STACK_SIZE" => "600000" }
     rakuda(rakefile, "-j2", environment: own) do |run|
       assert_equal ["RUBY_FIBER_VM_STACK_SIZE=600000", "600000".inspect], run.lines, run.err

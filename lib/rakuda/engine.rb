@@ -19,7 +19,7 @@ module Rakuda
     # @raise [EngineError]
     def start(settings)
       program = find
-      raise EngineError, "no guard of the engine #{program} is above this process; start it by the command rakuda" unless Guard.there?
+      raise EngineError, "no guard of #{program} is above this process; start it by the command rakuda" unless Guard.there?
 
       ours, theirs = UNIXSocket.pair
       ours.nonblock = theirs.nonblock = false

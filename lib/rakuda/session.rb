@@ -459,8 +459,7 @@ module Rakuda
       when :AbortAction then on_abort_action(fields[0])
       when :ActionLost then @reactor.lose(fields[0], NodeLost.new(text(fields[1])))
       when :TaskBlamed then on_task_blamed(*fields)
-      when :TargetNotBrought then add_failure(StagingFailed, *fields)
-      when :TargetNotMade then add_failure(TargetNotMade, *fields)
+      when :TargetNotBrought, :TargetNotMade then add_failure(name, *fields)
       when :NodesGone, :NeedsRefused then @stopped = (name == :NodesGone ? NodesGone : RakefileError).new(text(fields[0]))
       when :AttemptFailed then @failures.on_attempt(*fields)
       when :TargetMissing then on_target_missing(fields[0])
@@ -506,9 +505,9 @@ module Rakuda
     end
 
     # The hub says why a task failed, of which its action knows nothing.
-    def add_failure(kind, number, reason)
-      task = @planner.tasks[number]
-      @failures.add(number, task, kind.new(text(reason)))
+    def add_failure(name, number, reason)
+      kind = name == :TargetNotMade ? TargetNotMade : StagingFailed
+      @failures.add(number, @planner.tasks[number], kind.new(text(reason)))
     end
 
     def on_task_blamed(number, reason)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# SIGINT, SIGTERM, SIGHUP and SIGQUIT while an engine runs: told to the hub at once, and to local waits. The handlers only push bytes
-# and set fields, since they may come in between anything. A handler that the Rakefile has set before comes first, and as
+# SIGINT, SIGTERM, SIGHUP and SIGQUIT while an engine runs: told to the hub at once, and to local waits. The handlers only push
+# bytes and set fields, since they may come in between anything. A handler that the Rakefile has set before comes first, and as
 # with rake the run goes on unless it raises; one that an action sets takes the place of ours.
 
 module Rakuda

@@ -50,7 +50,8 @@ module Rakuda
       job.directory || @base
     end
 
-    # @return [Boolean] whether the directory was removed that the job or the Rakefile has changed to: only this process is still in it
+    # Only this process is still in it then.
+    # @return [Boolean] whether the directory was removed that the job or the Rakefile has changed to
     def gone?(job)
       directory = of(job)
       !directory.equal?(@start) && !File.directory?(directory)

@@ -56,9 +56,7 @@ impl Hub {
                 self.define_rule(number, &location, text.as_ref())?;
             }
             FrontMessage::DefineTasks { tasks } => {
-                for task in tasks {
-                    self.define_task(&task)?;
-                }
+                tasks.iter().try_for_each(|task| self.define_task(task))?;
             }
             FrontMessage::AddPrerequisites(task, prerequisites, flags) => {
                 self.gather_facts();

@@ -242,9 +242,10 @@ fn settle_targets(root: &Path, left: &Left, told: &mut Vec<String>) -> io::Resul
     if more > 0 {
         told.push(format!("and {more} more like that"));
     }
-    let left_by = match left.journal.as_ref().is_ok_and(|journal| journal.ended.is_some()) {
-        true => "made again by what a failed attempt had left behind",
-        false => "left by a run that was cut off",
+    let left_by = if left.journal.as_ref().is_ok_and(|journal| journal.ended.is_some()) {
+        "made again by what a failed attempt had left behind"
+    } else {
+        "left by a run that was cut off"
     };
     for LeftTarget { target, path, .. } in left.targets.iter().filter(|target| !target.untouchable)
     {
