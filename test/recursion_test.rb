@@ -4,14 +4,10 @@
 
 require "minitest/autorun"
 require "open3"
-require "rakuda"
 require_relative "support/rakefile_run"
 
 class RecursionTest < Minitest::Test
   include RakefileRun
-
-  STACKS = Rakuda::FiberStacks::SIZES_BYTES.transform_values(&:to_s).freeze
-  GIVEN = STACKS.merge(Rakuda::FiberStacks::GIVEN => STACKS.keys.join(":")).freeze
 
   RAKEFILE = <<~'RAKEFILE'
     def deeper(depth) = deeper(@depth = depth + 1)

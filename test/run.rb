@@ -32,6 +32,8 @@ class TestRun
   # @return [Boolean] whether every test passed
   def call
     Dir.chdir(ROOT)
+    # Who runs this in the background of a script has them ignored, and so would all that the tests start.
+    %w[INT QUIT HUP].each { |signal| trap(signal, "DEFAULT") }
     groups = files.group_by { |file| File.dirname(file) }
     abort "no test found" if groups.empty?
     groups.sort.each { |folder, tests| run(folder, tests.sort) }

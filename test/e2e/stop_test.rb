@@ -81,6 +81,18 @@ class StopTest < Minitest::Test
     check(folder, "a signal to the group")
   end
 
+  def test_commands_that_ignore_interrupts_as_the_run_does_are_terminated_at_once
+    folder = new_folder(:command, "background")
+    # As a script starts `rakuda &`.
+    words = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", RAKUDA, "-j", "2", "--grace", "600"]
+    pid = Process.spawn(Engines::REAL, *words, chdir: folder, %i[out err] => log(folder))
+    wait_until(folder) { File.size?(File.join(folder, "out")) }
+    Process.kill(:TERM, pid)
+    _, status = Process.wait2(pid)
+    assert_equal 143, status.exitstatus
+    check(folder, "the end of a run in the background")
+  end
+
   private
 
   def new_folder(writer, name)

@@ -18,7 +18,9 @@ use rakuda_agent::spawn::{DescriptorAction, Group};
 use rakuda_agent::{EnvironmentBlock, trees};
 use rakuda_hub::record;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags};
 use rustix::net::{RecvFlags, recv};
+use rustix::process::{Resource, getrlimit};
 
 use crate::hub_process;
 use crate::hub_requests::{HubRequest, HubRequests};
@@ -33,6 +35,22 @@ const STACKS: [(&str, usize); 2] =
     [("RUBY_FIBER_VM_STACK_SIZE", 1 << 20), ("RUBY_FIBER_MACHINE_STACK_SIZE", 8 << 20)];
 /// Names those that the user has not set himself, with colons between them; Ruby removes them from its environment.
 const STACKS_VARIABLE: &str = "RAKUDA_STACKS";
+
+/// The folder of a run, held open: it may get another name while the run goes on.
+pub struct RunDirectory(OwnedFd);
+
+impl RunDirectory {
+    /// `None`: it cannot be opened; the next run then settles what this one leaves.
+    pub fn open(path: &Path) -> Option<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::open(path, flags, Mode::empty()).ok().map(Self)
+    }
+
+    /// What it is called now.
+    fn path(&self) -> Option<PathBuf> {
+        std::fs::read_link(format!("/proc/self/fd/{}", self.0.as_raw_fd())).ok()
+    }
+}
 
 /// A hub that runs.
 struct RunningHub {
@@ -53,7 +71,7 @@ struct Guard {
     front_status: Option<i32>,
     hubs: Vec<RunningHub>,
     /// Where the last run is.
-    directory: Option<PathBuf>,
+    directory: Option<RunDirectory>,
     /// Nothing may be left, and the targets are to be looked at.
     is_unsettled: bool,
 }
@@ -118,11 +136,21 @@ fn start_front(
 }
 
 fn add_stacks(variables: &mut Vec<(OsString, OsString)>) {
+    if !has_address_space() {
+        return;
+    }
     let is_users = |wanted: &str| variables.iter().any(|(name, _)| name == wanted);
     let given: Vec<_> = STACKS.into_iter().filter(|(name, _)| !is_users(name)).collect();
     let names: Vec<_> = given.iter().map(|(name, _)| *name).collect();
     variables.push((STACKS_VARIABLE.into(), names.join(":").into()));
     variables.extend(given.iter().map(|(name, bytes)| (name.into(), bytes.to_string().into())));
+}
+
+/// Whether address space costs nothing.
+fn has_address_space() -> bool {
+    let is_unlimited = |resource| getrlimit(resource).current.is_none();
+    let overcommit = std::fs::read("/proc/sys/vm/overcommit_memory").unwrap_or_default();
+    is_unlimited(Resource::As) && is_unlimited(Resource::Data) && !overcommit.starts_with(b"2")
 }
 
 impl Guard {
@@ -132,7 +160,7 @@ impl Guard {
             if processes::is_closed(&self.above) {
                 trees::kill_all_below(&[]);
                 erase_display();
-                return settle(self.directory.as_deref());
+                return settle(self.directory.as_ref());
             }
             self.take_signals();
             while let Some(request) = self.requests.receive() {
@@ -142,7 +170,7 @@ impl Guard {
         }
         if self.is_unsettled {
             trees::kill_all_below(&[]);
-            settle(self.directory.as_deref());
+            settle(self.directory.as_ref());
         }
         tidings::tell(&self.above, &Tiding::Ended(self.front_status.unwrap_or_default()));
     }
@@ -211,7 +239,7 @@ impl Guard {
                 Ok((length, _)) => {
                     let path = Path::new(OsStr::from_bytes(&bytes[..length])).to_path_buf();
                     tidings::tell(&self.above, &Tiding::Directory(path.clone()));
-                    self.directory = Some(path);
+                    self.directory = RunDirectory::open(&path);
                 }
                 Err(_) => {}
             }
@@ -260,8 +288,9 @@ pub fn erase_display() {
 }
 
 /// Settles the targets of the runs in `directory` whose hubs are gone; what is done is told.
-pub fn settle(directory: Option<&Path>) {
-    for line in directory.map(record::recover).unwrap_or_default() {
+pub fn settle(directory: Option<&RunDirectory>) {
+    let directory = directory.and_then(RunDirectory::path);
+    for line in directory.as_deref().map(record::recover_soon).unwrap_or_default() {
         crate::complain(&format!("rakuda: {line}\n"));
     }
 }

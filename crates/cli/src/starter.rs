@@ -7,7 +7,6 @@
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use rakuda_agent::signals::{self, Received, SignalQueue};
 use rakuda_agent::{clock, trees};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::guard;
+use crate::guard::{self, RunDirectory};
 use crate::tidings::{self, Tiding};
 
 /// How long a signal may take to reach all processes of a group.
@@ -62,7 +61,7 @@ impl Starter {
                 match tiding {
                     Tiding::Front(id) => self.front = Some(id),
                     Tiding::Signalled(received) => self.signals.of_group.push(received),
-                    Tiding::Directory(path) => directory = Some(path),
+                    Tiding::Directory(path) => directory = RunDirectory::open(&path),
                     Tiding::Ended(status) => front_status = Some(status),
                 }
             }
@@ -73,7 +72,7 @@ impl Starter {
                         ExitCode::from(u8::try_from(status).unwrap_or(1))
                     }
                     Some(Ending::Killed(signal)) => signals::die_of(signal),
-                    None => end_all(directory.as_deref()),
+                    None => end_all(directory.as_ref()),
                 };
             }
         }
@@ -107,7 +106,7 @@ impl Starter {
 }
 
 /// The guard was killed.
-fn end_all(directory: Option<&Path>) -> ExitCode {
+fn end_all(directory: Option<&RunDirectory>) -> ExitCode {
     trees::kill_all_below(&[]);
     guard::erase_display();
     crate::complain("rakuda: the guard of this run was killed; the run was ended\n");

@@ -49,7 +49,9 @@ use marker::Marker;
 use output_log::OutputLog;
 pub(crate) use output_log::Source;
 pub(crate) use prune::Limits;
-pub use recover::recover;
+#[cfg(test)]
+use recover::recover;
+pub use recover::recover_soon;
 pub(crate) use recover::{Turn, look_at_dead_runs, recover_in_turn, take_turn};
 use unfinished::UnfinishedTargets;
 

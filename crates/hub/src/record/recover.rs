@@ -6,6 +6,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rakuda_agent::{clock, files, processes};
 use rakuda_proto::journal::{JournalEvent, RunEnded, RunOutcome};
@@ -20,6 +21,9 @@ use crate::failed_files::FailedFiles;
 use crate::project::Project;
 use crate::targets::{FailedTarget, Settled, put_away};
 
+/// How long a guard waits for another process that looks after runs, in steps.
+const PATIENCE_STEP: Duration = Duration::from_millis(20);
+const PATIENCE_STEPS: u32 = 100;
 /// Targets that are named one by one.
 const NAMES_MAX: usize = 20;
 
@@ -68,8 +72,34 @@ fn lock_path(root: &Path) -> PathBuf {
 }
 
 /// Settles what runs left behind whose hub is gone, for a guard that has ended what one of them had started; returns lines for the user.
-/// Waits for another process that does so.
+/// Another process that does so is waited for, but not for long: then the next run settles what is left.
+pub fn recover_soon(directory: &Path) -> Vec<String> {
+    let root = directory.join(FOLDER);
+    if has_nothing_left(&root) {
+        return Vec::new();
+    }
+    for _ in 0..PATIENCE_STEPS {
+        match lock::try_for(&lock_path(&root)) {
+            Ok(None) => pause(),
+            Ok(lock) => return recover_in_turn(directory, Turn { lock }),
+            // `recover_in_turn` meets the same error, and tells it.
+            Err(_) => return recover_in_turn(directory, Turn { lock: None }),
+        }
+    }
+    vec![format!(
+        "{} is locked; the next run settles what this one leaves",
+        lock_path(&root).display()
+    )]
+}
+
+#[allow(clippy::disallowed_methods, reason = "nothing tells in time when a lock becomes free")]
+fn pause() {
+    std::thread::sleep(PATIENCE_STEP);
+}
+
+/// Settles what runs left behind whose hub is gone; returns lines for the user. Waits for another process that does so.
 /// Cheap when there is nothing: one directory that is not there.
+#[cfg(test)]
 pub fn recover(directory: &Path) -> Vec<String> {
     recover_in_turn(directory, Turn { lock: None })
 }
