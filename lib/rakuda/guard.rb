@@ -20,6 +20,12 @@ module Rakuda
         !@number.nil?
       end
 
+      # @param environment [#fetch] as ENV
+      # @return [Boolean] whether this process belongs to another run: it has a mark beside its own
+      def nested?(environment)
+        environment.fetch("RAKUDA_RUN", "").split(":").size > (there? ? 1 : 0)
+      end
+
       # Executes this program once more, below a guard of the engine: as when a gem's own starter has loaded it.
       # @param engine [String] the engine's program
       def start_below(engine)

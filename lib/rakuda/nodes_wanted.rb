@@ -57,7 +57,7 @@ module Rakuda
     # A run within a run has the nodes of that one already.
     # @return [String, nil] the Slurm job that this process is in
     def job
-      return nil unless @environment.fetch("RAKUDA_RUN", "").empty?
+      return nil if Guard.nested?(@environment)
 
       id = @environment.fetch("SLURM_JOB_ID", "")
       id.empty? ? nil : id
