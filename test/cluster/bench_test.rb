@@ -12,7 +12,7 @@ class ClusterBenchTest < Minitest::Test
 
   # Two processes: the first makes a thread (3) and a command (4), which makes another thread (5).
   TRACE = <<~TEXT
-    1 execve("/usr/bin/engine", ["engine", "--hub", "3"], 0x7ffd /* 20 vars */) = 0
+    1 execve("/usr/bin/engine", ["engine", "--front-fd", "3", "--guard-fd", "4"], 0x7ffd /* 20 vars */) = 0
     1 clone3({flags=CLONE_VM|CLONE_THREAD, stack=0x7f}, 88) = 3
     3 statx(AT_FDCWD</run/here>, "sub/file", AT_STATX_SYNC_AS_STAT, STATX_ALL, 0x7f) = 0
     1 clone3({flags=CLONE_VM|CLONE_VFORK, exit_signal=SIGCHLD, stack=0x7f}, 88 <unfinished ...>
@@ -27,7 +27,7 @@ class ClusterBenchTest < Minitest::Test
 
   def test_a_trace_is_read_with_its_threads_and_without_its_commands
     trace = Shows::Trace.new(TRACE)
-    assert_equal 1, trace.process_with("--hub")
+    assert_equal 1, trace.process_with("--guard-fd")
     expected = [["statx", "/run/here/sub/file"], ["newfstatat", "/run/here/out"], ["unlink", "/run/here/old"]]
     [trace.calls(1), trace.calls].each do |calls|
       assert_equal(expected, calls.map(&:to_a).reject { |name, _| name.match?(/clone|execve/) })
