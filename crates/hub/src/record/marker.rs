@@ -77,7 +77,14 @@ impl Marker {
 
     /// The run is over.
     pub fn remove(self, root: &Path) -> io::Result<()> {
-        fs::remove_file(root.join(RUNNING).join(self.name))
+        fs::remove_file(root.join(RUNNING).join(&self.name))
+    }
+}
+
+impl Drop for Marker {
+    fn drop(&mut self) {
+        // At once, also where a process that is just being started still has the descriptor.
+        let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 
