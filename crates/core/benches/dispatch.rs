@@ -1,6 +1,7 @@
 //! Dispatches per second: one action ends, the next starts, with 10^3 and with 10^6 tasks queued.
 //!
-//! Plain tasks without a process: the scheduler alone. `cargo bench -p rakuda-core`; medians of five rounds, with minimum and maximum.
+//! Plain tasks without a process: the scheduler alone. `cargo bench -p rakuda-core`; medians of
+//! five rounds, with minimum and maximum.
 #![allow(clippy::print_stdout, reason = "a table is what it is for")]
 
 use rakuda_core::{

@@ -1,8 +1,10 @@
-//! What a task costs the scheduler, by numbers of tasks and nodes: files in layers, each made of two of the layer before, that lie
-//! where they were made. An action ends in an order drawn from a seed; its file is looked at; what it made ready starts.
+//! What a task costs the scheduler, by numbers of tasks and nodes: files in layers, each made of
+//! two of the layer before, that lie where they were made. An action ends in an order drawn from a
+//! seed; its file is looked at; what it made ready starts.
 //!
-//! The scheduler alone: no process, no message, no clock inside. `cargo bench -p rakuda-core --bench scale`; medians of five
-//! rounds, with minimum and maximum. One row alone: `-- TASKS NODES CORES`, and a fourth number gives the rounds.
+//! The scheduler alone: no process, no message, no clock inside.
+//! `cargo bench -p rakuda-core --bench scale`; medians of five rounds, with minimum and maximum.
+//! One row alone: `-- TASKS NODES CORES`, and a fourth number gives the rounds.
 #![allow(clippy::print_stdout, reason = "a table is what it is for")]
 
 use rakuda_core::{
@@ -44,7 +46,7 @@ type Made = Option<(i64, NodeId)>;
 
 fn fact_of(made: Made) -> Fact {
     let places = made.map_or(Places::Unknown, |(_, node)| Places::One(node));
-    Fact { modified_ns: made.map(|(at, _)| at), bytes: 1_000_000, places }
+    Fact { modified_ns: made.map(|(at, _)| i128::from(at)), bytes: 1_000_000, places }
 }
 
 /// A scheduler with all nodes and tasks, before the invocation; the wanted task; what is known of files.

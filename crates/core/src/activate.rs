@@ -7,6 +7,7 @@ use crate::ids::{Id, InvocationId, TaskId};
 use crate::rank::give_ranks;
 use crate::scheduler::Scheduler;
 use crate::task::{Reason, Task, TaskState};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 impl Scheduler {
@@ -30,7 +31,10 @@ impl Scheduler {
     ) {
         let state = self.graph.tasks[id].state;
         match state {
-            TaskState::Running { .. } | TaskState::Inspecting | TaskState::Settled(_) => {
+            TaskState::Running { .. }
+            | TaskState::AwaitingPeers { .. }
+            | TaskState::Inspecting
+            | TaskState::Settled(_) => {
                 // Too late. What was defined for it must not be run for someone else.
                 self.activated_end = self.graph.end();
                 return;
@@ -46,8 +50,10 @@ impl Scheduler {
             | TaskState::Asking
             | TaskState::Comparing
             | TaskState::Checking { .. }
-            | TaskState::Ready => {}
+            | TaskState::Ready
+            | TaskState::Mustered => {}
         }
+        self.gangs.prerequisites_added();
         for &prerequisite in prerequisites {
             self.graph.connect(prerequisite, id, false);
         }
@@ -59,7 +65,7 @@ impl Scheduler {
         if self.invocations.goes_on(owner) {
             self.activate(owner, &[id], out);
             self.wait_again(id, out);
-            self.hurry(&[id]);
+            self.promote(&[id]);
         } else {
             // An answer is out for it; then it is given back, and may come in again with what was added.
             self.activated_end = self.graph.end();
@@ -83,13 +89,13 @@ impl Scheduler {
         }
     }
 
-    /// Takes a task out of the books of its state, which it is about to leave before it started. Answers still to come for it are
-    /// told by their mark, or counted in `stale_answers`.
+    /// Takes a task out of the books of its state, which it is about to leave before it started.
+    /// Answers still to come for it are told by their mark, or counted in `stale_answers`.
     pub(crate) fn withdraw(&mut self, id: TaskId) {
         match self.graph.tasks[id].state {
             TaskState::Waiting { missing: 0 } => {
                 let batch = self.graph.tasks[id].batch;
-                self.turns.remove(batch, id);
+                self.serial_order.remove(batch, id);
             }
             TaskState::Ready => self.ready.remove(id, &self.graph, &self.learned),
             TaskState::Asking | TaskState::Comparing => {
@@ -98,9 +104,11 @@ impl Scheduler {
             TaskState::Waiting { .. }
             | TaskState::Checking { .. }
             | TaskState::Resolving
+            | TaskState::Mustered
             | TaskState::Lost => {}
             TaskState::Defined
             | TaskState::Running { .. }
+            | TaskState::AwaitingPeers { .. }
             | TaskState::Inspecting
             | TaskState::Settled(_) => unreachable!("it is not waiting to start"),
         }
@@ -125,7 +133,7 @@ impl Scheduler {
         }
         self.activate(id, tasks, out);
         self.reopen_wanted(tasks, id, out);
-        self.hurry(tasks);
+        self.promote(tasks);
         let failed_before = |task: &TaskId| self.graph.tasks[*task].has_failed();
         if tasks.iter().any(failed_before) {
             self.request_halt(id);
@@ -139,8 +147,38 @@ impl Scheduler {
         roots: &[TaskId],
         out: &mut Vec<Output>,
     ) {
+        let end = self.graph.end();
+        let new = (self.activated_end.index()..end.index()).map(TaskId::from_index);
+        let new: Vec<TaskId> = new.collect();
+        self.activated_end = end;
+        self.bring_in(owner, &new, roots, out);
+    }
+
+    /// A settled task is opened again: what it needs may have been given back since, by an invocation that was stopped.
+    pub(crate) fn activate_inputs(
+        &mut self,
+        id: TaskId,
+        owner: InvocationId,
+        out: &mut Vec<Output>,
+    ) {
+        let inputs = self.graph.prerequisites(id).map(|prerequisite| prerequisite.id);
+        let at_rest = |id: &TaskId| self.graph.tasks[*id].state == TaskState::Defined;
+        let at_rest: Vec<TaskId> = inputs.filter(at_rest).collect();
+        if !at_rest.is_empty() {
+            self.bring_in(owner, &[], &at_rest, out);
+        }
+    }
+
+    fn bring_in(
+        &mut self,
+        owner: InvocationId,
+        new: &[TaskId],
+        roots: &[TaskId],
+        out: &mut Vec<Output>,
+    ) {
         self.batch += 1;
-        let activated = self.collect(owner, roots);
+        self.gangs.activated();
+        let activated = self.collect(owner, new, roots);
         give_ranks(&mut self.graph, &activated, self.batch);
         self.learned.levels.on_activated(activated.len());
         let mut abandoned = Vec::new();
@@ -162,23 +200,23 @@ impl Scheduler {
     }
 
     /// Makes `owner` the owner of all tasks to be activated; they are sorted.
-    fn collect(&mut self, owner: InvocationId, roots: &[TaskId]) -> Vec<TaskId> {
-        let end = self.graph.end();
-        let new = (self.activated_end.index()..end.index()).map(TaskId::from_index);
-        self.activated_end = end;
+    fn collect(&mut self, owner: InvocationId, new: &[TaskId], roots: &[TaskId]) -> Vec<TaskId> {
         let mut activated: Vec<TaskId> = Vec::new();
-        for id in new.chain(roots.iter().copied()) {
+        let mut gangs = BTreeSet::new();
+        for &id in new.iter().chain(roots) {
             self.adopt(id, owner, &mut activated);
         }
         for &id in roots {
             if !self.graph.tasks[id].is_settled() {
                 self.adopt_prerequisites(id, owner, &mut activated);
+                self.adopt_peers(id, owner, &mut gangs, &mut activated);
             }
         }
         let mut next = 0;
         while let Some(&id) = activated.get(next) {
             next += 1;
             self.adopt_prerequisites(id, owner, &mut activated);
+            self.adopt_peers(id, owner, &mut gangs, &mut activated);
         }
         activated.sort_unstable();
         activated
@@ -197,7 +235,7 @@ impl Scheduler {
     }
 
     /// Makes `owner` the owner of a task that has none, or whose owner was stopped while it was in flight.
-    fn adopt(&mut self, id: TaskId, owner: InvocationId, activated: &mut Vec<TaskId>) {
+    pub(crate) fn adopt(&mut self, id: TaskId, owner: InvocationId, activated: &mut Vec<TaskId>) {
         let task = &mut self.graph.tasks[id];
         if let Some(other) = task.invocation {
             if !task.is_settled() && other != owner && !self.invocations.goes_on(other) {

@@ -5,7 +5,8 @@
 use crate::checks::Waiter;
 use crate::config::FailurePolicy;
 use crate::event::{ActionOutcome, Output, Settled, TaskKind};
-use crate::ids::{NodeId, RequirementId, TaskId};
+use crate::gangs::GangPhase;
+use crate::ids::{GangId, NodeId, RequirementId, TaskId};
 use crate::requirement::Capacity;
 use crate::scheduler::Scheduler;
 use crate::task::{KnownFact, Reason, TaskState};
@@ -31,24 +32,35 @@ impl Scheduler {
             // It was lost with its node, and the task waits to be started again, or is done with.
             return;
         };
-        self.forget_caller(id);
-        let started = self.fleet.release(node, id);
-        let lacked_input = self.losses.lacked.remove(&id);
-        self.pending.roomy.insert(node);
+        let was_caller = self.forget_caller(id);
+        let started = self.end_share(id, node, outcome, was_caller);
+        let gang = self.gangs.of(id);
+        self.release_parts(id);
+        let lacked_input = self.lost_files.lacked.remove(&id);
         self.epoch += 1;
         match outcome {
             ActionOutcome::Succeeded => {
                 let run_ns = run_ns.unwrap_or_else(|| now.0.saturating_sub(started.0));
                 self.learn(id, node, run_ns);
-                self.losses.acquit(id);
+                self.lost_files.clear_uncharged(id);
                 self.on_node_did_well(node);
-                self.on_attempt_succeeded(id, node, out);
+                if gang.is_some() {
+                    self.graph.tasks[id].aborted = false;
+                    self.set_state(id, TaskState::AwaitingPeers { node });
+                } else {
+                    self.on_attempt_succeeded(id, node, out);
+                }
             }
             ActionOutcome::Failed => self.on_attempt_failed(id, node, lacked_input, true, out),
             ActionOutcome::GivenBack => {
                 self.graph.tasks[id].attempt -= 1;
                 self.graph.tasks[id].aborted = false;
-                self.start_again(id, out);
+                if let Some(gang) = gang {
+                    self.set_state(id, TaskState::AwaitingPeers { node });
+                    self.break_gang(gang, false);
+                } else {
+                    self.start_again(id, out);
+                }
             }
             ActionOutcome::Exited => {
                 self.on_attempt_failed(id, node, lacked_input, false, out);
@@ -58,29 +70,42 @@ impl Scheduler {
     }
 
     /// Queues a task whose attempt came to nothing, if its invocation goes on.
-    fn start_again(&mut self, id: TaskId, out: &mut Vec<Output>) {
-        let was_lost =
-            self.losses.reopened.contains(&id) || self.graph.tasks[id].reason == Reason::Lost;
+    pub(crate) fn start_again(&mut self, id: TaskId, out: &mut Vec<Output>) {
+        let in_gang = self.gangs.of(id).is_some();
+        if in_gang && matches!(self.graph.tasks[id].kind, TaskKind::File | TaskKind::Directory) {
+            // It may have been there, and what has begun may have overwritten it.
+            self.graph.tasks[id].fact = KnownFact::Unknown;
+        }
+        let was_lost = !in_gang
+            && (self.lost_files.reopened.contains(&id)
+                || self.graph.tasks[id].reason == Reason::Lost);
         if !self.invocations.goes_on(self.owner(id)) {
             self.give_back(id);
-        } else if was_lost && !self.is_lost(id) {
-            // What it was to make again has come back meanwhile.
+        } else if (was_lost && !self.is_lost(id))
+            || (in_gang && self.missing_prerequisites(id).next().is_some())
+        {
+            // What it was to make again has come back meanwhile; or a prerequisite in another gang
+            // runs again.
             self.set_state(id, TaskState::Waiting { missing: 0 });
             self.wait_again(id, out);
             self.pending.work.push_back(id);
         } else if !self.remake_inputs(id, out) {
-            self.make_ready(id);
+            if in_gang {
+                self.set_state(id, TaskState::Mustered);
+            } else {
+                self.make_ready(id);
+            }
         }
     }
 
-    fn on_attempt_succeeded(&mut self, id: TaskId, node: NodeId, out: &mut Vec<Output>) {
+    pub(crate) fn on_attempt_succeeded(&mut self, id: TaskId, node: NodeId, out: &mut Vec<Output>) {
         let mark = self.new_mark(id);
         let task = &mut self.graph.tasks[id];
         task.ran = true;
         let kind = task.kind;
         if self.config.dry_run {
             // Its dependents find a file that has just been made.
-            task.fact = KnownFact::WouldBeMade { before_ns: task.fact.modified_ns() };
+            task.fact = KnownFact::WouldBeMade { before: task.fact.modified() };
             self.settle(id, Settled::Executed, out);
             return;
         }
@@ -95,7 +120,7 @@ impl Scheduler {
                 if self.config.files_on_nodes {
                     // Where it was before does not matter any more.
                     self.graph.tasks[id].fact = KnownFact::Unknown;
-                    self.losses.ran_on.insert(id, Some(node));
+                    self.lost_files.ran_on.insert(id, Some(node));
                 }
                 if self.checks.ask(id, self.epoch, Waiter { id, mark }) {
                     out.push(Output::GatherFact { id });
@@ -107,10 +132,10 @@ impl Scheduler {
     /// The fact of a file whose action succeeded has come in.
     pub(crate) fn on_inspected(&mut self, id: TaskId, out: &mut Vec<Output>) {
         let is_missing = matches!(self.graph.tasks[id].fact, KnownFact::Missing);
-        let node_was_lost = self.losses.ran_on.remove(&id) == Some(None);
+        let node_was_lost = self.lost_files.ran_on.remove(&id) == Some(None);
         if is_missing && node_was_lost {
             // It was made, and went with its node before it was seen.
-            self.losses.excuse(id);
+            self.uncharge(id);
             self.start_again(id, out);
             return;
         }
@@ -133,24 +158,61 @@ impl Scheduler {
         let lacked_input = lacked_input
             || self.config.files_on_nodes
                 && self.graph.prerequisites(id).any(|p| self.is_lost(p.id));
+        let phase = self.gangs.of(id).map(|gang| self.gang(gang).phase);
         let task = &mut self.graph.tasks[id];
         let attempt = task.attempt;
         let aborted = core::mem::take(&mut task.aborted);
         let requirement = &self.fleet.requirements[task.requirement].requirement;
         let retries = requirement.retry.unwrap_or(self.config.retry);
+        let (delay_ns, after_failure) = (requirement.retry_delay_ns, requirement.after_failure);
         let goes_on = self.invocations.goes_on(self.owner(id));
         if lacked_input {
-            self.losses.excuse(id);
+            self.uncharge(id);
         } else if may_retry && !aborted {
             self.on_node_did_badly(node, id, out);
         }
-        let counted = attempt.saturating_sub(self.losses.uncounted(id));
-        let retried = may_retry && !aborted && goes_on && counted <= retries;
+        let counted = attempt.saturating_sub(self.lost_files.uncounted(id));
+        // One that was ended because its gang runs again runs again, too.
+        let retried = may_retry
+            && goes_on
+            && match phase {
+                Some(GangPhase::Breaking) => true,
+                Some(GangPhase::Failed) => false,
+                Some(GangPhase::Mustering | GangPhase::Waiting | GangPhase::Begun) | None => {
+                    !aborted && counted <= retries
+                }
+            };
         out.push(Output::AttemptFailed { id, attempt, retried });
-        if retried {
+        if retried
+            && !lacked_input
+            && !aborted
+            && let Some(next) = after_failure
+        {
+            self.graph.tasks[id].requirement = next;
+        }
+        match self.gangs.of(id) {
+            Some(gang) if retried => {
+                self.set_state(id, TaskState::AwaitingPeers { node });
+                self.break_gang(gang, true);
+            }
+            None if retried && delay_ns > 0 && !lacked_input => {
+                self.set_state(id, TaskState::Mustered);
+                out.push(Output::RetryDelayed { id, attempt, delay_ns });
+            }
+            None if retried => self.start_again(id, out),
+            _ if phase == Some(GangPhase::Failed) => self.settle(id, Settled::Abandoned, out),
+            _ => self.settle(id, Settled::Failed, out),
+        }
+    }
+
+    /// The delay before the next attempt is over, unless something else has become of the task meanwhile.
+    pub(crate) fn on_retry_due(&mut self, id: TaskId, attempt: u32, out: &mut Vec<Output>) {
+        let task = &self.graph.tasks[id];
+        if task.state == TaskState::Mustered
+            && task.attempt == attempt
+            && self.gangs.of(id).is_none()
+        {
             self.start_again(id, out);
-        } else {
-            self.settle(id, Settled::Failed, out);
         }
     }
 
@@ -163,9 +225,10 @@ impl Scheduler {
     ) {
         self.learned.residency.set_capacity(id, capacity.cache_bytes);
         let changed = self.fleet.join(id, capacity);
-        self.pending.roomy.insert(id);
-        self.losses.given_up.remove(&id);
-        let was_away = self.losses.away.remove(&id);
+        self.plan_gangs_anew();
+        self.pending.with_capacity.insert(id);
+        self.lost_files.given_up.remove(&id);
+        let was_away = self.lost_files.away.remove(&id);
         if self.config.files_go_with_nodes() && !files_kept {
             self.on_files_gone(id, out);
         } else if self.config.files_go_with_nodes() && was_away {
@@ -174,47 +237,57 @@ impl Scheduler {
         self.queue_anew(&changed);
         if let Some(at) = self.fleet.announced.remove(&id) {
             let changed = self.fleet.set_end(id, at);
+            self.plan_gangs_anew();
             self.queue_anew(&changed);
         }
     }
 
-    /// Looks for the candidates of queued tasks again after the largest node changed, by which too large requirements are cut.
+    /// Looks for the candidates of queued tasks again after the largest node changed, by which too
+    /// large requirements are cut.
     pub(crate) fn queue_anew(&mut self, changed: &[RequirementId]) {
         for &requirement in changed {
             for task in self.ready.tasks_with(requirement, &self.graph) {
                 self.ready.remove(task, &self.graph, &self.learned);
                 self.make_ready(task);
             }
-            self.pending.roomy.extend(self.fleet.requirements[requirement].fitting.iter());
+            self.pending.with_capacity.extend(self.fleet.requirements[requirement].fitting.iter());
         }
     }
 
     /// A node that has never joined may be lost too: a shell that was started anew knows that it holds files.
     pub(crate) fn on_node_lost(&mut self, id: NodeId, out: &mut Vec<Output>) {
         if !self.fleet.nodes.get(id).is_some_and(|node| node.joined) {
-            if self.losses.away.insert(id) && self.config.files_go_with_nodes() {
+            if self.lost_files.away.insert(id) && self.config.files_go_with_nodes() {
                 self.on_files_away(id, out);
             }
             return;
         }
+        self.plan_gangs_anew();
+        let parts = self.parts_on(id);
+        for &task in &parts {
+            self.release_parts(task);
+        }
         let running = self.fleet.nodes[id].running.ids();
         for &task in &running {
-            self.losses.lacked.remove(&task);
+            self.lost_files.lacked.remove(&task);
             self.forget_caller(task);
             self.fleet.release(id, task);
+            self.release_parts(task);
         }
+        self.drop_kept_on(id);
         self.learned.residency.set_capacity(id, 0);
         let changed = self.fleet.lose(id);
-        self.pending.roomy.remove(id);
+        self.pending.with_capacity.remove(id);
         self.queue_anew(&changed);
         self.leave_queues_of(id);
-        self.losses.away.insert(id);
-        for node in self.losses.ran_on.values_mut().filter(|node| **node == Some(id)) {
+        self.lost_files.away.insert(id);
+        for node in self.lost_files.ran_on.values_mut().filter(|node| **node == Some(id)) {
             *node = None;
         }
         for task in running {
             self.on_attempt_lost(task, id, out);
         }
+        self.break_gangs_on(id, &parts);
         if self.config.files_go_with_nodes() {
             self.on_files_away(id, out);
         }
@@ -233,20 +306,34 @@ impl Scheduler {
         let task = &mut self.graph.tasks[id];
         task.aborted = false;
         let attempt = task.attempt;
-        let uncounted = self.losses.excuse(id);
+        self.uncharge(id);
+        let uncounted = self.lost_files.uncounted_mut(id);
         if !uncounted.lost_with.contains(&node) {
             uncounted.lost_with.push(node);
         }
         let limit = self.config.blame_after as usize;
         let blamed = limit > 0 && uncounted.lost_with.len() >= limit;
         let nodes = uncounted.lost_with.clone();
-        let rerun = !blamed && self.invocations.goes_on(self.owner(id));
+        let gang_failed = self.gang_of(id).is_some_and(|gang| gang.phase == GangPhase::Failed);
+        let rerun = !blamed && !gang_failed && self.invocations.goes_on(self.owner(id));
         out.push(Output::AttemptLost { id, attempt, node, rerun });
         if blamed {
             out.push(Output::TaskBlamed { id, nodes });
             self.settle(id, Settled::Failed, out);
+        } else if self.gangs.of(id).is_some() {
+            self.set_state(id, TaskState::AwaitingPeers { node });
         } else {
             self.start_again(id, out);
+        }
+    }
+
+    /// A node is lost: gangs end of which it had a task or a part, and so does one of which a task
+    /// had ended well there, if its files went with the node.
+    fn break_gangs_on(&mut self, node: NodeId, parts: &[TaskId]) {
+        let mut gangs: Vec<GangId> = parts.iter().filter_map(|id| self.gangs.of(*id)).collect();
+        gangs.extend(self.gangs_awaiting_on(node));
+        for gang in gangs {
+            self.break_gang(gang, false);
         }
     }
 }

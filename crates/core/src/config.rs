@@ -19,16 +19,18 @@ pub struct Config {
     pub locality: bool,
     /// Whether an idle node takes tasks from another node's queue.
     pub stealing: bool,
-    /// Files lie on nodes (local disks, Gfarm), and are out of reach when all nodes are lost that hold them (`Fact::places`). If not, a
-    /// lost node takes no file with it.
+    /// Files lie on nodes (local disks, Gfarm), and are out of reach when all nodes are lost that
+    /// hold them (`Fact::places`). If not, a lost node takes no file with it.
     pub files_on_nodes: bool,
-    /// With `files_on_nodes`: servers of their own hand the files out (Gfarm's gfsd), not the agents. A lost node takes no file with it;
-    /// which are out of reach the shell finds out (`Places::Nowhere`).
+    /// With `files_on_nodes`: servers of their own hand the files out (Gfarm's gfsd), not the
+    /// agents. A lost node takes no file with it; which are out of reach the shell finds out
+    /// (`Places::Nowhere`).
     pub files_apart: bool,
     /// A task whose attempts were lost with so many different nodes fails; 0: never.
     pub blame_after: u32,
-    /// A node on which so many actions failed in a row is set aside, if others do well (Pwrake's `HOST_FAILURE`); 0: never.
-    pub set_aside_after: u32,
+    /// A node on which so many actions failed in a row is drained, if others do well (Pwrake's
+    /// `HOST_FAILURE`); 0: never.
+    pub drain_after: u32,
     /// For the random numbers of `RankHrf`.
     pub seed: u64,
 }
@@ -47,7 +49,7 @@ impl Default for Config {
             files_on_nodes: false,
             files_apart: false,
             blame_after: 3,
-            set_aside_after: 3,
+            drain_after: 3,
             seed: 0,
         }
     }
@@ -73,8 +75,8 @@ pub enum Policy {
     RankHrf,
     /// The one with the greatest part of its input in the node's memory.
     Cached,
-    /// As `Lifo`, but highest level first (the longest way to the end by the times known) once that way is long beside the work
-    /// that is left.
+    /// As `Lifo`, but highest level first (the longest way to the end by the times known) once that
+    /// way is long beside the work that is left.
     LifoHlfet,
     /// One action at a time, in rake's own order.
     Serial,

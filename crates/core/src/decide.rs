@@ -1,13 +1,14 @@
 //! Which tasks run: rake's rule, over the graph as it is now.
 //!
-//! Pure reads and the two remembered sums (`newest`, `disturbed`); asks nobody and changes no state. Sums are pulled from the
-//! direct prerequisites when a task is decided, each edge once, not pushed when they settle: a fact gathered again counts at once.
+//! Pure reads and the two remembered sums (`newest`, `disturbed`); asks nobody and changes no
+//! state. Sums are pulled from the direct prerequisites when a task is decided, each edge once, not
+//! pushed when they settle: a fact gathered again counts at once.
 
 use crate::event::TaskKind;
 use crate::graph::Graph;
 use crate::ids::TaskId;
 use crate::task::{KnownFact, Reason};
-use crate::time::{Newest, Time};
+use crate::time::{Newest, Now};
 use alloc::vec::Vec;
 
 /// Sums up the prerequisites of `id`, all of them settled.
@@ -24,34 +25,35 @@ pub(crate) fn sum_up_prerequisites(graph: &mut Graph, id: TaskId) {
     task.disturbed = disturbed;
 }
 
-/// The tasks whose facts have to be gathered before `id` is decided: unknown ones, and if it is disturbed those that an action
-/// may have changed since, which is: that no action of their own wrote, gathered before the `epoch`-th action ended.
-pub(crate) fn doubtful_facts(
+/// The tasks whose facts have to be gathered before `id` is decided: unknown ones, and if it is
+/// disturbed those that an action may have changed since, which is: that no action of their own
+/// wrote, gathered before the `epoch`-th action ended.
+pub(crate) fn unknown_facts(
     graph: &Graph,
     id: TaskId,
     epoch: u32,
     disturbed: bool,
-    doubtful: &mut Vec<TaskId>,
+    unknown: &mut Vec<TaskId>,
 ) {
-    let is_doubtful = |id: TaskId| {
+    let is_unknown = |id: TaskId| {
         let task = &graph.tasks[id];
         matches!(task.fact, KnownFact::Unknown)
             || (disturbed && !task.ran && task.fact_epoch != epoch)
     };
-    if is_doubtful(id) {
-        doubtful.push(id);
+    if is_unknown(id) {
+        unknown.push(id);
     }
     if graph.tasks[id].kind == TaskKind::File {
         let others = graph.prerequisites(id).filter(|p| !p.order_only).map(|p| p.id);
         let files = others.filter(|other| graph.tasks[*other].kind == TaskKind::File);
-        doubtful.extend(files.filter(|other| is_doubtful(*other)));
+        unknown.extend(files.filter(|other| is_unknown(*other)));
     }
-    doubtful.sort_unstable();
-    doubtful.dedup();
+    unknown.sort_unstable();
+    unknown.dedup();
 }
 
 /// Whether a plain, file or directory task runs, by the facts as they are known.
-pub(crate) fn reason_by_facts(graph: &Graph, id: TaskId, now: Time, build_all: bool) -> Reason {
+pub(crate) fn reason_by_facts(graph: &Graph, id: TaskId, now: Now, build_all: bool) -> Reason {
     let task = &graph.tasks[id];
     match (task.kind, &task.fact) {
         (TaskKind::Plain, _) => Reason::AlwaysRuns,
@@ -64,8 +66,8 @@ pub(crate) fn reason_by_facts(graph: &Graph, id: TaskId, now: Time, build_all: b
         (TaskKind::File | TaskKind::Directory, KnownFact::WouldBeMade { .. }) => {
             unreachable!("it is decided once, before its action")
         }
-        (TaskKind::File, KnownFact::Present { modified_ns, .. }) => {
-            if task.newest.is_after(*modified_ns, now) {
+        (TaskKind::File, KnownFact::Present { modified, .. }) => {
+            if task.newest.is_after(*modified, now) {
                 Reason::OutOfDate
             } else if build_all {
                 Reason::BuildAll
@@ -86,7 +88,8 @@ impl Reason {
             | Self::OutOfDate
             | Self::BuildAll
             | Self::Demanded
-            | Self::AnsweredNeeded => true,
+            | Self::AnsweredNeeded
+            | Self::GangRuns => true,
             Self::Undecided | Self::UpToDate | Self::AnsweredNotNeeded | Self::Unresolved => false,
         }
     }

@@ -1,9 +1,11 @@
 //! What starts where: every node with room takes from the queues until nothing fits.
 //!
-//! Between events no node could take anything that is queued for it, so only nodes with more room than before and tasks that are
-//! newly ready have to be looked at. Each look costs O(requirements) and O(log n), whatever the number of tasks and nodes.
+//! Between events no node could take anything that is queued for it, so only nodes with more room
+//! than before and tasks that are newly ready have to be looked at. Each look costs O(requirements)
+//! and O(log n), whatever the number of tasks and nodes.
 
 use crate::event::Output;
+use crate::fleet::Fleet;
 use crate::ids::{NodeId, RequirementId, TaskId};
 use crate::queue::Chooser;
 use crate::scheduler::Scheduler;
@@ -17,6 +19,7 @@ impl Scheduler {
             self.dispatch_one(now, out);
             return;
         }
+        self.place_gangs(now, out);
         let fresh = core::mem::take(&mut self.pending.fresh);
         for requirement in self.fleet.requirements.ids() {
             // Tasks may have left the queues without a start.
@@ -28,21 +31,26 @@ impl Scheduler {
                 self.take_next(now, node, out);
             }
         }
-        self.fill_roomy(now, out);
+        self.fill_free_nodes(now, out);
         for id in fresh {
             while let Some(node) = self.some_fitting_node(id) {
                 let requirement = self.graph.tasks[id].requirement;
                 let taken = self.take_next(now, node, out);
                 assert!(taken || !self.fleet.fits(node, requirement), "{id:?} hides from {node:?}");
             }
-            self.fill_roomy(now, out);
+            self.fill_free_nodes(now, out);
         }
+        self.backfill(now, out);
     }
 
-    /// With the policy `Serial`: starts one task if no other runs. What stays ready stays in `fresh` (seldom more than one task).
+    /// With the policy `Serial`: starts one task if no other runs. What stays ready stays in
+    /// `fresh` (seldom more than one task).
     fn dispatch_one(&mut self, now: Time, out: &mut Vec<Output>) {
         let tasks = &self.graph.tasks;
         self.pending.fresh.retain(|id| tasks[*id].state == TaskState::Ready);
+        if self.counts.running == self.invocations.callers.len() {
+            self.place_gangs(now, out);
+        }
         let is_free = self.counts.running == self.invocations.callers.len();
         for index in 0..self.pending.fresh.len() {
             if is_free && let Some(node) = self.some_fitting_node(self.pending.fresh[index]) {
@@ -50,11 +58,11 @@ impl Scheduler {
                 break;
             }
         }
-        self.pending.roomy.clear();
+        self.pending.with_capacity.clear();
     }
 
-    fn fill_roomy(&mut self, now: Time, out: &mut Vec<Output>) {
-        while let Some(node) = self.pending.roomy.pop_first() {
+    fn fill_free_nodes(&mut self, now: Time, out: &mut Vec<Output>) {
+        while let Some(node) = self.pending.with_capacity.pop_first() {
             while self.take_next(now, node, out) {}
         }
     }
@@ -83,9 +91,12 @@ impl Scheduler {
         self.fleet.any_fitting(requirement)
     }
 
-    /// Starts the task that is next for a node; whether there was one. One that wants to reserve and does not fit may be next too: then
-    /// nothing is started, and the node is kept for it.
-    fn take_next(&mut self, now: Time, node: NodeId, out: &mut Vec<Output>) -> bool {
+    /// The task that a node takes next, of those with a requirement that it may take; it stays in its queue.
+    pub(crate) fn choose(
+        &mut self,
+        node: NodeId,
+        may_take: impl Fn(&Fleet, RequirementId, u32, bool) -> bool,
+    ) -> Option<TaskId> {
         let mut chooser = Chooser {
             graph: &self.graph,
             learned: &self.learned,
@@ -94,10 +105,19 @@ impl Scheduler {
             cores_all: self.fleet.cores,
         };
         let fleet = &self.fleet;
-        let may_take = |id: RequirementId, queued: u32| {
-            fleet.fits(node, id) || fleet.may_reserve(node, id, queued, true)
+        let may_take =
+            |id: RequirementId, queued: u32, is_own: bool| may_take(fleet, id, queued, is_own);
+        self.ready.choose(node, may_take, &mut chooser)
+    }
+
+    /// Starts the task that is next for a node; whether there was one. One that wants to reserve
+    /// and does not fit may be next too: then nothing is started, and the node is kept for it.
+    fn take_next(&mut self, now: Time, node: NodeId, out: &mut Vec<Output>) -> bool {
+        let may_take = |fleet: &Fleet, id: RequirementId, queued: u32, is_own: bool| {
+            let takes = fleet.fits(node, id) && (is_own || fleet.is_best(node, id));
+            takes || fleet.may_reserve(node, id, queued, true)
         };
-        let Some(id) = self.ready.choose(node, may_take, &mut chooser) else {
+        let Some(id) = self.choose(node, may_take) else {
             return false;
         };
         let requirement = self.graph.tasks[id].requirement;
@@ -110,12 +130,12 @@ impl Scheduler {
         fits
     }
 
-    fn start(&mut self, now: Time, id: TaskId, node: NodeId, out: &mut Vec<Output>) {
+    pub(crate) fn start(&mut self, now: Time, id: TaskId, node: NodeId, out: &mut Vec<Output>) {
         self.ready.remove(id, &self.graph, &self.learned);
         let requirement = self.graph.tasks[id].requirement;
         if self.fleet.nodes[node].reserved_for == Some(requirement) {
             self.fleet.cancel_reservation(node);
-            self.pending.roomy.insert(node);
+            self.pending.with_capacity.insert(node);
         }
         let devices = self.fleet.take(node, id, requirement, now);
         self.set_state(id, TaskState::Running { node });
@@ -124,6 +144,12 @@ impl Scheduler {
         out.push(Output::StartAction { id, attempt: task.attempt, node, devices });
         self.drop_idle_reservations(requirement);
         self.pass_over(node, requirement);
+        // Where another node was the best, this one was passed over.
+        for (id, best) in self.fleet.best_nodes() {
+            if self.ready.count(id) > 0 {
+                self.pending.with_capacity.insert(best);
+            }
+        }
     }
 
     /// Reservations beyond the number of tasks that could use them are given up.
@@ -134,7 +160,7 @@ impl Scheduler {
             let reserved = &self.fleet.requirements[requirement].reserved;
             let node = reserved.first().expect("more than none");
             self.fleet.cancel_reservation(node);
-            self.pending.roomy.insert(node);
+            self.pending.with_capacity.insert(node);
         }
     }
 
@@ -145,7 +171,9 @@ impl Scheduler {
         }
         let queued: Vec<RequirementId> = self.ready.requirements_at(node).collect();
         for id in queued {
-            let hidden = !self.fleet.fits(node, id) && self.fleet.could_take(node, id);
+            let hidden = !self.fleet.fits(node, id)
+                && self.fleet.suits(node, id)
+                && self.fleet.could_take(node, id);
             if id != started
                 && hidden
                 && self.fleet.nodes[node].pass_over(id)

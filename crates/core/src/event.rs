@@ -3,13 +3,14 @@
 //! Holds no behaviour. The meaning of each is in `docs/design/scheduling.md`.
 
 use crate::fact::{Fact, Places};
-use crate::ids::{InvocationId, NodeId, RequirementId, RuleId, TaskId};
+use crate::ids::{GangId, InvocationId, NodeId, RequirementId, RuleId, TaskId};
 use crate::requirement::{Capacity, Devices, Requirement};
+use crate::suitability::Suits;
 use crate::time::{Time, Timestamp};
 use alloc::vec::Vec;
 
 /// Something that happened outside.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// A set of task properties got its number.
     RequirementDefined {
@@ -33,6 +34,34 @@ pub enum Event<'a> {
         /// Smaller numbers.
         prerequisites: &'a [TaskId],
     },
+    /// Tasks are placed all or none, begin together, and are one retry unit.
+    GangDefined {
+        /// The next number.
+        id: GangId,
+        /// Two or more that were never activated and are in no other gang; of one that needs several
+        /// nodes it may be one.
+        tasks: &'a [TaskId],
+        /// More of them than there are slots run all the same.
+        oversubscribe: bool,
+    },
+    /// What some tasks of a gang print others read. They go to one node where they fit. Plain tasks
+    /// of it do not make it run if others make files. Before any of them is activated.
+    GangJoined {
+        /// Which.
+        id: GangId,
+        /// Where one node has no room for all of them, they may go to several.
+        spread: bool,
+    },
+    /// The answer to `GangTooLarge`: nothing more comes that it could run on, and its tasks share what there is.
+    GangShares {
+        /// Which.
+        id: GangId,
+    },
+    /// The answer to `GangTooLarge`: nothing more comes that it could run on. Its tasks fail.
+    GangRefused {
+        /// Which.
+        id: GangId,
+    },
     /// More prerequisites for a task that has not started; for one that has, it is ignored.
     PrerequisitesAdded {
         /// Whose.
@@ -55,6 +84,13 @@ pub enum Event<'a> {
         id: TaskId,
         /// The nodes that hold it.
         places: Places,
+    },
+    /// What lies beside a file, declared to belong to it: counts where it is weighed which node holds a task's input.
+    SecondaryFound {
+        /// Whose file.
+        id: TaskId,
+        /// The size of all that.
+        bytes: u64,
     },
     /// Run these; activates every task defined since the last activation.
     InvocationStarted {
@@ -95,8 +131,8 @@ pub enum Event<'a> {
         /// Its new kind.
         kind: TaskKind,
     },
-    /// A started action has ended. The end of an attempt that is not the running one (it was lost with its node, and the node
-    /// came back) is ignored.
+    /// A started action has ended. The end of an attempt that is not the running one (it was lost
+    /// with its node, and the node came back) is ignored.
     ActionEnded {
         /// Whose.
         id: TaskId,
@@ -104,9 +140,16 @@ pub enum Event<'a> {
         attempt: u32,
         /// How.
         outcome: ActionOutcome,
-        /// How long it held its cores; none: since it was started. Shells that begin actions before there are cores for them, or
-        /// lend a caller's cores to others, know it better.
+        /// How long it held its cores; none: since it was started. Shells that begin actions before
+        /// there are cores for them, or lend a caller's cores to others, know it better.
         run_ns: Option<u64>,
+    },
+    /// The answer to `RetryDelayed`. Ignored when the task has become something else meanwhile.
+    RetryDue {
+        /// Whose.
+        id: TaskId,
+        /// The attempt that failed.
+        attempt: u32,
     },
     /// A node can take actions.
     NodeJoined {
@@ -114,11 +157,13 @@ pub enum Event<'a> {
         id: NodeId,
         /// What it has.
         capacity: Capacity,
-        /// It still has the files that facts place on it. If not, they are gone for good; the shell may tell of single files that it has
-        /// all the same, with `FactGathered`. Counts only with `Config::files_on_nodes`.
+        /// It still has the files that facts place on it. If not, they are gone for good; the shell
+        /// may tell of single files that it has all the same, with `FactGathered`. Counts only with
+        /// `Config::files_on_nodes`.
         files_kept: bool,
     },
-    /// A node is gone, and with it all that ran there; with `Config::files_on_nodes` its files are out of reach until it joins again.
+    /// A node is gone, and with it all that ran there; with `Config::files_on_nodes` its files are
+    /// out of reach until it joins again.
     NodeLost {
         /// Which.
         id: NodeId,
@@ -133,20 +178,23 @@ pub enum Event<'a> {
         /// Whose.
         id: TaskId,
     },
-    /// A running task may have needed a file that was out of reach at some time since it was started, and that none of its prerequisites is:
-    /// it lies behind them. If the task fails, that does not count, and the file is among its inputs from now on.
+    /// A running task may have needed a file that was out of reach at some time since it was
+    /// started, and that none of its prerequisites is: it lies behind them. If the task fails, that
+    /// does not count, and the file is among its inputs from now on.
     InputLacked {
         /// Which runs.
         id: TaskId,
         /// A prerequisite of its prerequisites, through any number of them.
         input: TaskId,
     },
-    /// A running task may fail, or has failed in the shell, over something that is not its fault. If it fails, that does not count.
-    FailureExcused {
+    /// A running task may fail, or has failed in the shell, over something that is not its fault.
+    /// If it fails, that does not count.
+    FailureUncharged {
         /// Which runs.
         id: TaskId,
     },
-    /// A node that has joined, or is about to, will be taken away at a time (walltime): nothing starts there that is not expected to have ended by then.
+    /// A node that has joined, or is about to, will be taken away at a time (walltime): nothing
+    /// starts there that is not expected to have ended by then.
     NodeEnds {
         /// Which.
         id: NodeId,
@@ -160,24 +208,34 @@ pub enum Event<'a> {
         /// Which node.
         id: NodeId,
     },
-    /// How long tasks with these properties are expected to run. (A shell that knows different durations of tasks with equal properties
-    /// gives them different numbers.)
+    /// Whether nodes suit tasks with these properties, which have a `Choice`, and which of them
+    /// rather; also of nodes that have not joined. None suits of which nothing was said.
+    NodesSuit {
+        /// Which properties.
+        requirement: RequirementId,
+        /// Nodes of which there is news; `None`: it does not suit. Of those with room the one with
+        /// the highest rank is taken, after nodes that hold the input.
+        nodes: &'a [(NodeId, Option<Suits>)],
+    },
+    /// How long tasks with these properties are expected to run. (A shell that knows different
+    /// durations of tasks with equal properties gives them different numbers.)
     DurationExpected {
         /// Which properties.
         requirement: RequirementId,
         /// How long.
         run_ns: u64,
     },
-    /// So many tasks of one core may start on a node beyond its cores, because the shell begins short actions early and sees to it
-    /// itself that no more of them run at a time than the cores allow.
+    /// So many tasks of one core may start on a node beyond its cores, because the shell begins
+    /// short actions early and sees to it itself that no more of them run at a time than the cores
+    /// allow.
     LookaheadSet {
         /// Which.
         id: NodeId,
         /// How many.
         actions: u32,
     },
-    /// An action is thought to take so long, from earlier runs; before activation. Counts with the policy `LifoHlfet`, in place of the
-    /// times of the task's rule.
+    /// An action is thought to take so long, from earlier runs; before activation. Counts with the
+    /// policy `LifoHlfet`, in place of the times of the task's rule.
     TimeExpected {
         /// Whose.
         id: TaskId,
@@ -191,7 +249,8 @@ pub enum Event<'a> {
         /// A small number.
         rule: RuleId,
     },
-    /// So much of a task's file is in a node's memory, as measured. Counts with the policy `Cached`, and puts its model right.
+    /// So much of a task's file is in a node's memory, as measured. Counts with the policy
+    /// `Cached`, and puts its model right.
     CacheMeasured {
         /// Whose file.
         id: TaskId,
@@ -211,6 +270,7 @@ pub enum Event<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Look at this task's file now and answer `FactGathered`, in the order of the requests for it.
+    /// The answer must not wait for an action to start or end: a core may be kept until it comes.
     GatherFact {
         /// Whose file.
         id: TaskId,
@@ -229,6 +289,32 @@ pub enum Output {
     Resolve {
         /// Which.
         id: TaskId,
+    },
+    /// The actions that are started next, one for each task of a gang, belong together.
+    GangStarted {
+        /// Which.
+        id: GangId,
+        /// There are fewer slots than it needs.
+        oversubscribed: bool,
+    },
+    /// A gang is ready, and the nodes that are there could not run it if nothing else ran: it waits
+    /// for more nodes, for `GangShares`, or for `GangRefused`.
+    GangTooLarge {
+        /// Which.
+        id: GangId,
+        /// Cores that its tasks need together.
+        slots: u64,
+        /// Cores of all nodes.
+        slots_there: u64,
+    },
+    /// A task of a gang needs another one of it, so that they can never run together; all of them fail.
+    GangEntangled {
+        /// Which.
+        id: GangId,
+        /// The one that waits.
+        task: TaskId,
+        /// What it waits for.
+        on: TaskId,
     },
     /// Run the action.
     StartAction {
@@ -255,8 +341,17 @@ pub enum Output {
         /// Whether there will be another one.
         retried: bool,
     },
-    /// An attempt was lost with its node; no end of it is expected. The shell does away with what it left behind where that can still be
-    /// reached. It used up none of the task's retries.
+    /// The next attempt is to wait so long; `RetryDue` is expected then. Comes after its `AttemptFailed`.
+    RetryDelayed {
+        /// Whose.
+        id: TaskId,
+        /// The attempt that failed.
+        attempt: u32,
+        /// From now.
+        delay_ns: u64,
+    },
+    /// An attempt was lost with its node; no end of it is expected. The shell does away with what
+    /// it left behind where that can still be reached. It used up none of the task's retries.
     AttemptLost {
         /// Whose.
         id: TaskId,
@@ -274,32 +369,34 @@ pub enum Output {
         /// Where attempts were lost, in that order.
         nodes: Vec<NodeId>,
     },
-    /// A settled task's file was on lost nodes only, and is needed: the task is open again and will run once more. Another `TaskSettled`
-    /// follows, unless its invocation is stopped.
+    /// A settled task's file was on lost nodes only, and is needed: the task is open again and will
+    /// run once more. Another `TaskSettled` follows, unless its invocation is stopped.
     TaskReopened {
         /// Which.
         id: TaskId,
     },
-    /// A file that no action makes is on lost nodes only, and is needed. What needs it waits until a node that has it joins again
-    /// (`NodeJoined`), or is given up (`NodeGivenUp`: then the task of the file fails).
+    /// A file that no action makes is on lost nodes only, and is needed. What needs it waits until
+    /// a node that has it joins again (`NodeJoined`), or is given up (`NodeGivenUp`: then the task
+    /// of the file fails).
     InputLost {
         /// Whose file.
         id: TaskId,
     },
-    /// Actions failed on a node one after the other, while others did well: nothing more starts there until it joins anew.
-    NodeSetAside {
+    /// Actions failed on a node one after the other, while others did well: nothing more starts
+    /// there until it joins anew.
+    NodeDrained {
         /// Which.
         id: NodeId,
         /// How many failed in a row.
         failures: u32,
     },
-    /// A node that was set aside is used again, because no other is left.
+    /// A node that was drained is used again, because no other is left.
     NodeTakenBack {
         /// Which.
         id: NodeId,
     },
-    /// Tasks with these properties are ready, and no node that is there could ever run them: too little is there, or too little time. They
-    /// stay queued; a node that joins may change that.
+    /// Tasks with these properties are ready, and no node that is there could ever run them: too
+    /// little is there, or too little time. They stay queued; a node that joins may change that.
     NowhereToRun {
         /// Which properties.
         requirement: RequirementId,
@@ -360,8 +457,8 @@ pub enum Settled {
     Executed,
     /// It was up to date.
     NotNeeded,
-    /// Its last attempt failed, or its prerequisites could not be looked up, or it was blamed for lost nodes, or its file was lost and no
-    /// action makes it.
+    /// Its last attempt failed, or its prerequisites could not be looked up, or it was blamed for
+    /// lost nodes, or its file was lost and no action makes it.
     Failed,
     /// A transitive prerequisite failed.
     Abandoned,

@@ -1,6 +1,7 @@
 //! Why a task has not started: what it waits for in the end, and what is short where it would run. Read only.
 //!
-//! Walks over edges and tasks, with bounds where the graph might be large; for questions that people ask, not for decisions.
+//! Walks over edges and tasks, with bounds where the graph might be large; for questions that
+//! people ask, not for decisions.
 
 use crate::config::Policy;
 use crate::ids::{NodeId, RequirementId, TaskId};
@@ -27,6 +28,8 @@ pub struct Room {
     pub reserved: bool,
     /// It may run there at all.
     pub allowed: bool,
+    /// It suits at the moment, as the shell has said.
+    pub suits: bool,
     /// It could if nothing else ran there and the node did not end.
     pub possible: bool,
     /// How long such tasks are expected to run, where that counts.
@@ -47,6 +50,7 @@ impl Scheduler {
             memory_bytes_free: found.memory_bytes_free,
             reserved: found.reservation().is_some_and(|other| other != requirement),
             allowed: class.requirement.allows(node),
+            suits: self.fleet.suits(node, requirement),
             possible: class.requirement.allows(node) && found.could_fit(&class.requirement, need),
             expected_ns: class.expected_ns,
         })
@@ -62,8 +66,8 @@ impl Scheduler {
         self.fleet.nodes.get(node).map_or_else(Vec::new, crate::node::Node::devices_free_counts)
     }
 
-    /// What a waiting task waits for in the end: unsettled prerequisites that wait for no other. At most `count_max` of them, after a look at no more
-    /// than `steps` tasks.
+    /// What a waiting task waits for in the end: unsettled prerequisites that wait for no other. At
+    /// most `count_max` of them, after a look at no more than `steps` tasks.
     pub fn roots(&self, id: TaskId, count_max: usize, steps: usize) -> Vec<TaskId> {
         let mut seen = BTreeSet::from([id]);
         let mut work = VecDeque::from([id]);
@@ -86,8 +90,9 @@ impl Scheduler {
         roots
     }
 
-    /// How many ready tasks come before this one, which is ready too, as the policy has it now. (With ranks at random: by their
-    /// height; with shares in memory: by that on the best of its nodes; with levels: by these.)
+    /// How many ready tasks come before this one, which is ready too, as the policy has it now.
+    /// (With ranks at random: by their height; with shares in memory: by that on the best of its
+    /// nodes; with levels: by these.)
     pub fn ready_before(&self, id: TaskId) -> usize {
         let key = |id: TaskId| {
             let task = &self.graph.tasks[id];

@@ -8,8 +8,8 @@ use alloc::boxed::Box;
 /// What the shell found out about a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// Modification time in ns since the Unix epoch; `None`: there is no such file.
-    pub modified_ns: Option<i64>,
+    /// Modification time in ns since the Unix epoch (64 bits would end in 2262); `None`: there is no such file.
+    pub modified_ns: Option<i128>,
     /// Its size.
     pub bytes: u64,
     /// The nodes that hold it.
@@ -26,7 +26,8 @@ pub enum Places {
     One(NodeId),
     /// Several nodes, each once.
     Many(Box<[NodeId]>),
-    /// Out of reach wherever it is, as the shell found out; with `Config::files_on_nodes` it is lost until other places are found.
+    /// Out of reach wherever it is, as the shell found out; with `Config::files_on_nodes` it is
+    /// lost until other places are found.
     Nowhere,
 }
 

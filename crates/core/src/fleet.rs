@@ -1,12 +1,14 @@
 //! All nodes, and which of them can take a task of each requirement right now.
 //!
-//! The sets of fitting nodes are kept up when a node's free capacity changes: O(requirements) an event, so that no event walks over
-//! the nodes. Requirements are meant to be few: the shell gives equal ones one number. Knows no queue.
+//! The sets of fitting nodes are kept up when a node's free capacity changes: O(requirements) an
+//! event, so that no event walks over the nodes. Requirements are meant to be few: the shell gives
+//! equal ones one number. Knows no queue.
 
 use crate::id_set::IdSet;
 use crate::ids::{IdVec, NodeId, RequirementId, TaskId};
 use crate::node::{Need, Node};
 use crate::requirement::{Capacity, Devices, Requirement};
+use crate::suitability::{Suitability, Suits};
 use crate::time::Time;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -19,6 +21,8 @@ pub(crate) struct Fleet {
     pub(crate) requirements: IdVec<RequirementId, Class>,
     /// Of all joined nodes.
     pub(crate) cores: u64,
+    /// How many nodes are joined.
+    pub(crate) joined: u32,
     /// Where the search for a fitting node goes on, so that equal nodes take turns.
     next: u32,
     /// Nodes that will be taken away at a known time.
@@ -41,6 +45,8 @@ pub(crate) struct Class {
     pub(crate) expected_ns: Option<u64>,
     /// Nodes that end too soon for one more.
     closed: BTreeSet<NodeId>,
+    /// Which nodes suit now.
+    suitability: Suitability,
     /// `NowhereToRun` was said, and no node has come since that could take it.
     pub(crate) told: bool,
 }
@@ -73,7 +79,9 @@ impl Class {
     }
 
     fn fits(&self, id: RequirementId, node_id: NodeId, node: &Node) -> bool {
-        self.admits(node_id) && node.fits(id, &self.requirement, self.need(node))
+        self.admits(node_id)
+            && self.suitability.suits(node_id)
+            && node.fits(id, &self.requirement, self.need(node))
     }
 
     fn could_fit(&self, node_id: NodeId, node: &Node) -> bool {
@@ -81,7 +89,7 @@ impl Class {
     }
 
     /// Whether it allows a node, and the node does not end too soon.
-    fn admits(&self, node: NodeId) -> bool {
+    pub(crate) fn admits(&self, node: NodeId) -> bool {
         self.requirement.allows(node) && !self.closed.contains(&node)
     }
 
@@ -95,13 +103,24 @@ impl Class {
         }
         let fits = |(node_id, node): &(NodeId, &Node)| self.fits(id, *node_id, node);
         self.fitting = nodes.iter().filter(fits).map(|(node_id, _)| node_id).collect();
+        self.suitability.rebuild(self.fitting.iter());
+    }
+
+    fn set_fitting(&mut self, node: NodeId, fits: bool) {
+        if fits {
+            self.fitting.insert(node);
+        } else {
+            self.fitting.remove(node);
+        }
+        self.suitability.set_fitting(node, fits);
     }
 }
 
 impl Fleet {
     pub(crate) fn define_requirement(&mut self, id: RequirementId, mut requirement: Requirement) {
         requirement.normalize();
-        let mut class = Class { requirement, ..Class::default() };
+        let suitability = Suitability::new(requirement.choice);
+        let mut class = Class { requirement, suitability, ..Class::default() };
         class.rebuild(id, &self.nodes);
         self.requirements.push(id, class);
     }
@@ -113,18 +132,65 @@ impl Fleet {
         self.requirements[requirement].requirement.allow(id);
     }
 
+    /// Notes which nodes suit tasks of a requirement; those that have room for one now.
+    pub(crate) fn set_suiting(
+        &mut self,
+        requirement: RequirementId,
+        nodes: &[(NodeId, Option<Suits>)],
+    ) -> Vec<NodeId> {
+        let mut ready = Vec::new();
+        for (id, suits) in nodes {
+            self.requirements[requirement].suitability.set(*id, *suits);
+            if self.nodes.get(*id).is_none() {
+                continue;
+            }
+            if suits.is_none() && self.nodes[*id].reserved_for == Some(requirement) {
+                self.cancel_reservation(*id);
+                ready.push(*id);
+            }
+            self.refresh(*id);
+            if self.fits(*id, requirement) {
+                ready.push(*id);
+            }
+        }
+        ready
+    }
+
+    /// Whether a node suits tasks of a requirement at the moment.
+    pub(crate) fn suits(&self, id: NodeId, requirement: RequirementId) -> bool {
+        self.requirements[requirement].suitability.suits(id)
+    }
+
+    /// So many tasks of a gang with such a task a node suits, when they start there at once.
+    pub(crate) fn suits_at_once(&self, id: NodeId, requirement: RequirementId) -> u32 {
+        self.requirements[requirement].suitability.at_once(id)
+    }
+
+    /// Whether no other node that can take such a task now has a higher rank.
+    pub(crate) fn is_best(&self, id: NodeId, requirement: RequirementId) -> bool {
+        let suitability = &self.requirements[requirement].suitability;
+        !suitability.is_choosy() || suitability.is_best(id)
+    }
+
+    /// Requirements with ranked nodes, and of each the best node that has room.
+    pub(crate) fn best_nodes(&self) -> impl Iterator<Item = (RequirementId, NodeId)> {
+        let best = |class: &Class| class.suitability.best();
+        self.requirements.iter().filter_map(move |(id, class)| Some((id, best(class)?)))
+    }
+
     /// Adds a node; the requirements for which what they need of a node is another now.
     pub(crate) fn join(&mut self, id: NodeId, capacity: Capacity) -> Vec<RequirementId> {
         let node = self.nodes.entry(id);
         assert!(!node.joined, "a node joins twice");
         self.cores += u64::from(capacity.cores);
+        self.joined += 1;
         node.join(capacity);
         self.put_in_use(id)
     }
 
-    /// Uses a node again that was set aside; as `join`.
+    /// Uses a node again that was drained; as `join`.
     pub(crate) fn take_back(&mut self, id: NodeId) -> Vec<RequirementId> {
-        self.nodes[id].aside = false;
+        self.nodes[id].drained = false;
         self.put_in_use(id)
     }
 
@@ -155,15 +221,17 @@ impl Fleet {
         changed
     }
 
-    /// Takes a node away, whose shares must have been released; the requirements for which what they need of a node is another now.
+    /// Takes a node away, whose shares must have been released; the requirements for which what
+    /// they need of a node is another now.
     pub(crate) fn lose(&mut self, id: NodeId) -> Vec<RequirementId> {
         self.cancel_reservation(id);
         let node = &mut self.nodes[id];
         assert!(node.joined, "a node that is not there is lost");
-        assert!(node.running.is_empty(), "a node is lost with tasks on it");
+        assert!(node.is_empty(), "a node is lost with tasks on it");
         node.joined = false;
         node.ends = None;
         self.cores -= u64::from(node.capacity.cores);
+        self.joined -= 1;
         let changed = self.put_out_of_use(id);
         if self.ending.remove(&id) {
             for requirement in self.requirements.ids() {
@@ -174,9 +242,9 @@ impl Fleet {
     }
 
     /// Lets nothing more start on a node; what runs there goes on. As `lose`.
-    pub(crate) fn set_aside(&mut self, id: NodeId) -> Vec<RequirementId> {
+    pub(crate) fn drain_node(&mut self, id: NodeId) -> Vec<RequirementId> {
         self.cancel_reservation(id);
-        self.nodes[id].aside = true;
+        self.nodes[id].drained = true;
         self.put_out_of_use(id)
     }
 
@@ -185,11 +253,12 @@ impl Fleet {
         ids.filter(|requirement| self.take_out(id, *requirement)).collect()
     }
 
-    /// Brings a class up to date with a node that no longer counts for it; whether what it needs of a node is another now.
+    /// Brings a class up to date with a node that no longer counts for it; whether what it needs of
+    /// a node is another now.
     fn take_out(&mut self, id: NodeId, requirement: RequirementId) -> bool {
         let lost = &self.nodes[id].capacity;
         let class = &mut self.requirements[requirement];
-        class.fitting.remove(id);
+        class.set_fitting(id, false);
         let was_largest =
             lost.cores == class.largest.cores || lost.memory_bytes == class.largest.memory_bytes;
         if !class.requirement.allows(id) || !was_largest {
@@ -242,8 +311,8 @@ impl Fleet {
         was_closed
     }
 
-    /// Closes a node for a class of tasks whose last moment there has passed. Which, and whether what the class needs of a node is another
-    /// now; none: there is no more to close.
+    /// Closes a node for a class of tasks whose last moment there has passed. Which, and whether
+    /// what the class needs of a node is another now; none: there is no more to close.
     pub(crate) fn close_next(&mut self, now: Time) -> Option<(NodeId, RequirementId, bool)> {
         loop {
             let &(last, id, requirement) =
@@ -279,11 +348,8 @@ impl Fleet {
     fn refresh(&mut self, id: NodeId) {
         for requirement in self.requirements.ids() {
             let class = &mut self.requirements[requirement];
-            if class.fits(requirement, id, &self.nodes[id]) {
-                class.fitting.insert(id);
-            } else {
-                class.fitting.remove(id);
-            }
+            let fits = class.fits(requirement, id, &self.nodes[id]);
+            class.set_fitting(id, fits);
         }
     }
 
@@ -296,9 +362,18 @@ impl Fleet {
         self.nodes.get(id).is_some_and(|node| self.requirements[requirement].could_fit(id, node))
     }
 
-    /// Some node that can take such a task now; equal ones take turns.
+    /// Whether some node can take such a task now.
+    pub(crate) fn some_fits(&self, requirement: RequirementId) -> bool {
+        self.requirements[requirement].fitting.first().is_some()
+    }
+
+    /// The best node that can take such a task now; of nodes that are not ranked equal ones take turns.
     pub(crate) fn any_fitting(&mut self, requirement: RequirementId) -> Option<NodeId> {
-        let fitting = &self.requirements[requirement].fitting;
+        let class = &self.requirements[requirement];
+        if class.suitability.is_choosy() {
+            return class.suitability.best();
+        }
+        let fitting = &class.fitting;
         let next = fitting.next_from(self.next as usize).or_else(|| fitting.first())?;
         self.next = next.0.wrapping_add(1);
         Some(next)
@@ -315,8 +390,21 @@ impl Fleet {
         let need = class.need(&self.nodes[id]);
         let devices = self.nodes[id].take(task, &class.requirement, need, now);
         self.nodes[id].forget_passed(requirement);
-        self.refresh(id);
+        self.note_start(id);
         devices
+    }
+
+    /// A task has started on a node: it may not suit others any more.
+    pub(crate) fn note_start(&mut self, id: NodeId) {
+        for other in self.requirements.ids() {
+            self.requirements[other].suitability.on_started(id);
+        }
+        self.refresh(id);
+    }
+
+    /// The task of a share that was held begins. `note_start` follows, once for all of a gang.
+    pub(crate) fn begin_held(&mut self, id: NodeId, task: TaskId, now: Time) -> Devices {
+        self.nodes[id].begin_held(task, now)
     }
 
     pub(crate) fn release(&mut self, id: NodeId, task: TaskId) -> Time {
@@ -325,9 +413,56 @@ impl Fleet {
         started
     }
 
+    /// Frees the share of a task that has ended; nothing became free when it was put by.
+    pub(crate) fn release_kept(&mut self, id: NodeId, task: TaskId) {
+        self.nodes[id].release_kept(task);
+        self.refresh(id);
+    }
+
+    /// Whether a task of a gang has room on a node now, and the node suits.
+    pub(crate) fn has_room(&self, id: NodeId, requirement: RequirementId, need: Need) -> bool {
+        let class = &self.requirements[requirement];
+        class.admits(id)
+            && class.suitability.suits(id)
+            && self.nodes[id].has_room(&class.requirement, need)
+    }
+
+    pub(crate) fn hold(
+        &mut self,
+        id: NodeId,
+        task: TaskId,
+        requirement: RequirementId,
+        need: Need,
+        now: Time,
+    ) {
+        let requirement = &self.requirements[requirement].requirement;
+        self.nodes[id].hold(task, requirement, need, now);
+        self.refresh(id);
+    }
+
+    pub(crate) fn release_held(&mut self, id: NodeId, task: TaskId) {
+        self.nodes[id].release_held(task);
+        self.refresh(id);
+    }
+
+    /// One task more, or less, of the gang that is next waits for room on a node.
+    pub(crate) fn set_awaited(&mut self, id: NodeId, more: bool) {
+        let awaited = &mut self.nodes[id].awaited;
+        *awaited = if more { *awaited + 1 } else { *awaited - 1 };
+        self.refresh(id);
+    }
+
     pub(crate) fn set_lookahead(&mut self, id: NodeId, actions: u32) {
         self.nodes[id].lookahead = actions;
         self.refresh(id);
+    }
+
+    /// No node takes more than it has cores for.
+    pub(crate) fn end_lookahead(&mut self) {
+        let ahead = self.nodes.iter().filter(|(_, node)| node.lookahead > 0).map(|(id, _)| id);
+        for id in ahead.collect::<Vec<_>>() {
+            self.set_lookahead(id, 0);
+        }
     }
 
     pub(crate) fn set_suspended(&mut self, id: NodeId, task: TaskId, suspended: bool) {
@@ -335,8 +470,9 @@ impl Fleet {
         self.refresh(id);
     }
 
-    /// Whether `id` can be kept free for the `queued` tasks of a requirement: it has no reservation and no caller that waits, could take one, and not every
-    /// one of them has a node of its own. `on_demand`: only if the requirement says so.
+    /// Whether `id` can be kept free for the `queued` tasks of a requirement: it has no reservation
+    /// and no caller that waits, could take one, and not every one of them has a node of its own.
+    /// `on_demand`: only if the requirement says so.
     pub(crate) fn may_reserve(
         &self,
         id: NodeId,
@@ -349,6 +485,8 @@ impl Fleet {
             && class.reserved.len() < queued as usize
             && self.nodes[id].reserved_for.is_none()
             && self.nodes[id].suspended == 0
+            && self.nodes[id].awaited == 0
+            && self.suits(id, requirement)
             && self.could_take(id, requirement)
     }
 
@@ -377,6 +515,7 @@ impl Fleet {
             anew.rebuild(id, &self.nodes);
             assert_eq!(anew.largest, class.largest, "largest node for {id:?}");
             assert_eq!(anew.fitting, class.fitting, "fitting nodes for {id:?}");
+            class.suitability.check_invariants(class.fitting.iter());
             for node in class.reserved.iter() {
                 assert_eq!(self.nodes[node].reserved_for, Some(id), "reservation of {node:?}");
             }

@@ -1,18 +1,20 @@
-//! Which tasks would still run an action, by the facts as they are known now: what a display of progress counts as its total.
+//! Which tasks would still run an action, by the facts as they are known now: what a display of
+//! progress counts as its total.
 //!
-//! A guess, put right as tasks are decided: facts grow old, prerequisites may be added, and a class that is asked may say no. One walk
-//! over all tasks and edges, in the order of numbers; nothing is changed.
+//! A guess, put right as tasks are decided: facts grow old, prerequisites may be added, and a class
+//! that is asked may say no. One walk over all tasks and edges, in the order of numbers; nothing is
+//! changed.
 
 use crate::event::{Settled, TaskKind};
 use crate::ids::TaskId;
 use crate::scheduler::Scheduler;
 use crate::task::{KnownFact, Task, TaskState};
-use crate::time::{Newest, Time, Timestamp};
+use crate::time::{Newest, Now, Timestamp};
 use alloc::vec::Vec;
 
 impl Scheduler {
     /// For each task whether an action of it runs or would run yet.
-    pub fn forecast(&self, now: Time) -> Vec<bool> {
+    pub fn forecast(&self, now: Now) -> Vec<bool> {
         let tasks = &self.graph.tasks;
         let mut runs = Vec::with_capacity(tasks.len());
         let mut newest: Vec<Newest> = Vec::with_capacity(tasks.len());
@@ -42,11 +44,16 @@ impl Scheduler {
         sum
     }
 
-    fn would_run(&self, task: &Task, newest: Newest, now: Time) -> bool {
+    fn would_run(&self, task: &Task, newest: Newest, now: Now) -> bool {
         match task.state {
             TaskState::Settled(_) => return false,
-            TaskState::Ready | TaskState::Running { .. } | TaskState::Inspecting => return true,
+            TaskState::Ready
+            | TaskState::Running { .. }
+            | TaskState::AwaitingPeers { .. }
+            | TaskState::Inspecting => return true,
+            TaskState::Mustered if task.reason.is_needed() => return true,
             TaskState::Defined
+            | TaskState::Mustered
             | TaskState::Lost
             | TaskState::Waiting { .. }
             | TaskState::Resolving
@@ -64,14 +71,14 @@ impl Scheduler {
                 | KnownFact::WouldBeMade { .. },
             ) => true,
             (TaskKind::Directory, KnownFact::Present { .. }) => false,
-            (TaskKind::File, KnownFact::Present { modified_ns, .. }) => {
-                self.config.build_all || newest.is_after(*modified_ns, now)
+            (TaskKind::File, KnownFact::Present { modified, .. }) => {
+                self.config.build_all || newest.is_after(*modified, now)
             }
         }
     }
 
-    /// The tasks with an action that were abandoned because of `failed`: how many, and the first few. Looks at no more than
-    /// `steps` tasks.
+    /// The tasks with an action that were abandoned because of `failed`: how many, and the first
+    /// few. Looks at no more than `steps` tasks.
     pub fn abandoned_because_of(
         &self,
         failed: TaskId,
@@ -111,6 +118,7 @@ mod tests {
     use crate::fact::{Fact, Places};
     use crate::ids::{InvocationId, RequirementId};
     use crate::requirement::Requirement;
+    use crate::time::Time;
 
     fn scheduler(build_all: bool) -> Scheduler {
         let mut scheduler = Scheduler::new(Config { build_all, ..Config::default() });
@@ -123,7 +131,7 @@ mod tests {
     fn define(
         scheduler: &mut Scheduler,
         kind: TaskKind,
-        modified_ns: Option<i64>,
+        modified_ns: Option<i128>,
         prerequisites: &[u32],
     ) {
         let id = TaskId(u32::try_from(scheduler.tasks_len()).unwrap());
@@ -153,7 +161,7 @@ mod tests {
         define(&mut scheduler, TaskKind::Directory, None, &[]);
         define(&mut scheduler, TaskKind::File, Some(9), &[4, 1]);
         define(&mut scheduler, TaskKind::Plain, None, &[3, 5]);
-        let forecast = scheduler.forecast(Time(100));
+        let forecast = scheduler.forecast(Time(100).into());
         assert_eq!(forecast, [false, false, true, true, true, false, true]);
     }
 
@@ -162,7 +170,7 @@ mod tests {
         let mut scheduler = scheduler(true);
         define(&mut scheduler, TaskKind::File, Some(5), &[]);
         define(&mut scheduler, TaskKind::Directory, Some(5), &[]);
-        assert_eq!(scheduler.forecast(Time(100)), [true, false]);
+        assert_eq!(scheduler.forecast(Time(100).into()), [true, false]);
     }
 
     #[test]
@@ -174,6 +182,6 @@ mod tests {
         let started =
             Event::InvocationStarted { id: InvocationId(0), tasks: &[TaskId(2)], caller: None };
         scheduler.handle(Time(100), started, &mut Vec::new());
-        assert_eq!(scheduler.forecast(Time(100)), [false, false, true]);
+        assert_eq!(scheduler.forecast(Time(100).into()), [false, false, true]);
     }
 }

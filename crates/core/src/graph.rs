@@ -1,10 +1,12 @@
 //! Tasks and the edges between them, in two flat arenas.
 //!
-//! An edge stands in two linked lists: its dependent's prerequisites and its prerequisite's dependents. 16 bytes an edge, no
-//! allocation per task. Knows nothing of states; walks over more than one edge are the callers', with worklists, never by recursion.
+//! An edge stands in two linked lists: its dependent's prerequisites and its prerequisite's
+//! dependents. 16 bytes an edge, no allocation per task. Knows nothing of states; walks over more
+//! than one edge are the callers', with worklists, never by recursion.
 
 use crate::ids::{Id, IdVec, TaskId};
 use crate::task::Task;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// No edge.
@@ -38,9 +40,19 @@ struct Edge {
 pub(crate) struct Graph {
     pub(crate) tasks: IdVec<TaskId, Task>,
     edges: Vec<Edge>,
+    /// Bytes that are declared to belong to the files of some tasks.
+    secondary: BTreeMap<TaskId, u64>,
 }
 
 impl Graph {
+    pub(crate) fn set_secondary_bytes(&mut self, id: TaskId, bytes: u64) {
+        self.secondary.insert(id, bytes);
+    }
+
+    pub(crate) fn secondary_bytes(&self, id: TaskId) -> u64 {
+        self.secondary.get(&id).copied().unwrap_or(0)
+    }
+
     /// Adds an edge at the end of both lists. The same two tasks may have several.
     pub(crate) fn connect(&mut self, prerequisite: TaskId, dependent: TaskId, order_only: bool) {
         assert!(prerequisite != dependent, "a task is its own prerequisite");

@@ -1,7 +1,7 @@
 //! How invocations are stopped and end, and what their callers have of it.
 //!
-//! A stopped invocation gives its tasks that have not started back (`Defined`, no owner), so that a later one can want them, as in
-//! rake; those that another invocation needs go to that one.
+//! A stopped invocation gives its tasks that have not started back (`Defined`, no owner), so that a
+//! later one can want them, as in rake; those that another invocation needs go to that one.
 
 use crate::config::FailurePolicy;
 use crate::event::Output;
@@ -64,7 +64,10 @@ impl Scheduler {
             return;
         }
         match self.graph.tasks[task].state {
-            TaskState::Waiting { .. } | TaskState::Ready | TaskState::Lost => {
+            TaskState::Waiting { .. }
+            | TaskState::Ready
+            | TaskState::Mustered
+            | TaskState::Lost => {
                 self.withdraw(task);
                 self.give_back(task);
             }
@@ -73,6 +76,7 @@ impl Scheduler {
             | TaskState::Comparing
             | TaskState::Checking { .. }
             | TaskState::Running { .. }
+            | TaskState::AwaitingPeers { .. }
             | TaskState::Inspecting => {}
             TaskState::Defined | TaskState::Settled(_) => unreachable!("it is an unsettled member"),
         }
@@ -81,7 +85,7 @@ impl Scheduler {
     /// Takes a task that stands in no queue and waits for no answer out of its invocation.
     pub(crate) fn give_back(&mut self, id: TaskId) {
         let owner = self.owner(id);
-        self.losses.reopened.remove(&id);
+        self.lost_files.reopened.remove(&id);
         self.set_state(id, TaskState::Defined);
         self.graph.tasks[id].invocation = None;
         self.invocations.all[owner].unsettled -= 1;
@@ -108,20 +112,21 @@ impl Scheduler {
             self.change_owner(task, owner);
             let prerequisites = self.graph.prerequisites(task);
             walk.extend(prerequisites.map(|prerequisite| (prerequisite.id, owner)));
+            walk.extend(self.gangs.peers(task).iter().map(|peer| (*peer, owner)));
         }
     }
 
-    /// An invocation that goes on and wants the task, or owns a dependent that waits for it.
+    /// An invocation that goes on and wants the task, or owns one that waits for it.
     fn heir(&self, id: TaskId) -> Option<InvocationId> {
         let waiters = self.invocations.waiters.get(&id).into_iter().flatten().copied();
         let unsettled = |id: &TaskId| !self.graph.tasks[*id].is_settled();
-        let dependents = self.graph.dependents(id).filter(unsettled);
-        let owners = dependents.filter_map(|id| self.graph.tasks[id].invocation);
+        let dependents = self.graph.dependents(id).chain(self.gangs.peers(id).iter().copied());
+        let owners = dependents.filter(unsettled).filter_map(|id| self.graph.tasks[id].invocation);
         waiters.chain(owners).find(|owner| self.invocations.goes_on(*owner))
     }
 
     /// Aborts what runs, and all that its actions wait for.
-    fn abort(&mut self, members: &[TaskId], out: &mut Vec<Output>) {
+    pub(crate) fn abort(&mut self, members: &[TaskId], out: &mut Vec<Output>) {
         for &member in members {
             let task = &mut self.graph.tasks[member];
             if !matches!(task.state, TaskState::Running { .. }) || task.aborted {
@@ -158,7 +163,7 @@ impl Scheduler {
         *calls += 1;
         if *calls == 1 {
             self.fleet.set_suspended(node, caller, true);
-            self.pending.roomy.insert(node);
+            self.pending.with_capacity.insert(node);
         }
     }
 
@@ -172,14 +177,15 @@ impl Scheduler {
         if *calls == 0 {
             self.invocations.callers.remove(&caller);
             self.fleet.set_suspended(node, caller, false);
-            self.pending.roomy.insert(node);
+            self.pending.with_capacity.insert(node);
         }
     }
 
-    /// A running task ended: what it called goes on without it.
-    pub(crate) fn forget_caller(&mut self, id: TaskId) {
+    /// A running task ended: what it called goes on without it. Whether it waited for something, so
+    /// that its share was free.
+    pub(crate) fn forget_caller(&mut self, id: TaskId) -> bool {
         if self.invocations.callers.remove(&id).is_none() {
-            return;
+            return false;
         }
         for &called in &self.invocations.live {
             let caller = &mut self.invocations.all[called].caller;
@@ -187,5 +193,6 @@ impl Scheduler {
                 *caller = None;
             }
         }
+        true
     }
 }

@@ -1,7 +1,7 @@
-//! Nodes on which actions fail one after the other: they are set aside, as Pwrake does (`HOST_FAILURE`).
+//! Nodes on which actions fail one after the other: they are drained, as Pwrake does (`HOST_FAILURE`).
 //!
-//! Only a node is set aside that fails while another one does well; if all fail, it is the tasks. Never one without which something could not
-//! run. Knows nothing of why an action failed.
+//! Only a node is drained that fails while another one does well; if all fail, it is the tasks.
+//! Never one without which something could not run. Knows nothing of why an action failed.
 
 use crate::event::Output;
 use crate::fleet::Fleet;
@@ -17,8 +17,8 @@ pub(crate) struct Health {
     streaks: BTreeMap<NodeId, Streak>,
     /// Nodes in use on which the last action ended well.
     doing_well: BTreeSet<NodeId>,
-    /// Nodes that are there and set aside.
-    aside: BTreeSet<NodeId>,
+    /// Nodes that are there and drained.
+    drained: BTreeSet<NodeId>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -34,15 +34,15 @@ impl Health {
             assert!(fleet.nodes[id].is_in_use(), "{id:?} does well and is not in use");
             assert!(!self.streaks.contains_key(&id), "{id:?} does well and badly");
         }
-        let aside = fleet.nodes.iter().filter(|(_, node)| node.joined && node.aside);
-        let aside: BTreeSet<NodeId> = aside.map(|(id, _)| id).collect();
-        assert_eq!(aside, self.aside, "nodes set aside");
+        let drained = fleet.nodes.iter().filter(|(_, node)| node.joined && node.drained);
+        let drained: BTreeSet<NodeId> = drained.map(|(id, _)| id).collect();
+        assert_eq!(drained, self.drained, "nodes drained");
     }
 }
 
 impl Scheduler {
     pub(crate) fn on_node_did_well(&mut self, id: NodeId) {
-        if self.config.set_aside_after == 0 {
+        if self.config.drain_after == 0 {
             return;
         }
         self.health.streaks.remove(&id);
@@ -53,7 +53,7 @@ impl Scheduler {
 
     /// An action failed on a node, which may be too much.
     pub(crate) fn on_node_did_badly(&mut self, id: NodeId, task: TaskId, out: &mut Vec<Output>) {
-        let limit = self.config.set_aside_after;
+        let limit = self.config.drain_after;
         if limit == 0 {
             return;
         }
@@ -67,61 +67,73 @@ impl Scheduler {
         let failures = streak.failures;
         let is_suspect = failures >= limit && !self.health.doing_well.is_empty();
         if is_suspect && self.fleet.nodes[id].is_in_use() && !self.fleet.is_only_choice(id) {
-            self.set_aside(id, failures, out);
+            self.drain_node(id, failures, out);
         }
     }
 
     /// The tasks that failed there last have not used up a retry by that.
-    fn set_aside(&mut self, id: NodeId, failures: u32, out: &mut Vec<Output>) {
-        out.push(Output::NodeSetAside { id, failures });
+    fn drain_node(&mut self, id: NodeId, failures: u32, out: &mut Vec<Output>) {
+        out.push(Output::NodeDrained { id, failures });
         let streak = self.health.streaks.remove(&id).unwrap_or_default();
         for task in streak.tasks {
             if !self.graph.tasks[task].is_settled() {
-                self.losses.excuse(task);
+                self.uncharge(task);
             }
         }
-        self.health.aside.insert(id);
-        let changed = self.fleet.set_aside(id);
-        self.pending.roomy.remove(id);
+        self.health.drained.insert(id);
+        self.plan_gangs_anew();
+        let changed = self.fleet.drain_node(id);
+        self.pending.with_capacity.remove(id);
         self.queue_anew(&changed);
         self.leave_queues_of(id);
-        self.doubt_all();
+        self.check_all_schedulable();
     }
 
-    /// A node is gone: without it, one that was set aside may be the last for something.
+    /// A node is gone: without it, one that was drained may be the last for something.
     pub(crate) fn on_node_out_of_use(&mut self, id: NodeId, out: &mut Vec<Output>) {
         self.health.streaks.remove(&id);
         self.health.doing_well.remove(&id);
-        self.health.aside.remove(&id);
+        self.health.drained.remove(&id);
+        self.take_back_needed(out);
+        self.check_all_schedulable();
+    }
+
+    /// Fewer nodes can take something, or a drained one could do so again: nothing is to wait for a drained node.
+    pub(crate) fn take_back_needed(&mut self, out: &mut Vec<Output>) {
+        if self.health.drained.is_empty() {
+            return;
+        }
         for requirement in self.fleet.requirements.ids() {
-            if !self.health.aside.is_empty() && !self.fleet.is_possible(requirement) {
+            if !self.fleet.is_possible(requirement) {
                 self.take_back_for(requirement, out);
             }
         }
-        self.doubt_all();
     }
 
     fn take_back_for(&mut self, requirement: RequirementId, out: &mut Vec<Output>) {
-        for id in self.health.aside.clone() {
-            let wanted = &self.fleet.requirements[requirement].requirement;
-            if wanted.allows(id) && self.fleet.nodes[id].has_devices(wanted) {
-                self.health.aside.remove(&id);
+        for id in self.health.drained.clone() {
+            let class = &self.fleet.requirements[requirement];
+            if class.admits(id) && self.fleet.nodes[id].has_devices(&class.requirement) {
+                self.health.drained.remove(&id);
                 out.push(Output::NodeTakenBack { id });
                 let changed = self.fleet.take_back(id);
-                self.pending.roomy.insert(id);
+                self.plan_gangs_anew();
+                self.pending.with_capacity.insert(id);
                 self.queue_anew(&changed);
             }
         }
     }
 
     /// Fewer nodes are in use: perhaps something can run nowhere.
-    fn doubt_all(&mut self) {
-        self.pending.doubtful.extend(self.fleet.requirements.ids());
+    fn check_all_schedulable(&mut self) {
+        self.pending.unschedulable.extend(self.fleet.requirements.ids());
     }
 
     /// Lets nothing more start where it would not end in time.
-    pub(crate) fn close_nodes(&mut self, now: Time) {
+    pub(crate) fn close_nodes(&mut self, now: Time, out: &mut Vec<Output>) {
+        let mut any_closed = false;
         while let Some((id, requirement, changed)) = self.fleet.close_next(now) {
+            self.plan_gangs_anew();
             if changed {
                 self.queue_anew(&[requirement]);
             }
@@ -131,13 +143,17 @@ impl Scheduler {
                     self.make_ready(task);
                 }
             }
-            self.pending.roomy.insert(id);
-            self.pending.doubtful.insert(requirement);
+            self.pending.with_capacity.insert(id);
+            self.pending.unschedulable.insert(requirement);
+            any_closed = true;
+        }
+        if any_closed {
+            self.take_back_needed(out);
         }
     }
 
     pub(crate) fn tell_where_nothing_runs(&mut self, out: &mut Vec<Output>) {
-        while let Some(requirement) = self.pending.doubtful.pop_first() {
+        while let Some(requirement) = self.pending.unschedulable.pop_first() {
             let is_queued = self.ready.count(requirement) > 0;
             if !is_queued || self.fleet.requirements[requirement].told {
                 continue;

@@ -1,7 +1,8 @@
 //! A set of numbers as bits, and bits over the words of bits: what the hot path uses where a tree would chase pointers.
 //!
-//! Adding, taking out, looking up and finding the next number each touch a word a level; a level has 64 times fewer words than
-//! the one below, so 10^4 numbers have three. Allocates when a larger number comes than ever before, and not otherwise.
+//! Adding, taking out, looking up and finding the next number each touch a word a level; a level
+//! has 64 times fewer words than the one below, so 10^4 numbers have three. Allocates when a larger
+//! number comes than ever before, and not otherwise.
 
 use crate::ids::Id;
 use alloc::vec::Vec;
@@ -11,8 +12,8 @@ use core::marker::PhantomData;
 /// Numbers of one kind, in order.
 #[derive(Clone)]
 pub(crate) struct IdSet<I> {
-    /// The bits of the numbers, then for each word of a level whether it has any; the last level has one word. All of a level
-    /// that lie beyond its words are 0.
+    /// The bits of the numbers, then for each word of a level whether it has any; the last level
+    /// has one word. All of a level that lie beyond its words are 0.
     levels: Vec<Vec<u64>>,
     len: usize,
     id: PhantomData<I>,

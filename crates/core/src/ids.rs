@@ -41,12 +41,20 @@ id!(
     NodeId
 );
 id!(
+    /// A file server, as the shell numbers the names that the file system's catalogue has for them.
+    HostId
+);
+id!(
     /// A set of wanted tasks.
     InvocationId
 );
 id!(
     /// A set of task properties.
     RequirementId
+);
+id!(
+    /// Tasks that are placed and begun together.
+    GangId
 );
 id!(
     /// A sort of task: those of one rule are thought to take equally long.

@@ -20,7 +20,8 @@ impl Scheduler {
         let nothing_left = pending.work.is_empty()
             && pending.halts.is_empty()
             && pending.endings.is_empty()
-            && pending.roomy.is_empty();
+            && pending.with_capacity.is_empty()
+            && pending.gangs.is_empty();
         assert!(nothing_left, "something was left to do");
         assert!(pending.fresh.is_empty() || self.is_serial(), "something was left to start");
         let mut counts = Counts::default();
@@ -35,33 +36,35 @@ impl Scheduler {
             turns += usize::from(task.state == TaskState::Waiting { missing: 0 });
         }
         assert_eq!(counts, self.counts, "tasks by state");
-        assert_eq!(turns, self.turns.len(), "turns");
+        assert_eq!(turns, self.serial_order.len(), "turns");
         self.ready.check_invariants(&self.graph, &ready);
         self.fleet.check_invariants();
         self.learned.residency.check_invariants();
         self.check_running();
+        self.kept.check_invariants(|id| self.graph.tasks[id].state);
         self.check_reservations();
         self.check_nothing_fits(&ready);
         self.check_invocations();
         self.check_losses();
+        self.check_gangs();
     }
 
     fn check_losses(&self) {
-        self.losses.check_invariants(&self.graph, self.config.files_on_nodes);
-        for &id in &self.losses.reopened {
+        self.lost_files.check_invariants(&self.graph, self.config.files_on_nodes);
+        for &id in &self.lost_files.reopened {
             let task = &self.graph.tasks[id];
             let is_open = !task.is_settled() && task.state != TaskState::Defined;
             assert!(is_open, "{id:?} is not open");
         }
-        for node in &self.losses.away {
+        for node in &self.lost_files.away {
             let joined = self.fleet.nodes.get(*node).is_some_and(|node| node.joined);
             assert!(!joined, "{node:?} is there and away");
         }
-        for id in &self.losses.lacked {
+        for id in &self.lost_files.lacked {
             let state = self.graph.tasks[*id].state;
             assert!(matches!(state, TaskState::Running { .. }), "{id:?} does not run");
         }
-        for id in self.losses.ran_on.keys() {
+        for id in self.lost_files.ran_on.keys() {
             assert_eq!(self.graph.tasks[*id].state, TaskState::Inspecting, "{id:?}");
         }
         for &id in &self.invocations.live {
@@ -77,8 +80,9 @@ impl Scheduler {
 
     fn check_task(&self, id: TaskId, task: &Task) {
         let (missing_now, failed) = self.graph.unsettled_prerequisites(id);
-        // What was decided in a stopped invocation, or started, does not wait for prerequisites that were opened again since.
-        let settled_prerequisites = (missing_now == 0 && !failed) || self.losses.any_reopened;
+        // What was decided in a stopped invocation, or started, does not wait for prerequisites
+        // that were opened again since.
+        let settled_prerequisites = (missing_now == 0 && !failed) || self.lost_files.any_reopened;
         let has_owner = task.invocation.is_some();
         assert_eq!(has_owner, task.state != TaskState::Defined, "owner of {id:?}");
         assert_eq!(task.wanted, self.invocations.waiters.contains_key(&id), "wanted {id:?}");
@@ -87,7 +91,7 @@ impl Scheduler {
                 assert_eq!(missing, missing_now, "missing of {id:?}");
                 assert!(!failed, "{id:?} waits for a failed task");
                 if missing == 0 {
-                    assert!(self.turns.contains(task.batch, id), "{id:?} was forgotten");
+                    assert!(self.serial_order.contains(task.batch, id), "{id:?} was forgotten");
                 }
                 let goes_on = self.invocations.goes_on(self.owner(id));
                 assert!(goes_on, "{id:?} waits in a stopped invocation");
@@ -109,16 +113,23 @@ impl Scheduler {
                 assert!(!task.has_action && self.is_lost(id), "{id:?} is not lost");
                 assert!(!matches!(task.fact, KnownFact::Gone { .. }), "{id:?} waits in vain");
             }
-            TaskState::Ready => {
+            TaskState::Ready | TaskState::Mustered => {
                 assert!(missing_now == 0 && !failed, "{id:?} is ready too early");
                 let mut inputs = self.graph.prerequisites(id).filter(|p| !p.order_only);
-                assert!(!inputs.any(|p| self.is_lost(p.id)), "{id:?} is ready without its input");
+                // One that only stands by, up to date, may never read them.
+                let reads = task.reason.is_needed();
+                let lacks = reads && inputs.any(|p| self.is_lost(p.id));
+                assert!(!lacks, "{id:?} is ready without its input");
                 let goes_on = self.invocations.goes_on(self.owner(id));
                 assert!(goes_on, "{id:?} is ready in a stopped invocation");
             }
             TaskState::Defined | TaskState::Resolving | TaskState::Settled(_) => {}
             TaskState::Asking | TaskState::Comparing => {
                 assert!(settled_prerequisites, "{id:?} asks too early");
+            }
+            TaskState::AwaitingPeers { .. } => {
+                assert!(settled_prerequisites, "{id:?} ran too early");
+                assert!(self.gangs.of(id).is_some(), "{id:?} has no peers");
             }
             TaskState::Running { node } => {
                 assert!(settled_prerequisites, "{id:?} runs too early");

@@ -104,8 +104,9 @@ impl Invocations {
 }
 
 impl Invocation {
-    /// The lists for `InvocationEnded`: its own failed and abandoned tasks, then, by number, those of earlier invocations that its
-    /// own or its wanted tasks fell over, then wanted tasks that were never started.
+    /// The lists for `InvocationEnded`: its own failed and abandoned tasks, then, by number, those
+    /// of earlier invocations that its own or its wanted tasks fell over, then wanted tasks that
+    /// were never started.
     pub(crate) fn blame(mut self, graph: &Graph) -> (Vec<TaskId>, Vec<TaskId>) {
         let mut found: BTreeSet<TaskId> =
             self.failed.iter().chain(&self.abandoned).copied().collect();

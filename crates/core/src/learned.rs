@@ -10,7 +10,8 @@ use crate::residency::Residency;
 use crate::scheduler::Scheduler;
 use crate::task::TaskState;
 
-/// Tasks that are looked at because a file came into memory. A file that more of them read is small beside the rest, mostly.
+/// Tasks that are looked at because a file came into memory. A file that more of them read is small
+/// beside the rest, mostly.
 const REVIEWED_MAX: usize = 64;
 
 #[derive(Clone, Debug, Default)]
@@ -49,7 +50,8 @@ impl Scheduler {
         }
     }
 
-    /// The file of a task whose action succeeded has been looked at: it was written where it ran, or went where it lies.
+    /// The file of a task whose action succeeded has been looked at: it was written where it ran,
+    /// or went where it lies.
     pub(crate) fn note_written(&mut self, id: TaskId) {
         let (Some(_), Some(node)) = (self.residency(), self.graph.tasks[id].ran_on) else { return };
         self.learned.residency.read(node, id, &self.graph);

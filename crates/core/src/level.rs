@@ -1,8 +1,10 @@
-//! Levels of tasks: how long the longest way from a task to the end takes, itself included, by the times that its rules have
-//! taken so far (the *static b-level* of list scheduling; Adam, Chandy, Dickson 1974).
+//! Levels of tasks: how long the longest way from a task to the end takes, itself included, by the
+//! times that its rules have taken so far (the *static b-level* of list scheduling; Adam, Chandy,
+//! Dickson 1974).
 //!
-//! Used by the policy `lifo_hlfet` alone. Means change with every action, levels only when it matters and is paid for: when a mean has
-//! moved by a quarter from the one last used, and as many actions have ended as a sixteenth of the tasks and edges walked over.
+//! Used by the policy `lifo_hlfet` alone. Means change with every action, levels only when it
+//! matters and is paid for: when a mean has moved by a quarter from the one last used, and as many
+//! actions have ended as a sixteenth of the tasks and edges walked over.
 
 use crate::graph::Graph;
 use crate::ids::{Id, IdVec, RuleId, TaskId};

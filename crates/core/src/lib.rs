@@ -1,16 +1,25 @@
 //! The scheduler core: decides which tasks run, where and when.
 //!
-//! Pure: [`Scheduler::handle`] takes an event and says what is to be done. No names, paths, processes, clocks or Ruby; no I/O, no
-//! hash order, no float time. Equal events give equal outputs. The specification is `docs/design/scheduling.md`.
+//! Pure: [`Scheduler::handle`] takes an event and says what is to be done. No names, paths,
+//! processes, clocks or Ruby; no I/O, no hash order, no float time. Equal events give equal
+//! outputs. The specification is `docs/design/scheduling.md`.
 //!
 //! Map, from the outside in:
 //!
-//! - the interface: `event` (events, outputs), `config`, `requirement` (what tasks need, what nodes have), `fact`, `time`, `ids`, `view`
-//! - the coordinator: `scheduler`; its handlers: `activate` (definitions, activation), `progress` (deciding, settling), `attempt`
-//!   (actions, nodes), `remake` (files that were lost), `health` (nodes on which actions fail), `halt` (failures, stop, ends of invocations), `dispatch` (what starts where), `turns` (rake's order for one job)
-//! - the parts: `graph` and `task` (arenas), `rank`, `decide` (rake's rule), `checks` (facts asked for), `locality` (candidate nodes),
-//!   `learned` with `level` and `residency` (what policies go by),
-//!   `ready`, `queue`, `victims` (ready tasks by policy), `fleet`, `node`, `running` (capacity), `invocation`, `losses`, `random`, `id_set`
+//! - the interface: `event` (events, outputs), `config`, `requirement` (what tasks need, what nodes
+//!   have), `fact`, `time`, `ids`, `view`
+//! - the coordinator: `scheduler`; its handlers: `activate` (definitions, activation), `progress`
+//!   (deciding, settling), `attempt` (actions, nodes), `lineage` (files that were lost), `health`
+//!   (nodes on which actions fail), `halt` (failures, stop, ends of invocations), `dispatch` (what
+//!   starts where), `gangs` (tasks that begin together), `serial_order` (rake's order for one job)
+//! - the parts: `graph` and `task` (arenas), `rank`, `decide` (rake's rule), `checks` (facts asked
+//!   for), `locality` (candidate nodes), `suitability` (chosen nodes), `learned` with `level` and
+//!   `residency` (what policies go by), `ready`, `queue`, `victims` (ready tasks by policy), `fleet`, `node`, `running`
+//!   (capacity), `invocation`, `lost_files`, `random`, `id_set`
+//! - beside the scheduler: `attempts` (the life of attempts, leases on cores), `files` (which files
+//!   go along; knows names), `reach` (files that no file server hands out, and failures that may be
+//!   due to that), `streams` (tasks joined through stdin and stdout), `sync` (rounds of commands that
+//!   begin at one instant, clocks of nodes)
 //! - `invariants`: what always holds between two events
 #![no_std]
 
@@ -20,6 +29,7 @@ extern crate std;
 
 mod activate;
 mod attempt;
+mod attempts;
 mod checks;
 mod config;
 mod decide;
@@ -27,8 +37,10 @@ mod dispatch;
 mod event;
 mod explain;
 mod fact;
+pub mod files;
 mod fleet;
 mod forecast;
+mod gangs;
 mod graph;
 mod halt;
 mod health;
@@ -36,34 +48,50 @@ mod id_set;
 mod ids;
 mod invariants;
 mod invocation;
+mod kept;
 mod learned;
 mod level;
+mod lineage;
 mod locality;
-mod losses;
+mod lost_files;
 mod node;
 mod progress;
 mod queue;
 mod random;
 mod rank;
+mod reach;
 mod ready;
-mod remake;
 mod requirement;
 mod residency;
 mod running;
 mod scheduler;
+mod serial_order;
+pub mod streams;
+mod suitability;
+pub mod sync;
 mod task;
 mod time;
-mod turns;
 mod victims;
 mod view;
 
+pub use attempts::{
+    Aborting, Attempt, AttemptEffect, Attempts, Held, InputGate, NextAttempt, Refusal,
+    State as AttemptState, total_ns,
+};
 pub use config::{Config, FailurePolicy, Policy};
 pub use event::{ActionOutcome, Event, Output, Settled, TaskKind};
 pub use explain::Room;
 pub use fact::{Fact, Places};
-pub use ids::{Id, InvocationId, NodeId, RequirementId, ResourceId, RuleId, TaskId};
-pub use requirement::{Capacity, Devices, Requirement};
+pub use gangs::{GangPhase, GangView};
+pub use ids::{
+    GangId, HostId, Id, InvocationId, NodeId, RequirementId, ResourceId, RuleId, TaskId,
+};
+pub use reach::{
+    FilePlaces, Reach, ReachEffect, ReachInput, ReachView, ReachWarning, Reachability, files_behind,
+};
+pub use requirement::{Capacity, Choice, Devices, Requirement};
 pub use scheduler::Scheduler;
+pub use suitability::{NodeRank, Suits};
 pub use task::{Reason, TaskState};
-pub use time::{Time, Timestamp};
+pub use time::{FileTime, Now, Time, Timestamp};
 pub use view::{Counts, NodeView, TaskView};

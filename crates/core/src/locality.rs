@@ -1,6 +1,7 @@
 //! Candidate nodes of a task: those that hold its input (Tanaka, Tatebe 2014, section 3).
 //!
-//! Knows where files were when their facts were gathered; whether they are in memory counts only for those that lie nowhere.
+//! Knows where files were when their facts were gathered; whether they are in memory counts only
+//! for those that lie nowhere.
 
 use crate::fact::Places;
 use crate::fleet::Fleet;
@@ -11,8 +12,9 @@ use crate::task::KnownFact;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Every node with at least half as many bytes of the input as the node with the most, that one first.
-/// Of a file that lies nowhere in particular (on a server), the nodes that have it in memory count, if `residency` is given.
+/// Every node with at least half as many bytes of the input as the node with the most, that one
+/// first. Of a file that lies nowhere in particular (on a server), the nodes that have it in memory
+/// count, if `residency` is given.
 pub(crate) fn candidate_nodes(
     graph: &Graph,
     fleet: &Fleet,
@@ -20,11 +22,15 @@ pub(crate) fn candidate_nodes(
     id: TaskId,
 ) -> Places {
     let mut held: Vec<(NodeId, u64)> = Vec::new();
+    if !fleet.requirements[graph.tasks[id].requirement].requirement.locality {
+        return Places::Unknown;
+    }
     for prerequisite in graph.prerequisites(id).filter(|p| !p.order_only) {
         if let KnownFact::Present { bytes, places, .. } = &graph.tasks[prerequisite.id].fact
-            && *bytes > 0
+            && let all = bytes.saturating_add(graph.secondary_bytes(prerequisite.id))
+            && all > 0
         {
-            held.extend(places.as_slice().iter().map(|node| (*node, *bytes)));
+            held.extend(places.as_slice().iter().map(|node| (*node, all)));
             if let (Places::Unknown, Some(residency)) = (places, residency) {
                 let file = prerequisite.id;
                 held.extend(

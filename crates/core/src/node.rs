@@ -25,8 +25,8 @@ pub(crate) struct Share {
     pub(crate) need: Need,
     pub(crate) devices: Devices,
     pub(crate) started: Time,
-    /// Its action waits for an invocation, and all of its share counts as free: if it kept memory or devices, what it waits for
-    /// might wait for these.
+    /// Its action waits for an invocation, and all of its share counts as free: if it kept memory
+    /// or devices, what it waits for might wait for these.
     pub(crate) suspended: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Share {
 pub(crate) struct Node {
     pub(crate) joined: bool,
     /// Nothing starts there, because actions failed.
-    pub(crate) aside: bool,
+    pub(crate) drained: bool,
     /// When it is taken away, if that is known.
     pub(crate) ends: Option<Time>,
     pub(crate) capacity: Capacity,
@@ -47,6 +47,13 @@ pub(crate) struct Node {
     /// Device numbers that no share has but suspended ones, for each `ResourceId`.
     devices_free: Vec<BTreeSet<u32>>,
     pub(crate) running: Running,
+    /// Shares of tasks that have ended, which nobody else has yet (`kept.rs`); never suspended.
+    kept: Running,
+    /// Shares that a gang has before it begins, and those of tasks that run on several nodes on all
+    /// nodes but their home; never suspended.
+    held: Running,
+    /// So many tasks of the gang that is next wait for room here: nothing else starts.
+    pub(crate) awaited: u32,
     /// How many of `running` are suspended.
     pub(crate) suspended: u32,
     /// Only tasks with this requirement start here.
@@ -70,10 +77,10 @@ impl Node {
 
     /// Whether tasks may start there.
     pub(crate) fn is_in_use(&self) -> bool {
-        self.joined && !self.aside
+        self.joined && !self.drained
     }
 
-    /// Whether it is there and has the devices, whatever runs, and set aside or not.
+    /// Whether it is there and has the devices, whatever runs, and drained or not.
     pub(crate) fn has_devices(&self, requirement: &Requirement) -> bool {
         let count = |id: ResourceId| self.capacity.resources.get(id.0 as usize).copied();
         let mut wanted = requirement.resources.iter();
@@ -98,6 +105,19 @@ impl Node {
             && i128::from(need.memory_bytes) <= self.memory_bytes_free.max(0)
             && requirement.resources.iter().all(|(id, count)| *count as usize <= devices_free(*id))
             && self.reservation().is_none_or(|reserved_for| reserved_for == id)
+            && (self.awaited == 0 || self.suspended > 0 || self.reserved_for == Some(id))
+    }
+
+    /// Whether a task of a gang has room now: really, and not only because actions are begun early.
+    pub(crate) fn has_room(&self, requirement: &Requirement, need: Need) -> bool {
+        let devices_free = self.devices_free_counts();
+        let free = |id: ResourceId| devices_free.get(id.0 as usize).copied().unwrap_or(0);
+        self.is_in_use()
+            && i64::from(need.cores) <= self.cores_free.max(0)
+            && i128::from(need.memory_bytes) <= self.memory_bytes_free.max(0)
+            && requirement.resources.iter().all(|(id, count)| *count as usize <= free(*id))
+            && self.reservation().is_none()
+            && self.awaited == 0
     }
 
     /// Free devices, by resource.
@@ -112,7 +132,12 @@ impl Node {
             return 0;
         }
         let takes_all = |share: &Share| node_cores > 1 && share.need.cores >= node_cores;
-        if self.running.shares().any(takes_all) { 0 } else { i64::from(self.lookahead) }
+        if self.shares().any(takes_all) { 0 } else { i64::from(self.lookahead) }
+    }
+
+    /// Of what runs, and those that are kept or held.
+    fn shares(&self) -> impl Iterator<Item = &Share> {
+        self.running.shares().chain(self.kept.shares()).chain(self.held.shares())
     }
 
     /// The reservation in force: none while a caller waits here, because what it waits for may need this node.
@@ -128,6 +153,13 @@ impl Node {
         need: Need,
         now: Time,
     ) -> Devices {
+        let share = self.share(requirement, need, now);
+        let devices = share.devices.clone();
+        self.running.insert(id, share);
+        devices
+    }
+
+    fn share(&mut self, requirement: &Requirement, need: Need, now: Time) -> Share {
         let mut devices = Devices::default();
         for &(resource, count) in &requirement.resources {
             let free = &self.devices_free[resource.0 as usize];
@@ -136,9 +168,38 @@ impl Node {
             devices.0.push((resource, numbers));
         }
         self.occupy(need, &devices);
-        let share = Share { need, devices: devices.clone(), started: now, suspended: false };
+        Share { need, devices, started: now, suspended: false }
+    }
+
+    /// Takes a share for a task of a gang that has not begun, or for its part here.
+    pub(crate) fn hold(&mut self, id: TaskId, requirement: &Requirement, need: Need, now: Time) {
+        let share = self.share(requirement, need, now);
+        self.held.insert(id, share);
+    }
+
+    /// Gives back a share that was held.
+    pub(crate) fn release_held(&mut self, id: TaskId) {
+        let share = self.held.remove(id).expect("its share was held");
+        self.vacate(share.need, &share.devices);
+    }
+
+    /// The task of a share that was held begins here.
+    pub(crate) fn begin_held(&mut self, id: TaskId, now: Time) -> Devices {
+        let mut share = self.held.remove(id).expect("its share was held");
+        share.started = now;
+        let devices = share.devices.clone();
         self.running.insert(id, share);
         devices
+    }
+
+    /// Whose shares are held here.
+    pub(crate) fn held_by(&self) -> Vec<TaskId> {
+        self.held.ids()
+    }
+
+    /// What a task has here while it runs, or is held for it.
+    pub(crate) fn need_of(&self, id: TaskId) -> Option<Need> {
+        self.running.get(id).or_else(|| self.held.get(id)).map(|share| share.need)
     }
 
     fn occupy(&mut self, need: Need, devices: &Devices) {
@@ -150,12 +211,13 @@ impl Node {
         }
     }
 
-    /// The inverse of `occupy`, for a share that is no longer among the active ones: a device that another one has too stays taken.
+    /// The inverse of `occupy`, for a share that is no longer among the active ones: a device that
+    /// another one has too stays taken.
     fn vacate(&mut self, need: Need, devices: &Devices) {
         self.cores_free += i64::from(need.cores);
         self.memory_bytes_free += i128::from(need.memory_bytes);
         for (resource, numbers) in &devices.0 {
-            let active = self.running.shares().filter(|share| !share.suspended);
+            let active = self.shares().filter(|share| !share.suspended);
             let others = active.flat_map(|share| &share.devices.0).filter(|(id, _)| id == resource);
             let taken: BTreeSet<u32> = others.flat_map(|(_, numbers)| numbers).copied().collect();
             let vacant = numbers.iter().copied().filter(|number| !taken.contains(number));
@@ -172,6 +234,29 @@ impl Node {
             self.vacate(share.need, &share.devices);
         }
         share.started
+    }
+
+    /// Since when `id` has its share.
+    pub(crate) fn started(&self, id: TaskId) -> Time {
+        self.running.get(id).expect("a running task has a share").started
+    }
+
+    /// Takes `id` from what runs, but nothing of its share becomes free.
+    pub(crate) fn keep(&mut self, id: TaskId) {
+        let share = self.running.remove(id).expect("a running task has a share");
+        assert!(!share.suspended, "a share that others use is kept");
+        self.kept.insert(id, share);
+    }
+
+    /// Frees the share of `id` that was kept.
+    pub(crate) fn release_kept(&mut self, id: TaskId) {
+        let share = self.kept.remove(id).expect("its share was kept");
+        self.vacate(share.need, &share.devices);
+    }
+
+    /// Whether anything has a share of it, or had one that was kept, or is to have one.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.running.is_empty() && self.kept.is_empty() && self.held.is_empty()
     }
 
     /// Frees or takes back the share of a caller.
@@ -204,9 +289,9 @@ impl Node {
 
     /// What is free, counted anew from what runs.
     pub(crate) fn check_invariants(&self, id: NodeId) {
-        assert!(self.joined || self.running.is_empty(), "something runs on lost {id:?}");
-        let active = || self.running.shares().filter(|share| !share.suspended);
-        let suspended = self.running.len() - active().count();
+        assert!(self.joined || self.is_empty(), "something runs on lost {id:?}");
+        let active = || self.shares().filter(|share| !share.suspended);
+        let suspended = self.running.shares().filter(|share| share.suspended).count();
         assert_eq!(self.suspended as usize, suspended, "suspended on {id:?}");
         if !self.joined {
             return;

@@ -3,38 +3,33 @@
 //! Knows the rule only by name (`decide.rs`) and starts nothing: needed tasks go to the queues.
 
 use crate::checks::Waiter;
-use crate::decide::{doubtful_facts, reason_by_facts, sum_up_prerequisites};
+use crate::decide::{reason_by_facts, sum_up_prerequisites, unknown_facts};
 use crate::event::{Output, Settled, TaskKind};
 use crate::fact::{Fact, Places};
 use crate::ids::TaskId;
 use crate::locality::candidate_nodes;
 use crate::scheduler::Scheduler;
 use crate::task::{KnownFact, Reason, TaskState};
-use crate::time::{Time, Timestamp};
+use crate::time::{Now, Timestamp};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 impl Scheduler {
     /// Decides about a task that misses nothing any more, or lets it wait for its turn.
-    pub(crate) fn on_prerequisites_settled(
-        &mut self,
-        now: Time,
-        id: TaskId,
-        out: &mut Vec<Output>,
-    ) {
+    pub(crate) fn on_prerequisites_settled(&mut self, now: Now, id: TaskId, out: &mut Vec<Output>) {
         let task = &self.graph.tasks[id];
         if task.state != (TaskState::Waiting { missing: 0 }) {
             return;
         }
         if self.is_serial() {
-            self.turns.insert(task.batch, id);
+            self.serial_order.insert(task.batch, id);
         } else {
             self.consider(now, id, out);
         }
     }
 
     /// Decides about a task that misses nothing, or asks what it takes to decide.
-    pub(crate) fn consider(&mut self, now: Time, id: TaskId, out: &mut Vec<Output>) {
+    pub(crate) fn consider(&mut self, now: Now, id: TaskId, out: &mut Vec<Output>) {
         if self.graph.tasks[id].deferred {
             self.set_state(id, TaskState::Resolving);
             out.push(Output::Resolve { id });
@@ -51,21 +46,21 @@ impl Scheduler {
         }
     }
 
-    fn check_facts(&mut self, now: Time, id: TaskId, out: &mut Vec<Output>) {
+    fn check_facts(&mut self, now: Now, id: TaskId, out: &mut Vec<Output>) {
         // In rake's order everything that ran came before, related or not.
         let disturbed =
             if self.is_serial() { self.epoch > 0 } else { self.graph.tasks[id].disturbed };
         let disturbed = disturbed && !self.config.dry_run;
-        let mut doubtful = Vec::new();
-        doubtful_facts(&self.graph, id, self.epoch, disturbed, &mut doubtful);
-        if doubtful.is_empty() {
+        let mut unknown = Vec::new();
+        unknown_facts(&self.graph, id, self.epoch, disturbed, &mut unknown);
+        if unknown.is_empty() {
             self.decide_by_facts(now, id, out);
             return;
         }
-        let missing = u32::try_from(doubtful.len()).expect("fewer than 2^32 edges");
+        let missing = u32::try_from(unknown.len()).expect("fewer than 2^32 edges");
         let waiter = Waiter { id, mark: self.new_mark(id) };
         self.set_state(id, TaskState::Checking { missing });
-        for file in doubtful {
+        for file in unknown {
             if self.checks.ask(file, self.epoch, waiter) {
                 out.push(Output::GatherFact { id: file });
             }
@@ -74,7 +69,7 @@ impl Scheduler {
 
     pub(crate) fn on_fact_gathered(
         &mut self,
-        now: Time,
+        now: Now,
         id: TaskId,
         fact: Fact,
         out: &mut Vec<Output>,
@@ -107,8 +102,10 @@ impl Scheduler {
                 | TaskState::Asking
                 | TaskState::Comparing
                 | TaskState::Ready
+                | TaskState::Mustered
                 | TaskState::Lost
                 | TaskState::Running { .. }
+                | TaskState::AwaitingPeers { .. }
                 | TaskState::Settled(_) => {}
             }
         }
@@ -120,38 +117,38 @@ impl Scheduler {
             // That it is not found while the nodes that have it are away says nothing.
             None if self.is_lost(id) => return,
             None => KnownFact::Missing,
-            Some(modified_ns) => {
-                KnownFact::Present { modified_ns, bytes: fact.bytes, places: fact.places }
+            Some(ns) => {
+                KnownFact::Present { modified: ns.into(), bytes: fact.bytes, places: fact.places }
             }
         };
         if self.config.files_on_nodes {
-            self.losses.hold(id, &self.graph.tasks[id].fact, &mut known);
+            self.lost_files.hold(id, &self.graph.tasks[id].fact, &mut known);
         }
         self.graph.tasks[id].fact = known;
     }
 
     /// A file that is missing by now is nowhere.
     pub(crate) fn on_places_found(&mut self, id: TaskId, found: Places, out: &mut Vec<Output>) {
-        let KnownFact::Present { modified_ns, bytes, .. } = self.graph.tasks[id].fact else {
+        let KnownFact::Present { modified, bytes, .. } = self.graph.tasks[id].fact else {
             return;
         };
-        let mut known = KnownFact::Present { modified_ns, bytes, places: found };
+        let mut known = KnownFact::Present { modified, bytes, places: found };
         if self.config.files_on_nodes {
-            self.losses.hold(id, &self.graph.tasks[id].fact, &mut known);
+            self.lost_files.hold(id, &self.graph.tasks[id].fact, &mut known);
         }
         self.graph.tasks[id].fact = known;
         if !self.config.files_on_nodes {
             return;
         }
         if self.is_lost(id) {
-            self.excuse_readers(id);
+            self.uncharge_readers(id);
             self.reopen_if_needed(id, out);
         } else {
             self.on_file_back(id, out);
         }
     }
 
-    fn on_check_answered(&mut self, now: Time, id: TaskId, missing: u32, out: &mut Vec<Output>) {
+    fn on_check_answered(&mut self, now: Now, id: TaskId, missing: u32, out: &mut Vec<Output>) {
         self.set_state(id, TaskState::Checking { missing });
         if missing > 0 {
             return;
@@ -165,7 +162,7 @@ impl Scheduler {
         self.decide_by_facts(now, id, out);
     }
 
-    fn decide_by_facts(&mut self, now: Time, id: TaskId, out: &mut Vec<Output>) {
+    fn decide_by_facts(&mut self, now: Now, id: TaskId, out: &mut Vec<Output>) {
         let reason = reason_by_facts(&self.graph, id, now, self.config.build_all);
         let task = &self.graph.tasks[id];
         let comparable = task.kind == TaskKind::File && task.has_action;
@@ -225,8 +222,10 @@ impl Scheduler {
             | TaskState::Comparing
             | TaskState::Checking { .. }
             | TaskState::Ready
+            | TaskState::Mustered
             | TaskState::Lost
             | TaskState::Running { .. }
+            | TaskState::AwaitingPeers { .. }
             | TaskState::Settled(_)) => panic!("nobody asked whether {id:?} is needed: {state:?}"),
         }
     }
@@ -252,7 +251,7 @@ impl Scheduler {
         self.set_state(id, TaskState::Waiting { missing: 0 });
         self.activate(owner, &[id], out);
         self.wait_again(id, out);
-        self.hurry(&[id]);
+        self.promote(&[id]);
         self.pending.work.push_back(id);
     }
 
@@ -261,7 +260,9 @@ impl Scheduler {
         let is_lost = self.is_lost(id);
         let reason = if is_lost && !reason.is_needed() { Reason::Lost } else { reason };
         self.graph.tasks[id].reason = reason;
-        if !reason.is_needed() {
+        if let Some(gang) = self.gangs.of(id) {
+            self.conclude_member(gang, id, out);
+        } else if !reason.is_needed() {
             self.settle(id, Settled::NotNeeded, out);
         } else if is_lost && !self.graph.tasks[id].has_action {
             self.await_input(id, out);
@@ -290,7 +291,7 @@ impl Scheduler {
         self.ready.push(id, &self.graph, &self.learned);
         let requirement = self.graph.tasks[id].requirement;
         if self.fleet.requirements[requirement].fitting.is_empty() {
-            self.pending.doubtful.insert(requirement);
+            self.pending.unschedulable.insert(requirement);
         }
         self.pending.fresh.push(id);
     }
@@ -325,7 +326,7 @@ impl Scheduler {
 
     fn settle_one(&mut self, id: TaskId, how: Settled, out: &mut Vec<Output>) {
         let owner = self.owner(id);
-        self.losses.reopened.remove(&id);
+        self.lost_files.reopened.remove(&id);
         self.set_state(id, TaskState::Settled(how));
         out.push(Output::TaskSettled { id, how });
         let invocation = &mut self.invocations.all[owner];
@@ -338,6 +339,7 @@ impl Scheduler {
         self.pending.endings.insert(owner);
         if !how.is_well() {
             self.request_halt(owner);
+            self.fail_gang_of(id);
         }
         if !core::mem::take(&mut self.graph.tasks[id].wanted) {
             return;

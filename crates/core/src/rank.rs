@@ -1,7 +1,7 @@
 //! Ranks of tasks, and how long the tasks of each rank ran (Tanaka, Tatebe 2014, sections 3 and 4).
 //!
-//! A wanted task has rank 0, a prerequisite 1 + the highest rank of its dependents. Ranks are given once, at activation; a
-//! dependent that comes later does not raise them.
+//! A wanted task has rank 0, a prerequisite 1 + the highest rank of its dependents. Ranks are given
+//! once, at activation; a dependent that comes later does not raise them.
 
 use crate::graph::Graph;
 use crate::ids::{Id, TaskId};

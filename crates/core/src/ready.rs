@@ -1,7 +1,8 @@
 //! The queues of ready tasks: one per node and requirement, and the remote queue, one per requirement.
 //!
-//! Tasks are queued per requirement, so that a head that does not fit hides no other. A task stands in the queue of each of its
-//! candidate nodes, or in the remote queue, and leaves all at once. Knows no capacity: callers say which requirements fit.
+//! Tasks are queued per requirement, so that a head that does not fit hides no other. A task stands
+//! in the queue of each of its candidate nodes, or in the remote queue, and leaves all at once.
+//! Knows no capacity: callers say which requirements fit.
 
 use crate::config::Policy;
 use crate::graph::Graph;
@@ -103,24 +104,27 @@ impl Ready {
         self.len -= 1;
     }
 
-    /// The task that `thief` takes next, which stays: from its own queue, the remote queue, then the longest queue of another node.
-    /// `may_take` is asked with a requirement and the number of ready tasks with it.
+    /// The task that `thief` takes next, which stays: from its own queue, the remote queue, then
+    /// the longest queue of another node. `may_take` is asked with a requirement, the number of
+    /// ready tasks with it, and whether it is about the thief's own queue.
     pub(crate) fn choose(
         &mut self,
         thief: NodeId,
-        may_take: impl Fn(RequirementId, u32) -> bool,
+        may_take: impl Fn(RequirementId, u32, bool) -> bool,
         chooser: &mut Chooser<'_>,
     ) -> Option<TaskId> {
         if self.len == 0 {
             return None;
         }
         let counts = &self.counts;
-        let fits = |requirement: RequirementId| may_take(requirement, counts[requirement]);
+        let fits_own =
+            |requirement: RequirementId| may_take(requirement, counts[requirement], true);
+        let fits = |requirement: RequirementId| may_take(requirement, counts[requirement], false);
         let policy = self.policy;
         if thief.0 as usize >= self.nodes.len() {
             self.nodes.entry(thief);
         }
-        if let Some(id) = best(policy, &mut self.nodes[thief], Some(thief), fits, chooser) {
+        if let Some(id) = best(policy, &mut self.nodes[thief], Some(thief), fits_own, chooser) {
             return Some(id);
         }
         if let Some(id) = best(policy, &mut self.remote, None, fits, chooser) {
@@ -280,9 +284,10 @@ fn longest_queue(
     best.map(|(_, node, requirement)| (node, requirement))
 }
 
-/// The task that comes next in queues of several requirements, of which only those that fit count. Each queue names its own;
-/// among these `Fifo` takes the oldest, `Lifo` the youngest, `LifoHlfet` the highest level, `Cached` the
-/// greatest share, the others the highest rank, and the youngest of these.
+/// The task that comes next in queues of several requirements, of which only those that fit count.
+/// Each queue names its own; among these `Fifo` takes the oldest, `Lifo` the youngest, `LifoHlfet`
+/// the highest level, `Cached` the greatest share, the others the highest rank, and the youngest of
+/// these.
 fn best(
     policy: Policy,
     queues: &mut Queues,

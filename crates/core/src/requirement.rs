@@ -2,14 +2,16 @@
 //!
 //! Does not know what is free at the moment: see `node.rs`.
 
-use crate::ids::{NodeId, ResourceId};
+use crate::ids::{NodeId, RequirementId, ResourceId};
 use alloc::vec::Vec;
 
 /// What a task needs, and how it wants to be treated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    /// Cores; 0 counts as 1.
+    /// Cores; 0 counts as 1. With several nodes, of each.
     pub cores: u32,
+    /// Different nodes at once, on each of which it has all that stands here; 0 counts as 1.
+    pub nodes: u32,
     /// The whole node, alone.
     pub exclusive: bool,
     /// When it does not fit, keep the node free of smaller ones until it does.
@@ -18,25 +20,45 @@ pub struct Requirement {
     pub steal: bool,
     /// Attempts after the first; `None`: as the settings say.
     pub retry: Option<u32>,
+    /// From an attempt that failed until the next is queued, ns. Not in gangs, which are tried again at once.
+    pub retry_delay_ns: u64,
+    /// What the task needs after an attempt that failed and used up a retry, defined before; `None`: the same.
+    pub after_failure: Option<RequirementId>,
     /// Memory.
     pub memory_bytes: u64,
     /// Numbers of devices.
     pub resources: Vec<(ResourceId, u32)>,
     /// The only nodes that may run it; `None`: any.
     pub allowed_nodes: Option<Vec<NodeId>>,
+    /// It runs only where the shell says that a node suits (`Event::NodesSuit`); `None`: anywhere.
+    pub choice: Option<Choice>,
+    /// Whether nodes that hold its input come before others.
+    pub locality: bool,
+}
+
+/// How nodes are chosen that suit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// A start on a node may change whether the node suits: from then on it does not, until the shell says so anew.
+    pub used_up: bool,
 }
 
 impl Default for Requirement {
     fn default() -> Self {
         Self {
             cores: 1,
+            nodes: 1,
             exclusive: false,
             reserve: false,
             steal: true,
             retry: None,
+            retry_delay_ns: 0,
+            after_failure: None,
             memory_bytes: 0,
             resources: Vec::new(),
             allowed_nodes: None,
+            choice: None,
+            locality: true,
         }
     }
 }
@@ -45,6 +67,7 @@ impl Requirement {
     /// Puts the lists in order, so that they can be searched and counted.
     pub(crate) fn normalize(&mut self) {
         self.cores = self.cores.max(1);
+        self.nodes = self.nodes.max(1);
         if let Some(nodes) = &mut self.allowed_nodes {
             nodes.sort_unstable();
             nodes.dedup();
@@ -81,7 +104,8 @@ pub struct Capacity {
     pub cores: u32,
     /// Memory.
     pub memory_bytes: u64,
-    /// Memory that files may take (the page cache); 0: not known, and with the policy `Cached` nothing is thought to be there.
+    /// Memory that files may take (the page cache); 0: not known, and with the policy `Cached`
+    /// nothing is thought to be there.
     pub cache_bytes: u64,
     /// Number of devices, for each [`ResourceId`]; missing ones are 0.
     pub resources: Vec<u32>,

@@ -1,7 +1,8 @@
 //! Which files are in the memory of which node, as far as is known: least recently used, by bytes, whole files.
 //!
-//! Used by the policy `cached` alone. A model: it is fed with what tasks read and wrote, and put right by what is measured
-//! (`CacheMeasured`). Knows no pages, and nothing of what other programs do with the memory.
+//! Used by the policy `cached` alone. A model: it is fed with what tasks read and wrote, and put
+//! right by what is measured (`CacheMeasured`). Knows no pages, and nothing of what other programs
+//! do with the memory.
 
 use crate::graph::Graph;
 use crate::ids::{IdVec, NodeId, TaskId};
@@ -72,8 +73,8 @@ impl Residency {
         }
     }
 
-    /// A task read all of a file on a node. Where a node has it, that one's memory is used; if several have it and the reader is
-    /// not among them, the first one's.
+    /// A task read all of a file on a node. Where a node has it, that one's memory is used; if
+    /// several have it and the reader is not among them, the first one's.
     pub(crate) fn read(&mut self, reader: NodeId, file: TaskId, graph: &Graph) -> NodeId {
         let KnownFact::Present { bytes, places, .. } = &graph.tasks[file].fact else {
             return reader;

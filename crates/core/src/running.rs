@@ -1,7 +1,8 @@
 //! What runs on one node: a few tasks, found by their number.
 //!
-//! Numbers and shares lie in two vectors, in no order, and a number is looked for from end to end: the numbers of 64 actions are
-//! four lines of cache, where a tree has a dozen nodes all over the memory. It costs O(cores of the node), 1 us with 10^4.
+//! Numbers and shares lie in two vectors, in no order, and a number is looked for from end to end:
+//! the numbers of 64 actions are four lines of cache, where a tree has a dozen nodes all over the
+//! memory. It costs O(cores of the node), 1 us with 10^4.
 
 use crate::ids::TaskId;
 use crate::node::Share;
@@ -48,6 +49,10 @@ impl Running {
 
     pub(crate) fn contains(&self, id: TaskId) -> bool {
         self.position(id).is_some()
+    }
+
+    pub(crate) fn get(&self, id: TaskId) -> Option<&Share> {
+        self.shares.get(self.position(id)?)
     }
 
     pub(crate) fn get_mut(&mut self, id: TaskId) -> Option<&mut Share> {

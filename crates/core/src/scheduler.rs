@@ -1,24 +1,29 @@
 //! The coordinator: takes each event to its handler, then works off what follows from it.
 //!
-//! Holds the parts together and decides nothing itself. Handlers: `activate.rs` (definitions, activation), `progress.rs` (deciding,
-//! answers, settling), `attempt.rs` (actions, nodes), `remake.rs` (files that were lost), `health.rs` (nodes on which actions fail), `halt.rs` (failures, stop), `dispatch.rs` (what starts where).
+//! Holds the parts together and decides nothing itself. Handlers: `activate.rs` (definitions,
+//! activation), `progress.rs` (deciding, answers, settling), `attempt.rs` (actions, nodes),
+//! `kept.rs` (whether the core of an action that ended is free at once), `lineage.rs` (files that
+//! were lost), `health.rs` (nodes on which actions fail), `halt.rs` (failures, stop), `dispatch.rs`
+//! (what starts where).
 
 use crate::checks::Checks;
 use crate::config::{Config, Policy};
 use crate::event::{Event, Output};
 use crate::fleet::Fleet;
+use crate::gangs::Gangs;
 use crate::graph::Graph;
 use crate::health::Health;
 use crate::id_set::IdSet;
-use crate::ids::{InvocationId, NodeId, RequirementId, TaskId};
+use crate::ids::{GangId, InvocationId, NodeId, RequirementId, TaskId};
 use crate::invocation::{Halt, Invocations};
+use crate::kept::Kept;
 use crate::learned::Learned;
-use crate::losses::Losses;
+use crate::lost_files::LostFiles;
 use crate::random::Random;
 use crate::ready::Ready;
+use crate::serial_order::SerialOrder;
 use crate::task::TaskState;
-use crate::time::Time;
-use crate::turns::Turns;
+use crate::time::Now;
 use crate::view::Counts;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -32,15 +37,19 @@ pub struct Scheduler {
     pub(crate) ready: Ready,
     pub(crate) invocations: Invocations,
     pub(crate) checks: Checks,
+    /// Cores whose tasks have ended, and which are not given away yet.
+    pub(crate) kept: Kept,
     /// What policies go by.
     pub(crate) learned: Learned,
     pub(crate) random: Random,
     /// What went with lost nodes.
-    pub(crate) losses: Losses,
+    pub(crate) lost_files: LostFiles,
     /// Which nodes do well.
     pub(crate) health: Health,
+    /// Tasks that begin together.
+    pub(crate) gangs: Gangs,
     /// With the policy `Serial`: tasks whose turn is to come.
-    pub(crate) turns: Turns,
+    pub(crate) serial_order: SerialOrder,
     /// Answers still to come to an `AskNeeded` or `CompareRecord` whose task went back to `Waiting`; no zeros.
     pub(crate) stale_answers: BTreeMap<TaskId, u32>,
     /// Tasks by state.
@@ -65,14 +74,16 @@ pub(crate) struct Pending {
     pub(crate) work: VecDeque<TaskId>,
     /// Invocations to be stopped.
     pub(crate) halts: VecDeque<(InvocationId, Halt)>,
+    /// Gangs of which a task has come into another state.
+    pub(crate) gangs: BTreeSet<GangId>,
     /// Invocations that may be over.
     pub(crate) endings: IdSet<InvocationId>,
     /// Tasks that became ready; stale if not `Ready`. With the policy `Serial` all ready tasks, between events too.
     pub(crate) fresh: Vec<TaskId>,
     /// Nodes with more room than before.
-    pub(crate) roomy: IdSet<NodeId>,
+    pub(crate) with_capacity: IdSet<NodeId>,
     /// Requirements that perhaps no node can take.
-    pub(crate) doubtful: BTreeSet<RequirementId>,
+    pub(crate) unschedulable: BTreeSet<RequirementId>,
 }
 
 impl Scheduler {
@@ -84,11 +95,13 @@ impl Scheduler {
             ready: Ready::new(config.policy),
             invocations: Invocations::default(),
             checks: Checks::default(),
+            kept: Kept::default(),
             learned: Learned::default(),
             random: Random::new(config.seed),
-            losses: Losses::new(config.files_apart),
+            lost_files: LostFiles::new(config.files_apart),
             health: Health::default(),
-            turns: Turns::default(),
+            gangs: Gangs::default(),
+            serial_order: SerialOrder::default(),
             stale_answers: BTreeMap::new(),
             counts: Counts::default(),
             stop: None,
@@ -104,9 +117,14 @@ impl Scheduler {
     /// Takes in one event and adds what is to be done to `out`, in the order in which it is to be done.
     ///
     /// # Panics
-    /// When the shell breaks the protocol: a number out of order, an answer that nobody asked for, the end of an action that does
-    /// not run. What comes from outside is checked by the shell, with the views.
-    pub fn handle(&mut self, now: Time, event: Event<'_>, out: &mut Vec<Output>) {
+    /// When the shell breaks the protocol: a number out of order, an answer that nobody asked for,
+    /// the end of an action that does not run. What comes from outside is checked by the shell,
+    /// with the views.
+    pub fn handle(&mut self, now: impl Into<Now>, event: Event<'_>, out: &mut Vec<Output>) {
+        self.handle_at(now.into(), event, out);
+    }
+
+    fn handle_at(&mut self, now: Now, event: Event<'_>, out: &mut Vec<Output>) {
         match event {
             Event::RequirementDefined { id, requirement } => {
                 let stealable = self.config.stealing && requirement.steal;
@@ -123,9 +141,10 @@ impl Scheduler {
             Event::RecordCompared { id, rerun } => self.on_record_compared(id, rerun, out),
             Event::FactGathered { id, fact } => self.on_fact_gathered(now, id, fact, out),
             Event::PlacesFound { id, places } => self.on_places_found(id, places, out),
+            Event::SecondaryFound { id, bytes } => self.graph.set_secondary_bytes(id, bytes),
             Event::FileGivenUp { id } => self.on_file_given_up(id, out),
             Event::InputLacked { id, input } => self.on_input_lacked(id, input),
-            Event::FailureExcused { id } => self.on_failure_excused(id),
+            Event::FailureUncharged { id } => self.on_failure_uncharged(id),
             Event::InvocationStarted { id, tasks, caller } => {
                 self.on_invocation_started(id, tasks, caller, out);
             }
@@ -135,8 +154,15 @@ impl Scheduler {
             Event::ResolveEnded { id, found } => self.on_resolve_ended(id, found, out),
             Event::KindChanged { id, kind } => self.graph.tasks[id].kind = kind,
             Event::ActionEnded { id, attempt, outcome, run_ns } => {
-                self.on_action_ended(now, id, attempt, (outcome, run_ns), out);
+                self.on_action_ended(now.time, id, attempt, (outcome, run_ns), out);
             }
+            Event::RetryDue { id, attempt } => self.on_retry_due(id, attempt, out),
+            Event::GangDefined { id, tasks, oversubscribe } => {
+                self.on_gang_defined(id, tasks, oversubscribe);
+            }
+            Event::GangJoined { id, spread } => self.on_gang_joined(id, spread),
+            Event::GangShares { id } => self.on_gang_shares(id),
+            Event::GangRefused { id } => self.on_gang_refused(id, out),
             Event::NodeJoined { id, capacity, files_kept } => {
                 self.on_node_joined(id, capacity, files_kept, out);
             }
@@ -144,31 +170,59 @@ impl Scheduler {
             Event::NodeGivenUp { id } => self.on_node_given_up(id, out),
             Event::NodeEnds { id, at } => {
                 let changed = self.fleet.set_end(id, at);
+                self.plan_gangs_anew();
                 self.queue_anew(&changed);
+                self.take_back_needed(out);
             }
             Event::NodeAllowed { requirement, id } => self.fleet.allow(requirement, id),
+            Event::NodesSuit { requirement, nodes } => {
+                for node in self.fleet.set_suiting(requirement, nodes) {
+                    self.pending.with_capacity.insert(node);
+                }
+                // A node that is kept for a gang may suit one of its tasks now.
+                self.try_gangs_again();
+            }
             Event::DurationExpected { requirement, run_ns } => {
                 if self.fleet.set_expected(requirement, run_ns) {
+                    self.plan_gangs_anew();
                     self.queue_anew(&[requirement]);
+                    self.take_back_needed(out);
                 }
             }
             Event::LookaheadSet { id, actions } => {
                 self.fleet.set_lookahead(id, actions);
-                self.pending.roomy.insert(id);
+                self.pending.with_capacity.insert(id);
             }
             Event::TimeExpected { id, run_ns } => self.learned.levels.expect(id, run_ns),
             Event::RuleGiven { id, rule } => self.learned.levels.give_rule(id, rule),
             Event::CacheMeasured { id, node, bytes } => self.on_cache_measured(id, node, bytes),
             Event::StopRequested { kill } => self.on_stop_requested(kill),
         }
-        self.close_nodes(now);
+        self.close_nodes(now.time, out);
         self.work_off(now, out);
         self.tell_where_nothing_runs(out);
     }
 
-    fn work_off(&mut self, now: Time, out: &mut Vec<Output>) {
+    fn work_off(&mut self, now: Now, out: &mut Vec<Output>) {
+        self.check_entangled(out);
         loop {
-            if let Some((id, halt)) = self.pending.halts.pop_front() {
+            self.settle_down(now, out);
+            self.renew_levels();
+            self.give_kept_away();
+            self.dispatch(now.time, out);
+            self.check_entangled(out);
+            if self.pending.gangs.is_empty() {
+                break;
+            }
+        }
+    }
+
+    fn settle_down(&mut self, now: Now, out: &mut Vec<Output>) {
+        loop {
+            // What a failed gang takes along is abandoned, and not given back.
+            if let Some(id) = self.pending.gangs.pop_first() {
+                self.review_gang(id, out);
+            } else if let Some((id, halt)) = self.pending.halts.pop_front() {
                 self.halt(id, halt, out);
             } else if let Some(id) = self.pending.work.pop_front() {
                 self.on_prerequisites_settled(now, id, out);
@@ -180,8 +234,6 @@ impl Scheduler {
                 break;
             }
         }
-        self.renew_levels();
-        self.dispatch(now, out);
     }
 
     /// The only place where a state changes.
@@ -189,6 +241,14 @@ impl Scheduler {
         let task = &mut self.graph.tasks[id];
         let before = core::mem::replace(&mut task.state, state);
         self.counts.change(before, state);
+        if let Some(gang) = self.gangs.of(id) {
+            self.gangs.on_state_changed(gang, before, state);
+            self.pending.gangs.insert(gang);
+        }
+        let task = &self.graph.tasks[id];
+        if self.kept.heeds_looks() && before.is_look() != state.is_look() {
+            self.kept.on_look_changed(id, state.is_look());
+        }
         if let Some(owner) = task.invocation {
             let invocation = &mut self.invocations.all[owner];
             match (before.is_in_flight(), state.is_in_flight()) {

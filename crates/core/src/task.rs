@@ -1,13 +1,14 @@
 //! One task: its state, and all that is remembered of it.
 //!
-//! Does not change itself: `Scheduler::set_state` is the only place where a state changes, because the counts go with it.
-//! A task is 10^6-fold, so its size is a budget (a test holds it to 200 bytes).
+//! Does not change itself: `Scheduler::set_state` is the only place where a state changes, because
+//! the counts go with it. A task is 10^6-fold, so its size is a budget (a test holds it to 200
+//! bytes).
 
 use crate::event::{Settled, TaskKind};
 use crate::fact::Places;
 use crate::graph::EdgeList;
 use crate::ids::{InvocationId, NodeId, RequirementId};
-use crate::time::{Newest, Timestamp};
+use crate::time::{FileTime, Newest, Timestamp};
 
 /// Where a task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub enum TaskState {
     /// Not activated, or given back by an invocation that was stopped; it belongs to no invocation.
     Defined,
     /// Some prerequisites are not settled; with none missing it is about to be decided
-    /// (it stands in `work`, or with the policy `Serial` in `turns`).
+    /// (it stands in `work`, or with the policy `Serial` in `serial_order`).
     Waiting {
         /// Edges to prerequisites that are not settled.
         missing: u32,
@@ -33,9 +34,17 @@ pub enum TaskState {
     },
     /// In the queues that `queued_at` names, with entries that bear `mark`.
     Ready,
+    /// Decided; it stands by, in no queue, until its gang begins, or the delay before its next attempt is over.
+    Mustered,
     /// `StartAction` is out; it stands in the node's `running`.
     Running {
         /// Where.
+        node: NodeId,
+    },
+    /// Its action has ended, and it waits for the others of its gang to end: then all have ended
+    /// well, or all run again.
+    AwaitingPeers {
+        /// Where it ran.
         node: NodeId,
     },
     /// Its file has no action and is on lost nodes only: it waits for one of them to come back or to be given up.
@@ -47,6 +56,11 @@ pub enum TaskState {
 }
 
 impl TaskState {
+    /// Whether `GatherFact` is out for it; or, of one that is `Asked` and has run, `AskNeeded`.
+    pub(crate) fn is_look(self) -> bool {
+        matches!(self, Self::Checking { .. } | Self::Inspecting)
+    }
+
     /// Whether an answer or an end is still to come for it.
     pub(crate) fn is_in_flight(self) -> bool {
         match self {
@@ -55,10 +69,14 @@ impl TaskState {
             | Self::Comparing
             | Self::Checking { .. }
             | Self::Running { .. }
+            | Self::AwaitingPeers { .. }
             | Self::Inspecting => true,
-            Self::Defined | Self::Waiting { .. } | Self::Ready | Self::Lost | Self::Settled(_) => {
-                false
-            }
+            Self::Defined
+            | Self::Waiting { .. }
+            | Self::Ready
+            | Self::Mustered
+            | Self::Lost
+            | Self::Settled(_) => false,
         }
     }
 }
@@ -86,6 +104,8 @@ pub enum Reason {
     UpToDate,
     /// Its class said so.
     AnsweredNotNeeded,
+    /// Another task of its gang runs.
+    GangRuns,
     /// Its prerequisites could not be looked up.
     Unresolved,
 }
@@ -98,11 +118,11 @@ pub(crate) enum KnownFact {
     /// There is no such file.
     Missing,
     /// There is one.
-    Present { modified_ns: i64, bytes: u64, places: Places },
+    Present { modified: FileTime, bytes: u64, places: Places },
     /// It was only on nodes that were given up; it was modified then.
-    Gone { modified_ns: i64 },
+    Gone { modified: FileTime },
     /// In a dry run: its action would have made it by now. What it was before: missing, or modified then.
-    WouldBeMade { before_ns: Option<i64> },
+    WouldBeMade { before: Option<FileTime> },
 }
 
 impl KnownFact {
@@ -115,11 +135,11 @@ impl KnownFact {
     }
 
     /// When the file was last modified, if it is there; in a dry run, as the disk has it.
-    pub(crate) fn modified_ns(&self) -> Option<i64> {
+    pub(crate) fn modified(&self) -> Option<FileTime> {
         match self {
             Self::Unknown | Self::Missing | Self::Gone { .. } => None,
-            Self::Present { modified_ns, .. } => Some(*modified_ns),
-            Self::WouldBeMade { before_ns } => *before_ns,
+            Self::Present { modified, .. } => Some(*modified),
+            Self::WouldBeMade { before } => *before,
         }
     }
 }
@@ -212,8 +232,8 @@ impl Task {
             TaskKind::Asked => self.answered,
             TaskKind::File => match self.fact {
                 // What was made from a file that is gone is not out of date because of that.
-                KnownFact::Present { modified_ns, .. } | KnownFact::Gone { modified_ns } => {
-                    Timestamp::At(modified_ns)
+                KnownFact::Present { modified, .. } | KnownFact::Gone { modified } => {
+                    Timestamp::At(modified)
                 }
                 KnownFact::WouldBeMade { .. } => Timestamp::Now,
                 KnownFact::Unknown | KnownFact::Missing => Timestamp::Late,

@@ -1,7 +1,8 @@
 //! From which node tasks of one requirement are stolen: the one with the most of them in its queue.
 //!
-//! Nodes stand in a list for each length, linked through vectors that their numbers index. Lengths change by one at a time, so
-//! that every change is O(1), whatever the number of nodes; an ordered set of nodes took a sixth of a dispatch with 10^4 of them.
+//! Nodes stand in a list for each length, linked through vectors that their numbers index. Lengths
+//! change by one at a time, so that every change is O(1), whatever the number of nodes; an ordered
+//! set of nodes took a sixth of a dispatch with 10^4 of them.
 
 use crate::ids::{IdVec, NodeId};
 use alloc::vec::Vec;

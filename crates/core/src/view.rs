@@ -1,12 +1,13 @@
 //! What a shell may look at: counts, a task, a node. Read only.
 //!
-//! Decides nothing; good for `why`, `explain`, a status line, and for checking what comes from outside before it is handed in.
+//! Decides nothing; good for `why`, `explain`, a status line, and for checking what comes from
+//! outside before it is handed in.
 
 use crate::event::{Settled, TaskKind};
 use crate::ids::{Id, InvocationId, NodeId, RequirementId, TaskId};
 use crate::scheduler::Scheduler;
 use crate::task::{KnownFact, Reason, TaskState};
-use crate::time::{Time, Timestamp};
+use crate::time::{FileTime, Now, Timestamp};
 
 /// Numbers of tasks by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,13 +18,13 @@ pub struct Counts {
     pub waiting: usize,
     /// `Resolve`, `AskNeeded` or `GatherFact` is out, to decide.
     pub deciding: usize,
-    /// Queued.
+    /// Queued, or its gang has not begun.
     pub ready: usize,
     /// A file without an action that is on lost nodes only.
     pub lost: usize,
     /// An action runs; callers that wait are among them.
     pub running: usize,
-    /// Its action succeeded, and its new timestamp is found out.
+    /// Its action succeeded, and its new timestamp is found out; or its gang has not ended.
     pub inspecting: usize,
     /// Settled as executed.
     pub executed: usize,
@@ -58,10 +59,10 @@ impl Counts {
             | TaskState::Asking
             | TaskState::Comparing
             | TaskState::Checking { .. } => &mut self.deciding,
-            TaskState::Ready => &mut self.ready,
+            TaskState::Ready | TaskState::Mustered => &mut self.ready,
             TaskState::Lost => &mut self.lost,
             TaskState::Running { .. } => &mut self.running,
-            TaskState::Inspecting => &mut self.inspecting,
+            TaskState::Inspecting | TaskState::AwaitingPeers { .. } => &mut self.inspecting,
             TaskState::Settled(Settled::Executed) => &mut self.executed,
             TaskState::Settled(Settled::NotNeeded) => &mut self.not_needed,
             TaskState::Settled(Settled::Failed) => &mut self.failed,
@@ -86,15 +87,19 @@ pub struct TaskView {
     /// Its action has succeeded in this run, or in a dry run would have run.
     pub ran: bool,
     /// When its file was last modified, as far as is known; in a dry run, as the disk has it.
-    pub modified_ns: Option<i64>,
+    pub modified_ns: Option<i128>,
     /// Size of its file when it was looked at last; 0: missing, or not known.
     pub bytes: u64,
+    /// Size of what is declared to belong to it.
+    pub secondary_bytes: u64,
     /// Rake's timestamp.
     pub timestamp: Timestamp,
     /// 0 for a task without dependents, else 1 + the highest of theirs.
     pub rank: u32,
     /// Attempts started.
     pub attempt: u32,
+    /// Those of them that used up no retry.
+    pub uncounted: u32,
     /// Its properties.
     pub requirement: RequirementId,
     /// The invocation that it belongs, or belonged, to.
@@ -151,11 +156,13 @@ impl Scheduler {
             kind: task.kind,
             has_action: task.has_action,
             ran: task.ran,
-            modified_ns: task.fact.modified_ns(),
+            modified_ns: task.fact.modified().map(FileTime::ns),
             bytes: task.fact.bytes(),
+            secondary_bytes: self.graph.secondary_bytes(id),
             timestamp: task.timestamp(),
             rank: task.rank,
             attempt: task.attempt,
+            uncounted: self.lost_files.uncounted(id),
             requirement: task.requirement,
             invocation: task.invocation,
         })
@@ -200,8 +207,8 @@ impl Scheduler {
     ///
     /// # Panics
     /// When the task was not defined.
-    pub fn below_is_after(&self, id: TaskId, modified_ns: i64, now: Time) -> bool {
-        self.graph.tasks[id].newest.is_after(modified_ns, now)
+    pub fn below_is_after(&self, id: TaskId, modified_ns: i128, now: Now) -> bool {
+        self.graph.tasks[id].newest.is_after(modified_ns.into(), now)
     }
 
     /// The prerequisites that a task still waits for.
@@ -224,6 +231,12 @@ impl Scheduler {
     /// Whether there is anything to run for a task.
     pub fn has_action(&self, id: TaskId) -> bool {
         self.graph.tasks.get(id).is_some_and(|task| task.has_action)
+    }
+
+    /// Whether something has failed, or was stopped, so that what has not begun never will.
+    pub fn starts_nothing_more(&self) -> bool {
+        let mut live = self.invocations.live.iter();
+        self.stop.is_some() || live.any(|id| self.invocations.all[*id].halt.is_some())
     }
 
     /// Whether a task that has been activated could be tried again: its invocation has not been halted.
@@ -265,6 +278,11 @@ impl Scheduler {
     /// Whether there is a kind of task that only this node can take.
     pub fn is_only_choice(&self, id: NodeId) -> bool {
         self.fleet.is_only_choice(id)
+    }
+
+    /// Whether a task has ended on a node whose gang goes on: with the node all of it would be lost.
+    pub fn is_awaiting_peers_on(&self, id: NodeId) -> bool {
+        !self.gangs_awaiting_on(id).is_empty()
     }
 
     /// The actions that run on a node.

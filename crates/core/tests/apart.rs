@@ -1,5 +1,5 @@
-//! Scenarios where servers of their own hand files out (Gfarm): a lost node takes no file with it, and what the shell finds out of reach is
-//! made again, or waited for.
+//! Scenarios where servers of their own hand files out (Gfarm): a lost node takes no file with it,
+//! and what the shell finds out of reach is made again, or waited for.
 #![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 
 mod common;
@@ -126,22 +126,22 @@ fn a_task_that_failed_over_a_file_behind_its_prerequisites_runs_again_once_that_
 }
 
 #[test]
-fn a_failure_that_is_excused_uses_up_no_retry() {
+fn a_failure_that_is_uncharged_uses_up_no_retry() {
     let mut script = script();
     let end = script.file(None, &[]);
     script.invoke(&[end]);
     script.text();
     for _ in 0..2 {
-        script.send("it is excused", Event::FailureExcused { id: TaskId(end) });
+        script.send("it is uncharged", Event::FailureUncharged { id: TaskId(end) });
         script.fail(end);
     }
     script.fail(end);
     expect![[r#"
-        it is excused
+        it is uncharged
         action 0 failed
             attempt 1 of 0 failed, retried
             start 0 on node 0, attempt 2
-        it is excused
+        it is uncharged
         action 0 failed
             attempt 2 of 0 failed, retried
             start 0 on node 0, attempt 3

@@ -6,8 +6,8 @@ mod common;
 use common::Script;
 use expect_test::expect;
 use rakuda_core::{
-    ActionOutcome, Capacity, Config, FailurePolicy, NodeId, Output, Policy, Requirement,
-    RequirementId, ResourceId, TaskId, TaskKind, TaskState,
+    ActionOutcome, Capacity, Config, Event, FailurePolicy, NodeId, Output, Policy, Requirement,
+    RequirementId, ResourceId, TaskId, TaskKind, TaskState, Time,
 };
 
 fn script(failure: FailurePolicy, cores: u32) -> Script {
@@ -112,6 +112,88 @@ fn a_failed_attempt_is_retried_while_attempts_remain() {
             attempt 2 of 0 failed, given up
             0 failed
             invocation 0 ended, failed [0], abandoned []
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_failed_attempt_is_followed_by_one_that_needs_more() {
+    let mut script = Script::new(Config { policy: Policy::Fifo, ..Config::default() });
+    script.node_with(0, Capacity { cores: 2, memory_bytes: 100, ..Capacity::default() });
+    let more = Requirement { retry: Some(2), memory_bytes: 80, ..Requirement::default() };
+    let more = script.requirement(more);
+    let first = Requirement {
+        retry: Some(2),
+        memory_bytes: 20,
+        after_failure: Some(more),
+        ..Requirement::default()
+    };
+    let first = script.requirement(first);
+    let half = script.requirement(Requirement { memory_bytes: 50, ..Requirement::default() });
+    let task = script.define(TaskKind::Plain, false, first, &[]);
+    let other = script.define(TaskKind::Plain, false, half, &[]);
+    script.text();
+    script.invoke(&[task, other]);
+    script.fail(task);
+    script.ok(other);
+    script.fail(task);
+    script.ok(task);
+    expect![[r#"
+        invocation 0 of [0, 1]
+            start 0 on node 0
+            start 1 on node 0
+        action 0 failed
+            attempt 1 of 0 failed, retried
+        action 1 succeeded
+            1 executed
+            start 0 on node 0, attempt 2
+        action 0 failed
+            attempt 2 of 0 failed, retried
+            start 0 on node 0, attempt 3
+        action 0 succeeded
+            0 executed
+            invocation 0 ended well
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_delayed_attempt_is_in_no_queue_until_its_time_has_come() {
+    let mut script = script(FailurePolicy::Wait, 1);
+    let delayed = Requirement { retry: Some(2), retry_delay_ns: 5, ..Requirement::default() };
+    let delayed = script.requirement(delayed);
+    let task = script.define(TaskKind::Plain, false, delayed, &[]);
+    let other = script.plain(&[]);
+    script.text();
+    script.invoke(&[task, other]);
+    script.fail(task);
+    script.ok(other);
+    let due = |attempt| Event::RetryDue { id: TaskId(task), attempt };
+    script.send("the delay is over", due(1));
+    script.send("again", due(1));
+    script.fail(task);
+    script.send("the first delay is told late", due(1));
+    script.stop(false);
+    script.send("after the stop", due(2));
+    expect![[r#"
+        invocation 0 of [0, 1]
+            start 0 on node 0
+        action 0 failed
+            attempt 1 of 0 failed, retried
+            attempt 2 of 0 in 5 ns
+            start 1 on node 0
+        action 1 succeeded
+            1 executed
+        the delay is over
+            start 0 on node 0, attempt 2
+        again
+        action 0 failed
+            attempt 2 of 0 failed, retried
+            attempt 3 of 0 in 5 ns
+        the first delay is told late
+        stop
+            invocation 0 ended, failed [], abandoned [0]
+        after the stop
     "#]]
     .assert_eq(&script.text());
 }
@@ -441,7 +523,7 @@ fn a_target_that_its_action_did_not_make_is_missing_and_later_than_any_time() {
 }
 
 #[test]
-fn a_reader_elsewhere_is_excused_when_its_input_is_opened_again_for_a_lost_attempt() {
+fn a_reader_elsewhere_is_uncharged_when_its_input_is_opened_again_for_a_lost_attempt() {
     let mut script = Script::new(Config { files_on_nodes: true, ..Config::default() });
     script.node(0, 1);
     script.node(1, 1);
@@ -462,4 +544,62 @@ fn a_reader_elsewhere_is_excused_when_its_input_is_opened_again_for_a_lost_attem
     let out = script.fail(elsewhere);
     let (id, attempt) = (TaskId(elsewhere), 1);
     assert!(out.contains(&Output::AttemptFailed { id, attempt, retried: true }), "{out:?}");
+}
+
+#[test]
+fn what_a_reopened_task_needs_is_brought_back_when_a_stopped_invocation_had_given_it_back() {
+    let mut script = Script::new(Config {
+        policy: Policy::Fifo,
+        failure: FailurePolicy::Wait,
+        files_on_nodes: true,
+        ..Config::default()
+    });
+    script.node(0, 1);
+    let inner = script.file(None, &[]);
+    let outer = script.file(None, &[inner]);
+    script.invoke(&[outer]);
+    script.ok(inner);
+    script.found(inner, 1010, 0);
+    script.fact(outer, None);
+    script.ok(outer);
+    script.found(outer, 1020, 0);
+    let bad = script.plain(&[]);
+    let last = script.plain(&[inner, bad]);
+    script.node(1, 1);
+    script.invoke(&[last]);
+    script.lose(0);
+    script.fail(bad);
+    script.text();
+    script.invoke(&[outer]);
+    expect![[r#"
+        invocation 2 of [1]
+            1 open again
+            start 0 on node 1, attempt 2
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_drained_node_is_used_again_when_the_others_are_taken_away_too_soon() {
+    let mut script =
+        Script::new(Config { policy: Policy::Fifo, retry: 1, drain_after: 1, ..Config::default() });
+    script.node(0, 1);
+    script.node(1, 1);
+    let (well, badly) = (script.plain(&[]), script.plain(&[]));
+    script.invoke(&[well, badly]);
+    script.ok(well);
+    let waits = script.plain(&[]);
+    let also = script.plain(&[]);
+    script.invoke(&[waits, also]);
+    script.fail(badly);
+    let (requirement, run_ns) = (RequirementId(0), 1_000);
+    script.send("tasks take 1000", Event::DurationExpected { requirement, run_ns });
+    script.text();
+    script.send("node 0 ends at 1", Event::NodeEnds { id: NodeId(0), at: Time(1) });
+    expect![[r#"
+        node 0 ends at 1
+            node 1 taken back
+            start 3 on node 1
+    "#]]
+    .assert_eq(&script.text());
 }

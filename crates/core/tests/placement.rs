@@ -6,8 +6,8 @@ mod common;
 use common::{Script, placed, started};
 use expect_test::expect;
 use rakuda_core::{
-    Capacity, Config, Event, NodeId, Places, Policy, Requirement, RequirementId, ResourceId,
-    TaskId, TaskKind,
+    Capacity, Choice, Config, Event, NodeId, Places, Policy, Requirement, RequirementId,
+    ResourceId, Suits, TaskId, TaskKind,
 };
 
 fn script(config: Config) -> Script {
@@ -48,6 +48,19 @@ fn places_that_are_found_before_a_task_is_ready_count() {
     assert_eq!(placed(&script.ok(first)), [(task, 1)]);
     assert_eq!(script.scheduler.task(TaskId(input)).map(|task| task.bytes), Some(10));
     assert_eq!(script.scheduler.task(TaskId(missing)).map(|task| task.bytes), Some(0));
+}
+
+#[test]
+fn what_is_declared_to_lie_beside_an_input_counts_with_it() {
+    let mut script = script(fifo());
+    script.node(0, 1);
+    script.node(1, 1);
+    let (index, reads) = (script.input(0, &[1]), script.input(100, &[0]));
+    let task = script.plain(&[index, reads]);
+    script.send("found", Event::SecondaryFound { id: TaskId(index), bytes: 1000 });
+    assert_eq!(placed(&script.invoke(&[task])), [(task, 1)]);
+    let view = script.scheduler.task(TaskId(index)).expect("it was defined");
+    assert_eq!((view.bytes, view.secondary_bytes), (0, 1000));
 }
 
 #[test]
@@ -311,6 +324,119 @@ fn a_node_that_comes_later_may_be_allowed() {
     assert_eq!(placed(&script.node(2, 1)), [(task, 2)]);
     assert!(script.scheduler.is_only_choice(NodeId(2)));
     assert!(!script.scheduler.is_only_choice(NodeId(1)));
+}
+
+fn choosing(script: &mut Script, used_up: bool) -> RequirementId {
+    script.requirement(Requirement { choice: Some(Choice { used_up }), ..Requirement::default() })
+}
+
+fn suit(
+    script: &mut Script,
+    requirement: RequirementId,
+    nodes: &[(u32, Option<u64>)],
+) -> Vec<(u32, u32)> {
+    let nodes = nodes.iter().map(|(node, rank)| (NodeId(*node), rank.map(Suits::ranked)));
+    let nodes: Vec<_> = nodes.collect();
+    placed(&script.send("nodes suit", Event::NodesSuit { requirement, nodes: &nodes }))
+}
+
+#[test]
+fn a_task_that_chooses_waits_until_a_node_suits() {
+    let mut script = script(fifo());
+    script.node(0, 4);
+    script.node(1, 4);
+    let choosy = choosing(&mut script, false);
+    let tasks = [0; 3].map(|_| script.define(TaskKind::Plain, false, choosy, &[]));
+    let other = script.plain(&[]);
+    assert_eq!(placed(&script.invoke(&[tasks[0], tasks[1], tasks[2], other])), [(other, 0)]);
+    assert!(script.scheduler.fits_some_node(choosy), "a node may suit later");
+    let room = script.scheduler.room(choosy, NodeId(1)).expect("it is there");
+    assert!(room.possible && !room.suits);
+    let started = suit(&mut script, choosy, &[(1, Some(0)), (7, Some(9))]);
+    assert_eq!(started, [(tasks[0], 1), (tasks[1], 1), (tasks[2], 1)]);
+    // What runs goes on, what comes later waits.
+    assert_eq!(suit(&mut script, choosy, &[(1, None)]), []);
+    let late = script.define(TaskKind::Plain, false, choosy, &[]);
+    assert_eq!(placed(&script.invoke(&[late])), []);
+    // What was said of a node that was not there yet holds when it comes.
+    assert_eq!(placed(&script.node(7, 1)), [(late, 7)]);
+}
+
+#[test]
+fn one_is_admitted_for_each_time_that_a_node_is_said_to_suit() {
+    let mut script = script(fifo());
+    script.node(0, 8);
+    script.node(1, 8);
+    let choosy = choosing(&mut script, true);
+    let tasks: Vec<u32> =
+        (0..5).map(|_| script.define(TaskKind::Plain, false, choosy, &[])).collect();
+    script.invoke(&tasks);
+    assert_eq!(
+        suit(&mut script, choosy, &[(0, Some(0)), (1, Some(0))]),
+        [(tasks[0], 0), (tasks[1], 1)]
+    );
+    assert_eq!(placed(&script.ok(tasks[0])), [], "that it has ended says nothing of the node");
+    assert_eq!(suit(&mut script, choosy, &[(1, Some(0))]), [(tasks[2], 1)]);
+    // Something else that is started there uses it up, too.
+    let other = script.plain(&[]);
+    assert_eq!(placed(&script.invoke(&[other])).len(), 1);
+    assert_eq!(suit(&mut script, choosy, &[(0, Some(0))]), [(tasks[3], 0)]);
+}
+
+#[test]
+fn of_nodes_with_room_the_preferred_one_comes_first() {
+    let mut script = script(fifo());
+    for node in 0..3 {
+        script.node(node, 1);
+    }
+    let choosy = choosing(&mut script, false);
+    suit(&mut script, choosy, &[(0, Some(1)), (1, Some(3)), (2, Some(2))]);
+    let tasks: Vec<u32> =
+        (0..5).map(|_| script.define(TaskKind::Plain, false, choosy, &[])).collect();
+    let begun = placed(&script.invoke(&tasks));
+    assert_eq!(begun, [(tasks[0], 1), (tasks[1], 2), (tasks[2], 0)]);
+    // None is kept waiting for a better one.
+    assert_eq!(placed(&script.ok(tasks[2])), [(tasks[3], 0)]);
+    // All become free, and are ranked anew, at once.
+    suit(&mut script, choosy, &[(0, None), (1, None), (2, None)]);
+    for task in [0, 1, 3] {
+        assert_eq!(placed(&script.ok(tasks[task])), []);
+    }
+    let ranks = [(0, Some(5)), (1, Some(6)), (2, Some(7))];
+    assert_eq!(suit(&mut script, choosy, &ranks), [(tasks[4], 2)]);
+}
+
+#[test]
+fn the_node_with_the_input_comes_before_the_preferred_one_unless_locality_is_off() {
+    for locality in [true, false] {
+        let mut script = script(fifo());
+        script.node(0, 1);
+        script.node(1, 1);
+        let choice = Some(Choice::default());
+        let choosy = script.requirement(Requirement { choice, locality, ..Requirement::default() });
+        let input = script.input(10, &[0]);
+        let task = script.define(TaskKind::Plain, false, choosy, &[input]);
+        suit(&mut script, choosy, &[(0, Some(1)), (1, Some(2))]);
+        let node = u32::from(!locality);
+        assert_eq!(placed(&script.invoke(&[task])), [(task, node)]);
+    }
+}
+
+#[test]
+fn no_node_is_kept_free_for_a_task_that_it_does_not_suit() {
+    let mut script = script(fifo());
+    script.node(0, 2);
+    let (choice, reserve) = (Some(Choice::default()), true);
+    let wide = Requirement { cores: 2, choice, reserve, ..Requirement::default() };
+    let wide = script.requirement(wide);
+    let running = [0; 2].map(|_| script.plain(&[]));
+    let large = script.define(TaskKind::Plain, false, wide, &[]);
+    let small = [0; 2].map(|_| script.plain(&[]));
+    script.invoke(&[running[0], running[1], large, small[0], small[1]]);
+    assert_eq!(placed(&script.ok(running[0])), [(small[0], 0)]);
+    assert_eq!(suit(&mut script, wide, &[(0, Some(0))]), []);
+    assert_eq!(placed(&script.ok(running[1])), [], "the node is kept for it");
+    assert_eq!(suit(&mut script, wide, &[(0, None)]), [(small[1], 0)]);
 }
 
 #[test]

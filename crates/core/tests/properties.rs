@@ -1,13 +1,13 @@
-//! Random plans, policies, failures, retries, lost nodes and files, walltimes, late reports and nested invocations, in part against a naive
-//! model.
+//! Random plans, policies, failures, retries, lost nodes and files, walltimes, late reports and
+//! nested invocations, in part against a naive model.
 //!
 //! More cases than usual: `PROPTEST_CASES=20000 cargo test -p rakuda-core --test properties`.
 
 use proptest::prelude::*;
 use rakuda_core::{
-    ActionOutcome, Capacity, Config, Event, Fact, FailurePolicy, InvocationId, NodeId, Output,
-    Places, Policy, Requirement, RequirementId, ResourceId, Scheduler, Settled, TaskId, TaskKind,
-    Time, Timestamp,
+    ActionOutcome, Capacity, Choice, Config, Event, Fact, FailurePolicy, GangId, InvocationId,
+    NodeId, Output, Places, Policy, Requirement, RequirementId, ResourceId, Scheduler, Settled,
+    Suits, TaskId, TaskKind, Time, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -28,6 +28,8 @@ struct Plan {
     /// Whether lost nodes come back without their files, if files lie on nodes.
     disks_lost: bool,
     stop: Option<bool>,
+    /// Tasks that begin together, and whether there may be more of them than slots.
+    gangs: Vec<(Vec<u32>, bool)>,
 }
 
 #[derive(Clone, Debug)]
@@ -48,6 +50,10 @@ struct TaskPlan {
     calls: Option<Vec<u32>>,
 }
 
+fn at(ns: i64) -> Timestamp {
+    Timestamp::At(i128::from(ns).into())
+}
+
 fn requirements() -> Vec<Requirement> {
     let one = Requirement::default();
     vec![
@@ -56,7 +62,9 @@ fn requirements() -> Vec<Requirement> {
         Requirement { exclusive: true, steal: false, ..one.clone() },
         Requirement { cores: 99, ..one.clone() },
         Requirement { resources: vec![(ResourceId(0), 1)], memory_bytes: 6, ..one.clone() },
-        Requirement { allowed_nodes: Some(vec![NodeId(1)]), retry: Some(RETRIES), ..one },
+        Requirement { allowed_nodes: Some(vec![NodeId(1)]), retry: Some(RETRIES), ..one.clone() },
+        Requirement { choice: Some(Choice { used_up: true }), ..one.clone() },
+        Requirement { choice: Some(Choice { used_up: false }), locality: false, ..one },
     ]
 }
 
@@ -86,7 +94,7 @@ fn task_plan(index: usize) -> impl Strategy<Value = TaskPlan> {
     let order_only = proptest::option::weighted(0.1, sparse.clone());
     let shape = (sparse, order_only, calls);
     let facts = (proptest::option::weighted(0.8, 1..9_i64), place, 0..5_u64);
-    let rest = (proptest::bool::weighted(0.9), prop_oneof![3 => Just(0), 2 => 0..6_u32], failures);
+    let rest = (proptest::bool::weighted(0.9), prop_oneof![3 => Just(0), 3 => 0..8_u32], failures);
     (kind, shape, facts, rest).prop_map(
         move |(
             kind,
@@ -169,7 +177,7 @@ fn plan(failing: bool) -> impl Strategy<Value = Plan> {
                     files_on_nodes: failing && on_nodes,
                     files_apart: false,
                     blame_after: if failing { limit } else { 0 },
-                    set_aside_after: if failing { limit } else { 0 },
+                    drain_after: if failing { limit } else { 0 },
                     seed,
                 },
                 choices,
@@ -177,9 +185,42 @@ fn plan(failing: bool) -> impl Strategy<Value = Plan> {
                 losses,
                 disks_lost,
                 stop: stop.filter(|_| failing),
+                gangs: Vec::new(),
             }
         },
     )
+}
+
+/// A plan with gangs.
+fn plan_with_gangs() -> impl Strategy<Value = Plan> {
+    let gangs = proptest::collection::vec((any::<u64>(), any::<u64>(), any::<bool>()), 1..4);
+    (plan(true), gangs).prop_map(|(mut plan, masks)| {
+        let mut taken = BTreeSet::new();
+        for (one, other, oversubscribe) in masks {
+            let members = bits(one & other, plan.tasks.len());
+            let free: Vec<u32> = members.into_iter().filter(|id| taken.insert(*id)).collect();
+            if !free.is_empty() {
+                plan.gangs.push((free, oversubscribe));
+            }
+        }
+        // An action that waits for its own gang, through whatever, waits forever.
+        let reaches_gang: Vec<bool> = (0..plan.tasks.len()).fold(Vec::new(), |mut reaches, id| {
+            let task = &plan.tasks[id];
+            let lists = task.prerequisites.iter().chain(task.order_only.iter().flatten());
+            let mut all = lists.chain(task.calls.iter().flatten());
+            let own = taken.contains(&u32::try_from(id).unwrap());
+            let hit = own || all.any(|id| reaches[*id as usize]);
+            reaches.push(hit);
+            reaches
+        });
+        for task in &mut plan.tasks {
+            let called = task.calls.iter().flatten();
+            if called.clone().any(|id| reaches_gang[*id as usize]) {
+                task.calls = None;
+            }
+        }
+        plan
+    })
 }
 
 /// A shell that answers in random order and watches that the rules are kept.
@@ -200,17 +241,29 @@ struct World<'a> {
     away: BTreeSet<u32>,
     given_up: BTreeSet<u32>,
     /// Nodes on which nothing starts, because actions failed.
-    aside: BTreeSet<u32>,
+    drained: BTreeSet<u32>,
     /// Tasks that were opened again once: what ran then goes on.
     reopened: BTreeSet<u32>,
     ends: BTreeMap<u32, u64>,
     expected: BTreeMap<u32, u64>,
+    /// Requirement and node: it suits, so many tasks of a gang at once.
+    suiting: BTreeMap<(u32, u32), u32>,
+    /// The same when the last gang began.
+    suiting_gang: BTreeMap<(u32, u32), u32>,
+    /// Of the last gang that began, by node: so many tasks, and so many that it suits at once.
+    gang_on: BTreeMap<u32, (u32, u32)>,
     settled: BTreeMap<u32, Settled>,
     runs: Vec<u32>,
     /// The last attempt of each.
     attempts: Vec<u32>,
     invocations: u32,
     ended: BTreeSet<u32>,
+    /// Tasks of gangs.
+    members: BTreeMap<u32, u32>,
+    /// Those whose gang has just begun, and whose action is to start next.
+    beginning: BTreeSet<u32>,
+    /// The gang that has just begun has more tasks than slots.
+    oversubscribed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -219,6 +272,8 @@ enum Pending {
     Ask(u32),
     Compare(u32),
     Resolve(u32),
+    /// A gang that is too large.
+    Refuse(u32),
     /// The end of an attempt: task and attempt.
     End(u32, u32),
     /// The same, of one that was lost.
@@ -232,6 +287,8 @@ struct Running {
     devices: Vec<u32>,
     waits_for: Option<u32>,
     aborted: bool,
+    /// There are more tasks than slots: it shares cores.
+    oversubscribed: bool,
 }
 
 impl<'a> World<'a> {
@@ -243,7 +300,7 @@ impl<'a> World<'a> {
             now: START,
             modified: tasks.iter().map(|task| task.modified).collect(),
             places: tasks.iter().map(|task| task.place).collect(),
-            answered: tasks.iter().map(|task| Timestamp::At(task.modified.unwrap_or(0))).collect(),
+            answered: tasks.iter().map(|task| at(task.modified.unwrap_or(0))).collect(),
             failures_left: tasks.iter().map(|task| task.failures).collect(),
             real: tasks
                 .iter()
@@ -258,15 +315,24 @@ impl<'a> World<'a> {
             joined: BTreeSet::new(),
             away: BTreeSet::new(),
             given_up: BTreeSet::new(),
-            aside: BTreeSet::new(),
+            drained: BTreeSet::new(),
             reopened: BTreeSet::new(),
             ends: BTreeMap::new(),
             expected: BTreeMap::new(),
+            suiting: BTreeMap::new(),
+            suiting_gang: BTreeMap::new(),
+            gang_on: BTreeMap::new(),
             settled: BTreeMap::new(),
             runs: vec![0; tasks.len()],
             attempts: vec![0; tasks.len()],
             invocations: 0,
             ended: BTreeSet::new(),
+            members: (0..)
+                .zip(&plan.gangs)
+                .flat_map(|(gang, (members, _))| members.iter().map(move |id| (*id, gang)))
+                .collect(),
+            beginning: BTreeSet::new(),
+            oversubscribed: false,
         }
     }
 
@@ -279,10 +345,13 @@ impl<'a> World<'a> {
         for output in out {
             self.take(output, &mut calls);
         }
-        // A caller may come back while another action runs after a loss (a task was queued again), and after a stop (its
-        // invocation need not wait for a wanted task that belongs to another).
+        assert!(self.beginning.is_empty(), "only a part of a gang was begun");
+        // A caller may come back while another action runs after a loss (a task was queued again),
+        // and after a stop (its invocation need not wait for a wanted task that belongs to
+        // another).
         let calm = !self.plan.losses
             && self.plan.stop.is_none()
+            && self.plan.gangs.is_empty()
             && self.plan.config.failure == FailurePolicy::Continue;
         if self.plan.config.policy == Policy::Serial && calm && calls.is_empty() {
             assert!(self.active() <= 1, "two at once");
@@ -316,8 +385,10 @@ impl<'a> World<'a> {
             Output::CompareRecord { id } => self.pending.push(Pending::Compare(id.0)),
             Output::Resolve { id } => self.pending.push(Pending::Resolve(id.0)),
             Output::StartAction { id, attempt, node, devices } => {
+                let in_gang = self.members.contains_key(&id.0);
+                assert_eq!(self.beginning.remove(&id.0), in_gang, "{id:?} alone");
                 self.check_start(id.0, node.0, &devices.0);
-                let uncounted = self.plan.losses || self.plan.config.set_aside_after > 0;
+                let uncounted = in_gang || self.plan.losses || self.plan.config.drain_after > 0;
                 assert!(uncounted || (1..=RETRIES + 1).contains(&attempt), "attempt {attempt}");
                 assert!(attempt > self.attempts[id.0 as usize], "{id:?}: {attempt} once more");
                 self.attempts[id.0 as usize] = attempt;
@@ -331,7 +402,25 @@ impl<'a> World<'a> {
                 assert!(!running.aborted, "aborted twice");
                 running.aborted = true;
             }
+            Output::GangStarted { id, oversubscribed } => {
+                let (members, may) = &self.plan.gangs[id.0 as usize];
+                assert!(*may || !oversubscribed, "{id:?} may not");
+                let acts = |id: &&u32| self.plan.tasks[**id as usize].has_action;
+                self.beginning.extend(members.iter().filter(acts));
+                self.suiting_gang = self.suiting.clone();
+                self.gang_on.clear();
+                self.oversubscribed = oversubscribed;
+            }
+            Output::GangTooLarge { id, slots, .. } => {
+                assert!(slots > 0);
+                self.pending.push(Pending::Refuse(id.0));
+            }
+            Output::GangEntangled { id, task, on } => {
+                let members = &self.plan.gangs[id.0 as usize].0;
+                assert!(members.contains(&task.0) && members.contains(&on.0));
+            }
             Output::AttemptFailed { .. } | Output::NowhereToRun { .. } => {}
+            Output::RetryDelayed { .. } => unreachable!("no requirement has a delay"),
             Output::AttemptLost { id, attempt, node, .. } => {
                 assert!(!self.joined.contains(&node.0), "lost with a node that is there");
                 assert_eq!(attempt, self.attempts[id.0 as usize]);
@@ -343,18 +432,19 @@ impl<'a> World<'a> {
                 self.reopened.insert(id.0);
                 let before = self.settled.remove(&id.0);
                 assert!(before.is_some_and(Settled::is_well), "{id:?} was not well");
-                assert!(self.is_out_of_reach(id.0), "{id:?} is there");
+                let in_gang = self.members.contains_key(&id.0);
+                assert!(in_gang || self.is_out_of_reach(id.0), "{id:?} is there");
             }
             Output::InputLost { id } => {
                 assert!(self.is_out_of_reach(id.0), "{id:?} is there");
                 assert!(!self.plan.tasks[id.0 as usize].has_action);
             }
-            Output::NodeSetAside { id, .. } => {
+            Output::NodeDrained { id, .. } => {
                 assert!(self.joined.contains(&id.0), "{id:?} is not there");
-                assert!(self.aside.insert(id.0), "{id:?} is set aside");
-                assert!(self.aside.len() < self.joined.len(), "{id:?} was the last");
+                assert!(self.drained.insert(id.0), "{id:?} is drained");
+                assert!(self.drained.len() < self.joined.len(), "{id:?} was the last");
             }
-            Output::NodeTakenBack { id } => assert!(self.aside.remove(&id.0)),
+            Output::NodeTakenBack { id } => assert!(self.drained.remove(&id.0)),
             Output::TargetMissing { .. } => panic!("all actions make their file"),
             Output::TaskSettled { id, how } => {
                 let before = self.settled.insert(id.0, how);
@@ -402,7 +492,7 @@ impl<'a> World<'a> {
 
     fn check_start(&mut self, id: u32, node: u32, devices: &[(ResourceId, Vec<u32>)]) {
         assert!(self.joined.contains(&node), "started on a lost node");
-        assert!(!self.aside.contains(&node), "started on a node set aside");
+        assert!(!self.drained.contains(&node), "started on a node drained");
         for prerequisite in self.prerequisites_of(id) {
             assert!(self.settled[&prerequisite].is_well(), "{id} before {prerequisite}");
         }
@@ -430,7 +520,7 @@ impl<'a> World<'a> {
                 let expected = self.expected.get(&class).copied();
                 expected.is_some_and(|run_ns| self.now.saturating_add(run_ns) > *ends)
             });
-            !self.aside.contains(node) && !too_late
+            !self.drained.contains(node) && !too_late
         };
         let used = self.joined.iter().filter(counts);
         let largest = used.map(|node| capacity(*node).cores).max().unwrap();
@@ -438,19 +528,38 @@ impl<'a> World<'a> {
         let devices: Vec<u32> = devices.iter().flat_map(|(_, numbers)| numbers.clone()).collect();
         let mut used = cores;
         let active = |other: &&Running| other.node == node && other.waits_for.is_none();
-        for other in self.running.values().filter(active) {
+        for other in self.running.values().filter(active).filter(|other| !other.oversubscribed) {
             used += other.cores;
             let given_twice = devices.iter().any(|device| other.devices.contains(device));
             assert!(!given_twice, "device given twice");
         }
-        assert!(used <= all, "{used} cores used of {all}");
+        assert!(self.oversubscribed || used <= all, "{used} cores used of {all}");
         assert!(devices.iter().all(|device| *device < 2));
         if let Some(nodes) = &requirement.allowed_nodes {
             assert!(nodes.contains(&NodeId(node)), "started where it must not");
         }
-        let running = Running { node, cores, devices, waits_for: None, aborted: false };
+        // A gang is let in as one.
+        let is_member = self.members.contains_key(&id);
+        let suiting = if is_member { &self.suiting_gang } else { &self.suiting };
+        let suits = requirement.choice.is_none() || suiting.contains_key(&(class, node));
+        assert!(suits, "started where it does not suit");
+        if is_member {
+            let of_class = suiting.get(&(class, node)).copied();
+            let at_once = requirement.choice.and(of_class).unwrap_or(u32::MAX);
+            let (count, least) = self.gang_on.entry(node).or_insert((0, u32::MAX));
+            (*count, *least) = (*count + 1, at_once.min(*least));
+            assert!(count <= least, "{count} tasks of a gang where {least} fit");
+        }
+        for (other, known) in (0..).zip(requirements()) {
+            if known.choice.is_some_and(|choice| choice.used_up) {
+                self.suiting.remove(&(other, node));
+            }
+        }
+        let oversubscribed = self.oversubscribed && self.members.contains_key(&id);
+        let running =
+            Running { node, cores, devices, waits_for: None, aborted: false, oversubscribed };
         assert!(self.running.insert(id, running).is_none(), "{id} runs twice");
-        if self.plan.config.policy == Policy::Serial {
+        if self.plan.config.policy == Policy::Serial && !oversubscribed {
             assert_eq!(self.active(), 1, "two at once");
         }
     }
@@ -467,7 +576,7 @@ impl<'a> World<'a> {
                 let places = place.map_or(Places::Unknown, |node| Places::One(NodeId(node)));
                 // Of a file on a lost node it may be remembered where it is, or it is not found.
                 let is_found = !self.is_out_of_reach(id) || self.now.is_multiple_of(2);
-                let modified_ns = self.modified[id as usize].filter(|_| is_found);
+                let modified_ns = self.modified[id as usize].filter(|_| is_found).map(i128::from);
                 let fact = Fact { modified_ns, bytes: task.bytes, places };
                 self.send(Event::FactGathered { id: TaskId(id), fact });
             }
@@ -492,6 +601,7 @@ impl<'a> World<'a> {
                 });
                 self.send(Event::ResolveEnded { id: TaskId(id), found: true });
             }
+            Pending::Refuse(id) => self.send(Event::GangRefused { id: GangId(id) }),
             Pending::Late(id, attempt) => {
                 let outcome = ActionOutcome::Succeeded;
                 self.send(Event::ActionEnded { id: TaskId(id), attempt, outcome, run_ns: None });
@@ -508,7 +618,7 @@ impl<'a> World<'a> {
                     self.runs[index] += 1;
                     self.places[index] = Some(running.node);
                     self.modified[index] = Some(i64::try_from(self.now).unwrap());
-                    self.answered[index] = Timestamp::At(i64::try_from(self.now).unwrap());
+                    self.answered[index] = at(i64::try_from(self.now).unwrap());
                     ActionOutcome::Succeeded
                 };
                 self.send(Event::ActionEnded { id: TaskId(id), attempt, outcome, run_ns: None });
@@ -519,7 +629,7 @@ impl<'a> World<'a> {
     fn lose(&mut self, node: u32) {
         self.joined.remove(&node);
         self.away.insert(node);
-        self.aside.remove(&node);
+        self.drained.remove(&node);
         self.ends.remove(&node);
         let lost: Vec<u32> = self
             .running
@@ -574,6 +684,24 @@ impl<'a> World<'a> {
         self.send(Event::NodeEnds { id: NodeId(node), at: Time(at) });
     }
 
+    /// Bit 0 to 2: whether the node suits, the higher ones rank them and say how many tasks of a gang it suits at once.
+    fn choose(&mut self, requirement: u32, bits: u32) {
+        let rank = |node: u32| u64::from((bits >> 3) + node * bits) % 4;
+        let at_once = |node: u32| if bits >> 5 == 0 { u32::MAX } else { 1 + (bits + node) % 3 };
+        let suits = |node| Suits { rank: rank(node), at_once: at_once(node) };
+        let news: Vec<(NodeId, Option<Suits>)> = (0..NODES)
+            .map(|node| (NodeId(node), (bits >> node & 1 == 1).then(|| suits(node))))
+            .collect();
+        for (NodeId(node), suits) in &news {
+            match suits {
+                Some(suits) => drop(self.suiting.insert((requirement, *node), suits.at_once)),
+                None => drop(self.suiting.remove(&(requirement, *node))),
+            }
+        }
+        let requirement = RequirementId(requirement);
+        self.send(Event::NodesSuit { requirement, nodes: &news });
+    }
+
     fn expect_duration(&mut self, requirement: u32, run_ns: u64) {
         self.expected.insert(requirement, run_ns);
         self.send(Event::DurationExpected { requirement: RequirementId(requirement), run_ns });
@@ -598,6 +726,11 @@ impl<'a> World<'a> {
             if matches!(task.kind, TaskKind::File | TaskKind::Directory) && task.bytes != 4 {
                 self.answer(Pending::Gather(index));
             }
+        }
+        for (index, (members, oversubscribe)) in (0..).zip(&self.plan.gangs) {
+            let members: Vec<TaskId> = members.iter().copied().map(TaskId).collect();
+            let (tasks, oversubscribe) = (members.as_slice(), *oversubscribe);
+            self.send(Event::GangDefined { id: GangId(index), tasks, oversubscribe });
         }
     }
 
@@ -649,6 +782,9 @@ impl<'a> World<'a> {
                 self.end_node(node, self.now + number as u64 / 64);
             } else if !healing && number % 16 == 6 {
                 self.expect_duration(u32::try_from(number / 16 % 6).unwrap(), number as u64 / 512);
+            } else if !healing && number % 16 == 7 {
+                let bits = u32::try_from(number / 16).unwrap();
+                self.choose(6 + bits % 2, bits / 2);
             } else if number % 16 == 2
                 && number > 30_000
                 && let Some(kill) = stop.take()
@@ -661,8 +797,13 @@ impl<'a> World<'a> {
             } else {
                 let answerable = self.answerable();
                 if answerable.is_empty() {
-                    if healing {
-                        break;
+                    let all = (6..8).flat_map(|class| (0..NODES).map(move |node| (class, node)));
+                    let all_fit = Some(&u32::MAX);
+                    let missing = all.clone().find(|one| self.suiting.get(one) != all_fit);
+                    match missing {
+                        _ if !healing => {}
+                        Some((class, _)) => self.choose(class, 7),
+                        None => break,
                     }
                     continue;
                 }
@@ -749,6 +890,11 @@ proptest! {
             let runs = how == Settled::Executed && plan.tasks[id as usize].has_action;
             prop_assert_eq!(world.runs[id as usize], u32::from(runs), "task {}", id);
         }
+    }
+
+    #[test]
+    fn no_part_of_a_gang_begins_whatever_fails_or_is_lost(plan in plan_with_gangs()) {
+        World::new(&plan).run();
     }
 
     #[test]

@@ -164,9 +164,9 @@ fn an_asked_task_is_asked_again_after_its_action_for_its_new_timestamp() {
     let asked = script.define(TaskKind::Asked, false, RequirementId(0), &[]);
     let file = script.file(Some(9), &[asked]);
     script.invoke(&[file]);
-    script.answer(asked, true, Timestamp::At(3));
+    script.answer(asked, true, Timestamp::At(3.into()));
     script.ok(asked);
-    script.answer(asked, false, Timestamp::At(20));
+    script.answer(asked, false, Timestamp::At(20.into()));
     script.fact(file, Some(9));
     expect![[r#"
         invocation 0 of [1]

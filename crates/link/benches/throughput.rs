@@ -1,5 +1,5 @@
-//! Messages and bytes a second over a link, hub and agent each in a thread of its own: over a socket pair, and over TCP with TLS on
-//! this machine. Five rounds each; median, least and most.
+//! Messages and bytes a second over a link, hub and agent each in a thread of its own: over a
+//! socket pair, and over TCP with TLS on this machine. Five rounds each; median, least and most.
 //!
 //!     cargo bench -p rakuda-link
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a measurement that prints")]
@@ -141,9 +141,9 @@ fn over_tls(load: Load) -> f64 {
         let authority = Authority::new().unwrap();
         let gate = Gate::open(SocketAddr::from(([127, 0, 0, 1], 0)), &authority).await.unwrap();
         let credentials = authority.issue().unwrap();
-        let mut guests = gate.admit(credentials.token.clone());
+        let mut dial_ins = gate.admit(credentials.token.clone());
         send.send((gate.address(), credentials)).unwrap();
-        let (first, later) = guests.recv().await.unwrap();
+        let (first, later) = dial_ins.recv().await.unwrap();
         let hub = Hub::default();
         let link = attach_arrival(first, later, "run", settings(), listener(load, &hub));
         time(load, hub, link).await

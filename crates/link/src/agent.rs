@@ -2,13 +2,15 @@
 //!
 //! It does not know commands, nor what is to be done when the link is lost.
 
+use std::rc::Rc;
+
 use rakuda_proto::Text;
 use rakuda_proto::cluster::{FromAgent, Hello, NodeFacts, ToAgent, Welcome};
 
 pub use crate::greeting::GreetingError;
 use crate::greeting::say_hello;
 use crate::hub::{Reader, VERSION, Writer};
-use crate::io::{Ending, Link};
+use crate::io::{Came, Ending, Link, MachineClock, StateSource};
 use crate::session::Limits;
 
 /// Until the welcome says more.
@@ -47,6 +49,11 @@ impl AgentLink {
         Self { link: Link::new(Limits::with_silence_ms(FIRST_SILENCE_MS)), identity }
     }
 
+    /// What the hub is told when it asks for the time; without it that ends the link.
+    pub fn set_clock(&self, clock: MachineClock) {
+        self.link.set_clock(clock);
+    }
+
     /// Greets the hub over a new connection, the first one or another.
     pub async fn greet(
         &self,
@@ -69,9 +76,28 @@ impl AgentLink {
     }
 
     /// Passes messages on until the connection ends.
-    pub async fn serve(&self, connection: Connection, on_message: impl FnMut(ToAgent)) -> Ending {
+    pub async fn serve(
+        &self,
+        connection: Connection,
+        mut on_message: impl FnMut(ToAgent),
+    ) -> Ending {
         let Connection { reader, writer, decoder, .. } = connection;
-        self.link.serve(reader, writer, decoder, on_message).await
+        let on_came = |came| match came {
+            Came::Message(message) => on_message(message),
+            // It asks nothing, and has no state to tell.
+            Came::Exchange(_) | Came::State(_) => {}
+        };
+        self.link.serve(reader, writer, decoder, on_came).await
+    }
+
+    /// What is told of the node again and again.
+    pub fn set_state_source(&self, source: Rc<dyn StateSource>) {
+        self.link.set_state_source(source);
+    }
+
+    /// There is something newer to tell of it.
+    pub fn offer_state(&self) {
+        self.link.offer_state();
     }
 
     /// Sends a message, now or with the next connection.

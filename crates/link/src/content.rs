@@ -1,7 +1,8 @@
 //! The form of what goes over a substream of a data link: messages, and the content of a file in pieces.
 //!
-//! A message is its length (u32, big-endian) and MessagePack. A piece is its length and its bytes; a length of 0 ends the
-//! content, and a `ContentEnd` follows. No memory is taken for what a length promises. It touches no file.
+//! A message is its length (u32, big-endian) and MessagePack. A piece is its length and its bytes;
+//! a length of 0 ends the content, and a `ContentEnd` follows. No memory is taken for what a length
+//! promises. It touches no file.
 
 use rakuda_proto::files::ContentEnd;
 use serde::Serialize;

@@ -1,12 +1,12 @@
 //! Who may be part of a run: an authority made for it, and what it hands out.
 //!
-//! Keys are drawn at the start of a run and live in memory, but for what agents are given: [`Credentials`], over stdin or in
-//! a file of mode 0600. The certificate of the hub is good for a server only and those of agents for clients only, so no agent can
-//! play the hub. Validity in time is not limited: the authority is forgotten with the run.
+//! Keys are drawn at the start of a run and live in memory, but for what agents are given:
+//! [`Credentials`], over stdin or in a file of mode 0600. The certificate of the hub is good for a
+//! server only and those of agents for clients only, so no agent can play the hub. Validity in time
+//! is not limited: the authority is forgotten with the run.
 
-use std::fs::OpenOptions;
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,6 +22,8 @@ use serde::{Deserialize, Serialize};
 
 /// The name in the hub's certificate; it says nothing of the run.
 pub const HUB_NAME: &str = "hub";
+/// The name in the certificates of hosts that connect to one another.
+pub const PEER_NAME: &str = "peer";
 /// The longest credentials that are read.
 const BYTES_MAX: u64 = 64 << 10;
 /// Random bytes of a token.
@@ -102,19 +104,33 @@ impl Authority {
     fn sign(
         &self,
         names: Vec<String>,
-        purpose: ExtendedKeyUsagePurpose,
+        purposes: Vec<ExtendedKeyUsagePurpose>,
     ) -> Result<(CertificateDer<'static>, Vec<u8>), CredentialsError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(names)?;
-        params.extended_key_usages = vec![purpose];
+        params.extended_key_usages = purposes;
         let certificate = params.signed_by(&key, &self.issuer)?;
         Ok((certificate.der().clone(), key.serialize_der()))
     }
 
     /// For one agent, or for all that one launch starts.
     pub fn issue(&self) -> Result<Credentials, CredentialsError> {
-        let (certificate, key) =
-            self.sign(vec!["agent".into()], ExtendedKeyUsagePurpose::ClientAuth)?;
+        self.issue_as("agent", vec![ExtendedKeyUsagePurpose::ClientAuth])
+    }
+
+    /// For hosts that connect to one another.
+    pub fn issue_peer(&self) -> Result<Credentials, CredentialsError> {
+        let purposes =
+            vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
+        self.issue_as(PEER_NAME, purposes)
+    }
+
+    fn issue_as(
+        &self,
+        name: &str,
+        purposes: Vec<ExtendedKeyUsagePurpose>,
+    ) -> Result<Credentials, CredentialsError> {
+        let (certificate, key) = self.sign(vec![name.into()], purposes)?;
         let mut token = [0; TOKEN_BYTES];
         let got = rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty());
         assert_eq!(got, Ok(TOKEN_BYTES), "the kernel gives so few random bytes at once");
@@ -128,23 +144,38 @@ impl Authority {
 
     /// What the hub listens with: TLS 1.3, and nobody without a certificate of this authority.
     pub fn server(&self) -> Result<Arc<ServerConfig>, CredentialsError> {
-        let wrong = |error: &dyn std::fmt::Display| CredentialsError::Use(error.to_string());
         let (certificate, key) =
-            self.sign(vec![HUB_NAME.into()], ExtendedKeyUsagePurpose::ServerAuth)?;
-        let roots = Arc::new(roots(self.certificate.clone())?);
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider());
-        let verifier = verifier.build().map_err(|error| wrong(&error))?;
-        let config = ServerConfig::builder_with_provider(provider())
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(|error| wrong(&error))?
-            .with_client_cert_verifier(verifier)
-            .with_single_cert(vec![certificate], private_key(key))
-            .map_err(|error| wrong(&error))?;
-        Ok(Arc::new(config))
+            self.sign(vec![HUB_NAME.into()], vec![ExtendedKeyUsagePurpose::ServerAuth])?;
+        server_config(self.certificate.clone(), certificate, key)
     }
 }
 
+fn server_config(
+    authority: CertificateDer<'static>,
+    certificate: CertificateDer<'static>,
+    key: Vec<u8>,
+) -> Result<Arc<ServerConfig>, CredentialsError> {
+    let wrong = |error: &dyn std::fmt::Display| CredentialsError::Use(error.to_string());
+    let roots = Arc::new(roots(authority)?);
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider());
+    let verifier = verifier.build().map_err(|error| wrong(&error))?;
+    let config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| wrong(&error))?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(vec![certificate], private_key(key))
+        .map_err(|error| wrong(&error))?;
+    Ok(Arc::new(config))
+}
+
 impl Credentials {
+    /// What one who was issued as a peer listens with: TLS 1.3, and nobody without a certificate of this authority.
+    pub fn server(&self) -> Result<Arc<ServerConfig>, CredentialsError> {
+        let certificate = CertificateDer::from(self.certificate.0.clone());
+        let authority = CertificateDer::from(self.authority.0.clone());
+        server_config(authority, certificate, self.key.0.clone())
+    }
+
     /// What an agent connects with: TLS 1.3, and to nobody but the run's hub.
     pub fn client(&self) -> Result<Arc<ClientConfig>, CredentialsError> {
         let wrong = |error: &dyn std::fmt::Display| CredentialsError::Use(error.to_string());
@@ -170,9 +201,7 @@ impl Credentials {
 
     /// Writes a new file that its owner alone may read.
     pub fn write(&self, path: &Path) -> Result<(), CredentialsError> {
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create_new(true).mode(0o600).open(path);
-        file.and_then(|mut file| file.write_all(&self.to_bytes())).map_err(|source| {
+        crate::private_file::write_new(path, &self.to_bytes()).map_err(|source| {
             CredentialsError::File { what: "write", path: path.display().to_string(), source }
         })
     }

@@ -47,6 +47,14 @@ pub enum Frame<'a> {
     Beat,
     /// The end, wanted: why, or nothing.
     Bye(&'a [u8]),
+    /// What time is it? With the time of who asks.
+    AskTime(i64),
+    /// The answer: the time of who asked, and those at which the question came and the answer went.
+    TellTime([i64; 3]),
+    /// The newest of what is told again and again, and may be lost: not numbered.
+    State(&'a [u8]),
+    /// The last state has been taken; another may come.
+    StateTaken,
 }
 
 /// First byte after the length.
@@ -69,6 +77,14 @@ pub enum Kind {
     Bye = 7,
     /// See [`Frame::Part`].
     Part = 8,
+    /// See [`Frame::AskTime`].
+    AskTime = 9,
+    /// See [`Frame::TellTime`].
+    TellTime = 10,
+    /// See [`Frame::State`].
+    State = 11,
+    /// See [`Frame::StateTaken`].
+    StateTaken = 12,
 }
 
 impl Frame<'_> {
@@ -80,9 +96,13 @@ impl Frame<'_> {
             Frame::Refused(_) => Kind::Refused,
             Frame::Data { .. } => Kind::Data,
             Frame::Part { .. } => Kind::Part,
+            Frame::AskTime(_) => Kind::AskTime,
+            Frame::TellTime(_) => Kind::TellTime,
             Frame::Ack(_) => Kind::Ack,
             Frame::Beat => Kind::Beat,
             Frame::Bye(_) => Kind::Bye,
+            Frame::State(_) => Kind::State,
+            Frame::StateTaken => Kind::StateTaken,
         }
     }
 }
@@ -196,7 +216,6 @@ fn parse(content: &[u8]) -> Result<Frame<'_>, FrameError> {
             _ => Err(wrong()),
         },
         6 if body.is_empty() => Ok(Frame::Beat),
-        6 => Err(wrong()),
         7 => Ok(Frame::Bye(body)),
         8 => match numbered()? {
             (sequence, [last @ (0 | 1), body @ ..]) => {
@@ -204,8 +223,26 @@ fn parse(content: &[u8]) -> Result<Frame<'_>, FrameError> {
             }
             _ => Err(wrong()),
         },
+        9 => times::<1>(body).map(|[asked]| Frame::AskTime(asked)).ok_or_else(wrong),
+        10 => times(body).map(Frame::TellTime).ok_or_else(wrong),
+        11 => Ok(Frame::State(body)),
+        12 if body.is_empty() => Ok(Frame::StateTaken),
+        6 | 12 => Err(wrong()),
         _ => Err(FrameError::UnknownKind(kind)),
     }
+}
+
+/// So many times, and nothing else.
+fn times<const COUNT: usize>(body: &[u8]) -> Option<[i64; COUNT]> {
+    let (times, rest) = body.as_chunks::<8>();
+    let times: &[[u8; 8]; COUNT] = times.try_into().ok()?;
+    rest.is_empty().then(|| times.map(i64::from_be_bytes))
+}
+
+/// Appends a question for the time, or the answer to one.
+pub fn encode_times(out: &mut Vec<u8>, kind: Kind, times: &[i64]) {
+    let body: Vec<u8> = times.iter().flat_map(|time| time.to_be_bytes()).collect();
+    encode(out, kind, &body);
 }
 
 /// Appends a frame that is not numbered.
@@ -323,6 +360,10 @@ mod tests {
         out.extend(DataFrame::for_part(true, b"piece").finish(8));
         encode_ack(&mut out, 6);
         encode(&mut out, Kind::Beat, b"");
+        encode_times(&mut out, Kind::AskTime, &[-5]);
+        encode_times(&mut out, Kind::TellTime, &[-5, 1 << 40, i64::MAX]);
+        encode(&mut out, Kind::State, b"load");
+        encode(&mut out, Kind::StateTaken, b"");
         encode(&mut out, Kind::Bye, b"done");
         out
     }
@@ -338,7 +379,7 @@ mod tests {
         let bytes = sample();
         let mut whole = Vec::new();
         all_of(&mut decoder_with(&bytes), &mut whole);
-        assert_eq!(whole.len(), 6);
+        assert_eq!(whole.len(), 10);
         for cut in 0..=bytes.len() {
             let mut decoder = decoder_with(&bytes[..cut]);
             let mut frames = Vec::new();
@@ -365,14 +406,17 @@ mod tests {
             &[5, 0, 0],
             &[5, 0, 0, 0, 0, 0, 0, 0, 1, 9],
             &[6, 0],
+            &[12, 0],
             &[8, 0, 0, 0, 0, 0, 0, 0, 1],
             &[8, 0, 0, 0, 0, 0, 0, 0, 1, 2],
+            &[9, 0, 0, 0, 0, 0, 0, 1],
+            &[10, 0, 0, 0, 0, 0, 0, 0, 1],
         ] {
             let length = u32::try_from(content.len()).unwrap().to_be_bytes();
             let result = decoder_with(&[&length, content].concat()).next_frame().map(|_| ());
             assert!(matches!(result, Err(FrameError::WrongBody { .. })), "{content:?}");
         }
-        assert_eq!(decoder_with(&[0, 0, 0, 1, 9]).next_frame(), Err(FrameError::UnknownKind(9)));
+        assert_eq!(decoder_with(&[0, 0, 0, 1, 13]).next_frame(), Err(FrameError::UnknownKind(13)));
     }
 
     #[test]

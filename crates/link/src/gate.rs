@@ -1,8 +1,10 @@
-//! The gate: the one place where a run listens. It lets in who has the run's credentials, and says nothing to anybody else.
+//! The gate: the one place where a run listens. It lets in who has the run's credentials, and says
+//! nothing to anybody else.
 //!
-//! A connection must finish TLS, with a certificate of the run's authority, and say hello, all within a limit; then its token says
-//! to which launch it belongs. The first connection of a session goes to that launch, later ones to the link that the session has.
-//! It does not know nodes. While it is dropped, nothing listens any more; links live on.
+//! A connection must finish TLS, with a certificate of the run's authority, and say hello, all
+//! within a limit; then its token says to which launch it belongs. The first connection of a
+//! session goes to that launch, later ones to the link that the session has. It does not know
+//! nodes. While it is dropped, nothing listens any more; links live on.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,8 +25,8 @@ use crate::hub::Arrival;
 
 /// From accept(2) to the end of hello.
 pub const HELLO_LIMIT: Duration = Duration::from_secs(10);
-/// Connections that have not said hello yet; more are closed at once.
-const STRANGERS_MAX: usize = 256;
+/// Maximum connections of those who have not shown yet who they are; more are closed at once.
+pub const STRANGERS_MAX: usize = 256;
 /// When the machine has no descriptor left, so long until the next try.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -45,7 +47,7 @@ pub enum GateError {
 }
 
 /// An agent that is let in: its first connection, and those that will take its place.
-pub type Guest = (Arrival, mpsc::Receiver<Arrival>);
+pub type DialIn = (Arrival, mpsc::Receiver<Arrival>);
 
 /// See the file's head.
 pub struct Gate {
@@ -57,7 +59,7 @@ pub struct Gate {
 /// Who is expected, and who is there.
 #[derive(Default)]
 struct Register {
-    launches: BTreeMap<Text, mpsc::UnboundedSender<Guest>>,
+    launches: BTreeMap<Text, mpsc::UnboundedSender<DialIn>>,
     /// By number: the launch's token, and the way to the link.
     sessions: BTreeMap<u64, (Text, mpsc::Sender<Arrival>)>,
     /// Sessions that were there: none of them comes back.
@@ -83,7 +85,7 @@ impl Gate {
     }
 
     /// Lets in who shows `token`, until the receiver is dropped.
-    pub fn admit(&self, token: Text) -> mpsc::UnboundedReceiver<Guest> {
+    pub fn admit(&self, token: Text) -> mpsc::UnboundedReceiver<DialIn> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.register.borrow_mut().launches.insert(token, sender);
         receiver
@@ -150,7 +152,7 @@ async fn receive(mut arrival: Arrival, register: &RefCell<Register>) {
 
 /// Where a connection belongs.
 enum Place {
-    New(mpsc::UnboundedSender<Guest>),
+    New(mpsc::UnboundedSender<DialIn>),
     Known(mpsc::Sender<Arrival>),
     Over,
     Unknown,

@@ -1,7 +1,8 @@
 //! The hub's end of links: greets who comes, passes messages on, and says when an agent is lost.
 //!
-//! A pipe is one connection ([`attach`]); over TCP an agent may come back with a new one, which then takes
-//! the old one's place ([`attach_arrival`]). It does not know how agents are launched, nor what becomes of their commands.
+//! A pipe is one connection ([`attach`]); over TCP an agent may come back with a new one, which
+//! then takes the old one's place ([`attach_arrival`]). It does not know how agents are launched,
+//! nor what becomes of their commands.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,8 +14,9 @@ use tokio::time::{Duration, timeout};
 
 use crate::frame::Decoder;
 use crate::greeting::{read_hello, say_refused, say_welcome};
-use crate::io::{Ending, Link};
+use crate::io::{Came, Ending, Link, MachineClock};
 use crate::session::Limits;
+use crate::time::ClockExchange;
 
 /// After bye was said, the other side has so long to close; then it is left alone.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
@@ -29,6 +31,10 @@ pub enum LinkEvent {
     Up(NodeFacts),
     /// It says something.
     Message(FromAgent),
+    /// It has said what time it is there.
+    Exchange(ClockExchange),
+    /// How its node is, as a delta ([`LinkHandle::settle_state`] lets the next come).
+    State(Vec<u8>),
     /// It is gone, and why; the last event.
     Lost(String),
 }
@@ -75,8 +81,8 @@ impl LinkHandle {
         }
     }
 
-    /// Says bye after all that was sent. No event comes any more, but messages that were under way. An agent that is not
-    /// there yet is not waited for.
+    /// Says bye after all that was sent. No event comes any more, but messages that were under way.
+    /// An agent that is not there yet is not waited for.
     pub fn close(&self) {
         self.shared.closing.set(true);
         self.shared.link.say_bye("");
@@ -99,6 +105,21 @@ impl LinkHandle {
         }
     }
 
+    /// What the agent's times are compared with, before it is asked for them.
+    pub fn set_clock(&self, clock: MachineClock) {
+        self.shared.link.set_clock(clock);
+    }
+
+    /// Asks the agent so often what time it is there, each time when the answer before has come.
+    pub fn ask_time(&self, count: u32) {
+        self.shared.link.ask_time(count);
+    }
+
+    /// The state that came last was dealt with: another may come.
+    pub fn settle_state(&self) {
+        self.shared.link.settle_state();
+    }
+
     /// Bytes that the agent has not acknowledged.
     pub fn is_full(&self) -> bool {
         self.shared.link.is_full()
@@ -119,8 +140,8 @@ impl Shared {
     }
 }
 
-/// Serves an agent at the other end of a pipe: waits for its hello (for how long is the launcher's to say), answers, and
-/// then passes messages on. Must be called inside a `tokio::task::LocalSet`.
+/// Serves an agent at the other end of a pipe: waits for its hello (for how long is the launcher's
+/// to say), answers, and then passes messages on. Must be called inside a `tokio::task::LocalSet`.
 pub fn attach(
     mut reader: impl AsyncRead + Unpin + 'static,
     mut writer: impl AsyncWrite + Unpin + 'static,
@@ -146,8 +167,9 @@ pub fn attach(
     })
 }
 
-/// Serves an agent that [`crate::gate::Gate`] let in: `first` is its first connection, `later` gives those that take the
-/// place of the one before. Must be called inside a `tokio::task::LocalSet`.
+/// Serves an agent that [`crate::gate::Gate`] let in: `first` is its first connection, `later`
+/// gives those that take the place of the one before. Must be called inside a
+/// `tokio::task::LocalSet`.
 pub fn attach_arrival(
     first: Arrival,
     later: mpsc::Receiver<Arrival>,
@@ -158,8 +180,8 @@ pub fn attach_arrival(
     spawn(run, settings, on_event, async move |serve: Server<'_>| serve.all(first, later).await)
 }
 
-/// The hub bears an agent's silence twice as long as the agent bears the hub's: when its tasks are run elsewhere, the agent has killed
-/// them already, and nobody else writes their files.
+/// The hub bears an agent's silence twice as long as the agent bears the hub's: when its tasks are
+/// run elsewhere, the agent has killed them already, and nobody else writes their files.
 fn hub_silence_ms(settings: &AgentSettings) -> u32 {
     settings.silence_ms.saturating_mul(2)
 }
@@ -293,8 +315,12 @@ impl Server<'_> {
 
     async fn serve(&self, arrival: Arrival) -> Ending {
         let Arrival { decoder, mut reader, writer, .. } = arrival;
-        let on_message = |message| (self.on_event)(LinkEvent::Message(message));
-        let ending = self.shared.link.serve(&mut reader, writer, decoder, on_message).await;
+        let on_came = |came| match came {
+            Came::Message(message) => (self.on_event)(LinkEvent::Message(message)),
+            Came::Exchange(exchange) => (self.on_event)(LinkEvent::Exchange(exchange)),
+            Came::State(state) => (self.on_event)(LinkEvent::State(state)),
+        };
+        let ending = self.shared.link.serve(&mut reader, writer, decoder, on_came).await;
         if matches!(ending, Ending::SaidBye) {
             // Its end of file says that it has heard us.
             let _ =

@@ -1,12 +1,13 @@
-//! What an agent is handed to find and enter a run: where the hub listens, and the credentials. One line of text, over stdin or in
-//! a file of mode 0600, such as `rakuda-join 1 10.0.0.1:41234 9CF0...`. It does not know who hands it over.
+//! What an agent is handed to find and enter a run: where the hub listens, and the credentials. One
+//! line of text, over stdin or in a file of mode 0600, such as
+//! `rakuda-join 1 10.0.0.1:41234 9CF0...`. It does not know who hands it over.
 
-use std::fs::OpenOptions;
-use std::io::{Read, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use crate::credentials::{Credentials, CredentialsError};
+use crate::private_file;
 
 /// First word of the line, and the version of what follows.
 const WORDS: [&str; 2] = ["rakuda-join", "1"];
@@ -84,9 +85,7 @@ impl Invitation {
 
     /// Writes a new file that its owner alone may read.
     pub fn write(&self, path: &Path) -> Result<(), InvitationError> {
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create_new(true).mode(0o600).open(path);
-        file.and_then(|mut file| file.write_all(self.to_text().as_bytes())).map_err(|source| {
+        private_file::write_new(path, self.to_text().as_bytes()).map_err(|source| {
             InvitationError::File { what: "write", path: path.display().to_string(), source }
         })
     }

@@ -1,9 +1,11 @@
 //! Runs a session over a connection: the shell around [`crate::session`].
 //!
 //! One future per connection does all: it reads, writes, and wakes at the session's deadline, so that a side that
-//! cannot write still reads. The clock is tokio's, which tests can turn. It does not know what messages mean.
+//! cannot write still reads. The clock is tokio's, which tests can turn; that of the time lane is given. It does not
+//! know what messages mean.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use rakuda_proto::cluster::AgentSettings;
 use serde::Serialize;
@@ -12,11 +14,26 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep_until};
 
-use crate::frame::Decoder;
+use crate::frame::{Decoder, Frame};
 use crate::session::{Limits, Nanoseconds, Session, SessionError, Taken};
+use crate::time::{ClockExchange, TimeLane};
 
 /// Room that is made for each read.
 const READ_BYTES: usize = 64 << 10;
+
+/// Reads the kernel's monotonic clock, ns.
+pub type MachineClock = fn() -> i64;
+
+/// What comes over a link.
+#[derive(Debug)]
+pub enum Came<In> {
+    /// A message.
+    Message(In),
+    /// The answer to a question for the time.
+    Exchange(ClockExchange),
+    /// The newest of what is told again and again ([`Link::settle_state`] lets the next come).
+    State(Vec<u8>),
+}
 
 /// How a connection ended.
 #[derive(Debug)]
@@ -31,16 +48,39 @@ pub enum Ending {
     Wrong(SessionError),
 }
 
+/// What the state lane tells. It is asked when the newest can be written, so nothing waits that grows old.
+pub trait StateSource {
+    /// The other side knows nothing any more: the next state is a whole one.
+    fn restart(&self);
+    /// The newest, as far as the other side does not know it; none: it knows all.
+    fn take(&self) -> Option<Vec<u8>>;
+}
+
+/// None yet, or the one.
+#[derive(Default)]
+struct Source(RefCell<Option<Rc<dyn StateSource>>>);
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Source({})", self.0.borrow().is_some())
+    }
+}
+
 /// A link that may outlive its connections. Takes messages `In`.
 #[derive(Debug)]
 pub struct Link<In> {
     session: RefCell<Session<In>>,
+    time: RefCell<TimeLane>,
+    /// What the time lane is stamped with; without it nothing is asked or answered there.
+    clock: Cell<Option<MachineClock>>,
     /// Where the session's time begins.
     start: Instant,
     /// There is something to write.
     wake: Notify,
     /// There is room again for what was held back.
     room: Notify,
+    /// Of the state lane.
+    source: Source,
 }
 
 impl<In: DeserializeOwned> Link<In> {
@@ -49,7 +89,31 @@ impl<In: DeserializeOwned> Link<In> {
         #[allow(clippy::disallowed_methods, reason = "tokio's clock, which tests can turn")]
         let start = Instant::now();
         let session = RefCell::new(Session::new(limits, 0));
-        Self { session, start, wake: Notify::new(), room: Notify::new() }
+        Self {
+            session,
+            time: RefCell::default(),
+            clock: Cell::new(None),
+            start,
+            wake: Notify::new(),
+            room: Notify::new(),
+            source: Source::default(),
+        }
+    }
+
+    /// What the other side is told when it asks for the time, and what its answers are compared with.
+    pub fn set_clock(&self, clock: MachineClock) {
+        self.clock.set(Some(clock));
+    }
+
+    /// Asks the other side so often what time it is there, each time when the answer before has come.
+    pub fn ask_time(&self, count: u32) {
+        self.time.borrow_mut().ask(count);
+        self.wake.notify_one();
+    }
+
+    /// By the clock of the time lane.
+    fn machine_ns(&self) -> Option<i64> {
+        self.clock.get().map(|clock| clock())
     }
 
     fn now(&self) -> Nanoseconds {
@@ -90,23 +154,49 @@ impl<In: DeserializeOwned> Link<In> {
         }
     }
 
+    /// What the state lane tells from now on.
+    pub fn set_state_source(&self, source: Rc<dyn StateSource>) {
+        self.source.0.replace(Some(source));
+    }
+
+    /// Its source has something newer.
+    pub fn offer_state(&self) {
+        self.session.borrow_mut().offer_state();
+        self.wake.notify_one();
+    }
+
+    /// The state that came last was dealt with: another may come.
+    pub fn settle_state(&self) {
+        self.session.borrow_mut().settle_state();
+        self.wake.notify_one();
+    }
+
     /// Begins on a connection whose other side has taken everything up to `peer_received`.
     pub fn reconnect(&self, peer_received: u64) -> Result<(), SessionError> {
         let now = self.now();
+        self.time.borrow_mut().reconnect();
+        if let Some(source) = &*self.source.0.borrow() {
+            source.restart();
+        }
         self.session.borrow_mut().reconnect(now, peer_received)
     }
 
-    /// Runs over a connection until that ends.
+    /// Runs over a connection until that ends. What comes is handed on; a state has to be settled.
     pub async fn serve(
         &self,
         mut reader: impl AsyncRead + Unpin,
         mut writer: impl AsyncWrite + Unpin,
         mut decoder: Decoder,
-        mut on_message: impl FnMut(In),
+        mut on_came: impl FnMut(Came<In>),
     ) -> Ending {
         let mut out = Outgoing::default();
+        // When what is in the decoder was read.
+        let mut read_ns = self.machine_ns();
         loop {
-            match self.take(&mut decoder, &mut on_message) {
+            let taken = self.take(&mut decoder, read_ns, &mut on_came);
+            let state = self.session.borrow_mut().arrived_state();
+            state.map(Came::State).into_iter().for_each(&mut on_came);
+            match taken {
                 Ok(Taken::Frame) => {}
                 Ok(Taken::Bye(why)) => return Ending::Bye(why),
                 Err(error) => return Ending::Wrong(error),
@@ -129,7 +219,10 @@ impl<In: DeserializeOwned> Link<In> {
                 step = out.write(&mut writer), if !out.is_written() => step,
                 read = reader.read_buf(decoder.buffer_mut()) => match read {
                     Ok(0) => Err(std::io::ErrorKind::UnexpectedEof.into()),
-                    read => read.map(|_| self.session.borrow_mut().on_bytes(self.now())),
+                    read => read.map(|_| {
+                        read_ns = self.machine_ns();
+                        self.session.borrow_mut().on_bytes(self.now());
+                    }),
                 },
                 () = self.wake.notified(), if out.is_written() => Ok(()),
                 () = sleep_until(deadline) => Ok(()),
@@ -148,7 +241,8 @@ impl<In: DeserializeOwned> Link<In> {
     fn take(
         &self,
         decoder: &mut Decoder,
-        on_message: &mut impl FnMut(In),
+        read_ns: Option<i64>,
+        on_came: &mut impl FnMut(Came<In>),
     ) -> Result<Taken, SessionError> {
         let mut messages = Vec::new();
         let mut last = Taken::Frame;
@@ -156,10 +250,21 @@ impl<In: DeserializeOwned> Link<In> {
         while last == Taken::Frame
             && let Some(frame) = decoder.next_frame()?
         {
-            let result = self.session.borrow_mut().on_frame(now, frame, &mut messages);
-            // What came before a wrong frame was right.
-            messages.drain(..).for_each(&mut *on_message);
-            last = result?;
+            match (frame, read_ns) {
+                (Frame::AskTime(asked_ns), Some(read_ns)) => {
+                    self.time.borrow_mut().on_asked(asked_ns, read_ns);
+                }
+                (Frame::TellTime(times), Some(read_ns)) => {
+                    let exchange = self.time.borrow_mut().on_told(times, read_ns);
+                    exchange.map(Came::Exchange).into_iter().for_each(&mut *on_came);
+                }
+                (frame, _) => {
+                    let result = self.session.borrow_mut().on_frame(now, frame, &mut messages);
+                    // What came before a wrong frame was right.
+                    messages.drain(..).map(Came::Message).for_each(&mut *on_came);
+                    last = result?;
+                }
+            }
         }
         if self.session.borrow().has_room() {
             self.room.notify_waiters();
@@ -174,7 +279,17 @@ impl<In: DeserializeOwned> Link<In> {
         }
         out.bytes.clear();
         out.written = 0;
-        self.session.borrow_mut().fill(self.now(), &mut out.bytes)?;
+        // First, and stamped last: what it is written behind is only what is being written already.
+        let mut little = false;
+        if let Some(clock) = self.clock.get() {
+            let (mut time, now_ns) = (self.time.borrow_mut(), clock());
+            little = time.is_busy(now_ns);
+            time.fill(now_ns, &mut out.bytes);
+        }
+        let (mut session, now) = (self.session.borrow_mut(), self.now());
+        session.fill(now, little, &mut out.bytes)?;
+        let source = self.source.0.borrow().clone();
+        session.fill_state(now, &mut out.bytes, || source?.take());
         out.flushed = out.bytes.is_empty();
         Ok(())
     }

@@ -1,10 +1,11 @@
 //! Links: what carries messages between the hub and an agent elsewhere, over any stream of bytes.
 //!
-//! [`frame`] and [`session`] are pure: bytes and times in, bytes and messages out. [`io`] runs a session
+//! [`frame`], [`session`] and [`time`] are pure: bytes and times in, bytes and messages out. [`io`] runs a session
 //! over a connection; [`hub`] and [`agent`] are its two ends. Over TCP, [`credentials`] say
 //! who may connect, [`gate`] lets them in, and [`tcp`] dials. Through the leader of a host group, links of many agents
 //! go over one connection: [`mux`], with [`relay`] at the head of each. Data links carry files: [`content`] says
-//! what goes over one of their streams. None of them knows what the messages mean,
+//! what goes over one of their streams. [`peers`] connects hosts of a run with one another.
+//! None of them knows what the messages mean,
 //! starts anything, or knows who launched the other side. The format is told in `docs/design/clusters.md`.
 
 pub mod agent;
@@ -17,7 +18,11 @@ pub mod hub;
 pub mod invitation;
 pub mod io;
 pub mod mux;
+pub mod peers;
+pub mod private_file;
 pub mod relay;
 pub mod session;
+mod state_lane;
 pub mod stdio;
 pub mod tcp;
+pub mod time;

@@ -1,6 +1,8 @@
-//! Many streams of bytes over one connection (yamux): one side opens them, the other takes them, each has its own flow control.
+//! Many streams of bytes over one connection (yamux): one side opens them, the other takes them,
+//! each has its own flow control.
 //!
-//! The connection is driven by one future; when that ends, or is dropped, all its streams end. It does not know what goes over them.
+//! The connection is driven by one future; when that ends, or is dropped, all its streams end. It
+//! does not know what goes over them.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -10,8 +12,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt as _, TokioAsyncReadCompatExt as _};
 use yamux::{Config, Connection, ConnectionError, Mode};
 
-/// Streams of one connection at a time, at most. One takes memory for what has arrived and was not read: 256 KiB, or what
-/// the line carries in two round trips.
+/// Streams of one connection at a time, at most. One takes memory for what has arrived and was not
+/// read: 256 KiB, or what the line carries in two round trips.
 const STREAMS_MAX: usize = 1 << 17;
 /// What is read, and written, at once.
 const BUFFER_BYTES: usize = 64 << 10;

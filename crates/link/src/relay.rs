@@ -1,7 +1,9 @@
-//! What a hub and the leader of a host group say to each other at the head of each stream, and how a stream that is passed on ends.
+//! What a hub and the leader of a host group say to each other at the head of each stream, and how
+//! a stream that is passed on ends.
 //!
-//! The hub sends a *call*, which says where the stream is to lead; the leader answers in *pieces*, so that after the last
-//! byte it can still say why it was the last. What goes over the stream is no business of either.
+//! The hub sends a *call*, which says where the stream is to lead; the leader answers in *pieces*,
+//! so that after the last byte it can still say why it was the last. What goes over the stream is
+//! no business of either.
 //!
 //! ```text
 //! call:   length: u32, big-endian | Call, as MessagePack        at most 64 KiB
@@ -151,7 +153,8 @@ pub async fn pass_pieces(
     }
 }
 
-/// The hub's side of what a leader says: what was passed on, as it was. Whatever is not allowed is an error of this stream.
+/// The hub's side of what a leader says: what was passed on, as it was. Whatever is not allowed is
+/// an error of this stream.
 #[derive(Debug)]
 pub struct Pieces<R> {
     reader: R,

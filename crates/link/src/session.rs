@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::frame::{self, DataFrame, Frame, FrameError, Kind};
+use crate::state_lane::StateLane;
 
 /// Nanoseconds from any fixed moment.
 pub type Nanoseconds = u64;
@@ -140,6 +141,8 @@ pub struct Session<In> {
     said_ns: Nanoseconds,
     /// The end that is to be said, and whether it was.
     bye: Option<(String, bool)>,
+    /// Beside the messages: what may be lost.
+    state: StateLane,
     /// What went wrong while sending.
     failed: Option<SessionError>,
     incoming: PhantomData<fn() -> In>,
@@ -162,6 +165,7 @@ impl<In: DeserializeOwned> Session<In> {
             heard_ns: now,
             said_ns: now,
             bye: None,
+            state: StateLane::default(),
             failed: None,
             incoming: PhantomData,
         }
@@ -182,9 +186,43 @@ impl<In: DeserializeOwned> Session<In> {
         self.acknowledge(peer_received)?;
         self.written = self.acked;
         self.owed = None;
+        self.state.reconnect();
         self.heard_ns = now;
         self.said_ns = now;
         Ok(())
+    }
+
+    /// There is a newer state to tell; [`Session::fill_state`] asks for it.
+    pub fn offer_state(&mut self) {
+        self.state.offer();
+    }
+
+    /// Appends to `out`, behind what [`Session::fill`] has put there, the newest state that `take` gives, when one is
+    /// offered and the other side has dealt with the one before.
+    pub fn fill_state(
+        &mut self,
+        now: Nanoseconds,
+        out: &mut Vec<u8>,
+        take: impl FnOnce() -> Option<Vec<u8>>,
+    ) {
+        if self.bye.is_some() || !self.state.is_due() {
+            return;
+        }
+        let before = out.len();
+        self.state.fill(out, take);
+        if out.len() > before {
+            self.said_ns = now;
+        }
+    }
+
+    /// A state that has come; once. The next comes after [`Session::settle_state`].
+    pub fn arrived_state(&mut self) -> Option<Vec<u8>> {
+        self.state.arrived()
+    }
+
+    /// The state that came last was dealt with.
+    pub fn settle_state(&mut self) {
+        self.state.settle();
     }
 
     /// Takes a message for sending.
@@ -255,14 +293,21 @@ impl<In: DeserializeOwned> Session<In> {
         self.unacked_bytes() <= self.limits.unacked_bytes / 2
     }
 
-    /// Appends to `out` what the connection is to write now; nothing when there is nothing to say yet.
-    pub fn fill(&mut self, now: Nanoseconds, out: &mut Vec<u8>) -> Result<(), SessionError> {
+    /// Appends to `out` what the connection is to write now; nothing when there is nothing to say yet. With `little`
+    /// that is no more than one frame of data: what follows it need not wait for long.
+    pub fn fill(
+        &mut self,
+        now: Nanoseconds,
+        little: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
         self.close_batch();
         let before = out.len();
-        while self.written < self.numbered && out.len() - before < FILL_BYTES {
+        let room = if little { 1 } else { FILL_BYTES };
+        while self.written < self.numbered && out.len() - before < room {
             let index = usize::try_from(self.written - self.acked).expect("kept frames fit memory");
             out.extend_from_slice(&self.kept[index]);
             self.written += 1;
@@ -342,8 +387,14 @@ impl<In: DeserializeOwned> Session<In> {
             }
             Frame::Ack(sequence) => self.acknowledge(sequence)?,
             Frame::Beat => {}
+            Frame::State(body) => self.state.on_state(body)?,
+            Frame::StateTaken => self.state.on_taken()?,
             Frame::Bye(why) => return Ok(Taken::Bye(String::from_utf8_lossy(why).into_owned())),
-            Frame::Hello(_) | Frame::Welcome(_) | Frame::Refused(_) => {
+            Frame::Hello(_)
+            | Frame::Welcome(_)
+            | Frame::Refused(_)
+            | Frame::AskTime(_)
+            | Frame::TellTime(_) => {
                 return Err(SessionError::Unexpected(frame.kind()));
             }
         }

@@ -10,7 +10,7 @@ fn session() -> Session<Vec<u8>> {
 
 fn filled(session: &mut Session<Vec<u8>>, now: u64) -> Vec<u8> {
     let mut out = Vec::new();
-    session.fill(now, &mut out).unwrap();
+    session.fill(now, false, &mut out).unwrap();
     out
 }
 
@@ -191,7 +191,7 @@ fn beyond_the_limit_a_session_is_full_and_far_beyond_it_fails() {
     deliver(&mut a, 0, &ack).unwrap();
     assert!(!a.is_full() && a.has_room());
     a.send(&vec![0; 5000]);
-    assert!(matches!(a.fill(0, &mut Vec::new()), Err(SessionError::Behind { .. })));
+    assert!(matches!(a.fill(0, false, &mut Vec::new()), Err(SessionError::Behind { .. })));
 }
 
 #[test]
@@ -215,4 +215,23 @@ fn bye_comes_after_all_messages_and_once() {
     }
     assert_eq!(last, Taken::Bye("done".into()));
     assert!(messages == [message]);
+}
+
+#[test]
+fn little_at_a_time_is_a_frame_at_a_time() {
+    let mut session = Session::<Vec<u8>>::new(Limits::with_silence_ms(1000), 0);
+    // Each is longer than what is put into one frame.
+    for _ in 0..3 {
+        session.send(&vec![0u8; BATCH_BYTES]);
+    }
+    let mut short = Vec::new();
+    session.fill(0, true, &mut short).unwrap();
+    let mut rest = Vec::new();
+    session.fill(0, false, &mut rest).unwrap();
+    assert!(
+        short.len() < 2 * BATCH_BYTES && rest.len() > 2 * BATCH_BYTES,
+        "{} {}",
+        short.len(),
+        rest.len()
+    );
 }

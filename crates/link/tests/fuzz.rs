@@ -1,5 +1,6 @@
-//! Decoders given what nobody would send: random bytes, and true ones with some changed. They may refuse; they may not panic, nor hold
-//! more than what came. Each round has its seed, which is printed when it fails.
+//! Decoders given what nobody would send: random bytes, and true ones with some changed. They may
+//! refuse; they may not panic, nor hold more than what came. Each round has its seed, which is
+//! printed when it fails.
 
 use rakuda_link::credentials::{Authority, Credentials};
 use rakuda_link::frame::{
@@ -91,6 +92,7 @@ fn stream() -> Vec<u8> {
     out.extend(DataFrame::for_part(false, first).finish(2));
     out.extend(DataFrame::for_part(true, second).finish(3));
     encode(&mut out, Kind::Beat, b"");
+    encode(&mut out, Kind::State, &[7; 40]);
     encode_ack(&mut out, 0);
     encode(&mut out, Kind::Bye, b"why");
     out

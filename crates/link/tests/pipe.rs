@@ -1,12 +1,12 @@
 //! A hub's end and an agent's end over an in-process pipe.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use rakuda_link::agent::{AgentLink, GreetingError, Identity};
 use rakuda_link::frame::{self, Kind};
 use rakuda_link::hub::{LinkEvent, LinkHandle, attach};
-use rakuda_link::io::Ending;
+use rakuda_link::io::{Ending, StateSource};
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
 use rakuda_proto::cluster::{AgentSettings, FromAgent, NodeFacts, ToAgent};
@@ -203,5 +203,91 @@ fn text_of_start_up_files_is_shown_as_the_reason() {
         let events = log.wait_for(1).await;
         let LinkEvent::Lost(why) = &events[0] else { panic!("{events:?}") };
         assert!(why.contains("Welcome to n1!") && why.contains("start-up files"), "{why}");
+    });
+}
+
+/// Of output that waits to be written, at most a frame comes before the answer, however much there is.
+#[test]
+fn an_answer_about_the_time_overtakes_output_that_waits() {
+    run(async {
+        let (ours, theirs) = tokio::io::duplex(1000);
+        let (hub, log) = hub_at(ours);
+        hub.set_clock(|| 7);
+        let agent = agent();
+        agent.set_clock(|| 3_600_000_000_000);
+        let connection = greeted(&agent, theirs).await.unwrap();
+        hub.ask_time(3);
+        let talk = async {
+            // The questions are there before the output is.
+            while log.events.borrow().len() < 2 {
+                log.added.notified().await;
+            }
+            for number in 0..64 {
+                agent.send(&output(number, 256 << 10));
+            }
+            log.wait_for(4 + 64).await;
+            agent.say_bye("");
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            _ = agent.serve(connection, |_| ()) => {}
+            () = talk => {}
+        }
+        let events = log.events.borrow();
+        let is_time = |event: &LinkEvent| matches!(event, LinkEvent::Exchange(_));
+        let places: Vec<usize> =
+            (0..).zip(events.iter()).filter(|(_, it)| is_time(it)).map(|(at, _)| at).collect();
+        assert_eq!(places.len(), 3);
+        assert!(places[2] <= 10, "{places:?}");
+        let LinkEvent::Exchange(exchange) = &events[places[0]] else { unreachable!() };
+        assert_eq!((exchange.sent_ns, exchange.there_sent_ns), (7, 3_600_000_000_000));
+    });
+}
+
+/// What was offered last.
+#[derive(Default)]
+struct Counter(Cell<u8>);
+
+impl StateSource for Counter {
+    fn restart(&self) {}
+
+    fn take(&self) -> Option<Vec<u8>> {
+        Some(vec![self.0.get()])
+    }
+}
+
+#[test]
+fn a_state_overtakes_what_waits_behind_it_and_a_hub_that_takes_none_gets_one() {
+    run(async {
+        let (ours, theirs) = tokio::io::duplex(1000);
+        let (hub, log) = hub_at(ours);
+        let agent = Rc::new(agent());
+        let newest = Rc::new(Counter::default());
+        agent.set_state_source(Rc::clone(&newest) as Rc<dyn StateSource>);
+        let connection = greeted(&agent, theirs).await.unwrap();
+        // More than is handed to a connection at a time.
+        for number in 0..8 {
+            agent.send(&output(number, 1 << 20));
+        }
+        agent.offer_state();
+        newest.0.set(1);
+        let for_task = Rc::clone(&agent);
+        tokio::task::spawn_local(async move { for_task.serve(connection, |_| ()).await });
+        let events = log.wait_for(10).await;
+        let place = events.iter().position(|event| *event == LinkEvent::State(vec![1])).unwrap();
+        assert!(place < 9, "it waited for {} messages", place - 1);
+        for number in 2..10 {
+            newest.0.set(number);
+            agent.offer_state();
+            agent.send(&output(number.into(), 1));
+        }
+        let events = log.wait_for(18).await;
+        let states = |events: &[LinkEvent]| {
+            events.iter().filter(|event| matches!(event, LinkEvent::State(_))).count()
+        };
+        assert_eq!((events.len(), states(&events)), (18, 1), "it was not dealt with");
+        hub.settle_state();
+        let events = log.wait_for(19).await;
+        assert_eq!(events[18], LinkEvent::State(vec![9]), "the newest, and no other");
     });
 }

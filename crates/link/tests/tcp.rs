@@ -53,9 +53,9 @@ impl Hub {
     fn expect(&self) -> (Credentials, impl Future<Output = Node> + use<>) {
         let credentials = self.authority.issue().unwrap();
         let silence_ms = self.silence_ms;
-        let mut guests = self.gate.admit(credentials.token.clone());
+        let mut dial_ins = self.gate.admit(credentials.token.clone());
         let node = async move {
-            let (first, later) = guests.recv().await.unwrap();
+            let (first, later) = dial_ins.recv().await.unwrap();
             let log = Rc::new(Log::default());
             let for_link = Rc::clone(&log);
             let settings =

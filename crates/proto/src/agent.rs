@@ -8,7 +8,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Text;
-use crate::front::{CommandOptions, Program, Usage};
+use crate::front::{CommandOptions, GateKind, Program, Usage};
+use crate::streams::{StreamEvent, StreamRequest};
+
+/// How the reason begins (`CommandExited`) when a command was killed because it had more memory than it may.
+pub const BOUND_EXCEEDED: &str = "killed: ";
 
 /// A command, numbered by the hub. Unique in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -36,6 +40,11 @@ pub enum AgentRequest {
         /// Absolute.
         directory: Text,
     },
+    /// A task has made a file of that name: the program is looked for in PATH again by the next command of that name.
+    ForgetProgram {
+        /// Without folders.
+        name: Text,
+    },
     /// Start a process.
     Start {
         /// Its number.
@@ -45,6 +54,20 @@ pub enum AgentRequest {
         /// Everything unusual.
         options: Option<Box<CommandOptions>>,
     },
+    /// The workers of a round begin at an instant (docs/design/synchronised-start.md).
+    CommitRound {
+        /// Which.
+        round: u32,
+        /// When, ns of the kernel's monotonic clock on the agent's machine.
+        t0_ns: i64,
+        /// So long before it a worker stops sleeping and spins, where each worker has a processor.
+        spin_ns: i64,
+    },
+    /// Nothing more comes of a round: what still waits at its gate ends there.
+    CloseRound {
+        /// Which.
+        round: u32,
+    },
     /// Send a signal to a command's process group.
     Signal {
         /// Which.
@@ -52,6 +75,8 @@ pub enum AgentRequest {
         /// As in kill(2).
         signal: i32,
     },
+    /// About streams between tasks.
+    Streams(StreamRequest),
 }
 
 /// Which of a command's two outputs.
@@ -81,6 +106,20 @@ pub enum AgentEvent {
         /// Which.
         command: CommandId,
     },
+    /// A command waits at the gate of its round.
+    CommandReady {
+        /// Which.
+        command: CommandId,
+    },
+    /// A command has gone through the gate of its round. Comes before its exit.
+    CommandPassed {
+        /// Which.
+        command: CommandId,
+        /// What it was held by.
+        gate: GateKind,
+        /// What it said at the gate.
+        stamps: GateStamps,
+    },
     /// A command is over. All that it wrote itself was reported before.
     CommandExited {
         /// Which.
@@ -98,4 +137,23 @@ pub enum AgentEvent {
         /// Something that it left behind may still write; `OutputEnded` will follow.
         lingers: bool,
     },
+    /// About streams between tasks.
+    Streams(StreamEvent),
+}
+
+/// What a worker has noted at its gate, ns of the kernel's monotonic clock on its machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateStamps {
+    /// It waited.
+    pub ready_ns: i64,
+    /// It saw when to begin.
+    pub woke_ns: i64,
+    /// It stopped sleeping.
+    pub spun_ns: i64,
+    /// It went on.
+    pub start_ns: i64,
+    /// It was to spin before that.
+    pub spins: bool,
+    /// The processor on which it did.
+    pub cpu: i32,
 }

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Text;
-use crate::agent::{AgentEvent, AgentRequest};
+use crate::agent::{AgentEvent, AgentRequest, CommandId};
 use crate::files::FileVersion;
 use crate::journal::FileIdentity;
 
@@ -57,7 +57,8 @@ pub struct Welcome {
 pub struct AgentSettings {
     /// Where commands run that name no directory: absolute, or with `own_folder` below the node's scratch.
     pub directory: Text,
-    /// That folder is the node's own and shared with nobody: it is made where it is missing, and folders of commands in it.
+    /// That folder is the node's own and shared with nobody: it is made where it is missing, and
+    /// folders of commands in it.
     pub own_folder: bool,
     /// Collect what commands write.
     pub collect_output: bool,
@@ -81,12 +82,23 @@ pub enum ToAgent {
         /// As in kill(2); 0: only count.
         signal: i32,
     },
+    /// The run is at its end, and nothing of it may be left: kill all that has ever been started
+    /// below the agent. Answered by `AllEnded`.
+    EndAll,
+    /// End what these commands have left behind, as far as it is known to be theirs; answered by `LeftEnded`.
+    EndLeft {
+        /// For the answer.
+        question: u32,
+        /// Commands that have exited.
+        commands: Vec<CommandId>,
+    },
     /// Stop or go on reading what commands write.
     PauseOutput {
         /// Stop.
         paused: bool,
     },
-    /// Make these folders, before what is asked for next is begun. What cannot be made is told by the command that needs it.
+    /// Make these folders, before what is asked for next is begun. What cannot be made is told by
+    /// the command that needs it.
     MakeFolders {
         /// Relative to the run's directory, or absolute.
         paths: Vec<Text>,
@@ -107,26 +119,35 @@ pub enum ToAgent {
         /// Relative to the run's directory, or absolute.
         paths: Vec<Text>,
     },
-    /// What time is it for files that are changed now? Answered by `Time`, before what is asked for next is begun.
+    /// Sample this node so often from now on, and tell how it is on the state lane: all at first,
+    /// then what is new.
+    Sample {
+        /// Between two samples, ms; 0: not any more.
+        period_ms: u32,
+    },
+    /// Sample this node now, too.
+    SampleNow,
+    /// What time is it? Answered by `Time`, before what is asked for next is begun.
     TellTime {
         /// For the answer.
         question: u32,
     },
-    /// Look at a target, and at what was written beside it; answered by `LookedAround`.
+    /// Look at a target, and for what was written beside it; answered by `LookedAround`.
     LookAround {
         /// For the answer.
         question: u32,
         /// The target: relative to the run's directory, or absolute.
         path: Text,
-        /// Only files that were changed then or later count, by the clock of `Time`.
-        since_ns: i64,
+        /// What to look for.
+        searches: Vec<SecondarySearch>,
     },
     /// What of these files is in memory; answered by `Resident`.
     AskResident {
         /// For the answer.
         question: u32,
-        /// Relative to the run's directory, or absolute.
-        paths: Vec<Text>,
+        /// Relative to the run's directory, or absolute, and as the hub knows them: what the node
+        /// has seen in that state it need not look at.
+        files: Vec<(Text, FileVersion)>,
     },
     /// Wait until these files are seen as they are known to be; answered by `Seen`.
     Expect {
@@ -134,8 +155,45 @@ pub enum ToAgent {
         question: u32,
         /// With what their makers vouched for.
         files: Vec<(Text, FileIdentity)>,
+        /// A target that another host has put away: its name is to be free here, too.
+        gone: Option<Text>,
         /// At most so long.
         limit_ms: u32,
+    },
+}
+
+/// Metadata calls (docs/glossary.md).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Operations {
+    /// On all file systems.
+    pub all: u64,
+    /// Those of them on the file system of the run's folder, as the machine has it that made them.
+    pub run: u64,
+}
+
+impl std::ops::AddAssign for Operations {
+    fn add_assign(&mut self, other: Self) {
+        self.all += other.all;
+        self.run += other.run;
+    }
+}
+
+/// What to look for beside a target; see docs/design/staging.md.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SecondarySearch {
+    /// Ordinary files in its folder whose names begin as its own.
+    LikeTarget {
+        /// Only files that were changed then or later count, by the clock of `Time`.
+        since_ns: i64,
+    },
+    /// Files that a pattern of the Rakefile names.
+    Matching {
+        /// Relative to the run's directory, or absolute.
+        folder: Text,
+        /// What their names begin with.
+        prefix: Text,
+        /// What follows, with `*` and `?`.
+        glob: Text,
     },
 }
 
@@ -154,20 +212,32 @@ pub enum FromAgent {
         /// How many groups there were.
         groups: u32,
     },
+    /// The answer to `EndAll`: nothing is left below the agent.
+    AllEnded {
+        /// How many processes there were.
+        killed: u32,
+    },
+    /// The answer to `EndLeft`.
+    LeftEnded {
+        /// Which.
+        question: u32,
+        /// How many processes there were.
+        killed: u32,
+    },
     /// The answer to `Look`.
     Looked {
         /// Which.
         question: u32,
         /// `None`: there is no such file.
         files: Vec<Option<FileIdentity>>,
-        /// System calls on metadata that it took.
-        operations: u32,
+        /// System calls on metadata since the answer before.
+        operations: Operations,
     },
     /// The answer to `TellTime`.
     Time {
         /// Which.
         question: u32,
-        /// ns since 1970.
+        /// By a clock of the node that nobody sets; to be told again with `LookAround`, and compared with nothing else.
         now_ns: i64,
     },
     /// The answer to `LookAround`.
@@ -176,12 +246,12 @@ pub enum FromAgent {
         question: u32,
         /// The target; `None`: there is no such file.
         target: Option<FileIdentity>,
-        /// Files in its folder whose names begin as its own, by name; see docs/design/staging.md.
-        beside: Vec<(Text, FileVersion)>,
+        /// For each search what was found, by name in its folder.
+        found: Vec<Vec<(Text, FileVersion)>>,
         /// There are more than were told.
         more: bool,
-        /// System calls on metadata that it took.
-        operations: u32,
+        /// System calls on metadata since the answer before.
+        operations: Operations,
     },
     /// The answer to `AskResident`.
     Resident {
@@ -196,8 +266,8 @@ pub enum FromAgent {
         question: u32,
         /// The first file that was not as it should be, and what was seen instead.
         wrong: Option<(Text, Option<FileIdentity>)>,
-        /// System calls on metadata that it took.
-        operations: u32,
+        /// System calls on metadata since the answer before.
+        operations: Operations,
     },
 }
 

@@ -1,6 +1,7 @@
 //! What is asked of a node over its data link, one question a substream (docs/design/staging.md).
 //!
-//! Data only. The content of a file goes between these messages as pieces, each after its length; `crates/link` has the form.
+//! Data only. The content of a file goes between these messages as pieces, each after its length;
+//! `crates/link` has the form.
 
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +43,11 @@ pub enum FileRequest {
         /// Which.
         files: Vec<(Text, FileVersion)>,
     },
+    /// Be a pipe to an abstract socket of the node's agent; nothing is answered but what that says.
+    Join {
+        /// Its name.
+        socket: Text,
+    },
 }
 
 /// What tells one state of a file from another.
@@ -49,8 +55,8 @@ pub enum FileRequest {
 pub struct FileVersion {
     /// Its size.
     pub bytes: u64,
-    /// ns since 1970.
-    pub modified_ns: i64,
+    /// As [`crate::file_time`] has it.
+    pub modified_ns: i128,
 }
 
 /// From the node.

@@ -1,13 +1,23 @@
 //! What the Ruby front and the hub say to each other (docs/design/protocol.md).
 //!
-//! A message is a MessagePack map of one entry, its name to its fields in order; serde's own
-//! form of an enum (one field needs the struct form, or serde leaves the list out). Numbers of tasks, commands and so on are the front's.
+//! A message is a MessagePack map of one entry, its name to its fields in order; serde's own form
+//! of an enum (one field needs the struct form, or serde leaves the list out). Numbers of tasks,
+//! commands and so on are the front's.
+
+mod words;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::Text;
+use crate::streams::{OpeningId, RecordForm};
+
+pub use words::{
+    ActionOutcome, CiSystem, ClusterKind, FailedTarget, FailureTermination, FileAnswer, Filesystem,
+    GateChoice, GateKind, ListOrder, OutputChoice, PlanFormat, PolicyChoice, ProgressMode, RerunOn,
+    RoundKind, SettledHow, StdinChoice, StopHow, StrictField, TaskKind, UnknownTaskKind,
+};
 
 /// From the front to the hub.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,19 +26,34 @@ pub enum FrontMessage {
     Hello(String, Box<Settings>),
     /// A set of task properties.
     DefineRequirement(u32, RequirementDefinition),
-    /// Where the actions of some tasks stand: number (from 1), place (`FILE:LINE`), source text of the action when it is known.
+    /// The actions of some tasks: number (from 1), place of the first one (`FILE:LINE`), source of
+    /// all of them when it is known, in a form that neither comments nor white space nor the place
+    /// change.
     DefineRule(u32, Text, Option<Text>),
+    /// What the actions of some tasks depend on by declaration: number (from 1), names and values.
+    DefineParameters(u32, Vec<(Text, Text)>),
+    /// What the Rakefile says of files that some tasks write and read: number (from 1), and what.
+    DefineFiles(u32, FilesDefinition),
     /// Tasks; a prerequisite has a smaller number than its dependent.
     DefineTasks {
         /// The tasks.
         tasks: Vec<TaskDefinition>,
     },
+    /// Tasks begin together or not at all, and are one retry unit: two or more that were defined,
+    /// and not wanted yet; whether more of them than there are slots run all the same.
+    DefineGang(Vec<u32>, bool),
+    /// What streams join; its tasks are a gang.
+    DefineComponent {
+        /// Which.
+        component: ComponentDefinition,
+    },
     /// More prerequisites of a task that has not started: task, prerequisites, flags.
     AddPrerequisites(u32, Vec<u32>, u8),
     /// Run these tasks: invocation, tasks, the task whose action waits.
     Invoke(u32, Vec<u32>, Option<u32>),
-    /// An action ended: task, outcome, first line of what went wrong; of one that began without a lease and never wanted one, when its
-    /// code ran (from, to; ns since 1970).
+    /// An action ended: task, outcome, first line of what went wrong; of one that began without a
+    /// lease and never wanted one, when its code ran (from, to; ns of the kernel's monotonic
+    /// clock).
     ActionEnded(u32, ActionOutcome, Text, Option<(i64, i64)>),
     /// The action of this task, which is about to end, has made it one that is asked.
     AskAfter {
@@ -36,7 +61,7 @@ pub enum FrontMessage {
         task: u32,
     },
     /// Answer to `AskNeeded`: task, needed, timestamp.
-    NeededAnswered(u32, bool, (u8, i64)),
+    NeededAnswered(u32, bool, Timestamp),
     /// Answer to `Resolve`: task, found.
     Resolved(u32, bool),
     /// Differences from the front's environment at start: number, set, unset.
@@ -54,6 +79,10 @@ pub enum FrontMessage {
     /// Start a command when the action has a lease: number, the task whose action asks, program,
     /// options, a line to show on stderr when it starts.
     StartCommand(u32, Option<u32>, Program, Option<Box<CommandOptions>>, Option<Text>),
+    /// A round of commands that begin at the same instant: number (from 0), and what it is.
+    DefineRound(u32, Box<RoundDefinition>),
+    /// No command of this worker will come to the gate of the round: round, worker.
+    LeaveRound(u32, u32),
     /// The action is about to wait, or to start a process, by itself.
     WantLease {
         /// Whose.
@@ -73,11 +102,9 @@ pub enum FrontMessage {
         /// How.
         how: StopHow,
     },
-    /// Only with "command" in `rerun_on`, before the task can be decided: what its action would start; nothing: that cannot be
-    /// told without running it.
-    DescribeCommands(u32, Option<Vec<Program>>),
-    /// Where nodes share no file system: Ruby code of an action looks for a file that is not on this machine, or that a command may have
-    /// changed: question, task, whole name. Answered by `FileFetched`.
+    /// Where nodes share no file system: Ruby code of an action looks for a file that is not on
+    /// this machine, or that a command may have changed: question, task, whole name. Answered by
+    /// `FileFetched`.
     FetchFile(u32, u32, Text),
     /// The same when it only asks whether there is such a file.
     LookForFile(u32, u32, Text),
@@ -85,15 +112,16 @@ pub enum FrontMessage {
     ChangeFile(u32, u32, Text, Option<Text>),
     /// Ruby code of an action has written a file: task, whole name. The action's next command is to find it.
     FileWritten(u32, Text),
-    /// All actions that run wait for the hub or, without a limit, for one another: a number for the answer. Any later message takes it back.
+    /// All actions that run wait for the hub or, without a limit, for one another: a number for the
+    /// answer. Any later message takes it back.
     Stuck {
         /// Which time.
         turn: u32,
     },
-    /// After a dry run: what would run, and why; "text" or "json".
+    /// After a dry run: what would run, and why.
     DescribePlan {
         /// Which form.
-        format: String,
+        format: PlanFormat,
     },
     /// No more invocations.
     Goodbye {
@@ -112,9 +140,8 @@ pub enum HubMessage {
         /// Why.
         reason: Text,
     },
-    /// Answer to `FetchFile`, `LookForFile` and `ChangeFile`: question; "here" (it is on this machine now), "file" or "folder" (it is on a
-    /// node), "done" (it was changed on its node) or "nowhere" (nothing is known of it); why it cannot be had.
-    FileFetched(u32, String, Option<Text>),
+    /// Answer to `FetchFile`, `LookForFile` and `ChangeFile`: question; where the file is; why it cannot be had.
+    FileFetched(u32, FileAnswer, Option<Text>),
     /// Run the action: task, attempt (from 1), node, devices by resource, whether it has a lease.
     RunAction(u32, u32, Text, Option<BTreeMap<String, Vec<u32>>>, bool),
     /// Answer to `WantLease`.
@@ -127,8 +154,8 @@ pub enum HubMessage {
         /// Which.
         task: u32,
     },
-    /// The node that this action's commands ran on is gone: end the action, whatever it waits for. Its `ActionEnded` is still expected,
-    /// and how it ended does not count.
+    /// The node that this action's commands ran on is gone: end the action, whatever it waits for.
+    /// Its `ActionEnded` is still expected, and how it ended does not count.
     ActionLost {
         /// Which.
         task: u32,
@@ -137,6 +164,13 @@ pub enum HubMessage {
     },
     /// A task was lost with so many nodes that it is taken to be the reason; it fails. Comes before `InvocationEnded`.
     TaskBlamed {
+        /// Which.
+        task: u32,
+        /// For the exception.
+        reason: Text,
+    },
+    /// A gang can never begin (the reason); its tasks fail, this one first. Comes before `InvocationEnded`.
+    GangRefused {
         /// Which.
         task: u32,
         /// For the exception.
@@ -178,6 +212,8 @@ pub enum HubMessage {
     },
     /// A command ended: command, wait status, process, captured output, start error, usage.
     CommandEnded(u32, i32, i32, Option<Text>, Option<Text>, Usage),
+    /// All commands of a round are over: round, workers that were late, whether it was given up.
+    RoundEnded(u32, u32, bool),
     /// A task was settled (only when the settings ask for the trace).
     TaskSettled(u32, SettledHow),
     /// An attempt failed: task, attempt, whether it will be tried again.
@@ -210,40 +246,18 @@ pub enum HubMessage {
     },
 }
 
-/// How an action ended.
+/// The time of a task that its class answers for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ActionOutcome {
-    /// It returned.
-    Ok,
-    /// It raised.
-    Failed,
-    /// It called `exit`.
-    Exit,
-}
-
-/// How to stop a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StopHow {
-    /// SIGINT, after a grace SIGTERM, after a grace SIGKILL.
-    Interrupt,
-    /// SIGKILL at once.
-    Kill,
-}
-
-/// What became of a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SettledHow {
-    /// Its action ran, or it was needed and had none.
-    Executed,
-    /// It was up to date.
-    NotNeeded,
-    /// Its last attempt failed.
-    Failed,
-    /// Something that it needs failed, or the run stopped.
-    Abandoned,
+pub enum Timestamp {
+    /// Before all times.
+    Early,
+    /// Seconds since 1970, ns after them.
+    At(i64, u32),
+    /// After all times.
+    Late,
+    /// When it is asked for.
+    Now,
 }
 
 /// Bits of a task's flags.
@@ -256,9 +270,55 @@ pub mod task_flags {
     pub const OWN_WAY: u8 = 4;
 }
 
-/// One task: number, kind (0 plain, 1 file, 2 directory, 3 asked), flags, name, requirement,
-/// prerequisites, rule (0: none that is known).
-pub type TaskDefinition = (u32, u8, u8, Text, u32, Vec<u32>, u32);
+/// One task: number, kind, flags, name, requirement, prerequisites, rule (0: none that is known),
+/// parameters (0: none), files (0: nothing is declared).
+pub type TaskDefinition = (u32, TaskKind, u8, Text, u32, Vec<u32>, u32, u32, u32);
+
+/// Files that the actions of some tasks write beside their target, and read beside their prerequisites.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FilesDefinition {
+    /// Patterns as `rakuda_core::files` reads them; `None`: the Rakefile does not say.
+    pub outputs: Option<Vec<Text>>,
+    /// Likewise.
+    pub inputs: Option<Vec<Text>>,
+    /// `FILE:LINE` of the statement.
+    pub place: Text,
+}
+
+/// Tasks that streams join, directly or over others.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ComponentDefinition {
+    /// Their numbers.
+    pub members: Vec<u32>,
+    /// What joins them.
+    pub streams: Vec<StreamDefinition>,
+    /// They run one after the other, over spools.
+    pub spooled: bool,
+}
+
+/// One stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StreamDefinition {
+    /// As the Rakefile has it.
+    pub name: Text,
+    /// What a record is.
+    pub record: RecordForm,
+    /// Maximum bytes that wait for readers; 0: the usual ones.
+    pub window: u64,
+    /// When all readers have left, what writers still write is read and dropped.
+    pub drain: bool,
+    /// Whose stdout goes in.
+    pub writers: Vec<u32>,
+    /// Whose stdin comes from it.
+    pub readers: Vec<u32>,
+    /// `FILE:LINE` of the statement.
+    pub place: Text,
+    /// What the Rakefile says of tasks: costs, volumes, frequencies, patterns.
+    pub meta: BTreeMap<Text, BTreeMap<String, String>>,
+}
 
 /// Resources that a command used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -305,26 +365,84 @@ pub struct CommandOptions {
     pub capture: bool,
     /// In order: descriptor (0, 1, 2) and where it goes.
     pub redirects: Vec<(i32, RedirectTarget)>,
+    /// Its stdin and stdout are those of a task that streams join; said by the hub, not by the front.
+    pub streams: Option<(OpeningId, u32)>,
+    /// The nodes that its task has at once, with the slots on each; the hub says so. Its agent
+    /// tells the command in RAKUDA_NODES and in the file that RAKUDA_HOSTFILE names.
+    pub hosts: Vec<(Text, u32)>,
+    /// Memory that all of its processes may have together before they are killed; 0: as much as they like; the hub
+    /// says so.
+    pub memory_bytes_max: u64,
+    /// The command begins with others, when all of them are ready.
+    pub gate: Option<GateOptions>,
+}
+
+/// At which gate a command waits (docs/design/synchronised-start.md).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GateOptions {
+    /// A defined round.
+    pub round: u32,
+    /// Which worker of it, from 0.
+    pub worker: u32,
+    /// What it is held by.
+    pub hold: GateChoice,
+    /// It begins so long after the round's instant.
+    pub offset_ns: i64,
+    /// Its number among the workers of the round on its node, from 0.
+    pub local_rank: u32,
+    /// It is bound to the processor of that number, modulo those that there are; the hub says so.
+    pub pin: bool,
 }
 
 /// Where a descriptor goes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(rename_all = "snake_case")]
 pub enum RedirectTarget {
-    /// "null" or "close".
-    Word(String),
-    /// "fd" and a descriptor of the command.
-    Descriptor(String, i32),
-    /// "file", path, mode as in fopen, permissions.
-    File(String, Text, Text, u32),
+    /// To `/dev/null`, or from it.
+    Null,
+    /// Nowhere: the command has no such descriptor.
+    Close,
+    /// Where another descriptor of the command goes.
+    Fd(i32),
+    /// Path, mode as in fopen, permissions.
+    File(Text, Text, u32),
+}
+
+/// A synchronised round, as the front defines it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RoundDefinition {
+    /// What it is a round of.
+    pub sync: Text,
+    /// From 0, of that.
+    pub number: u32,
+    /// The parameter of its programs, if they have one.
+    pub parameter: Option<Text>,
+    /// What it is for.
+    pub kind: RoundKind,
+    /// From 1 when it repeats a round with a worker that was late.
+    pub repeat: u32,
+    /// How many commands begin together.
+    pub workers: u32,
+    /// What they are held by.
+    pub hold: GateChoice,
+    /// Each worker stays on one processor, the same in every round; where there are too few, they share them evenly.
+    pub pin: bool,
+    /// From being started until it waits at the gate a worker has so long, ms.
+    pub ready_ms: u32,
+    /// All are sent SIGTERM so long after the instant, ms; nothing: they end by themselves.
+    pub stop_ms: Option<u32>,
 }
 
 /// Task properties (`desc "ncore=2 ..."`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RequirementDefinition {
-    /// Cores that it keeps.
+    /// Cores that it keeps; with `nodes`, on each of them.
     pub cores: u32,
+    /// Different nodes that it has at once, if the Rakefile says so.
+    pub nodes: Option<u32>,
     /// Runs alone on its node.
     pub exclusive: bool,
     /// Holds a node free until it fits.
@@ -333,6 +451,12 @@ pub struct RequirementDefinition {
     pub steal: bool,
     /// Attempts after the first; nothing: the run's setting.
     pub retry: Option<u32>,
+    /// Time from an attempt that failed to the next, ms.
+    pub retry_delay_ms: u64,
+    /// The properties that hold after an attempt that failed: the number of a definition that came before.
+    pub after_failure: Option<u32>,
+    /// Not of the first attempt: what there is too little of need not be said, since it may never come to that.
+    pub later: bool,
     /// Memory that it keeps.
     pub memory_bytes: u64,
     /// Devices by resource name.
@@ -341,10 +465,17 @@ pub struct RequirementDefinition {
     pub allow: Vec<String>,
     /// Nodes that it may not use (globs).
     pub deny: Vec<String>,
-    /// "allow,deny" or "deny,allow": which list has the last word is the second.
-    pub order: String,
-    /// Fields (`cores`, `memory_bytes`, `resources`) of which all must be there; of others the task gets what there is.
-    pub strict: Vec<String>,
+    /// Which list has the last word.
+    pub order: ListOrder,
+    /// A condition that its node fulfils (docs/design/information.md, expressions).
+    #[serde(rename = "where")]
+    pub condition: Option<String>,
+    /// Of nodes that suit it takes the one of which this is the highest.
+    pub prefer: Option<String>,
+    /// Nodes that hold its input come before others.
+    pub locality: bool,
+    /// Fields of which all must be there; of others the task gets what there is.
+    pub strict: Vec<StrictField>,
     /// The first task that has these properties.
     pub task: Text,
     /// Where the Rakefile says so (`FILE:LINE`), when it is known.
@@ -355,15 +486,22 @@ impl Default for RequirementDefinition {
     fn default() -> Self {
         Self {
             cores: 1,
+            nodes: None,
             exclusive: false,
             reserve: false,
             steal: true,
             retry: None,
+            retry_delay_ms: 0,
+            after_failure: None,
+            later: false,
             memory_bytes: 0,
             resources: BTreeMap::new(),
             allow: Vec::new(),
             deny: Vec::new(),
-            order: "deny,allow".into(),
+            order: ListOrder::DenyAllow,
+            condition: None,
+            prefer: None,
+            locality: true,
             strict: Vec::new(),
             task: Text(Vec::new()),
             place: None,
@@ -377,24 +515,31 @@ impl Default for RequirementDefinition {
 pub struct Settings {
     /// Cores to use on this node; 0: all.
     pub jobs: u32,
-    /// "fifo", "lifo", "lifo_hrf", "rank_hrf", "cached", "lifo_hlfet", "serial".
-    pub policy: String,
-    /// "wait", "kill", "continue".
-    pub failure_termination: String,
-    /// "rename", "delete", "leave".
-    pub failed_target: String,
+    /// Gangs with more tasks than there are slots run all the same.
+    pub oversubscribe: bool,
+    /// How messages of streams go between nodes.
+    #[serde(default)]
+    pub stream_route: crate::streams::RouteWish,
+    /// The order of ready tasks.
+    pub policy: PolicyChoice,
+    /// What a failure does to others.
+    pub failure_termination: FailureTermination,
+    /// What happens to targets of failed attempts.
+    pub failed_target: FailedTarget,
     /// Attempts after the first.
     pub retry: u32,
-    /// "line", "task", "none".
-    pub output: String,
+    /// When output is shown.
+    pub output: OutputChoice,
     /// Lines begin with the task's name.
     pub prefix: bool,
+    /// The log is read by this system: groups and annotations in its form.
+    pub ci: Option<CiSystem>,
     /// Take every file task as out of date.
     pub build_all: bool,
     /// Actions only say what they would do.
     pub dry_run: bool,
-    /// "live" (on the terminal that stderr is), "plain" (lines now and then), "off".
-    pub progress: String,
+    /// Where progress is shown.
+    pub progress: ProgressMode,
     /// Colours may be used.
     pub colour: bool,
     /// A target that an action did not make is a failure.
@@ -413,10 +558,12 @@ pub struct Settings {
     pub log_dir: Option<Text>,
     /// Memory that tasks may ask for; 0: what the machine has.
     pub memory_bytes: u64,
+    /// Commands that have more memory than their task asks for are killed.
+    pub enforce_memory: bool,
     /// Devices that tasks may ask for.
     pub resources: BTreeMap<String, u32>,
-    /// "null" or "inherit".
-    pub stdin: String,
+    /// Where commands read from.
+    pub stdin: StdinChoice,
     /// Keep a record of attempts.
     pub record: bool,
     /// What the user typed.
@@ -427,11 +574,11 @@ pub struct Settings {
     pub runs_kept: u32,
     /// Bytes of journals and logs that are kept.
     pub runs_bytes: u64,
-    /// Reasons to run beyond rake's: "command", "inputs", "content", "env".
-    pub rerun_on: Vec<String>,
-    /// For "env": the chosen variables; nothing: not set.
+    /// Reasons to run beyond rake's.
+    pub rerun_on: Vec<RerunOn>,
+    /// For `env`: the chosen variables; nothing: not set.
     pub rerun_environment: BTreeMap<String, Option<Text>>,
-    /// For "content": larger files are told apart by size and time.
+    /// For `content`: larger files are told apart by size and time.
     pub content_bytes_max: u64,
     /// Queue tasks at the nodes that hold their input.
     pub locality: bool,
@@ -439,6 +586,8 @@ pub struct Settings {
     pub stealing: bool,
     /// All nodes end so long after the start, ms; 0: they do not.
     pub walltime_ms: u64,
+    /// Between two samples of a node, where information about nodes is wanted, ms.
+    pub sample_ms: u32,
     /// The nodes; nothing: this machine alone.
     pub cluster: Option<ClusterSettings>,
 }
@@ -447,8 +596,8 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClusterSettings {
-    /// "ssh", "slurm", "launch", or "local": this machine, and whoever joins.
-    pub kind: String,
+    /// Where they come from.
+    pub kind: ClusterKind,
     /// Nodes that are asked for, or that a launch template starts.
     pub nodes: Option<u32>,
     /// The Slurm job whose nodes are used; nothing: one is asked for.
@@ -473,8 +622,8 @@ pub struct ClusterSettings {
     pub cores_max: u32,
     /// Variables that commands on the nodes get.
     pub pass_environment: BTreeMap<Text, Text>,
-    /// "shared": the nodes have the run's directory. "gfarm": it is mounted where they have not. "local": each has one of its own.
-    pub filesystem: String,
+    /// What they share.
+    pub filesystem: Filesystem,
     /// The run's directory on the nodes; nothing: the same as here.
     pub work_directory: Option<Text>,
     /// A node that says nothing for so long is lost, ms.
@@ -483,12 +632,12 @@ pub struct ClusterSettings {
     pub visible_ms: u32,
     /// Failed attempts in a row after which a node is set aside; 0: never.
     pub host_failures: u32,
-    /// For "local".
+    /// For `Filesystem::Local`.
     pub staging: StagingSettings,
 }
 
 /// How files come to nodes that share no file system.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StagingSettings {
     /// Copies on a node take at most so many bytes; 0: half of what is free there.
@@ -497,12 +646,20 @@ pub struct StagingSettings {
     pub all_home: bool,
     /// Targets that come home, too: globs of names.
     pub home: Vec<Text>,
+    /// Secondary files and undeclared inputs of tasks that declare none are guessed.
+    pub guess_files: bool,
+}
+
+impl Default for StagingSettings {
+    fn default() -> Self {
+        Self { cache_bytes: 0, all_home: false, home: Vec::new(), guess_files: true }
+    }
 }
 
 impl Default for ClusterSettings {
     fn default() -> Self {
         Self {
-            kind: "ssh".into(),
+            kind: ClusterKind::Ssh,
             nodes: None,
             job: None,
             batch_options: Vec::new(),
@@ -515,7 +672,7 @@ impl Default for ClusterSettings {
             connections: 16,
             cores_max: 0,
             pass_environment: BTreeMap::new(),
-            filesystem: "shared".into(),
+            filesystem: Filesystem::Shared,
             work_directory: None,
             silence_ms: 10_000,
             visible_ms: 30_000,
@@ -529,15 +686,18 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             jobs: 0,
-            policy: "lifo_hrf".into(),
-            failure_termination: "wait".into(),
-            failed_target: "rename".into(),
+            oversubscribe: false,
+            stream_route: crate::streams::RouteWish::Auto,
+            policy: PolicyChoice::LifoHrf,
+            failure_termination: FailureTermination::Wait,
+            failed_target: FailedTarget::Rename,
             retry: 0,
-            output: "line".into(),
+            output: OutputChoice::Line,
             prefix: false,
+            ci: None,
             build_all: false,
             dry_run: false,
-            progress: "off".into(),
+            progress: ProgressMode::Off,
             colour: false,
             strict: false,
             farewell: false,
@@ -547,8 +707,9 @@ impl Default for Settings {
             seed: 0,
             log_dir: None,
             memory_bytes: 0,
+            enforce_memory: false,
             resources: BTreeMap::new(),
-            stdin: "null".into(),
+            stdin: StdinChoice::Null,
             record: true,
             command_line: Vec::new(),
             rakefile: Text::default(),
@@ -560,6 +721,7 @@ impl Default for Settings {
             locality: true,
             stealing: true,
             walltime_ms: 0,
+            sample_ms: 250,
             cluster: None,
         }
     }
@@ -594,9 +756,9 @@ mod tests {
     fn every_form_of_redirection_survives_the_wire() {
         let options = CommandOptions {
             redirects: vec![
-                (0, RedirectTarget::Word("null".into())),
-                (1, RedirectTarget::File("file".into(), Text::from("a b"), Text::from("w"), 0o644)),
-                (2, RedirectTarget::Descriptor("fd".into(), 1)),
+                (0, RedirectTarget::Null),
+                (1, RedirectTarget::File(Text::from("a b"), Text::from("w"), 0o644)),
+                (2, RedirectTarget::Fd(1)),
             ],
             ..CommandOptions::default()
         };

@@ -5,12 +5,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Text;
+use crate::streams::{RecordForm, StreamAccount, StreamRoute};
 
 /// Version of the events below.
 pub const JOURNAL_VERSION: u32 = 2;
 
-/// One line of the journal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One line of the journal. It is read by `crates/record/src/reader.rs`: serde's tagged enums hold
+/// no numbers of 128 bits on the way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum JournalEvent {
     /// First line.
@@ -31,8 +33,16 @@ pub enum JournalEvent {
     TaskDefined(TaskDefined),
     /// An action is about to run.
     AttemptStarted(AttemptStarted),
+    /// Actions are about to run together.
+    GangStarted(GangStarted),
+    /// Streams between tasks were opened.
+    StreamsOpened(StreamsOpened),
+    /// All has gone through them, or one is at fault.
+    StreamsEnded(StreamsEnded),
     /// A command is about to start.
     CommandStarted(CommandStarted),
+    /// A command is handed over that begins with others.
+    CommandPrepared(CommandPrepared),
     /// A command has exited, or could not be started.
     CommandEnded(CommandEnded),
     /// An action is over and its target was settled.
@@ -41,12 +51,18 @@ pub enum JournalEvent {
     TaskSettled(TaskSettled),
     /// A task was lost with so many different nodes that it is taken to be the reason.
     TaskBlamed(TaskBlamed),
+    /// A node was chosen for an attempt by what was known of it.
+    NodeChosen(NodeChosen),
     /// What a task made went with a node, and is needed: it is made again.
     TaskReopened(TaskReopened),
     /// A file that nothing makes went with a node, and is needed.
     InputLost(InputLost),
     /// A file was copied to a node that shares no file system with the others.
     FileStaged(FileStaged),
+    /// The clock of the hub's machine was set.
+    ClockStepped(ClockStepped),
+    /// All commands of a synchronised round are over.
+    RoundEnded(RoundEnded),
     /// Nothing more is to start.
     StopRequested(StopRequested),
     /// Last line. Without it the run was cut off.
@@ -87,6 +103,9 @@ pub struct RunStarted {
     pub seed: u64,
     /// `-B`.
     pub build_all: bool,
+    /// Properties to which commands were held (`--enforce`): `memory`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub enforce: Vec<String>,
     /// Reasons beyond rake's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rerun_on: Vec<String>,
@@ -171,7 +190,11 @@ pub struct RuleDefined {
     pub rule: u32,
     /// Where the action stands: `Rakefile:12`.
     pub location: Text,
-    /// blake3 of the action's source text, 16 hexadecimal digits.
+    /// blake3 of the source of the actions, without comments and white space, 32 hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// What was noted before `source` was: a digest of the text of the first action, as it stood in
+    /// the file. It is not compared any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
@@ -218,15 +241,18 @@ pub struct TaskDefined {
     /// Size of its file when this run did not make it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
+    /// Names and values of what its action depends on by declaration.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub params: Vec<(Text, Text)>,
 }
 
 /// Which state of a file, as far as the file system tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
-    /// Modification time, ns since 1970.
-    pub modified_ns: i64,
-    /// Change time, ns since 1970.
-    pub changed_ns: i64,
+    /// Modification time, as [`crate::file_time`] has it.
+    pub modified_ns: i128,
+    /// Change time, likewise.
+    pub changed_ns: i128,
     /// Size.
     pub bytes: u64,
     /// Inode.
@@ -261,6 +287,8 @@ pub enum ReasonKind {
     Env,
     /// Its file, made or found before, is on lost nodes only.
     Lost,
+    /// Another task of its gang runs.
+    Gang,
     /// It does not run: nothing is newer.
     UpToDate,
 }
@@ -275,7 +303,7 @@ pub struct Reason {
     pub path: Option<Text>,
     /// How much newer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by_ns: Option<i64>,
+    pub by_ns: Option<i128>,
 }
 
 /// See [`JournalEvent::AttemptStarted`].
@@ -291,6 +319,9 @@ pub struct AttemptStarted {
     pub node: u32,
     /// Cores that it occupies.
     pub cores: u32,
+    /// Memory that its task asks for; none: none, or an older version has not noted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
     /// It was begun before there were cores for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub early: bool,
@@ -303,6 +334,79 @@ pub struct AttemptStarted {
     /// Its target's absolute name, when the Rakefile has changed its directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Text>,
+}
+
+/// See [`JournalEvent::GangStarted`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GangStarted {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Its number in this run.
+    pub gang: u32,
+    /// Its tasks; the next attempt of each that has an action belongs to the gang.
+    pub tasks: Vec<u32>,
+    /// The nodes that they have, each once; that of the first task first.
+    #[serde(default)]
+    pub nodes: Vec<u32>,
+    /// There are fewer slots than tasks: some have no core of their own (`cores` of the attempt is 0).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub oversubscribed: bool,
+}
+
+/// See [`JournalEvent::StreamsOpened`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamsOpened {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Its number in this run.
+    pub opening: u32,
+    /// Where; of several nodes the first.
+    pub node: u32,
+    /// All of them, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<u32>,
+    /// Tasks whose commands get ends of them.
+    pub members: Vec<u32>,
+    /// They run one after the other, over spools.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spooled: bool,
+    /// All streams of the component.
+    pub streams: Vec<StreamNote>,
+}
+
+/// A stream of a component.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamNote {
+    /// As the Rakefile has it.
+    pub name: Text,
+    /// What a record is.
+    pub record: RecordForm,
+    /// Tasks whose stdout goes in.
+    pub writers: Vec<u32>,
+    /// Tasks whose stdin comes from it.
+    pub readers: Vec<u32>,
+    /// `FILE:LINE` of the statement.
+    pub place: Text,
+    /// What the Rakefile says of tasks.
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub meta: std::collections::BTreeMap<Text, std::collections::BTreeMap<String, String>>,
+    /// How its messages go between nodes; nothing: it is on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<StreamRoute>,
+}
+
+/// See [`JournalEvent::StreamsEnded`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamsEnded {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Its number in this run.
+    pub opening: u32,
+    /// What went through each.
+    pub streams: Vec<StreamAccount>,
+    /// What is wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Text>,
 }
 
 /// See [`JournalEvent::CommandStarted`].
@@ -324,6 +428,23 @@ pub struct CommandStarted {
     /// Where it runs, when that is not the run's directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<Text>,
+}
+
+/// See [`JournalEvent::CommandPrepared`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CommandPrepared {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Its number in this run. Its `command_started` follows when it begins.
+    pub command: u32,
+    /// Whose action asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<u32>,
+    /// The round that it begins with.
+    pub round: u32,
+    /// Which worker of that, from 0.
+    pub worker: u32,
 }
 
 /// See [`JournalEvent::CommandEnded`].
@@ -413,14 +534,17 @@ pub struct AttemptEnded {
     /// What was done with a target that is not good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<TargetFate>,
+    /// Its secondary files, declared or guessed: name, size.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secondary: Vec<(Text, u64)>,
     /// blake3 of its prerequisites' contents (`--rerun-on content`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contents: Vec<(Text, String)>,
     /// Where its input was when it began, as far as that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<InputBytes>,
-    /// When it held its cores: from, to, from, to, and so on, ns after its start. None: from start to end (so journals of
-    /// earlier versions of Rakuda are read).
+    /// When it held its cores: from, to, from, to, and so on, ns after its start. None: from start
+    /// to end (so journals of earlier versions of Rakuda are read).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_ns: Option<Box<[i64]>>,
 }
@@ -490,6 +614,27 @@ pub struct TaskBlamed {
     pub nodes: Vec<u32>,
 }
 
+/// See [`JournalEvent::NodeChosen`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeChosen {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Its number in this run.
+    pub task: u32,
+    /// From 1; its `attempt_started` comes before.
+    pub attempt: u32,
+    /// Where it runs.
+    pub node: u32,
+    /// The condition, as it was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
+    /// The preference, as it was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefer: Option<String>,
+    /// What both rest on, by attribute, with own claims subtracted: `2.5`, `8589934592 B`, a text; empty: undefined.
+    pub values: std::collections::BTreeMap<String, String>,
+}
+
 /// See [`JournalEvent::TaskReopened`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskReopened {
@@ -524,13 +669,115 @@ pub struct FileStaged {
     pub from: u32,
     /// The node that has it, too.
     pub to: u32,
-    /// Files beside it that came with it.
+    /// Secondary files that came with it.
     #[serde(default, skip_serializing_if = "is_none")]
     pub companions: u32,
     /// The size of all of them.
     pub bytes: u64,
     /// How long that took.
     pub took_ns: u64,
+}
+
+/// See [`JournalEvent::ClockStepped`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockStepped {
+    /// When it was noticed, ns since 1970: by the journal's own clock, which nobody sets.
+    pub time_ns: i64,
+    /// What the machine's clock showed then, ns since 1970.
+    pub wall_ns: i64,
+}
+
+impl ClockStepped {
+    /// How far the machine's clock is ahead of the journal's from then on.
+    pub fn ahead_ns(&self) -> i64 {
+        self.wall_ns.saturating_sub(self.time_ns)
+    }
+}
+
+/// See [`JournalEvent::RoundEnded`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RoundEnded {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Its number in this run.
+    pub round: u32,
+    /// What it is a round of.
+    pub sync: Text,
+    /// Its number in that, from 0.
+    pub number: u32,
+    /// The parameter of its programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<Text>,
+    /// `counted`, `warm_up`, `null`.
+    pub kind: String,
+    /// From 1 when it repeats a round with a worker that was late.
+    pub repeat: u32,
+    /// How many commands were to begin together.
+    pub workers: u32,
+    /// What held them: `preload`, `exec`, `call`, `shell`, `none`, or several with `+` between them;
+    /// empty: none has begun.
+    pub gate: String,
+    /// The instant, ns since 1970; none: it did not begin, or nothing was held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub t0_ns: Option<i64>,
+    /// From the decision to the instant.
+    pub margin_ns: u64,
+    /// Last start minus first start, each less the worker's offset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag_ns: Option<u64>,
+    /// Last end minus first start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub span_ns: Option<u64>,
+    /// Times of two workers are off by at most so much, one against the other.
+    pub clock_bound_ns: u64,
+    /// Workers that were late.
+    pub late: u32,
+    /// Commands that did not end well.
+    pub failed: u32,
+    /// Why it did not begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Text>,
+    /// By worker: ns after the first start; null: it has not begun.
+    pub starts_ns: Vec<Option<i64>>,
+    /// By worker: its end, likewise.
+    pub ends_ns: Vec<Option<i64>>,
+    /// By worker: the processor on which it began; negative: not known.
+    pub processors: Vec<i32>,
+    /// By worker: the number of its node; null: it was never handed over.
+    pub nodes: Vec<Option<u32>>,
+    /// Of each node elsewhere that had workers: what is known of its clock.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clocks: Vec<RoundClock>,
+}
+
+/// A node's clock at the instant of a round, against that of the hub's machine: both show what has passed since some
+/// moment of their own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RoundClock {
+    /// Which.
+    pub node: u32,
+    /// What it is called.
+    pub name: Text,
+    /// How far it was ahead, as was known when the instant was decided: by this the node was told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before_ns: Option<i64>,
+    /// Off by at most so much.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before_bound_ns: Option<u64>,
+    /// How far it was ahead, as is known after the round: by this starts are compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ahead_ns: Option<i64>,
+    /// Off by at most so much.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound_ns: Option<u64>,
+    /// The shortest round trip of a question.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round_trip_ns: Option<u64>,
+    /// How far it was behind by the formula of the paper of 2016, (T3 + T1) / 2 - T2, of that question.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paper_ns: Option<i64>,
 }
 
 /// See [`JournalEvent::StopRequested`].
@@ -566,6 +813,9 @@ pub struct RunEnded {
     /// Tasks whose actions succeeded, or that were needed and have none.
     #[serde(default)]
     pub executed: u32,
+    /// Tasks with an action that ended well; missing in journals that an older version has written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<u32>,
     /// Tasks that were up to date.
     #[serde(default)]
     pub not_needed: u32,
@@ -575,7 +825,10 @@ pub struct RunEnded {
     /// Tasks that were not run because of those.
     #[serde(default)]
     pub abandoned: u32,
-    /// System calls on metadata of files that the hub and the agents made.
+    /// Metadata calls that the hub and the agents made, on all file systems.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata_operations: Option<u64>,
+    /// Those of them on the file system of the run's folder; missing in journals that an older version has written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_file_system_operations: Option<u64>,
 }

@@ -1,15 +1,18 @@
 //! Messages between front, hub and agents, as plain data.
 //!
-//! One place for what crosses a process boundary: `front` (MessagePack, spoken with Ruby),
-//! `agent` (hub and agent), `cluster` (what comes to that when the agent is elsewhere), `journal` (what a run leaves behind), `frame` (how messages are packed into a byte stream).
-//! It does not know who sends what when: docs/design/protocol.md tells that.
+//! One place for what crosses a process boundary: `front` (MessagePack, spoken with Ruby), `agent`
+//! (hub and agent), `cluster` (what comes to that when the agent is elsewhere), `journal` (what a
+//! run leaves behind), `streams` (hub and agent on streams), `frame` (how messages are packed into a
+//! byte stream). It does not know who sends what when: docs/design/protocol.md tells that.
 
 pub mod agent;
 pub mod cluster;
+pub mod file_time;
 pub mod files;
 pub mod frame;
 pub mod front;
 pub mod journal;
+pub mod streams;
 mod text;
 
 pub use text::Text;

@@ -1,8 +1,9 @@
 //! `cached`: the task with the greatest part of its input in the node's memory, the youngest among equals.
 //!
-//! A share may have fallen since a task was filed under it, for files leave memory without a word: so the head is looked at
-//! again, and filed anew if it has less. That costs O(log n) for each step that a share falls. When a share rises the owner says so.
-//! A thief takes what has least in this node's memory, the oldest of it.
+//! A share may have fallen since a task was filed under it, for files leave memory without a word:
+//! so the head is looked at again, and filed anew if it has less. That costs O(log n) for each step
+//! that a share falls. When a share rises the owner says so. A thief takes what has least in this
+//! node's memory, the oldest of it.
 
 use super::{Chooser, Entry};
 use crate::graph::Graph;

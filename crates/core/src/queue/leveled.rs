@@ -1,10 +1,13 @@
-//! `lifo_hlfet`: last in, first out, then highest level first (*highest level first with estimated times*; Adam, Chandy, Dickson
-//! 1974; levels are the upward ranks of HEFT, Topcuoglu, Hariri, Wu 2002, without the cost of communication).
+//! `lifo_hlfet`: last in, first out, then highest level first (*highest level first with estimated
+//! times*; Adam, Chandy, Dickson 1974; levels are the upward ranks of HEFT, Topcuoglu, Hariri, Wu
+//! 2002, without the cost of communication).
 //!
-//! As long as the work that is left takes all cores several times as long as the longest way, any order leaves time for that way,
-//! and what has just been written is read while it is in memory. After that the longest way decides. Levels alone take a workflow
-//! layer by layer and lose what is in memory (copyfile took 15 % longer); the point where one way is as long as all work left was
-//! too late (WfCommons' Montage took 27 % longer). Knows no times: the owner files all tasks anew when levels change.
+//! As long as the work that is left takes all cores several times as long as the longest way, any
+//! order leaves time for that way, and what has just been written is read while it is in memory.
+//! After that the longest way decides. Levels alone take a workflow layer by layer and lose what is
+//! in memory (copyfile took 15 % longer); the point where one way is as long as all work left was
+//! too late (WfCommons' Montage took 27 % longer). Knows no times: the owner files all tasks anew
+//! when levels change.
 
 use super::Entry;
 use crate::ids::TaskId;
@@ -12,7 +15,8 @@ use crate::level::Levels;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-/// The longest way goes first from where it is more than one part in so many of the time that all cores need for what is left.
+/// The longest way goes first from where it is more than one part in so many of the time that all
+/// cores need for what is left.
 const WAY_PARTS: u128 = 4;
 
 #[derive(Clone, Debug, Default)]

@@ -1,8 +1,9 @@
 //! A queue of ready tasks with the same requirement, in the order of one policy.
 //!
-//! Removal is lazy: a task that was taken elsewhere leaves its entry behind, and the counts of live entries are told at once. An
-//! entry is dropped when it comes to the head, or when more entries are dead than live, so each costs O(1) once.
-//! Does not know nodes or requirements: see `ready.rs`.
+//! Removal is lazy: a task that was taken elsewhere leaves its entry behind, and the counts of live
+//! entries are told at once. An entry is dropped when it comes to the head, or when more entries
+//! are dead than live, so each costs O(1) once. Does not know nodes or requirements: see
+//! `ready.rs`.
 
 mod cached;
 mod leveled;
@@ -64,7 +65,7 @@ pub(crate) enum Queue {
 impl Queue {
     pub(crate) fn new(policy: Policy) -> Self {
         match policy {
-            // With `Serial` hardly more than one task is ready: `turns.rs` has the order.
+            // With `Serial` hardly more than one task is ready: `serial_order.rs` has the order.
             Policy::Fifo | Policy::Serial => Self::Fifo(Line::default()),
             Policy::Lifo => Self::Lifo(Stack::default()),
             Policy::LifoHrf => Self::LifoHrf(LifoHrf::default()),

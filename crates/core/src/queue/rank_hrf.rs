@@ -1,10 +1,12 @@
-//! `rank_hrf`: a rank at random, weighted by the inverse of its mean run time so far, last in, first out within it; highest rank
-//! first once the highest rank has no more tasks than the node cores (Tanaka, Tatebe 2014, section 4).
+//! `rank_hrf`: a rank at random, weighted by the inverse of its mean run time so far, last in,
+//! first out within it; highest rank first once the highest rank has no more tasks than the node
+//! cores (Tanaka, Tatebe 2014, section 4).
 //!
-//! Mean times change with every action and are common to all queues, so weights are not stored. Ranks are filed by the power of
-//! two below their mean; a draw picks a class by its share, a rank within it, and keeps it with the chance that its exact mean
-//! calls for (at least one in two). A rank found in a class that its mean has left is filed anew and the draw repeated.
-//! A sum over all queued ranks was rejected: there can be as many ranks as tasks.
+//! Mean times change with every action and are common to all queues, so weights are not stored.
+//! Ranks are filed by the power of two below their mean; a draw picks a class by its share, a rank
+//! within it, and keeps it with the chance that its exact mean calls for (at least one in two). A
+//! rank found in a class that its mean has left is filed anew and the draw repeated. A sum over all
+//! queued ranks was rejected: there can be as many ranks as tasks.
 
 use super::ranked::RankStacks;
 use super::{Chooser, Entry};

@@ -1,7 +1,8 @@
 //! A stack per rank, and `lifo_hrf` over them (Tanaka, Tatebe 2014, section 4).
 //!
-//! N_r is the number of queued tasks of the highest rank r, N_c the cores of the node: while N_r > N_c the order is last in, first
-//! out over all ranks; then the highest rank goes first, so that the longest chains are not left for the end.
+//! N_r is the number of queued tasks of the highest rank r, N_c the cores of the node: while N_r >
+//! N_c the order is last in, first out over all ranks; then the highest rank goes first, so that
+//! the longest chains are not left for the end.
 
 use super::plain::Stack;
 use super::{Chooser, Entry as Stay};

@@ -199,7 +199,7 @@ fn cached_takes_what_has_most_in_memory_and_gives_away_what_has_least() {
     let files: Vec<TaskId> = (0..3).map(|_| bench.define(1)).collect();
     let mut readers = Vec::new();
     for &file in &files {
-        let fact = KnownFact::Present { modified_ns: 1, bytes: 10, places: Places::Unknown };
+        let fact = KnownFact::Present { modified: 1.into(), bytes: 10, places: Places::Unknown };
         bench.graph.tasks[file].fact = fact;
         let reader = bench.define(0);
         bench.graph.connect(file, reader, false);

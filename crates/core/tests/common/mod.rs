@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use rakuda_core::{
-    ActionOutcome, Capacity, Config, Event, Fact, InvocationId, NodeId, Output, Places,
+    ActionOutcome, Capacity, Config, Event, Fact, GangId, InvocationId, NodeId, Output, Places,
     Requirement, RequirementId, ResourceId, Scheduler, Settled, TaskId, TaskKind, Time, Timestamp,
 };
 use std::fmt::Write as _;
@@ -13,6 +13,7 @@ pub struct Script {
     tasks: u32,
     requirements: u32,
     invocations: u32,
+    gangs: u32,
     text: String,
 }
 
@@ -30,6 +31,7 @@ impl Script {
             tasks: 0,
             requirements: 0,
             invocations: 0,
+            gangs: 0,
             text: String::new(),
         };
         script.requirement(Requirement::default());
@@ -113,6 +115,30 @@ impl Script {
         id
     }
 
+    /// Tasks that begin together.
+    pub fn gang(&mut self, tasks: &[u32], oversubscribe: bool) -> u32 {
+        let id = self.gangs;
+        self.gangs += 1;
+        let tasks = &ids(tasks);
+        self.quietly(Event::GangDefined { id: GangId(id), tasks, oversubscribe });
+        id
+    }
+
+    /// Tasks that streams join; `spread`: they may go to several nodes.
+    pub fn joined(&mut self, tasks: &[u32], spread: bool) -> u32 {
+        let id = self.gang(tasks, false);
+        self.quietly(Event::GangJoined { id: GangId(id), spread });
+        id
+    }
+
+    pub fn share(&mut self, gang: u32) -> Vec<Output> {
+        self.send(&format!("gang {gang} shares cores"), Event::GangShares { id: GangId(gang) })
+    }
+
+    pub fn refuse(&mut self, gang: u32) -> Vec<Output> {
+        self.send(&format!("gang {gang} is refused"), Event::GangRefused { id: GangId(gang) })
+    }
+
     pub fn plain(&mut self, prerequisites: &[u32]) -> u32 {
         self.define(TaskKind::Plain, false, RequirementId(0), prerequisites)
     }
@@ -120,6 +146,11 @@ impl Script {
     /// A task that only names others.
     pub fn bare(&mut self, prerequisites: &[u32]) -> u32 {
         self.define_with(TaskKind::Plain, false, false, RequirementId(0), prerequisites)
+    }
+
+    /// A task of a class of its own, without an action.
+    pub fn asked_bare(&mut self) -> u32 {
+        self.define_with(TaskKind::Asked, false, false, RequirementId(0), &[])
     }
 
     /// A file as the bulk scan found it: modified at `at`, or missing.
@@ -182,7 +213,8 @@ impl Script {
 
     /// A file was found on a node.
     pub fn found(&mut self, id: u32, at: i64, node: u32) -> Vec<Output> {
-        let fact = Fact { modified_ns: Some(at), bytes: 1, places: Places::One(NodeId(node)) };
+        let fact =
+            Fact { modified_ns: Some(at.into()), bytes: 1, places: Places::One(NodeId(node)) };
         let line = format!("file {id} is of {at} on node {node}");
         self.send(&line, Event::FactGathered { id: TaskId(id), fact })
     }
@@ -231,7 +263,7 @@ impl Script {
 }
 
 pub fn fact(at: Option<i64>) -> Fact {
-    Fact { modified_ns: at, bytes: 1, places: Places::Unknown }
+    Fact { modified_ns: at.map(i128::from), bytes: 1, places: Places::Unknown }
 }
 
 /// The tasks that were started, in order.
@@ -259,6 +291,16 @@ pub fn describe(output: &Output) -> String {
         Output::AskNeeded { id } => format!("ask {}", id.0),
         Output::CompareRecord { id } => format!("compare {}", id.0),
         Output::Resolve { id } => format!("resolve {}", id.0),
+        Output::GangStarted { id, oversubscribed: false } => format!("gang {} begins", id.0),
+        Output::GangStarted { id, oversubscribed: true } => {
+            format!("gang {} begins, oversubscribed", id.0)
+        }
+        Output::GangTooLarge { id, slots, slots_there } => {
+            format!("gang {} needs {slots} slots of {slots_there}", id.0)
+        }
+        Output::GangEntangled { id, task, on } => {
+            format!("gang {}: {} needs {}", id.0, task.0, on.0)
+        }
         Output::StartAction { id, attempt, node, devices } => {
             let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
             let with = devices.0.iter().map(|(ResourceId(id), n)| format!(", devices {id}: {n:?}"));
@@ -268,6 +310,9 @@ pub fn describe(output: &Output) -> String {
         Output::AttemptFailed { id, attempt, retried } => {
             let next = if *retried { "retried" } else { "given up" };
             format!("attempt {attempt} of {} failed, {next}", id.0)
+        }
+        Output::RetryDelayed { id, attempt, delay_ns } => {
+            format!("attempt {} of {} in {delay_ns} ns", attempt + 1, id.0)
         }
         Output::AttemptLost { id, attempt, node, rerun } => {
             let next = if *rerun { "runs again" } else { "not again" };
@@ -279,8 +324,8 @@ pub fn describe(output: &Output) -> String {
         }
         Output::TaskReopened { id } => format!("{} open again", id.0),
         Output::InputLost { id } => format!("input {} lost", id.0),
-        Output::NodeSetAside { id, failures } => {
-            format!("node {} set aside after {failures} failures", id.0)
+        Output::NodeDrained { id, failures } => {
+            format!("node {} drained after {failures} failures", id.0)
         }
         Output::NodeTakenBack { id } => format!("node {} taken back", id.0),
         Output::NowhereToRun { requirement } => format!("nowhere to run {}", requirement.0),

@@ -1,7 +1,8 @@
 //! The order of the policy `serial`: rake's own.
 //!
-//! A task waits for its turn *before* it is decided, because in rake it is looked at only after everything before it has run. Its
-//! turn comes when nothing else is in flight: the newest activation first, within it the smallest number.
+//! A task waits for its turn *before* it is decided, because in rake it is looked at only after
+//! everything before it has run. Its turn comes when nothing else is in flight: the newest
+//! activation first, within it the smallest number.
 
 use crate::ids::TaskId;
 use crate::scheduler::Scheduler;
@@ -12,11 +13,11 @@ use core::cmp::Reverse;
 
 /// Tasks in `Waiting { missing: 0 }`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct SerialOrder {
     waiting: BTreeSet<(Reverse<u32>, TaskId)>,
 }
 
-impl Turns {
+impl SerialOrder {
     pub(crate) fn insert(&mut self, batch: u32, id: TaskId) {
         self.waiting.insert((Reverse(batch), id));
     }
@@ -39,16 +40,19 @@ impl Scheduler {
     /// The task whose turn it is, taken out; callers that wait for an invocation hold up nobody.
     pub(crate) fn next_turn(&mut self) -> Option<TaskId> {
         let waiting_callers = self.invocations.callers.len();
-        if self.turns.len() == 0 || self.counts.in_flight() > waiting_callers || self.ready.len > 0
+        if self.serial_order.len() == 0
+            || self.counts.in_flight() > waiting_callers
+            || self.ready.len > 0
+            || self.gangs.any_next()
         {
             return None;
         }
-        self.turns.waiting.pop_first().map(|(_, id)| id)
+        self.serial_order.waiting.pop_first().map(|(_, id)| id)
     }
 
-    /// With the policy `Serial`: gives `wanted` and the older tasks that they still miss the rights of the newest activation,
-    /// because rake runs them at once.
-    pub(crate) fn hurry(&mut self, wanted: &[TaskId]) {
+    /// With the policy `Serial`: gives `wanted` and the older tasks that they still miss the rights
+    /// of the newest activation, because rake runs them at once.
+    pub(crate) fn promote(&mut self, wanted: &[TaskId]) {
         if !self.is_serial() {
             return;
         }
@@ -60,8 +64,8 @@ impl Scheduler {
                 continue;
             };
             let batch = core::mem::replace(&mut task.batch, self.batch);
-            if missing == 0 && self.turns.remove(batch, id) {
-                self.turns.insert(self.batch, id);
+            if missing == 0 && self.serial_order.remove(batch, id) {
+                self.serial_order.insert(self.batch, id);
             }
             let prerequisites = self.graph.prerequisites(id).map(|prerequisite| prerequisite.id);
             walk.extend(prerequisites.filter(|id| seen.insert(*id)));

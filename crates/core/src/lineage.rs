@@ -1,7 +1,8 @@
 //! Files that were on lost nodes: which of them are needed, and how they come to be made again.
 //!
-//! A settled task whose file is lost is opened again when something that has not started needs the file, or when an invocation wants it.
-//! What cannot be made, because it has no action, is waited for, or fails. Knows no capacity and no queue; what is where is in `losses.rs`.
+//! A settled task whose file is lost is opened again when something that has not started needs the
+//! file, or when an invocation wants it. What cannot be made, because it has no action, is waited
+//! for, or fails. Knows no capacity and no queue; what is where is in `lost_files.rs`.
 
 use crate::event::{Output, Settled, TaskKind};
 use crate::ids::{InvocationId, NodeId, TaskId};
@@ -16,8 +17,8 @@ impl Scheduler {
         let task = &self.graph.tasks[id];
         self.config.files_on_nodes
             && task.kind == TaskKind::File
-            && self.losses.may_lack_files()
-            && self.losses.is_lost(&task.fact)
+            && self.lost_files.may_lack_files()
+            && self.lost_files.is_lost(&task.fact)
     }
 
     fn is_settled_and_lost(&self, id: TaskId) -> bool {
@@ -27,7 +28,7 @@ impl Scheduler {
 
     /// A node has gone, and its files with it: opens again what made those that are needed.
     pub(crate) fn on_files_away(&mut self, node: NodeId, out: &mut Vec<Output>) {
-        let files = self.losses.files_on(node, &self.graph);
+        let files = self.lost_files.files_on(node, &self.graph);
         let lost: Vec<TaskId> = files.into_iter().filter(|id| self.is_lost(*id)).collect();
         if lost.is_empty() {
             return;
@@ -35,7 +36,8 @@ impl Scheduler {
         let wanted = self.wanted_by_live();
         for id in lost {
             // Also of one that is open again already, for an attempt that was lost with the node.
-            self.excuse_readers(id);
+            self.uncharge_readers(id);
+            self.decide_lost_member(id);
             if self.is_settled_and_lost(id)
                 && let Some(owner) = self.demand(id, &wanted)
             {
@@ -44,23 +46,24 @@ impl Scheduler {
         }
     }
 
-    /// What runs and may not have read a file that is lost has an excuse, also when the file is back before it fails.
-    pub(crate) fn excuse_readers(&mut self, id: TaskId) {
+    /// What runs and may not have read a file that is lost is uncharged, also when the file is back before it fails.
+    pub(crate) fn uncharge_readers(&mut self, id: TaskId) {
         let mut cursor = self.graph.first_dependent(id);
         while let Some(dependent) = self.graph.dependent_at(&mut cursor) {
             if matches!(self.graph.tasks[dependent].state, TaskState::Running { .. }) {
-                self.losses.lacked.insert(dependent);
+                self.lost_files.lacked.insert(dependent);
             }
         }
     }
 
-    /// What runs may have needed a file that is behind its prerequisites. As an input it will be there before the next attempt. What is decided
-    /// by the files' times does not change: they go through all prerequisites anyhow.
+    /// What runs may have needed a file that is behind its prerequisites. As an input it will be
+    /// there before the next attempt. What is decided by the files' times does not change: they go
+    /// through all prerequisites anyhow.
     pub(crate) fn on_input_lacked(&mut self, id: TaskId, input: TaskId) {
         if !matches!(self.graph.tasks[id].state, TaskState::Running { .. }) {
             return;
         }
-        self.losses.lacked.insert(id);
+        self.lost_files.lacked.insert(id);
         let is_input = self.graph.prerequisites(id).any(|p| !p.order_only && p.id == input);
         if !is_input {
             self.graph.connect(input, id, false);
@@ -68,14 +71,26 @@ impl Scheduler {
     }
 
     /// Whoever fails next is not to be blamed, if it runs.
-    pub(crate) fn on_failure_excused(&mut self, id: TaskId) {
+    pub(crate) fn on_failure_uncharged(&mut self, id: TaskId) {
         if matches!(self.graph.tasks[id].state, TaskState::Running { .. }) {
-            self.losses.lacked.insert(id);
+            self.lost_files.lacked.insert(id);
+        }
+    }
+
+    /// A task of a gang that waits stands by. If it has no action, nothing will make its file when
+    /// the gang begins; if it was up to date, it is so no longer.
+    fn decide_lost_member(&mut self, id: TaskId) {
+        let task = &self.graph.tasks[id];
+        let is_remade = task.has_action && task.reason.is_needed();
+        if task.state == TaskState::Mustered && !is_remade && self.is_lost(id) {
+            self.set_state(id, TaskState::Waiting { missing: 0 });
+            self.pending.work.push_back(id);
         }
     }
 
     /// A file has come to be known to be where nobody can get at it.
     pub(crate) fn reopen_if_needed(&mut self, id: TaskId, out: &mut Vec<Output>) {
+        self.decide_lost_member(id);
         if self.is_settled_and_lost(id)
             && let Some(owner) = self.demand(id, &self.wanted_by_live())
         {
@@ -92,8 +107,9 @@ impl Scheduler {
         wanted.collect()
     }
 
-    /// The invocation for which the lost file of a settled task has to be made again; none: nobody needs it, or it is not certain yet (then
-    /// `remake_inputs` sees to it when its dependent is decided).
+    /// The invocation for which the lost file of a settled task has to be made again; none: nobody
+    /// needs it, or it is not certain yet (then `remake_inputs` sees to it when its dependent is
+    /// decided).
     fn demand(
         &self,
         id: TaskId,
@@ -114,6 +130,7 @@ impl Scheduler {
                 let task = &self.graph.tasks[dependent];
                 match task.state {
                     TaskState::Ready => return task.invocation,
+                    TaskState::Mustered if task.reason.is_needed() => return task.invocation,
                     TaskState::Waiting { .. } if self.will_run(dependent, id) => {
                         return task.invocation;
                     }
@@ -124,6 +141,7 @@ impl Scheduler {
                         walk.push(dependent);
                     }
                     TaskState::Defined
+                    | TaskState::Mustered
                     | TaskState::Waiting { .. }
                     | TaskState::Resolving
                     | TaskState::Asking
@@ -131,6 +149,7 @@ impl Scheduler {
                     | TaskState::Checking { .. }
                     | TaskState::Lost
                     | TaskState::Running { .. }
+                    | TaskState::AwaitingPeers { .. }
                     | TaskState::Inspecting
                     | TaskState::Settled(_) => {}
                 }
@@ -153,11 +172,12 @@ impl Scheduler {
         }
     }
 
-    /// Opens the task of every lost file that a task is about to need; whether it has to wait, or was abandoned. It is in no queue.
+    /// Opens the task of every lost file that a task is about to need; whether it has to wait, or
+    /// was abandoned. It is in no queue.
     pub(crate) fn remake_inputs(&mut self, id: TaskId, out: &mut Vec<Output>) -> bool {
-        if !self.config.files_on_nodes
-            || (!self.losses.may_lack_files() && self.losses.reopened.is_empty())
-        {
+        let may_lack_files = self.config.files_on_nodes && self.lost_files.may_lack_files();
+        // Of a gang that runs again tasks without an action are open again, wherever files lie.
+        if !may_lack_files && self.lost_files.reopened.is_empty() {
             return false;
         }
         let owner = self.owner(id);
@@ -186,7 +206,7 @@ impl Scheduler {
         owner: InvocationId,
         out: &mut Vec<Output>,
     ) {
-        if !self.losses.may_lack_files() {
+        if !self.lost_files.may_lack_files() {
             return;
         }
         let mut walk = wanted.to_vec();
@@ -205,19 +225,21 @@ impl Scheduler {
         }
     }
 
-    /// Takes a settled task back to where it is decided once more. What waits for it, or would have started, waits again.
-    fn reopen(&mut self, id: TaskId, owner: InvocationId, out: &mut Vec<Output>) {
+    /// Takes a settled task back to where it is decided once more. What waits for it, or would have
+    /// started, waits again.
+    pub(crate) fn reopen(&mut self, id: TaskId, owner: InvocationId, out: &mut Vec<Output>) {
         let task = &mut self.graph.tasks[id];
         task.invocation = Some(owner);
         task.reason = Reason::Lost;
         let attempts = task.attempt;
-        self.losses.start_over(id, attempts);
-        self.losses.reopened.insert(id);
-        self.losses.any_reopened = true;
+        self.lost_files.start_over(id, attempts);
+        self.lost_files.reopened.insert(id);
+        self.lost_files.any_reopened = true;
         let invocation = &mut self.invocations.all[owner];
         invocation.members.push(id);
         invocation.unsettled += 1;
         self.want_again(id);
+        self.activate_inputs(id, owner, out);
         let (missing, failed) = self.graph.unsettled_prerequisites(id);
         self.set_state(id, TaskState::Waiting { missing });
         out.push(Output::TaskReopened { id });
@@ -251,7 +273,8 @@ impl Scheduler {
             | TaskState::Asking
             | TaskState::Comparing
             | TaskState::Checking { .. }
-            | TaskState::Ready => {
+            | TaskState::Ready
+            | TaskState::Mustered => {
                 if self.invocations.goes_on(self.owner(id)) {
                     self.wait_again(id, out);
                 }
@@ -260,6 +283,7 @@ impl Scheduler {
             | TaskState::Resolving
             | TaskState::Lost
             | TaskState::Running { .. }
+            | TaskState::AwaitingPeers { .. }
             | TaskState::Inspecting
             | TaskState::Settled(_) => {}
         }
@@ -283,7 +307,9 @@ impl Scheduler {
         }
         match self.graph.tasks[id].state {
             TaskState::Lost => self.settle(id, Settled::NotNeeded, out),
-            TaskState::Ready if self.graph.tasks[id].reason == Reason::Lost => {
+            TaskState::Ready | TaskState::Mustered
+                if self.graph.tasks[id].reason == Reason::Lost =>
+            {
                 self.withdraw(id);
                 self.set_state(id, TaskState::Waiting { missing: 0 });
                 self.pending.work.push_back(id);
@@ -295,7 +321,9 @@ impl Scheduler {
             | TaskState::Comparing
             | TaskState::Checking { .. }
             | TaskState::Ready
+            | TaskState::Mustered
             | TaskState::Running { .. }
+            | TaskState::AwaitingPeers { .. }
             | TaskState::Inspecting
             | TaskState::Settled(_) => {}
         }
@@ -303,19 +331,19 @@ impl Scheduler {
 
     /// A lost node has joined again with its files.
     pub(crate) fn on_files_back(&mut self, node: NodeId, out: &mut Vec<Output>) {
-        for id in self.losses.files_on(node, &self.graph) {
+        for id in self.lost_files.files_on(node, &self.graph) {
             self.on_file_back(id, out);
         }
     }
 
     /// A node that is away, or has joined again, has none of its files any more.
     pub(crate) fn on_files_gone(&mut self, node: NodeId, out: &mut Vec<Output>) {
-        for id in self.losses.forget_files(node, &mut self.graph) {
+        for id in self.lost_files.forget_files(node, &mut self.graph) {
             if self.graph.tasks[id].state == TaskState::Lost {
                 self.settle(id, Settled::Failed, out);
             } else {
                 // Already open again, unless the node joins for the first time.
-                self.excuse_readers(id);
+                self.uncharge_readers(id);
                 self.reopen_if_needed(id, out);
             }
         }
@@ -323,7 +351,7 @@ impl Scheduler {
 
     /// A file that is out of reach is so for good.
     pub(crate) fn on_file_given_up(&mut self, id: TaskId, out: &mut Vec<Output>) {
-        if !self.is_lost(id) || !self.losses.forget_file(&mut self.graph.tasks[id].fact) {
+        if !self.is_lost(id) || !self.lost_files.forget_file(&mut self.graph.tasks[id].fact) {
             return;
         }
         if self.graph.tasks[id].state == TaskState::Lost {
@@ -332,7 +360,7 @@ impl Scheduler {
     }
 
     pub(crate) fn on_node_given_up(&mut self, node: NodeId, out: &mut Vec<Output>) {
-        let is_new = self.losses.away.contains(&node) && self.losses.given_up.insert(node);
+        let is_new = self.lost_files.away.contains(&node) && self.lost_files.given_up.insert(node);
         if is_new && self.config.files_go_with_nodes() {
             self.on_files_gone(node, out);
         }

@@ -1,6 +1,8 @@
-//! What went with lost nodes: which nodes are away, which files they hold, and how often each task lost an attempt. Books only.
+//! What went with lost nodes: which nodes are away, which files they hold, and how often each task
+//! lost an attempt. Books only.
 //!
-//! Decides nothing: `remake.rs` and `attempt.rs` do. Empty, and without cost, as long as no file lies on a node and no node is lost.
+//! Decides nothing: `lineage.rs` and `attempt.rs` do. Empty, and without cost, as long as no file
+//! lies on a node and no node is lost.
 
 use crate::fact::Places;
 use crate::graph::Graph;
@@ -10,12 +12,13 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Losses {
+pub(crate) struct LostFiles {
     /// Nodes that were lost and have not joined again.
     pub(crate) away: BTreeSet<NodeId>,
     /// Those of `away` that are not waited for: no fact names them any more.
     pub(crate) given_up: BTreeSet<NodeId>,
-    /// For each node the files whose facts name it, if files lie on nodes. A file that has moved away may still stand there.
+    /// For each node the files whose facts name it, if files lie on nodes. A file that has moved
+    /// away may still stand there.
     holdings: IdVec<NodeId, Vec<TaskId>>,
     /// No node takes files with it (`Config::files_apart`).
     apart: bool,
@@ -23,9 +26,11 @@ pub(crate) struct Losses {
     any_gone: bool,
     /// Tasks that lost attempts, or failed where that was not their fault, or are made again.
     uncounted: BTreeMap<TaskId, Uncounted>,
-    /// Where the actions of the tasks in `Inspecting` ran, if files lie on nodes; `None`: that node has been lost since.
+    /// Where the actions of the tasks in `Inspecting` ran, if files lie on nodes; `None`: that node
+    /// has been lost since.
     pub(crate) ran_on: BTreeMap<TaskId, Option<NodeId>>,
-    /// Running tasks that had an input on lost nodes only at some time since they were started, or are excused for another reason.
+    /// Running tasks that had an input on lost nodes only at some time since they were started, or
+    /// are uncharged for another reason.
     pub(crate) lacked: BTreeSet<TaskId>,
     /// Tasks that were settled and are open again.
     pub(crate) reopened: BTreeSet<TaskId>,
@@ -42,7 +47,7 @@ pub(crate) struct Uncounted {
     pub(crate) lost_with: Vec<NodeId>,
 }
 
-impl Losses {
+impl LostFiles {
     pub(crate) fn new(apart: bool) -> Self {
         Self { apart, ..Self::default() }
     }
@@ -71,7 +76,7 @@ impl Losses {
 
     /// Notes where a file lies, by its new fact. Nodes that were given up are taken out of it first.
     pub(crate) fn hold(&mut self, id: TaskId, before: &KnownFact, fact: &mut KnownFact) {
-        let KnownFact::Present { modified_ns, places, .. } = fact else {
+        let KnownFact::Present { modified, places, .. } = fact else {
             return;
         };
         self.any_gone |= *places == Places::Nowhere;
@@ -83,7 +88,7 @@ impl Losses {
             let left = places.as_slice().iter().copied().filter(|n| !self.given_up.contains(n));
             let left: Vec<NodeId> = left.collect();
             if left.is_empty() {
-                *fact = KnownFact::Gone { modified_ns: *modified_ns };
+                *fact = KnownFact::Gone { modified: *modified };
                 return;
             }
             *places = Places::from_slice(&left);
@@ -113,13 +118,13 @@ impl Losses {
         let mut gone = Vec::new();
         for id in self.files_on(node, graph) {
             let fact = &mut graph.tasks[id].fact;
-            let KnownFact::Present { modified_ns, places, .. } = fact else {
+            let KnownFact::Present { modified, places, .. } = fact else {
                 unreachable!("it is on a node");
             };
             let others = places.as_slice().iter().copied().filter(|other| *other != node);
             let others: Vec<NodeId> = others.collect();
             if others.is_empty() {
-                *fact = KnownFact::Gone { modified_ns: *modified_ns };
+                *fact = KnownFact::Gone { modified: *modified };
                 self.any_gone = true;
                 gone.push(id);
             } else {
@@ -132,17 +137,22 @@ impl Losses {
 
     /// A file that is out of reach is gone; whether it was there.
     pub(crate) fn forget_file(&mut self, fact: &mut KnownFact) -> bool {
-        let KnownFact::Present { modified_ns, .. } = fact else { return false };
-        *fact = KnownFact::Gone { modified_ns: *modified_ns };
+        let KnownFact::Present { modified, .. } = fact else { return false };
+        *fact = KnownFact::Gone { modified: *modified };
         self.any_gone = true;
         true
     }
 
     /// Notes that one more attempt of a task used up no retry.
-    pub(crate) fn excuse(&mut self, id: TaskId) -> &mut Uncounted {
+    pub(crate) fn uncharged(&mut self, id: TaskId) -> &mut Uncounted {
         let uncounted = self.uncounted.entry(id).or_default();
         uncounted.attempts += 1;
         uncounted
+    }
+
+    /// What of a task's attempts does not count.
+    pub(crate) fn uncounted_mut(&mut self, id: TaskId) -> &mut Uncounted {
+        self.uncounted.entry(id).or_default()
     }
 
     /// A task is made again: it has all its retries once more.
@@ -151,7 +161,7 @@ impl Losses {
     }
 
     /// An attempt of a task succeeded: it is not to blame for lost nodes.
-    pub(crate) fn acquit(&mut self, id: TaskId) {
+    pub(crate) fn clear_uncharged(&mut self, id: TaskId) {
         if !self.uncounted.is_empty()
             && let Some(uncounted) = self.uncounted.get_mut(&id)
         {

@@ -1,0 +1,208 @@
+//! One attempt: its states, the gates before its commands, and its lease.
+//!
+//! Only [`Attempts`](super::Attempts) changes an attempt; shells read it, and keep in `details`
+//! what the core has no word for.
+
+use alloc::vec::Vec;
+
+use super::core_time::Held;
+use crate::ids::NodeId;
+use crate::requirement::Devices;
+use crate::time::Now;
+
+/// An attempt from its beginning to its end. `C` is a command of the shell that has not started,
+/// `D` what the shell keeps with the attempt.
+#[derive(Debug)]
+pub struct Attempt<D, C> {
+    pub(super) number: u32,
+    pub(super) node: NodeId,
+    pub(super) cores: u32,
+    pub(super) began: Now,
+    /// When it held its cores, without the time since it got those that it has now.
+    pub(super) held: Vec<Held>,
+    pub(super) lease: Lease,
+    pub(super) had_lease: bool,
+    pub(super) inputs: InputGate,
+    /// Commands that wait at a gate, in order.
+    pub(super) gated: Vec<C>,
+    /// Commands that run.
+    pub(super) commands: u32,
+    pub(super) ran_command: bool,
+    pub(super) fate: Fate,
+    pub(super) state: State,
+    /// What the shell keeps with it.
+    pub details: D,
+}
+
+/// What an attempt does now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Its action runs.
+    Acting,
+    /// Its action is to be aborted when its last command has ended.
+    Aborting,
+    /// Its action ended well; its node looks at the target.
+    Inspecting,
+    /// Its action ended well; the target is on its way to where it belongs.
+    StagingOut,
+    /// Its action failed; what its commands have left behind is ended before the next attempt.
+    Clearing,
+    /// Its action failed; the shell finds out whether that is the task's fault.
+    Attributing,
+    /// Its node is gone, and its action has not ended yet.
+    Unwinding {
+        /// The attempt that is to begin after that.
+        next: Option<NextAttempt>,
+        /// There will be another attempt.
+        rerun: bool,
+    },
+}
+
+/// An attempt that has not begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextAttempt {
+    /// From 1.
+    pub number: u32,
+    /// Where.
+    pub node: NodeId,
+    /// What is its own there.
+    pub devices: Devices,
+}
+
+/// Whether an attempt has its cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lease {
+    /// It was begun early, or has passed its lease on between two commands, and needs none now.
+    None,
+    /// It stands in line; `by_code`: its own code waits for that.
+    Wanted { by_code: bool },
+    /// It has them.
+    Held,
+    /// It has lent them to so many invocations that it waits for; what it starts meanwhile needs none.
+    Lent(u32),
+}
+
+/// Whether commands may start, as far as the files that they read go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InputGate {
+    /// They may.
+    #[default]
+    Open,
+    /// The next command is to have files brought first; `before`: an earlier command had.
+    Unstaged {
+        /// An earlier command of this attempt had its files brought.
+        before: bool,
+    },
+    /// It is being seen to; `changed`: more has to be brought after that.
+    Pending {
+        /// More files have to be brought when this is over.
+        changed: bool,
+    },
+    /// They never may.
+    Refused,
+}
+
+/// Whether an attempt was told to end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fate {
+    #[default]
+    Own,
+    /// It was told to end.
+    Aborted,
+    /// It was begun early, and is to be taken as not begun: something else failed.
+    GivenBack,
+}
+
+impl<D, C> Attempt<D, C> {
+    /// From 1.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Where it runs.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Cores that it needs there.
+    pub fn cores(&self) -> u32 {
+        self.cores
+    }
+
+    /// When it began.
+    pub fn began(&self) -> Now {
+        self.began
+    }
+
+    /// When it held its cores, so far; without the time since it got those that it has now.
+    pub fn held(&self) -> &[Held] {
+        &self.held
+    }
+
+    /// What it does now.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Whether its action runs.
+    pub fn is_acting(&self) -> bool {
+        matches!(self.state, State::Acting | State::Aborting)
+    }
+
+    /// Whether it was told to end.
+    pub fn is_aborted(&self) -> bool {
+        self.fate != Fate::Own
+    }
+
+    /// Whether no more commands of it start, as it is to end. The front may still start some after
+    /// it has heard of that: code that cleans up.
+    pub(super) fn starts_no_more(&self) -> bool {
+        self.state == State::Aborting
+            || self.is_aborted() && !self.had_lease && !self.is_suspended()
+    }
+
+    /// Whether it is to be taken as not begun, should it not end well.
+    pub fn is_given_back(&self) -> bool {
+        self.fate == Fate::GivenBack
+    }
+
+    /// Whether it has had a lease at any time.
+    pub fn had_lease(&self) -> bool {
+        self.had_lease
+    }
+
+    /// Whether it waits for invocations, and has lent its cores to them.
+    pub fn is_suspended(&self) -> bool {
+        matches!(self.lease, Lease::Lent(_))
+    }
+
+    /// Whether it has its cores now.
+    pub fn holds_lease(&self) -> bool {
+        self.lease == Lease::Held
+    }
+
+    /// Whether a command of it has been started: what it has made was made on its node.
+    pub fn ran_command(&self) -> bool {
+        self.ran_command
+    }
+
+    /// Whether it was about to start a command at any time: files may have been brought to its node.
+    pub fn was_staged_for(&self) -> bool {
+        self.inputs != InputGate::Unstaged { before: false }
+    }
+
+    /// Whether its commands may start, as far as files go.
+    pub fn inputs(&self) -> InputGate {
+        self.inputs
+    }
+
+    /// Commands that wait at a gate.
+    pub fn gated(&self) -> &[C] {
+        &self.gated
+    }
+
+    /// Whether no command of it runs, or waits to.
+    pub fn is_in_code(&self) -> bool {
+        self.commands == 0 && self.gated.is_empty()
+    }
+}

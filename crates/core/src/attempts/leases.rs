@@ -1,0 +1,266 @@
+//! Leases: which of the begun actions may use the cores of a node.
+//!
+//! While actions are short, more of them are begun than the node has cores (*lookahead*), so that a
+//! core never waits for Ruby to get to the next command, and Ruby handles many at once. Only those
+//! with a lease have a process or a wait of their own; the commands of the others wait here, in
+//! order, and a lease goes from hand to hand between commands. So no more than the cores allow ever
+//! runs, and when actions are long, nothing is begun early and the policies see the queues as they
+//! are.
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+use super::core_time::{CoreTime, Held};
+use crate::ids::TaskId;
+use crate::time::Now;
+
+/// Looking ahead begins when actions take less than this on average.
+const SHORT_NS: u64 = 10_000_000;
+/// It ends when they take more than this.
+const LONG_NS: u64 = 20_000_000;
+/// It does not begin before this many actions have been seen.
+const SAMPLES_MIN: u32 = 8;
+/// Actions begun early, for each core.
+const AHEAD_PER_CORE: u32 = 8;
+/// The most of them.
+const AHEAD_MAX: u32 = 64;
+
+/// The leases of one node.
+#[derive(Debug)]
+pub(super) struct Leases {
+    cores: u32,
+    /// Below 0 only while a caller that took its cores back runs beside those that had them meanwhile.
+    cores_free: i64,
+    /// With their cores, and since when, by the monotonic clock.
+    held: BTreeMap<TaskId, (u32, u64)>,
+    /// Whose time on the cores it is.
+    time: CoreTime,
+    /// Actions that want one, with their cores, in the order in which they get it.
+    waiting: VecDeque<(TaskId, u32)>,
+    samples: u32,
+    /// Moving average over about 8 leases.
+    mean_ns: u64,
+    ahead: u32,
+    /// A task of this run needs more than one core, or there is only one.
+    disabled: bool,
+    /// A gang runs, or is ready to.
+    held_back: bool,
+    /// So many actions may be begun early as was told last.
+    told: u32,
+}
+
+impl Leases {
+    pub fn new(cores: u32) -> Self {
+        Self {
+            cores,
+            cores_free: i64::from(cores),
+            held: BTreeMap::new(),
+            time: CoreTime::new(cores),
+            waiting: VecDeque::new(),
+            samples: 0,
+            mean_ns: 0,
+            ahead: 0,
+            disabled: cores < 2,
+            held_back: false,
+            told: 0,
+        }
+    }
+
+    /// An action is begun; whether it has a lease at once.
+    pub fn begin(&mut self, id: TaskId, cores: u32, now: Now) -> bool {
+        // One whose beginning was put off may have been meant to begin early when that was still done.
+        let leased = self.ahead == 0 && i64::from(cores) <= self.cores_free;
+        if leased {
+            self.hold(id, cores, now);
+        }
+        leased
+    }
+
+    fn hold(&mut self, id: TaskId, cores: u32, now: Now) {
+        self.cores_free -= i64::from(cores);
+        self.held.insert(id, (cores, now.time.0));
+        self.time.take(id, cores, now.journal_ns());
+    }
+
+    /// An action without a lease wants one; one that had one before goes first.
+    pub fn want(&mut self, id: TaskId, cores: u32, again: bool) {
+        if again {
+            self.waiting.push_front((id, cores));
+        } else {
+            self.waiting.push_back((id, cores));
+        }
+    }
+
+    /// The next action that gets a lease now.
+    pub fn grant(&mut self, now: Now) -> Option<TaskId> {
+        let &(id, cores) = self.waiting.front()?;
+        if i64::from(cores) > self.cores_free {
+            return None;
+        }
+        self.waiting.pop_front();
+        self.hold(id, cores, now);
+        Some(id)
+    }
+
+    /// The last running command of an action has ended: its lease goes to one that waits. When it
+    /// had its cores, if it gives them up.
+    pub fn pass_on(&mut self, id: TaskId, now: Now) -> Option<Held> {
+        if self.waiting.is_empty() { None } else { self.release(id, true, now) }
+    }
+
+    /// An action is over, or waits for an invocation (`sample` is false then). When it had the cores that it gives up.
+    pub fn end(&mut self, id: TaskId, sample: bool, now: Now) -> Option<Held> {
+        self.waiting.retain(|(waiting, _)| *waiting != id);
+        self.release(id, sample, now)
+    }
+
+    fn release(&mut self, id: TaskId, sample: bool, now: Now) -> Option<Held> {
+        let (cores, since_ns) = self.held.remove(&id)?;
+        self.cores_free += i64::from(cores);
+        if sample {
+            let took_ns = now.time.0.saturating_sub(since_ns);
+            self.samples = self.samples.saturating_add(1);
+            let weight = u64::from(self.samples.min(8));
+            self.mean_ns = (self.mean_ns * (weight - 1) + took_ns) / weight;
+        }
+        self.time.give(id, now.journal_ns())
+    }
+
+    /// An action that never had a lease is over; its code ran at this time. The part of it in which
+    /// a core was free, which counts as its own: else actions of Ruby code alone would take no
+    /// time.
+    pub fn claim(&mut self, ran: Held) -> Option<Held> {
+        self.time.claim(ran)
+    }
+
+    /// Since when an action has had its cores, ns since 1970.
+    pub fn held_since_ns(&self, id: TaskId) -> Option<i64> {
+        self.time.held_since_ns(id)
+    }
+
+    /// The invocation that an action waited for is over: it has its cores again, whatever runs.
+    pub fn take_back(&mut self, id: TaskId, cores: u32, now: Now) {
+        self.hold(id, cores, now);
+    }
+
+    /// Whether an action has a lease.
+    pub fn holds(&self, id: TaskId) -> bool {
+        self.held.contains_key(&id)
+    }
+
+    /// Whether enough commands wait for a core that the front need not hurry.
+    pub fn is_well_supplied(&self) -> bool {
+        self.ahead > 0 && 2 * self.waiting.len() >= self.ahead as usize
+    }
+
+    /// A task of this run needs more than one core of its own: nothing is begun early any more.
+    pub fn disable(&mut self) {
+        self.disabled = true;
+    }
+
+    /// Whether a gang runs, or is ready to: what it begins has its leases at once. The scheduler has then taken its
+    /// number back by itself.
+    pub fn hold_lookahead(&mut self, held: bool) {
+        self.held_back = held;
+        if held {
+            (self.ahead, self.told) = (0, 0);
+        }
+    }
+
+    /// How many actions may be begun beyond the cores, when that has changed.
+    pub fn new_lookahead(&mut self) -> Option<u32> {
+        let short = if self.ahead == 0 { SHORT_NS } else { LONG_NS };
+        let is_off = self.disabled || self.held_back;
+        let look = !is_off && self.samples >= SAMPLES_MIN && self.mean_ns < short;
+        self.ahead = if look { (self.cores * AHEAD_PER_CORE).min(AHEAD_MAX) } else { 0 };
+        if self.ahead == self.told {
+            return None;
+        }
+        self.told = self.ahead;
+        Some(self.ahead)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Time;
+
+    fn at(ns: u64) -> Now {
+        Time(ns).into()
+    }
+
+    fn after_samples(took_ns: u64) -> Leases {
+        let mut leases = Leases::new(2);
+        for number in 0..20 {
+            assert!(leases.begin(TaskId(number), 1, at(0)));
+            leases.end(TaskId(number), true, at(took_ns));
+        }
+        leases
+    }
+
+    #[test]
+    fn only_short_actions_are_begun_early() {
+        assert_eq!(after_samples(1_000_000).new_lookahead(), Some(16));
+        assert_eq!(after_samples(15_000_000).new_lookahead(), None);
+    }
+
+    #[test]
+    fn never_more_leases_than_cores_are_held() {
+        let mut leases = after_samples(1_000_000);
+        leases.new_lookahead();
+        for number in 100..104 {
+            assert!(!leases.begin(TaskId(number), 1, at(0)));
+            leases.want(TaskId(number), 1, false);
+        }
+        assert_eq!(leases.grant(at(0)), Some(TaskId(100)));
+        assert_eq!(leases.grant(at(0)), Some(TaskId(101)));
+        assert_eq!(leases.grant(at(0)), None);
+        leases.pass_on(TaskId(101), at(1));
+        leases.want(TaskId(101), 1, true);
+        assert_eq!(
+            leases.grant(at(1)),
+            Some(TaskId(101)),
+            "its second command comes before others"
+        );
+        leases.end(TaskId(103), false, at(2));
+        leases.end(TaskId(100), true, at(2));
+        assert_eq!(leases.grant(at(2)), Some(TaskId(102)));
+        leases.pass_on(TaskId(102), at(3));
+        assert!(leases.holds(TaskId(102)), "nobody waits for it");
+    }
+
+    #[test]
+    fn looking_ahead_ends_when_actions_become_long() {
+        let mut leases = after_samples(1_000_000);
+        assert_eq!(leases.new_lookahead(), Some(16));
+        for number in 200..220 {
+            leases.begin(TaskId(number), 1, at(0));
+            leases.want(TaskId(number), 1, false);
+            assert_eq!(leases.grant(at(0)), Some(TaskId(number)));
+            leases.end(TaskId(number), true, at(100_000_000));
+        }
+        assert_eq!(leases.new_lookahead(), Some(0));
+    }
+
+    #[test]
+    fn beside_a_gang_nothing_is_begun_early_and_after_it_as_before() {
+        let mut leases = after_samples(1_000_000);
+        assert_eq!(leases.new_lookahead(), Some(16));
+        leases.hold_lookahead(true);
+        assert!(leases.begin(TaskId(100), 2, at(0)), "its task has its cores at once");
+        assert_eq!(leases.new_lookahead(), None);
+        leases.end(TaskId(100), false, at(1));
+        leases.hold_lookahead(false);
+        assert_eq!(leases.new_lookahead(), Some(16));
+    }
+
+    #[test]
+    fn with_one_core_nothing_is_begun_early() {
+        let mut leases = Leases::new(1);
+        for number in 0..20 {
+            leases.begin(TaskId(number), 1, at(0));
+            leases.end(TaskId(number), true, at(1));
+        }
+        assert_eq!(leases.new_lookahead(), None);
+    }
+}

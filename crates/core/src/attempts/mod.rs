@@ -1,0 +1,658 @@
+//! The life of attempts, from their beginning to their end: one owner, one map, one function
+//! through which states change.
+//!
+//! An action is begun by the shell and runs in the front. What it asks for (commands, cores for its
+//! own code) passes the gates here: a lease on cores of its node, and inputs that are in place.
+//! What follows its end (looking at the target, bringing it home, finding out whose fault a failure
+//! is) are states, too; so is the time between the loss of a node and the end of the action in the
+//! front. The states and the ways between them are told in `docs/design/attempts.md`.
+//!
+//! Pure: the shell says what happened, and does what the effects say, in their order.
+
+mod attempt;
+mod core_time;
+mod leases;
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::mem;
+
+pub use attempt::{Attempt, InputGate, NextAttempt, State};
+pub use core_time::{Held, total_ns};
+
+use crate::ids::{InvocationId, NodeId, TaskId};
+use crate::time::Now;
+use attempt::{Fate, Lease};
+use leases::Leases;
+
+/// What the shell is to do for attempts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AttemptEffect<C> {
+    /// The action's own code may go on: it has its cores.
+    Leased {
+        /// Whose.
+        id: TaskId,
+    },
+    /// Start a command.
+    Start {
+        /// Whose.
+        id: TaskId,
+        /// Which.
+        command: C,
+    },
+    /// Do not start a command: as far as the action goes, it has ended.
+    Refuse {
+        /// Whose.
+        id: TaskId,
+        /// Which.
+        command: C,
+        /// Why.
+        why: Refusal,
+    },
+    /// Bring what the next command reads; answer [`Attempts::inputs_ready`] or [`Attempts::inputs_refused`].
+    StageIn {
+        /// For whose attempt.
+        id: TaskId,
+    },
+    /// Have the front abort the action. Its end is still expected.
+    Abort {
+        /// Whose.
+        id: TaskId,
+    },
+    /// Tell the commands of an action to end; `Abort` follows when they have.
+    Signal {
+        /// Whose.
+        id: TaskId,
+    },
+    /// The node of an action is gone: have the front unwind it. Its end is still expected.
+    Unwind {
+        /// Whose.
+        id: TaskId,
+    },
+}
+
+/// Why a command is not started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Its action was told to end.
+    Aborted,
+    /// What it reads cannot be had.
+    Inputs,
+    /// Its node is gone.
+    NodeLost,
+}
+
+/// What the core's wish to end an action comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aborting {
+    /// Its end follows.
+    UnderWay,
+    /// It had failed before, which is passed on now (state `Clearing` or `Attributing`): nothing is to be waited for.
+    Failed,
+    /// It had not begun, and never will: this was its number.
+    NotBegun(u32),
+}
+
+/// All attempts of a run that have not ended, and the leases on the cores of its nodes.
+#[derive(Debug)]
+pub struct Attempts<D, C> {
+    /// By task: it has one at most.
+    tasks: BTreeMap<TaskId, Attempt<D, C>>,
+    /// By node.
+    leases: Vec<Leases>,
+    /// No node begins actions early: a task of this run needs more than one plain core.
+    lookahead_off: bool,
+    /// The same, as long as a gang runs or is ready to.
+    lookahead_held: bool,
+    /// Which task's action waits for which invocation.
+    callers: BTreeMap<InvocationId, TaskId>,
+    /// How many attempts are being unwound.
+    unwinding: usize,
+}
+
+impl<D, C> Default for Attempts<D, C> {
+    fn default() -> Self {
+        Self {
+            tasks: BTreeMap::new(),
+            leases: Vec::new(),
+            lookahead_off: false,
+            lookahead_held: false,
+            callers: BTreeMap::new(),
+            unwinding: 0,
+        }
+    }
+}
+
+/// Nodes and their leases.
+impl<D, C> Attempts<D, C> {
+    /// A node has so many cores from now on; it may be the next number. None of its attempts holds any.
+    pub fn set_cores(&mut self, node: NodeId, cores: u32) {
+        let mut leases = Leases::new(cores);
+        if self.lookahead_off {
+            leases.disable();
+        }
+        leases.hold_lookahead(self.lookahead_held);
+        let index = node.0 as usize;
+        while self.leases.len() <= index {
+            self.leases.push(Leases::new(0));
+        }
+        self.leases[index] = leases;
+    }
+
+    /// A task of this run needs more than one plain core: nothing is begun early any more.
+    pub fn disable_lookahead(&mut self) {
+        self.lookahead_off = true;
+        self.leases.iter_mut().for_each(Leases::disable);
+    }
+
+    /// Whether a gang runs or is ready to: as long as it is so, nothing is begun early. What has been is begun all the
+    /// same, and stands in line for the cores that the gang leaves.
+    pub fn hold_lookahead(&mut self, held: bool) {
+        if self.lookahead_held != held {
+            self.lookahead_held = held;
+            self.leases.iter_mut().for_each(|leases| leases.hold_lookahead(held));
+        }
+    }
+
+    /// Whether enough commands wait for the cores of a node that the front need not hurry.
+    pub fn is_well_supplied(&self, node: NodeId) -> bool {
+        self.leases[node.0 as usize].is_well_supplied()
+    }
+
+    /// Nodes on which another number of actions may be begun early than before, and how many.
+    pub fn take_lookahead(&mut self) -> Vec<(NodeId, u32)> {
+        let changed = |(index, leases): (usize, &mut Leases)| {
+            let actions = leases.new_lookahead()?;
+            Some((NodeId(u32::try_from(index).expect("few nodes")), actions))
+        };
+        self.leases.iter_mut().enumerate().filter_map(changed).collect()
+    }
+
+    fn leases_of(&mut self, node: NodeId) -> &mut Leases {
+        &mut self.leases[node.0 as usize]
+    }
+}
+
+/// What there is.
+impl<D, C> Attempts<D, C> {
+    /// The attempt of a task, whatever it does.
+    pub fn get(&self, id: TaskId) -> Option<&Attempt<D, C>> {
+        self.tasks.get(&id)
+    }
+
+    /// What the shell keeps with the attempt of a task.
+    pub fn details_mut(&mut self, id: TaskId) -> Option<&mut D> {
+        self.tasks.get_mut(&id).map(|attempt| &mut attempt.details)
+    }
+
+    /// The attempt of a task, if its action runs.
+    pub fn acting(&self, id: TaskId) -> Option<&Attempt<D, C>> {
+        self.get(id).filter(|attempt| attempt.is_acting())
+    }
+
+    /// The same, if it is the one with this number.
+    pub fn acting_as(&self, id: TaskId, number: u32) -> Option<&Attempt<D, C>> {
+        self.acting(id).filter(|attempt| attempt.number == number)
+    }
+
+    /// All whose actions run.
+    pub fn all_acting(&self) -> impl Iterator<Item = (TaskId, &Attempt<D, C>)> {
+        let all = self.tasks.iter().map(|(id, attempt)| (*id, attempt));
+        all.filter(|(_, attempt)| attempt.is_acting())
+    }
+
+    /// All.
+    pub fn all(&self) -> impl Iterator<Item = (TaskId, &Attempt<D, C>)> {
+        self.tasks.iter().map(|(id, attempt)| (*id, attempt))
+    }
+
+    /// Whether the node of a task's attempt is gone, and its action has not ended yet.
+    pub fn is_unwinding(&self, id: TaskId) -> bool {
+        self.get(id).is_some_and(|attempt| matches!(attempt.state, State::Unwinding { .. }))
+    }
+
+    /// Whether there is such an attempt: the front has actions that it does not know to have ended.
+    pub fn is_any_unwinding(&self) -> bool {
+        self.unwinding > 0
+    }
+
+    /// Whether the action of a task waits for this invocation.
+    pub fn is_called(&self, invocation: InvocationId) -> bool {
+        self.callers.contains_key(&invocation)
+    }
+
+    /// How long an attempt has held its cores so far, ns.
+    pub fn ran_ns(&self, id: TaskId, attempt: &Attempt<D, C>, now: Now) -> u64 {
+        let since_ns = self.leases[attempt.node.0 as usize].held_since_ns(id);
+        let since = since_ns.map_or(0, |since_ns| total_ns(&[(since_ns, now.journal_ns())]));
+        total_ns(&attempt.held) + since
+    }
+}
+
+/// Beginning and ending.
+impl<D, C> Attempts<D, C> {
+    /// An action is begun; whether it has a lease at once. `unstaged`: what its commands read is to be brought first.
+    pub fn begin(
+        &mut self,
+        id: TaskId,
+        NextAttempt { number, node, .. }: &NextAttempt,
+        cores: u32,
+        now: Now,
+        unstaged: bool,
+        details: D,
+    ) -> bool {
+        let leased = self.leases_of(*node).begin(id, cores, now);
+        let attempt = Attempt {
+            number: *number,
+            node: *node,
+            cores,
+            began: now,
+            held: Vec::new(),
+            lease: if leased { Lease::Held } else { Lease::None },
+            had_lease: leased,
+            inputs: if unstaged { InputGate::Unstaged { before: false } } else { InputGate::Open },
+            gated: Vec::new(),
+            commands: 0,
+            ran_command: false,
+            fate: Fate::Own,
+            state: State::Acting,
+            details,
+        };
+        let before = self.tasks.insert(id, attempt);
+        debug_assert!(before.is_none(), "an attempt of {id:?} has not ended");
+        leased
+    }
+
+    /// The only place where the state of an attempt changes.
+    fn advance(&mut self, id: TaskId, to: State) {
+        let Some(attempt) = self.tasks.get_mut(&id) else { return };
+        let is_way = match (&attempt.state, &to) {
+            (State::Acting | State::Aborting, State::Acting | State::Aborting)
+            | (State::Acting, State::Inspecting | State::StagingOut | State::Clearing)
+            | (State::Acting | State::Clearing, State::Attributing)
+            | (State::Inspecting, State::StagingOut)
+            | (State::Acting | State::Aborting | State::Attributing, State::Unwinding { .. }) => {
+                true
+            }
+            (from, to) => from == to,
+        };
+        debug_assert!(is_way, "{id:?} cannot go from {:?} to {to:?}", attempt.state);
+        self.unwinding += usize::from(matches!(to, State::Unwinding { .. }));
+        self.unwinding -= usize::from(matches!(attempt.state, State::Unwinding { .. }));
+        attempt.state = to;
+    }
+
+    /// The action of an attempt has ended: it gives up its cores and stands in no line. `code`:
+    /// when its code ran, if it never wanted a lease. What it does next, the shell decides with
+    /// [`Attempts::inspect`], [`Attempts::stage_out`], [`Attempts::attribute`] or
+    /// [`Attempts::take`]. Nothing happens to one that is being unwound, or has ended.
+    pub fn end_action(&mut self, id: TaskId, code: Option<Held>, now: Now) {
+        let Some(attempt) = self.tasks.get_mut(&id).filter(|attempt| attempt.is_acting()) else {
+            return;
+        };
+        let leases = &mut self.leases[attempt.node.0 as usize];
+        if let Some((from_ns, to_ns)) = code.filter(|_| !attempt.had_lease) {
+            let ran = (from_ns.max(attempt.began.journal_ns()), to_ns.min(now.journal_ns()));
+            attempt.held.extend(leases.claim(ran));
+        }
+        attempt.held.extend(leases.end(id, true, now));
+        attempt.lease = Lease::None;
+        self.advance(id, State::Acting);
+    }
+
+    /// The node of an attempt looks at its target.
+    pub fn inspect(&mut self, id: TaskId) {
+        self.advance(id, State::Inspecting);
+    }
+
+    /// The target of an attempt is brought to where it belongs.
+    pub fn stage_out(&mut self, id: TaskId) {
+        self.advance(id, State::StagingOut);
+    }
+
+    /// What the commands of a failed attempt have left behind is ended before the next one.
+    pub fn clear(&mut self, id: TaskId) {
+        self.advance(id, State::Clearing);
+    }
+
+    /// The shell finds out what the failure of an attempt is due to.
+    pub fn attribute(&mut self, id: TaskId) {
+        self.advance(id, State::Attributing);
+    }
+
+    /// An attempt has ended; the shell notes what is to be noted of it.
+    pub fn take(&mut self, id: TaskId) -> Option<Attempt<D, C>> {
+        let attempt = self.tasks.remove(&id)?;
+        self.unwinding -= usize::from(matches!(attempt.state, State::Unwinding { .. }));
+        Some(attempt)
+    }
+
+    /// The run is over: takes all, with the time that they have held their cores.
+    pub fn take_all(&mut self, now: Now) -> BTreeMap<TaskId, Attempt<D, C>> {
+        self.callers.clear();
+        self.unwinding = 0;
+        let mut attempts = mem::take(&mut self.tasks);
+        for (id, attempt) in &mut attempts {
+            attempt.held.extend(self.leases[attempt.node.0 as usize].end(*id, false, now));
+            attempt.lease = Lease::None;
+            if let State::Unwinding { rerun, .. } = &mut attempt.state {
+                *rerun = false;
+            }
+        }
+        attempts
+    }
+
+    /// Takes the attempts whose actions run code of their own, and no command.
+    pub fn take_in_code(&mut self) -> BTreeMap<TaskId, Attempt<D, C>> {
+        let is_in_code = |(_, attempt): &(TaskId, &Attempt<D, C>)| attempt.is_in_code();
+        let ids: Vec<TaskId> = self.all_acting().filter(is_in_code).map(|(id, _)| id).collect();
+        ids.into_iter().filter_map(|id| Some((id, self.take(id)?))).collect()
+    }
+}
+
+/// The gates before commands and code.
+impl<D, C> Attempts<D, C> {
+    /// The code of an action wants its cores.
+    pub fn want_lease(&mut self, id: TaskId, out: &mut Vec<AttemptEffect<C>>) {
+        let Some(attempt) = self.tasks.get_mut(&id) else { return };
+        match attempt.state {
+            // Nothing is kept from the end of an action that nobody waits for.
+            State::Unwinding { .. } => out.push(AttemptEffect::Leased { id }),
+            State::Inspecting | State::StagingOut | State::Clearing | State::Attributing => {}
+            State::Acting | State::Aborting => match &mut attempt.lease {
+                Lease::Held | Lease::Lent(_) => out.push(AttemptEffect::Leased { id }),
+                Lease::Wanted { by_code } => *by_code = true,
+                Lease::None => self.stand_in_line(id, true),
+            },
+        }
+    }
+
+    fn stand_in_line(&mut self, id: TaskId, by_code: bool) {
+        let Some(attempt) = self.tasks.get_mut(&id) else { return };
+        if attempt.lease == Lease::None {
+            attempt.lease = Lease::Wanted { by_code };
+            let leases = &mut self.leases[attempt.node.0 as usize];
+            leases.want(id, attempt.cores, attempt.had_lease);
+        }
+    }
+
+    /// An action wants a command started. A task without an acting attempt has none that could
+    /// wait: the command is given back.
+    pub fn want_command(
+        &mut self,
+        id: TaskId,
+        command: C,
+        out: &mut Vec<AttemptEffect<C>>,
+    ) -> Option<C> {
+        let Some(attempt) = self.tasks.get_mut(&id) else { return Some(command) };
+        match attempt.state {
+            State::Unwinding { .. } => {
+                out.push(AttemptEffect::Refuse { id, command, why: Refusal::NodeLost });
+            }
+            State::Inspecting | State::StagingOut | State::Clearing | State::Attributing => {
+                return Some(command);
+            }
+            // Its commands are being ended, or it was stopped before it had a core: the front asked
+            // before it heard of that.
+            State::Acting | State::Aborting if attempt.starts_no_more() => {
+                out.push(AttemptEffect::Refuse { id, command, why: Refusal::Aborted });
+            }
+            State::Acting | State::Aborting => match attempt.lease {
+                Lease::Held | Lease::Lent(_) => self.pass_inputs(id, command, out),
+                Lease::None | Lease::Wanted { .. } => {
+                    attempt.gated.push(command);
+                    self.stand_in_line(id, false);
+                }
+            },
+        }
+        None
+    }
+
+    /// The gate of inputs, after that of the lease.
+    fn pass_inputs(&mut self, id: TaskId, command: C, out: &mut Vec<AttemptEffect<C>>) {
+        let Some(attempt) = self.tasks.get_mut(&id) else { return };
+        match attempt.inputs {
+            InputGate::Open => {
+                attempt.commands += 1;
+                attempt.ran_command = true;
+                out.push(AttemptEffect::Start { id, command });
+            }
+            InputGate::Unstaged { .. } => {
+                attempt.inputs = InputGate::Pending { changed: false };
+                attempt.gated.push(command);
+                out.push(AttemptEffect::StageIn { id });
+            }
+            InputGate::Pending { .. } => attempt.gated.push(command),
+            InputGate::Refused => {
+                out.push(AttemptEffect::Refuse { id, command, why: Refusal::Inputs });
+            }
+        }
+    }
+
+    /// Commands of an attempt wait until its node sees its inputs.
+    pub fn await_inputs(&mut self, id: TaskId) {
+        if let Some(attempt) = self.tasks.get_mut(&id) {
+            attempt.inputs = InputGate::Pending { changed: false };
+        }
+    }
+
+    /// There is something more that the next command of an attempt is to find on its node.
+    pub fn inputs_changed(&mut self, id: TaskId) {
+        let Some(attempt) = self.tasks.get_mut(&id) else { return };
+        match &mut attempt.inputs {
+            InputGate::Open => attempt.inputs = InputGate::Unstaged { before: true },
+            InputGate::Pending { changed } => *changed = true,
+            InputGate::Unstaged { .. } | InputGate::Refused => {}
+        }
+    }
+
+    /// What commands of an attempt read is in place.
+    pub fn inputs_ready(&mut self, id: TaskId, number: u32, out: &mut Vec<AttemptEffect<C>>) {
+        let Some(attempt) = self.attempt_mut(id, number) else { return };
+        attempt.inputs = match attempt.inputs {
+            InputGate::Pending { changed: true } => InputGate::Unstaged { before: true },
+            InputGate::Pending { changed: false } => InputGate::Open,
+            other => other,
+        };
+        if !matches!(attempt.lease, Lease::Wanted { .. }) {
+            self.release_gated(id, out);
+        }
+    }
+
+    /// What they read cannot be had.
+    pub fn inputs_refused(&mut self, id: TaskId, number: u32, out: &mut Vec<AttemptEffect<C>>) {
+        let Some(attempt) = self.attempt_mut(id, number) else { return };
+        attempt.inputs = InputGate::Refused;
+        self.release_gated(id, out);
+    }
+
+    fn attempt_mut(&mut self, id: TaskId, number: u32) -> Option<&mut Attempt<D, C>> {
+        let attempt = self.tasks.get_mut(&id)?;
+        (attempt.is_acting() && attempt.number == number).then_some(attempt)
+    }
+
+    /// What has waited tries the gate of inputs, in order.
+    fn release_gated(&mut self, id: TaskId, out: &mut Vec<AttemptEffect<C>>) {
+        let Some(attempt) = self.tasks.get_mut(&id) else { return };
+        for command in mem::take(&mut attempt.gated) {
+            self.pass_inputs(id, command, out);
+        }
+    }
+
+    /// Hands free cores to those that stand in line.
+    pub fn grant(&mut self, now: Now, out: &mut Vec<AttemptEffect<C>>) {
+        for index in 0..self.leases.len() {
+            while let Some(id) = self.leases[index].grant(now) {
+                let attempt = self.tasks.get_mut(&id).filter(|attempt| attempt.is_acting());
+                let Some(attempt) = attempt else {
+                    self.leases[index].end(id, false, now);
+                    continue;
+                };
+                if attempt.lease == (Lease::Wanted { by_code: true }) {
+                    out.push(AttemptEffect::Leased { id });
+                }
+                attempt.lease = Lease::Held;
+                attempt.had_lease = true;
+                self.release_gated(id, out);
+            }
+        }
+    }
+
+    /// A command of an attempt has ended. After the last one, others may use the cores.
+    pub fn command_ended(&mut self, id: TaskId, now: Now, out: &mut Vec<AttemptEffect<C>>) {
+        let attempt = self.tasks.get_mut(&id).filter(|attempt| attempt.is_acting());
+        let Some(attempt) = attempt else { return };
+        attempt.commands = attempt.commands.saturating_sub(1);
+        if attempt.commands > 0 {
+            return;
+        }
+        // What still waits for its inputs is to start on these cores.
+        if attempt.gated.is_empty() {
+            let leases = &mut self.leases[attempt.node.0 as usize];
+            attempt.held.extend(leases.pass_on(id, now));
+            if attempt.lease == Lease::Held && !leases.holds(id) {
+                attempt.lease = Lease::None;
+            }
+        }
+        if attempt.state == State::Aborting {
+            self.advance(id, State::Acting);
+            out.push(AttemptEffect::Abort { id });
+        }
+    }
+
+    /// The action of `caller` waits for an invocation: others may use its cores, and what it starts
+    /// meanwhile needs none.
+    pub fn suspend(
+        &mut self,
+        invocation: InvocationId,
+        caller: TaskId,
+        now: Now,
+        out: &mut Vec<AttemptEffect<C>>,
+    ) {
+        let attempt = self.tasks.get_mut(&caller).filter(|attempt| attempt.is_acting());
+        let Some(attempt) = attempt else { return };
+        self.callers.insert(invocation, caller);
+        attempt.held.extend(self.leases[attempt.node.0 as usize].end(caller, false, now));
+        let before = match attempt.lease {
+            Lease::Lent(count) => count,
+            Lease::Wanted { by_code: true } => {
+                // Its other threads do not wait for a core that it has given up.
+                out.push(AttemptEffect::Leased { id: caller });
+                0
+            }
+            Lease::None | Lease::Wanted { by_code: false } | Lease::Held => 0,
+        };
+        attempt.lease = Lease::Lent(before + 1);
+        self.release_gated(caller, out);
+    }
+
+    /// An invocation is over: the action that has waited for it has its cores again, whatever runs.
+    pub fn resume(&mut self, invocation: InvocationId, now: Now) {
+        let Some(caller) = self.callers.remove(&invocation) else { return };
+        let Some(attempt) = self.tasks.get_mut(&caller) else { return };
+        match attempt.lease {
+            Lease::Lent(count) if count > 1 => attempt.lease = Lease::Lent(count - 1),
+            Lease::Lent(_) => {
+                attempt.lease = Lease::Held;
+                attempt.had_lease = true;
+                self.leases[attempt.node.0 as usize].take_back(caller, attempt.cores, now);
+            }
+            Lease::None | Lease::Wanted { .. } | Lease::Held => {}
+        }
+    }
+}
+
+/// Ending early, and losing nodes.
+impl<D, C> Attempts<D, C> {
+    /// The core wants an action to end. Its commands go first, if `signals`: else they have been told already.
+    pub fn abort(
+        &mut self,
+        id: TaskId,
+        signals: bool,
+        out: &mut Vec<AttemptEffect<C>>,
+    ) -> Option<Aborting> {
+        let attempt = self.tasks.get_mut(&id)?;
+        match &mut attempt.state {
+            State::Unwinding { next, .. } => {
+                next.take().map(|next| Aborting::NotBegun(next.number))
+            }
+            State::Inspecting | State::StagingOut => None,
+            State::Clearing | State::Attributing => {
+                attempt.fate = attempt.fate.max(Fate::Aborted);
+                Some(Aborting::Failed)
+            }
+            State::Acting | State::Aborting => {
+                attempt.fate = attempt.fate.max(Fate::Aborted);
+                let why = Refusal::Aborted;
+                let refuse = |command| AttemptEffect::Refuse { id, command, why };
+                out.extend(mem::take(&mut attempt.gated).into_iter().map(refuse));
+                if attempt.commands == 0 {
+                    out.push(AttemptEffect::Abort { id });
+                } else {
+                    if signals {
+                        out.push(AttemptEffect::Signal { id });
+                    }
+                    self.advance(id, State::Aborting);
+                }
+                Some(Aborting::UnderWay)
+            }
+        }
+    }
+
+    /// Those among `of` that were begun early, and have had no core yet, are to be taken as not
+    /// begun: which they are. Each is to be aborted.
+    pub fn give_back_early(&mut self, of: impl Fn(TaskId) -> bool) -> Vec<TaskId> {
+        let mut early = Vec::new();
+        for (id, attempt) in &mut self.tasks {
+            let unused = attempt.is_acting() && !attempt.had_lease && !attempt.is_suspended();
+            if unused && of(*id) {
+                attempt.fate = Fate::GivenBack;
+                early.push(*id);
+            }
+        }
+        early
+    }
+
+    /// A node is gone: actions that run there are unwound, and what they have not started never is.
+    pub fn lose_node(&mut self, node: NodeId, now: Now, out: &mut Vec<AttemptEffect<C>>) {
+        let is_there = |(_, attempt): &(TaskId, &Attempt<D, C>)| attempt.node == node;
+        let lost: Vec<TaskId> = self.all_acting().filter(is_there).map(|(id, _)| id).collect();
+        for id in lost.iter().copied() {
+            let Some(attempt) = self.tasks.get_mut(&id) else { continue };
+            attempt.held.extend(self.leases[node.0 as usize].end(id, false, now));
+            attempt.lease = Lease::None;
+            out.push(AttemptEffect::Unwind { id });
+            let why = Refusal::NodeLost;
+            let refuse = |command| AttemptEffect::Refuse { id, command, why };
+            out.extend(mem::take(&mut attempt.gated).into_iter().map(refuse));
+            self.advance(id, State::Unwinding { next: None, rerun: true });
+        }
+        self.callers.retain(|_, caller| !lost.contains(caller));
+    }
+
+    /// An action had failed on a node that is gone: for the core it went with the node.
+    pub fn lose_failed(&mut self, id: TaskId) {
+        self.advance(id, State::Unwinding { next: None, rerun: true });
+    }
+
+    /// The core wants the next attempt of a task; whether it waits until the last one is unwound.
+    pub fn hold_start(&mut self, id: TaskId, start: &NextAttempt) -> bool {
+        let attempt = self.tasks.get_mut(&id);
+        if let Some(Attempt { state: State::Unwinding { next, .. }, .. }) = attempt {
+            *next = Some(start.clone());
+            return true;
+        }
+        false
+    }
+
+    /// The core says what follows a lost attempt. One that had to wait has not begun.
+    pub fn on_attempt_lost(&mut self, id: TaskId, number: u32, again: bool) {
+        let attempt = self.tasks.get_mut(&id);
+        if let Some(Attempt { state: State::Unwinding { next, rerun }, .. }) = attempt {
+            next.take_if(|next| next.number == number);
+            *rerun = again;
+        }
+    }
+}

@@ -1,0 +1,420 @@
+//! Attempts from their beginning to their end, with numbers for commands.
+
+use std::slice::from_ref;
+use std::vec::Vec;
+
+use super::*;
+use crate::requirement::Devices;
+
+type Commands = Attempts<(), u32>;
+type Effects = Vec<AttemptEffect<u32>>;
+
+const NODE: NodeId = NodeId(0);
+const OTHER: NodeId = NodeId(1);
+
+fn at(ns: u64) -> Now {
+    crate::time::Time(ns).into()
+}
+
+fn next(number: u32, node: NodeId) -> NextAttempt {
+    NextAttempt { number, node, devices: Devices::default() }
+}
+
+fn nodes(cores: u32) -> Commands {
+    let mut attempts = Commands::default();
+    attempts.set_cores(NODE, cores);
+    attempts.set_cores(OTHER, cores);
+    attempts
+}
+
+fn begin(attempts: &mut Commands, id: u32, unstaged: bool) -> bool {
+    attempts.begin(TaskId(id), &next(1, NODE), 1, at(0), unstaged, ())
+}
+
+/// Twice as many actions as a node has cores, after short ones were seen: the first `leased` have leases.
+fn looking_ahead() -> Commands {
+    let mut attempts = nodes(2);
+    for id in 0..20 {
+        begin(&mut attempts, id, false);
+        attempts.end_action(TaskId(id), None, at(0));
+        attempts.take(TaskId(id)).unwrap();
+    }
+    assert_eq!(attempts.take_lookahead(), [(NODE, 16)]);
+    attempts
+}
+
+fn does(act: impl FnOnce(&mut Effects)) -> Effects {
+    let mut out = Effects::new();
+    act(&mut out);
+    out
+}
+
+/// Wants a command of an attempt that has not ended: what follows.
+fn want(attempts: &mut Commands, id: u32, command: u32) -> Effects {
+    does(|out| assert_eq!(attempts.want_command(TaskId(id), command, out), None))
+}
+
+fn start(id: u32, command: u32) -> AttemptEffect<u32> {
+    AttemptEffect::Start { id: TaskId(id), command }
+}
+
+fn refuse(id: u32, command: u32, why: Refusal) -> AttemptEffect<u32> {
+    AttemptEffect::Refuse { id: TaskId(id), command, why }
+}
+
+#[test]
+fn commands_of_an_attempt_with_a_lease_start_at_once() {
+    let mut attempts = nodes(1);
+    assert!(begin(&mut attempts, 7, false));
+    let out = does(|out| assert_eq!(attempts.want_command(TaskId(7), 1, out), None));
+    assert_eq!(out, [start(7, 1)]);
+    assert!(attempts.acting(TaskId(7)).unwrap().ran_command());
+}
+
+#[test]
+fn a_command_of_no_attempt_is_given_back() {
+    let mut attempts = nodes(1);
+    assert_eq!(does(|out| assert_eq!(attempts.want_command(TaskId(7), 1, out), Some(1))), []);
+}
+
+#[test]
+fn commands_without_a_lease_wait_in_line_and_start_in_order() {
+    let mut attempts = looking_ahead();
+    for id in 100..104 {
+        assert!(!begin(&mut attempts, id, false));
+        let out = does(|out| {
+            attempts.want_command(TaskId(id), 2 * id, out);
+            attempts.want_command(TaskId(id), 2 * id + 1, out);
+        });
+        assert_eq!(out, []);
+    }
+    let out = does(|out| attempts.grant(at(1), out));
+    assert_eq!(out, [start(100, 200), start(100, 201), start(101, 202), start(101, 203)]);
+    assert_eq!(does(|out| attempts.command_ended(TaskId(100), at(2), out)), []);
+    assert_eq!(does(|out| attempts.grant(at(2), out)), [], "one of its commands still runs");
+    attempts.command_ended(TaskId(100), at(3), &mut Vec::new());
+    assert!(!attempts.acting(TaskId(100)).unwrap().holds_lease(), "it has passed it on");
+    assert_eq!(does(|out| attempts.grant(at(3), out)), [start(102, 204), start(102, 205)]);
+    assert_eq!(attempts.acting(TaskId(100)).unwrap().held(), [(1, 3)]);
+}
+
+#[test]
+fn code_that_wants_its_cores_waits_for_them() {
+    let mut attempts = looking_ahead();
+    begin(&mut attempts, 100, false);
+    assert_eq!(does(|out| attempts.want_lease(TaskId(100), out)), []);
+    let leased = [AttemptEffect::Leased { id: TaskId(100) }];
+    assert_eq!(does(|out| attempts.grant(at(1), out)), leased);
+    assert_eq!(does(|out| attempts.want_lease(TaskId(100), out)), leased, "it has them");
+}
+
+#[test]
+fn a_caller_lends_its_cores_and_starts_what_has_waited() {
+    let mut attempts = looking_ahead();
+    for id in 100..103 {
+        begin(&mut attempts, id, false);
+        attempts.want_command(TaskId(id), id, &mut Vec::new());
+    }
+    attempts.grant(at(1), &mut Vec::new());
+    let third = InvocationId(3);
+    assert_eq!(does(|out| attempts.suspend(third, TaskId(102), at(2), out)), [start(102, 102)]);
+    let (first, second) = (InvocationId(1), InvocationId(2));
+    attempts.suspend(first, TaskId(100), at(2), &mut Vec::new());
+    attempts.suspend(second, TaskId(100), at(3), &mut Vec::new());
+    assert_eq!(attempts.acting(TaskId(100)).unwrap().held(), [(1, 2)]);
+    assert_eq!(want(&mut attempts, 100, 5), [start(100, 5)]);
+    attempts.resume(first, at(4));
+    assert!(attempts.acting(TaskId(100)).unwrap().is_suspended(), "the other one is not over");
+    attempts.resume(second, at(5));
+    assert!(attempts.acting(TaskId(100)).unwrap().holds_lease());
+    assert!(!attempts.is_called(second));
+}
+
+#[test]
+fn inputs_are_staged_once_and_again_when_they_have_changed() {
+    let mut attempts = nodes(1);
+    begin(&mut attempts, 7, true);
+    assert!(!attempts.get(TaskId(7)).unwrap().was_staged_for());
+    let stage = AttemptEffect::StageIn { id: TaskId(7) };
+    assert_eq!(want(&mut attempts, 7, 1), from_ref(&stage));
+    assert_eq!(want(&mut attempts, 7, 2), [], "it is under way");
+    attempts.inputs_changed(TaskId(7));
+    assert_eq!(does(|out| attempts.inputs_ready(TaskId(7), 1, out)), from_ref(&stage));
+    assert_eq!(does(|out| attempts.inputs_ready(TaskId(7), 2, out)), [], "another attempt's");
+    let both = [start(7, 1), start(7, 2)];
+    assert_eq!(does(|out| attempts.inputs_ready(TaskId(7), 1, out)), both);
+    attempts.inputs_changed(TaskId(7));
+    assert_eq!(want(&mut attempts, 7, 3), [stage]);
+    let refused = [refuse(7, 3, Refusal::Inputs)];
+    assert_eq!(does(|out| attempts.inputs_refused(TaskId(7), 1, out)), refused);
+    attempts.inputs_changed(TaskId(7));
+    let refused = [refuse(7, 4, Refusal::Inputs)];
+    assert_eq!(want(&mut attempts, 7, 4), refused, "for good");
+}
+
+#[test]
+fn a_command_passes_both_gates() {
+    let mut attempts = looking_ahead();
+    begin(&mut attempts, 100, false);
+    attempts.await_inputs(TaskId(100));
+    attempts.want_command(TaskId(100), 1, &mut Vec::new());
+    let ready = does(|out| attempts.inputs_ready(TaskId(100), 1, out));
+    assert_eq!(ready, [], "it stands in line for a lease");
+    assert_eq!(does(|out| attempts.grant(at(1), out)), [start(100, 1)]);
+}
+
+#[test]
+fn a_command_that_waits_for_its_inputs_keeps_the_cores_of_one_that_has_ended() {
+    let mut attempts = looking_ahead();
+    for id in 100..103 {
+        begin(&mut attempts, id, false);
+        want(&mut attempts, id, id);
+    }
+    attempts.grant(at(1), &mut Vec::new());
+    attempts.inputs_changed(TaskId(100));
+    want(&mut attempts, 100, 5);
+    attempts.command_ended(TaskId(100), at(2), &mut Vec::new());
+    assert_eq!(does(|out| attempts.grant(at(2), out)), [], "another one waits for a core");
+    assert_eq!(does(|out| attempts.inputs_ready(TaskId(100), 1, out)), [start(100, 5)]);
+    assert!(attempts.acting(TaskId(100)).unwrap().holds_lease());
+}
+
+#[test]
+fn an_aborted_action_ends_after_its_commands() {
+    let mut attempts = looking_ahead();
+    for id in 100..103 {
+        begin(&mut attempts, id, false);
+        attempts.want_command(TaskId(id), id, &mut Vec::new());
+    }
+    attempts.grant(at(1), &mut Vec::new());
+    let mut aborting = None;
+    let out = does(|out| aborting = attempts.abort(TaskId(100), true, out));
+    assert_eq!(
+        (aborting, out.as_slice()),
+        (Some(Aborting::UnderWay), &[AttemptEffect::Signal { id: TaskId(100) }][..])
+    );
+    assert_eq!(*attempts.get(TaskId(100)).unwrap().state(), State::Aborting);
+    let abort = AttemptEffect::Abort { id: TaskId(100) };
+    assert_eq!(does(|out| attempts.command_ended(TaskId(100), at(2), out)), [abort]);
+    let out = does(|out| {
+        attempts.abort(TaskId(102), true, out);
+    });
+    let (refused, abort) =
+        (refuse(102, 102, Refusal::Aborted), AttemptEffect::Abort { id: TaskId(102) });
+    assert_eq!(out, [refused, abort], "none of its commands runs");
+    assert!(attempts.get(TaskId(102)).unwrap().is_aborted());
+}
+
+#[test]
+fn no_command_starts_while_those_of_its_action_are_being_ended() {
+    let mut attempts = nodes(1);
+    begin(&mut attempts, 7, false);
+    want(&mut attempts, 7, 1);
+    attempts.abort(TaskId(7), true, &mut Vec::new());
+    assert_eq!(want(&mut attempts, 7, 2), [refuse(7, 2, Refusal::Aborted)]);
+    attempts.command_ended(TaskId(7), at(1), &mut Vec::new());
+    assert_eq!(want(&mut attempts, 7, 3), [start(7, 3)], "its code cleans up");
+}
+
+#[test]
+fn an_action_that_was_stopped_before_it_had_a_core_stands_in_no_line() {
+    let mut attempts = looking_ahead();
+    begin(&mut attempts, 100, false);
+    attempts.abort(TaskId(100), true, &mut Vec::new());
+    assert_eq!(want(&mut attempts, 100, 1), [refuse(100, 1, Refusal::Aborted)]);
+    assert_eq!(does(|out| attempts.grant(at(1), out)), []);
+}
+
+#[test]
+fn what_was_begun_early_without_a_core_is_given_back() {
+    let mut attempts = looking_ahead();
+    for id in 100..103 {
+        begin(&mut attempts, id, false);
+        attempts.want_command(TaskId(id), id, &mut Vec::new());
+    }
+    attempts.grant(at(1), &mut Vec::new());
+    assert_eq!(attempts.give_back_early(|id| id == TaskId(101)), []);
+    assert_eq!(attempts.give_back_early(|_| true), [TaskId(102)]);
+    attempts.abort(TaskId(102), true, &mut Vec::new());
+    attempts.end_action(TaskId(102), None, at(2));
+    assert!(attempts.take(TaskId(102)).unwrap().is_given_back());
+}
+
+#[test]
+fn what_has_waited_for_an_invocation_is_not_given_back_after_that() {
+    let mut attempts = looking_ahead();
+    begin(&mut attempts, 100, false);
+    attempts.suspend(InvocationId(1), TaskId(100), at(1), &mut Vec::new());
+    attempts.resume(InvocationId(1), at(2));
+    assert!(attempts.acting(TaskId(100)).unwrap().holds_lease());
+    assert_eq!(attempts.give_back_early(|_| true), []);
+}
+
+#[test]
+fn the_end_of_an_action_gives_up_its_cores_and_counts_code_that_had_none() {
+    let mut attempts = looking_ahead();
+    begin(&mut attempts, 100, false);
+    attempts.end_action(TaskId(100), Some((3, 99)), at(8));
+    assert_eq!(attempts.get(TaskId(100)).unwrap().held(), [(3, 8)]);
+    attempts.inspect(TaskId(100));
+    assert!(attempts.acting(TaskId(100)).is_none());
+    assert_eq!(attempts.all_acting().count(), 0);
+    attempts.stage_out(TaskId(100));
+    assert_eq!(attempts.take(TaskId(100)).unwrap().number(), 1);
+}
+
+#[test]
+fn actions_of_a_lost_node_are_unwound_before_the_next_attempt_begins() {
+    let mut attempts = nodes(1);
+    begin(&mut attempts, 7, true);
+    attempts.want_command(TaskId(7), 1, &mut Vec::new());
+    attempts.begin(TaskId(8), &next(1, OTHER), 1, at(0), false, ());
+    let out = does(|out| attempts.lose_node(NODE, at(5), out));
+    assert_eq!(out, [AttemptEffect::Unwind { id: TaskId(7) }, refuse(7, 1, Refusal::NodeLost)]);
+    assert!(attempts.is_unwinding(TaskId(7)) && attempts.is_any_unwinding());
+    assert!(!attempts.is_unwinding(TaskId(8)));
+    let out = want(&mut attempts, 7, 2);
+    assert_eq!(out, [refuse(7, 2, Refusal::NodeLost)]);
+    assert!(!attempts.hold_start(TaskId(8), &next(2, OTHER)), "nothing keeps it");
+    assert!(attempts.hold_start(TaskId(7), &next(2, OTHER)));
+    attempts.on_attempt_lost(TaskId(7), 1, true);
+    let begun_next = State::Unwinding { next: Some(next(2, OTHER)), rerun: true };
+    assert_eq!(*attempts.take(TaskId(7)).unwrap().state(), begun_next);
+    assert!(!attempts.is_any_unwinding());
+}
+
+#[test]
+fn what_was_to_begin_early_and_begins_when_that_is_over_has_no_more_cores_than_there_are() {
+    let mut attempts = looking_ahead();
+    attempts.begin(TaskId(7), &next(1, OTHER), 1, at(0), false, ());
+    attempts.lose_node(OTHER, at(1), &mut Vec::new());
+    assert!(attempts.hold_start(TaskId(7), &next(2, NODE)));
+    for id in 100..110 {
+        begin(&mut attempts, id, false);
+        want(&mut attempts, id, id);
+    }
+    attempts.grant(at(1), &mut Vec::new());
+    for id in 100..108 {
+        attempts.end_action(TaskId(id), None, at(100_000_000 * u64::from(id - 98)));
+        attempts.grant(at(100_000_000 * u64::from(id - 98)), &mut Vec::new());
+    }
+    assert_eq!(attempts.take_lookahead(), [(NODE, 0)]);
+    attempts.take(TaskId(7));
+    assert!(
+        !attempts.begin(TaskId(7), &next(2, NODE), 1, at(u64::MAX), false, ()),
+        "two others have them"
+    );
+}
+
+#[test]
+fn the_next_attempt_of_one_that_is_unwound_may_be_lost_or_aborted_before_it_begins() {
+    let mut attempts = nodes(1);
+    for id in [7, 8] {
+        attempts.begin(TaskId(id), &next(1, NODE), 1, at(0), false, ());
+    }
+    attempts.lose_node(NODE, at(5), &mut Vec::new());
+    attempts.hold_start(TaskId(7), &next(2, OTHER));
+    attempts.on_attempt_lost(TaskId(7), 2, false);
+    let lost = State::Unwinding { next: None, rerun: false };
+    assert_eq!(*attempts.get(TaskId(7)).unwrap().state(), lost);
+    attempts.hold_start(TaskId(8), &next(2, OTHER));
+    let mut aborting = None;
+    assert_eq!(does(|out| aborting = attempts.abort(TaskId(8), true, out)), []);
+    assert_eq!(aborting, Some(Aborting::NotBegun(2)));
+    assert_eq!(attempts.abort(TaskId(8), true, &mut Vec::new()), None, "there is none any more");
+}
+
+#[test]
+fn a_failure_that_is_looked_into_ends_with_its_node_or_its_task() {
+    let mut attempts = nodes(2);
+    for id in [7, 8] {
+        begin(&mut attempts, id, false);
+        attempts.end_action(TaskId(id), None, at(1));
+        attempts.attribute(TaskId(id));
+    }
+    assert_eq!(attempts.abort(TaskId(7), true, &mut Vec::new()), Some(Aborting::Failed));
+    assert!(attempts.take(TaskId(7)).unwrap().is_aborted());
+    assert_eq!(does(|out| attempts.lose_node(NODE, at(2), out)), [], "its action has ended");
+    attempts.lose_failed(TaskId(8));
+    assert!(attempts.is_unwinding(TaskId(8)));
+}
+
+#[test]
+fn all_are_taken_at_the_end_with_the_time_that_they_held_cores() {
+    let mut attempts = nodes(2);
+    begin(&mut attempts, 7, false);
+    begin(&mut attempts, 8, false);
+    attempts.want_command(TaskId(8), 1, &mut Vec::new());
+    let code: Vec<TaskId> = attempts.take_in_code().into_keys().collect();
+    assert_eq!(code, [TaskId(7)], "the other one runs a command");
+    let all = attempts.take_all(at(9));
+    assert_eq!(all[&TaskId(8)].held(), [(0, 9)]);
+    assert_eq!(attempts.all().count(), 0);
+}
+
+/// Whatever comes in any order: no more cores are leased than there are but for callers that go on,
+/// no command is lost or started twice, and nothing is left at the end.
+#[test]
+fn random_lives_lose_no_command_and_no_core() {
+    for seed in 0..400_u64 {
+        random_life(seed);
+    }
+}
+
+fn random_life(seed: u64) {
+    let mut random = crate::random::Random::new(seed);
+    let mut below = |bound: u128| u32::try_from(random.below(bound)).unwrap();
+    let looks_ahead = below(2) == 0;
+    let mut attempts = if looks_ahead { looking_ahead() } else { nodes(2) };
+    let (mut asked, mut seen) = (0_u32, Vec::new());
+    for step in 1..120_u64 {
+        let (id, now) = (TaskId(below(6)), at(step));
+        let mut out = Effects::new();
+        match below(12) {
+            0 | 1 if attempts.get(id).is_none() => {
+                let node = NodeId(below(2));
+                let busy = attempts.all_acting().filter(|(_, one)| one.node() == node).count();
+                // The scheduler starts no more.
+                if busy < 2 || looks_ahead && node == NODE {
+                    attempts.begin(id, &next(1, node), 1, now, below(2) == 0, ());
+                }
+            }
+            2..=4 if attempts.acting(id).is_some() => {
+                asked += 1;
+                assert_eq!(attempts.want_command(id, asked, &mut out), None);
+            }
+            5 => attempts.inputs_ready(id, 1, &mut out),
+            6 => attempts.inputs_changed(id),
+            7 => attempts.grant(now, &mut out),
+            8 => attempts.command_ended(id, now, &mut out),
+            9 => {
+                attempts.abort(id, true, &mut out);
+            }
+            10 if attempts.acting(id).is_some_and(Attempt::is_in_code) => {
+                attempts.end_action(id, None, now);
+                attempts.take(id);
+            }
+            11 if below(6) == 0 => attempts.lose_node(NodeId(below(2)), now, &mut out),
+            _ if attempts.is_unwinding(id) => drop(attempts.take(id)),
+            _ => {}
+        }
+        for effect in out {
+            match effect {
+                AttemptEffect::Start { command, .. } | AttemptEffect::Refuse { command, .. } => {
+                    seen.push(command);
+                }
+                _ => {}
+            }
+        }
+        for node in [NODE, OTHER] {
+            let leased = attempts.all().filter(|(_, one)| one.node() == node && one.holds_lease());
+            assert!(leased.count() <= 2, "seed {seed}, step {step}");
+        }
+    }
+    let left = attempts.take_all(at(1000));
+    seen.extend(left.values().flat_map(Attempt::gated));
+    seen.sort_unstable();
+    assert_eq!(seen, (1..=asked).collect::<Vec<_>>(), "seed {seed}");
+    let held: u64 = left.values().map(|attempt| total_ns(attempt.held())).sum();
+    assert!(held <= 4 * 1000, "seed {seed}");
+}

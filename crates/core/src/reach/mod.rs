@@ -1,0 +1,571 @@
+//! Which files can be read where servers of their own hand them out (Gfarm), and which failures are
+//! due to one that cannot.
+//!
+//! A server may be gone while its node's agent is there, and the other way round. So servers are
+//! asked: when an agent was lost (about files that lie there), when an action failed (about its
+//! inputs and what lies behind them; the failure waits for the answers), and about what is out of
+//! reach when a node comes or a task waits for it. One round of questions is under way at a time;
+//! what comes up meanwhile is asked in the next. The states, and what follows from answers, are
+//! told in `docs/design/reach.md`.
+//!
+//! Pure: the shell asks, and says what was answered. How that is found out, names, texts and clocks
+//! are the shell's; what is made again is the scheduler's.
+
+mod behind;
+mod failures;
+#[cfg(test)]
+mod tests;
+mod unresponsive;
+mod view;
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::mem;
+
+pub use behind::files_behind;
+pub use view::{FilePlaces, ReachView};
+
+use crate::event::Event;
+use crate::fact::Places;
+use crate::ids::{HostId, NodeId, TaskId};
+use crate::time::Time;
+use failures::Failures;
+use unresponsive::Unresponsive;
+
+/// Maximum number of files of a lost node that are asked about at first; all of them once one of these is out of reach.
+const SAMPLE: usize = 16;
+/// Time between two questions about what is waited for.
+const AGAIN_NS: u64 = 5_000_000_000;
+/// Timeout for an input that nothing makes.
+const WAIT_NS: u64 = 60_000_000_000;
+/// After a loss all files behind the inputs of a failed action are asked about for so long; at
+/// other times one of each node is.
+const TROUBLE_NS: u64 = 600_000_000_000;
+
+/// Whether a file can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// These hosts hand it out.
+    Hosts(Vec<HostId>),
+    /// No host does.
+    Nowhere,
+    /// The catalogue does not say.
+    Unknown,
+}
+
+/// What happened outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReachInput {
+    /// An action failed. Without an `Attribute` in return there is nothing to find out about it.
+    ActionFailed {
+        /// Whose.
+        id: TaskId,
+        /// Where.
+        node: NodeId,
+        /// When its attempt began.
+        began: Time,
+        /// It was told to end.
+        told_to_end: bool,
+    },
+    /// The scheduler wants an action to end that has failed already.
+    FailedTold {
+        /// Whose.
+        id: TaskId,
+    },
+    /// A round of questions was answered.
+    Answered {
+        /// Which, as `Ask` said.
+        round: u32,
+        /// What was found out of each file.
+        files: Vec<(TaskId, Reach)>,
+        /// Hosts that the catalogue names and that do not hand out what they have, each with a file
+        /// that it was asked for.
+        silent: BTreeMap<HostId, TaskId>,
+    },
+    /// In a round of questions nothing could be found out.
+    Unanswered {
+        /// Which, as `Ask` said.
+        round: u32,
+    },
+    /// The effects up to `Continue` have been performed.
+    Continued,
+    /// An agent is gone, and the scheduler has been told. Whether its host's server is gone, too,
+    /// some of its files tell.
+    NodeLost {
+        /// Which.
+        id: NodeId,
+    },
+    /// A node has come: what was out of reach may be there with it.
+    NodeJoined,
+    /// The catalogue says that no host that is up holds a file.
+    HeldByNone {
+        /// Whose.
+        id: TaskId,
+    },
+    /// A task waits for a file that nothing makes.
+    InputAwaited {
+        /// Whose file.
+        id: TaskId,
+    },
+    /// A task begins that makes a file.
+    MakingBegan {
+        /// Which.
+        id: TaskId,
+    },
+    /// It is `due_ns`, or later.
+    TimeCame,
+    /// The user wants the run to end: whose fault a failure is does not matter any more.
+    StopRequested,
+    /// The run is over: no answer is waited for.
+    RunEnded,
+}
+
+/// What the shell is to do, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReachEffect {
+    /// Find out of these files whether they can be read, and answer `Answered` or `Unanswered`.
+    Ask {
+        /// The number of the round.
+        round: u32,
+        /// Which.
+        files: Vec<TaskId>,
+    },
+    /// The failure of an attempt waits: it is in the state `Attributing` from now on.
+    Attribute {
+        /// Whose.
+        id: TaskId,
+    },
+    /// End a failed attempt: what it failed over is known, as far as it can be.
+    PassOn {
+        /// Whose.
+        id: TaskId,
+    },
+    /// Hosts hand a file out: note where it is. `back`: it was out of reach; tell the scheduler its places.
+    HandedOut {
+        /// Whose.
+        id: TaskId,
+        /// Which hosts.
+        hosts: Vec<HostId>,
+        /// It was out of reach.
+        back: bool,
+    },
+    /// Tell the scheduler.
+    Event(Event<'static>),
+    /// Remove the name of a file that is out of reach, since writing to it would ask the silent
+    /// host; it is known to be nowhere.
+    FreeName {
+        /// Whose.
+        id: TaskId,
+    },
+    /// Tell the user.
+    Warn(ReachWarning),
+    /// Answer `Continued` when all before this has been performed: what is decided next goes by what has come of it.
+    Continue,
+}
+
+/// What users are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReachWarning {
+    /// Nothing can be found out (said once).
+    CannotAsk,
+    /// Files are out of reach.
+    OutOfReach {
+        /// Which.
+        files: Vec<TaskId>,
+        /// Hosts that do not answer.
+        silent: Vec<HostId>,
+    },
+    /// A file that nothing makes is out of reach, and waited for.
+    InputAwaited {
+        /// Which.
+        id: TaskId,
+        /// For so long at most.
+        wait_ns: u64,
+    },
+    /// It was waited for in vain.
+    InputGivenUp {
+        /// Which.
+        id: TaskId,
+        /// For so long.
+        wait_ns: u64,
+    },
+    /// An action failed while hosts do not answer; it, and others that do so, wait for the end of that.
+    FailureDeferred {
+        /// Which.
+        id: TaskId,
+        /// Hosts that do not answer.
+        silent: Vec<HostId>,
+    },
+}
+
+/// What is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing.
+    Idle,
+    /// A round of questions.
+    Asking,
+    /// Its answers are in: these files are out of reach since then.
+    Searching { lost: Vec<TaskId>, silent: Vec<HostId> },
+    /// What follows for failures is decided, one by one.
+    Attributing,
+    /// The run is over: failures are passed on, one by one, and nothing is asked any more.
+    Over,
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub struct Reachability {
+    /// Files are handed out by servers of their own. If not, nothing happens here.
+    is_on: bool,
+    /// The user wants the run to end.
+    stopping: bool,
+    stage: Stage,
+    /// Rounds so far: the number of the last one.
+    rounds: u32,
+    /// Files that are being made again since the round under way began: what it finds is of the old ones.
+    begun: BTreeSet<TaskId>,
+    /// To be asked about in the next round.
+    wanted: BTreeSet<TaskId>,
+    failures: Failures,
+    /// Hosts that do not answer.
+    unresponsive: Unresponsive,
+    /// Files that no host hands out.
+    lost: BTreeSet<TaskId>,
+    /// When a file was found to be so last, also of those that are no more.
+    lost_ns: BTreeMap<TaskId, u64>,
+    /// When an agent was lost last, or a host was silent.
+    trouble_ns: Option<u64>,
+    /// Files that nothing makes and that tasks wait for, with the time when they are given up.
+    awaited: BTreeMap<TaskId, u64>,
+    /// When what is waited for is asked about again.
+    again_ns: u64,
+    /// Nodes whose files have all been asked about since they came.
+    searched: BTreeSet<NodeId>,
+    /// It was said that nothing can be found out.
+    complained: bool,
+}
+
+impl Reachability {
+    /// `is_on`: files are handed out by servers of their own.
+    pub fn new(is_on: bool) -> Self {
+        Self {
+            is_on,
+            stopping: false,
+            stage: Stage::Idle,
+            rounds: 0,
+            begun: BTreeSet::new(),
+            wanted: BTreeSet::new(),
+            failures: Failures::default(),
+            unresponsive: Unresponsive::default(),
+            lost: BTreeSet::new(),
+            lost_ns: BTreeMap::new(),
+            trouble_ns: None,
+            awaited: BTreeMap::new(),
+            again_ns: 0,
+            searched: BTreeSet::new(),
+            complained: false,
+        }
+    }
+
+    /// Whether a file is known to be out of reach.
+    pub fn is_lost(&self, id: TaskId) -> bool {
+        self.lost.contains(&id)
+    }
+
+    /// When `TimeCame` is due, by the clock of `now`.
+    pub fn due_ns(&self) -> Option<u64> {
+        let waits = !self.awaited.is_empty() || self.failures.is_any_deferred();
+        (waits && self.stage == Stage::Idle).then_some(self.again_ns)
+    }
+
+    /// Hosts for which a failed task waits.
+    pub fn waits_for(&self, id: TaskId) -> Option<Vec<HostId>> {
+        self.failures.is_deferred(id).then(|| self.unresponsive.hosts().collect())
+    }
+
+    /// Attempts that failed on a node that is lost went with it: nothing is to be found out about them any more.
+    pub fn take_failures_on(&mut self, node: NodeId) -> Vec<TaskId> {
+        self.failures.take_on(node)
+    }
+
+    /// Takes in what happened, and adds what is to be done to `out`, in the order in which it is to be done.
+    pub fn handle<P: FilePlaces>(
+        &mut self,
+        now: Time,
+        input: ReachInput,
+        view: &ReachView<'_, P>,
+        out: &mut Vec<ReachEffect>,
+    ) {
+        if !self.is_on {
+            if let ReachInput::FailedTold { id } = input {
+                out.push(ReachEffect::PassOn { id });
+            }
+            return;
+        }
+        match input {
+            ReachInput::ActionFailed { id, node, began, told_to_end } => {
+                if !told_to_end && !self.stopping {
+                    self.hold(now, (id, node, began), view, out);
+                }
+            }
+            ReachInput::FailedTold { id } => {
+                self.failures.forget(id);
+                out.push(ReachEffect::PassOn { id });
+            }
+            ReachInput::Answered { round, files, silent } => {
+                if self.end_round(round) {
+                    self.take_answers(now, files, &silent, out);
+                }
+            }
+            ReachInput::Unanswered { round } => {
+                if self.end_round(round) {
+                    if !mem::replace(&mut self.complained, true) {
+                        out.push(ReachEffect::Warn(ReachWarning::CannotAsk));
+                    }
+                    self.attribute_next(now, view, out);
+                }
+            }
+            ReachInput::Continued => self.go_on(now, view, out),
+            ReachInput::NodeLost { id } => self.on_node_lost(now, id, view, out),
+            ReachInput::NodeJoined => {
+                self.wanted.extend(self.lost.iter().copied());
+                self.ask_next(view, out);
+            }
+            ReachInput::HeldByNone { id } => {
+                if self.set_lost(id, now) {
+                    out.push(out_of_reach(id));
+                }
+            }
+            ReachInput::InputAwaited { id } => self.await_input(now, id, view, out),
+            ReachInput::MakingBegan { id } => self.make_room_for(id, view, out),
+            ReachInput::TimeCame => self.ask_again(now, view, out),
+            ReachInput::StopRequested => self.stopping = true,
+            ReachInput::RunEnded => {
+                self.stage = Stage::Over;
+                self.failures.ask_all();
+                self.pass_next_on(view, out);
+            }
+        }
+    }
+
+    /// Whether this is the round that is under way.
+    fn end_round(&mut self, round: u32) -> bool {
+        let is_current = self.stage == Stage::Asking && round == self.rounds;
+        if is_current {
+            self.stage = Stage::Attributing;
+        }
+        is_current
+    }
+
+    fn go_on<P: FilePlaces>(
+        &mut self,
+        now: Time,
+        view: &ReachView<'_, P>,
+        out: &mut Vec<ReachEffect>,
+    ) {
+        match mem::replace(&mut self.stage, Stage::Attributing) {
+            Stage::Searching { lost, silent } => self.tell_lost(lost, silent, view, out),
+            Stage::Attributing => self.attribute_next(now, view, out),
+            Stage::Over => {
+                self.stage = Stage::Over;
+                self.pass_next_on(view, out);
+            }
+            before @ (Stage::Idle | Stage::Asking) => self.stage = before,
+        }
+    }
+
+    fn set_lost(&mut self, id: TaskId, now: Time) -> bool {
+        self.lost_ns.insert(id, now.0);
+        self.lost.insert(id)
+    }
+
+    fn is_in_trouble(&self, now: Time) -> bool {
+        let is_recent = |ns: u64| now.0.saturating_sub(ns) < TROUBLE_NS;
+        !self.lost.is_empty() || self.trouble_ns.is_some_and(is_recent)
+    }
+
+    /// Begins a round if there is something to ask and none is under way.
+    fn ask_next<P: FilePlaces>(&mut self, view: &ReachView<'_, P>, out: &mut Vec<ReachEffect>) {
+        let is_any_held = self.failures.is_any_held();
+        if self.stage != Stage::Idle || (self.wanted.is_empty() && !is_any_held) {
+            return;
+        }
+        if is_any_held {
+            // An action may have failed because it was to write to a host that is silent.
+            let is_readable = |id| view.is_kept(id) && !self.is_lost(id);
+            self.wanted.extend(view.one_on_each_node(SAMPLE, is_readable));
+        }
+        // What is being made is at no place yet.
+        let files = mem::take(&mut self.wanted).into_iter().filter(|id| !view.is_being_made(*id));
+        let files = files.collect();
+        self.begun.clear();
+        self.failures.ask_held();
+        self.stage = Stage::Asking;
+        self.rounds += 1;
+        out.push(ReachEffect::Ask { round: self.rounds, files });
+    }
+
+    fn take_answers(
+        &mut self,
+        now: Time,
+        mut files: Vec<(TaskId, Reach)>,
+        silent: &BTreeMap<HostId, TaskId>,
+        out: &mut Vec<ReachEffect>,
+    ) {
+        let asked: BTreeSet<TaskId> = files.iter().map(|(id, _)| *id).collect();
+        self.unresponsive.note(|id| asked.contains(&id), silent, now.0);
+        if !silent.is_empty() && self.unresponsive.is_young(now.0) {
+            self.trouble_ns = Some(now.0);
+        }
+        files.retain(|(id, _)| !self.begun.contains(id));
+        let (mut lost, mut back) = (Vec::new(), Vec::new());
+        for (id, reach) in files {
+            match reach {
+                Reach::Nowhere if self.set_lost(id, now) => lost.push(id),
+                Reach::Hosts(hosts) if self.is_back(id) => {
+                    back.push(ReachEffect::HandedOut { id, hosts, back: true });
+                }
+                Reach::Hosts(hosts) => {
+                    out.push(ReachEffect::HandedOut { id, hosts, back: false });
+                }
+                Reach::Nowhere | Reach::Unknown => {}
+            }
+        }
+        // Prerequisites have smaller numbers, and come last: when one of them is back what was to
+        // be made of it is known to be back, too.
+        out.extend(back.into_iter().rev());
+        if !lost.is_empty() {
+            self.stage = Stage::Searching { lost, silent: silent.keys().copied().collect() };
+        }
+        out.push(ReachEffect::Continue);
+    }
+
+    /// Files are out of reach that were not: others of their nodes may be so, too.
+    fn tell_lost<P: FilePlaces>(
+        &mut self,
+        lost: Vec<TaskId>,
+        silent: Vec<HostId>,
+        view: &ReachView<'_, P>,
+        out: &mut Vec<ReachEffect>,
+    ) {
+        let nodes: BTreeSet<NodeId> =
+            lost.iter().flat_map(|id| view.places.places_of(*id).as_slice().to_vec()).collect();
+        for node in nodes {
+            if self.searched.insert(node) {
+                let files: Vec<TaskId> = self.files_on(node, view).collect();
+                self.wanted.extend(files);
+            }
+        }
+        out.push(ReachEffect::Warn(ReachWarning::OutOfReach { files: lost.clone(), silent }));
+        out.extend(lost.into_iter().map(out_of_reach));
+        out.push(ReachEffect::Continue);
+    }
+
+    /// Files that lie on a node only, as far as is known, and are not known to be out of reach.
+    fn files_on<P: FilePlaces>(
+        &self,
+        node: NodeId,
+        view: &ReachView<'_, P>,
+    ) -> impl Iterator<Item = TaskId> {
+        view.kept_only_on(node).filter(|id| !self.is_lost(*id))
+    }
+
+    fn on_node_lost<P: FilePlaces>(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        view: &ReachView<'_, P>,
+        out: &mut Vec<ReachEffect>,
+    ) {
+        if self.stopping {
+            return;
+        }
+        self.trouble_ns = Some(now.0);
+        self.searched.remove(&node);
+        let files: Vec<TaskId> = self.files_on(node, view).take(SAMPLE).collect();
+        self.wanted.extend(files);
+        self.ask_next(view, out);
+    }
+
+    /// A file can be read. Whether it was out of reach, or is waited for.
+    fn is_back(&mut self, id: TaskId) -> bool {
+        let was_awaited = self.awaited.remove(&id).is_some();
+        self.lost.remove(&id) || was_awaited
+    }
+
+    /// Files that come back together are told one by one: the scheduler may want an input of the first that is back
+    /// itself by the time at which the shell says so. Nobody waits for that one.
+    fn await_input<P: FilePlaces>(
+        &mut self,
+        now: Time,
+        id: TaskId,
+        view: &ReachView<'_, P>,
+        out: &mut Vec<ReachEffect>,
+    ) {
+        if !self.is_lost(id) && !view.is_waited_for(id) {
+            return;
+        }
+        self.awaited.insert(id, now.0 + WAIT_NS);
+        self.again_ns = now.0 + AGAIN_NS;
+        if self.is_lost(id) {
+            out.push(ReachEffect::Warn(ReachWarning::InputAwaited { id, wait_ns: WAIT_NS }));
+        }
+    }
+
+    /// Asks again about what is waited for, when it is time.
+    fn ask_again<P: FilePlaces>(
+        &mut self,
+        now: Time,
+        view: &ReachView<'_, P>,
+        out: &mut Vec<ReachEffect>,
+    ) {
+        if self.due_ns().is_some_and(|due_ns| due_ns <= now.0) {
+            self.again_ns = now.0 + AGAIN_NS;
+            self.wanted.extend(self.awaited.keys().copied());
+            if self.failures.is_any_deferred() {
+                self.wanted.extend(self.unresponsive.files());
+            }
+            if self.wanted.is_empty() {
+                // No file tells of the silent host any more: what waits for it does so for a time.
+                self.stage = Stage::Attributing;
+                self.attribute_next(now, view, out);
+            } else {
+                self.ask_next(view, out);
+            }
+        }
+    }
+
+    fn give_up_inputs(&mut self, now: Time, out: &mut Vec<ReachEffect>) {
+        let over = |(_, due_ns): &(&TaskId, &u64)| **due_ns <= now.0;
+        let given_up: Vec<TaskId> = self.awaited.iter().filter(over).map(|(id, _)| *id).collect();
+        for id in given_up {
+            self.awaited.remove(&id);
+            out.push(ReachEffect::Warn(ReachWarning::InputGivenUp { id, wait_ns: WAIT_NS }));
+            out.push(ReachEffect::Event(Event::FileGivenUp { id }));
+        }
+    }
+
+    fn make_room_for<P: FilePlaces>(
+        &mut self,
+        id: TaskId,
+        view: &ReachView<'_, P>,
+        out: &mut Vec<ReachEffect>,
+    ) {
+        if self.stage == Stage::Asking {
+            self.begun.insert(id);
+        }
+        if !self.lost.remove(&id) {
+            return;
+        }
+        let places = view.places.places_of(id);
+        let first = places.as_slice().first();
+        let other = first.and_then(|node| view.kept_only_on(*node).find(|other| *other != id));
+        self.unresponsive.replace_file(id, other);
+        out.push(ReachEffect::FreeName { id });
+    }
+}
+
+fn out_of_reach(id: TaskId) -> ReachEffect {
+    ReachEffect::Event(Event::PlacesFound { id, places: Places::Nowhere })
+}

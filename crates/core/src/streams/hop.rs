@@ -1,0 +1,486 @@
+//! One edge of a stream between two hosts: what is said over it, and how much may be under way
+//! (docs/design/streams.md, Hops).
+//!
+//! The sender is a reader of the stream on its host, the receiver a writer of it on the other. Whole
+//! records go one after the other, so the receiver cuts them again as it does a program's output.
+//! Knows no sockets: it is shown what has come, and shows what is to be written.
+
+use alloc::vec::Vec;
+
+/// Bytes that a receiver holds at most, and so a sender may have sent that no reader's host has taken.
+pub const HOP_WINDOW_BYTES: usize = 1 << 20;
+/// Maximum bytes of one piece.
+const PIECE_BYTES_MAX: usize = 128 << 10;
+/// So much is taken before more may be sent.
+const GRANT_BYTES: usize = HOP_WINDOW_BYTES / 4;
+
+/// A piece of records follows: its length, u32.
+const DATA: u8 = 1;
+/// All is sent: bytes and records, u64 each.
+const END: u8 = 2;
+/// So many bytes more may be sent: u64.
+const CREDIT: u8 = 3;
+/// Nobody there reads any more.
+const LEFT: u8 = 4;
+/// All was taken, and the accounts agree.
+const DONE: u8 = 5;
+
+/// Numbers are little endian; `None`: no such word.
+fn body_bytes(kind: u8) -> Option<usize> {
+    match kind {
+        DATA => Some(4),
+        END => Some(16),
+        CREDIT => Some(8),
+        LEFT | DONE => Some(0),
+        _ => None,
+    }
+}
+
+/// What is wrong with the other side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HopError {
+    /// It says what is not allowed now.
+    Broken,
+    /// It ended before it said that it had sent, or taken, all.
+    EndsEarly,
+    /// It has sent another number of bytes than it says.
+    Differs {
+        /// That it says.
+        said: u64,
+        /// That came.
+        came: u64,
+    },
+}
+
+/// What it says, its numbers, and what is left of the bytes behind it.
+type Word<'b> = (u8, [u64; 2], &'b [u8]);
+
+/// Takes words out of bytes as they come.
+#[derive(Debug, Default)]
+struct Words {
+    /// The beginning of a word.
+    begun: Vec<u8>,
+}
+
+impl Words {
+    /// The next word, with what is left of `bytes` behind it.
+    fn next<'b>(&mut self, mut bytes: &'b [u8]) -> Result<Option<Word<'b>>, HopError> {
+        loop {
+            if let Some(kind) = self.begun.first().copied() {
+                let wanted = 1 + body_bytes(kind).ok_or(HopError::Broken)?;
+                let more = (wanted - self.begun.len()).min(bytes.len());
+                self.begun.extend_from_slice(&bytes[..more]);
+                bytes = &bytes[more..];
+                if self.begun.len() < wanted {
+                    return Ok(None);
+                }
+                let mut numbers = [0; 2];
+                for (number, part) in numbers.iter_mut().zip(self.begun[1..].chunks(8)) {
+                    let mut whole = [0; 8];
+                    whole[..part.len()].copy_from_slice(part);
+                    *number = u64::from_le_bytes(whole);
+                }
+                self.begun.clear();
+                return Ok(Some((kind, numbers, bytes)));
+            }
+            let Some((kind, rest)) = bytes.split_first() else { return Ok(None) };
+            self.begun.push(*kind);
+            bytes = rest;
+        }
+    }
+}
+
+/// Bytes on their way out.
+#[derive(Debug, Default)]
+struct Outgoing {
+    bytes: Vec<u8>,
+    /// Of these so many are gone.
+    gone: usize,
+}
+
+impl Outgoing {
+    fn left(&self) -> &[u8] {
+        &self.bytes[self.gone..]
+    }
+
+    fn on_written(&mut self, bytes: usize) {
+        self.gone += bytes;
+        assert!(self.gone <= self.bytes.len(), "no more is written than there is");
+        if self.gone == self.bytes.len() {
+            self.bytes.clear();
+            self.gone = 0;
+        }
+    }
+
+    fn say(&mut self, kind: u8, numbers: &[u64]) {
+        self.bytes.push(kind);
+        for number in numbers {
+            self.bytes.extend_from_slice(&number.to_le_bytes());
+        }
+    }
+}
+
+/// Where a sender is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SenderState {
+    /// More may come.
+    Open,
+    /// All is sent; it is not known whether it was taken.
+    Ending,
+    /// The other side has taken all.
+    Done,
+    /// The other side has left.
+    Left,
+}
+
+/// The writing end of an edge.
+#[derive(Debug)]
+pub struct HopSender {
+    state: SenderState,
+    /// Bytes that may still be sent.
+    credit: usize,
+    out: Outgoing,
+    words: Words,
+    sent: u64,
+}
+
+impl Default for HopSender {
+    fn default() -> Self {
+        Self {
+            state: SenderState::Open,
+            credit: HOP_WINDOW_BYTES,
+            out: Outgoing::default(),
+            words: Words::default(),
+            sent: 0,
+        }
+    }
+}
+
+impl HopSender {
+    /// Bytes that would be taken now.
+    pub fn room(&self) -> usize {
+        let is_free = self.state == SenderState::Open && self.out.left().is_empty();
+        if is_free { self.credit.min(PIECE_BYTES_MAX) } else { 0 }
+    }
+
+    /// Takes bytes as one piece, as far as there is room; how many.
+    pub fn take<'p>(&mut self, pieces: impl Iterator<Item = &'p [u8]>) -> usize {
+        let room = self.room();
+        if room == 0 {
+            return 0;
+        }
+        self.out.bytes.extend_from_slice(&[DATA, 0, 0, 0, 0]);
+        let mut taken = 0;
+        for piece in pieces {
+            let piece = &piece[..piece.len().min(room - taken)];
+            self.out.bytes.extend_from_slice(piece);
+            taken += piece.len();
+            if taken == room {
+                break;
+            }
+        }
+        if taken == 0 {
+            self.out.bytes.clear();
+            return 0;
+        }
+        let length = u32::try_from(taken).expect("a piece is short");
+        self.out.bytes[1..5].copy_from_slice(&length.to_le_bytes());
+        self.credit -= taken;
+        self.sent += taken as u64;
+        taken
+    }
+
+    /// All is taken that there is; so many records.
+    pub fn finish(&mut self, records: u64) {
+        if self.state == SenderState::Open {
+            self.state = SenderState::Ending;
+            self.out.say(END, &[self.sent, records]);
+        }
+    }
+
+    /// What is to be written.
+    pub fn to_write(&self) -> &[u8] {
+        self.out.left()
+    }
+
+    /// So much of it is.
+    pub fn on_written(&mut self, bytes: usize) {
+        self.out.on_written(bytes);
+    }
+
+    /// What the other side says.
+    pub fn on_received(&mut self, mut bytes: &[u8]) -> Result<(), HopError> {
+        while let Some((kind, [number, _], rest)) = self.words.next(bytes)? {
+            bytes = rest;
+            match (kind, self.state) {
+                (_, SenderState::Left | SenderState::Done) => return Err(HopError::Broken),
+                (CREDIT, _) => {
+                    let more = usize::try_from(number).map_err(|_| HopError::Broken)?;
+                    self.credit = self.credit.saturating_add(more);
+                    if self.credit > HOP_WINDOW_BYTES {
+                        return Err(HopError::Broken);
+                    }
+                }
+                (LEFT, _) => self.state = SenderState::Left,
+                (DONE, SenderState::Ending) => self.state = SenderState::Done,
+                _ => return Err(HopError::Broken),
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing more comes from the other side.
+    pub fn on_closed(&self) -> Result<(), HopError> {
+        match self.state {
+            SenderState::Done | SenderState::Left => Ok(()),
+            SenderState::Open | SenderState::Ending => Err(HopError::EndsEarly),
+        }
+    }
+
+    /// Where it is in its life.
+    pub fn state(&self) -> SenderState {
+        self.state
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.out.bytes.capacity()
+    }
+}
+
+/// Where a receiver is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReceiverState {
+    /// More may come.
+    Open,
+    /// All came, with so many records.
+    Ended(u64),
+    /// It has said that it took all.
+    Done,
+    /// It has said that nobody reads any more; what still comes is dropped.
+    Left,
+    /// The other side has gone after that.
+    Gone,
+}
+
+/// The reading end of an edge.
+#[derive(Debug)]
+pub struct HopReceiver {
+    state: ReceiverState,
+    /// What came and was not taken; what was is at the front.
+    held: Vec<u8>,
+    taken: usize,
+    /// Bytes of the present piece that have not come.
+    piece_left: usize,
+    /// Bytes that may still come.
+    credit: usize,
+    /// Bytes taken for which no credit was given yet.
+    owed: usize,
+    came: u64,
+    words: Words,
+    out: Outgoing,
+}
+
+impl Default for HopReceiver {
+    fn default() -> Self {
+        Self {
+            state: ReceiverState::Open,
+            held: Vec::new(),
+            taken: 0,
+            piece_left: 0,
+            credit: HOP_WINDOW_BYTES,
+            owed: 0,
+            came: 0,
+            words: Words::default(),
+            out: Outgoing::default(),
+        }
+    }
+}
+
+impl HopReceiver {
+    /// What the other side says.
+    pub fn on_received(&mut self, mut bytes: &[u8]) -> Result<(), HopError> {
+        loop {
+            if self.piece_left > 0 {
+                let some = self.piece_left.min(bytes.len());
+                if self.state == ReceiverState::Open {
+                    self.held.extend_from_slice(&bytes[..some]);
+                }
+                self.piece_left -= some;
+                self.came += some as u64;
+                bytes = &bytes[some..];
+                if self.piece_left > 0 {
+                    return Ok(());
+                }
+            }
+            let Some((kind, [first, records], rest)) = self.words.next(bytes)? else {
+                return Ok(());
+            };
+            bytes = rest;
+            match (kind, self.state) {
+                (DATA, ReceiverState::Open | ReceiverState::Left) => {
+                    let length = usize::try_from(first).map_err(|_| HopError::Broken)?;
+                    if length == 0 || length > self.credit {
+                        return Err(HopError::Broken);
+                    }
+                    self.credit -= length;
+                    self.piece_left = length;
+                }
+                (END, ReceiverState::Open) if first == self.came => {
+                    self.state = ReceiverState::Ended(records);
+                }
+                (END, ReceiverState::Open) => {
+                    return Err(HopError::Differs { said: first, came: self.came });
+                }
+                (END, ReceiverState::Left) => {}
+                _ => return Err(HopError::Broken),
+            }
+        }
+    }
+
+    /// Nothing more comes from the other side.
+    pub fn on_closed(&mut self) -> Result<(), HopError> {
+        match self.state {
+            ReceiverState::Done => Ok(()),
+            ReceiverState::Left | ReceiverState::Gone => {
+                self.state = ReceiverState::Gone;
+                Ok(())
+            }
+            ReceiverState::Open | ReceiverState::Ended(_) => Err(HopError::EndsEarly),
+        }
+    }
+
+    /// What came and was not taken.
+    pub fn pending(&self) -> &[u8] {
+        &self.held[self.taken..]
+    }
+
+    /// So much of it was taken.
+    pub fn on_taken(&mut self, bytes: usize) {
+        self.taken += bytes;
+        assert!(self.taken <= self.held.len(), "no more is taken than there is");
+        if self.taken == self.held.len() {
+            self.held.clear();
+            self.taken = 0;
+        } else if self.taken >= GRANT_BYTES {
+            self.held.drain(..self.taken);
+            self.taken = 0;
+        }
+        self.owed += bytes;
+        if self.owed >= GRANT_BYTES && self.state == ReceiverState::Open {
+            self.out.say(CREDIT, &[self.owed as u64]);
+            self.credit += self.owed;
+            self.owed = 0;
+        }
+    }
+
+    /// All came and was taken: the records that the sender has counted.
+    pub fn ended(&self) -> Option<u64> {
+        match self.state {
+            ReceiverState::Ended(records) if self.pending().is_empty() => Some(records),
+            ReceiverState::Open
+            | ReceiverState::Ended(_)
+            | ReceiverState::Done
+            | ReceiverState::Left
+            | ReceiverState::Gone => None,
+        }
+    }
+
+    /// The accounts agree: the sender is told.
+    pub fn finish(&mut self) {
+        if matches!(self.state, ReceiverState::Ended(_)) {
+            self.state = ReceiverState::Done;
+            self.out.say(DONE, &[]);
+        }
+    }
+
+    /// Nobody reads here any more.
+    pub fn leave(&mut self) {
+        if matches!(self.state, ReceiverState::Open | ReceiverState::Ended(_)) {
+            self.state = ReceiverState::Left;
+            self.held = Vec::new();
+            self.taken = 0;
+            self.out.say(LEFT, &[]);
+        }
+    }
+
+    /// What is to be written.
+    pub fn to_write(&self) -> &[u8] {
+        self.out.left()
+    }
+
+    /// So much of it is.
+    pub fn on_written(&mut self, bytes: usize) {
+        self.out.on_written(bytes);
+    }
+
+    /// Whether the connection is of no use any more.
+    pub fn is_over(&self) -> bool {
+        match self.state {
+            ReceiverState::Done => self.out.left().is_empty(),
+            ReceiverState::Gone => true,
+            ReceiverState::Open | ReceiverState::Ended(_) | ReceiverState::Left => false,
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.held.capacity() + self.out.bytes.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pass(sender: &mut HopSender, receiver: &mut HopReceiver) {
+        let bytes = sender.to_write().to_vec();
+        sender.on_written(bytes.len());
+        receiver.on_received(&bytes).unwrap();
+        let bytes = receiver.to_write().to_vec();
+        receiver.on_written(bytes.len());
+        sender.on_received(&bytes).unwrap();
+    }
+
+    #[test]
+    fn more_than_the_window_is_not_sent_before_it_is_taken() {
+        let (mut sender, mut receiver) = (HopSender::default(), HopReceiver::default());
+        let bytes = [7; 4096];
+        let mut sent = 0;
+        loop {
+            let taken = sender.take([&bytes[..]].into_iter());
+            if taken == 0 {
+                break;
+            }
+            sent += taken;
+            pass(&mut sender, &mut receiver);
+        }
+        assert_eq!(sent, HOP_WINDOW_BYTES);
+        assert_eq!(receiver.pending().len(), sent);
+        receiver.on_taken(GRANT_BYTES);
+        pass(&mut sender, &mut receiver);
+        assert!(sender.room() > 0);
+    }
+
+    #[test]
+    fn who_says_what_is_not_allowed_is_found_out() {
+        let mut receiver = HopReceiver::default();
+        assert_eq!(receiver.on_received(&[DONE]), Err(HopError::Broken));
+        let mut receiver = HopReceiver::default();
+        assert_eq!(receiver.on_received(&[9]), Err(HopError::Broken));
+        let mut receiver = HopReceiver::default();
+        let mut end = alloc::vec![END];
+        end.extend_from_slice(&3_u64.to_le_bytes());
+        end.extend_from_slice(&1_u64.to_le_bytes());
+        assert_eq!(receiver.on_received(&end), Err(HopError::Differs { said: 3, came: 0 }));
+        let mut sender = HopSender::default();
+        assert_eq!(sender.on_received(&[DONE]), Err(HopError::Broken));
+        assert_eq!(sender.on_closed(), Err(HopError::EndsEarly));
+        let mut credit = alloc::vec![CREDIT];
+        credit.extend_from_slice(&1_u64.to_le_bytes());
+        assert_eq!(sender.on_received(&credit), Err(HopError::Broken));
+        let mut flood = alloc::vec![DATA];
+        flood.extend_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(HopReceiver::default().on_received(&flood), Err(HopError::Broken));
+    }
+}

@@ -1,0 +1,35 @@
+//! Streams between tasks: the part that decides (docs/design/streams.md).
+//!
+//! - `graph`: which tasks streams join, the components that follow, and cycles
+//! - `record`: where records end
+//! - `ring`: bytes that wait for the slowest reader
+//! - `flow`: one stream in one place: merging, multicast, windows, ends, accounts
+//! - `hop`: an edge between two hosts: credit in bytes, ends, accounts
+//! - `tree`: where a stream passes on which hosts
+//! - `stall`: whether anything has moved
+//! - `route`: over which hosts copies go, and what a plan costs
+//!
+//! It does not know tasks' names, pipes or processes, and reads no clock.
+
+mod flow;
+mod graph;
+mod hop;
+mod record;
+mod ring;
+mod route;
+mod stall;
+mod tree;
+
+pub use flow::{
+    Account, CARRY_BYTES_MAX, Fault, Flow, FlowSettings, OnClose, READ_BYTES, ReaderState,
+    WINDOW_BYTES, WINDOW_BYTES_MIN,
+};
+pub use graph::{Component, GraphError, StreamEnds, StreamGraph};
+pub use hop::{HOP_WINDOW_BYTES, HopError, HopReceiver, HopSender, SenderState};
+pub use record::{Cut, Cutter, RecordKind};
+pub use route::{
+    Choice, Distance, GroupId, Groups, Hop, LineCost, Load, PlanCost, Route, choose, cost_of,
+    hops_of_merge, hops_of_multicast,
+};
+pub use stall::StallWatch;
+pub use tree::{Place, PlaceEnd, Tree, meeting_of, tree_of};

@@ -1,0 +1,440 @@
+//! Over which hosts the copies of a stream's messages go, and what that costs (MegaScript, sections 4 and 5).
+//!
+//! Groups are nested; each has a representative. A line is a LAN within a group and a WAN between
+//! two. Nothing here is measured: costs come in.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use crate::ids::NodeId;
+
+/// A host group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(pub u32);
+
+/// Hosts in groups.
+#[derive(Clone, Debug, Default)]
+pub struct Groups {
+    /// By host: its group.
+    pub group_of: BTreeMap<NodeId, GroupId>,
+    /// By group: the host that passes messages on for it.
+    pub representative: BTreeMap<GroupId, NodeId>,
+    /// By group: the one above it; the highest have none.
+    pub above: BTreeMap<GroupId, GroupId>,
+}
+
+impl Groups {
+    fn group(&self, host: NodeId) -> GroupId {
+        self.group_of[&host]
+    }
+
+    /// What lies between two hosts.
+    fn distance(&self, one: NodeId, other: NodeId) -> Distance {
+        if one == other {
+            Distance::None
+        } else if self.group(one) == self.group(other) {
+            Distance::Lan
+        } else {
+            Distance::Wan
+        }
+    }
+}
+
+/// What lies between two hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Distance {
+    /// They are one host: nothing is sent.
+    None,
+    /// They are in one group.
+    Lan,
+    /// They are in different groups.
+    Wan,
+}
+
+/// A copy of a message from host to host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hop {
+    /// Who sends.
+    pub from: NodeId,
+    /// Who receives.
+    pub to: NodeId,
+    /// Over what.
+    pub over: Distance,
+}
+
+/// How messages go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Route {
+    /// Over one of the hosts that read, the representative output end (section 3.3).
+    Conventional {
+        /// Which host.
+        end: NodeId,
+    },
+    /// From the writer's host to each that reads.
+    Direct,
+    /// Over the representatives of groups (sections 5.1, 5.2).
+    Relay,
+}
+
+/// The copies of one message of a writer to all hosts that read, in the order in which they are
+/// sent. `readers` are hosts, each of them once however many tasks read there.
+pub fn hops_of_multicast(
+    groups: &Groups,
+    route: Route,
+    writer: NodeId,
+    readers: &[NodeId],
+) -> Vec<Hop> {
+    let mut hops = Vec::new();
+    let mut send = |from: NodeId, to: NodeId| {
+        let over = groups.distance(from, to);
+        if over != Distance::None {
+            hops.push(Hop { from, to, over });
+        }
+    };
+    match route {
+        Route::Direct => readers.iter().for_each(|reader| send(writer, *reader)),
+        Route::Conventional { end } => {
+            send(writer, end);
+            readers.iter().filter(|reader| **reader != end).for_each(|reader| send(end, *reader));
+        }
+        Route::Relay => relay(groups, writer, readers, &mut send),
+    }
+    hops
+}
+
+/// Each group with readers gets one copy, from the representative of the group above it when that
+/// is on the way, and else from the writer's.
+fn relay(
+    groups: &Groups,
+    writer: NodeId,
+    readers: &[NodeId],
+    send: &mut impl FnMut(NodeId, NodeId),
+) {
+    let own = groups.group(writer);
+    let mut wanted: BTreeMap<GroupId, Vec<NodeId>> = BTreeMap::new();
+    for reader in readers.iter().filter(|reader| **reader != writer) {
+        wanted.entry(groups.group(*reader)).or_default().push(*reader);
+    }
+    let Some(first) = wanted.keys().next().copied() else { return };
+    if wanted.len() == 1 && first == own && wanted[&own].len() == 1 {
+        // One reader nearby: the representative would only be a detour.
+        return send(writer, wanted[&own][0]);
+    }
+    send(writer, groups.representative[&own]);
+    let others: Vec<GroupId> = wanted.keys().copied().filter(|group| *group != own).collect();
+    let mut has_copy: BTreeMap<GroupId, NodeId> = BTreeMap::new();
+    has_copy.insert(own, groups.representative[&own]);
+    for group in others {
+        // From the nearest group above that the message passes anyway.
+        let mut way = alloc::vec![group];
+        let mut at = group;
+        while let Some(above) = groups.above.get(&at).copied() {
+            if has_copy.contains_key(&above) || wanted.contains_key(&above) {
+                way.push(above);
+            }
+            at = above;
+        }
+        let known = way.iter().position(|group| has_copy.contains_key(group));
+        let from = known.map_or(own, |place| way[place]);
+        way.truncate(known.unwrap_or(way.len()));
+        let mut from = has_copy[&from];
+        for next in way.into_iter().rev() {
+            let to = groups.representative[&next];
+            send(from, to);
+            has_copy.insert(next, to);
+            from = to;
+        }
+    }
+    for (group, hosts) in &wanted {
+        for host in hosts {
+            send(has_copy[group], *host);
+        }
+    }
+}
+
+/// The copies of one message of each writer to the one host that reads; with `Relay` the messages
+/// of a group pass the WAN line as one pack.
+pub fn hops_of_merge(
+    groups: &Groups,
+    route: Route,
+    writers: &[NodeId],
+    reader: NodeId,
+) -> Vec<Hop> {
+    let mut hops = Vec::new();
+    let mut packs: BTreeMap<GroupId, NodeId> = BTreeMap::new();
+    for &writer in writers {
+        let over = groups.distance(writer, reader);
+        let group = groups.group(writer);
+        let through = groups.representative.get(&group).copied();
+        match (over, route, through) {
+            (Distance::None, _, _) => {}
+            (Distance::Wan, Route::Relay, Some(through)) => {
+                let over = groups.distance(writer, through);
+                if over != Distance::None {
+                    hops.push(Hop { from: writer, to: through, over });
+                }
+                packs.insert(group, through);
+            }
+            (Distance::Lan | Distance::Wan, _, _) => {
+                hops.push(Hop { from: writer, to: reader, over });
+            }
+        }
+    }
+    let pack = |from: NodeId| Hop { from, to: reader, over: groups.distance(from, reader) };
+    hops.extend(packs.into_values().map(pack));
+    hops
+}
+
+/// What a copy over a line costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineCost {
+    /// For each message: processor and system calls, ns.
+    pub message_ns: u64,
+    /// For each KiB, ns.
+    pub kib_ns: u64,
+    /// There and back, ns.
+    pub round_trip_ns: u64,
+}
+
+impl LineCost {
+    fn copy_ns(&self, bytes: u64) -> u64 {
+        self.message_ns + self.kib_ns.saturating_mul(bytes) / 1024
+    }
+}
+
+/// What goes through a stream, and over what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Of one message.
+    pub bytes: u64,
+    /// Messages in 1,000 s.
+    pub per_1000_s: u64,
+    /// Within a group.
+    pub lan: LineCost,
+    /// Between groups.
+    pub wan: LineCost,
+}
+
+/// What a plan costs, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanCost {
+    /// For each message, the largest sum over the copies that one host sends and receives, or that
+    /// one pair of groups carries.
+    pub period_ns: u64,
+    /// From the writer to the last reader.
+    pub delay_ns: u64,
+    /// The delay with what a message waits for those before it (M/D/1); nothing: more comes than
+    /// the plan can carry, or nearly so.
+    pub response_ns: Option<u64>,
+}
+
+/// What some hops cost, which one message takes in their order.
+pub fn cost_of(groups: &Groups, hops: &[Hop], load: &Load) -> PlanCost {
+    let mut busy: BTreeMap<NodeId, u64> = BTreeMap::new();
+    let mut carried: BTreeMap<(GroupId, GroupId), u64> = BTreeMap::new();
+    // When a host has sent its last copy so far, and when it has the message.
+    let mut free: BTreeMap<NodeId, u64> = BTreeMap::new();
+    let mut delay_ns = 0;
+    for hop in hops {
+        let line = match hop.over {
+            Distance::None => continue,
+            Distance::Lan => &load.lan,
+            Distance::Wan => &load.wan,
+        };
+        let copy = line.copy_ns(load.bytes);
+        *busy.entry(hop.from).or_default() += copy;
+        *busy.entry(hop.to).or_default() += copy;
+        if hop.over == Distance::Wan {
+            let pair = (groups.group(hop.from), groups.group(hop.to));
+            *carried.entry(pair).or_default() += copy;
+        }
+        let sent = free.get(&hop.from).copied().unwrap_or(0) + copy;
+        free.insert(hop.from, sent);
+        let there = sent + line.round_trip_ns / 2;
+        let known = free.entry(hop.to).or_default();
+        *known = there.max(*known);
+        delay_ns = delay_ns.max(there);
+    }
+    let period_ns = busy.values().chain(carried.values()).copied().max().unwrap_or(0);
+    // rho = messages per ns x period, in thousandths.
+    let rho = u128::from(load.per_1000_s) * u128::from(period_ns) / 1_000_000_000;
+    let response_ns = (rho < 900).then(|| {
+        let wait = u128::from(period_ns) * rho / (2 * (1000 - rho));
+        delay_ns.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX))
+    });
+    PlanCost { period_ns, delay_ns, response_ns }
+}
+
+/// A route with what it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Which.
+    pub route: Route,
+    /// Its cost.
+    pub cost: PlanCost,
+}
+
+/// The cheapest of some plans: by response, where all can carry the load that come into question, else
+/// by period. Stays with `now` unless another is cheaper by a fifth. Ties go to the first.
+pub fn choose(plans: &[Choice], now: Option<Route>) -> Option<Choice> {
+    let key = |choice: &Choice| match choice.cost.response_ns {
+        Some(response) => (0, response),
+        None => (1, choice.cost.period_ns),
+    };
+    let best = plans.iter().min_by_key(|choice| key(choice)).copied()?;
+    let Some(held) = plans.iter().find(|choice| Some(choice.route) == now).copied() else {
+        return Some(best);
+    };
+    let ((best_class, best_key), (held_class, held_key)) = (key(&best), key(&held));
+    let is_better =
+        best_class < held_class || best_key.saturating_mul(5) < held_key.saturating_mul(4);
+    Some(if is_better { best } else { held })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    const HG1: GroupId = GroupId(1);
+    const HG2: GroupId = GroupId(2);
+    const HG3: GroupId = GroupId(3);
+
+    /// The three groups of figures 5 and 8: readers b[0..i] in HG1, b[i..j] in HG2, b[j..n] in HG3,
+    /// each on a host of its own; a in HG2; representatives that run neither.
+    fn figure(i: u32, j: u32, n: u32) -> (Groups, NodeId, Vec<NodeId>) {
+        let mut groups = Groups::default();
+        let readers: Vec<NodeId> = (0..n).map(NodeId).collect();
+        for reader in &readers {
+            let group = if reader.0 < i {
+                HG1
+            } else if reader.0 < j {
+                HG2
+            } else {
+                HG3
+            };
+            groups.group_of.insert(*reader, group);
+        }
+        let a = NodeId(1000);
+        groups.group_of.insert(a, HG2);
+        for group in [HG1, HG2, HG3] {
+            let leader = NodeId(2000 + group.0);
+            groups.group_of.insert(leader, group);
+            groups.representative.insert(group, leader);
+        }
+        (groups, a, readers)
+    }
+
+    fn counts(hops: &[Hop]) -> (usize, usize) {
+        let over = |distance| hops.iter().filter(|hop| hop.over == distance).count();
+        (over(Distance::Lan), over(Distance::Wan))
+    }
+
+    fn number(count: u32) -> usize {
+        count as usize
+    }
+
+    #[test]
+    fn copies_of_the_conventional_way_are_the_papers() {
+        for (i, j, n) in [(3, 5, 9), (1, 2, 3), (7, 20, 40)] {
+            let (groups, a, readers) = figure(i, j, n);
+            let in_hg1 = Route::Conventional { end: NodeId(0) };
+            let (lan, wan) = counts(&hops_of_multicast(&groups, in_hg1, a, &readers));
+            assert_eq!((lan, wan), (number(i - 1), number(n - i + 1)));
+            assert_eq!(lan + wan, number(n));
+            let in_hg2 = Route::Conventional { end: NodeId(i) };
+            let (lan, wan) = counts(&hops_of_multicast(&groups, in_hg2, a, &readers));
+            assert_eq!(wan, number(n - j + i));
+            assert_eq!(lan + wan, number(n));
+        }
+    }
+
+    #[test]
+    fn copies_of_the_proposed_way_are_the_papers() {
+        for (i, j, n) in [(3, 5, 9), (1, 2, 3), (7, 20, 40)] {
+            let (groups, a, readers) = figure(i, j, n);
+            let hops = hops_of_multicast(&groups, Route::Relay, a, &readers);
+            assert_eq!(counts(&hops), (number(n + 1), 2));
+            assert_eq!(hops.len(), number(n + 3));
+        }
+    }
+
+    #[test]
+    fn messages_of_a_merge_are_those_of_figures_7_and_9() {
+        let (i, j, n) = (3, 5, 9);
+        let (groups, a, writers) = figure(i, j, n);
+        let direct = hops_of_merge(&groups, Route::Direct, &writers, a);
+        assert_eq!(counts(&direct), (number(j - i), number(n - (j - i))));
+        let packed = hops_of_merge(&groups, Route::Relay, &writers, a);
+        assert_eq!(counts(&packed), (number(n), 2));
+        let received = packed.iter().filter(|hop| hop.to == a).count();
+        assert_eq!(received, number(j - i) + 2);
+    }
+
+    #[test]
+    fn readers_on_one_host_share_a_copy_and_groups_below_get_it_from_above() {
+        let (mut groups, a, readers) = figure(1, 2, 5);
+        groups.above.insert(HG3, HG1);
+        let hops = hops_of_multicast(&groups, Route::Relay, a, &readers);
+        assert_eq!(counts(&hops), (6, 2));
+        let into_hg3 = hops.iter().find(|hop| hop.to == groups.representative[&HG3]);
+        assert_eq!(into_hg3.map(|hop| hop.from), Some(groups.representative[&HG1]));
+        let none = hops_of_multicast(&groups, Route::Relay, a, &[a]);
+        assert_eq!(none, []);
+        let one = hops_of_multicast(&groups, Route::Relay, a, &[NodeId(1)]);
+        assert_eq!(one.len(), 1);
+    }
+
+    /// Two sites of 20 readers; the constants that explain table 2 (docs/design/streams.md).
+    fn table_2(bytes: u64, wan: LineCost) -> (PlanCost, PlanCost) {
+        let (groups, a, readers) = figure(20, 40, 40);
+        let lan = LineCost { message_ns: 2_950_000, kib_ns: 99_000, round_trip_ns: 200_000 };
+        let load = Load { bytes, per_1000_s: 1, lan, wan };
+        let cost = |route| cost_of(&groups, &hops_of_multicast(&groups, route, a, &readers), &load);
+        (cost(Route::Conventional { end: NodeId(20) }), cost(Route::Relay))
+    }
+
+    #[test]
+    fn the_proposed_way_is_cheaper_in_each_cell_of_table_2() {
+        let wan = LineCost { message_ns: 2_500_000, kib_ns: 184_000, round_trip_ns: 6_500_000 };
+        for bytes in [1 << 10, 100 << 10] {
+            let (conventional, proposed) = table_2(bytes, wan);
+            assert!(proposed.period_ns < conventional.period_ns, "{bytes}");
+        }
+        let (conventional, proposed) = table_2(100 << 10, wan);
+        // The paper has 2.26 to 2.52 times at 100 KB.
+        let ratio = conventional.period_ns * 100 / proposed.period_ns;
+        assert!((180..300).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn where_a_wan_line_is_as_good_as_a_lan_the_shorter_way_wins() {
+        let (groups, a, readers) = figure(1, 2, 3);
+        let line = LineCost { message_ns: 5_000, kib_ns: 800, round_trip_ns: 50_000 };
+        let load = Load { bytes: 100, per_1000_s: 1_000, lan: line, wan: line };
+        let plans: Vec<Choice> = [Route::Relay, Route::Direct]
+            .map(|route| {
+                let hops = hops_of_multicast(&groups, route, a, &readers);
+                Choice { route, cost: cost_of(&groups, &hops, &load) }
+            })
+            .to_vec();
+        assert_eq!(choose(&plans, None).map(|choice| choice.route), Some(Route::Direct));
+    }
+
+    #[test]
+    fn a_route_is_kept_unless_another_is_cheaper_by_a_fifth() {
+        let plan = |route, response| Choice {
+            route,
+            cost: PlanCost { period_ns: 1, delay_ns: response, response_ns: Some(response) },
+        };
+        let near = vec![plan(Route::Direct, 100), plan(Route::Relay, 85)];
+        assert_eq!(choose(&near, Some(Route::Direct)).unwrap().route, Route::Direct);
+        assert_eq!(choose(&near, None).unwrap().route, Route::Relay);
+        let far = vec![plan(Route::Direct, 100), plan(Route::Relay, 79)];
+        assert_eq!(choose(&far, Some(Route::Direct)).unwrap().route, Route::Relay);
+        let mut full = near;
+        full[0].cost.response_ns = None;
+        assert_eq!(choose(&full, Some(Route::Direct)).unwrap().route, Route::Relay);
+        assert_eq!(choose(&[], None), None);
+    }
+}

@@ -1,0 +1,169 @@
+//! The clocks of all nodes that rounds have workers on: which are asked for the time, how often, and what is known.
+//!
+//! An exchange is the shell's to make, as near the socket as it can; here is decided when. One clock may be known
+//! exactly: that of the hub's own machine. It knows no round.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::clock::{ClockFilter, Exchange, Offset};
+use super::rounds::RoundEffect;
+use crate::ids::NodeId;
+use crate::time::Time;
+
+/// So many exchanges are made one after the other: the best of them counts.
+pub const BURST: u32 = 16;
+/// A clock that was asked within so long need not be asked again: two clocks drift apart by 30 us at most meanwhile.
+const FRESH_NS: u64 = 50_000_000;
+
+/// What is known of the clocks of nodes.
+#[derive(Clone, Debug, Default)]
+pub struct Clocks {
+    nodes: BTreeMap<NodeId, Known>,
+}
+
+#[derive(Clone, Debug)]
+enum Known {
+    /// So far ahead, always.
+    Exactly(i64),
+    /// By exchanges.
+    Measured(Measured),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Measured {
+    filter: ClockFilter,
+    /// Exchanges of the burst that is under way and have not come.
+    awaited: u32,
+    /// When the last burst was over.
+    fresh: Option<Time>,
+    /// The longest round trip of the burst that is under way, or was the last.
+    round_trip_ns_max: i64,
+}
+
+impl Clocks {
+    /// A node's clock is so far ahead, and stays so.
+    pub fn set_exact(&mut self, node: NodeId, ahead_ns: i64) {
+        self.nodes.insert(node, Known::Exactly(ahead_ns));
+    }
+
+    /// Has the node asked for the time, unless that is under way.
+    pub fn measure(&mut self, node: NodeId, out: &mut Vec<RoundEffect>) {
+        let known = self.nodes.entry(node).or_insert_with(|| Known::Measured(Measured::default()));
+        if let Known::Measured(measured) = known
+            && measured.awaited == 0
+        {
+            measured.awaited = BURST;
+            measured.round_trip_ns_max = 0;
+            out.push(RoundEffect::Measure { node, exchanges: BURST });
+        }
+    }
+
+    /// An exchange with the node has come back.
+    pub fn exchanged(&mut self, now: Time, node: NodeId, exchange: Exchange) {
+        let Some(Known::Measured(measured)) = self.nodes.get_mut(&node) else { return };
+        measured.filter.add(exchange);
+        measured.round_trip_ns_max = measured.round_trip_ns_max.max(exchange.round_trip_ns());
+        measured.awaited = measured.awaited.saturating_sub(1);
+        if measured.awaited == 0 {
+            measured.fresh = Some(now);
+        }
+    }
+
+    /// The node is gone; what comes after it may have another clock.
+    pub fn lose(&mut self, node: NodeId) {
+        self.nodes.remove(&node);
+    }
+
+    /// Whether a burst is under way.
+    pub fn is_asked(&self, node: NodeId) -> bool {
+        matches!(self.nodes.get(&node), Some(Known::Measured(Measured { awaited: 1.., .. })))
+    }
+
+    /// Whether the clock was asked a moment ago, or need not be.
+    pub fn is_fresh(&self, now: Time, node: NodeId) -> bool {
+        self.is_known_since(node, now, FRESH_NS)
+    }
+
+    /// Whether the last burst was over at most so long ago, and none is under way.
+    pub fn is_known_since(&self, node: NodeId, now: Time, age_ns_max: u64) -> bool {
+        match self.nodes.get(&node) {
+            Some(Known::Exactly(_)) => true,
+            Some(Known::Measured(measured)) => {
+                let is_new = |fresh: Time| now.0.saturating_sub(fresh.0) <= age_ns_max;
+                measured.awaited == 0 && measured.fresh.is_some_and(is_new)
+            }
+            None => false,
+        }
+    }
+
+    /// How far the node's clock is ahead when the hub's shows that; nothing: it is not known.
+    pub fn at(&self, node: NodeId, here_ns: i64) -> Option<Offset> {
+        match self.nodes.get(&node)? {
+            Known::Exactly(ahead_ns) => Some(Offset { ahead_ns: *ahead_ns, bound_ns: 0 }),
+            Known::Measured(measured) => measured.filter.at(here_ns),
+        }
+    }
+
+    /// The longest round trip of its last burst: what a message to it may take.
+    pub fn round_trip_ns_max(&self, node: NodeId) -> u64 {
+        let longest = self.measured(node).map_or(0, |measured| measured.round_trip_ns_max);
+        u64::try_from(longest).unwrap_or(0)
+    }
+
+    /// The exchange with the shortest round trip; nothing where the clock is known exactly.
+    pub fn best(&self, node: NodeId) -> Option<&Exchange> {
+        self.measured(node)?.filter.best()
+    }
+
+    fn measured(&self, node: NodeId) -> Option<&Measured> {
+        match self.nodes.get(&node)? {
+            Known::Measured(measured) => Some(measured),
+            Known::Exactly(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exchange(sent_ns: i64) -> Exchange {
+        let there_ns = sent_ns + 1_000_005;
+        Exchange {
+            sent_ns,
+            there_received_ns: there_ns,
+            there_sent_ns: there_ns,
+            received_ns: sent_ns + 10,
+        }
+    }
+
+    #[test]
+    fn a_clock_is_asked_a_burst_at_a_time_and_is_fresh_for_a_moment() {
+        let (mut clocks, node, mut out) = (Clocks::default(), NodeId(3), Vec::new());
+        clocks.measure(node, &mut out);
+        clocks.measure(node, &mut out);
+        assert_eq!(out, [RoundEffect::Measure { node, exchanges: BURST }]);
+        for number in 0..BURST {
+            assert!(clocks.is_asked(node) && !clocks.is_fresh(Time(0), node));
+            clocks.exchanged(Time(100), node, exchange(i64::from(number)));
+        }
+        assert!(!clocks.is_asked(node));
+        assert!(clocks.is_fresh(Time(100 + FRESH_NS), node));
+        assert!(!clocks.is_fresh(Time(101 + FRESH_NS), node));
+        let said = clocks.at(node, 20).unwrap();
+        assert!((said.ahead_ns - 1_000_000).abs() <= said.bound_ns && said.bound_ns <= 7);
+        clocks.lose(node);
+        assert_eq!(clocks.at(node, 20), None);
+    }
+
+    #[test]
+    fn a_clock_that_is_known_is_not_asked() {
+        let (mut clocks, node, mut out) = (Clocks::default(), NodeId(0), Vec::new());
+        clocks.set_exact(node, -7);
+        clocks.measure(node, &mut out);
+        assert_eq!(out, []);
+        assert!(clocks.is_fresh(Time(u64::MAX), node));
+        assert_eq!(clocks.at(node, 5), Some(Offset { ahead_ns: -7, bound_ns: 0 }));
+    }
+}

@@ -1,0 +1,188 @@
+use super::super::round::{MARGIN_NS_MIN, MARGIN_NS_WORKER};
+use super::*;
+use proptest::prelude::*;
+use std::vec;
+
+const HERE: NodeId = NodeId(0);
+
+fn spec(workers: u32) -> RoundSpec {
+    RoundSpec { workers, ready_ns_max: 1_000, stop_after_ns: None, is_plain: false }
+}
+
+/// The rounds of a hub that has only its own machine.
+fn alone() -> Rounds {
+    let mut rounds = Rounds::default();
+    rounds.set_exact_clock(HERE, 0);
+    rounds
+}
+
+fn gathered(workers: u32) -> (Rounds, Time) {
+    let mut rounds = alone();
+    let mut out = Vec::new();
+    rounds.define(0, spec(workers));
+    for worker in 0..workers {
+        rounds.prepared(Time(10), 0, worker, HERE, &mut out);
+        rounds.ready(Time(20), 0, worker, &mut out);
+    }
+    match out.as_slice() {
+        [RoundEffect::Commit { round: 0, t0, .. }] => (rounds, *t0),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn at(t0: Time, late_ns: i64) -> Passed {
+    let start_ns = signed(t0) + late_ns;
+    Passed { woke_ns: 100, spun_ns: start_ns - 50, start_ns, spins: true, ..Passed::default() }
+}
+
+#[test]
+fn the_instant_is_decided_when_the_last_worker_waits() {
+    let (rounds, t0) = gathered(3);
+    assert_eq!(t0, Time(20 + MARGIN_NS_MIN + 3 * MARGIN_NS_WORKER));
+    assert_eq!(rounds.due(), None);
+}
+
+#[test]
+fn the_lag_is_from_the_first_start_to_the_last() {
+    let (mut rounds, t0) = gathered(2);
+    let mut out = Vec::new();
+    rounds.passed(t0, 0, 0, at(t0, 3));
+    rounds.passed(t0, 0, 1, at(t0, 45));
+    rounds.over(Time(t0.0 + 500), 0, 1, 400, &mut out);
+    assert_eq!(out, []);
+    rounds.over(Time(t0.0 + 900), 0, 0, 800, &mut out);
+    let [RoundEffect::Ended { round: 0, result }] = out.as_slice() else { panic!("{out:?}") };
+    assert_eq!((result.lag_ns, result.span_ns, result.late), (Some(42), Some(800), 0));
+    assert_eq!(result.workers[1].start_ns, Some(42));
+}
+
+#[test]
+fn an_offset_of_a_worker_is_no_lag() {
+    let (mut rounds, t0) = gathered(2);
+    let mut out = Vec::new();
+    rounds.passed(t0, 0, 0, at(t0, 3));
+    rounds.passed(t0, 0, 1, Passed { offset_ns: 5_000, ..at(t0, 5_010) });
+    rounds.over(Time(t0.0 + 9_000), 0, 0, 0, &mut out);
+    rounds.over(Time(t0.0 + 9_000), 0, 1, 0, &mut out);
+    let [RoundEffect::Ended { result, .. }] = out.as_slice() else { panic!("{out:?}") };
+    assert_eq!(result.lag_ns, Some(7));
+}
+
+#[test]
+fn who_learns_the_instant_too_late_or_sleeps_beyond_it_is_late() {
+    let (mut rounds, t0) = gathered(3);
+    let mut out = Vec::new();
+    rounds.passed(t0, 0, 0, at(t0, 1));
+    rounds.passed(t0, 0, 1, Passed { woke_ns: signed(t0) - 10, ..at(t0, 1) });
+    rounds.passed(t0, 0, 2, Passed { spun_ns: signed(t0) + 1, ..at(t0, 2) });
+    (0..3).for_each(|worker| rounds.over(Time(t0.0 + 9), 0, worker, 0, &mut out));
+    let [RoundEffect::Ended { result, .. }] = out.as_slice() else { panic!("{out:?}") };
+    assert_eq!(result.late, 2);
+    assert_eq!(result.workers.iter().map(|it| it.is_late).collect::<Vec<_>>(), [false, true, true]);
+}
+
+#[test]
+fn a_worker_that_ends_or_leaves_before_all_wait_ends_the_round() {
+    for leaves in [false, true] {
+        let mut rounds = alone();
+        let mut out = Vec::new();
+        rounds.define(7, spec(3));
+        rounds.prepared(Time(1), 7, 0, HERE, &mut out);
+        rounds.ready(Time(2), 7, 0, &mut out);
+        let fault = if leaves {
+            rounds.left(Time(9), 7, 1, &mut out);
+            Fault::Left(1)
+        } else {
+            rounds.prepared(Time(3), 7, 1, HERE, &mut out);
+            rounds.over(Time(4), 7, 1, 0, &mut out);
+            Fault::EndedEarly(1)
+        };
+        assert_eq!(out, vec![RoundEffect::GiveUp { round: 7, fault }]);
+        assert!(!rounds.takes(7, 2));
+        assert_eq!(rounds.fault(7), Some(fault));
+        rounds.over(Time(5), 7, 0, 0, &mut out);
+        rounds.left(Time(9), 7, 2, &mut out);
+        let Some(RoundEffect::Ended { result, .. }) = out.last() else { panic!("{out:?}") };
+        assert_eq!((result.fault, result.lag_ns), (Some(fault), None));
+    }
+}
+
+#[test]
+fn a_worker_has_a_limited_time_to_come_to_the_gate() {
+    let mut rounds = alone();
+    let mut out = Vec::new();
+    rounds.define(0, spec(2));
+    rounds.prepared(Time(5), 0, 1, HERE, &mut out);
+    assert_eq!(rounds.due(), Some(Time(1_005)));
+    rounds.tick(Time(1_004), &mut out);
+    assert_eq!(out, []);
+    rounds.tick(Time(1_005), &mut out);
+    assert_eq!(out, [RoundEffect::GiveUp { round: 0, fault: Fault::NotReady(1) }]);
+    assert_eq!(rounds.due(), None);
+}
+
+#[test]
+fn all_are_stopped_at_the_common_time() {
+    let mut rounds = alone();
+    let mut out = Vec::new();
+    rounds.define(0, RoundSpec { stop_after_ns: Some(70), ..spec(1) });
+    rounds.prepared(Time(0), 0, 0, HERE, &mut out);
+    rounds.ready(Time(0), 0, 0, &mut out);
+    let Some(RoundEffect::Commit { t0, .. }) = out.pop() else { panic!() };
+    assert_eq!(rounds.due(), Some(Time(t0.0 + 70)));
+    rounds.tick(Time(t0.0 + 70), &mut out);
+    assert_eq!(out, [RoundEffect::Stop { round: 0 }]);
+    assert!(rounds.was_stopped(0));
+    assert_eq!(rounds.due(), None);
+}
+
+#[test]
+fn stopping_gives_up_what_has_not_begun_and_ends_what_nobody_came_to() {
+    let mut rounds = alone();
+    let mut out = Vec::new();
+    rounds.define(0, spec(2));
+    rounds.stop(Time(9), &mut out);
+    let [RoundEffect::GiveUp { fault: Fault::Stopping, .. }, RoundEffect::Ended { .. }] =
+        out.as_slice()
+    else {
+        panic!("{out:?}")
+    };
+}
+
+proptest! {
+    /// Whatever comes in whatever order: an instant is decided at most once, only with all at the gate, and never
+    /// after the round was given up; and a round ends once.
+    #[test]
+    fn nothing_begins_without_all(steps in prop::collection::vec((0u8..6, 0u32..4), 0..60)) {
+        let mut rounds = Rounds::default();
+        rounds.define(0, spec(4));
+        let (mut prepared, mut ready) = ([false; 4], [false; 4]);
+        let mut out = Vec::new();
+        for (step, (what, worker)) in (0u64..).zip(steps) {
+            let now = Time(step * 300);
+            let place = worker as usize;
+            match what {
+                0 if rounds.takes(0, worker) => {
+                    rounds.prepared(now, 0, worker, HERE, &mut out);
+                    prepared[place] = true;
+                }
+                1 if prepared[place] => {
+                    ready[place] = true;
+                    rounds.ready(now, 0, worker, &mut out);
+                }
+                2 if prepared[place] => rounds.over(now, 0, worker, 0, &mut out),
+                3 => rounds.left(Time(9), 0, worker, &mut out),
+                4 => rounds.tick(now, &mut out),
+                5 if worker == 0 => rounds.stop(Time(9), &mut out),
+                _ => {}
+            }
+        }
+        let count = |is: fn(&RoundEffect) -> bool| out.iter().filter(|effect| is(effect)).count();
+        let commits = count(|effect| matches!(effect, RoundEffect::Commit { .. }));
+        let given_up = count(|effect| matches!(effect, RoundEffect::GiveUp { .. }));
+        prop_assert!(commits + given_up <= 1, "{out:?}");
+        prop_assert!(commits == 0 || ready.iter().all(|it| *it));
+        let ended = count(|effect| matches!(effect, RoundEffect::Ended { .. }));
+        prop_assert!(ended <= 1);
+    }
+}

@@ -1,0 +1,625 @@
+//! Tasks that begin together: all or none, in all that may become of them.
+#![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
+
+mod common;
+
+use common::{Script, placed, started};
+use expect_test::expect;
+use rakuda_core::{
+    ActionOutcome, Choice, Config, Event, FailurePolicy, GangPhase, NodeId, Policy, Requirement,
+    RequirementId, Suits, TaskId, TaskKind, Timestamp,
+};
+
+fn fifo() -> Config {
+    Config { policy: Policy::Fifo, ..Config::default() }
+}
+
+fn script(nodes: &[u32]) -> Script {
+    let mut script = Script::new(fifo());
+    for (node, cores) in (0..).zip(nodes) {
+        script.node(node, *cores);
+    }
+    script.text();
+    script
+}
+
+#[test]
+fn all_begin_when_all_fit_and_are_settled_when_all_have_ended() {
+    let mut script = script(&[2]);
+    let (first, second) = (script.plain(&[]), script.plain(&[]));
+    let after = script.plain(&[first]);
+    script.gang(&[first, second], false);
+    script.invoke(&[after]);
+    script.ok(first);
+    script.ok(second);
+    script.ok(after);
+    expect![[r#"
+        invocation 0 of [2]
+            gang 0 begins
+            start 0 on node 0
+            start 1 on node 0
+        action 0 succeeded
+        action 1 succeeded
+            0 executed
+            1 executed
+            start 2 on node 0
+        action 2 succeeded
+            2 executed
+            invocation 0 ended well
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_gang_waits_until_each_of_its_tasks_is_decided() {
+    let mut script = script(&[4]);
+    let before = script.plain(&[]);
+    let (first, second) = (script.plain(&[]), script.plain(&[before]));
+    script.gang(&[first, second], false);
+    assert_eq!(started(&script.invoke(&[second])), [before]);
+    assert_eq!(script.scheduler.gang_of(TaskId(first)).unwrap().phase, GangPhase::Mustering);
+    assert_eq!(started(&script.ok(before)), [first, second]);
+}
+
+#[test]
+fn one_that_is_up_to_date_runs_when_another_is_needed_and_none_does_if_none_is() {
+    let mut script = script(&[2]);
+    let (old, new) = (script.file(Some(1), &[]), script.file(None, &[]));
+    script.gang(&[old, new], false);
+    assert_eq!(started(&script.invoke(&[old])), [old, new]);
+    let (one, other) = (script.file(Some(1), &[]), script.file(Some(2), &[]));
+    script.gang(&[one, other], false);
+    script.text();
+    script.invoke(&[one]);
+    expect![[r#"
+        invocation 1 of [2]
+            2 not needed
+            3 not needed
+            invocation 1 ended well
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn slots_are_kept_for_the_oldest_gang_while_small_tasks_go_on_elsewhere() {
+    let mut script = script(&[2, 2]);
+    let small: Vec<u32> = (0..12).map(|_| script.plain(&[])).collect();
+    script.invoke(&small);
+    let gang: Vec<u32> = (0..3).map(|_| script.plain(&[])).collect();
+    script.gang(&gang, false);
+    script.invoke(&gang);
+    let mut begun = Vec::new();
+    for (ended, task) in (1..).zip(&small) {
+        begun = started(&script.ok(*task));
+        if begun.contains(&gang[0]) {
+            assert_eq!(ended, 3, "each slot that became free was kept");
+            break;
+        }
+        let view = script.scheduler.gang_of(TaskId(gang[0])).unwrap();
+        assert_eq!((begun.len(), view.slots_kept), (0, ended));
+    }
+    assert_eq!(begun, gang);
+}
+
+#[test]
+fn a_gang_that_needs_a_whole_node_gets_one_although_small_tasks_never_end_all_at_once() {
+    let mut script = script(&[2, 2]);
+    let whole = script.requirement(Requirement { exclusive: true, ..Requirement::default() });
+    let small: Vec<u32> = (0..40).map(|_| script.plain(&[])).collect();
+    let mut running = started(&script.invoke(&small));
+    let large = script.define(TaskKind::Plain, false, whole, &[]);
+    let one = script.plain(&[]);
+    script.gang(&[one, large], false);
+    script.invoke(&[one]);
+    let mut ended = 0;
+    while script.scheduler.gang_of(TaskId(one)).unwrap().phase != GangPhase::Begun {
+        let oldest = running.remove(0);
+        running.extend(started(&script.ok(oldest)));
+        ended += 1;
+        assert!(ended < 8, "it is starved");
+    }
+}
+
+#[test]
+fn what_ends_before_the_gang_can_begin_runs_on_slots_that_are_kept() {
+    let mut script = script(&[1, 1]);
+    let class = |script: &mut Script, run_ns| {
+        let requirement = script.requirement(Requirement::default());
+        script.send("", Event::DurationExpected { requirement, run_ns });
+        requirement
+    };
+    let (long, short) = (class(&mut script, 1000), class(&mut script, 100));
+    let define = |script: &mut Script, of| script.define(TaskKind::Plain, false, of, &[]);
+    let (busy, first) = (define(&mut script, long), define(&mut script, short));
+    assert_eq!(started(&script.invoke(&[busy, first])), [busy, first]);
+    let gang = [script.plain(&[]), script.plain(&[])];
+    script.gang(&gang, false);
+    script.invoke(&gang);
+    assert!(started(&script.ok(first)).is_empty(), "one slot is kept");
+    let (small, large, unknown) =
+        (define(&mut script, short), define(&mut script, long), script.plain(&[]));
+    assert_eq!(started(&script.invoke(&[small, large, unknown])), [small]);
+    assert!(started(&script.ok(small)).is_empty(), "it is kept again");
+    assert_eq!(started(&script.ok(busy)), gang);
+}
+
+#[test]
+fn a_younger_gang_begins_beside_what_is_kept() {
+    let mut script = script(&[1, 1, 1, 1]);
+    let busy = [script.plain(&[]), script.plain(&[])];
+    script.invoke(&busy);
+    let large: Vec<u32> = (0..4).map(|_| script.plain(&[])).collect();
+    let small: Vec<u32> = (0..2).map(|_| script.plain(&[])).collect();
+    script.gang(&large, false);
+    script.gang(&small, false);
+    script.invoke(&large);
+    assert!(started(&script.invoke(&small)).is_empty(), "both slots are kept");
+    script.ok(busy[0]);
+    assert_eq!(started(&script.ok(busy[1])), large);
+}
+
+#[test]
+fn a_failure_ends_the_others_and_all_run_again() {
+    let mut script = Script::new(Config { retry: 1, ..fifo() });
+    script.node(0, 3);
+    let gang: Vec<u32> = (0..3).map(|_| script.plain(&[])).collect();
+    script.gang(&gang, false);
+    script.text();
+    script.invoke(&gang);
+    script.ok(gang[0]);
+    script.fail(gang[1]);
+    script.end(gang[2], ActionOutcome::Failed);
+    for task in &gang {
+        script.ok(*task);
+    }
+    expect![[r#"
+        invocation 0 of [0, 1, 2]
+            gang 0 begins
+            start 0 on node 0
+            start 1 on node 0
+            start 2 on node 0
+        action 0 succeeded
+        action 1 failed
+            attempt 1 of 1 failed, retried
+            abort 2
+        action 2 failed
+            attempt 1 of 2 failed, retried
+            gang 0 begins
+            start 0 on node 0, attempt 2
+            start 1 on node 0, attempt 2
+            start 2 on node 0, attempt 2
+        action 0 succeeded
+        action 1 succeeded
+        action 2 succeeded
+            0 executed
+            1 executed
+            2 executed
+            invocation 0 ended well
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn what_is_tried_again_waits_for_a_task_without_action_whose_gang_runs_again() {
+    let mut script = Script::new(Config { retry: 1, ..fifo() });
+    script.node(0, 2);
+    let bare = script.asked_bare();
+    let member = script.plain(&[]);
+    let after = script.plain(&[bare]);
+    script.gang(&[bare, member], false);
+    script.invoke(&[member, after]);
+    script.answer(bare, false, Timestamp::At(1.into()));
+    script.text();
+    script.fail(member);
+    script.fail(after);
+    script.answer(bare, false, Timestamp::At(1.into()));
+    expect![[r#"
+        action 1 failed
+            attempt 1 of 1 failed, retried
+            0 open again
+            ask 0
+        action 2 failed
+            attempt 1 of 2 failed, retried
+        task 0 is not needed, At(1)
+            gang 0 begins
+            0 executed
+            start 1 on node 0, attempt 2
+            start 2 on node 0, attempt 2
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn the_last_failure_fails_one_and_abandons_the_others_and_what_needs_them() {
+    let mut script = Script::new(Config { failure: FailurePolicy::Continue, ..fifo() });
+    script.node(0, 3);
+    let gang: Vec<u32> = (0..3).map(|_| script.plain(&[])).collect();
+    let after = script.plain(&[gang[0]]);
+    script.gang(&gang, false);
+    script.text();
+    script.invoke(&[after]);
+    script.ok(gang[0]);
+    script.fail(gang[1]);
+    script.end(gang[2], ActionOutcome::Failed);
+    expect![[r#"
+        invocation 0 of [3]
+            gang 0 begins
+            start 0 on node 0
+            start 1 on node 0
+            start 2 on node 0
+        action 0 succeeded
+        action 1 failed
+            attempt 1 of 1 failed, given up
+            1 failed
+            abort 2
+            0 abandoned
+            3 abandoned
+        action 2 failed
+            attempt 1 of 2 failed, given up
+            2 abandoned
+            invocation 0 ended, failed [1], abandoned [0, 3, 2]
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_lost_node_ends_a_gang_and_it_runs_again_without_a_retry() {
+    let mut script = script(&[1, 1]);
+    let gang = [script.plain(&[]), script.plain(&[])];
+    script.gang(&gang, false);
+    script.invoke(&gang);
+    script.lose(1);
+    script.end(gang[0], ActionOutcome::Failed);
+    script.come_back(1, 1, true);
+    script.ok(gang[0]);
+    script.ok(gang[1]);
+    expect![[r#"
+        invocation 0 of [0, 1]
+            gang 0 begins
+            start 0 on node 0
+            start 1 on node 1
+        node 1 is lost
+            attempt 1 of 1 lost with node 1, runs again
+            abort 0
+        action 0 failed
+            attempt 1 of 0 failed, retried
+            gang 0 needs 2 slots of 1
+        node 1 joins again with its files
+            gang 0 begins
+            start 0 on node 0, attempt 2
+            start 1 on node 1, attempt 2
+        action 0 succeeded
+        action 1 succeeded
+            0 executed
+            1 executed
+            invocation 0 ended well
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn too_many_tasks_are_told_with_their_number_and_fail_when_refused() {
+    let mut script = script(&[2]);
+    let wide = script.requirement(Requirement { cores: 2, ..Requirement::default() });
+    let gang = [script.define(TaskKind::Plain, false, wide, &[]), script.plain(&[])];
+    let other = script.plain(&[]);
+    script.gang(&gang, false);
+    script.invoke(&[gang[0], other]);
+    script.refuse(0);
+    script.ok(other);
+    expect![[r#"
+        invocation 0 of [0, 2]
+            gang 0 needs 3 slots of 2
+            start 2 on node 0
+        gang 0 is refused
+            0 failed
+            1 abandoned
+        action 2 succeeded
+            2 executed
+            invocation 0 ended, failed [0], abandoned [1]
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_node_that_comes_makes_room_for_a_gang_that_was_too_large() {
+    let mut script = script(&[1]);
+    let gang = [script.plain(&[]), script.plain(&[])];
+    script.gang(&gang, false);
+    assert!(started(&script.invoke(&gang)).is_empty());
+    assert_eq!(placed(&script.node(1, 1)), [(gang[0], 0), (gang[1], 1)]);
+}
+
+#[test]
+fn joined_tasks_go_to_one_node_where_they_fit_and_are_spread_evenly_where_they_do_not() {
+    let mut script = script(&[2, 4, 4]);
+    let small: Vec<u32> = (0..3).map(|_| script.plain(&[])).collect();
+    script.joined(&small, true);
+    assert_eq!(placed(&script.invoke(&small)), [(small[0], 1), (small[1], 1), (small[2], 1)]);
+    for task in small {
+        script.ok(task);
+    }
+    let large: Vec<u32> = (0..5).map(|_| script.plain(&[])).collect();
+    script.joined(&large, true);
+    let nodes: Vec<u32> = placed(&script.invoke(&large)).iter().map(|(_, node)| *node).collect();
+    assert_eq!(nodes, [1, 2, 0, 1, 2]);
+}
+
+#[test]
+fn joined_tasks_that_may_not_be_spread_wait_for_a_node_that_has_room_for_all() {
+    let mut script = script(&[1, 1]);
+    let gang = [script.plain(&[]), script.plain(&[])];
+    script.joined(&gang, false);
+    assert!(started(&script.invoke(&gang)).is_empty());
+    assert_eq!(placed(&script.node(2, 2)), [(gang[0], 2), (gang[1], 2)]);
+}
+
+#[test]
+fn a_gang_that_was_too_large_shares_cores_when_it_is_told_so() {
+    let mut script = script(&[1, 1]);
+    let gang: Vec<u32> = (0..4).map(|_| script.plain(&[])).collect();
+    script.joined(&gang, true);
+    assert!(started(&script.invoke(&gang)).is_empty());
+    let nodes: Vec<u32> = placed(&script.share(0)).iter().map(|(_, node)| *node).collect();
+    assert_eq!(nodes, [0, 1, 0, 1]);
+}
+
+#[test]
+fn more_tasks_than_slots_are_spread_evenly_where_that_is_wanted() {
+    let mut script = script(&[2, 1]);
+    let gang: Vec<u32> = (0..6).map(|_| script.plain(&[])).collect();
+    script.gang(&gang, true);
+    script.invoke(&gang);
+    expect![[r#"
+        invocation 0 of [0, 1, 2, 3, 4, 5]
+            gang 0 begins, oversubscribed
+            start 0 on node 0
+            start 1 on node 0
+            start 2 on node 1
+            start 3 on node 0
+            start 4 on node 0
+            start 5 on node 1
+    "#]]
+    .assert_eq(&script.text());
+    let cores = |script: &Script, node| {
+        script.scheduler.node(rakuda_core::NodeId(node)).map(|node| node.cores_free)
+    };
+    assert_eq!((cores(&script, 0), cores(&script, 1)), (Some(0), Some(0)));
+    for task in gang {
+        script.ok(task);
+    }
+    assert_eq!((cores(&script, 0), cores(&script, 1)), (Some(2), Some(1)));
+}
+
+#[test]
+fn tasks_that_need_one_another_are_named() {
+    let mut script = script(&[4]);
+    let first = script.plain(&[]);
+    let between = script.plain(&[first]);
+    let last = script.plain(&[between]);
+    script.gang(&[first, last], false);
+    script.invoke(&[last]);
+    expect![[r#"
+        invocation 0 of [2]
+            gang 0: 2 needs 0
+            2 failed
+            0 abandoned
+            1 abandoned
+            invocation 0 ended, failed [2], abandoned [0, 1]
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn gangs_that_wait_for_one_another_are_named() {
+    let mut script = script(&[4]);
+    let (a, b) = (script.plain(&[]), script.plain(&[]));
+    let (c, d) = (script.plain(&[a]), script.plain(&[b]));
+    script.gang(&[a, d], false);
+    script.gang(&[b, c], false);
+    script.invoke(&[c, d]);
+    expect![[r#"
+        invocation 0 of [2, 3]
+            gang 0: 3 needs 0
+            3 failed
+            gang 1: 2 needs 1
+            2 failed
+            0 abandoned
+            1 abandoned
+            invocation 0 ended, failed [3, 2], abandoned [0, 1]
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn prerequisites_that_come_later_are_looked_at_when_nothing_goes_on() {
+    let mut script = script(&[4]);
+    let (first, busy) = (script.plain(&[]), script.plain(&[]));
+    let late = script.define(TaskKind::Plain, true, RequirementId(0), &[busy]);
+    script.gang(&[first, late], false);
+    script.invoke(&[late]);
+    script.ok(busy);
+    script.add(late, &[first]);
+    script.text();
+    script.resolved(late, true);
+    expect![[r#"
+        task 2 is resolved
+            gang 0: 2 needs 0
+            2 failed
+            0 abandoned
+            invocation 0 ended, failed [2], abandoned [0]
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_task_on_several_nodes_has_its_share_of_each_until_it_ends() {
+    let mut script = script(&[2, 2, 2]);
+    let wide = Requirement { nodes: 2, cores: 2, ..Requirement::default() };
+    let wide = script.requirement(wide);
+    let task = script.define(TaskKind::Plain, false, wide, &[]);
+    script.gang(&[task], false);
+    assert_eq!(placed(&script.invoke(&[task])), [(task, 0)]);
+    let small: Vec<u32> = (0..3).map(|_| script.plain(&[])).collect();
+    let nodes: Vec<u32> = script.scheduler.nodes_of(TaskId(task)).iter().map(|id| id.0).collect();
+    assert_eq!(nodes, [0, 1]);
+    assert_eq!(placed(&script.invoke(&small)), [(small[0], 2), (small[1], 2)]);
+    assert_eq!(placed(&script.ok(task)), [(small[2], 0)]);
+}
+
+#[test]
+fn a_task_on_several_nodes_runs_again_when_one_of_them_is_lost() {
+    let mut script = script(&[1, 1]);
+    let wide = script.requirement(Requirement { nodes: 2, ..Requirement::default() });
+    let task = script.define(TaskKind::Plain, false, wide, &[]);
+    script.gang(&[task], false);
+    script.invoke(&[task]);
+    script.text();
+    script.lose(1);
+    script.end(task, ActionOutcome::Failed);
+    script.come_back(1, 1, true);
+    expect![[r#"
+        node 1 is lost
+            abort 0
+        action 0 failed
+            attempt 1 of 0 failed, retried
+            gang 0 needs 2 slots of 1
+        node 1 joins again with its files
+            gang 0 begins
+            start 0 on node 0, attempt 2
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn with_one_action_at_a_time_a_gang_shares_the_core_or_is_too_large() {
+    for oversubscribe in [false, true] {
+        let mut script = Script::new(Config { policy: Policy::Serial, ..Config::default() });
+        script.node(0, 1);
+        let gang = [script.plain(&[]), script.plain(&[])];
+        let after = script.plain(&[gang[1]]);
+        script.gang(&gang, oversubscribe);
+        let begun = started(&script.invoke(&[after]));
+        if oversubscribe {
+            assert_eq!(begun, gang);
+            script.ok(gang[0]);
+            assert_eq!(started(&script.ok(gang[1])), [after]);
+        } else {
+            assert!(begun.is_empty());
+            assert!(script.text().contains("gang 0 needs 2 slots of 1"));
+        }
+    }
+}
+
+#[test]
+fn a_stop_gives_a_gang_back_that_has_not_begun_and_a_later_invocation_takes_all_of_it() {
+    let mut script = Script::new(Config { failure: FailurePolicy::Wait, ..fifo() });
+    script.node(0, 2);
+    let (bad, slow) = (script.plain(&[]), script.plain(&[]));
+    let gang = [script.plain(&[]), script.plain(&[slow])];
+    script.gang(&gang, false);
+    script.invoke(&[bad, gang[0]]);
+    script.fail(bad);
+    script.ok(slow);
+    assert_eq!(script.scheduler.gang_of(TaskId(gang[0])).unwrap().phase, GangPhase::Mustering);
+    assert_eq!(started(&script.invoke(&[gang[1]])), gang);
+}
+
+#[test]
+fn no_slot_is_kept_while_an_action_waits_for_an_invocation() {
+    let mut script = script(&[1, 1]);
+    let (caller, busy) = (script.plain(&[]), script.plain(&[]));
+    script.invoke(&[caller, busy]);
+    let gang = [script.plain(&[]), script.plain(&[])];
+    script.gang(&gang, false);
+    script.invoke(&gang);
+    let called = script.plain(&[]);
+    assert_eq!(started(&script.invoke_from(&[called], Some(caller))), [called]);
+    script.ok(called);
+    script.ok(caller);
+    assert_eq!(started(&script.ok(busy)), gang);
+}
+
+#[test]
+fn a_gang_that_chooses_its_nodes_waits_until_one_suits() {
+    let mut script = script(&[1, 1, 1]);
+    let choice = Some(Choice { used_up: false });
+    let choosy = script.requirement(Requirement { choice, ..Requirement::default() });
+    let [one, other] = [0; 2].map(|_| script.define(TaskKind::Plain, false, choosy, &[]));
+    script.gang(&[one, other], false);
+    let plain = [0; 3].map(|_| script.plain(&[]));
+    // For a gang that waits for more than room nothing is kept.
+    let started = placed(&script.invoke(&[one, plain[0], plain[1], plain[2]]));
+    assert_eq!(started.len(), 3);
+    for task in plain {
+        script.ok(task);
+    }
+    let suit = |script: &mut Script, node| suit(script, choosy, &[(node, u32::MAX)]);
+    assert_eq!(suit(&mut script, 2), [], "one of two has room");
+    assert_eq!(suit(&mut script, 1), [(one, 1), (other, 2)]);
+}
+
+/// Says that nodes suit, each so many tasks at once.
+fn suit(script: &mut Script, requirement: RequirementId, nodes: &[(u32, u32)]) -> Vec<(u32, u32)> {
+    let suits = |at_once| Some(Suits { rank: 0, at_once });
+    let nodes: Vec<_> = nodes.iter().map(|(node, most)| (NodeId(*node), suits(*most))).collect();
+    placed(&script.send("nodes suit", Event::NodesSuit { requirement, nodes: &nodes }))
+}
+
+#[test]
+fn a_gang_puts_no_more_of_its_tasks_on_a_node_than_that_suits_at_once() {
+    let mut script = script(&[4, 4]);
+    let choice = Some(Choice { used_up: true });
+    let choosy = script.requirement(Requirement { choice, ..Requirement::default() });
+    let gang = [0; 3].map(|_| script.define(TaskKind::Plain, false, choosy, &[]));
+    script.gang(&gang, false);
+    assert_eq!(placed(&script.invoke(&gang)), []);
+    assert_eq!(suit(&mut script, choosy, &[(0, 1), (1, 1)]), [], "three tasks, two at once");
+    assert_eq!(
+        suit(&mut script, choosy, &[(1, 2)]),
+        [(gang[0], 0), (gang[1], 1), (gang[2], 1)],
+        "the first node has four slots, and suits one"
+    );
+}
+
+#[test]
+fn what_is_held_for_a_gang_is_given_back_when_the_node_suits_fewer() {
+    let mut script = script(&[2, 1]);
+    let choice = Some(Choice { used_up: false });
+    let choosy = script.requirement(Requirement { choice, ..Requirement::default() });
+    let busy = script.plain(&[]);
+    script.invoke(&[busy]);
+    let gang = [0; 3].map(|_| script.define(TaskKind::Plain, false, choosy, &[]));
+    script.gang(&gang, false);
+    script.invoke(&gang);
+    suit(&mut script, choosy, &[(0, 2), (1, 1)]);
+    assert_eq!(suit(&mut script, choosy, &[(0, 1)]), []);
+    assert_eq!(started(&script.ok(busy)), [], "room for all, but the first node suits one");
+    let begun = suit(&mut script, choosy, &[(0, 2)]);
+    assert_eq!(begun.len(), 3, "{begun:?}");
+}
+
+#[test]
+fn what_runs_on_one_node_takes_the_one_that_suits_all_of_it() {
+    let mut script = script(&[2, 2]);
+    let choice = Some(Choice { used_up: true });
+    let choosy = script.requirement(Requirement { choice, ..Requirement::default() });
+    let gang = [0; 2].map(|_| script.define(TaskKind::Plain, false, choosy, &[]));
+    script.joined(&gang, false);
+    assert_eq!(placed(&script.invoke(&gang)), []);
+    assert_eq!(suit(&mut script, choosy, &[(0, 1), (1, 1)]), []);
+    assert_eq!(suit(&mut script, choosy, &[(1, 2)]), [(gang[0], 1), (gang[1], 1)]);
+}
+
+#[test]
+fn a_task_that_chooses_no_node_counts_beside_one_of_its_gang_that_does() {
+    let mut script = script(&[2, 2]);
+    let choice = Some(Choice { used_up: true });
+    let choosy = script.requirement(Requirement { choice, ..Requirement::default() });
+    let one = script.define(TaskKind::Plain, false, choosy, &[]);
+    let plain = script.plain(&[]);
+    script.gang(&[one, plain], false);
+    assert_eq!(placed(&script.invoke(&[one])), []);
+    let begun = suit(&mut script, choosy, &[(0, 1)]);
+    assert_eq!(begun, [(one, 0), (plain, 1)]);
+}

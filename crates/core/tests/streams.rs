@@ -1,0 +1,337 @@
+//! One stream against a naive model: whatever the chunks in which bytes come and go, whoever stalls
+//! or leaves, nothing is lost, mixed or split, all readers see one order, and memory is bounded.
+
+use proptest::prelude::*;
+use proptest::test_runner::Config as RunnerConfig;
+use rakuda_core::streams::{
+    CARRY_BYTES_MAX, Fault, Flow, FlowSettings, OnClose, READ_BYTES, ReaderState, RecordKind,
+    WINDOW_BYTES_MIN,
+};
+
+/// A small generator, so that one number decides a life.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % bound.max(1)
+    }
+
+    fn one_in(&mut self, bound: usize) -> bool {
+        self.below(bound) == 0
+    }
+}
+
+/// What a writer will print, and how much of it has been read.
+struct Source {
+    bytes: Vec<u8>,
+    records: Vec<Vec<u8>>,
+    read: usize,
+    closed: bool,
+}
+
+/// Sizes of records: mostly short, sometimes longer than what is kept whole.
+fn source(dice: &mut Dice, kind: RecordKind, writer: usize, long: bool) -> Source {
+    let mut records = Vec::new();
+    for number in 0..=dice.below(60) {
+        let size = match (kind, dice.below(40)) {
+            (RecordKind::Fixed(size), _) => size as usize,
+            (_, 0) if long => CARRY_BYTES_MAX - 2 + dice.below(CARRY_BYTES_MAX / 2),
+            (_, 1..=4) => dice.below(3 * READ_BYTES / 2),
+            (_, 5..=15) => dice.below(5_000),
+            _ => dice.below(80),
+        };
+        let fill = b'a' + u8::try_from((writer * 7 + number) % 26).unwrap();
+        let mut record = vec![fill; size.max(1)];
+        // Whose it is can be told from its first byte.
+        record[0] = b'A' + u8::try_from(writer).unwrap();
+        if let Some(separator) = kind.separator() {
+            record.push(separator);
+        }
+        records.push(record);
+    }
+    if kind.separator().is_some() && dice.one_in(2) {
+        let last = records.last_mut().unwrap();
+        last.pop();
+    }
+    let bytes = records.concat();
+    if let Some(separator) = kind.separator() {
+        let last = records.last_mut().unwrap();
+        if last.last() != Some(&separator) {
+            last.push(separator);
+        }
+    }
+    Source { bytes, records, read: 0, closed: false }
+}
+
+/// Moves some bytes of a writer; whether there were any to be moved.
+fn read(flow: &mut Flow, dice: &mut Dice, writer: usize, source: &mut Source) -> bool {
+    if source.read == source.bytes.len() || !flow.wants(writer) {
+        return false;
+    }
+    let space = flow.space(writer);
+    let spare = space.capacity() - space.len();
+    assert!(spare > 0, "a writer that is wanted has space");
+    let left = &source.bytes[source.read..];
+    let most = if dice.one_in(3) { 1 + dice.below(100) } else { READ_BYTES };
+    let bytes = left.len().min(spare).min(most);
+    space.extend_from_slice(&left[..bytes]);
+    flow.on_read(writer, bytes);
+    source.read += bytes;
+    true
+}
+
+/// Moves some bytes to a reader.
+fn write(flow: &mut Flow, dice: &mut Dice, reader: usize, sink: &mut Vec<u8>) -> bool {
+    let Some(piece) = flow.pending(reader).next() else { return false };
+    let bytes = if dice.one_in(3) { 1 + dice.below(piece.len()) } else { piece.len() };
+    sink.extend_from_slice(&piece[..bytes]);
+    flow.on_written(reader, bytes);
+    true
+}
+
+/// What is in `sink` is a merge of the records, each writer's in its order; those that are there in part are the last.
+fn check_merge(sources: &[Source], sink: &[u8], complete: bool) {
+    let mut next = vec![0; sources.len()];
+    let mut rest = sink;
+    while !rest.is_empty() {
+        let whole = (0..sources.len()).find(|writer| {
+            let record = sources[*writer].records.get(next[*writer]);
+            record.is_some_and(|record| rest.starts_with(record))
+        });
+        let Some(writer) = whole else {
+            let cut = |writer: usize| {
+                let record = sources[writer].records.get(next[writer]);
+                record.is_some_and(|record| record.starts_with(rest))
+            };
+            assert!(!complete && (0..sources.len()).any(cut), "a record was split or mixed");
+            return;
+        };
+        rest = &rest[sources[writer].records[next[writer]].len()..];
+        next[writer] += 1;
+    }
+    let all = next.iter().zip(sources).all(|(next, source)| *next == source.records.len());
+    assert!(!complete || all, "records are missing");
+}
+
+struct Life {
+    kind: RecordKind,
+    writers: usize,
+    readers: usize,
+    /// Some readers leave before the end.
+    leaves: bool,
+    long: bool,
+    on_close: OnClose,
+}
+
+fn live(seed: u64, life: &Life) {
+    let dice = &mut Dice(seed);
+    let window = WINDOW_BYTES_MIN + dice.below(1 << 20);
+    let settings = FlowSettings { record: life.kind, window, on_close: life.on_close };
+    let mut flow = Flow::new(settings, life.writers, life.readers);
+    let mut sources: Vec<Source> =
+        (0..life.writers).map(|writer| source(dice, life.kind, writer, life.long)).collect();
+    let mut sinks = vec![Vec::new(); life.readers];
+    let bound = window + life.writers * CARRY_BYTES_MAX + 16 * READ_BYTES;
+    let mut idle = 0;
+    // A reader that sleeps: nobody else may lose or hold more because of it.
+    let mut sleeper = dice.one_in(2).then(|| dice.below(life.readers));
+    while !flow.is_over() {
+        idle += 1;
+        let (writer, reader) = (dice.below(life.writers), dice.below(life.readers));
+        if read(&mut flow, dice, writer, &mut sources[writer]) {
+            idle = 0;
+        }
+        let one = &mut sources[writer];
+        let broken = flow.breaks_pipes();
+        if !one.closed && (one.read == one.bytes.len() || broken) {
+            one.closed = true;
+            if dice.one_in(2) {
+                flow.on_writer_ended(writer, true);
+                flow.on_writer_closed(writer);
+            } else {
+                flow.on_writer_closed(writer);
+                assert!(!flow.is_over() || broken, "it is not known how a writer ended");
+                flow.on_writer_ended(writer, true);
+            }
+            idle = 0;
+        }
+        if sleeper != Some(reader) && write(&mut flow, dice, reader, &mut sinks[reader]) {
+            idle = 0;
+        }
+        if life.leaves && dice.one_in(200) {
+            flow.on_reader_left(reader);
+        }
+        assert!(flow.memory_bytes() <= bound, "{} > {bound}", flow.memory_bytes());
+        if idle > 2_000 {
+            assert!(sleeper.take().is_some(), "nothing moves, and nobody sleeps");
+            idle = 0;
+        }
+    }
+    for (reader, sink) in sinks.iter().enumerate() {
+        let complete = flow.reader_state(reader) == ReaderState::AtEnd;
+        check_merge(&sources, sink, complete);
+        let account = flow.read(reader);
+        assert_eq!(account.bytes, sink.len() as u64);
+        assert_eq!(account.records, life.kind.count(sink, 0));
+        assert_eq!(account.is_special, !complete);
+        for other in &sinks[..reader] {
+            let both = sink.len().min(other.len());
+            assert!(sink[..both] == other[..both], "readers see different orders");
+        }
+    }
+    assert_eq!(flow.faults(), []);
+}
+
+fn kind(number: usize) -> RecordKind {
+    match number {
+        0 => RecordKind::Nul,
+        1 => RecordKind::Fixed(37),
+        2 => RecordKind::Fixed(200_000),
+        _ => RecordKind::Line,
+    }
+}
+
+proptest! {
+    #![proptest_config(RunnerConfig { cases: 200, failure_persistence: None, ..RunnerConfig::default() })]
+
+    #[test]
+    fn nothing_is_lost_mixed_or_split(
+        seed in any::<u64>(), writers in 1_usize..6, readers in 1_usize..4, number in 0_usize..6,
+        leaves in any::<bool>(), drain in any::<bool>(),
+    ) {
+        let on_close = if drain { OnClose::Drain } else { OnClose::Sigpipe };
+        live(seed, &Life { kind: kind(number), writers, readers, leaves, long: false, on_close });
+    }
+}
+
+proptest! {
+    #![proptest_config(RunnerConfig { cases: 24, failure_persistence: None, ..RunnerConfig::default() })]
+
+    #[test]
+    fn records_over_a_megabyte_pass_whole(
+        seed in any::<u64>(), writers in 1_usize..4, readers in 1_usize..3, number in 3_usize..4,
+    ) {
+        let life = Life {
+            kind: kind(number), writers, readers, leaves: false, long: true, on_close: OnClose::Drain,
+        };
+        live(seed, &life);
+    }
+}
+
+fn feed(flow: &mut Flow, writer: usize, bytes: &[u8]) {
+    flow.space(writer).extend_from_slice(bytes);
+    flow.on_read(writer, bytes.len());
+}
+
+fn drink(flow: &mut Flow, reader: usize) -> Vec<u8> {
+    let all: Vec<u8> = flow.pending(reader).flatten().copied().collect();
+    let mut left = all.len();
+    while left > 0 {
+        let piece = flow.pending(reader).next().map_or(0, <[u8]>::len);
+        flow.on_written(reader, piece);
+        left -= piece;
+    }
+    all
+}
+
+#[test]
+fn a_writer_that_fails_never_yields_an_end() {
+    let mut flow = Flow::new(FlowSettings::default(), 2, 1);
+    feed(&mut flow, 0, b"whole\nhalf");
+    assert_eq!(drink(&mut flow, 0), b"whole\n");
+    flow.on_writer_ended(0, false);
+    flow.on_writer_closed(0);
+    flow.on_writer_closed(1);
+    flow.on_writer_ended(1, true);
+    assert!(flow.is_aborted() && !flow.is_over());
+    assert_eq!(flow.reader_state(0), ReaderState::Open);
+}
+
+#[test]
+fn the_end_waits_for_grandchildren_and_for_how_the_writer_ended() {
+    let mut flow = Flow::new(FlowSettings::default(), 1, 1);
+    flow.on_writer_ended(0, true);
+    assert_eq!(flow.reader_state(0), ReaderState::Open);
+    feed(&mut flow, 0, b"from a grandchild\n");
+    flow.on_writer_closed(0);
+    assert_eq!(flow.reader_state(0), ReaderState::Open);
+    assert_eq!(drink(&mut flow, 0), b"from a grandchild\n");
+    assert_eq!(flow.reader_state(0), ReaderState::AtEnd);
+    assert!(flow.is_over());
+}
+
+#[test]
+fn a_reader_elsewhere_that_leaves_after_the_end_has_not_taken_all() {
+    let mut flow = Flow::new(FlowSettings::default(), 1, 1);
+    feed(&mut flow, 0, b"a\n");
+    flow.on_writer_closed(0);
+    flow.on_writer_ended(0, true);
+    drink(&mut flow, 0);
+    // Its command ends.
+    flow.on_reader_left(0);
+    assert!(flow.is_over() && !flow.read(0).is_special);
+    flow.on_reader_elsewhere_left(0);
+    assert_eq!(flow.reader_state(0), ReaderState::AtEnd);
+    assert!(flow.is_over() && flow.read(0).is_special);
+}
+
+#[test]
+fn a_last_record_without_newline_gets_one_and_a_torn_one_is_a_fault() {
+    let mut flow = Flow::new(FlowSettings::default(), 1, 1);
+    feed(&mut flow, 0, b"a\nb");
+    flow.on_writer_closed(0);
+    flow.on_writer_ended(0, true);
+    assert_eq!(drink(&mut flow, 0), b"a\nb\n");
+    assert!(flow.is_over() && flow.written(0).is_special);
+    assert_eq!((flow.written(0).bytes, flow.written(0).records, flow.read(0).bytes), (3, 2, 4));
+
+    let settings = FlowSettings { record: RecordKind::Fixed(4), ..FlowSettings::default() };
+    let mut flow = Flow::new(settings, 1, 1);
+    feed(&mut flow, 0, b"abcdef");
+    flow.on_writer_closed(0);
+    flow.on_writer_ended(0, true);
+    assert_eq!(drink(&mut flow, 0), b"abcd");
+    assert_eq!(flow.faults(), [Fault::Torn { writer: 0, bytes: 2 }]);
+    assert!(!flow.is_over());
+}
+
+#[test]
+fn a_stalled_reader_stops_its_writers_and_nothing_else() {
+    let mut flow = Flow::new(FlowSettings::default(), 2, 2);
+    let line = [&[b'x'; 999][..], b"\n"].concat();
+    let mut fed = [0_usize; 2];
+    while let Some(writer) = (0..2).find(|writer| flow.wants(*writer)) {
+        feed(&mut flow, writer, &line);
+        fed[writer] += line.len();
+        drink(&mut flow, 0);
+    }
+    assert!(flow.is_full());
+    assert_eq!(flow.read(0).bytes, (fed[0] + fed[1]) as u64);
+    assert_eq!(drink(&mut flow, 1).len(), fed[0] + fed[1]);
+    assert!(!flow.is_full() && flow.wants(0) && flow.wants(1));
+}
+
+#[test]
+fn writers_hear_that_all_readers_have_left() {
+    let mut flow = Flow::new(FlowSettings::default(), 1, 2);
+    feed(&mut flow, 0, b"1\n2\n3\n");
+    flow.on_written(0, 3);
+    flow.on_reader_left(0);
+    assert!(!flow.breaks_pipes() && flow.wants(0));
+    flow.on_reader_left(1);
+    assert!(flow.breaks_pipes() && !flow.wants(0));
+    assert_eq!((flow.read(0).bytes, flow.read(0).records), (3, 1));
+    flow.on_writer_closed(0);
+    flow.on_writer_ended(0, true);
+    assert!(flow.is_over());
+    assert_eq!(flow.faults(), []);
+
+    let settings = FlowSettings { on_close: OnClose::Drain, ..FlowSettings::default() };
+    let mut flow = Flow::new(settings, 1, 1);
+    flow.on_reader_left(0);
+    assert!(!flow.breaks_pipes() && flow.wants(0));
+    feed(&mut flow, 0, b"1\n2");
+    assert_eq!(flow.written(0).dropped, 3);
+}

@@ -1,0 +1,232 @@
+//! What hub and agent say about streams between tasks (docs/design/streams.md).
+
+use serde::{Deserialize, Serialize};
+
+use crate::Text;
+
+/// One attempt of a component: its streams are open from then to its end. Numbered by the hub,
+/// unique in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct OpeningId(pub u32);
+
+/// What a record of a stream is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RecordForm {
+    /// Ends with a newline.
+    #[default]
+    Line,
+    /// Ends with a zero byte.
+    Nul,
+    /// Has so many bytes.
+    Bytes(u32),
+    /// Any bytes.
+    Raw,
+}
+
+/// Where the bytes of a writer come from, or those for a reader go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamEnd {
+    /// A task's commands: its number.
+    Task(u32),
+    /// A spool: its file.
+    Spool(Text),
+    /// An edge to or from another host: its number in the opening.
+    Hop(u32),
+}
+
+/// One stream of an opening.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamPlan {
+    /// As the Rakefile has it.
+    pub name: Text,
+    /// What a record is.
+    pub record: RecordForm,
+    /// Maximum bytes that wait for readers; 0: the usual ones.
+    pub window: u64,
+    /// When all readers have left, what writers still write is read and dropped.
+    pub drain: bool,
+    /// Writers are read one after the other.
+    pub in_turn: bool,
+    /// Whose stdout goes in.
+    pub writers: Vec<StreamEnd>,
+    /// Whose stdin comes from it.
+    pub readers: Vec<StreamEnd>,
+    /// It is in a cycle.
+    pub is_cyclic: bool,
+}
+
+/// One end of an edge between two hosts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HopPlan {
+    /// Its number in the opening.
+    pub edge: u32,
+    /// What a connection for it begins with: 16 bytes, known to its two hosts and the hub.
+    pub key: Text,
+    /// The other host, for people.
+    pub peer: Text,
+}
+
+/// The edges that end on one host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HopSet {
+    /// What this host shows others, and they it (`rakuda_link::credentials`).
+    pub credentials: Text,
+    /// Edges.
+    pub hops: Vec<HopPlan>,
+    /// So long after an edge broke the hub is left to find out that the other host is lost, ms.
+    pub patience_ms: u32,
+}
+
+/// Bytes and records of one end of a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndAccount {
+    /// Which.
+    pub end: StreamEnd,
+    /// Bytes that it wrote or read.
+    pub bytes: u64,
+    /// Records of these.
+    pub records: u64,
+    /// Of a writer: a separator was added to its last record. Of a reader: it left before the end.
+    pub is_special: bool,
+    /// Of a writer: bytes that were dropped after all readers had left.
+    pub dropped: u64,
+}
+
+/// What went through a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamAccount {
+    /// As the Rakefile has it.
+    pub name: Text,
+    /// Of each writer.
+    pub writers: Vec<EndAccount>,
+    /// Of each reader.
+    pub readers: Vec<EndAccount>,
+    /// Maximum bytes of memory that it took, on all hosts together.
+    pub memory_bytes_max: u64,
+    /// Its edges between hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hops: Vec<HopAccount>,
+}
+
+/// What lies between two hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LineKind {
+    /// They are in one group.
+    Lan,
+    /// They are in two.
+    Wan,
+}
+
+/// How two hosts were joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HopWay {
+    /// The one has connected to the other.
+    Direct,
+    /// Over the hub's host.
+    Hub,
+}
+
+/// How the messages of a stream are to go between hosts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RouteWish {
+    /// As it costs least.
+    #[default]
+    Auto,
+    /// Over the representatives of groups.
+    Relay,
+    /// From the writer's host to each reader's.
+    Direct,
+    /// Over the host of one reader.
+    Conventional,
+}
+
+/// How they go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RouteKind {
+    /// Over the representatives of groups.
+    Relay,
+    /// From the writer's host to each reader's.
+    Direct,
+    /// Over the host of one reader.
+    Conventional,
+}
+
+/// What a route would cost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteCost {
+    /// Which.
+    pub route: RouteKind,
+    /// For each message: the most that one host or line is busy, ns.
+    pub period_ns: u64,
+    /// From the writer to the last reader, ns.
+    pub delay_ns: u64,
+}
+
+/// The route of a stream over several hosts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamRoute {
+    /// That was taken.
+    pub route: RouteKind,
+    /// What was asked for.
+    pub wish: RouteWish,
+    /// Edges within groups.
+    pub lan: u32,
+    /// Edges between groups.
+    pub wan: u32,
+    /// What was weighed.
+    pub costs: Vec<RouteCost>,
+}
+
+/// What went over an edge between two hosts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HopAccount {
+    /// The number of the node that sent.
+    pub from: u32,
+    /// And of that which received.
+    pub to: u32,
+    /// What lies between.
+    pub line: LineKind,
+    /// How they were joined.
+    pub way: HopWay,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Records of these.
+    pub records: u64,
+    /// The receiver left before the end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub left: bool,
+}
+
+/// From the hub to an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StreamRequest {
+    /// Make pipes, and pass on what comes. Answered by `StreamEvent::Ended`, when all is over or something is wrong.
+    /// With edges to other hosts `StreamEvent::Listening` comes first.
+    Open(OpeningId, Vec<StreamPlan>, Option<Box<HopSet>>),
+    /// Connect an edge that is written into here: opening, edge, addresses of the other host. Answered by
+    /// `StreamEvent::Dialled`.
+    Dial(OpeningId, u32, Vec<Text>),
+    /// A task's commands have ended: opening, task, whether well.
+    EndMember(OpeningId, u32, bool),
+    /// Close all ends at once, and report nothing.
+    Close(OpeningId),
+}
+
+/// From an agent to the hub.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StreamEvent {
+    /// All readers are at their ends or have left; or why that will never be.
+    Ended(OpeningId, Vec<StreamAccount>, Option<Text>),
+    /// Edges can be connected: over TCP at these addresses, and on the host itself at this abstract socket.
+    Listening(OpeningId, Vec<Text>, Text),
+    /// Whether the other host of an edge was reached; nothing: it was, else why not.
+    Dialled(OpeningId, u32, Option<Text>),
+    /// Nothing has moved in the cycles for some time: what is known of them, for people.
+    Stalled(OpeningId, Text),
+}
