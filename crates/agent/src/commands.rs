@@ -1,10 +1,11 @@
 //! Commands from start to exit: one future each, on the caller's single-threaded runtime.
 //!
-//! Lives on the hub's thread, or on that of the worker of an agent elsewhere. Reports through a channel; never waits for the hub.
+//! Lives on the hub's thread, or on that of the worker of an agent elsewhere. Reports through a
+//! channel; never waits for the hub.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
@@ -16,13 +17,19 @@ use rakuda_proto::front::{CommandOptions, Program, Usage};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::bounds::Bounds;
 use crate::clock;
+use crate::gate::{Gates, Worker};
+use crate::hosts_file::HostsFile;
 use crate::launch::{PreparedLaunch, own_environment};
+use crate::lookup::Programs;
 use crate::pipes::{CHUNK_BYTES, PipePair, WriterPair};
+use crate::processes::{self, COMMAND_VARIABLE, command_mark};
 use crate::readiness::watch;
 use crate::spawn::{
     DescriptorAction, EnvironmentBlock, Group, Launch, Process, SpawnError, Spawner,
 };
+use crate::streams::{Ends, Openings};
 
 /// What exec failures count as: the shell's "command not found".
 const NOT_STARTED_STATUS: i32 = 127 << 8;
@@ -58,11 +65,15 @@ pub struct Agent {
 struct Inner {
     config: AgentConfig,
     spawner: RefCell<Spawner>,
+    /// Where programs were found.
+    programs: RefCell<Programs>,
     events: UnboundedSender<AgentEvent>,
     /// `config.directory`, when this process is elsewhere.
     elsewhere: RefCell<Option<PathBuf>>,
     /// Opened once for all commands.
     null: OwnedFd,
+    /// Of the run, or of the agent elsewhere: what a command is marked with. None: commands are not marked.
+    mark: Option<String>,
     /// By number; 0 is this process's own.
     environments: RefCell<BTreeMap<u32, Rc<EnvironmentBlock>>>,
     /// What `environments` start from: that of this process, unless it was told another.
@@ -73,8 +84,14 @@ struct Inner {
     running: RefCell<BTreeMap<CommandId, Rc<Process>>>,
     /// Commands whose exit has not been reported.
     unreported: Cell<usize>,
+    /// Commands that may have so much memory and no more.
+    bounds: RefCell<Bounds>,
+    /// Of synchronised starts.
+    gates: Rc<Gates>,
     /// Nothing is read from commands for now: who shows it is behind.
     paused: Cell<bool>,
+    /// Streams between commands.
+    streams: RefCell<Openings>,
     /// Wakes those that wait for the end of the pause.
     resumed: Notify,
 }
@@ -88,22 +105,28 @@ impl Agent {
             rustix::fs::Mode::empty(),
         )?;
         let base = own_environment();
+        let gates = Rc::new(Gates::new(events.clone()));
         let own = Rc::new(EnvironmentBlock::new(base.clone()));
         let here = std::env::current_dir().is_ok_and(|here| here == config.directory);
         let elsewhere = (!here).then(|| config.directory.clone());
         Ok(Self {
             inner: Rc::new(Inner {
+                bounds: RefCell::default(),
                 config,
                 spawner: RefCell::new(Spawner::new()),
+                programs: RefCell::default(),
                 elsewhere: RefCell::new(elsewhere),
                 events,
                 null,
+                mark: processes::own_mark(),
                 environments: RefCell::new(BTreeMap::from([(0, own)])),
                 base_environment: RefCell::new(base),
                 empty_environment: Rc::new(EnvironmentBlock::new([])),
                 running: RefCell::new(BTreeMap::new()),
                 unreported: Cell::new(0),
+                gates,
                 paused: Cell::new(false),
+                streams: RefCell::default(),
                 resumed: Notify::new(),
             }),
         })
@@ -134,6 +157,11 @@ impl Agent {
                 let here = std::env::current_dir().is_ok_and(|here| here == directory.as_path());
                 let elsewhere = (!here).then(|| directory.as_path().to_path_buf());
                 self.inner.elsewhere.replace(elsewhere);
+                // Relative parts of PATH mean other folders now.
+                self.inner.programs.borrow_mut().forget_all();
+            }
+            AgentRequest::ForgetProgram { name } => {
+                self.inner.programs.borrow_mut().forget(&name.0);
             }
             AgentRequest::Start { command, program, options } => {
                 self.inner.unreported.set(self.inner.unreported.get() + 1);
@@ -149,10 +177,17 @@ impl Agent {
                     });
                 }
             }
+            AgentRequest::CommitRound { round, t0_ns, spin_ns } => {
+                Rc::clone(&self.inner.gates).commit(round, t0_ns, spin_ns);
+            }
+            AgentRequest::CloseRound { round } => self.inner.gates.close(round),
             AgentRequest::Signal { command, signal } => {
                 if let Some(process) = self.inner.running.borrow().get(&command) {
                     process.signal_group(signal);
                 }
+            }
+            AgentRequest::Streams(request) => {
+                self.inner.streams.borrow_mut().handle(request, &self.inner.events);
             }
         }
     }
@@ -196,32 +231,72 @@ impl Agent {
         options: Option<&CommandOptions>,
     ) -> Result<(), SpawnError> {
         let inner = &self.inner;
-        let environment = inner.environment_of(options);
+        let refused = |source| SpawnError::Refused { program: "a file of hosts".into(), source };
+        let mut environment = inner.environment_of(command, options);
+        let hosts = options.map_or(&[][..], |options| &options.hosts);
+        let mut hosts_file = None;
+        if !hosts.is_empty() {
+            let file = HostsFile::make(command, hosts).map_err(refused)?;
+            environment = file.environment(hosts, &environment);
+            hosts_file = Some(file);
+        }
         let capture = options.is_some_and(|options| options.capture);
         let refused = |source| SpawnError::Refused { program: "a pipe".into(), source };
         let collect = inner.config.collect_output;
         let pair = if collect || capture { Some(PipePair::new().map_err(refused)?) } else { None };
         let (pipes, writers) = pair.unzip();
-        let base = inner.base_descriptors(writers.as_ref(), collect);
+        let joined = options.and_then(|options| options.streams);
+        let ends = joined.and_then(|(id, task)| inner.streams.borrow().ends_of(id, task));
+        if joined.is_some() && ends.is_none() {
+            // It must neither wait for another stdin, nor show what is for others.
+            return Err(SpawnError::NoStreams);
+        }
+        let mut base = inner.base_descriptors(writers.as_ref(), collect);
+        if let Some(ends) = &ends {
+            let stdin = ends.stdin().map(|from| DescriptorAction::Duplicate { from, to: 0 });
+            let stdout = ends.stdout().filter(|_| !capture);
+            base.extend(stdin);
+            base.extend(stdout.map(|from| DescriptorAction::Duplicate { from, to: 1 }));
+        }
         let elsewhere = inner.elsewhere.borrow();
-        let prepared =
-            PreparedLaunch::new(program, options, &environment, elsewhere.as_deref(), base)?;
-        let started_ns = clock::monotonic_ns();
-        let process = inner.spawner.borrow_mut().start(&Launch {
-            program: &prepared.program,
-            words: &prepared.words,
-            environment: &environment,
-            directory: prepared.directory.as_deref(),
-            descriptors: &prepared.descriptors,
-            group: inner.config.join_group.map_or(Group::Own, Group::Join),
-        });
+        let mut programs = inner.programs.borrow_mut();
+        let elsewhere = elsewhere.as_deref();
+        let mut prepared =
+            PreparedLaunch::new(program, options, &environment, elsewhere, base, &mut programs)?;
+        let gate = options.and_then(|options| options.gate.as_ref());
+        let worker = match gate {
+            Some(gate) => inner.gates.admit(command, gate, &mut prepared, &mut environment)?,
+            None => None,
+        };
+        let (started_ns, machine_ns) = (clock::monotonic_ns(), clock::machine_ns());
+        let mut process = inner.execute(&prepared, &environment);
+        if let Err(error) = &process
+            && prepared.look_again(error, &environment, &mut programs)?
+        {
+            process = inner.execute(&prepared, &environment);
+        }
         let process = process.map_err(|source| SpawnError::Refused {
             program: prepared.program.to_string_lossy().into_owned(),
             source,
         })?;
         let process = Rc::new(process);
+        if let Some(bytes_max) = options.map(|it| it.memory_bytes_max).filter(|bytes| *bytes > 0) {
+            inner.bounds.borrow_mut().add(command, process.id, bytes_max);
+        }
         inner.running.borrow_mut().insert(command, Rc::clone(&process));
-        let watched = Watched { command, process, pipes, capture, started_ns };
+        if gate.is_some() && worker.is_none() {
+            inner.gates.report_plain(command, machine_ns);
+        }
+        let watched = Watched {
+            command,
+            process,
+            pipes,
+            ends,
+            capture,
+            started_ns,
+            worker,
+            _hosts_file: hosts_file,
+        };
         tokio::task::spawn_local(Rc::clone(inner).watch(watched));
         Ok(())
     }
@@ -232,9 +307,15 @@ struct Watched {
     command: CommandId,
     process: Rc<Process>,
     pipes: Option<PipePair>,
+    /// What its task has of streams.
+    ends: Option<Rc<Ends>>,
     /// Keep stdout for the exit report instead of passing it on.
     capture: bool,
     started_ns: u64,
+    /// Where it waits.
+    worker: Option<Worker>,
+    /// Goes with it.
+    _hosts_file: Option<HostsFile>,
 }
 
 /// What was read and not passed on yet.
@@ -245,13 +326,38 @@ struct Collected {
 }
 
 impl Inner {
-    fn environment_of(&self, options: Option<&CommandOptions>) -> Rc<EnvironmentBlock> {
+    fn environment_of(
+        &self,
+        command: CommandId,
+        options: Option<&CommandOptions>,
+    ) -> Rc<EnvironmentBlock> {
         if options.is_some_and(|options| options.clear_environment) {
             return Rc::clone(&self.empty_environment);
         }
         let number = options.map_or(0, |options| options.environment);
         let environments = self.environments.borrow();
-        Rc::clone(environments.get(&number).unwrap_or(&environments[&0]))
+        let environment = environments.get(&number).unwrap_or(&environments[&0]);
+        let Some(mark) = &self.mark else { return Rc::clone(environment) };
+        let entry = format!("{COMMAND_VARIABLE}={}", command_mark(mark, command));
+        match CString::new(entry) {
+            Ok(entry) => Rc::new(EnvironmentBlock::with(environment, entry)),
+            Err(_) => Rc::clone(environment),
+        }
+    }
+
+    fn execute(
+        &self,
+        prepared: &PreparedLaunch,
+        environment: &EnvironmentBlock,
+    ) -> std::io::Result<Process> {
+        self.spawner.borrow_mut().start(&Launch {
+            program: &prepared.program,
+            words: &prepared.words,
+            environment,
+            directory: prepared.directory.as_deref(),
+            descriptors: &prepared.descriptors,
+            group: self.config.join_group.map_or(Group::Own, Group::Join),
+        })
     }
 
     /// What descriptors 0, 1 and 2 are before the command's own redirections.
@@ -290,7 +396,9 @@ impl Inner {
                 // No room in epoll: ask again and again, but let others run.
                 (Err(_), _) => tokio::task::yield_now().await,
             }
-            if let Some(status) = watched.process.take_status() {
+            let take = || watched.process.take_status();
+            let taken = self.bounds.borrow().take_status(watched.command, take);
+            if let Some(status) = taken {
                 break status;
             }
             let much = collected.stdout.len().max(collected.stderr.len()) >= CHUNK_BYTES;
@@ -328,10 +436,18 @@ impl Inner {
         self: &Rc<Self>,
         mut watched: Watched,
         mut collected: Collected,
-        status: (i32, Usage),
+        status: ((i32, Usage), Option<String>),
     ) {
-        let (status, mut usage) = status;
+        let ((status, mut usage), killed) = status;
         usage.wall_ns = clock::monotonic_ns() - watched.started_ns;
+        if let Some(worker) = &watched.worker {
+            // What it did before it began is no time of the program.
+            usage.wall_ns = self
+                .gates
+                .report(worker)
+                .map_or(0, |start_ns| u64::try_from(clock::machine_ns() - start_ns).unwrap_or(0));
+        }
+        let status = watched.ends.take().map_or(status, |ends| ends.status_of(status));
         if let Some(pipes) = &mut watched.pipes {
             pipes.stdout.drain(&mut collected.stdout);
             pipes.stderr.drain(&mut collected.stderr);
@@ -349,7 +465,7 @@ impl Inner {
             status,
             process,
             captured,
-            error: None,
+            error: killed.map(Text::from),
             usage,
             lingers: left_over.is_some(),
         });

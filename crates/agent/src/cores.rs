@@ -1,11 +1,13 @@
-//! Cores that this process and what it starts may use: those that it may run on, or fewer where a control group of it or above it has a quota.
+//! Cores that this process and what it starts may use: those that it may run on, or fewer where a
+//! control group of it or above it has a quota.
 //!
-//! A quota of part of a core is rounded down, so that what runs at the same time has its cores whole; one core is the least. Read once, at the start.
+//! A quota of part of a core is rounded down, so that what runs at the same time has its cores
+//! whole; one core is the least. Read once, at the start.
 
 use std::fs;
 use std::path::Path;
 
-use crate::control_groups::{Limit, files_of};
+use rakuda_info::control_groups::{Limit, files_of};
 
 /// Where control groups say it. Version 1 has the period in a file of its own.
 const LIMIT: Limit = Limit { controller: "cpu", v2: "cpu.max", v1: "cpu.cfs_quota_us" };
@@ -13,8 +15,15 @@ const PERIOD_FILE: &str = "cpu.cfs_period_us";
 
 /// How many; 1 at least.
 pub fn usable() -> u32 {
-    let quotas = files_of(&LIMIT).into_iter().filter_map(|path| quota_at(&path));
+    let quotas = files_of(&LIMIT, Path::new("/")).into_iter().filter_map(|path| quota_at(&path));
     quotas.chain(allowed()).min().unwrap_or(1).max(1)
+}
+
+/// The processors that this process may run on.
+pub fn numbers() -> Vec<u32> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    let all = 0..u32::try_from(rustix::thread::CpuSet::MAX_CPU).unwrap_or(0);
+    all.filter(|cpu| set.is_set(*cpu as usize)).collect()
 }
 
 /// By the affinity of this process.

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::launch::own_environment;
-use crate::lookup::find_program;
+use crate::lookup::{Wanted, find_program};
 use crate::readiness::watch;
 use crate::spawn::{
     DescriptorAction, EnvironmentBlock, Group, Launch, Process, SpawnError, Spawner,
@@ -74,7 +74,7 @@ fn known_program(name: &[u8], search_path: &[u8]) -> Option<PathBuf> {
     if let Some(program) = known.get(name) {
         return Some(program.clone());
     }
-    let program = find_program(name, search_path, None)?;
+    let program = find_program(&Wanted { name, search_path, directory: None })?;
     known.insert(name.to_vec(), program.clone());
     Some(program)
 }

@@ -1,23 +1,31 @@
-//! Answers the hub's questions about files, away from the thread that watches commands: a file system that hangs holds up no command.
+//! Answers the hub's questions about files, and about what commands have left behind, away from the
+//! thread that watches commands: a file system that hangs holds up no command.
 //!
-//! `Look`, `LookAround` and `AskResident` are answered in order, by one thread; each `Expect` waits for itself. It remembers nothing.
+//! `Look`, `LookAround` and `AskResident` are answered in order, by one thread; each `Expect` and
+//! `EndLeft` waits for itself. It remembers what it has seen of files (`seen`), so that it looks at
+//! each once to vouch for it and to measure what is in memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rakuda_proto::Text;
+use rakuda_proto::agent::CommandId;
 use rakuda_proto::cluster::{FromAgent, ToAgent};
+use rakuda_proto::journal::FileIdentity;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::beside::beside;
-use crate::visibility::{expect, identity_of};
-use crate::{clock, operations, residency};
+use crate::seen::SeenFiles;
+use crate::visibility::{expect, seen_of, wait_until_gone};
+use crate::{operations, processes, residency, secondary, stamps, trees};
 
 /// Answers questions through a channel.
 #[derive(Debug)]
 pub struct Inspector {
     questions: Sender<(PathBuf, ToAgent)>,
     answers: UnboundedSender<FromAgent>,
+    files: Arc<Mutex<SeenFiles>>,
 }
 
 impl Inspector {
@@ -25,14 +33,16 @@ impl Inspector {
     pub fn new(answers: UnboundedSender<FromAgent>) -> std::io::Result<Self> {
         let (questions, asked) = channel();
         let to = answers.clone();
+        let files = Arc::<Mutex<SeenFiles>>::default();
+        let known = Arc::clone(&files);
         std::thread::Builder::new()
             .name("inspector".to_owned())
-            .spawn(move || answer_all(&asked, &to))?;
-        Ok(Self { questions, answers })
+            .spawn(move || answer_all(&asked, &to, &known))?;
+        Ok(Self { questions, answers, files })
     }
 
-    /// Takes a question; relative names start at `base`. What is no question about files is given back. Must be called inside a
-    /// `tokio::task::LocalSet`.
+    /// Takes a question; relative names start at `base`. What is no such question is given back.
+    /// Must be called inside a `tokio::task::LocalSet`.
     pub fn ask(&self, base: &Path, question: ToAgent) -> Option<ToAgent> {
         match question {
             ToAgent::Look { .. } | ToAgent::LookAround { .. } | ToAgent::AskResident { .. } => {
@@ -41,50 +51,103 @@ impl Inspector {
                 None
             }
             ToAgent::TellTime { question } => {
-                let _ = self.answers.send(FromAgent::Time { question, now_ns: clock::file_ns() });
+                let _ =
+                    self.answers.send(FromAgent::Time { question, now_ns: stamps::moment_ns() });
                 None
             }
-            ToAgent::Expect { question, files, limit_ms } => {
+            ToAgent::Expect { question, files, gone, limit_ms } => {
                 let (base, answers) = (base.to_path_buf(), self.answers.clone());
+                let known = Arc::clone(&self.files);
                 tokio::task::spawn_local(async move {
                     let limit = Duration::from_millis(u64::from(limit_ms));
-                    let wrong = expect(&base, &files, limit).await;
+                    if let Some(name) = gone {
+                        wait_until_gone(&base.join(name.as_path()), limit).await;
+                    }
+                    // While something hangs that is measured, this thread must not wait for it;
+                    // what is not noted is looked at again.
+                    let note = |path: &Path, seen| {
+                        if let Ok(mut files) = known.try_lock() {
+                            files.note(path, seen);
+                        }
+                    };
+                    let wrong = expect(&base, &files, limit, note).await;
                     let operations = operations::take();
                     let _ = answers.send(FromAgent::Seen { question, wrong, operations });
                 });
                 None
             }
+            ToAgent::EndLeft { question, commands } => {
+                let answers = self.answers.clone();
+                tokio::task::spawn_local(async move {
+                    let ending = tokio::task::spawn_blocking(move || end_left(&commands));
+                    let killed = ending.await.unwrap_or(0);
+                    let _ = answers.send(FromAgent::LeftEnded { question, killed });
+                });
+                None
+            }
             ToAgent::Request(_)
             | ToAgent::SignalAll { .. }
+            | ToAgent::EndAll
             | ToAgent::PauseOutput { .. }
             | ToAgent::MakeFolders { .. }
-            | ToAgent::PutAway { .. } => Some(question),
+            | ToAgent::PutAway { .. }
+            | ToAgent::Sample { .. }
+            | ToAgent::SampleNow => Some(question),
         }
     }
 }
 
-fn answer_all(asked: &Receiver<(PathBuf, ToAgent)>, answers: &UnboundedSender<FromAgent>) {
+/// Ends what commands have left behind that carries their marks; how many processes there were.
+fn end_left(commands: &[CommandId]) -> u32 {
+    let Some(mark) = processes::own_mark() else { return 0 };
+    let marks = commands.iter().map(|command| processes::command_mark(&mark, *command));
+    let marks = marks.map(String::into_bytes).collect();
+    u32::try_from(trees::kill_all_with(processes::COMMAND_VARIABLE, &marks)).unwrap_or(u32::MAX)
+}
+
+fn lock(files: &Mutex<SeenFiles>) -> std::sync::MutexGuard<'_, SeenFiles> {
+    files.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Looks at a file and remembers what was seen.
+fn look(path: &Path, known: &Mutex<SeenFiles>) -> Option<FileIdentity> {
+    let seen = seen_of(path)?;
+    lock(known).note(path, seen);
+    Some(seen.identity)
+}
+
+fn answer_all(
+    asked: &Receiver<(PathBuf, ToAgent)>,
+    answers: &UnboundedSender<FromAgent>,
+    known: &Mutex<SeenFiles>,
+) {
     while let Ok((base, question)) = asked.recv() {
         let answer = match question {
             ToAgent::Look { question, paths } => {
-                let look = |path: &rakuda_proto::Text| identity_of(&base.join(path.as_path()));
+                let look = |path: &Text| look(&base.join(path.as_path()), known);
                 let files = paths.iter().map(look).collect();
                 FromAgent::Looked { question, files, operations: operations::take() }
             }
-            ToAgent::LookAround { question, path, since_ns } => {
+            ToAgent::LookAround { question, path, searches } => {
                 let path = base.join(path.as_path());
-                let target = identity_of(&path);
-                let (beside, more) = beside(&path, since_ns);
-                let operations = operations::take();
-                FromAgent::LookedAround { question, target, beside, more, operations }
+                let target = look(&path, known);
+                let each = searches.iter().map(|search| secondary::find(&base, &path, search));
+                let (found, more): (Vec<_>, Vec<bool>) = each.unzip();
+                let (more, operations) = (more.contains(&true), operations::take());
+                FromAgent::LookedAround { question, target, found, more, operations }
             }
-            ToAgent::AskResident { question, paths } => {
-                FromAgent::Resident { question, files: residency::of_all(&base, &paths) }
+            ToAgent::AskResident { question, files } => {
+                let files = residency::of_all(&base, &files, &mut lock(known));
+                FromAgent::Resident { question, files }
             }
             ToAgent::Expect { .. }
             | ToAgent::TellTime { .. }
+            | ToAgent::Sample { .. }
+            | ToAgent::SampleNow
             | ToAgent::Request(_)
             | ToAgent::SignalAll { .. }
+            | ToAgent::EndAll
+            | ToAgent::EndLeft { .. }
             | ToAgent::PauseOutput { .. }
             | ToAgent::MakeFolders { .. }
             | ToAgent::PutAway { .. } => continue,
@@ -99,7 +162,8 @@ fn answer_all(asked: &Receiver<(PathBuf, ToAgent)>, answers: &UnboundedSender<Fr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rakuda_proto::Text;
+    use crate::visibility::identity_of;
+    use rakuda_proto::files::FileVersion;
 
     #[tokio::test(flavor = "current_thread")]
     async fn questions_are_answered_in_order_and_other_messages_given_back() {
@@ -109,7 +173,9 @@ mod tests {
         let paths = vec![Text::from("Cargo.toml".to_owned()), Text::from("none".to_owned())];
         let look = ToAgent::Look { question: 1, paths: paths.clone() };
         assert_eq!(inspector.ask(base, look), None);
-        assert_eq!(inspector.ask(base, ToAgent::AskResident { question: 2, paths }), None);
+        let version = FileVersion { bytes: 1, modified_ns: 1 };
+        let files = paths.into_iter().map(|path| (path, version)).collect();
+        assert_eq!(inspector.ask(base, ToAgent::AskResident { question: 2, files }), None);
         let other = ToAgent::SignalAll { signal: 0 };
         assert_eq!(inspector.ask(base, other.clone()), Some(other));
         let Some(FromAgent::Looked { question: 1, files, operations }) = answers.recv().await
@@ -117,7 +183,7 @@ mod tests {
             panic!("expected to be told what the files are first");
         };
         assert_eq!(files, [identity_of(&base.join("Cargo.toml")), None]);
-        assert!(operations >= 2);
+        assert!(operations.all >= 2);
         let Some(FromAgent::Resident { question: 2, files }) = answers.recv().await else {
             panic!("expected to be told what is in memory second");
         };
@@ -131,8 +197,9 @@ mod tests {
         let inspector = Inspector::new(sender).unwrap();
         let name = Text::from("none".to_owned());
         let vouched = identity_of(Path::new("/")).unwrap();
+        let files = vec![(name.clone(), vouched)];
         let question =
-            ToAgent::Expect { question: 3, files: vec![(name.clone(), vouched)], limit_ms: 0 };
+            ToAgent::Expect { question: 3, files, gone: Some(name.clone()), limit_ms: 0 };
         let local = tokio::task::LocalSet::new();
         let answer = local
             .run_until(async {
@@ -144,6 +211,6 @@ mod tests {
             panic!("expected to be told what was not seen");
         };
         assert_eq!(wrong, Some((name, None)));
-        assert!(operations >= 1);
+        assert!(operations.all >= 1);
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rakuda_proto::front::{CommandOptions, Program, RedirectTarget};
 
-use crate::lookup::find_program;
+use crate::lookup::{Programs, Wanted};
 use crate::program::{SHELL, needs_shell, words_of};
 use crate::spawn::{DescriptorAction, EnvironmentBlock, SpawnError};
 
@@ -28,17 +28,21 @@ pub struct PreparedLaunch {
     pub descriptors: Vec<DescriptorAction>,
     /// Files that `descriptors` refers to; closed after the start.
     files: Vec<File>,
+    /// Of a program that was not looked up for this launch: what it would have been looked up by.
+    remembered: Option<(Vec<u8>, Option<PathBuf>)>,
 }
 
 impl PreparedLaunch {
-    /// Looks up and opens all that `program` needs. `base` is where it runs by
-    /// itself (nothing: where this process is), `descriptors` what 0, 1 and 2 are without redirections.
+    /// Looks up and opens all that `program` needs. `base` is where it runs by itself (nothing:
+    /// where this process is), `descriptors` what 0, 1 and 2 are without redirections. Where
+    /// `programs` were found before is believed: see [`Self::look_again`].
     pub fn new(
         program: Program,
         options: Option<&CommandOptions>,
         environment: &EnvironmentBlock,
         base: Option<&Path>,
         descriptors: Vec<DescriptorAction>,
+        programs: &mut Programs,
     ) -> Result<Self, SpawnError> {
         // As in Ruby: a line with shell syntax is not subject to PATH, and costs no look-up.
         let is_script = matches!(&program, Program::Line(line) if needs_shell(&line.0));
@@ -50,19 +54,24 @@ impl PreparedLaunch {
             (None, base) => base.map(Path::to_path_buf),
         };
         let name = words.first().cloned().unwrap_or_default();
-        let found = if is_script {
-            Some(PathBuf::from(SHELL))
+        let umask = options.and_then(|options| options.umask);
+        let search_path = environment.search_path.as_slice();
+        let wanted = Wanted { name: &name, search_path, directory: directory.as_deref() };
+        let (found, is_remembered) = if is_script {
+            (PathBuf::from(SHELL), false)
         } else {
-            find_program(&name, &environment.search_path, directory.as_deref())
+            // Behind a shell nobody would hear that what is remembered is gone.
+            let found =
+                if umask.is_some() { programs.look_up(&wanted) } else { programs.find(&wanted) };
+            let found = found.ok_or_else(|| not_found(&name))?;
+            (found.path, found.remembered)
         };
-        let found = found.ok_or_else(|| SpawnError::NotFound {
-            name: String::from_utf8_lossy(&name).into_owned(),
-        })?;
+        let remembered = is_remembered.then(|| (name.clone(), directory.clone()));
         let mut program = found.into_os_string().into_vec();
         if let Some(name) = options.and_then(|options| options.argv0.as_ref()) {
             words[0].clone_from(&name.0);
         }
-        if let Some(umask) = options.and_then(|options| options.umask) {
+        if let Some(umask) = umask {
             words[0].clone_from(&program);
             let script = format!("umask {umask:03o}; exec \"$@\"");
             words.splice(
@@ -80,12 +89,54 @@ impl PreparedLaunch {
             },
             descriptors,
             files: Vec::new(),
+            remembered,
         };
         let folder = directory.as_deref().unwrap_or(Path::new(""));
         for (descriptor, target) in options.map_or(&[][..], |options| &options.redirects) {
             launch.redirect(*descriptor, target, folder)?;
         }
         Ok(launch)
+    }
+
+    /// The kernel did not execute the program. Where its place was only remembered, and it is
+    /// elsewhere now, it is to be started there: true. False: what the kernel says holds.
+    pub fn look_again(
+        &mut self,
+        error: &io::Error,
+        environment: &EnvironmentBlock,
+        programs: &mut Programs,
+    ) -> Result<bool, SpawnError> {
+        use rustix::io::Errno;
+        let is_gone = matches!(
+            Errno::from_io_error(error),
+            Some(Errno::NOENT | Errno::ACCESS | Errno::NOTDIR | Errno::LOOP | Errno::STALE)
+        );
+        let Some((name, directory)) = self.remembered.take().filter(|_| is_gone) else {
+            return Ok(false);
+        };
+        let search_path = environment.search_path.as_slice();
+        let wanted = Wanted { name: &name, search_path, directory: directory.as_deref() };
+        let found = programs.look_up(&wanted).ok_or_else(|| not_found(&name))?;
+        let program = c_string(found.path.into_os_string().into_vec())?;
+        let is_elsewhere = program != self.program;
+        self.program = program;
+        Ok(is_elsewhere)
+    }
+
+    /// Whether what is executed is the shell, for a line.
+    pub fn is_shell_line(&self) -> bool {
+        self.program.as_bytes() == SHELL.as_bytes()
+            && self.words.get(1).is_some_and(|word| word.as_bytes() == b"-c")
+    }
+
+    /// The command is to get these descriptors, too; and `helper` is executed, with the program as its first word.
+    pub fn hold(&mut self, descriptors: Vec<DescriptorAction>, helper: Option<CString>) {
+        self.descriptors.extend(descriptors);
+        if let Some(helper) = helper {
+            let program = std::mem::replace(&mut self.program, helper.clone());
+            self.words.splice(0..0, [helper, program]);
+            self.remembered = None;
+        }
     }
 
     fn redirect(
@@ -95,13 +146,13 @@ impl PreparedLaunch {
         folder: &Path,
     ) -> Result<(), SpawnError> {
         let action = match target {
-            RedirectTarget::Word(word) if word == "close" => DescriptorAction::Close { to },
-            RedirectTarget::Word(_) => {
+            RedirectTarget::Close => DescriptorAction::Close { to },
+            RedirectTarget::Null => {
                 let mode = if to == 0 { b"r" } else { b"w" };
                 self.open(Path::new("/dev/null"), mode, 0o666, to)?
             }
-            RedirectTarget::Descriptor(_, from) => DescriptorAction::Duplicate { from: *from, to },
-            RedirectTarget::File(_, path, mode, permissions) => {
+            RedirectTarget::Fd(from) => DescriptorAction::Duplicate { from: *from, to },
+            RedirectTarget::File(path, mode, permissions) => {
                 self.open(&folder.join(path.as_path()), &mode.0, *permissions, to)?
             }
         };
@@ -142,8 +193,10 @@ impl PreparedLaunch {
     }
 }
 
-/// Opens a file that could not be created, for the second time. On a mount of FUSE the kernel remembers for a second that a file is there; when another
-/// host has removed it meanwhile, creating it fails with ENOENT, as though its folder were missing. To remove it, too, makes the kernel forget.
+/// Opens a file that could not be created, for the second time. On a mount of FUSE the kernel
+/// remembers for a second that a file is there; when another host has removed it meanwhile,
+/// creating it fails with ENOENT, as though its folder were missing. To remove it, too, makes the
+/// kernel forget.
 fn open_forgotten(
     options: &OpenOptions,
     path: &Path,
@@ -155,6 +208,10 @@ fn open_forgotten(
     // It is not there; that is what this fails with.
     let _ = fs::remove_file(path);
     options.open(path)
+}
+
+fn not_found(name: &[u8]) -> SpawnError {
+    SpawnError::NotFound { name: String::from_utf8_lossy(name).into_owned() }
 }
 
 fn c_string(bytes: Vec<u8>) -> Result<CString, SpawnError> {

@@ -3,14 +3,15 @@
 //! It knows processes, pipes and signals, and looks at files when asked. It does not know tasks or prerequisites, and
 //! never decides what runs: requests come in, events go out ([`rakuda_proto::agent`]).
 
-pub mod beside;
+mod bounds;
 pub mod clock;
 mod commands;
-mod control_groups;
 pub mod cores;
 pub mod files;
-mod going;
+mod gate;
 mod helper;
+pub mod hosts_file;
+mod informing;
 pub mod inspector;
 mod launch;
 pub mod limits;
@@ -18,20 +19,29 @@ mod lookup;
 pub mod memory;
 pub mod mounts;
 pub mod operations;
+mod orphans;
 mod pipes;
 pub mod processes;
 mod program;
+pub mod programs;
 mod readiness;
 pub mod remote;
 pub mod residency;
 mod run_folder;
+pub mod secondary;
+mod seen;
+mod shutdown;
 pub mod signals;
 pub mod spawn;
 mod spool;
+mod stamps;
+mod streams;
 pub mod trees;
 pub mod visibility;
 mod worker;
 
 pub use commands::{Agent, AgentConfig, StdinSource};
 pub use helper::{Helper, HelperProcess};
+pub use informing::Inform;
+pub use program::name_in_path;
 pub use spawn::{EnvironmentBlock, SpawnError};

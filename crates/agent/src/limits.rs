@@ -1,5 +1,6 @@
-//! Limits of this process that its commands do not have: it must go on where a file may not grow any more, and it has a few descriptors
-//! for each command that runs. What it changed for itself is undone between the start of a command and its program.
+//! Limits of this process that its commands do not have: it must go on where a file may not grow
+//! any more, and it has a few descriptors for each command that runs. What it changed for itself is
+//! undone between the start of a command and its program.
 //!
 //! It knows no commands.
 #![allow(unsafe_code, reason = "signal(2), and what a child may call before exec")]
@@ -10,7 +11,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors of this process beside those of commands.
 const FILES_OF_OWN: u64 = 64;
-/// Descriptors that a command takes here while it runs: itself, what it prints, and those that are open while the next one starts.
+/// Descriptors that a command takes here while it runs: itself, what it prints, and those that are
+/// open while the next one starts.
 const FILES_OF_COMMAND: u64 = 4;
 
 /// What commands get back.
@@ -23,8 +25,9 @@ struct Before {
     size_signal: bool,
 }
 
-/// Lets this process open as many files as it may, and lets a write that would make a file too large fail instead of ending it. At most
-/// once; what it starts from then on has both as they were.
+/// Lets this process open as many files as it may, and lets a write that would make a file too
+/// large fail instead of ending it. At most once; what it starts from then on has both as they
+/// were.
 pub fn widen() {
     BEFORE.get_or_init(|| {
         // SAFETY: plain system call; no handler is set.

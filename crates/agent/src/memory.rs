@@ -1,11 +1,14 @@
-//! Memory that this process and what it starts may use: the machine's, or less where a control group (version 1 or 2) of it or above it has a limit.
+//! Memory that this process and what it starts may use: the machine's, or less where a control
+//! group (version 1 or 2) of it or above it has a limit.
 //!
-//! The page cache of files that commands read counts towards such a limit. Read once, at the start; it does not know what is free.
+//! The page cache of files that commands read counts towards such a limit. Read once, at the start;
+//! it does not know what is free.
 
 use std::fs;
 use std::path::Path;
 
-use crate::control_groups::{Limit, files_of};
+use rakuda_info::control_groups::{Limit, files_of};
+use rakuda_info::meminfo;
 
 /// Where control groups say it.
 const LIMIT: Limit = Limit { controller: "memory", v2: "memory.max", v1: "memory.limit_in_bytes" };
@@ -14,15 +17,8 @@ const LIMIT: Limit = Limit { controller: "memory", v2: "memory.max", v1: "memory
 pub fn usable_bytes() -> Option<u64> {
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let limit = |path: &Path| fs::read_to_string(path).ok().and_then(|text| limit_in(&text));
-    let limits = files_of(&LIMIT).into_iter().filter_map(|path| limit(&path));
-    limits.chain(machine_bytes(&memory)).min()
-}
-
-/// `MemTotal` of /proc/meminfo, bytes.
-fn machine_bytes(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find(|line| line.starts_with("MemTotal:"))?;
-    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    kib.checked_mul(1024)
+    let limits = files_of(&LIMIT, Path::new("/")).into_iter().filter_map(|path| limit(&path));
+    limits.chain(meminfo::bytes(&memory, "MemTotal")).min()
 }
 
 /// `max`, or bytes.
@@ -38,7 +34,6 @@ mod tests {
     fn a_limit_is_a_number_or_none() {
         assert_eq!(limit_in("268435456\n"), Some(256 << 20));
         assert_eq!(limit_in("max\n"), None);
-        assert_eq!(machine_bytes("MemTotal:        1024 kB\nMemFree: 3 kB\n"), Some(1 << 20));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Pipes that carry the output of commands.
 //!
-//! Each command has its own, and this process gives up the writing ends at once, so that a pipe ends with its last writer,
-//! whoever that is. (Pipes were used again for later commands at first; a daemon that had left its process group then
-//! wrote into another command's output.)
+//! Each command has its own, and this process gives up the writing ends at once, so that a pipe
+//! ends with its last writer, whoever that is. (Pipes were used again for later commands at first;
+//! a daemon that had left its process group then wrote into another command's output.)
 
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 
@@ -81,7 +81,8 @@ impl PipePair {
 }
 
 impl OutputPipe {
-    fn new() -> std::io::Result<(Self, OwnedFd)> {
+    /// A pipe, and its writing end.
+    pub fn new() -> std::io::Result<(Self, OwnedFd)> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::fs::fcntl_setfl(&reader, OFlags::NONBLOCK)?;
         Ok((Self { reader: watch(reader)?, ended: false }, writer))

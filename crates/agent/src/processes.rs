@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt as _;
 
+use rakuda_proto::agent::CommandId;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, bind, connect, recv,
@@ -114,8 +115,8 @@ pub fn reap() -> Option<(i32, Ending)> {
     (ended > 0).then(|| (ended, Ending::of(status)))
 }
 
-/// Makes a copy of this process, which must have one thread. `None`: this is the copy. It is told by a pipe that its parent has,
-/// or by [`die_with_parent`], when the parent dies.
+/// Makes a copy of this process, which must have one thread. `None`: this is the copy. It is told
+/// by a pipe that its parent has, or by [`die_with_parent`], when the parent dies.
 pub fn fork() -> std::io::Result<Option<i32>> {
     // SAFETY: with one thread the copy may do all that its parent may.
     match unsafe { libc::fork() } {
@@ -167,6 +168,14 @@ pub fn is_closed(socket: &impl AsFd) -> bool {
 /// Variable of the environment that marks the processes of a run. The guard of a run sets it; its value ends
 /// with the mark of this run.
 const RUN_VARIABLE: &str = "RAKUDA_RUN";
+
+/// Variable of the environment that says which command of which run a process was started as, or below.
+pub const COMMAND_VARIABLE: &str = "RAKUDA_COMMAND";
+
+/// Its value for a command of the run, or the agent, of `mark`.
+pub fn command_mark(mark: &str, command: CommandId) -> String {
+    format!("{mark}/{}", command.0)
+}
 
 /// The marks of the runs that this process belongs to, the innermost last.
 fn own_marks() -> Vec<String> {
@@ -243,7 +252,8 @@ pub fn kill_marked(mark: &str, spared: &[i32]) {
     }
 }
 
-/// The process that has drawn a mark: `PID-` and 8 hexadecimal digits (a front) or 16 (the guard of an agent). `None`: it is no mark.
+/// The process that has drawn a mark: `PID-` and 8 hexadecimal digits (a front) or 16 (the guard of
+/// an agent). `None`: it is no mark.
 pub fn mark_process(mark: &str) -> Option<i32> {
     let (process, digits) = mark.split_once('-')?;
     let is_drawn =
@@ -265,7 +275,8 @@ pub fn show_life(mark: &str) -> std::io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Whether the processes above the run of `mark` live on this machine. They end all that stands below them before they end.
+/// Whether the processes above the run of `mark` live on this machine. They end all that stands
+/// below them before they end.
 pub fn shows_life(mark: &str) -> bool {
     let connected = life_socket().and_then(|socket| Ok(connect(&socket, &life_address(mark)?)?));
     connected.is_ok()
@@ -331,7 +342,8 @@ pub fn left_behind() -> Vec<LeftBehind> {
     left.map(|(id, name)| LeftBehind { id, name }).collect()
 }
 
-/// When a process was started, in the kernel's ticks; one that is not there: later than any, as if its number were given out anew.
+/// When a process was started, in the kernel's ticks; one that is not there: later than any, as if
+/// its number were given out anew.
 fn started(id: i32) -> Option<u64> {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{id}/stat")) else {
         return Some(u64::MAX);

@@ -1,8 +1,8 @@
 //! From a program as the user wrote it to the words to execute.
 //!
-//! A list is executed as it is. For a line the rule is Ruby's own (`process.c`, `rb_exec_fillarg`): a shell runs it only
-//! when it has shell syntax or its first word is a shell's own; so a Rakefile's `sh "true"` costs
-//! one process here where it costs one there.
+//! A list is executed as it is. For a line the rule is Ruby's own (`process.c`, `rb_exec_fillarg`):
+//! a shell runs it only when it has shell syntax or its first word is a shell's own; so a
+//! Rakefile's `sh "true"` costs one process here where it costs one there.
 
 use rakuda_proto::Text;
 use rakuda_proto::front::Program;
@@ -57,6 +57,16 @@ pub fn words_of(program: Program) -> Vec<Vec<u8>> {
     }
 }
 
+/// The word by which `program` is looked up in PATH; `None`: it is not.
+pub fn name_in_path(program: &Program) -> Option<&[u8]> {
+    let word = match program {
+        Program::Words(words) => words.first()?.0.as_slice(),
+        Program::Line(Text(line)) if needs_shell(line) => return None,
+        Program::Line(Text(line)) => split_at_blanks(line).next()?,
+    };
+    (!word.contains(&b'/')).then_some(word)
+}
+
 fn split_at_blanks(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty())
 }
@@ -93,6 +103,19 @@ mod tests {
             ["a | b", "echo $X", "X=1 true", "exit 3", ". ./env", "a\nb", "ls *.c", "echo 'a'"]
         {
             assert!(needs_shell(line.as_bytes()), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_has_a_slash_or_goes_to_a_shell_is_not_looked_up() {
+        let line = |line: &str| Program::Line(Text::from(line.to_owned()));
+        assert_eq!(name_in_path(&line("cp a b")), Some(&b"cp"[..]));
+        assert_eq!(
+            name_in_path(&Program::Words(vec![Text::from("my tool")])),
+            Some(&b"my tool"[..])
+        );
+        for other in [line("bin/cp a b"), line("cp a b | cat"), line(" "), Program::Words(vec![])] {
+            assert_eq!(name_in_path(&other), None);
         }
     }
 

@@ -1,8 +1,10 @@
 //! An agent elsewhere: the agent of this process, served over a link to the hub.
 //!
-//! Requests come in, events go out; what is done about them is the worker's, on a thread of its own. When the link is lost, or this process is told to go,
-//! all commands end within the time that the hub has set. It does not know how connections are made, nor what tasks are.
+//! Requests come in, events go out; what is done about them is the worker's, on a thread of its
+//! own. When the link is lost, or this process is told to go, all commands end within the time that
+//! the hub has set. It does not know how connections are made, nor what tasks are.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::rc::Rc;
@@ -10,19 +12,20 @@ use std::time::Duration;
 
 use rakuda_link::agent::{AgentLink, Connection, GreetingError, Identity};
 use rakuda_link::hub::{Reader, Writer};
-use rakuda_link::io::Ending;
+use rakuda_link::io::{Ending, StateSource};
 use rakuda_link::session::MESSAGE_BYTES_MAX;
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest};
-use rakuda_proto::cluster::{AgentSettings, FromAgent, NodeFacts, ToAgent};
+use rakuda_proto::cluster::{AgentSettings, FromAgent, NodeFacts, Operations, ToAgent};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 
 use crate::files::{self, OwnFolderError};
-use crate::going::Going;
+use crate::informing::Inform;
 use crate::run_folder::RunFolder;
+use crate::shutdown::Shutdown;
 use crate::worker::Worker;
-use crate::{clock, cores, memory, processes, residency};
+use crate::{clock, cores, memory, operations, orphans, processes, residency, trees};
 
 /// Captured output that goes over a link; the rest of its message is small.
 const CAPTURED_BYTES_MAX: usize = MESSAGE_BYTES_MAX - (1 << 20);
@@ -34,6 +37,8 @@ const GRACE_MS: u32 = 2_000;
 const BYE_LIMIT: Duration = Duration::from_secs(1);
 /// Killing takes no longer, unless a file system hangs.
 const KILL_LIMIT: Duration = Duration::from_millis(100);
+/// Nor does finding all that is left, on a busy machine.
+const KILL_ALL_LIMIT: Duration = Duration::from_secs(1);
 /// Time before the connection is tried again; each further time twice as long.
 const FIRST_RETRY: Duration = Duration::from_millis(50);
 const LONGEST_RETRY: Duration = Duration::from_secs(1);
@@ -120,16 +125,30 @@ pub fn node_facts(said: &SaidOfNode) -> NodeFacts {
     }
 }
 
-/// Serves the hub until one of the two ends it. Must run inside a `tokio::task::LocalSet`. `mark` marks all commands.
+/// What an agent has from whoever starts it.
+pub struct Surroundings<'a, P> {
+    /// Sees to the run's folder.
+    pub provide: P,
+    /// Samples the node.
+    pub inform: Rc<dyn Inform>,
+    /// What the launcher says of the node.
+    pub said: SaidOfNode,
+    /// Marks all commands.
+    pub mark: &'a str,
+}
+
+/// Serves the hub until one of the two ends it. Must run inside a `tokio::task::LocalSet`.
 pub async fn serve(
     mut dial: impl Dial,
-    mut provide: impl Provide,
     token: Text,
-    said: &SaidOfNode,
-    mark: &str,
+    surroundings: Surroundings<'_, impl Provide>,
 ) -> Result<AgentEnding, RemoteError> {
-    let identity = Identity { token, session: processes::random(), facts: node_facts(said) };
+    let Surroundings { mut provide, inform, said, mark } = surroundings;
+    tokio::task::spawn_local(orphans::reap());
+    let identity = Identity { token, session: processes::random(), facts: node_facts(&said) };
     let link = Rc::new(AgentLink::new(identity));
+    link.set_clock(clock::machine_ns);
+    link.set_state_source(Rc::clone(&inform) as Rc<dyn StateSource>);
     let streams = dial.dial().await.unwrap_or_else(|| Err(std::io::ErrorKind::NotFound.into()));
     let (reader, writer) = streams.map_err(RemoteError::Connect)?;
     let connection = link.greet(reader, writer).await?;
@@ -139,7 +158,8 @@ pub async fn serve(
         settings.directory =
             provided.map_err(|reason| RemoteError::Mount { reason, host: host_name() })?;
         let folder = RunFolder::enter(&settings).await?;
-        Remote::new(Rc::clone(&link), settings, folder, mark).await
+        operations::enter(&folder.path);
+        Remote::new(Rc::clone(&link), settings, folder, mark, inform).await
     };
     let remote = match setting_up.await {
         Ok(remote) => remote,
@@ -159,7 +179,8 @@ pub async fn serve(
         }
         signal = told_to_end() => signal,
     };
-    // Whoever ends the node ends its commands at the same time: that is no failure of theirs, and the hub takes them as lost.
+    // Whoever ends the node ends its commands at the same time: that is no failure of theirs, and
+    // the hub takes them as lost.
     remote.going.tell();
     // The link is served on meanwhile, so that the hub learns why.
     let why = format!("{signal} was sent to it");
@@ -191,10 +212,15 @@ async fn told_to_end() -> &'static str {
 struct Remote {
     link: Rc<AgentLink>,
     worker: Worker,
+    inform: Rc<dyn Inform>,
     settings: AgentSettings,
     mark: String,
     /// Whether this process was told to end.
-    going: Rc<Going>,
+    going: Rc<Shutdown>,
+    /// Processes that belong to the agent itself, such as the run's mount: they outlive the last command.
+    own: Vec<i32>,
+    /// All that is below the agent is being ended, since the hub wants it.
+    ending_all: Rc<Cell<bool>>,
 }
 
 impl Remote {
@@ -203,16 +229,21 @@ impl Remote {
         settings: AgentSettings,
         folder: RunFolder,
         mark: &str,
+        inform: Rc<dyn Inform>,
     ) -> Result<Self, RemoteError> {
         let (event_sender, events) = channel(EVENTS_MAX);
         let (answer_sender, answers) = unbounded_channel();
         let directory = Text(folder.path.as_os_str().as_bytes().to_vec());
         let worker = Worker::start(folder, &settings, mark, event_sender, answer_sender).await?;
         link.send(&FromAgent::Ready { directory });
-        let going = Rc::<Going>::default();
+        let going = Rc::<Shutdown>::default();
         tokio::task::spawn_local(forward_events(events, Rc::clone(&link), Rc::clone(&going)));
         tokio::task::spawn_local(forward_answers(answers, Rc::clone(&link)));
-        Ok(Self { link, worker, settings, mark: mark.to_owned(), going })
+        let ending_all = Rc::default();
+        // No command has been started yet.
+        let own = trees::all_below();
+        let mark = mark.to_owned();
+        Ok(Self { link, worker, inform, settings, mark, going, own, ending_all })
     }
 
     /// Connection after connection, until no more can be had.
@@ -258,9 +289,10 @@ impl Remote {
         }
     }
 
-    /// Whether no command runs. One whose file system hangs may.
+    /// Whether no command runs, nor anything that the hub wants ended. What a file system holds up may.
     async fn is_done(&self) -> bool {
-        tokio::time::timeout(BYE_LIMIT, self.worker.unreported()).await == Ok(0)
+        !self.ending_all.get()
+            && tokio::time::timeout(BYE_LIMIT, self.worker.unreported()).await == Ok(0)
     }
 
     /// Does what the hub asks.
@@ -268,6 +300,7 @@ impl Remote {
         let signals = match &message {
             ToAgent::Request(request) => matches!(request, AgentRequest::Signal { .. }),
             ToAgent::SignalAll { signal } => *signal != 0,
+            ToAgent::EndAll => true,
             _ => false,
         };
         if signals {
@@ -275,13 +308,36 @@ impl Remote {
         }
         match message {
             ToAgent::PauseOutput { paused } => self.worker.pause_output(paused),
+            ToAgent::EndAll => self.end_all(),
+            ToAgent::Sample { period_ms } => {
+                let link = Rc::clone(&self.link);
+                let period = Duration::from_millis(u64::from(period_ms));
+                self.inform.sample(period, Rc::new(move || link.offer_state()));
+            }
+            ToAgent::SampleNow => self.inform.sample_now(),
             // Only whether this agent lives is asked.
             ToAgent::Look { question, paths } if paths.is_empty() => {
-                let (files, operations) = (Vec::new(), 0);
+                let (files, operations) = (Vec::new(), Operations::default());
                 self.link.send(&FromAgent::Looked { question, files, operations });
             }
             message => self.worker.take(message),
         }
+    }
+
+    /// Kills all that is below this process, whatever started it, and says so. The worker is not
+    /// asked: a file system may hold it up.
+    fn end_all(&self) {
+        self.worker.end();
+        self.ending_all.set(true);
+        let (own, link, ending_all) =
+            (self.own.clone(), Rc::clone(&self.link), Rc::clone(&self.ending_all));
+        tokio::task::spawn_local(async move {
+            let killing = tokio::task::spawn_blocking(move || trees::kill_all_below(&own));
+            let killed = killing.await.unwrap_or(0);
+            ending_all.set(false);
+            let killed = u32::try_from(killed).unwrap_or(u32::MAX);
+            link.send(&FromAgent::AllEnded { killed });
+        });
     }
 
     /// Ends all commands: gently first, then for good.
@@ -297,7 +353,11 @@ impl Remote {
         };
         let _ = tokio::time::timeout(grace, all_gone).await;
         let _ = tokio::time::timeout(KILL_LIMIT, self.worker.signal_all(libc::SIGKILL)).await;
-        // What left its group, or cannot be signalled since a file system hangs; the guard is gone, or not asked yet.
+        // What left its group, or cannot be signalled since a file system hangs. The guard does it
+        // once more, unless it is gone.
+        let own = self.own.clone();
+        let killing = tokio::task::spawn_blocking(move || trees::kill_all_below(&own));
+        let _ = tokio::time::timeout(KILL_ALL_LIMIT, killing).await;
         processes::kill_marked(&self.mark, &[processes::parent()]);
     }
 }
@@ -324,7 +384,11 @@ pub(crate) fn environment(settings: &AgentSettings, mark: &str) -> Vec<(OsString
 }
 
 /// Passes on what commands do; takes nothing from the worker while the link is full.
-async fn forward_events(mut events: Receiver<AgentEvent>, link: Rc<AgentLink>, going: Rc<Going>) {
+async fn forward_events(
+    mut events: Receiver<AgentEvent>,
+    link: Rc<AgentLink>,
+    going: Rc<Shutdown>,
+) {
     while let Some(event) = events.recv().await {
         if !going.takes_along(&event).await {
             link.send(&FromAgent::Event(sendable(event)));

@@ -1,6 +1,7 @@
 //! The run's folder as an agent elsewhere has it: shared with all, or its own.
 //!
-//! In its own it makes the folders that commands start in and that targets lie in, and does away with what failed attempts left. It knows no tasks.
+//! In its own it makes the folders that commands start in and that targets lie in, and does away
+//! with what failed attempts left. It knows no tasks.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -58,7 +59,11 @@ impl RunFolder {
             AgentRequest::ChangeDirectory { directory } => Some(directory),
             AgentRequest::DefineEnvironment { .. }
             | AgentRequest::ForgetEnvironments { .. }
-            | AgentRequest::Signal { .. } => None,
+            | AgentRequest::ForgetProgram { .. }
+            | AgentRequest::CommitRound { .. }
+            | AgentRequest::CloseRound { .. }
+            | AgentRequest::Signal { .. }
+            | AgentRequest::Streams(_) => None,
         };
         if let Some(folder) = folder {
             self.make(std::slice::from_ref(folder));
@@ -73,7 +78,7 @@ impl RunFolder {
         for folder in folders {
             let folder = self.path.join(folder.as_path());
             if folder.starts_with(&self.path) {
-                operations::count(1);
+                operations::count(&folder, 1);
                 // The command that needs it says what is missing.
                 let _ = std::fs::create_dir_all(folder);
             }
@@ -89,7 +94,7 @@ impl RunFolder {
         if unless.is_some() && files::version_of(&path) == unless {
             return;
         }
-        operations::count(1);
+        operations::count(&path, 1);
         let mut failed = path.clone().into_os_string();
         failed.push("._fail_");
         // Nothing there: the attempt has left nothing. It is never taken as good, wherever it stays.

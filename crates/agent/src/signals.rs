@@ -1,11 +1,12 @@
-//! Signals as values: blocked, and read one after the other with who sent them. For processes of one thread that pass on what they
-//! get, such as those above a run.
+//! Signals as values: blocked, and read one after the other with who sent them. For processes of
+//! one thread that pass on what they get, such as those above a run.
 #![allow(unsafe_code, reason = "signal masks and signalfd have no safe wrapper for this")]
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
-/// Signals that are never blocked: those by which the kernel tells a process of its own mistake, and those of job control.
+/// Signals that are never blocked: those by which the kernel tells a process of its own mistake,
+/// and those of job control.
 const LEFT_ALONE: [libc::c_int; 14] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -50,7 +51,8 @@ pub struct SignalQueue {
 }
 
 impl SignalQueue {
-    /// Blocks all signals that can be passed on, and SIGCHLD, and collects them from now on. The mask is what held before.
+    /// Blocks all signals that can be passed on, and SIGCHLD, and collects them from now on. The
+    /// mask is what held before.
     pub fn new() -> std::io::Result<(Self, SignalMask)> {
         let mut wanted = MaybeUninit::uninit();
         let mut before = MaybeUninit::uninit();

@@ -4,7 +4,7 @@
 //! `std::process::Command` was measured a fifth slower: it rebuilds the environment and makes
 //! descriptors for each start. posix_spawn(3) itself costs about 70 system calls a start (it asks for
 //! the disposition of every signal), cannot set a parent-death signal, and gives no pidfd. This is
-//! the only place that starts processes, and, with `processes` and `readiness`, the only one with `unsafe`.
+//! the only place that starts processes, and, with those that ARCHITECTURE.md names, the only one with `unsafe`.
 #![allow(unsafe_code, reason = "between clone and exec there is no safe code")]
 
 use std::cell::Cell;
@@ -13,10 +13,13 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::ptr;
+use std::rc::Rc;
 
 use rakuda_proto::front::Usage;
 
 use crate::limits;
+use crate::orphans::own_children;
+use crate::processes::COMMAND_VARIABLE;
 
 /// Why a process was not started.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +48,9 @@ pub enum SpawnError {
         /// What the kernel said.
         source: std::io::Error,
     },
+    /// What its task reads or writes is not there.
+    #[error("start a command: the streams of its task are not open")]
+    NoStreams,
     /// A word holds a NUL byte.
     #[error("start a command: a word of it holds a NUL byte")]
     Nul,
@@ -76,6 +82,8 @@ pub struct EnvironmentBlock {
     pointers: Vec<*const libc::c_char>,
     /// Value of PATH, for looking programs up.
     pub search_path: Vec<u8>,
+    /// What other entries belong to.
+    _base: Option<Rc<EnvironmentBlock>>,
 }
 
 impl EnvironmentBlock {
@@ -84,6 +92,10 @@ impl EnvironmentBlock {
         let mut entries = Vec::new();
         let mut search_path = b"/usr/local/bin:/usr/bin:/bin".to_vec();
         for (name, value) in variables {
+            if name == COMMAND_VARIABLE {
+                // Of a run around this one.
+                continue;
+            }
             let value = value.into_vec();
             if name == "PATH" {
                 search_path.clone_from(&value);
@@ -95,7 +107,44 @@ impl EnvironmentBlock {
         }
         let mut pointers: Vec<_> = entries.iter().map(|e| e.as_ptr()).collect();
         pointers.push(ptr::null());
-        Self { _entries: entries, pointers, search_path }
+        Self { _entries: entries, pointers, search_path, _base: None }
+    }
+
+    /// The same and one entry more, `NAME=value`.
+    pub(crate) fn with(base: &Rc<Self>, entry: CString) -> Self {
+        let mut pointers = Vec::with_capacity(base.pointers.len() + 1);
+        pointers.push(entry.as_ptr());
+        pointers.extend_from_slice(&base.pointers);
+        let search_path = base.search_path.clone();
+        Self { _entries: vec![entry], pointers, search_path, _base: Some(Rc::clone(base)) }
+    }
+
+    /// The same with these entries, each in the place of one of its name.
+    pub(crate) fn replacing(base: &Rc<Self>, entries: Vec<CString>) -> Self {
+        let name_of = |entry: &CStr| {
+            let bytes = entry.to_bytes();
+            let end = bytes.iter().position(|byte| *byte == b'=').unwrap_or(bytes.len());
+            bytes[..end].to_vec()
+        };
+        let names: Vec<_> = entries.iter().map(|entry| name_of(entry)).collect();
+        let mut pointers: Vec<_> = entries.iter().map(|entry| entry.as_ptr()).collect();
+        pointers.extend(
+            base.entries().filter(|entry| !names.contains(&name_of(entry))).map(CStr::as_ptr),
+        );
+        pointers.push(ptr::null());
+        let search_path = base.search_path.clone();
+        Self { _entries: entries, pointers, search_path, _base: Some(Rc::clone(base)) }
+    }
+
+    /// The value of a variable.
+    pub(crate) fn value(&self, name: &[u8]) -> Option<&[u8]> {
+        self.entries().find_map(|entry| entry.to_bytes().strip_prefix(name)?.strip_prefix(b"="))
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &CStr> {
+        let pointers = self.pointers.iter().filter(|pointer| !pointer.is_null());
+        // SAFETY: all but the null point to strings of this block or of the one that it keeps.
+        pointers.map(|pointer| unsafe { CStr::from_ptr(*pointer) })
     }
 
     /// In the form that exec wants; lives as long as this does.
@@ -188,6 +237,7 @@ impl Spawner {
         let mut task = ChildTask { launch, words: &words, error: 0 };
         let mut pidfd: RawFd = -1;
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
+        let mut own = own_children();
         // SAFETY: the child runs `run_child` on a stack of its own while this thread is stopped
         // (CLONE_VFORK), so `task` and all that it refers to outlives the child's use of it. All
         // signals are blocked meanwhile, so that no handler of this process runs in the child.
@@ -213,6 +263,7 @@ impl Spawner {
             unsafe { libc::waitpid(id, ptr::null_mut(), 0) };
             return Err(std::io::Error::from_raw_os_error(task.error));
         }
+        own.insert(id);
         let own_group = launch.group == Group::Own;
         Ok(Process { id, own_group, reaped: Cell::new(false), pidfd })
     }
@@ -287,12 +338,17 @@ impl Process {
     pub fn take_status(&self) -> Option<(i32, Usage)> {
         let mut status = 0;
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+        // Held meanwhile: the number may be another child's at once.
+        let mut own = own_children();
         // SAFETY: both pointers are to memory of this frame, and all-zero is a valid rusage.
         let (id, usage) = unsafe {
             let id = libc::wait4(self.id, &raw mut status, libc::WNOHANG, usage.as_mut_ptr());
             (id, usage.assume_init())
         };
         self.reaped.set(id == self.id);
+        if id == self.id {
+            own.remove(&id);
+        }
         (id == self.id).then(|| {
             let usage = Usage {
                 wall_ns: 0,
@@ -336,11 +392,12 @@ impl AsRawFd for Process {
     }
 }
 
-/// Peaks that are nearer than this are not told apart: the kernel keeps such counts for each processor, and adds them up now and then.
+/// Peaks that are nearer than this are not told apart: the kernel keeps such counts for each
+/// processor, and adds them up now and then.
 const TELLING_KIB: libc::c_long = 1024;
 
-/// The peak memory of a child, KiB; 0 when it is not clearly above that of this process: a child shares our memory until it
-/// executes its program, and the kernel counts that as its own.
+/// The peak memory of a child, KiB; 0 when it is not clearly above that of this process: a child
+/// shares our memory until it executes its program, and the kernel counts that as its own.
 fn beyond_ours(child_kib: libc::c_long) -> u64 {
     let mut ours = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to memory of this frame, and all-zero is a valid rusage.

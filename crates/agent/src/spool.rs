@@ -1,33 +1,35 @@
 //! Where the gfsd of this machine keeps a file of Gfarm: what is in memory of that is what a task here reads fast.
 //!
-//! gfarm2fs does not let the kernel keep pages from one open to the next, so that nothing of its files counts as in memory, while gfsd's own file
-//! does stay. Its name follows from the inode number, which gfarm2fs shows as it is in Gfarm (gfsd.c of Gfarm 2.7, `local_path`). Only who may
-//! read the spool (root, and gfsd's user) is told; for all others nothing is known. It asks neither gfsd nor the catalogue.
+//! gfarm2fs does not let the kernel keep pages from one open to the next, so that nothing of its
+//! files counts as in memory, while gfsd's own file does stay. Its name follows from the inode
+//! number, which gfarm2fs shows as it is in Gfarm (gfsd.c of Gfarm 2.7, `local_path`). Only who may
+//! read the spool (root, and gfsd's user) is told; for all others nothing is known. It asks neither
+//! gfsd nor the catalogue, and looks at nothing in Gfarm.
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use crate::{operations, residency, visibility};
+use rakuda_proto::journal::FileIdentity;
+
+use crate::{operations, residency};
 
 /// Bytes in memory and in all; nothing is in memory of what this machine does not hold. `None`: not known.
-pub fn of(path: &Path) -> Option<(u64, u64)> {
+pub fn of(seen: &FileIdentity) -> Option<(u64, u64)> {
     let spool = folder()?;
-    let seen = visibility::identity_of(path)?;
     let (folder, prefix) = place(seen.inode);
-    operations::count(1);
+    operations::count(spool, 1);
     let newest = match std::fs::read_dir(spool.join(&folder)) {
         Ok(entries) => {
             // The library looks at the folder, and lists it to its end.
-            operations::count(3);
+            operations::count(spool, 3);
             newest(entries.flatten().map(|entry| entry.file_name()), &prefix)
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(_) => return None,
     };
     let Some(name) = newest else { return Some((0, seen.bytes)) };
-    let (in_memory, _) = residency::of_plain(&spool.join(folder).join(name))?;
-    Some((in_memory.min(seen.bytes), seen.bytes))
+    residency::of_plain(&spool.join(folder).join(name), seen.bytes)
 }
 
 /// The folder below the spool, and how the names of a file's generations begin.

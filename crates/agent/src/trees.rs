@@ -1,9 +1,10 @@
-//! Trees of processes, and their end: whatever stands below a process is found by its parents, not by what it says of itself, and is
-//! stopped before it is killed, so that nothing can start another one in between.
+//! Trees of processes, and their end: whatever stands below a process is found by its parents, not
+//! by what it says of itself, and is stopped before it is killed, so that nothing can start another
+//! one in between.
 //!
-//! Linux hands a process whose parent died to its nearest *child subreaper*. So below one stands all that was ever started there,
-//! whatever its group, session, environment or title.
-#![allow(unsafe_code, reason = "kill and wait have no safe wrapper for this")]
+//! Linux hands a process whose parent died to its nearest *child subreaper*. So below one stands
+//! all that was ever started there, whatever its group, session, environment or title.
+#![allow(unsafe_code, reason = "kill has no safe wrapper for this")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,14 +13,91 @@ use crate::clock;
 
 /// How long processes are waited for that do not end after SIGKILL, as they wait for a device or a file server.
 const PATIENCE_NS: u64 = 10_000_000_000;
+/// Fields of `/proc/PID/stat` between the parent and the number of threads.
+const THREADS_AFTER_PARENT: usize = 15;
+/// Fields between that and the resident set.
+const RESIDENT_AFTER_THREADS: usize = 3;
 /// Between two looks at processes that are about to end.
 const STEP: Duration = Duration::from_millis(1);
 
-/// Kills all processes below this one but `spared`, and returns how many there were. What is below a spared one goes, too. When it
-/// returns they are gone, but for those that hang in the kernel or belong to another user.
+/// Kills all processes below this one but `spared`, and returns how many there were. What is below
+/// a spared one goes, too. When it returns they are gone or have left nothing but their status, but
+/// for those that hang in the kernel or belong to another user.
 pub fn kill_all_below(spared: &[i32]) -> usize {
-    let own = i32::try_from(std::process::id()).unwrap_or(0);
-    let mut hunt = Hunt { own, spared, beyond: BTreeSet::new(), killed: BTreeSet::new() };
+    let own = own_id();
+    kill_all(&|table| {
+        let mut found = table.below(own);
+        found.retain(|id| !spared.contains(id));
+        found
+    })
+}
+
+/// Kills a process and all below it. They are stopped first, so none starts another meanwhile; their ends are
+/// not waited for. The number has to be that of a process whose status nobody takes meanwhile.
+pub fn kill_tree(root: i32) {
+    let select = |table: &Table| {
+        let mut found = table.below(root);
+        found.push(root);
+        found.retain(|id| table.stats.get(id).is_some_and(|stat| !stat.is_over));
+        found
+    };
+    let mut hunt = Hunt { select: &select, beyond: BTreeSet::new(), killed: BTreeSet::new() };
+    for id in hunt.freeze() {
+        signal(id, libc::SIGKILL);
+    }
+}
+
+/// Kills all processes in whose environment the variable `name` has one of `values`, and all below
+/// them; how many there were. Only what was started with such a variable has it, so nothing else is
+/// met; what has another environment is not found.
+pub fn kill_all_with(name: &str, values: &BTreeSet<Vec<u8>>) -> usize {
+    let own = own_id();
+    kill_all(&|table| {
+        let has = |id: &i32| variable_of(*id, name).is_some_and(|value| values.contains(&value));
+        let roots: Vec<i32> = table.stats.keys().filter(|id| has(id)).copied().collect();
+        let below = roots.iter().flat_map(|id| table.below(*id));
+        let mut found: BTreeSet<i32> = roots.iter().copied().chain(below).collect();
+        found.retain(|id| *id != own && !table.stats[id].is_over);
+        found.into_iter().collect()
+    })
+}
+
+/// What a process was started with; none: that is not known, or another user's.
+fn variable_of(id: i32, name: &str) -> Option<Vec<u8>> {
+    let environment = std::fs::read(format!("/proc/{id}/environ")).ok()?;
+    let mut values = environment.split(|byte| *byte == 0).filter_map(|variable| {
+        variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec)
+    });
+    values.next()
+}
+
+/// All processes below this one.
+pub fn all_below() -> Vec<i32> {
+    // On a machine with thousands of processes the table takes a tenth of a second.
+    if has_no_children() == Some(true) {
+        return Vec::new();
+    }
+    Table::read().below(own_id())
+}
+
+/// `None`: this kernel does not tell.
+fn has_no_children() -> Option<bool> {
+    for thread in std::fs::read_dir("/proc/self/task").ok()? {
+        let children = std::fs::read(thread.ok()?.path().join("children")).ok()?;
+        if !children.is_empty() {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+fn own_id() -> i32 {
+    i32::try_from(std::process::id()).unwrap_or(0)
+}
+
+/// Kills all that `select` finds, until it finds nothing any more; how many there were.
+fn kill_all(select: &dyn Fn(&Table) -> Vec<i32>) -> usize {
+    let mut hunt = Hunt { select, beyond: BTreeSet::new(), killed: BTreeSet::new() };
     let until_ns = clock::monotonic_ns() + PATIENCE_NS;
     // Twice nothing: a process may be missed while its parent ends.
     while !(hunt.wanted().is_empty() && hunt.wanted().is_empty())
@@ -37,10 +115,9 @@ pub fn kill_all_below(spared: &[i32]) -> usize {
     hunt.killed.len()
 }
 
-/// What is to be killed below a process.
+/// What is to be killed.
 struct Hunt<'a> {
-    own: i32,
-    spared: &'a [i32],
+    select: &'a dyn Fn(&Table) -> Vec<i32>,
     /// Those that no signal of ours reaches: another user's.
     beyond: BTreeSet<i32>,
     killed: BTreeSet<i32>,
@@ -48,8 +125,8 @@ struct Hunt<'a> {
 
 impl Hunt<'_> {
     fn wanted(&self) -> Vec<i32> {
-        let mut found = Table::read().below(self.own);
-        found.retain(|id| !self.spared.contains(id) && !self.beyond.contains(id));
+        let mut found = (self.select)(&Table::read());
+        found.retain(|id| !self.beyond.contains(id));
         found
     }
 
@@ -73,11 +150,9 @@ impl Hunt<'_> {
     }
 }
 
-/// Whether the process is gone, or only its status is left. A child of this one is reaped.
+/// Whether the process is gone, or only its status is left. That is for its parent to take, even
+/// where this process is the parent: whoever watches a command here waits for it.
 fn is_over(id: i32) -> bool {
-    let mut status = 0;
-    // SAFETY: the pointer is to this frame. For one that is no child it only fails.
-    unsafe { libc::waitpid(id, &raw mut status, libc::WNOHANG) };
     Stat::read(id).is_none_or(|stat| stat.is_over)
 }
 
@@ -126,8 +201,8 @@ impl Table {
         Self { stats, children }
     }
 
-    /// All that stand below `root` and run, without it. A child of one that ends meanwhile may be missed: it is found the next time,
-    /// below the subreaper.
+    /// All that stand below `root` and run, without it. A child of one that ends meanwhile may be
+    /// missed: it is found the next time, below the subreaper.
     fn below(&self, root: i32) -> Vec<i32> {
         let mut found = Vec::new();
         let mut open = vec![root];
@@ -141,21 +216,47 @@ impl Table {
     }
 }
 
+/// What all processes of the machine have resident.
+pub(crate) struct ResidentSets(Table);
+
+/// Looks at all processes.
+pub(crate) fn resident_sets() -> ResidentSets {
+    ResidentSets(Table::read())
+}
+
+impl ResidentSets {
+    /// A process and all below it that run, with the pages that each has resident.
+    pub fn tree(&self, root: i32) -> Vec<(i32, u64)> {
+        let all = std::iter::once(root).chain(self.0.below(root));
+        all.filter_map(|id| Some((id, self.0.stats.get(&id)?.resident_pages))).collect()
+    }
+}
+
 /// What `/proc/PID/stat` says.
 struct Stat {
     parent: i32,
-    /// It has ended; its status was not taken yet.
+    /// Pages.
+    resident_pages: u64,
+    /// It has ended, with all of its threads; its status was not taken yet.
     is_over: bool,
 }
 
 impl Stat {
     fn read(id: i32) -> Option<Self> {
-        let text = std::fs::read(format!("/proc/{id}/stat")).ok()?;
+        Self::parse(&std::fs::read(format!("/proc/{id}/stat")).ok()?)
+    }
+
+    fn parse(text: &[u8]) -> Option<Self> {
         // pid (comm) state ppid ...: comm may hold anything, so count from its last parenthesis.
         let rest = text.get(text.iter().rposition(|byte| *byte == b')')? + 1..)?;
         let mut fields = std::str::from_utf8(rest).ok()?.split_ascii_whitespace();
-        let is_over = matches!(fields.next()?, "Z" | "X" | "x");
-        Some(Self { parent: fields.next()?.parse().ok()?, is_over })
+        let state = fields.next()?;
+        let parent = fields.next()?.parse().ok()?;
+        // A process whose first thread has ended looks like a dead one while others go on.
+        let threads: u32 = fields.nth(THREADS_AFTER_PARENT)?.parse().ok()?;
+        let resident_pages = fields.nth(RESIDENT_AFTER_THREADS)?.parse().ok()?;
+        let is_over = matches!(state, "X" | "x") || state == "Z" && threads <= 1;
+        Some(Self { parent, resident_pages, is_over })
     }
 }
 
@@ -168,7 +269,7 @@ mod tests {
         for (id, parent, _) in processes {
             children.entry(*parent).or_default().push(*id);
         }
-        let stat = |&(id, parent, is_over)| (id, Stat { parent, is_over });
+        let stat = |&(id, parent, is_over)| (id, Stat { parent, resident_pages: 1, is_over });
         Table { stats: processes.iter().map(stat).collect(), children }
     }
 
@@ -177,7 +278,36 @@ mod tests {
         let table =
             table(&[(2, 1, false), (3, 2, true), (4, 3, false), (5, 1, false), (6, 4, false)]);
         assert_eq!(table.below(2), [4, 6]);
-        assert_eq!(table.below(5), []);
+        assert!(table.below(5).is_empty());
+    }
+
+    #[test]
+    fn a_process_is_over_when_all_of_its_threads_are() {
+        let is_over = |state: &str, threads: u32| {
+            let line = format!(
+                "7 (a) b) {state} 5 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 {threads} 0 99 4096 25"
+            );
+            let stat = Stat::parse(line.as_bytes()).unwrap();
+            assert_eq!((stat.parent, stat.resident_pages), (5, 25));
+            stat.is_over
+        };
+        assert!(is_over("Z", 1) && is_over("X", 0));
+        assert!(!is_over("Z", 2) && !is_over("S", 1));
+    }
+
+    #[test]
+    fn what_was_started_with_a_variable_is_killed_and_nothing_else() {
+        let start = |value: &str| {
+            let environment = crate::EnvironmentBlock::new([("KILLED".into(), value.into())]);
+            let words = [c"sleep".to_owned(), c"1000".to_owned()];
+            let group = crate::spawn::Group::Own;
+            crate::processes::start(c"/bin/sleep", &words, &environment, &[], group).unwrap()
+        };
+        let (one, other) = (start("1"), start("12"));
+        assert_eq!(kill_all_with("KILLED", &BTreeSet::from([b"1".to_vec()])), 1);
+        assert_eq!(one.take_status().map(|(status, _)| status), Some(libc::SIGKILL));
+        assert!(!is_over(other.id));
+        other.signal_group(libc::SIGKILL);
     }
 
     #[test]

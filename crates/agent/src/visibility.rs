@@ -1,16 +1,20 @@
 //! What this machine sees of files: looks at them, and waits until it sees them as they are known to be.
 //!
-//! Another client of a shared file system may have looked at a name before the file was there, and remembers that for a while (NFS: up to a
-//! minute; gfarm2fs: a second). So a look that matters asks the server: it opens the file, which makes NFS ask, and demands attributes that are
-//! not remembered, which makes FUSE ask. It knows files only; who vouched for what is the hub's business.
+//! Another client of a shared file system may have looked at a name before the file was there, and
+//! remembers that for a while (NFS: up to a minute; gfarm2fs: a second). So a look that matters
+//! asks the server: it demands attributes that are not remembered, and where they are not as they
+//! should be it opens the file besides, which makes NFS ask for the name, too. It knows files only;
+//! who vouched for what is the hub's business.
 
 use std::path::Path;
 use std::time::Duration;
 
 use rakuda_proto::Text;
+use rakuda_proto::file_time::file_ns;
 use rakuda_proto::journal::FileIdentity;
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, statx};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, open, statx};
+use rustix::io::Errno;
 
 use crate::{clock, operations};
 
@@ -18,63 +22,98 @@ use crate::{clock, operations};
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// No longer than that.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// How long a client may remember a name, or attributes, after another one has removed the file.
+const REMEMBERED_MAX: Duration = Duration::from_secs(5);
 /// Some file systems keep times in units of so many ns only.
-const COARSE_NS: i64 = 1_000_000_000;
+const COARSE_NS: i128 = 1_000_000_000;
+
+/// What a look tells of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub identity: FileIdentity,
+    /// Of its file system, of the file itself where the name is that of a symbolic link.
+    pub device: (u32, u32),
+    /// No folder, device, pipe or socket.
+    pub is_regular: bool,
+}
 
 /// Looks at `path` now. `None`: there is nothing (a dangling link is nothing, as for rake).
 pub fn identity_of(path: &Path) -> Option<FileIdentity> {
-    identity_at(CWD, path, AtFlags::empty())
+    Some(look(path, AtFlags::empty())?.identity)
 }
 
-/// The same for a name within an open folder.
+/// The same with all that a look tells.
+pub(crate) fn seen_of(path: &Path) -> Option<Seen> {
+    look(path, AtFlags::empty())
+}
+
+/// The same, as its server has it now: another client may have made it after it was looked for here.
+pub fn identity_now(path: &Path) -> Option<FileIdentity> {
+    ask_about_folder(path);
+    Some(look(path, AtFlags::STATX_FORCE_SYNC)?.identity)
+}
+
+/// A folder may be remembered without a file that is in it; opening it makes NFS ask.
+fn ask_about_folder(path: &Path) {
+    if let Some(folder) = path.parent() {
+        operations::count(folder, 1);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let _ = open(folder, flags, Mode::empty());
+    }
+}
+
+/// The same for a name within an open folder. Who calls it counts the call.
 pub fn identity_in(folder: impl AsFd, name: impl rustix::path::Arg) -> Option<FileIdentity> {
-    identity_at(folder, name, AtFlags::empty())
+    Some(look_at(folder, name, AtFlags::empty())?.identity)
 }
 
-fn identity_at(
-    folder: impl AsFd,
-    name: impl rustix::path::Arg,
-    how: AtFlags,
-) -> Option<FileIdentity> {
-    operations::count(1);
-    let flags = StatxFlags::MTIME | StatxFlags::CTIME | StatxFlags::SIZE | StatxFlags::INO;
+fn look(path: &Path, how: AtFlags) -> Option<Seen> {
+    operations::count(path, 1);
+    look_at(CWD, path, how)
+}
+
+fn look_at(folder: impl AsFd, name: impl rustix::path::Arg, how: AtFlags) -> Option<Seen> {
+    let times = StatxFlags::MTIME | StatxFlags::CTIME;
+    let flags = times | StatxFlags::SIZE | StatxFlags::INO | StatxFlags::TYPE;
     let stat = statx(folder, name, how, flags).ok()?;
-    let ns = |seconds: i64, ns: u32| seconds.saturating_mul(1_000_000_000) + i64::from(ns);
-    Some(FileIdentity {
-        modified_ns: ns(stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),
-        changed_ns: ns(stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
-        bytes: stat.stx_size,
-        inode: stat.stx_ino,
+    let kind = FileType::from_raw_mode(stat.stx_mode.into());
+    Some(Seen {
+        identity: FileIdentity {
+            modified_ns: file_ns(stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),
+            changed_ns: file_ns(stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
+            bytes: stat.stx_size,
+            inode: stat.stx_ino,
+        },
+        device: (stat.stx_dev_major, stat.stx_dev_minor),
+        is_regular: kind == FileType::RegularFile,
     })
 }
 
-/// Looks at `path` as its server has it now.
-fn revalidated(path: &Path) -> Option<FileIdentity> {
-    operations::count(1);
+/// Looks at `path` as its server has it now. The name may be remembered as that of another file, or
+/// of none; so a file that is not seen as it was `vouched` for is opened, too.
+fn revalidated(path: &Path, vouched: &FileIdentity) -> Option<Seen> {
+    let seen = look(path, AtFlags::STATX_FORCE_SYNC);
+    if is_as_vouched(seen.map(|seen| seen.identity), vouched) {
+        return seen;
+    }
+    operations::count(path, 1);
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     match open(path, flags, Mode::empty()) {
         Ok(file) => {
-            let how = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
-            identity_at(&file, c"", how)
+            operations::count(path, 1);
+            look_at(&file, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC)
         }
         // It may be there and not be ours to read.
-        Err(rustix::io::Errno::ACCESS) => identity_at(CWD, path, AtFlags::STATX_FORCE_SYNC),
+        Err(Errno::ACCESS) => look(path, AtFlags::STATX_FORCE_SYNC),
         Err(_) => {
-            // Its folder may be remembered without it; opening that makes NFS ask.
-            if let Some(folder) = path.parent() {
-                operations::count(1);
-                let _ = open(
-                    folder,
-                    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-                    Mode::empty(),
-                );
-            }
+            ask_about_folder(path);
             None
         }
     }
 }
 
-/// Whether a file that was vouched for is seen in that state or a later one. Inode and change time are each client's own affair, and not compared.
+/// Whether a file that was vouched for is seen in that state or a later one. Inode and change time
+/// are each client's own affair, and not compared.
 pub fn is_as_vouched(seen: Option<FileIdentity>, vouched: &FileIdentity) -> bool {
     let Some(seen) = seen else { return false };
     let same_time = seen.modified_ns == vouched.modified_ns
@@ -82,38 +121,93 @@ pub fn is_as_vouched(seen: Option<FileIdentity>, vouched: &FileIdentity) -> bool
     seen.modified_ns > vouched.modified_ns || same_time && seen.bytes == vouched.bytes
 }
 
-/// Waits until all `files` are seen as they were vouched for, at most `limit`. The first one that was not, and what was seen last.
-pub async fn expect(
+/// Looks again and again, with longer and longer pauses, up to a limit.
+struct Patience {
+    start_ns: u64,
+    limit: Duration,
+    pause: Duration,
+}
+
+impl Patience {
+    fn new(limit: Duration) -> Self {
+        Self { start_ns: clock::monotonic_ns(), limit, pause: FIRST_PAUSE }
+    }
+
+    /// Waits until the next look is due. `false`: the limit is reached, and there is none.
+    async fn goes_on(&mut self) -> bool {
+        let waited = Duration::from_nanos(clock::monotonic_ns() - self.start_ns);
+        if waited >= self.limit {
+            return false;
+        }
+        tokio::time::sleep(self.pause.min(self.limit.saturating_sub(waited))).await;
+        self.pause = (2 * self.pause).min(LONGEST_PAUSE);
+        true
+    }
+}
+
+/// Waits until all `files` are seen as they were vouched for, at most `limit`, and passes each on
+/// that is. The first one that was not, and what was seen last.
+pub(crate) async fn expect(
     base: &Path,
     files: &[(Text, FileIdentity)],
     limit: Duration,
+    mut on_seen: impl FnMut(&Path, Seen),
 ) -> Option<(Text, Option<FileIdentity>)> {
-    let start_ns = clock::monotonic_ns();
-    let mut pause = FIRST_PAUSE;
+    let mut patience = Patience::new(limit);
     let mut left = files;
     while let Some(((name, vouched), rest)) = left.split_first() {
         let path = base.join(name.as_path());
+        let (asked, expected) = (path.clone(), *vouched);
         // A client that hangs must hold up nothing but this.
-        let seen = tokio::task::spawn_blocking(move || revalidated(&path)).await.ok().flatten();
+        let looking = tokio::task::spawn_blocking(move || revalidated(&asked, &expected));
+        let found = looking.await.ok().flatten();
+        let seen = found.map(|found| found.identity);
         if is_as_vouched(seen, vouched) {
+            if let Some(found) = found {
+                on_seen(&path, found);
+            }
             left = rest;
             continue;
         }
-        let waited = Duration::from_nanos(clock::monotonic_ns() - start_ns);
-        if waited >= limit {
+        if !patience.goes_on().await {
             return Some((name.clone(), seen));
         }
-        tokio::time::sleep(pause.min(limit.saturating_sub(waited))).await;
-        pause = (2 * pause).min(LONGEST_PAUSE);
     }
     None
+}
+
+/// Waits until a name that another client has removed is free here, too, at most `limit`, and no
+/// longer than a client remembers names. A kernel that remembers it opens what is no more instead
+/// of making it anew, and the open fails. gfarm2fs remembers attributes for a second besides, so
+/// what it says of the file is no proof that it is there.
+pub async fn wait_until_gone(path: &Path, limit: Duration) {
+    let mut patience = Patience::new(limit.min(REMEMBERED_MAX));
+    loop {
+        let path = path.to_path_buf();
+        let is_known = tokio::task::spawn_blocking(move || is_known(&path)).await.unwrap_or(false);
+        if !is_known || !patience.goes_on().await {
+            return;
+        }
+    }
+}
+
+/// Whether the kernel finds a name, perhaps one that its server does not know any more.
+fn is_known(path: &Path) -> bool {
+    operations::count(path, 2);
+    // This asks nobody while the name is remembered; the second call makes it ask.
+    let known = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    if let Ok(file) = &known {
+        let how = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+        let _ = statx(file, c"", how, StatxFlags::INO);
+    }
+    known.is_ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn identity(modified_ns: i64, bytes: u64) -> FileIdentity {
+    fn identity(modified_ns: i128, bytes: u64) -> FileIdentity {
         FileIdentity { modified_ns, changed_ns: 0, bytes, inode: 0 }
     }
 
@@ -141,16 +235,34 @@ mod tests {
         let path = std::env::temp_dir().join(format!("rakuda-late-{}", std::process::id()));
         let files = [(Text::from(path.to_string_lossy().into_owned()), identity(1, 3))];
         let wrong = block_on(async {
-            let (waiting, ()) =
-                tokio::join!(expect(Path::new("/"), &files, Duration::from_secs(30)), async {
+            let (waiting, ()) = tokio::join!(
+                expect(Path::new("/"), &files, Duration::from_secs(30), |_, _| {}),
+                async {
                     // The first look is over when this is run: it has found nothing.
                     tokio::time::sleep(FIRST_PAUSE).await;
                     std::fs::write(&path, "abc").unwrap();
-                });
+                }
+            );
             waiting
         });
         std::fs::remove_file(&path).unwrap();
         assert_eq!(wrong, None);
+    }
+
+    /// What only a remembered name shows is tested on the testbed (test/cluster/gfarm/visibility_test.rb).
+    #[test]
+    fn a_name_that_is_free_is_not_waited_for_and_one_that_is_taken_for_no_longer_than_the_limit() {
+        let path = std::env::temp_dir().join(format!("rakuda-gone-{}", std::process::id()));
+        block_on(wait_until_gone(&path, Duration::MAX));
+        std::fs::write(&path, "abc").unwrap();
+        block_on(wait_until_gone(&path, Duration::from_millis(1)));
+        assert!(path.exists(), "it is only looked at");
+        block_on(async {
+            tokio::join!(wait_until_gone(&path, Duration::MAX), async {
+                tokio::time::sleep(FIRST_PAUSE).await;
+                std::fs::remove_file(&path).unwrap();
+            })
+        });
     }
 
     #[test]
@@ -161,10 +273,13 @@ mod tests {
         let there = Text::from(path.to_string_lossy().into_owned());
         let old = FileIdentity { modified_ns: seen.unwrap().modified_ns + 1, ..seen.unwrap() };
         let files = [(there.clone(), seen.unwrap()), (there.clone(), old)];
-        let wrong = block_on(expect(Path::new("/"), &files, Duration::from_millis(1)));
+        let mut found = Vec::new();
+        let note = |path: &Path, seen: Seen| found.push((path.to_path_buf(), seen.identity));
+        let wrong = block_on(expect(Path::new("/"), &files, Duration::from_millis(1), note));
         let missing = [(Text::from("nowhere".to_owned()), old)];
-        let none = block_on(expect(Path::new("/nonexistent"), &missing, Duration::ZERO));
+        let none = block_on(expect(Path::new("/nonexistent"), &missing, Duration::ZERO, |_, _| {}));
         std::fs::remove_file(&path).unwrap();
+        assert_eq!(found, [(path, seen.unwrap())], "as it was vouched for first");
         assert_eq!(wrong, Some((there, seen)));
         assert_eq!(none, Some((Text::from("nowhere".to_owned()), None)));
     }

@@ -1,7 +1,8 @@
 //! The thread of an agent elsewhere that starts commands and sees to the run's folder.
 //!
-//! A command is started in a folder, its output goes to files: when their file system hangs, whoever starts it waits. The link to the
-//! hub is served by another thread, so that such a node is slow, and not lost. It does not know the link.
+//! A command is started in a folder, its output goes to files: when their file system hangs,
+//! whoever starts it waits. The link to the hub is served by another thread, so that such a node is
+//! slow, and not lost. It does not know the link.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -38,7 +39,8 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts it. Of commands it tells `events`, and reads them no further while nobody takes that; its answers go to `answers`.
+    /// Starts it. Of commands it tells `events`, and reads them no further while nobody takes that;
+    /// its answers go to `answers`.
     pub async fn start(
         folder: RunFolder,
         settings: &AgentSettings,
@@ -109,7 +111,8 @@ impl Worker {
         self.give(Work::Pause(paused));
     }
 
-    /// Sends `signal` to all process groups that still have members; how many there were. Waits while a file system hangs.
+    /// Sends `signal` to all process groups that still have members; how many there were. Waits
+    /// while a file system hangs.
     pub async fn signal_all(&self, signal: i32) -> usize {
         let (answer, answered) = oneshot::channel();
         self.give(Work::SignalAll(signal, answer));
@@ -170,7 +173,10 @@ impl Bench {
     async fn serve(self, mut work: UnboundedReceiver<Work>) {
         while let Some(work) = work.recv().await {
             match work {
-                Work::Message(_) if self.is_ending.load(SeqCst) => {}
+                // What is half-written is put away all the same.
+                Work::Message(message)
+                    if self.is_ending.load(SeqCst)
+                        && !matches!(message, ToAgent::PutAway { .. }) => {}
                 Work::Message(message) => self.take(message),
                 Work::Pause(paused) => {
                     self.paused.by_hub.set(paused);
@@ -202,9 +208,13 @@ impl Bench {
                 let _ = self.answers.send(FromAgent::Signalled { groups });
             }
             ToAgent::PauseOutput { .. }
+            | ToAgent::EndAll
+            | ToAgent::EndLeft { .. }
             | ToAgent::Look { .. }
             | ToAgent::LookAround { .. }
             | ToAgent::TellTime { .. }
+            | ToAgent::Sample { .. }
+            | ToAgent::SampleNow
             | ToAgent::AskResident { .. }
             | ToAgent::Expect { .. } => {
                 unreachable!("the link's side and the inspector take these")

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rakuda_agent::{Agent, AgentConfig, StdinSource};
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
-use rakuda_proto::front::{CommandOptions, Program, RedirectTarget};
+use rakuda_proto::front::{CommandOptions, GateKind, GateOptions, Program, RedirectTarget};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// What became of a command.
@@ -78,7 +78,10 @@ async fn outcome_of(
                 outcome.error = error.map(|text| text.to_display());
                 return outcome;
             }
-            AgentEvent::OutputEnded { .. } => {}
+            AgentEvent::OutputEnded { .. }
+            | AgentEvent::CommandReady { .. }
+            | AgentEvent::CommandPassed { .. }
+            | AgentEvent::Streams(_) => {}
         }
     }
 }
@@ -128,17 +131,14 @@ fn redirections_directory_and_environment_are_as_asked() {
             unset: vec![Text::from("HOME")],
         });
         let file = |path: &str, mode: &str| {
-            RedirectTarget::File("file".into(), Text::from(path), Text::from(mode), 0o644)
+            RedirectTarget::File(Text::from(path), Text::from(mode), 0o644)
         };
         let options = options(|options| {
             options.directory = Some(Text::from("sub"));
             options.environment = 7;
             options.umask = Some(0o077);
-            options.redirects = vec![
-                (0, file("in", "r")),
-                (1, file("out", "w")),
-                (2, RedirectTarget::Descriptor("fd".into(), 1)),
-            ];
+            options.redirects =
+                vec![(0, file("in", "r")), (1, file("out", "w")), (2, RedirectTarget::Fd(1))];
         });
         let program = line("cat; echo \" $X_TEST ${HOME-none} $PWD\" >&2; umask");
         let outcome = outcome_of(&agent, &mut events, program, Some(Box::new(options))).await;
@@ -193,7 +193,11 @@ fn what_a_left_over_child_writes_is_not_given_to_the_next_command() {
                     let command = CommandId(6);
                     agent.handle(AgentRequest::Start { command, program, options: None });
                 }
-                AgentEvent::CommandExited { .. } | AgentEvent::OutputEnded { .. } => {}
+                AgentEvent::CommandExited { .. }
+                | AgentEvent::OutputEnded { .. }
+                | AgentEvent::CommandReady { .. }
+                | AgentEvent::CommandPassed { .. }
+                | AgentEvent::Streams(_) => {}
             }
         }
         assert!(fifo.exists());
@@ -239,4 +243,47 @@ fn memory_is_told_only_where_it_is_the_commands_own() {
         let kib = peak_kib(large).await;
         assert!((200 << 10..300 << 10).contains(&kib), "{kib}");
     });
+}
+
+/// Two workers of a round: neither runs before it is committed, or is ended when the round is closed.
+#[test]
+fn workers_of_a_round_wait_until_it_begins_or_is_closed() {
+    for begins in [true, false] {
+        with_agent("round", |agent, mut events, directory| async move {
+            for worker in 0..2 {
+                let program = line(&format!("echo {worker} > began{worker}"));
+                let gate = Some(GateOptions { round: 3, worker, ..GateOptions::default() });
+                let options = Some(Box::new(options(|options| options.gate = gate)));
+                agent.handle(AgentRequest::Start { command: CommandId(worker), program, options });
+            }
+            for _ in 0..2 {
+                let event = events.recv().await.unwrap();
+                assert!(matches!(event, AgentEvent::CommandReady { .. }), "{event:?}");
+            }
+            assert!(!directory.join("began0").exists() && !directory.join("began1").exists());
+            let t0_ns = rakuda_agent::clock::machine_ns() + 5_000_000;
+            agent.handle(if begins {
+                AgentRequest::CommitRound { round: 3, t0_ns, spin_ns: 100_000 }
+            } else {
+                AgentRequest::CloseRound { round: 3 }
+            });
+            let (mut passed, mut ended) = (Vec::new(), Vec::new());
+            while ended.len() < 2 {
+                match events.recv().await.unwrap() {
+                    AgentEvent::CommandPassed { command, gate, stamps } => {
+                        assert!(stamps.start_ns >= t0_ns && gate == GateKind::Shell);
+                        assert!(!ended.iter().any(|(one, _)| *one == command));
+                        passed.push(command);
+                    }
+                    AgentEvent::CommandExited { command, status, .. } => {
+                        ended.push((command, status));
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            let expected = if begins { (2, 0) } else { (0, 75 << 8) };
+            assert!(ended.iter().all(|(_, status)| *status == expected.1), "{ended:?}");
+            assert_eq!((passed.len(), directory.join("began0").exists()), (expected.0, begins));
+        });
+    }
 }

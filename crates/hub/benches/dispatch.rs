@@ -16,12 +16,13 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::Instant;
 
+use rakuda_cluster::Node;
 use rakuda_core::Capacity;
-use rakuda_hub::Node;
 use rakuda_proto::Text;
 use rakuda_proto::frame::{FrameReader, FrameWriter};
 use rakuda_proto::front::{
-    ActionOutcome, FrontMessage, HubMessage, Program, Settings, TaskDefinition, task_flags,
+    ActionOutcome, FrontMessage, HubMessage, Program, Settings, TaskDefinition, TaskKind,
+    task_flags,
 };
 use support::{Count, InstantAgent};
 
@@ -34,14 +35,25 @@ fn front(mut stream: UnixStream, tasks: u32) -> f64 {
     let settings = Settings {
         directory: Text::from(std::env::temp_dir().to_string_lossy().into_owned()),
         record: false,
-        policy: "lifo_hrf".into(),
         ..Settings::default()
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
     writer.push(&FrontMessage::Hello(version, Box::new(settings)));
     for first in (0..tasks).step_by(2000) {
         let batch: Vec<TaskDefinition> = (first..tasks.min(first + 2000))
-            .map(|n| (n, 0, task_flags::HAS_ACTION, Text::from(format!("task{n}")), 0, vec![], 0))
+            .map(|n| {
+                (
+                    n,
+                    TaskKind::Plain,
+                    task_flags::HAS_ACTION,
+                    Text::from(format!("task{n}")),
+                    0,
+                    vec![],
+                    0,
+                    0,
+                    0,
+                )
+            })
             .collect();
         writer.push(&FrontMessage::DefineTasks { tasks: batch });
         send(&mut writer, &mut stream);

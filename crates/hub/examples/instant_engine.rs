@@ -11,7 +11,7 @@ use std::os::fd::FromRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
-use rakuda_hub::Node;
+use rakuda_cluster::Node;
 use rakuda_proto::Text;
 use support::{Count, InstantAgent};
 

@@ -1,7 +1,9 @@
-//! The socket over which people ask a live run: `.rakuda/running/ID.sock`, or where that link leads, on file systems that know no sockets. One line of JSON in, one out, one question a connection.
+//! The socket over which people ask a live run: `.rakuda/running/ID.sock`, or where that link
+//! leads, on file systems that know no sockets. One line of JSON in, one out, one question a
+//! connection.
 //!
-//! Clients are served by tasks of their own, with bounds on their number, their time and what they may say; the hub is handed whole questions. It does not
-//! know what they mean.
+//! Clients are served by tasks of their own, with bounds on their number, their time and what they
+//! may say; the hub is handed whole questions. It does not know what they mean.
 
 use std::fs::File;
 use std::io;

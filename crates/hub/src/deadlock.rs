@@ -1,5 +1,5 @@
-//! Actions that wait for one another for ever: the front sees that none of them can go on by itself, and here it is seen whether anything
-//! else can still happen.
+//! Actions that wait for one another for ever: the front sees that none of them can go on by
+//! itself, and here it is seen whether anything else can still happen.
 //!
 //! Knows no Ruby: what the actions wait for is the front's business, and so is what it does about it.
 
@@ -28,7 +28,7 @@ impl Hub {
             && self.commands.is_empty()
             && self.facts_wanted.is_empty()
             && self.inputs.held.is_none()
-            && self.questions.is_empty()
+            && self.file_probes.is_empty()
             && (alone || counts.ready == 0)
             && self.stopping.next_deadline_ns().is_none()
     }

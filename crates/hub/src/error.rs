@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use rakuda_cluster::ClusterError;
 use rakuda_proto::frame::FrameError;
 
 /// Trouble that ends the hub.
@@ -19,6 +20,9 @@ pub enum HubError {
     /// The runtime, signals or the agent could not be set up.
     #[error("set up the hub: {0}")]
     SetUp(#[source] std::io::Error),
+    /// The nodes elsewhere could not be begun.
+    #[error("set up the hub: {0}")]
+    Cluster(#[from] ClusterError),
     /// The run's folder or its record cannot be written.
     #[error("write the record {path:?}: {source}")]
     Record {

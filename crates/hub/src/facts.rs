@@ -20,7 +20,7 @@ use rustix::fs::{Mode, OFlags, RawDir, open};
 use crate::names::Names;
 
 /// From this many wanted names on, a directory is listed before its files are looked at.
-const LISTED_FROM: usize = 32;
+pub const LISTED_FROM: usize = 32;
 /// More threads than cores: on a network file system they wait, not work.
 const THREADS_MAX: usize = 16;
 /// Names that one thread takes at a time.
@@ -45,18 +45,22 @@ struct Share<'a> {
 }
 
 /// Looks at the files of all `tasks`, relative names starting at `base`.
-pub fn gather(names: &Names, tasks: &[TaskId], base: &Path) -> Vec<(TaskId, Fact)> {
+pub fn identities(
+    names: &Names,
+    tasks: &[TaskId],
+    base: &Path,
+) -> Vec<(TaskId, Option<FileIdentity>)> {
     let mut folders: BTreeMap<&Path, Vec<(&OsStr, TaskId)>> = BTreeMap::new();
     let mut result = Vec::with_capacity(tasks.len());
     for &id in tasks {
         let path = Path::new(OsStr::from_bytes(names.name(id)));
         match (path.parent(), path.file_name()) {
-            _ if names.name(id).is_empty() => result.push((id, fact_of(None, Places::Unknown))),
+            _ if names.name(id).is_empty() => result.push((id, None)),
             // `a/..` and `/` have no file name, `a/` has its slash cut off: look at them whole.
             (Some(folder), Some(name)) if !names.name(id).ends_with(b"/") => {
                 folders.entry(folder).or_default().push((name, id));
             }
-            _ => result.push((id, fact_of(identity_of(&base.join(path)), Places::Unknown))),
+            _ => result.push((id, identity_of(&base.join(path)))),
         }
     }
     let folders: Vec<(PathBuf, Vec<_>)> =
@@ -78,35 +82,40 @@ pub fn gather(names: &Names, tasks: &[TaskId], base: &Path) -> Vec<(TaskId, Fact
 /// The names in a folder; `None` when it cannot be listed.
 fn list(folder: &Path) -> Option<BTreeSet<CString>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    operations::count(1);
+    operations::count(folder, 1);
     let descriptor = open(folder, flags, Mode::empty()).ok()?;
     let mut buffer = Vec::with_capacity(64 << 10);
     let mut entries = RawDir::new(descriptor, buffer.spare_capacity_mut());
     let mut names = BTreeSet::new();
     loop {
         // The kernel is asked for more when the buffer is empty.
-        operations::count(u64::from(entries.is_buffer_empty()));
+        if entries.is_buffer_empty() {
+            operations::count(folder, 1);
+        }
         let Some(entry) = entries.next() else { break };
         names.insert(entry.ok()?.file_name().to_owned());
     }
     Some(names)
 }
 
-fn look_at(share: &Share<'_>) -> Vec<(TaskId, Fact)> {
+fn look_at(share: &Share<'_>) -> Vec<(TaskId, Option<FileIdentity>)> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let missing = || fact_of(None, Places::Unknown);
-    operations::count(1);
+    operations::count(share.folder, 1);
     let Ok(folder) = open(share.folder, flags, Mode::empty()) else {
-        return share.names.iter().map(|&(_, id)| (id, missing())).collect();
+        return share.names.iter().map(|&(_, id)| (id, None)).collect();
     };
-    let look = |name: &OsStr| {
+    let mut looks = 0;
+    let mut look = |name: &OsStr| {
         let c_name = CString::new(name.as_bytes()).ok()?;
         if share.listed.is_some_and(|listed| !listed.contains(&c_name)) {
             return None;
         }
+        looks += 1;
         identity_in(&folder, c_name.as_c_str())
     };
-    share.names.iter().map(|&(name, id)| (id, fact_of(look(name), Places::Unknown))).collect()
+    let found = share.names.iter().map(|&(name, id)| (id, look(name))).collect();
+    operations::count(share.folder, looks);
+    found
 }
 
 /// `work` for each item, by several threads when there is enough; results in the items' order.
@@ -159,11 +168,11 @@ mod tests {
             expected.push(name != "none/x");
         }
         let tasks: Vec<TaskId> = (0..u32::try_from(names.len()).unwrap()).map(TaskId).collect();
-        let mut facts = gather(&names, &tasks, &base);
+        let mut facts = identities(&names, &tasks, &base);
         facts.sort_by_key(|(id, _)| *id);
-        let found: Vec<bool> = facts.iter().map(|(_, fact)| fact.modified_ns.is_some()).collect();
+        let found: Vec<bool> = facts.iter().map(|(_, seen)| seen.is_some()).collect();
         std::fs::remove_dir_all(&base).unwrap();
         assert_eq!(found, expected);
-        assert_eq!(facts[3].1.bytes, "many/3".len() as u64);
+        assert_eq!(facts[3].1.unwrap().bytes, "many/3".len() as u64);
     }
 }

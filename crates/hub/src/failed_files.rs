@@ -1,9 +1,11 @@
-//! `.rakuda/failed_files`: which `NAME._fail_` runs have left here, and which state of a file each is. So what a user calls so himself, or
-//! has put in the place of one, is told from what may be removed.
+//! `.rakuda/failed_files`: which `NAME._fail_` runs have left here, and which state of a file each
+//! is. So what a user calls so himself, or has put in the place of one, is told from what may be
+//! removed.
 //!
-//! A line is `{"path":PATH,"file":IDENTITY}`, without `file` when it is gone; the last one about a path holds. Paths are relative to the
-//! folder of `.rakuda` where they are below it. Runs only add lines, so that none undoes what another one notes at the same time. What
-//! is not noted, because the list could not be written, is only not removed.
+//! A line is `{"path":PATH,"file":IDENTITY}`, without `file` when it is gone; the last one about a
+//! path holds. Paths are relative to the folder of `.rakuda` where they are below it. Runs only add
+//! lines, so that none undoes what another one notes at the same time. What is not noted, because
+//! the list could not be written, is only not removed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -77,6 +79,11 @@ impl FailedFiles {
             add(root, &key, Some(file));
             self.files.insert(key, file);
         }
+    }
+
+    /// Whether a run has renamed what was left of this target, an absolute path.
+    pub fn has(&self, root: &Path, target: &Path) -> bool {
+        !self.files.is_empty() && self.files.contains_key(&key_of(root, &failed_name(target)))
     }
 
     /// A target was made: what an earlier attempt has left of it is of no use any more.

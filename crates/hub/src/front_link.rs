@@ -25,6 +25,8 @@ pub struct FrontLink {
     /// Bytes of finished frames that the socket has not taken, from `sent` on.
     outgoing: Vec<u8>,
     sent: usize,
+    /// Its end was read: it is ready for ever, and nothing more comes.
+    ended: bool,
 }
 
 impl FrontLink {
@@ -36,11 +38,15 @@ impl FrontLink {
             writer: FrameWriter::default(),
             outgoing: Vec::new(),
             sent: 0,
+            ended: false,
         }
     }
 
-    /// Waits until the socket can be read, or written when something is left to send.
+    /// Waits until the socket can be read, or written when something is left to send; for ever after its end.
     pub async fn ready(&self) -> Result<(), HubError> {
+        if self.ended {
+            return std::future::pending().await;
+        }
         let interest = if self.outgoing.is_empty() {
             Interest::READABLE
         } else {
@@ -71,6 +77,7 @@ impl FrontLink {
                 }
             }
         }
+        self.ended = !open;
         self.reader.drain(messages)?;
         Ok(open)
     }
@@ -103,5 +110,24 @@ impl FrontLink {
         self.outgoing.clear();
         self.sent = 0;
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_end_is_heard_once() {
+        let (hub, front) = UnixStream::pair().unwrap();
+        let mut link = FrontLink::new(hub);
+        drop(front);
+        link.ready().await.unwrap();
+        assert!(!link.receive(&mut Vec::new()).unwrap());
+        tokio::select! {
+            biased;
+            _ = link.ready() => panic!("a loop that waits for it would spin"),
+            () = tokio::task::yield_now() => {}
+        }
     }
 }

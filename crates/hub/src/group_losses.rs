@@ -2,7 +2,6 @@
 //!
 //! Only that line waits here. The core and the record are told of each node at once (`membership`).
 
-use rakuda_agent::clock;
 use rakuda_core::NodeId;
 
 use crate::hub::Hub;
@@ -44,7 +43,7 @@ impl Hub {
             && self.agents.places().any(|(id, _)| self.agents.is_there(id) && is_other(id));
         self.group_losses.losses.push(loss);
         if others_there {
-            let due_ns = clock::monotonic_ns() + TOGETHER_NS;
+            let due_ns = self.now.time.0 + TOGETHER_NS;
             self.group_losses.due_ns.get_or_insert(due_ns);
         } else {
             self.tell_losses_of(outermost.as_deref());
@@ -53,7 +52,7 @@ impl Hub {
 
     /// Tells what has waited long enough.
     pub(crate) fn tell_due_losses(&mut self) {
-        if self.group_losses.due_ns.is_some_and(|due_ns| due_ns <= clock::monotonic_ns()) {
+        if self.group_losses.due_ns.is_some_and(|due_ns| due_ns <= self.now.time.0) {
             self.tell_losses();
         }
     }

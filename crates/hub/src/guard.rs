@@ -8,7 +8,8 @@ use std::path::Path;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 
-/// See the module. Without a guard, as in tests, nobody is told anything and the front's end shows on its own link alone.
+/// See the module. Without a guard, as in tests, nobody is told anything and the front's end shows
+/// on its own link alone.
 #[derive(Debug, Default)]
 pub struct Guard {
     socket: Option<UnixStream>,
@@ -28,6 +29,11 @@ impl Guard {
         // Without it the guard only leaves the targets to the next run.
         let bytes = directory.as_os_str().as_encoded_bytes();
         let _ = self.socket.as_ref().map(|socket| socket.try_write(bytes));
+    }
+
+    /// Whether it is known how the front has ended: who waits for that again does not wait.
+    pub(crate) fn has_told(&self) -> bool {
+        self.front_status.is_some()
     }
 
     /// Waits for the end of the front's process; its status as wait(2) gives it. For ever, when nobody tells.

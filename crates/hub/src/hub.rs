@@ -8,47 +8,55 @@ use std::time::Duration;
 
 use rakuda_agent::inspector::Inspector;
 use rakuda_agent::{Agent, AgentConfig, clock, processes};
-use rakuda_core::{Event, InvocationId, NodeId, Output, Requirement, Scheduler, TaskId, Time};
+pub(crate) use rakuda_cluster::LOCAL_NODE;
+use rakuda_cluster::{ClusterPlan, Elsewhere, Node, NodeReport, report_channel};
+use rakuda_core::files::FilePolicy;
+use rakuda_core::{Event, GangId, NodeId, Now, Output, Requirement, Scheduler, TaskId, Time};
+use rakuda_locate::Located;
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
-use rakuda_proto::front::{CommandOptions, FrontMessage, HubMessage, Program, Settings, StopHow};
-use rakuda_proto::journal::{FileIdentity, InputBytes, RunOutcome};
+use rakuda_proto::frame::FrameError;
+use rakuda_proto::front::{FrontMessage, HubMessage, ProgressMode, Settings, StopHow};
+use rakuda_proto::journal::{FileIdentity, RunOutcome};
 use rakuda_record::folder::FOLDER;
+use rakuda_service::Finding;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::HubError;
-use crate::agents::{Agents, Node, Reports, report_channel};
-use crate::cluster;
-use crate::control::{Control, next_question};
-use crate::core_time::Held;
+use crate::agents::{Agents, Reports};
+use crate::attempts::{PendingCommand, RunningAttempts, RunningCommand};
+use crate::choosing::Choosing;
+use crate::control::{Control, Question, next_question};
 use crate::failed_files::FailedFiles;
-use crate::failures::{Failures, Tail};
+use crate::failures::Failures;
+use crate::file_probes::FileProbes;
+use crate::fresh_looks::FreshLooks;
 use crate::front_link::FrontLink;
+use crate::gangs::GangTargets;
 use crate::group_losses::GroupLosses;
 use crate::guard::Guard;
+use crate::information::{Information, next_finding};
 use crate::inputs::Inputs;
-use crate::leases::Leases;
-use crate::membership::Unwindings;
 use crate::names::Names;
 use crate::newcomers::Newcomers;
 use crate::notes::record_config;
 use crate::plan;
 use crate::printer::{OutputMode, Printer};
-use crate::progress::{Progress, ProgressMode};
-use crate::questions::{Questions, Sight};
-use crate::reach::{Reachability, mount_of};
+use crate::program_names::ProgramNames;
+use crate::progress::Progress;
+use crate::reach::{Reachability, RoundAnswer, mount_of};
 use crate::record::{self, Record, Source, Turn, cannot_be_made};
 use crate::rerun::Rerun;
+use crate::retries::Retries;
 use crate::screen::Screen;
 use crate::settings::RunSettings;
-use crate::staging::{Staging, next_moved};
+use crate::staging::{Moved, Staging, next_moved};
 use crate::stopping::Stopping;
+use crate::streams::{NotJoined, Streams, next_not_joined};
+use crate::sync::SyncRounds;
 use crate::times::Times;
-
-/// The hub's own node: where commands run that no action asked for.
-pub const LOCAL_NODE: NodeId = NodeId(0);
 
 /// How long messages to the front may wait for others.
 const FLUSH_DELAY_NS: u64 = 2_000_000;
@@ -74,99 +82,38 @@ pub enum RunEnding {
     CutOff,
 }
 
-/// An attempt whose action runs.
-#[derive(Debug)]
-pub(crate) struct RunningAttempt {
-    /// From 1.
-    pub attempt: u32,
-    /// When it began, by the monotonic clock.
-    pub started_ns: u64,
-    /// The same, ns since 1970.
-    pub began_ns: i64,
-    /// When it held its cores, so far; without the time since it got those that it has now.
-    pub held: Vec<Held>,
-    /// The end of what it printed.
-    pub tail: Tail,
-    /// The last of its commands that did not end well.
-    pub failed_command: Option<FailedCommand>,
-    /// It was told to end.
-    pub aborted: bool,
-    /// Where it runs.
-    pub node: NodeId,
-    /// Where its target is, absolute: the Rakefile may move before it ends. Empty: it has none.
-    pub target: PathBuf,
-    /// Its target before it began; `None`: no target, or it was missing.
-    pub before: Option<FileIdentity>,
-    /// Its commands that run.
-    pub commands: u32,
-    /// A command of it has been started: what it has made was made on its node. Else Ruby code made it here.
-    pub ran: bool,
-    /// Commands that wait for its lease.
-    pub held_back: Vec<PendingCommand>,
-    /// Its own code waits for a lease.
-    pub lease_wanted: bool,
-    /// It is among those that wait for a lease.
-    pub in_line: bool,
-    /// It has had a lease before.
-    pub had_lease: bool,
-    /// Invocations that it waits for; it has given up its cores meanwhile.
-    pub suspended: u32,
-    /// It was begun early, and is to be run again later: something failed.
-    pub given_back: bool,
-    /// Where its input was when it began.
-    pub inputs: InputBytes,
-    /// Whether its commands may start, as far as its inputs go.
-    pub sight: Sight,
-    /// When its first command began, by the clock that its node stamps files with, ns since 1970; where nodes share no file system.
-    pub began_there_ns: Option<i64>,
-    /// The front is to be told to abort it when no command of it runs any more.
-    pub abort_pending: bool,
-}
-
-/// A command that has not been started.
-#[derive(Debug)]
-pub(crate) struct PendingCommand {
-    pub command: CommandId,
-    pub program: Program,
-    pub options: Option<Box<CommandOptions>>,
-    /// Shown on stderr when it starts.
-    pub echo: Option<Text>,
-}
-
-/// A command that did not end well.
-#[derive(Debug)]
-pub(crate) struct FailedCommand {
-    pub program: Program,
-    /// As wait(2) gives it.
-    pub status: i32,
-    /// Why it could not be started.
-    pub error: Option<Vec<u8>>,
-}
-
-/// A command that runs.
-#[derive(Debug)]
-pub(crate) struct RunningCommand {
-    /// What it executes.
-    pub program: Program,
-    /// When it was handed to the agent, by the monotonic clock.
-    pub started_ns: u64,
-    /// Whose action asked for it.
-    pub task: Option<TaskId>,
-    /// Which attempt of that; 0: none.
-    pub attempt: u32,
-    /// Where it runs.
-    pub node: NodeId,
-}
-
-impl RunningCommand {
-    /// Whose output the record takes its output for.
-    pub fn source(&self) -> Source {
-        self.task.map(|id| (id.0, self.attempt))
-    }
+/// What the loop waits for.
+enum Input {
+    /// SIGTERM.
+    Terminate,
+    /// Something is due.
+    Deadline,
+    /// Of a node or its agent.
+    Report(NodeReport),
+    /// There is something to read, or the link has failed.
+    FrontReady(Result<(), HubError>),
+    /// Its process is gone.
+    FrontEnded,
+    /// Files were brought somewhere, or not.
+    Moved(Moved),
+    /// Two hosts between which a stream leads could not be joined.
+    NotJoined(NotJoined),
+    /// The catalogue has answered.
+    Located(Located),
+    /// A round of questions about files in Gfarm is over.
+    Reached(RoundAnswer),
+    /// Digests that were waited for.
+    Contents,
+    /// This machine was sampled.
+    Found(Finding),
+    /// A person has asked something.
+    Asked(Question),
 }
 
 /// Everything that a run needs, in one thread; links to other hosts have their own.
 pub(crate) struct Hub {
+    /// When what is handled now came in, by both clocks: all that is decided and noted goes by that.
+    pub now: Now,
     pub settings: RunSettings,
     pub scheduler: Scheduler,
     pub names: Names,
@@ -181,7 +128,8 @@ pub(crate) struct Hub {
     pub facts_wanted: Vec<TaskId>,
     /// In a dry run: targets that runs that were cut off have left half-written, and that are not settled now.
     pub cut_off_targets: BTreeSet<Vec<u8>>,
-    /// Targets that runs that were cut off had left half-written, and that were settled when this run began: why they are made.
+    /// Targets that runs that were cut off had left half-written, and that were settled when this
+    /// run began: why they are made.
     pub remains_settled: BTreeSet<Vec<u8>>,
     /// What runs have left of targets under other names; nothing: it has not been looked for.
     pub failed_files: Option<FailedFiles>,
@@ -189,13 +137,15 @@ pub(crate) struct Hub {
     pub rerun: Option<Rerun>,
     /// In a dry run: tasks that the front is told to run all the same, since they invoke others themselves.
     pub own_way: BTreeSet<TaskId>,
-    /// In a dry run: the numbers from which on tasks wait for all before them, as what the command line asks for comes in turns.
+    /// In a dry run: the numbers from which on tasks wait for all before them, as what the command
+    /// line asks for comes in turns.
     pub plan_turns: Vec<u32>,
     /// What the core wants done, in order.
     pub outputs: VecDeque<Output>,
-    pub running: BTreeMap<TaskId, RunningAttempt>,
-    /// Attempts whose node is gone, until their actions have ended.
-    pub unwindings: Unwindings,
+    /// Attempts that have not ended, and the leases on cores.
+    pub attempts: RunningAttempts,
+    /// Ends of invocations that must not be told before all actions on lost nodes have been unwound.
+    pub endings: Vec<Output>,
     /// Nodes that are lost, and of which nothing was said yet.
     pub group_losses: GroupLosses,
     /// Nodes that came while the run went on.
@@ -205,15 +155,13 @@ pub(crate) struct Hub {
     pub commands: BTreeMap<CommandId, RunningCommand>,
     /// What the agents are to do once the record of it is written, in order; none: all agents.
     pub requests: Vec<(Option<NodeId>, AgentRequest)>,
-    /// By node.
-    pub leases: Vec<Leases>,
-    /// A task of this run needs more than one plain core: no node begins anything early.
-    pub lookahead_off: bool,
     /// Cores of each requirement, and of each task its requirement.
     pub requirement_cores: Vec<u32>,
+    /// Likewise, the nodes that it has at once and the slots on each, if the Rakefile says so.
+    pub requirement_nodes: Vec<Option<(u32, u32)>>,
+    /// Tasks of which it says so, and that are not known to be in a gang.
+    pub wide_tasks: Vec<TaskId>,
     pub requirement_of: Vec<u32>,
-    /// Which running task waits for which invocation.
-    pub callers: BTreeMap<InvocationId, TaskId>,
     pub stopping: Stopping,
     pub any_failed: bool,
     pub failures: Failures,
@@ -221,17 +169,27 @@ pub(crate) struct Hub {
     pub inputs: Inputs,
     /// How long tasks take, and when nodes end.
     pub times: Times,
+    /// Nodes that tasks choose by what is known of them.
+    pub choosing: Choosing,
+    /// What is known of nodes.
+    pub information: Information,
     /// Which files in Gfarm can be read.
     pub reach: Reachability,
+    /// Decides which files go along with targets and commands.
+    pub files: FilePolicy,
     /// Brings files to nodes; nothing: they share a file system.
     pub staging: Option<Staging>,
     /// What agents were asked about files.
-    pub questions: Questions,
+    pub file_probes: FileProbes,
     pub progress: Progress,
+    /// Commands that begin at one instant.
+    pub sync: SyncRounds,
     /// Questions of people; none before something was recorded, or when it cannot be opened.
     pub control: Option<Control>,
     control_tried: bool,
     pub goodbye: bool,
+    /// How far the machine's clock is ahead of the journal's, as was noted last.
+    pub clock_ahead_ns: i64,
     /// The front ends because of an error.
     pub front_failed: bool,
     /// Messages to the front may wait until then, to go together.
@@ -240,6 +198,7 @@ pub(crate) struct Hub {
     pub flush_urgent: bool,
     /// Output waits for its reader; it is tried again then.
     pub output_retry_ns: Option<u64>,
+    pub retries: Retries,
     /// The socket takes nothing any more. (Its end is not always to be read: a front that was
     /// killed with messages unread leaves an error behind instead.)
     pub front_gone: bool,
@@ -253,10 +212,22 @@ pub(crate) struct Hub {
     pub start_directory: PathBuf,
     /// The front has been told that a task needs more than there is.
     pub needs_refused: bool,
+    /// Gangs whose tasks share cores when no more nodes can come.
+    pub gangs_to_share: BTreeSet<GangId>,
+    /// Gangs that wait for nodes which may still come, and what is said if none does.
+    pub gangs_too_large: BTreeMap<GangId, String>,
+    /// Targets that tasks of gangs have made whose gangs have not ended.
+    pub gang_targets: GangTargets,
+    /// What streams join.
+    pub streams: Streams,
     /// The front has said, under this number, that its actions wait for one another.
     pub front_stuck: Option<u32>,
     /// The target of this task was just looked at, after its action.
     pub just_seen: Option<(TaskId, Option<FileIdentity>)>,
+    /// What targets were seen to be since an action has ended.
+    pub fresh_looks: FreshLooks,
+    /// Names by which commands are looked up in PATH.
+    pub program_names: ProgramNames,
     /// The directory has changed: names in the record are made absolute.
     pub moved: bool,
     /// Reused by calls of the core.
@@ -315,8 +286,7 @@ pub async fn run_with(
     let settings = match RunSettings::new(*settings) {
         Ok(settings) => settings,
         Err(reason) => {
-            link.push(&HubMessage::Refused { reason: Text::from(reason) });
-            link.flush();
+            refuse(&mut link, reason);
             return Ok(RunEnding::Goodbye);
         }
     };
@@ -340,6 +310,7 @@ pub async fn run_with(
     }
     // Relative names then mean here what they mean in the Rakefile.
     std::env::set_current_dir(&settings.directory).map_err(HubError::SetUp)?;
+    rakuda_agent::operations::enter(&settings.directory);
     guard.tell_directory(&settings.directory);
     let (sender, local) = unbounded_channel();
     let (remote_sender, remote) = report_channel();
@@ -348,18 +319,21 @@ pub async fn run_with(
     let mut reports = Reports { local, answers, remote };
     let mut nodes = nodes(&settings, sender)?;
     let own_takes_tasks = settings.cluster.as_ref().is_none_or(|cluster| cluster.own_takes_tasks);
-    let elsewhere = cluster::start(&settings, remote_sender).map_err(HubError::SetUp)?;
+    let elsewhere = match settings.cluster_config() {
+        Some(config) => rakuda_cluster::start(config, remote_sender)?,
+        None => Elsewhere::default(),
+    };
     nodes.extend(elsewhere.nodes);
     let mut agents = Agents::new(nodes, own_takes_tasks);
     if let Some(source) = elsewhere.source {
-        let expecting =
-            settings.cluster.as_ref().is_some_and(|cluster| cluster.origin.brings_nodes());
+        let expecting = settings.cluster.as_ref().is_some_and(ClusterPlan::brings_nodes);
         agents.set_source(source, expecting);
     }
     let mut hub = Hub::new(settings, link, agents, inspector);
     (hub.guard, hub.front) = (guard, front);
     hub.welcome(turn);
     for message in messages.drain(..) {
+        hub.tick();
         hub.on_message(message)?;
     }
     hub.serve(&mut messages, &mut reports, &mut terminate).await
@@ -418,15 +392,32 @@ async fn await_turn(
     }
 }
 
-/// Waits for `Hello`; `None`: the front left before it.
+/// Answers `Hello` with a no.
+fn refuse(link: &mut FrontLink, reason: String) {
+    link.push(&HubMessage::Refused { reason: Text::from(reason) });
+    link.flush();
+}
+
+/// Waits for `Hello`; `None`: the front left before it, or was refused.
 async fn greet(
     link: &mut FrontLink,
     messages: &mut Vec<FrontMessage>,
 ) -> Result<Option<Box<Settings>>, HubError> {
     while messages.is_empty() {
         link.ready().await?;
-        if !link.receive(messages)? {
-            return Ok(None);
+        match link.receive(messages) {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(HubError::Frame(FrameError::Malformed { source, .. })) if messages.is_empty() => {
+                refuse(
+                    link,
+                    format!(
+                        "{source}; the engine does not fit the front: install both from one release"
+                    ),
+                );
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
         }
     }
     let rest = messages.split_off(1);
@@ -436,11 +427,8 @@ async fn greet(
             if version == own {
                 return Ok(Some(settings));
             }
-            let reason = format!(
-                "the engine is version {own}, the front version {version}: install both from one release"
-            );
-            link.push(&HubMessage::Refused { reason: Text::from(reason) });
-            link.flush();
+            let versions = format!("the engine is version {own}, the front version {version}");
+            refuse(link, format!("{versions}: install both from one release"));
             Ok(None)
         }
         _ => Err(HubError::Protocol("expected Hello first")),
@@ -449,20 +437,24 @@ async fn greet(
 
 impl Hub {
     fn new(settings: RunSettings, link: FrontLink, agents: Agents, inspector: Inspector) -> Self {
-        let record = Record::new(record_config(&settings));
+        let now = read_clocks();
+        let mut attempts = RunningAttempts::default();
+        for (id, place) in agents.places() {
+            attempts.set_cores(id, place.node.capacity.cores);
+        }
+        let record = Record::new(record_config(&settings, now));
         let mut printer = Printer::new(settings.output);
+        printer.set_ci(settings.ci);
         if settings.progress == ProgressMode::Live {
             printer.set_screen(Screen::new());
         }
         Self {
-            leases: agents
-                .places()
-                .map(|(_, place)| Leases::new(place.node.capacity.cores))
-                .collect(),
-            lookahead_off: false,
+            now,
+            attempts,
             requirement_cores: vec![1],
+            requirement_nodes: vec![None],
+            wide_tasks: Vec::new(),
             requirement_of: Vec::new(),
-            callers: BTreeMap::new(),
             scheduler: Scheduler::new(settings.config.clone()),
             names: Names::default(),
             link,
@@ -479,8 +471,7 @@ impl Hub {
             plan_turns: Vec::new(),
             rerun: settings.rerun.is_on().then(|| Rerun::new(&settings)),
             outputs: VecDeque::new(),
-            running: BTreeMap::new(),
-            unwindings: Unwindings::default(),
+            endings: Vec::new(),
             group_losses: GroupLosses::default(),
             newcomers: Newcomers::default(),
             reopened: BTreeSet::new(),
@@ -490,27 +481,39 @@ impl Hub {
             any_failed: false,
             failures: Failures::default(),
             inputs: Inputs::default(),
-            times: Times::new(&settings),
+            times: Times::new(&settings, now.time),
+            choosing: Choosing::default(),
+            information: Information::default(),
             reach: Reachability::new(mount_of(&settings.directory, settings.cluster.is_some())),
+            files: file_policy(&settings),
             staging: staging_of(&settings),
-            questions: Questions::new(inspector),
+            file_probes: FileProbes::new(inspector),
             progress: Progress::new(settings.progress),
+            sync: SyncRounds::default(),
             control: None,
             control_tried: false,
             goodbye: false,
+            clock_ahead_ns: 0,
             front_failed: false,
             flush_due_ns: None,
             flush_urgent: false,
             output_retry_ns: None,
+            retries: Retries::default(),
             front_gone: false,
             output_lost: false,
             environments_below: None,
             left_over: BTreeMap::new(),
             needs_refused: false,
+            gangs_to_share: BTreeSet::new(),
+            gangs_too_large: BTreeMap::new(),
+            gang_targets: GangTargets::default(),
+            streams: Streams::default(),
             front_stuck: None,
             moved: false,
             start_directory: settings.directory.clone(),
             just_seen: None,
+            fresh_looks: FreshLooks::default(),
+            program_names: ProgramNames::default(),
             scratch: Vec::new(),
             settings,
         }
@@ -528,14 +531,17 @@ impl Hub {
         if self.settings.record
             && let Some(turn) = turn
         {
-            (self.remains_settled, _) = plan::targets_cut_off(&self.settings.directory);
-            for line in record::recover_in_turn(&self.settings.directory, turn) {
+            (self.remains_settled, _) =
+                plan::targets_cut_off(&self.settings.directory, self.now.wall_ns());
+            for line in record::recover_in_turn(&self.settings.directory, turn, self.now.wall_ns())
+            {
                 self.warn(&line);
             }
             self.record.reload_unfinished();
         }
         if self.settings.config.dry_run {
-            let (targets, doubts) = plan::targets_cut_off(&self.settings.directory);
+            let (targets, doubts) =
+                plan::targets_cut_off(&self.settings.directory, self.now.wall_ns());
             self.cut_off_targets = targets;
             self.record.add_doubts(doubts);
         }
@@ -550,8 +556,16 @@ impl Hub {
 
     /// Tells the core; what it wants done waits in `outputs`.
     pub(crate) fn event(&mut self, event: Event<'_>) {
-        let now = Time(u64::try_from(clock::wall_ns()).unwrap_or(0));
+        let now = self.now.time;
+        match event {
+            Event::NodeJoined { id, .. } | Event::NodeLost { id } => self.choosing.touch(id),
+            Event::ActionEnded { id, .. } => self.choosing.on_ended(id),
+            // Its cores are for others meanwhile.
+            Event::InvocationStarted { caller: Some(_), .. } => self.touch_all(),
+            _ => {}
+        }
         self.scheduler.handle(now, event, &mut self.scratch);
+        self.attempts.hold_lookahead(self.scheduler.is_gang_due());
         self.outputs.extend(self.scratch.drain(..));
     }
 
@@ -562,18 +576,20 @@ impl Hub {
         terminate: &mut Signal,
     ) -> Result<RunEnding, HubError> {
         loop {
-            self.settle();
-            if self.goodbye {
+            self.drain();
+            // A round that is over is noted when clocks are known after it, which takes a moment.
+            if self.goodbye && !self.sync.is_closing() {
                 self.hide_progress();
                 // Commands that nobody waits for any more must not outlive the run.
                 let stopped = self.end_run(reports).await;
+                self.tick();
                 if self.front_failed {
                     self.print_summary();
                 } else if !stopped && !self.any_failed && !self.output_lost {
                     self.print_farewell();
                 }
                 self.printer.flush_patiently().await;
-                self.close_agents().await;
+                self.close_agents(stopped).await;
                 let how = match self.any_failed {
                     _ if stopped => RunOutcome::Stopped,
                     true => RunOutcome::Failed,
@@ -585,7 +601,7 @@ impl Hub {
                 }
                 return Ok(if stopped { RunEnding::Stopped } else { self.ending() });
             }
-            if self.front_gone {
+            if self.front_gone && !self.goodbye {
                 return Ok(self.cut_off(reports).await);
             }
             let behind = self.output_retry_ns.is_some();
@@ -594,27 +610,43 @@ impl Hub {
                 self.inputs.due_ns(),
                 self.group_losses.due_ns(),
                 self.newcomers.due_ns(),
-                self.reach.due_ns(),
+                self.reach.core.due_ns(),
+                self.sync.due_ns(),
                 self.flush_due_ns,
                 self.output_retry_ns,
+                self.retries.due_ns(),
                 self.progress_due_ns().filter(|_| !behind),
             ];
             let deadline = deadlines.into_iter().flatten().min();
-            tokio::select! {
+            let wait = deadline.map(|deadline_ns| self.until(deadline_ns));
+            let input = tokio::select! {
                 // In this order: reports may come without end, and the first two are rare.
                 biased;
-                _ = terminate.recv() => {
+                _ = terminate.recv() => Input::Terminate,
+                () = sleep(wait) => Input::Deadline,
+                report = reports.recv(), if !behind => Input::Report(report),
+                ready = self.link.ready() => Input::FrontReady(ready),
+                // Its end of the link may be held by a process that it has forked.
+                _ = self.guard.front_ended(), if !self.guard.has_told() => Input::FrontEnded,
+                moved = next_moved(&mut self.staging) => Input::Moved(moved),
+                told = next_not_joined(&mut self.streams) => Input::NotJoined(told),
+                located = self.inputs.located() => Input::Located(located),
+                reached = self.reach.answered() => Input::Reached(reached),
+                () = some_content(self.rerun.as_ref()) => Input::Contents,
+                finding = next_finding(&mut self.information) => Input::Found(finding),
+                question = next_question(&mut self.control) => Input::Asked(question),
+            };
+            self.tick();
+            match input {
+                Input::Terminate => {
                     self.note_stop("terminate");
                     return Ok(self.cut_off(reports).await);
                 }
-                () = sleep_until(deadline), if deadline.is_some() => self.on_deadline(),
-                report = reports.recv(), if !behind => self.on_report(report),
-                ready = self.link.ready() => {
+                Input::Deadline => self.on_deadline(),
+                Input::Report(report) => self.on_report(report),
+                Input::FrontReady(ready) => {
                     ready?;
-                    let open = self.link.receive(messages)?;
-                    for message in messages.drain(..) {
-                        self.on_message(message)?;
-                    }
+                    let open = self.hear_front(messages)?;
                     if !open && !self.goodbye {
                         return Ok(if self.is_replaced() {
                             self.replaced(reports, terminate).await
@@ -623,13 +655,18 @@ impl Hub {
                         });
                     }
                 }
-                // Its end of the link may be held by a process that it has forked.
-                _ = self.guard.front_ended() => self.front_gone |= !self.hear_last_words(messages)?,
-                moved = next_moved(&mut self.staging) => self.on_moved(moved),
-                located = self.inputs.located() => self.on_located(located),
-                reached = self.reach.answered() => self.on_reached(reached),
-                () = some_content(self.rerun.as_ref()) => self.on_contents(),
-                (question, answer) = next_question(&mut self.control) => {
+                Input::FrontEnded => {
+                    // What it has said before.
+                    self.hear_front(messages)?;
+                    self.front_gone |= !self.goodbye;
+                }
+                Input::Moved(moved) => self.on_moved(moved),
+                Input::NotJoined(told) => self.on_not_joined(told),
+                Input::Located(located) => self.on_located(located),
+                Input::Reached(reached) => self.on_reached(reached),
+                Input::Contents => self.on_contents(),
+                Input::Found(finding) => self.on_finding(finding),
+                Input::Asked((question, answer)) => {
                     // Who has asked may be gone again.
                     let _ = answer.send(self.answer(&question));
                 }
@@ -637,18 +674,31 @@ impl Hub {
             let at_once = if behind { 0 } else { REPORTS_AT_ONCE };
             for _ in 0..at_once {
                 let Some(report) = reports.try_recv() else { break };
+                self.tick();
                 self.on_report(report);
             }
+            // What follows from it is decided and noted now, however long that took.
+            self.tick();
         }
     }
 
-    /// What the front has said before it ended; whether it has said goodbye.
-    fn hear_last_words(&mut self, messages: &mut Vec<FrontMessage>) -> Result<bool, HubError> {
-        self.link.receive(messages)?;
+    /// Reads the clocks. The loop alone does: what it hands on is decided and noted as of that moment.
+    pub(crate) fn tick(&mut self) {
+        self.now = read_clocks();
+    }
+
+    fn until(&self, deadline_ns: u64) -> Duration {
+        Duration::from_nanos(deadline_ns.saturating_sub(self.now.time.0))
+    }
+
+    /// Handles what the front has sent; whether it may send more.
+    fn hear_front(&mut self, messages: &mut Vec<FrontMessage>) -> Result<bool, HubError> {
+        let open = self.link.receive(messages)?;
         for message in messages.drain(..) {
+            self.tick();
             self.on_message(message)?;
         }
-        Ok(self.goodbye)
+        Ok(open)
     }
 
     /// How a run has ended that nobody has stopped.
@@ -657,18 +707,17 @@ impl Hub {
     }
 
     /// Does all that the core wants, then lets the effects out: record, output, messages.
-    fn settle(&mut self) {
+    fn drain(&mut self) {
         loop {
-            while let Some(output) = self.outputs.pop_front() {
-                self.perform(output);
-            }
-            if !self.grant_leases() {
+            self.perform_all();
+            if !self.grant_leases() && !self.tell_suiting() {
                 self.check_time_left();
                 if self.outputs.is_empty() {
                     break;
                 }
             }
         }
+        self.check_rounds();
         self.write_record();
         self.pass_requests_on();
         self.forget_environments();
@@ -691,8 +740,9 @@ impl Hub {
     }
 
     pub(crate) fn write_record(&mut self) {
+        self.note_clock();
         if let Err(error) = self.record.flush() {
-            self.record.disable();
+            self.record.disable(self.now.wall_ns());
             self.warn(&format!(
                 "failed to {error}; going on without a record: if this run is cut off, what it makes from now on is made again"
             ));
@@ -728,7 +778,7 @@ impl Hub {
         if behind != self.output_retry_ns.is_some() {
             self.agents.pause_output(behind);
         }
-        self.output_retry_ns = behind.then(|| clock::monotonic_ns() + OUTPUT_RETRY_NS);
+        self.output_retry_ns = behind.then(|| self.now.time.0 + OUTPUT_RETRY_NS);
     }
 
     /// The reader is gone or the disk is full: as with rake, the run ends.
@@ -740,9 +790,7 @@ impl Hub {
             self.link.push(&HubMessage::OutputLost { reason });
             self.any_failed = true;
             self.stop(StopHow::Interrupt);
-            while let Some(output) = self.outputs.pop_front() {
-                self.perform(output);
-            }
+            self.perform_all();
             self.write_record();
             self.pass_requests_on();
         }
@@ -754,7 +802,7 @@ impl Hub {
         let needs = |pending: &PendingCommand| {
             pending.options.as_ref().is_some_and(|options| options.environment < below)
         };
-        if !self.running.values().flat_map(|attempt| &attempt.held_back).any(needs) {
+        if !self.attempts.all().flat_map(|(_, attempt)| attempt.gated()).any(needs) {
             self.agents.handle_all(&AgentRequest::ForgetEnvironments { below });
             self.environments_below = None;
         }
@@ -766,7 +814,7 @@ impl Hub {
         if !self.link.has_messages() || self.goodbye {
             self.flush_due_ns = None;
         } else if !self.flush_urgent && self.is_well_supplied() {
-            let now_ns = clock::monotonic_ns();
+            let now_ns = self.now.time.0;
             let due_ns = *self.flush_due_ns.get_or_insert(now_ns + FLUSH_DELAY_NS);
             if now_ns < due_ns {
                 return;
@@ -780,13 +828,27 @@ impl Hub {
     /// Whether every node that takes tasks has enough to go on with.
     fn is_well_supplied(&self) -> bool {
         let up = self.agents.places().filter(|(id, _)| self.agents.is_up(*id));
-        up.map(|(id, _)| &self.leases[id.0 as usize]).all(Leases::is_well_supplied)
+        up.into_iter().all(|(id, _)| self.attempts.is_well_supplied(id))
     }
 
     /// Has the front show a line on stderr.
     pub(crate) fn warn(&mut self, text: &str) {
         self.link.push(&HubMessage::Warning { text: Text::from(format!("rakuda: {text}")) });
     }
+}
+
+/// The only place of the hub that reads clocks.
+pub(crate) fn read_clocks() -> Now {
+    let now = clock::Reading::now();
+    let time_ns = clock::journal_clock().at(now.monotonic_ns);
+    let time = Time(u64::try_from(time_ns).unwrap_or(0));
+    Now { time, wall: i128::from(now.wall_ns).into() }
+}
+
+fn file_policy(settings: &RunSettings) -> FilePolicy {
+    let staging = settings.cluster.as_ref().and_then(|cluster| cluster.staging.as_ref());
+    let guesses = staging.is_none_or(|staging| staging.guess_files);
+    FilePolicy::new(settings.directory.as_os_str().as_encoded_bytes(), guesses)
 }
 
 fn staging_of(settings: &RunSettings) -> Option<Staging> {
@@ -803,8 +865,10 @@ async fn some_content(rerun: Option<&Rerun>) {
     }
 }
 
-async fn sleep_until(deadline_ns: Option<u64>) {
-    let now = clock::monotonic_ns();
-    let wait = deadline_ns.unwrap_or(now).saturating_sub(now);
-    tokio::time::sleep(Duration::from_nanos(wait)).await;
+/// For ever without a time.
+async fn sleep(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => tokio::time::sleep(wait).await,
+        None => std::future::pending().await,
+    }
 }

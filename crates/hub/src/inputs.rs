@@ -1,19 +1,19 @@
 //! Where the inputs of tasks are: who made them in this run comes first, then the file system's catalogue.
 //!
-//! With one node there is nothing to know. The catalogue is asked in bulk before tasks are activated, and never waited for longer than
-//! `LOCATED_WITHIN`; what is found out later counts for tasks that are not queued yet. It decides nothing: candidates are the core's business.
+//! With one node there is nothing to know. The catalogue is asked in bulk before tasks are
+//! activated, and never waited for longer than `LOCATED_WITHIN`; what is found out later counts for
+//! tasks that are not queued yet. It decides nothing: candidates are the core's business.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-use rakuda_agent::clock;
-use rakuda_core::{Event, InvocationId, NodeId, Places, TaskId, TaskKind, Time};
+use rakuda_core::{Event, FilePlaces, InvocationId, NodeId, Places, TaskId, TaskKind};
 use rakuda_locate::{GfarmMount, Hosts, Located, Locator, gfarm_mount};
 use rakuda_proto::journal::{FileIdentity, InputBytes};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::agents::{NodeState, Place};
+use crate::agents::{Member, NodeState};
 use crate::hub::{Hub, LOCAL_NODE};
 
 /// The start of tasks waits so long for the catalogue at most.
@@ -64,9 +64,8 @@ struct Catalogue {
     open: usize,
 }
 
-impl Inputs {
-    /// The nodes that hold a task's file.
-    pub fn places_of(&self, id: TaskId) -> Places {
+impl FilePlaces for Inputs {
+    fn places_of(&self, id: TaskId) -> Places {
         match (self.found.get(&id), self.made.get(&id)) {
             (Some(places), _) => places.clone(),
             (None, Some((LOCAL_NODE, _))) if self.own_is_spare => Places::Unknown,
@@ -75,38 +74,13 @@ impl Inputs {
         }
     }
 
-    /// The files that lie on a node and on no other.
-    pub fn only_on(&self, node: NodeId) -> Vec<TaskId> {
-        let only = Places::One(node);
-        let found = self.found.iter().filter(|(_, places)| **places == only).map(|(id, _)| *id);
-        let made = self
-            .made
-            .iter()
-            .filter(|(id, (maker, _))| *maker == node && !self.found.contains_key(id));
-        found.chain(made.map(|(id, _)| *id)).collect()
+    fn known(&self) -> impl Iterator<Item = TaskId> {
+        let made = self.made.keys().filter(|id| !self.found.contains_key(id));
+        self.found.keys().chain(made).copied()
     }
+}
 
-    /// Whether it is known of any file where it is.
-    pub fn knows_any(&self) -> bool {
-        !self.found.is_empty() || !self.made.is_empty()
-    }
-
-    /// A file of each of the first `nodes_max` nodes that are found to have one alone, among those that are wanted.
-    pub fn one_on_each(&self, nodes_max: usize, is_wanted: impl Fn(TaskId) -> bool) -> Vec<TaskId> {
-        let mut nodes = BTreeMap::new();
-        for id in self.found.keys().chain(self.made.keys()) {
-            if let Places::One(node) = self.places_of(*id)
-                && is_wanted(*id)
-            {
-                nodes.entry(node).or_insert(*id);
-                if nodes.len() == nodes_max {
-                    break;
-                }
-            }
-        }
-        nodes.into_values().collect()
-    }
-
+impl Inputs {
     /// The catalogue was asked again: it is on these hosts. The nodes that they are.
     pub fn set_found(&mut self, id: TaskId, hosts: &[Vec<u8>]) -> Places {
         if self.catalogue.is_none() {
@@ -255,7 +229,7 @@ impl Hub {
             })
             .collect();
         if wanted.len() > FEW {
-            let now = Time(u64::try_from(clock::wall_ns()).unwrap_or(0));
+            let now = self.now;
             let runs = scheduler.forecast(now);
             let mut is_read = vec![false; runs.len()];
             for id in scheduler.task_ids().filter(|id| runs[id.0 as usize]) {
@@ -308,7 +282,7 @@ impl Hub {
     fn take_located(&mut self, id: TaskId, hosts: Option<&[Vec<u8>]>) {
         let places = match hosts {
             None => return,
-            Some([]) if self.on_held_by_none(id) => Places::Nowhere,
+            Some([]) if self.on_held_by_none(id) => return,
             Some(hosts) => self.inputs.set_found(id, hosts),
         };
         if places != Places::Unknown {
@@ -338,19 +312,19 @@ impl Hub {
             return;
         }
         let limit_ns = if waits_for_nodes { NODES_WITHIN_NS } else { LOCATED_WITHIN_NS };
-        let due_ns = clock::monotonic_ns() + limit_ns;
+        let due_ns = self.now.time.0 + limit_ns;
         self.inputs.held = Some(HeldInvocation { id, tasks, caller, due_ns, needs_nodes });
     }
 
     /// Whether nodes are on their way that hold files: the first of them is not to take the others' tasks.
     fn waits_for_hosts(&self) -> bool {
-        let comes = |place: &Place| place.state == NodeState::Starting && place.incarnation == 0;
+        let comes = |place: &Member| place.state == NodeState::Starting && place.incarnation == 0;
         self.inputs.catalogue.is_some()
             && (self.agents.is_expecting() || self.agents.places().any(|(_, place)| comes(place)))
     }
 
     fn will_run_any(&self) -> bool {
-        let now = Time(u64::try_from(clock::wall_ns()).unwrap_or(0));
+        let now = self.now;
         self.scheduler.forecast(now).into_iter().any(|runs| runs)
     }
 
@@ -364,13 +338,14 @@ impl Hub {
         }
     }
 
-    /// The time is over for which tasks are held; but as long as no node is there, they would only stand in the queue for all of them.
+    /// The time is over for which tasks are held; but as long as no node is there, they would only
+    /// stand in the queue for all of them.
     pub(crate) fn on_held_long(&mut self) {
         let none_is_up = !self.agents.places().any(|(id, _)| self.agents.is_up(id));
         let waits_on = none_is_up && self.waits_for_hosts();
         match &mut self.inputs.held {
             Some(held) if held.needs_nodes && waits_on => {
-                held.due_ns = clock::monotonic_ns() + LOCATED_WITHIN_NS;
+                held.due_ns = self.now.time.0 + LOCATED_WITHIN_NS;
             }
             Some(_) | None => self.release_invocation(),
         }
@@ -396,7 +371,8 @@ impl Hub {
         }
         for input in self.scheduler.inputs(id) {
             let places = self.places_of(input);
-            let bytes = self.scheduler.task(input).map_or(0, |task| task.bytes);
+            let task = self.scheduler.task(input);
+            let bytes = task.map_or(0, |task| task.bytes.saturating_add(task.secondary_bytes));
             if !places.as_slice().is_empty() {
                 sum.placed_bytes += bytes;
                 sum.local_bytes += if places.as_slice().contains(&node) { bytes } else { 0 };

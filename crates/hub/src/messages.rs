@@ -1,38 +1,36 @@
 //! What the front and the agent report, turned into events of the core.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rakuda_agent::clock;
 use rakuda_core::{
-    ActionOutcome as CoreOutcome, Event, InvocationId, Output, Places, RuleId, TaskId, TaskKind,
-    Timestamp,
+    ActionOutcome as CoreOutcome, Event, Held, InvocationId, Output, Places, RuleId, TaskId,
+    TaskKind, Timestamp, total_ns,
 };
 use rakuda_proto::Text;
-use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
+use rakuda_proto::agent::{AgentEvent, AgentRequest, BOUND_EXCEEDED, CommandId, OutputStream};
+use rakuda_proto::file_time::file_ns;
 use rakuda_proto::front::{
-    ActionOutcome, FrontMessage, HubMessage, RequirementDefinition, StopHow, TaskDefinition, Usage,
-    task_flags,
+    self, ActionOutcome, FrontMessage, HubMessage, ProgressMode, RequirementDefinition, StopHow,
+    TaskDefinition, task_flags,
 };
 use rakuda_proto::journal::FileIdentity;
 use rakuda_record::folder::FOLDER;
 
 use crate::HubError;
-use crate::core_time::{Held, Now, total_ns};
+use crate::attempts::{
+    AttemptDetails, FailedCommand, PendingCommand, RunningAttempt, RunningCommand,
+};
+use crate::ci::Group;
 use crate::facts::{self, identity_of};
 use crate::failed_files::FailedFiles;
-use crate::hub::{FailedCommand, Hub, LOCAL_NODE, PendingCommand, RunningAttempt, RunningCommand};
-use crate::leases::Leases;
+use crate::hub::{Hub, LOCAL_NODE};
 use crate::notes::{AttemptNote, outcome_of};
 use crate::printer::OutputMode;
-use crate::progress::ProgressMode;
-use crate::questions::Sight;
+use crate::progress::duration::duration;
 use crate::requirements::{Shortage, allowed_nodes, requirement_of};
-use crate::targets::{Settled, settle_target};
+use crate::targets::{TargetEnding, settle_target};
 
-/// Wait status of a process that SIGINT ended.
-const INTERRUPTED_STATUS: i32 = libc::SIGINT;
-/// Wait status of a command whose input is not to be seen: as when it cannot be started.
-const UNSEEN_STATUS: i32 = 127 << 8;
 /// Why an action has failed that ended well without its target, where that counts.
 const NOT_MADE: &str = "its action ended well but did not make it (--strict)";
 /// Sources of the printer: tasks count from 0, commands from here.
@@ -47,19 +45,22 @@ impl Hub {
         match message {
             FrontMessage::Hello(..) => return Err(HubError::Protocol("Hello came twice")),
             FrontMessage::DefineRequirement(id, definition) => {
-                if id as usize != self.requirement_cores.len() {
-                    return Err(HubError::Protocol("requirements are to be defined in order"));
-                }
-                self.define_requirement(&definition);
+                self.define_requirement(id, &definition)?;
             }
-            FrontMessage::DefineRule(number, location, text) => {
-                self.define_rule(number, &location, text.as_ref())?;
+            FrontMessage::DefineRule(number, location, source) => {
+                self.define_rule(number, &location, source.as_ref())?;
+            }
+            FrontMessage::DefineParameters(number, list) => self.define_parameters(number, list)?,
+            FrontMessage::DefineFiles(number, definition) => {
+                self.define_files(number, definition)?;
             }
             FrontMessage::DefineTasks { tasks } => {
                 tasks.iter().try_for_each(|task| self.define_task(task))?;
             }
+            FrontMessage::DefineGang(tasks, may_share) => self.define_gang(&tasks, may_share)?,
+            FrontMessage::DefineComponent { component } => self.define_component(component)?,
             FrontMessage::AddPrerequisites(task, prerequisites, flags) => {
-                self.gather_facts();
+                self.close_definitions();
                 let prerequisites: Vec<_> = prerequisites.into_iter().map(TaskId).collect();
                 let id = self.known(task)?;
                 self.event(Event::PrerequisitesAdded {
@@ -70,35 +71,29 @@ impl Hub {
                 self.want_added(id, &prerequisites);
             }
             FrontMessage::Invoke(invocation, tasks, caller) => {
-                self.gather_facts();
+                self.close_definitions();
                 let tasks: Vec<_> =
                     tasks.into_iter().map(|task| self.known(task)).collect::<Result<_, _>>()?;
                 let caller = caller.map(|task| self.known(task)).transpose()?;
-                let caller = caller.filter(|id| !self.unwindings.contains(*id));
+                let caller = caller.filter(|id| !self.attempts.is_unwinding(*id));
                 self.invoke_located(InvocationId(invocation), tasks, caller);
             }
             FrontMessage::ActionEnded(task, outcome, Text(message), ran) => {
                 let id = self.known(task)?;
-                self.count_code(id, ran);
-                self.end_action(id, outcome, &message);
+                self.end_action(id, outcome, &message, ran);
             }
             FrontMessage::AskAfter { task } => {
                 let id = self.known(task)?;
-                if self.running.contains_key(&id) {
+                if self.attempts.acting(id).is_some() {
                     self.event(Event::KindChanged { id, kind: TaskKind::Asked });
                 }
             }
-            FrontMessage::NeededAnswered(task, needed, (class, ns)) => {
-                let timestamp = match class {
-                    0 => Timestamp::Early,
-                    1 => Timestamp::At(ns),
-                    2 => Timestamp::Late,
-                    _ => Timestamp::Now,
-                };
+            FrontMessage::NeededAnswered(task, needed, timestamp) => {
+                let timestamp = timestamp_of(timestamp);
                 self.event(Event::NeededAnswered { id: self.known(task)?, needed, timestamp });
             }
             FrontMessage::Resolved(task, found) => {
-                self.gather_facts();
+                self.close_definitions();
                 self.event(Event::ResolveEnded { id: self.known(task)?, found });
             }
             FrontMessage::DefineEnvironment(environment, set, unset) => {
@@ -112,9 +107,13 @@ impl Hub {
             FrontMessage::StartCommand(command, task, program, options, echo) => {
                 let task = task.map(|task| self.known(task)).transpose()?;
                 let command = CommandId(command);
-                self.start_command(task, PendingCommand { command, program, options, echo });
+                self.want_command(task, PendingCommand { command, program, options, echo });
             }
-            FrontMessage::WantLease { task } => self.want_lease(self.known(task)?),
+            FrontMessage::DefineRound(id, definition) => self.define_round(id, *definition),
+            FrontMessage::LeaveRound(id, worker) => self.leave_round(id, worker),
+            FrontMessage::WantLease { task } => {
+                self.want_lease(self.known(task)?);
+            }
             FrontMessage::WriteOutput(task, descriptor, Text(bytes)) => {
                 self.write_output(task, descriptor, &bytes)?;
             }
@@ -122,18 +121,12 @@ impl Hub {
             FrontMessage::SignalCommand(command, signal) => {
                 self.signal(CommandId(command), signal);
             }
-            FrontMessage::DescribeCommands(task, commands) => {
-                let id = self.known(task)?;
-                if let Some(rerun) = &mut self.rerun {
-                    rerun.describe(id, commands);
-                }
-            }
             message @ (FrontMessage::FetchFile(..)
             | FrontMessage::LookForFile(..)
             | FrontMessage::ChangeFile(..)
             | FrontMessage::FileWritten(..)) => self.on_file_named(message)?,
             FrontMessage::Stuck { turn } => self.front_stuck = Some(turn),
-            FrontMessage::DescribePlan { format } => self.describe_plan(&format),
+            FrontMessage::DescribePlan { format } => self.describe_plan(format),
             FrontMessage::Stop { how } => self.stop_for_user(how),
             FrontMessage::Goodbye { failed } => {
                 self.goodbye = true;
@@ -145,9 +138,10 @@ impl Hub {
 
     /// These tasks are wanted now.
     pub(crate) fn invoke(&mut self, id: InvocationId, tasks: &[TaskId], caller: Option<TaskId>) {
-        self.progress.start();
+        self.progress.start(self.now.time.0);
         if let Some(caller) = caller {
-            self.suspend_caller(id, caller);
+            let now = self.now;
+            self.tell_attempts(|attempts, out| attempts.suspend(id, caller, now, out));
         }
         self.note_invocation(id, tasks, caller);
         self.want_home(tasks, caller.is_some());
@@ -163,14 +157,16 @@ impl Hub {
     ) -> Result<(), HubError> {
         let stream = if descriptor == 2 { OutputStream::Stderr } else { OutputStream::Stdout };
         let source = task.map_or(COMMAND_SOURCES - 1, u64::from);
-        let attempt = task.and_then(|task| self.running.get_mut(&TaskId(task)));
-        if let Some(attempt) = attempt {
-            attempt.tail.push(bytes);
+        if let Some(id) = task {
+            self.note_tail(TaskId(id), bytes);
         }
         if self.settings.prefix
             && let Some(id) = task.map(|task| self.known(task)).transpose()?
         {
             self.printer.set_prefix(source, self.names.name(id));
+        }
+        if let Some(id) = task.map(|task| self.known(task)).transpose()? {
+            self.name_group(id, source);
         }
         self.printer.push(source, stream, bytes);
         if task.is_none() {
@@ -198,7 +194,17 @@ impl Hub {
         }
     }
 
-    fn define_requirement(&mut self, definition: &RequirementDefinition) {
+    fn define_requirement(
+        &mut self,
+        id: u32,
+        definition: &RequirementDefinition,
+    ) -> Result<(), HubError> {
+        if id as usize != self.requirement_cores.len() {
+            return Err(HubError::Protocol("requirements are to be defined in order"));
+        }
+        if definition.after_failure.is_some_and(|next| next >= id) {
+            return Err(HubError::Protocol("what holds after a failure is to be defined first"));
+        }
         let alone = self.settings.cluster.is_none();
         let capacity = alone.then_some(&self.settings.capacity);
         let counts = &self.settings.capacity.resources;
@@ -211,29 +217,39 @@ impl Hub {
                 self.newcomers.note_choosy(self.times.front_requirements(), definition);
             }
         }
+        let shares = self.settings.oversubscribe && definition.nodes.is_some();
         for Shortage { text, refused } in shortages {
-            if refused {
+            if refused && !shares {
                 self.refuse_needs(&text);
             } else {
                 self.warn(&text);
             }
         }
+        requirement.choice = self.choice_of(definition);
+        requirement.after_failure =
+            definition.after_failure.map(|front| self.times.requirement_without_duration(front));
         // Of the node that it runs on, see `cores_on`.
         let cores = if requirement.exclusive { u32::MAX } else { requirement.cores };
         self.requirement_cores.push(cores);
-        let simple = requirement.cores == 1
-            && !requirement.exclusive
-            && requirement.memory_bytes == 0
-            && requirement.resources.is_empty();
+        let slots = if requirement.exclusive { u32::MAX } else { definition.cores.max(1) };
+        self.requirement_nodes.push(definition.nodes.map(|nodes| (nodes, slots)));
+        self.check_nodes_wanted(definition);
+        // What asks for nodes is a gang: beside it nothing is begun early, but before and after it (`Hub::event`).
+        let simple = requirement.nodes > 1
+            || requirement.cores == 1
+                && !requirement.exclusive
+                && requirement.memory_bytes == 0
+                && requirement.choice.is_none()
+                && requirement.resources.is_empty();
         if !simple {
-            self.lookahead_off = true;
-            self.leases.iter_mut().for_each(Leases::disable);
+            self.attempts.disable_lookahead();
         }
         self.add_requirement(requirement);
+        Ok(())
     }
 
     /// The user has asked for what is not there: nothing more is started, and the front says so.
-    fn refuse_needs(&mut self, reason: &str) {
+    pub(crate) fn refuse_needs(&mut self, reason: &str) {
         if !std::mem::replace(&mut self.needs_refused, true) {
             self.link.push(&HubMessage::NeedsRefused { reason: Text::from(reason) });
             self.flush_urgent = true;
@@ -242,30 +258,39 @@ impl Hub {
         }
     }
 
+    fn define_parameters(&mut self, number: u32, list: Vec<(Text, Text)>) -> Result<(), HubError> {
+        if number as usize != self.record.parameters_len() + 1 {
+            return Err(HubError::Protocol("parameters are to be defined in order"));
+        }
+        self.record.add_parameters(list);
+        Ok(())
+    }
+
     fn define_rule(
         &mut self,
         number: u32,
         location: &Text,
-        text: Option<&Text>,
+        source: Option<&Text>,
     ) -> Result<(), HubError> {
         if number as usize != self.record.rules_len() + 1 {
             return Err(HubError::Protocol("rules are to be defined in order"));
         }
-        self.record.add_rule(location, text);
+        self.record.add_rule(location, source);
         Ok(())
     }
 
     fn define_task(&mut self, task: &TaskDefinition) -> Result<(), HubError> {
-        let (number, kind, flags, Text(name), requirement, prerequisites, rule) = task;
+        let (number, kind, flags, Text(name), requirement, prerequisites, rule, parameters, files) =
+            task;
         if *number as usize != self.names.len() || prerequisites.iter().any(|p| p >= number) {
             return Err(HubError::Protocol("tasks are to be defined in order"));
         }
         let id = TaskId(*number);
         let kind = match kind {
-            0 => TaskKind::Plain,
-            1 => TaskKind::File,
-            2 => TaskKind::Directory,
-            _ => TaskKind::Asked,
+            front::TaskKind::Plain => TaskKind::Plain,
+            front::TaskKind::File => TaskKind::File,
+            front::TaskKind::Directory => TaskKind::Directory,
+            front::TaskKind::Asked => TaskKind::Asked,
         };
         let is_path = matches!(kind, TaskKind::File | TaskKind::Directory);
         if *requirement as usize >= self.requirement_cores.len() {
@@ -274,9 +299,19 @@ impl Hub {
         if *rule as usize > self.record.rules_len() {
             return Err(HubError::Protocol("a rule was named before it was defined"));
         }
+        if *parameters as usize > self.record.parameters_len() {
+            return Err(HubError::Protocol("parameters were named before they were defined"));
+        }
+        if *files as usize > self.files.declarations() {
+            return Err(HubError::Protocol("files were named before they were defined"));
+        }
         self.names.push(name, is_path);
-        self.record.add_task(*rule);
+        self.files.add_task(id, *files);
+        self.record.add_task(*rule, *parameters);
         self.requirement_of.push(*requirement);
+        if self.requirement_nodes[*requirement as usize].is_some() {
+            self.wide_tasks.push(id);
+        }
         if self.settings.config.dry_run && flags & task_flags::OWN_WAY != 0 {
             self.own_way.insert(id);
         }
@@ -300,6 +335,12 @@ impl Hub {
         Ok(())
     }
 
+    /// What was defined is about to be wanted.
+    fn close_definitions(&mut self) {
+        self.gather_facts();
+        self.define_gangs_of_one();
+    }
+
     /// Looks at all files of tasks defined since the last time.
     fn gather_facts(&mut self) {
         if self.facts_wanted.is_empty() {
@@ -307,7 +348,11 @@ impl Hub {
         }
         let wanted = std::mem::take(&mut self.facts_wanted);
         self.doubt_targets(&wanted);
-        for (id, mut fact) in facts::gather(&self.names, &wanted, &self.directory_now()) {
+        for (id, seen) in facts::identities(&self.names, &wanted, &self.directory_now()) {
+            let mut fact = facts::fact_of(seen, Places::Unknown);
+            if seen.is_none() && self.staging.is_none() && !self.moved {
+                self.fresh_looks.note(id, self.now.time.0, None);
+            }
             if self.is_unfinished(self.names.name(id)) {
                 fact = facts::fact_of(None, Places::Unknown);
             }
@@ -319,34 +364,54 @@ impl Hub {
         self.read_last_records(&wanted);
     }
 
-    /// An action that is about to end began without a lease and never wanted one: its code ran at this time.
-    fn count_code(&mut self, id: TaskId, ran: Option<Held>) {
-        if let Some((from_ns, to_ns)) = ran
-            && let Some(attempt) = self.running.get_mut(&id).filter(|attempt| !attempt.had_lease)
-        {
-            let ran = (from_ns.max(attempt.began_ns), to_ns.min(clock::wall_ns()));
-            attempt.held.extend(self.leases[attempt.node.0 as usize].claim(ran));
-        }
-    }
-
-    pub(crate) fn on_action_ended(&mut self, id: TaskId, outcome: ActionOutcome, message: &[u8]) {
+    /// An action has ended; `code`: when its code ran, by the kernel's monotonic clock, where it
+    /// has never wanted a lease.
+    pub(crate) fn on_action_ended(
+        &mut self,
+        id: TaskId,
+        outcome: ActionOutcome,
+        message: &[u8],
+        code: Option<Held>,
+    ) {
         if self.on_unwound(id) {
             return;
         }
-        let Some(mut attempt) = self.running.remove(&id) else { return };
-        attempt.held.extend(self.leases[attempt.node.0 as usize].end(id, true, Now::read()));
-        self.release_inputs(id, attempt.node);
-        self.pump_transfers();
-        let attempt = match outcome {
-            ActionOutcome::Ok => self.ask_about_target(id, attempt, message),
-            ActionOutcome::Failed => self.hold_failure(id, attempt, outcome, message),
-            ActionOutcome::Exit => Some(attempt),
+        let Some(node) = self.attempts.acting(id).map(RunningAttempt::node) else { return };
+        // Whoever ends well all the same has not read, or was not read, as it should have been.
+        // Nor has a worker whose round did not begin, whatever its action makes of that.
+        let fault = self.sync.take_fault(id).or_else(|| self.streams.fault_of(id).cloned());
+        let fault = fault.filter(|_| outcome == ActionOutcome::Ok);
+        // Whose command was ended because a stream is at fault is not to blame for how it ended.
+        let ended = self.streams.ended_by_fault(id).filter(|_| outcome == ActionOutcome::Failed);
+        let fault = fault.or_else(|| ended.cloned()).map(|fault| self.with_names(&fault));
+        let (outcome, message) = match &fault {
+            Some(why) => (ActionOutcome::Failed, why.as_bytes()),
+            None => (outcome, message),
         };
+        if self.hold_for_streams(id, outcome, message, code) {
+            return;
+        }
+        let in_journal = |ns| clock::journal_clock().at(ns);
+        let code = code.map(|(from_ns, to_ns)| (in_journal(from_ns), in_journal(to_ns)));
+        self.attempts.end_action(id, code, self.now);
+        if let Some(details) = self.attempts.details_mut(id) {
+            details.message = message.to_vec();
+        }
+        let is_held = match outcome {
+            ActionOutcome::Ok => self.ask_about_target(id),
+            ActionOutcome::Failed => self.ask_to_end_left(id),
+            ActionOutcome::Exit => false,
+        };
+        self.release_inputs(id, node);
+        self.pump_transfers();
+        if is_held {
+            return;
+        }
+        let Some(attempt) = self.attempts.take(id) else { return };
         // The machine of the hub has no need to ask.
-        let Some(attempt) = attempt else { return };
         let looks =
             outcome == ActionOutcome::Ok && self.names.is_path(id) && !self.settings.config.dry_run;
-        let target = || self.record.project().find(&attempt.target);
+        let target = || self.record.project().find(&attempt.details.target);
         let seen = if looks { identity_of(&target()) } else { None };
         self.finish_action(id, &attempt, outcome, message, seen);
     }
@@ -360,23 +425,28 @@ impl Hub {
         message: &[u8],
         seen: Option<FileIdentity>,
     ) {
-        let given_back = attempt.given_back && outcome != ActionOutcome::Ok;
+        let given_back = attempt.is_given_back() && outcome != ActionOutcome::Ok;
         let (outcome, message) = self.judge(id, outcome, message, seen);
         let ok = outcome == ActionOutcome::Ok;
-        let mut settled = Settled::Untouched;
+        let mut settled = TargetEnding::Untouched;
         let mut after = None;
         if self.names.is_path(id) && !self.settings.config.dry_run {
             if ok {
-                self.record.mark_finished(self.names.name(id));
+                if self.scheduler.gang_of(id).is_some() {
+                    self.await_gang(id, attempt);
+                } else {
+                    self.record.mark_finished(self.names.name(id));
+                }
                 after = seen;
                 if seen.is_some() {
                     self.note_made(id);
                     let root = self.start_directory.join(FOLDER);
-                    self.failed_files().on_made(&root, &attempt.target);
+                    self.failed_files().on_made(&root, &attempt.details.target);
+                    self.forget_program_like(id);
                 }
                 self.note_here(id, seen);
-                let made_there = attempt.ran || self.staging.is_some();
-                let place = if made_there { attempt.node } else { LOCAL_NODE };
+                let made_there = attempt.ran_command() || self.staging.is_some();
+                let place = if made_there { attempt.node() } else { LOCAL_NODE };
                 self.inputs.set_made(id, place, after);
                 // The scheduler is about to ask for it.
                 self.just_seen = (!self.moved).then_some((id, after));
@@ -390,12 +460,19 @@ impl Hub {
             }
         }
         if ok {
-            self.agents.place_mut(attempt.node).done += 1;
+            self.agents.place_mut(attempt.node()).done += 1;
             self.failures.on_success(id);
-            self.learn_duration(id, total_ns(&attempt.held));
+            self.learn_duration(id, total_ns(attempt.held()));
         } else if !given_back {
             self.note_failure(id, attempt, message, Some(&settled));
         }
+        let other_ending = match ok {
+            true => None,
+            false if given_back => Some("given back"),
+            false if attempt.is_aborted() || self.stopping.by_user() => Some("aborted"),
+            false => Some("failed"),
+        };
+        self.name_ended_group(id, total_ns(attempt.held()), other_ending);
         if self.settings.output == OutputMode::Task || self.settings.progress == ProgressMode::Live
         {
             self.printer.end(u64::from(id.0));
@@ -407,8 +484,8 @@ impl Hub {
             ActionOutcome::Exit => CoreOutcome::Exited,
         };
         let before = self.outputs.len();
-        let run_ns = Some(total_ns(&attempt.held));
-        let attempt_number = attempt.attempt;
+        let run_ns = Some(total_ns(attempt.held()));
+        let attempt_number = attempt.number();
         self.event(Event::ActionEnded {
             id,
             attempt: attempt_number,
@@ -446,11 +523,21 @@ impl Hub {
     }
 
     /// Does with the target of an attempt that did not end well what FAILED_TARGET says.
-    pub(crate) fn settle_attempt(&mut self, id: TaskId, attempt: &RunningAttempt) -> Settled {
+    pub(crate) fn settle_attempt(&mut self, id: TaskId, attempt: &RunningAttempt) -> TargetEnding {
+        let (target, before) = (attempt.details.target.clone(), attempt.details.before);
+        self.settle_target_of(id, &target, before)
+    }
+
+    pub(crate) fn settle_target_of(
+        &mut self,
+        id: TaskId,
+        target: &Path,
+        before: Option<FileIdentity>,
+    ) -> TargetEnding {
         let policy = self.settings.failed_target;
-        let target = self.record.project().find(&attempt.target);
-        let settled = settle_target(&target, attempt.before, policy);
-        if matches!(settled, Settled::Renamed) && self.settings.record {
+        let target = self.record.project().find(target);
+        let settled = settle_target(&target, before, policy);
+        if matches!(settled, TargetEnding::Renamed) && self.settings.record {
             let root = self.record.project().find(&self.start_directory).join(FOLDER);
             self.failed_files().note(&root, &target);
         }
@@ -461,7 +548,7 @@ impl Hub {
     }
 
     /// What runs have left of targets under other names; none is known without a record.
-    fn failed_files(&mut self) -> &mut FailedFiles {
+    pub(crate) fn failed_files(&mut self) -> &mut FailedFiles {
         let root = self.start_directory.join(FOLDER);
         let recorded = self.settings.record;
         self.failed_files.get_or_insert_with(|| {
@@ -478,136 +565,36 @@ impl Hub {
         self.requests.push((None, AgentRequest::ChangeDirectory { directory }));
     }
 
-    fn want_lease(&mut self, id: TaskId) {
-        if self.unwindings.contains(id) {
-            // Nothing is kept from the end of an action that nobody waits for.
-            self.link.push(&HubMessage::Leased { task: id.0 });
+    /// What a task prints is a group in the log of a job.
+    pub(crate) fn name_group(&mut self, id: TaskId, source: u64) {
+        if self.groups_output() {
+            let (title, now_s) = (self.display_name(id), self.now.wall_ns() / 1_000_000_000);
+            let group = Group { title, began_s: now_s, ended_s: now_s, open: false };
+            self.printer.set_group(source, group);
+        }
+    }
+
+    /// Its attempt has ended: the title says how, where it was not well.
+    fn name_ended_group(&mut self, id: TaskId, took_ns: u64, other_ending: Option<&str>) {
+        if !self.groups_output() {
             return;
         }
-        let Some(attempt) = self.running.get_mut(&id) else {
-            return;
+        let (name, took) = (self.display_name(id), duration(took_ns));
+        let title = match other_ending {
+            None => format!("{name} ({took})"),
+            Some(ending) => format!("{name}: {ending} after {took}"),
         };
-        if attempt.suspended > 0 || self.leases[attempt.node.0 as usize].holds(id) {
-            self.link.push(&HubMessage::Leased { task: id.0 });
-        } else {
-            attempt.lease_wanted = true;
-            self.stand_in_line(id);
-        }
+        let ended_ns = self.now.wall_ns();
+        let began_ns = ended_ns.saturating_sub(i64::try_from(took_ns).unwrap_or(i64::MAX));
+        let [began_s, ended_s] = [began_ns, ended_ns].map(|ns| ns / 1_000_000_000);
+        self.printer.set_group(
+            u64::from(id.0),
+            Group { title, began_s, ended_s, open: other_ending.is_some() },
+        );
     }
 
-    fn stand_in_line(&mut self, id: TaskId) {
-        let Some(node) = self.running.get(&id).map(|attempt| attempt.node) else { return };
-        let cores = self.cores_on(id, node);
-        let Some(attempt) = self.running.get_mut(&id) else { return };
-        if !std::mem::replace(&mut attempt.in_line, true) {
-            self.leases[attempt.node.0 as usize].want(id, cores, attempt.had_lease);
-        }
-    }
-
-    /// Starts a command, or holds it back until its action has a lease.
-    fn start_command(&mut self, task: Option<TaskId>, pending: PendingCommand) {
-        if self.stopping.is_stopping() || task.is_some_and(|id| self.unwindings.contains(id)) {
-            self.refuse_command(pending.command);
-            return;
-        }
-        if let Some(id) = task {
-            self.note_named(id, &pending);
-        }
-        if let Some(id) = task
-            && let Some(attempt) = self.running.get_mut(&id)
-            && attempt.suspended == 0
-            && !self.leases[attempt.node.0 as usize].holds(id)
-        {
-            attempt.held_back.push(pending);
-            self.stand_in_line(id);
-        } else {
-            self.start_pending(task, pending);
-        }
-    }
-
-    /// The front asked for a command that will not be started any more.
-    pub(crate) fn refuse_command(&mut self, command: CommandId) {
-        let why = Text::from("the run is stopping");
-        self.end_unstarted(command, INTERRUPTED_STATUS, why);
-    }
-
-    fn end_unstarted(&mut self, command: CommandId, status: i32, why: Text) {
-        let usage = Usage::default();
-        let ended = HubMessage::CommandEnded(command.0, status, 0, None, Some(why), usage);
-        self.link.push(&ended);
-    }
-
-    /// Keeps a command of a task until its node sees the inputs, or ends it when that never comes; gives it back when it may start.
-    fn hold_for_sight(
-        &mut self,
-        task: Option<TaskId>,
-        pending: PendingCommand,
-    ) -> Option<PendingCommand> {
-        let has_written = task.is_some_and(|id| self.has_written(id));
-        let attempt = task.and_then(|id| self.running.get_mut(&id));
-        let Some(attempt) = attempt else { return Some(pending) };
-        if has_written && matches!(attempt.sight, Sight::Clear) {
-            attempt.held_back.push(pending);
-            self.stage_inputs(task?);
-            return None;
-        }
-        match &attempt.sight {
-            Sight::Clear => Some(pending),
-            Sight::Unstaged => {
-                attempt.held_back.push(pending);
-                if let Some(id) = task {
-                    self.stage_inputs(id);
-                }
-                None
-            }
-            Sight::Asked => {
-                attempt.held_back.push(pending);
-                None
-            }
-            Sight::Wrong(why) => {
-                let why = why.clone();
-                attempt.failed_command = Some(FailedCommand {
-                    program: pending.program,
-                    status: UNSEEN_STATUS,
-                    error: Some(why.0.clone()),
-                });
-                self.end_unstarted(pending.command, UNSEEN_STATUS, why);
-                None
-            }
-        }
-    }
-
-    /// Starts a command now.
-    pub(crate) fn start_pending(&mut self, task: Option<TaskId>, pending: PendingCommand) {
-        let Some(pending) = self.hold_for_sight(task, pending) else { return };
-        let PendingCommand { command, program, options, echo } = pending;
-        let (mut attempt_number, mut node) = (0, LOCAL_NODE);
-        if let Some(attempt) = task.and_then(|id| self.running.get_mut(&id)) {
-            attempt.commands += 1;
-            attempt.ran = true;
-            attempt_number = attempt.attempt;
-            node = attempt.node;
-        }
-        let running = RunningCommand {
-            program: program.clone(),
-            started_ns: clock::monotonic_ns(),
-            task,
-            attempt: attempt_number,
-            node,
-        };
-        self.commands.insert(command, running);
-        let source = self.source_of(command, task);
-        if self.settings.prefix
-            && let Some(id) = task
-        {
-            self.printer.set_prefix(source, self.names.name(id));
-        }
-        if let Some(Text(mut line)) = echo {
-            line.push(b'\n');
-            self.printer.push(source, OutputStream::Stderr, &line);
-        }
-        self.note_command(command, task, &program, options.as_deref());
-        self.requests.push((Some(node), AgentRequest::Start { command, program, options }));
+    fn groups_output(&self) -> bool {
+        self.settings.ci.is_some() && self.settings.output == OutputMode::Task
     }
 
     pub(crate) fn source_of(&self, command: CommandId, task: Option<TaskId>) -> u64 {
@@ -625,64 +612,86 @@ impl Hub {
                 let owner = running.or_else(|| self.left_over.get(&command).copied()).flatten();
                 self.note_output(owner, stream, &bytes);
                 let task = owner.map(|(task, _)| TaskId(task));
-                if let Some(attempt) = task.and_then(|id| self.running.get_mut(&id)) {
-                    attempt.tail.push(&bytes);
+                if let Some(id) = task {
+                    self.note_tail(id, &bytes);
                 }
                 let source = self.source_of(command, task);
                 self.printer.push(source, stream, &bytes);
             }
+            AgentEvent::Streams(_) => unreachable!("it is taken with its node"),
             AgentEvent::OutputEnded { command } => {
                 let owner = self.left_over.remove(&command).flatten();
                 self.printer.end(self.source_of(command, owner.map(|(task, _)| TaskId(task))));
             }
+            AgentEvent::CommandReady { command } => self.on_command_ready(command),
+            AgentEvent::CommandPassed { command, gate, stamps } => {
+                self.on_command_passed(command, gate, &stamps);
+            }
             AgentEvent::CommandExited {
                 command,
-                status,
+                mut status,
                 process,
                 captured,
-                error,
+                mut error,
                 usage,
                 lingers,
             } => {
+                self.on_worker_exited(command, &mut status, &mut error, &usage);
                 let ended = self.commands.remove(&command);
                 let task = ended.as_ref().and_then(|command| command.task);
+                let number = ended.as_ref().map(|command| command.attempt);
                 let owner = ended.as_ref().and_then(RunningCommand::source);
-                let time_ns = clock::wall_ns();
+                let time_ns = self.now.journal_ns();
                 self.record.command_ended(time_ns, command.0, status, error.as_ref(), &usage);
                 self.flush_urgent |= status != 0;
                 if status != 0
-                    && let Some(attempt) = task.and_then(|id| self.running.get_mut(&id))
+                    && let Some(details) = task.and_then(|id| self.details_of_acting(id))
                     && let Some(RunningCommand { program, .. }) = ended
                 {
                     let error = error.as_ref().map(|error| error.0.clone());
-                    attempt.failed_command = Some(FailedCommand { program, status, error });
+                    details.failed_command = Some(FailedCommand { program, status, error });
                 }
                 if lingers {
                     self.left_over.insert(command, owner);
                 } else if self.settings.output != OutputMode::Task || task.is_none() {
                     self.printer.end(COMMAND_SOURCES + u64::from(command.0));
                 }
+                // For Ruby it ran, and was killed.
+                let error = error.filter(|why| !why.0.starts_with(BOUND_EXCEEDED.as_bytes()));
                 self.link.push(&HubMessage::CommandEnded(
                     command.0, status, process, captured, error, usage,
                 ));
-                if let Some(id) = task {
-                    self.on_command_of_task_ended(id);
+                // What an earlier attempt has left behind is none of this one's.
+                if let Some((id, _)) = task
+                    .zip(number)
+                    .filter(|(id, number)| self.attempts.acting_as(*id, *number).is_some())
+                {
+                    let now = self.now;
+                    self.tell_attempts(|attempts, out| attempts.command_ended(id, now, out));
                 }
             }
         }
     }
 
-    fn on_command_of_task_ended(&mut self, id: TaskId) {
-        let Some(attempt) = self.running.get_mut(&id) else {
-            return;
-        };
-        attempt.commands = attempt.commands.saturating_sub(1);
-        if attempt.commands == 0 {
-            attempt.held.extend(self.leases[attempt.node.0 as usize].pass_on(id, Now::read()));
+    /// What the hub keeps with an attempt whose action runs.
+    fn details_of_acting(&mut self, id: TaskId) -> Option<&mut AttemptDetails> {
+        self.attempts.acting(id)?;
+        self.attempts.details_mut(id)
+    }
+
+    /// An action, or a command of it, printed something.
+    fn note_tail(&mut self, id: TaskId, bytes: &[u8]) {
+        if let Some(details) = self.details_of_acting(id) {
+            details.tail.push(bytes);
         }
-        if attempt.abort_pending && attempt.commands == 0 {
-            attempt.abort_pending = false;
-            self.link.push(&HubMessage::AbortAction { task: id.0 });
-        }
+    }
+}
+
+fn timestamp_of(timestamp: front::Timestamp) -> Timestamp {
+    match timestamp {
+        front::Timestamp::Early => Timestamp::Early,
+        front::Timestamp::At(seconds, ns) => Timestamp::At(file_ns(seconds, ns).into()),
+        front::Timestamp::Late => Timestamp::Late,
+        front::Timestamp::Now => Timestamp::Now,
     }
 }

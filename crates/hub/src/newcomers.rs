@@ -1,19 +1,19 @@
 //! Nodes that were not known when the run began: how they become part of it, and when they are let go again.
 //!
-//! A node is let go only when nothing runs on it, nothing waits for it, and whatever it can run another node can run, too. So the last node
-//! stays. Where they come from is told in `cluster`.
+//! A node is let go only when nothing runs on it, nothing waits for it, and whatever it can run
+//! another node can run, too. So the last node stays. Where they come from is the business of
+//! `rakuda_cluster`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use rakuda_agent::clock;
+use rakuda_cluster::Newcomer;
 use rakuda_core::{Event, NodeId, RequirementId};
 use rakuda_proto::front::RequirementDefinition;
 use rakuda_proto::journal::NodeGone;
 
-use crate::agents::{Newcomer, NodeState};
+use crate::agents::NodeState;
 use crate::hub::Hub;
-use crate::leases::Leases;
 use crate::requirements::allowed_nodes;
 
 /// It is looked for idle nodes so many times in the time that they may be idle, and not more often than this.
@@ -66,7 +66,7 @@ impl Hub {
     pub(crate) fn on_node_appeared(&mut self, newcomer: Newcomer) {
         let name = newcomer.name.clone();
         let id = self.agents.add(newcomer);
-        self.leases.push(Leases::new(0));
+        self.attempts.set_cores(id, 0);
         self.inputs.on_node_added(id, &name.0);
         let name = name.to_display();
         let admits = |(requirement, definition): &(u32, RequirementDefinition)| {
@@ -80,7 +80,7 @@ impl Hub {
             self.event(Event::NodeAllowed { requirement, id });
         }
         if let Some(idle_ns) = self.idle_ns() {
-            let due_ns = clock::monotonic_ns() + idle_ns;
+            let due_ns = self.now.time.0 + idle_ns;
             self.newcomers.due_ns.get_or_insert(due_ns);
         }
     }
@@ -113,13 +113,13 @@ impl Hub {
 
     /// Lets nodes go that have run nothing for long enough.
     pub(crate) fn let_idle_nodes_go(&mut self) {
-        let now_ns = clock::monotonic_ns();
+        let now_ns = self.now.time.0;
         let is_due = self.newcomers.due_ns.is_some_and(|due_ns| due_ns <= now_ns);
         let Some(idle_ns) = self.idle_ns().filter(|_| is_due) else { return };
         self.newcomers.due_ns = Some(now_ns + (idle_ns / LOOKS).max(LOOK_NS_MIN));
-        let guests = self.agents.places().filter(|(_, place)| place.is_guest);
-        let guests: Vec<(NodeId, u32)> = guests.map(|(id, place)| (id, place.done)).collect();
-        for (id, done) in guests {
+        let dial_ins = self.agents.places().filter(|(_, place)| place.is_dial_in);
+        let dial_ins: Vec<(NodeId, u32)> = dial_ins.map(|(id, place)| (id, place.done)).collect();
+        for (id, done) in dial_ins {
             if !self.is_idle(id) {
                 self.newcomers.idle.remove(&id);
                 continue;
@@ -141,6 +141,9 @@ impl Hub {
             && view.is_some_and(|node| node.running == 0 && node.queued == 0)
             && !self.commands.values().any(|running| running.node == id)
             && self.agents.node(id).port.unreported() == 0
+            // What has ended there belongs to something that goes on.
+            && !self.scheduler.is_awaiting_peers_on(id)
+            && !self.streams.is_passing(id)
     }
 
     fn let_go(&mut self, id: NodeId, idle_ns: u64) {
@@ -149,7 +152,7 @@ impl Hub {
         let why = format!("it ran nothing for {} s", idle_ns / 1_000_000_000);
         place.trouble = Some(why);
         place.node.port.close();
-        self.set_leases(id, 0);
+        self.attempts.set_cores(id, 0);
         self.event(Event::NodeLost { id });
     }
 
@@ -162,18 +165,14 @@ impl Hub {
         place.state = NodeState::Gone;
         let reason = place.trouble.clone();
         self.event(Event::NodeGivenUp { id });
-        self.record.node_gone(NodeGone { time_ns: clock::wall_ns(), node: id.0, reason });
+        self.record.node_gone(NodeGone { time_ns: self.now.journal_ns(), node: id.0, reason });
     }
 }
 
 /// Writes a file that its owner alone may read.
 fn write_private(folder: &Path, name: &str, text: &str) -> std::io::Result<PathBuf> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
     std::fs::create_dir_all(folder)?;
     let path = folder.join(name);
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-    file.write_all(text.as_bytes())?;
+    rakuda_link::private_file::write_new(&path, text.as_bytes())?;
     Ok(path)
 }

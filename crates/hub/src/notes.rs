@@ -2,27 +2,30 @@
 //!
 //! It decides nothing, and calls nothing but the record; when lines are written is the hub's loop's business.
 
-use rakuda_agent::clock;
-use rakuda_core::{InvocationId, NodeId, Settled as CoreSettled, TaskId, TaskState, Time};
+use rakuda_core::{InvocationId, NodeId, Now, Settled as CoreSettled, TaskId, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::agent::{CommandId, OutputStream};
 use rakuda_proto::front::{ActionOutcome, CommandOptions, Program};
 use rakuda_proto::journal::{
-    FileIdentity, InputLost, JournalEvent, Outcome, RunOutcome, RunStarted, Settled, TargetFate,
-    TaskBlamed, TaskReopened,
+    ClockStepped, FileIdentity, InputLost, JournalEvent, Outcome, RunOutcome, RunStarted, Settled,
+    TargetFate, TaskBlamed, TaskReopened,
 };
 
 use crate::HubError;
-use crate::hub::{Hub, RunningAttempt};
+use crate::attempts::RunningAttempt;
+use crate::hub::Hub;
 use crate::plan::Evidence;
 use crate::printer::OutputMode;
 use crate::record::{AttemptEnd, AttemptStart, Limits, RecordConfig, Source};
 use crate::settings::RunSettings;
-use crate::targets::Settled as SettledTarget;
+use crate::targets::TargetEnding;
+
+/// A smaller difference between the clocks is not noted: a process may be kept from reading both at once.
+const STEP_NS_MIN: u64 = 500_000_000;
 
 /// How the record of a run with these settings is to be kept.
-pub(crate) fn record_config(settings: &RunSettings) -> RecordConfig {
-    let words = &settings.words;
+pub(crate) fn record_config(settings: &RunSettings, now: Now) -> RecordConfig {
+    let choices = &settings.choices;
     RecordConfig {
         directory: settings.directory.clone(),
         log_dir: settings.log_dir.clone(),
@@ -30,20 +33,21 @@ pub(crate) fn record_config(settings: &RunSettings) -> RecordConfig {
         keeps_output: settings.output != OutputMode::None,
         limits: Limits { runs: settings.runs_kept, bytes: settings.runs_bytes },
         started: RunStarted {
-            time_ns: clock::wall_ns(),
+            time_ns: now.journal_ns(),
             rakuda: env!("CARGO_PKG_VERSION").to_owned(),
             directory: Text(settings.directory.as_os_str().as_encoded_bytes().to_vec()),
             rakefile: settings.rakefile.clone(),
             command_line: settings.command_line.clone(),
             host: Text(rustix::system::uname().nodename().to_bytes().to_vec()),
             cores: settings.cores_known(),
-            policy: words.policy.clone(),
-            failure: words.failure.clone(),
-            failed_target: words.failed_target.clone(),
+            policy: choices.policy.word().to_owned(),
+            failure: choices.failure.word().to_owned(),
+            failed_target: settings.failed_target.word().to_owned(),
             retry: settings.config.retry,
             seed: settings.config.seed,
             build_all: settings.config.build_all,
-            rerun_on: settings.rerun.words.clone(),
+            enforce: settings.enforce_memory.then(|| "memory".to_owned()).into_iter().collect(),
+            rerun_on: settings.rerun.words().into_iter().map(str::to_owned).collect(),
             environment: settings.rerun.environment.clone(),
             ..RunStarted::default()
         },
@@ -56,7 +60,7 @@ pub(crate) struct AttemptNote<'a> {
     pub message: &'a [u8],
     pub retried: bool,
     pub after: Option<FileIdentity>,
-    pub settled: SettledTarget,
+    pub settled: TargetEnding,
 }
 
 impl Hub {
@@ -66,7 +70,7 @@ impl Hub {
         tasks: &[TaskId],
         caller: Option<TaskId>,
     ) {
-        self.record.invocation_started(id, clock::wall_ns(), tasks, caller);
+        self.record.invocation_started(id, self.now.journal_ns(), tasks, caller);
     }
 
     pub(crate) fn note_invocation_ended(
@@ -82,38 +86,48 @@ impl Hub {
         let own: Vec<TaskId> =
             failed.iter().copied().filter(|id| !self.failures.is_aborted(*id)).collect();
         let not_run: Vec<TaskId> =
-            abandoned.iter().copied().filter(|id| self.scheduler.has_action(*id)).collect();
+            abandoned.iter().copied().filter(|id| self.counts_as_not_run(*id)).collect();
         let (failed, abandoned) = (named(&own), named(&not_run));
-        self.record.invocation_ended(id, clock::wall_ns(), failed, abandoned);
+        self.record.invocation_ended(id, self.now.journal_ns(), failed, abandoned);
     }
 
-    pub(crate) fn note_attempt(&mut self, id: TaskId, attempt: &RunningAttempt) {
+    pub(crate) fn note_attempt(&mut self, id: TaskId) {
         if !self.record.is_on() {
             return;
         }
         self.reopened.remove(&id);
-        let time_ns = attempt.began_ns;
-        let target = attempt.target.as_os_str().as_encoded_bytes();
+        let Some(attempt) = self.attempts.get(id) else { return };
+        let time_ns = attempt.began().journal_ns();
+        let target = attempt.details.target.as_os_str().as_encoded_bytes();
         let start = AttemptStart {
             time_ns,
             task: id.0,
-            attempt: attempt.attempt,
-            node: attempt.node.0,
-            cores: self.cores_on(id, attempt.node),
-            early: !attempt.had_lease,
-            before: attempt.before,
+            attempt: attempt.number(),
+            node: attempt.node().0,
+            cores: attempt.cores(),
+            memory_bytes: self.memory_wanted(id),
+            early: !attempt.had_lease(),
+            before: attempt.details.before,
             target: Some(target).filter(|target| self.moved && !target.is_empty()),
         };
         // What is there but unfinished counted as missing; of what was so when the run began, the remains may be gone.
         let name = self.names.name(id);
-        let unfinished = attempt.before.is_some() && self.record.is_unfinished(name)
-            || attempt.attempt == 1 && self.remains_settled.contains(name);
-        let now = Time(u64::try_from(time_ns).unwrap_or(0));
+        let unfinished = attempt.details.before.is_some() && self.record.is_unfinished(name)
+            || attempt.number() == 1 && self.remains_settled.contains(name);
+        let now = self.now;
         let build_all = self.settings.config.build_all;
         let evidence = Evidence { scheduler: &self.scheduler, names: &self.names, now, build_all };
         let mut reasons = evidence.reasons(id, unfinished);
         reasons.extend(self.changes_of(id).iter().map(|change| change.reason.clone()));
         self.record.attempt_started(&self.scheduler, &self.names, &start, &reasons);
+        self.note_choice(id);
+    }
+
+    /// What a task says that it needs of memory, if it does.
+    pub(crate) fn memory_wanted(&self, id: TaskId) -> Option<u64> {
+        let requirement = self.scheduler.task(id)?.requirement;
+        let bytes = self.scheduler.requirement(requirement)?.memory_bytes;
+        (bytes > 0).then_some(bytes)
     }
 
     pub(crate) fn note_attempt_ended(
@@ -122,26 +136,28 @@ impl Hub {
         attempt: &RunningAttempt,
         note: &AttemptNote<'_>,
     ) {
+        self.fresh_looks.on_action_ended();
         let contents = self.contents_of_inputs(id);
         let end = AttemptEnd {
-            time_ns: clock::wall_ns(),
+            time_ns: self.now.journal_ns(),
             task: id.0,
             outcome: note.outcome,
             message: note.message,
             retried: note.retried,
             after: note.after,
             target: match note.settled {
-                SettledTarget::Untouched => None,
-                SettledTarget::Renamed => Some(TargetFate::Renamed),
-                SettledTarget::Deleted => Some(TargetFate::Deleted),
-                SettledTarget::Left => Some(TargetFate::Left),
-                SettledTarget::Stuck(_) => Some(TargetFate::Stuck),
+                TargetEnding::Untouched => None,
+                TargetEnding::Renamed => Some(TargetFate::Renamed),
+                TargetEnding::Deleted => Some(TargetFate::Deleted),
+                TargetEnding::Left => Some(TargetFate::Left),
+                TargetEnding::Stuck(_) => Some(TargetFate::Stuck),
             },
+            secondary: &attempt.details.secondary,
             contents: &contents,
-            inputs: attempt.inputs,
-            held: &attempt.held,
+            inputs: attempt.details.inputs,
+            held: attempt.held(),
         };
-        self.record.attempt_ended(&self.names, &end, attempt.attempt);
+        self.record.attempt_ended(&self.names, &end, attempt.number());
     }
 
     pub(crate) fn note_command(
@@ -149,14 +165,18 @@ impl Hub {
         command: CommandId,
         task: Option<TaskId>,
         program: &Program,
-        options: Option<&CommandOptions>,
+        directory: Option<&Text>,
     ) {
+        self.record.command_started(self.now.journal_ns(), command.0, task, program, directory);
+    }
+
+    /// Where a command with these options runs, when that is not the run's directory.
+    pub(crate) fn directory_of(&self, options: Option<&CommandOptions>) -> Option<Text> {
         let run = self.start_directory.as_path();
-        let asked = options.and_then(|options| options.directory.as_ref());
+        let asked = options.and_then(|options| options.directory.clone());
         let moved = (asked.is_none() && self.moved && self.settings.directory != run)
             .then(|| Text(self.settings.directory.as_os_str().as_encoded_bytes().to_vec()));
-        let directory = asked.or(moved.as_ref()).filter(|directory| directory.as_path() != run);
-        self.record.command_started(clock::wall_ns(), command.0, task, program, directory);
+        asked.or(moved).filter(|directory| directory.as_path() != run)
     }
 
     /// A command of a task, or of none, printed something.
@@ -178,8 +198,7 @@ impl Hub {
         };
         let counts = match how {
             Settled::Failed => !self.failures.is_aborted(id),
-            // What has no action would not have run either.
-            Settled::Abandoned => self.scheduler.has_action(id),
+            Settled::Abandoned => self.counts_as_not_run(id),
             Settled::Executed | Settled::NotNeeded | Settled::NotReached => true,
         };
         if counts {
@@ -205,39 +224,58 @@ impl Hub {
         };
         let needed = self.scheduler.prerequisites(id);
         let because = needed.filter(went_badly).map(|id| id.0).collect();
-        let time_ns = clock::wall_ns();
+        let time_ns = self.now.journal_ns();
         self.record.task_settled(&self.scheduler, &self.names, id, time_ns, how, because);
+    }
+
+    /// Whether an abandoned task counts as not run because of others: what has no action would not have run either, and
+    /// what was begun was stopped.
+    fn counts_as_not_run(&self, id: TaskId) -> bool {
+        self.scheduler.task(id).is_some_and(|task| task.has_action && task.attempt == 0)
     }
 
     /// A task was lost with too many nodes.
     pub(crate) fn note_blamed(&mut self, id: TaskId, nodes: &[NodeId]) {
         let nodes = nodes.iter().map(|node| node.0).collect();
-        let event = TaskBlamed { time_ns: clock::wall_ns(), task: id.0, nodes };
+        let event = TaskBlamed { time_ns: self.now.journal_ns(), task: id.0, nodes };
         self.record.about_task(&self.scheduler, &self.names, id, &JournalEvent::TaskBlamed(event));
     }
 
     /// What a task made is to be made again.
     pub(crate) fn note_reopened(&mut self, id: TaskId) {
         self.reopened.insert(id);
-        let event = TaskReopened { time_ns: clock::wall_ns(), task: id.0 };
+        self.progress.on_reopened(self.scheduler.task(id).is_some_and(|task| task.attempt > 0));
+        let event = TaskReopened { time_ns: self.now.journal_ns(), task: id.0 };
         let event = JournalEvent::TaskReopened(event);
         self.record.about_task(&self.scheduler, &self.names, id, &event);
     }
 
     /// A file that is needed is out of reach.
     pub(crate) fn note_input_lost(&mut self, id: TaskId) {
-        let event = InputLost { time_ns: clock::wall_ns(), task: id.0 };
+        let event = InputLost { time_ns: self.now.journal_ns(), task: id.0 };
         self.record.about_task(&self.scheduler, &self.names, id, &JournalEvent::InputLost(event));
     }
 
+    /// The machine's clock may have been set. Its times are those of files, and the journal's are
+    /// not (docs/design/record.md).
+    pub(crate) fn note_clock(&mut self) {
+        let (time_ns, wall_ns) = (self.now.journal_ns(), self.now.wall_ns());
+        let ahead_ns = wall_ns.saturating_sub(time_ns);
+        if ahead_ns.abs_diff(self.clock_ahead_ns) < STEP_NS_MIN {
+            return;
+        }
+        self.clock_ahead_ns = ahead_ns;
+        self.record.clock_stepped(ClockStepped { time_ns, wall_ns });
+    }
+
     pub(crate) fn note_stop(&mut self, how: &str) {
-        self.record.stop_requested(clock::wall_ns(), how);
+        self.record.stop_requested(self.now.journal_ns(), how);
     }
 
     /// Tasks that would have run, and those that stand for others, and that the run did not come to.
     fn note_not_reached(&mut self) {
-        let time_ns = clock::wall_ns();
-        let runs = self.scheduler.forecast(Time(u64::try_from(time_ns).unwrap_or(0)));
+        let time_ns = self.now.journal_ns();
+        let runs = self.scheduler.forecast(self.now);
         let (scheduler, names) = (&self.scheduler, &self.names);
         let is_left = |id: &TaskId| {
             let Some(task) = scheduler.task(*id) else { return false };
@@ -257,8 +295,9 @@ impl Hub {
         }
         // Before its mark goes: a socket without one is nobody's.
         self.control = None;
-        self.record.set_metadata_operations(self.questions.operations());
-        self.record.finish(how, clock::wall_ns())
+        self.record.set_metadata_operations(self.file_probes.operations());
+        self.record.note_done(self.progress.done());
+        self.record.finish(how, self.now)
     }
 }
 
@@ -266,8 +305,8 @@ impl Hub {
 pub(crate) fn outcome_of(outcome: ActionOutcome, attempt: &RunningAttempt) -> Outcome {
     match outcome {
         ActionOutcome::Ok => Outcome::Done,
-        _ if attempt.given_back => Outcome::GivenBack,
-        ActionOutcome::Failed | ActionOutcome::Exit if attempt.aborted => Outcome::Aborted,
+        _ if attempt.is_given_back() => Outcome::GivenBack,
+        ActionOutcome::Failed | ActionOutcome::Exit if attempt.is_aborted() => Outcome::Aborted,
         ActionOutcome::Failed => Outcome::Failed,
         ActionOutcome::Exit => Outcome::Exited,
     }

@@ -1,28 +1,61 @@
 //! What the core wants done, done.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rakuda_core::{
-    ActionOutcome, Devices, Event, FailurePolicy, InvocationId, NodeId, Output, Places, Settled,
-    TaskId,
+    ActionOutcome, Event, FailurePolicy, InvocationId, NextAttempt, NodeId, Output, Places,
+    ReachInput, Scheduler, Settled, TaskId,
 };
 use rakuda_proto::front::{HubMessage, SettledHow};
-use rakuda_proto::journal::InputBytes;
+use rakuda_proto::journal::FileIdentity;
 
-use crate::core_time::Now;
-use crate::facts::{fact_of, identity_of};
-use crate::failures::Tail;
-use crate::hub::{Hub, RunningAttempt};
-use crate::questions::Sight;
+use crate::attempts::AttemptDetails;
+use crate::facts::{self, fact_of, identity_of};
+use crate::fresh_looks::Look;
+use crate::hub::Hub;
 use crate::requirements::devices_by_name;
 
 impl Hub {
+    /// Does all that the core wants.
+    pub(crate) fn perform_all(&mut self) {
+        while let Some(output) = self.outputs.pop_front() {
+            self.perform(output);
+            self.look_at_many();
+        }
+    }
+
+    /// The core wants to know many files next: they are looked at together, so that of those that
+    /// are not there many cost no call each.
+    fn look_at_many(&mut self) {
+        let wanted = |output: &Output| match output {
+            Output::GatherFact { id } => Some(*id),
+            _ => None,
+        };
+        let is_wanted = |output: Option<&Output>| output.and_then(wanted).is_some();
+        // Most outputs are of other kinds, and files are mostly asked for one by one.
+        if self.staging.is_some() || !is_wanted(self.outputs.get(facts::LISTED_FROM - 1)) {
+            return;
+        }
+        let ids: Vec<TaskId> = self.outputs.iter().map_while(wanted).collect();
+        if ids.len() < facts::LISTED_FROM {
+            return;
+        }
+        self.outputs.drain(..ids.len());
+        let found = facts::identities(&self.names, &ids, &self.directory_now());
+        let found: BTreeMap<TaskId, Option<FileIdentity>> = found.into_iter().collect();
+        for id in ids {
+            let seen = found.get(&id).copied().map(Look);
+            self.gather_fact(id, seen);
+        }
+    }
+
     /// Does one thing that the core wants.
-    pub(crate) fn perform(&mut self, output: Output) {
+    fn perform(&mut self, output: Output) {
         match output {
-            Output::GatherFact { id } => self.gather_fact(id),
+            Output::GatherFact { id } => self.gather_fact(id, None),
             Output::AskNeeded { id } => self.link.push(&HubMessage::AskNeeded { task: id.0 }),
             Output::CompareRecord { id } => self.compare_record(id),
             Output::Resolve { id } => self.link.push(&HubMessage::Resolve { task: id.0 }),
@@ -33,29 +66,44 @@ impl Hub {
                 let outcome = ActionOutcome::Succeeded;
                 self.event(Event::ActionEnded { id, attempt, outcome, run_ns: None });
             }
-            Output::StartAction { id, attempt, node, devices } => {
-                if !self.unwindings.hold_start(id, (attempt, node, devices.clone())) {
-                    self.start_action(id, attempt, node, &devices);
+            Output::StartAction { id, attempt: number, node, devices } => {
+                self.note_claim(id, node);
+                let start = NextAttempt { number, node, devices };
+                if !self.attempts.hold_start(id, &start) && !self.defer_for_streams(id, &start) {
+                    self.start_action(id, &start);
                 }
             }
-            Output::AbortAction { id } => self.abort_action(id),
+            Output::GangStarted { id, oversubscribed } => self.note_gang(id, oversubscribed),
+            Output::GangTooLarge { id, slots, slots_there } => {
+                self.on_gang_too_large(id, slots, slots_there);
+            }
+            Output::GangEntangled { task, on, .. } => self.tell_entangled(task, on),
+            Output::AbortAction { id } => {
+                self.begin_deferred(id);
+                self.abort_action(id);
+            }
             Output::AttemptFailed { id, attempt, retried } => {
                 self.link.push(&HubMessage::AttemptFailed(id.0, attempt, retried));
                 if !retried {
                     self.give_back_early_ones(id);
                 }
             }
+            Output::RetryDelayed { id, attempt, delay_ns } => {
+                self.retries.add(self.now.time.0.saturating_add(delay_ns), id, attempt);
+            }
             Output::TaskBlamed { id, nodes } => self.tell_blamed(id, &nodes),
-            Output::NodeSetAside { id, failures } => self.set_aside(id, failures),
+            Output::NodeDrained { id, failures } => self.drain_node(id, failures),
             Output::NodeTakenBack { id } => self.take_back_node(id),
             Output::NowhereToRun { requirement } => self.tell_nowhere(requirement),
             Output::AttemptLost { id, attempt, rerun, .. } => {
-                self.unwindings.on_attempt_lost(id, attempt, rerun);
+                self.choosing.on_ended(id);
+                self.attempts.on_attempt_lost(id, attempt, rerun);
+                self.on_stream_member_lost(id);
             }
             Output::TaskReopened { id } => self.note_reopened(id),
             Output::InputLost { id } => {
                 self.note_input_lost(id);
-                self.await_input(id);
+                self.tell_reach(ReachInput::InputAwaited { id });
             }
             // A file without a name is never there.
             Output::TargetMissing { id } if self.names.name(id).is_empty() => {}
@@ -64,6 +112,7 @@ impl Hub {
             }
             Output::TaskSettled { id, how } => {
                 self.note_settled(id, how);
+                self.settle_gang_target(id, how.is_well());
                 if how.is_well() {
                     self.on_settled_elsewhere(id);
                 }
@@ -84,9 +133,14 @@ impl Hub {
                 }
             }
             ending @ Output::InvocationEnded { .. } => {
-                let ending = self.unwindings.hold_ending(ending);
-                let ending = ending.and_then(|ending| self.hold_for_comings(ending));
-                if let Some(Output::InvocationEnded { id, failed, abandoned }) = ending {
+                // One that has waited for it has its cores again.
+                self.touch_all();
+                if self.attempts.is_any_unwinding() {
+                    // The front must know first that all of its actions have ended.
+                    self.endings.push(ending);
+                } else if let Some(Output::InvocationEnded { id, failed, abandoned }) =
+                    self.hold_for_comings(ending)
+                {
                     self.end_invocation(id, failed, abandoned);
                 }
             }
@@ -99,12 +153,12 @@ impl Hub {
         mut failed: Vec<TaskId>,
         abandoned: Vec<TaskId>,
     ) {
-        if self.settings.config.dry_run && !self.callers.contains_key(&id) {
+        if self.settings.config.dry_run && !self.attempts.is_called(id) {
             self.plan_turns.push(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
         }
         self.tell_losses();
         failed.extend(self.take_not_brought());
-        self.resume_caller(id);
+        self.attempts.resume(id, self.now);
         self.note_invocation_ended(id, &failed, &abandoned);
         self.tell_without_record();
         self.any_failed |= !failed.is_empty() || !abandoned.is_empty();
@@ -112,48 +166,41 @@ impl Hub {
         self.link.push(&HubMessage::InvocationEnded(id.0, numbers(failed), numbers(abandoned)));
     }
 
-    fn gather_fact(&mut self, id: TaskId) {
+    /// Tells the core what a file is: as it was `seen` just now, or as it is looked at here.
+    fn gather_fact(&mut self, id: TaskId, seen: Option<Look>) {
         let name = self.names.name(id);
         let just_seen = self.just_seen.take().filter(|(seen, _)| *seen == id);
+        let mut looked = None;
         let identity = match just_seen {
-            _ if self.is_unfinished(name) => None,
-            None if self.lacks_companions_here(id) && self.known_elsewhere(id).is_none() => None,
+            _ if self.is_unfinished(name) && !self.gang_targets.contains(id) => None,
+            None if self.lacks_secondary_here(id) && self.known_elsewhere(id).is_none() => None,
             Some((_, identity)) => identity,
             None => {
                 let known = self.known_elsewhere(id);
-                known.or_else(|| identity_of(Path::new(OsStr::from_bytes(name))))
+                let look = || identity_of(Path::new(OsStr::from_bytes(name)));
+                known.or_else(|| *looked.insert(seen.map_or_else(look, |Look(seen)| seen)))
             }
         };
+        if let Some(looked) = looked
+            && !self.moved
+        {
+            self.fresh_looks.note(id, self.now.time.0, looked);
+        }
         if just_seen.is_none() {
             self.note_here(id, identity);
         }
-        let lost = self.reach.is_lost(id);
+        let lost = self.reach.core.is_lost(id);
         let places = if lost { Places::Nowhere } else { self.places_of(id) };
         self.event(Event::FactGathered { id, fact: fact_of(identity, places) });
     }
 
     /// Cores of a node that a task's action keeps busy there.
     pub(crate) fn cores_on(&self, id: TaskId, node: NodeId) -> u32 {
+        if let Some(cores) = self.gang_cores_on(id, node) {
+            return cores;
+        }
         let cores = self.requirement_cores[self.requirement_of[id.0 as usize] as usize];
         cores.min(self.agents.node(node).capacity.cores)
-    }
-
-    /// The action of `caller` waits for an invocation: others may use its cores.
-    pub(crate) fn suspend_caller(&mut self, invocation: InvocationId, caller: TaskId) {
-        if let Some(attempt) = self.running.get_mut(&caller) {
-            attempt.suspended += 1;
-            self.callers.insert(invocation, caller);
-            let leases = &mut self.leases[attempt.node.0 as usize];
-            attempt.held.extend(leases.end(caller, false, Now::read()));
-            // Its other threads do not wait for a core that it has given up.
-            attempt.in_line = false;
-            if std::mem::take(&mut attempt.lease_wanted) {
-                self.link.push(&HubMessage::Leased { task: caller.0 });
-            }
-            for pending in std::mem::take(&mut attempt.held_back) {
-                self.start_pending(Some(caller), pending);
-            }
-        }
     }
 
     /// A task has failed for good: where nothing more of its invocation may start, actions that were only begun
@@ -162,109 +209,49 @@ impl Hub {
         if self.settings.config.failure == FailurePolicy::Continue {
             return;
         }
-        let owner = |hub: &Self, id| hub.scheduler.task(id).and_then(|task| task.invocation);
-        let of_failed = owner(self, failed);
-        let is_early = |(id, attempt): &(&TaskId, &RunningAttempt)| {
-            !attempt.had_lease && attempt.suspended == 0 && owner(self, **id) == of_failed
-        };
-        let early: Vec<TaskId> = self.running.iter().filter(is_early).map(|(id, _)| *id).collect();
+        let owner = |scheduler: &Scheduler, id| scheduler.task(id).and_then(|task| task.invocation);
+        let of_failed = owner(&self.scheduler, failed);
+        let scheduler = &self.scheduler;
+        let early = self.attempts.give_back_early(|id| owner(scheduler, id) == of_failed);
         for id in early {
-            if let Some(attempt) = self.running.get_mut(&id) {
-                attempt.given_back = true;
-            }
             self.abort_action(id);
         }
     }
 
-    fn resume_caller(&mut self, invocation: InvocationId) {
-        let Some(caller) = self.callers.remove(&invocation) else {
-            return;
-        };
-        let Some(node) = self.running.get(&caller).map(|attempt| attempt.node) else { return };
-        let cores = self.cores_on(caller, node);
-        if let Some(attempt) = self.running.get_mut(&caller) {
-            attempt.suspended -= 1;
-            if attempt.suspended > 0 {
-                return;
-            }
-            let leases = &mut self.leases[attempt.node.0 as usize];
-            leases.take_back(caller, cores, Now::read());
-        }
-    }
-
-    /// Hands free leases to actions that wait for one; whether the core was told something.
+    /// Hands cores that are free to those that wait for some; whether the core was told something.
     pub(crate) fn grant_leases(&mut self) -> bool {
-        let now = Now::read();
-        let mut told = false;
-        for index in 0..self.leases.len() {
-            while let Some(id) = self.leases[index].grant(now) {
-                let Some(attempt) = self.running.get_mut(&id) else {
-                    self.leases[index].end(id, false, now);
-                    continue;
-                };
-                if std::mem::take(&mut attempt.lease_wanted) {
-                    self.link.push(&HubMessage::Leased { task: id.0 });
-                }
-                attempt.in_line = false;
-                attempt.had_lease = true;
-                for pending in std::mem::take(&mut attempt.held_back) {
-                    self.start_pending(Some(id), pending);
-                }
-            }
-            if let Some(actions) = self.leases[index].new_lookahead() {
-                let id = NodeId(u32::try_from(index).expect("few nodes"));
-                self.event(Event::LookaheadSet { id, actions });
-                told = true;
-            }
+        let now = self.now;
+        self.tell_attempts(|attempts, out| attempts.grant(now, out));
+        let changed = self.attempts.take_lookahead();
+        let told = !changed.is_empty();
+        for (id, actions) in changed {
+            self.event(Event::LookaheadSet { id, actions });
         }
         told
     }
 
-    pub(crate) fn start_action(
-        &mut self,
-        id: TaskId,
-        attempt: u32,
-        node: NodeId,
-        devices: &Devices,
-    ) {
+    pub(crate) fn start_action(&mut self, id: TaskId, start: &NextAttempt) {
+        let NextAttempt { number, node, devices } = start;
         let is_path = self.names.is_path(id);
         let name = OsStr::from_bytes(self.names.name(id));
         let target = if is_path { self.directory_now().join(name) } else { PathBuf::new() };
         let is_free = self.make_room_for(id, &target);
-        let before = if is_path && !is_free { identity_of(&target) } else { None };
-        self.look_at_inputs(id);
-        let cores = self.cores_on(id, node);
-        let now = Now::read();
-        let leased = self.leases[node.0 as usize].begin(id, cores, now);
-        let running = RunningAttempt {
-            ran: false,
-            attempt,
-            started_ns: now.monotonic_ns,
-            began_ns: now.wall_ns,
-            held: Vec::new(),
-            tail: Tail::default(),
-            failed_command: None,
-            node,
-            target,
-            before,
-            commands: 0,
-            held_back: Vec::new(),
-            lease_wanted: false,
-            in_line: false,
-            had_lease: leased,
-            suspended: 0,
-            given_back: false,
-            aborted: false,
-            abort_pending: false,
-            inputs: InputBytes::default(),
-            sight: Sight::Clear,
-            began_there_ns: None,
+        let just_seen = self.fresh_looks.take(id, self.now.time.0).filter(|_| *number == 1);
+        let before = match just_seen {
+            _ if !is_path || is_free => None,
+            Some(Look(seen)) => seen,
+            None => identity_of(&target),
         };
-        self.note_attempt(id, &running);
-        self.running.insert(id, running);
+        self.look_at_inputs(id);
+        let cores = self.cores_on(id, *node);
+        let details = AttemptDetails { target, before, ..AttemptDetails::default() };
+        let unstaged = self.staging.is_some();
+        let leased = self.attempts.begin(id, start, cores, self.now, unstaged, details);
+        self.note_attempt(id);
+        self.open_streams_for(id, start.node);
         self.ask_about_inputs(id);
         let devices = devices_by_name(devices, &self.settings.resources);
-        let node = self.agents.node(node).name.clone();
-        self.link.push(&HubMessage::RunAction(id.0, attempt, node, devices, leased));
+        let node = self.agents.node(*node).name.clone();
+        self.link.push(&HubMessage::RunAction(id.0, *number, node, devices, leased));
     }
 }

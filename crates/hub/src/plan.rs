@@ -9,10 +9,9 @@ mod reasons;
 
 use std::path::Path;
 
-use rakuda_agent::clock;
-use rakuda_core::{Settled, TaskId, TaskState, Time};
+use rakuda_core::{Settled, TaskId, TaskState};
 use rakuda_proto::Text;
-use rakuda_proto::front::HubMessage;
+use rakuda_proto::front::{HubMessage, PlanFormat};
 use rakuda_record::folder::{FOLDER, Records};
 use rakuda_record::forecast::PlannedWork;
 use rakuda_record::history::Durations;
@@ -22,6 +21,7 @@ use crate::plan::document::{Document, PlannedTask};
 use crate::rerun::Change;
 
 pub(crate) use cut_off::targets as targets_cut_off;
+pub(crate) use document::PlannedStream;
 pub(crate) use reasons::{Evidence, REASONS_MAX};
 
 /// Bytes of one message.
@@ -30,13 +30,13 @@ const PIECE_BYTES: usize = 256 << 10;
 const JOURNAL_BYTES_MAX: u64 = 256 << 20;
 
 impl Hub {
-    /// Sends the plan to the front, as text (`short`: by rule where it is long) or as one JSON document.
-    pub(crate) fn describe_plan(&mut self, format: &str) {
+    /// Sends the plan to the front, in the form that it has asked for.
+    pub(crate) fn describe_plan(&mut self, format: PlanFormat) {
         let document = self.plan();
         let bytes = match format {
-            "json" => document.json(),
-            "short" => document.short_text().into_bytes(),
-            _ => document.text().into_bytes(),
+            PlanFormat::Json => document.json(),
+            PlanFormat::Short => document.short_text().into_bytes(),
+            PlanFormat::Text => document.text().into_bytes(),
         };
         let mut pieces = bytes.chunks(PIECE_BYTES).peekable();
         if pieces.peek().is_none() {
@@ -50,12 +50,13 @@ impl Hub {
     }
 
     fn plan(&self) -> Document {
-        let now = Time(u64::try_from(clock::wall_ns()).unwrap_or(0));
+        let now = self.now;
         let build_all = self.settings.config.build_all;
         let evidence = Evidence { scheduler: &self.scheduler, names: &self.names, now, build_all };
         let durations = durations_of(&self.settings.directory);
         let tasks = self.scheduler.task_ids().map(|id| self.planned(evidence, &durations, id));
         Document::new(tasks.collect(), &self.plan_turns, self.settings.cores_known())
+            .with_streams(self.planned_streams())
     }
 
     fn planned(&self, evidence: Evidence<'_>, durations: &Durations, id: TaskId) -> PlannedTask {
@@ -91,7 +92,8 @@ impl Hub {
     }
 }
 
-/// How long tasks took in earlier runs: those of the newest run by name, the others by kind. What cannot be read is not known.
+/// How long tasks took in earlier runs: those of the newest run by name, the others by kind. What
+/// cannot be read is not known.
 fn durations_of(directory: &Path) -> Durations {
     let records = Records { root: directory.join(FOLDER) };
     let mut durations = Durations::of_summaries(&records).unwrap_or_default();

@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::BorrowedFd;
 
 use rakuda_proto::agent::OutputStream;
+use rakuda_proto::front::CiSystem;
 use rustix::io::Errno;
 
+use crate::ci::Group;
 use crate::screen::Screen;
 
 /// When output is shown.
@@ -27,7 +29,8 @@ pub enum OutputMode {
 const LINE_BYTES_MAX: usize = 1 << 20;
 /// A task's output beyond this is not held back.
 const HELD_BYTES_MAX: usize = 64 << 20;
-/// Output is kept in pieces of about this size: one that grew without end would be copied, and be there twice, each time that it grows.
+/// Output is kept in pieces of about this size: one that grew without end would be copied, and be
+/// there twice, each time that it grows.
 const PIECE_BYTES: usize = 64 << 10;
 /// Writes to a pipe up to this length are not mixed with those of other processes (`PIPE_BUF`).
 const ATOMIC_BYTES: usize = 4096;
@@ -38,6 +41,8 @@ const LAST_RETRY: std::time::Duration = std::time::Duration::from_millis(20);
 #[derive(Debug, Default)]
 struct Source {
     prefix: Vec<u8>,
+    /// What is held back is shown as this.
+    group: Option<Group>,
     /// The unfinished last line of stdout and of stderr.
     partial: [Vec<u8>; 2],
     /// Whole lines held back, in order (`Task`).
@@ -49,6 +54,10 @@ struct Source {
 #[derive(Debug)]
 pub struct Printer {
     mode: OutputMode,
+    /// Groups have the form of this system.
+    ci: Option<CiSystem>,
+    /// Groups so far.
+    groups: u64,
     sources: BTreeMap<u64, Source>,
     /// Ready to be written, in order.
     ready: VecDeque<(OutputStream, Vec<u8>)>,
@@ -62,7 +71,12 @@ impl Printer {
     /// A printer for this process's stdout and stderr.
     pub fn new(mode: OutputMode) -> Self {
         let (ready, outgoing) = (VecDeque::new(), VecDeque::new());
-        Self { mode, sources: BTreeMap::new(), ready, outgoing, screen: None }
+        Self { mode, ci: None, groups: 0, sources: BTreeMap::new(), ready, outgoing, screen: None }
+    }
+
+    /// Groups are shown in the form of this system.
+    pub fn set_ci(&mut self, system: Option<CiSystem>) {
+        self.ci = system;
     }
 
     /// From now on there may be lines at the bottom of the terminal.
@@ -82,6 +96,11 @@ impl Printer {
         let name = name.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte });
         let prefix = [b"[".as_slice(), &name.collect::<Vec<_>>(), b"] "].concat();
         self.sources.entry(source).or_default().prefix = prefix;
+    }
+
+    /// What is held back of a source is a group of lines from now on.
+    pub(crate) fn set_group(&mut self, source: u64, group: Group) {
+        self.sources.entry(source).or_default().group = Some(group);
     }
 
     /// Takes bytes that `source` wrote.
@@ -120,9 +139,25 @@ impl Printer {
             }
         }
         let entry = self.sources.remove(&source).expect("it was there");
-        for (stream, lines) in entry.held {
-            keep(&mut self.ready, stream, lines);
+        self.release(entry.group.as_ref(), entry.held);
+    }
+
+    /// Shows what was held back. A group goes to stdout as a whole: a system that reads two streams
+    /// would not know the order.
+    fn release(&mut self, group: Option<&Group>, held: VecDeque<(OutputStream, Vec<u8>)>) {
+        let Some((system, group)) = self.ci.zip(group).filter(|_| !held.is_empty()) else {
+            for (stream, lines) in held {
+                keep(&mut self.ready, stream, lines);
+            }
+            return;
+        };
+        self.groups += 1;
+        let number = self.groups;
+        show(&mut self.ready, OutputStream::Stdout, group.begin(system, number).as_bytes());
+        for (_, lines) in held {
+            keep(&mut self.ready, OutputStream::Stdout, lines);
         }
+        show(&mut self.ready, OutputStream::Stdout, group.end(system, number).as_bytes());
     }
 
     fn emit(&mut self, source: u64, stream: OutputStream, lines: Vec<u8>) {
@@ -135,9 +170,8 @@ impl Printer {
                 return;
             }
             entry.held_bytes = 0;
-            for (stream, lines) in std::mem::take(&mut entry.held) {
-                keep(&mut self.ready, stream, lines);
-            }
+            let (held, group) = (std::mem::take(&mut entry.held), entry.group.clone());
+            self.release(group.as_ref(), held);
         } else {
             keep(&mut self.ready, stream, lines);
         }
@@ -193,8 +227,8 @@ impl Printer {
         show(&mut self.ready, stream, lines);
     }
 
-    /// Writes what is ready at the end of a run, also when its reader is slow; one that does not read at all is not waited
-    /// for long.
+    /// Writes what is ready at the end of a run, also when its reader is slow; one that does not
+    /// read at all is not waited for long.
     pub async fn flush_patiently(&mut self) {
         for _ in 0..LAST_TRIES {
             if !matches!(self.flush(), Ok(false)) {
@@ -319,6 +353,23 @@ mod tests {
         printer.end(1);
         printer.end(2);
         assert_eq!(shown(&mut printer), "Stdout: [a] 1\nStderr: [a] 2\nStdout: [a] 3\nx\n");
+    }
+
+    #[test]
+    fn groups_hold_what_a_task_printed_and_are_on_one_stream() {
+        let mut printer = Printer::new(OutputMode::Task);
+        printer.set_ci(Some(CiSystem::Github));
+        let group = |title: &str| Group { title: title.into(), began_s: 1, ended_s: 2, open: true };
+        printer.set_group(1, group("a"));
+        printer.set_group(2, group("silent"));
+        printer.push(1, Stderr, b"echo\n");
+        printer.push(1, Stdout, b"tail");
+        printer.push(3, Stderr, b"of no task\n");
+        for source in [2, 1, 3] {
+            printer.end(source);
+        }
+        let expected = "Stdout: ::group::a\necho\ntail\n::endgroup::\nStderr: of no task\n";
+        assert_eq!(shown(&mut printer), expected);
     }
 
     /// What the pieces of `ready` take, and what of it is text.

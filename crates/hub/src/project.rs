@@ -1,5 +1,5 @@
-//! The folder that a run began in, wherever it has been moved to since: held open, so that a new name of it, or of a folder above it,
-//! loses nothing.
+//! The folder that a run began in, wherever it has been moved to since: held open, so that a new
+//! name of it, or of a folder above it, loses nothing.
 //!
 //! It knows nothing of what is in it.
 

@@ -1,8 +1,7 @@
 //! The end of a run whose front has become another program: an action, or the Rakefile itself, has called `exec`.
 //!
-//! As with rake, that program then is what the user has started, and its end is the end of all. It does not know what it executes.
-
-use std::collections::BTreeMap;
+//! As with rake, that program then is what the user has started, and its end is the end of all. It
+//! does not know what it executes.
 
 use rakuda_agent::processes;
 use rakuda_core::Settled;
@@ -11,9 +10,9 @@ use tokio::signal::unix::Signal;
 
 use crate::agents::Reports;
 use crate::facts::identity_of;
-use crate::hub::{Hub, RunEnding, RunningAttempt};
+use crate::hub::{Hub, RunEnding};
 use crate::notes::AttemptNote;
-use crate::targets::Settled as SettledTarget;
+use crate::targets::TargetEnding;
 
 impl Hub {
     /// Whether the front, which has closed its end of the link, goes on as another program.
@@ -21,7 +20,8 @@ impl Hub {
         self.front.is_some_and(processes::goes_on)
     }
 
-    /// The front has become another program (exec). The attempts whose Ruby code ran end as that program ends; all others are ended.
+    /// The front has become another program (exec). The attempts whose Ruby code ran end as that
+    /// program ends; all others are ended.
     pub(crate) async fn replaced(
         &mut self,
         reports: &mut Reports,
@@ -30,26 +30,24 @@ impl Hub {
         self.front_gone = true;
         self.hide_progress();
         let _ = self.printer.flush();
-        let (replaced, others) = std::mem::take(&mut self.running)
-            .into_iter()
-            .partition::<BTreeMap<_, _>, _>(|(_, attempt)| in_ruby(attempt));
-        self.running = others;
+        let replaced = self.attempts.take_in_code();
         self.end_attempts(reports).await;
         self.agents.signal_all(libc::SIGKILL);
-        self.close_agents().await;
+        self.close_agents(false).await;
         self.write_record();
         let status = tokio::select! {
             status = self.guard.front_ended() => status,
             _ = terminate.recv() => libc::SIGKILL,
         };
+        self.tick();
         let outcome = if status == 0 { Outcome::Done } else { Outcome::Failed };
         for (id, attempt) in replaced {
-            let mut settled = SettledTarget::Untouched;
+            let mut settled = TargetEnding::Untouched;
             let is_made = self.names.is_path(id) && self.settings.record;
             if is_made && outcome != Outcome::Done {
                 settled = self.settle_attempt(id, &attempt);
             }
-            let after = if is_made { identity_of(&attempt.target) } else { None };
+            let after = if is_made { identity_of(&attempt.details.target) } else { None };
             let note = AttemptNote { outcome, message: b"", retried: false, after, settled };
             self.note_attempt_ended(id, &attempt, &note);
             let is_done = outcome == Outcome::Done;
@@ -62,9 +60,4 @@ impl Hub {
         });
         self.ending()
     }
-}
-
-/// No command of it runs, or waits to.
-fn in_ruby(attempt: &RunningAttempt) -> bool {
-    attempt.commands == 0 && attempt.held_back.is_empty()
 }

@@ -1,8 +1,9 @@
 //! Task properties, from the names that people use to the numbers that the core counts with.
 
+use rakuda_core::files::matches_glob;
 use rakuda_core::{Capacity, Devices, NodeId, Requirement, ResourceId};
 use rakuda_proto::Text;
-use rakuda_proto::front::RequirementDefinition;
+use rakuda_proto::front::{ListOrder, RequirementDefinition, StrictField};
 use std::collections::BTreeMap;
 
 /// What is to be said of properties that no node can give all of.
@@ -22,10 +23,10 @@ struct Shortages<'a> {
 
 impl Shortages<'_> {
     /// `asked` and `there` fit after "asks for" and "but"; `instead` is what is done when that is allowed.
-    fn add(&mut self, field: &str, asked: &str, there: &str, instead: &str) {
+    fn add(&mut self, field: StrictField, asked: &str, there: &str, instead: &str) {
         let task = self.definition.task.to_display();
         let place = self.definition.place.as_ref().map(Text::to_display);
-        let refused = self.definition.strict.iter().any(|strict| strict == field);
+        let refused = self.definition.strict.contains(&field);
         let text = match (refused, place) {
             (true, place) => {
                 let place = place.map_or(String::new(), |place| format!("{place}: "));
@@ -40,8 +41,9 @@ impl Shortages<'_> {
     }
 }
 
-/// The core's form of `definition`, and what is to be said about what a node cannot give. `counts` is what each
-/// node has of `resources`, `capacity` what the only node has; in a cluster the core cuts down what is too large for every node.
+/// The core's form of `definition`, and what is to be said about what a node cannot give. `counts`
+/// is what each node has of `resources`, `capacity` what the only node has; in a cluster the core
+/// cuts down what is too large for every node.
 ///
 /// `allow` and `deny` choose among the nodes of a cluster ([`allowed_nodes`]); with one node there is nothing to
 /// choose, so that a Rakefile for a cluster still runs on a laptop.
@@ -59,13 +61,13 @@ pub fn requirement_of(
         let Some((index, id)) = index.and_then(|i| Some((i, ResourceId(u32::try_from(i).ok()?))))
         else {
             let there = format!("this run has none (give it: --resource {name}=N)");
-            shortages.add("resources", &asked, &there, "running it without");
+            shortages.add(StrictField::Resources, &asked, &there, "running it without");
             continue;
         };
         let there = counts[index];
         if count > there {
             let has = format!("this run has {there}");
-            shortages.add("resources", &asked, &has, "giving it all of them");
+            shortages.add(StrictField::Resources, &asked, &has, "giving it all of them");
         }
         wanted.push((id, count.min(there)));
     }
@@ -75,31 +77,42 @@ pub fn requirement_of(
         if memory_bytes > capacity.memory_bytes {
             let asked = format!("{} of memory", size(memory_bytes));
             let there = format!("this node has {}", size(capacity.memory_bytes));
-            shortages.add("memory_bytes", &asked, &there, "running it alone in all of it");
+            shortages.add(
+                StrictField::MemoryBytes,
+                &asked,
+                &there,
+                "running it alone in all of it",
+            );
             memory_bytes = capacity.memory_bytes;
         }
         if definition.cores > capacity.cores {
             let there = format!("this run has {} (-j)", capacity.cores);
-            let asked = if definition.strict.iter().any(|strict| strict == "cores") {
+            let asked = if definition.strict.contains(&StrictField::Cores) {
                 format!("{} cores", definition.cores)
             } else {
                 format!("ncore={}", definition.cores)
             };
-            shortages.add("cores", &asked, &there, "giving it all of them");
+            shortages.add(StrictField::Cores, &asked, &there, "giving it all of them");
         }
         cores = cores.min(capacity.cores.max(1));
     }
     let requirement = Requirement {
         cores,
+        nodes: definition.nodes.unwrap_or(1).max(1),
         exclusive: definition.exclusive,
         reserve: definition.reserve,
         steal: definition.steal,
         retry: definition.retry,
+        retry_delay_ns: definition.retry_delay_ms.saturating_mul(1_000_000),
+        after_failure: None,
         memory_bytes,
         resources: wanted,
         allowed_nodes: None,
+        choice: None,
+        locality: definition.locality,
     };
-    (requirement, shortages.found)
+    let found = if definition.later { Vec::new() } else { shortages.found };
+    (requirement, found)
 }
 
 /// Bytes as people write them in a property, in powers of 1024: `900 GiB`, `7.8 GiB`, `100 bytes`.
@@ -115,8 +128,9 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// The nodes that `allow`, `deny` and `order` leave, as in Pwrake: with both lists and `deny,allow` a host that both name is
-/// allowed, with `allow,deny` a host must be named by the first and not by the second. `None`: all.
+/// The nodes that `allow`, `deny` and `order` leave, as in Pwrake: with both lists and `deny,allow`
+/// a host that both name is allowed, with `allow,deny` a host must be named by the first and not by
+/// the second. `None`: all.
 pub fn allowed_nodes(
     definition: &RequirementDefinition,
     nodes: impl Iterator<Item = (NodeId, String)>,
@@ -131,34 +145,12 @@ pub fn allowed_nodes(
     let is_allowed = |name: &str| match (allow.is_empty(), deny.is_empty()) {
         (false, true) => named(allow, name),
         (true, _) => !named(deny, name),
-        (false, false) if definition.order == "allow,deny" => {
+        (false, false) if definition.order == ListOrder::AllowDeny => {
             named(allow, name) && !named(deny, name)
         }
         (false, false) => named(allow, name) || !named(deny, name),
     };
     Some(nodes.filter(|(_, name)| is_allowed(name)).map(|(id, _)| id).collect())
-}
-
-/// `*` stands for any text, `?` for one byte.
-pub fn matches_glob(glob: &[u8], name: &[u8]) -> bool {
-    let (mut at, mut from) = (0, 0);
-    // Where to go on when the last star takes one byte more.
-    let mut star = None;
-    while from < name.len() {
-        match glob.get(at) {
-            Some(b'*') => {
-                star = Some((at + 1, from));
-                at += 1;
-            }
-            Some(byte) if *byte == b'?' || *byte == name[from] => (at, from) = (at + 1, from + 1),
-            _ => {
-                let Some((after, taken)) = star else { return false };
-                star = Some((after, taken + 1));
-                (at, from) = (after, taken + 1);
-            }
-        }
-    }
-    glob[at..].iter().all(|byte| *byte == b'*')
 }
 
 /// Device numbers by resource name; `None` when the action has none.
@@ -204,7 +196,7 @@ mod tests {
         let definition = RequirementDefinition {
             cores: 9,
             memory_bytes: 100,
-            strict: vec!["cores".into()],
+            strict: vec![StrictField::Cores],
             task: "big".into(),
             place: Some("Rakefile:3".into()),
             ..RequirementDefinition::default()
@@ -225,12 +217,12 @@ mod tests {
         assert_eq!(texts, ["100 bytes", "1 KiB", "900 GiB", "7.7 GiB"]);
     }
 
-    fn allowed(allow: &[&str], deny: &[&str], order: &str) -> Option<Vec<u32>> {
+    fn allowed(allow: &[&str], deny: &[&str], order: ListOrder) -> Option<Vec<u32>> {
         let list = |globs: &[&str]| globs.iter().map(|glob| (*glob).to_owned()).collect();
         let definition = RequirementDefinition {
             allow: list(allow),
             deny: list(deny),
-            order: order.to_owned(),
+            order,
             ..RequirementDefinition::default()
         };
         let names = ["h1", "h2", "g1"].map(str::to_owned);
@@ -240,24 +232,10 @@ mod tests {
 
     #[test]
     fn hosts_are_allowed_as_in_pwrake() {
-        assert_eq!(allowed(&[], &[], "deny,allow"), None);
-        assert_eq!(allowed(&["h*"], &[], "deny,allow"), Some(vec![1, 2]));
-        assert_eq!(allowed(&[], &["?1"], "deny,allow"), Some(vec![2]));
-        assert_eq!(allowed(&["h1"], &["h*"], "deny,allow"), Some(vec![1, 3]));
-        assert_eq!(allowed(&["h*"], &["*2"], "allow,deny"), Some(vec![1]));
-    }
-
-    #[test]
-    fn stars_try_every_length() {
-        assert!(
-            matches_glob(b"*a*b", b"xaab")
-                && matches_glob(b"**", b"")
-                && matches_glob(b"n*[1", b"n0[1")
-        );
-        assert!(
-            !matches_glob(b"*a*b", b"xaabc")
-                && !matches_glob(b"a?", b"a")
-                && !matches_glob(b"", b"a")
-        );
+        assert_eq!(allowed(&[], &[], ListOrder::DenyAllow), None);
+        assert_eq!(allowed(&["h*"], &[], ListOrder::DenyAllow), Some(vec![1, 2]));
+        assert_eq!(allowed(&[], &["?1"], ListOrder::DenyAllow), Some(vec![2]));
+        assert_eq!(allowed(&["h1"], &["h*"], ListOrder::DenyAllow), Some(vec![1, 3]));
+        assert_eq!(allowed(&["h*"], &["*2"], ListOrder::AllowDeny), Some(vec![1]));
     }
 }

@@ -1,7 +1,9 @@
-//! `--rerun-on`: compares files that are up to date with the record of how they were made: the set of their prerequisites, their contents, the
-//! chosen environment, the commands.
+//! `--rerun-on`: compares files that are up to date with the record of how they were made: the set
+//! of their prerequisites, their contents, the chosen environment, the actions and their
+//! parameters.
 //!
-//! It adds reasons to run and takes none away; that the task then runs is decided in the core. A target without a record is taken as it is.
+//! It adds reasons to run and takes none away; that the task then runs is decided in the core. A
+//! target without a record is taken as it is.
 
 mod compare;
 mod contents;
@@ -9,9 +11,9 @@ mod contents;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
-use rakuda_core::{Event, TaskId, TaskKind};
+use rakuda_core::{Event, Held, TaskId, TaskKind};
 use rakuda_proto::Text;
-use rakuda_proto::front::{ActionOutcome, Program, Settings};
+use rakuda_proto::front::{ActionOutcome, RerunOn, Settings};
 use rakuda_proto::journal::{FileIdentity, Reason};
 use rakuda_record::folder::{FOLDER, Records};
 use rakuda_record::history::LastRecords;
@@ -26,7 +28,7 @@ use crate::settings::RunSettings;
 #[derive(Debug, Clone, Default)]
 pub struct RerunSettings {
     /// As they were given.
-    pub words: Vec<String>,
+    pub chosen: Vec<RerunOn>,
     pub command: bool,
     pub inputs: bool,
     pub content: bool,
@@ -38,33 +40,31 @@ pub struct RerunSettings {
 }
 
 impl RerunSettings {
-    /// `Err` says which word is not known.
-    pub fn new(settings: &Settings) -> Result<Self, String> {
-        let known = ["command", "inputs", "content", "env"];
-        if let Some(word) = settings.rerun_on.iter().find(|word| !known.contains(&word.as_str())) {
-            return Err(format!(
-                "unknown RERUN_ON '{word}': expected command, inputs, content or env"
-            ));
-        }
-        let on = |word: &str| settings.rerun_on.iter().any(|other| other == word);
+    pub fn new(settings: &Settings) -> Self {
+        let on = |word| settings.rerun_on.contains(&word);
         let digest = |value: &Option<Text>| {
             value.as_ref().map_or(String::new(), |value| short_hex(&blake3::hash(&value.0)))
         };
         let environment = settings.rerun_environment.iter();
         let environment = environment.map(|(name, value)| (name.clone(), digest(value)));
-        Ok(Self {
-            words: settings.rerun_on.clone(),
-            command: on("command"),
-            inputs: on("inputs"),
-            content: on("content"),
-            env: on("env"),
+        Self {
+            chosen: settings.rerun_on.clone(),
+            command: on(RerunOn::Command),
+            inputs: on(RerunOn::Inputs),
+            content: on(RerunOn::Content),
+            env: on(RerunOn::Env),
             content_bytes_max: settings.content_bytes_max,
-            environment: if on("env") { environment.collect() } else { BTreeMap::new() },
-        })
+            environment: if on(RerunOn::Env) { environment.collect() } else { BTreeMap::new() },
+        }
+    }
+
+    /// The chosen reasons in the user's words.
+    pub fn words(&self) -> Vec<&'static str> {
+        self.chosen.iter().map(|reason| reason.word()).collect()
     }
 
     pub fn is_on(&self) -> bool {
-        !self.words.is_empty()
+        !self.chosen.is_empty()
     }
 }
 
@@ -83,8 +83,6 @@ pub(crate) struct Rerun {
     root: PathBuf,
     records: LastRecords,
     contents: Contents,
-    /// What actions would start, where the front could find out; none: it could not.
-    described: BTreeMap<TaskId, Option<Vec<Program>>>,
     /// What was found of tasks that are to run again.
     changes: BTreeMap<TaskId, Vec<Change>>,
     /// Comparisons that wait for contents.
@@ -92,7 +90,7 @@ pub(crate) struct Rerun {
     /// What attempts that have begun read.
     inputs_of: BTreeMap<TaskId, Inputs>,
     /// Actions that have ended well while what they read was still being digested.
-    ended: BTreeMap<TaskId, Vec<u8>>,
+    ended: BTreeMap<TaskId, (Vec<u8>, Option<Held>)>,
     /// Existing targets without a record, since it was last told.
     without_record: usize,
     /// Those in whose record something is not that is compared.
@@ -130,7 +128,6 @@ impl Rerun {
             contents: Contents::new(settings.rerun.content_bytes_max),
             settings: settings.rerun.clone(),
             records: LastRecords::default(),
-            described: BTreeMap::new(),
             changes: BTreeMap::new(),
             waiting: BTreeMap::new(),
             inputs_of: BTreeMap::new(),
@@ -138,11 +135,6 @@ impl Rerun {
             without_record: 0,
             partly_recorded: 0,
         }
-    }
-
-    /// What the front says of the commands of a task's action.
-    pub fn describe(&mut self, id: TaskId, commands: Option<Vec<Program>>) {
-        self.described.insert(id, commands);
     }
 
     /// Waits until some comparison, or the end of some action, may go on.
@@ -191,8 +183,8 @@ impl Hub {
     /// Some contents have become known.
     pub(crate) fn on_contents(&mut self) {
         let Some(rerun) = &mut self.rerun else { return };
-        for (id, message) in std::mem::take(&mut rerun.ended) {
-            self.end_action(id, ActionOutcome::Ok, &message);
+        for (id, (message, code)) in std::mem::take(&mut rerun.ended) {
+            self.end_action(id, ActionOutcome::Ok, &message, code);
         }
         let Some(rerun) = &mut self.rerun else { return };
         for (id, comparison) in std::mem::take(&mut rerun.waiting) {
@@ -204,16 +196,22 @@ impl Hub {
 
     /// An action has ended; the rest waits until all is known that the record is to keep of it. That is seldom, since
     /// reading began with the attempt.
-    pub(crate) fn end_action(&mut self, id: TaskId, outcome: ActionOutcome, message: &[u8]) {
+    pub(crate) fn end_action(
+        &mut self,
+        id: TaskId,
+        outcome: ActionOutcome,
+        message: &[u8],
+        code: Option<Held>,
+    ) {
         if outcome == ActionOutcome::Ok
-            && self.running.contains_key(&id)
+            && self.attempts.acting(id).is_some()
             && let Some(rerun) = &mut self.rerun
             && let Some(inputs) = rerun.inputs_of.get_mut(&id)
             && !inputs.settle(&rerun.contents)
         {
-            rerun.ended.insert(id, message.to_vec());
+            rerun.ended.insert(id, (message.to_vec(), code));
         } else {
-            self.on_action_ended(id, outcome, message);
+            self.on_action_ended(id, outcome, message, code);
         }
     }
 
@@ -235,7 +233,8 @@ impl Hub {
         rerun.inputs_of.insert(id, inputs);
     }
 
-    /// What the record keeps of what an attempt has read, by name; of one that was ended before its time, what is known.
+    /// What the record keeps of what an attempt has read, by name; of one that was ended before its
+    /// time, what is known.
     pub(crate) fn contents_of_inputs(&mut self, id: TaskId) -> Vec<(Text, String)> {
         let Some(rerun) = &mut self.rerun else { return Vec::new() };
         let mut inputs = rerun.inputs_of.remove(&id).unwrap_or_default();
@@ -257,7 +256,7 @@ impl Hub {
         let Some(rerun) = &mut self.rerun else { return };
         let without = std::mem::take(&mut rerun.without_record);
         let partly = std::mem::take(&mut rerun.partly_recorded);
-        let words = rerun.settings.words.join(",");
+        let words = rerun.settings.words().join(",");
         let without = match without {
             0 => None,
             1 => {

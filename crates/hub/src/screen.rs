@@ -1,8 +1,9 @@
 //! A few lines at the bottom of a terminal that are never mixed with what else is written there.
 //!
-//! The cursor rests in the first column of the first of them. So whoever wants the terminal, also another process, or after a change of its
-//! width, erases them with "erase below" alone, without knowing how many they are. What is written goes out in one write(2): erase, text, lines.
-//! It does not know what the lines say.
+//! The cursor rests in the first column of the first of them. So whoever wants the terminal, also
+//! another process, or after a change of its width, erases them with "erase below" alone, without
+//! knowing how many they are. What is written goes out in one write(2): erase, text, lines. It does
+//! not know what the lines say.
 
 use std::fmt::Write as _;
 use std::os::fd::AsFd;

@@ -1,32 +1,31 @@
-//! The front's settings, understood: words become choices, what is not said becomes what the machine has.
+//! The front's settings, understood: what is not said becomes what the machine has.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rakuda_agent::{StdinSource, limits, memory};
+use rakuda_cluster::{ClusterConfig, ClusterPlan};
 use rakuda_core::{Capacity, Config, FailurePolicy, Policy};
 use rakuda_proto::Text;
-use rakuda_proto::front::Settings;
+use rakuda_proto::front::{
+    CiSystem, FailedTarget, FailureTermination, OutputChoice, PolicyChoice, ProgressMode, Settings,
+    StdinChoice,
+};
+use rakuda_proto::streams::RouteWish;
 
-use crate::cluster::ClusterPlan;
 use crate::printer::OutputMode;
-use crate::progress::ProgressMode;
 use crate::reach::mount_of;
 use crate::rerun::RerunSettings;
-use crate::targets::FailedTarget;
 
 /// A task whose attempts were lost with so many nodes is taken to be the reason.
 const BLAME_AFTER: u32 = 3;
 
-/// Choices in the user's words, for the record.
+/// Choices as the user has made them, for the record.
 #[derive(Debug)]
-pub struct ChosenWords {
-    /// `fifo`, `lifo`, ...
-    pub policy: String,
-    /// `wait`, `kill`, `continue`.
-    pub failure: String,
-    /// `rename`, `delete`, `leave`.
-    pub failed_target: String,
+pub struct Choices {
+    pub policy: PolicyChoice,
+    pub failure: FailureTermination,
 }
 
 /// Settings of a run.
@@ -38,10 +37,18 @@ pub struct RunSettings {
     pub capacity: Capacity,
     /// Memory of each node that tasks may use, as the user says; 0: all.
     pub memory_bytes_asked: u64,
+    /// A real run has nodes elsewhere; a dry run does not ask them.
+    pub elsewhere: bool,
     /// The nodes of the run; nothing: this machine alone.
     pub cluster: Option<ClusterPlan>,
     /// All nodes end so long after the start, ns; nothing: they do not.
     pub walltime_ns: Option<u64>,
+    /// Commands that have more memory than their task asks for are killed.
+    pub enforce_memory: bool,
+    /// Gangs with more tasks than there are slots run all the same.
+    pub oversubscribe: bool,
+    /// How messages of streams go between nodes.
+    pub stream_route: RouteWish,
     /// Resource names, in the order of `capacity.resources`.
     pub resources: Vec<String>,
     /// What happens to targets of failed attempts.
@@ -50,6 +57,8 @@ pub struct RunSettings {
     pub output: OutputMode,
     /// Lines begin with the task's name.
     pub prefix: bool,
+    /// Groups and annotations in the form of this system.
+    pub ci: Option<CiSystem>,
     /// Where progress is shown.
     pub progress: ProgressMode,
     /// Colours may be used.
@@ -77,7 +86,7 @@ pub struct RunSettings {
     /// Bytes of records that are kept.
     pub runs_bytes: u64,
     /// For the record.
-    pub words: ChosenWords,
+    pub choices: Choices,
     /// The Rakefile, relative to `directory`.
     pub rakefile: Text,
     /// What is compared with earlier runs.
@@ -86,6 +95,8 @@ pub struct RunSettings {
     pub command_line: Vec<Text>,
     /// Cores that were asked for on this machine; none: it has that many.
     pub cores_given_up: Option<u32>,
+    /// Between two samples of a node, where information about nodes is wanted.
+    pub sample_period: Duration,
 }
 
 /// Cores of `-j`; 0: all of this machine.
@@ -98,43 +109,35 @@ fn cores_asked(jobs: u32) -> u32 {
 }
 
 impl RunSettings {
-    /// `Err` says which setting has no such value.
+    /// `Err` says which settings do not go together, or what is missing.
     pub fn new(mut settings: Settings) -> Result<Self, String> {
         let cores = cores_asked(settings.jobs);
+        let elsewhere = settings.cluster.is_some();
         // A dry run looks at files here, and asks no other host.
         let cluster = settings.cluster.take().filter(|_| !settings.dry_run);
         let here = settings.directory.as_path();
-        let cluster = cluster.map(|cluster| ClusterPlan::new(cluster, here)).transpose()?;
+        let cluster = cluster.map(|cluster| ClusterPlan::new(cluster, here)).transpose();
+        let cluster = cluster.map_err(|error| error.to_string())?;
         let cores = cluster.as_ref().and_then(ClusterPlan::own_cores).unwrap_or(cores);
         // Each command that runs has descriptors here.
         let at_once = u32::try_from(limits::commands_at_once()).unwrap_or(u32::MAX);
         let cores_given_up = (cores > at_once).then_some(cores);
         let cores = cores.min(at_once);
         let one_at_a_time = cores == 1 && cluster.is_none();
-        let policy = policy_of(&settings.policy)?;
-        let failure = failure_of(&settings.failure_termination)?;
-        let progress = ProgressMode::parse(&settings.progress).ok_or_else(|| {
-            format!("unknown progress '{}': expected live, plain or off", settings.progress)
-        })?;
-        let output = match settings.output.as_str() {
+        let progress = settings.progress;
+        let output = match settings.output {
             // What passes byte by byte would leave no place for a display.
-            "line" if one_at_a_time && !settings.prefix && progress != ProgressMode::Live => {
+            OutputChoice::Line
+                if one_at_a_time && !settings.prefix && progress != ProgressMode::Live =>
+            {
                 OutputMode::Through
             }
-            "line" => OutputMode::Line,
-            "task" => OutputMode::Task,
-            "none" => OutputMode::None,
-            other => {
-                return Err(format!("unknown output '{other}': expected line, task or none"));
-            }
+            OutputChoice::Line => OutputMode::Line,
+            OutputChoice::Task => OutputMode::Task,
+            OutputChoice::None => OutputMode::None,
         };
-        let failed_target = FailedTarget::parse(&settings.failed_target).ok_or_else(|| {
-            format!(
-                "unknown FAILED_TARGET '{}': expected rename, delete or leave",
-                settings.failed_target
-            )
-        })?;
-        let rerun = RerunSettings::new(&settings)?;
+        let rerun = RerunSettings::new(&settings);
+        let inherits_stdin = settings.stdin == StdinChoice::Inherit && cluster.is_none();
         let on_gfarm = mount_of(settings.directory.as_path(), cluster.is_some()).is_some();
         let staged = check_staging(cluster.as_ref(), &rerun)?;
         let (resources, counts) = names_and_counts(settings.resources);
@@ -145,8 +148,8 @@ impl RunSettings {
         };
         Ok(Self {
             config: Config {
-                policy,
-                failure,
+                policy: policy_of(settings.policy),
+                failure: failure_of(settings.failure_termination),
                 retry: settings.retry,
                 build_all: settings.build_all,
                 dry_run: settings.dry_run,
@@ -156,7 +159,7 @@ impl RunSettings {
                 files_on_nodes: on_gfarm || staged,
                 files_apart: on_gfarm && !staged,
                 blame_after: BLAME_AFTER,
-                set_aside_after: cluster.as_ref().map_or(0, |cluster| cluster.host_failures),
+                drain_after: cluster.as_ref().map_or(0, |cluster| cluster.host_failures),
                 seed: settings.seed,
             },
             capacity: Capacity {
@@ -166,12 +169,17 @@ impl RunSettings {
                 resources: counts,
             },
             memory_bytes_asked,
+            enforce_memory: settings.enforce_memory,
+            elsewhere,
+            oversubscribe: settings.oversubscribe,
+            stream_route: settings.stream_route,
             walltime_ns: (settings.walltime_ms > 0)
                 .then(|| settings.walltime_ms.saturating_mul(1_000_000)),
             resources,
-            failed_target,
+            failed_target: settings.failed_target,
             output,
             prefix: settings.prefix,
+            ci: settings.ci,
             progress,
             colour: settings.colour,
             strict: settings.strict && !settings.dry_run,
@@ -180,27 +188,27 @@ impl RunSettings {
             grace_ms: u64::from(settings.grace_ms),
             directory: settings.directory.as_path().to_path_buf(),
             log_dir: settings.log_dir.map(|folder| folder.as_path().to_path_buf()),
-            on_terminal: cluster.is_none()
-                && settings.stdin == "inherit"
-                && rustix::termios::isatty(rustix::stdio::stdin()),
-            stdin: if settings.stdin == "inherit" && cluster.is_none() {
-                StdinSource::Inherit
-            } else {
-                StdinSource::Null
-            },
+            on_terminal: inherits_stdin && rustix::termios::isatty(rustix::stdio::stdin()),
+            stdin: if inherits_stdin { StdinSource::Inherit } else { StdinSource::Null },
             record: settings.record && !settings.dry_run,
             runs_kept: settings.runs_kept as usize,
             runs_bytes: settings.runs_bytes,
-            words: ChosenWords {
-                policy: settings.policy,
-                failure: settings.failure_termination,
-                failed_target: settings.failed_target,
-            },
+            choices: Choices { policy: settings.policy, failure: settings.failure_termination },
             rakefile: settings.rakefile,
             rerun,
             command_line: settings.command_line,
             cores_given_up,
+            sample_period: Duration::from_millis(u64::from(settings.sample_ms.max(1))),
             cluster,
+        })
+    }
+
+    /// What nodes elsewhere are begun with; nothing: there are none.
+    pub fn cluster_config(&self) -> Option<ClusterConfig> {
+        Some(ClusterConfig {
+            plan: self.cluster.clone()?,
+            directory: self.directory.clone(),
+            collect_output: self.output != OutputMode::None,
         })
     }
 
@@ -224,23 +232,37 @@ fn names_and_counts(resources: BTreeMap<String, u32>) -> (Vec<String>, Vec<u32>)
     resources.into_iter().unzip()
 }
 
-/// The policy by its name on the command line.
-fn policy_of(name: &str) -> Result<Policy, String> {
-    Policy::named(name).ok_or_else(|| {
-        format!(
-            "unknown policy '{name}': expected fifo, lifo, lifo_hrf, rank_hrf, cached, lifo_hlfet or serial"
-        )
-    })
+/// The core's form of a policy.
+fn policy_of(choice: PolicyChoice) -> Policy {
+    match choice {
+        PolicyChoice::Fifo => Policy::Fifo,
+        PolicyChoice::Lifo => Policy::Lifo,
+        PolicyChoice::LifoHrf => Policy::LifoHrf,
+        PolicyChoice::RankHrf => Policy::RankHrf,
+        PolicyChoice::Cached => Policy::Cached,
+        PolicyChoice::LifoHlfet => Policy::LifoHlfet,
+        PolicyChoice::Serial => Policy::Serial,
+    }
 }
 
-/// What a failure does to others, by its name on the command line.
-fn failure_of(name: &str) -> Result<FailurePolicy, String> {
-    match name {
-        "wait" => Ok(FailurePolicy::Wait),
-        "kill" => Ok(FailurePolicy::Kill),
-        "continue" => Ok(FailurePolicy::Continue),
-        other => {
-            Err(format!("unknown FAILURE_TERMINATION '{other}': expected wait, kill or continue"))
+/// The core's form of what a failure does to others.
+fn failure_of(choice: FailureTermination) -> FailurePolicy {
+    match choice {
+        FailureTermination::Wait => FailurePolicy::Wait,
+        FailureTermination::Kill => FailurePolicy::Kill,
+        FailureTermination::Continue => FailurePolicy::Continue,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_has_the_same_name_in_the_core() {
+        for policy in Policy::ALL {
+            let choice = PolicyChoice::named(policy.name()).expect("the protocol knows it");
+            assert_eq!(policy_of(choice), policy);
         }
     }
 }

@@ -5,17 +5,17 @@
 
 use std::time::Duration;
 
-use rakuda_agent::{clock, signals};
-use rakuda_core::{Event, TaskId};
+use rakuda_agent::signals;
+use rakuda_cluster::{NodeEvent, NodeReport};
+use rakuda_core::{Aborting, ActionOutcome, AttemptState, Event, ReachInput, TaskId};
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
-use rakuda_proto::front::{HubMessage, StopHow};
+use rakuda_proto::front::StopHow;
 use rakuda_proto::journal::{Outcome, RunOutcome};
 
-use crate::agents::{NodeEvent, NodeReport, Reports};
-use crate::core_time::Now;
+use crate::agents::Reports;
 use crate::hub::{Hub, LOCAL_NODE, RunEnding};
 use crate::notes::AttemptNote;
-use crate::targets::Settled;
+use crate::targets::TargetEnding;
 
 /// How long commands have to end when the front was killed, ms.
 const FRONT_LOST_GRACE_MS: u64 = 1000;
@@ -69,7 +69,8 @@ impl Stopping {
         self.ladder.iter().map(|(deadline, ..)| *deadline).min()
     }
 
-    /// What comes next when commands do not end: the signal's name and in how long; none: nothing was sent yet or the last one was.
+    /// What comes next when commands do not end: the signal's name and in how long; none: nothing
+    /// was sent yet or the last one was.
     pub fn next_step(&self, now_ns: u64) -> Option<(&'static str, u64)> {
         let (deadline_ns, _, signal) = self.ladder.iter().min_by_key(|(deadline, ..)| *deadline)?;
         let name = if *signal == libc::SIGKILL { "SIGKILL" } else { "SIGTERM" };
@@ -122,7 +123,8 @@ impl Hub {
         });
         self.stopping.ladder.clear();
         self.flush_due_ns = None;
-        self.progress.show_soon();
+        self.progress.show_soon(self.now.time.0);
+        self.tell_reach(ReachInput::StopRequested);
         self.event(Event::StopRequested { kill: true });
         // Also commands that no action waits for, and those whose action is being aborted.
         let commands: Vec<_> = self.commands.keys().copied().collect();
@@ -136,25 +138,22 @@ impl Hub {
 
     /// The core wants this action to end early. Its commands go first.
     pub(crate) fn abort_action(&mut self, id: TaskId) {
-        if self.abort_unbegun(id) || self.abort_failed(id) {
-            return;
+        // Those of a run that is stopped are told in one go.
+        let signals = !self.stopping.is_stopping();
+        let mut aborting = None;
+        self.tell_attempts(|attempts, out| aborting = attempts.abort(id, signals, out));
+        match aborting {
+            Some(Aborting::NotBegun(attempt)) => {
+                let outcome = ActionOutcome::Failed;
+                self.event(Event::ActionEnded { id, attempt, outcome, run_ns: None });
+            }
+            Some(Aborting::Failed) => self.end_attribution(id),
+            Some(Aborting::UnderWay) | None => {}
         }
-        let Some(attempt) = self.running.get_mut(&id) else {
-            return;
-        };
-        attempt.aborted = true;
-        let running = attempt.commands > 0;
-        attempt.abort_pending = running;
-        for pending in std::mem::take(&mut attempt.held_back) {
-            self.refuse_command(pending.command);
-        }
-        if !running {
-            self.link.push(&HubMessage::AbortAction { task: id.0 });
-            return;
-        }
-        if self.stopping.is_stopping() {
-            return;
-        }
+    }
+
+    /// Tells the commands of an attempt to end.
+    pub(crate) fn signal_commands_of(&mut self, id: TaskId) {
         let own = self.commands.iter().filter(|(_, command)| command.task == Some(id));
         let commands: Vec<_> = own.map(|(command, _)| *command).collect();
         for command in commands {
@@ -175,10 +174,10 @@ impl Hub {
     fn send_signal(&mut self, command: CommandId, signal: i32) {
         self.signal(command, signal);
         if let Some(next) = next_signal(signal) {
-            let deadline = clock::monotonic_ns() + self.stopping.grace_ns;
+            let deadline = self.now.time.0 + self.stopping.grace_ns;
             self.stopping.ladder.push((deadline, command, next));
         } else if self.stopping.is_stopping() {
-            let deadline = clock::monotonic_ns() + SILENT_NODE_MS * 1_000_000;
+            let deadline = self.now.time.0 + SILENT_NODE_MS * 1_000_000;
             self.stopping.ladder.push((deadline, command, GIVE_UP));
         }
     }
@@ -194,13 +193,14 @@ impl Hub {
 
     /// Sends the signals that are due.
     pub(crate) fn on_deadline(&mut self) {
-        if self.inputs.due_ns().is_some_and(|due_ns| due_ns <= clock::monotonic_ns()) {
+        if self.inputs.due_ns().is_some_and(|due_ns| due_ns <= self.now.time.0) {
             self.on_held_long();
         }
+        self.try_again();
         self.let_idle_nodes_go();
         self.tell_due_losses();
         self.look_for_awaited();
-        let now = clock::monotonic_ns();
+        let now = self.now.time.0;
         let due = |(deadline, ..): &mut (u64, CommandId, i32)| *deadline <= now;
         let due: Vec<_> = self.stopping.ladder.extract_if(.., due).collect();
         for (_, command, signal) in due {
@@ -212,9 +212,10 @@ impl Hub {
         }
     }
 
-    /// The front has said goodbye. Whether the run was stopped, by the user or by what ended the front; then nothing may be left of it.
+    /// The front has said goodbye. Whether the run was stopped, by the user or by what ended the
+    /// front; then nothing may be left of it.
     pub(crate) async fn end_run(&mut self, reports: &mut Reports) -> bool {
-        let stopped = self.stopping.is_stopping() || !self.running.is_empty();
+        let stopped = self.stopping.is_stopping() || self.attempts.all_acting().next().is_some();
         self.end_attempts(reports).await;
         if stopped || self.stopping.next_deadline_ns().is_some() {
             // Groups whose leader was ended, but not all members.
@@ -239,7 +240,7 @@ impl Hub {
         let _ = self.printer.flush();
         self.end_attempts(reports).await;
         self.agents.signal_all(libc::SIGKILL);
-        self.close_agents().await;
+        self.close_agents(true).await;
         // Nobody is left who could be told that the record cannot be written.
         let _ = self.note_end(RunOutcome::Stopped);
         RunEnding::CutOff
@@ -270,47 +271,60 @@ impl Hub {
         while let Some(report) = reports.try_recv() {
             self.note_last_report(report);
         }
+        self.tick();
         self.answer_for(None);
-        self.pass_all_failures_on();
-        let comings = self.take_comings(None);
-        self.running.extend(comings);
-        for (id, unwinding) in self.unwindings.take_all() {
-            self.note_lost_attempt(id, &unwinding);
-        }
-        for (id, mut attempt) in std::mem::take(&mut self.running) {
-            attempt.held.extend(self.leases[attempt.node.0 as usize].end(id, false, Now::read()));
-            let mut settled = Settled::Untouched;
+        self.tell_reach(ReachInput::RunEnded);
+        self.endings.clear();
+        for (id, attempt) in self.attempts.take_all(self.now) {
+            if matches!(attempt.state(), AttemptState::Unwinding { .. }) {
+                self.note_lost_attempt(id, &attempt);
+                continue;
+            }
+            let mut settled = TargetEnding::Untouched;
             if self.names.is_path(id) && self.settings.record {
                 settled = self.settle_attempt(id, &attempt);
+                self.put_away_there(id, &attempt);
             }
             let (outcome, message) = (Outcome::Aborted, b"".as_slice());
             let note = AttemptNote { outcome, message, retried: false, after: None, settled };
             self.note_attempt_ended(id, &attempt, &note);
         }
+        if self.settings.record {
+            self.settle_gang_targets();
+        }
     }
 
     /// The end of a command that nobody waits for any more.
     fn note_last_report(&mut self, report: NodeReport) {
+        self.tick();
         self.agents.note(&report);
         if let NodeEvent::Agent(AgentEvent::CommandExited {
             command, status, error, usage, ..
         }) = report.event
         {
-            let time_ns = clock::wall_ns();
+            let time_ns = self.now.journal_ns();
             self.record.command_ended(time_ns, command.0, status, error.as_ref(), &usage);
         }
     }
 
-    /// Ends the agents elsewhere, and does not wait long for those that hang.
-    pub(crate) async fn close_agents(&mut self) {
+    /// Ends the agents elsewhere, and does not wait long for those that hang. Where nothing of the
+    /// run may be left, or attempts did not end well, they first kill all that was started below
+    /// them, and then put away what that has made of targets since.
+    pub(crate) async fn close_agents(&mut self, nothing_left: bool) {
         if let Some(staging) = &mut self.staging {
             staging.end();
         }
-        self.agents.close();
-        for _ in 0..CLOSING_MS / CLOSING_STEP_MS {
-            if self.agents.are_closed() {
-                break;
+        let mut steps = 0..CLOSING_MS / CLOSING_STEP_MS;
+        if nothing_left || self.record.is_unsettled() {
+            self.agents.end_all();
+            while !self.agents.have_ended_all() && steps.next().is_some() {
+                tokio::time::sleep(Duration::from_millis(CLOSING_STEP_MS)).await;
             }
+            self.agents.give_up_unended();
+            self.put_away_again();
+        }
+        self.agents.close();
+        while !self.agents.are_closed() && steps.next().is_some() {
             tokio::time::sleep(Duration::from_millis(CLOSING_STEP_MS)).await;
         }
         if !self.agents.are_closed() {
@@ -318,10 +332,11 @@ impl Hub {
         }
         for _ in 0..RELEASING_MS / CLOSING_STEP_MS {
             if self.agents.is_source_closed() {
-                return;
+                break;
             }
             tokio::time::sleep(Duration::from_millis(CLOSING_STEP_MS)).await;
         }
+        self.tick();
     }
 
     /// Ends what runs, at once: nothing waits for the record any more. What has not been started never is.

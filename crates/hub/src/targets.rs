@@ -4,38 +4,15 @@
 use std::fs;
 use std::path::Path;
 
+use rakuda_agent::visibility::identity_now;
+use rakuda_proto::front::FailedTarget;
 use rakuda_proto::journal::FileIdentity;
 
-use crate::facts::identity_of;
 use crate::failed_files::failed_name;
-
-/// The user's choice.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum FailedTarget {
-    /// To `NAME._fail_`, for a look at it.
-    #[default]
-    Rename,
-    /// Removed.
-    Delete,
-    /// Left in place, but remembered as unfinished.
-    Leave,
-}
-
-impl FailedTarget {
-    /// From the setting's value.
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "rename" => Some(Self::Rename),
-            "delete" => Some(Self::Delete),
-            "leave" => Some(Self::Leave),
-            _ => None,
-        }
-    }
-}
 
 /// What was done.
 #[derive(Debug)]
-pub enum Settled {
+pub enum TargetEnding {
     /// Nothing: the attempt did not touch it, or there is none.
     Untouched,
     /// Moved to this name's `._fail_`.
@@ -48,7 +25,7 @@ pub enum Settled {
     Stuck(std::io::Error),
 }
 
-impl Settled {
+impl TargetEnding {
     /// Whether something is there that must not be taken as good.
     pub fn still_there(&self) -> bool {
         matches!(self, Self::Left | Self::Stuck(_))
@@ -70,43 +47,48 @@ impl Settled {
 
 /// Whether something is at `path` that is not what was there before.
 pub fn is_touched(path: &Path, before: Option<FileIdentity>) -> bool {
-    let now = identity_of(path);
+    let now = identity_now(path);
     now.is_some() && now != before
 }
 
 /// The same in a copy of its folder, where inodes and change times are others.
 pub fn is_touched_copy(path: &Path, before: Option<FileIdentity>) -> bool {
     let told = |file: FileIdentity| (file.modified_ns, file.bytes);
-    let now = identity_of(path);
+    let now = identity_now(path);
     now.is_some() && now.map(told) != before.map(told)
 }
 
 /// Settles the target at `path`, which was `before` when the attempt began.
-pub fn settle_target(path: &Path, before: Option<FileIdentity>, policy: FailedTarget) -> Settled {
+pub fn settle_target(
+    path: &Path,
+    before: Option<FileIdentity>,
+    policy: FailedTarget,
+) -> TargetEnding {
     if !is_touched(path, before) {
-        return Settled::Untouched;
+        return TargetEnding::Untouched;
     }
     put_away(path, before, policy)
 }
 
 /// Does with what is at `path` what is done with a target that is not good.
-pub fn put_away(path: &Path, before: Option<FileIdentity>, policy: FailedTarget) -> Settled {
+pub fn put_away(path: &Path, before: Option<FileIdentity>, policy: FailedTarget) -> TargetEnding {
     let result = match policy {
-        FailedTarget::Leave => return Settled::Left,
+        FailedTarget::Leave => return TargetEnding::Left,
         // A folder that was there before the attempt holds other work too.
-        _ if before.is_some() && path.is_dir() => return Settled::Left,
-        FailedTarget::Rename => fs::rename(path, failed_name(path)).map(|()| Settled::Renamed),
+        _ if before.is_some() && path.is_dir() => return TargetEnding::Left,
+        FailedTarget::Rename => fs::rename(path, failed_name(path)).map(|()| TargetEnding::Renamed),
         FailedTarget::Delete if path.is_dir() => {
-            fs::remove_dir_all(path).map(|()| Settled::Deleted)
+            fs::remove_dir_all(path).map(|()| TargetEnding::Deleted)
         }
-        FailedTarget::Delete => fs::remove_file(path).map(|()| Settled::Deleted),
+        FailedTarget::Delete => fs::remove_file(path).map(|()| TargetEnding::Deleted),
     };
-    result.unwrap_or_else(Settled::Stuck)
+    result.unwrap_or_else(TargetEnding::Stuck)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::identity_of;
 
     #[test]
     fn a_folder_that_was_there_before_stays_whatever_the_policy_and_one_that_was_made_goes() {

@@ -1,19 +1,19 @@
-//! How long tasks are thought to take, by earlier runs, and when nodes end: told to the core, so that long ways come first (`lifo_hlfet`) and
-//! nothing is started that would be cut off.
+//! How long tasks are thought to take, by earlier runs, and when nodes end: told to the core, so
+//! that long ways come first (`lifo_hlfet`) and nothing is started that would be cut off.
 //!
-//! The core knows one duration for each requirement. Where nodes end, a requirement of the front therefore stands for several of the core: one for
-//! each class of durations. It does not know how durations are measured (crates/record).
+//! The core knows one duration for each requirement. Where nodes end, a requirement of the front
+//! therefore stands for several of the core: one for each class of durations. It does not know how
+//! durations are measured (crates/record).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rakuda_agent::clock;
+use rakuda_cluster::ClusterPlan;
 use rakuda_core::{Event, NodeId, Policy, Requirement, RequirementId, TaskId, Time};
 use rakuda_proto::Text;
 use rakuda_proto::front::{HubMessage, StopHow};
 use rakuda_record::history::{Durations, Estimate};
 
 use crate::agents::NodeState;
-use crate::cluster::{ClusterPlan, Origin};
 use crate::hub::Hub;
 use crate::progress::duration::duration;
 use crate::progress::earlier::EarlierRuns;
@@ -27,7 +27,7 @@ const NAMED: usize = 3;
 /// When a node is taken away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NodeEnd {
-    /// By the wall clock.
+    /// By the clock that never steps.
     pub at: Time,
     /// What ends then.
     pub of: Bound,
@@ -53,22 +53,20 @@ impl Bound {
 }
 
 impl NodeEnd {
-    pub fn left_ns(self) -> u64 {
-        let now_ns = u64::try_from(clock::wall_ns()).unwrap_or(0);
-        self.at.0.saturating_sub(now_ns)
+    pub fn left_ns(self, now: Time) -> u64 {
+        self.at.0.saturating_sub(now.0)
     }
 
     /// Whether what takes so long would not have ended by then.
-    pub fn is_too_soon_for(self, run_ns: u64) -> bool {
-        let now_ns = u64::try_from(clock::wall_ns()).unwrap_or(0);
-        self.at.0.saturating_sub(run_ns) < now_ns
+    pub fn is_too_soon_for(self, run_ns: u64, now: Time) -> bool {
+        self.at.0.saturating_sub(run_ns) < now.0
     }
 }
 
 /// See the file's head.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
-    /// All nodes end then (`--walltime`), by the wall clock.
+    /// All nodes end then (`--walltime`), by the clock that never steps.
     ends: Option<Time>,
     /// Nodes end at some time, which may not be known yet.
     may_end: bool,
@@ -87,11 +85,10 @@ pub(crate) struct Times {
 
 impl Times {
     /// Begins to look at earlier runs, if anyone goes by that.
-    pub fn new(settings: &RunSettings) -> Self {
-        let now_ns = u64::try_from(clock::wall_ns()).unwrap_or(0);
-        let ends = settings.walltime_ns.map(|walltime_ns| Time(now_ns.saturating_add(walltime_ns)));
-        let of_slurm = |plan: &ClusterPlan| matches!(plan.origin, Origin::Slurm(_));
-        let may_end = ends.is_some() || settings.cluster.as_ref().is_some_and(of_slurm);
+    pub fn new(settings: &RunSettings, now: Time) -> Self {
+        let ends = settings.walltime_ns.map(|walltime_ns| Time(now.0.saturating_add(walltime_ns)));
+        let may_end =
+            ends.is_some() || settings.cluster.as_ref().is_some_and(ClusterPlan::nodes_may_end);
         let is_wanted = may_end || settings.config.policy == Policy::LifoHlfet;
         let earlier = (is_wanted && !settings.config.dry_run)
             .then(|| EarlierRuns::look_closely(&settings.directory));
@@ -103,7 +100,13 @@ impl Times {
         u32::try_from(self.requirements.len()).expect("numbers of requirements fit")
     }
 
-    /// A requirement of the front that names nodes allows one more, a new one; the core's requirements that stand for it so far.
+    /// The core's requirement for tasks of which no duration is known.
+    pub fn requirement_without_duration(&self, front: u32) -> RequirementId {
+        self.requirements[front as usize].1
+    }
+
+    /// A requirement of the front that names nodes allows one more, a new one; the core's
+    /// requirements that stand for it so far.
     pub fn allow(&mut self, front: u32, node: NodeId) -> Vec<RequirementId> {
         let (requirement, unknown) = &mut self.requirements[front as usize];
         if let Some(nodes) = &mut requirement.allowed_nodes {
@@ -165,6 +168,7 @@ impl Hub {
     /// The front's next requirement.
     pub(crate) fn add_requirement(&mut self, requirement: Requirement) {
         let id = self.define_core_requirement(requirement.clone(), 0);
+        self.cover_choice(id, self.times.front_requirements());
         self.times.requirements.push((requirement, id));
     }
 
@@ -199,6 +203,7 @@ impl Hub {
         let known = self.times.classes.get(&(front, class)).copied();
         let requirement = known.unwrap_or_else(|| {
             let id = self.define_core_requirement(requirement, bound_ns);
+            self.cover_choice(id, front);
             self.times.classes.insert((front, class), id);
             id
         });
@@ -212,14 +217,15 @@ impl Hub {
         }
     }
 
-    /// No node can run such tasks. Where nodes end the reason may be that they would not end in time; what is said then.
+    /// No node can run such tasks. Where nodes end the reason may be that they would not end in
+    /// time; what is said then.
     pub(crate) fn too_late(&mut self, requirement: RequirementId, name: &str) -> Option<String> {
         let end = self.last_end()?;
         self.times.nowhere.insert(requirement);
         let what = end.of.word();
         let class = self.times.classes.iter().find(|(_, id)| **id == requirement);
         let Some(class) = class.map(|((_, class), _)| f64::from(*class)) else {
-            return (end.left_ns() == 0)
+            return (end.left_ns(self.now.time) == 0)
                 .then(|| format!("the {what} is over: task {name} and its like are not started"));
         };
         #[expect(
@@ -228,7 +234,7 @@ impl Hub {
             reason = "as in `class_of`"
         )]
         let long = duration((class / CLASSES).exp2() as u64);
-        let left = duration(end.left_ns());
+        let left = duration(end.left_ns(self.now.time));
         Some(format!(
             "task {name} and its like may take {long} by earlier runs, and {left} of the {what} are left: not started"
         ))
@@ -242,8 +248,8 @@ impl Hub {
         let counts = self.scheduler.counts();
         let is_idle = counts.deciding == 0
             && counts.inspecting == 0
-            && self.running.values().all(|attempt| attempt.suspended > 0)
-            && counts.running == self.running.len();
+            && self.attempts.all_acting().all(|(_, attempt)| attempt.is_suspended())
+            && counts.running == self.attempts.all_acting().count();
         let comes = |state: NodeState| state == NodeState::Starting;
         if counts.ready == 0
             || !is_idle

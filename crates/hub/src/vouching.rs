@@ -1,5 +1,6 @@
-//! Targets that were changed at a time of which the record does not tell all: those that a line of some journal vouches for as they are
-//! now are good, the others count as missing and are made again.
+//! Targets that were changed at a time of which the record does not tell all: those that a line of
+//! some journal vouches for as they are now are good, the others count as missing and are made
+//! again.
 //!
 //! It knows what the record doubts and what it vouches for, not why.
 

@@ -6,13 +6,14 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
+use rakuda_cluster::{AgentPort, Node};
 use rakuda_core::Capacity;
-use rakuda_hub::{AgentPort, Node};
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest};
 use rakuda_proto::frame::{FrameReader, FrameWriter};
 use rakuda_proto::front::{
-    ActionOutcome, FrontMessage, HubMessage, Program, Settings, TaskDefinition, Usage, task_flags,
+    ActionOutcome, FrontMessage, HubMessage, PolicyChoice, Program, Settings, TaskDefinition,
+    TaskKind, Usage, task_flags,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -75,26 +76,52 @@ impl AgentPort for SlowAgent {
 struct Seen {
     begun: u32,
     begun_at_once: u32,
+    /// The most actions that were open when one of a gang was begun, that included.
+    beside_gang: u32,
     aborted: u32,
     failed: Vec<u32>,
 }
 
+/// Two tasks that begin together when the first half of those before them has run; the others wait for nothing, or for
+/// these.
+const GANG: [u32; 2] = [250, 251];
+
 /// Runs `tasks` plain tasks of one command each; the action of `failing` fails.
-fn front(mut stream: UnixStream, tasks: u32, failing: Option<u32>) -> Seen {
+fn front(mut stream: UnixStream, tasks: u32, failing: Option<u32>, with_gang: bool) -> Seen {
     let mut writer = FrameWriter::default();
     let settings = Settings {
         directory: Text::from(std::env::temp_dir().to_string_lossy().into_owned()),
         jobs: CORES,
         record: false,
-        policy: "fifo".into(),
+        policy: PolicyChoice::Fifo,
         ..Settings::default()
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
     writer.push(&FrontMessage::Hello(version, Box::new(settings)));
-    let task = |n| (n, 0, task_flags::HAS_ACTION, Text::from(format!("t{n}")), 0, vec![], 0);
+    let task = |n| {
+        (
+            n,
+            TaskKind::Plain,
+            task_flags::HAS_ACTION,
+            Text::from(format!("t{n}")),
+            0,
+            match n {
+                _ if !with_gang => vec![],
+                n if GANG.contains(&n) => (0..125).collect(),
+                n if n > 251 => vec![250],
+                _ => vec![],
+            },
+            0,
+            0,
+            0,
+        )
+    };
     let tasks: Vec<TaskDefinition> = (0..tasks).map(task).collect();
     let numbers = tasks.iter().map(|task| task.0).collect();
     writer.push(&FrontMessage::DefineTasks { tasks });
+    if with_gang {
+        writer.push(&FrontMessage::DefineGang(GANG.to_vec(), false));
+    }
     writer.push(&FrontMessage::Invoke(0, numbers, None));
     let (mut reader, mut messages, mut chunk) =
         (FrameReader::default(), Vec::new(), vec![0; 65_536]);
@@ -111,6 +138,9 @@ fn front(mut stream: UnixStream, tasks: u32, failing: Option<u32>) -> Seen {
                 HubMessage::RunAction(task, ..) => {
                     seen.begun += 1;
                     open.insert(task);
+                    if with_gang && GANG.contains(&task) {
+                        seen.beside_gang = u32::try_from(open.len()).unwrap();
+                    }
                     seen.begun_at_once = seen.begun_at_once.max(u32::try_from(open.len()).unwrap());
                     let program = Program::Line(Text::from("true"));
                     writer.push(&FrontMessage::StartCommand(task, Some(task), program, None, None));
@@ -144,8 +174,12 @@ fn front(mut stream: UnixStream, tasks: u32, failing: Option<u32>) -> Seen {
 }
 
 fn run(tasks: u32, failing: Option<u32>) -> (Seen, Rc<Load>) {
+    run_with(tasks, failing, false)
+}
+
+fn run_with(tasks: u32, failing: Option<u32>, with_gang: bool) -> (Seen, Rc<Load>) {
     let (ours, theirs) = UnixStream::pair().expect("make a socket pair");
-    let front = std::thread::spawn(move || front(ours, tasks, failing));
+    let front = std::thread::spawn(move || front(ours, tasks, failing, with_gang));
     let load = Rc::new(Load::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let local = tokio::task::LocalSet::new();
@@ -168,6 +202,14 @@ fn actions_are_begun_early_but_commands_never_exceed_the_cores() {
     assert!(seen.begun_at_once > CORES, "short actions are begun early: {seen:?}");
     assert_eq!(load.most.get(), CORES);
     assert_eq!(seen.failed, Vec::<u32>::new());
+}
+
+#[test]
+fn beside_a_gang_nothing_is_begun_early_but_before_and_after_it() {
+    let (seen, load) = run_with(500, None, true);
+    assert_eq!((seen.begun, load.started.get()), (500, 500));
+    assert!(seen.begun_at_once > CORES, "{seen:?}");
+    assert_eq!((seen.beside_gang, load.most.get()), (CORES, CORES));
 }
 
 #[test]

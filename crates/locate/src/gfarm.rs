@@ -132,7 +132,8 @@ impl Gfarm {
         }
         let mut byte = 0_u8;
         let mut length = 0;
-        // SAFETY: the handle is open, the host's name ends in NUL and is only read, and one byte is written into one byte.
+        // SAFETY: the handle is open, the host's name ends in NUL and is only read, and one byte is
+        // written into one byte.
         unsafe {
             let mut error = (self.set_view_section)(file, host.as_ptr());
             if error == 0 {

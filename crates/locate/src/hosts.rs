@@ -1,7 +1,9 @@
 //! The file system's host names to the nodes of a run.
 //!
-//! A name is a node's when they are equal, upper and lower case alike; or else when their parts before the first dot are equal and no other node has
-//! the same: sites write `host1` here and `host1.example.org` there. It asks no name service: an alias that shares no part is another host.
+//! A name is a node's when they are equal, upper and lower case alike; or else when their parts
+//! before the first dot are equal and no other node has the same: sites write `host1` here and
+//! `host1.example.org` there. It asks no name service: an alias that shares no part is another
+//! host.
 
 use std::collections::BTreeMap;
 

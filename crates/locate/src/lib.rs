@@ -1,7 +1,8 @@
 //! Which hosts hold a file, as the file system's own catalogue says: Gfarm's, through libgfarm.
 //!
-//! libgfarm is loaded at run time, in processes of their own (`rakudad locate`): it is not made for several threads, waits for minutes when the
-//! catalogue does not answer, writes to stderr, and ends its process where it sees no other way. None of this must reach the hub. It does not know
+//! libgfarm is loaded at run time, in processes of their own (`rakudad locate`): it is not made for
+//! several threads, waits for minutes when the catalogue does not answer, writes to stderr, and
+//! ends its process where it sees no other way. None of this must reach the hub. It does not know
 //! tasks; whoever asks numbers the questions.
 
 mod conversation;

@@ -1,7 +1,9 @@
-//! The hub's end: questions in bulk to a few processes that ask the catalogue, answers through a channel. Never waits for any of them.
+//! The hub's end: questions in bulk to a few processes that ask the catalogue, answers through a
+//! channel. Never waits for any of them.
 //!
-//! The processes start with the first question and end with the hub. When the first one that fails says why, nothing more is asked in this run: the
-//! user is told once, and locality goes on with what the run itself knows.
+//! The processes start with the first question and end with the hub. When the first one that fails
+//! says why, nothing more is asked in this run: the user is told once, and locality goes on with
+//! what the run itself knows.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -64,7 +66,8 @@ impl Locator {
         Self { inner: Rc::new(inner) }
     }
 
-    /// Takes questions; each is answered once, but after a failure none. Must be called inside a `tokio::task::LocalSet`.
+    /// Takes questions; each is answered once, but after a failure none. Must be called inside a
+    /// `tokio::task::LocalSet`.
     pub fn ask(&self, questions: impl IntoIterator<Item = Question>) {
         let inner = &self.inner;
         if inner.failed.get() {

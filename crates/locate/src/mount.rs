@@ -1,12 +1,13 @@
 //! Where a folder lies in Gfarm, when it lies below a mount of gfarm2fs.
 //!
-//! What is mounted may be a part of the file system: gfarm2fs tells the real path of a file in an extended attribute. It knows this machine only.
+//! What is mounted may be a part of the file system: gfarm2fs tells the real path of a file in an
+//! extended attribute. It knows this machine only.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use rakuda_agent::mounts::{TABLE, unescaped};
+use rakuda_agent::mounts::{TABLE, mounts_of};
 
 /// What the kernel calls the kind of such a mount.
 const KIND: &str = "fuse.gfarm2fs";
@@ -54,12 +55,8 @@ fn path_in(value: &[u8]) -> Option<PathBuf> {
 
 /// The innermost mount that `directory` lies in, when that is gfarm2fs.
 fn mount_point(mounts: &[u8], directory: &Path) -> Option<PathBuf> {
-    let lines = mounts.split(|byte| *byte == b'\n').filter_map(|line| {
-        let line = std::str::from_utf8(line).ok()?;
-        let (front, back) = line.split_once(" - ")?;
-        let point = unescaped(front.split(' ').nth(4)?.as_bytes());
-        directory.starts_with(&point).then(|| (point, back.split(' ').next() == Some(KIND)))
-    });
+    let above = mounts_of(mounts).filter(|mount| directory.starts_with(&mount.point));
+    let lines = above.map(|mount| (mount.point, mount.kind == KIND.as_bytes()));
     // Of mounts over one another the last one counts.
     let innermost = lines.max_by_key(|(point, _)| point.components().count())?;
     innermost.1.then_some(innermost.0)

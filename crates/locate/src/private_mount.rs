@@ -1,7 +1,8 @@
 //! A mount of gfarm2fs for one run, on a node that has none where it is needed, and its end.
 //!
-//! It lies in a folder that is the user's alone, `/tmp/rakuda-UID/MARK/gfarm`, where MARK is the agent's: so whoever outlives the agent knows
-//! where to look, and a mark whose process is gone tells that nobody uses it any more.
+//! It lies in a folder that is the user's alone, `/tmp/rakuda-UID/MARK/gfarm`, where MARK is the
+//! agent's: so whoever outlives the agent knows where to look, and a mark whose process is gone
+//! tells that nobody uses it any more.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -23,8 +24,9 @@ use crate::mount::gfarm_mount;
 const MOUNTED_WITHIN: Duration = Duration::from_secs(30);
 /// Of its complaints this much is told.
 const COMPLAINT_BYTES: u64 = 2048;
-/// The kernel is to remember no name: one that another host has removed within the second could not be made anew here (open with `O_CREAT` goes
-/// to the file that is remembered, and ends with ENOENT). What it costs was not to be seen.
+/// The kernel is to remember no name: one that another host has removed within the second could not
+/// be made anew here (open with `O_CREAT` goes to the file that is remembered, and ends with
+/// ENOENT). What it costs was not to be seen.
 const FORGETFUL: &[u8] = b"entry_timeout=0";
 /// What the mount point is called in its folder.
 const POINT: &str = "gfarm";
@@ -55,8 +57,8 @@ pub fn private_folder() -> PathBuf {
     PathBuf::from(format!("/tmp/rakuda-{}", rustix::process::getuid().as_raw()))
 }
 
-/// Sees to it that the run's folder, which is `path` in Gfarm, can be used here: as `directory`, when a mount has it there already, else in a
-/// mount made now. The folder's name here.
+/// Sees to it that the run's folder, which is `path` in Gfarm, can be used here: as `directory`,
+/// when a mount has it there already, else in a mount made now. The folder's name here.
 pub async fn provide(directory: &Path, path: &Path, mark: &str) -> Result<PathBuf, MountError> {
     let real = directory.canonicalize().ok();
     let there = real.and_then(|real| gfarm_mount(&real)?.path_of(&real));
@@ -98,7 +100,8 @@ fn make_private(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// gfarm2fs goes on in the background once the mount is there. It does not carry the run's mark: it is to outlive the last command.
+/// gfarm2fs goes on in the background once the mount is there. It does not carry the run's mark: it
+/// is to outlive the last command.
 async fn run_gfarm2fs(point: &Path) -> Result<(), String> {
     let point = point.as_os_str().as_encoded_bytes();
     let start: [&[u8]; 4] = [b"env", b"-u", b"RAKUDA_RUN", b"gfarm2fs"];
@@ -121,7 +124,8 @@ async fn run_gfarm2fs(point: &Path) -> Result<(), String> {
     })
 }
 
-/// Ends what the agent of that mark has mounted, if it has; whether nothing of it is left. What still uses it loses it when it is done.
+/// Ends what the agent of that mark has mounted, if it has; whether nothing of it is left. What
+/// still uses it loses it when it is done.
 pub fn remove(mark: &str) -> bool {
     let private = private_folder();
     let folder = private.join(mark);

@@ -1,4 +1,5 @@
-//! One `rakudad locate` from its start to its end. It knows how such a process is begun and ended, and not what it is asked.
+//! One `rakudad locate` from its start to its end. It knows how such a process is begun and ended,
+//! and not what it is asked.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -17,7 +18,8 @@ const COMPLAINT_BYTES: usize = 2048;
 /// What it answers comes from here.
 pub(crate) type From = BufReader<Receiver>;
 
-/// Starts one, has `talk` talk with it for no longer than `limit`, and ends it. What it complains about goes into the error.
+/// Starts one, has `talk` talk with it for no longer than `limit`, and ends it. What it complains
+/// about goes into the error.
 pub(crate) async fn converse<T>(
     limit: Option<Duration>,
     talk: impl AsyncFnOnce(&mut From, &mut Sender) -> Result<T, String>,

@@ -1,8 +1,9 @@
 //! Which files can be read at all: some host that the catalogue names for it must hand it out, in time.
 //!
-//! The catalogue may take minutes to notice that a host is gone, and a file server that hangs is never noticed. So each host that is named is
-//! asked for the first byte of one of its files, in a process of its own, which is killed when that takes too long. It does not know
-//! what follows for tasks.
+//! The catalogue may take minutes to notice that a host is gone, and a file server that hangs is
+//! never noticed. So each host that is named is asked for the first byte of one of its files, in a
+//! process of its own, which is killed when that takes too long. It does not know what follows for
+//! tasks.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -38,11 +39,13 @@ pub enum Reach {
 pub struct Reached {
     /// Of each question, by its number.
     pub files: Vec<(u32, Reach)>,
-    /// Hosts that the catalogue names and that do not hand out what they have, each with the question whose file it was asked for.
+    /// Hosts that the catalogue names and that do not hand out what they have, each with the
+    /// question whose file it was asked for.
     pub silent: BTreeMap<Vec<u8>, u32>,
 }
 
-/// Finds out for each file whether it can be read; or why that cannot be found out. Must be called inside a `tokio::task::LocalSet`.
+/// Finds out for each file whether it can be read; or why that cannot be found out. Must be called
+/// inside a `tokio::task::LocalSet`.
 pub async fn reach(files: &[Question]) -> Result<Reached, String> {
     let bundles = u32::try_from(files.len().div_ceil(CHUNK)).unwrap_or(u32::MAX);
     let limit = CATALOGUE_WITHIN.saturating_mul(bundles);

@@ -1,7 +1,7 @@
 //! The folder of a run that is a node's own, where nodes share no file system.
 //!
-//! It lies below one folder per user, which nobody else may write to. Only one agent at a time works in it: two would take each other's
-//! files for their own.
+//! It lies below one folder per user, which nobody else may write to. Only one agent at a time
+//! works in it: two would take each other's files for their own.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};
@@ -75,7 +75,8 @@ pub fn make_scratch() -> Result<PathBuf, OwnFolderError> {
     Ok(scratch)
 }
 
-/// Makes the folder where it is missing, and marks it as in use. `Ok(None)`: another agent works there at present, or it is being removed.
+/// Makes the folder where it is missing, and marks it as in use. `Ok(None)`: another agent works
+/// there at present, or it is being removed.
 pub fn own_folder(path: &Path) -> Result<Option<OwnedFd>, OwnFolderError> {
     let refused = |source| OwnFolderError::Refused { path: path.to_path_buf(), source };
     if path.starts_with(scratch()) {
@@ -121,7 +122,8 @@ pub fn unused(scratch: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// Removes such a folder with all that is in it. An agent that has come meanwhile keeps it; one that comes makes it anew.
+/// Removes such a folder with all that is in it. An agent that has come meanwhile keeps it; one
+/// that comes makes it anew.
 pub fn remove_unused(path: &Path) -> std::io::Result<()> {
     // The folder that it is in, and `scratch`: others must not lead this elsewhere.
     for above in path.ancestors().skip(1).take(2) {

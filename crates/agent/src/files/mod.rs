@@ -1,6 +1,8 @@
-//! The files of this machine, for whoever may ask: reads, writes and removes them, one question a substream (docs/design/staging.md).
+//! The files of this machine, for whoever may ask: reads, writes and removes them, one question a
+//! substream (docs/design/staging.md).
 //!
-//! `rakudad files` serves a data link with it, and the hub asks itself with it for the files of its own machine. It knows no tasks.
+//! `rakudad files` serves a data link with it, and the hub asks itself with it for the files of its
+//! own machine. It knows no tasks.
 
 mod folder;
 mod read;
@@ -57,6 +59,10 @@ async fn converse(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Result<
         FileRequest::Write { path, version, mode } => {
             let path = path.as_path().to_path_buf();
             write::take(stream, path, version, mode).await?
+        }
+        FileRequest::Join { socket } => {
+            let joined = crate::streams::pass_on(&socket.to_display(), stream).await;
+            return joined.map_err(ContentError::Closed);
         }
         FileRequest::Remove { files } => {
             let remove = move || {

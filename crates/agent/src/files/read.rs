@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rakuda_link::content::{ContentError, PIECE_BYTES_MAX, write_end, write_message, write_piece};
+use rakuda_proto::file_time::modified_ns;
 use rakuda_proto::files::{ContentEnd, FileAnswer, FileVersion};
 use tokio::io::AsyncWrite;
 use tokio::sync::mpsc::{Sender, channel};
@@ -95,6 +96,5 @@ fn read_all(
 }
 
 fn state(found: &std::fs::Metadata) -> FileVersion {
-    let modified_ns = found.mtime().saturating_mul(1_000_000_000) + found.mtime_nsec();
-    FileVersion { bytes: found.len(), modified_ns }
+    FileVersion { bytes: found.len(), modified_ns: modified_ns(found) }
 }

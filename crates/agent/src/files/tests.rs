@@ -154,6 +154,20 @@ fn a_file_that_came_whole_is_there_with_time_and_permissions_and_can_be_read_aga
 }
 
 #[test]
+fn a_version_of_any_year_is_asked_for_as_it_is() {
+    run(async {
+        for seconds in [i64::MIN, -9_300_000_000, 13_569_465_600, i64::MAX] {
+            let modified_ns = rakuda_proto::file_time::file_ns(seconds, 4);
+            let version = FileVersion { modified_ns, ..VERSION };
+            let request = FileRequest::Read { path: text(Path::new("/a")), version };
+            let (mut here, mut there) = tokio::io::duplex(1 << 10);
+            write_message(&mut here, &request).await.unwrap();
+            assert_eq!(read_message::<FileRequest>(&mut there).await.unwrap(), request);
+        }
+    });
+}
+
+#[test]
 fn what_is_harmed_or_short_or_broken_off_is_not_taken_and_leaves_nothing() {
     let folder = Folder::new("harmed");
     let path = folder.0.join("file");

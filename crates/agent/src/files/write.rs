@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rakuda_link::content::{ContentError, Piece, read_piece};
+use rakuda_proto::file_time::seconds_and_ns;
 use rakuda_proto::files::{ContentEnd, FileVersion};
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc::{Receiver, channel};
@@ -18,7 +19,8 @@ const PIECES_AHEAD: usize = 4;
 /// Permissions that its owner has in any case.
 const OWNER: u32 = 0o600;
 
-/// Takes what comes as the file at `path`. The inner error is the disk's, the outer one the stream's: then nothing is left here.
+/// Takes what comes as the file at `path`. The inner error is the disk's, the outer one the
+/// stream's: then nothing is left here.
 pub(super) async fn take(
     from: &mut (impl AsyncRead + Unpin),
     path: PathBuf,
@@ -119,14 +121,41 @@ fn write_all(
     }
     let mode = mode & 0o777 | OWNER;
     part.file.set_permissions(Permissions::from_mode(mode)).map_err(named)?;
-    let times = FileTimes::new().set_modified(time_of(version.modified_ns));
+    let modified = time_of(version.modified_ns)
+        .ok_or_else(|| format!("write {}: no file has such a time", path.display()))?;
+    let times = FileTimes::new().set_modified(modified);
     part.file.set_times(times).map_err(named)?;
     std::fs::rename(&part.path, path).map_err(named)?;
     part.kept = true;
     Ok(())
 }
 
-fn time_of(ns: i64) -> SystemTime {
-    let since = Duration::from_nanos(ns.unsigned_abs());
-    if ns < 0 { SystemTime::UNIX_EPOCH - since } else { SystemTime::UNIX_EPOCH + since }
+/// As the standard library has it; none: beyond what a kernel can tell.
+fn time_of(file_ns: i128) -> Option<SystemTime> {
+    let (seconds, ns) = seconds_and_ns(file_ns);
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let begin = if seconds < 0 {
+        SystemTime::UNIX_EPOCH.checked_sub(whole)
+    } else {
+        SystemTime::UNIX_EPOCH.checked_add(whole)
+    };
+    begin?.checked_add(Duration::from_nanos(ns.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rakuda_proto::file_time::file_ns;
+    use std::time::UNIX_EPOCH;
+
+    #[test]
+    fn times_of_any_year_are_given_to_files() {
+        for seconds in [0, 1, 13_569_465_600, i64::MAX] {
+            let since = Duration::new(seconds.unsigned_abs(), 4);
+            assert_eq!(time_of(file_ns(seconds, 4)), UNIX_EPOCH.checked_add(since));
+            let before = UNIX_EPOCH.checked_sub(Duration::from_secs(seconds.unsigned_abs()));
+            assert_eq!(time_of(file_ns(-seconds, 0)), before);
+        }
+        assert_eq!(time_of(file_ns(-1, 999_999_999)), UNIX_EPOCH.checked_sub(Duration::new(0, 1)));
+    }
 }

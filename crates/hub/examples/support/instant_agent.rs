@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Instant;
 
-use rakuda_hub::AgentPort;
+use rakuda_cluster::AgentPort;
 use rakuda_proto::agent::{AgentEvent, AgentRequest};
 use rakuda_proto::front::Usage;
 use tokio::sync::mpsc::UnboundedSender;

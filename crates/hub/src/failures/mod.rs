@@ -1,4 +1,5 @@
-//! What is remembered of failed attempts, so that the last lines on the terminal can say what went wrong and what to do next.
+//! What is remembered of failed attempts, so that the last lines on the terminal can say what went
+//! wrong and what to do next.
 //!
 //! It changes nothing about what runs. How the lines look is told in `text`.
 
@@ -8,18 +9,19 @@ mod tail;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
-use rakuda_agent::clock;
-use rakuda_core::{FailurePolicy, TaskId, TaskState, Time};
+use rakuda_core::{FailurePolicy, TaskId, TaskState, total_ns};
 use rakuda_proto::agent::OutputStream;
-use rakuda_proto::front::Program;
+use rakuda_proto::front::{CiSystem, Program};
 
 pub(crate) use tail::Tail;
 
-use crate::core_time::total_ns;
-use crate::hub::{Hub, RunningAttempt};
+use crate::attempts::RunningAttempt;
+use crate::ci;
+use crate::hub::Hub;
 use crate::printer::OutputMode;
-use crate::targets::Settled;
+use crate::targets::TargetEnding;
 use rakuda_record::printable::printable;
 use text::{FailedTask, Summary, TASKS_MAX};
 
@@ -60,6 +62,8 @@ struct Note {
     node: String,
     took_ns: u64,
     cause: Option<Cause>,
+    /// The line of a Ruby file that was run when it failed, where that is wanted.
+    place: Option<(String, String)>,
     output: Option<Vec<String>>,
     target: Option<String>,
 }
@@ -68,7 +72,7 @@ struct Note {
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     notes: BTreeMap<TaskId, Note>,
-    /// They were told to end, because of others or by the user.
+    /// Their last attempts were told to end, because of others or by the user.
     aborted: BTreeSet<TaskId>,
     count: u32,
     /// How those ended that failed just now, where it is told at once.
@@ -78,6 +82,7 @@ pub(crate) struct Failures {
 impl Failures {
     /// An attempt ended well.
     pub fn on_success(&mut self, id: TaskId) {
+        self.aborted.remove(&id);
         if self.count > 0 {
             self.notes.remove(&id);
             self.endings.remove(&id);
@@ -97,31 +102,37 @@ impl Hub {
         id: TaskId,
         attempt: &RunningAttempt,
         message: &[u8],
-        settled: Option<&Settled>,
+        settled: Option<&TargetEnding>,
     ) {
-        if attempt.aborted || self.stopping.by_user() {
+        if attempt.is_aborted() || self.stopping.by_user() {
             self.failures.aborted.insert(id);
             return;
         }
+        self.failures.aborted.remove(&id);
         self.failures.count += 1;
-        let took_ns = total_ns(&attempt.held);
+        let took_ns = total_ns(attempt.held());
         let cause = cause_of(attempt, message);
         if self.settings.config.failure == FailurePolicy::Continue {
             let several = self.agents.places().count() > 1;
-            let node = several.then(|| self.agents.node(attempt.node).name.to_display());
+            let node = several.then(|| self.agents.node(attempt.node()).name.to_display());
             let ending = text::ending(took_ns, node.as_deref(), cause.as_ref());
             self.failures.endings.insert(id, ending);
         }
         if self.failures.notes.len() >= NOTES_MAX && !self.failures.notes.contains_key(&id) {
             return;
         }
-        let lines = || attempt.tail.lines(LINES_MAX).into_iter().map(printable_line).collect();
+        let lines =
+            || attempt.details.tail.lines(LINES_MAX).into_iter().map(printable_line).collect();
         let note = Note {
             number: self.failures.count,
-            attempt: attempt.attempt,
-            node: self.agents.node(attempt.node).name.to_display(),
+            attempt: attempt.number(),
+            node: self.agents.node(attempt.node()).name.to_display(),
             took_ns,
             cause,
+            place: self.settings.ci.and_then(|_| {
+                let message = printable(message);
+                ci::place_of(&message).map(|(file, line)| (file.to_owned(), line.to_owned()))
+            }),
             output: (self.settings.output != OutputMode::None).then(lines),
             target: settled.and_then(|settled| describe_target(settled, &self.display_name(id))),
         };
@@ -130,22 +141,43 @@ impl Hub {
 
     /// A task was lost with too many nodes: what is known about its last attempt, whose action is still being unwound.
     pub(crate) fn note_blame(&mut self, id: TaskId, nodes: Vec<String>) {
+        self.failures.aborted.remove(&id);
         self.failures.count += 1;
         if self.failures.notes.len() >= NOTES_MAX && !self.failures.notes.contains_key(&id) {
             return;
         }
-        let attempt = self.unwindings.attempt(id);
+        let attempt = self.attempts.get(id).filter(|_| self.attempts.is_unwinding(id));
         let listens = self.settings.output != OutputMode::None;
         let note = Note {
             number: self.failures.count,
-            attempt: attempt.map_or(0, |attempt| attempt.attempt),
+            attempt: attempt.map_or(0, RunningAttempt::number),
             node: nodes.last().cloned().unwrap_or_default(),
-            took_ns: attempt.map_or(0, |attempt| total_ns(&attempt.held)),
+            took_ns: attempt.map_or(0, |attempt| total_ns(attempt.held())),
             cause: Some(Cause::Lost(nodes)),
+            place: None,
             output: listens.then(|| {
-                let lines = attempt.map(|attempt| attempt.tail.lines(LINES_MAX));
+                let lines = attempt.map(|attempt| attempt.details.tail.lines(LINES_MAX));
                 lines.unwrap_or_default().into_iter().map(printable_line).collect()
             }),
+            target: None,
+        };
+        self.failures.notes.insert(id, note);
+    }
+
+    /// A task fails that was never begun: why.
+    pub(crate) fn note_refused(&mut self, id: TaskId, reason: &str) {
+        self.failures.count += 1;
+        if self.failures.notes.len() >= NOTES_MAX {
+            return;
+        }
+        let note = Note {
+            number: self.failures.count,
+            attempt: 0,
+            node: String::new(),
+            took_ns: 0,
+            cause: Some(Cause::Exception(reason.as_bytes().to_vec())),
+            place: None,
+            output: None,
             target: None,
         };
         self.failures.notes.insert(id, note);
@@ -159,7 +191,7 @@ impl Hub {
     }
 
     /// What was done with the target of an attempt that was noted before that was known.
-    pub(crate) fn note_target(&mut self, id: TaskId, settled: &Settled) {
+    pub(crate) fn note_target(&mut self, id: TaskId, settled: &TargetEnding) {
         let target = describe_target(settled, &self.display_name(id));
         if let Some(note) = self.failures.notes.get_mut(&id) {
             note.target = target;
@@ -178,8 +210,30 @@ impl Hub {
         if failed.is_empty() && !stopped {
             return;
         }
-        let text = self.summary(stopped, &failed).text();
+        let summary = self.summary(stopped, &failed);
+        let mut text = summary.text();
+        if let Some(system) = self.settings.ci {
+            for (task, id) in summary.tasks.iter().zip(&failed) {
+                text.push_str(&self.annotation(system, task, *id));
+            }
+        }
         self.printer.push_block(OutputStream::Stderr, text.as_bytes());
+    }
+
+    /// A failed task for the system that reads the log. GitHub takes a relative name as one from the
+    /// top of the repository, where the run need not be, and finds an absolute one below it.
+    fn annotation(&self, system: CiSystem, task: &FailedTask, id: TaskId) -> String {
+        let place = self.failures.notes.get(&id).and_then(|note| note.place.as_ref());
+        let place = place.map(|(file, line)| match system {
+            CiSystem::Github => (printable_path(&self.start_directory.join(file)), line.as_str()),
+            CiSystem::Gitlab => (file.clone(), line.as_str()),
+        });
+        let place = place.as_ref().map(|(file, line)| (file.as_str(), *line));
+        let message = match task.attempt {
+            0 => "failed".to_owned(),
+            _ => format!("failed {}", text::ending(task.took_ns, None, task.cause.as_ref())),
+        };
+        ci::annotation(system, self.settings.colour, place, &task.name, &message)
     }
 
     /// Tasks that failed by themselves, in the order of failing as far as that is remembered.
@@ -199,11 +253,10 @@ impl Hub {
     }
 
     fn summary(&self, stopped: bool, failed: &[TaskId]) -> Summary {
-        let now = Time(u64::try_from(clock::wall_ns()).unwrap_or(0));
+        let now = self.now;
         let mut summary = Summary {
             stopped,
             failed: failed.len(),
-            aborted: self.failures.aborted.len(),
             resume: resume::resume_command(&self.settings.command_line),
             log: self.log_shown(),
             not_started: self.scheduler.forecast(now).into_iter().filter(|runs| *runs).count(),
@@ -214,8 +267,11 @@ impl Hub {
             let Some(task) = self.scheduler.task(id) else { continue };
             match task.state {
                 TaskState::Settled(rakuda_core::Settled::Executed) => summary.done += 1,
-                TaskState::Settled(rakuda_core::Settled::Abandoned) => summary.not_run += 1,
-                _ => {}
+                TaskState::Settled(rakuda_core::Settled::Abandoned) if task.attempt == 0 => {
+                    summary.not_run += 1;
+                }
+                TaskState::Settled(rakuda_core::Settled::Abandoned) => summary.aborted += 1,
+                _ => summary.aborted += usize::from(self.failures.is_aborted(id)),
             }
         }
         summary
@@ -226,7 +282,7 @@ impl Hub {
         let folder = self.record.folder_if_open()?;
         let path = folder.join("output.log");
         let path = path.strip_prefix(&self.start_directory).unwrap_or(&path);
-        Some(printable(path.as_os_str().as_encoded_bytes()))
+        Some(printable_path(path))
     }
 
     fn failed_task(&self, id: TaskId) -> FailedTask {
@@ -250,6 +306,10 @@ impl Hub {
     }
 }
 
+fn printable_path(path: &Path) -> String {
+    printable(path.as_os_str().as_encoded_bytes())
+}
+
 /// Tabs are kept apart from other controls: programs print them.
 fn printable_line(line: &[u8]) -> String {
     let spaced: Vec<u8> =
@@ -267,7 +327,7 @@ pub(crate) fn blame(nodes: &[String]) -> String {
 }
 
 fn cause_of(attempt: &RunningAttempt, message: &[u8]) -> Option<Cause> {
-    match &attempt.failed_command {
+    match &attempt.details.failed_command {
         Some(failed) if message.is_empty() || message.starts_with(COMMAND_FAILED) => {
             Some(Cause::Command {
                 line: command_line(&failed.program),
@@ -290,13 +350,13 @@ pub(crate) fn command_line(program: &Program) -> Vec<u8> {
     }
 }
 
-fn describe_target(settled: &Settled, name: &str) -> Option<String> {
+fn describe_target(settled: &TargetEnding, name: &str) -> Option<String> {
     Some(match settled {
-        Settled::Untouched => return None,
-        Settled::Renamed => format!("renamed to {name}._fail_"),
-        Settled::Deleted => "deleted".to_owned(),
-        Settled::Left => "left in place; it will be made again".to_owned(),
-        Settled::Stuck(error) => {
+        TargetEnding::Untouched => return None,
+        TargetEnding::Renamed => format!("renamed to {name}._fail_"),
+        TargetEnding::Deleted => "deleted".to_owned(),
+        TargetEnding::Left => "left in place; it will be made again".to_owned(),
+        TargetEnding::Stuck(error) => {
             format!("left in place, as it could not be moved ({error}); it will be made again")
         }
     })

@@ -4,7 +4,8 @@ use rakuda_proto::Text;
 
 use rakuda_record::printable::printable;
 
-/// `words` are what came after the program's name. Building all anew would not go on but begin again, so that is left out.
+/// `words` are what came after the program's name. Building all anew would not go on but begin
+/// again, so that is left out.
 pub(crate) fn resume_command(words: &[Text]) -> String {
     let mut line = String::from("rakuda");
     let mut rest_are_tasks = false;

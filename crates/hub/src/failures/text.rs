@@ -69,6 +69,11 @@ pub(crate) fn ending(took_ns: u64, node: Option<&str>, cause: Option<&Cause>) ->
 /// Of a command.
 fn how_ended(cause: &Cause) -> String {
     match cause {
+        Cause::Command { error: Some(error), .. }
+            if error.starts_with(rakuda_proto::agent::BOUND_EXCEEDED.as_bytes()) =>
+        {
+            printable(error)
+        }
         Cause::Command { error: Some(error), .. } if !error.starts_with(b"find the command") => {
             format!("could not be started: {}", printable(error))
         }

@@ -1,9 +1,10 @@
-//! A long plan in few lines: what would run of each rule, and why. Pure; what the whole plan says is told in `document`.
+//! A long plan in few lines: what would run of each rule, and why. Pure; what the whole plan says
+//! is told in `document`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use rakuda_proto::journal::ReasonKind;
+use rakuda_proto::journal::{Reason, ReasonKind};
 use rakuda_record::printable::{cut_middle, shown};
 use rakuda_record::words::duration_in_words;
 
@@ -39,7 +40,7 @@ pub(super) fn lines<'a>(tasks: impl Iterator<Item = &'a PlannedTask>) -> String 
         group.first.get_or_insert(task);
         group.last = Some(task);
         group.count += 1;
-        let reason = task.reasons.first().map_or("always runs", |change| kind(change.reason.kind));
+        let reason = task.reasons.first().map_or("always runs", |change| kind(&change.reason));
         *group.reasons.entry(reason).or_default() += 1;
         group.work_ns += task.work.duration.map_or(0, |duration| duration.mean_ns);
     }
@@ -70,9 +71,9 @@ fn line(group: &Group<'_>) -> String {
     line
 }
 
-/// A reason without the file that it is about.
-fn kind(kind: ReasonKind) -> &'static str {
-    match kind {
+/// A reason without the file, or the parameter, that it is about.
+fn kind(reason: &Reason) -> &'static str {
+    match reason.kind {
         ReasonKind::Missing => "missing",
         ReasonKind::Unfinished => "not finished by the last attempt",
         ReasonKind::Newer => "a prerequisite is newer",
@@ -80,11 +81,13 @@ fn kind(kind: ReasonKind) -> &'static str {
         ReasonKind::Always => "always runs",
         ReasonKind::Forced => "forced (-B)",
         ReasonKind::Class => "by its class",
-        ReasonKind::Command => "other commands",
+        ReasonKind::Command if reason.path.is_some() => "changed parameters",
+        ReasonKind::Command => "changed action",
         ReasonKind::Inputs => "other prerequisites",
         ReasonKind::Content => "changed contents",
         ReasonKind::Env => "changed environment",
         ReasonKind::Lost => "lost with a node",
+        ReasonKind::Gang => "their gang runs",
         ReasonKind::UpToDate => "up to date",
     }
 }

@@ -36,6 +36,20 @@ pub struct Document {
     tasks: Vec<PlannedTask>,
     cores: u32,
     forecast: Option<Forecast>,
+    streams: Vec<PlannedStream>,
+}
+
+/// What would go from task to task.
+#[derive(Debug, Serialize)]
+pub struct PlannedStream {
+    /// As the Rakefile has it.
+    pub name: Text,
+    /// Names of tasks.
+    pub from: Vec<Text>,
+    /// Likewise.
+    pub to: Vec<Text>,
+    /// The tasks would run at the same time; if not, one after the other.
+    pub live: bool,
 }
 
 #[derive(Serialize)]
@@ -46,6 +60,8 @@ struct JsonDocument<'a> {
     tasks_total: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     estimate: Option<JsonEstimate>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    streams: &'a [PlannedStream],
 }
 
 #[derive(Serialize)]
@@ -84,11 +100,26 @@ struct JsonEstimate {
     unknown_tasks: usize,
 }
 
+/// The first names of a list.
+fn few(names: &[Text]) -> String {
+    const FEW: usize = 4;
+    let mut words: Vec<String> = names.iter().take(FEW).map(shown).collect();
+    if names.len() > FEW {
+        words.push(format!("and {} more", names.len() - FEW));
+    }
+    words.join(", ")
+}
+
 impl Document {
     /// `turns`: where in the tasks something begins that waits for all before it.
     pub fn new(tasks: Vec<PlannedTask>, turns: &[u32], cores: u32) -> Self {
         let work: Vec<PlannedWork> = tasks.iter().map(|task| task.work.clone()).collect();
-        Self { forecast: forecast(&work, turns, cores), tasks, cores }
+        Self { forecast: forecast(&work, turns, cores), tasks, cores, streams: Vec::new() }
+    }
+
+    /// With streams whose tasks would run.
+    pub fn with_streams(self, streams: Vec<PlannedStream>) -> Self {
+        Self { streams, ..self }
     }
 
     fn named(&self) -> impl Iterator<Item = &PlannedTask> {
@@ -126,6 +157,10 @@ impl Document {
     fn closing(&self) -> String {
         let mut text = String::new();
         let (would_run, total) = self.counts();
+        for PlannedStream { name, from, to, live } in &self.streams {
+            let how = if *live { "live" } else { "one after the other, over files" };
+            let _ = writeln!(text, "stream {}, {how}: {} -> {}", shown(name), few(from), few(to));
+        }
         let _ = writeln!(text, "{would_run} of {total} tasks would run");
         if would_run > 0 {
             let _ = writeln!(text, "estimate: {}", self.estimate_in_words());
@@ -165,6 +200,7 @@ impl Document {
             would_run,
             tasks_total,
             estimate: self.forecast.map(|forecast| json_estimate(&forecast, self.cores)),
+            streams: &self.streams,
         };
         let mut bytes =
             serde_json::to_vec(&document).expect("plain data into memory always encodes");

@@ -1,11 +1,12 @@
 //! Why a task runs or would run, told from the scheduler's decision: which prerequisites are to blame, and by how much.
 //!
-//! It decides nothing: that is done in the core. It does not know the reasons of `--rerun-on`, which the core only hears of.
+//! It decides nothing: that is done in the core. It does not know the reasons of `--rerun-on`,
+//! which the core only hears of.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use rakuda_core::{Reason as Decision, Scheduler, TaskId, TaskKind, TaskView, Time, Timestamp};
+use rakuda_core::{Now, Reason as Decision, Scheduler, TaskId, TaskKind, TaskView, Timestamp};
 use rakuda_proto::Text;
 use rakuda_proto::journal::{Reason, ReasonKind};
 
@@ -22,7 +23,7 @@ pub struct Evidence<'a> {
     pub scheduler: &'a Scheduler,
     pub names: &'a Names,
     /// With which *now* is compared.
-    pub now: Time,
+    pub now: Now,
     /// `-B`.
     pub build_all: bool,
 }
@@ -46,6 +47,7 @@ impl Evidence<'_> {
             Decision::AnsweredNeeded => vec![plain(ReasonKind::Class)],
             Decision::Missing if unfinished => vec![self.about(ReasonKind::Unfinished, id)],
             Decision::Missing => vec![self.about(ReasonKind::Missing, id)],
+            Decision::GangRuns => vec![plain(ReasonKind::Gang)],
             Decision::Lost => vec![self.about(ReasonKind::Lost, id)],
             Decision::OutOfDate if self.build_all => {
                 let mut reasons = vec![plain(ReasonKind::Forced)];
@@ -93,14 +95,14 @@ impl Evidence<'_> {
         Vec::new()
     }
 
-    fn newer_than(self, id: TaskId, modified_ns: i64) -> Option<Reason> {
+    fn newer_than(self, id: TaskId, modified_ns: i128) -> Option<Reason> {
         let task = self.scheduler.task(id)?;
         let would_run = task.ran && task.kind != TaskKind::Directory;
         let is_after = match task.timestamp {
             Timestamp::Early => false,
-            Timestamp::At(ns) => ns > modified_ns,
+            Timestamp::At(time) => time.ns() > modified_ns,
             Timestamp::Late => true,
-            Timestamp::Now => i128::from(self.now.0) > i128::from(modified_ns),
+            Timestamp::Now => self.now.wall.ns() > modified_ns,
         };
         let on_disk = task.modified_ns.filter(|ns| *ns > modified_ns);
         match (is_after, on_disk) {

@@ -1,7 +1,8 @@
 //! How long the rest of a run takes, and how sure that is. Pure: from counts and durations to a span of time.
 //!
-//! The work that is left, shared out to as many cores as have been kept busy so far; never less than the longest single task. Chains of tasks are
-//! not followed: that would cost a walk over the graph each time, and the longest of them is seldom known before it runs.
+//! The work that is left, shared out to as many cores as have been kept busy so far; never less
+//! than the longest single task. Chains of tasks are not followed: that would cost a walk over the
+//! graph each time, and the longest of them is seldom known before it runs.
 
 /// Shortest time for which anything is said, in tasks: an average of fewer says little.
 const SAMPLES_MIN: u64 = 1;

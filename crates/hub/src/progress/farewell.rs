@@ -1,9 +1,8 @@
-//! The last line of a run in which all went well, where a user sits at a terminal: how much was done in what time, what was made, and
-//! where more can be seen. It decides nothing.
+//! The last line of a run in which all went well, where a user sits at a terminal: how much was
+//! done in what time, what was made, and where more can be seen. It decides nothing.
 
 use std::fmt::Write as _;
 
-use rakuda_agent::clock;
 use rakuda_core::TaskId;
 use rakuda_proto::agent::OutputStream;
 use rakuda_record::printable::{cut_middle, printable};
@@ -82,7 +81,7 @@ impl Hub {
         let farewell = Farewell {
             done: self.progress.done,
             up_to_date: self.scheduler.counts().not_needed,
-            took_ns: clock::monotonic_ns().saturating_sub(started_ns),
+            took_ns: self.now.time.0.saturating_sub(started_ns),
             made: &self.progress.made,
             recorded: self.record.folder_if_open().is_some(),
         };

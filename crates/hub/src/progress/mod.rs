@@ -1,6 +1,8 @@
-//! How far a run is: counted as tasks end, estimated, and shown. Here: when something is shown, and what of the hub goes into it.
+//! How far a run is: counted as tasks end, estimated, and shown. Here: when something is shown, and
+//! what of the hub goes into it.
 //!
-//! What it looks like is told in `view`, what a terminal has to be told in `screen`; how long the rest takes in `estimate`.
+//! What it looks like is told in `view`, what a terminal has to be told in `screen`; how long the
+//! rest takes in `estimate`.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -18,12 +20,12 @@ pub(crate) mod view;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
-use rakuda_agent::clock;
-use rakuda_core::{NodeId, Settled, TaskId, Time};
+use rakuda_core::{NodeId, Settled, TaskId};
 use rakuda_proto::agent::OutputStream;
+use rakuda_proto::front::ProgressMode;
 
-use crate::core_time::total_ns;
-use crate::hub::{Hub, RunningAttempt};
+use crate::attempts::RunningAttempt;
+use crate::hub::Hub;
 use crate::screen::Screen;
 use earlier::EarlierRuns;
 use estimate::{Load, RunningTask};
@@ -46,29 +48,6 @@ const PLAIN_MAX_NS: u64 = 60 * SECOND;
 const RATE_NS: u64 = 10 * SECOND;
 /// Tasks that must have run to tell how many cores are kept busy, for each core.
 const BUSY_SAMPLES: u64 = 2;
-
-/// Where progress is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProgressMode {
-    /// At the bottom of the terminal.
-    Live,
-    /// A line now and then.
-    Plain,
-    /// Nowhere.
-    Off,
-}
-
-impl ProgressMode {
-    /// From the setting's value.
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "live" => Some(Self::Live),
-            "plain" => Some(Self::Plain),
-            "off" => Some(Self::Off),
-            _ => None,
-        }
-    }
-}
 
 /// Counts of a run, and when they are shown next.
 #[derive(Debug)]
@@ -123,9 +102,8 @@ impl Progress {
     }
 
     /// Tasks are wanted: time runs.
-    pub fn start(&mut self) {
+    pub fn start(&mut self, now_ns: u64) {
         if self.started_ns.is_none() {
-            let now_ns = clock::monotonic_ns();
             self.started_ns = Some(now_ns);
             self.samples.push_back((now_ns, 0));
             let first_ns =
@@ -136,17 +114,30 @@ impl Progress {
     }
 
     /// Something has changed that is to be seen at once, even where lines come seldom.
-    pub fn show_soon(&mut self) {
+    pub fn show_soon(&mut self, now_ns: u64) {
         self.changed = true;
         let wait_ns = if self.mode == ProgressMode::Live { 0 } else { SECOND };
-        self.due_ns = self.due_ns.min(clock::monotonic_ns() + wait_ns);
+        self.due_ns = self.due_ns.min(now_ns + wait_ns);
+    }
+
+    /// Tasks with an action that ended well, each once.
+    pub fn done(&self) -> usize {
+        self.done
+    }
+
+    /// What a task had made is lost; `acted`: it had made it in this run.
+    pub fn on_reopened(&mut self, acted: bool) {
+        self.done = self.done.saturating_sub(usize::from(acted));
     }
 
     /// A task is done with; `acted`: an attempt was made; `aborted`: it was told to end.
     pub fn on_settled(&mut self, id: TaskId, how: Settled, acted: bool, aborted: bool) {
         match how {
-            Settled::Executed if acted => self.done += 1,
+            // What was made, was lost and came back is not needed, and done all the same.
+            Settled::Executed | Settled::NotNeeded if acted => self.done += 1,
             Settled::Failed if aborted => self.stopped += 1,
+            // Its gang has failed after it was begun.
+            Settled::Abandoned if acted => self.stopped += 1,
             Settled::Failed => self.failed += 1,
             Settled::Executed | Settled::NotNeeded | Settled::Abandoned => {}
         }
@@ -192,7 +183,7 @@ impl Hub {
             self.hide_progress();
             return;
         }
-        let now_ns = clock::monotonic_ns();
+        let now_ns = self.now.time.0;
         if self.progress_due_ns().is_none_or(|due_ns| now_ns < due_ns) {
             return;
         }
@@ -223,15 +214,14 @@ impl Hub {
     /// How far the run is now.
     pub(crate) fn view(&mut self, now_ns: u64) -> View {
         self.inform();
-        let now = Time(u64::try_from(clock::wall_ns()).unwrap_or(0));
+        let now = self.now;
         let (names, record) = (&self.names, &self.record);
         let all_known = self.progress.remaining.refresh(&self.scheduler, names, record, now);
         let rate = self.rate(now_ns);
         let mut running: Vec<(Reverse<u64>, TaskId)> = Vec::new();
-        let wall_ns = clock::wall_ns();
-        for (id, attempt) in &self.running {
-            if attempt.suspended == 0 && self.leases[attempt.node.0 as usize].holds(*id) {
-                running.push((Reverse(self.ran_ns(*id, attempt, wall_ns)), *id));
+        for (id, attempt) in self.attempts.all_acting() {
+            if attempt.holds_lease() {
+                running.push((Reverse(self.attempts.ran_ns(id, attempt, self.now)), id));
             }
         }
         let load = self.load(now_ns, &running);
@@ -295,12 +285,6 @@ impl Hub {
         }
     }
 
-    /// How long an attempt that runs has held its cores so far.
-    pub(crate) fn ran_ns(&self, id: TaskId, attempt: &RunningAttempt, wall_ns: i64) -> u64 {
-        let since_ns = self.leases[attempt.node.0 as usize].held_since_ns(id);
-        total_ns(&attempt.held) + since_ns.map_or(0, |since_ns| total_ns(&[(since_ns, wall_ns)]))
-    }
-
     fn has_several_nodes(&self) -> bool {
         self.agents.places().count() > 1
     }
@@ -310,16 +294,17 @@ impl Hub {
         if !self.has_several_nodes() {
             return Vec::new();
         }
-        let attempts = running.iter().filter_map(|(_, id)| self.running.get(id));
-        let nodes: BTreeSet<NodeId> = attempts.map(|attempt| attempt.node).collect();
+        let attempts = running.iter().filter_map(|(_, id)| self.attempts.acting(*id));
+        let nodes: BTreeSet<NodeId> = attempts.map(RunningAttempt::node).collect();
         nodes.into_iter().map(|node| printable(&self.agents.node(node).name.0)).collect()
     }
 
     fn busy(&self, id: TaskId, elapsed_ns: u64) -> Busy {
         let of_task = self.commands.values().find(|command| command.task == Some(id));
         let program = of_task.map(|command| program_name(&command.program));
-        let node = self.running.get(&id).filter(|_| self.has_several_nodes());
-        let node = node.map(|attempt| printable(self.agents.node(attempt.node).name.0.as_slice()));
+        let node = self.attempts.acting(id).filter(|_| self.has_several_nodes());
+        let node =
+            node.map(|attempt| printable(self.agents.node(attempt.node()).name.0.as_slice()));
         Busy { name: self.display_name(id), program, node, elapsed_ns }
     }
 }

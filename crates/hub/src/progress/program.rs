@@ -1,5 +1,5 @@
-//! Which program a command is about, in one word: what the display shows behind a task. A guess for people, and nothing else: a shell's
-//! grammar is not read here, only cut into simple commands.
+//! Which program a command is about, in one word: what the display shows behind a task. A guess for
+//! people, and nothing else: a shell's grammar is not read here, only cut into simple commands.
 
 use rakuda_proto::front::Program;
 use rakuda_record::printable::printable;

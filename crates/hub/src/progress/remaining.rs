@@ -1,11 +1,11 @@
 //! Which tasks are still to come, and of which kinds they are: counted once, then kept up as tasks are settled.
 //!
-//! A kind is a rule and a pattern of names (runs of digits alike). How long tasks of a kind take is learnt from this run,
-//! and at first from earlier ones. The forecast itself is the core's.
+//! A kind is a rule and a pattern of names (runs of digits alike). How long tasks of a kind take is
+//! learnt from this run, and at first from earlier ones. The forecast itself is the core's.
 
 use std::collections::BTreeMap;
 
-use rakuda_core::{Scheduler, TaskId, Time};
+use rakuda_core::{Now, Scheduler, TaskId};
 use rakuda_proto::Text;
 use rakuda_record::history::{Durations, pattern_of};
 
@@ -15,8 +15,8 @@ use crate::record::Record;
 
 /// Names that are looked at in one go.
 const NAMES_MAX: usize = 50_000;
-/// Up to so many tasks the forecast is made anew whenever tasks were added; with more of them when their number has grown
-/// by a sixteenth.
+/// Up to so many tasks the forecast is made anew whenever tasks were added; with more of them when
+/// their number has grown by a sixteenth.
 const SMALL: usize = 20_000;
 /// Measurements of this run that count more than those of earlier ones.
 const OWN_MIN: u64 = 5;
@@ -119,7 +119,7 @@ impl Remaining {
         scheduler: &Scheduler,
         names: &Names,
         record: &Record,
-        now: Time,
+        now: Now,
     ) -> bool {
         let (len, before) = (scheduler.tasks_len(), self.expected.len());
         if len > before {

@@ -1,4 +1,5 @@
-//! How far a run is, as lines: those of the live display, and the one that is printed now and then where there is no terminal. Pure.
+//! How far a run is, as lines: those of the live display, and the one that is printed now and then
+//! where there is no terminal. Pure.
 
 use std::fmt::Write as _;
 

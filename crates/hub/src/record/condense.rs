@@ -1,8 +1,10 @@
-//! `history.jsonl`: the last record of each target of runs that are removed, so that reasons and durations outlive them.
+//! `history.jsonl`: the last record of each target of runs that are removed, so that reasons and
+//! durations outlive them.
 //!
-//! Lines are those of the journals, unchanged: of each run its first line, then of each target whose last record it is the definition (with
-//! its rule, and those of what it needs), its last good attempt and that attempt's commands. Runs are in order of time, and numbers are
-//! each run's own. It does not know when runs are removed; it is called by one run at a time.
+//! Lines are those of the journals, unchanged: of each run its first line, then of each target
+//! whose last record it is the definition (with its rule, and those of what it needs), its last
+//! good attempt and that attempt's commands. Runs are in order of time, and numbers are each run's
+//! own. It does not know when runs are removed; it is called by one run at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -22,7 +24,8 @@ struct Kept {
     offsets: BTreeSet<u64>,
 }
 
-/// Adds the records of the journals, which are newer than the history and in order of time. A reader sees the old history or the new one.
+/// Adds the records of the journals, which are newer than the history and in order of time. A
+/// reader sees the old history or the new one.
 pub(super) fn condense(history: &Path, journals: &[PathBuf]) -> io::Result<()> {
     let mut seen = Seen::new();
     let mut kept = Vec::new();

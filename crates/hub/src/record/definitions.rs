@@ -1,7 +1,10 @@
 //! Which tasks and rules the journal has defined, and the lines that define those it is about to name.
 //!
-//! A task is defined when it is first named, after all that it needs, down to what was up to date and below which nothing ran. The walk
-//! has a stack of its own. It reads the scheduler and changes nothing in it.
+//! A task is defined when it is first named, after all that it needs, down to what was up to date
+//! and below which nothing ran. The walk has a stack of its own. It reads the scheduler and changes
+//! nothing in it.
+
+use std::collections::BTreeMap;
 
 use rakuda_core::{Scheduler, Settled, TaskId, TaskKind as CoreKind, TaskState};
 use rakuda_proto::Text;
@@ -9,6 +12,9 @@ use rakuda_proto::journal::{JournalEvent, RuleDefined, TaskKind};
 
 use super::lines;
 use crate::names::Names;
+
+/// Longer values of parameters are noted as a digest.
+const VALUE_BYTES_MAX: usize = 200;
 
 /// How far the definition of a task has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,15 +38,29 @@ pub(super) struct Definitions {
     rule_of: Vec<u32>,
     /// By number less one; `true`: the journal knows it.
     rules: Vec<(RuleDefined, bool)>,
+    /// By number less one: names and values, as the journal has them.
+    parameters: Vec<Vec<(Text, Text)>>,
+    /// Of tasks that have some: their number.
+    parameters_of: BTreeMap<u32, u32>,
     /// Reused: tasks to look at, and those whose prerequisites are done (`true`).
     stack: Vec<(TaskId, bool)>,
 }
 
 impl Definitions {
     /// The next rule. Numbers count from 1, and are the front's.
-    pub fn add_rule(&mut self, location: Text, text: Option<String>) {
+    pub fn add_rule(&mut self, location: Text, source: Option<String>) {
         let rule = u32::try_from(self.rules.len() + 1).expect("fewer than 2^32 rules");
-        self.rules.push((RuleDefined { rule, location, text }, false));
+        self.rules.push((RuleDefined { rule, location, source, text: None }, false));
+    }
+
+    /// The next list of parameters. Numbers count from 1, and are the front's.
+    pub fn add_parameters(&mut self, list: Vec<(Text, Text)>) {
+        self.parameters.push(list.into_iter().map(|(name, value)| (name, noted(value))).collect());
+    }
+
+    /// How many lists of parameters there are.
+    pub fn parameters_len(&self) -> usize {
+        self.parameters.len()
     }
 
     /// How many rules there are.
@@ -53,8 +73,12 @@ impl Definitions {
         self.tasks_defined
     }
 
-    /// The next task has this rule.
-    pub fn add_task(&mut self, rule: u32) {
+    /// The next task has this rule and these parameters; 0: none.
+    pub fn add_task(&mut self, rule: u32, parameters: u32) {
+        if parameters > 0 {
+            let task = u32::try_from(self.rule_of.len()).expect("numbers of tasks are u32");
+            self.parameters_of.insert(task, parameters);
+        }
         self.rule_of.push(rule);
     }
 
@@ -63,10 +87,16 @@ impl Definitions {
         self.rule_of.get(id.0 as usize).copied().unwrap_or(0)
     }
 
-    /// Digest of the source text of the action of a rule's tasks, when that is known.
-    pub fn text(&self, rule: u32) -> Option<&str> {
+    /// Digest of the source of the actions of a rule's tasks, when that is known.
+    pub fn source(&self, rule: u32) -> Option<&str> {
         let index = (rule as usize).checked_sub(1)?;
-        self.rules.get(index)?.0.text.as_deref()
+        self.rules.get(index)?.0.source.as_deref()
+    }
+
+    /// Names and values of what a task's action depends on by declaration, as the journal has them.
+    pub fn parameters(&self, id: TaskId) -> &[(Text, Text)] {
+        let number = self.parameters_of.get(&id.0).and_then(|number| number.checked_sub(1));
+        number.and_then(|index| self.parameters.get(index as usize)).map_or(&[], Vec::as_slice)
     }
 
     /// Where the action of a rule's tasks stands.
@@ -146,6 +176,7 @@ impl Definitions {
             action: task.has_action,
             up_to_date,
             bytes: scheduler.file_bytes(id).filter(|_| is_file),
+            params: self.parameters(id),
         };
         let listed = |wanted_order_only: bool| {
             let all = scheduler.prerequisite_edges(id).filter(move |_| !up_to_date);
@@ -153,6 +184,15 @@ impl Definitions {
         };
         lines::task_defined(out, &definition, listed(false), listed(true));
     }
+}
+
+/// A value as the journal has it. No value of a Rakefile has the form of a digest: strings have quotes.
+fn noted(value: Text) -> Text {
+    if value.0.len() <= VALUE_BYTES_MAX {
+        return value;
+    }
+    let digest = &blake3::hash(&value.0).to_hex()[..32];
+    Text::from(&format!("{} bytes, blake3 {digest}", value.0.len())[..])
 }
 
 /// Whether a task was up to date, and nothing below it ran.
@@ -181,7 +221,7 @@ mod tests {
         for (number, (modified_ns, needed)) in (0..).zip(files) {
             let id = TaskId(number);
             names.push(format!("f{number}").as_bytes(), true);
-            definitions.add_task(u32::from(!needed.is_empty()));
+            definitions.add_task(u32::from(!needed.is_empty()), 0);
             let prerequisites: Vec<_> = needed.iter().copied().map(TaskId).collect();
             tell(Event::TaskDefined {
                 id,
@@ -191,7 +231,11 @@ mod tests {
                 requirement: RequirementId(0),
                 prerequisites: &prerequisites,
             });
-            let fact = Fact { modified_ns: *modified_ns, bytes: 10, places: Places::Unknown };
+            let fact = Fact {
+                modified_ns: modified_ns.map(i128::from),
+                bytes: 10,
+                places: Places::Unknown,
+            };
             tell(Event::FactGathered { id, fact });
         }
         let last = TaskId(u32::try_from(files.len() - 1).unwrap());
@@ -200,16 +244,20 @@ mod tests {
     }
 
     fn defined(out: &[u8]) -> Vec<String> {
-        out.split_inclusive(|byte| *byte == b'\n')
-            .map(|line| match serde_json::from_slice(line).unwrap() {
+        let mut told = Vec::new();
+        let each = |event| {
+            told.push(match event {
                 JournalEvent::RuleDefined(rule) => format!("rule {}", rule.location.to_display()),
                 JournalEvent::TaskDefined(task) => {
                     let end = if task.up_to_date { " up to date" } else { "" };
                     format!("{} {:?}{end}", task.name.to_display(), task.prerequisites)
                 }
                 other => panic!("{other:?}"),
-            })
-            .collect()
+            });
+        };
+        let skipped = rakuda_record::reader::read_events(out, each).unwrap();
+        assert_eq!(skipped, rakuda_record::reader::Skipped::default());
+        told
     }
 
     #[test]
@@ -223,6 +271,26 @@ mod tests {
         let before = out.len();
         definitions.define(&mut out, &scheduler, &names, TaskId(3));
         assert_eq!(out.len(), before, "each is defined once");
+    }
+
+    #[test]
+    fn a_long_value_is_noted_as_a_digest_of_all_of_it() {
+        let mut definitions = Definitions::default();
+        let value =
+            |length: usize, end: &str| Text::from(&format!("{}{end}", "x".repeat(length))[..]);
+        for value in [value(199, "a"), value(200, "a"), value(200, "b")] {
+            definitions.add_parameters(vec![(Text::from("n"), value)]);
+        }
+        for parameters in [1, 2, 3, 2, 0] {
+            definitions.add_task(0, parameters);
+        }
+        let of = |task| definitions.parameters(TaskId(task));
+        assert_eq!(of(0)[0].1, value(199, "a"));
+        assert!(of(1)[0].1.to_display().starts_with("201 bytes, blake3 "), "{:?}", of(1));
+        assert_ne!(of(1), of(2));
+        assert_eq!(of(1), of(3));
+        assert_eq!(of(4), []);
+        assert_eq!(of(5), []);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What a record that does not tell all may do to targets: nothing that could harm a good one, and nothing in silence; and folders
-//! that were copied or renamed.
+//! What a record that does not tell all may do to targets: nothing that could harm a good one, and
+//! nothing in silence; and folders that were copied or renamed.
 
 #![allow(clippy::disallowed_methods, reason = "tests copy and rename as a user does")]
 
@@ -7,11 +7,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use rakuda_core::{Now, Time};
 use rakuda_proto::journal::RunOutcome;
 use rakuda_record::marks::marks;
 
 use super::tests::{World, break_journal};
 use super::*;
+use crate::hub::read_clocks;
 
 /// Two targets: `good` is finished, `half` is being made. Returns the journal when both are noted.
 fn good_and_half(name: &str) -> (World, PathBuf) {
@@ -47,7 +49,7 @@ fn what_a_full_disk_kept_out_of_the_journal_is_neither_renamed_nor_taken_as_good
     let good = break_journal(&mut world);
     world.end(0);
     world.record.flush().unwrap_err();
-    world.record.disable();
+    world.record.disable(read_clocks().wall_ns());
     world.begin(2);
     world.write("unknown");
     // Killed here.
@@ -119,8 +121,8 @@ fn a_mark_stays_when_what_is_unfinished_cannot_be_noted() {
     let list = world.directory.join(".rakuda/unfinished");
     fs::create_dir(&list).unwrap();
     world.record.flush().unwrap_err();
-    world.record.disable();
-    world.record.finish(RunOutcome::Stopped, 0).unwrap_err();
+    world.record.disable(read_clocks().wall_ns());
+    world.record.finish(RunOutcome::Stopped, Now::default()).unwrap_err();
     world.record.open = None;
     fs::remove_dir(&list).unwrap();
     assert_eq!(marks(&world.directory.join(".rakuda")).len(), 1);
@@ -202,7 +204,7 @@ fn a_record_goes_on_where_its_folder_is_renamed_to() {
     world.record.mark_unfinished(b"a");
     world.end(0);
     world.record.flush().unwrap();
-    world.record.finish(RunOutcome::Done, 1).unwrap();
+    world.record.finish(RunOutcome::Done, Time(1).into()).unwrap();
     let ended = marks(&new.join(".rakuda")).is_empty();
     let counted = World::record(&new, None).is_unfinished(b"a");
     fs::remove_dir_all(&new).unwrap();
@@ -247,6 +249,37 @@ fn who_is_to_wait_for_another_that_looks_after_dead_runs_knows_it() {
     drop(other);
     let turn = take_turn(&world.directory).unwrap();
     assert!(take_turn(&world.directory).is_none(), "it is taken");
-    assert_eq!(recover_in_turn(&world.directory, turn).len(), 1);
+    assert_eq!(recover_in_turn(&world.directory, turn, read_clocks().wall_ns()).len(), 1);
     assert!(world.has("half._fail_"));
+}
+
+/// What is doubted of a journal whose last line is lost, by files' times that are that far from the
+/// one that the journal has then.
+fn is_doubted_at(name: &str, ahead_ns: &[i64], from_then_ns: i64) -> bool {
+    let (mut world, journal) = good_and_half(name);
+    for ahead_ns in ahead_ns {
+        let (time_ns, wall_ns) = (0, *ahead_ns);
+        world.record.clock_stepped(ClockStepped { time_ns, wall_ns });
+    }
+    world.record.flush().unwrap();
+    world.record.open = None;
+    let then_ns = read_clocks().wall_ns();
+    let mut text = fs::read(&journal).unwrap();
+    text.extend_from_slice(b"\0\0\0\n");
+    fs::write(&journal, text).unwrap();
+    recover(&world.directory);
+    let file_ns = i128::from(then_ns) + i128::from(from_then_ns);
+    World::record(&world.directory, None).doubt_about(file_ns).is_some()
+}
+
+#[test]
+fn what_was_made_by_a_clock_that_was_set_back_is_doubted_too() {
+    const HOUR_NS: i64 = 3_600_000_000_000;
+    assert!(!is_doubted_at("step-none", &[], -HOUR_NS), "before the run");
+    assert!(is_doubted_at("step-back", &[-2 * HOUR_NS], -HOUR_NS));
+    assert!(is_doubted_at("step-twice", &[-2 * HOUR_NS, 0], -HOUR_NS));
+    assert!(!is_doubted_at("step-further", &[-2 * HOUR_NS], -3 * HOUR_NS));
+    // Set ahead, and back again before the next run: those files seem to be of the future.
+    assert!(!is_doubted_at("step-future", &[], HOUR_NS));
+    assert!(is_doubted_at("step-ahead", &[2 * HOUR_NS, 0], HOUR_NS));
 }

@@ -1,6 +1,7 @@
-//! `.rakuda/doubts`: times in which something was made of which the record does not tell whether it was finished, as the journal of a
-//! run that was cut off is damaged, gone, or could not be written to its end. A target that was changed in such a time counts as
-//! missing, unless a line of some journal says that it was finished as it is now.
+//! `.rakuda/doubts`: times in which something was made of which the record does not tell whether it
+//! was finished, as the journal of a run that was cut off is damaged, gone, or could not be written
+//! to its end. A target that was changed in such a time counts as missing, unless a line of some
+//! journal says that it was finished as it is now.
 //!
 //! A line is one JSON object; lines are only added, by one run at a time (`recovery.lock`). It looks at no target.
 
@@ -25,9 +26,9 @@ pub(crate) struct Doubt {
 }
 
 impl Doubt {
-    pub fn concerns(&self, modified_ns: i64) -> bool {
+    pub fn concerns(&self, modified_ns: i128) -> bool {
         let since_ns = self.since_ns.saturating_sub(COARSE_NS);
-        (since_ns..=self.until_ns).contains(&modified_ns)
+        (since_ns.into()..=self.until_ns.into()).contains(&modified_ns)
     }
 }
 

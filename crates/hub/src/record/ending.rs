@@ -2,7 +2,7 @@
 //!
 //! It does not know why the run ends.
 
-use rakuda_agent::clock;
+use rakuda_core::Now;
 use rakuda_proto::journal::{JournalEvent, RunEnded, RunOutcome};
 use rakuda_record::history::{RunSummary, SUMMARY_VERSION};
 
@@ -11,21 +11,21 @@ use super::{Record, Totals, at, lines, prune};
 use crate::HubError;
 
 impl Record {
-    /// Stops recording, after a write failed and the user was told. What was torn is cut off; it and the ends of attempts that go on
-    /// are written when the run ends, if that can be done then.
-    pub fn disable(&mut self) {
+    /// Stops recording, after a write failed and the user was told. What was torn is cut off; it
+    /// and the ends of attempts that go on are written when the run ends, if that can be done then.
+    pub fn disable(&mut self, now_ns: i64) {
         self.enabled = false;
         self.executing = false;
         self.broken = true;
         self.output = OutputLog::default();
         self.cut_torn_line();
-        self.note_failed();
+        self.note_failed(now_ns);
     }
 
     /// Whoever looks after this run must know that its journal does not tell all.
-    fn note_failed(&mut self) {
+    pub(super) fn note_failed(&mut self, now_ns: i64) {
         if let Some(open) = &mut self.open {
-            open.marker.note_failed(clock::wall_ns());
+            open.marker.note_failed(now_ns);
         }
     }
 
@@ -36,20 +36,24 @@ impl Record {
         }
     }
 
-    /// Ends the record. By now this hub has settled the targets of all attempts itself: what the journal leaves open as it could not be
-    /// written is no matter for the next run, only what is unfinished and could not be noted is.
-    pub fn finish(&mut self, how: RunOutcome, time_ns: i64) -> Result<(), HubError> {
+    /// Ends the record. By now this hub has settled the targets of all attempts itself: what the
+    /// journal leaves open as it could not be written is no matter for the next run, only what is
+    /// unfinished and could not be noted is.
+    pub fn finish(&mut self, how: RunOutcome, now: Now) -> Result<(), HubError> {
+        let time_ns = now.journal_ns();
         if self.executing || self.broken {
-            let Totals { executed, not_needed, failed, abandoned } = self.totals;
-            let metadata_operations = self.metadata_operations;
+            let Totals { executed, done, not_needed, failed, abandoned } = self.totals;
+            let operations = self.metadata_operations;
             let ended = RunEnded {
                 time_ns,
                 how,
                 executed,
+                done,
                 not_needed,
                 failed,
                 abandoned,
-                metadata_operations,
+                metadata_operations: operations.map(|operations| operations.all),
+                run_file_system_operations: operations.map(|operations| operations.run),
             };
             lines::event(&mut self.pending, &JournalEvent::RunEnded(ended));
         }
@@ -58,9 +62,10 @@ impl Record {
         }
         let written = self.flush();
         if written.is_err() && !self.pending.is_empty() {
-            self.disable();
+            self.disable(now.wall_ns());
             return self.finish_broken().and(written);
         }
+        self.remove_spools();
         let Some(open) = self.open.take() else { return written };
         let root = self.root();
         if !self.is_unsettled() {
@@ -79,7 +84,8 @@ impl Record {
 
     /// Ends a record that could not be written for a while. Of the journal the user was told.
     fn finish_broken(&mut self) -> Result<(), HubError> {
-        // Where that fails, the journal must not say that the run has ended: the next one is to look after what it leaves open.
+        // Where that fails, the journal must not say that the run has ended: the next one is to
+        // look after what it leaves open.
         self.write_unfinished()?;
         self.cut_torn_line();
         if self.write_journal().is_err() {
@@ -103,6 +109,7 @@ impl Record {
             cores: self.started.cores,
             nodes: u32::try_from(self.nodes.len()).unwrap_or(u32::MAX),
             executed: self.totals.executed,
+            done: self.totals.done,
             not_needed: self.totals.not_needed,
             failed: self.totals.failed,
             abandoned: self.totals.abandoned,

@@ -47,7 +47,8 @@ pub(super) fn make(root: &Path, run: &str, folder: &Path) -> Result<File, (PathB
     Ok(file)
 }
 
-/// What a link in `.rakuda/runs` holds that leads to `folder`: it still does when the project is moved with all that is in it.
+/// What a link in `.rakuda/runs` holds that leads to `folder`: it still does when the project is
+/// moved with all that is in it.
 fn target_of_link(root: &Path, folder: &Path) -> PathBuf {
     let below = root.parent().and_then(|project| folder.strip_prefix(project).ok());
     // Where `.rakuda` itself is a link, the way up is another one.

@@ -1,5 +1,5 @@
-//! What a run left that was cut off, as far as its mark and its journal tell: targets that are half-written, targets of which that is
-//! not known, and a time of which not all is known.
+//! What a run left that was cut off, as far as its mark and its journal tell: targets that are
+//! half-written, targets of which that is not known, and a time of which not all is known.
 //!
 //! It looks, and changes nothing: a run that executes something settles it (`recover`), a plan only tells.
 
@@ -60,13 +60,21 @@ fn doubt_of(dead: &RunMark, left: Option<&Unfinished>, now_ns: i64) -> Option<Do
     }
     let began_ns = left.and_then(|left| left.started.as_ref()).map(|started| started.time_ns);
     let began_ns = began_ns.or_else(|| calendar::time_in_name(&dead.run)).unwrap_or(0);
+    // Files are stamped by the machine's clock. Where that was set, what is doubtful may have been
+    // stamped before or after it.
+    let (least_ahead_ns, most_ahead_ns) = left.map_or((0, 0), |left| left.clock_ahead_ns);
     let damage = match left {
         Some(left) => left.damage.map(|damage| damage.after_ns.unwrap_or(began_ns)),
         None => Some(began_ns),
     };
-    let failed = dead.kept.failed_ns.map(|failed_ns| failed_ns.max(began_ns));
-    let since_ns = [damage, failed].into_iter().flatten().min()?;
-    Some(Doubt { run: dead.run.clone(), since_ns, until_ns: now_ns })
+    let damage = damage.map(|since_ns| since_ns.saturating_add(least_ahead_ns));
+    // Zero: it is not known when.
+    let began_ns = began_ns.saturating_add(least_ahead_ns);
+    let when = |failed_ns| if failed_ns == 0 { began_ns } else { failed_ns };
+    let since_ns = [damage, dead.kept.failed_ns.map(when)].into_iter().flatten().min()?;
+    let newest_ns = left.and_then(|left| left.newest_ns).unwrap_or(now_ns);
+    let until_ns = now_ns.max(newest_ns.saturating_add(most_ahead_ns));
+    Some(Doubt { run: dead.run.clone(), since_ns, until_ns })
 }
 
 fn targets(dead: &RunMark, left: &Unfinished, directory: &Path, is_own: bool) -> Vec<LeftTarget> {

@@ -1,5 +1,6 @@
-//! Lines of the journal, written by hand into a buffer: the five of each task cost more through serde than all else that the
-//! record does. A test reads each back with the types of `rakuda_proto::journal`, which say what they are.
+//! Lines of the journal, written by hand into a buffer: the five of each task cost more through
+//! serde than all else that the record does. A test reads each back with the types of
+//! `rakuda_proto::journal`, which say what they are.
 //!
 //! It does not know when a line is due.
 
@@ -9,7 +10,7 @@ use rakuda_proto::journal::{
     FileIdentity, InputBytes, JournalEvent, Outcome, Reason, TargetFate, TaskKind,
 };
 
-use crate::core_time::Held;
+use rakuda_core::Held;
 
 /// Any event; for those that are rare.
 pub(super) fn event(out: &mut Vec<u8>, event: &JournalEvent) {
@@ -66,6 +67,7 @@ pub(super) struct Definition<'a> {
     pub action: bool,
     pub up_to_date: bool,
     pub bytes: Option<u64>,
+    pub params: &'a [(Text, Text)],
 }
 
 pub(super) fn task_defined(
@@ -98,6 +100,10 @@ pub(super) fn task_defined(
     if let Some(bytes) = definition.bytes {
         line.number(r#","bytes":"#, bytes);
     }
+    if !definition.params.is_empty() {
+        line.0.extend_from_slice(br#","params":"#);
+        serde_json::to_writer(&mut *line.0, definition.params).expect("plain data always encodes");
+    }
     line.end();
 }
 
@@ -109,6 +115,7 @@ pub(crate) struct AttemptStart<'a> {
     pub attempt: u32,
     pub node: u32,
     pub cores: u32,
+    pub memory_bytes: Option<u64>,
     /// Begun before there were cores for it.
     pub early: bool,
     pub before: Option<FileIdentity>,
@@ -122,6 +129,9 @@ pub(super) fn attempt_started(out: &mut Vec<u8>, start: &AttemptStart<'_>, reaso
     line.number(r#","attempt":"#, start.attempt);
     line.number(r#","node":"#, start.node);
     line.number(r#","cores":"#, start.cores);
+    if let Some(bytes) = start.memory_bytes {
+        line.number(r#","memory_bytes":"#, bytes);
+    }
     if start.early {
         line.0.extend_from_slice(br#","early":true"#);
     }
@@ -204,6 +214,7 @@ pub(crate) struct AttemptEnd<'a> {
     pub retried: bool,
     pub after: Option<FileIdentity>,
     pub target: Option<TargetFate>,
+    pub secondary: &'a [(Text, u64)],
     pub contents: &'a [(Text, String)],
     /// Left out when nothing is known.
     pub inputs: InputBytes,
@@ -240,6 +251,10 @@ pub(super) fn attempt_ended(out: &mut Vec<u8>, end: &AttemptEnd<'_>, began_ns: i
         Some(TargetFate::Stuck) => br#","target":"stuck""#,
     };
     line.0.extend_from_slice(target);
+    if !end.secondary.is_empty() {
+        line.0.extend_from_slice(br#","secondary":"#);
+        serde_json::to_writer(&mut *line.0, end.secondary).expect("plain data always encodes");
+    }
     if !end.contents.is_empty() {
         line.0.extend_from_slice(br#","contents":"#);
         serde_json::to_writer(&mut *line.0, end.contents).expect("plain data always encodes");
@@ -264,8 +279,15 @@ pub(super) fn attempt_ended(out: &mut Vec<u8>, end: &AttemptEnd<'_>, began_ns: i
 fn push_number(out: &mut Vec<u8>, number: i128) {
     let mut digits = [0; 40];
     let mut start = digits.len();
-    // Numbers of the journal fit into 64 bits, whose division is much cheaper.
-    let mut rest = u64::try_from(number.unsigned_abs()).unwrap_or(u64::MAX);
+    let mut high = number.unsigned_abs();
+    // Numbers of the journal fit into 64 bits, whose division is much cheaper, but for times of
+    // files of other centuries.
+    while high > u128::from(u64::MAX) {
+        start -= 1;
+        digits[start] = b'0' + (high % 10) as u8;
+        high /= 10;
+    }
+    let mut rest = high as u64;
     loop {
         start -= 1;
         digits[start] = b'0' + (rest % 10) as u8;
@@ -306,15 +328,53 @@ mod tests {
     fn read(line: &[u8]) -> JournalEvent {
         assert_eq!(line.last(), Some(&b'\n'));
         assert!(!line[..line.len() - 1].contains(&b'\n'), "one line");
-        serde_json::from_slice(line).unwrap()
+        let mut events = Vec::new();
+        rakuda_record::reader::read_events(line, |event| events.push(event)).unwrap();
+        let [event] = <[JournalEvent; 1]>::try_from(events).unwrap();
+        event
     }
 
-    const FILE: FileIdentity =
-        FileIdentity { modified_ns: -5, changed_ns: i64::MAX, bytes: u64::MAX, inode: 7 };
+    const FILE: FileIdentity = FileIdentity {
+        modified_ns: -5,
+        changed_ns: i128::MAX >> 34,
+        bytes: 1 << 60,
+        inode: u64::MAX,
+    };
+
+    #[test]
+    fn times_of_files_of_any_year_are_read_as_they_were_written() {
+        let seconds = [i64::MIN, -9_300_000_000, -1, 0, 9_300_000_000, i64::MAX];
+        for ns in seconds.map(|seconds| rakuda_proto::file_time::file_ns(seconds, 999_999_999)) {
+            let file = FileIdentity { modified_ns: ns, changed_ns: -ns, bytes: 1, inode: 7 };
+            let path = Some(Text::from("a"));
+            let reason = Reason { kind: ReasonKind::Newer, path, by_ns: Some(2 * ns) };
+            let start = AttemptStart {
+                time_ns: 1,
+                task: 0,
+                attempt: 1,
+                node: 0,
+                cores: 1,
+                memory_bytes: None,
+                early: false,
+                before: Some(file),
+                target: None,
+            };
+            let (mut line, mut read) = (Vec::new(), Vec::new());
+            attempt_started(&mut line, &start, std::slice::from_ref(&reason));
+            let each = |event| match event {
+                JournalEvent::AttemptStarted(start) => read.push((start.before, start.reasons)),
+                other => panic!("{other:?}"),
+            };
+            rakuda_record::reader::read_events(&line[..], each).unwrap();
+            assert_eq!(read, [(Some(file), vec![reason])]);
+        }
+    }
 
     #[test]
     fn a_definition_is_read_as_it_was_written() {
         for (name, rule, listed) in [("a\"\n\u{e4}", 3, vec![1, 20]), ("b", 0, vec![])] {
+            let params = [(Text::from("level"), Text::from("\"-O2\\x0a\""))];
+            let params = &params[..usize::from(rule > 0)];
             let mut line = Vec::new();
             let definition = Definition {
                 task: 21,
@@ -324,6 +384,7 @@ mod tests {
                 action: rule > 0,
                 up_to_date: listed.is_empty(),
                 bytes: listed.first().map(|_| 9),
+                params,
             };
             task_defined(&mut line, &definition, listed.iter().copied(), [4].into_iter());
             let expected = TaskDefined {
@@ -336,6 +397,7 @@ mod tests {
                 action: rule > 0,
                 up_to_date: listed.is_empty(),
                 bytes: listed.first().map(|_| 9),
+                params: params.to_vec(),
             };
             assert_eq!(read(&line), JournalEvent::TaskDefined(expected));
         }
@@ -354,6 +416,7 @@ mod tests {
             attempt: 2,
             node: 3,
             cores: 4,
+            memory_bytes: Some(5 << 30),
             early: true,
             before: Some(FILE),
             target: Some(b"/x/\xff"),
@@ -366,6 +429,7 @@ mod tests {
             attempt: 2,
             node: 3,
             cores: 4,
+            memory_bytes: Some(5 << 30),
             early: true,
             reasons: reasons.to_vec(),
             before: Some(FILE),
@@ -380,6 +444,7 @@ mod tests {
             retried: true,
             after: Some(FILE),
             target: Some(TargetFate::Renamed),
+            secondary: &[(Text::from("d/a.\"idx"), 7)],
             contents: &[(Text::from("a"), "00".into())],
             inputs: InputBytes {
                 placed_bytes: 9,
@@ -399,6 +464,7 @@ mod tests {
             retried: true,
             after: Some(FILE),
             target: Some(TargetFate::Renamed),
+            secondary: end.secondary.to_vec(),
             contents: end.contents.to_vec(),
             inputs: Some(end.inputs),
             held_ns: Some(Box::new([5, 7, 9, 100])),
@@ -433,7 +499,7 @@ mod tests {
             system_us: 3,
             max_rss_kib: 4,
             read_bytes: 5,
-            write_bytes: u64::MAX,
+            write_bytes: 1 << 60,
         };
         let mut line = Vec::new();
         command_ended(&mut line, 8, 6, i32::MIN, Some(&Text::from("no")), &usage);
@@ -447,7 +513,7 @@ mod tests {
             system_us: 3,
             rss_kib_max: 4,
             read_bytes: 5,
-            write_bytes: u64::MAX,
+            write_bytes: 1 << 60,
         };
         assert_eq!(read(&line), JournalEvent::CommandEnded(expected));
     }
@@ -467,6 +533,7 @@ mod tests {
                     retried: false,
                     after: None,
                     target: fate,
+                    secondary: &[],
                     contents: &[],
                     inputs: InputBytes::default(),
                     held: &[],

@@ -1,5 +1,6 @@
-//! `.rakuda/running/ID`: the mark of a live run. It is locked as long as its hub lives, and says where the run's journal is, which
-//! mark the processes of the run carry, which folder it began in, and how far the journal is to be trusted.
+//! `.rakuda/running/ID`: the mark of a live run. It is locked as long as its hub lives, and says
+//! where the run's journal is, which mark the processes of the run carry, which folder it began in,
+//! and how far the journal is to be trusted.
 //!
 //! It does not know what a journal holds. How marks are read is told in `rakuda_record::marks`.
 
@@ -26,8 +27,8 @@ pub(super) struct Marker {
 }
 
 impl Marker {
-    /// Begins to mark `run`, under a name that nobody looks at. When that is where this process ends, the next run removes it, and the
-    /// journal, in which nothing is yet.
+    /// Begins to mark `run`, under a name that nobody looks at. When that is where this process
+    /// ends, the next run removes it, and the journal, in which nothing is yet.
     pub fn prepare(root: &Path, run: &str) -> io::Result<Self> {
         let running = root.join(RUNNING);
         fs::create_dir_all(&running)?;
@@ -63,10 +64,12 @@ impl Marker {
         self.write()
     }
 
-    /// A write failed: what happens from now on need not be in the journal. Written over what is there, so that a full disk does not
-    /// matter.
+    /// A write failed: what happens from now on need not be in the journal. Written over what is
+    /// there, so that a full disk does not matter. Said once more when the clock was set back:
+    /// files of then seem older.
     pub fn note_failed(&mut self, time_ns: i64) {
-        self.kept.failed_ns.get_or_insert(time_ns);
+        let failed_ns = self.kept.failed_ns.get_or_insert(time_ns);
+        *failed_ns = time_ns.min(*failed_ns);
         // Where even that fails, nothing more can be done.
         let _ = self.write();
     }
@@ -104,7 +107,8 @@ pub(super) fn remove_unset(root: &Path) {
     }
 }
 
-/// Sockets of runs that have no mark any more: they were killed between its end and theirs. One that lives has its mark first.
+/// Sockets of runs that have no mark any more: they were killed between its end and theirs. One
+/// that lives has its mark first.
 pub(super) fn sockets_without_mark(root: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(root.join(RUNNING)).into_iter().flatten().flatten();
     let sockets = entries.map(|entry| entry.path());

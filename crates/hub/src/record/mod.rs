@@ -1,8 +1,9 @@
-//! The record of a run (docs/design/record.md): its journal, what its commands printed, its summary; and what runs that were cut off
-//! have left.
+//! The record of a run (docs/design/record.md): its journal, what its commands printed, its
+//! summary; and what runs that were cut off have left.
 //!
-//! Lines are collected in memory and written at once before the effects that they stand for leave the hub. Nothing is made before the first
-//! attempt or command: a run that does nothing leaves nothing. It knows the scheduler and names only to define tasks, and sends nothing.
+//! Lines are collected in memory and written at once before the effects that they stand for leave
+//! the hub. Nothing is made before the first attempt or command: a run that does nothing leaves
+//! nothing. It knows the scheduler and names only to define tasks, and sends nothing.
 
 mod calendar;
 mod condense;
@@ -25,20 +26,20 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use rakuda_agent::processes;
-use rakuda_core::{InvocationId, Scheduler, TaskId};
+use rakuda_core::{InvocationId, Scheduler, TaskId, total_ns};
 use rakuda_proto::Text;
 use rakuda_proto::agent::OutputStream;
+use rakuda_proto::cluster::Operations;
 use rakuda_proto::front::{Program, Usage};
 use rakuda_proto::journal::{
-    InvocationEnded, InvocationStarted, JOURNAL_VERSION, JournalEvent, NodeGone, NodeJoined,
-    NodeLost, Outcome, Reason, RunStarted, Settled, StopRequested, TaskSettled,
+    ClockStepped, InvocationEnded, InvocationStarted, JOURNAL_VERSION, JournalEvent, NodeGone,
+    NodeJoined, NodeLost, Outcome, Reason, RunStarted, Settled, StopRequested, TaskSettled,
 };
 use rakuda_record::folder::FOLDER;
 use rakuda_record::history::DurationTable;
 use rakuda_record::marks::{MarkLine, RUNNING, marks};
 
 use crate::HubError;
-use crate::core_time::total_ns;
 use crate::names::Names;
 use crate::project::Project;
 use definitions::Definitions;
@@ -57,6 +58,8 @@ use unfinished::UnfinishedTargets;
 
 /// A buffer that has grown beyond this is given back when it is empty.
 const BUFFER_BYTES: usize = 1 << 20;
+/// Folder of what goes through streams, with a folder for each run.
+pub(super) const SPOOLS: &str = "spools";
 /// Tasks that a run which ends early defines although it has not come to them.
 const NOT_REACHED_MAX: usize = 10_000;
 
@@ -81,6 +84,8 @@ pub(crate) struct RecordConfig {
 #[derive(Debug, Clone, Copy, Default)]
 struct Totals {
     executed: u32,
+    /// With an action; told by the hub at the end of the run.
+    done: Option<u32>,
     not_needed: u32,
     failed: u32,
     abandoned: u32,
@@ -132,7 +137,7 @@ pub(crate) struct Record {
     noted_invocations: BTreeMap<InvocationId, u32>,
     next_invocation: u32,
     /// For the last line; none: not counted.
-    metadata_operations: Option<u64>,
+    metadata_operations: Option<Operations>,
 }
 
 #[derive(Debug)]
@@ -208,7 +213,20 @@ impl Record {
         self.open.as_ref().map(|open| open.folder.as_path())
     }
 
-    /// Other runs that are going on in this folder, of which this one is no part. Each is told once, when something is executed.
+    /// Does away with spools.
+    pub fn remove_spools(&self) {
+        // What is left of a run that was killed goes when it is settled (`recover`).
+        let _ = std::fs::remove_dir_all(self.passing_folder());
+        let _ = std::fs::remove_dir(self.root().join(SPOOLS));
+    }
+
+    /// Where the run's spools are, which nobody reads after it.
+    pub fn passing_folder(&self) -> PathBuf {
+        self.root().join(SPOOLS).join(&self.started.run)
+    }
+
+    /// Other runs that are going on in this folder, of which this one is no part. Each is told
+    /// once, when something is executed.
     pub fn take_other_runs(&mut self) -> Vec<String> {
         std::mem::take(&mut self.other_runs)
     }
@@ -232,7 +250,7 @@ impl Record {
     }
 
     /// A run whose record does not tell whether something was finished that was changed then.
-    pub fn doubt_about(&self, modified_ns: i64) -> Option<&Doubt> {
+    pub fn doubt_about(&self, modified_ns: i128) -> Option<&Doubt> {
         self.doubts.iter().find(|doubt| doubt.concerns(modified_ns))
     }
 
@@ -257,14 +275,29 @@ impl Record {
     }
 
     /// A rule got the next number.
-    pub fn add_rule(&mut self, location: &Text, text: Option<&Text>) {
+    pub fn add_rule(&mut self, location: &Text, source: Option<&Text>) {
         let directory = self.started.directory.as_path();
         let location = match location.as_path().strip_prefix(directory) {
             Ok(relative) => Text(relative.as_os_str().as_encoded_bytes().to_vec()),
             Err(_) => location.clone(),
         };
-        let digest = |text: &Text| blake3::hash(&text.0).to_hex()[..16].to_owned();
-        self.definitions.add_rule(location, text.map(digest));
+        let digest = |source: &Text| blake3::hash(&source.0).to_hex()[..32].to_owned();
+        self.definitions.add_rule(location, source.map(digest));
+    }
+
+    /// Parameters got the next number.
+    pub fn add_parameters(&mut self, list: Vec<(Text, Text)>) {
+        self.definitions.add_parameters(list);
+    }
+
+    /// How many lists of parameters there are.
+    pub fn parameters_len(&self) -> usize {
+        self.definitions.parameters_len()
+    }
+
+    /// Names and values of what a task's action depends on by declaration.
+    pub fn parameters_of(&self, id: TaskId) -> &[(Text, Text)] {
+        self.definitions.parameters(id)
     }
 
     /// The number of a task's rule; 0: it has none.
@@ -277,9 +310,9 @@ impl Record {
         self.definitions.location(self.rule_of(id))
     }
 
-    /// Digest of the source text of a task's action, when that is known.
-    pub fn text_of(&self, id: TaskId) -> Option<&str> {
-        self.definitions.text(self.rule_of(id))
+    /// Digest of the source of a task's actions, when that is known.
+    pub fn source_of(&self, id: TaskId) -> Option<&str> {
+        self.definitions.source(self.rule_of(id))
     }
 
     /// How many rules there are.
@@ -287,13 +320,13 @@ impl Record {
         self.definitions.rules_len()
     }
 
-    /// The next task has this rule.
-    pub fn add_task(&mut self, rule: u32) {
-        self.definitions.add_task(rule);
+    /// The next task has this rule and these parameters; 0: none.
+    pub fn add_task(&mut self, rule: u32, parameters: u32) {
+        self.definitions.add_task(rule, parameters);
     }
 
-    /// System calls on metadata of files that the hub and the agents have made.
-    pub fn set_metadata_operations(&mut self, operations: u64) {
+    /// Metadata calls that the hub and the agents have made.
+    pub fn set_metadata_operations(&mut self, operations: Operations) {
         self.metadata_operations = Some(operations);
     }
 
@@ -396,8 +429,9 @@ impl Record {
         lines::attempt_ended(&mut self.pending, end, started_ns.unwrap_or(end.time_ns));
     }
 
-    /// Whether there are targets whose last attempt did not end well: what it has left behind may write to them as long as it lives. The
-    /// run's mark stays then, for whoever ends that to settle them once more.
+    /// Whether there are targets whose last attempt did not end well: what it has left behind may
+    /// write to them as long as it lives. The run's mark stays then, for whoever ends that to
+    /// settle them once more.
     pub fn is_unsettled(&self) -> bool {
         !self.unsettled.is_empty()
     }
@@ -451,6 +485,11 @@ impl Record {
         *total += 1;
     }
 
+    /// How many tasks with an action have ended well: what the last line on the terminal says, too.
+    pub fn note_done(&mut self, done: usize) {
+        self.totals.done = Some(u32::try_from(done).unwrap_or(u32::MAX));
+    }
+
     /// A task is done with, and no attempt says so.
     pub fn task_settled(
         &mut self,
@@ -465,6 +504,22 @@ impl Record {
             self.definitions.define(&mut self.pending, scheduler, names, id);
             let settled = TaskSettled { time_ns, task: id.0, how, because };
             self.push(&JournalEvent::TaskSettled(settled));
+        }
+    }
+
+    /// Tasks begin together; defines them if need be.
+    pub fn gang_started(
+        &mut self,
+        scheduler: &Scheduler,
+        names: &Names,
+        event: &JournalEvent,
+        tasks: &[TaskId],
+    ) {
+        if self.enabled {
+            for id in tasks {
+                self.definitions.define(&mut self.pending, scheduler, names, *id);
+            }
+            self.push(event);
         }
     }
 
@@ -502,6 +557,23 @@ impl Record {
         }
     }
 
+    /// The machine's clock was set. What is executed later, and fails to be noted, is stamped by that.
+    pub fn clock_stepped(&mut self, stepped: ClockStepped) {
+        if self.broken {
+            self.note_failed(stepped.wall_ns);
+        } else {
+            self.push(&JournalEvent::ClockStepped(stepped));
+        }
+    }
+
+    /// What becomes of a round of a synchronised start.
+    pub fn round(&mut self, event: &JournalEvent) {
+        if self.enabled {
+            self.executing |= matches!(event, JournalEvent::CommandPrepared(_));
+            self.push(event);
+        }
+    }
+
     /// Nothing more is to start.
     pub fn stop_requested(&mut self, time_ns: i64, how: &str) {
         if self.executing {
@@ -512,6 +584,14 @@ impl Record {
     fn push(&mut self, event: &JournalEvent) {
         if self.enabled {
             lines::event(&mut self.pending, event);
+        }
+    }
+
+    /// What is wanted is noted though nothing was executed yet: it waits, and people may ask why.
+    pub fn note_waiting(&mut self, names: &Names) {
+        if self.enabled {
+            self.executing = true;
+            self.note_invocations(names);
         }
     }
 

@@ -1,7 +1,9 @@
-//! Which runs are removed when one ends: those beyond the newest so many, and from the oldest on while all together take too much.
-//! Never the run that ends, and none that lives or has not been looked after.
+//! Which runs are removed when one ends: those beyond the newest so many, and from the oldest on
+//! while all together take too much. Never the run that ends, and none that lives or has not been
+//! looked after.
 //!
-//! Of a run in a folder of the user's choice only the link is removed. What is kept of a removed run is `condense`'s to say.
+//! Of a run in a folder of the user's choice only the link is removed. What is kept of a removed
+//! run is `condense`'s to say.
 
 use std::fs;
 use std::io;

@@ -1,5 +1,5 @@
-//! What is done about runs that were cut off: whatever still runs of them is killed, the targets of attempts that began and did not end
-//! are settled, and their journals are closed.
+//! What is done about runs that were cut off: whatever still runs of them is killed, the targets of
+//! attempts that began and did not end are settled, and their journals are closed.
 //!
 //! It finds runs by their marks, not by their journals: a run that has ended has none.
 
@@ -8,7 +8,8 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rakuda_agent::{clock, files, processes};
+use rakuda_agent::{files, processes};
+use rakuda_proto::front::FailedTarget;
 use rakuda_proto::journal::{JournalEvent, RunEnded, RunOutcome};
 use rakuda_record::folder::FOLDER;
 use rakuda_record::marks::{RunMark, marks};
@@ -19,7 +20,7 @@ use super::unfinished::{self, UnfinishedTargets};
 use super::{calendar, doubts, lines, lock, marker};
 use crate::failed_files::FailedFiles;
 use crate::project::Project;
-use crate::targets::{FailedTarget, Settled, put_away};
+use crate::targets::{TargetEnding, put_away};
 
 /// How long a guard waits for another process that looks after runs, in steps.
 const PATIENCE_STEP: Duration = Duration::from_millis(20);
@@ -42,8 +43,9 @@ pub(crate) struct Turn {
     lock: Option<lock::Lock>,
 }
 
-/// Nothing when another process looks after them and is to be waited for: another run, or the guards of one that was cut off, which end
-/// what it had started and settle its targets then. Where there is nothing to look after, nobody is.
+/// Nothing when another process looks after them and is to be waited for: another run, or the
+/// guards of one that was cut off, which end what it had started and settle its targets then. Where
+/// there is nothing to look after, nobody is.
 pub(crate) fn take_turn(directory: &Path) -> Option<Turn> {
     let root = directory.join(FOLDER);
     if has_nothing_left(&root) {
@@ -71,9 +73,10 @@ fn lock_path(root: &Path) -> PathBuf {
     root.join("recovery.lock")
 }
 
-/// Settles what runs left behind whose hub is gone, for a guard that has ended what one of them had started; returns lines for the user.
-/// Another process that does so is waited for, but not for long: then the next run settles what is left.
-pub fn recover_soon(directory: &Path) -> Vec<String> {
+/// Settles what runs left behind whose hub is gone, for a guard that has ended what one of them had
+/// started; returns lines for the user. Another process that does so is waited for, but not for
+/// long: then the next run settles what is left.
+pub fn recover_soon(directory: &Path, now_ns: i64) -> Vec<String> {
     let root = directory.join(FOLDER);
     if has_nothing_left(&root) {
         return Vec::new();
@@ -81,9 +84,9 @@ pub fn recover_soon(directory: &Path) -> Vec<String> {
     for _ in 0..PATIENCE_STEPS {
         match lock::try_for(&lock_path(&root)) {
             Ok(None) => pause(),
-            Ok(lock) => return recover_in_turn(directory, Turn { lock }),
+            Ok(lock) => return recover_in_turn(directory, Turn { lock }, now_ns),
             // `recover_in_turn` meets the same error, and tells it.
-            Err(_) => return recover_in_turn(directory, Turn { lock: None }),
+            Err(_) => return recover_in_turn(directory, Turn { lock: None }, now_ns),
         }
     }
     vec![format!(
@@ -101,11 +104,11 @@ fn pause() {
 /// Cheap when there is nothing: one directory that is not there.
 #[cfg(test)]
 pub fn recover(directory: &Path) -> Vec<String> {
-    recover_in_turn(directory, Turn { lock: None })
+    recover_in_turn(directory, Turn { lock: None }, crate::hub::read_clocks().wall_ns())
 }
 
 /// The same for who need not wait any more.
-pub(crate) fn recover_in_turn(directory: &Path, turn: Turn) -> Vec<String> {
+pub(crate) fn recover_in_turn(directory: &Path, turn: Turn, now_ns: i64) -> Vec<String> {
     let root = directory.join(FOLDER);
     let mut told = Vec::new();
     if has_nothing_left(&root) {
@@ -135,11 +138,14 @@ pub(crate) fn recover_in_turn(directory: &Path, turn: Turn) -> Vec<String> {
             // Front, hub and guard were all killed: what they had started may still run.
             processes::kill_marked(&dead.mark, &[]);
         }
-        if recover_run(&root, directory, &dead, &mut told) == Mark::Remove {
+        if recover_run(&root, directory, &dead, now_ns, &mut told) == Mark::Remove {
             let mut socket = dead.path.clone().into_os_string();
             socket.push(".sock");
             remove_socket(Path::new(&socket), &files::scratch());
             remove_invitations(&root, &dead.path);
+            if let Some(run) = dead.path.file_name() {
+                let _ = fs::remove_dir_all(root.join(super::SPOOLS).join(run));
+            }
             // Left in place it would only be looked at again.
             let _ = fs::remove_file(&dead.path);
         }
@@ -148,16 +154,17 @@ pub(crate) fn recover_in_turn(directory: &Path, turn: Turn) -> Vec<String> {
 }
 
 /// What runs left behind whose hub is gone, for who changes nothing.
-pub(crate) fn look_at_dead_runs(directory: &Path) -> Vec<Left> {
+pub(crate) fn look_at_dead_runs(directory: &Path, now_ns: i64) -> Vec<Left> {
     let dead = dead_runs(&directory.join(FOLDER));
     if dead.is_empty() {
         return Vec::new();
     }
-    let (identity, now_ns) = (identity_of_folder(directory), clock::wall_ns());
+    let identity = identity_of_folder(directory);
     dead.iter().map(|dead| left::look(dead, directory, identity, now_ns)).collect()
 }
 
-/// It may be a link to one in `scratch`, where the file system of the run has none. Others must not lead this elsewhere.
+/// It may be a link to one in `scratch`, where the file system of the run has none. Others must not
+/// lead this elsewhere.
 fn remove_socket(socket: &Path, scratch: &Path) {
     if let Ok(elsewhere) = fs::read_link(socket)
         && elsewhere.parent() == Some(scratch)
@@ -186,9 +193,15 @@ fn dead_runs(root: &Path) -> Vec<RunMark> {
     marks(root).into_iter().filter(|mark| !mark.alive).collect()
 }
 
-fn recover_run(root: &Path, directory: &Path, dead: &RunMark, told: &mut Vec<String>) -> Mark {
+fn recover_run(
+    root: &Path,
+    directory: &Path,
+    dead: &RunMark,
+    now_ns: i64,
+    told: &mut Vec<String>,
+) -> Mark {
     let forget = format!("remove {} to go on without", dead.path.display());
-    let left = left::look(dead, directory, identity_of_folder(directory), clock::wall_ns());
+    let left = left::look(dead, directory, identity_of_folder(directory), now_ns);
     tell_doubt(root, &left, dead, &forget, told);
     let noted = match &left.doubt {
         Some(doubt) => doubts::add(root, doubt).map_err(|error| (doubts::path_in(root), error)),
@@ -204,7 +217,7 @@ fn recover_run(root: &Path, directory: &Path, dead: &RunMark, told: &mut Vec<Str
     let is_ours = left.is_own || dead.journal.strip_prefix(directory).is_ok_and(left::is_below);
     if left.journal.as_ref().is_ok_and(|journal| journal.ended.is_none())
         && is_ours
-        && let Err(error) = close(&dead.journal)
+        && let Err(error) = close(&dead.journal, now_ns)
     {
         let journal = dead.journal.display();
         told.push(format!(
@@ -255,7 +268,7 @@ fn identity_of_folder(directory: &Path) -> (u64, u64) {
 
 fn settle_targets(root: &Path, left: &Left, told: &mut Vec<String>) -> io::Result<()> {
     let started = left.journal.as_ref().ok().and_then(|journal| journal.started.as_ref());
-    let policy = started.and_then(|run| FailedTarget::parse(&run.failed_target));
+    let policy = started.and_then(|run| FailedTarget::named(&run.failed_target));
     let policy = policy.unwrap_or_default();
     let mut unfinished = UnfinishedTargets::read(root);
     // First what is to stay in place: whatever happens then, it is not taken as good.
@@ -280,7 +293,7 @@ fn settle_targets(root: &Path, left: &Left, told: &mut Vec<String>) -> io::Resul
     for LeftTarget { target, path, .. } in left.targets.iter().filter(|target| !target.untouchable)
     {
         let settled = put_away(path, target.before, policy);
-        if matches!(settled, Settled::Renamed) {
+        if matches!(settled, TargetEnding::Renamed) {
             FailedFiles::default().note(root, path);
         }
         if settled.still_there() {
@@ -296,7 +309,7 @@ fn settle_targets(root: &Path, left: &Left, told: &mut Vec<String>) -> io::Resul
 }
 
 /// Ends a journal that was cut off, perhaps within a line.
-fn close(journal: &Path) -> io::Result<()> {
+fn close(journal: &Path, now_ns: i64) -> io::Result<()> {
     let mut file = OpenOptions::new().read(true).append(true).open(journal)?;
     let mut end = Vec::new();
     if file.seek(SeekFrom::End(0))? > 0 {
@@ -305,13 +318,15 @@ fn close(journal: &Path) -> io::Result<()> {
     }
     let mut last = if end == b"\n" { Vec::new() } else { vec![b'\n'] };
     let ended = RunEnded {
-        time_ns: clock::wall_ns(),
+        time_ns: now_ns,
         how: RunOutcome::Recovered,
         executed: 0,
+        done: None,
         not_needed: 0,
         failed: 0,
         abandoned: 0,
         metadata_operations: None,
+        run_file_system_operations: None,
     };
     lines::event(&mut last, &JournalEvent::RunEnded(ended));
     file.write_all(&last)

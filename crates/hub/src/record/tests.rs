@@ -1,12 +1,13 @@
 use super::*;
 use std::fs;
 
-use rakuda_core::{Config, Event, Requirement, RequirementId, TaskKind as CoreKind, Time};
+use rakuda_core::{Config, Event, Now, Requirement, RequirementId, TaskKind as CoreKind, Time};
 
 use rakuda_proto::journal::{InputBytes, RunOutcome};
 use rakuda_record::history::RunSummary;
 
 use crate::facts::identity_of;
+use crate::hub::read_clocks;
 
 /// A folder with a record, and the tasks that are noted in it.
 pub(super) struct World {
@@ -34,7 +35,7 @@ impl World {
         world.scheduler.handle(Time(0), defined, &mut out);
         for (number, name) in (0..).zip(tasks) {
             world.names.push(name.as_bytes(), true);
-            world.record.add_task(0);
+            world.record.add_task(0, 0);
             let defined = Event::TaskDefined {
                 id: TaskId(number),
                 kind: CoreKind::File,
@@ -56,7 +57,7 @@ impl World {
             keeps_output: true,
             limits: Limits { runs: 100, bytes: 1 << 30 },
             started: RunStarted {
-                time_ns: rakuda_agent::clock::wall_ns(),
+                time_ns: read_clocks().journal_ns(),
                 failed_target: "rename".into(),
                 ..RunStarted::default()
             },
@@ -72,6 +73,7 @@ impl World {
             attempt: 1,
             node: 0,
             cores: 1,
+            memory_bytes: None,
             early: false,
             before: identity_of(&path),
             target: None,
@@ -88,6 +90,7 @@ impl World {
             retried: false,
             after: None,
             target: None,
+            secondary: &[],
             contents: &[],
             inputs: InputBytes::default(),
             held: &[],
@@ -163,7 +166,7 @@ fn a_run_that_executes_nothing_writes_nothing() {
     world.record.invocation_ended(InvocationId(0), 0, 0, 0);
     world.record.stop_requested(0, "interrupt");
     world.record.flush().unwrap();
-    world.record.finish(RunOutcome::Done, 0).unwrap();
+    world.record.finish(RunOutcome::Done, Now::default()).unwrap();
     assert!(!world.has(".rakuda"));
 }
 
@@ -182,11 +185,11 @@ fn a_folder_of_the_users_choice_is_linked_and_nothing_in_it_is_lost() {
         let relative = Path::new("../..").join(folder.strip_prefix(&world.directory).unwrap());
         assert_eq!(fs::read_link(&link).unwrap(), relative);
         assert_eq!(link.canonicalize().unwrap(), folder.canonicalize().unwrap());
-        world.record.finish(RunOutcome::Done, 1).unwrap();
+        world.record.finish(RunOutcome::Done, Time(1).into()).unwrap();
         assert!(RunSummary::read(&folder).is_some());
         world.record = World::record(&world.directory, Some("logs"));
         world.record.started.run += "-next";
-        world.record.add_task(0);
+        world.record.add_task(0, 0);
     }
 }
 
@@ -203,7 +206,7 @@ fn a_write_that_fails_leaves_whole_lines() {
     world.record.flush().unwrap();
     let journal = world.journal();
     fs::OpenOptions::new().append(true).open(&journal).unwrap().write_all(b"{\"event\":").unwrap();
-    world.record.disable();
+    world.record.disable(read_clocks().wall_ns());
     let text = fs::read_to_string(&journal).unwrap();
     assert!(text.ends_with("}\n"), "{text}");
 }
@@ -218,14 +221,14 @@ fn what_could_not_be_written_for_a_while_is_written_when_the_run_ends() {
     let good = break_journal(&mut world);
     world.end(0);
     world.record.flush().unwrap_err();
-    world.record.disable();
+    world.record.disable(read_clocks().wall_ns());
     world.end(1);
     world.begin(2);
     world.end(2);
     world.record.mark_unfinished(b"c");
     world.record.flush().unwrap();
     world.record.open.as_mut().unwrap().journal = good;
-    world.record.finish(RunOutcome::Done, 0).unwrap();
+    world.record.finish(RunOutcome::Done, Now::default()).unwrap();
     let left = rakuda_record::Unfinished::read(File::open(journal).unwrap(), None).unwrap();
     assert_eq!((left.attempts, left.ended.unwrap().how), (vec![], RunOutcome::Done));
     assert!(World::record(&world.directory, None).is_unfinished(b"c"));
@@ -241,8 +244,8 @@ fn a_run_whose_journal_could_not_be_ended_leaves_nothing_to_be_settled() {
     let good = break_journal(&mut world);
     world.end(0);
     world.record.flush().unwrap_err();
-    world.record.disable();
-    world.record.finish(RunOutcome::Done, 0).unwrap();
+    world.record.disable(read_clocks().wall_ns());
+    world.record.finish(RunOutcome::Done, Now::default()).unwrap();
     world.record.open = None;
     drop(good);
     assert_eq!(recover(&world.directory), Vec::<String>::new());
@@ -376,7 +379,7 @@ fn of_two_runs_at_once_the_later_one_knows_the_other() {
     assert!(one.record.take_other_runs().is_empty());
     let mut two = World::record(&one.directory, None);
     two.started.run += "-next";
-    two.add_task(0);
+    two.add_task(0, 0);
     std::mem::swap(&mut one.record, &mut two);
     one.begin(0);
     one.record.flush().unwrap();

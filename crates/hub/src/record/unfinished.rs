@@ -1,8 +1,9 @@
 //! `.rakuda/unfinished`: targets that are there but that nobody finished. They count as missing until an attempt
 //! finishes them, in whatever run.
 //!
-//! A line is `+"NAME"` or `-"NAME"`; the last one about a name holds. Runs only add lines, so that none undoes what another
-//! one notes at the same time; lines that no longer tell anything are removed when a run starts or ends.
+//! A line is `+"NAME"` or `-"NAME"`; the last one about a name holds. Runs only add lines, so that
+//! none undoes what another one notes at the same time; lines that no longer tell anything are
+//! removed when a run starts or ends.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

@@ -6,9 +6,8 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use rakuda_core::{TaskId, TaskKind};
 use rakuda_proto::Text;
-use rakuda_proto::front::Program;
 use rakuda_proto::journal::{FileIdentity, Reason, ReasonKind};
-use rakuda_record::history::{LastRecord, RecordedCommand};
+use rakuda_record::history::LastRecord;
 
 use crate::facts::identity_of;
 use crate::hub::Hub;
@@ -35,17 +34,13 @@ impl Hub {
             rerun.without_record += 1;
             return None;
         };
-        let text = self.record.text_of(id).map(str::to_owned);
-        let changes = self.changes_of_inputs(id, &record);
-        let mut comparison = Comparison { changes, unsure: VecDeque::new(), partly: false };
+        let (mut changes, partly) = self.changes_of_action(id, &record);
+        // What is done tells more than what it is done with.
+        changes.extend(self.changes_of_inputs(id, &record));
+        let mut comparison = Comparison { changes, unsure: VecDeque::new(), partly };
         self.compare_contents(id, &record, &mut comparison);
         let rerun = self.rerun.as_ref()?;
         comparison.changes.extend(rerun.changes_of_environment(&record));
-        let command = rerun.change_of_commands(id, &record, text.as_deref());
-        comparison.partly |=
-            command.is_none() && rerun.is_command_unknown(id, &record, text.as_deref());
-        // What is to be done has changed: that tells more than what it is done with.
-        comparison.changes.splice(0..0, command);
         Some(comparison)
     }
 
@@ -77,6 +72,16 @@ impl Hub {
         let differs = !changes.is_empty();
         rerun.changes.insert(id, changes);
         Some(differs)
+    }
+
+    /// And whether something of it could not be compared.
+    fn changes_of_action(&self, id: TaskId, record: &LastRecord) -> (Vec<Change>, bool) {
+        if !self.rerun.as_ref().is_some_and(|rerun| rerun.settings.command) {
+            return (Vec::new(), false);
+        }
+        let now =
+            Doing { source: self.record.source_of(id), params: self.record.parameters_of(id) };
+        changes_of_doing(Doing::of(record), now)
     }
 
     fn changes_of_inputs(&self, id: TaskId, record: &LastRecord) -> Vec<Change> {
@@ -139,102 +144,124 @@ impl Rerun {
             .map(|name| Change { reason: about(ReasonKind::Env, name.as_bytes()), detail: None })
             .collect()
     }
-
-    /// Nothing is known of what its action does, then or now: neither commands nor its text.
-    fn is_command_unknown(&self, id: TaskId, record: &LastRecord, text: Option<&str>) -> bool {
-        let described = self.described.get(&id).and_then(Option::as_ref);
-        let told = described.is_some_and(|now| !(now.is_empty() && record.commands.is_empty()));
-        self.settings.command && !told && (text.is_none() || record.rule_text.is_none())
-    }
-
-    /// `text`: the digest of the source text of its action now.
-    fn change_of_commands(
-        &self,
-        id: TaskId,
-        record: &LastRecord,
-        text: Option<&str>,
-    ) -> Option<Change> {
-        if !self.settings.command {
-            return None;
-        }
-        let command = Reason { kind: ReasonKind::Command, path: None, by_ns: None };
-        if let Some(Some(now)) = self.described.get(&id)
-            && !(now.is_empty() && record.commands.is_empty())
-        {
-            let detail = difference(&record.commands, now)?;
-            return Some(Change { reason: command, detail: Some(detail) });
-        }
-        // What it does is not known without running it: at least its text must be the same.
-        let then = record.rule_text.as_deref()?;
-        let detail = "the text of its action has changed".to_owned();
-        (then != text?).then_some(Change { reason: command, detail: Some(detail) })
-    }
 }
 
 fn about(kind: ReasonKind, name: &[u8]) -> Reason {
     Reason { kind, path: Some(Text(name.to_vec())), by_ns: None }
 }
 
-/// The first command that is not as it was, in words; none: all are.
-fn difference(then: &[RecordedCommand], now: &[Program]) -> Option<String> {
-    let then: Vec<String> = then.iter().map(recorded_in_words).collect();
-    let now: Vec<String> = now.iter().map(program_in_words).collect();
-    let place = (0..then.len().max(now.len())).find(|place| then.get(*place) != now.get(*place))?;
-    Some(match (then.get(place), now.get(place)) {
-        (Some(then), Some(now)) => format!("was `{then}`, is `{now}`"),
-        (None, Some(now)) => format!("`{now}` is new"),
-        (Some(then), None) => format!("`{then}` is gone"),
-        (None, None) => return None,
-    })
+/// What is done to make a target.
+#[derive(Debug, Clone, Copy)]
+struct Doing<'a> {
+    /// Digest of the source of its actions; none: nobody knows it.
+    source: Option<&'a str>,
+    /// Names and values of what they depend on by declaration.
+    params: &'a [(Text, Text)],
 }
 
-fn recorded_in_words(command: &RecordedCommand) -> String {
-    match (&command.line, &command.words) {
-        (Some(line), _) => line.to_display(),
-        (None, Some(words)) => words_in_words(words),
-        (None, None) => String::new(),
+impl Doing<'_> {
+    fn of(record: &LastRecord) -> Doing<'_> {
+        Doing { source: record.source.as_deref(), params: &record.params }
+    }
+
+    /// Whether the record tells that there were no parameters: those of earlier versions tell nothing of them.
+    fn tells_parameters(self) -> bool {
+        self.source.is_some() || !self.params.is_empty()
     }
 }
 
-fn program_in_words(program: &Program) -> String {
-    match program {
-        Program::Line(line) => line.to_display(),
-        Program::Words(words) => words_in_words(words),
+/// What differs, and whether something could not be compared.
+fn changes_of_doing(then: Doing<'_>, now: Doing<'_>) -> (Vec<Change>, bool) {
+    let mut changes = Vec::new();
+    let mut partly = false;
+    match (then.source, now.source) {
+        (Some(then), Some(now)) if then == now => {}
+        (Some(_), Some(_)) => changes.push(Change {
+            reason: Reason { kind: ReasonKind::Command, path: None, by_ns: None },
+            detail: None,
+        }),
+        (None, _) | (_, None) => partly = true,
     }
+    if then.tells_parameters() {
+        changes.extend(changes_of_parameters(then.params, now.params));
+    } else {
+        partly |= !now.params.is_empty();
+    }
+    (changes, partly)
 }
 
-/// Words are told apart by quotes, so that `["a b"]` is not `["a", "b"]`.
-fn words_in_words(words: &[Text]) -> String {
-    let quote = |word: &Text| {
-        let text = word.to_display();
-        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_./=+:,@%".contains(byte);
-        if !word.0.is_empty() && word.0.iter().all(plain) { text } else { format!("'{text}'") }
+/// In the order in which they are declared now; those that are gone come last.
+fn changes_of_parameters(then: &[(Text, Text)], now: &[(Text, Text)]) -> Vec<Change> {
+    let value_in = |list: &[(Text, Text)], name: &Text| {
+        list.iter().find(|(other, _)| other == name).map(|(_, value)| value.to_display())
     };
-    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+    let gone = then.iter().filter(|(name, _)| now.iter().all(|(other, _)| other != name));
+    let change = |(name, _): &(Text, Text)| {
+        let detail = match (value_in(then, name), value_in(now, name)) {
+            (then, now) if then == now => return None,
+            (Some(then), Some(now)) => format!("was {then}, is {now}"),
+            (None, Some(now)) => format!("new: {now}"),
+            (then, None) => format!("gone, was {}", then.unwrap_or_default()),
+        };
+        Some(Change { reason: about(ReasonKind::Command, &name.0), detail: Some(detail) })
+    };
+    now.iter().chain(gone).filter_map(change).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use rakuda_record::words::reason_in_words;
+
     use super::*;
 
-    fn line(text: &str) -> RecordedCommand {
-        RecordedCommand { words: None, line: Some(Text::from(text)), directory: None }
+    fn params(list: &[(&str, &str)]) -> Vec<(Text, Text)> {
+        list.iter().map(|(name, value)| (Text::from(*name), Text::from(*value))).collect()
+    }
+
+    /// The changes in words, and whether something was not known.
+    fn compared(
+        then: (Option<&str>, &[(&str, &str)]),
+        now: (Option<&str>, &[(&str, &str)]),
+    ) -> (Vec<String>, bool) {
+        let (then_params, now_params) = (params(then.1), params(now.1));
+        let (changes, partly) = changes_of_doing(
+            Doing { source: then.0, params: &then_params },
+            Doing { source: now.0, params: &now_params },
+        );
+        let words = |change: &Change| {
+            let text = reason_in_words(&change.reason);
+            change.detail.as_ref().map_or(text.clone(), |detail| format!("{text} ({detail})"))
+        };
+        (changes.iter().map(words).collect(), partly)
     }
 
     #[test]
-    fn the_first_command_that_differs_is_told() {
-        let now = [Program::Line(Text::from("cc -O2")), Program::Line(Text::from("strip"))];
-        assert_eq!(difference(&[line("cc -O2"), line("strip")], &now), None);
-        let told = |then: &[RecordedCommand]| difference(then, &now).unwrap();
-        assert_eq!(told(&[line("cc -O1"), line("strip")]), "was `cc -O1`, is `cc -O2`");
-        assert_eq!(told(&[line("cc -O2")]), "`strip` is new");
-        assert_eq!(told(&[line("cc -O2"), line("strip"), line("ls")]), "`ls` is gone");
+    fn an_action_and_its_parameters_are_told_apart() {
+        let all = compared(
+            (Some("a"), &[("x", "1"), ("y", "2"), ("z", "3")]),
+            (Some("b"), &[("w", "0"), ("z", "4"), ("x", "1")]),
+        );
+        let expected = [
+            "its action has changed",
+            "its parameter w has changed (new: 0)",
+            "its parameter z has changed (was 3, is 4)",
+            "its parameter y has changed (gone, was 2)",
+        ];
+        assert_eq!(all, (expected.map(str::to_owned).to_vec(), false));
+        assert_eq!(
+            compared((Some("a"), &[("x", "1")]), (Some("a"), &[("x", "1")])),
+            (vec![], false)
+        );
     }
 
     #[test]
-    fn words_with_blanks_are_not_taken_for_several() {
-        let one = Program::Words(vec![Text::from("ls"), Text::from("a b")]);
-        let two = Program::Words(vec![Text::from("ls"), Text::from("a"), Text::from("b")]);
-        assert_ne!(program_in_words(&one), program_in_words(&two));
+    fn what_is_not_known_is_neither_the_same_nor_another() {
+        assert_eq!(compared((None, &[]), (Some("a"), &[])), (vec![], true));
+        assert_eq!(compared((Some("a"), &[]), (None, &[])), (vec![], true));
+        assert_eq!(compared((None, &[]), (None, &[])), (vec![], true));
+        // A record of an earlier version tells nothing of parameters.
+        assert_eq!(compared((None, &[]), (Some("a"), &[("x", "1")])), (vec![], true));
+        let gone = "its parameter x has changed (gone, was 1)".to_owned();
+        assert_eq!(compared((None, &[("x", "1")]), (None, &[])), (vec![gone], true));
     }
 }

@@ -10,6 +10,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use rakuda_proto::file_time::{changed_ns, modified_ns};
 use rakuda_proto::journal::FileIdentity;
 
 /// Files are read by so many threads at most: two keep a disk busy.
@@ -18,7 +19,7 @@ const THREADS_MAX: usize = 2;
 const PIECE_BYTES: usize = 256 << 10;
 
 /// Which state of a file, in order.
-type Key = (u64, u64, i64, i64);
+type Key = (u64, u64, i128, i128);
 
 fn key_of(identity: &FileIdentity) -> Key {
     (identity.inode, identity.bytes, identity.modified_ns, identity.changed_ns)
@@ -144,8 +145,8 @@ fn work(shared: &Shared) {
     }
 }
 
-/// The digest of a regular file, if it is in the state `key` before it is read, and after. What else may be there (a pipe
-/// without a writer) is not even opened.
+/// The digest of a regular file, if it is in the state `key` before it is read, and after. What
+/// else may be there (a pipe without a writer) is not even opened.
 fn digest_of(path: &Path, key: Key) -> Option<String> {
     if !std::fs::metadata(path).ok()?.is_file() {
         return None;
@@ -170,9 +171,7 @@ fn digest_of(path: &Path, key: Key) -> Option<String> {
 /// The state of an open file; none: it is no regular one.
 fn state_of(file: &File) -> Option<Key> {
     let found = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-    let ns = |seconds: i64, ns: i64| seconds.saturating_mul(1_000_000_000).saturating_add(ns);
-    let modified_ns = ns(found.mtime(), found.mtime_nsec());
-    Some((found.ino(), found.len(), modified_ns, ns(found.ctime(), found.ctime_nsec())))
+    Some((found.ino(), found.len(), modified_ns(&found), changed_ns(&found)))
 }
 
 /// A digest as it is noted.

@@ -1,11 +1,13 @@
-//! Files that could not be brought, while it is not known yet whether the nodes that were to hand them out, or to take them, are still there.
+//! Files that could not be brought, while it is not known yet whether the nodes that were to hand
+//! them out, or to take them, are still there.
 //!
-//! A node that has just died is noticed late, a transfer from it may fail at once. If it is lost, what waited for the file lacked its input, and
-//! that uses up no retry. So each of these nodes is asked something, and what waits is told when all have answered or are lost.
+//! A node that has just died is noticed late, a transfer from it may fail at once. If it is lost,
+//! what waited for the file lacked its input, and that uses up no retry. So each of these nodes is
+//! asked something, and what waits is told when all have answered or are lost.
 
 use std::collections::BTreeSet;
 
-use rakuda_core::{Event, NodeId, TaskId};
+use rakuda_core::{Event, NodeId, TaskId, files_behind};
 
 use crate::hub::{Hub, LOCAL_NODE};
 
@@ -19,7 +21,8 @@ pub(super) struct Doubt {
     waits_for: BTreeSet<NodeId>,
 }
 
-/// Takes a doubt that is over. Those about a file that is on its way there again are dropped: what that comes to holds for all that wait.
+/// Takes a doubt that is over. Those about a file that is on its way there again are dropped: what
+/// that comes to holds for all that wait.
 fn take_settled(
     doubts: &mut Vec<Doubt>,
     is_on_its_way: impl Fn(TaskId, NodeId) -> bool,
@@ -74,12 +77,13 @@ impl Hub {
         take_settled(&mut staging.doubts, |file, to| transfers.contains_key(&(file, to)))
     }
 
-    /// What a task needed, and did not get. Where it is nowhere any more and lies behind plain tasks, the core is told that it is an input.
+    /// What a task needed, and did not get. Where it is nowhere any more and lies behind plain
+    /// tasks, the core is told that it is an input.
     pub(super) fn tell_lacked_behind(&mut self, id: TaskId, file: TaskId) {
         let Some(staging) = &self.staging else { return };
         let is_there = |node: NodeId| node == LOCAL_NODE || self.agents.is_there(node);
         let is_somewhere = staging.ledger.nodes_with(file).into_iter().any(is_there);
-        if !is_somewhere && self.files_behind(id).contains(&file) {
+        if !is_somewhere && files_behind(&self.scheduler, id).contains(&file) {
             self.event(Event::InputLacked { id, input: file });
         }
     }

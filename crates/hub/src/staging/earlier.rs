@@ -1,15 +1,16 @@
-//! Nodes that come and go: what they have of earlier runs, or of this one, is asked before they take tasks, and counts only when it is as it was.
+//! Nodes that come and go: what they have of earlier runs, or of this one, is asked before they
+//! take tasks, and counts only when it is as it was.
 
 use std::rc::Rc;
 
 use rakuda_core::{Event, Fact, NodeId, Places, TaskId, TaskState};
-use rakuda_proto::Text;
 use rakuda_proto::cluster::NodeFacts;
 use rakuda_proto::files::FileVersion;
 use rakuda_proto::journal::FileIdentity;
 
 use super::ledger::State;
 use super::targets::version_in;
+use super::{beside, named};
 use crate::agents::NodeState;
 use crate::facts::fact_of;
 use crate::hub::{Hub, LOCAL_NODE};
@@ -25,7 +26,8 @@ pub(crate) struct HeldFile {
 }
 
 impl Hub {
-    /// A node is there: its files can be got at, and what it should have is asked for. Whether there is an answer to wait for.
+    /// A node is there: its files can be got at, and what it should have is asked for. Whether
+    /// there is an answer to wait for.
     pub(crate) fn hold_node(&mut self, id: NodeId, facts: &NodeFacts) -> bool {
         let Some(dial) = self.agents.node(id).port.data() else { return false };
         let Some(staging) = &mut self.staging else { return false };
@@ -41,13 +43,10 @@ impl Hub {
         }
         let mut paths = Vec::new();
         for file in &files {
-            let here = self.settings.directory.join(Text(file.name.clone()).as_path());
-            let here = super::normalized(&here);
+            let here = named(&self.settings.directory, &file.name);
             paths.push(self.path_on(id, &here));
-            let beside = file.state.companions.iter();
-            paths.extend(
-                beside.map(|(name, _)| self.path_on(id, &here.with_file_name(name.as_os_str()))),
-            );
+            let secondary = file.state.secondary.iter();
+            paths.extend(secondary.map(|(name, _)| self.path_on(id, &beside(&here, name))));
         }
         if let Some(staging) = &mut self.staging {
             staging.memory.asked.insert(id);
@@ -98,7 +97,7 @@ impl Hub {
             let mut is = |version| found.next().flatten() == Some(version);
             // All answers are taken, also when the first is no.
             let mut is_whole = is(file.state.version);
-            for (_, version) in file.state.companions.iter() {
+            for (_, version) in file.state.secondary.iter() {
                 is_whole &= is(*version);
             }
             if is_whole {
@@ -166,6 +165,9 @@ impl Hub {
     /// What is here, and what is there of an earlier run: the younger one counts.
     fn use_earlier(&mut self, id: TaskId, node: NodeId, state: &State, copy: bool) {
         let version = state.version;
+        if self.is_unfinished(self.names.name(id)) {
+            return;
+        }
         let Some(task) = self.scheduler.task(id) else { return };
         let is_open = matches!(task.state, TaskState::Defined | TaskState::Waiting { .. });
         let Some(staging) = self.staging.as_mut().filter(|_| is_open) else { return };
@@ -184,9 +186,9 @@ impl Hub {
             if is_whole_here {
                 staging.ledger.settle(id, LOCAL_NODE, version);
             }
-            for (name, _) in state.companions.iter() {
-                staging.beside.insert(target.with_file_name(name.as_os_str()), id);
-            }
+            let secondary = state.secondary.iter().map(|(name, _)| beside(&target, name));
+            let paths = secondary.map(|path| path.into_os_string().into_encoded_bytes());
+            self.files.know_secondary(id, paths);
         }
         let Some(staging) = &self.staging else { return };
         let places = staging.ledger.places(id);
@@ -201,7 +203,7 @@ impl Hub {
 
     /// A file was looked for on this machine, in bulk.
     pub(crate) fn place_here(&mut self, id: TaskId, fact: &mut Fact) {
-        if self.lacks_companions_here(id) {
+        if self.lacks_secondary_here(id) {
             *fact = fact_of(None, Places::Unknown);
         } else if let Some(staging) = &mut self.staging
             && let Some(modified_ns) = fact.modified_ns
@@ -221,7 +223,7 @@ impl Hub {
             let path = self.home_path(*id).into_os_string().into_encoded_bytes();
             let name = self.names.name(*id);
             let Some(staging) = &mut self.staging else { return };
-            staging.by_path.insert(path, *id);
+            self.files.name_task(*id, path);
             let Some(known) = staging.memory.known.get(name) else { continue };
             let state = known.state.clone();
             staging.memory.tasks.insert(name.to_vec(), *id);

@@ -1,4 +1,5 @@
-//! Whom to ask for the files of each node: this process for those of its own machine, a data link for those of others, made when it is first needed.
+//! Whom to ask for the files of each node: this process for those of its own machine, a data link
+//! for those of others, made when it is first needed.
 //!
 //! It does not know what is asked.
 
@@ -8,13 +9,13 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use rakuda_agent::{clock, files};
+use rakuda_agent::files;
+use rakuda_cluster::DataDial;
 use rakuda_core::NodeId;
 use rakuda_link::mux::{self, Opener};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
 
-use crate::data_link::DataDial;
 use crate::hub::LOCAL_NODE;
 
 /// Of a conversation in this process, in each direction.
@@ -25,12 +26,12 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 /// A conversation about one file.
-pub(super) trait Conversation: AsyncRead + AsyncWrite + Unpin {}
+pub(crate) trait Conversation: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Conversation for T {}
 
 /// See the file's head.
 #[derive(Default)]
-pub(super) struct FileHosts {
+pub(crate) struct FileHosts {
     links: RefCell<BTreeMap<NodeId, Rc<NodeLink>>>,
 }
 
@@ -59,6 +60,13 @@ impl FileHosts {
     pub fn add(&self, node: NodeId, dial: Rc<dyn DataDial>) {
         let link = NodeLink { dial, live: Mutex::new(None) };
         self.links.borrow_mut().insert(node, Rc::new(link));
+    }
+
+    /// The same, if it is not known yet.
+    pub fn add_once(&self, node: NodeId, dial: Rc<dyn DataDial>) {
+        if !self.links.borrow().contains_key(&node) {
+            self.add(node, dial);
+        }
     }
 
     /// A node is gone, and its data link with it.
@@ -96,7 +104,8 @@ impl NodeLink {
             return Ok(Box::new(stream));
         }
         *live = None;
-        let start_ns = clock::monotonic_ns();
+        let limit = tokio::time::sleep(DIAL_LIMIT);
+        tokio::pin!(limit);
         let mut pause = FIRST_PAUSE;
         loop {
             let why = match self.dial.dial().await {
@@ -113,11 +122,11 @@ impl NodeLink {
                 }
                 Err(why) => why,
             };
-            let took = Duration::from_nanos(clock::monotonic_ns() - start_ns);
-            if took + pause > DIAL_LIMIT {
-                return Err(format!("open a data link: {why}"));
+            tokio::select! {
+                biased;
+                () = &mut limit => return Err(format!("open a data link: {why}")),
+                () = tokio::time::sleep(pause) => {}
             }
-            tokio::time::sleep(pause).await;
             pause = (2 * pause).min(LONGEST_PAUSE);
         }
     }

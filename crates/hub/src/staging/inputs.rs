@@ -1,19 +1,21 @@
 //! The inputs of an attempt, brought to its node before its first command starts.
 //!
-//! It begins with the first command, not with the action: what an action does in Ruby alone happens on this machine, and brings nothing anywhere.
+//! It begins with the first command, not with the action: what an action does in Ruby alone happens
+//! on this machine, and brings nothing anywhere.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rakuda_agent::files::version_of;
+use rakuda_core::files::{MATCHES_MAX, Search};
 use rakuda_core::{NodeId, TaskId, TaskKind};
 use rakuda_proto::Text;
 use rakuda_proto::cluster::ToAgent;
 
 use super::ledger::Admission;
+use crate::attempts::RunningAttempt;
 use crate::hub::{Hub, LOCAL_NODE};
-use crate::questions::Sight;
 
 /// An attempt whose inputs are being brought.
 #[derive(Debug)]
@@ -50,15 +52,14 @@ enum Added {
 impl Hub {
     /// The first command of an attempt is about to start: its inputs are to be on its node.
     pub(crate) fn stage_inputs(&mut self, id: TaskId) {
-        let Some(attempt) = self.running.get_mut(&id) else { return };
-        attempt.sight = Sight::Asked;
-        let (node, number) = (attempt.node, attempt.attempt);
+        let Some(attempt) = self.attempts.acting(id) else { return };
+        let (node, number) = (attempt.node(), attempt.number());
         match self.needs(id, node) {
             Ok(needs) => {
                 self.make_folders(node, needs.folders);
                 self.admit(id, node, number, needs.files);
             }
-            Err(why) => self.on_sight(id, number, Some(Text::from(why))),
+            Err(why) => self.on_inputs_seen(id, number, Some(Text::from(why))),
         }
         self.pump_transfers();
     }
@@ -93,7 +94,7 @@ impl Hub {
                     self.display_name(id),
                     self.staging_name(node),
                 );
-                self.on_sight(id, number, Some(Text::from(why)));
+                self.on_inputs_seen(id, number, Some(Text::from(why)));
                 true
             }
         }
@@ -118,10 +119,11 @@ impl Hub {
 
     pub(super) fn on_inputs_there(&mut self, id: TaskId, number: u32) {
         self.ask_about_residency(id);
-        self.on_sight(id, number, None);
+        self.on_inputs_seen(id, number, None);
     }
 
-    /// The files that a task reads, also those behind plain tasks and in folders, and the folders that have to be there.
+    /// The files that a task reads, also those behind plain tasks and in folders, and the folders
+    /// that have to be there.
     fn needs(&mut self, id: TaskId, node: NodeId) -> Result<Needs, String> {
         let mut needs = Needs::default();
         let target = self.home_path(id);
@@ -153,7 +155,60 @@ impl Hub {
                 None => {}
             }
         }
+        self.add_declared(&mut needs, id, node)?;
         Ok(needs)
+    }
+
+    /// What `needs inputs:` of a task names: files of tasks, known secondary files, and what lies
+    /// in the run's folder here.
+    fn add_declared(&mut self, needs: &mut Needs, id: TaskId, node: NodeId) -> Result<(), String> {
+        let path_of = |file: &TaskId| self.home_path(*file).into_os_string().into_encoded_bytes();
+        let anchors: Vec<Vec<u8>> = needs.files.iter().map(path_of).collect();
+        let declared: Vec<_> = self.files.inputs(id, &anchors).collect();
+        let declared: Vec<_> =
+            declared.into_iter().map(|(text, all)| (text.to_vec(), all)).collect();
+        for (pattern, all) in declared {
+            let mut is_there = false;
+            for files in all {
+                let owners = self.files.owners(&files, |owner, path| self.keeps(owner, path));
+                is_there |= !owners.is_empty();
+                let others = owners.into_iter().filter(|owner| *owner != id);
+                needs.files.extend(others);
+                let folder = files.folder.clone();
+                let search = Search::Matching { pattern: pattern.clone(), files };
+                let (found, more) = self.search_here(Path::new("/"), &search);
+                if more {
+                    return Err(self.undue(
+                        id,
+                        &pattern,
+                        &format!("more than {MATCHES_MAX} files match"),
+                    ));
+                }
+                for (Text(name), _) in found {
+                    is_there = true;
+                    let path = [&folder[..], b"/", &name].concat();
+                    let keeps = |owner, path: &[u8]| self.keeps(owner, path);
+                    if self.files.owner_of(&path, keeps).is_none() {
+                        self.send_to(id, node, &path);
+                    }
+                }
+            }
+            if !is_there {
+                return Err(self.undue(id, &pattern, "no file matches"));
+            }
+        }
+        needs.files.sort_unstable();
+        needs.files.dedup();
+        Ok(())
+    }
+
+    /// What is wrong with a pattern of `needs inputs:`.
+    fn undue(&self, id: TaskId, pattern: &[u8], wrong: &str) -> String {
+        let (pattern, place) = (String::from_utf8_lossy(pattern), self.needs_place(id));
+        format!(
+            "cannot bring what {} reads: {wrong} {pattern:?} (inputs, {place})",
+            self.display_name(id)
+        )
     }
 
     fn add_folder(&self, needs: &mut Needs, node: NodeId, folder: &Path) {
@@ -162,20 +217,16 @@ impl Hub {
         }
     }
 
-    /// The files of tasks below a folder, as far as they have been made. None when `target` lies there, too: then the folder is named because
-    /// it has to be there.
-    pub(super) fn files_below(&self, folder: &Path, target: &Path) -> Vec<TaskId> {
-        let Some(staging) = self.staging.as_ref().filter(|_| !target.starts_with(folder)) else {
-            return Vec::new();
-        };
-        let from = [folder.as_os_str().as_bytes(), b"/"].concat();
-        let below = staging.by_path.range(from.clone()..);
-        let below = below.take_while(|(path, _)| path.starts_with(&from)).map(|(_, id)| *id);
+    /// The files of tasks below a folder, as far as they have been made. None when `target` lies
+    /// there, too: then the folder is named because it has to be there.
+    fn files_below(&self, folder: &Path, target: &Path) -> Vec<TaskId> {
+        let Some(staging) = &self.staging else { return Vec::new() };
+        let (folder, target) = (folder.as_os_str().as_bytes(), target.as_os_str().as_bytes());
         let is_file = |id: &TaskId| {
             let kind = self.scheduler.task(*id).map(|task| task.kind);
             kind != Some(TaskKind::Directory) && staging.ledger.version(*id).is_some()
         };
-        below.filter(is_file).collect()
+        self.files.tasks_below(folder, target).filter(is_file).collect()
     }
 
     fn add_file(
@@ -258,7 +309,7 @@ impl Hub {
         for (id, number) in failed {
             self.tell_lacked_behind(id, file);
             self.release_inputs(id, node);
-            self.on_sight(id, number, Some(Text::from(why.to_owned())));
+            self.on_inputs_seen(id, number, Some(Text::from(why.to_owned())));
         }
     }
 
@@ -266,15 +317,19 @@ impl Hub {
     pub(crate) fn release_inputs(&mut self, id: TaskId, node: NodeId) {
         let Some(staging) = &mut self.staging else { return };
         staging.waiting.remove(&id);
-        staging.written.remove(&id);
+        // What was to be brought and was not is not there.
+        let left = staging.written.remove(&id).unwrap_or_default();
+        if let Some(sent) = staging.sent.get_mut(&node) {
+            sent.retain(|path, _| !left.contains(path));
+        }
         staging.named.remove(&id);
         staging.ledger.release(node, id);
         let mut queue = staging.queues.remove(&node).unwrap_or_default();
         queue.retain(|waiting| *waiting != id);
         // Each that is let in is there no more; the first that is not keeps its place.
         while let Some(next) = queue.pop_front() {
-            let attempt = self.running.get(&next).filter(|attempt| attempt.node == node);
-            let Some(number) = attempt.map(|attempt| attempt.attempt) else { continue };
+            let attempt = self.attempts.acting(next).filter(|attempt| attempt.node() == node);
+            let Some(number) = attempt.map(RunningAttempt::number) else { continue };
             let files = self.needs(next, node).map(|needs| needs.files).unwrap_or_default();
             if !self.admit(next, node, number, files) {
                 break;

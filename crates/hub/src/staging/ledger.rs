@@ -1,8 +1,11 @@
-//! Which node has which state of which file, and how much the copies on each node take. Books only: no file is touched here.
+//! Which node has which state of which file, and how much the copies on each node take. Books only:
+//! no file is touched here.
 //!
-//! A file here is a task's file with all its companions: the state, the places and the bytes are those of the whole. It is *at home* on the nodes that it was made on or brought to for good; elsewhere are *copies*, which count against the node's
-//! bound, and go least recently used first. A copy that a running task reads is pinned. A task is let in with all its inputs or not at
-//! all, so tasks that wait for room hold none.
+//! A file here is a task's file with all its secondary: the state, the places and the bytes are
+//! those of the whole. It is *at home* on the nodes that it was made on or brought to for good;
+//! elsewhere are *copies*, which count against the node's bound, and go least recently used first.
+//! A copy that a running task reads is pinned. A task is let in with all its inputs or not at all,
+//! so tasks that wait for room hold none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,8 +36,8 @@ pub enum Admission {
     },
 }
 
-/// A file that goes with a task's file: its name in that one's folder, and its state.
-pub type Companion = (Text, FileVersion);
+/// A file that goes with a task's file: what that one's folder calls it, and its state.
+pub type Secondary = (Text, FileVersion);
 
 /// A task's file with what goes with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,19 +45,19 @@ pub struct State {
     /// Of the task's file itself.
     pub version: FileVersion,
     /// By name.
-    pub companions: Rc<[Companion]>,
+    pub secondary: Rc<[Secondary]>,
 }
 
 impl State {
-    /// Whether who has this has `other`, too: it may have lost companions to other tasks since.
+    /// Whether who has this has `other`, too: it may have lost secondary files to other tasks since.
     pub fn covers(&self, other: &Self) -> bool {
-        let mut wanted = other.companions.iter();
-        self.version == other.version && wanted.all(|one| self.companions.contains(one))
+        let mut wanted = other.secondary.iter();
+        self.version == other.version && wanted.all(|one| self.secondary.contains(one))
     }
 
     /// What all of it takes.
     fn bytes(&self) -> u64 {
-        let beside: u64 = self.companions.iter().map(|(_, version)| version.bytes).sum();
+        let beside: u64 = self.secondary.iter().map(|(_, version)| version.bytes).sum();
         self.version.bytes.saturating_add(beside)
     }
 }
@@ -136,24 +139,25 @@ impl Ledger {
         self.files.get(&id).map(|file| file.state.version)
     }
 
-    /// The same with its companions.
+    /// The same with its secondary files.
     pub fn state(&self, id: TaskId) -> Option<State> {
         self.files.get(&id).map(|file| file.state.clone())
     }
 
-    /// A file was made, or found, in this state, and stays there; without companions, unless it was in this state before. Copies of another
-    /// state are none any more; what nobody reads of them is given back, to be removed.
+    /// A file was made, or found, in this state, and stays there; without secondary files, unless
+    /// it was in this state before. Copies of another state are none any more; what nobody reads of
+    /// them is given back, to be removed.
     pub fn settle(&mut self, id: TaskId, node: NodeId, version: FileVersion) -> Vec<NodeId> {
         match self.files.get_mut(&id) {
             Some(entry) if entry.state.version == version => {
                 entry.homes.insert(node);
                 Vec::new()
             }
-            _ => self.settle_all(id, node, State { version, companions: Rc::default() }),
+            _ => self.settle_all(id, node, State { version, secondary: Rc::default() }),
         }
     }
 
-    /// The same with its companions.
+    /// The same with its secondary files.
     pub fn settle_all(&mut self, id: TaskId, node: NodeId, state: State) -> Vec<NodeId> {
         let mut stale = Vec::new();
         let new = || Entry { state: state.clone(), homes: BTreeSet::new() };
@@ -173,12 +177,12 @@ impl Ledger {
         stale
     }
 
-    /// A companion is another task's from now on. Where the rest is, it stays.
-    pub fn drop_companion(&mut self, id: TaskId, name: &Text) {
+    /// A secondary file is another task's from now on. Where the rest is, it stays.
+    pub fn drop_secondary(&mut self, id: TaskId, is_it: impl Fn(&Text) -> bool) {
         let Some(entry) = self.files.get_mut(&id) else { return };
         let before = entry.state.clone();
-        let rest = before.companions.iter().filter(|(other, _)| other != name);
-        entry.state.companions = rest.cloned().collect();
+        let rest = before.secondary.iter().filter(|(name, _)| !is_it(name));
+        entry.state.secondary = rest.cloned().collect();
         for cache in self.nodes.values_mut() {
             if let Some(copy) = cache.copies.get_mut(&id).filter(|copy| copy.state == before) {
                 copy.state = entry.state.clone();

@@ -10,15 +10,15 @@ fn version(bytes: u64) -> FileVersion {
     FileVersion { bytes, modified_ns: 1 }
 }
 
-/// Of so many bytes, without companions.
+/// Of so many bytes, without secondary files.
 fn state(bytes: u64) -> State {
-    State { version: version(bytes), companions: Rc::default() }
+    State { version: version(bytes), secondary: Rc::default() }
 }
 
-/// Of 10 bytes, with a companion of 5.
-fn with_companion() -> State {
-    let companion = (Text::from("x_area"), version(5));
-    State { version: version(10), companions: [companion].into() }
+/// Of 10 bytes, with a secondary file of 5.
+fn with_secondary() -> State {
+    let secondary = (Text::from("x_area"), version(5));
+    State { version: version(10), secondary: [secondary].into() }
 }
 
 fn ids<const N: usize>(numbers: [u32; N]) -> Vec<TaskId> {
@@ -129,32 +129,36 @@ fn what_did_not_arrive_takes_no_room() {
 }
 
 #[test]
-fn a_file_with_companions_is_one_thing_in_state_place_and_bytes() {
+fn a_file_with_secondary_is_one_thing_in_state_place_and_bytes() {
     let mut ledger = ledger(100);
     let file = ids([20]);
-    assert_eq!(ledger.settle_all(file[0], OTHER, with_companion()), []);
+    assert_eq!(ledger.settle_all(file[0], OTHER, with_secondary()), []);
     assert_eq!(ledger.admit(NODE, TaskId(50), &file), granted(file.clone(), vec![]));
     assert_eq!(ledger.cached_bytes(NODE), (15, 15));
     ledger.arrived(file[0], NODE, &state(10));
-    assert!(!ledger.has(file[0], NODE), "without its companion it is not there");
-    ledger.arrived(file[0], NODE, &with_companion());
+    assert!(!ledger.has(file[0], NODE), "without its secondary file it is not there");
+    ledger.arrived(file[0], NODE, &with_secondary());
     assert!(ledger.has(file[0], NODE));
     assert_eq!(ledger.settle(file[0], HOME, version(10)), [], "found in the same state");
-    assert_eq!(ledger.state(file[0]), Some(with_companion()));
+    assert_eq!(ledger.state(file[0]), Some(with_secondary()));
     ledger.release(NODE, TaskId(50));
     assert_eq!(ledger.settle(file[0], OTHER, version(11)), [NODE]);
-    assert_eq!(ledger.state(file[0]), Some(state(11)), "a new state has companions of its own");
+    assert_eq!(
+        ledger.state(file[0]),
+        Some(state(11)),
+        "a new state has secondary files of its own"
+    );
     assert_eq!(ledger.cached_bytes(NODE), (0, 0));
 }
 
 #[test]
-fn a_companion_that_another_task_has_written_goes_and_the_rest_stays() {
+fn a_secondary_file_that_another_task_has_written_goes_and_the_rest_stays() {
     let mut ledger = ledger(100);
     let file = ids([20]);
-    ledger.settle_all(file[0], OTHER, with_companion());
+    ledger.settle_all(file[0], OTHER, with_secondary());
     ledger.admit(NODE, TaskId(50), &file);
-    ledger.arrived(file[0], NODE, &with_companion());
-    ledger.drop_companion(file[0], &Text::from("x_area"));
+    ledger.arrived(file[0], NODE, &with_secondary());
+    ledger.drop_secondary(file[0], |name| *name == Text::from("x_area"));
     assert_eq!(ledger.state(file[0]), Some(state(10)));
     assert!(ledger.has(file[0], NODE) && ledger.is_home(file[0], OTHER));
     assert_eq!(ledger.cached_bytes(NODE), (10, 10));

@@ -1,6 +1,8 @@
-//! What nodes have of earlier runs: `.rakuda/places.jsonl`, a line for each file that stays on a node or was copied there.
+//! What nodes have of earlier runs: `.rakuda/places.jsonl`, a line for each file that stays on a
+//! node or was copied there.
 //!
-//! A line says what was so when it was written; whether it still is, the node is asked. A line that cannot be read is passed over.
+//! A line says what was so when it was written; whether it still is, the node is asked. A line that
+//! cannot be read is passed over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -24,30 +26,30 @@ struct Line {
     file: Text,
     node: Text,
     bytes: u64,
-    modified_ns: i64,
+    modified_ns: i128,
     /// It was brought there, and is elsewhere, too.
     #[serde(default)]
     copy: bool,
-    /// Files in its folder that go with it: name, bytes, time of modification.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    companions: Vec<(Text, u64, i64)>,
+    /// Files that go with it: name as its folder has it, bytes, time of modification.
+    #[serde(rename = "companions", default, skip_serializing_if = "Vec::is_empty")]
+    secondary: Vec<(Text, u64, i128)>,
 }
 
 impl Line {
     fn new(file: &[u8], node: &[u8], state: &State, copy: bool) -> Self {
         let (file, node) = (Text(file.to_vec()), Text(node.to_vec()));
         let FileVersion { bytes, modified_ns } = state.version;
-        let companions = state.companions.iter();
-        let companions = companions.map(|(name, is)| (name.clone(), is.bytes, is.modified_ns));
-        Self { file, node, bytes, modified_ns, copy, companions: companions.collect() }
+        let secondary = state.secondary.iter();
+        let secondary = secondary.map(|(name, is)| (name.clone(), is.bytes, is.modified_ns));
+        Self { file, node, bytes, modified_ns, copy, secondary: secondary.collect() }
     }
 
     fn state(&self) -> State {
         let version = FileVersion { bytes: self.bytes, modified_ns: self.modified_ns };
-        let companion = |(name, bytes, modified_ns): &(Text, u64, i64)| {
+        let secondary = |(name, bytes, modified_ns): &(Text, u64, i128)| {
             (name.clone(), FileVersion { bytes: *bytes, modified_ns: *modified_ns })
         };
-        State { version, companions: self.companions.iter().map(companion).collect() }
+        State { version, secondary: self.secondary.iter().map(secondary).collect() }
     }
 }
 
@@ -113,10 +115,10 @@ impl Memory {
         }
     }
 
-    /// What an earlier run has noted of a file that has companions.
+    /// What an earlier run has noted of a file that has secondary files.
     pub fn state(&self, file: &[u8]) -> Option<State> {
         let known = self.known.get(file)?;
-        (!known.state.companions.is_empty()).then(|| known.state.clone())
+        (!known.state.secondary.is_empty()).then(|| known.state.clone())
     }
 
     /// Notes that a node has a file.
@@ -164,10 +166,10 @@ impl Memory {
 mod tests {
     use super::*;
 
-    fn state(bytes: u64, companions: &[&str]) -> State {
-        let version = FileVersion { bytes, modified_ns: 5 };
-        let companions = companions.iter().map(|name| (Text::from(*name), version));
-        State { version, companions: companions.collect() }
+    fn state(bytes: u64, secondary: &[&str]) -> State {
+        let version = FileVersion { bytes, modified_ns: 13_569_465_600_000_000_004 };
+        let secondary = secondary.iter().map(|name| (Text::from(*name), version));
+        State { version, secondary: secondary.collect() }
     }
 
     #[test]

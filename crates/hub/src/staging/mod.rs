@@ -1,28 +1,32 @@
 //! Staging: files brought to the nodes that need them, where nodes share no file system (docs/design/staging.md).
 //!
-//! Before the first command of an attempt its input files are brought to its node (`inputs`), each once, within a bound (`ledger`). Targets stay
-//! where they were made, but for those that come home (`targets`); what was written beside them goes with them (`companions`). What nodes still have of earlier runs is asked for when they come (`earlier`, `memory`).
-//! What only Ruby code names is brought when that looks for it (`loose`). `transfers` moves files, `relay` one, and `hosts` knows whom to ask. It decides nothing about order.
+//! Before the first command of an attempt its input files are brought to its node (`inputs`), each
+//! once, within a bound (`ledger`). Targets stay where they were made, but for those that come home
+//! (`targets`); their secondary files go with them (`secondary`). What nodes still have of earlier
+//! runs is asked for when they come (`earlier`, `memory`). Undeclared inputs, which commands and
+//! Ruby code name, are brought when they do (`undeclared`). `transfers` moves files, `relay` one,
+//! and `hosts` knows whom to ask. Which files go along `rakuda_core::files` decides. It decides
+//! nothing about order.
 
-mod companions;
 mod doubts;
 mod earlier;
-mod hosts;
+pub(crate) mod hosts;
 mod inputs;
 mod ledger;
-mod loose;
 mod memory;
-mod named;
 mod relay;
+mod secondary;
 mod targets;
 mod transfers;
+mod undeclared;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use rakuda_core::files::absolute;
 use rakuda_core::{NodeId, Output, TaskId};
 use rakuda_proto::Text;
 use rakuda_proto::files::FileVersion;
@@ -66,14 +70,10 @@ pub(crate) struct Staging {
     not_brought: BTreeSet<TaskId>,
     /// Tasks that were asked for, and what plain ones among them stand for.
     wanted: BTreeSet<TaskId>,
-    /// The same of invocations by actions: what has companions stays where it is until Ruby code looks for it.
+    /// The same of invocations by actions: what has secondary files stays where it is until Ruby code looks for it.
     wanted_by_actions: BTreeSet<TaskId>,
     /// Folders that were made.
     folders: BTreeMap<NodeId, BTreeSet<Vec<u8>>>,
-    /// Tasks by the names of their files, on this machine.
-    by_path: BTreeMap<Vec<u8>, TaskId>,
-    /// Tasks by the names of their companions, on this machine. Of some it may not be true any more; the ledger says.
-    beside: BTreeMap<PathBuf, TaskId>,
     /// Questions of the front that wait for a task's file to come home.
     fetches: BTreeMap<TaskId, Vec<u32>>,
     /// What Ruby code of actions has written since their last command.
@@ -82,6 +82,8 @@ pub(crate) struct Staging {
     named: BTreeMap<TaskId, BTreeSet<TaskId>>,
     /// What was brought to each node because a command named it.
     sent: BTreeMap<NodeId, BTreeMap<PathBuf, FileVersion>>,
+    /// Targets of attempts that did not end well, and where: what these have left behind may have made them again.
+    failed: BTreeSet<(TaskId, NodeId)>,
     /// Nodes that have joined at least once.
     joined: BTreeSet<NodeId>,
     memory: Memory,
@@ -103,14 +105,13 @@ impl Staging {
             removals: BTreeMap::new(),
             waiting: BTreeMap::new(),
             queues: BTreeMap::new(),
+            failed: BTreeSet::new(),
             comings: BTreeMap::new(),
             endings: Vec::new(),
             not_brought: BTreeSet::new(),
             wanted: BTreeSet::new(),
             wanted_by_actions: BTreeSet::new(),
             folders: BTreeMap::new(),
-            by_path: BTreeMap::new(),
-            beside: BTreeMap::new(),
             fetches: BTreeMap::new(),
             written: BTreeMap::new(),
             named: BTreeMap::new(),
@@ -134,8 +135,7 @@ pub(crate) async fn next_moved(staging: &mut Option<Staging>) -> Moved {
 impl Hub {
     /// Where a task's file is on this machine, without `.` and `..`.
     fn home_path(&self, id: TaskId) -> PathBuf {
-        let name = Path::new(OsStr::from_bytes(self.names.name(id)));
-        normalized(&self.settings.directory.join(name))
+        named(&self.settings.directory, self.names.name(id))
     }
 
     /// What `node` calls a file of this machine.
@@ -153,14 +153,12 @@ impl Hub {
     }
 }
 
-fn normalized(path: &Path) -> PathBuf {
-    let mut parts = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(parts.pop()),
-            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => parts.push(part),
-        }
-    }
-    parts
+/// A file of this machine as `folder` calls it, without `.` and `..`.
+fn named(folder: &Path, name: &[u8]) -> PathBuf {
+    PathBuf::from(OsString::from_vec(absolute(folder.as_os_str().as_bytes(), name)))
+}
+
+/// A secondary file of `target`.
+fn beside(target: &Path, name: &Text) -> PathBuf {
+    named(target.parent().unwrap_or(target), &name.0)
 }

@@ -1,7 +1,8 @@
 //! One transfer: a file from a node to another, through the hub, piece by piece.
 //!
-//! The digest goes from the source to the destination untouched, so that what was harmed anywhere on the way is not taken. No more than a few
-//! pieces are in memory here. It does not know why a file is wanted.
+//! The digest goes from the source to the destination untouched, so that what was harmed anywhere
+//! on the way is not taken. No more than a few pieces are in memory here. It does not know why a
+//! file is wanted.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -61,21 +62,22 @@ pub(super) struct Part {
 /// What was brought besides the file that was asked for.
 #[derive(Debug, Default)]
 pub(super) struct Carried {
-    pub companions: u32,
+    pub secondary: u32,
     pub bytes: u64,
 }
 
-/// Brings a file with its companions: these first, so that who finds the file finds them. One that is not what it was any more is passed over.
+/// Brings a file with its secondary: these first, so that who finds the file finds them. One that
+/// is not what it was any more is passed over.
 pub(super) async fn relay_all(
     hosts: Rc<FileHosts>,
     file: Part,
-    companions: Vec<Part>,
+    secondary: Vec<Part>,
 ) -> Result<Carried, Failure> {
     let mut carried = Carried::default();
-    for Part { from, to, version } in companions {
+    for Part { from, to, version } in secondary {
         match relay(Rc::clone(&hosts), from, to, version).await {
             Ok(()) => {
-                carried.companions += 1;
+                carried.secondary += 1;
                 carried.bytes += version.bytes;
             }
             Err(failure) if failure.refused => {}
@@ -165,7 +167,8 @@ async fn in_time<T>(at_source: bool, step: impl Future<Output = T>) -> Result<T,
     tokio::time::timeout(STALL, step).await.map_err(stalled)
 }
 
-/// Removes files of a node, as long as they are as they are known to be. What cannot be removed stays, and does no harm.
+/// Removes files of a node, as long as they are as they are known to be. What cannot be removed
+/// stays, and does no harm.
 pub(super) async fn remove(hosts: Rc<FileHosts>, node: NodeId, files: Vec<(Text, FileVersion)>) {
     let Ok(mut host) = hosts.open(node).await else { return };
     if write_message(&mut host, &FileRequest::Remove { files }).await.is_ok() {

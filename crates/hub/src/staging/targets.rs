@@ -1,112 +1,127 @@
 //! Targets: where each was made, which of them come home, and what waits for that.
 //!
-//! Home comes what was asked for, what was at home before, and what the settings name; all else stays on the node that made it until a task
-//! elsewhere needs it.
+//! Home comes what was asked for, what was at home before, and what the settings name; all else
+//! stays on the node that made it until a task elsewhere needs it.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use rakuda_core::files::matches_glob;
 use rakuda_core::{NodeId, Output, Places, TaskId, TaskKind, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::cluster::ToAgent;
 use rakuda_proto::files::FileVersion;
-use rakuda_proto::front::{ActionOutcome, HubMessage};
+use rakuda_proto::front::{ActionOutcome, FailedTarget, HubMessage};
 use rakuda_proto::journal::{FileIdentity, Outcome};
 
 use super::Staging;
-use super::companions::Followed;
-use super::ledger::{Companion, State};
+use super::ledger::State;
+use super::secondary::Followed;
+use crate::attempts::{AttemptDetails, RunningAttempt};
 use crate::facts::identity_of;
-use crate::hub::{Hub, LOCAL_NODE, RunningAttempt};
+use crate::hub::{Hub, LOCAL_NODE};
 use crate::notes::AttemptNote;
-use crate::questions::Sight;
-use crate::requirements::matches_glob;
-use crate::targets::{FailedTarget, Settled};
+use crate::secondary::Files;
+use crate::targets::TargetEnding;
 
 /// A target on its way home.
 #[derive(Debug)]
 pub(super) enum Coming {
     /// Its action has ended well; its task is settled when it is there.
-    Made { attempt: Box<RunningAttempt>, message: Vec<u8>, seen: FileIdentity },
-    /// Ruby code has made it here; its task is settled when it is where its companions are.
-    Followed { attempt: Box<RunningAttempt>, followed: Followed },
+    Made { node: NodeId, seen: FileIdentity },
+    /// Ruby code has made it here; its task is settled when it is where its secondary files are.
+    Followed(Followed),
     /// Its task was settled before; the end of what asked for it waits.
-    Settled,
+    TargetEnding,
 }
 
 impl Hub {
-    /// Whether the target of an action that ended well is to be looked for on its node. What ran no command there was made here.
+    /// Whether the target of an action that ended well is to be looked for on its node. What ran no
+    /// command there was made here.
     pub(crate) fn is_made_there(&self, id: TaskId, attempt: &RunningAttempt) -> bool {
         if self.staging.is_none() {
-            return attempt.ran;
+            return attempt.ran_command();
         }
         let is_file = self.scheduler.task(id).is_some_and(|task| task.kind == TaskKind::File);
-        is_file && !matches!(attempt.sight, Sight::Unstaged)
+        is_file && attempt.was_staged_for()
     }
 
-    /// An action has ended well, and its node has looked at the target and beside it: the task is settled now, or when the target has come home.
+    /// An action has ended well, and its node has looked at the target and beside it: the task is
+    /// settled now, or when the target has come home. `strays`: those of the files beside it that
+    /// Ruby code has written here, while commands ran there.
     pub(crate) fn take_target(
         &mut self,
         id: TaskId,
-        attempt: RunningAttempt,
-        message: Vec<u8>,
+        node: NodeId,
         seen: Option<FileIdentity>,
-        beside: Vec<Companion>,
+        files: Files,
+        mut strays: Files,
     ) {
+        let Some(attempt) = self.attempts.get(id) else { return };
         // Ruby code may have written it here, or have had it brought here; the younger one counts.
-        let here = self.staging.as_ref().and_then(|_| identity_of(&attempt.target));
+        let AttemptDetails { target, before, .. } = &attempt.details;
+        let here = self.staging.as_ref().and_then(|_| identity_of(target));
         let made_here = here.filter(|here| match &seen {
-            Some(seen) => Some(*here) != attempt.before && seen.modified_ns <= here.modified_ns,
+            Some(seen) => Some(*here) != *before && seen.modified_ns <= here.modified_ns,
             // Not there; it may have been here all the time.
             None => true,
         });
         if self.staging.is_none() || made_here.or(seen).is_none() {
-            self.finish_action(id, &attempt, ActionOutcome::Ok, &message, seen);
-            return;
+            self.note_secondary(id, &files);
+            return self.finish_well(id, seen);
         }
         let Some(here) = made_here else {
             let Some(seen) = seen else { return };
-            let state = self.claim(id, attempt.node, version_in(&seen), beside);
-            self.settle_made(id, attempt, message, seen, &state);
-            return;
+            let state = self.claim(id, node, version_in(&seen), files);
+            return self.put_together(id, Followed { node, seen, state }, strays);
         };
         let version = version_in(&here);
         let is_there = seen.is_some_and(|seen| version_in(&seen) == version);
-        let state = self.claim(id, attempt.node, version, beside);
-        if state.companions.is_empty() {
+        let state = self.claim(id, node, version, files);
+        if state.secondary.is_empty() {
             if is_there {
-                self.settle_file(id, attempt.node, version);
-                self.remember(id, attempt.node, &state, true);
+                self.settle_file(id, node, version);
+                self.remember(id, node, &state, true);
             }
             if seen.is_some() {
                 self.settle_file(id, LOCAL_NODE, version);
             }
-            self.finish_action(id, &attempt, ActionOutcome::Ok, &message, Some(here));
-        } else if is_there || attempt.node == LOCAL_NODE {
-            self.settle_made(id, attempt, message, here, &state);
+            self.finish_well(id, Some(here));
         } else {
-            self.follow(id, attempt, Followed { message, seen: here, state });
+            if !is_there && node != LOCAL_NODE {
+                strays.insert(self.home_path(id).into_os_string().into_encoded_bytes(), version);
+            }
+            self.put_together(id, Followed { node, seen: here, state }, strays);
         }
     }
 
-    /// The target is on the node of its attempt, with its companions: it stays there, or comes home first.
+    fn put_together(&mut self, id: TaskId, whole: Followed, strays: Files) {
+        if strays.is_empty() {
+            self.settle_made(id, whole.node, whole.seen, &whole.state);
+        } else {
+            self.follow(id, whole, strays);
+        }
+    }
+
+    /// The target is on a node with its secondary files: it stays there, or comes home first.
     pub(super) fn settle_made(
         &mut self,
         id: TaskId,
-        attempt: RunningAttempt,
-        message: Vec<u8>,
+        node: NodeId,
         seen: FileIdentity,
         state: &State,
     ) {
-        self.settle_state(id, attempt.node, state.clone());
-        self.remember(id, attempt.node, state, true);
-        if attempt.node == LOCAL_NODE || !self.comes_home(id, &attempt) {
-            self.finish_action(id, &attempt, ActionOutcome::Ok, &message, Some(seen));
+        let Some(attempt) = self.attempts.get(id) else { return };
+        let stays = !self.comes_home(id, attempt);
+        self.settle_state(id, node, state.clone());
+        self.remember(id, node, state, true);
+        if node == LOCAL_NODE || stays {
+            self.finish_well(id, Some(seen));
             self.release_endings();
             return;
         }
-        let attempt = Box::new(attempt);
-        let coming = Coming::Made { attempt, message, seen };
+        self.attempts.stage_out(id);
+        let coming = Coming::Made { node, seen };
         if let Some(staging) = &mut self.staging {
             staging.comings.insert(id, coming);
         }
@@ -119,16 +134,17 @@ impl Hub {
         let name = self.names.name(id);
         self.is_staged(&self.home_path(id))
             && (staging.settings.all_home
-                || attempt.before.is_some()
+                || attempt.details.before.is_some()
                 || staging.is_wanted(id)
                 || staging.settings.home.iter().any(|glob| matches_glob(&glob.0, name)))
     }
 
-    /// A file is in this state, and stays on this node; what goes with it is as it was, or nothing when this is another state.
+    /// A file is in this state, and stays on this node; what goes with it is as it was, or nothing
+    /// when this is another state.
     pub(super) fn settle_file(&mut self, id: TaskId, node: NodeId, version: FileVersion) {
         let before = self.staging.as_ref().and_then(|staging| staging.ledger.state(id));
         let state = before.filter(|before| before.version == version);
-        let state = state.unwrap_or_else(|| State { version, companions: Rc::default() });
+        let state = state.unwrap_or_else(|| State { version, secondary: Rc::default() });
         self.settle_state(id, node, state);
     }
 
@@ -217,7 +233,7 @@ impl Hub {
             return;
         }
         if let Some(staging) = self.staging.as_mut().filter(|staging| staging.is_wanted(id)) {
-            staging.comings.entry(id).or_insert(Coming::Settled);
+            staging.comings.entry(id).or_insert(Coming::TargetEnding);
             self.bring(id, LOCAL_NODE);
         }
     }
@@ -247,8 +263,8 @@ impl Hub {
 
     pub(super) fn on_came_home(&mut self, id: TaskId) {
         let coming = self.take_coming(id);
-        if let Some(Coming::Made { attempt, message, seen }) = coming {
-            self.finish_action(id, &attempt, ActionOutcome::Ok, &message, Some(seen));
+        if let Some(Coming::Made { seen, .. }) = coming {
+            self.finish_well(id, Some(seen));
         }
         self.answer_fetches(id, None);
         self.release_endings();
@@ -257,7 +273,7 @@ impl Hub {
     /// What waits for a file to come home, and for nothing else.
     fn take_coming(&mut self, id: TaskId) -> Option<Coming> {
         let comings = &mut self.staging.as_mut()?.comings;
-        let is_other = matches!(comings.get(&id), Some(Coming::Followed { .. }));
+        let is_other = matches!(comings.get(&id), Some(Coming::Followed(_)));
         if is_other { None } else { comings.remove(&id) }
     }
 
@@ -267,11 +283,8 @@ impl Hub {
         let reason = Text::from(why.to_owned());
         self.link.push(&HubMessage::TargetNotBrought { task: id.0, reason });
         match coming {
-            Coming::Made { attempt, .. } | Coming::Followed { attempt, .. } => {
-                let outcome = ActionOutcome::Failed;
-                self.finish_action(id, &attempt, outcome, why.as_bytes(), None);
-            }
-            Coming::Settled => {
+            Coming::Made { .. } | Coming::Followed(_) => self.finish_not_brought(id, why),
+            Coming::TargetEnding => {
                 self.warn(why);
                 if let Some(staging) = &mut self.staging {
                     staging.not_brought.insert(id);
@@ -283,67 +296,93 @@ impl Hub {
 
     /// What a failed attempt left on its node is put away there.
     pub(crate) fn put_away_there(&mut self, id: TaskId, attempt: &RunningAttempt) {
-        let ran_there = !matches!(attempt.sight, Sight::Unstaged) && attempt.node != LOCAL_NODE;
+        if attempt.was_staged_for() && attempt.node() != LOCAL_NODE {
+            self.put_away_at(id, attempt.node());
+        }
+    }
+
+    /// The same of an attempt that had ended well: the books know what it has made.
+    pub(crate) fn undo_there(&mut self, id: TaskId, node: NodeId) {
+        if let Some(staging) = &mut self.staging {
+            for holder in staging.ledger.nodes_with(id) {
+                staging.ledger.forget(id, holder);
+            }
+        }
+        self.put_away_at(id, node);
+    }
+
+    fn put_away_at(&mut self, id: TaskId, node: NodeId) {
         let policy = self.settings.failed_target;
-        if self.staging.is_none() || !ran_there || policy == FailedTarget::Leave {
-            return;
-        }
         let here = self.home_path(id);
-        if self.is_staged(&here) {
-            let path = self.path_on(attempt.node, &here);
-            let rename = policy == FailedTarget::Rename;
-            let ledger = self.staging.as_ref().map(|staging| &staging.ledger);
-            let unless = ledger.filter(|ledger| ledger.has(id, attempt.node));
-            let unless = unless.and_then(|ledger| ledger.version(id));
-            self.agents.node(attempt.node).port.ask(ToAgent::PutAway { path, rename, unless });
+        if policy != FailedTarget::Leave
+            && self.is_staged(&here)
+            && let Some(staging) = &mut self.staging
+        {
+            staging.failed.insert((id, node));
+            self.put_away_on(id, node);
         }
+    }
+
+    /// At the end of the run, when nothing is left on the nodes: does the same for all such attempts once more.
+    pub(crate) fn put_away_again(&mut self) {
+        let failed = self.staging.as_mut().map(|staging| std::mem::take(&mut staging.failed));
+        for (id, node) in failed.unwrap_or_default() {
+            self.put_away_on(id, node);
+        }
+    }
+
+    /// What the books know of stays.
+    fn put_away_on(&self, id: TaskId, node: NodeId) {
+        let path = self.path_on(node, &self.home_path(id));
+        let rename = self.settings.failed_target == FailedTarget::Rename;
+        let ledger = self.staging.as_ref().map(|staging| &staging.ledger);
+        let unless = ledger.filter(|ledger| ledger.has(id, node));
+        let unless = unless.and_then(|ledger| ledger.version(id));
+        self.agents.node(node).port.ask(ToAgent::PutAway { path, rename, unless });
     }
 
     /// An attempt whose action had ended well was lost with its node before its target was known or at home.
-    pub(crate) fn note_lost_target(&mut self, id: TaskId, attempt: &RunningAttempt, reason: &str) {
-        let (outcome, settled) = (Outcome::Lost, Settled::Untouched);
+    pub(crate) fn note_lost_target(&mut self, id: TaskId, reason: &str) {
+        let Some(attempt) = self.attempts.take(id) else { return };
+        let (outcome, settled) = (Outcome::Lost, TargetEnding::Untouched);
         let message = reason.as_bytes();
         let note = AttemptNote { outcome, message, retried: true, after: None, settled };
-        self.note_attempt_ended(id, attempt, &note);
+        self.note_attempt_ended(id, &attempt, &note);
     }
 
-    /// Nobody says any more what the target of an attempt is: its node was lost, or the run is over.
-    pub(crate) fn keep_lost_target(
-        &mut self,
-        id: TaskId,
-        attempt: RunningAttempt,
-        lost: Option<NodeId>,
-    ) {
-        if lost.is_some() {
-            self.note_lost_target(id, &attempt, "its node was lost before its target was known");
-        } else {
-            self.running.insert(id, attempt);
-        }
-    }
-
-    /// Takes the attempts whose targets are on their way home: of a node that is lost, or all.
-    pub(crate) fn take_comings(&mut self, lost: Option<NodeId>) -> Vec<(TaskId, RunningAttempt)> {
+    /// Attempts whose targets are on their way from a node that is lost: nothing of these comes any more.
+    pub(crate) fn take_comings(&mut self, lost: NodeId) -> Vec<TaskId> {
         let Some(staging) = &mut self.staging else { return Vec::new() };
-        let mut taken = Vec::new();
-        for (id, coming) in std::mem::take(&mut staging.comings) {
-            match coming {
-                Coming::Made { attempt, .. } | Coming::Followed { attempt, .. }
-                    if lost.is_none_or(|node| attempt.node == node) =>
-                {
-                    staging.transfers.remove(&(id, LOCAL_NODE));
-                    taken.push((id, *attempt));
-                }
-                coming => drop(staging.comings.insert(id, coming)),
-            }
+        let is_from_it = |(_, coming): &(&TaskId, &Coming)| match coming {
+            Coming::Made { node, .. } | Coming::Followed(Followed { node, .. }) => *node == lost,
+            Coming::TargetEnding => false,
+        };
+        let taken = staging.comings.iter().filter(is_from_it);
+        let taken: Vec<TaskId> = taken.map(|(id, _)| *id).collect();
+        for id in &taken {
+            staging.comings.remove(id);
+            staging.transfers.remove(&(*id, LOCAL_NODE));
         }
         taken
+    }
+
+    /// The target of an attempt is where it belongs.
+    fn finish_well(&mut self, id: TaskId, seen: Option<FileIdentity>) {
+        let Some(attempt) = self.attempts.take(id) else { return };
+        self.finish_action(id, &attempt, ActionOutcome::Ok, &attempt.details.message, seen);
+    }
+
+    /// The target of an attempt cannot be brought to where it belongs.
+    pub(super) fn finish_not_brought(&mut self, id: TaskId, why: &str) {
+        let Some(attempt) = self.attempts.take(id) else { return };
+        self.finish_action(id, &attempt, ActionOutcome::Failed, why.as_bytes(), None);
     }
 }
 
 impl Staging {
     /// Whether a task's file is to come home because it was asked for.
     fn is_wanted(&self, id: TaskId) -> bool {
-        let is_alone = || self.ledger.state(id).is_none_or(|state| state.companions.is_empty());
+        let is_alone = || self.ledger.state(id).is_none_or(|state| state.secondary.is_empty());
         self.wanted.contains(&id) || self.wanted_by_actions.contains(&id) && is_alone()
     }
 }

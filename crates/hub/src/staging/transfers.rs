@@ -1,14 +1,16 @@
-//! Transfers: from where each file is brought, and how many are under way. One that fails is tried from another node that has the file.
+//! Transfers: from where each file is brought, and how many are under way. One that fails is tried
+//! from another node that has the file.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use rakuda_agent::clock;
 use rakuda_core::{Event, NodeId, TaskId};
+use rakuda_proto::front::FileAnswer;
 use rakuda_proto::journal::{FileStaged, JournalEvent};
 use tokio::task::AbortHandle;
 
+use super::beside;
 use super::ledger::State;
 use super::relay::{Carried, Failure, Part, Place, relay_all, remove};
 use crate::hub::{Hub, LOCAL_NODE};
@@ -58,7 +60,7 @@ pub(super) enum Kind {
     /// What the front has asked for.
     Found {
         request: u32,
-        outcome: Result<&'static str, String>,
+        outcome: Result<FileAnswer, String>,
     },
     /// What an action has written.
     Sent {
@@ -134,10 +136,9 @@ impl Hub {
         let Some(staging) = &self.staging else { return };
         let Some(transfer) = staging.transfers.get(&(id, to)) else { return };
         let file = part(&here, transfer.state.version);
-        let beside = transfer.state.companions.iter();
-        let beside =
-            beside.map(|(name, version)| part(&here.with_file_name(name.as_os_str()), *version));
-        let moving = relay_all(Rc::clone(&staging.hosts), file, beside.collect());
+        let secondary = transfer.state.secondary.iter();
+        let secondary = secondary.map(|(name, version)| part(&beside(&here, name), *version));
+        let moving = relay_all(Rc::clone(&staging.hosts), file, secondary.collect());
         let Some(staging) = &mut self.staging else { return };
         let Some(transfer) = staging.transfers.get_mut(&(id, to)) else { return };
         let reports = staging.reports.clone();
@@ -146,7 +147,7 @@ impl Hub {
             // The hub is gone only when the run is over.
             let _ = reports.send(Moved(Kind::File { id, from, to, result }));
         });
-        let started_ns = clock::monotonic_ns();
+        let started_ns = self.now.time.0;
         transfer.running = Some(Running { from, started_ns, task: task.abort_handle() });
         *staging.under_way.entry(from).or_default() += 1;
         *staging.under_way.entry(to).or_default() += 1;
@@ -217,14 +218,15 @@ impl Hub {
             self.event(Event::PlacesFound { id, places });
             self.remember(id, to, &now, false);
         }
-        let took_ns = clock::monotonic_ns().saturating_sub(running.started_ns);
+        let took_ns = self.now.time.0.saturating_sub(running.started_ns);
         let bytes = state.version.bytes.saturating_add(carried.bytes);
-        let companions = carried.companions;
-        let (time_ns, task) = (clock::wall_ns(), id.0);
+        let companions = carried.secondary;
+        let (time_ns, task) = (self.now.journal_ns(), id.0);
         let (from, to_node) = (from.0, to.0);
         let staged = FileStaged { time_ns, task, from, to: to_node, companions, bytes, took_ns };
         let event = JournalEvent::FileStaged(staged);
         self.record.about_task(&self.scheduler, &self.names, id, &event);
+        self.forget_program_like(id);
         self.on_brought(id, to);
     }
 
@@ -272,9 +274,8 @@ impl Hub {
         for (id, state) in files {
             let here = self.home_path(*id);
             named.push((self.path_on(node, &here), state.version));
-            for (name, version) in state.companions.iter() {
-                let beside = here.with_file_name(name.as_os_str());
-                named.push((self.path_on(node, &beside), *version));
+            for (name, version) in state.secondary.iter() {
+                named.push((self.path_on(node, &beside(&here, name)), *version));
             }
         }
         let Some(staging) = &mut self.staging else { return };
@@ -297,7 +298,8 @@ impl Hub {
         }
     }
 
-    /// A node is gone: what was being brought there is not any more, and what came from there comes from elsewhere, or not at all.
+    /// A node is gone: what was being brought there is not any more, and what came from there comes
+    /// from elsewhere, or not at all.
     pub(super) fn end_transfers_of(&mut self, node: NodeId) {
         let Some(staging) = &mut self.staging else { return };
         let mut ended = Vec::new();

@@ -1,0 +1,393 @@
+//! The gates of synchronised starts on this machine: what a command is held by, and what it notes there
+//! (docs/design/synchronised-start.md; gate/ has the other side).
+//!
+//! A round has a page in memory, which its workers read and write as a file, and two pipes: one that they write their
+//! number to when they wait, and one that they wait for the end of. This process alone has the latter's writing end, so
+//! that its end means that the round begins, or is given up, or that this process is gone; the page says which. It
+//! knows no clock but what it is told.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::Path;
+use std::rc::{Rc, Weak};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use rakuda_proto::agent::{AgentEvent, CommandId, GateStamps};
+use rakuda_proto::front::{GateChoice, GateKind, GateOptions};
+use rustix::fs::{MemfdFlags, OFlags, memfd_create};
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::launch::PreparedLaunch;
+use crate::pipes::OutputPipe;
+use crate::spawn::{DescriptorAction, EnvironmentBlock, SpawnError};
+use crate::{clock, cores};
+
+/// The library that holds dynamic programs.
+static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.so"));
+/// The helper that holds others.
+static HELPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate"));
+
+/// "RKG1", little endian.
+const MAGIC: u32 = 0x3147_4b52;
+const COMMITTED: u32 = 1;
+const HEAD_BYTES: usize = 64;
+const PLACE_BYTES: usize = 64;
+/// Of the number of a worker that waits.
+const NUMBER_BYTES: usize = 4;
+
+/// Descriptors of a worker, high so that they are in nobody's way; the gate closes them.
+const PAGE: RawFd = 199;
+const WAIT: RawFd = 198;
+const READY: RawFd = 197;
+const FILE: RawFd = 196;
+/// Where a shebang line may lead, at most: the kernel's own limit.
+const INTERPRETERS_MAX: usize = 5;
+
+/// From the instant until it is looked at what workers have noted, and then again and again: a worker that has ended is
+/// reported at once.
+const LOOK_AFTER: Duration = Duration::from_millis(20);
+
+/// The rounds that this machine has workers of.
+pub struct Gates {
+    rounds: RefCell<BTreeMap<u32, Rc<Round>>>,
+    events: UnboundedSender<AgentEvent>,
+}
+
+/// A command's place in a round.
+pub struct Worker {
+    round: Rc<Round>,
+    number: u32,
+}
+
+/// A round, as far as it is on this machine.
+struct Round {
+    page: File,
+    /// Its end is what workers wait for.
+    release: RefCell<Option<OwnedFd>>,
+    wait: OwnedFd,
+    ready: OwnedFd,
+    /// Its workers were told to spin.
+    spins: Cell<bool>,
+    /// By number.
+    places: RefCell<BTreeMap<u32, Place>>,
+}
+
+/// Of a worker.
+#[derive(Clone, Copy)]
+struct Place {
+    command: CommandId,
+    /// It is the shell that waits, for a line.
+    is_shell: bool,
+    /// That it has gone through was told.
+    is_reported: bool,
+}
+
+impl Gates {
+    /// Reports go to `events`.
+    pub fn new(events: UnboundedSender<AgentEvent>) -> Self {
+        Self { rounds: RefCell::default(), events }
+    }
+
+    /// Has a command wait at the gate of its round; nothing: it is not to be held.
+    pub fn admit(
+        self: &Rc<Self>,
+        command: CommandId,
+        options: &GateOptions,
+        launch: &mut PreparedLaunch,
+        environment: &mut Rc<EnvironmentBlock>,
+    ) -> Result<Option<Worker>, SpawnError> {
+        if options.hold == GateChoice::None {
+            return Ok(None);
+        }
+        let refused =
+            |source| SpawnError::Refused { program: "the gate of its round".into(), source };
+        let round = self.round(options.round).map_err(refused)?;
+        let place = Place { command, is_shell: launch.is_shell_line(), is_reported: false };
+        round.write_place(options).map_err(refused)?;
+        let held = hold(&round, options, &launch.program, environment.value(b"LD_PRELOAD"));
+        let hold = held.map_err(refused)?;
+        round.places.borrow_mut().insert(options.worker, place);
+        *environment = Rc::new(EnvironmentBlock::replacing(environment, hold.environment));
+        launch.hold(hold.descriptors, hold.helper);
+        Ok(Some(Worker { round, number: options.worker }))
+    }
+
+    /// When the round begins.
+    pub fn commit(self: Rc<Self>, round: u32, t0_ns: i64, spin_ns: i64) {
+        let Some(round) = self.rounds.borrow().get(&round).cloned() else { return };
+        round.commit(t0_ns, spin_ns);
+        let left = u64::try_from(t0_ns - clock::machine_ns()).unwrap_or(0);
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(Duration::from_nanos(left)).await;
+            while !round.places.borrow().values().all(|place| place.is_reported) {
+                tokio::time::sleep(LOOK_AFTER).await;
+                let numbers: Vec<u32> = round.places.borrow().keys().copied().collect();
+                for number in numbers {
+                    self.report(&Worker { round: Rc::clone(&round), number });
+                }
+            }
+        });
+    }
+
+    /// Who still waits at the gate of the round ends.
+    pub fn close(&self, round: u32) {
+        if let Some(round) = self.rounds.borrow_mut().remove(&round) {
+            round.release.replace(None);
+            // Nobody looks for what they note any more.
+            round.places.borrow_mut().clear();
+        }
+    }
+
+    /// Tells that a worker has gone through its gate, unless that was told; when that was, by the machine's clock.
+    pub fn report(&self, worker: &Worker) -> Option<i64> {
+        let (gate, stamps) = worker.round.stamps(worker.number)?;
+        let mut places = worker.round.places.borrow_mut();
+        if let Some(place) = places.get_mut(&worker.number).filter(|place| !place.is_reported) {
+            place.is_reported = true;
+            let gate = if place.is_shell { GateKind::Shell } else { gate };
+            let command = place.command;
+            // The hub is gone only when the run is over.
+            let _ = self.events.send(AgentEvent::CommandPassed { command, gate, stamps });
+        }
+        Some(stamps.start_ns)
+    }
+
+    /// Tells that a command which is not held was started.
+    pub fn report_plain(&self, command: CommandId, start_ns: i64) {
+        let stamps = GateStamps {
+            ready_ns: start_ns,
+            woke_ns: start_ns,
+            spun_ns: start_ns,
+            start_ns,
+            spins: false,
+            cpu: -1,
+        };
+        let gate = GateKind::None;
+        let _ = self.events.send(AgentEvent::CommandPassed { command, gate, stamps });
+    }
+
+    fn round(self: &Rc<Self>, number: u32) -> io::Result<Rc<Round>> {
+        if let Some(round) = self.rounds.borrow().get(&number) {
+            return Ok(Rc::clone(round));
+        }
+        let (round, ready) = Round::new()?;
+        let round = Rc::new(round);
+        self.rounds.borrow_mut().insert(number, Rc::clone(&round));
+        tokio::task::spawn_local(Rc::clone(self).hear(Rc::downgrade(&round), ready));
+        Ok(round)
+    }
+
+    /// Tells who waits, until the round is closed and all of its workers have come or gone.
+    async fn hear(self: Rc<Self>, round: Weak<Round>, mut ready: OutputPipe) {
+        let mut bytes = Vec::new();
+        while !ready.ended() {
+            ready.read(&mut bytes).await;
+            let Some(round) = round.upgrade() else { return };
+            let whole = bytes.len() - bytes.len() % NUMBER_BYTES;
+            for number in bytes.drain(..whole).as_slice().chunks_exact(NUMBER_BYTES) {
+                let number = number.try_into().map_or(u32::MAX, u32::from_ne_bytes);
+                if let Some(place) = round.places.borrow().get(&number) {
+                    let _ = self.events.send(AgentEvent::CommandReady { command: place.command });
+                }
+            }
+        }
+    }
+}
+
+impl Round {
+    /// A round nobody waits for yet, and the pipe from which the numbers of those who wait are read.
+    fn new() -> io::Result<(Self, OutputPipe)> {
+        let page = File::from(memfd_create("rakuda-round", MemfdFlags::CLOEXEC)?);
+        let (wait, release) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (pipe, ready) = OutputPipe::new()?;
+        page.write_all_at(&head(0, 0, 0), 0)?;
+        let release = RefCell::new(Some(release));
+        let (spins, places) = (Cell::default(), RefCell::default());
+        Ok((Self { page, release, wait, ready, spins, places }, pipe))
+    }
+
+    /// What the worker is to know.
+    fn write_place(&self, options: &GateOptions) -> io::Result<()> {
+        let mut slot = [0; PLACE_BYTES];
+        slot[32..40].copy_from_slice(&options.offset_ns.to_ne_bytes());
+        let cpu = options.pin.then(|| processor_of(options.local_rank)).flatten().unwrap_or(-1);
+        slot[40..44].copy_from_slice(&cpu.to_ne_bytes());
+        self.page.write_all_at(&slot, place_of(options.worker))
+    }
+
+    /// Says when it begins, and wakes all. Where workers share processors nobody spins: who does would keep the
+    /// processor from the next.
+    fn commit(&self, t0_ns: i64, spin_ns: i64) {
+        let workers = self.places.borrow().len();
+        self.spins.set(spin_ns > 0 && workers <= cores::usable() as usize);
+        let spin_ns = if self.spins.get() { spin_ns } else { 0 };
+        // Workers that read a page which could not be written end, and that is seen.
+        let _ = self.page.write_all_at(&head(COMMITTED, t0_ns, spin_ns), 0);
+        self.release.replace(None);
+    }
+
+    /// What the worker has noted; nothing: it has not gone through.
+    fn stamps(&self, worker: u32) -> Option<(GateKind, GateStamps)> {
+        let mut slot = [0; PLACE_BYTES];
+        self.page.read_exact_at(&mut slot, place_of(worker)).ok()?;
+        let long = |at: usize| slot[at..at + 8].try_into().map_or(0, i64::from_ne_bytes);
+        let int = |at: usize| slot[at..at + 4].try_into().map_or(0, i32::from_ne_bytes);
+        let gate = match int(48) {
+            1 => GateKind::Preload,
+            2 => GateKind::Exec,
+            3 => GateKind::Call,
+            _ => return None,
+        };
+        let stamps = GateStamps {
+            ready_ns: long(0),
+            woke_ns: long(8),
+            spun_ns: long(16),
+            start_ns: long(24),
+            spins: self.spins.get(),
+            cpu: int(44),
+        };
+        (stamps.start_ns != 0).then_some((gate, stamps))
+    }
+}
+
+/// What a start has to change so that the command waits.
+struct Hold {
+    /// Descriptors that it gets beside its own.
+    descriptors: Vec<DescriptorAction>,
+    /// Entries of its environment.
+    environment: Vec<CString>,
+    /// It is started in place of the program, which is its first word then.
+    helper: Option<CString>,
+}
+
+/// How the command that executes `program` is to be held.
+fn hold(
+    round: &Round,
+    options: &GateOptions,
+    program: &CStr,
+    preloaded: Option<&[u8]>,
+) -> io::Result<Hold> {
+    let with_library = match options.hold {
+        GateChoice::Preload => true,
+        GateChoice::Exec | GateChoice::Call | GateChoice::None => false,
+        GateChoice::Auto => takes_library(Path::new(OsStr::from_bytes(program.to_bytes()))),
+    };
+    let mut descriptors = vec![
+        DescriptorAction::Duplicate { from: round.page.as_raw_fd(), to: PAGE },
+        DescriptorAction::Duplicate { from: round.wait.as_raw_fd(), to: WAIT },
+        DescriptorAction::Duplicate { from: round.ready.as_raw_fd(), to: READY },
+    ];
+    let words = format!("RAKUDA_GATE={PAGE},{WAIT},{READY},{FILE},{}", options.worker);
+    let mut environment = vec![CString::new(words)?];
+    let mut helper = None;
+    if with_library {
+        let library = in_memory(&LIBRARY_FILE, c"rakuda-gate.so", LIBRARY)?;
+        descriptors.push(DescriptorAction::Duplicate { from: library, to: FILE });
+        let mut entry = format!("LD_PRELOAD=/proc/self/fd/{FILE}").into_bytes();
+        if let Some(others) = preloaded.filter(|others| !others.is_empty()) {
+            entry.push(b':');
+            entry.extend_from_slice(others);
+        }
+        environment.push(CString::new(entry)?);
+    } else if options.hold != GateChoice::Call {
+        let file = in_memory(&HELPER_FILE, c"rakuda-gate", HELPER)?;
+        helper = Some(CString::new(format!("/proc/self/fd/{file}"))?);
+    }
+    Ok(Hold { descriptors, environment, helper })
+}
+
+static LIBRARY_FILE: OnceLock<File> = OnceLock::new();
+static HELPER_FILE: OnceLock<File> = OnceLock::new();
+
+/// A file that is nowhere but in memory: made once in this process.
+fn in_memory(place: &OnceLock<File>, name: &CStr, content: &[u8]) -> io::Result<RawFd> {
+    if let Some(file) = place.get() {
+        return Ok(file.as_raw_fd());
+    }
+    let file = File::from(memfd_create(name, MemfdFlags::CLOEXEC)?);
+    file.write_all_at(content, 0)?;
+    // Open for reading only, as what is open for writing cannot be executed.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let readable =
+        rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
+    drop(file);
+    Ok(place.get_or_init(|| File::from(readable)).as_raw_fd())
+}
+
+/// Whether the library can be loaded into what is executed: a dynamic program of this machine's type that runs with no
+/// more rights than its user. Of a script that is its interpreter.
+fn takes_library(program: &Path) -> bool {
+    let mut path = program.to_path_buf();
+    for _ in 0..INTERPRETERS_MAX {
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            // That it is missing is to be seen before anybody waits.
+            Err(error) => return error.kind() == io::ErrorKind::NotFound,
+        };
+        let Ok(metadata) = file.metadata() else { return false };
+        // Set-user-ID and set-group-ID, and rights that go with the file.
+        let has_rights = metadata.mode() & 0o6000 != 0
+            || rustix::fs::getxattr(&path, c"security.capability", &mut [0u8; 64]).is_ok();
+        if has_rights {
+            return false;
+        }
+        let mut start = [0; 256];
+        let Ok(count) = file.read(&mut start) else { return false };
+        let start = &start[..count];
+        if let Some(line) = start.strip_prefix(b"#!") {
+            let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();
+            let word = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+            path = Path::new(OsStr::from_bytes(word)).to_path_buf();
+            continue;
+        }
+        // What is neither is given to the shell, as it is without a gate.
+        return !start.starts_with(b"\x7fELF") || has_interpreter(&mut file, start);
+    }
+    false
+}
+
+/// Whether it is a dynamic ELF program like this one.
+fn has_interpreter(file: &mut File, start: &[u8]) -> bool {
+    const PT_INTERP: u32 = 3;
+    let machine: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
+    let short = |at: usize| u16::from_le_bytes([start[at], start[at + 1]]);
+    if start.len() < 64 || !start.starts_with(b"\x7fELF\x02\x01") || short(18) != machine {
+        return false;
+    }
+    let table = start[32..40].try_into().map_or(0, u64::from_le_bytes);
+    let (entry, count) = (u64::from(short(54)), u64::from(short(56)));
+    (0..count).any(|number| {
+        let mut kind = [0; 4];
+        let seek = file.seek(io::SeekFrom::Start(table + number * entry));
+        seek.is_ok() && file.read_exact(&mut kind).is_ok() && u32::from_le_bytes(kind) == PT_INTERP
+    })
+}
+
+/// The processor of a worker: always the same one; where there are too few, workers share them evenly.
+fn processor_of(local_rank: u32) -> Option<i32> {
+    let allowed = cores::numbers();
+    let place = (local_rank as usize).checked_rem(allowed.len())?;
+    i32::try_from(allowed[place]).ok()
+}
+
+fn head(state: u32, t0_ns: i64, spin_ns: i64) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[0..4].copy_from_slice(&MAGIC.to_ne_bytes());
+    head[4..8].copy_from_slice(&state.to_ne_bytes());
+    head[8..16].copy_from_slice(&t0_ns.to_ne_bytes());
+    head[16..24].copy_from_slice(&spin_ns.to_ne_bytes());
+    head
+}
+
+fn place_of(worker: u32) -> u64 {
+    HEAD_BYTES as u64 + PLACE_BYTES as u64 * u64::from(worker)
+}

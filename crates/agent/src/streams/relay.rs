@@ -1,0 +1,665 @@
+//! The thread of one opening: reads what writers print and writes it to readers, as `Flow` says.
+//!
+//! It copies. It ends when all readers are at their ends or have left, when something is wrong, or
+//! when it is told to stop; on its way out it closes all that it holds.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use rakuda_core::Time;
+use rakuda_core::streams::{
+    Account, Fault, Flow, FlowSettings, OnClose, ReaderState, RecordKind, SenderState, StallWatch,
+    WINDOW_BYTES,
+};
+use rakuda_proto::Text;
+use rakuda_proto::agent::AgentEvent;
+use rakuda_proto::streams::{
+    EndAccount, OpeningId, RecordForm, StreamAccount, StreamEnd, StreamEvent, StreamPlan,
+};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::hops::{HopIntake, HopOutlet};
+use super::spool::{SpoolReader, SpoolWriter};
+use crate::clock;
+
+/// Pieces of one write.
+const PIECES_MAX: usize = 16;
+
+/// Where a writer's bytes come from.
+#[derive(Debug)]
+pub(super) enum Intake {
+    /// Its pipe.
+    Pipe(OwnedFd),
+    /// A spool that was written before.
+    Spool(SpoolReader),
+    /// Another host.
+    Hop(Box<HopIntake>),
+    /// Nothing more comes.
+    Closed,
+}
+
+/// Where the bytes for a reader go.
+#[derive(Debug)]
+pub(super) enum Outlet {
+    /// Its pipe.
+    Pipe(OwnedFd),
+    /// A spool.
+    Spool(SpoolWriter),
+    /// Another host.
+    Hop(Box<HopOutlet>),
+    /// It has its end, or has left.
+    Closed,
+}
+
+/// One stream and its descriptors.
+#[derive(Debug)]
+pub(super) struct Through {
+    plan: StreamPlan,
+    flow: Flow,
+    intakes: Vec<Intake>,
+    outlets: Vec<Outlet>,
+    /// For the agent: all readers have left.
+    unread: Arc<AtomicBool>,
+    memory_bytes_max: usize,
+    /// Of edges that have ended well: writer, edge, and the records that the sender has counted.
+    said: Vec<(usize, u32, u64)>,
+}
+
+/// What the agent tells the thread.
+#[derive(Debug)]
+enum Word {
+    EndMember(u32, bool),
+    Stop,
+}
+
+/// The agent's end.
+#[derive(Debug)]
+pub(super) struct RelayHandle {
+    words: Sender<Word>,
+    bell: Arc<OwnedFd>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl RelayHandle {
+    /// A task has ended; the agent has closed its ends of that task's pipes.
+    pub fn end_member(&self, task: u32, well: bool) {
+        self.say(Word::EndMember(task, well));
+    }
+
+    /// Closes all and reports nothing.
+    pub fn stop(&self) {
+        self.say(Word::Stop);
+    }
+
+    /// Whether the thread has ended.
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    fn say(&self, word: Word) {
+        // A thread that has ended has nothing to hear.
+        if self.words.send(word).is_ok() {
+            let _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
+        }
+    }
+}
+
+/// The thread.
+pub(super) struct Relay {
+    id: OpeningId,
+    streams: Vec<Through>,
+    words: Receiver<Word>,
+    bell: Arc<OwnedFd>,
+    events: UnboundedSender<AgentEvent>,
+    watch: Option<StallWatch>,
+    /// After an edge broke the hub has so long to find out that a host is lost.
+    patience_ms: u32,
+}
+
+/// Why nothing goes on.
+pub(super) enum Trouble {
+    /// It is at fault.
+    Fault(String),
+    /// An edge to another host broke; the host may be lost.
+    Broken(String),
+}
+
+impl From<String> for Trouble {
+    fn from(why: String) -> Self {
+        Self::Fault(why)
+    }
+}
+
+/// Why the thread ends.
+enum End {
+    /// All is over.
+    Well,
+    /// It was told to.
+    Stopped,
+}
+
+impl Relay {
+    /// Starts the thread of an opening.
+    pub fn start(
+        id: OpeningId,
+        streams: Vec<Through>,
+        patience_ms: u32,
+        events: UnboundedSender<AgentEvent>,
+    ) -> io::Result<RelayHandle> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let (words, heard) = channel();
+        let bell = Arc::new(bell);
+        let is_cyclic = streams.iter().any(|stream| stream.plan.is_cyclic);
+        let watch = is_cyclic.then(|| StallWatch::new(now()));
+        let relay =
+            Self { id, streams, words: heard, bell: Arc::clone(&bell), events, watch, patience_ms };
+        let builder = std::thread::Builder::new().name(format!("streams-{}", id.0));
+        let thread = builder.spawn(move || relay.run())?;
+        Ok(RelayHandle { words, bell, thread })
+    }
+
+    fn run(mut self) {
+        let (fault, stopped) = match self.pass_on() {
+            Ok(End::Well) => (None, false),
+            Ok(End::Stopped) => (None, true),
+            Err(Trouble::Fault(why)) => (Some(Text::from(why)), false),
+            // Nobody is to see an end meanwhile.
+            Err(Trouble::Broken(why)) => (Some(Text::from(why)), self.is_stopped_in_time()),
+        };
+        if stopped {
+            return;
+        }
+        let accounts = self.streams.iter().map(Through::account).collect();
+        let ended = StreamEvent::Ended(self.id, accounts, fault.clone());
+        // The hub is gone only when the run is over.
+        let _ = self.events.send(AgentEvent::Streams(ended));
+        if fault.is_some() {
+            // Nobody is to see an end: the pipes stay open until the members have been ended.
+            while !matches!(self.words.recv(), Ok(Word::Stop) | Err(_)) {}
+        }
+    }
+
+    /// Whether the hub ends all this by itself, as a host is lost.
+    fn is_stopped_in_time(&self) -> bool {
+        let until = now().0 + u64::from(self.patience_ms) * 1_000_000;
+        loop {
+            let left = Duration::from_nanos(until.saturating_sub(now().0));
+            match self.words.recv_timeout(left) {
+                Ok(Word::Stop) | Err(RecvTimeoutError::Disconnected) => return true,
+                Ok(Word::EndMember(..)) => {}
+                Err(RecvTimeoutError::Timeout) => return false,
+            }
+        }
+    }
+
+    fn pass_on(&mut self) -> Result<End, Trouble> {
+        loop {
+            while let Ok(word) = self.words.try_recv() {
+                match word {
+                    Word::Stop => return Ok(End::Stopped),
+                    Word::EndMember(task, well) => self.end_member(task, well),
+                }
+            }
+            for stream in &mut self.streams {
+                stream.settle()?;
+            }
+            if self.streams.iter().all(Through::is_over) {
+                return Ok(End::Well);
+            }
+            if self.wait()? {
+                self.move_bytes()?;
+            }
+        }
+    }
+
+    fn end_member(&mut self, task: u32, well: bool) {
+        let it = StreamEnd::Task(task);
+        for stream in &mut self.streams {
+            if let Some(writer) = stream.plan.writers.iter().position(|end| *end == it) {
+                stream.flow.on_writer_ended(writer, well);
+            }
+            if let Some(reader) = stream.plan.readers.iter().position(|end| *end == it)
+                && well
+            {
+                stream.flow.on_reader_left(reader);
+            }
+        }
+    }
+
+    /// Waits until something can move, or somebody says something; whether bytes may move.
+    fn wait(&mut self) -> Result<bool, Trouble> {
+        let mut fds = vec![PollFd::new(&*self.bell, PollFlags::IN)];
+        let mut is_ready = false;
+        // By place in `fds`, without the bell: the stream, and which of its readers it is.
+        let mut whose = Vec::new();
+        for (number, stream) in self.streams.iter().enumerate() {
+            is_ready |= stream.interests(number, &mut fds, &mut whose);
+        }
+        let limit = self.limit(is_ready);
+        match poll(&mut fds, limit.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(false),
+            Err(error) => {
+                return Err(Trouble::Fault(format!("could not wait for its pipes: {error}")));
+            }
+        }
+        let rung = !fds[0].revents().is_empty();
+        let moved = is_ready || fds[1..].iter().any(|fd| !fd.revents().is_empty());
+        let broken = fds[1..].iter().zip(whose).filter_map(|(fd, (stream, reader))| {
+            let is_broken = fd.revents().contains(PollFlags::ERR);
+            reader.filter(|_| is_broken).map(|reader| (stream, reader))
+        });
+        let broken: Vec<(usize, usize)> = broken.collect();
+        for (stream, reader) in broken {
+            self.streams[stream].flow.on_reader_left(reader);
+        }
+        if rung {
+            let mut count = [0_u8; 8];
+            let _ = rustix::io::read(&*self.bell, &mut count);
+        }
+        if let Some(watch) = &mut self.watch {
+            if moved {
+                watch.on_moved(now());
+            } else if watch.is_stalled(now()) {
+                self.tell_stall();
+            }
+        }
+        Ok(moved)
+    }
+
+    /// How long to wait.
+    fn limit(&self, is_ready: bool) -> Option<Timespec> {
+        if is_ready {
+            return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
+        }
+        let due = self.watch.as_ref().and_then(StallWatch::due)?;
+        let left = due.0.saturating_sub(now().0);
+        let tv_sec = i64::try_from(left / 1_000_000_000).unwrap_or(i64::MAX);
+        let tv_nsec = i64::try_from(left % 1_000_000_000).unwrap_or(0);
+        Some(Timespec { tv_sec, tv_nsec })
+    }
+
+    fn tell_stall(&self) {
+        let cyclic = self.streams.iter().filter(|stream| stream.plan.is_cyclic);
+        let states: Vec<String> = cyclic
+            .map(|stream| {
+                let name = stream.plan.name.to_display();
+                let waiting =
+                    (0..stream.outlets.len()).any(|reader| stream.flow.has_pending(reader));
+                match (stream.flow.is_full(), waiting) {
+                    (true, _) => format!("{name} is full"),
+                    (false, true) => format!("{name} has bytes that are not read"),
+                    (false, false) => format!("{name} is empty"),
+                }
+            })
+            .collect();
+        let text = format!("no byte has moved in the cycle for 30 s: {}", states.join(", "));
+        let stalled = StreamEvent::Stalled(self.id, Text::from(text));
+        let _ = self.events.send(AgentEvent::Streams(stalled));
+    }
+
+    fn move_bytes(&mut self) -> Result<(), Trouble> {
+        for stream in &mut self.streams {
+            stream.pump()?;
+            for writer in 0..stream.intakes.len() {
+                stream.read(writer)?;
+            }
+            for reader in 0..stream.outlets.len() {
+                stream.write(reader)?;
+            }
+            stream.pump()?;
+            let memory = stream.memory_bytes();
+            stream.memory_bytes_max = stream.memory_bytes_max.max(memory);
+        }
+        Ok(())
+    }
+}
+
+fn now() -> Time {
+    Time(clock::monotonic_ns())
+}
+
+impl Through {
+    /// A stream whose ends are open.
+    pub fn new(
+        plan: StreamPlan,
+        intakes: Vec<Intake>,
+        outlets: Vec<Outlet>,
+        unread: Arc<AtomicBool>,
+    ) -> Self {
+        let record = match plan.record {
+            RecordForm::Line => RecordKind::Line,
+            RecordForm::Nul => RecordKind::Nul,
+            RecordForm::Bytes(bytes) => RecordKind::Fixed(bytes.max(1)),
+            RecordForm::Raw => RecordKind::Raw,
+        };
+        let window = match usize::try_from(plan.window) {
+            Ok(0) => WINDOW_BYTES,
+            Ok(window) => window,
+            Err(_) => usize::MAX,
+        };
+        let on_close = if plan.drain { OnClose::Drain } else { OnClose::Sigpipe };
+        let settings = FlowSettings { record, window, on_close };
+        let flow = Flow::new(settings, intakes.len(), outlets.len());
+        Self { plan, flow, intakes, outlets, unread, memory_bytes_max: 0, said: Vec::new() }
+    }
+
+    /// Whether a writer is to be read from now.
+    fn wants(&self, writer: usize) -> bool {
+        let in_turn = !self.plan.in_turn
+            || self.intakes[..writer].iter().all(|intake| matches!(intake, Intake::Closed));
+        in_turn && !matches!(self.intakes[writer], Intake::Closed) && self.flow.wants(writer)
+    }
+
+    /// What is waited for; true when something need not be waited for.
+    fn interests<'fd>(
+        &'fd self,
+        number: usize,
+        fds: &mut Vec<PollFd<'fd>>,
+        whose: &mut Vec<(usize, Option<usize>)>,
+    ) -> bool {
+        let mut is_ready = false;
+        for (writer, intake) in self.intakes.iter().enumerate() {
+            match intake {
+                Intake::Pipe(fd) if self.wants(writer) => {
+                    fds.push(PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN));
+                    whose.push((number, None));
+                }
+                Intake::Spool(_) => is_ready |= self.wants(writer),
+                Intake::Hop(hop) => {
+                    let fd = hop.socket.as_fd();
+                    fds.push(PollFd::from_borrowed_fd(fd, hop.interest()));
+                    whose.push((number, None));
+                    is_ready |= !hop.machine.pending().is_empty() && self.wants(writer);
+                }
+                Intake::Pipe(_) | Intake::Closed => {}
+            }
+        }
+        for (reader, outlet) in self.outlets.iter().enumerate() {
+            let has_pending = self.flow.has_pending(reader);
+            match outlet {
+                Outlet::Pipe(fd) => {
+                    // Without anything to write, it is heard all the same when the reader leaves.
+                    let events = if has_pending { PollFlags::OUT } else { PollFlags::empty() };
+                    fds.push(PollFd::from_borrowed_fd(fd.as_fd(), events));
+                    whose.push((number, Some(reader)));
+                }
+                Outlet::Spool(_) => is_ready |= has_pending,
+                Outlet::Hop(hop) => {
+                    let fd = hop.socket.as_fd();
+                    fds.push(PollFd::from_borrowed_fd(fd, hop.interest()));
+                    whose.push((number, None));
+                    is_ready |= has_pending && hop.machine.room() > 0;
+                }
+                Outlet::Closed => {}
+            }
+        }
+        is_ready
+    }
+
+    fn read(&mut self, writer: usize) -> Result<(), String> {
+        if !self.wants(writer) {
+            return Ok(());
+        }
+        let space = self.flow.space(writer);
+        let read = match &mut self.intakes[writer] {
+            Intake::Pipe(fd) => match rustix::io::read(&*fd, rustix::buffer::spare_capacity(space))
+            {
+                Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
+                read => read.map_err(|error| error.to_string()),
+            },
+            Intake::Spool(spool) => spool.read(space).map_err(|error| error.to_string()),
+            Intake::Hop(hop) => {
+                let room = space.capacity() - space.len();
+                let pending = hop.machine.pending();
+                let bytes = pending.len().min(room);
+                if bytes == 0 {
+                    return Ok(());
+                }
+                space.extend_from_slice(&pending[..bytes]);
+                hop.machine.on_taken(bytes);
+                Ok(bytes)
+            }
+            Intake::Closed => return Ok(()),
+        };
+        let name = self.plan.name.to_display();
+        match read.map_err(|error| format!("stream {name}: {error}"))? {
+            0 => self.close_writer(writer),
+            bytes => self.flow.on_read(writer, bytes),
+        }
+        Ok(())
+    }
+
+    fn close_writer(&mut self, writer: usize) {
+        let was_task = matches!(self.intakes[writer], Intake::Pipe(_));
+        match &mut self.intakes[writer] {
+            // The other host is told, and closes.
+            Intake::Hop(hop) => hop.machine.leave(),
+            intake => *intake = Intake::Closed,
+        }
+        self.end_writer(writer, was_task);
+    }
+
+    /// Nothing more comes of a writer.
+    fn end_writer(&mut self, writer: usize, is_task: bool) {
+        self.flow.on_writer_closed(writer);
+        if !is_task {
+            // There is a spool of those only that have ended well, and another host's end means the same.
+            self.flow.on_writer_ended(writer, true);
+        }
+    }
+
+    /// Lets the ends of edges hear and say what they can.
+    fn pump(&mut self) -> Result<(), Trouble> {
+        let name = &self.plan.name;
+        let broken = |why| Trouble::Broken(format!("stream {}: {why}", name.to_display()));
+        for intake in &mut self.intakes {
+            if let Intake::Hop(hop) = intake {
+                hop.pump().map_err(broken)?;
+            }
+        }
+        for outlet in &mut self.outlets {
+            if let Outlet::Hop(hop) = outlet {
+                hop.pump().map_err(broken)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes edges over which all went, or that nobody reads from.
+    fn settle_hops(&mut self) -> Result<(), Trouble> {
+        for writer in 0..self.intakes.len() {
+            let Intake::Hop(hop) = &mut self.intakes[writer] else { continue };
+            if let Some(records) = hop.machine.ended() {
+                hop.machine.finish();
+                hop.said_records = Some(records);
+                self.end_writer(writer, false);
+            } else if self.flow.is_abandoned() && hop.said_records.is_none() {
+                hop.machine.leave();
+                self.end_writer(writer, false);
+            }
+        }
+        for (reader, outlet) in self.outlets.iter_mut().enumerate() {
+            let Outlet::Hop(hop) = outlet else { continue };
+            if self.flow.reader_state(reader) == ReaderState::AtEnd {
+                hop.machine.finish(self.flow.read(reader).records);
+            }
+            if hop.machine.state() == SenderState::Left {
+                self.flow.on_reader_elsewhere_left(reader);
+            }
+        }
+        self.pump()?;
+        for writer in 0..self.intakes.len() {
+            let Intake::Hop(hop) = &self.intakes[writer] else { continue };
+            if !hop.machine.is_over() {
+                continue;
+            }
+            if let Some(said) = hop.said_records {
+                self.said.push((writer, hop.edge, said));
+            }
+            self.intakes[writer] = Intake::Closed;
+        }
+        for outlet in &mut self.outlets {
+            if matches!(outlet, Outlet::Hop(hop) if hop.is_over()) {
+                *outlet = Outlet::Closed;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all has gone through, and other hosts know it.
+    fn is_over(&self) -> bool {
+        let hop = |intake: &Intake| matches!(intake, Intake::Hop(_));
+        let edges = self.outlets.iter().any(|outlet| matches!(outlet, Outlet::Hop(_)))
+            || self.intakes.iter().any(hop);
+        self.flow.is_over() && !edges
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let intakes = self.intakes.iter().map(|intake| match intake {
+            Intake::Hop(hop) => hop.machine.memory_bytes(),
+            Intake::Pipe(_) | Intake::Spool(_) | Intake::Closed => 0,
+        });
+        let outlets = self.outlets.iter().map(|outlet| match outlet {
+            Outlet::Hop(hop) => hop.machine.memory_bytes(),
+            Outlet::Pipe(_) | Outlet::Spool(_) | Outlet::Closed => 0,
+        });
+        self.flow.memory_bytes() + intakes.sum::<usize>() + outlets.sum::<usize>()
+    }
+
+    /// Writes what there is until the pipe is full.
+    fn write(&mut self, reader: usize) -> Result<(), String> {
+        if let Outlet::Hop(hop) = &mut self.outlets[reader] {
+            let taken = hop.machine.take(self.flow.pending(reader));
+            if taken > 0 {
+                self.flow.on_written(reader, taken);
+            }
+            return Ok(());
+        }
+        loop {
+            let pieces: Vec<IoSlice<'_>> =
+                self.flow.pending(reader).take(PIECES_MAX).map(IoSlice::new).collect();
+            let Some(first) = pieces.first() else { return Ok(()) };
+            let written = match &mut self.outlets[reader] {
+                Outlet::Pipe(fd) => match rustix::io::writev(&*fd, &pieces) {
+                    Err(Errno::AGAIN) => return Ok(()),
+                    Err(Errno::INTR) => continue,
+                    Err(Errno::PIPE) => {
+                        drop(pieces);
+                        self.flow.on_reader_left(reader);
+                        return Ok(());
+                    }
+                    written => written.map_err(|error| error.to_string()),
+                },
+                Outlet::Spool(spool) => spool.write(first).map_err(|error| error.to_string()),
+                Outlet::Hop(_) | Outlet::Closed => return Ok(()),
+            };
+            drop(pieces);
+            let name = &self.plan.name;
+            let written =
+                written.map_err(|error| format!("stream {}: {error}", name.to_display()))?;
+            self.flow.on_written(reader, written);
+        }
+    }
+
+    /// Closes what has come to its end, and says what is wrong.
+    fn settle(&mut self) -> Result<(), Trouble> {
+        self.settle_hops()?;
+        for reader in 0..self.outlets.len() {
+            match self.flow.reader_state(reader) {
+                ReaderState::Open => {}
+                // It is closed when the other host has taken all.
+                ReaderState::AtEnd if matches!(self.outlets[reader], Outlet::Hop(_)) => {}
+                ReaderState::Left => self.outlets[reader] = Outlet::Closed,
+                ReaderState::AtEnd => {
+                    let outlet = std::mem::replace(&mut self.outlets[reader], Outlet::Closed);
+                    if let Outlet::Spool(mut spool) = outlet {
+                        let name = self.plan.name.to_display();
+                        spool
+                            .finish()
+                            .map_err(|error| Trouble::Fault(format!("stream {name}: {error}")))?;
+                    }
+                }
+            }
+        }
+        if self.flow.breaks_pipes() && !self.unread.swap(true, Ordering::AcqRel) {
+            for writer in 0..self.intakes.len() {
+                self.close_writer(writer);
+            }
+        }
+        if let Some(fault) = self.flow.faults().first() {
+            return Err(self.words_of(fault).into());
+        }
+        if self.flow.is_over() && !self.flow.is_abandoned() {
+            for (writer, edge, said) in &self.said {
+                let found = self.flow.written(*writer).records;
+                if found != *said {
+                    let name = self.plan.name.to_display();
+                    let why = format!(
+                        "stream {name}: {found} records came over edge {edge} of {said}; \
+                         this is an error of rakuda"
+                    );
+                    return Err(why.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn words_of(&self, fault: &Fault) -> String {
+        let name = self.plan.name.to_display();
+        match fault {
+            Fault::Torn { writer, bytes } => {
+                let RecordForm::Bytes(size) = self.plan.record else {
+                    unreachable!("other records are never torn")
+                };
+                let who = words_of_end(&self.plan.writers[*writer]);
+                format!(
+                    "stream {name}: the last record of {who} has {bytes} bytes in place of {size}"
+                )
+            }
+            Fault::Differs { reader, expected, found } => {
+                let who = words_of_end(&self.plan.readers[*reader]);
+                format!(
+                    "stream {name}: {who} got {} bytes and {} records of {} and {}; \
+                     this is an error of rakuda",
+                    found.bytes, found.records, expected.bytes, expected.records
+                )
+            }
+        }
+    }
+
+    fn account(&self) -> StreamAccount {
+        let of = |end: &StreamEnd, account: Account| EndAccount {
+            end: end.clone(),
+            bytes: account.bytes,
+            records: account.records,
+            is_special: account.is_special,
+            dropped: account.dropped,
+        };
+        let writers = self.plan.writers.iter().enumerate();
+        let readers = self.plan.readers.iter().enumerate();
+        StreamAccount {
+            name: self.plan.name.clone(),
+            writers: writers.map(|(number, end)| of(end, self.flow.written(number))).collect(),
+            readers: readers.map(|(number, end)| of(end, self.flow.read(number))).collect(),
+            memory_bytes_max: self.memory_bytes_max as u64,
+            hops: Vec::new(),
+        }
+    }
+}
+
+/// The hub puts the task's name in the place of `task N`.
+fn words_of_end(end: &StreamEnd) -> String {
+    match end {
+        StreamEnd::Task(task) => format!("task {task}"),
+        StreamEnd::Spool(path) => path.to_display(),
+        StreamEnd::Hop(edge) => format!("edge {edge}"),
+    }
+}

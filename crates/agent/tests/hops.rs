@@ -1,0 +1,241 @@
+//! A stream over two agents: what the one writes the other reads, over TCP and over a socket of the
+//! host; ends, early exits, and a connection that is lost.
+
+use std::path::PathBuf;
+
+use rakuda_agent::{Agent, AgentConfig, StdinSource};
+use rakuda_link::credentials::Authority;
+use rakuda_link::peers;
+use rakuda_proto::Text;
+use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
+use rakuda_proto::files::FileRequest;
+use rakuda_proto::front::{CommandOptions, Program};
+use rakuda_proto::streams::{
+    HopPlan, HopSet, OpeningId, RecordForm, StreamAccount, StreamEnd, StreamEvent, StreamPlan,
+    StreamRequest,
+};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+const OPENING: OpeningId = OpeningId(3);
+const KEY: peers::Key = [5; peers::KEY_BYTES];
+const WRITER: u32 = 0;
+const READER: u32 = 1;
+
+struct Side {
+    agent: Agent,
+    events: UnboundedReceiver<AgentEvent>,
+    task: u32,
+}
+
+/// What became of one side.
+#[derive(Debug, Default)]
+struct Outcome {
+    status: Option<i32>,
+    account: Option<StreamAccount>,
+    fault: Option<String>,
+}
+
+fn plan(writers: StreamEnd, readers: StreamEnd) -> StreamPlan {
+    StreamPlan {
+        name: Text::from("s"),
+        record: RecordForm::Line,
+        window: 0,
+        drain: false,
+        in_turn: false,
+        writers: vec![writers],
+        readers: vec![readers],
+        is_cyclic: false,
+    }
+}
+
+impl Side {
+    fn ask(&self, request: StreamRequest) {
+        self.agent.handle(AgentRequest::Streams(request));
+    }
+
+    fn open(&self, authority: &Authority, plan: StreamPlan) {
+        let hop = HopPlan { edge: 0, key: Text(KEY.to_vec()), peer: Text::from("the other") };
+        let credentials = Text(authority.issue_peer().unwrap().to_bytes());
+        let hops = HopSet { credentials, hops: vec![hop], patience_ms: 1 };
+        self.ask(StreamRequest::Open(OPENING, vec![plan], Some(Box::new(hops))));
+    }
+
+    fn start(&self, line: &str) {
+        self.agent.handle(AgentRequest::Start {
+            command: CommandId(self.task),
+            program: Program::Line(Text::from(line)),
+            options: Some(Box::new(CommandOptions {
+                streams: Some((OPENING, self.task)),
+                ..CommandOptions::default()
+            })),
+        });
+    }
+
+    /// Where it takes connections.
+    async fn door(&mut self) -> (Vec<Text>, Text) {
+        loop {
+            if let AgentEvent::Streams(StreamEvent::Listening(_, addresses, socket)) =
+                self.events.recv().await.unwrap()
+            {
+                return (addresses, socket);
+            }
+        }
+    }
+
+    /// Until the command has ended and its stream is over, or is at fault.
+    async fn finish(&mut self) -> Outcome {
+        let mut outcome = Outcome::default();
+        while outcome.fault.is_none() && (outcome.status.is_none() || outcome.account.is_none()) {
+            match self.events.recv().await.unwrap() {
+                AgentEvent::CommandExited { status, .. } => {
+                    outcome.status = Some(status);
+                    self.ask(StreamRequest::EndMember(OPENING, self.task, status == 0));
+                }
+                AgentEvent::Streams(StreamEvent::Ended(_, mut accounts, fault)) => {
+                    outcome.account = accounts.pop();
+                    outcome.fault = fault.map(|text| text.to_display());
+                }
+                AgentEvent::Streams(StreamEvent::Dialled(_, _, why_not)) => {
+                    assert_eq!(why_not, None);
+                }
+                _ => {}
+            }
+        }
+        outcome
+    }
+}
+
+/// How the two are joined.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Tcp,
+    Socket,
+}
+
+fn with_two<F: Future<Output = ()>>(name: &str, test: impl FnOnce(Side, Side, PathBuf) -> F) {
+    let folder = std::env::temp_dir().join(format!("rakuda-hops-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let side = |task| {
+            let (sender, events) = unbounded_channel();
+            let config = AgentConfig {
+                directory: folder.clone(),
+                stdin: StdinSource::Null,
+                collect_output: true,
+                join_group: None,
+            };
+            Side { agent: Agent::new(config, sender).unwrap(), events, task }
+        };
+        test(side(WRITER), side(READER), folder.clone()).await;
+    });
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+async fn join(way: Way, writer: &mut Side, reader: &mut Side) {
+    let authority = Authority::new().unwrap();
+    writer.open(&authority, plan(StreamEnd::Task(WRITER), StreamEnd::Hop(0)));
+    reader.open(&authority, plan(StreamEnd::Hop(0), StreamEnd::Task(READER)));
+    let (one, other) = (writer.door().await, reader.door().await);
+    if way == Way::Tcp {
+        let port = other.0[0].to_display().rsplit_once(':').unwrap().1.to_owned();
+        let address = Text::from(format!("127.0.0.1:{port}"));
+        return writer.ask(StreamRequest::Dial(OPENING, 0, vec![address]));
+    }
+    // As `rakudad files` on each host does for the hub.
+    let mut ends = Vec::new();
+    for (_, socket) in [one, other] {
+        let (mut here, there) = tokio::io::duplex(1000);
+        tokio::task::spawn_local(rakuda_agent::files::answer(there));
+        let request = FileRequest::Join { socket };
+        rakuda_link::content::write_message(&mut here, &request).await.unwrap();
+        peers::show_key(&mut here, &KEY).await.unwrap();
+        peers::take(&mut here).await.unwrap();
+        ends.push(here);
+    }
+    tokio::task::spawn_local(async move {
+        let (mut other, mut one) = (ends.pop().unwrap(), ends.pop().unwrap());
+        let _ = tokio::io::copy_bidirectional(&mut one, &mut other).await;
+    });
+}
+
+#[test]
+fn what_is_written_on_one_host_is_read_on_another() {
+    for way in [Way::Tcp, Way::Socket] {
+        with_two("all", |mut writer, mut reader, folder| async move {
+            join(way, &mut writer, &mut reader).await;
+            reader.start("cat > all");
+            writer.start("seq 700000");
+            let (sent, got) = tokio::join!(writer.finish(), reader.finish());
+            assert_eq!((sent.status, got.status), (Some(0), Some(0)), "{sent:?} {got:?}");
+            let (sent, got) = (sent.account.unwrap(), got.account.unwrap());
+            assert_eq!(sent.readers[0].records, 700_000);
+            let counts = |account: &StreamAccount| {
+                [&account.writers[0], &account.readers[0]].map(|end| (end.bytes, end.records))
+            };
+            assert_eq!(counts(&sent), counts(&got));
+            let lines = (1..=700_000).map(|number| format!("{number}\n").into_bytes());
+            let all: Vec<u8> = lines.flatten().collect();
+            assert!(std::fs::read(folder.join("all")).unwrap() == all);
+        });
+    }
+}
+
+#[test]
+fn a_reader_elsewhere_that_leaves_ends_the_writer_well() {
+    with_two("early", |mut writer, mut reader, folder| async move {
+        join(Way::Tcp, &mut writer, &mut reader).await;
+        reader.start("head -n 3 > three");
+        writer.start("yes");
+        let (sent, got) = tokio::join!(writer.finish(), reader.finish());
+        assert_eq!((sent.status, sent.fault), (Some(0), None));
+        assert_eq!((got.status, got.fault), (Some(0), None));
+        assert!(sent.account.unwrap().readers[0].is_special);
+        assert_eq!(std::fs::read(folder.join("three")).unwrap(), b"y\ny\ny\n");
+    });
+}
+
+/// What is unread then fits the edge and the window of the reader's host.
+#[test]
+fn a_reader_elsewhere_may_leave_when_the_writer_has_ended() {
+    with_two("late", |mut writer, mut reader, folder| async move {
+        join(Way::Tcp, &mut writer, &mut reader).await;
+        reader.start("while [ ! -e go ]; do sleep 0.02; done; head -n 1 > one");
+        writer.start("seq 650000; touch written");
+        while !folder.join("written").exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        let go = async {
+            std::fs::write(folder.join("go"), "").unwrap();
+            reader.finish().await
+        };
+        let (sent, got) = tokio::join!(writer.finish(), go);
+        assert_eq!((sent.status, sent.fault), (Some(0), None));
+        assert_eq!((got.status, got.fault), (Some(0), None));
+        let (sent, got) = (sent.account.unwrap(), got.account.unwrap());
+        assert!(sent.readers[0].is_special && got.readers[0].is_special, "{sent:?} {got:?}");
+        assert_eq!(std::fs::read(folder.join("one")).unwrap(), b"1\n");
+    });
+}
+
+#[test]
+fn a_connection_that_is_lost_is_a_fault_and_no_end() {
+    with_two("lost", |mut writer, mut reader, folder| async move {
+        join(Way::Tcp, &mut writer, &mut reader).await;
+        reader.start("cat > all; echo end > end");
+        writer.start("seq 10; exec sleep 1000");
+        // It has got something, so that the connection is there.
+        while std::fs::read(folder.join("all")).unwrap_or_default().len() < 21 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        writer.ask(StreamRequest::Close(OPENING));
+        let got = reader.finish().await;
+        assert_eq!(got.fault.as_deref(), Some("stream s: the connection to the other was lost"));
+        assert_eq!(got.status, None);
+        assert!(!folder.join("end").exists());
+        for side in [&writer, &reader] {
+            side.agent.signal_all(libc::SIGKILL);
+        }
+        reader.ask(StreamRequest::Close(OPENING));
+    });
+}

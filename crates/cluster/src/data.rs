@@ -1,0 +1,88 @@
+//! Data links: a second connection to a host, apart from that of its agent, reached in the same way.
+//!
+//! It is made on the thread of the links, which can, and used on the hub's, where files are moved:
+//! between the two lies a pipe in memory.
+
+use std::rc::Rc;
+
+use rakuda_core::NodeId;
+use rakuda_proto::cluster::Role;
+use tokio::io::{DuplexStream, copy_bidirectional_with_sizes, join};
+use tokio::sync::oneshot;
+
+use crate::data_dial::{DataConnection, DataDial, Dialled};
+use crate::nodes::Launcher;
+use crate::route::{Reached, Route};
+use crate::thread::{Calls, PortCall};
+
+/// What the pipe holds in each direction.
+const PIPE_BYTES: usize = 256 << 10;
+/// So much is copied at a time.
+const COPY_BYTES: usize = 64 << 10;
+
+/// The hub's end of a connection to the files of a host. When the second is dropped, the connection ends.
+pub(crate) type Piped = (DuplexStream, oneshot::Sender<()>);
+
+/// Connects to the files of a host.
+#[derive(Clone)]
+pub(crate) struct Data {
+    host: String,
+    route: Rc<Route>,
+    launcher: Rc<Launcher>,
+}
+
+impl Data {
+    pub fn new(host: &str, route: &Rc<Route>, launcher: &Rc<Launcher>) -> Self {
+        Self { host: host.to_owned(), route: Rc::clone(route), launcher: Rc::clone(launcher) }
+    }
+
+    /// Makes a connection, and carries its bytes until the hub drops it, or it ends.
+    pub async fn dial(self, mut answer: oneshot::Sender<Result<Piped, String>>) {
+        let launch = self.route.launch(&self.host, Role::Files, &self.launcher);
+        let reached = tokio::select! {
+            reached = launch => reached,
+            () = answer.closed() => return,
+        };
+        let Reached { reader, writer, carrier } = match reached {
+            Ok(reached) => reached,
+            Err(error) => return drop(answer.send(Err(error.why))),
+        };
+        let (near, mut far) = tokio::io::duplex(PIPE_BYTES);
+        let (keeper, dropped) = oneshot::channel();
+        if answer.send(Ok((near, keeper))).is_ok() {
+            let mut connection = join(reader, writer);
+            tokio::select! {
+                // Whoever reads or writes is told by the end of the pipe.
+                _ = copy_bidirectional_with_sizes(&mut connection, &mut far, COPY_BYTES, COPY_BYTES) => {}
+                _ = dropped => {}
+            }
+        }
+        drop(carrier);
+    }
+}
+
+/// Dials the files of a node for the hub, from another thread.
+pub(crate) struct FarData {
+    node: NodeId,
+    calls: Calls,
+}
+
+impl FarData {
+    pub fn new(node: NodeId, calls: &Calls) -> Self {
+        Self { node, calls: calls.clone() }
+    }
+}
+
+impl DataDial for FarData {
+    fn dial(&self) -> Dialled {
+        let (answer, answered) = oneshot::channel();
+        self.calls.node(self.node, PortCall::Dial(answer));
+        Box::pin(async move {
+            let (pipe, keeper) =
+                answered.await.unwrap_or_else(|_| Err("the node is gone".into()))?;
+            let (reader, writer) = tokio::io::split(pipe);
+            let (reader, writer) = (Box::new(reader), Box::new(writer));
+            Ok(DataConnection { reader, writer, keeper: Box::new(keeper) })
+        })
+    }
+}

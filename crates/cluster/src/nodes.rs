@@ -1,0 +1,327 @@
+//! The life of each node elsewhere: launched, up, lost, launched again. One future a node, on the thread of the links.
+//!
+//! It reports to the hub what happened, and decides only when to try again. What that means for tasks it does not know.
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rakuda_agent::{clock, processes};
+use rakuda_core::NodeId;
+use rakuda_link::gate::DialIn;
+use rakuda_link::hub::{LinkEvent, attach, attach_arrival};
+use rakuda_proto::Text;
+use rakuda_proto::cluster::{AgentSettings, FromAgent, Role};
+use tokio::sync::Semaphore;
+
+use crate::agent_slot::AgentSlot;
+use crate::connection::NodeConnection;
+use crate::data::Data;
+use crate::leaders::Leaders;
+use crate::port::{LOCAL_NODE, Newcomer};
+use crate::program::{Depot, Program};
+use crate::remote::{RemotePort, Shared};
+use crate::reports::{NodeEvent, NodeReport, ReportSender};
+use crate::route::{Reached, Route};
+use crate::search::{self, Search};
+use crate::ssh::LaunchError;
+use crate::thread::{ClusterConfig, Connections, Context, OwnCalls, is_full};
+
+/// Longest wait before a node is launched again, s.
+pub(crate) const BACKOFF_S_MAX: u64 = 60;
+/// Launches without a task run in between.
+pub(crate) const FRUITLESS_MAX: u32 = 5;
+/// An agent that was started has so long to say hello.
+pub(crate) const HELLO_LIMIT: Duration = Duration::from_secs(60);
+
+/// What the lives of all nodes share.
+pub(crate) struct Launcher {
+    /// Connections that may be opened from here now.
+    pub permits: Semaphore,
+    /// As many may be opened from each leader.
+    pub connections_at_once: usize,
+    pub depot: Depot,
+    pub ssh_options: Vec<Vec<u8>>,
+    pub agent: AgentSettings,
+    /// Of all nodes.
+    pub connections: Rc<Connections>,
+    reports: ReportSender,
+    calls: OwnCalls,
+    directory: PathBuf,
+    /// The number of the next node.
+    next: Cell<u32>,
+}
+
+/// Where a node's agents come from.
+enum Source {
+    /// They are started when they are wanted.
+    Launched(Rc<Route>),
+    /// They dial in.
+    DialIn(AgentSlot),
+}
+
+/// An agent that is to be served.
+enum Arrived {
+    Launched(Reached),
+    DialIn(Box<DialIn>),
+}
+
+impl Launcher {
+    pub fn new(context: &Context) -> Self {
+        Self {
+            permits: Semaphore::new(context.plan.connections_at_once),
+            connections_at_once: context.plan.connections_at_once,
+            depot: Depot::default(),
+            ssh_options: context.plan.ssh_options.clone(),
+            agent: context.agent.clone(),
+            connections: Rc::default(),
+            reports: context.reports.clone(),
+            calls: context.calls.clone(),
+            directory: context.directory.clone(),
+            next: Cell::new(1),
+        }
+    }
+
+    /// Begins the life of a node that was not known before, and says so. Its cores are as many as its agent finds.
+    pub fn appear(self: &Rc<Self>, name: &str, slot: AgentSlot, ends_ns: Option<i64>) {
+        let Some(calls) = self.calls.calls() else { return };
+        let shared = Arc::new(Shared::new(&self.directory, false));
+        let id = self.begin(name, Source::DialIn(slot), Arc::clone(&shared));
+        let port = RemotePort::new(id, shared, calls);
+        let name = Text::from(name.to_owned());
+        self.tell(NodeEvent::Appeared(Box::new(Newcomer { name, port: Box::new(port), ends_ns })));
+    }
+
+    /// The engine's own.
+    pub fn program(&self) -> Result<Rc<Program>, String> {
+        self.depot.program()
+    }
+
+    /// Tells the hub what is not of a node.
+    pub fn tell(&self, event: NodeEvent) {
+        self.reports.send(NodeReport { node: LOCAL_NODE, incarnation: 0, event });
+    }
+
+    fn begin(self: &Rc<Self>, name: &str, source: Source, shared: Arc<Shared>) -> NodeId {
+        let id = NodeId(self.next.get());
+        self.next.set(id.0 + 1);
+        let connection = Rc::new(NodeConnection::new(shared));
+        self.connections.add(id, &connection);
+        let data = match &source {
+            Source::Launched(route) => Some(Data::new(name, route, self)),
+            Source::DialIn(_) => None,
+        };
+        connection.set_data(data);
+        let host = name.to_owned();
+        let launcher = Rc::clone(self);
+        let life = Life { id, host, source, launcher, connection, incarnation: 0 };
+        tokio::task::spawn_local(life.live());
+        id
+    }
+}
+
+/// Begins the lives of the plan's hosts, of which the hub knows already, and the search for other
+/// nodes, if there is to be one.
+pub(crate) fn begin(
+    context: &Context,
+    launcher: &Rc<Launcher>,
+    known: Vec<Arc<Shared>>,
+) -> Option<Rc<Search>> {
+    let mut leaders = Leaders::default();
+    for (host, shared) in context.plan.hosts.iter().zip(known) {
+        let route = leaders.route(&host.leaders, launcher);
+        launcher.begin(&host.name, Source::Launched(Rc::new(route)), shared);
+    }
+    search::await_nodes(context, launcher)
+}
+
+/// What the agents of a run are told.
+pub(crate) fn agent_settings(config: &ClusterConfig) -> AgentSettings {
+    let ClusterConfig { plan, directory, collect_output } = config;
+    let here = Text(directory.as_os_str().as_encoded_bytes().to_vec());
+    let mut agent = plan.agent.clone();
+    agent.directory = plan.folder_there(directory).unwrap_or(here);
+    agent.own_folder = plan.staging.is_some();
+    agent.gfarm_path.clone_from(&plan.gfarm_path);
+    agent.collect_output = *collect_output;
+    if let Some(mark) = processes::own_mark() {
+        agent.environment.push((Text::from("RAKUDA_RUN"), Text::from(mark)));
+    }
+    agent
+}
+
+/// One node's life.
+struct Life {
+    id: NodeId,
+    host: String,
+    source: Source,
+    launcher: Rc<Launcher>,
+    connection: Rc<NodeConnection>,
+    incarnation: u32,
+}
+
+/// How one link's time was.
+struct Served {
+    why: String,
+    /// It was up.
+    was_up: bool,
+    /// A command ended there.
+    fruitful: bool,
+    passing: bool,
+}
+
+impl Life {
+    async fn live(mut self) {
+        let mut fruitless = 0;
+        let connection = Rc::clone(&self.connection);
+        loop {
+            let served = tokio::select! {
+                biased;
+                () = connection.closing() => break,
+                served = self.serve() => served,
+            };
+            fruitless = if served.fruitful { 1 } else { fruitless + 1 };
+            let came_before = served.was_up || self.incarnation > 1;
+            let again = fruitless < FRUITLESS_MAX
+                && (served.passing || came_before)
+                && self.source.can_start_again();
+            connection.disconnect();
+            self.report(if served.was_up {
+                NodeEvent::Lost(served.why, again)
+            } else {
+                NodeEvent::Failed(served.why, again)
+            });
+            if !again {
+                break;
+            }
+            let wait = Duration::from_secs((1 << (fruitless - 1)).min(BACKOFF_S_MAX));
+            tokio::select! {
+                () = connection.closing() => break,
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+        connection.disconnect();
+        connection.set_data(None);
+        connection.shared.end();
+        self.report(NodeEvent::Gone);
+    }
+
+    fn report(&self, event: NodeEvent) {
+        self.launcher.reports.send(NodeReport {
+            node: self.id,
+            incarnation: self.incarnation,
+            event,
+        });
+    }
+
+    /// One launch, and the link until it ends.
+    async fn serve(&mut self) -> Served {
+        self.incarnation += 1;
+        let arrived = match &mut self.source {
+            Source::Launched(route) => {
+                route.launch(&self.host, Role::Agent, &self.launcher).await.map(Arrived::Launched)
+            }
+            Source::DialIn(slot) => {
+                slot.next().await.map(|dial_in| Arrived::DialIn(Box::new(dial_in)))
+            }
+        };
+        match arrived {
+            Ok(arrived) => self.serve_link(arrived).await,
+            Err(LaunchError { why, passing }) => {
+                Served { why, was_up: false, fruitful: false, passing }
+            }
+        }
+    }
+
+    async fn serve_link(&self, arrived: Arrived) -> Served {
+        let (up, fruitful) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+        let (lost, mut was_lost) = tokio::sync::mpsc::unbounded_channel();
+        let on_event = {
+            let (connection, reports) =
+                (Rc::clone(&self.connection), self.launcher.reports.clone());
+            let connections = Rc::clone(&self.launcher.connections);
+            let (up, fruitful) = (Rc::clone(&up), Rc::clone(&fruitful));
+            let (node, incarnation) = (self.id, self.incarnation);
+            let greeted = Cell::new(None);
+            move |event| {
+                let event = match event {
+                    LinkEvent::Up(facts) => return greeted.set(Some(facts)),
+                    // Only now: before, it may not have the run's folder.
+                    LinkEvent::Message(FromAgent::Ready { directory }) => {
+                        let Some(facts) = greeted.take() else { return };
+                        connection.shared.set_directory(&directory);
+                        up.set(true);
+                        NodeEvent::Up(facts)
+                    }
+                    LinkEvent::Message(message) => match connection.shared.receive(message) {
+                        Ok(event) => {
+                            fruitful.set(true);
+                            NodeEvent::Agent(event)
+                        }
+                        Err(Some(answer)) => NodeEvent::Answer(answer),
+                        Err(None) => return,
+                    },
+                    LinkEvent::Exchange(exchange) => NodeEvent::Exchange(exchange),
+                    LinkEvent::State(state) => NodeEvent::State(state),
+                    LinkEvent::Lost(why) => return drop(lost.send(why)),
+                };
+                reports.send(NodeReport { node, incarnation, event });
+                if is_full(&reports) {
+                    connection.hold_output(true);
+                    connections.full.notify_one();
+                }
+            }
+        };
+        let run = String::new();
+        let agent = self.launcher.agent.clone();
+        let (link, carrier) = match arrived {
+            Arrived::Launched(Reached { reader, writer, carrier }) => {
+                (attach(reader, writer, &run, agent, on_event), Some(carrier))
+            }
+            Arrived::DialIn(dial_in) => {
+                (attach_arrival(dial_in.0, dial_in.1, &run, agent, on_event), None)
+            }
+        };
+        link.set_clock(clock::machine_ns);
+        self.connection.connect(self.incarnation, link.clone());
+        let in_time = async {
+            tokio::time::sleep(HELLO_LIMIT).await;
+            if up.get() {
+                std::future::pending::<()>().await;
+            }
+        };
+        let why = tokio::select! {
+            Some(why) = was_lost.recv() => why,
+            () = link.ended() => was_lost.try_recv().unwrap_or_default(),
+            words = self.source.launcher_says() => words,
+            () = in_time => format!("its agent said nothing for {} s", HELLO_LIMIT.as_secs()),
+        };
+        link.abort();
+        let why = match (&carrier, &self.source) {
+            (Some(carrier), _) => carrier.explain(why).await,
+            (None, Source::DialIn(slot)) => slot.with_last_words(why).await,
+            (None, Source::Launched(_)) => why,
+        };
+        Served { why, was_up: up.get(), fruitful: fruitful.get(), passing: false }
+    }
+}
+
+impl Source {
+    /// Waits until whoever started the agent says that it has ended, where that is told apart from the link.
+    async fn launcher_says(&self) -> String {
+        match self {
+            Self::Launched(_) => std::future::pending().await,
+            Self::DialIn(slot) => slot.launcher_says().await,
+        }
+    }
+
+    /// Whether another agent can be had when the first is gone.
+    fn can_start_again(&self) -> bool {
+        match self {
+            Self::Launched(route) => !route.is_over(),
+            Self::DialIn(slot) => slot.can_start_again(),
+        }
+    }
+}

@@ -1,0 +1,518 @@
+//! Nodes that tasks choose by what is known of them (`needs where:`, `prefer:`): evaluates each choice
+//! for each node when a value changes, and tells the core which nodes suit.
+//!
+//! What a choice means is `rakuda_info::choice`'s, who starts where the core's, and what is known of nodes
+//! `information`'s. Here are the claims of tasks, and what has been told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rakuda_cluster::ClusterPlan;
+use rakuda_core::{
+    Choice as CoreChoice, Event, NodeId, RequirementId, Suits, TaskId, TaskState, Time,
+};
+use rakuda_info::choice::{Choice, Claim, Claims, Never, Seen, Standing, Verdict, Wish};
+use rakuda_info::format::amount;
+use rakuda_info::table::NodeId as Row;
+use rakuda_info::value::Value;
+use rakuda_proto::Text;
+use rakuda_proto::front::{RequirementDefinition, StrictField};
+use rakuda_proto::journal::{JournalEvent, NodeChosen};
+use serde_json::json;
+
+use crate::agents::NodeState;
+use crate::hub::Hub;
+use crate::information::Information;
+
+/// After that time without anything that runs it is said that a task waits.
+const TOLD_AFTER: Duration = Duration::from_secs(3);
+
+/// A choice of the front.
+#[derive(Debug)]
+struct Wanted {
+    wish: Wish,
+    /// As of so many attributes.
+    choice: Choice,
+    attributes: usize,
+    /// The first task that has it, and where the Rakefile says so.
+    task: String,
+    place: Option<String>,
+    /// All of it must be (`needs`), or else it is left out (`desc`).
+    is_strict: bool,
+    /// No node can ever fulfil it: it has been left out.
+    is_void: bool,
+    /// It is known that some node may fulfil it.
+    is_possible: bool,
+}
+
+/// What the tasks of a gang claim at most, of whatever requirement; of several gangs, of any.
+#[derive(Clone, Copy, Debug, Default)]
+struct Peers {
+    cores: u32,
+    memory_bytes: u64,
+    /// So many there are.
+    count: u32,
+}
+
+/// See the file's head.
+#[derive(Default)]
+pub(crate) struct Choosing {
+    /// By the front's number.
+    wanted: BTreeMap<u32, Wanted>,
+    /// Of the core's requirements that choose: the front's number.
+    of_core: BTreeMap<RequirementId, u32>,
+    /// How nodes suit, as the core has it.
+    told: BTreeMap<(RequirementId, NodeId), Suits>,
+    /// Of the core's requirements that tasks of gangs have.
+    gangs: BTreeMap<RequirementId, Peers>,
+    claims: BTreeMap<NodeId, Claims>,
+    /// Where tasks have claims.
+    claimed: BTreeMap<TaskId, Vec<NodeId>>,
+    /// Of which there is news.
+    touched: BTreeSet<NodeId>,
+    /// Nothing has run since then, and tasks have waited.
+    waits_since: Option<Time>,
+    /// That was said.
+    is_wait_told: bool,
+    /// Started, and not noted yet: what the choice of their nodes rested on.
+    chosen: BTreeMap<TaskId, Vec<Seen>>,
+}
+
+impl Choosing {
+    fn is_idle(&self) -> bool {
+        self.wanted.is_empty()
+    }
+
+    /// There is news of a node.
+    pub fn touch(&mut self, node: NodeId) {
+        if !self.is_idle() {
+            self.touched.insert(node);
+        }
+    }
+
+    /// An attempt has ended, or was lost.
+    pub fn on_ended(&mut self, task: TaskId) {
+        for node in self.claimed.remove(&task).into_iter().flatten() {
+            self.claims.entry(node).or_default().end(task.0);
+            self.touched.insert(node);
+        }
+    }
+
+    /// What the core has done by itself: whatever was started, the node suits nobody with a condition any more.
+    fn on_started(
+        &mut self,
+        known: &mut Information,
+        (task, requirement): (TaskId, RequirementId),
+        node: NodeId,
+        claim: Claim,
+    ) {
+        if self.is_idle() {
+            return;
+        }
+        self.waits_since = None;
+        // Of a task on several nodes, those of its home.
+        if !self.chosen.contains_key(&task)
+            && let Some(wanted) = self.of_core.get(&requirement).and_then(|it| self.wanted.get(it))
+            && let Some(row) = known.rows.get(&node)
+        {
+            let claims = self.claims.entry(node).or_default();
+            let values = wanted.choice.values(&mut known.table, *row, claims, claim.since);
+            self.chosen.insert(task, values);
+        }
+        for (requirement, front) in &self.of_core {
+            if self.wanted.get(front).is_some_and(|wanted| wanted.wish.condition.is_some()) {
+                self.told.remove(&(*requirement, node));
+            }
+        }
+        self.claims.entry(node).or_default().start(task.0, claim);
+        self.claimed.entry(task).or_default().push(node);
+        self.touched.insert(node);
+    }
+
+    /// Understands choices anew when there are more attributes (an instance of a family, say).
+    fn renew(&mut self, known: &Information) {
+        let registry = known.table.registry();
+        for wanted in self.wanted.values_mut().filter(|it| it.attributes != registry.len()) {
+            wanted.attributes = registry.len();
+            // Attributes only come, so what was understood is understood again.
+            if let Ok(choice) = Choice::new(&wanted.wish, registry) {
+                wanted.choice = choice;
+            }
+        }
+    }
+
+    /// How a node stands to a requirement of the core that chooses.
+    fn verdict(
+        &mut self,
+        known: &mut Information,
+        requirement: RequirementId,
+        node: NodeId,
+        now: Time,
+    ) -> Option<Verdict> {
+        let wanted = self.of_core.get(&requirement).and_then(|front| self.wanted.get(front))?;
+        if wanted.is_void {
+            return Some(Verdict::Suits(0));
+        }
+        let row = *known.rows.get(&node)?;
+        let claims = self.claims.entry(node).or_default();
+        Some(wanted.choice.verdict(&mut known.table, row, claims, now))
+    }
+
+    /// So many tasks of a gang a node suits at once, where it suits one.
+    fn at_once(
+        &mut self,
+        known: &mut Information,
+        requirement: RequirementId,
+        node: NodeId,
+        now: Time,
+    ) -> u32 {
+        let wanted = self.of_core.get(&requirement).and_then(|front| self.wanted.get(front));
+        let wanted = wanted.filter(|it| !it.is_void && it.wish.condition.is_some());
+        let (Some(wanted), Some(peers), Some(row)) =
+            (wanted, self.gangs.get(&requirement), known.rows.get(&node))
+        else {
+            return u32::MAX;
+        };
+        let Peers { cores, memory_bytes, count } = *peers;
+        let claim = Claim { cores, memory_bytes, since: now };
+        let claims = self.claims.entry(node).or_default();
+        match wanted.choice.at_once(&mut known.table, *row, claims, (claim, count)) {
+            all if all == count => u32::MAX,
+            some => some,
+        }
+    }
+}
+
+impl Hub {
+    /// A requirement that the front is about to define chooses its node.
+    pub(crate) fn choice_of(&mut self, definition: &RequirementDefinition) -> Option<CoreChoice> {
+        let RequirementDefinition { condition, prefer, task, place, strict, .. } = definition;
+        let wish = Wish { condition: condition.clone(), prefer: prefer.clone() };
+        if wish == Wish::default() {
+            return None;
+        }
+        let is_strict =
+            strict.iter().any(|it| matches!(it, StrictField::Where | StrictField::Prefer));
+        let registry = self.information.table.registry();
+        let (task, place) = (task.to_display(), place.as_ref().map(Text::to_display));
+        let choice = match Choice::new(&wish, registry) {
+            Ok(choice) => choice,
+            Err(error) => {
+                self.refuse_choice(is_strict, &task, place.as_deref(), &error.to_string());
+                return None;
+            }
+        };
+        // Nothing is started there, and no node is asked.
+        if self.settings.config.dry_run {
+            return None;
+        }
+        let used_up = wish.condition.is_some();
+        let attributes = registry.len();
+        let (is_void, is_possible) = (false, wish.condition.is_none());
+        let wanted =
+            Wanted { wish, choice, attributes, task, place, is_strict, is_void, is_possible };
+        self.choosing.wanted.insert(self.times.front_requirements(), wanted);
+        self.sample();
+        Some(CoreChoice { used_up })
+    }
+
+    /// The core has a requirement that stands for one of the front which may choose.
+    pub(crate) fn cover_choice(&mut self, id: RequirementId, front: u32) {
+        if self.choosing.wanted.contains_key(&front) {
+            self.choosing.of_core.insert(id, front);
+            for (node, place) in self.agents.places() {
+                self.information.row(node, &place.node.name.to_display());
+                self.choosing.touched.insert(node);
+            }
+        }
+    }
+
+    /// Tasks are a gang: what they claim together is subtracted where several of them would go to one node.
+    pub(crate) fn note_gang_claims(&mut self, tasks: &[TaskId]) {
+        if self.choosing.is_idle() {
+            return;
+        }
+        let known = tasks.iter().filter_map(|id| self.scheduler.task(*id));
+        let of: BTreeSet<RequirementId> = known.map(|task| task.requirement).collect();
+        let mut peers =
+            Peers { count: u32::try_from(tasks.len()).unwrap_or(u32::MAX), ..Peers::default() };
+        for wants in of.iter().filter_map(|id| self.scheduler.requirement(*id)) {
+            peers.cores = peers.cores.max(wants.cores);
+            peers.memory_bytes = peers.memory_bytes.max(wants.memory_bytes);
+        }
+        for requirement in of.into_iter().filter(|id| self.choosing.of_core.contains_key(id)) {
+            let known = self.choosing.gangs.entry(requirement).or_default();
+            known.cores = known.cores.max(peers.cores);
+            known.memory_bytes = known.memory_bytes.max(peers.memory_bytes);
+            known.count = known.count.max(peers.count);
+        }
+        self.touch_all();
+    }
+
+    /// A condition or preference means nothing: an error with `needs`; with `desc` it is left out, and said so.
+    fn refuse_choice(&mut self, is_strict: bool, task: &str, place: Option<&str>, what: &str) {
+        let at = place.map_or_else(String::new, |place| format!("{place}: "));
+        if is_strict {
+            self.refuse_needs(&format!("{at}needs: task {task}: {what}"));
+        } else {
+            self.warn(&format!("{at}task {task}: {what}; running it anywhere"));
+        }
+    }
+
+    /// There may be news of any node.
+    pub(crate) fn touch_all(&mut self) {
+        for (node, _) in self.agents.places() {
+            self.choosing.touch(node);
+        }
+    }
+
+    /// There is news of a node.
+    pub(crate) fn on_information(&mut self, node: NodeId) {
+        self.choosing.renew(&self.information);
+        self.choosing.touched.insert(node);
+        if self.information.is_known(node) {
+            self.find_impossible();
+            self.tell_waiting();
+        }
+    }
+
+    /// Nothing runs, and tasks wait for a node that suits: that can be asked about, and after a while is said once.
+    fn tell_waiting(&mut self) {
+        let counts = self.scheduler.counts();
+        if counts.ready == 0 || counts.running > 0 || self.stopping.is_stopping() {
+            self.choosing.waits_since = None;
+            return;
+        }
+        self.record.note_waiting(&self.names);
+        let now = self.now.time;
+        let since = *self.choosing.waits_since.get_or_insert(now);
+        let is_due = now.0.saturating_sub(since.0) >= TOLD_AFTER.as_nanos() as u64;
+        if self.choosing.is_wait_told || !is_due {
+            return;
+        }
+        let is_chooser = |id: &TaskId| {
+            let task = self.scheduler.task(*id);
+            task.is_some_and(|it| {
+                matches!(it.state, TaskState::Ready | TaskState::Mustered)
+                    && self.choosing.of_core.contains_key(&it.requirement)
+            })
+        };
+        let waiting = self.scheduler.task_ids().find(is_chooser);
+        if let Some(id) = waiting {
+            self.choosing.is_wait_told = true;
+            let name = self.display_name(id);
+            self.warn(&format!(
+                "task {name} waits for a node that suits it; `rakudactl explain {name}` says what is missing"
+            ));
+        }
+    }
+
+    /// Says which choices no node can ever fulfil, once all is known of all nodes.
+    pub(crate) fn find_impossible(&mut self) {
+        let is_open = |wanted: &Wanted| !wanted.is_possible && !wanted.is_void;
+        if !self.choosing.wanted.values().any(is_open) {
+            return;
+        }
+        let Some(rows) = self.rows_of_all() else { return };
+        let (table, now) = (&self.information.table, self.now.time);
+        let mut refused = Vec::new();
+        for wanted in self.choosing.wanted.values_mut().filter(|wanted| is_open(wanted)) {
+            let Some(never) = wanted.choice.never(table, &rows, now) else {
+                wanted.is_possible = true;
+                continue;
+            };
+            wanted.is_void = true;
+            let what = never_text(&never);
+            refused.push((wanted.is_strict, wanted.task.clone(), wanted.place.clone(), what));
+        }
+        for (is_strict, task, place, what) in refused {
+            self.refuse_choice(is_strict, &task, place.as_deref(), &what);
+        }
+    }
+
+    /// The rows of all nodes that take tasks, now or later; nothing: of some not all is known yet, or others may come.
+    fn rows_of_all(&self) -> Option<Vec<Row>> {
+        let is_open = self.settings.cluster.as_ref().is_some_and(ClusterPlan::is_joinable);
+        if is_open || self.agents.is_expecting() {
+            return None;
+        }
+        let mut rows = Vec::new();
+        for (id, place) in self.agents.places() {
+            match place.state {
+                NodeState::Up | NodeState::Drained if self.information.is_known(id) => {
+                    rows.push(*self.information.rows.get(&id)?);
+                }
+                NodeState::Up | NodeState::Drained | NodeState::Starting => return None,
+                NodeState::Lost
+                | NodeState::Failed
+                | NodeState::Spare
+                | NodeState::Leaving
+                | NodeState::Gone => {}
+            }
+        }
+        (!rows.is_empty()).then_some(rows)
+    }
+
+    /// The core has started something on a node, and where it is one on several nodes, on the others.
+    pub(crate) fn note_claim(&mut self, id: TaskId, node: NodeId) {
+        if self.choosing.is_idle() {
+            return;
+        }
+        let Some(task) = self.scheduler.task(id) else { return };
+        let requirement = self.scheduler.requirement(task.requirement);
+        let memory_bytes = requirement.map_or(0, |requirement| requirement.memory_bytes);
+        let what = (id, task.requirement);
+        self.choosing.chosen.remove(&id);
+        let mut nodes = vec![node];
+        nodes.extend(self.scheduler.nodes_of(id).into_iter().filter(|other| *other != node));
+        for node in nodes {
+            let cores = self.cores_on(id, node);
+            let claim = Claim { cores, memory_bytes, since: self.now.time };
+            self.choosing.on_started(&mut self.information, what, node, claim);
+        }
+    }
+
+    /// The node of an attempt that was noted just now was chosen: what that rested on.
+    pub(crate) fn note_choice(&mut self, id: TaskId) {
+        let Some(values) = self.choosing.chosen.remove(&id) else { return };
+        let Some(attempt) = self.attempts.get(id) else { return };
+        let Some(task) = self.scheduler.task(id) else { return };
+        let front = self.choosing.of_core.get(&task.requirement);
+        let wish = front.and_then(|front| self.choosing.wanted.get(front)).map(|it| &it.wish);
+        let value = |seen: &Seen| match &seen.value {
+            Value::Undefined(_) => String::new(),
+            value => amount_exact(value, &seen.unit),
+        };
+        let event = NodeChosen {
+            time_ns: attempt.began().journal_ns(),
+            task: id.0,
+            attempt: attempt.number(),
+            node: attempt.node().0,
+            condition: wish.and_then(|wish| wish.condition.clone()),
+            prefer: wish.and_then(|wish| wish.prefer.clone()),
+            values: values.iter().map(|seen| (seen.name.to_string(), value(seen))).collect(),
+        };
+        let event = JournalEvent::NodeChosen(event);
+        self.record.about_task(&self.scheduler, &self.names, id, &event);
+    }
+
+    /// Tells the core which nodes suit, where that is another than it knows; whether it was told something.
+    pub(crate) fn tell_suiting(&mut self) -> bool {
+        if self.choosing.touched.is_empty() {
+            return false;
+        }
+        let now = self.now.time;
+        let touched: Vec<NodeId> = self.choosing.touched.iter().copied().collect();
+        for &node in &touched {
+            self.refresh_own(node);
+        }
+        let requirements: Vec<RequirementId> = self.choosing.of_core.keys().copied().collect();
+        for requirement in requirements {
+            let mut news = Vec::new();
+            for &node in &touched {
+                let Self { choosing, information, .. } = self;
+                let suits = match choosing.verdict(information, requirement, node, now) {
+                    Some(Verdict::Suits(rank)) if self.agents.is_up(node) => {
+                        let at_once = choosing.at_once(information, requirement, node, now);
+                        Some(Suits { rank, at_once })
+                    }
+                    _ => None,
+                };
+                if choosing.told.get(&(requirement, node)).copied() == suits {
+                    continue;
+                }
+                match suits {
+                    Some(suits) => drop(choosing.told.insert((requirement, node), suits)),
+                    None => drop(choosing.told.remove(&(requirement, node))),
+                }
+                news.push((node, suits));
+            }
+            if !news.is_empty() {
+                // What that starts claims something of its node, before others are told of it.
+                self.event(Event::NodesSuit { requirement, nodes: &news });
+                return true;
+            }
+        }
+        self.choosing.touched.clear();
+        false
+    }
+
+    /// Why a node does not suit a task of a gang that waits, or not all of that at once.
+    pub(crate) fn unsuited_in_gang(
+        &mut self,
+        requirement: RequirementId,
+        node: NodeId,
+        tasks: usize,
+    ) -> Option<serde_json::Value> {
+        let now = self.now.time;
+        self.unsuited(requirement, node).or_else(|| {
+            let at_once = self.choosing.at_once(&mut self.information, requirement, node, now);
+            (tasks > at_once as usize).then(|| json!({"at_once": at_once}))
+        })
+    }
+
+    /// Why a node does not suit a requirement now; none: it does, or nothing is chosen.
+    pub(crate) fn unsuited(
+        &mut self,
+        requirement: RequirementId,
+        node: NodeId,
+    ) -> Option<serde_json::Value> {
+        let now = self.now.time;
+        if !self.choosing.of_core.contains_key(&requirement) {
+            return None;
+        }
+        self.refresh_own(node);
+        match self.choosing.verdict(&mut self.information, requirement, node, now) {
+            Some(Verdict::Suits(_)) => None,
+            Some(Verdict::Fails(standing)) => Some(standing_json(&standing, false)),
+            Some(Verdict::Waits(standing)) => Some(standing_json(&standing, true)),
+            None => Some(json!({"unknown": true})),
+        }
+    }
+}
+
+/// A number with its unit, or a text, as it is.
+fn amount_exact(value: &Value, unit: &str) -> String {
+    let text = match value {
+        Value::Number(number) => rakuda_info::format::digits(*number),
+        Value::Text(text) => text.to_string(),
+        Value::Undefined(_) => String::new(),
+    };
+    if unit.is_empty() { text } else { format!("{text} {unit}") }
+}
+
+fn never_text(never: &Never) -> String {
+    let clause = &never.clause;
+    let Some((node, values)) = &never.example else {
+        return format!("where: no node can ever have {clause}");
+    };
+    let value = |seen: &Seen| format!("{} is {}", seen.name, amount(&seen.value, &seen.unit));
+    let values: Vec<String> = values.iter().map(value).collect();
+    let values = if values.is_empty() { String::new() } else { format!(": {}", values.join(", ")) };
+    format!("where: no node can ever have {clause} ({node}{values})")
+}
+
+fn standing_json(standing: &Standing, waits: bool) -> serde_json::Value {
+    let value = |seen: &Seen| {
+        let mut object = json!({
+            "name": &*seen.name, "unit": &*seen.unit, "text": amount(&seen.value, &seen.unit),
+        });
+        match &seen.value {
+            Value::Number(number) => object["value"] = (*number).into(),
+            Value::Text(text) => object["value"] = (**text).into(),
+            Value::Undefined(why) => {
+                object["value"] = serde_json::Value::Null;
+                object["why"] = (**why).into();
+            }
+        }
+        if let Some(age_s) = seen.age_s {
+            object["age_s"] = ((age_s * 1000.0).round() / 1000.0).into();
+        }
+        object
+    };
+    let values: Vec<serde_json::Value> = standing.values.iter().map(value).collect();
+    if waits {
+        return json!({"waits_for_sample_of": standing.clause, "values": values});
+    }
+    json!({"clause": standing.clause, "values": values})
+}

@@ -1,0 +1,444 @@
+//! What agents are asked about files, and what follows from their answers: what a target is after
+//! its action, whether inputs that another node made are to be seen yet, and how much of a task's
+//! input is in memory when it starts.
+//!
+//! A probe goes to the node where the task runs, since that machine's view counts. A node that is
+//! lost answers nothing: what waits for it goes on with what the hub sees itself, or ends with the
+//! node.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+use rakuda_agent::inspector::Inspector;
+use rakuda_agent::{operations, residency};
+use rakuda_core::files::Search;
+use rakuda_core::{Event, NodeId, Policy, TaskId, TaskKind};
+use rakuda_proto::Text;
+use rakuda_proto::cluster::{FromAgent, Operations, ToAgent};
+use rakuda_proto::files::FileVersion;
+use rakuda_proto::journal::FileIdentity;
+use rakuda_record::folder::FOLDER;
+
+use crate::facts::identity_of;
+use crate::hub::{Hub, LOCAL_NODE};
+use crate::secondary::Around;
+use crate::staging::HeldFile;
+
+/// What a node is asked about files, or about itself beside them.
+#[derive(Debug)]
+enum FileProbe {
+    /// What the target is after an action that ended well, and what is beside it.
+    Target { id: TaskId, searches: Vec<Search> },
+    /// That nothing is left of an attempt that failed, before the next one.
+    Left { id: TaskId },
+    /// What time it is where the first command of an attempt is about to start.
+    Time { id: TaskId, number: u32 },
+    /// Whether the inputs are as they were vouched for.
+    Visibility { id: TaskId, number: u32, vouched: Vec<(Text, FileIdentity)> },
+    /// Whether the node is there: it answers, or is lost.
+    Life,
+    /// Which of these files a node that has just come still has.
+    Holdings { files: Vec<HeldFile> },
+    /// What of the inputs is in memory.
+    Residency { id: TaskId, number: u32, inputs: Vec<TaskId> },
+}
+
+/// Probes that have no answer yet.
+#[derive(Debug)]
+pub(crate) struct FileProbes {
+    /// Of the machine of the hub.
+    inspector: Inspector,
+    /// Whether it can tell what is in memory.
+    own_residency: bool,
+    open: BTreeMap<u32, (NodeId, FileProbe)>,
+    next: u32,
+    /// Metadata calls that agents elsewhere have made.
+    operations: Operations,
+}
+
+impl FileProbes {
+    pub fn new(inspector: Inspector) -> Self {
+        let own_residency = residency::is_known();
+        Self {
+            inspector,
+            own_residency,
+            open: BTreeMap::new(),
+            next: 0,
+            operations: Operations::default(),
+        }
+    }
+
+    /// Whether all have been answered.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Metadata calls that this process and agents elsewhere have made.
+    pub fn operations(&self) -> Operations {
+        let mut all = operations::total();
+        all += self.operations;
+        all
+    }
+}
+
+impl Hub {
+    fn ask(&mut self, node: NodeId, probe: FileProbe, message: impl FnOnce(u32) -> ToAgent) {
+        let number = self.file_probes.next;
+        self.file_probes.next = number.wrapping_add(1);
+        self.file_probes.open.insert(number, (node, probe));
+        let message = message(number);
+        if node == LOCAL_NODE {
+            self.file_probes.inspector.ask(&self.settings.directory, message);
+        } else {
+            self.agents.node(node).port.ask(message);
+        }
+    }
+
+    /// Asks about the inputs of an attempt that begins; to be called when it is among those that run.
+    pub(crate) fn ask_about_inputs(&mut self, id: TaskId) {
+        let Some((node, number)) =
+            self.attempts.acting(id).map(|attempt| (attempt.node(), attempt.number()))
+        else {
+            return;
+        };
+        let placed = self.placed_bytes(id, node);
+        let is_staged = self.staging.is_some();
+        let mut vouched = Vec::new();
+        for input in self.scheduler.inputs(id) {
+            let Some(task) = self.scheduler.task(input) else { continue };
+            if task.kind != TaskKind::File || task.modified_ns.is_none() {
+                continue;
+            }
+            if let Some(identity) = self.inputs.vouched_elsewhere(input, node) {
+                vouched.push((Text(self.path_of(input)), identity));
+            }
+        }
+        if let Some(details) = self.attempts.details_mut(id) {
+            details.inputs = placed;
+        }
+        if is_staged {
+            // What is in memory is measured when they are there.
+            return;
+        }
+        let gone = self.target_put_away(id, node);
+        if !vouched.is_empty() || gone.is_some() {
+            self.attempts.await_inputs(id);
+            let files = vouched.clone();
+            let limit_ms = self.visible_ms();
+            let probe = FileProbe::Visibility { id, number, vouched };
+            self.ask(node, probe, |question| ToAgent::Expect { question, files, gone, limit_ms });
+            // What is in memory is measured when they are seen: the node need not look at them for that, too.
+            return;
+        }
+        self.ask_about_residency(id);
+    }
+
+    /// The target of an attempt on another machine, when it is missing since this machine, or a run
+    /// before, has put away what was there.
+    fn target_put_away(&mut self, id: TaskId, node: NodeId) -> Option<Text> {
+        let attempt = self.attempts.acting(id)?;
+        let is_missing = self.names.is_path(id) && attempt.details.before.is_none();
+        if node == LOCAL_NODE || !is_missing {
+            return None;
+        }
+        let (again, target) = (attempt.number() > 1, attempt.details.target.clone());
+        let root = self.start_directory.join(FOLDER);
+        let put_away = again || self.failed_files().has(&root, &target);
+        put_away.then(|| Text(self.path_of(id)))
+    }
+
+    /// Asks what of the inputs of an attempt is in its node's memory.
+    pub(crate) fn ask_about_residency(&mut self, id: TaskId) {
+        let Some((node, number)) =
+            self.attempts.acting(id).map(|attempt| (attempt.node(), attempt.number()))
+        else {
+            return;
+        };
+        let (mut files, mut measured) = (Vec::new(), Vec::new());
+        for input in self.scheduler.inputs(id) {
+            let Some(task) = self.scheduler.task(input) else { continue };
+            let Some(modified_ns) = task.modified_ns.filter(|_| task.kind == TaskKind::File) else {
+                continue;
+            };
+            if task.bytes > 0 && files.len() < residency::FILES_MAX {
+                let version = FileVersion { bytes: task.bytes, modified_ns };
+                files.push((Text(self.path_of(input)), version));
+                measured.push(input);
+            }
+        }
+        // What an agent elsewhere cannot tell it says itself.
+        if !files.is_empty() && (node != LOCAL_NODE || self.file_probes.own_residency) {
+            let probe = FileProbe::Residency { id, number, inputs: measured };
+            self.ask(node, probe, |question| ToAgent::AskResident { question, files });
+        }
+    }
+
+    /// Asks a node which of these files, called `paths` there, it has.
+    pub(crate) fn ask_about_holdings(
+        &mut self,
+        node: NodeId,
+        files: Vec<HeldFile>,
+        paths: Vec<Text>,
+    ) {
+        let probe = FileProbe::Holdings { files };
+        self.ask(node, probe, |question| ToAgent::Look { question, paths });
+    }
+
+    /// Asks a node for an answer, whatever it says; `on_heard_of` follows, also when it is lost.
+    pub(crate) fn ask_for_life(&mut self, node: NodeId) {
+        let paths = Vec::new();
+        self.ask(node, FileProbe::Life, |question| ToAgent::Look { question, paths });
+    }
+
+    /// The first command of an attempt is about to start: from now on counts what is written beside
+    /// its target, where nodes share no file system. The question goes before the command on the
+    /// same link, and is answered before the command is begun.
+    pub(crate) fn ask_for_time(&mut self, id: TaskId) {
+        let Some(attempt) = self.attempts.acting(id) else { return };
+        let (node, number) = (attempt.node(), attempt.number());
+        let is_new = attempt.details.began_there_ns.is_none() && self.files.guesses_outputs(id);
+        if is_new && self.is_staged_target(id) {
+            let probe = FileProbe::Time { id, number };
+            self.ask(node, probe, |question| ToAgent::TellTime { question });
+        }
+    }
+
+    /// A task's file as the agents are to call it: relative to the run's folder, or absolute when
+    /// the Rakefile has moved.
+    fn path_of(&self, id: TaskId) -> Vec<u8> {
+        let name = self.names.name(id);
+        if !self.moved {
+            return name.to_vec();
+        }
+        self.settings.directory.join(OsStr::from_bytes(name)).into_os_string().into_vec()
+    }
+
+    /// An action ended well: its agent says what its target is, on another machine, and what is
+    /// beside it. Whether it was asked.
+    pub(crate) fn ask_about_target(&mut self, id: TaskId) -> bool {
+        let Some(attempt) = self.attempts.get(id) else { return false };
+        if self.settings.config.dry_run || !self.names.is_path(id) {
+            return false;
+        }
+        let made_there = self.is_made_there(id, attempt);
+        let node = if made_there { attempt.node() } else { LOCAL_NODE };
+        let since_ns = attempt.details.began_there_ns.filter(|_| made_there);
+        let mut target = attempt.details.target.clone();
+        let searches = self.files.searches(id, target.as_os_str().as_bytes(), since_ns.is_some());
+        if node == LOCAL_NODE {
+            if searches.is_empty() {
+                return false;
+            }
+            target = self.record.project().find(&target);
+        }
+        let path = Text(target.into_os_string().into_vec());
+        let each = searches.iter().map(|search| self.search_on(node, search, since_ns));
+        let asked: Vec<_> = each.collect();
+        self.ask(node, FileProbe::Target { id, searches }, |question| {
+            if asked.is_empty() {
+                ToAgent::Look { question, paths: vec![path] }
+            } else {
+                ToAgent::LookAround { question, path, searches: asked }
+            }
+        });
+        self.attempts.inspect(id);
+        true
+    }
+
+    /// An action failed that will be tried again: first what its commands have left behind is
+    /// ended, as far as it is known to be theirs, so that it writes nothing while the next attempt
+    /// does. Whether there is something to wait for, also for whose fault it is.
+    pub(crate) fn ask_to_end_left(&mut self, id: TaskId) -> bool {
+        let Some(attempt) = self.attempts.get(id) else { return false };
+        let is_last = attempt.number() >= self.scheduler.attempts_max(id)
+            || attempt.is_aborted()
+            || self.stopping.is_stopping()
+            || !self.scheduler.goes_on(id);
+        let node = attempt.node();
+        let details = self.attempts.details_mut(id);
+        let commands =
+            details.map(|details| std::mem::take(&mut details.begun)).unwrap_or_default();
+        if is_last || commands.is_empty() {
+            return self.hold_failure(id);
+        }
+        let left = FileProbe::Left { id };
+        self.ask(node, left, |question| ToAgent::EndLeft { question, commands });
+        self.attempts.clear(id);
+        true
+    }
+
+    /// There will be no next attempt: the node's answer, which may take long when that hangs, does not matter any more.
+    pub(crate) fn forget_left(&mut self, id: TaskId) {
+        let is_left =
+            |probe: &FileProbe| matches!(probe, FileProbe::Left { id: left } if *left == id);
+        self.file_probes.open.retain(|_, (_, probe)| !is_left(probe));
+    }
+
+    /// Nothing is left of a failed attempt.
+    fn on_left_ended(&mut self, id: TaskId) {
+        if !self.hold_failure(id) {
+            self.pass_on(id);
+        }
+    }
+
+    /// Takes the answer of an agent.
+    pub(crate) fn on_answer(&mut self, answer: FromAgent) {
+        match answer {
+            FromAgent::Looked { question, files, operations } => {
+                self.file_probes.operations += self.foreign(question, operations);
+                match self.file_probes.open.remove(&question) {
+                    Some((node, FileProbe::Target { id, searches })) => {
+                        let target = files.into_iter().next().flatten();
+                        let around = Around { target, ..Around::default() };
+                        self.on_looked_around(id, node, &searches, around);
+                    }
+                    Some((node, FileProbe::Holdings { files: held })) => {
+                        self.on_holdings(node, held, &files);
+                    }
+                    Some((node, FileProbe::Life)) => self.on_heard_of(node),
+                    _ => {}
+                }
+            }
+            FromAgent::Seen { question, wrong, operations } => {
+                self.file_probes.operations += self.foreign(question, operations);
+                if let Some((node, FileProbe::Visibility { id, number, vouched })) =
+                    self.file_probes.open.remove(&question)
+                {
+                    let wrong =
+                        wrong.map(|(path, seen)| self.describe_unseen(node, &path, seen, &vouched));
+                    if wrong.is_none() && self.attempts.acting_as(id, number).is_some() {
+                        self.ask_about_residency(id);
+                    }
+                    self.on_inputs_seen(id, number, wrong);
+                }
+            }
+            FromAgent::LookedAround { question, target, found, more, operations } => {
+                self.file_probes.operations += self.foreign(question, operations);
+                if let Some((node, FileProbe::Target { id, searches })) =
+                    self.file_probes.open.remove(&question)
+                {
+                    let around = Around { target, found, more };
+                    self.on_looked_around(id, node, &searches, around);
+                }
+            }
+            FromAgent::Time { question, now_ns } => {
+                if let Some((_, FileProbe::Time { id, number })) =
+                    self.file_probes.open.remove(&question)
+                    && self.attempts.acting_as(id, number).is_some()
+                    && let Some(details) = self.attempts.details_mut(id)
+                {
+                    details.began_there_ns.get_or_insert(now_ns);
+                }
+            }
+            FromAgent::Resident { question, files } => {
+                if let Some((node, FileProbe::Residency { id, number, inputs })) =
+                    self.file_probes.open.remove(&question)
+                {
+                    self.on_residency(id, number, node, &inputs, &files);
+                }
+            }
+            FromAgent::LeftEnded { question, .. } => {
+                if let Some((_, FileProbe::Left { id })) = self.file_probes.open.remove(&question) {
+                    self.on_left_ended(id);
+                }
+            }
+            FromAgent::Ready { .. }
+            | FromAgent::Event(_)
+            | FromAgent::Signalled { .. }
+            | FromAgent::AllEnded { .. } => {}
+        }
+    }
+
+    /// What of the inputs of an attempt was in its node's memory: for the record, and for the policy that goes by it.
+    fn on_residency(
+        &mut self,
+        id: TaskId,
+        number: u32,
+        node: NodeId,
+        inputs: &[TaskId],
+        files: &[Option<(u64, u64)>],
+    ) {
+        let measured = || inputs.iter().zip(files).filter_map(|(id, file)| Some((*id, (*file)?)));
+        if self.attempts.acting_as(id, number).is_some()
+            && let Some(details) = self.attempts.details_mut(id)
+        {
+            for (_, (in_memory, bytes)) in measured() {
+                details.inputs.measured_bytes += bytes;
+                details.inputs.resident_bytes += in_memory;
+            }
+        }
+        if self.settings.config.policy == Policy::Cached {
+            for (id, (bytes, _)) in measured() {
+                self.event(Event::CacheMeasured { id, node, bytes });
+            }
+        }
+    }
+
+    /// Calls of this process are counted where they are made.
+    fn foreign(&self, question: u32, operations: Operations) -> Operations {
+        let asked = self.file_probes.open.get(&question);
+        let foreign = asked.filter(|(node, _)| *node != LOCAL_NODE);
+        foreign.map_or(Operations::default(), |_| operations)
+    }
+
+    /// So long a node may take to see what another one has made.
+    fn visible_ms(&self) -> u32 {
+        self.settings.cluster.as_ref().map_or(0, |cluster| cluster.visible_ms)
+    }
+
+    fn describe_unseen(
+        &self,
+        node: NodeId,
+        path: &Text,
+        seen: Option<FileIdentity>,
+        vouched: &[(Text, FileIdentity)],
+    ) -> Text {
+        let state = |file: &FileIdentity| {
+            format!("{} bytes, modified at {} ns", file.bytes, file.modified_ns)
+        };
+        let expected = vouched.iter().find(|(name, _)| name == path).map(|(_, file)| state(file));
+        let seen = seen.map_or_else(|| "no such file".to_owned(), |file| state(&file));
+        Text::from(format!(
+            "node {} does not see {} as it was made, after {} s: expected {}, found {seen}; see whether the nodes share this folder, and raise VISIBLE_WITHIN if it takes longer",
+            self.agents.node(node).name.to_display(),
+            path.to_display(),
+            f64::from(self.visible_ms()) / 1000.0,
+            expected.unwrap_or_default(),
+        ))
+    }
+
+    /// No answers come from a node any more, or from any: what ended well there is looked at from here.
+    pub(crate) fn answer_for(&mut self, lost: Option<NodeId>) {
+        let of_lost = |node: &NodeId| lost.is_none_or(|lost| lost == *node);
+        let open = std::mem::take(&mut self.file_probes.open);
+        let (gone, kept) = open.into_iter().partition(|(_, (node, _))| of_lost(node));
+        self.file_probes.open = kept;
+        let gone: BTreeMap<u32, (NodeId, FileProbe)> = gone;
+        for (_, probe) in gone.into_values() {
+            match probe {
+                FileProbe::Target { id, searches } if self.staging.is_none() => {
+                    let Some(attempt) = self.attempts.get(id) else { continue };
+                    let path = self.record.project().find(&attempt.details.target);
+                    let look = |search| self.search_here(&path, search);
+                    let (found, more): (_, Vec<bool>) = searches.iter().map(look).unzip();
+                    let (target, more) = (identity_of(&path), more.contains(&true));
+                    let around = Around { target, found, more };
+                    self.on_looked_around(id, LOCAL_NODE, &searches, around);
+                }
+                // Its target went with the node. At the end of the run it is settled with all others.
+                FileProbe::Target { id, .. } if lost.is_some() => {
+                    self.note_lost_target(id, "its node was lost before its target was known");
+                }
+                // Whatever is left there goes with the node, or with the run.
+                FileProbe::Left { id } => self.on_left_ended(id),
+                FileProbe::Target { .. }
+                | FileProbe::Time { .. }
+                | FileProbe::Visibility { .. }
+                | FileProbe::Life
+                | FileProbe::Holdings { .. }
+                | FileProbe::Residency { .. } => {}
+            }
+        }
+    }
+}

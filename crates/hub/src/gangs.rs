@@ -1,0 +1,330 @@
+//! Gangs as the hub has them: their definition, what is said of those that cannot begin, their
+//! lines of the record, and the targets that their tasks have made before all have ended.
+//!
+//! What becomes of them is the core's to decide (docs/design/gangs.md).
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use rakuda_core::{Event, GangId, NodeId, TaskId, TaskState};
+use rakuda_proto::Text;
+use rakuda_proto::front::{CommandOptions, HubMessage, RequirementDefinition};
+use rakuda_proto::journal::{FileIdentity, GangStarted, JournalEvent};
+
+use crate::HubError;
+use crate::agents::{Member, NodeState};
+use crate::attempts::RunningAttempt;
+use crate::hub::{Hub, LOCAL_NODE};
+
+/// A message names so many tasks.
+const NAMED: usize = 4;
+
+/// The part of `all` that one of `count` has.
+fn spread(all: u32, count: u32, index: u32) -> u32 {
+    all / count + u32::from(index < all % count)
+}
+
+/// Targets of tasks that have ended well, and whose gang has not. Each counts as unfinished in the record meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct GangTargets(BTreeMap<TaskId, GangTarget>);
+
+/// One of them.
+#[derive(Debug)]
+struct GangTarget {
+    path: PathBuf,
+    /// What was there before the first attempt that has made it.
+    before: Option<FileIdentity>,
+    /// Where it was made, if nodes have folders of their own.
+    node: Option<NodeId>,
+}
+
+impl GangTargets {
+    pub fn contains(&self, id: TaskId) -> bool {
+        self.0.contains_key(&id)
+    }
+}
+
+impl Hub {
+    /// A task of a gang has ended well, and perhaps made its target: that is no result before all have ended.
+    pub(crate) fn await_gang(&mut self, id: TaskId, attempt: &RunningAttempt) {
+        let (path, before) = (attempt.details.target.clone(), attempt.details.before);
+        let node = attempt.node();
+        let node = (attempt.was_staged_for() && node != LOCAL_NODE).then_some(node);
+        let known = self.gang_targets.0.entry(id).or_insert(GangTarget { path, before, node });
+        known.node = node;
+        self.record.mark_unfinished(self.names.name(id));
+    }
+
+    /// A task of a gang is settled. If it was abandoned, another one has failed since its own
+    /// attempt ended well: what it has made is no result.
+    pub(crate) fn settle_gang_target(&mut self, id: TaskId, is_well: bool) {
+        let Some(made) = self.gang_targets.0.remove(&id) else { return };
+        self.record.mark_finished(self.names.name(id));
+        if !is_well {
+            self.undo_gang_target(id, &made);
+        }
+    }
+
+    /// The run ends, and gangs have not: nothing that one of their tasks has made is a result.
+    pub(crate) fn settle_gang_targets(&mut self) {
+        while let Some((id, made)) = self.gang_targets.0.pop_first() {
+            self.record.mark_finished(self.names.name(id));
+            self.undo_gang_target(id, &made);
+        }
+    }
+
+    fn undo_gang_target(&mut self, id: TaskId, made: &GangTarget) {
+        let settled = self.settle_target_of(id, &made.path, made.before);
+        if let Some(node) = made.node {
+            self.undo_there(id, node);
+        }
+        let name = String::from_utf8_lossy(self.names.name(id)).into_owned();
+        if let Some(line) = settled.describe(&name) {
+            self.warn(&line);
+        }
+    }
+
+    /// The front says which tasks begin together.
+    pub(crate) fn define_gang(
+        &mut self,
+        tasks: &[u32],
+        oversubscribe: bool,
+    ) -> Result<(), HubError> {
+        let mut ids = Vec::with_capacity(tasks.len());
+        for &task in tasks {
+            let id = self.known(task)?;
+            let state = self.scheduler.task(id).map(|task| task.state);
+            if state != Some(TaskState::Defined) {
+                return Err(HubError::Protocol("a gang was defined when its tasks were wanted"));
+            }
+            if self.scheduler.gang_of(id).is_some() || ids.contains(&id) {
+                return Err(HubError::Protocol("a task is in two gangs"));
+            }
+            ids.push(id);
+        }
+        if ids.is_empty() {
+            return Err(HubError::Protocol("a gang without tasks"));
+        }
+        self.add_gang(&ids, oversubscribe);
+        Ok(())
+    }
+
+    fn add_gang(&mut self, tasks: &[TaskId], oversubscribe: bool) {
+        let id = u32::try_from(self.scheduler.gangs_len()).expect("few gangs");
+        // What nodes elsewhere have room for a dry run does not know.
+        let dry = self.settings.config.dry_run;
+        let unknown = dry && self.settings.elsewhere;
+        let shares = oversubscribe || self.settings.oversubscribe;
+        // Where nodes are still to come, its tasks share cores only when no more can.
+        let waits = shares && !dry && self.settings.cluster.is_some();
+        if waits {
+            self.gangs_to_share.insert(GangId(id));
+        }
+        let oversubscribe = (shares || unknown) && !waits;
+        self.event(Event::GangDefined { id: GangId(id), tasks, oversubscribe });
+        self.note_gang_claims(tasks);
+    }
+
+    /// A task that asks for nodes is a gang of its own, if the front says nothing else.
+    pub(crate) fn define_gangs_of_one(&mut self) {
+        for id in std::mem::take(&mut self.wide_tasks) {
+            let state = self.scheduler.task(id).map(|task| task.state);
+            if self.scheduler.gang_of(id).is_none() && state == Some(TaskState::Defined) {
+                self.add_gang(&[id], false);
+            }
+        }
+    }
+
+    /// This machine alone is one node.
+    pub(crate) fn check_nodes_wanted(&mut self, definition: &RequirementDefinition) {
+        let wanted = definition.nodes.unwrap_or(1);
+        let settings = &self.settings;
+        if wanted < 2 || settings.elsewhere || settings.oversubscribe {
+            return;
+        }
+        let task = definition.task.to_display();
+        let place = definition.place.as_ref().map(Text::to_display);
+        let place = place.map_or(String::new(), |place| format!("{place}: "));
+        let slots = u64::from(wanted) * u64::from(definition.cores.max(1));
+        self.refuse_needs(&format!(
+            "{place}needs: task {task} asks for {wanted} nodes ({slots} slots), but this run has 1: \
+             name hosts (-F FILE), or run all of it here with --oversubscribe"
+        ));
+    }
+
+    /// What a command of a task that asks for nodes is told of them: their names, home first, and slots.
+    pub(crate) fn with_hosts(
+        &self,
+        task: Option<TaskId>,
+        options: Option<Box<CommandOptions>>,
+    ) -> Option<Box<CommandOptions>> {
+        let Some(id) = task else { return options };
+        let requirement = self.requirement_of[id.0 as usize] as usize;
+        let Some((wanted, asked)) = self.requirement_nodes[requirement] else { return options };
+        let nodes = self.scheduler.nodes_of(id);
+        if nodes.is_empty() {
+            return options;
+        }
+        let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+        // Fewer nodes than it asks for share its slots; fewer cores have more than one each.
+        let shares = self.scheduler.gang_of(id).is_some_and(|gang| gang.oversubscribed)
+            || self.settings.oversubscribe && asked < u32::MAX;
+        let slots = |index: u32, node: NodeId| {
+            let cores = self.agents.node(node).capacity.cores;
+            let own = if shares && asked < u32::MAX { asked } else { asked.min(cores) };
+            if count >= wanted { own } else { spread(wanted.saturating_mul(own), count, index) }
+        };
+        let hosts = (0..)
+            .zip(nodes)
+            .map(|(index, node)| (self.agents.node(node).name.clone(), slots(index, node).max(1)));
+        let hosts = hosts.collect();
+        let mut options = options.unwrap_or_default();
+        options.hosts = hosts;
+        Some(options)
+    }
+
+    /// Cores that a task of a gang has on a node.
+    pub(crate) fn gang_cores_on(&self, id: TaskId, node: NodeId) -> Option<u32> {
+        self.scheduler.gang_of(id)?;
+        self.scheduler.cores_held(id, node)
+    }
+
+    pub(crate) fn note_gang(&mut self, id: GangId, oversubscribed: bool) {
+        self.gangs_too_large.remove(&id);
+        let tasks = self.scheduler.gang(id).tasks.to_vec();
+        if self.settings.config.dry_run {
+            return;
+        }
+        let short: Vec<TaskId> =
+            tasks.iter().copied().filter(|id| self.has_less_than_asked(*id)).collect();
+        // Those that run one stage after the other share nothing.
+        let shares = oversubscribed && !self.streams.is_spooled(tasks[0]);
+        let oversubscribed = shares || !short.is_empty();
+        if oversubscribed {
+            let (named, what) = match short.len() {
+                0 => (&tasks, "share cores, of which there are fewer than they ask for"),
+                1 => (&short, "has fewer nodes or cores than it asks for"),
+                _ => (&short, "have fewer nodes or cores than they ask for"),
+            };
+            let names = self.some_names(named);
+            self.warn(&format!("{names} {what} (oversubscribed)"));
+        }
+        let mut nodes: Vec<u32> = Vec::new();
+        for node in tasks.iter().flat_map(|task| self.scheduler.nodes_of(*task)) {
+            if !nodes.contains(&node.0) {
+                nodes.push(node.0);
+            }
+        }
+        self.record.gang_started(
+            &self.scheduler,
+            &self.names,
+            &JournalEvent::GangStarted(GangStarted {
+                time_ns: self.now.journal_ns(),
+                gang: id.0,
+                tasks: tasks.iter().map(|task| task.0).collect(),
+                nodes,
+                oversubscribed,
+            }),
+            &tasks,
+        );
+    }
+
+    /// How many nodes a gang of one task asks for.
+    fn nodes_wanted(&self, tasks: &[TaskId]) -> Option<u32> {
+        let [id] = *tasks else { return None };
+        let requirement = self.requirement_of[id.0 as usize] as usize;
+        self.requirement_nodes[requirement].map(|(nodes, _)| nodes)
+    }
+
+    /// Whether a task that asks for nodes has fewer of them, or fewer cores on one than it asks for.
+    fn has_less_than_asked(&self, id: TaskId) -> bool {
+        let requirement = self.requirement_of[id.0 as usize] as usize;
+        self.requirement_nodes[requirement].is_some_and(|(wanted, slots)| {
+            let nodes = self.scheduler.nodes_of(id);
+            let cut = |node: &NodeId| self.agents.node(*node).capacity.cores < slots;
+            nodes.len() < wanted as usize || slots < u32::MAX && nodes.iter().any(cut)
+        })
+    }
+
+    /// A gang needs more than there is. While nodes are being started, some may come.
+    pub(crate) fn on_gang_too_large(&mut self, id: GangId, slots: u64, slots_there: u64) {
+        let tasks = self.scheduler.gang(id).tasks.to_vec();
+        let names = self.some_names(&tasks);
+        let more = match self.settings.cluster {
+            None => format!("give it -j {slots}"),
+            Some(_) => format!("use nodes with {slots} cores together"),
+        };
+        let (needs, together) = match tasks.len() {
+            1 => ("needs", ""),
+            _ => ("need", " together"),
+        };
+        let nodes = self.nodes_wanted(&tasks);
+        let there = self.agents.places().filter(|(id, _)| self.agents.is_up(*id)).count();
+        let what = if let Some(nodes) = nodes.filter(|nodes| *nodes as usize > there) {
+            let more = format!("name more of them (-F FILE, --nodes {nodes})");
+            format!(
+                "{needs} {nodes} nodes at once ({slots} slots), but this run has {there}: {more}"
+            )
+        } else if slots > slots_there {
+            format!("{needs} {slots} slots at once, but this run has {slots_there}: {more}")
+        } else {
+            format!(
+                "{needs} {slots} slots at once, which do not fit together on the nodes of this run \
+                 ({slots_there} slots): {more}"
+            )
+        };
+        let hint = "or let tasks share cores with --oversubscribe";
+        self.gangs_too_large.insert(id, format!("{names}{together} {what}, {hint}"));
+        self.refuse_gangs();
+    }
+
+    /// Fails the gangs that are too large, unless nodes may come.
+    pub(crate) fn refuse_gangs(&mut self) {
+        let starting = |place: &Member| place.state == NodeState::Starting;
+        if self.agents.is_expecting() || self.agents.places().any(|(_, place)| starting(place)) {
+            return;
+        }
+        while let Some((id, reason)) = self.gangs_too_large.pop_first() {
+            let gang = self.scheduler.gang(id);
+            if gang.too_large {
+                let first = gang.tasks[0];
+                if self.gangs_to_share.remove(&id) {
+                    self.event(Event::GangShares { id });
+                    continue;
+                }
+                self.tell_gang_refused(first, &reason);
+                self.event(Event::GangRefused { id });
+            }
+        }
+    }
+
+    /// Tasks of a gang need one another.
+    pub(crate) fn tell_entangled(&mut self, task: TaskId, on: TaskId) {
+        let [task_name, on_name] = [task, on].map(|id| self.display_name(id));
+        let reason = format!(
+            "{task_name} and {on_name} are to begin together, but {task_name} waits for {on_name} \
+             to end: take the prerequisite away, or do not run them together"
+        );
+        self.tell_gang_refused(task, &reason);
+    }
+
+    fn tell_gang_refused(&mut self, task: TaskId, reason: &str) {
+        // Who joined tasks by a stream is told where.
+        let place = self.streams.place_of(task).map(|place| format!("{}: ", place.to_display()));
+        let reason = format!("{}{reason}", place.unwrap_or_default());
+        self.note_refused(task, &reason);
+        self.link.push(&HubMessage::GangRefused { task: task.0, reason: Text::from(reason) });
+        self.flush_urgent = true;
+    }
+
+    fn some_names(&self, tasks: &[TaskId]) -> String {
+        let names: Vec<String> =
+            tasks.iter().take(NAMED).map(|id| self.display_name(*id)).collect();
+        let more = tasks.len() - names.len();
+        match (names.as_slice(), more) {
+            ([name], 0) => format!("task {name}"),
+            (names, 0) => format!("tasks {}", names.join(", ")),
+            (names, more) => format!("tasks {} and {more} more", names.join(", ")),
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! What is known of the nodes of this run (docs/design/information.md): values of this machine, sampled here, and of
+//! nodes elsewhere, as their agents tell them.
+//!
+//! Nothing is sampled before a task or a question asks for it. Who chooses by it is not known here (`choosing`).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rakuda_core::{NodeId, Time};
+use rakuda_info::delta::Receiver;
+use rakuda_info::external::set_by_user;
+use rakuda_info::of_run;
+use rakuda_info::registry::{Attribute, AttributeId};
+use rakuda_info::table::{NodeId as Row, Table};
+use rakuda_info::value::{Kind, Value};
+use rakuda_proto::cluster::ToAgent;
+use rakuda_service::{Finding, Machine};
+use serde_json::{Map, json};
+
+use crate::agents::NodeState;
+use crate::hub::{Hub, LOCAL_NODE};
+
+/// So many periods without a sample: the node is suspected.
+const SILENT_PERIODS: u32 = 3;
+/// But a busy machine has at least so long.
+const SILENT_MIN: Duration = Duration::from_secs(1);
+/// Whose values are the user's: nothing samples them.
+const USER: &str = "user";
+
+/// What the agent of a node elsewhere has told.
+struct Source {
+    receiver: Receiver,
+    /// When it told something last that made sense; before that, when it told anything first.
+    heard: Time,
+    /// What it told last made no sense, so it was asked to begin anew.
+    is_broken: bool,
+    /// That was said.
+    is_told: bool,
+}
+
+/// See the file's head.
+pub(crate) struct Information {
+    pub table: Table,
+    /// Of what the run itself says.
+    own: [AttributeId; 7],
+    /// Samples this machine.
+    machine: Option<Machine>,
+    /// Agents elsewhere sample so often; nothing: they do not.
+    period: Option<Duration>,
+    /// Rows of the table.
+    pub rows: BTreeMap<NodeId, Row>,
+    /// Elsewhere, as long as the agent is there.
+    sources: BTreeMap<NodeId, Source>,
+}
+
+impl Default for Information {
+    fn default() -> Self {
+        let mut table = Table::new();
+        let own = of_run::define(&mut table);
+        let (machine, period) = (None, None);
+        let (rows, sources) = (BTreeMap::new(), BTreeMap::new());
+        Self { table, own, machine, period, rows, sources }
+    }
+}
+
+impl Information {
+    pub fn row(&mut self, node: NodeId, name: &str) -> Row {
+        let table = &mut self.table;
+        *self.rows.entry(node).or_insert_with(|| table.node(None, name))
+    }
+
+    /// Whether all that there is to know of a node was told once.
+    pub fn is_known(&self, node: NodeId) -> bool {
+        match node {
+            LOCAL_NODE => self.machine.as_ref().is_some_and(Machine::is_known),
+            _ => self.sources.contains_key(&node),
+        }
+    }
+
+    /// A node that is up, and tells nothing any more.
+    pub fn is_suspected(&self, node: NodeId, now: Time) -> bool {
+        let Some(period) = self.period else { return false };
+        let limit = (SILENT_PERIODS * period).max(SILENT_MIN);
+        let heard = self.sources.get(&node).map(|source| source.heard);
+        heard.is_some_and(|heard| now.0.saturating_sub(heard.0) > limit.as_nanos() as u64)
+    }
+
+    /// Takes what the run itself says of a node, in the order of `of_run::ATTRIBUTES`; what is not known is left.
+    fn set_own(&mut self, row: Row, values: [Option<f64>; 7], now: Time) {
+        for (id, value) in self.own.into_iter().zip(values) {
+            if let Some(value) = value {
+                self.table.set(row, id, Value::number(value), now);
+            }
+        }
+    }
+
+    /// Takes a delta of a node elsewhere. When it makes no sense: the reason, where the one before did.
+    fn apply(
+        &mut self,
+        node: NodeId,
+        name: &str,
+        delta: &[u8],
+        now: Time,
+    ) -> Result<(), Option<String>> {
+        let row = self.row(node, name);
+        let new = || Source {
+            receiver: Receiver::of_node(row),
+            heard: now,
+            is_broken: false,
+            is_told: false,
+        };
+        let source = self.sources.entry(node).or_insert_with(new);
+        match source.receiver.apply(delta, &mut self.table, now) {
+            Ok(()) => {
+                source.heard = now;
+                source.is_broken = false;
+                Ok(())
+            }
+            Err(error) => {
+                let is_first = !std::mem::replace(&mut source.is_broken, true);
+                Err(is_first.then(|| error.to_string()))
+            }
+        }
+    }
+
+    /// Whether each provider of a node has sampled since then.
+    fn is_sampled_since(&self, node: NodeId, since: Time) -> bool {
+        let Some(row) = self.rows.get(&node) else { return false };
+        let mut newest: BTreeMap<&str, Time> = BTreeMap::new();
+        for (id, attribute) in self.table.registry().iter() {
+            if let Some(sampled) = self.table.sampled(*row, id) {
+                let known = newest.entry(&attribute.provider).or_insert(sampled);
+                *known = sampled.max(*known);
+            }
+        }
+        newest.remove(USER);
+        newest.remove(of_run::PROVIDER);
+        !newest.is_empty() && newest.values().all(|sampled| *sampled >= since)
+    }
+
+    /// All that is known of a node, for `rakudactl nodes`.
+    pub fn values_of(&self, node: NodeId, now: Time) -> serde_json::Value {
+        let Some(row) = self.rows.get(&node) else { return json!({}) };
+        let known = |(id, attribute): (AttributeId, &Attribute)| {
+            let cell = self.table.cell(*row, id)?;
+            let kind = if attribute.kind == Kind::Number { "number" } else { "text" };
+            let mut told = json!({
+                "unit": attribute.unit, "provider": attribute.provider, "kind": kind,
+                "age_s": age_s(cell.sampled, now),
+            });
+            match cell.value {
+                Value::Number(number) => told["value"] = number.into(),
+                Value::Text(text) => told["value"] = (*text).into(),
+                Value::Undefined(why) => told["why"] = (*why).into(),
+            }
+            Some((attribute.name.clone(), told))
+        };
+        self.table.registry().iter().filter_map(known).collect::<Map<_, _>>().into()
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "seconds for people and programs")]
+fn age_s(sampled: Time, now: Time) -> f64 {
+    (now.0.saturating_sub(sampled.0) / 1_000_000) as f64 / 1000.0
+}
+
+/// What the machine has found next; never, when nobody samples.
+pub(crate) async fn next_finding(information: &mut Information) -> Finding {
+    match &mut information.machine {
+        Some(machine) => machine.finding().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Hub {
+    /// Information is wanted: all nodes that take tasks are sampled from now on, and those that come later.
+    pub(crate) fn sample(&mut self) {
+        if self.information.period.is_some() || self.settings.config.dry_run {
+            return;
+        }
+        self.information.period = Some(self.settings.sample_period);
+        let there = self.agents.places().map(|(id, _)| id).filter(|id| self.agents.is_there(*id));
+        let there: Vec<_> = there.collect();
+        for node in there {
+            self.sample_node(node);
+        }
+    }
+
+    /// A node's agent is there: it samples, when anybody wants that.
+    pub(crate) fn sample_node(&mut self, node: NodeId) {
+        let Some(period) = self.information.period else { return };
+        if node != LOCAL_NODE {
+            let period_ms = u32::try_from(period.as_millis()).unwrap_or(u32::MAX);
+            self.agents.node(node).port.ask(ToAgent::Sample { period_ms });
+            return;
+        }
+        match Machine::start(period) {
+            Ok(machine) => self.information.machine = Some(machine),
+            Err(error) => self.warn(&format!("cannot sample this machine: {error}")),
+        }
+    }
+
+    /// The machine has found something.
+    pub(crate) fn on_finding(&mut self, first: Finding) {
+        let name = self.agents.node(LOCAL_NODE).name.to_display();
+        let row = self.information.row(LOCAL_NODE, &name);
+        let Information { machine, table, .. } = &mut self.information;
+        let Some(machine) = machine else { return };
+        let mut next = Some(first);
+        while let Some(finding) = next {
+            machine.note(finding, table, row);
+            next = machine.next_finding();
+        }
+        self.on_information(LOCAL_NODE);
+    }
+
+    /// The agent of a node elsewhere says how that is.
+    pub(crate) fn on_state(&mut self, node: NodeId, delta: &[u8]) {
+        let name = self.agents.node(node).name.to_display();
+        let applied = self.information.apply(node, &name, delta, self.now.time);
+        self.agents.node(node).port.settle_state();
+        match applied {
+            Ok(()) => {
+                self.ask_clock(node);
+                self.on_information(node);
+            }
+            Err(Some(why)) => {
+                let source = self.information.sources.get_mut(&node);
+                if source.is_some_and(|source| !std::mem::replace(&mut source.is_told, true)) {
+                    self.warn(&format!(
+                        "what node {name} tells of itself is not understood: {why}"
+                    ));
+                }
+                // It begins a new session, with everything.
+                self.sample_node(node);
+            }
+            // Nor did that help: it is suspected when it goes on so.
+            Err(None) => {}
+        }
+    }
+
+    /// What the run knows of a node by itself, as of now.
+    #[expect(clippy::cast_precision_loss, reason = "bytes and ns of less than 2^53")]
+    pub(crate) fn refresh_own(&mut self, node: NodeId) {
+        let Some(view) = self.scheduler.node(node) else { return };
+        let place = self.agents.node(node);
+        let name = place.name.to_display();
+        let memory = i128::from(place.capacity.memory_bytes) - view.memory_bytes_free;
+        let clock = self.clock_of_node(node);
+        let seconds = |ns: i64| ns as f64 / 1e9;
+        let values = [
+            Some(f64::from(view.cores)),
+            Some(view.running as f64),
+            Some((i64::from(view.cores) - view.cores_free) as f64),
+            Some(memory as f64),
+            clock.map(|clock| seconds(clock.offset.ahead_ns)),
+            clock.map(|clock| seconds(clock.offset.bound_ns)),
+            clock.map(|clock| seconds(clock.round_trip_ns)),
+        ];
+        let row = self.information.row(node, &name);
+        self.information.set_own(row, values, self.now.time);
+    }
+
+    /// What a node that went told of itself stays, with its times.
+    pub(crate) fn forget_source(&mut self, node: NodeId) {
+        self.information.sources.remove(&node);
+    }
+
+    /// A value that a user gives a node.
+    pub(crate) fn set_value(
+        &mut self,
+        name: &str,
+        pairs: &serde_json::Value,
+    ) -> Result<(), String> {
+        let found = self.agents.places().find(|(_, place)| place.node.name.to_display() == name);
+        let (id, _) = found.ok_or_else(|| format!("there is no node {name}"))?;
+        let row = self.information.row(id, name);
+        let now = self.now.time;
+        for (name, value) in pairs.as_object().into_iter().flatten() {
+            let line = value.as_str().unwrap_or_default();
+            set_by_user(&mut self.information.table, row, name, line, now)?;
+        }
+        self.on_information(id);
+        Ok(())
+    }
+
+    /// Somebody asks for values, at most so old, or since a time that an answer before has named. Whether some are on
+    /// their way, and since when they are to be sampled.
+    pub(crate) fn want_values(&mut self, question: &serde_json::Value) -> (bool, Option<u64>) {
+        self.sample();
+        let now_ns = self.now.time.0;
+        let max_age = question["max_age_ns"].as_u64().map(|age_ns| now_ns.saturating_sub(age_ns));
+        let since = max_age.or_else(|| question["sampled_since_ns"].as_u64());
+        let up = self.agents.places().filter(|(_, place)| place.state == NodeState::Up);
+        let missing = up.map(|(id, _)| id).filter(|id| {
+            !self.information.is_known(*id)
+                || since.is_some_and(|since| !self.information.is_sampled_since(*id, Time(since)))
+        });
+        let missing: Vec<NodeId> = missing.collect();
+        // Asked once for each question of a user, which the first time names an age.
+        for node in missing.iter().filter(|_| max_age.is_some()) {
+            match &self.information.machine {
+                Some(machine) if *node == LOCAL_NODE => machine.sample_now(),
+                _ => self.agents.node(*node).port.ask(ToAgent::SampleNow),
+            }
+        }
+        (!missing.is_empty(), since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rakuda_info::delta::Sender;
+
+    use super::*;
+
+    const NODE: NodeId = NodeId(1);
+    const MS: u64 = 1_000_000;
+
+    fn sampled() -> Information {
+        let period = Some(Duration::from_millis(250));
+        Information { period, ..Information::default() }
+    }
+
+    /// What an agent tells, frame after frame.
+    struct Agent {
+        table: Table,
+        sender: Sender,
+    }
+
+    impl Agent {
+        fn new() -> Self {
+            let mut table = Table::new();
+            table.node(None, "itself");
+            Self { table, sender: Sender::new(10_000 * MS) }
+        }
+
+        fn tell(&mut self, load: f64, at: Time) -> Vec<u8> {
+            let id = self.table.registry().find("load1").unwrap();
+            self.table.set(Row(0), id, Value::Number(load), at);
+            self.sender.take(&self.table, at).expect("there is news")
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_no_sign_of_life_and_a_new_session_helps() {
+        let (mut information, mut agent) = (sampled(), Agent::new());
+        let tell = |information: &mut Information, delta: &[u8], at_ms: u64| {
+            let at = Time(at_ms * MS);
+            let applied = information.apply(NODE, "host1", delta, at);
+            (applied.map_err(|why| why.is_some()), information.is_suspected(NODE, at))
+        };
+        assert_eq!(tell(&mut information, &agent.tell(1.0, Time(0)), 0), (Ok(()), false));
+        assert_eq!(tell(&mut information, b"x", 250), (Err(true), false), "it is asked once more");
+        for at_ms in (500..=1000).step_by(250) {
+            assert_eq!(tell(&mut information, b"x", at_ms), (Err(false), false), "and not again");
+        }
+        assert_eq!(tell(&mut information, b"x", 1250), (Err(false), true));
+        agent = Agent::new();
+        assert_eq!(tell(&mut information, &agent.tell(2.0, Time(0)), 1500), (Ok(()), false));
+        let _ = agent.tell(3.0, Time(0));
+        let gap = agent.tell(4.0, Time(0));
+        assert_eq!(tell(&mut information, &gap, 1750), (Err(true), false), "asked anew");
+    }
+
+    #[test]
+    fn a_node_that_has_told_nothing_that_makes_sense_is_suspected_in_the_end() {
+        let mut information = sampled();
+        for at_ms in [0, 500, 1000] {
+            let applied = information.apply(NODE, "host1", b"x", Time(at_ms * MS));
+            assert_eq!(
+                applied,
+                Err((at_ms == 0).then(|| "the frame is of version 120, expected 1".to_owned()))
+            );
+            assert!(!information.is_suspected(NODE, Time(at_ms * MS)));
+        }
+        assert!(information.is_suspected(NODE, Time(1001 * MS)));
+    }
+
+    #[test]
+    fn an_agent_does_not_say_what_the_run_keeps_there() {
+        let (mut information, mut agent) = (sampled(), Agent::new());
+        let [cores, ..] = of_run::define(&mut agent.table);
+        agent.table.set(Row(0), cores, Value::Number(99.0), Time(0));
+        information.apply(NODE, "host1", &agent.tell(1.0, Time(0)), Time(0)).unwrap();
+        let row = information.rows[&NODE];
+        let [cores, ..] = information.own;
+        assert!(information.table.cell(row, cores).is_none());
+        let known = information.values_of(NODE, Time(0));
+        assert_eq!(known["load1"]["value"], 1.0);
+    }
+}

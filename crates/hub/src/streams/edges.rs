@@ -1,0 +1,198 @@
+//! Edges between nodes: each is connected by the one of its two hosts that writes into it, or, where
+//! that cannot reach the other, over data links and this process.
+//!
+//! What goes over an edge is not looked at here.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use rakuda_core::NodeId;
+use rakuda_link::content::write_message;
+use rakuda_link::credentials::{Authority, Credentials, CredentialsError};
+use rakuda_link::peers::{self, KEY_BYTES, Key};
+use rakuda_proto::Text;
+use rakuda_proto::agent::AgentRequest;
+use rakuda_proto::files::FileRequest;
+use rakuda_proto::streams::{HopWay, LineKind, OpeningId, StreamRequest, StreamRoute};
+use tokio::io::copy_bidirectional_with_sizes;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::AbortHandle;
+
+use super::Streams;
+use crate::hub::{Hub, LOCAL_NODE};
+use crate::staging::hosts::{Conversation, FileHosts};
+
+/// So much is copied at a time, in each direction.
+const COPY_BYTES: usize = 64 << 10;
+
+/// An edge.
+pub(super) struct Edge {
+    /// Its stream: the place of that in the component.
+    pub stream: usize,
+    /// Who writes into it.
+    pub from: NodeId,
+    /// Who reads from it.
+    pub to: NodeId,
+    pub line: LineKind,
+    pub key: Key,
+    pub way: HopWay,
+    /// Its first host was asked to connect it.
+    asked: bool,
+}
+
+impl Edge {
+    pub fn new(stream: usize, from: NodeId, to: NodeId, line: LineKind, key: Key) -> Self {
+        Self { stream, from, to, line, key, way: HopWay::Direct, asked: false }
+    }
+
+    pub fn has(&self, node: NodeId) -> bool {
+        self.from == node || self.to == node
+    }
+}
+
+/// Where a node takes connections: addresses, and the socket for processes on it.
+type Door = (Vec<Text>, Text);
+
+/// Those of one opening.
+#[derive(Default)]
+pub(super) struct Edges {
+    /// By number.
+    pub all: Vec<Edge>,
+    /// By stream: how its messages go.
+    pub routes: Vec<StreamRoute>,
+    doors: BTreeMap<NodeId, Door>,
+    /// Edges over this process; they end with the opening.
+    joined: Vec<AbortHandle>,
+    hosts: Rc<FileHosts>,
+}
+
+impl Drop for Edges {
+    fn drop(&mut self) {
+        for joined in &self.joined {
+            joined.abort();
+        }
+    }
+}
+
+/// Two nodes could not be joined: the opening, and why.
+pub(crate) type NotJoined = (OpeningId, String);
+
+/// What nodes need to connect to one another.
+pub(super) struct Network {
+    /// Made for the first component on several nodes.
+    authority: Option<Authority>,
+    credentials: BTreeMap<NodeId, Credentials>,
+    reports: UnboundedSender<NotJoined>,
+    reported: UnboundedReceiver<NotJoined>,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        let (reports, reported) = unbounded_channel();
+        Self { authority: None, credentials: BTreeMap::new(), reports, reported }
+    }
+}
+
+impl Network {
+    /// What a node shows to others, and they to it.
+    pub fn credentials_of(&mut self, node: NodeId) -> Result<&Credentials, CredentialsError> {
+        if !self.credentials.contains_key(&node) {
+            let authority = match &mut self.authority {
+                Some(authority) => authority,
+                none => none.insert(Authority::new()?),
+            };
+            self.credentials.insert(node, authority.issue_peer()?);
+        }
+        Ok(&self.credentials[&node])
+    }
+}
+
+/// The next pair of nodes that could not be joined.
+pub(crate) async fn next_not_joined(streams: &mut Streams) -> NotJoined {
+    streams.network.reported.recv().await.expect("it keeps a sender")
+}
+
+/// What nobody can guess.
+pub(super) fn new_key() -> Key {
+    let mut key = Key::default();
+    let got = rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty());
+    assert_eq!(got, Ok(KEY_BYTES), "the kernel gives so few random bytes at once");
+    key
+}
+
+impl Hub {
+    /// A node takes connections: the edges are connected whose hosts both do.
+    pub(super) fn on_node_listens(&mut self, id: OpeningId, node: NodeId, door: Door) {
+        let Some(opening) = self.streams.open.get_mut(&id) else { return };
+        let edges = &mut opening.edges;
+        edges.doors.insert(node, door);
+        for (edge, number) in edges.all.iter_mut().zip(0..) {
+            let is_new = edge.has(node) && !edge.asked;
+            if is_new
+                && edges.doors.contains_key(&edge.from)
+                && let Some((addresses, _)) = edges.doors.get(&edge.to)
+            {
+                edge.asked = true;
+                let dial = StreamRequest::Dial(id, number, addresses.clone());
+                self.requests.push((Some(edge.from), AgentRequest::Streams(dial)));
+            }
+        }
+    }
+
+    /// Whether a host could reach another one. Where it could not, this process joins the two.
+    pub(super) fn on_dialled(&mut self, id: OpeningId, number: u32, why_not: Option<Text>) {
+        let Some(why_not) = why_not else { return };
+        let Some(opening) = self.streams.open.get_mut(&id) else { return };
+        let Some(edge) = opening.edges.all.get_mut(number as usize) else { return };
+        edge.way = HopWay::Hub;
+        let (from, to, key) = (edge.from, edge.to, edge.key);
+        let hosts = Rc::clone(&opening.edges.hosts);
+        for node in [from, to].into_iter().filter(|node| *node != LOCAL_NODE) {
+            if let Some(dial) = self.agents.node(node).port.data() {
+                hosts.add_once(node, dial);
+            }
+        }
+        let socket = |node: NodeId| {
+            let name = self.agents.node(node).name.to_display();
+            let door = opening.edges.doors.get(&node);
+            (node, name, door.map(|(_, socket)| socket.clone()).unwrap_or_default())
+        };
+        let (from, to) = (socket(from), socket(to));
+        let reports = self.streams.network.reports.clone();
+        let joined = tokio::task::spawn_local(async move {
+            let names = format!("{} to {}", from.1, to.1);
+            if let Err(why) = join(&hosts, from, to, &key).await {
+                let why_not = why_not.to_display();
+                let why = format!("connect {names}: {why_not}; over this host: {why}");
+                let _ = reports.send((id, why));
+            }
+        });
+        opening.edges.joined.push(joined.abort_handle());
+    }
+}
+
+/// A node, its name, and the socket of its agent.
+type Side = (NodeId, String, Text);
+
+/// Joins two nodes; carries what goes between them until both have ended.
+async fn join(hosts: &FileHosts, from: Side, to: Side, key: &Key) -> Result<(), String> {
+    let mut one = reach(hosts, &from, key).await?;
+    let mut other = reach(hosts, &to, key).await?;
+    // The agents see the end, and say what it means.
+    let _ = copy_bidirectional_with_sizes(&mut one, &mut other, COPY_BYTES, COPY_BYTES).await;
+    Ok(())
+}
+
+async fn reach(
+    hosts: &FileHosts,
+    (node, name, socket): &Side,
+    key: &Key,
+) -> Result<Box<dyn Conversation>, String> {
+    let failed = |why: String| format!("{name}: {why}");
+    let mut stream = hosts.open(*node).await.map_err(failed)?;
+    let join = FileRequest::Join { socket: socket.clone() };
+    write_message(&mut stream, &join).await.map_err(|error| failed(error.to_string()))?;
+    peers::show_key(&mut stream, key).await.map_err(|error| failed(error.to_string()))?;
+    peers::take(&mut stream).await.map_err(|error| failed(error.to_string()))?;
+    Ok(stream)
+}

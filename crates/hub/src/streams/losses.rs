@@ -1,0 +1,65 @@
+//! What becomes of open streams when a node goes on which their component has no action that could end it: a node that
+//! only passes them on, or whose members have ended.
+
+use rakuda_core::{Event, NodeId, TaskId};
+use rakuda_proto::Text;
+use rakuda_proto::front::ActionOutcome;
+use rakuda_proto::streams::OpeningId;
+
+use super::{HeldEnd, Opening, Streams};
+use crate::hub::Hub;
+
+impl Streams {
+    /// Whether something may still pass through a node.
+    pub fn is_passing(&self, node: NodeId) -> bool {
+        self.open.values().any(|opening| opening.is_passing(node))
+    }
+}
+
+impl Opening {
+    /// A node has a place of a stream, and has not told that all has gone through.
+    fn is_passing(&self, node: NodeId) -> bool {
+        matches!(self.nodes.get(&node), Some(None))
+    }
+
+    fn has_member_on(&self, node: NodeId) -> bool {
+        self.node_of.values().any(|one| *one == node)
+    }
+}
+
+impl Hub {
+    /// A node is gone, and the core knows that. What went over it cannot end well, and uses up no retry.
+    pub(crate) fn lose_streams_on(&mut self, node: NodeId) {
+        let open = self.streams.open.iter();
+        let touched: Vec<OpeningId> =
+            open.filter(|(_, opening)| opening.is_passing(node)).map(|(id, _)| *id).collect();
+        for id in touched {
+            self.lose_opening_on(id, node);
+        }
+    }
+
+    fn lose_opening_on(&mut self, id: OpeningId, node: NodeId) {
+        let Some(opening) = self.streams.open.get_mut(&id) else { return };
+        if opening.is_over {
+            return;
+        }
+        let name = self.agents.node(node).name.to_display();
+        let fault = Text::from(format!("node {name} was lost, over which its streams went"));
+        if opening.has_member_on(node) {
+            // The core ends the gang. Only an end that is held has nobody else who would let it go, and none is held
+            // from now on.
+            opening.failed = true;
+            if let Some(HeldEnd { task, code, .. }) = opening.held.take() {
+                self.close_streams(id);
+                self.on_action_ended(task, ActionOutcome::Failed, &fault.0, code);
+            }
+            return;
+        }
+        let held = opening.held.as_ref().map(|held| held.task);
+        let members: Vec<TaskId> = opening.left.iter().copied().chain(held).collect();
+        for id in members {
+            self.event(Event::FailureUncharged { id });
+        }
+        self.on_streams_over(id, &[], Some(fault));
+    }
+}

@@ -1,0 +1,479 @@
+//! Streams as the hub has them: which tasks they join, what is open, and what came of it.
+//!
+//! A component is a gang of the core's, which decides when and where its tasks begin. Bytes pass
+//! through the agents of its nodes (`rakuda_agent`); through this process only between two of them
+//! that cannot reach each other (`edges`). Here the two meet: ends are opened
+//! before the first action begins, a task's end is told to the agent, and the last of them counts
+//! only when the accounts are there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rakuda_core::streams::{StreamEnds, StreamGraph};
+use rakuda_core::{Event, Held, NextAttempt, NodeId, Settled, TaskId, TaskState};
+use rakuda_proto::Text;
+use rakuda_proto::agent::AgentRequest;
+use rakuda_proto::front::{ActionOutcome, ComponentDefinition, StreamDefinition};
+use rakuda_proto::streams::{OpeningId, StreamAccount, StreamEnd, StreamPlan, StreamRequest};
+
+mod edges;
+mod losses;
+mod over;
+mod places;
+
+use crate::HubError;
+use crate::hub::Hub;
+use crate::plan::PlannedStream;
+use edges::Edges;
+pub(crate) use edges::{NotJoined, next_not_joined};
+
+/// So many tasks of a cycle that stands still are named.
+const STALLED_NAMES_MAX: usize = 10;
+
+/// All streams of a run.
+#[derive(Default)]
+pub(crate) struct Streams {
+    components: Vec<Component>,
+    /// By task: its component.
+    of: BTreeMap<TaskId, usize>,
+    /// Those that are open: whose.
+    open: BTreeMap<OpeningId, Opening>,
+    openings: u32,
+    /// What hosts need to connect to one another.
+    network: edges::Network,
+}
+
+/// Tasks that streams join.
+#[derive(Debug)]
+struct Component {
+    members: Vec<TaskId>,
+    streams: Vec<StreamDefinition>,
+    /// By stream: what comes out of it may come back into it.
+    is_cyclic: Vec<bool>,
+    /// Its members run one after the other, over spools.
+    spooled: bool,
+    /// By member: its ends are open.
+    opening_of: BTreeMap<TaskId, OpeningId>,
+    /// Of a spooled one: members that have ended well in this attempt, or whose spool is still good.
+    done: BTreeSet<TaskId>,
+    /// Of a spooled one: those that the core has begun, and whose turn has not come.
+    waiting: BTreeMap<TaskId, NextAttempt>,
+}
+
+/// Streams that are open.
+struct Opening {
+    component: usize,
+    /// By node with a place of a stream: what it has told of what went through; nothing: it has not yet.
+    nodes: BTreeMap<NodeId, Option<Vec<StreamAccount>>>,
+    /// By member: its node.
+    node_of: BTreeMap<TaskId, NodeId>,
+    /// Between nodes.
+    edges: Edges,
+    /// Members whose action has not ended.
+    left: BTreeSet<TaskId>,
+    /// One of its members did not end well, or a stream is at fault.
+    failed: bool,
+    /// The agent has told what went through.
+    is_over: bool,
+    /// Why it failed by itself.
+    fault: Option<Text>,
+    /// Members whose commands were ended because of that.
+    ended: BTreeSet<TaskId>,
+    /// The end of the last member, until the accounts are there.
+    held: Option<HeldEnd>,
+}
+
+/// The end of an action that waits.
+#[derive(Debug)]
+struct HeldEnd {
+    task: TaskId,
+    message: Vec<u8>,
+    code: Option<Held>,
+}
+
+impl Streams {
+    fn component_of(&self, id: TaskId) -> Option<&Component> {
+        self.of.get(&id).map(|place| &self.components[*place])
+    }
+
+    /// Why the streams of a task do not work.
+    pub fn fault_of(&self, id: TaskId) -> Option<&Text> {
+        let opening = self.component_of(id)?.opening_of.get(&id)?;
+        self.open.get(opening)?.fault.as_ref()
+    }
+
+    /// What a stream is at fault with of whose readers and writers this one had to be ended.
+    pub fn ended_by_fault(&self, id: TaskId) -> Option<&Text> {
+        let opening = self.component_of(id)?.opening_of.get(&id)?;
+        let opening = self.open.get(opening).filter(|opening| opening.ended.contains(&id))?;
+        opening.fault.as_ref()
+    }
+
+    /// `FILE:LINE` of the first stream that joins a task to others.
+    pub fn place_of(&self, id: TaskId) -> Option<&Text> {
+        let streams = &self.component_of(id)?.streams;
+        let has = |stream: &&StreamDefinition| {
+            stream.writers.contains(&id.0) || stream.readers.contains(&id.0)
+        };
+        streams.iter().find(has).map(|stream| &stream.place).filter(|place| !place.0.is_empty())
+    }
+
+    /// What the commands of a task are told about its ends.
+    pub fn ends_of(&self, id: TaskId) -> Option<(OpeningId, u32)> {
+        let opening = self.component_of(id)?.opening_of.get(&id)?;
+        Some((*opening, id.0))
+    }
+}
+
+impl Streams {
+    /// Whether a task runs alone among those that streams join with it.
+    pub fn is_spooled(&self, id: TaskId) -> bool {
+        self.component_of(id).is_some_and(|component| component.spooled)
+    }
+}
+
+impl Component {
+    /// Whose output a member reads.
+    fn writers_for(&self, id: TaskId) -> impl Iterator<Item = TaskId> {
+        let read = self.streams.iter().filter(move |stream| stream.readers.contains(&id.0));
+        read.flat_map(|stream| &stream.writers).map(|task| TaskId(*task))
+    }
+
+    /// What is opened for all members at once.
+    fn live_plans(&self) -> Vec<StreamPlan> {
+        let ends = |tasks: &[u32]| tasks.iter().copied().map(StreamEnd::Task).collect();
+        let streams = self.streams.iter().zip(&self.is_cyclic);
+        streams
+            .map(|(stream, is_cyclic)| {
+                let plan = plan_of(stream, ends(&stream.writers), ends(&stream.readers));
+                StreamPlan { is_cyclic: *is_cyclic, ..plan }
+            })
+            .collect()
+    }
+
+    /// What is opened for one member of those that run one after the other.
+    fn spool_plans(&self, id: TaskId, spool: impl Fn(u32) -> Text) -> Vec<StreamPlan> {
+        let mut plans = Vec::new();
+        let me = || vec![StreamEnd::Task(id.0)];
+        for stream in &self.streams {
+            if stream.writers.contains(&id.0) {
+                // Nobody leaves a spool early.
+                plans.push(plan_of(stream, me(), vec![StreamEnd::Spool(spool(id.0))]));
+            }
+            if stream.readers.contains(&id.0) {
+                let mut writers = stream.writers.clone();
+                writers.sort_unstable();
+                let spools = writers.into_iter().map(|writer| StreamEnd::Spool(spool(writer)));
+                let plan = plan_of(stream, spools.collect(), me());
+                plans.push(StreamPlan { in_turn: true, ..plan });
+            }
+        }
+        plans
+    }
+}
+
+fn plan_of(
+    stream: &StreamDefinition,
+    writers: Vec<StreamEnd>,
+    readers: Vec<StreamEnd>,
+) -> StreamPlan {
+    StreamPlan {
+        name: stream.name.clone(),
+        record: stream.record,
+        window: stream.window,
+        drain: stream.drain,
+        in_turn: false,
+        writers,
+        readers,
+        is_cyclic: false,
+    }
+}
+
+impl Hub {
+    /// The front says which tasks streams join. They are a gang already.
+    pub(crate) fn define_component(
+        &mut self,
+        definition: ComponentDefinition,
+    ) -> Result<(), HubError> {
+        let ComponentDefinition { members, streams, spooled } = definition;
+        let members: Vec<TaskId> =
+            members.into_iter().map(|task| self.known(task)).collect::<Result<_, _>>()?;
+        let known = |tasks: &[u32]| tasks.iter().all(|task| members.contains(&TaskId(*task)));
+        let is_whole = |stream: &StreamDefinition| known(&stream.writers) && known(&stream.readers);
+        if !streams.iter().all(is_whole) {
+            return Err(HubError::Protocol("a stream leads out of its component"));
+        }
+        let ids = |tasks: &[u32]| tasks.iter().copied().map(TaskId).collect();
+        let ends = |stream: &StreamDefinition| StreamEnds {
+            writers: ids(&stream.writers),
+            readers: ids(&stream.readers),
+        };
+        let graph = StreamGraph::new(streams.iter().map(ends).collect());
+        let graph = graph.map_err(|_| HubError::Protocol("a stream that cannot be"))?;
+        let mut is_cyclic = vec![false; streams.len()];
+        for component in graph.components() {
+            component.cycles.iter().flatten().for_each(|stream| is_cyclic[*stream] = true);
+        }
+        let gang = members.first().and_then(|id| self.scheduler.gang_of(*id)).map(|gang| gang.id);
+        let Some(gang) = gang else { return Err(HubError::Protocol("a component is no gang")) };
+        // Those over spools run one after the other, and read files of one node.
+        self.event(Event::GangJoined { id: gang, spread: !spooled });
+        let place = self.streams.components.len();
+        self.streams.of.extend(members.iter().map(|id| (*id, place)));
+        self.streams.components.push(Component {
+            members,
+            streams,
+            is_cyclic,
+            spooled,
+            opening_of: BTreeMap::new(),
+            done: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+        });
+        Ok(())
+    }
+
+    /// Streams whose tasks would run, after a dry run.
+    pub(crate) fn planned_streams(&self) -> Vec<PlannedStream> {
+        let runs = |id: &TaskId| {
+            let state = self.scheduler.task(*id).map(|task| task.state);
+            state == Some(TaskState::Settled(Settled::Executed))
+        };
+        let components = self.streams.components.iter();
+        let running = components.filter(|component| component.members.iter().any(runs));
+        let names = |tasks: &[u32]| {
+            tasks.iter().map(|task| Text(self.names.name(TaskId(*task)).to_vec())).collect()
+        };
+        let planned = |component: &Component, stream: &StreamDefinition| PlannedStream {
+            name: stream.name.clone(),
+            from: names(&stream.writers),
+            to: names(&stream.readers),
+            live: !component.spooled,
+        };
+        running.flat_map(|one| one.streams.iter().map(move |stream| planned(one, stream))).collect()
+    }
+
+    /// Whether an action that the core has begun is to wait for its turn among those of its component.
+    pub(crate) fn defer_for_streams(&mut self, id: TaskId, start: &NextAttempt) -> bool {
+        let Some(&place) = self.streams.of.get(&id) else { return false };
+        if !self.streams.components[place].spooled || self.settings.config.dry_run {
+            return false;
+        }
+        let component = &mut self.streams.components[place];
+        if component.done.contains(&id) {
+            // What it printed is in its spool: only those run again that read it, or did not end well.
+            let (attempt, outcome) = (start.number, rakuda_core::ActionOutcome::Succeeded);
+            self.event(Event::ActionEnded { id, attempt, outcome, run_ns: Some(0) });
+            return true;
+        }
+        component.waiting.insert(id, start.clone());
+        self.begin_next_of(place);
+        true
+    }
+
+    /// Begins those whose writers have all ended: one at a time when the run has one job.
+    fn begin_next_of(&mut self, place: usize) {
+        loop {
+            let component = &self.streams.components[place];
+            let is_busy = !component.opening_of.is_empty();
+            if is_busy && self.is_serial_run() {
+                return;
+            }
+            let ready = component.waiting.keys().find(|id| {
+                component.writers_for(**id).all(|writer| component.done.contains(&writer))
+            });
+            let Some(id) = ready.copied() else { return };
+            let component = &mut self.streams.components[place];
+            let Some(start) = component.waiting.remove(&id) else { return };
+            self.start_action(id, &start);
+        }
+    }
+
+    fn is_serial_run(&self) -> bool {
+        self.settings.config.policy == rakuda_core::Policy::Serial
+    }
+
+    /// An action that waits for its turn is to end: it begins, and ends at once.
+    pub(crate) fn begin_deferred(&mut self, id: TaskId) {
+        let Some(&place) = self.streams.of.get(&id) else { return };
+        if let Some(start) = self.streams.components[place].waiting.remove(&id) {
+            self.start_action(id, &start);
+        }
+    }
+
+    /// An attempt has begun: the ends of what its commands read and write are opened before them.
+    pub(crate) fn open_streams_for(&mut self, id: TaskId, node: NodeId) {
+        let Some(&place) = self.streams.of.get(&id) else { return };
+        if self.streams.components[place].opening_of.contains_key(&id) {
+            return;
+        }
+        self.streams.openings += 1;
+        let opening = OpeningId(self.streams.openings);
+        let is_spooled = self.streams.components[place].spooled;
+        let members =
+            if is_spooled { vec![id] } else { self.streams.components[place].members.clone() };
+        let node_of = self.nodes_of_members(&members, node);
+        let component = &self.streams.components[place];
+        if is_spooled && component.writers_for(id).any(|writer| !component.done.contains(&writer)) {
+            // It was begun only to be ended.
+            return self.fail_to_open(
+                opening,
+                place,
+                node_of,
+                "not all that write for it have ended",
+            );
+        }
+        let nodes: BTreeSet<NodeId> = node_of.values().copied().collect();
+        let (edges, opened) = if is_spooled || nodes.len() == 1 {
+            let component = &self.streams.components[place];
+            let spool = |task: u32| self.spool_of(place, task, node);
+            let plans =
+                if is_spooled { component.spool_plans(id, spool) } else { component.live_plans() };
+            (Edges::default(), vec![(node, plans, None)])
+        } else {
+            match self.plan_over_nodes(place, &node_of) {
+                Ok(planned) => planned,
+                Err(why) => return self.fail_to_open(opening, place, node_of, &why.to_string()),
+            }
+        };
+        let component = &mut self.streams.components[place];
+        component.opening_of.extend(members.iter().map(|member| (*member, opening)));
+        let nodes = opened.iter().map(|(node, ..)| (*node, None)).collect();
+        self.note_streams_opened(opening, place, &node_of, &edges, &members);
+        for (node, plans, hops) in opened {
+            let open = StreamRequest::Open(opening, plans, hops.map(Box::new));
+            self.requests.push((Some(node), AgentRequest::Streams(open)));
+        }
+        let opened = Opening {
+            component: place,
+            nodes,
+            node_of,
+            edges,
+            left: members.into_iter().collect(),
+            failed: false,
+            is_over: false,
+            fault: None,
+            ended: BTreeSet::new(),
+            held: None,
+        };
+        self.streams.open.insert(opening, opened);
+    }
+
+    /// Nothing could be opened: the commands of its members find no streams, and say why.
+    fn fail_to_open(
+        &mut self,
+        id: OpeningId,
+        place: usize,
+        node_of: BTreeMap<TaskId, NodeId>,
+        why: &str,
+    ) {
+        let component = &mut self.streams.components[place];
+        component.opening_of.extend(node_of.keys().map(|member| (*member, id)));
+        let fault = Text::from(format!("could not open its streams: {why}"));
+        let left = node_of.keys().copied().collect();
+        let opened = Opening {
+            component: place,
+            nodes: BTreeMap::new(),
+            node_of,
+            edges: Edges::default(),
+            left,
+            failed: true,
+            is_over: true,
+            fault: Some(fault),
+            ended: BTreeSet::new(),
+            held: None,
+        };
+        self.streams.open.insert(id, opened);
+    }
+
+    /// Where members run; one that runs nothing is with the others.
+    fn nodes_of_members(&self, members: &[TaskId], node: NodeId) -> BTreeMap<TaskId, NodeId> {
+        let of = |id: &TaskId| match self.scheduler.task(*id).map(|task| task.state) {
+            Some(TaskState::Running { node }) => node,
+            _ => node,
+        };
+        members.iter().map(|id| (*id, of(id))).collect()
+    }
+
+    /// What a node calls the spool of a task.
+    fn spool_of(&self, place: usize, task: u32, node: NodeId) -> Text {
+        let path = self.record.passing_folder().join(format!("{place}-{task}"));
+        let path = self.agents.node(node).port.path_there(&path);
+        Text::from(path.to_string_lossy().into_owned())
+    }
+
+    /// An action of a component has ended. True: it is held until it is known what went through.
+    pub(crate) fn hold_for_streams(
+        &mut self,
+        id: TaskId,
+        outcome: ActionOutcome,
+        message: &[u8],
+        code: Option<Held>,
+    ) -> bool {
+        let Some(&place) = self.streams.of.get(&id) else { return false };
+        let Some(&opening_id) = self.streams.components[place].opening_of.get(&id) else {
+            return false;
+        };
+        let Some(opening) = self.streams.open.get_mut(&opening_id) else { return false };
+        if !opening.left.remove(&id) {
+            return false;
+        }
+        let well = outcome == ActionOutcome::Ok && opening.fault.is_none();
+        let node = opening.node_of.get(&id).copied();
+        let word = StreamRequest::EndMember(opening_id, id.0, well);
+        if let Some(node) = node {
+            self.requests.push((Some(node), AgentRequest::Streams(word)));
+        }
+        let opening = self.streams.open.get_mut(&opening_id).expect("it was looked up");
+        opening.failed |= !well;
+        let is_last = opening.left.is_empty();
+        if is_last && well && !opening.failed && !opening.is_over {
+            opening.held = Some(HeldEnd { task: id, message: message.to_vec(), code });
+            return true;
+        }
+        if is_last {
+            self.close_streams(opening_id);
+        }
+        false
+    }
+
+    /// Nothing of an opening is left.
+    fn close_streams(&mut self, id: OpeningId) {
+        let Some(opening) = self.streams.open.remove(&id) else { return };
+        for node in opening.nodes.keys() {
+            let word = AgentRequest::Streams(StreamRequest::Close(id));
+            self.requests.push((Some(*node), word));
+        }
+        let component = &mut self.streams.components[opening.component];
+        let ended: Vec<TaskId> = component
+            .opening_of
+            .iter()
+            .filter(|(_, open)| **open == id)
+            .map(|(task, _)| *task)
+            .collect();
+        component.opening_of.retain(|_, open| *open != id);
+        if component.spooled && !opening.failed {
+            component.done.extend(ended);
+            if component.done.len() == component.members.len() {
+                component.done.clear();
+            }
+            self.begin_next_of(opening.component);
+        }
+    }
+
+    /// The attempt of a member was lost with its node.
+    pub(crate) fn on_stream_member_lost(&mut self, id: TaskId) {
+        let opening = self.streams.component_of(id).and_then(|one| one.opening_of.get(&id));
+        let Some(&opening_id) = opening else { return };
+        let Some(opening) = self.streams.open.get_mut(&opening_id) else { return };
+        opening.failed = true;
+        opening.left.remove(&id);
+        if !opening.left.is_empty() {
+            return;
+        }
+        let held = opening.held.take();
+        self.close_streams(opening_id);
+        // Its action has ended, and nothing else would say so.
+        if let Some(HeldEnd { task, message, code }) = held {
+            self.on_action_ended(task, ActionOutcome::Failed, &message, code);
+        }
+    }
+}

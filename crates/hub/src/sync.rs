@@ -1,0 +1,417 @@
+//! Rounds of synchronised starts: what front and agents say of them goes to the core's machine, and what that wants is
+//! done here (docs/design/synchronised-start.md). It decides nothing but who may have a round at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rakuda_agent::clock;
+use rakuda_core::sync::clock::{Exchange, Offset};
+use rakuda_core::sync::rounds::{
+    Fault, NodeClock, Passed, RoundEffect, RoundResult, RoundSpec, Rounds,
+};
+use rakuda_core::{NodeId, TaskId, Time};
+use rakuda_link::time::ClockExchange;
+use rakuda_proto::Text;
+use rakuda_proto::agent::{AgentRequest, CommandId, GateStamps};
+use rakuda_proto::front::{
+    CommandOptions, GateChoice, GateKind, HubMessage, RoundDefinition, Usage,
+};
+use rakuda_proto::journal::{CommandPrepared, JournalEvent, RoundClock, RoundEnded};
+
+use crate::hub::{Hub, LOCAL_NODE};
+
+/// Clocks of nodes whose values are wanted are asked so often.
+const CLOCK_PERIOD_NS: u64 = 10_000_000_000;
+/// Workers stop sleeping so long before the instant.
+const SPIN_NS: i64 = 100_000;
+/// Wait status of a command that is not started, or is ended, as its round does not begin: as of a gate (75).
+const NOT_BEGUN_STATUS: i32 = 75 << 8;
+
+/// The rounds of a run.
+pub(crate) struct SyncRounds {
+    core: Rounds,
+    /// Those that have not ended.
+    rounds: BTreeMap<u32, Round>,
+    /// Commands that are not over: round and worker.
+    commands: BTreeMap<CommandId, (u32, u32)>,
+    /// Tasks whose actions go on, and whose round did not begin: why.
+    faults: BTreeMap<TaskId, Text>,
+}
+
+/// What is known of a node's clock, against the kernel's here.
+#[derive(Clone, Copy)]
+pub(crate) struct ClockOfNode {
+    pub offset: Offset,
+    /// The shortest that was seen of late.
+    pub round_trip_ns: i64,
+}
+
+/// What the core has no word for.
+struct Round {
+    definition: RoundDefinition,
+    /// It is not held at a gate.
+    is_plain: bool,
+    /// Workers that have gone through it: what held them.
+    gates: BTreeMap<u32, GateKind>,
+    /// By worker.
+    offsets_ns: BTreeMap<u32, i64>,
+    /// Commands that did not end well.
+    failed: u32,
+    /// Why it was given up, for people.
+    why: Option<String>,
+}
+
+impl Default for SyncRounds {
+    fn default() -> Self {
+        let mut core = Rounds::default();
+        core.set_exact_clock(LOCAL_NODE, clock_ahead_ns());
+        Self { core, rounds: BTreeMap::new(), commands: BTreeMap::new(), faults: BTreeMap::new() }
+    }
+}
+
+impl SyncRounds {
+    /// Whether clocks are waited for, so that a round which is over can be noted.
+    pub fn is_closing(&self) -> bool {
+        self.core.is_closing()
+    }
+
+    /// Why the round of a task did not begin; told once.
+    pub fn take_fault(&mut self, id: TaskId) -> Option<Text> {
+        self.faults.remove(&id)
+    }
+
+    pub fn due_ns(&self) -> Option<u64> {
+        self.core.due().map(|time| time.0)
+    }
+}
+
+impl Hub {
+    /// The front is about to begin a round.
+    pub(crate) fn define_round(&mut self, id: u32, definition: RoundDefinition) {
+        let name = definition.sync.to_display();
+        let slots = self.settings.capacity.cores;
+        let workers = definition.workers;
+        if self.settings.cluster.is_none() && workers > slots {
+            self.refuse_needs(&format!(
+                "sync {name}: {workers} workers begin together, and there are {slots} slots: run it with -j {workers}, or with fewer workers"
+            ));
+        }
+        let round = Round {
+            is_plain: definition.hold == GateChoice::None,
+            gates: BTreeMap::new(),
+            offsets_ns: BTreeMap::new(),
+            failed: 0,
+            why: None,
+            definition,
+        };
+        let definition = &round.definition;
+        self.sync.core.define(
+            id,
+            RoundSpec {
+                workers,
+                ready_ns_max: u64::from(definition.ready_ms) * 1_000_000,
+                stop_after_ns: definition.stop_ms.map(|ms| u64::from(ms) * 1_000_000),
+                is_plain: round.is_plain,
+            },
+        );
+        self.sync.rounds.insert(id, round);
+    }
+
+    /// No command of this worker will come.
+    pub(crate) fn leave_round(&mut self, id: u32, worker: u32) {
+        self.tell_rounds(|core, now, out| core.left(now, id, worker, out));
+    }
+
+    /// A command will not be handed over: if it was that of a worker, no other comes of it.
+    pub(crate) fn leave_round_of(&mut self, options: Option<&CommandOptions>) {
+        if let Some(gate) = options.and_then(|options| options.gate.as_ref()) {
+            self.leave_round(gate.round, gate.worker);
+        }
+    }
+
+    /// A command of a round is about to be handed to the agent of a node; false: it is not, and its end was told.
+    pub(crate) fn prepare_worker(
+        &mut self,
+        command: CommandId,
+        task: Option<TaskId>,
+        node: NodeId,
+        options: &mut CommandOptions,
+    ) -> bool {
+        let Some(gate) = &mut options.gate else { return true };
+        let (id, worker) = (gate.round, gate.worker);
+        if !self.sync.core.takes(id, worker) {
+            let why = match self.sync.rounds.get(&id) {
+                Some(Round { why: Some(why), .. }) => why.clone(),
+                Some(_) => "this worker has had its command of the round".to_owned(),
+                None => "the round is over".to_owned(),
+            };
+            if let Some(task) = task {
+                self.sync.faults.insert(task, Text::from(why.clone()));
+            }
+            self.end_unstarted(command, NOT_BEGUN_STATUS, Text::from(why));
+            self.leave_round(id, worker);
+            return false;
+        }
+        let Some(round) = self.sync.rounds.get_mut(&id) else { return true };
+        gate.hold = round.definition.hold;
+        gate.pin = round.definition.pin;
+        round.offsets_ns.insert(worker, gate.offset_ns);
+        self.sync.commands.insert(command, (id, worker));
+        self.tell_rounds(|core, now, out| core.prepared(now, id, worker, node, out));
+        let time_ns = self.now.journal_ns();
+        let task = task.map(|id| id.0);
+        let event = CommandPrepared { time_ns, command: command.0, task, round: id, worker };
+        self.record.round(&JournalEvent::CommandPrepared(event));
+        true
+    }
+
+    pub(crate) fn on_command_ready(&mut self, command: CommandId) {
+        let Some((id, worker)) = self.sync.commands.get(&command).copied() else { return };
+        self.tell_rounds(|core, now, out| core.ready(now, id, worker, out));
+    }
+
+    pub(crate) fn on_command_passed(
+        &mut self,
+        command: CommandId,
+        gate: GateKind,
+        stamps: &GateStamps,
+    ) {
+        let Some((id, worker)) = self.sync.commands.get(&command).copied() else { return };
+        let Some(round) = self.sync.rounds.get_mut(&id) else { return };
+        round.gates.insert(worker, gate);
+        let passed = Passed {
+            woke_ns: stamps.woke_ns,
+            spun_ns: stamps.spun_ns,
+            start_ns: stamps.start_ns,
+            offset_ns: round.offsets_ns.get(&worker).copied().unwrap_or(0),
+            spins: stamps.spins,
+            cpu: stamps.cpu,
+        };
+        self.sync.core.passed(self.now.time, id, worker, passed);
+        let started_ns = self.sync.core.started_ns(id, worker);
+        let started_ns = started_ns.unwrap_or_else(|| self.now.journal_ns());
+        if let Some(running) = self.commands.get(&command) {
+            let (task, program) = (running.task, running.program.clone());
+            let directory = running.directory.clone();
+            self.record.command_started(started_ns, command.0, task, &program, directory.as_ref());
+        }
+    }
+
+    /// A command is over. What its end counts as, and why, where that is due to its round.
+    pub(crate) fn on_worker_exited(
+        &mut self,
+        command: CommandId,
+        status: &mut i32,
+        error: &mut Option<Text>,
+        usage: &Usage,
+    ) {
+        let Some((id, worker)) = self.sync.commands.remove(&command) else { return };
+        if *status == libc::SIGTERM && self.sync.core.was_stopped(id) {
+            // At the time that was set for all.
+            *status = 0;
+        }
+        if let Some(round) = self.sync.rounds.get_mut(&id) {
+            round.failed += u32::from(*status != 0);
+        }
+        let ran_ns = usage.wall_ns;
+        self.tell_rounds(|core, now, out| core.over(now, id, worker, ran_ns, out));
+        let Some(Round { why: Some(why), .. }) = self.sync.rounds.get(&id) else { return };
+        let why = Text::from(why.clone());
+        if error.is_none()
+            && (*status == 0 || *status == libc::SIGKILL || *status == NOT_BEGUN_STATUS)
+        {
+            *error = Some(why.clone());
+            *status = NOT_BEGUN_STATUS;
+        }
+        if let Some(task) = self.commands.get(&command).and_then(|running| running.task) {
+            self.sync.faults.insert(task, why);
+        }
+    }
+
+    /// A node elsewhere has said what time it is there.
+    pub(crate) fn on_exchange(&mut self, node: NodeId, exchange: ClockExchange) {
+        let here = |machine_ns| clock::journal_clock().at(machine_ns);
+        let exchange = Exchange {
+            sent_ns: here(exchange.sent_ns),
+            there_received_ns: exchange.there_received_ns,
+            there_sent_ns: exchange.there_sent_ns,
+            received_ns: here(exchange.received_ns),
+        };
+        self.tell_rounds(|core, now, out| core.exchanged(now, node, exchange, out));
+        if !self.sync.core.clocks().is_asked(node) {
+            self.choosing.touch(node);
+        }
+    }
+
+    /// How far away a node is, and its clock.
+    pub(crate) fn clock_of_node(&self, node: NodeId) -> Option<ClockOfNode> {
+        let here_ns = i64::try_from(self.now.time.0).unwrap_or(i64::MAX);
+        let offset = self.sync.core.clocks().at(node, here_ns)?;
+        let ahead_ns = offset.ahead_ns - clock_ahead_ns();
+        let best = self.sync.core.clocks().best(node);
+        let round_trip_ns = best.map_or(0, Exchange::round_trip_ns);
+        Some(ClockOfNode { offset: Offset { ahead_ns, ..offset }, round_trip_ns })
+    }
+
+    /// Values of a node are wanted: its clock is asked now and then.
+    pub(crate) fn ask_clock(&mut self, node: NodeId) {
+        let is_known = self.sync.core.clocks().is_asked(node)
+            || self.sync.core.clocks().is_known_since(node, self.now.time, CLOCK_PERIOD_NS);
+        if !is_known {
+            self.tell_rounds(|core, _, out| core.measure_clock(node, out));
+        }
+    }
+
+    /// A node is gone, and the workers there with it: rounds that wait for them do not begin.
+    pub(crate) fn lose_workers(&mut self, node: NodeId) {
+        let Hub { sync, commands, .. } = self;
+        let is_there =
+            |command: &&CommandId| commands.get(command).is_some_and(|it| it.node == node);
+        let lost: Vec<CommandId> = sync.commands.keys().filter(is_there).copied().collect();
+        for command in lost {
+            let round = sync.commands.remove(&command).map(|(round, _)| round);
+            if let Some(round) = round.and_then(|round| sync.rounds.get_mut(&round)) {
+                round.failed += 1;
+            }
+        }
+        self.tell_rounds(|core, now, out| core.node_lost(now, node, out));
+    }
+
+    /// What is due, and what follows when nothing more is started.
+    pub(crate) fn check_rounds(&mut self) {
+        if self.sync.rounds.is_empty() {
+            return;
+        }
+        if self.stopping.is_stopping() || self.scheduler.starts_nothing_more() {
+            self.tell_rounds(Rounds::stop);
+        }
+        self.tell_rounds(Rounds::tick);
+        // Those whose end was told.
+        let SyncRounds { core, rounds, .. } = &mut self.sync;
+        rounds.retain(|id, _| core.is_known(*id));
+    }
+
+    fn tell_rounds(&mut self, tell: impl FnOnce(&mut Rounds, Time, &mut Vec<RoundEffect>)) {
+        let mut effects = Vec::new();
+        tell(&mut self.sync.core, self.now.time, &mut effects);
+        for effect in effects {
+            match effect {
+                RoundEffect::Measure { node, exchanges } => {
+                    self.agents.node(node).port.ask_time(exchanges);
+                }
+                RoundEffect::Commit { round, nodes, .. } => self.commit_round(round, nodes),
+                RoundEffect::GiveUp { round, fault } => self.give_up_round(round, fault),
+                RoundEffect::Stop { round } => self.signal_round(round, libc::SIGTERM),
+                RoundEffect::Ended { round, result } => self.end_round(round, &result),
+            }
+        }
+    }
+
+    /// Each node is told the instant by its own clock.
+    fn commit_round(&mut self, round: u32, nodes: Vec<(NodeId, i64)>) {
+        for (node, t0_ns) in nodes {
+            let request = AgentRequest::CommitRound { round, t0_ns, spin_ns: SPIN_NS };
+            self.requests.push((Some(node), request));
+        }
+    }
+
+    fn give_up_round(&mut self, id: u32, fault: Fault) {
+        self.signal_round(id, libc::SIGKILL);
+        let name = |node: NodeId| self.agents.node(node).name.to_display();
+        let Some(round) = self.sync.rounds.get_mut(&id) else { return };
+        let RoundDefinition { sync, number, ready_ms, .. } = &round.definition;
+        let what = match fault {
+            Fault::Left(worker) => {
+                format!("worker {worker} ended without a command that the engine starts (sh)")
+            }
+            Fault::EndedEarly(worker) => {
+                format!("the command of worker {worker} was over before all workers were ready")
+            }
+            Fault::NotReady(worker) => format!(
+                "the command of worker {worker} did not come to its gate within {} s: a program that calls the gate itself has to do so in time (ready_within:)",
+                f64::from(*ready_ms) / 1000.0
+            ),
+            Fault::NodeLost(worker, node) => {
+                format!("node {} was lost, where worker {worker} was to begin", name(node))
+            }
+            Fault::NoClock(node) => {
+                format!("node {} did not say what time it is there", name(node))
+            }
+            Fault::Stopping => "the run starts nothing more".to_owned(),
+        };
+        let why = format!("sync {}: round {number} did not begin: {what}", sync.to_display());
+        round.why = Some(why.clone());
+        if fault != Fault::Stopping {
+            self.warn(&why);
+        }
+    }
+
+    fn signal_round(&mut self, id: u32, signal: i32) {
+        let commands = self.sync.commands.iter().filter(|(_, (round, _))| *round == id);
+        let commands: Vec<CommandId> = commands.map(|(command, _)| *command).collect();
+        for command in commands {
+            self.signal(command, signal);
+        }
+    }
+
+    fn end_round(&mut self, id: u32, result: &RoundResult) {
+        let Some(round) = self.sync.rounds.get(&id) else { return };
+        let definition = &round.definition;
+        let mut gates: Vec<_> = round.gates.values().map(|gate| gate.word().to_owned()).collect();
+        gates.sort_unstable();
+        gates.dedup();
+        let event = RoundEnded {
+            time_ns: self.now.journal_ns(),
+            round: id,
+            sync: definition.sync.clone(),
+            number: definition.number,
+            parameter: definition.parameter.clone(),
+            kind: definition.kind.word().to_owned(),
+            repeat: definition.repeat,
+            workers: definition.workers,
+            gate: gates.join("+"),
+            t0_ns: result.t0.and_then(|t0| i64::try_from(t0.0).ok()),
+            margin_ns: result.margin_ns,
+            lag_ns: result.lag_ns,
+            span_ns: result.span_ns,
+            clock_bound_ns: result.clock_bound_ns,
+            late: result.late,
+            failed: round.failed,
+            fault: round.why.clone().map(Text::from),
+            starts_ns: result.workers.iter().map(|worker| worker.start_ns).collect(),
+            ends_ns: result.workers.iter().map(|worker| worker.end_ns).collect(),
+            processors: result.workers.iter().map(|worker| worker.cpu).collect(),
+            nodes: result.workers.iter().map(|worker| worker.node.map(|node| node.0)).collect(),
+            clocks: result.clocks.iter().filter_map(|clock| self.clock_of(clock)).collect(),
+        };
+        self.record.round(&JournalEvent::RoundEnded(event));
+        if !self.goodbye {
+            self.link.push(&HubMessage::RoundEnded(id, result.late, result.fault.is_some()));
+        }
+        let nodes = result.workers.iter().filter_map(|worker| worker.node);
+        for node in nodes.collect::<BTreeSet<_>>() {
+            self.requests.push((Some(node), AgentRequest::CloseRound { round: id }));
+        }
+    }
+
+    /// A clock elsewhere against the kernel's here; nothing: it is that.
+    fn clock_of(&self, clock: &NodeClock) -> Option<RoundClock> {
+        let (round_trip_ns, paper_ns) = clock.best?;
+        let here_ns = clock_ahead_ns();
+        let bound = |ns: i64| u64::try_from(ns).ok();
+        Some(RoundClock {
+            node: clock.node.0,
+            name: self.agents.node(clock.node).name.clone(),
+            before_ns: clock.before.map(|it| it.ahead_ns - here_ns),
+            before_bound_ns: clock.before.and_then(|it| bound(it.bound_ns)),
+            ahead_ns: clock.after.map(|it| it.ahead_ns - here_ns),
+            bound_ns: clock.after.and_then(|it| bound(it.bound_ns)),
+            round_trip_ns: bound(round_trip_ns),
+            paper_ns: Some(paper_ns + here_ns),
+        })
+    }
+}
+
+/// How far the kernel's clock here is ahead of the journal's, which the core knows as the hub's.
+fn clock_ahead_ns() -> i64 {
+    clock::journal_clock().monotonic_at(0)
+}

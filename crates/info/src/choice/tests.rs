@@ -1,0 +1,226 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::registry::Threshold;
+use crate::value::Kind;
+
+const S: u64 = 1_000_000_000;
+
+fn table(values: &[(&str, f64)], sampled: Time) -> (Table, NodeId) {
+    let mut table = Table::new();
+    let node = table.node(None, "a");
+    for (name, number) in values {
+        let id = table.registry().find(name).unwrap();
+        table.set(node, id, Value::Number(*number), sampled);
+    }
+    (table, node)
+}
+
+fn choice(table: &Table, condition: &str, prefer: &str) -> Choice {
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let wish = Wish { condition: some(condition), prefer: some(prefer) };
+    Choice::new(&wish, table.registry()).unwrap()
+}
+
+fn fails(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Fails(standing) => format!("fails {}", standing.clause),
+        Verdict::Waits(standing) => format!("waits {}", standing.clause),
+        Verdict::Suits(_) => "suits".to_owned(),
+    }
+}
+
+#[test]
+fn the_clause_that_fails_is_named_with_what_it_rests_on() {
+    let (mut table, node) = table(&[("load1", 3.0), ("threads", 4.0)], Time(S));
+    let choice = choice(&table, "threads >= 4 && load1 < 0.5*threads", "");
+    let verdict = choice.verdict(&mut table, node, &Claims::default(), Time(3 * S));
+    let Verdict::Fails(standing) = verdict else { panic!("{verdict:?}") };
+    assert_eq!(standing.clause, "load1 < 0.5*threads");
+    let values: Vec<_> =
+        standing.values.iter().map(|it| (&*it.name, &it.value, it.age_s)).collect();
+    assert!(values.contains(&("load1", &Value::Number(3.0), Some(2.0))), "{values:?}");
+}
+
+#[test]
+fn what_was_claimed_since_the_sample_is_subtracted_at_once() {
+    let (mut table, node) = table(
+        &[("mem_available", 10.0), ("load1", 0.0), ("threads", 4.0), ("cpu_idle", 100.0)],
+        Time(S),
+    );
+    let choice = choice(&table, "mem_available >= 8 && load1 < 1 && cpu_idle >= 75", "");
+    let mut claims = Claims::default();
+    let ask = |table: &mut Table, claims: &Claims| {
+        fails(choice.verdict(table, node, claims, Time(9 * S)))
+    };
+    assert_eq!(ask(&mut table, &claims), "suits");
+    claims.start(1, Claim { cores: 1, memory_bytes: 4, since: Time(2 * S) });
+    assert_eq!(ask(&mut table, &claims), "fails mem_available >= 8");
+    // The next sample shows the memory, but not yet the load.
+    for (name, number) in [("mem_available", 9.0), ("cpu_idle", 80.0), ("load1", 0.02)] {
+        let id = table.registry().find(name).unwrap();
+        table.set(node, id, Value::Number(number), Time(3 * S));
+    }
+    assert_eq!(ask(&mut table, &claims), "fails load1 < 1");
+    claims.end(1);
+    assert_eq!(ask(&mut table, &claims), "suits");
+}
+
+#[test]
+fn where_claims_are_not_known_each_start_needs_a_fresh_sample() {
+    let (mut table, node) =
+        table(&[("psi_io", 1.0), ("mem_available", 9.0), ("threads", 2.0)], Time(S));
+    let ask = |table: &mut Table, claims: &Claims, condition: &str| {
+        fails(choice(table, condition, "").verdict(table, node, claims, Time(9 * S)))
+    };
+    let mut claims = Claims::default();
+    claims.start(1, Claim { cores: 1, memory_bytes: 0, since: Time(2 * S) });
+    assert_eq!(ask(&mut table, &claims, "psi_io < 5"), "waits psi_io");
+    assert_eq!(ask(&mut table, &claims, "mem_available > 5"), "waits mem_available");
+    assert_eq!(ask(&mut table, &claims, "threads > 1"), "suits", "nothing changes that");
+    // That it has ended says nothing of what it has left.
+    claims.end(1);
+    assert_eq!(ask(&mut table, &claims, "psi_io < 5"), "waits psi_io");
+    let id = table.registry().find("psi_io").unwrap();
+    table.set(node, id, Value::Number(1.0), Time(2 * S + 1));
+    assert_eq!(ask(&mut table, &claims, "psi_io < 5"), "suits");
+    claims.start(2, Claim { cores: 1, memory_bytes: 3, since: Time(2 * S) });
+    assert_eq!(ask(&mut table, &claims, "mem_available > 5"), "waits mem_available", "of task 1");
+}
+
+#[test]
+fn what_a_run_keeps_has_what_was_started_and_a_gang_adds_to_it() {
+    let (mut table, node) = table(&[], Time(S));
+    let [cores, running, reserved, ..] = of_run::define(&mut table);
+    for (id, number) in [(cores, 8.0), (running, 1.0), (reserved, 2.0)] {
+        table.set(node, id, Value::Number(number), Time(2 * S));
+    }
+    let mut claims = Claims::default();
+    let claim = Claim { cores: 2, memory_bytes: 0, since: Time(2 * S) };
+    claims.start(1, claim);
+    let at_once = |table: &mut Table, condition: &str| {
+        choice(table, condition, "").at_once(table, node, &claims, (claim, 5))
+    };
+    assert_eq!(at_once(&mut table, "run_cores_reserved <= 4"), 2);
+    assert_eq!(at_once(&mut table, "run_running < 4"), 3);
+    let choice = choice(&table, "run_running < 2 && run_cores_reserved < 3", "");
+    assert_eq!(fails(choice.verdict(&mut table, node, &claims, Time(2 * S))), "suits");
+}
+
+#[test]
+fn a_users_value_is_what_the_user_says_whatever_is_started() {
+    let (mut table, node) = table(&[], Time(S));
+    let provider = "user".to_owned();
+    let (name, unit) = ("licences".to_owned(), String::new());
+    let attribute =
+        Attribute { name, unit, kind: Kind::Number, threshold: Threshold::default(), provider };
+    let id = table.define(attribute).unwrap();
+    table.set(node, id, Value::Number(1.0), Time(S));
+    let mut claims = Claims::default();
+    claims.start(1, Claim { cores: 1, memory_bytes: 0, since: Time(2 * S) });
+    let choice = choice(&table, "licences > 0", "");
+    assert_eq!(fails(choice.verdict(&mut table, node, &claims, Time(9 * S))), "suits");
+}
+
+#[test]
+fn what_no_node_can_ever_have_is_found_at_once() {
+    let (mut table, node) = table(&[("mem_total", 16.0), ("load1", 9.0)], Time(S));
+    let never = |table: &Table, condition: &str, nodes: &[NodeId]| {
+        choice(table, condition, "").never(table, nodes, Time(S)).map(|never| never.clause)
+    };
+    let clause = Some("mem_total > 20".to_owned());
+    assert_eq!(never(&table, "load1 < 1 && mem_total > 20", &[node]), clause);
+    assert_eq!(never(&table, "load1 < 1", &[node]), None, "it may change");
+    assert_eq!(never(&table, "cores > 99", &[node]), None, "nobody has said how many there are");
+    assert_eq!(never(&table, "has(gpu)", &[node]), None, "a user may say so later");
+    let other = table.node(None, "b");
+    let id = table.registry().find("mem_total").unwrap();
+    table.set(other, id, Value::Number(32.0), Time(S));
+    assert_eq!(never(&table, "mem_total > 20", &[node, other]), None);
+}
+
+#[test]
+fn a_gang_fits_so_many_times_as_its_claims_leave_the_condition_true() {
+    let (mut table, node) = table(
+        &[("mem_available", 10.0), ("load1", 0.0), ("threads", 4.0), ("psi_io", 0.0)],
+        Time(S),
+    );
+    let mut claims = Claims::default();
+    let ask = |table: &mut Table, claims: &Claims, condition: &str, memory_bytes| {
+        let one = Claim { cores: 1, memory_bytes, since: Time(3 * S) };
+        choice(table, condition, "").at_once(table, node, claims, (one, 8))
+    };
+    assert_eq!(ask(&mut table, &claims, "mem_available >= 4", 3), 3, "10, 7, 4");
+    assert_eq!(ask(&mut table, &claims, "load1 < 0.5*threads", 0), 2);
+    assert_eq!(ask(&mut table, &claims, "mem_available >= 20", 3), 0);
+    assert_eq!(ask(&mut table, &claims, "mem_available >= 1", 1), 8, "no more were asked about");
+    assert_eq!(ask(&mut table, &claims, "psi_io < 5 && mem_available >= 4", 0), 8, "not known");
+    claims.start(1, Claim { cores: 1, memory_bytes: 4, since: Time(2 * S) });
+    assert_eq!(ask(&mut table, &claims, "mem_available >= 4", 3), 1, "6");
+}
+
+proptest! {
+    /// However many it says fit, so many are let in when they come one by one, and no more.
+    #[test]
+    fn a_gang_fits_as_often_as_its_tasks_one_by_one(
+        all in 0_u32..40, memory in 1_u64..9, limit in 0_u32..12, cores in 1_u32..4, most in 1_u32..20
+    ) {
+        let (mut table, node) = table(
+            &[("mem_available", f64::from(all)), ("cpu_idle", 100.0), ("threads", 16.0)],
+            Time(S),
+        );
+        let choice = choice(&table, &format!("mem_available >= {limit} && cpu_idle >= 20"), "");
+        let claim = Claim { cores, memory_bytes: memory, since: Time(2 * S) };
+        let at_once = choice.at_once(&mut table, node, &Claims::default(), (claim, most));
+        let mut claims = Claims::default();
+        let mut one_by_one = 0;
+        while one_by_one < most
+            && matches!(choice.verdict(&mut table, node, &claims, Time(2 * S)), Verdict::Suits(_))
+        {
+            one_by_one += 1;
+            claims.start(one_by_one, claim);
+        }
+        prop_assert_eq!(at_once, one_by_one);
+    }
+
+    #[test]
+    fn ranks_have_the_order_of_numbers(one in -1e300..1e300_f64, other in -1e300..1e300_f64, small in -3_i8..3) {
+        for (one, other) in [(one, other), (f64::from(small), other), (f64::from(small), -0.0)] {
+            let ranks = rank_of(Some(one)).cmp(&rank_of(Some(other)));
+            prop_assert_eq!(Some(ranks), one.partial_cmp(&other));
+        }
+        prop_assert!(rank_of(Some(one)) > rank_of(None));
+    }
+
+    /// However tasks are started and samples are taken, memory that tasks have said they take is never given twice.
+    #[test]
+    fn claimed_memory_is_not_given_twice(
+        steps in proptest::collection::vec((any::<bool>(), 1_u32..6, any::<bool>()), 1..60)
+    ) {
+        const ALL: u32 = 10;
+        let (mut table, node) = table(&[("mem_available", f64::from(ALL))], Time(0));
+        let id = table.registry().find("mem_available").unwrap();
+        let (mut claims, mut running) = (Claims::default(), BTreeMap::new());
+        for (at, (is_start, memory, is_sample)) in (1..).zip(steps) {
+            let used: u32 = running.values().sum();
+            if is_sample {
+                // The truth, at a moment after all that was started so far.
+                table.set(node, id, Value::Number(f64::from(ALL - used)), Time(at * 10));
+            }
+            if is_start {
+                let choice = choice(&table, &format!("mem_available >= {memory}"), "");
+                let verdict = choice.verdict(&mut table, node, &claims, Time(at * 10 + 1));
+                if matches!(verdict, Verdict::Suits(_)) {
+                    prop_assert!(used + memory <= ALL, "{used} are used, {memory} more were let in");
+                    let since = Time(at * 10 + 1);
+                    claims.start(at as u32, Claim { cores: 1, memory_bytes: memory.into(), since });
+                    running.insert(at as u32, memory);
+                } else if is_sample {
+                    prop_assert!(used + memory > ALL, "{used} are used, {memory} more fit");
+                }
+            } else if let Some((task, _)) = running.pop_first() {
+                claims.end(task);
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Frames to values of a table.
+
+use rakuda_core::Time;
+
+use super::bytes::Reader;
+use super::{NODES_MAX, VERSION, tag};
+use crate::of_run;
+use crate::registry::{
+    ATTRIBUTES_MAX, Attribute, AttributeId, NAME_BYTES_MAX, Threshold, UNIT_BYTES_MAX, is_name,
+    is_unit,
+};
+use crate::table::{NodeId, State, Table};
+use crate::value::{Kind, TEXT_BYTES_MAX, Value};
+
+/// Maximum length of the word of a state, bytes.
+const STATE_BYTES_MAX: usize = 32;
+/// Maximum age of a value, µs: a year.
+const AGE_US_MAX: u64 = 366 * 86400 * 1_000_000;
+
+/// Why a frame was not applied; the table is as it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// It ends too early.
+    #[error("the frame ends within a field")]
+    Short,
+    /// Of another version.
+    #[error("the frame is of version {0}, expected {VERSION}")]
+    Version(u8),
+    /// One before it is missing: the session is to be begun anew.
+    #[error("frame {found} follows, expected {expected}: the session is to begin anew")]
+    Gap {
+        /// Next of the session.
+        expected: u64,
+        /// Of the frame.
+        found: u64,
+    },
+    /// Its bytes mean nothing.
+    #[error("the frame has {0}")]
+    Bad(&'static str),
+}
+
+/// A frame that makes sense, not applied yet.
+struct Frame<'a> {
+    sequence: u64,
+    attributes: Vec<Attribute>,
+    nodes: Vec<&'a str>,
+    states: Vec<(usize, State)>,
+    blocks: Vec<Block>,
+}
+
+/// Values of a node of one age.
+struct Block {
+    node: usize,
+    age_us: u64,
+    /// With their attributes. `None`: as they were told before.
+    values: Vec<(usize, Option<Value>)>,
+}
+
+/// The other end of a session.
+#[derive(Debug, Default)]
+pub struct Receiver {
+    /// Of the last frame.
+    sequence: u64,
+    /// The session's numbers to the table's. `None`: the table has another attribute of that name.
+    attributes: Vec<Result<AttributeId, String>>,
+    kinds: Vec<Kind>,
+    nodes: Vec<NodeId>,
+    /// Whatever the sender calls it: all is of this node.
+    only: Option<NodeId>,
+}
+
+impl Receiver {
+    /// One that awaits the first frame of a session.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same for a sender that speaks of this one node, and may not speak of others.
+    pub fn of_node(node: NodeId) -> Self {
+        Self { only: Some(node), ..Self::default() }
+    }
+
+    /// The nodes of the session.
+    pub fn nodes(&self) -> &[NodeId] {
+        &self.nodes
+    }
+
+    /// Applies a frame that was received now.
+    pub fn apply(&mut self, bytes: &[u8], table: &mut Table, now: Time) -> Result<(), FrameError> {
+        let mut reader = Reader::new(bytes);
+        let version = reader.byte()?;
+        if version != VERSION {
+            return Err(FrameError::Version(version));
+        }
+        let sequence = reader.varint()?;
+        let begins = sequence == 1;
+        if !begins && sequence != self.sequence + 1 {
+            return Err(FrameError::Gap { expected: self.sequence + 1, found: sequence });
+        }
+        let fresh = Self { only: self.only, ..Self::default() };
+        let frame = if begins { &fresh } else { &*self }.parse(sequence, &mut reader)?;
+        if begins {
+            *self = fresh;
+        }
+        self.accept(frame, table, now);
+        Ok(())
+    }
+
+    fn parse<'a>(&self, sequence: u64, reader: &mut Reader<'a>) -> Result<Frame<'a>, FrameError> {
+        let mut kinds = self.kinds.clone();
+        let mut attributes = Vec::new();
+        for _ in 0..reader.count(ATTRIBUTES_MAX - kinds.len(), "too many attributes")? {
+            let attribute = attribute(reader)?;
+            kinds.push(attribute.kind);
+            attributes.push(attribute);
+        }
+        let mut nodes = Vec::new();
+        let nodes_max = if self.only.is_some() { 1 } else { NODES_MAX };
+        for _ in 0..reader.count(nodes_max - self.nodes.len(), "too many nodes")? {
+            let name = reader.text(NAME_BYTES_MAX, "a name of a node that is too long")?;
+            if name.is_empty() || name.chars().any(char::is_control) {
+                return Err(FrameError::Bad("a name of a node that cannot be printed"));
+            }
+            nodes.push(name);
+        }
+        let known = self.nodes.len() + nodes.len();
+        let node = |reader: &mut Reader<'a>| -> Result<usize, FrameError> {
+            let node = reader.count(NODES_MAX, "a node that is not known")?;
+            if node < known { Ok(node) } else { Err(FrameError::Bad("a node that is not known")) }
+        };
+        let mut states = Vec::new();
+        for _ in 0..reader.count(NODES_MAX, "too many states")? {
+            let node = node(reader)?;
+            let word = reader.text(STATE_BYTES_MAX, "a state that is too long")?;
+            if word.is_empty()
+                || !word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+            {
+                return Err(FrameError::Bad("a state that is no word"));
+            }
+            states.push((node, State::of(word)));
+        }
+        let mut blocks = Vec::new();
+        for _ in 0..reader.count(usize::MAX, "too many blocks")? {
+            let node = node(reader)?;
+            let age_us = reader.varint()?.min(AGE_US_MAX);
+            let mut values = Vec::new();
+            let mut next = 0;
+            for _ in 0..reader.count(ATTRIBUTES_MAX, "too many values")? {
+                let head = reader.varint()?;
+                let gap = usize::try_from(head >> tag::BITS).unwrap_or(usize::MAX);
+                let id = gap.saturating_add(next);
+                let kind =
+                    kinds.get(id).ok_or(FrameError::Bad("an attribute that is not known"))?;
+                let value = match head & 7 {
+                    tag::SAME => None,
+                    tag => Some(value(tag, *kind, reader)?),
+                };
+                values.push((id, value));
+                next = id + 1;
+            }
+            blocks.push(Block { node, age_us, values });
+        }
+        if !reader.is_at_end() {
+            return Err(FrameError::Bad("something behind its end"));
+        }
+        Ok(Frame { sequence, attributes, nodes, states, blocks })
+    }
+
+    fn accept(&mut self, frame: Frame<'_>, table: &mut Table, now: Time) {
+        self.sequence = frame.sequence;
+        for attribute in frame.attributes {
+            self.kinds.push(attribute.kind);
+            let mut id = table.find_or_define(attribute);
+            // What a run keeps on a node is not for the node to say.
+            if self.only.is_some()
+                && id
+                    .as_ref()
+                    .is_ok_and(|id| table.registry().get(*id).provider == of_run::PROVIDER)
+            {
+                id = Err("a run says that of its nodes".to_owned());
+            }
+            self.attributes.push(id);
+        }
+        for name in frame.nodes {
+            let node = self.only.unwrap_or_else(|| table.node(None, name));
+            // Of an earlier session it may be something else.
+            table.set_state(node, State::Up);
+            self.nodes.push(node);
+        }
+        for (node, state) in frame.states {
+            table.set_state(self.nodes[node], state);
+        }
+        for Block { node, age_us, values } in frame.blocks {
+            let sampled = Time(now.0.saturating_sub(age_us.saturating_mul(1000)));
+            for (attribute, value) in values {
+                // An attribute that is something else here is left as it is.
+                let Ok(id) = self.attributes[attribute] else { continue };
+                match value {
+                    Some(value) => table.set(self.nodes[node], id, value, sampled),
+                    None => table.set_sampled(self.nodes[node], id, sampled),
+                }
+            }
+        }
+    }
+}
+
+fn attribute(reader: &mut Reader<'_>) -> Result<Attribute, FrameError> {
+    let name = reader.text(NAME_BYTES_MAX, "a name of an attribute that is too long")?;
+    if !is_name(name) {
+        return Err(FrameError::Bad("a name of an attribute that is none"));
+    }
+    let unit = reader.text(UNIT_BYTES_MAX, "a unit that is too long")?;
+    if !is_unit(unit) {
+        return Err(FrameError::Bad("a unit that cannot be printed"));
+    }
+    let kind = match reader.byte()? {
+        0 => Kind::Number,
+        1 => Kind::Text,
+        _ => return Err(FrameError::Bad("a kind that is not known")),
+    };
+    let threshold = Threshold { absolute: reader.double()?, relative: reader.double()? };
+    if !(threshold.absolute >= 0.0 && threshold.relative >= 0.0) {
+        return Err(FrameError::Bad("a threshold that is negative"));
+    }
+    let provider = reader.text(NAME_BYTES_MAX, "a name of a provider that is too long")?;
+    let (name, unit, provider) = (name.to_owned(), unit.to_owned(), provider.to_owned());
+    Ok(Attribute { name, unit, kind, threshold, provider })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "senders write whole numbers up to 2^53")]
+fn value(tag: u64, kind: Kind, reader: &mut Reader<'_>) -> Result<Value, FrameError> {
+    let value = match tag {
+        tag::INTEGER => Value::Number(reader.signed()? as f64),
+        tag::HUNDREDTHS => Value::Number(reader.signed()? as f64 / 100.0),
+        tag::SINGLE => Value::number(reader.single()?.into()),
+        tag::DOUBLE => Value::number(reader.double()?),
+        tag::TEXT => Value::text(reader.text(TEXT_BYTES_MAX, "a text that is too long")?),
+        tag::UNDEFINED => {
+            Value::undefined(reader.text(TEXT_BYTES_MAX, "a reason that is too long")?)
+        }
+        _ => return Err(FrameError::Bad("a value of no known form")),
+    };
+    match value.kind() {
+        Some(other) if other != kind => Err(FrameError::Bad("a value of another kind")),
+        _ => Ok(value),
+    }
+}

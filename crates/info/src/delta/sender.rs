@@ -1,0 +1,212 @@
+//! What is worth telling of a table, as frames.
+
+use rakuda_core::Time;
+
+use super::bytes::{put_signed, put_text, put_varint};
+use super::{VERSION, tag};
+use crate::registry::{AttributeId, Threshold};
+use crate::table::{NodeId, State, Table};
+use crate::value::{Kind, Value};
+
+/// 2^53: whole numbers up to there are exact.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// A value as it was told.
+#[derive(Debug, Clone)]
+struct Told {
+    value: Value,
+    change: u64,
+    /// The newest sample of which the receiver knows.
+    sampled: Time,
+    at: Time,
+}
+
+/// One end of a session with a receiver. Its table only ever grows.
+#[derive(Debug)]
+pub struct Sender {
+    /// What has not been told for so long is told again, ns, if it was sampled anew.
+    silence_ns: u64,
+    /// Each sample is told, also of a value that has not moved.
+    tells_samples: bool,
+    /// Of the last frame; 0: there was none.
+    sequence: u64,
+    /// How many of the table's were told.
+    attributes: usize,
+    /// The states of the nodes that were told.
+    states: Vec<State>,
+    /// By node, then attribute.
+    told: Vec<Vec<Option<Told>>>,
+}
+
+impl Sender {
+    /// One that begins a session.
+    pub fn new(silence_ns: u64) -> Self {
+        let (states, told) = (Vec::new(), Vec::new());
+        Self { silence_ns, tells_samples: false, sequence: 0, attributes: 0, states, told }
+    }
+
+    /// One that also tells when values were sampled that have not moved: for who must know that
+    /// nothing has changed since. That is a byte for each value.
+    #[must_use]
+    pub fn telling_samples(mut self) -> Self {
+        self.tells_samples = true;
+        self
+    }
+
+    /// Begins a new session: the receiver is another one, or has missed a frame.
+    pub fn restart(&mut self) {
+        let tells_samples = self.tells_samples;
+        *self = Self { tells_samples, ..Self::new(self.silence_ns) };
+    }
+
+    /// What the receiver does not know yet and is worth telling; the first frame of a session is
+    /// never empty. The caller sends it, or restarts the session.
+    pub fn take(&mut self, table: &Table, now: Time) -> Option<Vec<u8>> {
+        let mut out = vec![VERSION];
+        put_varint(&mut out, self.sequence + 1);
+        let mut is_empty = self.sequence > 0;
+        is_empty &= !self.put_attributes(table, &mut out);
+        is_empty &= !self.put_nodes(table, &mut out);
+        is_empty &= !self.put_blocks(table, now, &mut out);
+        if is_empty {
+            return None;
+        }
+        self.sequence += 1;
+        Some(out)
+    }
+
+    fn put_attributes(&mut self, table: &Table, out: &mut Vec<u8>) -> bool {
+        let fresh = table.registry().iter().skip(self.attributes);
+        put_varint(out, fresh.len() as u64);
+        for (_, attribute) in fresh {
+            put_text(out, &attribute.name);
+            put_text(out, &attribute.unit);
+            out.push(u8::from(attribute.kind == Kind::Text));
+            out.extend_from_slice(&attribute.threshold.absolute.to_le_bytes());
+            out.extend_from_slice(&attribute.threshold.relative.to_le_bytes());
+            put_text(out, &attribute.provider);
+        }
+        let any = self.attributes < table.registry().len();
+        self.attributes = table.registry().len();
+        any
+    }
+
+    fn put_nodes(&mut self, table: &Table, out: &mut Vec<u8>) -> bool {
+        let known = self.states.len();
+        let fresh = table.nodes().skip(known);
+        put_varint(out, fresh.len() as u64);
+        for (_, node) in fresh {
+            put_text(out, &node.name);
+            // A node is up until something else is said.
+            self.states.push(State::Up);
+            self.told.push(Vec::new());
+        }
+        let moved: Vec<(NodeId, &State)> = table
+            .nodes()
+            .zip(&self.states)
+            .filter(|((_, node), told)| node.state != **told)
+            .map(|((id, node), _)| (id, &node.state))
+            .collect();
+        put_varint(out, moved.len() as u64);
+        let any = known < self.states.len() || !moved.is_empty();
+        for (id, state) in moved {
+            put_varint(out, id.0.into());
+            put_text(out, state.word());
+            self.states[id.0 as usize] = state.clone();
+        }
+        any
+    }
+
+    fn put_blocks(&mut self, table: &Table, now: Time, out: &mut Vec<u8>) -> bool {
+        // No value: as it was told.
+        let mut news: Vec<(NodeId, Time, AttributeId, Option<Value>)> = Vec::new();
+        for (node, _) in table.nodes() {
+            let told = &mut self.told[node.0 as usize];
+            told.resize(table.registry().len(), None);
+            for (attribute, described) in table.registry().iter() {
+                let told = &mut told[usize::from(attribute.0)];
+                let Some(cell) = table.cell(node, attribute) else { continue };
+                let is_news = told.as_ref().is_none_or(|told| {
+                    let is_moved = cell.change != told.change
+                        && is_worth(&told.value, &cell.value, described.threshold);
+                    let is_silent = now.0.saturating_sub(told.at.0) >= self.silence_ns;
+                    is_moved || is_silent && cell.sampled > told.sampled
+                });
+                match told {
+                    Some(told) if !is_news => {
+                        if self.tells_samples && cell.sampled > told.sampled {
+                            news.push((node, cell.sampled, attribute, None));
+                            told.sampled = cell.sampled;
+                        }
+                    }
+                    told => {
+                        news.push((node, cell.sampled, attribute, Some(cell.value.clone())));
+                        let (value, change, sampled) = (cell.value, cell.change, cell.sampled);
+                        *told = Some(Told { value, change, sampled, at: now });
+                    }
+                }
+            }
+        }
+        news.sort_by_key(|(node, sampled, attribute, _)| (*node, *sampled, *attribute));
+        let blocks: Vec<_> =
+            news.chunk_by(|one, next| (one.0, one.1) == (next.0, next.1)).collect();
+        put_varint(out, blocks.len() as u64);
+        for block in &blocks {
+            put_varint(out, block[0].0.0.into());
+            put_varint(out, now.0.saturating_sub(block[0].1.0) / 1000);
+            put_varint(out, block.len() as u64);
+            let mut next = 0;
+            for (_, _, attribute, value) in *block {
+                let id = u64::from(attribute.0);
+                match value {
+                    Some(value) => put_value(out, id - next, value),
+                    None => put_varint(out, (id - next) << tag::BITS | tag::SAME),
+                }
+                next = id + 1;
+            }
+        }
+        !blocks.is_empty()
+    }
+}
+
+fn is_worth(told: &Value, value: &Value, threshold: Threshold) -> bool {
+    match (told, value) {
+        (Value::Number(told), Value::Number(value)) => threshold.is_passed(*told, *value),
+        _ => told != value,
+    }
+}
+
+fn put_value(out: &mut Vec<u8>, gap: u64, value: &Value) {
+    let head = |out: &mut Vec<u8>, tag| put_varint(out, gap << tag::BITS | tag);
+    match value {
+        Value::Number(number) => put_number(out, *number, &head),
+        Value::Text(text) => {
+            head(out, tag::TEXT);
+            put_text(out, text);
+        }
+        Value::Undefined(why) => {
+            head(out, tag::UNDEFINED);
+            put_text(out, why);
+        }
+    }
+}
+
+/// The shortest form that gives the same double back.
+#[expect(clippy::float_cmp, reason = "the same double is what is asked for")]
+fn put_number(out: &mut Vec<u8>, number: f64, head: &dyn Fn(&mut Vec<u8>, u64)) {
+    let is_negative_zero = number == 0.0 && number.is_sign_negative();
+    let hundredths = (number * 100.0).round();
+    if number.abs() <= EXACT_MAX && number.fract() == 0.0 && !is_negative_zero {
+        head(out, tag::INTEGER);
+        put_signed(out, number as i64);
+    } else if hundredths.abs() <= EXACT_MAX && hundredths / 100.0 == number && !is_negative_zero {
+        head(out, tag::HUNDREDTHS);
+        put_signed(out, hundredths as i64);
+    } else if f64::from(number as f32) == number {
+        head(out, tag::SINGLE);
+        out.extend_from_slice(&(number as f32).to_le_bytes());
+    } else {
+        head(out, tag::DOUBLE);
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+}

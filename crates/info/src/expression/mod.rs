@@ -1,0 +1,204 @@
+//! The one language of conditions and columns: `load1 < 0.5*threads && mem_available > 8GiB && has(gpu)`.
+//!
+//! `lexer` makes words of text, `parser` a tree of words, `types` a typed term of the tree, with
+//! attributes by number, and `evaluate` a value of a term and a node. Nothing that is wrong is
+//! found later than in `types`: a term always has a value, if only an undefined one.
+
+mod error;
+mod evaluate;
+mod lexer;
+mod parser;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub use error::ExpressionError;
+pub use evaluate::Row;
+pub(crate) use evaluate::age_s;
+pub use types::Aggregate;
+
+use rakuda_core::Time;
+
+use crate::registry::{AttributeId, Registry};
+use crate::value::{Kind, Value};
+use types::Term;
+
+/// Maximum length of an expression, bytes.
+pub const BYTES_MAX: usize = 4096;
+/// Maximum depth of parentheses, signs and calls.
+pub const DEPTH_MAX: usize = 64;
+/// Maximum number of operators with two sides that are no comparisons.
+pub const OPERATORS_MAX: usize = 200;
+
+/// Why there is no value.
+const NEVER: &str = "nobody has said anything of it";
+const PARTS: &str = "something in it is undefined, or a division by zero";
+
+/// An expression, ready to be evaluated for nodes of tables with the registry that it was made
+/// with, which may have grown.
+#[derive(Debug, Clone)]
+pub struct Expression {
+    source: String,
+    term: Term,
+    attributes: Vec<AttributeId>,
+    unit: String,
+    aggregate: Option<Aggregate>,
+}
+
+impl Expression {
+    /// One that has a value for each node.
+    pub fn new(source: &str, registry: &Registry) -> Result<Self, ExpressionError> {
+        let tree = parser::parse(source)?;
+        Ok(Self::of(source, types::resolve(&tree, registry)?, None, registry))
+    }
+
+    /// One that is true or false for each node.
+    pub fn condition(source: &str, registry: &Registry) -> Result<Self, ExpressionError> {
+        let expression = Self::new(source, registry)?;
+        match expression.term {
+            Term::Truth(_) => Ok(expression),
+            Term::Number(_) | Term::Text(_) => Err(ExpressionError::new(
+                0,
+                format!("it is {}, and is neither true nor false", expression.term.noun()),
+            )
+            .hint("compare it with something: load1 < 2")),
+        }
+    }
+
+    /// The conditions of which all must be true for this one to be, in its order.
+    pub fn clauses(source: &str, registry: &Registry) -> Result<Vec<Self>, ExpressionError> {
+        Self::condition(source, registry)?;
+        lexer::clauses(source)?.iter().map(|clause| Self::condition(clause, registry)).collect()
+    }
+
+    /// One that has a number for each node; a condition counts as 1 or 0.
+    pub fn weight(source: &str, registry: &Registry) -> Result<Self, ExpressionError> {
+        let expression = Self::new(source, registry)?;
+        match expression.term {
+            Term::Number(_) | Term::Truth(_) => Ok(expression),
+            Term::Text(_) => {
+                Err(ExpressionError::new(0, "it is a text, by which nodes cannot be ranked").hint(
+                    "the higher a number the better: -load1, mem_available, arch == 'x86_64'",
+                ))
+            }
+        }
+    }
+
+    /// The number of a [`Expression::weight`]; `None`: it is undefined.
+    pub fn number(&self, row: &Row<'_>) -> Option<f64> {
+        match &self.term {
+            Term::Number(number) => Some(number.evaluate(row)).filter(|number| !number.is_nan()),
+            Term::Truth(truth) => truth.evaluate(row).map(|truth| f64::from(u8::from(truth))),
+            Term::Text(_) => None,
+        }
+    }
+
+    /// Whether it asks for an attribute that nothing has so far, and may have later.
+    pub fn awaits(&self) -> bool {
+        matches!(&self.term, Term::Truth(truth) if truth.awaits())
+    }
+
+    /// Whether it is false: not true, and not undefined.
+    pub fn is_false(&self, row: &Row<'_>) -> bool {
+        match &self.term {
+            Term::Truth(truth) => truth.evaluate(row) == Some(false),
+            Term::Number(_) | Term::Text(_) => false,
+        }
+    }
+
+    /// One that has a value for each group of nodes: `count()`, `sum(a)`, or one whose value all nodes of a group have.
+    pub fn of_group(source: &str, registry: &Registry) -> Result<Self, ExpressionError> {
+        let tree = parser::parse(source)?;
+        match types::aggregate(&tree, registry)? {
+            Some((aggregate, term)) => Ok(Self::of(source, term, Some(aggregate), registry)),
+            None => Ok(Self::of(source, types::resolve(&tree, registry)?, None, registry)),
+        }
+    }
+
+    fn of(source: &str, term: Term, aggregate: Option<Aggregate>, registry: &Registry) -> Self {
+        let mut attributes = Vec::new();
+        term.attributes(&mut attributes);
+        attributes.sort_unstable();
+        attributes.dedup();
+        let counts = aggregate == Some(Aggregate::Count);
+        let only = term.only_attribute().filter(|_| !counts);
+        let unit = only.map_or_else(String::new, |id| registry.get(id).unit.clone());
+        Self { source: source.trim().to_owned(), term, attributes, unit, aggregate }
+    }
+
+    /// As it was written.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Of its values, where it is an attribute or an aggregate of one; else empty.
+    pub fn unit(&self) -> &str {
+        &self.unit
+    }
+
+    /// The attributes that it needs, by number.
+    pub fn attributes(&self) -> &[AttributeId] {
+        &self.attributes
+    }
+
+    /// How values of a group are put together.
+    pub fn aggregate(&self) -> Option<Aggregate> {
+        self.aggregate
+    }
+
+    /// Of its values; a truth is a text, `true` or `false`.
+    pub fn kind(&self) -> Kind {
+        match self.term {
+            Term::Number(_) => Kind::Number,
+            Term::Text(_) | Term::Truth(_) => Kind::Text,
+        }
+    }
+
+    /// Whether a condition is true; undefined is not.
+    pub fn is_true(&self, row: &Row<'_>) -> bool {
+        match &self.term {
+            Term::Truth(truth) => truth.evaluate(row) == Some(true),
+            Term::Number(_) | Term::Text(_) => false,
+        }
+    }
+
+    /// Its value for a node.
+    pub fn value(&self, row: &Row<'_>) -> Value {
+        if let Some(id) = self.term.only_attribute() {
+            let cell = row.table.cell(row.node, id);
+            return cell.map_or_else(|| Value::undefined(NEVER), |cell| cell.value);
+        }
+        match &self.term {
+            Term::Number(number) => {
+                let number = number.evaluate(row);
+                if number.is_nan() { Value::undefined(PARTS) } else { Value::Number(number) }
+            }
+            Term::Text(text) => {
+                text.evaluate(row).map_or_else(|| Value::undefined(PARTS), Value::text)
+            }
+            Term::Truth(truth) => match truth.evaluate(row) {
+                Some(true) => Value::text("true"),
+                Some(false) => Value::text("false"),
+                None => Value::undefined(PARTS),
+            },
+        }
+    }
+
+    /// When the oldest value that it rests on was sampled. `None`: it rests on none that was.
+    pub fn sampled(&self, row: &Row<'_>) -> Option<Time> {
+        self.attributes.iter().filter_map(|id| row.table.sampled(row.node, *id)).min()
+    }
+}
+
+/// A list of expressions with commas between them, cut at these; with the place of each.
+pub fn split_list(list: &str) -> Result<Vec<(usize, String)>, ExpressionError> {
+    lexer::split(list)
+}
+
+/// A time such as `100ms`, `5s` or `0`, ns. `None`: it is none.
+#[expect(clippy::cast_sign_loss, reason = "times of the lexer have no sign")]
+pub fn duration_ns(text: &str) -> Option<u64> {
+    let seconds = lexer::time_s(text)?;
+    let ns = (seconds * 1e9).round();
+    (ns < 1e19).then_some(ns as u64)
+}

@@ -1,0 +1,384 @@
+//! What external providers print, made values; and when one that fails is tried again. It starts nothing.
+
+use std::collections::BTreeMap;
+
+use rakuda_core::Time;
+use serde_json::Value as Json;
+
+use crate::registry::{Attribute, AttributeId, Refusal, Threshold, instance_name};
+use crate::table::{NodeId, Table};
+use crate::value::{Kind, Value};
+
+/// Maximum number of bytes of one run, or of one line of a long-lived provider.
+pub const OUTPUT_BYTES_MAX: usize = 128 << 10;
+/// Maximum number of attributes of one provider.
+pub const VALUES_MAX: usize = 256;
+/// A provider that fails is tried again after at most so many periods, or this time, whichever is more.
+const PERIODS_MAX: u64 = 64;
+const WAIT_NS_MAX: u64 = 600_000_000_000;
+
+/// A value as it was printed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Printed {
+    /// Of an attribute.
+    pub name: String,
+    /// May be empty.
+    pub unit: String,
+    /// A number or a text.
+    pub value: Value,
+}
+
+/// What was printed: values, and what is wrong with lines that have none.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Output {
+    /// In the order of the lines.
+    pub values: Vec<Printed>,
+    /// With the number of the line.
+    pub complaints: Vec<String>,
+}
+
+/// All that one run has printed.
+pub fn parse(bytes: &[u8]) -> Output {
+    let mut output = Output::default();
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        output.complaints.push("what it printed is not UTF-8".to_owned());
+        return output;
+    };
+    if text.trim_start().starts_with('{') {
+        match of_json(text) {
+            Ok(values) => output.values = values,
+            Err(complaint) => output.complaints.push(complaint),
+        }
+    } else {
+        for (index, line) in text.lines().enumerate().filter(|(_, line)| !is_empty(line)) {
+            match of_line(line) {
+                Ok(value) => output.values.push(value),
+                Err(complaint) => {
+                    output.complaints.push(format!("line {}: {complaint}", index + 1));
+                }
+            }
+        }
+    }
+    if output.values.len() > VALUES_MAX {
+        output.values.truncate(VALUES_MAX);
+        output.complaints.push(format!("more than {VALUES_MAX} values"));
+    }
+    output
+}
+
+fn is_empty(line: &str) -> bool {
+    line.trim().is_empty() || line.starts_with('#')
+}
+
+/// `name value [unit]`; a text in double quotes, as JSON has it, may have blanks.
+fn of_line(line: &str) -> Result<Printed, String> {
+    const EXPECTED: &str = "expected `name value [unit]`";
+    let line = line.trim();
+    let (name, rest) = line.split_once(char::is_whitespace).ok_or(EXPECTED)?;
+    let rest = rest.trim_start();
+    let (value, unit) = if rest.starts_with('"') {
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+        let text = values.next().and_then(Result::ok).ok_or("the text in quotes has no end")?;
+        (Value::text(text), rest[values.byte_offset()..].trim())
+    } else {
+        let (word, unit) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        (of_word(word), unit.trim())
+    };
+    if unit.contains(char::is_whitespace) {
+        return Err(format!("{EXPECTED}, with a text of several words in double quotes"));
+    }
+    checked(name, value, unit)
+}
+
+/// What Rust and C call numbers, but not their words for what is not finite.
+fn of_word(word: &str) -> Value {
+    let begins =
+        word.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    match word.parse::<f64>() {
+        Ok(number) if begins => Value::number(number),
+        _ => Value::text(word),
+    }
+}
+
+fn checked(name: &str, value: Value, unit: &str) -> Result<Printed, String> {
+    if !crate::registry::is_name(name) {
+        return Err(Refusal::Name(name.chars().take(40).collect()).to_string());
+    }
+    if !crate::registry::is_unit(unit) {
+        return Err(Refusal::Unit(unit.chars().take(40).collect()).to_string());
+    }
+    Ok(Printed { name: name.to_owned(), unit: unit.to_owned(), value })
+}
+
+fn of_json(text: &str) -> Result<Vec<Printed>, String> {
+    let object: BTreeMap<String, Json> = serde_json::from_str(text)
+        .map_err(|error| format!("what it printed is no JSON object: {error}"))?;
+    object.into_iter().map(|(name, value)| of_member(&name, &value)).collect()
+}
+
+fn of_member(name: &str, member: &Json) -> Result<Printed, String> {
+    let (value, unit) = match member {
+        Json::Object(fields) => {
+            let unit = fields.get("unit").map_or(Some(""), Json::as_str);
+            (fields.get("value"), unit.ok_or_else(|| format!("{name}: its unit is no text"))?)
+        }
+        value => (Some(value), ""),
+    };
+    let value = match value {
+        Some(Json::Number(number)) => Value::number(number.as_f64().unwrap_or(f64::NAN)),
+        Some(Json::String(text)) => Value::text(text.as_str()),
+        Some(Json::Bool(truth)) => Value::Number(f64::from(u8::from(*truth))),
+        Some(Json::Null) => Value::undefined("its provider does not know"),
+        Some(Json::Array(_) | Json::Object(_)) | None => {
+            return Err(format!(
+                "{name}: expected a number, a text, or {{\"value\": ..., \"unit\": ...}}"
+            ));
+        }
+    };
+    checked(name, value, unit)
+}
+
+/// Notes what a provider printed; what of it cannot be noted is told. Attributes of it that it did
+/// not print are left alone when `is_line` says that it is long-lived, and else have become
+/// undefined.
+pub fn note(
+    table: &mut Table,
+    node: NodeId,
+    provider: &str,
+    output: &Output,
+    is_line: bool,
+    now: Time,
+) -> Vec<String> {
+    let mut complaints = output.complaints.clone();
+    let mut seen = Vec::new();
+    for printed in &output.values {
+        let attribute = Attribute {
+            name: printed.name.clone(),
+            unit: printed.unit.clone(),
+            kind: printed.value.kind().unwrap_or(Kind::Number),
+            // The provider's author knows what is worth telling; half a percent is rarely.
+            threshold: Threshold { absolute: 0.0, relative: 0.005 },
+            provider: provider.to_owned(),
+        };
+        let known = table.registry().find(&printed.name);
+        let own = known.filter(|id| table.registry().get(*id).provider == provider);
+        let is_undefined = printed.value.kind().is_none();
+        match (table.define(attribute), own) {
+            (Ok(id), _) => {
+                table.set(node, id, printed.value.clone(), now);
+                seen.push(id);
+            }
+            (Err(_), Some(id)) if is_undefined => {
+                table.set(node, id, printed.value.clone(), now);
+                seen.push(id);
+            }
+            (Err(refusal), own) => {
+                if let Some(id) = own {
+                    table.set(node, id, Value::undefined(refusal.to_string()), now);
+                    seen.push(id);
+                }
+                complaints.push(refusal.to_string());
+            }
+        }
+    }
+    let fault = complaints.join("; ");
+    let has_failed = table.registry().find(&fault_name(provider)).is_some();
+    if !fault.is_empty() || has_failed {
+        let value =
+            if fault.is_empty() { Value::undefined("it has no fault") } else { Value::text(fault) };
+        seen.extend(set_fault(table, node, provider, value, now));
+    }
+    if !is_line {
+        for id in of_provider(table, provider).into_iter().filter(|id| !seen.contains(id)) {
+            table.set(node, id, Value::undefined("its provider no longer says it"), now);
+        }
+    }
+    complaints
+}
+
+/// Makes all values of a provider undefined.
+pub fn fail(table: &mut Table, node: NodeId, provider: &str, why: &str, now: Time) {
+    for id in of_provider(table, provider) {
+        table.set(node, id, Value::undefined(why), now);
+    }
+    set_fault(table, node, provider, Value::text(why), now);
+}
+
+/// What is wrong with a provider is an attribute, too.
+fn fault_name(provider: &str) -> String {
+    instance_name("provider_error", provider)
+}
+
+fn set_fault(
+    table: &mut Table,
+    node: NodeId,
+    provider: &str,
+    value: Value,
+    now: Time,
+) -> Option<AttributeId> {
+    let attribute = Attribute {
+        name: fault_name(provider),
+        unit: String::new(),
+        kind: Kind::Text,
+        threshold: Threshold::default(),
+        provider: provider.to_owned(),
+    };
+    let id = table.define(attribute).ok()?;
+    table.set(node, id, value, now);
+    Some(id)
+}
+
+fn of_provider(table: &Table, provider: &str) -> Vec<AttributeId> {
+    let own = table.registry().iter().filter(|(_, it)| it.provider == provider);
+    own.map(|(id, _)| id).collect()
+}
+
+/// How long to wait before the next run of a provider, after so many faults in a row.
+pub fn wait_ns(period_ns: u64, faults: u32) -> u64 {
+    let most = period_ns.saturating_mul(PERIODS_MAX).max(WAIT_NS_MAX).max(period_ns);
+    period_ns.saturating_mul(1u64.checked_shl(faults).unwrap_or(u64::MAX)).min(most)
+}
+
+/// Values that users may set, of all nodes.
+const USER_VALUES_MAX: usize = 256;
+/// Who has set them.
+const USER: &str = "user";
+
+/// Notes a value that a user sets, as a provider would print it: `VALUE [UNIT]`. Else why not.
+pub fn set_by_user(
+    table: &mut Table,
+    node: NodeId,
+    name: &str,
+    line: &str,
+    now: Time,
+) -> Result<(), String> {
+    let output = parse(format!("{name} {line}").as_bytes());
+    let printed = match (output.values.as_slice(), output.complaints.first()) {
+        ([printed], None) => printed,
+        (_, Some(complaint)) => return Err(complaint.clone()),
+        _ => return Err("expected one value".to_owned()),
+    };
+    let own = table.registry().iter().filter(|(_, it)| it.provider == USER).count();
+    if table.registry().find(name).is_none() && own == USER_VALUES_MAX {
+        return Err(format!("there are {USER_VALUES_MAX} values of users already"));
+    }
+    let attribute = Attribute {
+        name: printed.name.clone(),
+        unit: printed.unit.clone(),
+        kind: printed.value.kind().unwrap_or(Kind::Number),
+        threshold: Threshold::default(),
+        provider: USER.to_owned(),
+    };
+    let id = table.define(attribute).map_err(|refusal| refusal.to_string())?;
+    table.set(node, id, printed.value.clone(), now);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shown(output: &Output) -> Vec<String> {
+        let values = output.values.iter().map(|it| match &it.value {
+            Value::Number(number) => format!("{}={number}{}", it.name, it.unit),
+            Value::Text(text) => format!("{}={text:?}{}", it.name, it.unit),
+            Value::Undefined(why) => format!("{}: {why}", it.name),
+        });
+        values.chain(output.complaints.iter().map(|it| format!("! {it}"))).collect()
+    }
+
+    #[test]
+    fn lines_have_a_name_a_value_and_perhaps_a_unit() {
+        let output = parse(b"# probe\nqueue 12\nfree 1.5e9 B\n\nmode busy\nlabel \"two words\" x\nrate('eth0') -3 1/s\n");
+        let expected = [
+            "queue=12",
+            "free=1500000000B",
+            "mode=\"busy\"",
+            "label=\"two words\"x",
+            "rate('eth0')=-31/s",
+        ];
+        assert_eq!(shown(&output), expected);
+    }
+
+    #[test]
+    fn rubbish_is_told_with_its_line() {
+        let output = parse(b"ok 1\nBAD 1\nalone\na b c d\nx \"open\ny nan\nz inf\nn 1e999\n");
+        let lines = shown(&output);
+        assert_eq!(lines[..4], ["ok=1", "y=\"nan\"", "z=\"inf\"", "n: it is not finite"]);
+        assert!(lines[4].starts_with("! line 2: \"BAD\" is no name of an attribute"), "{lines:?}");
+        assert_eq!(lines[5], "! line 3: expected `name value [unit]`");
+        assert!(lines[6].starts_with("! line 4: expected `name value [unit]`, with"), "{lines:?}");
+        assert_eq!(lines[7], "! line 5: the text in quotes has no end");
+        assert_eq!(shown(&parse(b"\xff\xfe")), ["! what it printed is not UTF-8"]);
+    }
+
+    #[test]
+    fn json_is_an_object_of_values() {
+        let output = parse(br#" {"queue": 12, "mode": "busy", "up": true, "free": {"value": 5, "unit": "B"}, "gone": null}"#);
+        let expected =
+            ["free=5B", "gone: its provider does not know", "mode=\"busy\"", "queue=12", "up=1"];
+        assert_eq!(shown(&output), expected);
+        assert!(shown(&parse(b"{\"a\": [1]}"))[0].starts_with("! a: expected a number"));
+        assert!(shown(&parse(b"{\"a\": "))[0].starts_with("! what it printed is no JSON object"));
+    }
+
+    #[test]
+    fn what_changes_its_kind_or_belongs_to_others_is_refused() {
+        let mut table = Table::new();
+        let node = table.node(None, "a");
+        let first = note(&mut table, node, "probe", &parse(b"queue 12 B\nmode x"), false, Time(1));
+        assert!(first.is_empty(), "{first:?}");
+        let second =
+            note(&mut table, node, "probe", &parse(b"queue busy\nload1 0"), false, Time(2));
+        assert_eq!(
+            second,
+            ["queue was a number in B, is a text", "load1 is set by the provider load"]
+        );
+        let value = |name: &str| {
+            let id = table.registry().find(name).unwrap();
+            table.cell(node, id).map(|cell| cell.value)
+        };
+        assert_eq!(value("queue"), Some(Value::undefined("queue was a number in B, is a text")));
+        assert_eq!(value("mode"), Some(Value::undefined("its provider no longer says it")));
+        assert_eq!(value("load1"), None);
+        assert_eq!(value("provider_error('probe')"), Some(Value::text(second.join("; "))));
+        fail(&mut table, node, "probe", "it hangs", Time(3));
+        assert_eq!(cell(&table, "provider_error('probe')"), Value::text("it hangs"));
+        assert_eq!(cell(&table, "queue"), Value::undefined("it hangs"));
+        note(&mut table, node, "probe", &parse(b"queue 1 B"), false, Time(4));
+        assert_eq!(cell(&table, "provider_error('probe')"), Value::undefined("it has no fault"));
+        assert_eq!(cell(&table, "queue"), Value::Number(1.0));
+    }
+
+    fn cell(table: &Table, name: &str) -> Value {
+        let (id, node) = (table.registry().find(name).unwrap(), table.find_node("a").unwrap());
+        table.cell(node, id).unwrap().value
+    }
+
+    #[test]
+    fn a_provider_that_fails_is_tried_ever_less_often() {
+        let second = 1_000_000_000;
+        let waits: Vec<u64> = (0..12).map(|faults| wait_ns(second, faults) / second).collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
+        assert_eq!(wait_ns(3600 * second, 3) / second, 8 * 3600);
+        assert_eq!(wait_ns(u64::MAX, 70), u64::MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_values_or_complaints(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let mut table = Table::new();
+            let node = table.node(None, "a");
+            note(&mut table, node, "probe", &parse(&bytes), false, Time(1));
+        }
+
+        #[test]
+        fn any_lines_are_values_or_complaints(text in "[a-z{}\":,.0-9 \n]{0,80}") {
+            let output = parse(text.as_bytes());
+            for value in &output.values {
+                prop_assert!(crate::registry::is_name(&value.name));
+            }
+        }
+    }
+}

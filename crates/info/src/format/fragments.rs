@@ -1,0 +1,155 @@
+//! Whole rows of the object of nodes, kept as they were written last.
+//!
+//! A row is written anew only when a value or the state of its node has changed. Ages change all the
+//! time, so a kept row has none: it has the places at which they stand, and each answer puts them in
+//! from the times of the samples. So every age is that of the moment of the answer, and the bytes are
+//! those that `json` writes without this (`fragments_tests.rs` holds both against one another).
+
+use rakuda_core::Time;
+
+use super::json::{Digits, age_digits, put_number, put_text, put_text_field};
+use crate::registry::AttributeId;
+use crate::table::{NodeId, Table};
+use crate::value::Value;
+
+/// Maximum of all kept rows together, bytes; rows beyond it are written anew each time.
+const BYTES_MAX: usize = 128 << 20;
+/// For ages in front of which nothing is known yet: digits of an age of less than a day, and a comma.
+const AGE_BYTES: usize = 10;
+
+/// A row, without ages.
+#[derive(Debug, Default)]
+struct Fragment {
+    /// The change that it shows ([`Table::touched`]); 0: it is not kept.
+    touched: u64,
+    text: String,
+    /// Up to where the text goes in front of each age, and of which attribute that is.
+    ages: Vec<(usize, AttributeId)>,
+}
+
+impl Fragment {
+    fn bytes(&self) -> usize {
+        self.text.capacity() + self.ages.capacity() * size_of::<(usize, AttributeId)>()
+    }
+
+    /// What `json` writes of a node with all that is known of it.
+    fn render(&mut self, table: &Table, node: NodeId) {
+        self.touched = table.touched(node);
+        self.text.clear();
+        self.ages.clear();
+        let out = &mut self.text;
+        let known = table.get_node(node);
+        out.push('{');
+        if let Some(run) = &known.run {
+            put_text_field(out, "run", run);
+        }
+        put_text_field(out, "node", &known.name);
+        put_text_field(out, "state", known.state.word());
+        out.push_str("\"values\":{");
+        let mut is_first = true;
+        for id in table.registry().by_name() {
+            let Some(cell) = table.cell(node, id) else { continue };
+            if !std::mem::replace(&mut is_first, false) {
+                out.push(',');
+            }
+            let attribute = table.registry().get(id);
+            put_text(out, &attribute.name);
+            out.push_str(":{\"value\":");
+            match &cell.value {
+                Value::Number(number) => put_number(out, *number),
+                Value::Text(text) => put_text(out, text),
+                Value::Undefined(_) => out.push_str("null"),
+            }
+            out.push_str(",\"unit\":");
+            put_text(out, &attribute.unit);
+            out.push_str(",\"age_s\":");
+            self.ages.push((out.len(), id));
+            if let Value::Undefined(why) = &cell.value
+                && !why.is_empty()
+            {
+                out.push_str(",\"why\":");
+                put_text(out, why);
+            }
+            out.push('}');
+        }
+        out.push_str("}}");
+    }
+
+    fn put(&self, out: &mut Vec<u8>, node: NodeId, sampled: &[&[Time]], now: Time) {
+        let text = self.text.as_bytes();
+        let mut begin = 0;
+        let mut digits = Digits::default();
+        for (end, id) in &self.ages {
+            out.extend_from_slice(&text[begin..*end]);
+            let at = age_digits(sampled[id.index()][node.index()], now, &mut digits);
+            out.extend_from_slice(&digits[at..]);
+            begin = *end;
+        }
+        out.extend_from_slice(&text[begin..]);
+    }
+}
+
+/// Rows of one table; of another one they would be wrong.
+#[derive(Debug, Default)]
+pub struct Fragments {
+    /// By number of the node.
+    nodes: Vec<Fragment>,
+    bytes: usize,
+}
+
+impl Fragments {
+    /// None that are kept.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The object of version 2 (UTF-8) with these nodes and all that is known of them.
+    pub fn write(&mut self, table: &Table, nodes: &[NodeId], now: Time) -> Vec<u8> {
+        self.nodes.resize_with(table.nodes().len(), Fragment::default);
+        for node in nodes {
+            self.renew(table, *node);
+        }
+        let ids = table.registry().iter().map(|(id, _)| id);
+        let sampled: Vec<&[Time]> = ids.map(|id| table.sample_times(id)).collect();
+        let kept = nodes.iter().map(|node| &self.nodes[node.index()]);
+        let bytes: usize = kept.map(|it| it.text.len() + it.ages.len() * AGE_BYTES + 1).sum();
+        let mut head = String::new();
+        super::json::put_head(&mut head, table.change(), false);
+        let mut out = Vec::with_capacity(bytes + 64);
+        out.extend_from_slice(head.as_bytes());
+        let mut passing = Fragment::default();
+        for (index, node) in nodes.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            let kept = &self.nodes[node.index()];
+            if kept.touched == table.touched(*node) {
+                kept.put(&mut out, *node, &sampled, now);
+            } else {
+                passing.render(table, *node);
+                passing.put(&mut out, *node, &sampled, now);
+            }
+        }
+        out.extend_from_slice(b"]}");
+        out
+    }
+
+    /// Brings a row up to date, as far as there is room for it.
+    fn renew(&mut self, table: &Table, node: NodeId) {
+        let fragment = &mut self.nodes[node.index()];
+        if fragment.touched == table.touched(node) {
+            return;
+        }
+        let before = fragment.bytes();
+        fragment.render(table, node);
+        self.bytes = self.bytes - before + fragment.bytes();
+        if self.bytes > BYTES_MAX {
+            self.bytes -= fragment.bytes();
+            *fragment = Fragment::default();
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "fragments_tests.rs"]
+mod tests;

@@ -1,0 +1,161 @@
+//! LDIF (RFC 2849): an entry for each node with attributes under the names that MDS had, and all
+//! others in `rakuda-...`; what slapd is fed with.
+
+use std::sync::Arc;
+
+use super::digits;
+use crate::catalogue::ALIASES;
+use crate::expression::{Expression, Row};
+use crate::table::Table;
+use crate::value::Value;
+use rakuda_core::Time;
+
+/// Of MDS: where the entries of one index stood.
+pub const SUFFIX: &str = "Mds-Vo-name=local, o=grid";
+
+/// The nodes of a table that are wanted, by name.
+pub fn write(table: &Table, wanted: &[Arc<str>], now: Time) -> String {
+    let mds = ALIASES.iter().filter(|(alias, _)| alias.starts_with("Mds-"));
+    let aliases: Vec<(&str, Expression)> = mds
+        .filter_map(|(alias, _)| Some((*alias, Expression::new(alias, table.registry()).ok()?)))
+        .collect();
+    let mut out = String::from("version: 1\n");
+    for name in wanted {
+        let Some(node) = table.find_node(name) else { continue };
+        let row = Row { table, node, now };
+        out.push('\n');
+        put_line(&mut out, "dn", &format!("Mds-Host-hn={}, {SUFFIX}", escaped(name)));
+        for class in ["Mds", "MdsHost", "MdsComputer", "MdsCpu", "MdsMemory", "MdsOs", "RakudaNode"]
+        {
+            put_line(&mut out, "objectClass", class);
+        }
+        put_line(&mut out, "Mds-Host-hn", name);
+        let others = aliases.iter().filter(|(alias, _)| *alias != "Mds-Host-hn");
+        for (alias, expression) in others {
+            put_value(&mut out, alias, expression.value(&row));
+        }
+        for (id, attribute) in table.registry().iter() {
+            if let Some(cell) = table.cell(node, id) {
+                let name = attribute.name.replace('_', "-");
+                match crate::registry::split_instance(&attribute.name) {
+                    Some((family, instance)) => {
+                        let value = match cell.value {
+                            Value::Number(number) => {
+                                Value::text(format!("{instance} {}", digits(number)))
+                            }
+                            Value::Text(text) => Value::text(format!("{instance} {text}")),
+                            undefined @ Value::Undefined(_) => undefined,
+                        };
+                        put_value(&mut out, &format!("rakuda-{}", family.replace('_', "-")), value);
+                    }
+                    None => put_value(&mut out, &format!("rakuda-{name}"), cell.value),
+                }
+            }
+        }
+        put_line(&mut out, "rakuda-state", table.get_node(node).state.word());
+    }
+    out
+}
+
+fn put_value(out: &mut String, name: &str, value: Value) {
+    match value {
+        Value::Number(number) => put_line(out, name, &digits(number)),
+        Value::Text(text) => put_line(out, name, &text),
+        Value::Undefined(_) => {}
+    }
+}
+
+/// A line, folded at 76 characters; base64 where the value could be taken for something else.
+fn put_line(out: &mut String, name: &str, value: &str) {
+    let is_safe = value.bytes().all(|byte| (b' '..0x7f).contains(&byte))
+        && !value.starts_with([' ', ':', '<'])
+        && !value.ends_with(' ');
+    let line = if is_safe {
+        format!("{name}: {value}")
+    } else {
+        format!("{name}:: {}", base64(value.as_bytes()))
+    };
+    // All of it is ASCII.
+    let mut rest = line.as_str();
+    let mut room = 76;
+    while rest.len() > room {
+        let (first, more) = rest.split_at(room);
+        out.push_str(first);
+        out.push_str("\n ");
+        (rest, room) = (more, 75);
+    }
+    out.push_str(rest);
+    out.push('\n');
+}
+
+/// A value within a distinguished name (RFC 4514).
+fn escaped(value: &str) -> String {
+    let mut out = String::new();
+    for c in value.chars() {
+        if matches!(c, ',' | '+' | '"' | '\\' | '<' | '>' | ';' | '=' | '#' | ' ') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let word = chunk.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte));
+        let word = word << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            let digit = DIGITS[(word >> (18 - 6 * place) & 63) as usize];
+            out.push(if place <= chunk.len() { char::from(digit) } else { '=' });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_that_of_rfc_4648() {
+        for (text, expected) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(base64(text.as_bytes()), expected);
+        }
+    }
+
+    #[test]
+    fn lines_are_folded_and_unsafe_values_encoded() {
+        let mut out = String::new();
+        put_line(&mut out, "a", &"x".repeat(200));
+        assert!(out.lines().all(|line| line.len() <= 76));
+        assert_eq!(out.replace("\n ", ""), format!("a: {}\n", "x".repeat(200)));
+        for value in [" x", ":x", "x ", "é", "a\nb"] {
+            let mut out = String::new();
+            put_line(&mut out, "a", value);
+            assert!(out.starts_with("a:: "), "{out}");
+        }
+    }
+
+    #[test]
+    fn a_node_has_the_names_of_mds() {
+        let mut table = Table::new();
+        let node = table.node(None, "n1");
+        for (name, value) in [("load1", 1.5), ("threads", 4.0), ("mem_total", 1_073_741_824.0)] {
+            let id = table.registry().find(name).unwrap();
+            table.set(node, id, Value::Number(value), Time(1));
+        }
+        let text = write(&table, &["n1".into()], Time(2));
+        for line in [
+            "dn: Mds-Host-hn=n1, Mds-Vo-name=local, o=grid",
+            "Mds-Cpu-Total-Free-1minX100: 250",
+            "Mds-Memory-Ram-Total-sizeMB: 1024",
+            "rakuda-load1: 1.5",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in {text}");
+        }
+    }
+}

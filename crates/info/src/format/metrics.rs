@@ -1,0 +1,225 @@
+//! What Prometheus scrapes: OpenMetrics 1.0, or the text format 0.0.4 from before.
+//!
+//! Numbers are gauges under `rakuda_NAME_UNIT` in base units, with the labels `node` and, of a
+//! family, `instance`. Texts of the catalogue are labels of `rakuda_node_info`; others, which may
+//! be long, are not there.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::digits;
+use crate::catalogue;
+use crate::registry::{AttributeId, split_instance};
+use crate::table::{State, Table};
+use crate::value::Kind;
+use rakuda_core::Time;
+
+/// How it is to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// `application/openmetrics-text; version=1.0.0`.
+    OpenMetrics,
+    /// `text/plain; version=0.0.4`.
+    Text,
+}
+
+impl Format {
+    /// What an `Accept` header asks for; without one, OpenMetrics.
+    pub fn of(accept: Option<&str>) -> Self {
+        let accept = accept.unwrap_or("*/*");
+        let weight = |kind: &str| {
+            let mut weights = accept.split(',').filter_map(|part| {
+                let mut fields = part.split(';').map(str::trim);
+                let is_it = fields.next()?.eq_ignore_ascii_case(kind);
+                let weight = fields.find_map(|field| field.strip_prefix("q=")?.parse().ok());
+                is_it.then(|| weight.unwrap_or(1.0))
+            });
+            weights.next().unwrap_or(0.0)
+        };
+        let open: f64 = weight("application/openmetrics-text");
+        if weight("text/plain") > open { Self::Text } else { Self::OpenMetrics }
+    }
+
+    /// For the header `Content-Type`.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
+
+/// All numbers of a table.
+pub fn write(table: &Table, now: Time, format: Format) -> String {
+    let mut out = String::new();
+    let mut families: BTreeMap<String, Family> = BTreeMap::new();
+    for (id, attribute) in table.registry().iter().filter(|(_, it)| it.kind == Kind::Number) {
+        let split = split_instance(&attribute.name);
+        let (name, instance) =
+            split.map_or((attribute.name.as_str(), None), |(name, it)| (name, Some(it)));
+        let suffix = suffix(&attribute.unit);
+        let family = families.entry(format!("rakuda_{name}{suffix}")).or_insert_with(|| {
+            let help = catalogue::find(name).map_or("", |built_in| built_in.help);
+            Family { unit: suffix.trim_start_matches('_'), help, members: Vec::new() }
+        });
+        family.members.push((id, instance));
+    }
+    put_nodes(&mut out, table, now, format);
+    for (name, family) in &families {
+        let mut lines = String::new();
+        for (node, described) in table.nodes() {
+            for (id, instance) in &family.members {
+                let number = table.number(node, *id);
+                if !number.is_nan() {
+                    let mut labels = vec![("node", &*described.name)];
+                    labels.extend(instance.as_deref().map(|it| ("instance", it)));
+                    put_sample(&mut lines, name, &labels, &digits(number));
+                }
+            }
+        }
+        if !lines.is_empty() {
+            put_head(&mut out, name, "gauge", family.unit, family.help, format);
+            out.push_str(&lines);
+        }
+    }
+    if format == Format::OpenMetrics {
+        out.push_str("# EOF\n");
+    }
+    out
+}
+
+struct Family {
+    unit: &'static str,
+    help: &'static str,
+    members: Vec<(AttributeId, Option<String>)>,
+}
+
+fn suffix(unit: &str) -> &'static str {
+    match unit {
+        "B" => "_bytes",
+        "B/s" => "_bytes_per_second",
+        "s" => "_seconds",
+        "%" => "_percent",
+        "Mbit/s" => "_megabits_per_second",
+        "1/s" => "_per_second",
+        _ => "",
+    }
+}
+
+/// Which nodes there are, what they are, and how old their oldest value is.
+fn put_nodes(out: &mut String, table: &Table, now: Time, format: Format) {
+    let (name, kind) = match format {
+        Format::OpenMetrics => ("rakuda_node", "info"),
+        Format::Text => ("rakuda_node_info", "gauge"),
+    };
+    put_head(out, name, kind, "", "What a node is", format);
+    let texts: Vec<_> = catalogue::BUILT_IN
+        .iter()
+        .filter(|built_in| built_in.kind == Kind::Text && !built_in.is_family)
+        .filter_map(|built_in| Some((built_in.name, table.registry().find(built_in.name)?)))
+        .collect();
+    for (node, described) in table.nodes() {
+        let mut labels = vec![("node", &*described.name)];
+        let known = texts.iter().filter_map(|(name, id)| Some((*name, &**table.text(node, *id)?)));
+        labels.extend(known);
+        put_sample(out, "rakuda_node_info", &labels, "1");
+    }
+    put_head(out, "rakuda_up", "gauge", "", "Whether a node is heard of", format);
+    for (_, described) in table.nodes() {
+        let up = if described.state == State::Up { "1" } else { "0" };
+        put_sample(out, "rakuda_up", &[("node", &*described.name)], up);
+    }
+    put_head(
+        out,
+        "rakuda_age_seconds",
+        "gauge",
+        "seconds",
+        "Age of the oldest value of a node",
+        format,
+    );
+    for (node, described) in table.nodes() {
+        let sampled = table.registry().iter().filter_map(|(id, _)| table.sampled(node, id)).min();
+        if let Some(sampled) = sampled {
+            let age = crate::expression::age_s(sampled, now);
+            put_sample(out, "rakuda_age_seconds", &[("node", &*described.name)], &digits(age));
+        }
+    }
+}
+
+/// Writes what a family of samples is.
+pub fn put_head(out: &mut String, name: &str, kind: &str, unit: &str, help: &str, format: Format) {
+    let _ = writeln!(out, "# TYPE {name} {kind}");
+    let ends_in_unit = name.strip_suffix(unit).is_some_and(|rest| rest.ends_with('_'));
+    if format == Format::OpenMetrics && !unit.is_empty() && ends_in_unit {
+        let _ = writeln!(out, "# UNIT {name} {unit}");
+    }
+    if !help.is_empty() {
+        let _ = writeln!(out, "# HELP {name} {}", escaped(help));
+    }
+}
+
+/// Writes one sample.
+pub fn put_sample(out: &mut String, name: &str, labels: &[(&str, &str)], value: &str) {
+    out.push_str(name);
+    out.push('{');
+    for (index, (label, text)) in labels.iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        let _ = write!(out, "{label}=\"{}\"", escaped(text));
+    }
+    let _ = writeln!(out, "}} {value}");
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::Value;
+
+    fn table() -> Table {
+        let mut table = Table::new();
+        let node = table.node(None, "a\"b\\");
+        let set = |table: &mut Table, name: &str, value| {
+            let built_in = catalogue::of(name).unwrap();
+            let id = table.define(built_in.attribute(name.to_owned())).unwrap();
+            table.set(node, id, value, Time(1_000_000_000));
+        };
+        set(&mut table, "load1", Value::Number(0.5));
+        set(&mut table, "mem_total", Value::Number(17_179_869_184.0));
+        set(&mut table, "fs_free('/')", Value::Number(5.0));
+        set(&mut table, "fs_free('/my\\'d')", Value::Number(6.0));
+        set(&mut table, "arch", Value::text("x86_64"));
+        set(&mut table, "swap_free", Value::undefined("no"));
+        table
+    }
+
+    #[test]
+    fn numbers_are_gauges_in_base_units() {
+        let text = write(&table(), Time(2_500_000_000), Format::OpenMetrics);
+        for line in [
+            "rakuda_node_info{node=\"a\\\"b\\\\\",arch=\"x86_64\"} 1",
+            "# UNIT rakuda_mem_total_bytes bytes",
+            "rakuda_mem_total_bytes{node=\"a\\\"b\\\\\"} 17179869184",
+            "rakuda_fs_free_bytes{node=\"a\\\"b\\\\\",instance=\"/\"} 5",
+            "rakuda_age_seconds{node=\"a\\\"b\\\\\"} 1.5",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in {text}");
+        }
+        assert!(text.ends_with("# EOF\n") && !text.contains("swap_free"));
+        let old = write(&table(), Time(2_500_000_000), Format::Text);
+        assert!(!old.contains("# EOF") && !old.contains("# UNIT") && !old.contains(" info\n"));
+    }
+
+    #[test]
+    fn who_scrapes_says_which_format_is_liked() {
+        let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
+        assert_eq!(Format::of(Some(prometheus)), Format::OpenMetrics);
+        assert_eq!(Format::of(Some("text/plain")), Format::Text);
+        assert_eq!(Format::of(Some("*/*")), Format::OpenMetrics);
+        assert_eq!(Format::of(None), Format::OpenMetrics);
+    }
+}

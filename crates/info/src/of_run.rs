@@ -1,0 +1,47 @@
+//! The attributes that a run itself gives its nodes: what its hub keeps there, and how far away a node is.
+//!
+//! They are set when they change, not sampled, so no value is older than what has been started. Who keeps the books is
+//! not known here.
+
+use crate::registry::{Attribute, AttributeId, Threshold};
+use crate::table::Table;
+use crate::value::Kind;
+
+/// Who sets them.
+pub const PROVIDER: &str = "run";
+
+/// Slots of the node: as the first line of [`ATTRIBUTES`] says, and so on.
+pub const CORES: &str = "run_cores";
+/// Tasks that run.
+pub const RUNNING: &str = "run_running";
+/// Cores that they keep.
+pub const CORES_RESERVED: &str = "run_cores_reserved";
+/// Memory that they have said they take.
+pub const MEMORY_RESERVED: &str = "run_memory_reserved";
+/// How far its clock is ahead of the hub's.
+pub const CLOCK_OFFSET: &str = "clock_offset";
+/// By how much that may be wrong.
+pub const CLOCK_BOUND: &str = "clock_bound";
+/// From the hub to the agent and back.
+pub const ROUND_TRIP: &str = "round_trip";
+
+/// Name, unit.
+pub const ATTRIBUTES: [(&str, &str); 7] = [
+    (CORES, ""),
+    (RUNNING, ""),
+    (CORES_RESERVED, ""),
+    (MEMORY_RESERVED, "B"),
+    (CLOCK_OFFSET, "s"),
+    (CLOCK_BOUND, "s"),
+    (ROUND_TRIP, "s"),
+];
+
+/// Their numbers in a table, in the order of [`ATTRIBUTES`].
+pub fn define(table: &mut Table) -> [AttributeId; 7] {
+    ATTRIBUTES.map(|(name, unit)| {
+        let (name, unit, provider) = (name.to_owned(), unit.to_owned(), PROVIDER.to_owned());
+        let threshold = Threshold::default();
+        let attribute = Attribute { name, unit, kind: Kind::Number, threshold, provider };
+        table.define(attribute).expect("nobody else has these names")
+    })
+}

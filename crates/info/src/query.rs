@@ -1,0 +1,538 @@
+//! Questions about a table: which nodes, which columns, in which order. It knows no way in which
+//! they come or are answered.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rakuda_core::Time;
+
+use crate::catalogue;
+use crate::expression::{Aggregate, Expression, ExpressionError, Row, split_list};
+use crate::registry::{AttributeId, Registry};
+use crate::table::{NodeId, State, Table};
+use crate::value::{Kind, Value};
+
+/// A question as it was put; empty fields ask for nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Question {
+    /// Columns: expressions with commas between them. Empty: all attributes that a node has.
+    pub fields: Option<String>,
+    /// A condition.
+    pub condition: Option<String>,
+    /// Expressions; `-` before one turns its order round.
+    pub sort: Option<String>,
+    /// An expression; nodes with the same value are one row.
+    pub group_by: Option<String>,
+    /// Maximum number of rows.
+    pub limit: Option<usize>,
+    /// Values that have changed after this change alone.
+    pub since: Option<u64>,
+    /// Attributes of these providers alone, with commas between them.
+    pub only: Option<String>,
+}
+
+/// What is wrong with a question.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{clause}: {error}")]
+pub struct QuestionError {
+    /// `where`, `fields`, `sort`, `group_by` or `only`.
+    pub clause: &'static str,
+    /// What, and where.
+    pub error: ExpressionError,
+}
+
+/// A question that makes sense.
+#[derive(Debug, Clone)]
+pub struct Query {
+    /// `None`: all attributes that a node has.
+    columns: Option<Vec<Expression>>,
+    condition: Option<Expression>,
+    sort: Vec<(Expression, bool)>,
+    group_by: Option<Expression>,
+    limit: usize,
+    since: Option<u64>,
+    /// Empty: all.
+    only: Vec<String>,
+}
+
+/// What is told of a value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answered {
+    /// Of which column.
+    pub name: Arc<str>,
+    /// May be empty.
+    pub unit: Arc<str>,
+    /// What it is.
+    pub value: Value,
+    /// When the oldest sample was taken that it rests on.
+    pub sampled: Option<Time>,
+}
+
+/// A node, or a group of nodes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AnswerRow {
+    /// `None`: a group.
+    pub node: Option<(Arc<str>, State)>,
+    /// Of which the node is part.
+    pub run: Option<Arc<str>>,
+    /// In the order of the columns.
+    pub values: Vec<Answered>,
+}
+
+/// Rows in the order asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The newest change of the table.
+    pub change: u64,
+    /// When it was asked.
+    pub now: Time,
+    /// Names of the columns; `None`: each row has its own.
+    pub columns: Option<Vec<(Arc<str>, Kind)>>,
+    /// Whether rows are groups.
+    pub is_grouped: bool,
+    /// Nodes or groups.
+    pub rows: Vec<AnswerRow>,
+}
+
+fn of(clause: &'static str) -> impl Fn(ExpressionError) -> QuestionError + Copy {
+    move |error| QuestionError { clause, error }
+}
+
+/// The parts of a list, each made something of; errors have their place in the list.
+fn each<T>(
+    clause: &'static str,
+    list: &str,
+    make: impl Fn(&str) -> Result<T, ExpressionError>,
+) -> Result<Vec<T>, QuestionError> {
+    let parts = split_list(list).map_err(of(clause))?;
+    let parts = parts.iter().map(|(place, part)| make(part).map_err(|error| error.moved(*place)));
+    parts.collect::<Result<_, _>>().map_err(of(clause))
+}
+
+impl Query {
+    /// A question understood with the attributes that there are.
+    pub fn new(question: &Question, registry: &Registry) -> Result<Self, QuestionError> {
+        let is_grouped = question.group_by.is_some();
+        let column = |part: &str| {
+            if is_grouped {
+                Expression::of_group(part, registry)
+            } else {
+                Expression::new(part, registry)
+            }
+        };
+        let columns = match &question.fields {
+            Some(fields) => Some(each("fields", fields, column)?),
+            // Of a group all attributes would say little.
+            None if is_grouped => {
+                Some(vec![Expression::of_group("count()", registry).map_err(of("fields"))?])
+            }
+            None => None,
+        };
+        let condition = question.condition.as_ref();
+        let condition = condition.map(|it| Expression::condition(it, registry)).transpose();
+        let group_by = question.group_by.as_ref();
+        let group_by = group_by.map(|it| Expression::new(it, registry)).transpose();
+        let sort = question.sort.as_ref().map_or(Ok(Vec::new()), |sort| {
+            each("sort", sort, |part| {
+                let (minus, key) = descending(part);
+                Ok((column(key).map_err(|error| error.moved(minus))?, minus > 0))
+            })
+        })?;
+        let only = question.only.as_deref().map_or_else(Vec::new, |only| {
+            only.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>()
+        });
+        let known = known_providers(registry);
+        if let Some(unknown) = only.iter().find(|name| !known.contains(&name.as_str())) {
+            let message = format!("no provider is called {unknown:?}");
+            let hint = Some(format!("there are {}", known.join(", ")));
+            let error = ExpressionError { message, position: 0, hint };
+            return Err(QuestionError { clause: "only", error });
+        }
+        Ok(Self {
+            columns,
+            condition: condition.map_err(of("where"))?,
+            sort,
+            group_by: group_by.map_err(of("group_by"))?,
+            limit: question.limit.unwrap_or(usize::MAX),
+            since: question.since,
+            only,
+        })
+    }
+
+    /// The providers whose values it needs. `None`: all.
+    pub fn providers(&self, registry: &Registry) -> Option<Vec<String>> {
+        if !self.only.is_empty() {
+            return Some(self.only.clone());
+        }
+        let columns = self.columns.as_ref()?.iter();
+        let sorts = self.sort.iter().map(|(expression, _)| expression);
+        let all = columns.chain(&self.condition).chain(sorts).chain(&self.group_by);
+        let ids = all.flat_map(Expression::attributes);
+        let mut names: Vec<String> = ids.map(|id| registry.get(*id).provider.clone()).collect();
+        names.sort_unstable();
+        names.dedup();
+        Some(names)
+    }
+
+    /// The attributes that it rests on, of those of a node. `None`: all.
+    pub fn attributes(&self) -> Option<Vec<AttributeId>> {
+        let columns = self.columns.as_ref()?.iter();
+        let all = columns.chain(&self.condition);
+        Some(all.flat_map(Expression::attributes).copied().collect())
+    }
+
+    /// The nodes of the answer, in its order, where it has all that is known of each ([`crate::format::fragments`]).
+    pub fn whole_rows(&self, table: &Table, now: Time) -> Option<Vec<NodeId>> {
+        let is_whole = self.columns.is_none() && self.since.is_none() && self.only.is_empty();
+        is_whole.then(|| self.rows(table, now).into_iter().map(|(_, (row, _))| row.node).collect())
+    }
+
+    /// Nodes or groups, in order.
+    fn rows<'a>(&self, table: &'a Table, now: Time) -> Vec<Keyed<'a>> {
+        let rows = table.nodes().map(|(node, _)| Row { table, node, now });
+        let is_wanted = |row: &Row<'_>| self.condition.as_ref().is_none_or(|it| it.is_true(row));
+        let chosen: Vec<Row<'_>> = rows.filter(is_wanted).collect();
+        let mut rows = if let Some(group_by) = &self.group_by {
+            self.groups(group_by, &chosen)
+        } else {
+            let keys = |row: &Row<'_>| self.sort.iter().map(|(key, _)| key.value(row)).collect();
+            chosen.iter().map(|row| (keys(row), (*row, Vec::new()))).collect()
+        };
+        self.order(&mut rows);
+        rows.truncate(self.limit);
+        rows
+    }
+
+    /// What the table says now.
+    pub fn answer(&self, table: &Table, now: Time) -> Answer {
+        let rows = self.rows(table, now);
+        let headings = self.headings();
+        let rows = rows.into_iter().map(|(_, row)| self.row(row, headings.as_deref()));
+        let is_grouped = self.group_by.is_some();
+        let rows = rows.filter(|row| self.since.is_none() || !row.values.is_empty()).collect();
+        let columns = headings
+            .map(|headings| headings.into_iter().map(|(name, _, kind)| (name, kind)).collect());
+        Answer { change: table.change(), now, columns, is_grouped, rows }
+    }
+
+    fn headings(&self) -> Option<Vec<Heading>> {
+        let columns = self.columns.as_ref()?;
+        let group = self.group_by.iter();
+        let heading = |expression: &Expression| {
+            (expression.source().into(), expression.unit().into(), expression.kind())
+        };
+        Some(group.chain(columns).map(heading).collect())
+    }
+
+    /// Undefined last, up or down; ties by the name of the node.
+    fn order<'a>(&self, rows: &mut [Keyed<'a>]) {
+        rows.sort_by(|(one, (row, _)), (other, (other_row, _))| {
+            let pairs = one.iter().zip(other).zip(&self.sort);
+            let by_key = pairs.map(|((one, other), (_, is_down))| compare(one, other, *is_down));
+            let name = |row: &Row<'a>| &row.table.get_node(row.node).name;
+            by_key
+                .fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+                .then_with(|| name(row).cmp(name(other_row)))
+        });
+    }
+
+    /// A row for each group: the keys it is sorted by, its first node, and its values, the group's own first.
+    fn groups<'a>(&self, group_by: &Expression, rows: &[Row<'a>]) -> Vec<Keyed<'a>> {
+        let mut groups: BTreeMap<String, (Value, Vec<Row<'a>>)> = BTreeMap::new();
+        for row in rows {
+            let value = group_by.value(row);
+            let key = format!("{value:?}");
+            groups.entry(key).or_insert_with(|| (value, Vec::new())).1.push(*row);
+        }
+        let of_group = |(value, rows): (Value, Vec<Row<'a>>)| {
+            let keys = self.sort.iter().map(|(key, _)| together(key, &rows)).collect();
+            let columns = self.columns.iter().flatten().map(|column| together(column, &rows));
+            let values = std::iter::once(value).chain(columns).collect();
+            (keys, (rows[0], values))
+        };
+        groups.into_values().map(of_group).collect()
+    }
+
+    fn row(
+        &self,
+        (row, of_group): (Row<'_>, Vec<Value>),
+        headings: Option<&[Heading]>,
+    ) -> AnswerRow {
+        let answered = |(name, unit, _): &Heading, value, sampled| Answered {
+            name: Arc::clone(name),
+            unit: Arc::clone(unit),
+            value,
+            sampled,
+        };
+        let node = row.table.get_node(row.node);
+        if self.group_by.is_some() {
+            let values = headings.unwrap_or_default().iter().zip(of_group);
+            let values = values.map(|(heading, value)| answered(heading, value, None)).collect();
+            return AnswerRow { node: None, run: None, values };
+        }
+        let values = match (headings, &self.columns) {
+            (Some(headings), Some(columns)) => headings
+                .iter()
+                .zip(columns)
+                .filter(|(_, column)| self.is_fresh(column.attributes(), &row))
+                .map(|(heading, column)| {
+                    answered(heading, column.value(&row), column.sampled(&row))
+                })
+                .collect(),
+            _ => self.all(&row),
+        };
+        AnswerRow {
+            node: Some((Arc::clone(&node.name), node.state.clone())),
+            run: node.run.clone(),
+            values,
+        }
+    }
+
+    fn is_fresh(&self, attributes: &[AttributeId], row: &Row<'_>) -> bool {
+        let Some(since) = self.since else { return true };
+        let cells = attributes.iter().filter_map(|id| row.table.cell(row.node, *id));
+        cells.map(|cell| cell.change).max().is_some_and(|change| change > since)
+    }
+
+    fn all(&self, row: &Row<'_>) -> Vec<Answered> {
+        let mut all: Vec<Answered> = row
+            .table
+            .registry()
+            .iter()
+            .filter(|(_, it)| self.only.is_empty() || self.only.contains(&it.provider))
+            .filter_map(|(id, attribute)| {
+                let cell = row.table.cell(row.node, id)?;
+                let is_news = self.since.is_none_or(|since| cell.change > since);
+                is_news.then(|| Answered {
+                    name: attribute.name.as_str().into(),
+                    unit: attribute.unit.as_str().into(),
+                    value: cell.value,
+                    sampled: Some(cell.sampled),
+                })
+            })
+            .collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    }
+}
+
+/// The values that a row is sorted by; its node, and the values of a group.
+type Keyed<'a> = (Vec<Value>, (Row<'a>, Vec<Value>));
+type Heading = (Arc<str>, Arc<str>, Kind);
+
+/// Also those of families, of which no instance was found yet.
+fn known_providers(registry: &Registry) -> Vec<&str> {
+    let built_in = catalogue::BUILT_IN.iter().map(|built_in| built_in.provider);
+    let mut names: Vec<&str> =
+        registry.iter().map(|(_, it)| it.provider.as_str()).chain(built_in).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// How many characters stand before the key, if a `-` turns its order round.
+fn descending(part: &str) -> (usize, &str) {
+    let trimmed = part.trim_start();
+    match trimmed.strip_prefix('-') {
+        Some(key) => (part.chars().count() - key.chars().count(), key),
+        None => (0, part),
+    }
+}
+
+fn compare(one: &Value, other: &Value, is_down: bool) -> std::cmp::Ordering {
+    use std::cmp::Ordering::{Equal, Greater, Less};
+    let ordering = match (one, other) {
+        (Value::Undefined(_), Value::Undefined(_)) => return Equal,
+        (Value::Undefined(_), _) => return Greater,
+        (_, Value::Undefined(_)) => return Less,
+        (Value::Number(one), Value::Number(other)) => one.total_cmp(other),
+        (Value::Text(one), Value::Text(other)) => one.cmp(other),
+        // Of one expression all values are of one kind.
+        (Value::Number(_), Value::Text(_)) => Less,
+        (Value::Text(_), Value::Number(_)) => Greater,
+    };
+    if is_down { ordering.reverse() } else { ordering }
+}
+
+/// The value of a column for a group.
+#[expect(clippy::cast_precision_loss, reason = "there are fewer than 2^53 nodes")]
+fn together(column: &Expression, rows: &[Row<'_>]) -> Value {
+    let Some(aggregate) = column.aggregate() else {
+        let mut values = rows.iter().map(|row| column.value(row));
+        let first = values.next().unwrap_or_else(|| Value::undefined(""));
+        return if values.all(|value| value == first) {
+            first
+        } else {
+            Value::undefined("its nodes differ")
+        };
+    };
+    let numbers: Vec<f64> = rows
+        .iter()
+        .filter_map(|row| match column.value(row) {
+            Value::Number(number) => Some(number),
+            Value::Text(_) | Value::Undefined(_) => None,
+        })
+        .collect();
+    let of_all = |reduce: fn(f64, f64) -> f64| {
+        let number = numbers.iter().copied().reduce(reduce);
+        number.map_or_else(|| Value::undefined("no node has it"), Value::number)
+    };
+    match aggregate {
+        Aggregate::Count => Value::count(rows.len() as u64),
+        Aggregate::Sum => of_all(|sum, number| sum + number),
+        Aggregate::Lowest => of_all(f64::min),
+        Aggregate::Highest => of_all(f64::max),
+        Aggregate::Mean => match of_all(|sum, number| sum + number) {
+            Value::Number(sum) => Value::number(sum / numbers.len() as f64),
+            other => other,
+        },
+    }
+}
+
+/// The oldest sample of a provider's attributes of a node; `None`: none was ever taken.
+pub fn oldest(table: &Table, node: NodeId, provider: &str) -> Option<Time> {
+    let of_provider = table.registry().iter().filter(|(_, it)| it.provider == provider);
+    of_provider.filter_map(|(id, _)| table.sampled(node, id)).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new();
+        for (name, arch, load, memory) in [
+            ("n3", "x86_64", Some(0.5), 64.0),
+            ("n1", "x86_64", Some(2.0), 32.0),
+            ("n2", "arm", None, 16.0),
+            ("n4", "arm", Some(1.0), 16.0),
+        ] {
+            let node = table.node(None, name);
+            let id = |name| table.registry().find(name).unwrap();
+            let (arch_id, load_id, memory_id) = (id("arch"), id("load1"), id("mem_total"));
+            table.set(node, arch_id, Value::text(arch), Time(1_000_000_000));
+            let load = load.map_or_else(|| Value::undefined("why not"), Value::Number);
+            table.set(node, load_id, load, Time(2_000_000_000));
+            table.set(node, memory_id, Value::Number(memory), Time(1_000_000_000));
+        }
+        table
+    }
+
+    fn asked(question: &Question) -> Result<Vec<String>, String> {
+        let table = table();
+        let query = Query::new(question, table.registry()).map_err(|error| error.to_string())?;
+        let show = |value: &Answered| match &value.value {
+            Value::Number(number) => number.to_string(),
+            Value::Text(text) => text.to_string(),
+            Value::Undefined(why) => format!("({why})"),
+        };
+        let line = |row: &AnswerRow| {
+            let name = row.node.as_ref().map_or("", |(name, _)| name);
+            let values: Vec<String> = row.values.iter().map(show).collect();
+            format!("{name} {}", values.join(" ")).trim().to_owned()
+        };
+        Ok(query.answer(&table, Time(3_000_000_000)).rows.iter().map(line).collect())
+    }
+
+    fn question(fields: &str) -> Question {
+        Question { fields: Some(fields.to_owned()), ..Question::default() }
+    }
+
+    #[test]
+    fn rows_are_chosen_sorted_and_limited() {
+        let condition = Some("mem_total > 20 || arch == 'arm'".to_owned());
+        let all = Question { condition, sort: Some("-load1".to_owned()), ..question("load1") };
+        assert_eq!(asked(&all).unwrap(), ["n1 2", "n4 1", "n3 0.5", "n2 (why not)"]);
+        let up =
+            Question { sort: Some("arch, load1".to_owned()), limit: Some(3), ..question("arch") };
+        assert_eq!(asked(&up).unwrap(), ["n4 arm", "n2 arm", "n3 x86_64"]);
+        let down =
+            Question { sort: Some("-arch,-mem_total".to_owned()), ..question("mem_total/2") };
+        assert_eq!(asked(&down).unwrap(), ["n3 32", "n1 16", "n2 8", "n4 8"]);
+        assert_eq!(
+            asked(&question("load1 < 1")).unwrap(),
+            [
+                "n1 false",
+                "n2 (something in it is undefined, or a division by zero)",
+                "n3 true",
+                "n4 false"
+            ]
+        );
+    }
+
+    #[test]
+    fn groups_put_values_together() {
+        let group_by = Some("arch".to_owned());
+        let fields = "count(), sum(mem_total), mean(load1), highest(load1), mem_total";
+        let by_arch = Question { group_by: group_by.clone(), ..question(fields) };
+        assert_eq!(
+            asked(&by_arch).unwrap(),
+            ["arm 2 32 1 1 16", "x86_64 2 96 1.25 2 (its nodes differ)"].map(str::to_owned)
+        );
+        let sorted = Question { sort: Some("-sum(mem_total)".to_owned()), ..by_arch };
+        assert!(asked(&sorted).unwrap()[0].starts_with("x86_64"));
+        let plain = Question { group_by, ..Question::default() };
+        assert_eq!(
+            asked(&plain).unwrap(),
+            ["x86_64 2", "arm 2"].map(str::to_owned).iter().rev().cloned().collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_has_its_place_in_the_whole_clause() {
+        for (question, expected) in [
+            (
+                question("load1, laod1"),
+                "fields: at character 8: nothing is called laod1 (did you mean load1?)",
+            ),
+            (
+                question("load1,,arch"),
+                "fields: at character 7: expected an expression, found none (expressions stand with one comma between them)",
+            ),
+            (
+                Question { sort: Some("arch, -laod1".to_owned()), ..Question::default() },
+                "sort: at character 8: nothing is called laod1 (did you mean load1?)",
+            ),
+            (
+                Question { condition: Some("load1 <".to_owned()), ..Question::default() },
+                "where: at character 8: expected a value, found the end",
+            ),
+        ] {
+            assert_eq!(asked(&question), Err(expected.to_owned()));
+        }
+        let only = Question { only: Some("loads".to_owned()), ..Question::default() };
+        assert!(
+            asked(&only).unwrap_err().starts_with(
+                "only: at character 1: no provider is called \"loads\" (there are cpu, disks"
+            ),
+            "{:?}",
+            asked(&only)
+        );
+    }
+
+    #[test]
+    fn since_a_change_only_what_changed_is_told() {
+        let mut table = table();
+        let before = table.change();
+        let node = table.find_node("n4").unwrap();
+        let load = table.registry().find("load1").unwrap();
+        table.set(node, load, Value::Number(7.0), Time(4));
+        let question = Question { since: Some(before), ..Question::default() };
+        let query = Query::new(&question, table.registry()).unwrap();
+        assert!(query.answer(&table, Time(5)).rows.is_empty(), "it came late");
+        table.set(node, load, Value::Number(7.0), Time(4_000_000_000));
+        let rows = query.answer(&table, Time(5_000_000_000)).rows;
+        assert_eq!((rows.len(), rows[0].values.len(), &*rows[0].values[0].name), (1, 1, "load1"));
+    }
+
+    #[test]
+    fn a_question_names_the_providers_that_it_needs() {
+        let registry = Registry::new();
+        let question =
+            Question { condition: Some("mem_total > 1".to_owned()), ..question("load1, node") };
+        let query = Query::new(&question, &registry).unwrap();
+        assert_eq!(query.providers(&registry), Some(vec!["load".to_owned(), "memory".to_owned()]));
+        let all = Query::new(&Question::default(), &registry).unwrap();
+        assert_eq!(all.providers(&registry), None);
+    }
+}

@@ -1,0 +1,272 @@
+//! Which attributes there are, by number and by name. It only grows, so a number stays what it is.
+//!
+//! It knows what the built-in ones are (`catalogue`), and takes others from whoever provides them.
+
+use std::collections::BTreeMap;
+
+use crate::catalogue;
+use crate::value::Kind;
+
+/// Maximum number of attributes.
+pub const ATTRIBUTES_MAX: usize = 4096;
+/// Maximum length of an attribute's or a node's name, bytes.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Maximum length of a unit, bytes.
+pub const UNIT_BYTES_MAX: usize = 15;
+
+/// The number of an attribute within its registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AttributeId(pub u16);
+
+impl AttributeId {
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// By how much a number must move to be told to others: `max(absolute, relative × |last|)`.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Threshold {
+    /// In the attribute's unit; not negative.
+    pub absolute: f64,
+    /// Share of the last value; not negative.
+    pub relative: f64,
+}
+
+impl Threshold {
+    /// Whether `now` is to be told to who knows `last`.
+    pub fn is_passed(self, last: f64, now: f64) -> bool {
+        let step = self.absolute.max(self.relative * last.abs());
+        (now - last).abs() > step
+    }
+}
+
+/// An attribute.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attribute {
+    /// `mem_total`, or `fs_free('/scratch')` of a family.
+    pub name: String,
+    /// `B`, `%`, ...; may be empty.
+    pub unit: String,
+    /// Of its values.
+    pub kind: Kind,
+    /// What is worth telling.
+    pub threshold: Threshold,
+    /// Who sets it.
+    pub provider: String,
+}
+
+/// Why an attribute cannot be defined.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Its name is none.
+    #[error(
+        "{0:?} is no name of an attribute; expected a-z, then a-z, 0-9 and _, at most 255 bytes"
+    )]
+    Name(String),
+    /// Too long, or with control characters.
+    #[error("the unit {0:?} has more than 15 bytes, or characters that are not printed")]
+    Unit(String),
+    /// It is there and different.
+    #[error("{name} was {was}, is {is}")]
+    Changed {
+        /// Which.
+        name: String,
+        /// Kind and unit.
+        was: String,
+        /// Likewise.
+        is: String,
+    },
+    /// It is set by another provider.
+    #[error("{name} is set by the provider {owner}")]
+    Owned {
+        /// Which.
+        name: String,
+        /// By whom.
+        owner: String,
+    },
+    /// There are too many.
+    #[error("there are {ATTRIBUTES_MAX} attributes already")]
+    TooMany,
+}
+
+/// All attributes of a table.
+#[derive(Debug, Clone, Default)]
+pub struct Registry {
+    attributes: Vec<Attribute>,
+    by_name: BTreeMap<String, AttributeId>,
+}
+
+impl Registry {
+    /// One with the built-in attributes that are no families.
+    pub fn new() -> Self {
+        let mut registry = Self::default();
+        for built_in in catalogue::BUILT_IN.iter().filter(|built_in| !built_in.is_family) {
+            registry
+                .define(built_in.attribute(built_in.name.to_owned()))
+                .expect("the catalogue has each name once");
+        }
+        registry
+    }
+
+    /// The number of an attribute, which may be there already.
+    pub fn define(&mut self, attribute: Attribute) -> Result<AttributeId, Refusal> {
+        if let Some(&id) = self.by_name.get(&attribute.name) {
+            let known = self.get(id);
+            if known.provider != attribute.provider {
+                let owner = known.provider.clone();
+                return Err(Refusal::Owned { name: attribute.name, owner });
+            }
+            if known.kind != attribute.kind || known.unit != attribute.unit {
+                let (was, is) = (described(known), described(&attribute));
+                return Err(Refusal::Changed { name: attribute.name, was, is });
+            }
+            return Ok(id);
+        }
+        if !is_name(&attribute.name) {
+            return Err(Refusal::Name(attribute.name));
+        }
+        if !is_unit(&attribute.unit) {
+            return Err(Refusal::Unit(attribute.unit));
+        }
+        if self.attributes.len() == ATTRIBUTES_MAX {
+            return Err(Refusal::TooMany);
+        }
+        let id = AttributeId(self.attributes.len() as u16);
+        self.by_name.insert(attribute.name.clone(), id);
+        self.attributes.push(attribute);
+        Ok(id)
+    }
+
+    /// An attribute.
+    pub fn get(&self, id: AttributeId) -> &Attribute {
+        &self.attributes[id.index()]
+    }
+
+    /// By its name.
+    pub fn find(&self, name: &str) -> Option<AttributeId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Numbers in the order of names.
+    pub(crate) fn by_name(&self) -> impl Iterator<Item = AttributeId> {
+        self.by_name.values().copied()
+    }
+
+    /// All, by number.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (AttributeId, &Attribute)> {
+        self.attributes.iter().enumerate().map(|(index, it)| (AttributeId(index as u16), it))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.attributes.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.attributes.is_empty()
+    }
+}
+
+fn described(attribute: &Attribute) -> String {
+    if attribute.unit.is_empty() {
+        return attribute.kind.to_string();
+    }
+    format!("{} in {}", attribute.kind, attribute.unit)
+}
+
+/// Whether a name is that of an attribute: a word, or a word with an instance in `('...')`.
+pub fn is_name(name: &str) -> bool {
+    if name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+        return false;
+    }
+    match name.split_once('(') {
+        None => is_word(name),
+        Some((family, _)) => is_word(family) && split_instance(name).is_some(),
+    }
+}
+
+pub(crate) fn is_word(word: &str) -> bool {
+    let mut bytes = word.bytes();
+    bytes.next().is_some_and(|byte| byte.is_ascii_lowercase())
+        && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+pub(crate) fn is_unit(unit: &str) -> bool {
+    unit.len() <= UNIT_BYTES_MAX && !unit.chars().any(|c| c.is_control() || c.is_whitespace())
+}
+
+/// `fs_free` and `/scratch` to `fs_free('/scratch')`.
+pub fn instance_name(family: &str, instance: &str) -> String {
+    let mut name = format!("{family}('");
+    for c in instance.chars() {
+        if c == '\'' || c == '\\' {
+            name.push('\\');
+        }
+        name.push(c);
+    }
+    name.push_str("')");
+    name
+}
+
+/// And back. `None`: it has no instance.
+pub fn split_instance(name: &str) -> Option<(&str, String)> {
+    let (family, rest) = name.split_once("('")?;
+    let quoted = rest.strip_suffix("')")?;
+    let mut instance = String::with_capacity(quoted.len());
+    let mut chars = quoted.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => instance.push(chars.next()?),
+            '\'' => return None,
+            c => instance.push(c),
+        }
+    }
+    Some((family, instance))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(name: &str, unit: &str, kind: Kind, provider: &str) -> Attribute {
+        let threshold = Threshold::default();
+        let (name, unit, provider) = (name.to_owned(), unit.to_owned(), provider.to_owned());
+        Attribute { name, unit, kind, threshold, provider }
+    }
+
+    #[test]
+    fn an_attribute_keeps_its_kind_unit_and_provider() {
+        let mut registry = Registry::new();
+        let id = registry.define(attribute("queue", "1/s", Kind::Number, "probe")).unwrap();
+        assert_eq!(registry.define(attribute("queue", "1/s", Kind::Number, "probe")), Ok(id));
+        let refused =
+            |registry: &mut Registry, other| registry.define(other).unwrap_err().to_string();
+        let text = attribute("queue", "", Kind::Text, "probe");
+        assert_eq!(refused(&mut registry, text), "queue was a number in 1/s, is a text");
+        let other = attribute("queue", "1/s", Kind::Number, "other");
+        assert_eq!(refused(&mut registry, other), "queue is set by the provider probe");
+        let built_in = attribute("load1", "", Kind::Number, "probe");
+        assert_eq!(refused(&mut registry, built_in), "load1 is set by the provider load");
+    }
+
+    #[test]
+    fn names_that_could_not_be_written_in_an_expression_are_refused() {
+        for good in ["a", "gpu_util", "fs_free('/scratch')", "x('it\\'s')"] {
+            assert!(is_name(good), "{good}");
+        }
+        for bad in ["", "A", "1a", "a-b", "a b", "a(", "a()", "a('b'c')", "('x')", "a('\n')"] {
+            assert!(!is_name(bad), "{bad}");
+        }
+        assert!(!is_name(&"a".repeat(256)));
+    }
+
+    #[test]
+    fn an_instance_with_quotes_comes_back() {
+        for instance in ["/", "/my data", "it's", "a\\b", "\\'", "('x')"] {
+            let name = instance_name("fs_free", instance);
+            assert_eq!(split_instance(&name), Some(("fs_free", instance.to_owned())), "{name}");
+        }
+    }
+}

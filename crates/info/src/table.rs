@@ -1,0 +1,466 @@
+//! The newest value of every attribute of every node, in columns, each with the time of its sample
+//! and the change that set it.
+//!
+//! It knows nothing of where values come from; whoever sets them says when they were sampled, by the reader's clock.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use rakuda_core::Time;
+
+use crate::registry::{Attribute, AttributeId, Refusal, Registry};
+use crate::value::{Kind, TEXT_BYTES_MAX, Value};
+
+/// The number of a node within its table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeId(pub u32);
+
+impl NodeId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What is known of a node as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// It is heard of.
+    Up,
+    /// It has been silent for 3 periods.
+    Suspected,
+    /// Whoever told of it is gone.
+    Down,
+    /// As a run has it: `starting`, `set_aside`, ...
+    OfRun(Arc<str>),
+}
+
+impl State {
+    /// Its word.
+    pub fn word(&self) -> &str {
+        match self {
+            Self::Up => "up",
+            Self::Suspected => "suspected",
+            Self::Down => "down",
+            Self::OfRun(word) => word,
+        }
+    }
+
+    /// That of a word.
+    pub fn of(word: &str) -> Self {
+        match word {
+            "up" => Self::Up,
+            "suspected" => Self::Suspected,
+            "down" => Self::Down,
+            other => Self::OfRun(other.into()),
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.word())
+    }
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Unique within its run; empty run: of no run.
+    pub name: Arc<str>,
+    /// The run that it is part of.
+    pub run: Option<Arc<str>>,
+    /// As a whole.
+    pub state: State,
+    /// The change that set the state.
+    pub change: u64,
+}
+
+/// A value with all that is known of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// What it is.
+    pub value: Value,
+    /// When it was sampled.
+    pub sampled: Time,
+    /// The change that made it what it is.
+    pub change: u64,
+}
+
+#[derive(Debug, Clone)]
+enum Values {
+    /// NaN: not defined.
+    Numbers(Vec<f64>),
+    Texts(Vec<Option<Arc<str>>>),
+}
+
+/// All values of an attribute; vectors are as long as there are nodes, or shorter: the rest was never set.
+#[derive(Debug, Clone)]
+struct Column {
+    values: Values,
+    sampled: Vec<Time>,
+    /// 0: never set.
+    changes: Vec<u64>,
+    /// Why values that were set are not defined.
+    reasons: BTreeMap<u32, Arc<str>>,
+}
+
+impl Column {
+    fn new(kind: Kind) -> Self {
+        let values = match kind {
+            Kind::Number => Values::Numbers(Vec::new()),
+            Kind::Text => Values::Texts(Vec::new()),
+        };
+        Self { values, sampled: Vec::new(), changes: Vec::new(), reasons: BTreeMap::new() }
+    }
+
+    fn reach(&mut self, length: usize) {
+        if self.changes.len() < length {
+            self.sampled.resize(length, Time(0));
+            self.changes.resize(length, 0);
+            match &mut self.values {
+                Values::Numbers(numbers) => numbers.resize(length, f64::NAN),
+                Values::Texts(texts) => texts.resize(length, None),
+            }
+        }
+    }
+
+    fn value(&self, node: NodeId) -> Value {
+        let index = node.index();
+        match &self.values {
+            Values::Numbers(numbers) if !numbers[index].is_nan() => Value::Number(numbers[index]),
+            Values::Texts(texts) if texts[index].is_some() => {
+                Value::Text(texts[index].clone().unwrap_or_default())
+            }
+            Values::Numbers(_) | Values::Texts(_) => {
+                Value::Undefined(self.reasons.get(&node.0).cloned().unwrap_or_default())
+            }
+        }
+    }
+
+    fn put(&mut self, node: NodeId, value: Value) {
+        let index = node.index();
+        let (number, text, reason) = match value {
+            Value::Number(number) => (number, None, None),
+            Value::Text(text) => (f64::NAN, Some(text), None),
+            Value::Undefined(why) => (f64::NAN, None, Some(why)),
+        };
+        match &mut self.values {
+            Values::Numbers(numbers) => numbers[index] = number,
+            Values::Texts(texts) => texts[index] = text,
+        }
+        match reason {
+            Some(why) => drop(self.reasons.insert(node.0, why)),
+            None => drop(self.reasons.remove(&node.0)),
+        }
+    }
+
+    fn text_bytes(&self, node: NodeId) -> usize {
+        let text = match &self.values {
+            Values::Texts(texts) => texts.get(node.index()).and_then(Option::as_ref),
+            Values::Numbers(_) => None,
+        };
+        text.map_or(0, |text| text.len())
+    }
+}
+
+/// All that is known.
+#[derive(Debug, Clone)]
+pub struct Table {
+    registry: Registry,
+    /// By attribute.
+    columns: Vec<Column>,
+    nodes: Vec<Node>,
+    /// Of each node, bytes.
+    texts: Vec<usize>,
+    /// Of each node: the newest change of its state or of a value.
+    touched: Vec<u64>,
+    by_name: BTreeMap<(Option<Arc<str>>, Arc<str>), NodeId>,
+    change: u64,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Table {
+    /// One without nodes, with the built-in attributes.
+    pub fn new() -> Self {
+        Self::with(Registry::new())
+    }
+
+    /// One without nodes.
+    pub fn with(registry: Registry) -> Self {
+        let columns = registry.iter().map(|(_, attribute)| Column::new(attribute.kind)).collect();
+        let (nodes, texts, touched) = (Vec::new(), Vec::new(), Vec::new());
+        Self { registry, columns, nodes, texts, touched, by_name: BTreeMap::new(), change: 0 }
+    }
+
+    /// Which attributes there are.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// The number of an attribute, which may be there already.
+    pub fn define(&mut self, attribute: Attribute) -> Result<AttributeId, Refusal> {
+        let kind = attribute.kind;
+        let id = self.registry.define(attribute)?;
+        if id.index() == self.columns.len() {
+            self.columns.push(Column::new(kind));
+        }
+        Ok(id)
+    }
+
+    /// The number of an attribute that comes from elsewhere. What is there already is kept, whoever
+    /// provides it; another kind or unit is refused, with the reason.
+    pub(crate) fn find_or_define(&mut self, attribute: Attribute) -> Result<AttributeId, String> {
+        if let Some(id) = self.registry.find(&attribute.name) {
+            let known = self.registry.get(id);
+            if known.kind == attribute.kind && known.unit == attribute.unit {
+                return Ok(id);
+            }
+        }
+        self.define(attribute).map_err(|refusal| refusal.to_string())
+    }
+
+    /// The number of a node, which comes into being `up`.
+    pub fn node(&mut self, run: Option<&str>, name: &str) -> NodeId {
+        let key = (run.map(Arc::from), Arc::from(name));
+        if let Some(&node) = self.by_name.get(&key) {
+            return node;
+        }
+        self.change += 1;
+        let node = NodeId(self.nodes.len() as u32);
+        let (run, name) = (key.0.clone(), key.1.clone());
+        self.by_name.insert(key, node);
+        self.nodes.push(Node { name, run, state: State::Up, change: self.change });
+        self.texts.push(0);
+        self.touched.push(self.change);
+        node
+    }
+
+    /// By its name; of several runs' the first.
+    pub fn find_node(&self, name: &str) -> Option<NodeId> {
+        let found = self.nodes.iter().position(|node| &*node.name == name);
+        found.map(|index| NodeId(index as u32))
+    }
+
+    /// All nodes, by number.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node)> {
+        self.nodes.iter().enumerate().map(|(index, node)| (NodeId(index as u32), node))
+    }
+
+    /// A node.
+    pub fn get_node(&self, node: NodeId) -> &Node {
+        &self.nodes[node.index()]
+    }
+
+    /// The number of the newest change.
+    pub fn change(&self) -> u64 {
+        self.change
+    }
+
+    /// Says how a node is.
+    pub fn set_state(&mut self, node: NodeId, state: State) {
+        let known = &mut self.nodes[node.index()];
+        if known.state != state {
+            self.change += 1;
+            known.state = state;
+            known.change = self.change;
+            self.touched[node.index()] = self.change;
+        }
+    }
+
+    /// The newest change of a node's state or of one of its values; times of samples are none.
+    pub(crate) fn touched(&self, node: NodeId) -> u64 {
+        self.touched[node.index()]
+    }
+
+    /// Notes a sample. An older one than is known, and a value of another kind, has no effect but
+    /// for the reason of the latter.
+    pub fn set(&mut self, node: NodeId, attribute: AttributeId, value: Value, sampled: Time) {
+        let kind = self.registry.get(attribute).kind;
+        let value = match value.kind() {
+            Some(other) if other != kind => Value::undefined(format!("it was {kind}, is {other}")),
+            _ => value,
+        };
+        let column = &mut self.columns[attribute.index()];
+        column.reach(self.nodes.len());
+        let index = node.index();
+        if column.changes[index] != 0 && column.sampled[index] > sampled {
+            return;
+        }
+        let others = self.texts[index] - column.text_bytes(node);
+        let value = match value {
+            // A zero has no sign: the two are equal, and would be told apart in frames and texts.
+            Value::Number(number) => Value::Number(number + 0.0),
+            Value::Text(text) if others + text.len() > TEXT_BYTES_MAX => {
+                Value::undefined("the texts of the node have more than 64 KiB")
+            }
+            value => value,
+        };
+        column.sampled[index] = sampled;
+        if column.changes[index] == 0 || column.value(node) != value {
+            self.change += 1;
+            column.changes[index] = self.change;
+            self.touched[index] = self.change;
+            column.put(node, value);
+            self.texts[index] = others + column.text_bytes(node);
+        }
+    }
+
+    /// Notes that a value was sampled anew and is as it was; one that was never set stays so.
+    pub fn set_sampled(&mut self, node: NodeId, attribute: AttributeId, sampled: Time) {
+        let column = &mut self.columns[attribute.index()];
+        let index = node.index();
+        if column.changes.get(index).is_some_and(|change| *change != 0) {
+            column.sampled[index] = column.sampled[index].max(sampled);
+        }
+    }
+
+    /// What `look` sees when these numbers of a node are others, such as those that are left when
+    /// claims are subtracted. Nothing of it stays; numbers that are not defined stay so.
+    pub fn supposing<T>(
+        &mut self,
+        node: NodeId,
+        numbers: &[(AttributeId, f64)],
+        look: impl FnOnce(&Self) -> T,
+    ) -> T {
+        let mut real = Vec::with_capacity(numbers.len());
+        for (id, number) in numbers {
+            if let Values::Numbers(column) = &mut self.columns[id.index()].values
+                && let Some(place) = column.get_mut(node.index()).filter(|it| !it.is_nan())
+            {
+                real.push((*id, std::mem::replace(place, *number)));
+            }
+        }
+        let seen = look(self);
+        for (id, number) in real.into_iter().rev() {
+            if let Values::Numbers(column) = &mut self.columns[id.index()].values {
+                column[node.index()] = number;
+            }
+        }
+        seen
+    }
+
+    /// What is known of an attribute of a node. `None`: nobody has ever said anything.
+    pub fn cell(&self, node: NodeId, attribute: AttributeId) -> Option<Cell> {
+        let column = &self.columns[attribute.index()];
+        let change = *column.changes.get(node.index()).filter(|change| **change != 0)?;
+        Some(Cell { value: column.value(node), sampled: column.sampled[node.index()], change })
+    }
+
+    /// A number; NaN: not defined.
+    pub fn number(&self, node: NodeId, attribute: AttributeId) -> f64 {
+        match &self.columns[attribute.index()].values {
+            Values::Numbers(numbers) => numbers.get(node.index()).copied().unwrap_or(f64::NAN),
+            Values::Texts(_) => f64::NAN,
+        }
+    }
+
+    /// A text, where it is defined.
+    pub fn text(&self, node: NodeId, attribute: AttributeId) -> Option<&Arc<str>> {
+        match &self.columns[attribute.index()].values {
+            Values::Texts(texts) => texts.get(node.index())?.as_ref(),
+            Values::Numbers(_) => None,
+        }
+    }
+
+    /// When values that were all set were sampled last, by attribute.
+    pub(crate) fn sample_times(&self, attribute: AttributeId) -> &[Time] {
+        &self.columns[attribute.index()].sampled
+    }
+
+    /// When a value was sampled last. `None`: never.
+    pub fn sampled(&self, node: NodeId, attribute: AttributeId) -> Option<Time> {
+        let column = &self.columns[attribute.index()];
+        column.changes.get(node.index()).filter(|change| **change != 0)?;
+        Some(column.sampled[node.index()])
+    }
+
+    /// Whether a value is there and defined.
+    pub fn has(&self, node: NodeId, attribute: AttributeId) -> bool {
+        match &self.columns[attribute.index()].values {
+            Values::Numbers(numbers) => {
+                numbers.get(node.index()).is_some_and(|number| !number.is_nan())
+            }
+            Values::Texts(texts) => texts.get(node.index()).is_some_and(Option::is_some),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_that_is_equal_changes_its_time_alone() {
+        let mut table = Table::new();
+        let node = table.node(None, "a");
+        let load = table.registry().find("load1").unwrap();
+        table.set(node, load, Value::Number(1.0), Time(10));
+        let first = table.cell(node, load).unwrap();
+        table.set(node, load, Value::Number(1.0), Time(20));
+        let second = table.cell(node, load).unwrap();
+        assert_eq!((first.sampled, second.sampled), (Time(10), Time(20)));
+        assert_eq!(first.change, second.change);
+        table.set(node, load, Value::Number(2.0), Time(15));
+        assert_eq!(table.cell(node, load), Some(second), "an older sample came late");
+        table.set(node, load, Value::undefined("gone"), Time(30));
+        let third = table.cell(node, load).unwrap();
+        assert_eq!((third.value, third.change), (Value::undefined("gone"), table.change()));
+        assert!(!table.has(node, load));
+    }
+
+    #[test]
+    fn what_is_supposed_does_not_stay() {
+        let mut table = Table::new();
+        let node = table.node(None, "a");
+        let [load, runnable] =
+            ["load1", "runnable"].map(|name| table.registry().find(name).unwrap());
+        table.set(node, load, Value::Number(1.0), Time(10));
+        let before = (table.cell(node, load), table.change());
+        let numbers = [(load, 5.0), (runnable, 3.0), (load, 7.0)];
+        let seen =
+            table.supposing(node, &numbers, |it| (it.number(node, load), it.has(node, runnable)));
+        assert_eq!(seen, (7.0, false), "what nobody has said is not supposed");
+        assert_eq!((table.cell(node, load), table.change()), before);
+    }
+
+    #[test]
+    fn what_was_never_said_is_not_there() {
+        let mut table = Table::new();
+        let host = table.registry().find("host").unwrap();
+        let (first, second) = (table.node(None, "a"), table.node(None, "b"));
+        table.set(second, host, Value::text("b"), Time(1));
+        assert_eq!(table.cell(first, host), None);
+        assert_eq!(table.text(second, host).map(|text| &**text), Some("b"));
+        assert_eq!(table.node(None, "a"), first);
+        assert_ne!(table.node(Some("run"), "a"), first);
+    }
+
+    #[test]
+    fn texts_of_a_node_are_bounded_together() {
+        let mut table = Table::new();
+        let node = table.node(None, "a");
+        let [os, kernel] = ["os", "kernel"].map(|name| table.registry().find(name).unwrap());
+        table.set(node, os, Value::text("x".repeat(60 << 10)), Time(1));
+        table.set(node, kernel, Value::text("x".repeat(5 << 10)), Time(1));
+        assert!(table.has(node, os) && !table.has(node, kernel));
+        table.set(node, os, Value::text("x"), Time(2));
+        table.set(node, kernel, Value::text("x".repeat(5 << 10)), Time(2));
+        assert!(table.has(node, kernel));
+    }
+
+    #[test]
+    fn a_value_of_another_kind_is_undefined_and_says_why() {
+        let mut table = Table::new();
+        let node = table.node(None, "a");
+        let load = table.registry().find("load1").unwrap();
+        table.set(node, load, Value::text("much"), Time(1));
+        let value = table.cell(node, load).unwrap().value;
+        assert_eq!(value, Value::undefined("it was a number, is a text"));
+    }
+}

@@ -1,0 +1,68 @@
+//! A value of an attribute: a number, a text, or undefined with a reason. It knows no attribute and no time.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Maximum of all texts of a node together, bytes (the largest entry of the 2005 paper's experiment).
+pub const TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// What an attribute's values are; never changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A double.
+    Number,
+    /// UTF-8.
+    Text,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Number => "a number",
+            Self::Text => "a text",
+        })
+    }
+}
+
+/// What is known of an attribute at one time.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Always finite.
+    Number(f64),
+    /// UTF-8 of at most [`TEXT_BYTES_MAX`].
+    Text(Arc<str>),
+    /// Not known, and why.
+    Undefined(Arc<str>),
+}
+
+impl Value {
+    /// A number; one that is not finite is undefined.
+    pub fn number(number: f64) -> Self {
+        if number.is_finite() { Self::Number(number) } else { Self::undefined("it is not finite") }
+    }
+
+    /// A number of bytes, seconds or the like.
+    #[expect(clippy::cast_precision_loss, reason = "counts beyond 2^53 need not be exact")]
+    pub fn count(count: u64) -> Self {
+        Self::Number(count as f64)
+    }
+
+    /// A text.
+    pub fn text(text: impl Into<Arc<str>>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// No value, for a reason.
+    pub fn undefined(why: impl Into<Arc<str>>) -> Self {
+        Self::Undefined(why.into())
+    }
+
+    /// `None`: undefined, which fits each kind.
+    pub fn kind(&self) -> Option<Kind> {
+        match self {
+            Self::Number(_) => Some(Kind::Number),
+            Self::Text(_) => Some(Kind::Text),
+            Self::Undefined(_) => None,
+        }
+    }
+}

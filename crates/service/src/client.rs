@@ -1,0 +1,204 @@
+//! Asks a service, from a program that waits for the answer.
+
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::time::Duration;
+
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{ACCEPT, AUTHORIZATION, HOST};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio::task::LocalSet;
+
+use crate::http::{Body, next_part};
+use crate::token::Token;
+
+/// Timeout for a connection, and for the head of an answer.
+const TIME: Duration = Duration::from_secs(15);
+/// Longest answer that is read, bytes.
+const BYTES_MAX: usize = 256 << 20;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// It is no address of a service.
+    #[error("understand the address {0:?}; expected http://HOST:PORT")]
+    Address(String),
+    /// Nobody is there.
+    #[error("reach the service at {address}: {what}")]
+    Unreachable {
+        /// Where.
+        address: String,
+        /// What the system says.
+        what: String,
+    },
+    /// It refuses.
+    #[error("{message} (status {status})")]
+    Refused {
+        /// As HTTP numbers it.
+        status: u16,
+        /// What it says.
+        message: String,
+    },
+}
+
+/// Where a service is, and what opens it.
+pub struct Client {
+    address: String,
+    token: Token,
+}
+
+impl Client {
+    /// That of an address such as `http://127.0.0.1:4000`.
+    pub fn new(url: &str, token: Token) -> Result<Self, ClientError> {
+        let wrong = || ClientError::Address(url.to_owned());
+        let address = url.strip_prefix("http://").ok_or_else(wrong)?.trim_end_matches('/');
+        if address.is_empty() || address.contains('/') {
+            return Err(wrong());
+        }
+        let has_port =
+            address.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let address = if has_port { address.to_owned() } else { format!("{address}:80") };
+        Ok(Self { address, token })
+    }
+
+    /// The body of an answer.
+    pub fn get(&self, path: &str) -> Result<Vec<u8>, ClientError> {
+        self.whole(Method::GET, path, "*/*", Bytes::new())
+    }
+
+    /// Puts something there.
+    pub fn put(&self, path: &str, body: impl Into<Bytes>) -> Result<Vec<u8>, ClientError> {
+        self.whole(Method::PUT, path, "*/*", body.into())
+    }
+
+    fn whole(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        body: Bytes,
+    ) -> Result<Vec<u8>, ClientError> {
+        self.within(async {
+            let answer = self.ask(method, path, accept, body);
+            let mut answer =
+                tokio::time::timeout(TIME, answer).await.map_err(|_| self.silent())??;
+            let mut bytes = Vec::new();
+            while let Some(part) = next_part(answer.body_mut()).await {
+                bytes.extend_from_slice(&part.map_err(|error| self.unreachable(&error))?);
+                if bytes.len() > BYTES_MAX {
+                    return Err(self.unreachable(&"its answer has more than 256 MiB"));
+                }
+            }
+            let status = answer.status();
+            if status.is_success() {
+                return Ok(bytes);
+            }
+            Err(ClientError::Refused { status: status.as_u16(), message: message_of(&bytes) })
+        })
+    }
+
+    /// What the service tells from now on.
+    pub fn events(&self, path: &str) -> Result<Events<'_>, ClientError> {
+        let runtime = self.runtime()?;
+        let local = LocalSet::new();
+        let answer = local.block_on(&runtime, async {
+            let answer = self.ask(Method::GET, path, "text/event-stream", Bytes::new());
+            tokio::time::timeout(TIME, answer).await.map_err(|_| self.silent())?
+        })?;
+        Ok(Events { client: self, runtime, local, answer, bytes: Vec::new() })
+    }
+
+    fn runtime(&self) -> Result<Runtime, ClientError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map_err(|error| self.unreachable(&error))
+    }
+
+    fn within<T>(
+        &self,
+        work: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        LocalSet::new().block_on(&self.runtime()?, work)
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let addresses = self.address.to_socket_addrs().map_err(|error| self.unreachable(&error))?;
+        let addresses: Vec<SocketAddr> = addresses.collect();
+        let stream = TcpStream::connect(addresses.as_slice()).await;
+        let stream = stream.map_err(|error| self.unreachable(&error))?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| self.unreachable(&error))?;
+        tokio::task::spawn_local(connection);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, &self.address)
+            .header(ACCEPT, accept)
+            .header(AUTHORIZATION, format!("Bearer {}", self.token.secret()))
+            .body(Body::full(body))
+            .map_err(|error| self.unreachable(&error))?;
+        sender.send_request(request).await.map_err(|error| self.unreachable(&error))
+    }
+
+    fn unreachable(&self, what: &dyn std::fmt::Display) -> ClientError {
+        ClientError::Unreachable {
+            address: format!("http://{}", self.address),
+            what: what.to_string(),
+        }
+    }
+
+    fn silent(&self) -> ClientError {
+        self.unreachable(&format!("it has not answered within {} s", TIME.as_secs()))
+    }
+}
+
+/// Events of a service, in their order. Between them others may be asked.
+pub struct Events<'a> {
+    client: &'a Client,
+    runtime: Runtime,
+    local: LocalSet,
+    answer: Response<Incoming>,
+    /// Of events that have come in part.
+    bytes: Vec<u8>,
+}
+
+impl Events<'_> {
+    /// Waits for an event. That the service ends is an error.
+    pub fn wait(&mut self) -> Result<(), ClientError> {
+        let Self { client, runtime, local, answer, bytes } = self;
+        let status = answer.status();
+        local.block_on(runtime, async {
+            loop {
+                let end = bytes.windows(2).position(|two| two == b"\n\n");
+                if let Some(end) = end.filter(|_| status.is_success()) {
+                    bytes.drain(..end + 2);
+                    return Ok(());
+                }
+                let Some(part) = next_part(answer.body_mut()).await else { break };
+                bytes.extend_from_slice(&part.map_err(|error| client.unreachable(&error))?);
+                if bytes.len() > BYTES_MAX {
+                    return Err(client.unreachable(&"an event has more than 256 MiB"));
+                }
+            }
+            if status.is_success() {
+                return Err(client.unreachable(&"it has ended"));
+            }
+            Err(ClientError::Refused { status: status.as_u16(), message: message_of(bytes) })
+        })
+    }
+}
+
+/// What a refusal says.
+fn message_of(bytes: &[u8]) -> String {
+    rakuda_info::format::json::error_message(bytes)
+        .unwrap_or_else(|| "the service has refused it".to_owned())
+}

@@ -1,0 +1,169 @@
+//! Who is let in: whoever addresses this server, from no other page, with its token.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::token::Token;
+
+/// Why someone is not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// A name was resolved to this address that is not this server's.
+    #[error("the header Host does not name this server")]
+    Host,
+    /// A page of another site asks.
+    #[error("the header Origin is of another site")]
+    Origin,
+    /// None, or another one.
+    #[error("expected `Authorization: Bearer TOKEN`, with the token of the service's token file")]
+    Token,
+}
+
+/// What is asked of everyone.
+pub struct Gate {
+    token: Token,
+    /// What this machine is called, besides its addresses.
+    host: String,
+    /// Paths that are no secret: pages that hold nothing but their script.
+    open: &'static [&'static str],
+}
+
+impl Gate {
+    /// One for a machine of that name.
+    pub fn new(token: Token, host: impl Into<String>) -> Self {
+        Self { token, host: host.into(), open: &[] }
+    }
+
+    /// Lets everyone read what is at these paths who addresses this server, and comes from no other site.
+    #[must_use]
+    pub fn with_open(self, open: &'static [&'static str]) -> Self {
+        Self { open, ..self }
+    }
+
+    /// Whether a path is one of those.
+    pub fn is_open(&self, path: &str) -> bool {
+        self.open.contains(&path)
+    }
+
+    /// Looks at the headers of a request that came to the address `own`.
+    pub fn check(
+        &self,
+        host: Option<&str>,
+        origin: Option<&str>,
+        authorization: Option<&str>,
+        own: SocketAddr,
+    ) -> Result<(), Refused> {
+        self.check_site(host, origin, own)?;
+        let (kind, secret) = authorization.and_then(|it| it.split_once(' ')).unwrap_or_default();
+        if kind.eq_ignore_ascii_case("bearer") && self.token.is(secret.trim()) {
+            Ok(())
+        } else {
+            Err(Refused::Token)
+        }
+    }
+
+    /// The same but for the token.
+    pub fn check_site(
+        &self,
+        host: Option<&str>,
+        origin: Option<&str>,
+        own: SocketAddr,
+    ) -> Result<(), Refused> {
+        let host = host.filter(|host| self.is_own(host, own)).ok_or(Refused::Host)?;
+        let is_own_page = |origin: &str| {
+            origin.strip_prefix("http://").is_some_and(|site| site.eq_ignore_ascii_case(host))
+        };
+        if origin.is_none_or(is_own_page) { Ok(()) } else { Err(Refused::Origin) }
+    }
+
+    fn is_own(&self, host: &str, own: SocketAddr) -> bool {
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, port)) if !port.ends_with(']') => (name, port.parse().ok()),
+            _ => (host, Some(80)),
+        };
+        if port != Some(own.port()) {
+            return false;
+        }
+        let plain = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+        match plain.parse::<IpAddr>() {
+            Ok(address) => address == own.ip(),
+            Err(_) if own.ip().is_loopback() => name.eq_ignore_ascii_case("localhost"),
+            Err(_) => name.eq_ignore_ascii_case(&self.host),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate(test: &str) -> (Gate, String) {
+        let name = format!("rakuda-gate-{test}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let token = Token::in_file(&path).unwrap();
+        let secret = format!("Bearer {}", token.secret());
+        std::fs::remove_file(&path).unwrap();
+        (Gate::new(token, "node7"), secret)
+    }
+
+    #[test]
+    fn only_this_server_is_meant_and_only_the_token_opens() {
+        let (gate, secret) = gate("hosts");
+        let own: SocketAddr = "127.0.0.1:4000".parse().unwrap();
+        let check = |host, origin, token| gate.check(host, origin, token, own);
+        let secret = Some(secret.as_str());
+        for host in ["127.0.0.1:4000", "localhost:4000", "LOCALHOST:4000"] {
+            assert_eq!(check(Some(host), None, secret), Ok(()), "{host}");
+        }
+        for host in [
+            "evil.example:4000",
+            "127.0.0.1",
+            "127.0.0.1:4001",
+            "localhost.evil.example:4000",
+            "node7:4000",
+            "127.0.0.2:4000",
+            "[::1]:4000",
+            "",
+            "localhost:4000:4000",
+            "localhost:x",
+        ] {
+            assert_eq!(check(Some(host), None, secret), Err(Refused::Host), "{host}");
+        }
+        assert_eq!(check(None, None, secret), Err(Refused::Host));
+        let host = Some("localhost:4000");
+        assert_eq!(check(host, Some("http://localhost:4000"), secret), Ok(()));
+        for origin in
+            ["http://evil.example", "null", "https://localhost:4000", "http://localhost:4001"]
+        {
+            assert_eq!(check(host, Some(origin), secret), Err(Refused::Origin), "{origin}");
+        }
+        for token in [None, Some("Bearer"), Some("Bearer x"), Some("Basic x"), Some("")] {
+            assert_eq!(check(host, None, token), Err(Refused::Token), "{token:?}");
+        }
+    }
+
+    #[test]
+    fn open_paths_need_no_token_but_the_right_site() {
+        let (gate, _) = gate("open");
+        let gate = gate.with_open(&["/"]);
+        let own: SocketAddr = "127.0.0.1:4000".parse().unwrap();
+        assert!(gate.is_open("/") && !gate.is_open("/report") && !gate.is_open(""));
+        let host = Some("localhost:4000");
+        assert_eq!(gate.check_site(host, None, own), Ok(()));
+        assert_eq!(gate.check_site(host, Some("http://evil.example"), own), Err(Refused::Origin));
+        assert_eq!(gate.check_site(Some("evil.example:4000"), None, own), Err(Refused::Host));
+    }
+
+    #[test]
+    fn on_other_addresses_the_machine_has_its_name() {
+        let (gate, secret) = gate("origins");
+        let check = |host: &str, own: &str| {
+            gate.check(Some(host), None, Some(&secret), own.parse().unwrap())
+        };
+        assert_eq!(check("node7:4000", "10.0.0.7:4000"), Ok(()));
+        assert_eq!(check("10.0.0.7:4000", "10.0.0.7:4000"), Ok(()));
+        assert_eq!(check("10.0.0.8:4000", "10.0.0.7:4000"), Err(Refused::Host));
+        assert_eq!(check("localhost:4000", "10.0.0.7:4000"), Err(Refused::Host));
+        assert_eq!(check("[::1]:4000", "[::1]:4000"), Ok(()));
+        assert_eq!(check("node7", "10.0.0.7:80"), Ok(()));
+    }
+}

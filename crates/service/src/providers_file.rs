@@ -1,0 +1,162 @@
+//! The file that names external providers: TOML, a table `[[provider]]` for each.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// Shortest period, and shortest time limit.
+const SECONDS_MIN: f64 = 0.1;
+const SECONDS_MAX: f64 = 86_400.0;
+/// Maximum number of providers.
+const PROVIDERS_MAX: usize = 128;
+
+/// What is wrong with the file.
+#[derive(Debug, thiserror::Error)]
+pub enum ProvidersFileError {
+    /// The system refuses.
+    #[error("read the file of providers {}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What it says.
+        source: std::io::Error,
+    },
+    /// It is no TOML, or something else than providers.
+    #[error("understand the file of providers {}: {what}", path.display())]
+    Content {
+        /// Which.
+        path: PathBuf,
+        /// Where, and what was expected.
+        what: String,
+    },
+}
+
+/// A program that provides values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExternalProvider {
+    /// Its own.
+    pub name: String,
+    /// Its words.
+    pub command: Vec<String>,
+    /// From the beginning of a run to that of the next; for a long-lived one, before it is started again.
+    pub period: Duration,
+    /// Of a run. `None`: it is long-lived.
+    pub limit: Option<Duration>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Providers {
+    #[serde(default)]
+    provider: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    command: Vec<String>,
+    period: Option<f64>,
+    limit: Option<f64>,
+    #[serde(default)]
+    long_lived: bool,
+}
+
+impl ExternalProvider {
+    /// All of a file.
+    pub fn read(path: &Path) -> Result<Vec<Self>, ProvidersFileError> {
+        let text = std::fs::read_to_string(path);
+        let text =
+            text.map_err(|source| ProvidersFileError::File { path: path.to_owned(), source })?;
+        parse(&text).map_err(|what| ProvidersFileError::Content { path: path.to_owned(), what })
+    }
+}
+
+fn parse(text: &str) -> Result<Vec<ExternalProvider>, String> {
+    let file: Providers =
+        toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+    if file.provider.len() > PROVIDERS_MAX {
+        return Err(format!(
+            "it names {} providers, at most {PROVIDERS_MAX} may be",
+            file.provider.len()
+        ));
+    }
+    let mut names = Vec::new();
+    let built_in = rakuda_info::catalogue::BUILT_IN;
+    file.provider
+        .into_iter()
+        .map(|entry| {
+            let name = entry.name.clone();
+            let wrong = |what: &str| Err(format!("provider {name:?}: {what}"));
+            if !rakuda_info::registry::is_name(&name) || name.contains('(') {
+                return wrong("expected a name of a-z, then a-z, 0-9 and _");
+            }
+            if built_in.iter().any(|it| it.provider == name) || name == "user" {
+                return wrong("a built-in provider has this name");
+            }
+            if names.contains(&name) {
+                return wrong("its name stands there twice");
+            }
+            names.push(name.clone());
+            if entry.command.first().is_none_or(String::is_empty) {
+                return wrong("expected a command: [\"PROGRAM\", \"WORD\", ...]");
+            }
+            let seconds = |value: Option<f64>, otherwise: f64| {
+                let value = value.unwrap_or(otherwise);
+                let is_good = (SECONDS_MIN..=SECONDS_MAX).contains(&value);
+                is_good.then(|| Duration::from_secs_f64(value))
+            };
+            let (Some(period), Some(limit)) =
+                (seconds(entry.period, 10.0), seconds(entry.limit, 5.0))
+            else {
+                return wrong("expected period and limit from 0.1 to 86400 s");
+            };
+            if entry.long_lived && entry.limit.is_some() {
+                return wrong("one that is long_lived has no limit");
+            }
+            let limit = (!entry.long_lived).then_some(limit);
+            Ok(ExternalProvider { name: entry.name, command: entry.command, period, limit })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn providers_have_a_name_a_command_and_times() {
+        let text = "[[provider]]\nname = 'queue'\ncommand = ['qstat', '-q']\nperiod = 2.5\n\
+                    [[provider]]\nname = 'tail'\ncommand = ['tail', '-f', 'x']\nlong_lived = true\n";
+        let providers = parse(text).unwrap();
+        assert_eq!(providers[0].period, Duration::from_millis(2500));
+        assert_eq!(providers[0].limit, Some(Duration::from_secs(5)));
+        assert_eq!(providers[1].limit, None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let said = |fields: &str| parse(&format!("[[provider]]\n{fields}")).unwrap_err();
+        assert!(said("name = 'a'").contains("missing field `command`"), "{}", said("name = 'a'"));
+        assert_eq!(
+            said("name = 'A b'\ncommand = ['x']"),
+            "provider \"A b\": expected a name of a-z, then a-z, 0-9 and _"
+        );
+        assert_eq!(
+            said("name = 'load'\ncommand = ['x']"),
+            "provider \"load\": a built-in provider has this name"
+        );
+        assert_eq!(
+            said("name = 'a'\ncommand = []"),
+            "provider \"a\": expected a command: [\"PROGRAM\", \"WORD\", ...]"
+        );
+        assert_eq!(
+            said("name = 'a'\ncommand = ['x']\nperiod = 0"),
+            "provider \"a\": expected period and limit from 0.1 to 86400 s"
+        );
+        assert!(said("name = 'a'\ncommand = ['x']\nperoid = 1").contains("unknown field `peroid`"));
+        let twice = "name = 'a'\ncommand = ['x']\n[[provider]]\nname = 'a'\ncommand = ['x']";
+        assert_eq!(said(twice), "provider \"a\": its name stands there twice");
+    }
+}

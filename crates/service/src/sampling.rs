@@ -1,0 +1,223 @@
+//! Threads that sample: one for the built-in providers that answer at once, one for file systems,
+//! one for each external provider.
+//!
+//! A thread samples by its period, and when it is asked. What it finds goes to the service through
+//! a channel; nobody waits for a thread but who asks for a fresh sample.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use rakuda_agent::clock;
+use rakuda_info::Time;
+use rakuda_info::external::Output;
+use rakuda_info::provider::{self, FileSystems, Moment, Provider, Reading, Root, quick};
+use rakuda_info::table::{NodeId, Table};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::external;
+use crate::providers_file::ExternalProvider;
+
+/// Told when a sample that was asked for has been noted.
+pub(crate) type Done = oneshot::Sender<()>;
+
+/// What a thread has found.
+pub(crate) enum Found {
+    /// By a built-in provider.
+    BuiltIn { provider: &'static str, sample: Vec<Reading>, at: Time },
+    /// By an external one; `is_line`: by one that is long-lived.
+    External { provider: String, output: Output, is_line: bool, at: Time },
+    /// An external one failed.
+    Failed { provider: String, why: String, at: Time },
+    /// All that was asked for has been told.
+    Asked(Done),
+}
+
+/// A sample that is asked for now.
+pub(crate) struct Ask {
+    /// Built-in providers that are wanted; `None`: all of the thread.
+    pub only: Option<Vec<String>>,
+    pub done: Done,
+}
+
+/// A thread that samples.
+pub(crate) struct Sampler {
+    /// Whose attributes it sets.
+    pub providers: Vec<String>,
+    asks: Sender<Ask>,
+}
+
+impl Sampler {
+    /// Asks for a sample; true: it will be told when that is noted.
+    pub fn ask(&self, ask: Ask) -> bool {
+        self.asks.send(ask).is_ok()
+    }
+}
+
+/// The moment, by the clocks that samples have.
+pub(crate) fn moment() -> Moment {
+    let now = Time(u64::try_from(clock::journal_ns()).unwrap_or(0));
+    Moment { now, file_ns: clock::file_ns() }
+}
+
+/// Every so many periods: what hardly changes, and takes a look at many files.
+fn periods(provider: &str) -> u64 {
+    match provider {
+        "cpu" => 60,
+        "host" | "users" => 10,
+        _ => 1,
+    }
+}
+
+/// What this machine says of itself, for who keeps a table of their own and answers nobody.
+pub struct Machine {
+    news: mpsc::UnboundedReceiver<Found>,
+    /// Its threads end when they are dropped.
+    samplers: Rc<[Sampler]>,
+    /// Providers of which nothing has come yet.
+    missing: BTreeSet<String>,
+}
+
+/// What a provider of a [`Machine`] has found.
+pub struct Finding(Found);
+
+impl Machine {
+    /// Starts threads that sample every `period`, until it is dropped.
+    pub fn start(period: Duration) -> std::io::Result<Self> {
+        let (found, news) = mpsc::unbounded_channel();
+        let samplers = start(&Root::new("/"), period, Vec::new(), Vec::new(), "", &found)?;
+        let missing = samplers.iter().flat_map(|it| it.providers.iter().cloned()).collect();
+        Ok(Self { news, samplers: samplers.into(), missing })
+    }
+
+    /// Has all of it sampled now, too; what is found comes as findings.
+    pub fn sample_now(&self) {
+        ask_all(&self.samplers);
+    }
+
+    /// Who can ask for samples, whoever waits for findings. The threads live as long as this does.
+    pub(crate) fn samplers(&self) -> Rc<[Sampler]> {
+        Rc::clone(&self.samplers)
+    }
+
+    /// Waits for the next finding.
+    pub async fn finding(&mut self) -> Finding {
+        match self.news.recv().await {
+            Some(found) => Finding(found),
+            // Its threads never end as long as it is there.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// One that has come already.
+    pub fn next_finding(&mut self) -> Option<Finding> {
+        self.news.try_recv().ok().map(Finding)
+    }
+
+    /// Notes what was found of a node.
+    pub fn note(&mut self, finding: Finding, table: &mut Table, node: NodeId) {
+        if let Finding(Found::BuiltIn { provider, sample, at }) = finding {
+            self.missing.remove(provider);
+            provider::note(table, node, provider, &sample, at);
+        }
+    }
+
+    /// Whether each provider has said something.
+    pub fn is_known(&self) -> bool {
+        self.missing.is_empty()
+    }
+}
+
+/// Has all threads sample now.
+pub(crate) fn ask_all(samplers: &[Sampler]) {
+    for sampler in samplers {
+        // That it was noted is seen by the times of the samples.
+        let (done, _) = oneshot::channel();
+        sampler.ask(Ask { only: None, done });
+    }
+}
+
+/// The threads of this machine.
+pub(crate) fn start(
+    root: &Root,
+    period: Duration,
+    watched: Vec<String>,
+    externals: Vec<ExternalProvider>,
+    mark: &str,
+    found: &mpsc::UnboundedSender<Found>,
+) -> std::io::Result<Vec<Sampler>> {
+    let file_systems: Vec<Box<dyn Provider>> = vec![Box::new(FileSystems::new(watched))];
+    let mut samplers = vec![
+        spawn("sampler", quick(), root, period, found)?,
+        spawn("file systems", file_systems, root, period, found)?,
+    ];
+    for provider in externals {
+        let (asks, asked) = channel();
+        let (name, mark, found) = (provider.name.clone(), mark.to_owned(), found.clone());
+        let serve = move || external::serve(&provider, &mark, &asked, &found);
+        std::thread::Builder::new().name("provider".to_owned()).spawn(serve)?;
+        samplers.push(Sampler { providers: vec![name], asks });
+    }
+    Ok(samplers)
+}
+
+fn spawn(
+    name: &str,
+    mut providers: Vec<Box<dyn Provider>>,
+    root: &Root,
+    period: Duration,
+    found: &mpsc::UnboundedSender<Found>,
+) -> std::io::Result<Sampler> {
+    let (asks, asked) = channel();
+    let names = providers.iter().map(|provider| provider.name().to_owned()).collect();
+    let (root, found) = (root.clone(), found.clone());
+    let serve = move || serve(&mut providers, &root, period, &asked, &found);
+    std::thread::Builder::new().name(name.to_owned()).spawn(serve)?;
+    Ok(Sampler { providers: names, asks })
+}
+
+/// Until nobody listens any more.
+fn serve(
+    providers: &mut [Box<dyn Provider>],
+    root: &Root,
+    period: Duration,
+    asked: &Receiver<Ask>,
+    found: &mpsc::UnboundedSender<Found>,
+) {
+    let mut round = 0;
+    let mut due_ns = clock::monotonic_ns();
+    loop {
+        let now_ns = clock::monotonic_ns();
+        let ask = if now_ns >= due_ns {
+            // Beats that were missed, as by a machine that slept, are not made up for.
+            due_ns = (due_ns + period.as_nanos() as u64).max(now_ns);
+            None
+        } else {
+            match asked.recv_timeout(Duration::from_nanos(due_ns - now_ns)) {
+                Ok(ask) => Some(ask),
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        };
+        for provider in providers.iter_mut() {
+            let name = provider.name();
+            let is_wanted = match &ask {
+                Some(ask) => ask.only.as_ref().is_none_or(|only| only.iter().any(|it| it == name)),
+                None => round % periods(name) == 0,
+            };
+            if is_wanted {
+                let at = moment();
+                let sample = provider.sample(root, at);
+                let is_told = found.send(Found::BuiltIn { provider: name, sample, at: at.now });
+                if is_told.is_err() {
+                    return;
+                }
+            }
+        }
+        match ask {
+            Some(ask) => drop(found.send(Found::Asked(ask.done))),
+            None => round += 1,
+        }
+    }
+}

@@ -1,0 +1,530 @@
+//! The service: what was found goes into the table, what is asked is answered from it.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use hyper::header::ACCEPT;
+use hyper::{Method, StatusCode};
+use rakuda_info::Time;
+use rakuda_info::external;
+use rakuda_info::format::fragments::Fragments;
+use rakuda_info::format::{Format, json, metrics};
+use rakuda_info::provider::{self, FileSystems, Provider, Root, quick};
+use rakuda_info::query::{Answer, Query, Question, QuestionError, oldest};
+use rakuda_info::table::{NodeId, State, Table};
+use rakuda_info::value::Kind;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::http::{self, Asked, Body, Gate, Reply};
+use crate::providers_file::ExternalProvider;
+use crate::sampling::{self, Ask, Found, Sampler, moment};
+use crate::token::Token;
+
+/// Timeout for values that are asked for fresh.
+const FRESH_TIME: Duration = Duration::from_secs(5);
+/// Between two looks whether other nodes have told.
+const LOOK: Duration = Duration::from_millis(5);
+/// Whose values nobody samples.
+const USER: &str = "user";
+/// Shortest time between two events to one client.
+const EVENT_TIME: Duration = Duration::from_millis(100);
+/// Between the two looks of [`sample_once`], which rates and shares are of.
+const BETWEEN: Duration = Duration::from_millis(200);
+
+/// How a service is to be.
+#[derive(Debug, Clone)]
+pub struct ServiceConfig {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Its token.
+    pub token_file: PathBuf,
+    /// Between two samples.
+    pub period: Duration,
+    /// Folders whose file systems are watched; none: all that keep data.
+    pub watched: Vec<String>,
+    /// Programs that provide.
+    pub externals: Vec<ExternalProvider>,
+    /// This machine is one of the nodes.
+    pub has_own: bool,
+}
+
+/// Why there is no service.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// It cannot listen there.
+    #[error("listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// It has no token.
+    #[error(transparent)]
+    Token(#[from] crate::token::TokenError),
+    /// It cannot sample.
+    #[error("start the threads that sample: {0}")]
+    Threads(std::io::Error),
+}
+
+struct Inner {
+    table: Table,
+    /// Of the table.
+    fragments: Fragments,
+    /// This machine, where it is one of the nodes.
+    own: Option<NodeId>,
+    /// What was said of providers last, so that it is said once.
+    complaints: BTreeMap<String, String>,
+}
+
+/// A service that listens.
+pub struct Service {
+    inner: RefCell<Inner>,
+    samplers: Vec<Sampler>,
+    changes: watch::Sender<u64>,
+    address: SocketAddr,
+    mark: String,
+    externals: Vec<String>,
+    complain: fn(&str),
+    /// Has nodes that others tell of sampled now.
+    ask_others: RefCell<Option<Box<dyn Fn()>>>,
+}
+
+impl Service {
+    /// Starts to sample and to listen, on the runtime and local set that it is called in.
+    /// `complain` tells people what is wrong with providers.
+    /// What others tell of is in the table already.
+    pub async fn start(
+        config: ServiceConfig,
+        mut table: Table,
+        complain: fn(&str),
+    ) -> Result<Rc<Self>, ServiceError> {
+        let token = Token::in_file(&config.token_file)?;
+        let failed = |source| ServiceError::Listen { address: config.listen, source };
+        let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let (found, news) = mpsc::unbounded_channel();
+        let mark = rakuda_agent::processes::new_mark();
+        let externals = config.externals.iter().map(|provider| provider.name.clone()).collect();
+        let root = Root::new("/");
+        let samplers = if config.has_own {
+            sampling::start(&root, config.period, config.watched, config.externals, &mark, &found)
+                .map_err(ServiceError::Threads)?
+        } else {
+            Vec::new()
+        };
+        let host = host_name();
+        let own = config.has_own.then(|| table.node(None, &host));
+        let inner = RefCell::new(Inner {
+            table,
+            fragments: Fragments::new(),
+            own,
+            complaints: BTreeMap::new(),
+        });
+        let (changes, _) = watch::channel(0);
+        let service = Rc::new(Self {
+            inner,
+            samplers,
+            changes,
+            address,
+            mark,
+            externals,
+            complain,
+            ask_others: RefCell::default(),
+        });
+        tokio::task::spawn_local(Rc::clone(&service).note_all(news));
+        let gate = Gate::new(token, host);
+        let asked = Rc::clone(&service);
+        tokio::task::spawn_local(http::serve(listener, gate, move |request| {
+            Rc::clone(&asked).respond(request)
+        }));
+        Ok(service)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Other nodes are told of by whoever calls this; what changes is told on.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
+        let Inner { table, .. } = &mut *self.inner.borrow_mut();
+        let result = change(table);
+        let newest = table.change();
+        self.changes.send_if_modified(|known| std::mem::replace(known, newest) != newest);
+        result
+    }
+
+    /// Who has them sampled when fresh values are asked for.
+    pub fn set_asker(&self, ask: impl Fn() + 'static) {
+        self.ask_others.replace(Some(Box::new(ask)));
+    }
+
+    /// Waits until the first sample is there, or until it should be.
+    pub async fn be_ready(&self) {
+        self.refresh(
+            Some(vec!["host".to_owned(), "load".to_owned(), "memory".to_owned()]),
+            u64::MAX,
+        )
+        .await;
+    }
+
+    /// Kills what external providers have running.
+    pub fn end(&self) {
+        for provider in &self.externals {
+            rakuda_agent::programs::kill_marked(&crate::external::mark_of(&self.mark, provider));
+        }
+    }
+
+    async fn note_all(self: Rc<Self>, mut news: mpsc::UnboundedReceiver<Found>) {
+        while let Some(found) = news.recv().await {
+            self.note(found);
+            let change = self.inner.borrow().table.change();
+            self.changes.send_if_modified(|known| std::mem::replace(known, change) != change);
+        }
+    }
+
+    fn note(&self, found: Found) {
+        let Inner { table, own: Some(own), complaints, .. } = &mut *self.inner.borrow_mut() else {
+            return;
+        };
+        let (provider, told) = match found {
+            Found::BuiltIn { provider, sample, at } => {
+                provider::note(table, *own, provider, &sample, at);
+                return;
+            }
+            Found::External { provider, output, is_line, at } => {
+                let told = external::note(table, *own, &provider, &output, is_line, at);
+                (provider, told.join("; "))
+            }
+            Found::Failed { provider, why, at } => {
+                external::fail(table, *own, &provider, &why, at);
+                (provider, why)
+            }
+            Found::Asked(done) => {
+                // Who asked may have gone.
+                let _ = done.send(());
+                return;
+            }
+        };
+        if told.is_empty() {
+            complaints.remove(&provider);
+        } else if complaints.get(&provider) != Some(&told) {
+            (self.complain)(&format!("provider {provider}: {told}"));
+            complaints.insert(provider, told);
+        }
+    }
+
+    async fn respond(self: Rc<Self>, asked: Asked) -> Reply {
+        let path: Vec<&str> = asked.path.split('/').skip(1).collect();
+        match (&asked.method, path.as_slice()) {
+            (&Method::GET, ["v1", "nodes"]) => self.nodes(&asked).await,
+            (&Method::GET, ["v1", "attributes"]) => self.attributes(),
+            (&Method::GET, ["metrics"]) => self.metrics(&asked),
+            (&Method::PUT, ["v1", "nodes", node, "attributes", name]) => {
+                self.set(node, name, &asked.body)
+            }
+            (
+                _,
+                ["v1", "nodes" | "attributes"] | ["metrics"] | ["v1", "nodes", _, "attributes", _],
+            ) => {
+                let message = format!("{} is not for {}", asked.method, asked.path);
+                Reply::error(StatusCode::METHOD_NOT_ALLOWED, &message)
+            }
+            _ => Reply::error(
+                StatusCode::NOT_FOUND,
+                "expected /v1/nodes, /v1/attributes, /v1/nodes/NODE/attributes/NAME or /metrics",
+            ),
+        }
+    }
+
+    async fn nodes(self: Rc<Self>, asked: &Asked) -> Reply {
+        let wanted = match Wanted::of(&asked.query) {
+            Ok(wanted) => wanted,
+            Err(message) => return Reply::error(StatusCode::BAD_REQUEST, &message),
+        };
+        let accept = asked.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+        let is_stream = accept.is_some_and(|accept| accept.contains("text/event-stream"));
+        if let Some(max_age_ns) = wanted.max_age_ns {
+            let providers = match self.query(&wanted.question) {
+                Ok(query) => query.providers(self.inner.borrow().table.registry()),
+                Err(error) => return bad_question(&error),
+            };
+            self.refresh(providers, max_age_ns).await;
+        }
+        let query = match self.query(&wanted.question) {
+            Ok(query) => query,
+            Err(error) => return bad_question(&error),
+        };
+        if is_stream {
+            return self.events(wanted.question);
+        }
+        Reply::new(StatusCode::OK, wanted.format.content_type(), self.text(&query, wanted.format))
+    }
+
+    fn text(&self, query: &Query, format: Format) -> Vec<u8> {
+        let Inner { table, fragments, .. } = &mut *self.inner.borrow_mut();
+        let now = moment().now;
+        match (format, query.whole_rows(table, now)) {
+            (Format::Json, Some(nodes)) => fragments.write(table, &nodes, now),
+            _ => format.write(&query.answer(table, now), table).into_bytes(),
+        }
+    }
+
+    /// Understood anew each time: there may be more attributes.
+    fn query(&self, question: &Question) -> Result<Query, QuestionError> {
+        Query::new(question, self.inner.borrow().table.registry())
+    }
+
+    fn answer(&self, question: &Question) -> Result<Answer, QuestionError> {
+        Ok(self.query(question)?.answer(&self.inner.borrow().table, moment().now))
+    }
+
+    /// An event at once, then one when something has changed: that alone, or of groups all.
+    fn events(self: Rc<Self>, mut question: Question) -> Reply {
+        let mut changes = self.changes.subscribe();
+        changes.mark_changed();
+        let changes = Rc::new(tokio::sync::Mutex::new(changes));
+        let question_now = Rc::new(RefCell::new({
+            question.limit = question.limit.or(Some(usize::MAX));
+            question
+        }));
+        let body = Body::events(move || {
+            let (service, changes) = (Rc::clone(&self), Rc::clone(&changes));
+            let question = Rc::clone(&question_now);
+            Box::pin(async move {
+                let mut changes = changes.lock().await;
+                loop {
+                    changes.changed().await.ok()?;
+                    let answer = service.answer(&question.borrow()).ok()?;
+                    let is_first = question.borrow().since.is_none();
+                    if !answer.is_grouped {
+                        question.borrow_mut().since = Some(answer.change);
+                    }
+                    tokio::time::sleep(if is_first { Duration::ZERO } else { EVENT_TIME }).await;
+                    if is_first || !answer.rows.is_empty() {
+                        let text = json::write(&answer);
+                        return Some(format!("id: {}\ndata: {text}\n\n", answer.change).into());
+                    }
+                }
+            })
+        });
+        Reply { status: StatusCode::OK, content_type: "text/event-stream", body }
+    }
+
+    /// Waits for samples of these providers that are older, all at once, but no longer than the limit.
+    async fn refresh(&self, providers: Option<Vec<String>>, max_age_ns: u64) {
+        let now = moment().now;
+        let is_stale = |provider: &String| {
+            let inner = self.inner.borrow();
+            let sampled = inner.own.and_then(|own| oldest(&inner.table, own, provider));
+            sampled.is_none_or(|sampled| now.0.saturating_sub(sampled.0) > max_age_ns)
+        };
+        let mut waited = Vec::new();
+        for sampler in &self.samplers {
+            let wanted = sampler.providers.iter().filter(|name| {
+                providers.as_ref().is_none_or(|wanted| wanted.contains(name)) && is_stale(name)
+            });
+            let only: Vec<String> = wanted.cloned().collect();
+            let (done, is_done) = oneshot::channel();
+            if !only.is_empty() && sampler.ask(Ask { only: Some(only), done }) {
+                waited.push(is_done);
+            }
+        }
+        let since = Time(now.0.saturating_sub(max_age_ns));
+        let asks = self.ask_others.borrow().as_ref().map(|ask| {
+            let is_stale = self.are_others_older(providers.as_deref(), since);
+            if is_stale {
+                ask();
+            }
+            is_stale
+        });
+        let all = async {
+            for is_done in waited {
+                let _ = is_done.await;
+            }
+            while asks == Some(true) && self.are_others_older(providers.as_deref(), since) {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        // What is still old then is told with its age.
+        let _ = tokio::time::timeout(FRESH_TIME, all).await;
+    }
+
+    /// Whether a node that others tell of, and that is up, has a value of these providers that is older.
+    fn are_others_older(&self, providers: Option<&[String]>, since: Time) -> bool {
+        let Inner { table, own, .. } = &*self.inner.borrow();
+        let up = table.nodes().filter(|(id, node)| Some(*id) != *own && node.state == State::Up);
+        let wanted = |it: &&str| providers.is_none_or(|all| all.iter().any(|one| one == it));
+        let names: BTreeSet<&str> =
+            table.registry().iter().map(|(_, it)| it.provider.as_str()).filter(wanted).collect();
+        let mut times = up.flat_map(|(id, _)| {
+            names.iter().filter(|name| **name != USER).map(move |name| oldest(table, id, name))
+        });
+        times.any(|sampled| sampled.is_some_and(|sampled| sampled < since))
+    }
+
+    fn attributes(&self) -> Reply {
+        let inner = self.inner.borrow();
+        let mut names: Vec<String> = inner
+            .table
+            .registry()
+            .iter()
+            .map(|(_, it)| {
+                let kind = if it.kind == Kind::Number { "number" } else { "text" };
+                let [name, unit, provider] = [&it.name, &it.unit, &it.provider].map(|text| json::text(text));
+                format!("{{\"name\":{name},\"unit\":{unit},\"kind\":\"{kind}\",\"provider\":{provider}}}")
+            })
+            .collect();
+        names.sort_unstable();
+        let text = format!("{{\"version\":2,\"attributes\":[{}]}}", names.join(","));
+        Reply::new(StatusCode::OK, "application/json", text)
+    }
+
+    fn metrics(&self, asked: &Asked) -> Reply {
+        let accept = asked.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+        let format = metrics::Format::of(accept);
+        let text = metrics::write(&self.inner.borrow().table, moment().now, format);
+        Reply::new(StatusCode::OK, format.content_type(), text)
+    }
+
+    fn set(&self, node: &str, name: &str, body: &[u8]) -> Reply {
+        let bad = |message: &str| Reply::error(StatusCode::BAD_REQUEST, message);
+        let Inner { table, .. } = &mut *self.inner.borrow_mut();
+        let Some(node) = table.find_node(node) else {
+            return Reply::error(StatusCode::NOT_FOUND, &format!("there is no node {node}"));
+        };
+        let Ok(line) = std::str::from_utf8(body) else { return bad("the value is not UTF-8") };
+        match external::set_by_user(table, node, name, line, moment().now) {
+            Ok(()) => {
+                self.changes.send_replace(table.change());
+                Reply::new(StatusCode::OK, "application/json", "{\"version\":2}")
+            }
+            Err(why) => bad(&why),
+        }
+    }
+}
+
+fn bad_question(error: &QuestionError) -> Reply {
+    let text = json::write_error(&error.to_string(), Some(&error.error));
+    Reply::new(StatusCode::BAD_REQUEST, "application/json", text)
+}
+
+/// The parameters of a query.
+struct Wanted {
+    question: Question,
+    max_age_ns: Option<u64>,
+    format: Format,
+}
+
+impl Wanted {
+    fn of(pairs: &[(String, String)]) -> Result<Self, String> {
+        let mut wanted =
+            Self { question: Question::default(), max_age_ns: None, format: Format::Json };
+        let question = &mut wanted.question;
+        for (name, value) in pairs {
+            let text = || Some(value.clone()).filter(|value| !value.trim().is_empty());
+            let number = |what: &str| {
+                value.parse().map_err(|_| format!("{name}: expected {what}, found {value:?}"))
+            };
+            match name.as_str() {
+                "fields" => question.fields = text(),
+                "where" => question.condition = text(),
+                "sort" => question.sort = text(),
+                "group_by" => question.group_by = text(),
+                "only" => question.only = text(),
+                "limit" => question.limit = Some(number("a number of rows")? as usize),
+                "since" => question.since = Some(number("the number of a change")?),
+                "max_age" => {
+                    let age = rakuda_info::duration_ns(value);
+                    let age = age.ok_or_else(|| {
+                        format!("max_age: expected a time such as 100ms or 5s, found {value:?}")
+                    })?;
+                    wanted.max_age_ns = Some(age);
+                }
+                "format" => {
+                    wanted.format = Format::of(value).ok_or_else(|| {
+                        format!("format: expected json, csv, text or ldif, found {value:?}")
+                    })?;
+                }
+                _ => {
+                    return Err(format!(
+                        "{name:?} is no parameter; expected fields, where, sort, group_by, limit, since, only, max_age or format"
+                    ));
+                }
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+/// What time it is for tables of this process.
+pub fn now() -> Time {
+    moment().now
+}
+
+/// Lets time pass, for what has nothing else to wait for.
+pub fn pass(time: Duration) {
+    let (_nobody, nothing) = std::sync::mpsc::channel::<()>();
+    let _ = nothing.recv_timeout(time);
+}
+
+/// What this machine is called.
+pub fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
+}
+
+/// What this machine says of itself now. What rates and shares are of is looked at twice, a moment apart.
+pub fn sample_once() -> Table {
+    let mut table = Table::new();
+    sample_into(&mut table);
+    table
+}
+
+/// The same into a table that may have other nodes, too.
+pub fn sample_into(table: &mut Table) {
+    let own = table.node(None, &host_name());
+    let mut providers = quick();
+    let mut file_systems = FileSystems::new(Vec::new());
+    let root = Root::new("/");
+    let mut look = |provider: &mut dyn Provider| {
+        let at = moment();
+        let sample = provider.sample(&root, at);
+        provider::note(table, own, provider.name(), &sample, at.now);
+    };
+    let is_of_rates = |name| matches!(name, "load" | "disks" | "network");
+    for provider in providers.iter_mut().filter(|provider| is_of_rates(provider.name())) {
+        look(&mut **provider);
+    }
+    pass(BETWEEN);
+    // What may take longest comes first, so that nothing is older than it must be.
+    look(&mut file_systems);
+    for provider in &mut providers {
+        look(&mut **provider);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_of_a_query_are_checked() {
+        let of = |name: &str, value: &str| Wanted::of(&[(name.to_owned(), value.to_owned())]);
+        assert_eq!(of("max_age", "100ms").ok().unwrap().max_age_ns, Some(100_000_000));
+        assert_eq!(of("limit", "3").ok().unwrap().question.limit, Some(3));
+        assert_eq!(
+            of("limit", "x").err().unwrap(),
+            "limit: expected a number of rows, found \"x\""
+        );
+        assert!(of("wher", "1").err().unwrap().starts_with("\"wher\" is no parameter"));
+        assert!(of("max_age", "-1s").is_err());
+    }
+}

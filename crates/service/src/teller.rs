@@ -1,0 +1,116 @@
+//! What an agent elsewhere tells of its node, sampled here, as deltas.
+//!
+//! A delta is made when it can be written, so it has the newest. It does not know what carries it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use rakuda_agent::Inform;
+use rakuda_info::delta::Sender;
+use rakuda_info::table::{NodeId, Table};
+use rakuda_link::io::StateSource;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::sampling::{Finding, Machine, Sampler, ask_all, moment};
+
+/// A value that has not moved by more than its threshold is told again after so long.
+const SILENCE_NS: u64 = 10_000_000_000;
+/// What is found at the same time is told together: findings are waited for so long.
+const BATCH: Duration = Duration::from_millis(5);
+/// At first all is told at once, unless a provider takes longer than this.
+const FIRST: Duration = Duration::from_secs(1);
+
+/// See the file's head.
+pub struct Teller {
+    known: Rc<RefCell<Known>>,
+    sampling: RefCell<Option<Sampling>>,
+}
+
+/// What is known of this machine, and what was told of it.
+struct Known {
+    table: Table,
+    row: NodeId,
+    sender: Sender,
+}
+
+/// As long as it samples.
+struct Sampling {
+    samplers: Rc<[Sampler]>,
+    task: AbortHandle,
+}
+
+impl Drop for Sampling {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Known {
+    fn note(&mut self, machine: &mut Machine, finding: Finding) {
+        machine.note(finding, &mut self.table, self.row);
+    }
+}
+
+impl Default for Teller {
+    fn default() -> Self {
+        let mut table = Table::new();
+        // Who takes it calls the node what it is called there.
+        let row = table.node(None, "here");
+        let sender = Sender::new(SILENCE_NS).telling_samples();
+        let known = Rc::new(RefCell::new(Known { table, row, sender }));
+        Self { known, sampling: RefCell::default() }
+    }
+}
+
+impl StateSource for Teller {
+    fn restart(&self) {
+        self.known.borrow_mut().sender.restart();
+    }
+
+    fn take(&self) -> Option<Vec<u8>> {
+        let Known { table, sender, .. } = &mut *self.known.borrow_mut();
+        sender.take(table, moment().now)
+    }
+}
+
+impl Inform for Teller {
+    fn sample(&self, period: Duration, news: Rc<dyn Fn()>) {
+        self.sampling.replace(None);
+        self.restart();
+        if period.is_zero() {
+            return;
+        }
+        // Without threads nothing is known, and the hub says so of the values.
+        let Ok(machine) = Machine::start(period) else { return };
+        let samplers = machine.samplers();
+        let task = tokio::task::spawn_local(serve(machine, Rc::clone(&self.known), news));
+        self.sampling.replace(Some(Sampling { samplers, task: task.abort_handle() }));
+    }
+
+    fn sample_now(&self) {
+        if let Some(sampling) = &*self.sampling.borrow() {
+            ask_all(&sampling.samplers);
+        }
+    }
+}
+
+/// Notes what is found; for ever.
+async fn serve(mut machine: Machine, known: Rc<RefCell<Known>>, news: Rc<dyn Fn()>) {
+    #[allow(clippy::disallowed_methods, reason = "tokio's clock, which limits a wait")]
+    let first = Instant::now() + FIRST;
+    while !machine.is_known() {
+        let Ok(finding) = timeout_at(first, machine.finding()).await else { break };
+        known.borrow_mut().note(&mut machine, finding);
+    }
+    loop {
+        news();
+        let finding = machine.finding().await;
+        known.borrow_mut().note(&mut machine, finding);
+        sleep(BATCH).await;
+        while let Some(finding) = machine.next_finding() {
+            known.borrow_mut().note(&mut machine, finding);
+        }
+    }
+}
