@@ -1,16 +1,17 @@
 //! The agent of another node as a process, and the guard above it.
 //!
-//! As on the hub's machine there are two processes: the guard is handed what the agent leaves behind when it is killed, and
-//! kills that; when the guard is killed, the agent ends its commands and itself. The connection is the agent's alone, so that
-//! its end is seen whoever dies.
+//! As on the hub's machine there are two processes: the guard is handed what the agent leaves
+//! behind when it is killed, and kills that; when the guard is killed, the agent ends its commands
+//! and itself. The connection is the agent's alone, so that its end is seen whoever dies.
 
 use std::ffi::CString;
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::rc::Rc;
 
 use anyhow::Context as _;
-use rakuda_agent::remote::{self, AgentEnding, Dial, Provide, SaidOfNode};
+use rakuda_agent::remote::{self, AgentEnding, Dial, Provide, SaidOfNode, Surroundings};
 use rakuda_agent::{EnvironmentBlock, processes, trees};
 use rakuda_link::credentials::Credentials;
 use rakuda_link::hub::{Reader, Writer};
@@ -20,6 +21,7 @@ use rakuda_link::tcp::Dialler;
 use rakuda_locate::private_mount;
 use rakuda_proto::Text;
 use rakuda_proto::cluster::AgentSettings;
+use rakuda_service::Teller;
 
 /// First argument of the agent below its guard.
 pub const FLAG: &str = "--agent";
@@ -65,6 +67,7 @@ pub fn run(guard: i32, words: &[&str]) -> anyhow::Result<Option<u8>> {
     if !processes::die_with_parent(guard, libc::SIGTERM) {
         anyhow::bail!("find the guard that started this process");
     }
+    processes::become_subreaper().context("take over orphaned processes")?;
     let mark = processes::own_mark().context("find its mark in the environment")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -110,17 +113,19 @@ impl Way {
 
     async fn serve(self, mark: &str) -> anyhow::Result<AgentEnding> {
         let descriptors = take_descriptors().context("take stdin and stdout")?;
+        let inform = Rc::<Teller>::default();
+        let surroundings = |said| Surroundings { provide: Folder(mark), inform, said, mark };
         match self {
             Self::Stdio => {
                 let dial = Pipe(Some(descriptors));
-                let said = SaidOfNode::default();
-                Ok(remote::serve(dial, Folder(mark), Text::default(), &said, mark).await?)
+                let surroundings = surroundings(SaidOfNode::default());
+                Ok(remote::serve(dial, Text::default(), surroundings).await?)
             }
             Self::Tcp(address, file) => {
                 let credentials = read_credentials(&file, descriptors.0)?;
                 let dial = Network(Dialler::new(&address, &credentials)?);
-                let said = SaidOfNode::default();
-                Ok(remote::serve(dial, Folder(mark), credentials.token, &said, mark).await?)
+                let surroundings = surroundings(SaidOfNode::default());
+                Ok(remote::serve(dial, credentials.token, surroundings).await?)
             }
             Self::Join(file, said) => {
                 let stdin = std::fs::File::from(descriptors.0);
@@ -129,7 +134,7 @@ impl Way {
                     file => Invitation::read(Path::new(file))?,
                 };
                 let dial = Network(Dialler::new(&address, &credentials)?);
-                Ok(remote::serve(dial, Folder(mark), credentials.token, &said, mark).await?)
+                Ok(remote::serve(dial, credentials.token, surroundings(said)).await?)
             }
         }
     }

@@ -1,4 +1,5 @@
-//! A node's end of a data link as a process: files are read and written apart from the agent, so that bulk holds up no heartbeat.
+//! A node's end of a data link as a process: files are read and written apart from the agent, so
+//! that bulk holds up no heartbeat.
 //!
 //! It starts nothing, and ends with its connection.
 

@@ -1,8 +1,10 @@
 //! The guard: a small process above Ruby and the hub, below the one that the user has started.
 //!
-//! It starts Ruby, and a hub each time that Ruby asks for one. All that a run ever starts stands below it (child subreaper). When the hub or
-//! Ruby was killed, or the run stopped, it ends what is left, and only then settles the targets: before that, something might still
-//! write to them. It does the same when the process above it is killed. It knows no protocol, and holds no end of the socket between the two.
+//! It starts Ruby, and a hub each time that Ruby asks for one. All that a run ever starts stands
+//! below it (child subreaper). When the hub or Ruby was killed, or the run stopped, it ends what is
+//! left, and only then settles the targets: before that, something might still write to them. It
+//! does the same when the process above it is killed. It knows no protocol, and holds no end of the
+//! socket between the two.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -15,7 +17,7 @@ use anyhow::Context as _;
 use rakuda_agent::processes::{self, Ending};
 use rakuda_agent::signals::{SignalMask, SignalQueue};
 use rakuda_agent::spawn::{DescriptorAction, Group};
-use rakuda_agent::{EnvironmentBlock, trees};
+use rakuda_agent::{EnvironmentBlock, clock, trees};
 use rakuda_hub::record;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
@@ -29,8 +31,9 @@ use crate::tidings::{self, Tiding};
 /// Names the descriptor over which Ruby asks for a hub, in its environment.
 const GUARD_VARIABLE: &str = "RAKUDA_GUARD";
 
-/// Sizes of the stacks of Ruby's Fibers, which Ruby reads as it boots: as large as those of its main thread, so that recursion in an
-/// action goes as deep as with rake. They are address space; a page costs memory once it is touched.
+/// Sizes of the stacks of Ruby's Fibers, which Ruby reads as it boots: as large as those of its
+/// main thread, so that recursion in an action goes as deep as with rake. They are address space; a
+/// page costs memory once it is touched.
 const STACKS: [(&str, usize); 2] =
     [("RUBY_FIBER_VM_STACK_SIZE", 1 << 20), ("RUBY_FIBER_MACHINE_STACK_SIZE", 8 << 20)];
 /// Names those that the user has not set himself, with colons between them; Ruby removes them from its environment.
@@ -158,7 +161,7 @@ impl Guard {
         while self.front_status.is_none() || !self.hubs.is_empty() {
             self.wait();
             if processes::is_closed(&self.above) {
-                trees::kill_all_below(&[]);
+                trees::kill_all_below(self.requests.pages());
                 erase_display();
                 return settle(self.directory.as_ref());
             }
@@ -169,7 +172,7 @@ impl Guard {
             self.hear_hubs();
         }
         if self.is_unsettled {
-            trees::kill_all_below(&[]);
+            trees::kill_all_below(self.requests.pages());
             settle(self.directory.as_ref());
         }
         tidings::tell(&self.above, &Tiding::Ended(self.front_status.unwrap_or_default()));
@@ -226,7 +229,8 @@ impl Guard {
         }
         if ending != Ending::Exited(hub_process::UNSETTLED) && self.hubs.is_empty() {
             // The front is about to say what happened.
-            trees::kill_all_below(&[self.front]);
+            let spared = [&[self.front], self.requests.pages()].concat();
+            trees::kill_all_below(&spared);
         }
     }
 
@@ -276,7 +280,8 @@ fn start_hub(request: &HubRequest, guard: &UnixStream) -> std::io::Result<i32> {
     actions.extend([link, guard].map(|from| DescriptorAction::Duplicate { from, to: from }));
     let environment = EnvironmentBlock::new(request.environment.iter().cloned());
     processes::set_umask(request.umask);
-    // In a group of its own: what the user sends to the run's group, as by Ctrl-C, comes to it as messages of the front.
+    // In a group of its own: what the user sends to the run's group, as by Ctrl-C, comes to it as
+    // messages of the front.
     processes::start(&program, &words, &environment, &actions, Group::Own).map(|hub| hub.id)
 }
 
@@ -290,7 +295,11 @@ pub fn erase_display() {
 /// Settles the targets of the runs in `directory` whose hubs are gone; what is done is told.
 pub fn settle(directory: Option<&RunDirectory>) {
     let directory = directory.and_then(RunDirectory::path);
-    for line in directory.as_deref().map(record::recover_soon).unwrap_or_default() {
+    for line in directory
+        .as_deref()
+        .map(|at| record::recover_soon(at, clock::wall_ns()))
+        .unwrap_or_default()
+    {
         crate::complain(&format!("rakuda: {line}\n"));
     }
 }

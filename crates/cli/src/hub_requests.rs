@@ -1,8 +1,10 @@
-//! How Ruby asks the guard for a hub: the environment in pieces, then the program with the socket to it and the three standard
-//! streams. So the hub has what Ruby has at that moment, and is still no child of it.
+//! How Ruby asks the guard for a hub: the environment in pieces, then the program with the socket
+//! to it and the three standard streams. So the hub has what Ruby has at that moment, and is still
+//! no child of it.
 //!
 //!     E<NAME=VALUE>\0<NAME=VALUE>\0...      a piece, cut anywhere
 //!     S<umask, octal> <program>             with four descriptors: the link, and 0, 1 and 2
+//!     P<process>                            serves the page of the run, and outlives it by a while
 
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
@@ -38,6 +40,8 @@ pub struct HubRequests {
     socket: Option<OwnedFd>,
     /// Pieces of the environment.
     environment: Vec<u8>,
+    /// Processes that serve pages.
+    pages: Vec<i32>,
 }
 
 impl HubRequests {
@@ -45,7 +49,12 @@ impl HubRequests {
     pub fn new() -> std::io::Result<(Self, OwnedFd)> {
         let kind = SocketType::SEQPACKET;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
-        Ok((Self { socket: Some(ours), environment: Vec::new() }, theirs))
+        Ok((Self { socket: Some(ours), environment: Vec::new(), pages: Vec::new() }, theirs))
+    }
+
+    /// Processes that serve pages of runs: no part of what a run leaves behind.
+    pub fn pages(&self) -> &[i32] {
+        &self.pages
     }
 
     /// To be waited for.
@@ -72,6 +81,10 @@ impl HubRequests {
                 // The end of the stream: no message is empty.
                 None => self.socket = None,
                 Some((b'E', piece)) => self.environment.extend_from_slice(piece),
+                Some((b'P', id)) => {
+                    self.pages
+                        .extend(str::from_utf8(id).ok().and_then(|id| id.parse::<i32>().ok()));
+                }
                 Some((_, words)) => {
                     let environment = variables(&std::mem::take(&mut self.environment));
                     let request = request(words, environment, descriptors);

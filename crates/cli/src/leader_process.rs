@@ -1,6 +1,7 @@
 //! The leader of a host group as a process.
 //!
-//! It has no guard: it runs no command, and what it has started (ssh, agents) ends with it, and knows by itself what to do then.
+//! It has no guard: it runs no command, and what it has started (ssh, agents) ends with it, and
+//! knows by itself what to do then.
 
 use anyhow::Context as _;
 use rakuda_agent::processes;
@@ -20,7 +21,7 @@ pub fn run() -> anyhow::Result<u8> {
         let (input, output) = take_descriptors().context("take stdin and stdout")?;
         let reader = stdio::reader(input).context("read from stdin")?;
         let writer = stdio::writer(output).context("write to stdout")?;
-        anyhow::Ok(rakuda_hub::lead(reader, writer).await)
+        anyhow::Ok(rakuda_cluster::lead(reader, writer).await)
     })?;
     crate::complain(&format!("rakudad leader: ended: {why}\n"));
     Ok(1)

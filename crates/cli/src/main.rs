@@ -3,13 +3,16 @@
 
 mod agent_process;
 mod ctl;
+mod far_hosts;
 mod files_process;
 mod guard;
 mod hub_process;
 mod hub_requests;
+mod info_process;
 mod leader_process;
 mod starter;
 mod tidings;
+mod version;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -39,9 +42,17 @@ the hub say to each other. The hub starts it, and talks to it over its stdin and
 
 Reads and writes files of another node for the hub, where nodes share no file system.
 
+       rakudad info [-F localhost] [--listen ADDRESS:PORT] [--token-file FILE] [--period TIME]
+                    [--providers FILE] [--file-system FOLDER]...
+
+The information service: tells the state of this machine over HTTP, until it gets SIGTERM. Its first
+line says where it listens and which file has the token that clients must show.
+
 `rakudad ctl ...`, which is also called `rakudactl`, answers questions about runs.
 
-  --version   print the version
+`rakudad manual` prints the manual page rakudactl(1).
+
+  --version   print version, commit and machine type
   --help      print this text
 
 Exit status: 0 good, 1 the run, the agent or the leader was cut off, 2 usage.
@@ -82,8 +93,10 @@ fn main() -> ExitCode {
             Err(_) => usage_error(),
         },
         ["files", words @ ..] => with_agent(files_process::run(words)),
+        ["info", words @ ..] => with_info(info_process::run(words)),
         [rakuda_locate::WORD] => ExitCode::from(rakuda_locate::serve()),
-        ["--version"] => print(&format!("rakudad, version {}\n", env!("CARGO_PKG_VERSION"))),
+        ["--version"] => print(&format!("rakudad {}\n", version::LONG)),
+        ["manual"] => ctl::manual(),
         ["--help" | "-h"] => print(USAGE),
         _ => usage_error(),
     }
@@ -116,6 +129,18 @@ fn with_agent(result: anyhow::Result<Option<u8>>) -> ExitCode {
         Ok(None) => usage_error(),
         Err(error) => {
             complain(&format!("rakudad agent: failed to {error:#}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// `None`: the words are wrong.
+fn with_info(result: anyhow::Result<Option<u8>>) -> ExitCode {
+    match result {
+        Ok(Some(status)) => ExitCode::from(status),
+        Ok(None) => usage_error(),
+        Err(error) => {
+            complain(&format!("rakudad info: failed to {error:#}\n"));
             ExitCode::FAILURE
         }
     }

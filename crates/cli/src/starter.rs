@@ -1,9 +1,10 @@
 //! The topmost process of a run, `rakuda` itself: what the user started, sees in ps and sends signals to.
 //!
-//! Below it stands the guard, a copy of it, and below that all else: Ruby, the hub, commands, and whatever these start. Both are child
-//! subreapers, so that each of them has below it all that the run has ever started. When the guard is killed, this one ends all that
-//! and settles the targets; when this one is killed, the guard does. It knows neither Ruby nor the hub: what comes from the guard are
-//! [`Tiding`]s.
+//! Below it stands the guard, a copy of it, and below that all else: Ruby, the hub, commands, and
+//! whatever these start. Both are child subreapers, so that each of them has below it all that the
+//! run has ever started. When the guard is killed, this one ends all that and settles the targets;
+//! when this one is killed, the guard does. It knows neither Ruby nor the hub: what comes from the
+//! guard are [`Tiding`]s.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -114,8 +115,9 @@ fn end_all(directory: Option<&RunDirectory>) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Signals on their way to the front. One that was sent to the whole process group, as by Ctrl-C, timeout(1) or a shell's `kill %1`, the
-/// front has already; then the guard, which is in the group, too, has got it from the same sender.
+/// Signals on their way to the front. One that was sent to the whole process group, as by Ctrl-C,
+/// timeout(1) or a shell's `kill %1`, the front has already; then the guard, which is in the group,
+/// too, has got it from the same sender.
 #[derive(Default)]
 struct Signals {
     /// With the time at which they are passed on.

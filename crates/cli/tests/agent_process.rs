@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
+use rakuda_info::Time;
+use rakuda_info::delta::Receiver;
+use rakuda_info::table::Table;
 use rakuda_link::credentials::Authority;
 use rakuda_link::gate::Gate;
 use rakuda_link::hub::{LinkEvent, LinkHandle, attach, attach_arrival};
@@ -108,7 +111,7 @@ impl Node {
         self.until(|event| match event {
             LinkEvent::Up(facts) => Some(facts.cores),
             LinkEvent::Lost(why) => panic!("lost: {why}"),
-            LinkEvent::Message(_) => None,
+            LinkEvent::Message(_) | LinkEvent::Exchange(_) | LinkEvent::State(_) => None,
         })
         .await
     }
@@ -146,12 +149,15 @@ impl Node {
         String::from_utf8(all).unwrap()
     }
 
-    /// Starts processes of all sorts, and returns when all are there: below the agent, in a session of their own, and as orphans.
+    /// Starts processes of all sorts, and returns when all are there: below the agent, in a session
+    /// of their own, as orphans, and as one without an environment.
     async fn start_family(&self) -> Vec<i32> {
-        let script = "trap '' TERM HUP; echo $$; (setsid sh -c 'trap \"\" TERM HUP; echo $$; while :; do sleep 1; done' &) \
-                      ; while :; do sleep 1; done";
-        self.sh(1, script);
-        self.until(|_| (self.output().lines().count() == 2).then_some(())).await;
+        let daemon = "setsid sh -c 'trap \"\" TERM HUP; echo $$; while :; do sleep 1; done' &";
+        let script = format!(
+            "trap '' TERM HUP; echo $$; ({daemon}); (env -i {daemon}); while :; do sleep 1; done"
+        );
+        self.sh(1, &script);
+        self.until(|_| (self.output().lines().count() == 3).then_some(())).await;
         self.output().lines().map(|line| line.parse().unwrap()).collect()
     }
 
@@ -186,7 +192,7 @@ async fn over_tcp(way: &str) -> i32 {
     let authority = Authority::new().unwrap();
     let gate = Gate::open(([127, 0, 0, 1], 0).into(), &authority).await.unwrap();
     let credentials = authority.issue().unwrap();
-    let mut guests = gate.admit(credentials.token.clone());
+    let mut dial_ins = gate.admit(credentials.token.clone());
     let file = directory.join("credentials");
     credentials.write(&file).unwrap();
     let place = if way == "-" { Path::new("-") } else { &file };
@@ -203,7 +209,7 @@ async fn over_tcp(way: &str) -> i32 {
     drop(stdin);
     let (first, later) = loop {
         tokio::select! {
-            guest = guests.recv() => break guest.unwrap(),
+            dial_in = dial_ins.recv() => break dial_in.unwrap(),
             () = tokio::time::sleep(std::time::Duration::from_millis(20)) => {
                 assert_eq!(guard.try_wait().unwrap(), None, "it ended before it said hello");
             }
@@ -269,7 +275,7 @@ fn an_agent_runs_commands_in_the_run_s_folder_and_environment_and_answers_questi
         node.link.send(&ToAgent::Look { question: 5, paths });
         let bytes = node.until(|event| match event {
             LinkEvent::Message(FromAgent::Looked { question: 5, files, operations }) => {
-                assert!(*operations >= 2);
+                assert!(operations.all >= 2);
                 Some(
                     files
                         .iter()
@@ -287,6 +293,40 @@ fn an_agent_runs_commands_in_the_run_s_folder_and_environment_and_answers_questi
 }
 
 #[test]
+fn an_agent_tells_how_its_node_is_when_it_is_asked_to_and_not_before() {
+    run(async {
+        let node = Node::start("state", |_| ());
+        node.up().await;
+        let states = || {
+            let events = node.log.events.borrow();
+            let states = events.iter().filter_map(|event| match event {
+                LinkEvent::State(state) => Some(state.clone()),
+                _ => None,
+            });
+            states.collect::<Vec<_>>()
+        };
+        node.sh(1, "sleep 0.5");
+        node.exit_of(1).await;
+        assert!(states().is_empty(), "nobody has asked");
+        let mut table = Table::new();
+        let row = table.node(None, "as the hub calls it");
+        let mut receiver = Receiver::of_node(row);
+        node.link.send(&ToAgent::Sample { period_ms: 20 });
+        for (taken, now) in (1..=3).zip(1_000_000_000_u64..) {
+            node.until(|_| (states().len() >= taken).then_some(())).await;
+            assert_eq!(states().len(), taken, "the last was not dealt with");
+            receiver.apply(&states()[taken - 1], &mut table, Time(now)).unwrap();
+            let threads = table.registry().find("threads").unwrap();
+            assert!(table.number(row, threads) >= 1.0, "the first delta has all");
+            node.link.settle_state();
+        }
+        assert_eq!(table.nodes().len(), 1);
+        node.link.close();
+        node.link.ended().await;
+    });
+}
+
+#[test]
 fn what_a_command_left_on_purpose_lives_on_after_a_wanted_end() {
     run(async {
         let node = Node::start("daemon", |_| ());
@@ -298,6 +338,83 @@ fn what_a_command_left_on_purpose_lives_on_after_a_wanted_end() {
         assert_eq!(node.wait().await, 0);
         kill(daemon, Signal::KILL);
         gone(daemon).await;
+    });
+}
+
+#[test]
+fn all_that_is_below_an_agent_ends_when_the_hub_wants_it_and_targets_are_put_away_then() {
+    run(async {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ends-all-own");
+        let _ = std::fs::remove_dir_all(&folder);
+        let node = Node::start("ends-all", |settings| {
+            settings.own_folder = true;
+            settings.directory = Text::from(folder.to_str().unwrap());
+        });
+        let family = node.start_family().await;
+        node.sh(
+            2,
+            "setsid sh -c 'while :; do echo part >> out; done' & until test -s out; do :; done",
+        );
+        assert_eq!(node.exit_of(2).await, 0);
+        node.link.send(&ToAgent::EndAll);
+        let put_away = ToAgent::PutAway { path: Text::from("out"), rename: true, unless: None };
+        let killed = node.until(|event| match event {
+            LinkEvent::Message(FromAgent::AllEnded { killed }) => Some(*killed),
+            _ => None,
+        });
+        assert!(killed.await >= 4);
+        node.link.send(&put_away);
+        for process in family {
+            gone(process).await;
+        }
+        assert_eq!(node.exit_of(1).await, libc::SIGKILL);
+        node.link.close();
+        node.link.ended().await;
+        assert_eq!(node.wait().await, 0);
+        assert!(folder.join("out._fail_").exists() && !folder.join("out").exists());
+    });
+}
+
+#[test]
+fn what_failed_commands_have_left_ends_and_what_others_have_left_goes_on() {
+    run(async {
+        let node = Node::start("left", |_| ());
+        let mut left = Vec::new();
+        for (number, clear) in [(1, ""), (2, ""), (3, "env -i ")] {
+            node.sh(number, &format!("{clear}setsid sleep 1000 > /dev/null 2>&1 & echo $!"));
+            node.exit_of(number).await;
+            left.push(node.output().lines().last().unwrap().parse::<i32>().unwrap());
+        }
+        let commands = vec![CommandId(1), CommandId(3)];
+        node.link.send(&ToAgent::EndLeft { question: 7, commands });
+        let killed = node.until(|event| match event {
+            LinkEvent::Message(FromAgent::LeftEnded { question: 7, killed }) => Some(*killed),
+            _ => None,
+        });
+        assert_eq!(killed.await, 1, "what has no environment is not known to be the command's");
+        gone(left[0]).await;
+        for process in &left[1..] {
+            kill(*process, Signal::KILL);
+        }
+        node.link.close();
+        assert_eq!(node.wait().await, 0);
+    });
+}
+
+#[test]
+fn orphans_leave_no_status_behind() {
+    run(async {
+        let node = Node::start("orphans", |_| ());
+        node.sh(1, "for i in 1 2 3; do (setsid sh -c 'echo $$' &); done");
+        node.exit_of(1).await;
+        node.until(|_| (node.output().lines().count() == 3).then_some(())).await;
+        for line in node.output().lines() {
+            while Path::new("/proc").join(line).exists() {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        }
+        node.link.close();
+        assert_eq!(node.wait().await, 0);
     });
 }
 

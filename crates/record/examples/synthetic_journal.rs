@@ -1,12 +1,14 @@
-//! Writes the journal of a run that never was: a graph of a given shape and size, executed in virtual time by a greedy scheduler. For
-//! measurements and tests at sizes that nobody wants to run.
+//! Writes the journal of a run that never was: a graph of a given shape and size, executed in
+//! virtual time by a greedy scheduler. For measurements and tests at sizes that nobody wants to
+//! run.
 //!
 //! usage: synthetic_journal TASKS [--shape layers|wide|chain|tree] [--rules N] [--seed N] [--cores N] [--nodes N]
 //!                          [--failures PERCENT] [--cut] [--into DIR] [--runs N]
 //!
-//! TASKS is the number of tasks with an action; about a hundred source files come on top. `--cut` leaves out what was
-//! running at about nine tenths of the run, as when the machine fails. The journal goes to stdout, or with `--into` into `DIR/.rakuda/runs/`,
-//! `--runs` of them, with their summaries. Equal words give equal bytes.
+//! TASKS is the number of tasks with an action; about a hundred source files come on top. `--cut`
+//! leaves out what was running at about nine tenths of the run, as when the machine fails. The
+//! journal goes to stdout, or with `--into` into `DIR/.rakuda/runs/`, `--runs` of them, with their
+//! summaries. Equal words give equal bytes.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -143,7 +145,8 @@ impl Graph {
     }
 }
 
-/// Rules one after the other, each file made from the same one of the layer before and up to two others of it; the last task takes all of the last layer.
+/// Rules one after the other, each file made from the same one of the layer before and up to two
+/// others of it; the last task takes all of the last layer.
 fn layer(options: &Options, width: u32, index: u32, random: &mut Random) -> (u32, Vec<u32>) {
     let rule = (index / width).min(options.rules - 1);
     if index + 1 == options.tasks && index > width {
@@ -233,10 +236,12 @@ impl<W: Write> Execution<'_, W> {
             time_ns,
             how,
             executed,
+            done: Some(executed),
             not_needed,
             failed,
             abandoned,
             metadata_operations: None,
+            run_file_system_operations: None,
         };
         self.put(&JournalEvent::RunEnded(ended))?;
         self.out.flush()?;
@@ -301,8 +306,9 @@ impl<W: Write> Execution<'_, W> {
         let rule = self.graph.rules[index];
         if !source && !std::mem::replace(&mut self.rules_defined[rule as usize], true) {
             let location = format!("Rakefile:{}", 10 + 4 * rule).into();
-            let text = Some(format!("{:016x}", Random(u64::from(rule)).next()));
-            self.put(&JournalEvent::RuleDefined(RuleDefined { rule, location, text }))?;
+            let source = Some(format!("{:032x}", Random(u64::from(rule)).next()));
+            let defined = RuleDefined { rule, location, source, text: None };
+            self.put(&JournalEvent::RuleDefined(defined))?;
         }
         let defined = TaskDefined {
             task,
@@ -344,6 +350,7 @@ impl<W: Write> Execution<'_, W> {
             attempt,
             node,
             cores: 1,
+            memory_bytes: None,
             early: false,
             reasons: vec![reason],
             before: None,
@@ -365,7 +372,8 @@ impl<W: Write> Execution<'_, W> {
         Ok(())
     }
 
-    /// Each rule has its usual time, some ten to some hundred milliseconds; one task in a hundred takes ten times as long.
+    /// Each rule has its usual time, some ten to some hundred milliseconds; one task in a hundred
+    /// takes ten times as long.
     fn duration(&mut self, rule: u32) -> i64 {
         let usual = 10 + Random(u64::from(rule) + 77).below(300);
         let spread = usual / 2 + self.random.below(usual);
@@ -396,8 +404,8 @@ impl<W: Write> Execution<'_, W> {
         }))?;
         let retried = bad && attempt == 1;
         let after = FileIdentity {
-            modified_ns: self.now_ns - 100_000,
-            changed_ns: self.now_ns - 100_000,
+            modified_ns: (self.now_ns - 100_000).into(),
+            changed_ns: (self.now_ns - 100_000).into(),
             bytes: 1_000_000 + self.random.below(100_000),
             inode: u64::from(task) + 1_000_000,
         };
@@ -409,6 +417,7 @@ impl<W: Write> Execution<'_, W> {
             retried,
             after: (!bad).then_some(after),
             target: bad.then_some(TargetFate::Renamed),
+            secondary: Vec::new(),
             contents: Vec::new(),
             inputs: None,
             held_ns: None,
@@ -474,6 +483,7 @@ impl<W: Write> Execution<'_, W> {
             cores: self.options.cores * self.options.nodes,
             nodes: self.options.nodes,
             executed: self.counts[0],
+            done: Some(self.counts[0]),
             not_needed: SOURCES,
             failed: self.counts[1],
             abandoned: self.counts[2],

@@ -1,5 +1,6 @@
-//! Bounds of the numbers of a journal. One may come from anywhere: a number in it must neither take more memory than its line is worth,
-//! nor be so large that sums and differences of such numbers are wrong. A line with a number beyond is damage.
+//! Bounds of the numbers of a journal. One may come from anywhere: a number in it must neither take
+//! more memory than its line is worth, nor be so large that sums and differences of such numbers
+//! are wrong. A line with a number beyond is damage.
 //!
 //! It knows single lines; what numbers mean together is bounded where they are put together (`run`).
 
@@ -43,6 +44,12 @@ pub fn hold(event: &JournalEvent) -> bool {
                 && event.cores <= CORES_MAX
         }
         JournalEvent::CommandStarted(event) => is_time(event.time_ns),
+        JournalEvent::CommandPrepared(event) => is_time(event.time_ns),
+        JournalEvent::RoundEnded(event) => {
+            let spans = [event.margin_ns, event.clock_bound_ns];
+            let spans = spans.into_iter().chain(event.lag_ns).chain(event.span_ns);
+            is_time(event.time_ns) && spans.into_iter().all(|ns| ns <= TIME_NS_MAX)
+        }
         JournalEvent::CommandEnded(event) => {
             let amounts = [event.user_us, event.system_us, event.rss_kib_max];
             let amounts = amounts.into_iter().chain([event.read_bytes, event.write_bytes]);
@@ -62,6 +69,15 @@ pub fn hold(event: &JournalEvent) -> bool {
         JournalEvent::TaskBlamed(event) => {
             is_time(event.time_ns) && event.nodes.iter().all(|node| *node < NODES_MAX)
         }
+        JournalEvent::GangStarted(event) => is_time(event.time_ns),
+        JournalEvent::StreamsOpened(event) => is_time(event.time_ns) && event.node < NODES_MAX,
+        JournalEvent::StreamsEnded(event) => {
+            let ends = event.streams.iter().flat_map(|one| one.writers.iter().chain(&one.readers));
+            let mut amounts = ends.flat_map(|end| [end.bytes, end.records, end.dropped]);
+            let memory = event.streams.iter().all(|one| is_amount(one.memory_bytes_max));
+            is_time(event.time_ns) && memory && amounts.all(is_amount)
+        }
+        JournalEvent::NodeChosen(event) => is_time(event.time_ns) && event.node < NODES_MAX,
         JournalEvent::TaskReopened(event) => is_time(event.time_ns),
         JournalEvent::InputLost(event) => is_time(event.time_ns),
         JournalEvent::FileStaged(event) => {
@@ -71,9 +87,12 @@ pub fn hold(event: &JournalEvent) -> bool {
                 && is_amount(event.bytes)
                 && event.took_ns <= TIME_NS_MAX
         }
+        JournalEvent::ClockStepped(event) => is_time(event.time_ns) && is_time(event.wall_ns),
         JournalEvent::StopRequested(event) => is_time(event.time_ns),
         JournalEvent::RunEnded(event) => {
-            is_time(event.time_ns) && event.metadata_operations.is_none_or(is_amount)
+            is_time(event.time_ns)
+                && event.metadata_operations.is_none_or(is_amount)
+                && event.run_file_system_operations.is_none_or(is_amount)
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Moments as dates of the Gregorian calendar, UTC. It reads no clock; how a date is written is its callers' business.
 
+use rakuda_proto::file_time::seconds_and_ns;
+
 /// A moment, to the millisecond (rounded down).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
@@ -20,10 +22,9 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// The moment so many ns after (or before) 1970 began.
-    pub fn of(time_ns: i64) -> Self {
-        let milliseconds = time_ns.div_euclid(1_000_000);
-        let seconds = milliseconds.div_euclid(1000);
+    /// The moment so many ns after (or before) 1970 began; a file's may be far away.
+    pub fn of(time_ns: impl Into<i128>) -> Self {
+        let (seconds, ns) = seconds_and_ns(time_ns.into());
         let (year, month, day) = date(seconds.div_euclid(86_400));
         let second = seconds.rem_euclid(86_400);
         Self {
@@ -33,13 +34,14 @@ impl Moment {
             hour: second / 3600,
             minute: second / 60 % 60,
             second: second % 60,
-            millisecond: milliseconds.rem_euclid(1000),
+            millisecond: i64::from(ns / 1_000_000),
         }
     }
 }
 
-/// Year, month and day of a number of days since 1970 (Hinnant, "chrono-compatible low-level date algorithms", 2013): years are
-/// counted from 1 March of year 0, so that the leap day is the last of a year.
+/// Year, month and day of a number of days since 1970 (Hinnant, "chrono-compatible low-level date
+/// algorithms", 2013): years are counted from 1 March of year 0, so that the leap day is the last
+/// of a year.
 fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);

@@ -1,9 +1,12 @@
-//! A run in the formats of others: WfCommons WfFormat, Workflow Run RO-Crate, Perfetto's TrackEvent, Graphviz.
+//! A run in the formats of others: WfCommons WfFormat, Workflow Run RO-Crate, Perfetto's
+//! TrackEvent, Graphviz, JUnit's XML.
 //!
-//! Each format is a module that writes to what it is given; what maps to what stands in docs/reference/exports.md. None of them knows how a
-//! run is found, where the result goes, or the command line.
+//! Each format is a module that writes to what it is given; what maps to what stands in
+//! docs/reference/exports.md. None of them knows how a run is found, where the result goes, or the
+//! command line.
 
 pub mod dot;
+pub mod junit;
 mod names;
 pub mod perfetto;
 mod protobuf;
@@ -12,7 +15,7 @@ pub mod ro_crate;
 mod samples;
 mod slots;
 pub mod wfformat;
-mod workflow;
+pub(crate) mod workflow;
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};

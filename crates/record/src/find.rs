@@ -7,14 +7,16 @@ use crate::run::{Run, Task};
 /// Names that are suggested at most.
 const NEAR_MAX: usize = 3;
 
-/// The number of the task `name`. Of several (a definition that was completed later) the one that was attempted, else the last.
+/// The number of the task `name`. Of several (a definition that was completed later) the one that
+/// was attempted, else the last.
 pub fn find_task(run: &Run, name: &Text) -> Option<u32> {
     let named = run.tasks.iter().flatten().filter(|task| task.defined.name == *name);
     let best = named.max_by_key(|task| (!task.attempts.is_empty(), task.defined.task));
     best.map(|task| task.defined.task)
 }
 
-/// Names of tasks that `name` may have been meant to be: with the same last part, else those that have it in theirs, else those that differ least, if that is little.
+/// Names of tasks that `name` may have been meant to be: with the same last part, else those that
+/// have it in theirs, else those that differ least, if that is little.
 pub fn near_names(run: &Run, name: &Text) -> Vec<Text> {
     let tasks = || run.tasks.iter().flatten().map(|task| &task.defined.name);
     let base = last_part(&name.0);
@@ -111,7 +113,8 @@ impl Run {
         (number != 0 || takes_part).then_some(name)
     }
 
-    /// Whether a node had nothing for tasks, and ran none: the hub's machine when there are others, or a number of which nothing was heard.
+    /// Whether a node had nothing for tasks, and ran none: the hub's machine when there are others,
+    /// or a number of which nothing was heard.
     pub fn is_spare(&self, number: u32) -> bool {
         let no_cores = self.nodes.get(number as usize).is_none_or(|node| node.joined.cores == 0);
         let mut attempts = self.tasks.iter().flatten().flat_map(|task| &task.attempts);

@@ -1,5 +1,6 @@
-//! Where runs are on disk: finds `.rakuda`, lists its runs, and finds the run that someone names. It reads the first and the last lines of
-//! journals, and summaries; it does not know what happened between them.
+//! Where runs are on disk: finds `.rakuda`, lists its runs, and finds the run that someone names.
+//! It reads the first and the last lines of journals, and summaries; it does not know what happened
+//! between them.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -187,8 +188,8 @@ impl Records {
     }
 }
 
-/// The run that someone names, looked for from `directory`: as [`Records::resolve`] does, or the path of a run's folder or of a
-/// journal (which need not be in any `.rakuda`).
+/// The run that someone names, looked for from `directory`: as [`Records::resolve`] does, or the
+/// path of a run's folder or of a journal (which need not be in any `.rakuda`).
 ///
 /// # Errors
 /// When there is none, or more than one.
@@ -220,8 +221,9 @@ impl RunFolder {
         folder
     }
 
-    /// The folder that the run worked in, by where its record is: the one that holds `.rakuda`, else the journal's own. What the journal
-    /// itself says may be a name from before, or of another machine.
+    /// The folder that the run worked in, by where its record is: the one that holds `.rakuda`,
+    /// else the journal's own. What the journal itself says may be a name from before, or of
+    /// another machine.
     pub fn project(&self) -> PathBuf {
         let above = self.marker.as_deref().and_then(|marker| marker.ancestors().nth(3));
         above.unwrap_or(&self.path).to_path_buf()
@@ -257,7 +259,8 @@ impl RunFolder {
         self.with_journal(|journal| Run::read_wanted(journal, wanted))
     }
 
-    /// Adds the commands of one task to a run that was read without commands. Their places in [`Run::commands`] are not their numbers then.
+    /// Adds the commands of one task to a run that was read without commands. Their places in
+    /// [`Run::commands`] are not their numbers then.
     ///
     /// # Errors
     /// When the journal cannot be read.

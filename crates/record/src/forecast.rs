@@ -1,7 +1,8 @@
-//! How long a plan will take: its tasks, with durations expected from earlier runs, laid out on so many cores in the order in
-//! which a run might take them. Pure.
+//! How long a plan will take: its tasks, with durations expected from earlier runs, laid out on so
+//! many cores in the order in which a run might take them. Pure.
 //!
-//! It knows nothing of memory, devices and nodes, nor of what the machine does beside; so it is an estimate and no promise.
+//! It knows nothing of memory, devices and nodes, nor of what the machine does beside; so it is an
+//! estimate and no promise.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -37,8 +38,8 @@ pub struct Forecast {
     pub unknown_tasks: usize,
 }
 
-/// Looks ahead. `turns`: where in the plan something begins that waits for all before it, from small to large. `None`: nothing is
-/// known of any task that would run.
+/// Looks ahead. `turns`: where in the plan something begins that waits for all before it, from
+/// small to large. `None`: nothing is known of any task that would run.
 pub fn forecast(plan: &[PlannedWork], turns: &[u32], cores: u32) -> Option<Forecast> {
     let known = |task: &&PlannedWork| task.runs && task.duration.is_some();
     let unknown_tasks =
@@ -94,8 +95,8 @@ fn critical_path(plan: &[PlannedWork], turn: Range<usize>) -> Vec<usize> {
     path.into_iter().map(|task| task + turn.start).collect()
 }
 
-/// When the last task of a turn ends, if each starts as soon as it is ready and there are cores, those with more levels above them
-/// first.
+/// When the last task of a turn ends, if each starts as soon as it is ready and there are cores,
+/// those with more levels above them first.
 fn lay_out(plan: &[PlannedWork], turn: Range<usize>, cores: u32) -> u64 {
     let ranks = ranks(plan, &turn);
     let mut dependents: Vec<Vec<u32>> = vec![Vec::new(); turn.len()];
@@ -149,8 +150,9 @@ fn ranks(plan: &[PlannedWork], turn: &Range<usize>) -> Vec<u32> {
     ranks
 }
 
-/// The standard deviation of the wall time as a share of it: the greater one of that of all the work and that of the longest
-/// chain. None: of a tenth of the work or more nothing is known but one measurement.
+/// The standard deviation of the wall time as a share of it: the greater one of that of all the
+/// work and that of the longest chain. None: of a tenth of the work or more nothing is known but
+/// one measurement.
 #[expect(clippy::cast_precision_loss, reason = "an estimate of an error")]
 fn relative_deviation(
     plan: &[PlannedWork],
@@ -171,8 +173,8 @@ fn relative_deviation(
     Some(if critical_ns * 2 > wall_ns { of_work.max(of_chain) } else { of_work })
 }
 
-/// Of a sum: that of the single durations, which vary independently, and that of the means that they are taken from, which are wrong for
-/// all tasks of a kind at once.
+/// Of a sum: that of the single durations, which vary independently, and that of the means that
+/// they are taken from, which are wrong for all tasks of a kind at once.
 #[expect(clippy::cast_precision_loss, reason = "an estimate of an error")]
 fn deviation_ns<'a>(tasks: impl Iterator<Item = &'a PlannedWork>) -> f64 {
     let (mut squares, mut shared) = (0.0, 0.0);
@@ -259,7 +261,8 @@ mod tests {
     fn the_range_is_left_out_where_hardly_anything_was_measured_twice() {
         let spread: Vec<_> = (0..100).map(|_| work(1000, 100, &[])).collect();
         let known = forecast(&spread, &[], 1).unwrap();
-        // 100 durations with a deviation of 100 each, 1000 together; and a mean that is 10 off for each of them, 1000 together.
+        // 100 durations with a deviation of 100 each, 1000 together; and a mean that is 10 off for
+        // each of them, 1000 together.
         assert_eq!(known.range_ns, Some((100_000 - 2828, 100_000 + 2828)));
         let mut once = spread;
         for task in &mut once[..20] {

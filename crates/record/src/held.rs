@@ -1,26 +1,17 @@
 //! When an attempt held its cores, and for how long: what is called its run time everywhere (docs/glossary.md). The one
 //! place that says so: tables, pictures, exports and estimates ask here.
 //!
-//! An attempt may begin before there are cores for it, lend them to tasks that it has invoked, and give them up between two of its
-//! commands. The hub counts no moment of a core twice, so the run times of all attempts are together at most cores times time.
+//! An attempt may begin before there are cores for it, lend them to tasks that it has invoked, and
+//! give them up between two of its commands. The hub counts no moment of a core twice, so the run
+//! times of all attempts are together at most cores times time.
 
+pub use rakuda_core::{Held, total_ns};
 use rakuda_proto::journal::{AttemptEnded, Outcome};
 
 use crate::run::{Attempt, Run};
 
-/// From when to when, ns since 1970.
-pub type Held = (i64, i64);
-
-/// How long an attempt ran that held its cores at these times.
-pub fn total_ns(held: &[Held]) -> u64 {
-    let lengths = held
-        .iter()
-        .map(|(from_ns, to_ns)| u64::try_from(to_ns.saturating_sub(*from_ns)).unwrap_or(0));
-    lengths.sum()
-}
-
-/// When an attempt held its cores that began at `began_ns`, in order and apart. Journals of the first versions do not tell; then it is from
-/// its start to its end.
+/// When an attempt held its cores that began at `began_ns`, in order and apart. Journals of the
+/// first versions do not tell; then it is from its start to its end.
 pub fn of_ended(began_ns: i64, ended: &AttemptEnded) -> Vec<Held> {
     let end_ns = ended.time_ns.max(began_ns);
     let Some(offsets) = &ended.held_ns else { return vec![(began_ns, end_ns)] };
@@ -44,8 +35,9 @@ impl Attempt {
         self.ended.as_ref().is_none_or(|ended| ended.outcome != Outcome::GivenBack)
     }
 
-    /// When it held its cores, in order and apart. Of one that has not ended, as far as the journal knows it: one that began early did
-    /// while its commands ran, any other but for the times at which it waited for tasks that it had invoked.
+    /// When it held its cores, in order and apart. Of one that has not ended, as far as the journal
+    /// knows it: one that began early did while its commands ran, any other but for the times at
+    /// which it waited for tasks that it had invoked.
     pub fn held(&self, run: &Run) -> Vec<Held> {
         let began_ns = self.started.time_ns;
         match &self.ended {
@@ -115,6 +107,7 @@ mod tests {
             retried: false,
             after: None,
             target: None,
+            secondary: Vec::new(),
             contents: Vec::new(),
             inputs: None,
             held_ns: held_ns.map(Into::into),

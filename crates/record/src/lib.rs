@@ -1,7 +1,7 @@
 //! Reads runs back: bytes of a journal to events ([`reader`]), events to a [`Run`], and from that what people ask.
 //!
-//! It writes nothing but what it is asked to render, starts no process and reads no clock. What each event means is told
-//! in docs/design/record.md.
+//! It writes nothing but what it is asked to render, starts no process and reads no clock. What
+//! each event means is told in docs/design/record.md.
 
 pub mod bounds;
 pub mod calendar;
@@ -11,6 +11,7 @@ pub mod folder;
 pub mod forecast;
 pub mod held;
 pub mod history;
+pub mod live;
 pub mod marks;
 pub mod output;
 pub mod printable;
@@ -20,6 +21,7 @@ pub mod report;
 mod run;
 pub mod story;
 pub mod summary;
+pub mod sync;
 pub mod unfinished;
 pub mod why;
 pub mod words;

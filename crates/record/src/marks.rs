@@ -1,8 +1,10 @@
-//! Marks of runs, `.rakuda/running/ID`: whether a run lives, and what its mark says. The owner of a mark holds it locked for
-//! itself as long as it lives; whoever looks asks for a shared lock, which others who look do not notice.
+//! Marks of runs, `.rakuda/running/ID`: whether a run lives, and what its mark says. The owner of a
+//! mark holds it locked for itself as long as it lives; whoever looks asks for a shared lock, which
+//! others who look do not notice.
 //!
-//! The first line of a mark is a JSON object and stays as it is; the second one has its fixed length and is written over in place,
-//! which needs no room on a disk that is full. It does not know who sets marks, nor what is done about runs whose owners are gone.
+//! The first line of a mark is a JSON object and stays as it is; the second one has its fixed
+//! length and is written over in place, which needs no room on a disk that is full. It does not
+//! know who sets marks, nor what is done about runs whose owners are gone.
 
 use std::fs;
 use std::io::Read as _;

@@ -1,5 +1,5 @@
-//! `output.log` read again: the pieces of what commands printed. It goes through the file without keeping it, and after damage goes on at
-//! the next line that is a header.
+//! `output.log` read again: the pieces of what commands printed. It goes through the file without
+//! keeping it, and after damage goes on at the next line that is a header.
 
 use std::io::{self, BufRead, Read as _};
 
@@ -68,6 +68,26 @@ pub fn read_pieces(
     }
 }
 
+/// The next piece of a log of which `bytes` are a part, with its content; none: it has not come as a whole. `at` is
+/// where to go on.
+pub fn take_piece<'a>(bytes: &'a [u8], at: &mut usize) -> Option<(Piece, &'a [u8])> {
+    loop {
+        let line = &bytes[*at..];
+        let line = &line[..=memchr::memchr(b'\n', line)?];
+        let Some(piece) = parse_header(line) else {
+            // The line feed after a piece, or the rest of something that was cut.
+            *at += line.len();
+            continue;
+        };
+        let from = *at + line.len();
+        let length =
+            if piece.stream == Stream::Dropped { 0 } else { usize::try_from(piece.bytes).ok()? };
+        let content = bytes.get(from..from.checked_add(length)?)?;
+        *at = from + length;
+        return Some((piece, content));
+    }
+}
+
 fn parse_header(line: &[u8]) -> Option<Piece> {
     let line = line.strip_suffix(b"\n")?.strip_prefix(b"=== task ")?;
     let (task, line) = word(line)?;
@@ -118,6 +138,21 @@ mod tests {
             ("c".to_owned(), Stream::Dropped, vec![]),
         ];
         assert_eq!(all(log), expected);
+    }
+
+    #[test]
+    fn pieces_are_taken_when_they_are_whole() {
+        let log = b"garbage\n=== task 12 attempt 1 stdout 7 a\none\ntwo\n=== task 3 attempt 2 dropped 99 c\n";
+        for end in 0..=log.len() {
+            let mut at = 0;
+            let mut found = Vec::new();
+            while let Some((piece, content)) = take_piece(&log[..end], &mut at) {
+                found.push((piece.name.to_display(), content.to_vec()));
+            }
+            let all = [("a".to_owned(), b"one\ntwo".to_vec()), ("c".to_owned(), vec![])];
+            let whole = usize::from(end >= 48) + usize::from(end == log.len());
+            assert_eq!(found, all[..whole], "{end}");
+        }
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Lines of a journal to events, one at a time, in bounded memory.
 //!
-//! It knows what damage to expect: a torn last line, a line that is no JSON, a line without end, numbers beyond their bounds, events that it
-//! does not know. It does not know what events mean together.
+//! It knows what damage to expect: a torn last line, a line that is no JSON, a line without end,
+//! numbers beyond their bounds, events that it does not know. It does not know what events mean
+//! together.
 //!
-//! An event's name is looked at before its line is parsed, so that what is not wanted costs a search for a line feed, and
-//! what is wanted goes straight into its struct (serde's tagged enums take a copy of the whole line on the way).
+//! An event's name is looked at before its line is parsed, so that what is not wanted costs a
+//! search for a line feed, and what is wanted goes straight into its struct (serde's tagged enums
+//! take a copy of the whole line on the way).
 
 use std::io::{self, BufRead};
 
@@ -36,7 +38,8 @@ pub enum ReadError {
 pub struct Skipped {
     /// The last line had no end: it was being written.
     pub torn: bool,
-    /// Whole lines that are no event: no JSON, fields missing, numbers beyond their [`bounds`], or longer than [`LINE_BYTES_MAX`].
+    /// Whole lines that are no event: no JSON, fields missing, numbers beyond their [`bounds`], or
+    /// longer than [`LINE_BYTES_MAX`].
     pub damaged: u64,
     /// Events of a later version.
     pub unknown: u64,
@@ -80,14 +83,21 @@ events! {
     "rule_defined" RuleDefined RULE_DEFINED,
     "task_defined" TaskDefined TASK_DEFINED,
     "attempt_started" AttemptStarted ATTEMPT_STARTED,
+    "gang_started" GangStarted GANG_STARTED,
+    "streams_opened" StreamsOpened STREAMS_OPENED,
+    "streams_ended" StreamsEnded STREAMS_ENDED,
     "command_started" CommandStarted COMMAND_STARTED,
+    "command_prepared" CommandPrepared COMMAND_PREPARED,
     "command_ended" CommandEnded COMMAND_ENDED,
     "attempt_ended" AttemptEnded ATTEMPT_ENDED,
     "task_settled" TaskSettled TASK_SETTLED,
     "task_blamed" TaskBlamed TASK_BLAMED,
+    "node_chosen" NodeChosen NODE_CHOSEN,
     "task_reopened" TaskReopened TASK_REOPENED,
     "input_lost" InputLost INPUT_LOST,
     "file_staged" FileStaged FILE_STAGED,
+    "clock_stepped" ClockStepped CLOCK_STEPPED,
+    "round_ended" RoundEnded ROUND_ENDED,
     "stop_requested" StopRequested STOP_REQUESTED,
     "run_ended" RunEnded RUN_ENDED,
 }
@@ -121,7 +131,8 @@ pub fn read_events(
     read_wanted(journal, Wanted::ALL, |event, _| each(event))
 }
 
-/// Calls `each` with every event that is `wanted` and the offset of its line, in order. Lines of others are not checked beyond their name.
+/// Calls `each` with every event that is `wanted` and the offset of its line, in order. Lines of
+/// others are not checked beyond their name.
 ///
 /// # Errors
 /// When reading fails, or the journal is of another version (known only when `run_started` is wanted).
@@ -148,7 +159,8 @@ pub enum Found {
     Other,
 }
 
-/// As [`read_wanted`], but every line is checked to be one, and `each` is told of each: for who must know what damage may have hidden.
+/// As [`read_wanted`], but every line is checked to be one, and `each` is told of each: for who
+/// must know what damage may have hidden.
 ///
 /// # Errors
 /// When reading fails, or the journal is of another version.

@@ -1,5 +1,5 @@
-//! Opens files that others may have made: only ordinary ones. A named pipe would keep its reader waiting for ever, a device might do
-//! anything.
+//! Opens files that others may have made: only ordinary ones. A named pipe would keep its reader
+//! waiting for ever, a device might do anything.
 //!
 //! It does not know what is in them.
 

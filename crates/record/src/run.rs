@@ -1,4 +1,5 @@
-//! What a run was: its tasks with their attempts and commands, as the journal tells. Plain data, put together event by event.
+//! What a run was: its tasks with their attempts and commands, as the journal tells. Plain data,
+//! put together event by event.
 //!
 //! It draws no conclusions (critical path, statistics): other modules do.
 
@@ -6,9 +7,10 @@ use std::io::BufRead;
 
 use rakuda_proto::Text;
 use rakuda_proto::journal::{
-    AttemptEnded, AttemptStarted, CommandEnded, CommandStarted, FileStaged, InputLost,
-    JournalEvent, NodeJoined, NodeLost, RuleDefined, RunEnded, RunOutcome, RunStarted,
-    StopRequested, TaskBlamed, TaskDefined, TaskReopened, TaskSettled,
+    AttemptEnded, AttemptStarted, CommandEnded, CommandStarted, FileStaged, GangStarted, InputLost,
+    JournalEvent, NodeChosen, NodeJoined, NodeLost, RoundEnded, RuleDefined, RunEnded, RunOutcome,
+    RunStarted, StopRequested, StreamsEnded, StreamsOpened, TaskBlamed, TaskDefined, TaskReopened,
+    TaskSettled,
 };
 
 use crate::bounds::{CORES_OF_RUN_MAX, NODES_MAX, TASKS_MAX};
@@ -77,6 +79,8 @@ pub struct Attempt {
     pub started: AttemptStarted,
     /// None: it had not ended.
     pub ended: Option<AttemptEnded>,
+    /// By what its node was chosen. Boxed, as most have none.
+    pub chosen: Option<Box<NodeChosen>>,
     /// Indices into [`Run::commands`], in order of start.
     pub commands: Vec<u32>,
 }
@@ -103,6 +107,15 @@ pub enum Loss {
     Reopened(TaskReopened),
     /// Its file cannot be made again.
     InputLost(InputLost),
+}
+
+/// Streams from their opening to their end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Streams {
+    /// What they join.
+    pub opened: StreamsOpened,
+    /// What went through them; none: not all did.
+    pub ended: Option<StreamsEnded>,
 }
 
 impl Loss {
@@ -143,14 +156,23 @@ pub struct Run {
     pub invocations: Vec<Invocation>,
     /// In order: what the loss of nodes did to tasks, beyond the attempts that were lost.
     pub losses: Vec<Loss>,
+    /// Gangs, each time that one began.
+    pub gangs: Vec<GangStarted>,
+    /// Streams between tasks, each time that some were opened.
+    pub streams: Vec<Streams>,
     /// In order: files that were brought from node to node.
     pub staged: Vec<FileStaged>,
+    /// In order of their ends: synchronised rounds.
+    pub rounds: Vec<RoundEnded>,
+    /// How far the machine's clock was ahead of the journal's when it was noted last; 0: as far as
+    /// is known it was never set.
+    pub clock_ahead_ns: i64,
     /// In order.
     pub stops: Vec<StopRequested>,
     /// None: it goes on, or was cut off.
     pub ended: Option<RunEnded>,
-    /// Time of the last event of the run itself, ns since 1970; of one that was seen alive later, that time. What a later run
-    /// adds to the journal of one that was cut off does not count.
+    /// Time of the last event of the run itself, ns since 1970; of one that was seen alive later,
+    /// that time. What a later run adds to the journal of one that was cut off does not count.
     pub last_ns: i64,
     /// It was seen alive, after its journal had been read so far.
     pub alive: bool,
@@ -228,7 +250,12 @@ impl Run {
                 if let Some(task) = get(&mut self.tasks, started.task) {
                     task.reopened = false;
                     task.attempts.reserve_exact(1);
-                    task.attempts.push(Attempt { started, ended: None, commands: Vec::new() });
+                    task.attempts.push(Attempt {
+                        started,
+                        ended: None,
+                        chosen: None,
+                        commands: Vec::new(),
+                    });
                 }
             }
             JournalEvent::CommandStarted(mut started) => {
@@ -259,30 +286,63 @@ impl Run {
                     attempt.ended = Some(ended);
                 }
             }
-            JournalEvent::TaskSettled(settled) => {
-                self.see(settled.time_ns);
-                if let Some(task) = get(&mut self.tasks, settled.task) {
-                    task.reopened = false;
-                    task.settled = Some(Box::new(settled));
-                }
-            }
+            JournalEvent::GangStarted(gang) => self.add_gang(gang),
+            JournalEvent::StreamsOpened(opened) => self.begin_streams(opened),
+            JournalEvent::StreamsEnded(ended) => self.end_streams(ended),
+            JournalEvent::TaskSettled(settled) => self.settle(settled),
             JournalEvent::TaskBlamed(event) => self.add_loss(Loss::Blamed(event)),
+            JournalEvent::NodeChosen(chosen) => self.add_choice(chosen),
             JournalEvent::TaskReopened(event) => self.reopen(event),
             JournalEvent::InputLost(event) => self.add_loss(Loss::InputLost(event)),
-            JournalEvent::FileStaged(staged) => {
-                self.see(staged.time_ns);
-                self.staged.push(staged);
+            JournalEvent::FileStaged(staged) => self.add_staged(staged),
+            JournalEvent::ClockStepped(stepped) => {
+                self.see(stepped.time_ns);
+                self.clock_ahead_ns = stepped.ahead_ns();
             }
-            JournalEvent::StopRequested(stop) => {
-                self.see(stop.time_ns);
-                self.stops.push(stop);
-            }
+            JournalEvent::CommandPrepared(prepared) => self.see(prepared.time_ns),
+            JournalEvent::RoundEnded(round) => self.add_round(round),
+            JournalEvent::StopRequested(stop) => self.add_stop(stop),
             JournalEvent::RunEnded(ended) => {
                 if ended.how != RunOutcome::Recovered {
                     self.see(ended.time_ns);
                 }
                 self.ended = Some(ended);
             }
+        }
+    }
+
+    fn begin_streams(&mut self, opened: StreamsOpened) {
+        self.see(opened.time_ns);
+        self.streams.push(Streams { opened, ended: None });
+    }
+
+    fn end_streams(&mut self, ended: StreamsEnded) {
+        self.see(ended.time_ns);
+        let opened = |one: &&mut Streams| one.opened.opening == ended.opening;
+        if let Some(streams) = self.streams.iter_mut().find(opened) {
+            streams.ended = Some(ended);
+        }
+    }
+
+    fn add_gang(&mut self, gang: GangStarted) {
+        self.see(gang.time_ns);
+        self.gangs.push(gang);
+    }
+
+    fn settle(&mut self, settled: TaskSettled) {
+        self.see(settled.time_ns);
+        if let Some(task) = get(&mut self.tasks, settled.task) {
+            task.reopened = false;
+            task.settled = Some(Box::new(settled));
+        }
+    }
+
+    fn add_choice(&mut self, chosen: NodeChosen) {
+        self.see(chosen.time_ns);
+        if let Some(task) = get(&mut self.tasks, chosen.task)
+            && let Some(attempt) = task.attempts.last_mut()
+        {
+            attempt.chosen = Some(Box::new(chosen));
         }
     }
 
@@ -298,6 +358,21 @@ impl Run {
             }
             self.nodes[index].joins(joined);
         }
+    }
+
+    fn add_staged(&mut self, staged: FileStaged) {
+        self.see(staged.time_ns);
+        self.staged.push(staged);
+    }
+
+    fn add_round(&mut self, round: RoundEnded) {
+        self.see(round.time_ns);
+        self.rounds.push(round);
+    }
+
+    fn add_stop(&mut self, stop: StopRequested) {
+        self.see(stop.time_ns);
+        self.stops.push(stop);
     }
 
     fn lose_node(&mut self, lost: &NodeLost) {
@@ -320,7 +395,8 @@ impl Run {
         self.losses.push(loss);
     }
 
-    /// Notes that the run is alive at this time: what has not ended goes on until then. A run that has ended stays as it is.
+    /// Notes that the run is alive at this time of its journal's clock: what has not ended goes on
+    /// until then. A run that has ended stays as it is.
     pub fn seen_alive(&mut self, now_ns: i64) {
         if self.ended.is_none() {
             self.alive = true;

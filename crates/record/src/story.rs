@@ -1,5 +1,5 @@
-//! All that happened to one task in one run, in order. What came before and after it in the graph is told with its times, as
-//! far as it has to do with this task.
+//! All that happened to one task in one run, in order. What came before and after it in the graph
+//! is told with its times, as far as it has to do with this task.
 //!
 //! It is told as data ([`Story`]); how that is put for people is not known here.
 
@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 use rakuda_proto::Text;
 use rakuda_proto::journal::{
-    CommandEnded, FileStaged, Outcome, Reason, RunOutcome, Settled, TargetFate, TaskKind,
+    CommandEnded, FileStaged, NodeChosen, Outcome, Reason, RunOutcome, Settled, TargetFate,
+    TaskKind,
 };
 
 use crate::run::{Attempt, Loss, Run, Task};
@@ -94,6 +95,8 @@ pub enum What {
         /// Why it ran.
         reasons: Vec<Reason>,
     },
+    /// The node of the attempt was chosen by what was known of it.
+    NodeChosen(Box<NodeChosen>),
     /// A command started.
     CommandStarted {
         /// Its number in the run.
@@ -110,7 +113,7 @@ pub enum What {
         /// Whose; none: the task's own.
         file: Option<Text>,
         /// Files beside it that came with it.
-        companions: u32,
+        secondary: u32,
         /// The node that had it; none: the machine of the hub.
         from: Option<Text>,
         /// The node that has it, too.
@@ -136,6 +139,8 @@ pub enum What {
         bytes: Option<u64>,
         /// What was done with a target that is not good.
         target: Option<TargetFate>,
+        /// Its secondary files.
+        secondary: u32,
     },
     /// The task was settled without an attempt that says so.
     Settled {
@@ -307,6 +312,9 @@ fn tell_attempt(run: &Run, attempt: &Attempt, happenings: &mut Vec<Happening>) {
             reasons: started.reasons.clone(),
         },
     );
+    if let Some(chosen) = &attempt.chosen {
+        tell(chosen.time_ns, What::NodeChosen(chosen.clone()));
+    }
     for command in &attempt.commands {
         let Some(command) = run.commands.get(*command as usize).and_then(Option::as_ref) else {
             continue;
@@ -341,6 +349,7 @@ fn tell_attempt(run: &Run, attempt: &Attempt, happenings: &mut Vec<Happening>) {
             took_ns: attempt.run_ns(run),
             bytes: ended.after.map(|file| file.bytes),
             target: ended.target,
+            secondary: u32::try_from(ended.secondary.len()).unwrap_or(u32::MAX),
         },
     );
 }
@@ -365,7 +374,7 @@ fn tell_staged(run: &Run, task: &Task, happenings: &mut Vec<Happening>) {
         }
         let what = What::FileStaged {
             file: (staged.task != number).then(|| run.task_name(staged.task)),
-            companions: staged.companions,
+            secondary: staged.companions,
             from: run.place_name(staged.from),
             to: run.place_name(staged.to),
             bytes: staged.bytes,

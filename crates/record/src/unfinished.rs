@@ -1,6 +1,7 @@
-//! What a run that was cut off was doing: attempts that began and did not end, and from where on its journal cannot be trusted to
-//! tell. Made for recovery, which has to decide quickly after a long run: it reads the lines of attempts, checks that the others are
-//! lines, keeps only what is open, and reads definitions only of that.
+//! What a run that was cut off was doing: attempts that began and did not end, and from where on
+//! its journal cannot be trusted to tell. Made for recovery, which has to decide quickly after a
+//! long run: it reads the lines of attempts, checks that the others are lines, keeps only what is
+//! open, and reads definitions only of that.
 //!
 //! It does not know what is done about them.
 
@@ -22,10 +23,16 @@ pub struct Unfinished {
     pub started: Option<RunStarted>,
     /// None: the run was cut off, or lives.
     pub ended: Option<RunEnded>,
-    /// Attempts that began and did not end, or were the last of their task and did not end well, by the task's number.
+    /// Attempts that began and did not end, or were the last of their task and did not end well, or whose gang did not,
+    /// by the task's number.
     pub attempts: Vec<OpenAttempt>,
     /// None: all lines are there that were written, as far as that can be told.
     pub damage: Option<Damage>,
+    /// The newest time in a line, by the journal's clock; none: there is none.
+    pub newest_ns: Option<i64>,
+    /// How far the machine's clock, which stamps files, was ahead of that at the least and at the
+    /// most; a clock that was never set: 0.
+    pub clock_ahead_ns: (i64, i64),
     /// What could not be read.
     pub skipped: Skipped,
 }
@@ -39,6 +46,8 @@ pub struct OpenAttempt {
     pub started: AttemptStarted,
     /// Its end may have been in what is damaged since it began.
     pub doubtful: bool,
+    /// It has ended well, and other tasks of its gang have not: what it has made is no result.
+    pub awaits_gang: bool,
     /// It has ended, and its target was settled then. What it has left behind may have made it again.
     pub is_settled: bool,
     /// What became of the target then.
@@ -88,8 +97,8 @@ impl Unfinished {
         })
     }
 
-    /// Reads a journal, and the definitions of what is open in a second pass when there is any. `bytes`: so many of whole lines were
-    /// written at least; none: that is not known.
+    /// Reads a journal, and the definitions of what is open in a second pass when there is any.
+    /// `bytes`: so many of whole lines were written at least; none: that is not known.
     ///
     /// # Errors
     /// When reading fails, or the journal is of another version.
@@ -100,7 +109,10 @@ impl Unfinished {
         let wanted = Wanted::RUN_STARTED
             .and(Wanted::RUN_ENDED)
             .and(Wanted::ATTEMPT_STARTED)
-            .and(Wanted::ATTEMPT_ENDED);
+            .and(Wanted::ATTEMPT_ENDED)
+            .and(Wanted::GANG_STARTED)
+            .and(Wanted::TASK_SETTLED)
+            .and(Wanted::CLOCK_STEPPED);
         let skipped =
             read_strictly(buffered(&mut journal), wanted, |found, at| pass.see(found, at))?;
         let mut open = std::mem::take(&mut pass.open);
@@ -125,12 +137,13 @@ impl Unfinished {
             damage.after_ns = damage.after_ns.min(Some(attempt.started.time_ns));
             pass.damage = Some(damage);
         }
-        let Pass { started, ended, damage, .. } = pass;
+        let Pass { started, ended, damage, newest_ns, clock_ahead_ns, .. } = pass;
         let attempts = open.into_values().map(|(start, mut attempt)| {
             attempt.doubtful = damage.is_some_and(|damage| damage.last_offset > start);
             attempt
         });
-        Ok(Self { started, ended, attempts: attempts.collect(), damage, skipped })
+        let attempts = attempts.collect();
+        Ok(Self { started, ended, attempts, damage, newest_ns, clock_ahead_ns, skipped })
     }
 }
 
@@ -141,15 +154,48 @@ struct Pass {
     ended: Option<RunEnded>,
     /// By the task's number: where the line is, and what it says.
     open: BTreeMap<u32, (u64, OpenAttempt)>,
+    /// Tasks of gangs that have begun, and the gangs that tasks are in.
+    gangs: BTreeMap<u32, Vec<u32>>,
+    gang_of: BTreeMap<u32, u32>,
     /// The newest time so far.
     newest_ns: Option<i64>,
     damage: Option<Damage>,
+    /// See [`Unfinished`].
+    clock_ahead_ns: (i64, i64),
 }
 
 impl Pass {
     fn damage_at(&mut self, offset: u64) {
         let after_ns = self.damage.map_or(self.newest_ns, |damage| damage.after_ns);
         self.damage = Some(Damage { last_offset: offset, after_ns });
+    }
+
+    fn begin(&mut self, offset: u64, mut attempt: OpenAttempt) {
+        let task = attempt.started.task;
+        if let Some((_, earlier)) = self.open.get(&task)
+            && earlier.awaits_gang
+        {
+            // What the earlier one has made was there when this one began.
+            attempt.started.before = earlier.started.before;
+        }
+        self.open.insert(task, (offset, attempt));
+    }
+
+    /// The last task of a gang that ends well makes results of what all have made.
+    fn end_well(&mut self, task: u32) {
+        let Some(tasks) = self.gang_of.get(&task).and_then(|gang| self.gangs.get(gang)) else {
+            self.open.remove(&task);
+            return;
+        };
+        if let Some((_, attempt)) = self.open.get_mut(&task) {
+            attempt.awaits_gang = true;
+        }
+        let awaits = |task| self.open.get(task).is_none_or(|(_, attempt)| attempt.awaits_gang);
+        if tasks.iter().all(awaits) {
+            for task in tasks {
+                self.open.remove(task);
+            }
+        }
     }
 
     fn see_time(&mut self, time_ns: i64) {
@@ -172,21 +218,38 @@ impl Pass {
                 self.started = Some(started);
             }
             JournalEvent::RunEnded(ended) => self.ended = Some(ended),
+            JournalEvent::ClockStepped(stepped) => {
+                self.see_time(stepped.time_ns);
+                let (least, most) = &mut self.clock_ahead_ns;
+                *least = stepped.ahead_ns().min(*least);
+                *most = stepped.ahead_ns().max(*most);
+            }
             JournalEvent::AttemptStarted(started) => {
                 self.see_time(started.time_ns);
                 let attempt = OpenAttempt {
                     task: None,
                     started,
                     doubtful: false,
+                    awaits_gang: false,
                     is_settled: false,
                     fate: None,
                 };
-                self.open.insert(attempt.started.task, (offset, attempt));
+                self.begin(offset, attempt);
+            }
+            JournalEvent::GangStarted(gang) => {
+                self.see_time(gang.time_ns);
+                self.gang_of.extend(gang.tasks.iter().map(|task| (*task, gang.gang)));
+                self.gangs.insert(gang.gang, gang.tasks);
+            }
+            JournalEvent::TaskSettled(settled) => {
+                if let Some((_, attempt)) = self.open.get_mut(&settled.task) {
+                    attempt.is_settled |= attempt.awaits_gang;
+                }
             }
             JournalEvent::AttemptEnded(ended) => {
                 self.see_time(ended.time_ns);
                 if ended.outcome == Outcome::Done {
-                    self.open.remove(&ended.task);
+                    self.end_well(ended.task);
                 } else if let Some((_, attempt)) = self.open.get_mut(&ended.task) {
                     (attempt.is_settled, attempt.fate) = (true, ended.target);
                 }

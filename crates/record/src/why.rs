@@ -1,4 +1,5 @@
-//! Why a task ran in a recorded run, or why it did not: what the journal noted for it, and how that came about through the tasks before it.
+//! Why a task ran in a recorded run, or why it did not: what the journal noted for it, and how that
+//! came about through the tasks before it.
 //!
 //! Why it *would* run now is not known here: that takes the Rakefile and the files as they are.
 
@@ -26,8 +27,9 @@ pub struct Why {
     pub reasons: Vec<Reason>,
     /// Prerequisites that failed or were abandoned, when that is why it did not run.
     pub because: Vec<Text>,
-    /// How it came about: tasks before it that ran in the same run and so made its prerequisites newer, and why they ran; of
-    /// a task that was abandoned, what failed in the end. Nearest first.
+    /// How it came about: tasks before it that ran in the same run and so made its prerequisites
+    /// newer, and why they ran; of a task that was abandoned, what failed in the end. Nearest
+    /// first.
     pub chain: Vec<Step>,
 }
 
@@ -60,8 +62,8 @@ pub fn why(run: &Run, number: u32) -> Option<Why> {
     })
 }
 
-/// The prerequisites because of which a task was settled without an attempt. A task is abandoned with the first that fails; those that
-/// failed later are told, too.
+/// The prerequisites because of which a task was settled without an attempt. A task is abandoned
+/// with the first that fails; those that failed later are told, too.
 pub fn because(run: &Run, task: &Task) -> Vec<u32> {
     let Some(settled) = &task.settled else { return Vec::new() };
     let mut because = settled.because.clone();
@@ -92,7 +94,8 @@ fn reasons(task: &Task) -> Vec<Reason> {
     reasons
 }
 
-/// What failed in the end so that a task was abandoned: breadth first over those that were abandoned for the same reason.
+/// What failed in the end so that a task was abandoned: breadth first over those that were
+/// abandoned for the same reason.
 fn failures(run: &Run, task: &Task) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut seen = HashSet::from([task.defined.task]);

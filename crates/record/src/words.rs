@@ -21,22 +21,26 @@ pub fn reason_in_words(reason: &Reason) -> String {
         ReasonKind::Always => "always runs".to_owned(),
         ReasonKind::Forced => "forced (-B)".to_owned(),
         ReasonKind::Class => "its class says so".to_owned(),
-        ReasonKind::Command => "its commands have changed".to_owned(),
+        ReasonKind::Command if reason.path.is_some() => format!("its parameter {path} has changed"),
+        ReasonKind::Command => "its action has changed".to_owned(),
         ReasonKind::Inputs => format!("prerequisite {path} is new or gone"),
         ReasonKind::Content => format!("the content of {path} has changed"),
         ReasonKind::Env => format!("the environment variable {path} has changed"),
         ReasonKind::Lost => format!("{path} went with a lost node"),
+        ReasonKind::Gang => "another task of its gang runs".to_owned(),
         ReasonKind::UpToDate => "up to date".to_owned(),
     }
 }
 
 /// A duration with two or three digits and a unit: `3.2 s`, `17 min`, `5.1 d`.
-pub fn duration_in_words(ns: i64) -> String {
+pub fn duration_in_words(ns: impl Into<i128>) -> String {
     const STEPS: [(f64, &str); 6] =
         [(86_400e9, "d"), (3600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs")];
+    let ns = ns.into();
     #[expect(clippy::cast_precision_loss, reason = "shown with two or three digits")]
     let value = ns as f64;
-    // Two hours are better read as 120 min than as 2.0 h; so a unit is used from 1.5 of it on, but for seconds and below.
+    // Two hours are better read as 120 min than as 2.0 h; so a unit is used from 1.5 of it on, but
+    // for seconds and below.
     for (step, unit) in STEPS {
         let from = if step > 1e9 { 1.5 * step } else { step };
         if value.abs() >= from {
@@ -56,8 +60,8 @@ pub fn command_line(words: &[Text]) -> String {
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// A word as one could type it into a shell. What a terminal would obey, and what is no text, comes in the form `$'...'`, which bash, zsh and
-/// ksh read.
+/// A word as one could type it into a shell. What a terminal would obey, and what is no text, comes
+/// in the form `$'...'`, which bash, zsh and ksh read.
 pub fn quoted(word: &Text) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_+=:,./@%^".contains(c);
     match std::str::from_utf8(&word.0) {
@@ -104,7 +108,7 @@ mod tests {
 
     #[test]
     fn durations_are_short_and_have_a_unit_that_suits_them() {
-        let words = [17, 1_500, 2_000_000, 999_000_000, 3_200_000_000, 42_000_000_000]
+        let words = [17_i64, 1_500, 2_000_000, 999_000_000, 3_200_000_000, 42_000_000_000]
             .map(duration_in_words);
         assert_eq!(words, ["17 ns", "1.5 µs", "2.0 ms", "999 ms", "3.2 s", "42 s"]);
         let words = [80_i64, 600, 5000, 10_000, 200_000, 2_000_000]

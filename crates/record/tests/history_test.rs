@@ -40,18 +40,16 @@ impl Drop for Folder {
     }
 }
 
-/// `a.o` made from `a.c` by `cc a.c`, then `outcome`.
-fn attempt(command: &str, outcome: &str, end_ns: i64) -> String {
+/// `a.o` made from `a.c` by an action with this digest, then `outcome`.
+fn attempt(source: &str, outcome: &str, end_ns: i64) -> String {
     [
-        r#"{"event":"rule_defined","rule":0,"location":"Rakefile:3","text":"00ff"}"#.to_owned(),
+        r#"{"event":"rule_defined","rule":0,"location":"Rakefile:3","source":"SOURCE"}"#
+            .replace("SOURCE", source),
         r#"{"event":"task_defined","task":0,"name":"a.c","kind":"file","action":false}"#.to_owned(),
-        r#"{"event":"task_defined","task":1,"name":"a.o","kind":"file","rule":0,"prerequisites":[0],"action":true}"#
+        r#"{"event":"task_defined","task":1,"name":"a.o","kind":"file","rule":0,"prerequisites":[0],"action":true,"params":[["level","2"]]}"#
             .to_owned(),
         r#"{"event":"attempt_started","time_ns":5,"task":1,"attempt":1,"node":0,"cores":1}"#
             .to_owned(),
-        format!(
-            r#"{{"event":"command_started","time_ns":6,"command":0,"task":1,"line":"{command}"}}"#
-        ),
         format!(
             r#"{{"event":"attempt_ended","time_ns":{end_ns},"task":1,"outcome":"{outcome}","contents":[["a.c","c0"]]}}"#
         ),
@@ -67,35 +65,33 @@ fn name(name: &str) -> Text {
 #[test]
 fn last_record_is_of_the_newest_attempt_that_ended_well() {
     let folder = Folder::new("last-record");
-    folder.run("1", &attempt("cc -O1 a.c", "done", 9));
-    folder.run("2", &attempt("cc -O2 a.c", "done", 9));
-    folder.run("3", &attempt("cc -O3 a.c", "failed", 9));
+    folder.run("1", &attempt("01", "done", 9));
+    folder.run("2", &attempt("02", "done", 9));
+    folder.run("3", &attempt("03", "failed", 9));
     let last = LastRecords::read(&folder.records(), [name("a.o"), name("a.c")]).unwrap();
     let record = last.get(&name("a.o")).unwrap();
     assert_eq!(&*record.run, "2");
     assert_eq!(record.environment["LANG"], "e2");
-    assert_eq!(record.commands.len(), 1);
-    assert_eq!(record.commands[0].line, Some(name("cc -O2 a.c")));
     assert_eq!(
         record.prerequisites.iter().map(|name| name.to_display()).collect::<Vec<_>>(),
         ["a.c"]
     );
     assert_eq!(record.contents, [(name("a.c"), "c0".to_owned())]);
     assert_eq!(record.location, Some(name("Rakefile:3")));
-    assert_eq!(record.rule_text.as_deref(), Some("00ff"));
+    assert_eq!(record.source.as_deref(), Some("02"));
+    assert_eq!(record.params, [(name("level"), name("2"))]);
     assert!(last.get(&name("a.c")).is_none(), "nothing was ever done for it");
 }
 
 #[test]
-fn commands_of_an_attempt_that_failed_are_not_those_of_the_next() {
-    let folder = Folder::new("last-retry");
-    let first = attempt("cc broken.c", "failed", 9);
-    let again: Vec<_> = attempt("cc a.c", "done", 12).lines().skip(3).map(String::from).collect();
-    folder.run("1", &format!("{first}{}\n", again.join("\n")));
+fn a_record_of_an_earlier_version_tells_no_source_and_no_parameters() {
+    let folder = Folder::new("last-earlier");
+    let lines = attempt("01", "done", 9);
+    let lines = lines.replace(r#""source":"01""#, r#""text":"00ff""#);
+    folder.run("1", &lines.replace(r#","params":[["level","2"]]"#, ""));
     let last = LastRecords::read(&folder.records(), [name("a.o")]).unwrap();
-    let commands = &last.get(&name("a.o")).unwrap().commands;
-    assert_eq!(commands.len(), 1);
-    assert_eq!(commands[0].line, Some(name("cc a.c")));
+    let record = last.get(&name("a.o")).unwrap();
+    assert_eq!((record.source.as_deref(), &record.params[..]), (None, &[][..]));
 }
 
 #[test]
@@ -105,19 +101,19 @@ fn history_of_runs_that_are_gone_is_read_last() {
     let history = format!(
         "{}\n{}{}\n{}{}\n{}",
         first("a"),
-        attempt("cc old.c", "done", 1),
+        attempt("01", "done", 1),
         first("b"),
-        attempt("cc newer.c", "done", 2),
+        attempt("02", "done", 2),
         first("c"),
-        attempt("cc x.c", "done", 3).replace("a.o", "x.o").replace("a.c", "x.c")
+        attempt("03", "done", 3).replace("a.o", "x.o").replace("a.c", "x.c")
     );
     fs::write(folder.0.join(".rakuda/history.jsonl"), history).unwrap();
-    folder.run("1", &attempt("cc newest.c", "done", 9).replace("a.o", "b.o"));
+    folder.run("1", &attempt("04", "done", 9).replace("a.o", "b.o"));
     let wanted = ["a.o", "b.o", "x.o"].map(name);
     let last = LastRecords::read(&folder.records(), wanted).unwrap();
-    let line = |target| last.get(&name(target)).unwrap().commands[0].line.clone().unwrap();
-    assert_eq!(line("a.o"), name("cc newer.c"));
-    assert_eq!(line("b.o"), name("cc newest.c"));
+    let source = |target| last.get(&name(target)).unwrap().source.clone().unwrap();
+    assert_eq!(source("a.o"), "02");
+    assert_eq!(source("b.o"), "04");
     assert_eq!(last.get(&name("x.o")).unwrap().prerequisites[0].to_display(), "x.c");
     assert_eq!(last.get(&name("a.o")).unwrap().prerequisites[0].to_display(), "a.c");
 }
@@ -152,6 +148,7 @@ fn estimates_come_from_the_target_then_the_rule_then_the_pattern() {
             cores: 2,
             nodes: 1,
             executed: 4,
+            done: Some(3),
             not_needed: 0,
             failed: 0,
             abandoned: 0,
@@ -160,7 +157,7 @@ fn estimates_come_from_the_target_then_the_rule_then_the_pattern() {
         summary.write(&path).unwrap();
         assert_eq!(RunSummary::read(&path), Some(summary));
     }
-    folder.run("3", &attempt("cc a.c", "done", 47));
+    folder.run("3", &attempt("01", "done", 47));
     let records = folder.records();
     let mut durations = Durations::of_summaries(&records).unwrap();
     let rule = durations.estimate(&name("a.o"), Some(&name("Rakefile:3"))).unwrap();

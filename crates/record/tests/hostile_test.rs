@@ -1,4 +1,5 @@
-//! Journals that were made up: whatever numbers they have, what is made of them comes to an end, in memory that they are worth.
+//! Journals that were made up: whatever numbers they have, what is made of them comes to an end, in
+//! memory that they are worth.
 #![allow(clippy::disallowed_methods, reason = "the test looks at its own memory")]
 
 mod support;

@@ -1,4 +1,5 @@
-//! The reader against damage of all kinds: whatever the bytes, it does not panic, and what stands before the damage is read.
+//! The reader against damage of all kinds: whatever the bytes, it does not panic, and what stands
+//! before the damage is read.
 
 use std::io::{BufReader, Cursor};
 
@@ -289,6 +290,9 @@ fn odd_line(kind: usize, small: u32, any: u32, time: i64) -> String {
         ),
         12 => format!(r#""stop_requested","time_ns":{time},"how":"""#),
         13 => format!(r#""task_blamed","time_ns":{time},"task":{small},"nodes":[{any}]"#),
+        16 => format!(
+            r#""node_chosen","time_ns":{time},"task":{small},"attempt":{any},"node":{any},"values":{{"load1":"0.5"}}"#
+        ),
         14 => format!(r#""task_reopened","time_ns":{time},"task":{small}"#),
         15 => format!(r#""input_lost","time_ns":{time},"task":{any}"#),
         _ => format!(r#""run_ended","time_ns":{time},"how":"stopped""#),

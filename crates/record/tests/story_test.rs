@@ -89,9 +89,9 @@ fn files_that_were_brought_are_told_with_the_attempt_that_they_were_brought_for(
         .map(|h| &h.what)
         .filter(|what| matches!(what, What::FileStaged { .. }))
         .collect();
-    let of = |file: Option<&str>, companions, to: &str| What::FileStaged {
+    let of = |file: Option<&str>, secondary, to: &str| What::FileStaged {
         file: file.map(Into::into),
-        companions,
+        secondary,
         from: Some("here".into()),
         to: Some(to.into()),
         bytes: 7,

@@ -3,9 +3,11 @@
 mod support;
 
 use rakuda_record::folder::RunState;
-use rakuda_record::report::{json, text};
+use rakuda_record::report::{html, json, text};
 use rakuda_record::summary::Summary;
+use rakuda_record::summary::outcomes::Fate;
 use rakuda_record::summary::spans::{Ending, Span};
+use rakuda_record::summary::task_rows::task_rows;
 use support::{Journal, small, with_report, with_report_of};
 
 fn close(left: f64, right: f64) {
@@ -49,7 +51,7 @@ fn rules_have_the_figures_of_their_tasks() {
     let summary = Summary::of(&small().run());
     let labels: Vec<String> =
         summary.ranked.iter().map(|&group| summary.groups[group as usize].group.label()).collect();
-    assert_eq!(labels, ["fit (Rakefile:9)", "proj (Rakefile:3)"]);
+    assert_eq!(labels, ["*.out (fit, Rakefile:9)", "*.out (proj, Rakefile:3)"]);
     let fit = &summary.groups[summary.ranked[0] as usize];
     let proj = &summary.groups[summary.ranked[1] as usize];
     assert_eq!((fit.tasks, fit.failed, fit.retries), (2, 1, 1));
@@ -209,14 +211,53 @@ fn memory_that_is_not_known_is_not_said_to_be_nothing() {
         let fit = &report.summary.groups[report.summary.ranked[0] as usize];
         assert_eq!((fit.usage.commands, fit.usage.rss_bytes_max), (3, None));
         let text = text::text(report);
-        let row = text.lines().find(|line| line.starts_with("fit (Rakefile:9)  ")).unwrap();
-        let rows: Vec<_> = text.lines().filter(|line| line.starts_with("fit (")).collect();
+        let row = text.lines().find(|line| line.starts_with("*.out (fit, Rakefile:9)  ")).unwrap();
+        let rows: Vec<_> = text.lines().filter(|line| line.starts_with("*.out (fit")).collect();
         assert!(rows.iter().any(|row| row.ends_with(" -")), "{rows:?} {row}");
         assert!(!text.contains("  0 B\n"), "{text}");
         let rules = json::summary(report)["rules"].clone();
         assert_eq!(rules[0].get("rss_bytes_max"), None, "{rules}");
         assert_eq!(rules[1]["rss_bytes_max"], 2_048_000, "{rules}");
     });
+}
+
+#[test]
+fn each_task_has_a_row_with_the_figures_of_its_last_attempt() {
+    let run = small().run();
+    let summary = Summary::of(&run);
+    let rows = task_rows(&run, &summary);
+    let told: Vec<_> = rows
+        .iter()
+        .map(|row| (row.task.defined.task, row.fate, row.attempts, row.exit()))
+        .collect();
+    let status = |status: &str| Some(status.to_owned());
+    let expected = [
+        (1, Fate::Ran, 1, status("status 0")),
+        (2, Fate::Ran, 1, status("status 0")),
+        (4, Fate::Ran, 2, status("status 0")),
+        (5, Fate::Failed, 1, status("status 1")),
+        (6, Fate::Abandoned, 0, None),
+    ];
+    assert_eq!(told, expected);
+    // 1 and 0.5 s of CPU time in the 2 s of proj a.src
+    close(rows[0].cpu_share().unwrap(), 0.75);
+    assert_eq!(rows[0].usage.unwrap().bytes.read, 400);
+    assert_eq!(rows[2].last.unwrap().1.duration_ns(), 2_000_000_000);
+    assert_eq!(rows[0].memory_bytes_wanted(), None);
+}
+
+#[test]
+fn chart_has_no_more_lanes_than_cores() {
+    let mut journal = Journal::begin(2);
+    for task in 0..5 {
+        journal.task(task, &format!("t{task}"), r#""action":true"#);
+        // Each begins before the one before it has ended, as clocks of several machines may tell.
+        let from_s = f64::from(task) * 0.4;
+        journal.attempt(task, from_s, from_s + 1.0, "x", r#""status":0"#, r#""outcome":"done""#);
+    }
+    let summary = Summary::of(&journal.run());
+    let most = summary.pieces.iter().map(|piece| piece.lane + piece.cores).max();
+    assert_eq!(most, Some(2));
 }
 
 #[test]
@@ -249,9 +290,14 @@ fn json_leaves_out_what_is_not_known() {
         assert_eq!((&json["failed"], &json["id"]), (&1.into(), &"20270115-080000.000-42".into()));
         close(json["utilisation"].as_f64().unwrap(), 0.875);
         close(json["critical_path_s"].as_f64().unwrap(), 5.5);
-        for absent in
-            ["local_share", "cache_hit", "staged_files", "staged_bytes", "metadata_ops_per_task"]
-        {
+        for absent in [
+            "local_share",
+            "cache_hit",
+            "staged_files",
+            "staged_bytes",
+            "metadata_ops_per_task",
+            "run_file_system_ops_per_task",
+        ] {
             assert!(json.get(absent).is_none(), "{absent}");
         }
     });
@@ -312,7 +358,8 @@ fn what_was_noted_of_input_and_metadata_is_summed_up() {
     journal.event("file_staged", 1.0, fields);
     let fields = r#""task":1,"from":1,"to":0,"bytes":500,"took_ns":9"#;
     journal.event("file_staged", 1.0, fields);
-    journal.event("run_ended", 1.0, r#""how":"done","executed":2,"metadata_operations":9"#);
+    let calls = r#""metadata_operations":9,"run_file_system_operations":5"#;
+    journal.event("run_ended", 1.0, &format!(r#""how":"done","executed":2,{calls}"#));
     with_report(&journal, |report| {
         let json = json::summary(report);
         assert_eq!([&json["staged_files"], &json["staged_bytes"]], [4, 2000]);
@@ -320,11 +367,35 @@ fn what_was_noted_of_input_and_metadata_is_summed_up() {
         close(json["local_share"].as_f64().unwrap(), 0.5);
         close(json["cache_hit"].as_f64().unwrap(), 500.0 / 1600.0);
         close(json["metadata_ops_per_task"].as_f64().unwrap(), 4.5);
+        close(json["run_file_system_ops_per_task"].as_f64().unwrap(), 2.5);
         let text = text::text(report);
         assert!(
             text.contains("50.0 % of 2.00 kB was on the node that read it; 31.2 % of"),
             "{text}"
         );
-        assert!(text.contains("4.5 system calls of the engine per task"), "{text}");
+        let (first, calls) = text.trim_end().rsplit_once('\n').unwrap();
+        assert_eq!(
+            calls,
+            "metadata calls on the run's file system: 2.5 per task, by hub and agents"
+        );
+        assert!(!first.contains("metadata"), "{text}");
+        let page = html::page(report);
+        let (figures, rest) = page.split_once("<h2 id=\"nodes\">").unwrap();
+        assert!(rest.contains("2.5 per task, by hub and agents") && !figures.contains("etadata"));
+    });
+}
+
+#[test]
+fn a_journal_that_does_not_tell_file_systems_apart_has_no_calls_on_that_of_the_run() {
+    let mut journal = Journal::begin(2);
+    journal.task(0, "a", r#""kind":"file","action":true"#);
+    journal.event("attempt_started", 0.0, r#""task":0,"attempt":1,"node":0,"cores":1"#);
+    journal.event("attempt_ended", 1.0, r#""task":0,"outcome":"done""#);
+    journal.event("run_ended", 1.0, r#""how":"done","executed":1,"metadata_operations":9"#);
+    with_report(&journal, |report| {
+        let json = json::summary(report);
+        close(json["metadata_ops_per_task"].as_f64().unwrap(), 9.0);
+        assert!(json.get("run_file_system_ops_per_task").is_none());
+        assert!(!text::text(report).contains("metadata"));
     });
 }

@@ -1,5 +1,5 @@
-//! What a task does on its node: reads its inputs one after the other, computes, writes its outputs one after the other; or, when it is
-//! *overlapped*, the three at the same time.
+//! What a task does on its node: reads its inputs one after the other, computes, writes its outputs
+//! one after the other; or, when it is *overlapped*, the three at the same time.
 //!
 //! Knows no scheduler: the end is a message to the hub.
 
@@ -172,7 +172,8 @@ impl Simulation<'_> {
         self.write_next(id);
     }
 
-    /// One of reading, computing, writing has come to its end; `next` is what comes then in a task that does one after the other.
+    /// One of reading, computing, writing has come to its end; `next` is what comes then in a task
+    /// that does one after the other.
     fn go_on(&mut self, id: TaskId, next: Step) {
         if self.spec(id).overlapped {
             let attempt = self.attempt(id);

@@ -1,6 +1,7 @@
 //! What a cluster is: numbers only.
 //!
-//! The defaults are table 1 of the paper (Tanaka, Tatebe 2014) where it says something; see `docs/design/simulator.md` for the rest.
+//! The defaults are table 1 of the paper (Tanaka, Tatebe 2014) where it says something; see
+//! `docs/design/simulator.md` for the rest.
 
 use crate::units::{GIB, MIB};
 
@@ -20,7 +21,8 @@ pub enum FileSystem {
 pub enum Sharing {
     /// Max-min fair: what one cannot use goes to the others.
     MaxMin,
-    /// Each has an equal share of everything on its way; what one cannot use is lost. For clusters on which the other takes too long.
+    /// Each has an equal share of everything on its way; what one cannot use is lost. For clusters
+    /// on which the other takes too long.
     Equal,
 }
 
@@ -77,7 +79,8 @@ pub struct Cluster {
     pub sharing: Option<Sharing>,
     /// Percent of a disk's speed that is left while several transfers use it.
     pub disk_percent: u64,
-    /// Whether a disk reads and writes at the same time, each at its full speed: two bounds, as control groups set them.
+    /// Whether a disk reads and writes at the same time, each at its full speed: two bounds, as
+    /// control groups set them.
     pub duplex_disks: bool,
     /// Whether writes go to memory first.
     pub write_back: bool,

@@ -1,7 +1,7 @@
 //! Transfers under way: how much is left of each, how fast it goes, when it ends.
 //!
-//! Knows channels and bytes, not files, nodes or tasks. When a transfer comes or goes, only those that share a channel with it, or with one
-//! that does, and so on, get new rates.
+//! Knows channels and bytes, not files, nodes or tasks. When a transfer comes or goes, only those
+//! that share a channel with it, or with one that does, and so on, get new rates.
 
 use std::collections::BTreeSet;
 

@@ -1,13 +1,16 @@
 //! Runs workflows in virtual time: the hub's own scheduler, on a cluster that is made of numbers.
 //!
-//! The model, its equations and what it leaves out stand in `docs/design/simulator.md`. No clock, no thread, no process, no hash
-//! order; times are ns, sizes bytes. Equal workload, settings and seed give equal logs.
+//! The model, its equations and what it leaves out stand in `docs/design/simulator.md`. No clock,
+//! no thread, no process, no hash order; times are ns, sizes bytes. Equal workload, settings and
+//! seed give equal logs.
 //!
 //! Map, from the outside in:
 //!
-//! - what runs: `workload`, `workloads` (copyfile, montage, WfFormat, recorded runs, ...), `plan` (a workload as the scheduler sees it)
+//! - what runs: `workload`, `workloads` (copyfile, montage, WfFormat, recorded runs, ...), `plan`
+//!   (a workload as the scheduler sees it)
 //! - the run: `simulation` (the driver of the scheduler), `attempts` (what a task does on its node), `queue`, `log`
-//! - the cluster: `cluster` (its description), `world` (machines and files), `flows` and `share` (transfers), `cache` (memory)
+//! - the cluster: `cluster` (its description), `world` (machines and files), `flows` and `share`
+//!   (transfers), `cache` (memory)
 //! - `faults`: runs in which things die, many of them, to see that the scheduler keeps its word
 //! - what came out: `outcome`, `bound`
 
@@ -38,7 +41,7 @@ pub use experiment::{Cell, CellResult, Experiment, LocalShare, Spread, file_syst
 pub use ids::{FileId, RuleId};
 pub use log::Log;
 pub use outcome::{Outcome, Share, TaskRecord};
-pub use plot::{curves_svg, scaling_svg};
+pub use plot::{curves_svg, running_tasks, scaling_svg};
 pub use rakuda_core::{FailurePolicy, Policy};
 pub use simulation::{Settings, Simulation};
 pub use units::{GIB, MIB, SECOND_NS};

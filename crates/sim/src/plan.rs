@@ -1,5 +1,5 @@
-//! A workload with the numbers that the scheduler knows its tasks by, given out as the front's planner does: prerequisites first,
-//! depth first from what is wanted.
+//! A workload with the numbers that the scheduler knows its tasks by, given out as the front's
+//! planner does: prerequisites first, depth first from what is wanted.
 //!
 //! Knows nothing of nodes and times.
 

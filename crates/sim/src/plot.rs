@@ -1,9 +1,11 @@
-//! Pictures of results, as SVG: how many tasks of each program ran at a time, and how the time falls with the number of nodes.
+//! Pictures of results, as SVG: how many tasks of each program ran at a time, and how the time
+//! falls with the number of nodes.
 //!
 //! Text only; touches no file.
 
 #![allow(clippy::cast_precision_loss, reason = "positions in a picture")]
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::experiment::CellResult;
@@ -18,7 +20,7 @@ const TOP: f64 = 34.0;
 const RIGHT: f64 = 180.0;
 const BOTTOM: f64 = 40.0;
 /// Points of a curve at most.
-const STEPS: usize = 600;
+const STEPS: u64 = 600;
 /// Distinguishable also without all colours (Okabe, Ito).
 const COLOURS: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999933"];
@@ -43,7 +45,9 @@ pub fn curves_svg(workload: &Workload, results: &[CellResult]) -> String {
         let (x, y) = (LEFT + WIDTH, top + HEIGHT + 18.0);
         writeln!(svg, "<text x=\"{x}\" y=\"{y:.1}\" text-anchor=\"end\">{end_s}</text>")
             .expect("text takes text");
-        let curves = curves(workload, &result.outcome, end_ns);
+        let at = |step: u64| (u128::from(end_ns) * u128::from(step) / u128::from(STEPS)) as u64;
+        let times: Vec<u64> = (0..=STEPS).map(at).collect();
+        let curves = curves(workload, &result.outcome, &times);
         for (index, (rule, curve)) in workload.rules.iter().zip(&curves).enumerate() {
             let points = curve.iter().map(|&(time_ns, running)| {
                 (time_ns as f64 / end_ns as f64, f64::from(running) / cores)
@@ -55,8 +59,21 @@ pub fn curves_svg(workload: &Workload, results: &[CellResult]) -> String {
     svg
 }
 
-/// For each rule how many of its tasks ran, at times evenly apart.
-fn curves(workload: &Workload, outcome: &Outcome, end_ns: u64) -> Vec<Vec<(u64, u32)>> {
+/// How many tasks of each program ran in a run, every `step_ns` (not 0) from its start on.
+pub fn running_tasks(
+    workload: &Workload,
+    outcome: &Outcome,
+    step_ns: u64,
+) -> BTreeMap<String, Vec<u32>> {
+    let steps = outcome.makespan_ns / step_ns.max(1);
+    let times: Vec<u64> = (0..=steps).map(|step| step * step_ns).collect();
+    let curves = curves(workload, outcome, &times).into_iter();
+    let counts = curves.map(|curve| curve.into_iter().map(|(_, running)| running).collect());
+    workload.rules.iter().cloned().zip(counts).collect()
+}
+
+/// For each rule how many of its tasks ran, at these times.
+fn curves(workload: &Workload, outcome: &Outcome, times: &[u64]) -> Vec<Vec<(u64, u32)>> {
     let mut changes: Vec<(u64, usize, i32)> = Vec::new();
     for (spec, record) in workload.tasks.iter().zip(&outcome.tasks) {
         if let Some(record) = record {
@@ -66,10 +83,9 @@ fn curves(workload: &Workload, outcome: &Outcome, end_ns: u64) -> Vec<Vec<(u64, 
     }
     changes.sort_unstable();
     let mut running = vec![0_i32; workload.rules.len()];
-    let mut curves = vec![Vec::with_capacity(STEPS + 1); workload.rules.len()];
+    let mut curves = vec![Vec::with_capacity(times.len()); workload.rules.len()];
     let mut next = 0;
-    for step in 0..=STEPS {
-        let time_ns = (u128::from(end_ns) * step as u128 / STEPS as u128) as u64;
+    for &time_ns in times {
         while let Some(&(change_ns, rule, by)) = changes.get(next)
             && change_ns <= time_ns
         {

@@ -20,6 +20,10 @@ pub(crate) enum Purpose {
     Scenario,
     /// What goes wrong in it, and how long messages take.
     Faults,
+    /// Whether its files lie in Gfarm, and which of them are read without being named.
+    Gfarm,
+    /// Which of its tasks begin together.
+    Gangs,
 }
 
 impl Random {
@@ -30,6 +34,8 @@ impl Random {
             Purpose::Workload => (3, 0),
             Purpose::Scenario => (4, 0),
             Purpose::Faults => (5, 0),
+            Purpose::Gfarm => (6, 0),
+            Purpose::Gangs => (7, 0),
         };
         let mut random = Self { state: seed };
         let mixed = random.draw() ^ (kind << 32) ^ u64::from(item);

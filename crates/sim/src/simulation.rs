@@ -303,7 +303,7 @@ impl<'a> Simulation<'a> {
         let (Some(first), false) = (files.first(), missing) else {
             return Fact { modified_ns: None, bytes: 0, places: Places::Unknown };
         };
-        let modified_ns = self.world.modified_ns(*first).map(u64::cast_signed);
+        let modified_ns = self.world.modified_ns(*first).map(i128::from);
         let bytes = files.iter().map(|file| self.world.bytes(*file)).sum();
         Fact { modified_ns, bytes, places: self.world.places(*first) }
     }
@@ -349,11 +349,12 @@ impl<'a> Simulation<'a> {
                 self.note(format_args!("failed {} retried {retried}", id.0));
                 self.remove_outputs(id);
             }
-            Output::AttemptLost { .. }
+            Output::RetryDelayed { .. }
+            | Output::AttemptLost { .. }
             | Output::TaskBlamed { .. }
             | Output::TaskReopened { .. }
             | Output::InputLost { .. }
-            | Output::NodeSetAside { .. }
+            | Output::NodeDrained { .. }
             | Output::NodeTakenBack { .. } => unreachable!("no node is lost, and no action fails"),
             Output::NowhereToRun { requirement } => {
                 self.note(format_args!("nowhere {}", requirement.0));
@@ -368,6 +369,10 @@ impl<'a> Simulation<'a> {
                 self.outcome.tasks_abandoned = abandoned.len() as u64;
                 self.ended = true;
             }
+            Output::GangStarted { id, .. } | Output::GangTooLarge { id, .. } => {
+                unreachable!("no gang is defined: {id:?}")
+            }
+            Output::GangEntangled { id, .. } => unreachable!("no gang is defined: {id:?}"),
             Output::AskNeeded { id } | Output::CompareRecord { id } | Output::Resolve { id } => {
                 unreachable!("{id:?} is neither deferred nor of a class of its own")
             }

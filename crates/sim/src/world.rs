@@ -1,4 +1,5 @@
-//! The machines of a cluster and the files on them: where a file lies, whether it is in memory, which way a transfer takes.
+//! The machines of a cluster and the files on them: where a file lies, whether it is in memory,
+//! which way a transfer takes.
 //!
 //! Does not know why a file is read, nor what comes after a transfer.
 

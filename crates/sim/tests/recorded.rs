@@ -4,8 +4,9 @@ use rakuda_record::Run;
 use rakuda_sim::workloads::{RecordedTimes, recorded};
 use rakuda_sim::{Cluster, Log, Outcome, Settings, Simulation, Workload};
 
-/// `b` is made of the file `a` in 3 s, after 1 s in which it waits for a core; then `c` of `b` in 4 s, after the task `between`
-/// that has no action. The commands use the processor for half the time.
+/// `b` is made of the file `a` in 3 s, after 1 s in which it waits for a core; then `c` of `b` in 4
+/// s, after the task `between` that has no action. The commands use the processor for half the
+/// time.
 const CHAIN: &str = r#"
 {"event":"run_started","version":2,"time_ns":0,"run":"r","cores":2}
 {"event":"node_joined","time_ns":0,"node":0,"name":"here","cores":2,"memory_bytes":1000000000}
@@ -24,7 +25,8 @@ const CHAIN: &str = r#"
 {"event":"run_ended","time_ns":9000000000,"how":"done"}
 "#;
 
-/// The action of `all` runs for a second, invokes `late`, which takes 2 s, and runs for a second more. `late` needs nothing, `all` needs `early`.
+/// The action of `all` runs for a second, invokes `late`, which takes 2 s, and runs for a second
+/// more. `late` needs nothing, `all` needs `early`.
 const NESTED: &str = r#"
 {"event":"run_started","version":2,"time_ns":0,"run":"r","cores":1}
 {"event":"invocation_started","time_ns":0,"invocation":0,"tasks":["all"]}

@@ -1,4 +1,5 @@
-//! Any workflow under any policy: it ends, it is repeatable, it is never faster than the bound, and the scheduler's books agree after every event.
+//! Any workflow under any policy: it ends, it is repeatable, it is never faster than the bound, and
+//! the scheduler's books agree after every event.
 
 use proptest::prelude::*;
 use rakuda_sim::{

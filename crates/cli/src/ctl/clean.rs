@@ -1,6 +1,7 @@
-//! `rakudactl clean`: removes what runs that were killed have left on this machine and on others. What that may be is found in `leftovers`; here are
-//! the words, and the way to other hosts: their own engine, which a run has brought there, does the same. Hosts of a group are reached
-//! as a run reaches them: by the ssh of their leader.
+//! `rakudactl clean`: removes what runs that were killed have left on this machine and on others.
+//! What that may be is found in `leftovers`; here are the words, and the way to other hosts: their
+//! own engine, which a run has brought there, does the same. Hosts of a group are reached as a run
+//! reaches them: by the ssh of their leader.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -19,10 +20,12 @@ use super::{Status as Ending, UsageError};
 /// Hosts that are cleaned at the same time; sshd refuses more than 10 that have not logged in.
 const AT_A_TIME: usize = 8;
 
-/// Removes what killed runs have left: mounts of Gfarm, processes, sockets, invitations, programs that no run has used for a month.
+/// Removes what killed runs have left: mounts of Gfarm, processes, sockets, invitations, programs
+/// that no run has used for a month.
 ///
-/// Without hosts: on this machine. Hosts of -F behind a leader are reached through it. What belongs to runs that go on is left alone. A process that a command has left behind on purpose is
-/// killed, too, when its run is over: --dry-run shows what would be.
+/// Without hosts: on this machine. Hosts of -F behind a leader are reached through it. What belongs
+/// to runs that go on is left alone. A process that a command has left behind on purpose is killed,
+/// too, when its run is over: --dry-run shows what would be.
 #[derive(Args)]
 pub struct Clean {
     /// The hosts that the file FILE names.
@@ -69,7 +72,7 @@ impl Clean {
             }
             return Ok(ending);
         }
-        let program = rakuda_hub::program_name().map_err(anyhow::Error::msg)?;
+        let program = rakuda_cluster::program_name().map_err(anyhow::Error::msg)?;
         let mut ending = ending;
         for some in ways.chunks(AT_A_TIME) {
             let cleaned: Vec<_> = std::thread::scope(|scope| {
@@ -123,7 +126,8 @@ impl Clean {
         let mut leaders: BTreeMap<String, Vec<String>> = named.collect();
         if let Some(file) = &self.host_file {
             let file = place.directory().join(file);
-            leaders.extend(rakuda_hub::hosts_to_reach(&file).map_err(UsageError)?);
+            let hosts = rakuda_cluster::hosts_to_reach(&file);
+            leaders.extend(hosts.map_err(|error| UsageError(error.to_string()))?);
         }
         if let Some(host) = leaders.keys().find(|host| host.starts_with('-') || host.is_empty()) {
             return Err(UsageError(format!("'{host}' is no name of a host")).into());
@@ -204,7 +208,8 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// For /bin/sh on the host: this very program where a run has brought it, else the last one that came. Where none is, nothing of a run was.
+/// For /bin/sh on the host: this very program where a run has brought it, else the last one that
+/// came. Where none is, nothing of a run was.
 fn script(program: &str, what: &What) -> String {
     let dry_run = if what.how == How::Pretend { " --dry-run" } else { "" };
     let files = if what.files { " --files" } else { "" };

@@ -62,11 +62,53 @@ fn print(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
         }
         "waiting" => print_waiting(&task, answer, out)?,
         "queued" => print_queued(&task, answer, out)?,
+        "waits_to_retry" => {
+            writeln!(out, "{task}: failed, and is tried again when its delay is over")?;
+        }
+        "waits_for_gang" => writeln!(out, "{task}: ready, and waits for its gang")?,
+        "ended_before_gang" => {
+            writeln!(out, "{task}: has ended well, and counts when all of its gang have")?;
+        }
         "running" => print_running(answer, "", out)?,
         "abandoned" => {
             writeln!(out, "{task}: not run, because of {}", tasks(&answer["because"]))?;
         }
         state => writeln!(out, "{task}: {}", in_words(state))?,
+    }
+    if answer["gang"].is_object() {
+        print_gang(&answer["gang"], out)?;
+    }
+    Ok(())
+}
+
+/// Why the gang of a task has not begun, or what it does.
+fn print_gang(gang: &Value, out: &mut dyn Write) -> io::Result<()> {
+    let number = |name: &str| gang[name].as_u64().unwrap_or(0);
+    let (slots, count) = (number("slots"), number("tasks_count"));
+    write!(out, "  its gang of {count} ")?;
+    match text(&gang["state"]).as_str() {
+        "waits_for_tasks" => writeln!(out, "waits for {}", tasks(&gang["waits_for"]))?,
+        "too_large" => writeln!(out, "needs {slots} slots, which the nodes here do not have")?,
+        "waits_for_slots" => {
+            write!(out, "needs {slots} slots at once; {} are kept for it", number("slots_kept"))?;
+            match number("gangs_before") {
+                0 => writeln!(out)?,
+                1 => writeln!(out, "; 1 gang has waited for longer")?,
+                before => writeln!(out, "; {before} gangs have waited for longer")?,
+            }
+        }
+        "ends_to_run_again" => writeln!(out, "is ended, to run again: {}", tasks(&gang["tasks"]))?,
+        "failed" => writeln!(out, "has failed: {}", tasks(&gang["tasks"]))?,
+        _ if gang["oversubscribed"] == true => {
+            writeln!(out, "runs with fewer slots than the {slots} it needs")?;
+        }
+        _ => writeln!(out, "runs on {slots} slots: {}", tasks(&gang["tasks"]))?,
+    }
+    for chooser in list(&gang["unsuited"]) {
+        for node in list(&chooser["nodes"]) {
+            let (task, name) = (text(&chooser["task"]), text(&node["node"]));
+            writeln!(out, "  {task} not on {name}: {}", unsuited(&node["where"]))?;
+        }
     }
     Ok(())
 }
@@ -78,6 +120,9 @@ fn in_words(state: &str) -> &str {
         "deciding" => "it is being found out whether it has to run",
         "not_started" => "not started: nothing that is wanted needs it now, or the run is ending",
         "up_to_date" => "up to date",
+        "waits_to_retry" => "waits for its next try",
+        "waits_for_gang" => "waits for its gang",
+        "ended_before_gang" => "ended before its gang",
         other => other,
     }
 }
@@ -115,6 +160,7 @@ fn print_queued(task: &str, answer: &Value, out: &mut dyn Write) -> io::Result<(
                 "not_allowed" => parts.push("it may not run there".to_owned()),
                 "never_fits" => parts.push("it can never run there".to_owned()),
                 "ends_too_soon" => parts.push(too_soon(value)),
+                "where" => parts.push(unsuited(value)),
                 _ => {
                     let name = printable(name.replace('_', " ").as_bytes());
                     parts.push(format!(
@@ -127,6 +173,33 @@ fn print_queued(task: &str, answer: &Value, out: &mut dyn Write) -> io::Result<(
         writeln!(out, "  {}: {}", text(&short["node"]), parts.join("; "))?;
     }
     Ok(())
+}
+
+/// Why a node does not suit, by what is known of it.
+fn unsuited(value: &Value) -> String {
+    let seen = |value: &Value| {
+        let age = value["age_s"].as_f64().map(|age_s| format!(", {age_s:.1} s old"));
+        let (name, shown) = (text(&value["name"]), text(&value["text"]));
+        format!("{name} is {shown}{}", age.unwrap_or_default())
+    };
+    let values: Vec<String> = list(&value["values"]).map(seen).collect();
+    let values = values.join("; ");
+    if let Some(count) = value["at_once"].as_u64() {
+        return format!("where: it suits {count} of the gang at once");
+    }
+    match (value["clause"].as_str(), value["waits_for_sample_of"].as_str()) {
+        (Some(clause), _) if values.is_empty() => {
+            format!("where: {} is not true", printable(clause.as_bytes()))
+        }
+        (Some(clause), _) => {
+            format!("where: {} is not true ({values})", printable(clause.as_bytes()))
+        }
+        (_, Some(name)) => format!(
+            "where: something was started there since {} was sampled, which is waited for",
+            printable(name.as_bytes())
+        ),
+        _ => "where: nothing is known of the node yet".to_owned(),
+    }
 }
 
 /// Why a task is not started on a node that ends.

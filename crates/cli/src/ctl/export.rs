@@ -1,6 +1,8 @@
-//! `rakudactl export`: a run in a format of others. Here are its words, and how a file comes into being: under another name first, so that nobody ever
-//! reads half of one. What the formats are is found in crates/record.
+//! `rakudactl export`: a run in a format of others. Here are its words, and how a file comes into
+//! being: under another name first, so that nobody ever reads half of one. What the formats are is
+//! found in crates/record.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsRawFd as _;
@@ -9,11 +11,12 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use rakuda_record::Run;
 use rakuda_record::export::{
-    ExportError, dot, perfetto, remove_abandoned, ro_crate, unfinished_name, wfformat,
+    ExportError, dot, junit, perfetto, remove_abandoned, ro_crate, unfinished_name, wfformat,
 };
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 
 use super::place::Place;
+use super::report::read_tails;
 use super::{Status, UsageError};
 
 /// Writes a run in a format that other programs read.
@@ -23,7 +26,8 @@ use super::{Status, UsageError};
     rakudactl export ro-crate -o crate             a folder to publish beside the data: how it was made\n    \
     rakudactl export perfetto -o run.pftrace       open it in ui.perfetto.dev: what ran when, on which core\n    \
     rakudactl export dot -o - | dot -Tsvg > a.svg  the graph of tasks\n    \
-    rakudactl export dot --of rules -o rules.dot   the graph of rules, small also for large runs\n\n\
+    rakudactl export dot --of rules -o rules.dot   the graph of rules, small also for large runs\n    \
+    rakudactl export junit -o junit.xml            tasks as test cases, for continuous integration\n\n\
     A file that exists is replaced when the new one is complete; a crate's folder must not exist. What becomes of what is told in \
     docs/reference/exports.md.")]
 pub struct Export {
@@ -54,6 +58,7 @@ enum Format {
     RoCrate,
     Perfetto,
     Dot,
+    Junit,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -78,10 +83,11 @@ impl Export {
             let done = ro_crate::write(&run, &sources, &self.output);
             return done.map(|()| Status::Good).map_err(|error| self.explained(error.into()));
         }
+        let tails = self.tails(place, &run)?;
         if self.output == Path::new("-") {
-            self.write(&run, out)?;
+            self.write(&run, &tails, out)?;
         } else {
-            replace(&self.output, |file| self.write(&run, file))
+            replace(&self.output, |file| self.write(&run, &tails, file))
                 .map_err(|error| self.explained(error))?;
         }
         Ok(Status::Good)
@@ -111,8 +117,22 @@ impl Export {
         }
     }
 
-    fn write(&self, run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {
+    /// What failed tasks printed, where the format tells it.
+    fn tails(&self, place: &Place, run: &Run) -> anyhow::Result<BTreeMap<u32, String>> {
+        if self.format != Format::Junit {
+            return Ok(BTreeMap::new());
+        }
+        Ok(read_tails(&place.run_folder(&self.run)?, &junit::failed(run)))
+    }
+
+    fn write(
+        &self,
+        run: &Run,
+        tails: &BTreeMap<u32, String>,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
         match self.format {
+            Format::Junit => junit::write(run, tails, out)?,
             Format::Wfformat => wfformat::write(run, out).map_err(unwrapped)?,
             Format::Perfetto => perfetto::write(run, out)?,
             Format::Dot => draw(run, self.of.unwrap_or(Of::Tasks), out)?,

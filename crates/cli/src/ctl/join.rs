@@ -1,4 +1,5 @@
-//! `rakudactl join`: makes this machine a node of a run that is going on. It finds the run's invitation and becomes an agent.
+//! `rakudactl join`: makes this machine a node of a run that is going on. It finds the run's
+//! invitation and becomes an agent.
 
 use std::io::{self, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -80,7 +81,8 @@ impl Join {
         });
         names.sort_unstable_by(|a, b| b.cmp(a));
         let is_marked = |name: &&String| marks::lives(&root.join(RUNNING).join(name)) == Some(true);
-        // Not every file system tells other machines of locks (Gfarm, some mounts of NFS): there the run itself is asked.
+        // Not every file system tells other machines of locks (Gfarm, some mounts of NFS): there
+        // the run itself is asked.
         let listens = |name: &&String| knock(&folder.join(name)).is_ok();
         let found = names.iter().find(is_marked).or_else(|| names.iter().find(listens));
         found.map(|name| folder.join(name)).ok_or_else(|| {

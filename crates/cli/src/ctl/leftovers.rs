@@ -1,5 +1,5 @@
-//! What killed runs may have left on this machine, and its end. A mark names the process that has drawn it: when that is gone, nothing that bears
-//! the mark is anyone's any more.
+//! What killed runs may have left on this machine, and its end. A mark names the process that has
+//! drawn it: when that is gone, nothing that bears the mark is anyone's any more.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rakuda_agent::files::{self, OwnFolderError};
-use rakuda_agent::processes;
+use rakuda_agent::{hosts_file, processes};
 use rakuda_locate::private_mount;
 use rakuda_record::marks::{self, RUNNING};
 
@@ -66,7 +66,7 @@ pub fn clean(what: &What) -> Vec<String> {
     }
     let remove = |path: &Path| fs::remove_file(path).map_err(|error| error.to_string());
     let invitations = what.records.iter().flat_map(|root| dead_invitations(root));
-    for path in dead_sockets().into_iter().chain(invitations) {
+    for path in dead_sockets().into_iter().chain(hosts_files_without_agent()).chain(invitations) {
         lines.push(removed(how, &path, remove));
     }
     for path in unused_programs() {
@@ -140,8 +140,23 @@ fn dead_sockets() -> Vec<PathBuf> {
     sockets
 }
 
-/// Invitations to runs that nobody can join any more. One whose machine does not answer may be good for others, and so may one whose address
-/// leads elsewhere from here while its run lives.
+/// Hosts files of tasks on several nodes whose agent is gone: it would have removed them.
+fn hosts_files_without_agent() -> Vec<PathBuf> {
+    let scratch = files::scratch();
+    if files::check(&scratch).is_err() {
+        return Vec::new();
+    }
+    let is_left = |path: &PathBuf| {
+        let is_file = fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
+        is_file && hosts_file::agent_of(path).is_some_and(|process| !processes::goes_on(process))
+    };
+    let mut left: Vec<PathBuf> = entries(&scratch).filter(is_left).collect();
+    left.sort_unstable();
+    left
+}
+
+/// Invitations to runs that nobody can join any more. One whose machine does not answer may be good
+/// for others, and so may one whose address leads elsewhere from here while its run lives.
 fn dead_invitations(root: &Path) -> Vec<PathBuf> {
     let lives = |path: &PathBuf| {
         path.file_name().and_then(|run| marks::lives(&root.join(RUNNING).join(run))) == Some(true)

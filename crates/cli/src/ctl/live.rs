@@ -1,4 +1,5 @@
-//! Asks runs that are going on, over the sockets of their hubs. It knows how to find them and to put a question, not what answers mean.
+//! Asks runs that are going on, over the sockets of their hubs. It knows how to find them and to
+//! put a question, not what answers mean.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
@@ -7,12 +8,14 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::place::Place;
 
 /// A hub that does not answer within this time hangs.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// The same where it is only for the time, which is known nearly as well without.
+const TIME_TIME: Duration = Duration::from_secs(2);
 /// The longest answer that is read.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 const SUFFIX: &str = ".sock";
@@ -24,8 +27,8 @@ const LAST: &str = "last";
 #[error("{0}")]
 pub struct NoLiveRun(pub String);
 
-/// Puts `question` to the live runs of the place, or to the one whose name begins with `run` (`last`: the newest of them); the
-/// answers, oldest run first.
+/// Puts `question` to the live runs of the place, or to the one whose name begins with `run`
+/// (`last`: the newest of them); the answers, oldest run first.
 pub fn ask(place: &Place, run: Option<&str>, question: &Value) -> anyhow::Result<Vec<Value>> {
     let folder = place.records()?.root.join("running");
     let mut names: Vec<String> =
@@ -63,6 +66,16 @@ pub fn ask(place: &Place, run: Option<&str>, question: &Value) -> anyhow::Result
         place.directory().display()
     ))
     .into())
+}
+
+/// What the journal's clock of a live run shows; none: its hub does not say so at once.
+pub fn journal_ns(place: &Place, run: &str) -> Option<i64> {
+    let folder = place.records().ok()?.root.join("running");
+    let question = json!({"ask": "status"});
+    match ask_one(&folder, &format!("{run}{SUFFIX}"), &question, TIME_TIME) {
+        Answer::Given(answer) => answer["time_ns"].as_i64(),
+        Answer::Silence | Answer::Nobody => None,
+    }
 }
 
 fn entries(folder: &Path) -> Vec<String> {

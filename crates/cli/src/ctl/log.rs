@@ -10,14 +10,17 @@ use rakuda_proto::Text;
 use rakuda_record::folder::RunFolder;
 use rakuda_record::output::{Piece, Stream, read_pieces};
 use rakuda_record::printable::shown;
+use rakuda_record::regular::open_regular;
 
+use super::follow;
 use super::place::{Place, complain_of_damage, task_name, task_number};
 use super::{Status, text};
 
 /// Prints what the commands of a task printed.
 #[derive(Args)]
 #[command(
-    after_help = "Example: only the last attempt, of the run before the last one\n    rakudactl log mosaic.fits --attempt last --run 20261121\n\n\
+    after_help = "Examples: what it prints while it runs; only the last attempt, of an earlier run\n    rakudactl log -f mosaic.fits\n    \
+    rakudactl log mosaic.fits --attempt last --run 20261121\n\n\
     Standard output and standard error come in the order in which they were printed. What Ruby code printed itself is not recorded, nor \
     anything with `--output=none`."
 )]
@@ -30,6 +33,10 @@ pub struct Log {
     #[arg(long, value_name = "RUN", default_value = "last")]
     run: String,
 
+    /// Go on printing what it prints, until it has ended; of a task that has not begun, from its beginning.
+    #[arg(short, long)]
+    follow: bool,
+
     /// Only the attempt N, counted from 1, or `last`.
     #[arg(long, value_name = "N", value_parser = attempt)]
     attempt: Option<Attempt>,
@@ -37,8 +44,10 @@ pub struct Log {
 
 /// Which attempt is wanted.
 #[derive(Debug, Clone, Copy)]
-enum Attempt {
+pub enum Attempt {
+    /// The one that was made last.
     Last,
+    /// That one, from 1.
     Number(u32),
 }
 
@@ -57,11 +66,14 @@ impl Log {
     pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
         let folder = place.run_folder(&self.run)?;
         let name = task_name(&self.task);
+        if self.follow {
+            return follow::follow(folder, place, &name, self.attempt, out);
+        }
         // The header of a piece has a space where the name has a line feed.
         let header = name.0.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte });
         let header = Text(header.collect());
         let path = folder.output();
-        let open = || match File::open(&path) {
+        let open = || match open_regular(&path) {
             Ok(file) => Ok(Some(BufReader::with_capacity(1 << 18, file))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).with_context(|| path.display().to_string()),
@@ -165,7 +177,7 @@ mod tests {
         fs::write(&journal, JOURNAL).unwrap();
         let ask = |attempt| {
             let run = journal.to_str().unwrap().to_owned();
-            let log = Log { task: "o".into(), run, attempt };
+            let log = Log { task: "o".into(), run, follow: false, attempt };
             log.answer(&Place::new(None), &mut Vec::new())
         };
         let error = ask(Some(Attempt::Number(7))).unwrap_err();

@@ -1,24 +1,35 @@
-//! `rakudactl`: answers questions about runs. Here are its words, its exit statuses and how it complains; each subcommand has a file. What a run *was*
-//! is found out in crates/record; these files ask it, and print.
+//! `rakudactl`: answers questions about runs. Here are its words, its exit statuses and how it
+//! complains; each subcommand has a file. What a run *was* is found out in crates/record; these
+//! files ask it, and print.
 
+mod bench;
 mod clean;
+mod completion;
 mod explain;
 mod export;
+mod feed;
+mod follow;
 mod join;
 mod leftovers;
 mod live;
+mod live_nodes;
 mod log;
+mod manual;
 mod nodes;
 mod place;
 mod recorded_why;
 mod report;
 mod runs;
+mod set_attr;
 mod sim;
 mod sim_sizes;
 mod status;
 mod story;
 mod story_json;
+mod sync;
 mod text;
+mod top;
+mod ui;
 mod why;
 
 use std::ffi::OsString;
@@ -27,7 +38,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use rakuda_record::folder::FolderError;
 
 use place::Place;
@@ -57,12 +68,11 @@ pub struct UsageError(pub String);
 #[command(
     name = "rakudactl",
     bin_name = "rakudactl",
-    version,
+    version = crate::version::LONG,
     about = "Answers questions about the runs of rakuda: what happened, why, and how long it took.",
     after_help = "RUN is the name of a run as `rakudactl runs` prints it, a beginning of it that no other run has, `last` (the \
                   default), or the path of a run's folder or journal.\n\n\
                   Exit status: 0 good, 1 failed or not valid, 2 usage, 3 no such run.",
-    disable_help_subcommand = true,
     infer_subcommands = false,
     subcommand_required = true,
     arg_required_else_help = true,
@@ -85,12 +95,17 @@ enum Question {
     Log(log::Log),
     Why(why::Why),
     Status(status::Status),
+    Top(top::Top),
+    Ui(ui::Ui),
     Nodes(nodes::Nodes),
+    SetAttr(set_attr::SetAttr),
     Explain(explain::Explain),
     Join(join::Join),
     Report(report::Report),
     Export(export::Export),
     Sim(sim::Sim),
+    Bench(bench::Bench),
+    Sync(sync::Sync),
     Clean(clean::Clean),
 }
 
@@ -102,12 +117,17 @@ impl Question {
             Self::Log(log) => log.answer(place, out),
             Self::Why(why) => why.answer(place, out),
             Self::Status(status) => status.answer(place, out),
+            Self::Top(top) => top.answer(place, out),
+            Self::Ui(ui) => ui.answer(place, out),
             Self::Nodes(nodes) => nodes.answer(place, out),
+            Self::SetAttr(set_attr) => set_attr.answer(place, out),
             Self::Explain(explain) => explain.answer(place, out),
             Self::Join(join) => join.answer(place, out),
             Self::Report(report) => report.answer(place, out),
             Self::Export(export) => export.answer(place, out),
+            Self::Sync(sync) => sync.answer(place, out),
             Self::Sim(sim) => sim.answer(place, out),
+            Self::Bench(bench) => bench.answer(place),
             Self::Clean(clean) => clean.answer(place, out),
         }
     }
@@ -115,6 +135,10 @@ impl Question {
 
 /// Does what the words say; they begin with the program's name.
 pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
+    let words: Vec<OsString> = words.collect();
+    if words.get(1).is_some_and(|word| word == completion::WORD) {
+        return completion::run(Ctl::command(), &words[2..]);
+    }
     let ctl = match Ctl::try_parse_from(words) {
         Ok(ctl) => ctl,
         Err(error) => return explain_usage(&error),
@@ -133,6 +157,14 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
             crate::complain(&format!("rakudactl: {error:#}\n"));
             ExitCode::from(status_of(&error))
         }
+    }
+}
+
+/// The manual page rakudactl(1).
+pub fn manual() -> ExitCode {
+    match manual::write(Ctl::command(), &mut io::stdout()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
     }
 }
 

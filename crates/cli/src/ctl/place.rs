@@ -13,6 +13,7 @@ use rakuda_record::folder::{FolderError, Records, RunFolder, RunState, find_run}
 use rakuda_record::printable::shown;
 
 /// The folder of `-C`, or the current one.
+#[derive(Clone)]
 pub struct Place {
     directory: PathBuf,
 }
@@ -38,8 +39,8 @@ impl Place {
         find_run(&self.directory, name)
     }
 
-    /// The run that RUN names, and a word to the user about lines that could not be read. A journal without its first line is refused: without it no figure means
-    /// anything.
+    /// The run that RUN names, and a word to the user about lines that could not be read. A journal
+    /// without its first line is refused: without it no figure means anything.
     pub fn read_run(&self, name: &str) -> Result<Run, FolderError> {
         let folder = self.run_folder(name)?;
         let run = folder.read()?;

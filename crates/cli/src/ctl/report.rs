@@ -1,5 +1,5 @@
-//! `rakudactl report`: what a run was like. It reads the run and what its failed tasks printed, asks crates/record for the report, and puts it where
-//! it is wanted.
+//! `rakudactl report`: what a run was like. It reads the run and what its failed tasks printed,
+//! asks crates/record for the report, and puts it where it is wanted.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,20 +9,23 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 use clap::Args;
+use rakuda_agent::clock;
 use rakuda_record::Run;
 use rakuda_record::folder::RunFolder;
+use rakuda_record::regular::open_regular;
 use rakuda_record::report::{Report as Shown, compare, csv, html, json, plot, tails, text};
 use rakuda_record::summary::Summary;
 
-use super::Status;
 use super::place::Place;
+use super::{Status, live};
 
 /// What turns SVG into PNG.
 const CONVERTER: &str = "rsvg-convert";
 
 /// Shows what a run was like: makespan, use of cores, rules, critical path, failures.
 ///
-/// Without one of --text, --json, --csv, --svg, --png it writes a page, one file without any reference to others, into the run's folder.
+/// Without one of --text, --json, --csv, --svg, --png it writes a page, one file without any
+/// reference to others, into the run's folder.
 #[derive(Args)]
 #[command(
     after_help = "Examples: a page for the browser; the last run on the terminal; what a change brought\n    \
@@ -64,7 +67,7 @@ pub struct Report {
 }
 
 /// A run with its figures.
-struct Read {
+pub(super) struct Read {
     run: Run,
     summary: Summary,
     tails: BTreeMap<u32, String>,
@@ -72,31 +75,35 @@ struct Read {
 }
 
 impl Read {
-    fn of(place: &Place, name: &str) -> anyhow::Result<Self> {
+    pub(super) fn of(place: &Place, name: &str) -> anyhow::Result<Self> {
         let folder = place.run_folder(name)?;
         // First whether it lives, then the journal: a run may end in between, but it does not come back.
         let alive = folder.is_running();
         let mut run = place.read_run(name)?;
         if alive {
-            run.seen_alive(rakuda_agent::clock::wall_ns());
+            // Only the hub knows what has passed: the clock may have been set. Where it is on
+            // another machine, what it has noted is known.
+            let now_ns = live::journal_ns(place, &folder.run);
+            let by_wall = || clock::wall_ns().saturating_sub(run.clock_ahead_ns);
+            run.seen_alive(now_ns.unwrap_or_else(by_wall));
         }
         let summary = Summary::of(&run);
         let tails = read_tails(&folder, &summary.failed);
         Ok(Self { run, summary, tails, folder })
     }
 
-    fn shown(&self) -> Shown<'_> {
+    pub(super) fn shown(&self) -> Shown<'_> {
         Shown { run: &self.run, summary: &self.summary, tails: &self.tails }
     }
 }
 
 /// What failed tasks printed. A run without a log has none; one that cannot be read is worth a word, and no more.
-fn read_tails(folder: &RunFolder, failed: &[u32]) -> BTreeMap<u32, String> {
+pub(super) fn read_tails(folder: &RunFolder, failed: &[u32]) -> BTreeMap<u32, String> {
     let path = folder.output();
     if failed.is_empty() || !path.exists() {
         return BTreeMap::new();
     }
-    let read = File::open(&path).and_then(|log| tails::tails(BufReader::new(log), failed));
+    let read = open_regular(&path).and_then(|log| tails::tails(BufReader::new(log), failed));
     read.unwrap_or_else(|error| {
         crate::complain(&format!("rakudactl: {}: {error}\n", path.display()));
         BTreeMap::new()
@@ -129,7 +136,8 @@ impl Report {
         Ok(Status::Good)
     }
 
-    /// The one document that is asked for. Text and JSON go to standard output unless told otherwise, a page to `default`.
+    /// The one document that is asked for. Text and JSON go to standard output unless told
+    /// otherwise, a page to `default`.
     fn write(
         &self,
         place: &Place,

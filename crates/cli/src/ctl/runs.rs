@@ -1,4 +1,5 @@
-//! `rakudactl runs`: which runs there are. It reads summaries and the ends of journals only, so that it is quick after long runs.
+//! `rakudactl runs`: which runs there are. It reads summaries and the ends of journals only, so
+//! that it is quick after long runs.
 
 use std::io::Write;
 
@@ -17,8 +18,8 @@ use super::{Status, text};
 #[derive(Args)]
 #[command(after_help = "Example: the last five runs\n    rakudactl runs -n 5\n\n\
     A state is running, done, failed, stopped (by Ctrl-C or a signal), cut off (killed, or the machine failed), moved (the \
-    folder of -L is not where it was) or unreadable. Done, failed and not run\n    \
-    count tasks without an action of their own, too. Times are UTC.")]
+    folder of -L is not where it was) or unreadable. Done, failed and not run \
+    count tasks with an action, as the last line of a run does. Times are UTC.")]
 pub struct Runs {
     /// List only the N newest.
     #[arg(short = 'n', long = "number", value_name = "N")]
@@ -46,6 +47,8 @@ struct Row {
     ended_ns: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     executed: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    done: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     not_needed: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,6 +101,7 @@ fn row(folder: &RunFolder) -> Row {
         started_ns: first.as_ref().map(|first| first.time_ns),
         ended_ns: counts.map(|ended| ended.time_ns),
         executed: counts.map(|ended| ended.executed),
+        done: counts.and_then(|ended| ended.done),
         not_needed: counts.map(|ended| ended.not_needed),
         failed: counts.map(|ended| ended.failed),
         abandoned: counts.map(|ended| ended.abandoned),
@@ -142,7 +146,7 @@ fn print(row: &Row, out: &mut dyn Write) -> std::io::Result<()> {
         row.state,
         row.started_ns.map_or("-".to_owned(), text::date),
         took,
-        number(row.executed),
+        number(row.done),
         number(row.failed),
         number(row.abandoned),
         row.policy.as_deref().unwrap_or("-"),

@@ -1,5 +1,7 @@
-//! `rakudactl sim`: a workflow in virtual time, under each policy. The words of the command line, and how results are printed; everything else is in crates/sim.
+//! `rakudactl sim`: a workflow in virtual time, under each policy. The words of the command line,
+//! and how results are printed; everything else is in crates/sim.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,9 +11,10 @@ use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use rakuda_sim::{
-    CellResult, Cluster, Experiment, FileSystem, Log, MIB, Policy, Settings, Simulation, Workload,
-    curves_svg, scaling_svg, workloads,
+    CellResult, Cluster, Experiment, FileSystem, Log, MIB, Policy, SECOND_NS, Settings, Simulation,
+    Workload, curves_svg, running_tasks, scaling_svg, workloads,
 };
+use serde::Serialize;
 
 use rakuda_agent::clock::monotonic_ns;
 use rakuda_sim::faults::{Failure, run_seed, swarm};
@@ -28,6 +31,7 @@ const SEED_MAX: u64 = 1 << 62;
 const BANDWIDTH_MIB_MAX: u64 = 1 << 20;
 const COMPUTE_PERCENT_MAX: u64 = 1_000_000;
 const TASKS_MAX: i64 = 20_000_000;
+const CURVE_S_MAX: u64 = 1 << 30;
 
 /// The seed of `faults` that runs, for the message of one that fails.
 static SEED: AtomicU64 = AtomicU64::new(0);
@@ -44,8 +48,9 @@ static LOG: Mutex<Option<std::fs::File>> = Mutex::new(None);
     The model is described in docs/design/simulator.md."
 )]
 pub struct Sim {
-    /// `faults` (small workflows in which things die, one for each seed), `copyfile`, `montage`, `layers`, a file of WfCommons (WfFormat, `.json`), or RUN, a recorded run: its name, `last`, or the path
-    /// of its folder or journal.
+    /// `faults` (small workflows in which things die, one for each seed), `copyfile`, `montage`,
+    /// `layers`, a file of WfCommons (WfFormat, `.json`), or RUN, a recorded run: its name, `last`,
+    /// or the path of its folder or journal.
     #[arg(value_name = "WORKLOAD")]
     workload: String,
 
@@ -121,21 +126,41 @@ pub struct Sim {
     #[arg(long)]
     json: bool,
 
+    /// With `--json`: also how many tasks of each program ran every S seconds of the first run.
+    #[arg(long, value_name = "S", requires = "json", value_parser = clap::value_parser!(u64).range(1..=CURVE_S_MAX))]
+    curve: Option<u64>,
+
     /// Draw running tasks by program, or with several numbers of nodes how the time falls, into FILE (SVG).
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 
-    /// Measure the first run of the first combination instead: processor time of the simulator and of the scheduler in it, and memory.
+    /// Measure the first run of the first combination instead: processor time of the simulator and
+    /// of the scheduler in it, and memory.
     #[arg(long, conflicts_with_all = ["json", "plot", "log"])]
     measure: bool,
 
-    /// In a recorded run, tasks compute as long as their commands used the processor, and read and write as the model says.
+    /// In a recorded run, tasks compute as long as their commands used the processor, and read and
+    /// write as the model says.
     #[arg(long)]
     io: bool,
 
     /// Write what happened in the first run of the first combination into FILE.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+
+    /// Write the workflow into FILE in WfFormat, with the computing times of this seed, and run nothing.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "plot", "log", "measure"])]
+    save: Option<PathBuf>,
+}
+
+/// What `--json` prints for one combination.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    result: &'a CellResult,
+    /// For each program how many of its tasks ran, with `--curve`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    running: Option<BTreeMap<String, Vec<u32>>>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -164,6 +189,12 @@ impl Sim {
             return self.faults(place, out);
         }
         let (workload, usual) = self.workload(place)?;
+        if let Some(path) = &self.save {
+            let text = workloads::to_wfformat(&workload, self.seed)
+                .with_context(|| self.workload.clone())?;
+            write_file(place, path, &text)?;
+            return Ok(Status::Good);
+        }
         let experiment = self.experiment(usual);
         if self.measure {
             return measure(&workload, &experiment, out);
@@ -182,7 +213,10 @@ impl Sim {
         for cell in experiment.cells() {
             let result = experiment.run(&workload, cell).with_context(|| self.workload.clone())?;
             if self.json {
-                serde_json::to_writer(&mut *out, &result)?;
+                let step_ns = self.curve.map(|seconds| seconds * SECOND_NS);
+                let running =
+                    step_ns.map(|step_ns| running_tasks(&workload, &result.outcome, step_ns));
+                serde_json::to_writer(&mut *out, &Line { result: &result, running })?;
                 writeln!(out)?;
             } else {
                 print(&result, out)?;
@@ -202,7 +236,8 @@ impl Sim {
         Ok(if well { Status::Good } else { Status::Failed })
     }
 
-    /// Runs seeds in which things die. A rule that is broken panics, and a panic ends this program: so the seed is told from its hook.
+    /// Runs seeds in which things die. A rule that is broken panics, and a panic ends this program:
+    /// so the seed is told from its hook.
     fn faults(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
         let hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
@@ -324,8 +359,8 @@ fn read_instance(path: &Path) -> anyhow::Result<Workload> {
     workload.with_context(|| format!("{}: not a workflow in WfFormat", path.display()))
 }
 
-/// Runs once and prints what that took. Processor time, because other programs slow this one down; the scheduler's part of it is
-/// its part of the time that went by.
+/// Runs once and prints what that took. Processor time, because other programs slow this one down;
+/// the scheduler's part of it is its part of the time that went by.
 fn measure(
     workload: &Workload,
     experiment: &Experiment,

@@ -1,5 +1,5 @@
-//! Words of `rakudactl sim` that say how large and how fast things are: a node's memory, what a transfer reaches, the files of `copyfile`.
-//! Whether that makes a cluster is not its business.
+//! Words of `rakudactl sim` that say how large and how fast things are: a node's memory, what a
+//! transfer reaches, the files of `copyfile`. Whether that makes a cluster is not its business.
 
 use clap::Args;
 use rakuda_sim::{GIB, MIB, Rates, Workload, workloads};
@@ -24,8 +24,8 @@ pub struct Sizes {
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(..=MEMORY_MIB_MAX))]
     system: u64,
 
-    /// What one transfer alone reaches, MiB/s: read from the own disk, from the own memory, from another node's disk, from another
-    /// node's memory, write.
+    /// What one transfer alone reaches, MiB/s: read from the own disk, from the own memory, from
+    /// another node's disk, from another node's memory, write.
     #[arg(long, value_name = "MIB,...", default_value = "70,592,39,71,59", value_parser = rates)]
     rates: Rates,
 

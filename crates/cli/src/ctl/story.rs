@@ -1,14 +1,15 @@
-//! `rakudactl story`: all that happened to a task, in order. crates/record knows what that was; this puts it into lines, or JSON.
+//! `rakudactl story`: all that happened to a task, in order. crates/record knows what that was;
+//! this puts it into lines, or JSON.
 
 use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Args;
 use rakuda_proto::Text;
-use rakuda_proto::journal::{Outcome, RunOutcome, Settled, TargetFate, TaskKind};
+use rakuda_proto::journal::{NodeChosen, Outcome, RunOutcome, Settled, TargetFate, TaskKind};
 use rakuda_record::find::find_task;
 use rakuda_record::folder::RunFolder;
-use rakuda_record::printable::shown;
+use rakuda_record::printable::{printable, shown};
 use rakuda_record::story::{Happening, Story as Told, What, story};
 use rakuda_record::words::{command_line, duration_in_words, reason_in_words};
 
@@ -127,6 +128,21 @@ fn print(
     Ok(())
 }
 
+fn chosen_in_words(chosen: &NodeChosen) -> String {
+    let value = |(name, value): (&String, &String)| match value.as_str() {
+        "" => format!("{} undefined", printable(name.as_bytes())),
+        value => format!("{} {}", printable(name.as_bytes()), printable(value.as_bytes())),
+    };
+    let values: Vec<String> = chosen.values.iter().map(value).collect();
+    let part = |word: &str, text: &Option<String>| {
+        let text = text.as_ref()?;
+        Some(format!("{word} {}", printable(text.as_bytes())))
+    };
+    let asked = [part("where", &chosen.condition), part("prefer", &chosen.prefer)];
+    let asked: Vec<String> = asked.into_iter().flatten().collect();
+    format!("  chosen: {} ({})", values.join(", "), asked.join(", "))
+}
+
 /// `stopped`: somebody asked the run to stop.
 fn lines(what: &What, stopped: bool) -> Vec<String> {
     match what {
@@ -141,6 +157,7 @@ fn lines(what: &What, stopped: bool) -> Vec<String> {
                 .extend(reasons.iter().map(|reason| format!("  why: {}", reason_in_words(reason))));
             lines
         }
+        What::NodeChosen(chosen) => vec![chosen_in_words(chosen)],
         What::CommandStarted { words, directory, .. } => {
             let line = match words {
                 Ok(words) => command_line(words),
@@ -151,6 +168,9 @@ fn lines(what: &What, stopped: bool) -> Vec<String> {
         }
         What::CommandEnded(ended) => {
             if let Some(error) = &ended.error {
+                if error.0.starts_with(rakuda_proto::agent::BOUND_EXCEEDED.as_bytes()) {
+                    return vec![format!("    {}", shown(error))];
+                }
                 return vec![format!("    could not be started: {}", shown(error))];
             }
             let ns = |ns: u64| duration_in_words(i64::try_from(ns).unwrap_or(i64::MAX));
@@ -206,7 +226,7 @@ fn lines(what: &What, stopped: bool) -> Vec<String> {
 }
 
 fn file_staged(what: &What) -> String {
-    let What::FileStaged { file, companions, from, to, bytes, took_ns } = what else {
+    let What::FileStaged { file, secondary, from, to, bytes, took_ns } = what else {
         return String::new();
     };
     let place = |name: &Option<Text>| name.as_ref().map_or("rakuda's machine".into(), shown);
@@ -214,7 +234,7 @@ fn file_staged(what: &What) -> String {
         Some(file) => (shown(file), "  "),
         None => ("its file".to_owned(), ""),
     };
-    let with = match companions {
+    let with = match secondary {
         0 => String::new(),
         count => format!(", {} beside it", text::count(*count as usize, "file")),
     };
@@ -224,7 +244,16 @@ fn file_staged(what: &What) -> String {
 }
 
 fn attempt_ended(what: &What, stopped: bool) -> String {
-    let What::AttemptEnded { attempt, outcome, message, retried, took_ns, bytes, target } = what
+    let What::AttemptEnded {
+        attempt,
+        outcome,
+        message,
+        retried,
+        took_ns,
+        bytes,
+        target,
+        secondary,
+    } = what
     else {
         return String::new();
     };
@@ -244,6 +273,9 @@ fn attempt_ended(what: &What, stopped: bool) -> String {
     }
     if let Some(bytes) = bytes {
         line.extend(["; its target has ", &text::bytes(*bytes)]);
+    }
+    if *secondary > 0 {
+        line.extend([", with ", &text::count(*secondary as usize, "file"), " beside it"]);
     }
     line += match target {
         None => "",

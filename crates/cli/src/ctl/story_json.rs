@@ -1,5 +1,7 @@
 //! The story of a task as JSON; docs/reference/json.md tells what each field means.
 
+use std::collections::BTreeMap;
+
 use rakuda_proto::Text;
 use rakuda_proto::journal::{CommandEnded, Outcome, RunOutcome, Settled, TargetFate, TaskKind};
 use rakuda_record::story::{Story, What};
@@ -41,6 +43,14 @@ enum WhatOut<'a> {
         node: &'a Text,
         cores: u32,
         reasons: Vec<ReasonOut>,
+    },
+    NodeChosen {
+        attempt: u32,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        condition: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        prefer: Option<&'a str>,
+        values: &'a BTreeMap<String, String>,
     },
     CommandStarted {
         command: u32,
@@ -86,6 +96,8 @@ enum WhatOut<'a> {
         bytes: Option<u64>,
         #[serde(skip_serializing_if = "Option::is_none")]
         target: Option<TargetFate>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        secondary: Option<u32>,
     },
     Settled {
         how: Settled,
@@ -144,6 +156,12 @@ fn what(what: &What) -> WhatOut<'_> {
             cores: *cores,
             reasons: reasons.iter().map(ReasonOut::new).collect(),
         },
+        What::NodeChosen(chosen) => WhatOut::NodeChosen {
+            attempt: chosen.attempt,
+            condition: chosen.condition.as_deref(),
+            prefer: chosen.prefer.as_deref(),
+            values: &chosen.values,
+        },
         What::CommandStarted { command, words, directory } => WhatOut::CommandStarted {
             command: *command,
             words: words.as_deref().ok(),
@@ -151,25 +169,33 @@ fn what(what: &What) -> WhatOut<'_> {
             directory,
         },
         What::CommandEnded(ended) => command_ended(ended),
-        What::FileStaged { file, companions, from, to, bytes, took_ns } => WhatOut::FileStaged {
+        What::FileStaged { file, secondary, from, to, bytes, took_ns } => WhatOut::FileStaged {
             file,
-            companions: *companions,
+            companions: *secondary,
             from,
             to,
             bytes: *bytes,
             took_ns: *took_ns,
         },
-        What::AttemptEnded { attempt, outcome, message, retried, took_ns, bytes, target } => {
-            WhatOut::AttemptEnded {
-                attempt: *attempt,
-                outcome: *outcome,
-                message,
-                retried: *retried,
-                took_ns: *took_ns,
-                bytes: *bytes,
-                target: *target,
-            }
-        }
+        What::AttemptEnded {
+            attempt,
+            outcome,
+            message,
+            retried,
+            took_ns,
+            bytes,
+            target,
+            secondary,
+        } => WhatOut::AttemptEnded {
+            attempt: *attempt,
+            outcome: *outcome,
+            message,
+            retried: *retried,
+            took_ns: *took_ns,
+            bytes: *bytes,
+            target: *target,
+            secondary: Some(*secondary).filter(|count| *count > 0),
+        },
         What::Settled { how, because } => WhatOut::Settled { how: *how, because },
         What::DependentStarted { task } => WhatOut::DependentStarted { task },
         What::MoreDependents { count } => WhatOut::MoreDependents { count: *count },

@@ -1,5 +1,6 @@
-//! `rakudactl why`: why a target would run now, or would not. Asks `rakuda --plan=json`, which goes through all decisions without
-//! running anything, and picks what leads to the target. It decides nothing itself.
+//! `rakudactl why`: why a target would run now, or would not. Asks `rakuda --plan=json`, which goes
+//! through all decisions without running anything, and picks what leads to the target. It decides
+//! nothing itself.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -137,7 +138,7 @@ impl Why {
 }
 
 /// `RAKUDA_FRONT`, or `rakuda` beside this program, or the one in PATH.
-fn front() -> PathBuf {
+pub fn front() -> PathBuf {
     if let Some(named) = std::env::var_os("RAKUDA_FRONT").filter(|named| !named.is_empty()) {
         return PathBuf::from(named);
     }
@@ -211,7 +212,7 @@ impl PlannedTask {
 impl PlannedReason {
     fn in_words(&self) -> String {
         #[expect(clippy::cast_possible_truncation, reason = "a difference of times, in ns")]
-        let by_ns = self.by_s.map(|seconds| (seconds * 1e9) as i64);
+        let by_ns = self.by_s.map(|seconds| (seconds * 1e9) as i128);
         let text = reason_in_words(&Reason { kind: self.kind, path: self.path.clone(), by_ns });
         match &self.detail {
             Some(detail) => format!("{text} ({})", printable(detail.as_bytes())),

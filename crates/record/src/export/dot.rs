@@ -1,6 +1,7 @@
 //! Graphviz: the graph of a run's tasks, or of its rules, in the dot language.
 //!
-//! Text only: Graphviz itself is not known here. Any bytes may be in names; what dot or UTF-8 would not take is escaped or replaced.
+//! Text only: Graphviz itself is not known here. Any bytes may be in names; what dot or UTF-8 would
+//! not take is escaped or replaced.
 
 mod rules;
 mod tasks;
@@ -97,7 +98,8 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// A light colour for each rule, as hue, saturation and value: hues a golden section apart, so that the next rule's is far.
+/// A light colour for each rule, as hue, saturation and value: hues a golden section apart, so that
+/// the next rule's is far.
 fn fill(rule: Option<u32>) -> String {
     match rule {
         None => "fillcolor=\"#e8e8e8\"".into(),

@@ -49,7 +49,7 @@ fn rules_are_counted_with_their_mean_times() {
 fn what_a_failed_run_did_not_reach_is_there_and_nothing_is_drawn_past_it() {
     let mut builder = Builder::new();
     builder.define([task(0, "trim1", 0, &[]), task(1, "map1", 1, &[0]), task(2, "call1", 2, &[1])]);
-    let rule = RuleDefined { rule: 2, location: "Rakefile:36".into(), text: None };
+    let rule = RuleDefined { rule: 2, location: "Rakefile:36".into(), source: None, text: None };
     builder.add(JournalEvent::RuleDefined(rule));
     builder.begin(0, 1, 1, 1);
     builder.end(0, Outcome::Done, 2, Some(1));
@@ -68,5 +68,5 @@ fn what_a_failed_run_did_not_reach_is_there_and_nothing_is_drawn_past_it() {
     assert!(text.contains("r0 -> r1 [label=\"×1\"];"), "{text}");
     assert!(text.contains("r1 -> r2 [label=\"×1\"];"), "{text}");
     assert!(!text.contains("r0 -> r2"), "{text}");
-    assert!(text.contains("r2 [label=\"call1 (Rakefile:36)\\n1 task\\n1 not run\""), "{text}");
+    assert!(text.contains("r2 [label=\"call1 (Rakefile:36)\\n1 task\\n1 not reached\""), "{text}");
 }

@@ -1,4 +1,5 @@
-//! How names, commands and times of a run are spelled in other formats: identifiers with few characters, URIs, shell words, ISO 8601.
+//! How names, commands and times of a run are spelled in other formats: identifiers with few
+//! characters, URIs, shell words, ISO 8601.
 //!
 //! Pure functions of bytes and numbers; none knows a run or a format.
 
@@ -8,8 +9,8 @@ use rakuda_proto::Text;
 
 use crate::calendar::Moment;
 
-/// A name with only the bytes that `keep` accepts; any other is `mark` and two hexadecimal digits. `mark` itself is never kept, so
-/// different names stay different. The empty name is `mark` alone.
+/// A name with only the bytes that `keep` accepts; any other is `mark` and two hexadecimal digits.
+/// `mark` itself is never kept, so different names stay different. The empty name is `mark` alone.
 fn escaped(name: &[u8], mark: char, keep: impl Fn(u8) -> bool) -> String {
     if name.is_empty() {
         return mark.to_string();
@@ -25,7 +26,8 @@ fn escaped(name: &[u8], mark: char, keep: impl Fn(u8) -> bool) -> String {
     text
 }
 
-/// A file's identifier in WfFormat, which allows letters, digits and `_ . / : -`: any other byte, and `:` itself, is `:` and two digits.
+/// A file's identifier in WfFormat, which allows letters, digits and `_ . / : -`: any other byte,
+/// and `:` itself, is `:` and two digits.
 pub(super) fn file_identifier(name: &Text) -> String {
     escaped(&name.0, ':', |byte| byte.is_ascii_alphanumeric() || b"_./-".contains(&byte))
 }
@@ -36,11 +38,16 @@ pub(super) fn uri_path(name: &[u8]) -> String {
 }
 
 /// `2026-11-21T23:32:00.123+00:00`: ISO 8601 in UTC, to the millisecond (rounded down).
-pub(super) fn iso_time(time_ns: i64) -> String {
+pub(super) fn iso_time(time_ns: impl Into<i128>) -> String {
     let Moment { year, month, day, hour, minute, second, millisecond } = Moment::of(time_ns);
     format!(
         "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millisecond:03}+00:00"
     )
+}
+
+/// A duration as ISO 8601 has it, to the ns.
+pub(super) fn iso_duration(ns: u64) -> String {
+    format!("PT{}.{:09}S", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
 /// ns as seconds. A double keeps differences of times exact to a µs for a century.
@@ -92,11 +99,11 @@ mod tests {
 
     #[test]
     fn times_are_those_of_the_calendar() {
-        assert_eq!(iso_time(0), "1970-01-01T00:00:00.000+00:00");
-        assert_eq!(iso_time(951_827_696_789_000_000), "2000-02-29T12:34:56.789+00:00");
-        assert_eq!(iso_time(-1), "1969-12-31T23:59:59.999+00:00");
-        assert_eq!(iso_time(4_107_542_399_999_999_999), "2100-02-28T23:59:59.999+00:00");
-        assert_eq!(iso_time(4_107_542_400_000_000_000), "2100-03-01T00:00:00.000+00:00");
+        assert_eq!(iso_time(0_i64), "1970-01-01T00:00:00.000+00:00");
+        assert_eq!(iso_time(951_827_696_789_000_000_i64), "2000-02-29T12:34:56.789+00:00");
+        assert_eq!(iso_time(-1_i64), "1969-12-31T23:59:59.999+00:00");
+        assert_eq!(iso_time(4_107_542_399_999_999_999_i64), "2100-02-28T23:59:59.999+00:00");
+        assert_eq!(iso_time(4_107_542_400_000_000_000_i64), "2100-03-01T00:00:00.000+00:00");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Perfetto's TrackEvent: a trace that ui.perfetto.dev and `trace_processor` open.
 //!
-//! One track per core slot of each node, attempts as slices with their commands nested in them, counters of running tasks, flows from the
-//! producer of a file to who takes it, instants for failures. Field numbers are those of Perfetto's `trace_packet.proto`, `track_event.proto`,
-//! `track_descriptor.proto`, `interned_data.proto` and `debug_annotation.proto`. How slots are shared out is in `slots`; how bytes
-//! are laid out in `protobuf`.
+//! One track per core slot of each node, attempts as slices with their commands nested in them,
+//! counters of running tasks, flows from the producer of a file to who takes it, instants for
+//! failures. Field numbers are those of Perfetto's `trace_packet.proto`, `track_event.proto`,
+//! `track_descriptor.proto`, `interned_data.proto` and `debug_annotation.proto`. How slots are
+//! shared out is in `slots`; how bytes are laid out in `protobuf`.
 
 mod counters;
 mod packets;
@@ -180,7 +181,8 @@ fn draw_attempt<W: Write>(
     Ok(())
 }
 
-/// Commands nested in their attempt's slice. One that overlaps an earlier one of the same attempt goes on a track beside the slot's.
+/// Commands nested in their attempt's slice. One that overlaps an earlier one of the same attempt
+/// goes on a track beside the slot's.
 fn draw_commands<W: Write>(
     run: &Run,
     one: &Placed<'_>,

@@ -1,4 +1,5 @@
-//! What the trace of a sample run says, read back with a small decoder. That Perfetto itself takes it is tested in test/exports_test.rb.
+//! What the trace of a sample run says, read back with a small decoder. That Perfetto itself takes
+//! it is tested in test/exports_test.rb.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! The wire format of Protocol Buffers, the part that a trace needs: varints, fixed 64-bit numbers, bytes and nested messages.
+//! The wire format of Protocol Buffers, the part that a trace needs: varints, fixed 64-bit numbers,
+//! bytes and nested messages.
 //!
 //! It knows field numbers only as arguments: which message has which field is its callers' affair.
 

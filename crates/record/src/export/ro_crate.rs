@@ -1,7 +1,9 @@
-//! Workflow Run RO-Crate: a folder that tells how a run was made, for people and machines that know neither Rakuda nor rake.
+//! Workflow Run RO-Crate: a folder that tells how a run was made, for people and machines that know
+//! neither Rakuda nor rake.
 //!
-//! Profile: Provenance Run Crate 0.5 on RO-Crate 1.1. The Rakefile and the journal are copied; data is described (name, size, time), not
-//! copied. What each entity says is in `entities`; here the folder is made. It knows no persons and no values of the environment, and invents neither.
+//! Profile: Provenance Run Crate 0.5 on RO-Crate 1.1. The Rakefile and the journal are copied; data
+//! is described (name, size, time), not copied. What each entity says is in `entities`; here the
+//! folder is made. It knows no persons and no values of the environment, and invents neither.
 
 mod entities;
 
@@ -11,6 +13,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use rakuda_proto::Text;
+use rakuda_proto::file_time::{changed_ns, modified_ns};
 use rakuda_proto::journal::FileIdentity;
 use rustix::io::Errno;
 
@@ -98,10 +101,9 @@ struct Parts {
 fn copy(source: &mut File, to: &Path) -> Result<FileIdentity, ExportError> {
     let metadata = source.metadata()?;
     let bytes = io::copy(source, &mut File::create_new(to)?)?;
-    let time_ns = |seconds: i64, ns: i64| seconds.saturating_mul(1_000_000_000).saturating_add(ns);
     Ok(FileIdentity {
-        modified_ns: time_ns(metadata.mtime(), metadata.mtime_nsec()),
-        changed_ns: time_ns(metadata.ctime(), metadata.ctime_nsec()),
+        modified_ns: modified_ns(&metadata),
+        changed_ns: changed_ns(&metadata),
         bytes,
         inode: metadata.ino(),
     })

@@ -1,4 +1,5 @@
-//! What a crate of a sample run says. That it keeps its profiles is tested with their validator in test/exports_test.rb.
+//! What a crate of a sample run says. That it keeps its profiles is tested with their validator in
+//! test/exports_test.rb.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

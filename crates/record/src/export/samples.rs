@@ -1,5 +1,6 @@
-//! A small run with all that can happen, for the tests of the formats: a group, a source, a retry, a failure, an abandoned task, a cut-off
-//! one, a name that is no UTF-8, overlapping commands and a task of two cores.
+//! A small run with all that can happen, for the tests of the formats: a group, a source, a retry,
+//! a failure, an abandoned task, a cut-off one, a name that is no UTF-8, overlapping commands and a
+//! task of two cores.
 
 use rakuda_proto::Text;
 use rakuda_proto::journal::{
@@ -17,7 +18,7 @@ const MS: i64 = 1_000_000;
 /// A file of so many bytes.
 pub(super) fn file(bytes: u64) -> FileIdentity {
     let time = START_NS + 500 * MS;
-    FileIdentity { modified_ns: time, changed_ns: time, bytes, inode: 1 }
+    FileIdentity { modified_ns: time.into(), changed_ns: time.into(), bytes, inode: 1 }
 }
 
 pub(super) fn task(task: u32, name: &str, rule: u32, prerequisites: &[u32]) -> TaskDefined {
@@ -76,7 +77,12 @@ impl Builder {
         }));
         for (rule, line) in [(0, 3), (1, 7)] {
             let location = format!("Rakefile:{line}").into();
-            builder.add(JournalEvent::RuleDefined(RuleDefined { rule, location, text: None }));
+            builder.add(JournalEvent::RuleDefined(RuleDefined {
+                rule,
+                location,
+                source: None,
+                text: None,
+            }));
         }
         builder
     }
@@ -100,6 +106,7 @@ impl Builder {
             attempt,
             node: 0,
             cores,
+            memory_bytes: None,
             early: false,
             reasons,
             before: None,
@@ -149,6 +156,7 @@ impl Builder {
             retried: false,
             after: bytes.map(file),
             target: None,
+            secondary: Vec::new(),
             contents: Vec::new(),
             inputs: None,
             held_ns: None,
@@ -162,15 +170,18 @@ impl Builder {
             time_ns,
             how,
             executed,
+            done: None,
             not_needed: 2,
             failed,
             abandoned,
             metadata_operations: None,
+            run_file_system_operations: None,
         }));
     }
 }
 
-/// `src` (there before) gives `a x` and `b`, grouped in `mid`; `c` takes the group and fails; `d` is not run because of it; `e` is cut off.
+/// `src` (there before) gives `a x` and `b`, grouped in `mid`; `c` takes the group and fails; `d`
+/// is not run because of it; `e` is cut off.
 pub(super) fn everything() -> Run {
     let mut builder = Builder::new();
     builder.define([

@@ -1,7 +1,9 @@
-//! Which core slot of its node each attempt is drawn on: the journal says how many cores an attempt occupied, not which.
+//! Which core slot of its node each attempt is drawn on: the journal says how many cores an attempt
+//! occupied, not which.
 //!
-//! Greedy: in order of start, each takes the lowest slots that are free. So intervals of one slot never overlap, and no more slots are used than
-//! were occupied at once. What has no length takes no slot from others.
+//! Greedy: in order of start, each takes the lowest slots that are free. So intervals of one slot
+//! never overlap, and no more slots are used than were occupied at once. What has no length takes
+//! no slot from others.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -22,7 +24,8 @@ pub(super) struct Interval {
     pub width: u32,
 }
 
-/// The slots of each interval, from 0, ascending. Intervals must be ordered by start. One that begins when another ends may take its slot.
+/// The slots of each interval, from 0, ascending. Intervals must be ordered by start. One that
+/// begins when another ends may take its slot.
 pub(super) fn allocate(intervals: &[Interval]) -> Vec<Vec<u32>> {
     let mut free: BTreeSet<u32> = BTreeSet::new();
     let mut next = 0;

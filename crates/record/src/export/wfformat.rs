@@ -1,8 +1,10 @@
 //! WfCommons WfFormat 1.6: what had to be done (`specification`) and what was done (`execution`), as one JSON document.
 //!
-//! Seconds and bytes as in the format's documentation. A task that did not end well is in `execution` like any other, since the format has no
-//! word for how a task ended; the description counts them. Nothing is invented: a value that the journal does not have is left out.
+//! Seconds and bytes as in the format's documentation. A task that did not end well is in
+//! `execution` like any other, since the format has no word for how a task ended; the description
+//! counts them. Nothing is invented: a value that the journal does not have is left out.
 
+use std::collections::{BTreeMap, HashSet};
 use std::io::{BufWriter, Write};
 
 use rakuda_proto::Text;
@@ -94,8 +96,15 @@ fn specification(run: &Run, workflow: &Workflow) -> Value {
         indices.iter().map(|index| identifier(workflow.steps[*index].task)).collect()
     };
     let mut used = vec![false; run.tasks.len()];
+    let mut secondary: BTreeMap<String, u64> = BTreeMap::new();
     let mut tasks = Vec::with_capacity(workflow.steps.len());
     for step in &workflow.steps {
+        let ended = last_attempt(run, step).and_then(|attempt| attempt.ended.as_ref());
+        let beside = ended.into_iter().flat_map(|ended| &ended.secondary);
+        let beside: Vec<(String, u64)> =
+            beside.map(|(name, bytes)| (file_identifier(name), *bytes)).collect();
+        secondary.extend(beside.iter().cloned());
+        let beside = beside.into_iter().map(|(name, _)| name);
         let output = workflow.bytes[step.task as usize].is_some().then_some(step.task);
         for &number in step.inputs.iter().chain(&output) {
             used[number as usize] = true;
@@ -106,21 +115,23 @@ fn specification(run: &Run, workflow: &Workflow) -> Value {
             "parents": ids(&step.parents),
             "children": ids(&step.children),
             "inputFiles": step.inputs.iter().map(|task| file(run, *task)).collect::<Vec<_>>(),
-            "outputFiles": output.iter().map(|task| file(run, *task)).collect::<Vec<_>>(),
+            "outputFiles": output.iter().map(|task| file(run, *task)).chain(beside).collect::<Vec<_>>(),
         }));
     }
-    let files: Vec<(u32, u64)> = (0u32..)
+    let mut files: Vec<(String, u64)> = (0u32..)
         .zip(&workflow.bytes)
         .filter(|(task, _)| used[*task as usize])
-        .filter_map(|(task, bytes)| Some((task, (*bytes)?)))
+        .filter_map(|(task, bytes)| Some((file(run, task), (*bytes)?)))
         .collect();
+    // A secondary file may be a task's own file, too.
+    let known: HashSet<&String> = files.iter().map(|(name, _)| name).collect();
+    secondary.retain(|name, _| !known.contains(name));
+    files.extend(secondary);
     let mut metrics = shape(workflow);
     metrics["numberOfFiles"] = json!(files.len());
     metrics["sumOfFileSizesInBytes"] = json!(files.iter().map(|(_, bytes)| bytes).sum::<u64>());
-    let files: Vec<Value> = files
-        .iter()
-        .map(|(task, bytes)| json!({ "id": file(run, *task), "sizeInBytes": bytes }))
-        .collect();
+    let files: Vec<Value> =
+        files.iter().map(|(name, bytes)| json!({ "id": name, "sizeInBytes": bytes })).collect();
     json!({ "tasks": tasks, "files": files, "metrics": metrics })
 }
 

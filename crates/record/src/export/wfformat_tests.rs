@@ -1,4 +1,5 @@
-//! What WfFormat says of sample runs. That the documents are valid is tested with the format's own tools in test/exports_test.rb.
+//! What WfFormat says of sample runs. That the documents are valid is tested with the format's own
+//! tools in test/exports_test.rb.
 
 use serde_json::{Value, json};
 
@@ -113,4 +114,22 @@ fn a_damaged_journal_with_a_cycle_gives_a_graph_without() {
     let tasks = document["workflow"]["specification"]["tasks"].as_array().unwrap();
     assert_eq!(tasks[0]["parents"], json!([]));
     assert_eq!(tasks[1]["parents"], json!(["ID0000000"]));
+}
+
+#[test]
+fn secondary_files_are_outputs_and_stand_among_the_files_once() {
+    let mut run = everything();
+    let attempt = run.tasks[1].as_mut().unwrap().attempts.last_mut().unwrap();
+    let ended = attempt.ended.as_mut().unwrap();
+    ended.secondary = vec![("out/a.idx".into(), 7), ("out/b".into(), 120)];
+    let document = exported(&run);
+    let specification = &document["workflow"]["specification"];
+    assert_eq!(
+        specification["tasks"][0]["outputFiles"],
+        json!(["out/a:20x", "out/a.idx", "out/b"])
+    );
+    let files = specification["files"].as_array().unwrap();
+    let named = |name| files.iter().filter(|file| file["id"] == name).count();
+    assert_eq!((named("out/a.idx"), named("out/b"), files.len()), (1, 1, 4));
+    assert_eq!(specification["metrics"]["sumOfFileSizesInBytes"], 327);
 }

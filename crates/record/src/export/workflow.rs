@@ -1,8 +1,9 @@
 //! The graph that other formats know: tasks that ran or were to run, the files between them, and nothing else.
 //!
-//! Rake's graph has tasks without an action, which only group others, and targets that were up to date. The former are contracted: what stood
-//! below them counts as standing below their dependents. The latter are files. Formats take their edges from here; what they make of them
-//! is theirs.
+//! Rake's graph has tasks without an action, which only group others, and targets that were up to
+//! date. The former are contracted: what stood below them counts as standing below their
+//! dependents. The latter are files. Formats take their edges from here; what they make of them is
+//! theirs.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +11,13 @@ use rakuda_proto::journal::{Outcome, Settled, TaskKind};
 
 use crate::{Attempt, Run, Task};
 
-/// A group with more pairs of (what is below, what is above) than this is kept as a step of its own: contracted, it would be that many edges.
+/// A group with more pairs of (what is below, what is above) than this is kept as a step of its
+/// own: contracted, it would be that many edges.
 const PAIRS_MAX: usize = 100_000;
 
 /// A task of the graph.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Step {
+pub(crate) struct Step {
     /// Its number in the run.
     pub task: u32,
     /// Steps that had to be done before, ascending, as indices into [`Workflow::steps`].
@@ -28,7 +30,7 @@ pub(super) struct Step {
 
 /// See the head of this file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Workflow {
+pub(crate) struct Workflow {
     /// Parents before children.
     pub steps: Vec<Step>,
     /// By task number: the size of its file, when it is a file that is, or was at the end of its last attempt, there.
@@ -44,7 +46,7 @@ struct Below {
 
 impl Workflow {
     /// Of a run.
-    pub(super) fn of(run: &Run) -> Self {
+    pub(crate) fn of(run: &Run) -> Self {
         let bytes: Vec<_> =
             run.tasks.iter().map(|task| task.as_deref().and_then(file_bytes)).collect();
         let dependents = dependent_counts(run);
@@ -93,17 +95,17 @@ impl Workflow {
 }
 
 /// The attempts that count: those that were given back had not begun.
-pub(super) fn attempts(task: &Task) -> impl DoubleEndedIterator<Item = &Attempt> {
+pub(crate) fn attempts(task: &Task) -> impl DoubleEndedIterator<Item = &Attempt> {
     task.attempts.iter().filter(|attempt| attempt.counts())
 }
 
 /// How an attempt ended; none: it was cut off, or goes on.
-pub(super) fn outcome(attempt: &Attempt) -> Option<Outcome> {
+pub(crate) fn outcome(attempt: &Attempt) -> Option<Outcome> {
     attempt.ended.as_ref().map(|ended| ended.outcome)
 }
 
 /// When its last attempt that counts failed, or was cut off in a run that is over, a few words why.
-pub(super) fn failure(attempt: &Attempt) -> Option<String> {
+pub(crate) fn failure(attempt: &Attempt) -> Option<String> {
     let said = |ended: &rakuda_proto::journal::AttemptEnded, otherwise: &str| {
         ended.message.as_ref().map_or_else(|| otherwise.to_owned(), rakuda_proto::Text::to_display)
     };

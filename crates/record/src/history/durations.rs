@@ -173,7 +173,8 @@ impl Durations {
         }
     }
 
-    /// Adds the exact durations of targets from a run's journal, of the names that are `wanted`. Takes seconds for a run of a million tasks.
+    /// Adds the exact durations of targets from a run's journal, of the names that are `wanted`.
+    /// Takes seconds for a run of a million tasks.
     ///
     /// # Errors
     /// When the journal cannot be read.
@@ -206,7 +207,8 @@ impl Durations {
         Ok(())
     }
 
-    /// How long the task `name` will take, whose action stands at `location`. None: nothing like it has ever ended well.
+    /// How long the task `name` will take, whose action stands at `location`. None: nothing like it
+    /// has ever ended well.
     pub fn estimate(&self, name: &Text, location: Option<&Text>) -> Option<Estimate> {
         if let Some(duration_ns) = self.targets.get(name) {
             return Some(Estimate {

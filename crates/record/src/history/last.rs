@@ -1,7 +1,9 @@
-//! What a target's last good attempt was like: its command lines, prerequisites and contents then, to tell what has changed since.
+//! What a target's last good attempt was like: its action, prerequisites and contents then, to tell
+//! what has changed since.
 //!
-//! Journals are read newest first, only until all that is wanted is found, and what runs that are gone have left in `history.jsonl` last. In
-//! memory is what was asked for and nothing else, whatever the size of the journals.
+//! Journals are read newest first, only until all that is wanted is found, and what runs that are
+//! gone have left in `history.jsonl` last. In memory is what was asked for and nothing else,
+//! whatever the size of the journals.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, BufReader};
@@ -10,7 +12,7 @@ use std::sync::Arc;
 
 use rakuda_proto::Text;
 use rakuda_proto::journal::{
-    AttemptEnded, CommandStarted, FileIdentity, JournalEvent, Outcome, RunStarted, TaskDefined,
+    AttemptEnded, FileIdentity, JournalEvent, Outcome, RuleDefined, RunStarted, TaskDefined,
 };
 
 use crate::folder::{FolderError, Records};
@@ -19,17 +21,6 @@ use crate::regular::open_regular;
 
 /// Name of the file in `.rakuda` that keeps the last records of targets whose runs have been removed.
 pub const HISTORY: &str = "history.jsonl";
-
-/// What was started.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecordedCommand {
-    /// Program and arguments.
-    pub words: Option<Vec<Text>>,
-    /// Or a line for the shell.
-    pub line: Option<Text>,
-    /// Where, when not in the run's directory.
-    pub directory: Option<Text>,
-}
 
 /// The last attempt of a target that ended well.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,14 +33,14 @@ pub struct LastRecord {
     pub ended_ns: i64,
     /// Names of prerequisites. Order-only ones are not among them: they decide nothing.
     pub prerequisites: Vec<Arc<Text>>,
-    /// In order of start.
-    pub commands: Vec<RecordedCommand>,
     /// Name and blake3 of the contents of prerequisites, where they were taken.
     pub contents: Vec<(Text, String)>,
     /// Where its action stands.
     pub location: Option<Text>,
-    /// blake3 of the action's source text, 16 hexadecimal digits.
-    pub rule_text: Option<String>,
+    /// blake3 of the source of its actions, when that was known, and by a version of Rakuda that notes it.
+    pub source: Option<String>,
+    /// Names and values of what its action depended on by declaration.
+    pub params: Vec<(Text, Text)>,
     /// Its file after the attempt.
     pub after: Option<FileIdentity>,
 }
@@ -126,8 +117,6 @@ fn read_file(path: &Path, wanted: &HashSet<Text>) -> Result<Vec<(Text, LastRecor
     let events = Wanted::RUN_STARTED
         .and(Wanted::RULE_DEFINED)
         .and(Wanted::TASK_DEFINED)
-        .and(Wanted::ATTEMPT_STARTED)
-        .and(Wanted::COMMAND_STARTED)
         .and(Wanted::ATTEMPT_ENDED);
     let mut search = Search::new(wanted);
     read_wanted(open()?, events, |event, _| search.see(event))?;
@@ -157,12 +146,10 @@ struct Search<'a> {
     section: u32,
     run: Arc<str>,
     environment: Arc<BTreeMap<String, String>>,
-    /// Of this section: where rules are, and their text.
-    rules: HashMap<u32, (Text, Option<String>)>,
+    /// Of this section.
+    rules: HashMap<u32, RuleDefined>,
     /// Of this section: wanted tasks.
     tasks: HashMap<u32, TaskDefined>,
-    /// Of this section: commands of attempts of wanted tasks that have not ended.
-    commands: HashMap<u32, Vec<RecordedCommand>>,
     /// The prerequisites' names come from a second pass.
     found: HashMap<Text, (LastRecord, Vec<Number>)>,
 }
@@ -176,7 +163,6 @@ impl<'a> Search<'a> {
             environment: Arc::default(),
             rules: HashMap::new(),
             tasks: HashMap::new(),
-            commands: HashMap::new(),
             found: HashMap::new(),
         }
     }
@@ -185,15 +171,11 @@ impl<'a> Search<'a> {
         match event {
             JournalEvent::RunStarted(started) => self.begin_section(started),
             JournalEvent::RuleDefined(rule) => {
-                self.rules.insert(rule.rule, (rule.location, rule.text));
+                self.rules.insert(rule.rule, rule);
             }
             JournalEvent::TaskDefined(defined) if self.wanted.contains(&defined.name) => {
                 self.tasks.insert(defined.task, defined);
             }
-            JournalEvent::AttemptStarted(started) => {
-                self.commands.remove(&started.task);
-            }
-            JournalEvent::CommandStarted(started) => self.keep_command(started),
             JournalEvent::AttemptEnded(ended) => self.end_attempt(ended),
             _ => {}
         }
@@ -205,20 +187,9 @@ impl<'a> Search<'a> {
         self.environment = Arc::new(started.environment);
         self.rules.clear();
         self.tasks.clear();
-        self.commands.clear();
-    }
-
-    fn keep_command(&mut self, started: CommandStarted) {
-        if let Some(task) = started.task
-            && self.tasks.contains_key(&task)
-        {
-            let CommandStarted { words, line, directory, .. } = started;
-            self.commands.entry(task).or_default().push(RecordedCommand { words, line, directory });
-        }
     }
 
     fn end_attempt(&mut self, ended: AttemptEnded) {
-        let commands = self.commands.remove(&ended.task).unwrap_or_default();
         let Some(task) = self.tasks.get(&ended.task) else {
             return;
         };
@@ -231,10 +202,10 @@ impl<'a> Search<'a> {
             environment: self.environment.clone(),
             ended_ns: ended.time_ns,
             prerequisites: Vec::new(),
-            commands,
             contents: ended.contents,
-            location: rule.map(|rule| rule.0.clone()),
-            rule_text: rule.and_then(|rule| rule.1.clone()),
+            location: rule.map(|rule| rule.location.clone()),
+            source: rule.and_then(|rule| rule.source.clone()),
+            params: task.params.clone(),
             after: ended.after,
         };
         let numbers = task.prerequisites.iter().map(|task| (self.section, *task)).collect();

@@ -1,10 +1,11 @@
-//! What earlier runs tell a later one: how long tasks take ([`Durations`]), and what a target's last good attempt was like.
-//! It reads summaries and journals, and does not know what is decided with it.
+//! What earlier runs tell a later one: how long tasks take ([`Durations`]), and what a target's
+//! last good attempt was like. It reads summaries and journals, and does not know what is decided
+//! with it.
 
 mod durations;
 mod last;
 mod summary;
 
 pub use durations::{Basis, DurationTable, Durations, Estimate, pattern_of};
-pub use last::{HISTORY, LastRecord, LastRecords, RecordedCommand};
+pub use last::{HISTORY, LastRecord, LastRecords};
 pub use summary::{RuleSummary, RunSummary, SUMMARY_VERSION};

@@ -1,4 +1,5 @@
-//! `summary.json`: what lists of runs and estimates need, so that they do not read journals. Derived, and may be missing.
+//! `summary.json`: what lists of runs and estimates need, so that they do not read journals.
+//! Derived, and may be missing.
 
 use std::fs;
 use std::io;
@@ -32,6 +33,9 @@ pub struct RunSummary {
     pub nodes: u32,
     /// Tasks whose actions succeeded, or that were needed and have none.
     pub executed: u32,
+    /// Tasks with an action that ended well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<u32>,
     /// Tasks that were up to date.
     pub not_needed: u32,
     /// Tasks that failed.

@@ -17,8 +17,8 @@ use crate::summary::tables::GroupSummary;
 /// Names of tasks that ran in one run only, that are listed.
 pub const LISTED_MAX: usize = 20;
 
-/// Fewer attempts than these, in either run, do not enclose the median with 95 % even from the smallest to the largest: 1 − 2 · 2⁻⁶ is
-/// 97 %, 1 − 2 · 2⁻⁵ is 94 %.
+/// Fewer attempts than these, in either run, do not enclose the median with 95 % even from the
+/// smallest to the largest: 1 − 2 · 2⁻⁶ is 97 %, 1 − 2 · 2⁻⁵ is 94 %.
 pub const ATTEMPTS_MIN: usize = 6;
 
 /// A ratio and where it lies with about 95 %, judged from the scatter of both runs.
@@ -31,7 +31,8 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Of the medians of two rules: the interval is that of the quotient of the medians' intervals, so it is on the wide side.
+    /// Of the medians of two rules: the interval is that of the quotient of the medians' intervals,
+    /// so it is on the wide side.
     fn of(first: &GroupSummary, second: &GroupSummary) -> Option<Self> {
         let (first, second) = (first.durations?, second.durations?);
         let ((low, high), (other_low, other_high)) =

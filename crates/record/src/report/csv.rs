@@ -1,5 +1,6 @@
-//! Pwrake's tables task.csv and command.csv (Pwrake 2.3: `task_wrapper.rb`, `shell_profiler.rb`), so that what reads them goes on
-//! working. What Rakuda does not know stays empty. Quoting as in RFC 4180.
+//! Pwrake's tables task.csv and command.csv (Pwrake 2.3: `task_wrapper.rb`, `shell_profiler.rb`),
+//! so that what reads them goes on working. What Rakuda does not know stays empty. Quoting as in
+//! RFC 4180.
 
 use std::io::{self, Write};
 
@@ -79,8 +80,8 @@ fn task_row(
     write_row(out, &row)
 }
 
-/// Of each prerequisite a letter: `L` made in this run on the same node, `R` on another, `n` not known. With one node, or when none is
-/// known: empty.
+/// Of each prerequisite a letter: `L` made in this run on the same node, `R` on another, `n` not
+/// known. With one node, or when none is known: empty.
 fn places(report: &Report, task: &Task, span: &Span) -> String {
     if report.summary.nodes_used().count() < 2 {
         return String::new();

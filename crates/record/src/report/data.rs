@@ -1,4 +1,5 @@
-//! The attempts of a run as the page's script reads them: numbers in base64, names front-coded. About 10 bytes for each attempt.
+//! The attempts and the tasks of a run as the page's script reads them: numbers in base64, texts
+//! front-coded. About 10 bytes for each attempt, and 20 and what is new in its texts for each task.
 //!
 //! The script that reads this is `assets/report.js`; both change together.
 
@@ -7,11 +8,19 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::report::Report;
+use crate::report::failures::line;
 use crate::report::plot::{Cells, places};
+use crate::summary::outcomes::Fate;
 use crate::summary::spans::{Ending, Span};
+use crate::summary::task_rows::{TaskRow, task_rows};
+use crate::words::reason_in_words;
 
 /// Attempts beyond which the chart shows cells instead of attempts, and no names.
 pub const SPANS_MAX: usize = 200_000;
+/// Rows of the table of tasks.
+pub const ROWS_OF_TABLE_MAX: usize = 200_000;
+/// Characters of a command in it.
+const COMMAND_MAX: usize = 400;
 /// Cells of the aggregated chart.
 const ROWS_MAX: u32 = 256;
 const COLUMNS: usize = 2000;
@@ -33,6 +42,8 @@ pub fn chart(report: &Report) -> Value {
         "nodes": nodes,
         "rules": labels,
         "colours": places(report),
+        "start_ms": summary.start_ns / 1_000_000,
+        "table": table(report),
         "attempts": summary.spans.len(),
         "pieces": summary.pieces.len(),
     });
@@ -71,7 +82,7 @@ fn spans(report: &Report) -> Value {
         zigzag(&mut bytes, i64::from(span.task) - before_task);
         (before_us, before_task) = (start_us, i64::from(span.task));
     }
-    json!({"spans": base64(&bytes), "names": base64(&names(report))})
+    json!({"spans": base64(&bytes), "names": base64(&names_of_attempted(report))})
 }
 
 fn flags(span: &Span, critical: bool) -> u64 {
@@ -85,29 +96,140 @@ fn flags(span: &Span, critical: bool) -> u64 {
     ending | u64::from(critical) << 3 | u64::from(span.attempt) << 4
 }
 
-/// Of each task with an attempt: its number less the one before, bytes in common with the name before, further bytes, these.
-fn names(report: &Report) -> Vec<u8> {
+/// Of each task with an attempt: its number less the one before, and its name.
+fn names_of_attempted(report: &Report) -> Vec<u8> {
     let mut attempted = vec![false; report.run.tasks.len()];
     for span in &report.summary.spans {
         attempted[span.task as usize] = true;
     }
-    let mut bytes = Vec::new();
-    let (mut before, mut before_task) = (String::new(), 0);
+    let mut texts = FrontCoded::default();
+    let mut before_task = 0;
     for task in (0..attempted.len() as u32).filter(|task| attempted[*task as usize]) {
-        let name = report.name(task);
-        let common =
-            name.bytes().zip(before.bytes()).take_while(|(left, right)| left == right).count();
-        varint(&mut bytes, u64::from(task - before_task));
-        varint(&mut bytes, common as u64);
-        varint(&mut bytes, (name.len() - common) as u64);
-        bytes.extend_from_slice(&name.as_bytes()[common..]);
-        (before, before_task) = (name, task);
+        varint(&mut texts.bytes, u64::from(task - before_task));
+        texts.add(report.name(task));
+        before_task = task;
     }
-    bytes
+    texts.bytes
+}
+
+/// Texts one after another, each as the number of bytes in common with the one before, the number of
+/// further bytes, and these.
+#[derive(Default)]
+struct FrontCoded {
+    bytes: Vec<u8>,
+    before: String,
+}
+
+impl FrontCoded {
+    fn add(&mut self, text: String) {
+        let pairs = text.bytes().zip(self.before.bytes());
+        let common = pairs.take_while(|(left, right)| left == right).count();
+        varint(&mut self.bytes, common as u64);
+        varint(&mut self.bytes, (text.len() - common) as u64);
+        self.bytes.extend_from_slice(&text.as_bytes()[common..]);
+        self.before = text;
+    }
+}
+
+/// What became of a task, for its row. The first are those that a user looks for after a failed run.
+const FATES: [(Fate, &str); 9] = [
+    (Fate::Failed, "failed"),
+    (Fate::Stopped, "stopped"),
+    (Fate::Running, "running"),
+    (Fate::Abandoned, "not run"),
+    (Fate::NotReached, "not reached"),
+    (Fate::NotStarted, "not started"),
+    (Fate::Ran, "done"),
+    (Fate::Passed, "done"),
+    (Fate::NotNeeded, "up to date"),
+];
+
+/// The word for it in tables.
+pub(crate) fn fate_word(fate: Fate) -> &'static str {
+    FATES[rank(fate)].1
+}
+
+fn rank(fate: Fate) -> usize {
+    FATES.iter().position(|(other, _)| *other == fate).unwrap_or(FATES.len() - 1)
+}
+
+/// The rows of the table of all tasks: those that failed first, then by start.
+fn table(report: &Report) -> Value {
+    let mut rows = task_rows(report.run, report.summary);
+    let all = rows.len();
+    let start = |row: &TaskRow| row.last.map_or(i64::MAX, |(_, span)| span.start_ns);
+    rows.sort_by_key(|row| (row.fate != Fate::Failed, start(row), row.task.defined.task));
+    rows.truncate(ROWS_OF_TABLE_MAX);
+    let mut exits: Vec<String> = Vec::new();
+    let (mut numbers, mut before_task) = (Vec::new(), 0_i64);
+    let mut texts: [FrontCoded; 3] = Default::default();
+    for row in &rows {
+        let task = i64::from(row.task.defined.task);
+        zigzag(&mut numbers, task - before_task);
+        before_task = task;
+        numbers_of(&mut numbers, row, report, &mut exits);
+        let command: String = row.command.map(line).unwrap_or_default();
+        texts[0].add(row.task.defined.name.to_display());
+        texts[1].add(command.chars().take(COMMAND_MAX).collect());
+        texts[2].add(reasons(row));
+    }
+    let [names, commands, reasons] = texts.map(|texts| base64(&texts.bytes));
+    json!({
+        "rows": rows.len(),
+        "tasks": all,
+        "fates": FATES.map(|(_, word)| word),
+        "exits": exits,
+        "numbers": base64(&numbers),
+        "names": names,
+        "commands": commands,
+        "reasons": reasons,
+    })
+}
+
+/// Numbers of a row; of what is not known 0, else one more than it is.
+fn numbers_of(numbers: &mut Vec<u8>, row: &TaskRow, report: &Report, exits: &mut Vec<String>) {
+    let known = |value: Option<u64>| value.map_or(0, |value| value.saturating_add(1));
+    let exit = row.exit().map(|exit| {
+        let place = exits.iter().position(|known| *known == exit);
+        place.unwrap_or_else(|| {
+            exits.push(exit);
+            exits.len() - 1
+        }) as u64
+    });
+    let span = row.last.map(|(_, span)| span);
+    let cpu = row.cpu_share().map(|share| (share * 1000.0).round() as u64);
+    let start = span.map(|span| micros(span.start_ns - report.summary.start_ns));
+    for value in [
+        rank(row.fate) as u64,
+        row.attempts as u64,
+        known(span.map(|span| u64::from(span.group))),
+        known(span.map(|span| u64::from(span.node))),
+        known(exit),
+        known(start),
+        known(span.map(|span| micros(span.duration_ns()))),
+        known(cpu),
+        known(row.usage.and_then(|usage| usage.rss_bytes_max)),
+        known(row.memory_bytes_wanted()),
+        known(row.usage.map(|usage| usage.bytes.read)),
+        known(row.usage.map(|usage| usage.bytes.written)),
+    ] {
+        varint(numbers, value);
+    }
+}
+
+fn reasons(row: &TaskRow) -> String {
+    let reasons = row.reasons();
+    let words = reasons.first().map(reason_in_words).unwrap_or_default();
+    if reasons.len() > 1 { format!("{words}; and {} more", reasons.len() - 1) } else { words }
 }
 
 fn cells(report: &Report) -> Value {
-    let cells = Cells::of(report, ROWS_MAX, COLUMNS);
+    cells_of(report, ROWS_MAX, COLUMNS)
+}
+
+/// The chart as cells: at most so many rows, and so many columns.
+pub(crate) fn cells_of(report: &Report, rows_max: u32, columns: usize) -> Value {
+    let cells = Cells::of(report, rows_max, columns);
     let places = places(report);
     let colour = |group: Option<u32>| group.map_or(0, |group| places[group as usize] as u8 + 1);
     let colours: Vec<u8> = cells.cells.iter().map(|cell| colour(cell.0)).collect();
@@ -137,7 +259,7 @@ fn zigzag(bytes: &mut Vec<u8>, value: i64) {
     varint(bytes, (value << 1 ^ value >> 63) as u64);
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {

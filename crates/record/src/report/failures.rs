@@ -1,9 +1,8 @@
 //! What is told of a task that failed: which command, how it ended, where, what it said.
 
-use crate::report::Report;
-use crate::run::{Attempt, Command};
-use crate::summary::outcomes::status_text;
-use crate::summary::tables::commands;
+use crate::report::{Report, node_name};
+use crate::run::{Command, Run};
+use crate::summary::task_rows::{exit_of, telling_command};
 use crate::words::command_line;
 
 /// A failed task for people.
@@ -29,33 +28,26 @@ pub struct Failure {
 
 /// All of a run, by number.
 pub fn failures(report: &Report) -> Vec<Failure> {
-    report.summary.failed.iter().filter_map(|&task| failure(report, task)).collect()
+    let told = |&task: &u32| failure(report.run, task, report.tails.get(&task).cloned());
+    report.summary.failed.iter().filter_map(told).collect()
 }
 
-fn failure(report: &Report, number: u32) -> Option<Failure> {
-    let task = report.run.tasks.get(number as usize)?.as_ref()?;
+/// One of them; `tail` is what it printed last.
+pub fn failure(run: &Run, number: u32, tail: Option<String>) -> Option<Failure> {
+    let task = run.tasks.get(number as usize)?.as_ref()?;
     let last = task.attempts.last();
-    let command = last.and_then(|attempt| telling(report, attempt));
+    let command = last.and_then(|attempt| telling_command(run, attempt));
     let ended = last.and_then(|attempt| attempt.ended.as_ref());
     Some(Failure {
         task: number,
         name: task.defined.name.to_display(),
         attempts: task.attempts.len(),
         command: command.map(line),
-        status: command.and_then(status),
-        node: last.map(|attempt| report.node(attempt.started.node)),
+        status: command.and_then(exit_of),
+        node: last.map(|attempt| node_name(run, attempt.started.node)),
         message: ended.and_then(|ended| ended.message.as_ref()).map(rakuda_proto::Text::to_display),
-        tail: report.tails.get(&number).cloned(),
+        tail,
     })
-}
-
-/// The last command that went wrong; else the last one.
-fn telling<'a>(report: &Report<'a>, attempt: &'a Attempt) -> Option<&'a Command> {
-    let wrong = |command: &&Command| {
-        command.ended.as_ref().is_some_and(|ended| ended.status != 0 || ended.error.is_some())
-    };
-    let all = || commands(report.run, attempt);
-    all().filter(wrong).last().or_else(|| all().last())
 }
 
 /// A command as one would type it.
@@ -64,13 +56,5 @@ pub fn line(command: &Command) -> String {
         (Some(line), _) => line.to_display(),
         (None, Some(words)) => command_line(words),
         (None, None) => String::new(),
-    }
-}
-
-fn status(command: &Command) -> Option<String> {
-    let ended = command.ended.as_ref()?;
-    match &ended.error {
-        Some(error) => Some(error.to_display()),
-        None => Some(status_text(ended.status)),
     }
 }

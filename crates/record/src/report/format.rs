@@ -65,13 +65,23 @@ pub fn count(number: usize) -> String {
     text
 }
 
+/// As [`count`], of what is as many as there are bytes.
+pub fn count_u64(number: u64) -> String {
+    count(usize::try_from(number).unwrap_or(usize::MAX))
+}
+
+/// As [`counted`], likewise.
+pub fn counted_u64(number: u64, noun: &str) -> String {
+    counted(usize::try_from(number).unwrap_or(usize::MAX), noun)
+}
+
 /// `1 task`, `1,234 tasks`.
 pub fn counted(number: usize, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
 /// A point in time, UTC: `2026-11-21 23:05:59.123`, as in Pwrake's tables.
-pub fn time(time_ns: i64) -> String {
+pub fn time(time_ns: impl Into<i128>) -> String {
     let Moment { year, month, day, hour, minute, second, millisecond } = Moment::of(time_ns);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{millisecond:03}")
 }
@@ -105,7 +115,7 @@ mod tests {
     #[test]
     fn times_are_those_of_the_calendar() {
         assert_eq!(time(0), "1970-01-01 00:00:00.000");
-        assert_eq!(time(951_827_696_000_000_000), "2000-02-29 12:34:56.000");
+        assert_eq!(time(951_827_696_000_000_000_i64), "2000-02-29 12:34:56.000");
         assert_eq!(time(-1_000_000), "1969-12-31 23:59:59.999");
     }
 }

@@ -1,11 +1,13 @@
 //! The summary as JSON: docs/reference/json.md has its fields. What is not known is left out, never 0.
 
+use rakuda_proto::streams::{HopAccount, LineKind};
 use serde_json::{Map, Value, json};
 
-use crate::report::{Report, failures};
+use crate::report::{Report, failures, node_name, sync};
 use crate::summary::io::Cache;
 use crate::summary::seconds;
 use crate::summary::stats::Distribution;
+use crate::summary::streams::{Copies, StreamSide, StreamSummary, streams};
 use crate::summary::tables::{GroupSummary, NodeSummary, Usage};
 
 /// Version of the fields.
@@ -64,7 +66,58 @@ pub fn summary(report: &Report) -> Value {
     }
     put(fields, "staged_files", summary.staged.map(|staged| staged.files));
     put(fields, "staged_bytes", summary.staged.map(|staged| staged.bytes));
-    put(fields, "metadata_ops_per_task", summary.metadata_per_task(run));
+    let streams: Vec<Value> = streams(run).iter().map(|one| stream(report, one)).collect();
+    put(fields, "streams", (!streams.is_empty()).then_some(streams));
+    put(fields, "sync", sync::figures_of(run).map(|figures| sync::json(&figures)));
+    if !run.gangs.is_empty() {
+        let shared = run.gangs.iter().filter(|gang| gang.oversubscribed).count();
+        put(fields, "gangs_begun", Some(run.gangs.len()));
+        put(fields, "gangs_oversubscribed", Some(shared));
+    }
+    put(fields, "metadata_ops_per_task", summary.metadata_ops_per_task(run));
+    put(fields, "run_file_system_ops_per_task", summary.run_file_system_ops_per_task(run));
+    object
+}
+
+fn stream(report: &Report, stream: &StreamSummary) -> Value {
+    let sides = |sides: &[StreamSide], special: &str| -> Vec<Value> {
+        let side = |side: &StreamSide| {
+            let account = &side.account;
+            let mut object = json!({
+                "task": report.name(side.task),
+                "bytes": account.bytes,
+                "records": account.records,
+                "dropped_bytes": account.dropped,
+            });
+            object[special] = account.is_special.into();
+            object
+        };
+        sides.iter().map(side).collect()
+    };
+    let mut object = json!({
+        "name": stream.name,
+        "bytes": stream.bytes(),
+        "records": stream.records(),
+        "balanced": stream.is_balanced(),
+        "memory_bytes_max": stream.memory_bytes_max,
+        "writers": sides(&stream.writers, "separator_added"),
+        "readers": sides(&stream.readers, "left_early"),
+    });
+    if let Some(route) = &stream.route {
+        object["route"] = json!(route);
+        let copies = |line: LineKind| {
+            let Copies { edges, bytes, records } = stream.copies(line);
+            json!({ "edges": edges, "bytes": bytes, "records": records })
+        };
+        object["copies"] = json!({ "within_groups": copies(LineKind::Lan), "between_groups": copies(LineKind::Wan) });
+        let hop = |hop: &HopAccount| {
+            let mut object = json!(hop);
+            object["from"] = node_name(report.run, hop.from).into();
+            object["to"] = node_name(report.run, hop.to).into();
+            object
+        };
+        object["hops"] = stream.hops.iter().map(hop).collect();
+    }
     object
 }
 

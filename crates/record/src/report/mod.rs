@@ -1,5 +1,5 @@
-//! A run shown: as text for a terminal, as JSON, as tables for other programs, as pictures and as a page. What the figures are is found out in
-//! [`crate::summary`]; here is only how they look.
+//! A run shown: as text for a terminal, as JSON, as tables for other programs, as pictures and as a
+//! page. What the figures are is found out in [`crate::summary`]; here is only how they look.
 //!
 //! Nothing here opens a file: callers hand in what was read, and get text.
 #![allow(
@@ -10,12 +10,13 @@
 
 pub mod compare;
 pub mod csv;
-mod data;
-mod failures;
+pub(crate) mod data;
+pub(crate) mod failures;
 pub mod format;
 pub mod html;
 pub mod json;
 pub mod plot;
+pub mod sync;
 pub mod tails;
 pub mod text;
 
@@ -25,7 +26,7 @@ use crate::run::Run;
 use crate::summary::Summary;
 use crate::words::command_line;
 
-pub use failures::{Failure, failures};
+pub use failures::{Failure, failure, failures};
 
 /// What a report is made of.
 #[derive(Debug, Clone, Copy)]
@@ -51,10 +52,7 @@ impl Report<'_> {
 
     /// The name of a node.
     pub fn node(&self, node: u32) -> String {
-        match self.run.nodes.get(node as usize) {
-            Some(node) => node.joined.name.to_display(),
-            None => format!("node {node}"),
-        }
+        node_name(self.run, node)
     }
 
     /// What the user typed.
@@ -76,12 +74,21 @@ impl Report<'_> {
             ("retries", started.retry.to_string()),
             ("seed", started.seed.to_string()),
             ("build all", if started.build_all { "yes" } else { "no" }.to_owned()),
+            ("enforced", started.enforce.join(", ")),
             ("rerun on", started.rerun_on.join(", ")),
             ("environment compared", environment.join(", ")),
         ]
         .into_iter()
         .filter(|(_, value)| !value.is_empty())
         .collect()
+    }
+}
+
+/// A node's name for people.
+pub fn node_name(run: &Run, node: u32) -> String {
+    match run.nodes.get(node as usize) {
+        Some(node) => node.joined.name.to_display(),
+        None => format!("node {node}"),
     }
 }
 

@@ -2,11 +2,16 @@
 
 use std::fmt::Write as _;
 
+use rakuda_proto::streams::{
+    EndAccount, HopAccount, HopWay, LineKind, RouteKind, RouteWish, StreamRoute,
+};
+
 use crate::printable::printable;
-use crate::report::format::{bytes, count, counted, percent, seconds};
-use crate::report::{Failure, Report, failures};
+use crate::report::format::{bytes, count, counted, counted_u64, percent, seconds};
+use crate::report::{Failure, Report, failures, node_name, sync};
 use crate::summary::curve::{BINS, Curve};
 use crate::summary::seconds as of_ns;
+use crate::summary::streams::{StreamSummary, streams as summed};
 use crate::summary::tables::GroupSummary;
 
 /// Columns of the curve.
@@ -28,7 +33,91 @@ pub fn text(report: &Report) -> String {
     path(&mut out, report);
     slowest(&mut out, report);
     failed(&mut out, report);
+    streams(&mut out, report);
+    if let Some(figures) = sync::figures_of(report.run) {
+        let _ = write!(out, "\nsynchronised rounds\n{}", sync::text(&figures));
+    }
+    metadata(&mut out, report);
     out
+}
+
+/// What went through each stream.
+fn streams(out: &mut String, report: &Report) {
+    for stream in summed(report.run) {
+        let (total, records) = (bytes(stream.bytes()), counted_u64(stream.records(), "record"));
+        let ends = if stream.is_balanced() { "in = out" } else { "in and out differ" };
+        let _ = writeln!(out, "\nstream {}: {total}, {records}, {ends}", shown(&stream.name));
+        for (word, sides) in [("from", &stream.writers), ("to", &stream.readers)] {
+            for side in sides.iter().take(ROWS) {
+                let account = &side.account;
+                let note = after_comma(end_note(word, account));
+                let (size, records) =
+                    (bytes(account.bytes), counted_u64(account.records, "record"));
+                let name = shown(&report.name(side.task));
+                let _ = writeln!(out, "  {word:<4} {name}: {size}, {records}{note}");
+            }
+            more(out, sides.len(), ROWS.min(sides.len()), "tasks");
+        }
+        hops(out, report, &stream);
+    }
+}
+
+/// Copies between hosts, and over which edges.
+fn hops(out: &mut String, report: &Report, stream: &StreamSummary) {
+    let Some(route) = &stream.route else { return };
+    let _ = writeln!(out, "  route {}", route_words(route));
+    for (name, line) in [("within groups", LineKind::Lan), ("between groups", LineKind::Wan)] {
+        let copies = stream.copies(line);
+        if copies.edges > 0 {
+            let (size, records) = (bytes(copies.bytes), counted_u64(copies.records, "record"));
+            let edges = counted_u64(copies.edges, "edge");
+            let _ = writeln!(out, "  {name}: {edges}, {size}, {records}");
+        }
+    }
+    for hop in stream.hops.iter().take(ROWS) {
+        let (from, to) = (node_name(report.run, hop.from), node_name(report.run, hop.to));
+        let (size, records) = (bytes(hop.bytes), counted_u64(hop.records, "record"));
+        let note = after_comma(&way_note(hop));
+        let _ = writeln!(out, "  {} -> {}: {size}, {records}{note}", shown(&from), shown(&to));
+    }
+    more(out, stream.hops.len(), ROWS.min(stream.hops.len()), "edges");
+}
+
+/// What is to be said of an end of a stream; `word`: "from" or "to".
+pub fn end_note(word: &str, account: &EndAccount) -> &'static str {
+    match (word, account.is_special) {
+        ("to", true) => "left early",
+        (_, true) => "and a separator that was added",
+        (_, false) => "",
+    }
+}
+
+/// How the messages of a stream went, and why so.
+pub fn route_words(route: &StreamRoute) -> String {
+    let word = match route.route {
+        RouteKind::Relay => "relay",
+        RouteKind::Direct => "direct",
+        RouteKind::Conventional => "conventional",
+    };
+    let why = match route.wish {
+        RouteWish::Auto => "chosen by cost",
+        RouteWish::Relay | RouteWish::Direct | RouteWish::Conventional => "as asked for",
+    };
+    format!("{word} ({why})")
+}
+
+/// What is to be said of an edge between hosts.
+pub fn way_note(hop: &HopAccount) -> String {
+    let way = match hop.way {
+        HopWay::Direct => None,
+        HopWay::Hub => Some("over the hub's host"),
+    };
+    let notes: Vec<&str> = way.into_iter().chain(hop.left.then_some("left early")).collect();
+    notes.join(", ")
+}
+
+fn after_comma(note: &str) -> String {
+    if note.is_empty() { String::new() } else { format!(", {note}") }
 }
 
 /// A line of the head.
@@ -57,12 +146,24 @@ fn head(out: &mut String, report: &Report) {
     if let Some(line) = input_line(report) {
         fact(out, "input", &line);
     }
+    if let Some(line) = gangs_line(report) {
+        fact(out, "gangs", &line);
+    }
     if let Some(staged) = &summary.staged {
         let files = counted(usize::try_from(staged.files).unwrap_or(usize::MAX), "file");
         fact(out, "staged", &format!("{files}, {}, from host to host", bytes(staged.bytes)));
     }
-    if let Some(operations) = summary.metadata_per_task(run) {
-        fact(out, "metadata", &format!("{operations:.1} system calls of the engine per task"));
+}
+
+/// `3 begun, 1 of them oversubscribed`; none: there was no gang.
+pub fn gangs_line(report: &Report) -> Option<String> {
+    let gangs = &report.run.gangs;
+    let shared = gangs.iter().filter(|gang| gang.oversubscribed).count();
+    let begun = format!("{} begun", count(gangs.len()));
+    match (gangs.len(), shared) {
+        (0, _) => None,
+        (_, 0) => Some(begun),
+        (_, shared) => Some(format!("{begun}, {} of them oversubscribed", count(shared))),
     }
 }
 
@@ -286,6 +387,17 @@ fn nodes(out: &mut String, report: &Report) {
         let _ =
             writeln!(out, "{label} {cores:>6} {attempts:>9} {used:>12} {read:>10} {written:>10}");
     }
+}
+
+fn metadata(out: &mut String, report: &Report) {
+    if let Some(calls) = report.summary.run_file_system_ops_per_task(report.run) {
+        let _ = writeln!(out, "\n{}", metadata_line(calls));
+    }
+}
+
+/// What hub and agents asked of the file system that the run's folder is on.
+pub fn metadata_line(calls: f64) -> String {
+    format!("metadata calls on the run's file system: {calls:.1} per task, by hub and agents")
 }
 
 fn path(out: &mut String, report: &Report) {

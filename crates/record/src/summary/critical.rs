@@ -1,7 +1,7 @@
 //! The critical path: the chain of tasks, each a prerequisite of the next, whose attempts took longest together.
 //!
-//! With any number of cores the run could not have been faster than this chain, as long as its tasks take what they took.
-//! Tasks without an action are links of the chain and take no time.
+//! With any number of cores the run could not have been faster than this chain, as long as its
+//! tasks take what they took. Tasks without an action are links of the chain and take no time.
 
 use crate::run::Run;
 use crate::summary::graph::prerequisites;
@@ -49,8 +49,9 @@ impl CriticalPath {
     }
 }
 
-/// The last task of the longest chain, and which prerequisite comes before each task on the longest chain to it. Equally long
-/// ones: that which ended last, since that is the one that was waited for.
+/// The last task of the longest chain, and which prerequisite comes before each task on the longest
+/// chain to it. Equally long ones: that which ended last, since that is the one that was waited
+/// for.
 fn longest(
     run: &Run,
     order: &[u32],

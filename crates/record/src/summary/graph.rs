@@ -1,6 +1,7 @@
 //! The tasks of a run in an order in which prerequisites come first, and when each could have started.
 //!
-//! It does not know durations. A damaged journal may name tasks that are not there, or have cycles: those edges are skipped.
+//! It does not know durations. A damaged journal may name tasks that are not there, or have cycles:
+//! those edges are skipped.
 
 use std::collections::HashMap;
 

@@ -1,29 +1,52 @@
 //! Which tasks belong together: those whose actions stand at the same place of the Rakefile. And what to call them.
 //!
-//! It does not know times. A task without a place is grouped by its program.
+//! It does not know times. A task without a place is grouped by its program. A group is called after
+//! what the names of its tasks have in common, since that is what its user has written.
 
 use std::collections::BTreeMap;
 
+use rakuda_proto::journal::TaskKind;
+
 use crate::run::{Run, Task};
+use crate::summary::patterns::Pattern;
 use crate::summary::programs::program_of;
 
+/// Where rake defines the action of every `directory`; it has no place in the Rakefile.
+const RAKES_OWN: &[u8] = b"rake/";
 /// First commands that are looked at for one group.
 const COMMANDS_LOOKED_AT: usize = 1000;
 
 /// Tasks of one place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Group {
-    /// `Rakefile:12`; none: not recorded.
+    /// `Rakefile:12`; none: not recorded, or rake's own.
     pub location: Option<String>,
     /// The most frequent program of the tasks' first commands; none: they start no command.
     pub program: Option<String>,
-    /// blake3 of the action's text, of the last rule of this place.
-    pub text: Option<String>,
+    /// What the tasks' names have in common, `map/*.bam`; none: nothing. Of all `directory` tasks that word.
+    pub pattern: Option<String>,
+    /// Another group has the same pattern.
+    pub ambiguous: bool,
 }
 
 impl Group {
-    /// `mProjectPP (Rakefile:12)`.
+    /// What it is called: `map/*.bam`; with program and place, `map/*.bam (bwa, Rakefile:12)`, where
+    /// another has that pattern, too; without a pattern by these, `bwa (Rakefile:12)`.
     pub fn label(&self) -> String {
+        match (&self.pattern, self.ambiguous) {
+            (Some(pattern), false) => pattern.clone(),
+            (Some(pattern), true) => {
+                let place = self.location.iter().map(String::as_str);
+                let told: Vec<&str> =
+                    self.program.iter().map(String::as_str).chain(place).collect();
+                format!("{pattern} ({})", told.join(", "))
+            }
+            (None, _) => self.origin(),
+        }
+    }
+
+    /// Its program and place, `bwa (Rakefile:12)`: what the label does not say.
+    pub fn origin(&self) -> String {
         let program = self.program.as_deref().unwrap_or("(ruby)");
         match &self.location {
             Some(location) => format!("{program} ({location})"),
@@ -49,7 +72,7 @@ impl Groups {
     pub fn of(run: &Run) -> Self {
         let mut groups = Self { list: Vec::new(), of_task: vec![0; run.tasks.len()] };
         let mut numbers: BTreeMap<Key, u32> = BTreeMap::new();
-        let mut programs: Vec<Programs> = Vec::new();
+        let mut seen: Vec<(Programs, Pattern)> = Vec::new();
         for task in run.tasks.iter().flatten().filter(|task| !task.attempts.is_empty()) {
             let rule = task.defined.rule.and_then(|rule| run.rules.get(rule as usize)?.as_ref());
             let key = match rule {
@@ -57,28 +80,50 @@ impl Groups {
                 None => (None, first_program(run, task)),
             };
             let number = *numbers.entry(key).or_insert_with(|| {
-                programs.push(Programs::default());
-                groups.list.push(Group {
-                    location: rule.map(|rule| rule.location.to_display()),
-                    ..Group::default()
-                });
+                let mut group = Group::default();
+                match rule {
+                    Some(rule) if is_rakes_own(task, &rule.location.0) => {
+                        group.pattern = Some("directory".to_owned());
+                    }
+                    Some(rule) => group.location = Some(rule.location.to_display()),
+                    None => {}
+                }
+                seen.push(Default::default());
+                groups.list.push(group);
                 groups.list.len() as u32 - 1
             });
             groups.of_task[task.defined.task as usize] = number;
-            let group = &mut groups.list[number as usize];
-            group.text = rule.and_then(|rule| rule.text.clone()).or(group.text.take());
-            programs[number as usize].look_at(run, task);
+            let (programs, pattern) = &mut seen[number as usize];
+            programs.look_at(run, task);
+            pattern.add(&task.defined.name.to_display());
         }
-        for (group, programs) in groups.list.iter_mut().zip(programs) {
+        for (group, (programs, pattern)) in groups.list.iter_mut().zip(seen) {
             group.program = programs.most_frequent();
+            group.pattern = group.pattern.take().or_else(|| pattern.text());
         }
+        groups.tell_apart();
         groups
+    }
+
+    fn tell_apart(&mut self) {
+        let mut counts: BTreeMap<Option<String>, usize> = BTreeMap::new();
+        for group in &self.list {
+            *counts.entry(group.pattern.clone()).or_default() += 1;
+        }
+        for group in &mut self.list {
+            group.ambiguous = counts[&group.pattern] > 1;
+        }
     }
 
     /// The group of a task that was attempted.
     pub fn of_task(&self, task: u32) -> u32 {
         self.of_task[task as usize]
     }
+}
+
+/// Whether a task is one that `directory` has made.
+pub fn is_rakes_own(task: &Task, location: &[u8]) -> bool {
+    task.defined.kind == TaskKind::Directory && location.starts_with(RAKES_OWN)
 }
 
 /// How often each program was the first.

@@ -1,7 +1,8 @@
 //! Bytes that commands read and wrote, and which share of their input was in memory already.
 //!
-//! What is known: how much the kernel fetched from storage for a command, and how big the files are that its task has as
-//! prerequisites. A task that reads something else than its prerequisites, or not all of them, is not seen through.
+//! What is known: how much the kernel fetched from storage for a command, and how big the files are
+//! that its task has as prerequisites. A task that reads something else than its prerequisites, or
+//! not all of them, is not seen through.
 
 use rakuda_proto::journal::{InputBytes, TaskKind};
 
@@ -28,7 +29,8 @@ pub struct Cache {
     pub tasks_known: usize,
     /// Tasks that ran commands and have files as prerequisites.
     pub tasks_with_input: usize,
-    /// Where inputs were when the attempts began. Without a note of that, the place of a file is the node that made it in this run.
+    /// Where inputs were when the attempts began. Without a note of that, the place of a file is
+    /// the node that made it in this run.
     pub inputs: InputBytes,
 }
 
@@ -49,7 +51,8 @@ impl Cache {
         several.then(|| self.inputs.local_bytes as f64 / self.inputs.placed_bytes as f64)
     }
 
-    /// Share of the input bytes that were in the memory of the node that read them, as it has measured when the attempt began.
+    /// Share of the input bytes that were in the memory of the node that read them, as it has
+    /// measured when the attempt began.
     pub fn hit(&self) -> Option<f64> {
         let measured = self.inputs.measured_bytes;
         (measured > 0).then(|| self.inputs.resident_bytes as f64 / measured as f64)

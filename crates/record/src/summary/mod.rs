@@ -1,6 +1,7 @@
 //! What a run was like: how long, on how many cores how well used, what took long, what failed. Figures only.
 //!
-//! Every figure is defined in docs/reference/report.md. It does not know how they are shown; it reads no file and no clock.
+//! Every figure is defined in docs/reference/report.md. It does not know how they are shown; it
+//! reads no file and no clock.
 #![allow(
     clippy::cast_precision_loss,
     reason = "figures are shown with a few digits; counts are far below 2^53"
@@ -13,10 +14,15 @@ pub mod graph;
 pub mod groups;
 pub mod io;
 pub mod outcomes;
+pub mod patterns;
 pub mod programs;
+pub mod rule_counts;
+pub mod rule_graph;
 pub mod spans;
 pub mod stats;
+pub mod streams;
 pub mod tables;
+pub mod task_rows;
 
 use crate::folder::RunState;
 use crate::run::Run;
@@ -182,9 +188,18 @@ impl Summary {
         (self.end_known && makespan_s > 0.0).then(|| seconds(self.critical.work_ns) / makespan_s)
     }
 
-    /// System calls on metadata that the hub and the agents made, for each task of which an attempt was made.
-    pub fn metadata_per_task(&self, run: &Run) -> Option<f64> {
-        let operations = run.ended.as_ref()?.metadata_operations?;
+    /// Metadata calls of hub and agents on the file system of the run's folder, for each task of
+    /// which an attempt was made.
+    pub fn run_file_system_ops_per_task(&self, run: &Run) -> Option<f64> {
+        self.per_task(run.ended.as_ref()?.run_file_system_operations?)
+    }
+
+    /// The same on all file systems.
+    pub fn metadata_ops_per_task(&self, run: &Run) -> Option<f64> {
+        self.per_task(run.ended.as_ref()?.metadata_operations?)
+    }
+
+    fn per_task(&self, operations: u64) -> Option<f64> {
         (self.counts.run > 0).then(|| operations as f64 / self.counts.run as f64)
     }
 

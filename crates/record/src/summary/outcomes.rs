@@ -54,7 +54,7 @@ pub enum Fate {
     Failed,
     /// It has an action, and a prerequisite failed.
     Abandoned,
-    /// Its attempt was ended because of others.
+    /// Its attempt was ended because of others, or ended well and came to nothing with its gang.
     Stopped,
     /// Its attempt had not ended.
     Running,
@@ -75,7 +75,9 @@ pub fn fate(task: &Task) -> Fate {
     match (task.settled.as_ref().map(|settled| settled.how), last) {
         (Some(Settled::Failed), _) => Fate::Failed,
         (Some(Settled::Abandoned), None) if !task.defined.action => Fate::Passed,
-        (Some(Settled::Abandoned), _) => Fate::Abandoned,
+        (Some(Settled::Abandoned), None) => Fate::Abandoned,
+        // It was begun, and its gang has failed.
+        (Some(Settled::Abandoned), Some(_)) => Fate::Stopped,
         // It was made in this run, was lost, and came back.
         (Some(Settled::NotNeeded), Some(_)) => Fate::Ran,
         (Some(Settled::NotNeeded), None) => Fate::NotNeeded,

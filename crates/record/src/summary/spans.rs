@@ -14,7 +14,8 @@ use crate::summary::groups::Groups;
 
 /// Cores of one attempt beyond this are not drawn as lanes of their own.
 const LANES_OF_ONE_MAX: u32 = 1024;
-/// Lanes of one node that are taken at a time; beyond that, each attempt takes one. Only a journal that was made up has more.
+/// Lanes of one node that are taken at a time; beyond that, each attempt takes one. Only a journal
+/// that was made up has more.
 const LANES_TAKEN_MAX: usize = 1 << 22;
 
 /// How an attempt ended, for pictures.
@@ -182,8 +183,9 @@ fn give_lanes(run: &Run, spans: &mut [Span]) -> Vec<Piece> {
 }
 
 impl Lanes {
-    /// Lanes for a time: neighbours where the cores that are there have room for that, else the lowest free ones; first and number of each
-    /// run of neighbours. What takes no time takes none away.
+    /// Lanes for a time: neighbours where the cores that are there have room for that, else the
+    /// lowest free ones; first and number of each run of neighbours. What takes no time takes none
+    /// away.
     fn take(&mut self, cores: u32, there: u32, (start_ns, end_ns): Held) -> Vec<(u32, u32)> {
         while let Some(&Reverse((free_ns, lane))) = self.taken.peek()
             && free_ns <= start_ns
@@ -192,12 +194,18 @@ impl Lanes {
             self.free.insert(lane);
         }
         let most = if self.taken.len() < LANES_TAKEN_MAX { LANES_OF_ONE_MAX } else { 1 };
-        let wanted = cores.clamp(1, most);
+        let wanted = cores.clamp(1, most.min(there.max(1)));
         if start_ns == end_ns {
             let lane = self.free.first().copied().unwrap_or(0);
             return vec![(lane, 1)];
         }
-        let missing = wanted.saturating_sub(self.free.len() as u32);
+        let mut missing = wanted.saturating_sub(self.free.len() as u32);
+        while missing > 0 && self.count + missing > there.max(1) {
+            // More than there are cores: times that overlap by what clocks differ. What ends first gives way.
+            let Some(Reverse((_, lane))) = self.taken.pop() else { break };
+            self.free.insert(lane);
+            missing = wanted.saturating_sub(self.free.len() as u32);
+        }
         self.free.extend(self.count..self.count + missing);
         self.count += missing;
         let runs = self.neighbours(wanted).or_else(|| self.add_neighbours(wanted, there));

@@ -28,6 +28,13 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Of these commands; none of none.
+    pub fn of<'a>(commands: impl Iterator<Item = &'a Command>) -> Option<Self> {
+        let mut usage = Self::default();
+        commands.for_each(|command| usage.add(command));
+        (usage.commands > 0).then_some(usage)
+    }
+
     fn add(&mut self, command: &Command) {
         self.commands += 1;
         if let Some(ended) = &command.ended {

@@ -1,17 +1,19 @@
 //! The agents: processes from start to end, heartbeats, and what is done when the hub is not heard.
 //!
-//! An agent holds a lease: it counts from the moment at which it sent what the hub says it has heard last, so the agent gives up before the hub
-//! does, whichever direction of the link has failed. Who minds the lease is not held up when the agent stalls.
+//! An agent holds a lease: it counts from the moment at which it sent what the hub says it has
+//! heard last, so the agent gives up before the hub does, whichever direction of the link has
+//! failed. Who minds the lease is not held up when the agent stalls.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rakuda_core::ActionOutcome;
 
-use super::chaos::{Chaos, Ended, Happening, Order, Report};
+use super::chaos::{Chaos, Ended, Happening, Order, Report, Start};
 use super::truth::SERVER;
 use crate::units::SECOND_NS;
 
-/// So long after it sent what the hub has heard last, an agent ends all that runs. Less than the hub's `SILENCE_NS` by more than a tick.
+/// So long after it sent what the hub has heard last, an agent ends all that runs. Less than the
+/// hub's `SILENCE_NS` by more than a tick.
 pub(crate) const LEASE_NS: u64 = 4 * SECOND_NS;
 
 #[derive(Clone, Debug)]
@@ -25,6 +27,7 @@ pub(crate) struct Agent {
     /// Sessions that it has ended: tells a `Hello` that was said twice from a new one.
     incarnation: u64,
     lease_ns: u64,
+    /// By command.
     running: BTreeMap<u32, Process>,
     untold: Vec<Ended>,
     pub(crate) stalled: bool,
@@ -34,11 +37,13 @@ pub(crate) struct Agent {
 
 #[derive(Clone, Debug)]
 struct Process {
-    attempt: u32,
     life: u64,
-    serial: u64,
+    task: u32,
+    attempt: u32,
     outcome: ActionOutcome,
     content: Option<u64>,
+    /// Where its file lies in the end.
+    target: u32,
 }
 
 impl Agent {
@@ -95,8 +100,8 @@ impl Chaos {
         self.note(format_args!("node {node} ends its session"));
         self.agent(node).session = 0;
         self.agent(node).incarnation += 1;
-        for task in std::mem::take(&mut self.agent(node).running).into_keys() {
-            self.truth.end(task);
+        for process in std::mem::take(&mut self.agent(node).running).into_values() {
+            self.truth.end(process.task);
         }
     }
 
@@ -132,28 +137,40 @@ impl Chaos {
             Order::Ping { heard_ns } => {
                 agent.lease_ns = agent.lease_ns.max(heard_ns + LEASE_NS);
             }
-            Order::Start { task, attempt, life, inputs } => {
-                self.begin(node, task, attempt, life, &inputs);
-            }
-            Order::Abort { task, attempt } => {
-                let is_it = |process: &Process| process.attempt == attempt;
-                if self.agent(node).running.get(&task).is_some_and(is_it) {
-                    self.finish(node, task, ActionOutcome::Failed, None);
+            Order::Start(start) => self.begin(node, &start),
+            Order::Abort { command } => {
+                if self.agent(node).running.contains_key(&command) {
+                    self.finish(node, command, ActionOutcome::Failed, None);
                 }
             }
         }
     }
 
-    fn begin(&mut self, node: u32, task: u32, attempt: u32, life: u64, inputs: &[(u32, u32)]) {
-        self.truth.begin(task, node);
-        let place = self.place_of(node);
-        self.truth.write(task, place, None);
-        let is_there = |place: u32| place == SERVER || self.agents[place as usize].up;
-        let read = |(file, place): &(u32, u32)| {
-            is_there(*place).then(|| self.truth.read(*file, *place)).flatten()
-        };
-        let read: Option<Vec<u64>> = inputs.iter().map(read).collect();
+    fn begin(&mut self, node: u32, start: &Start) {
+        let Start { life, task, attempt, command, is_last, ref inputs } = *start;
+        self.truth.begin(task, node, (life, attempt));
         let mut run_ns = self.scenario.jobs[task as usize].run_ns;
+        let mut target = self.place_of(node);
+        let read: Option<Vec<u64>> = if self.scenario.gfarm.is_some() {
+            let files: Vec<u32> = inputs.iter().map(|(file, _)| *file).collect();
+            match self.open_in_gfarm(node, (task, attempt), &files) {
+                Ok((host, read)) => {
+                    target = host;
+                    Some(read)
+                }
+                Err(after_ns) => {
+                    run_ns = 10 * after_ns;
+                    None
+                }
+            }
+        } else {
+            self.truth.write(task, target, None);
+            let is_there = |place: u32| place == SERVER || self.agents[place as usize].up;
+            let read = |(file, place): &(u32, u32)| {
+                is_there(*place).then(|| self.truth.read(*file, *place)).flatten()
+            };
+            inputs.iter().map(read).collect()
+        };
         let mut hangs = false;
         let (outcome, content) = match read {
             None => {
@@ -167,36 +184,54 @@ impl Chaos {
                 self.count(if hangs { "tasks that hang" } else { "tasks that fail" });
                 (ActionOutcome::Failed, None)
             }
-            Some(read) => (ActionOutcome::Succeeded, Some(super::truth::content(task, &read))),
+            Some(read) => {
+                let content = is_last.then(|| super::truth::content(task, &read));
+                (ActionOutcome::Succeeded, content)
+            }
         };
-        self.serials += 1;
-        let serial = self.serials;
-        let process = Process { attempt, life, serial, outcome, content };
-        self.agent(node).running.insert(task, process);
+        let process = Process { life, task, attempt, outcome, content, target };
+        let other = self.agent(node).running.insert(command, process);
+        assert!(other.is_none(), "command {command} is started twice");
+        self.check_cores(node);
         if !hangs {
-            self.queue.push(self.now + run_ns, Happening::Done { node, task, serial });
+            self.queue.push(self.now + run_ns, Happening::Done { node, command });
         }
     }
 
-    pub(crate) fn on_done(&mut self, node: u32, task: u32, serial: u64) {
-        let process = self.agents[node as usize].running.get(&task);
-        let Some(process) = process.filter(|process| process.serial == serial) else {
+    /// Whatever the hub thinks of its leases: no more runs than there are cores.
+    fn check_cores(&self, node: u32) {
+        let running = self.agents[node as usize].running.values();
+        let tasks: BTreeSet<u32> = running.map(|process| process.task).collect();
+        let cores = self.scenario.cores[node as usize];
+        let used: u32 = tasks.iter().map(|task| self.cores_on(*task, node)).sum();
+        assert!(used <= cores, "{used} of {cores} cores of node {node} are used");
+    }
+
+    pub(crate) fn on_done(&mut self, node: u32, command: u32) {
+        let process = self.agents[node as usize].running.get(&command);
+        let Some(process) = process else { return };
+        let (outcome, content, target) = (process.outcome, process.content, process.target);
+        let of = (process.task, process.attempt);
+        if content.is_some() && self.scenario.gfarm.is_some() && !self.gfarm.answers(target) {
+            let after_ns = self.fail_over_server(of, None, Some(target));
+            let process = self.agent(node).running.get_mut(&command).expect("it runs");
+            (process.outcome, process.content) = (ActionOutcome::Failed, None);
+            self.queue.push(self.now + after_ns, Happening::Done { node, command });
             return;
-        };
-        let (outcome, content) = (process.outcome, process.content);
-        self.finish(node, task, outcome, content);
+        }
+        self.finish(node, command, outcome, content);
     }
 
     /// A process has ended; the hub is told, at once or when it can be.
-    fn finish(&mut self, node: u32, task: u32, outcome: ActionOutcome, content: Option<u64>) {
-        let process = self.agent(node).running.remove(&task).expect("it runs");
+    fn finish(&mut self, node: u32, command: u32, outcome: ActionOutcome, content: Option<u64>) {
+        let process = self.agent(node).running.remove(&command).expect("it runs");
+        let Process { life, task, attempt, target, .. } = process;
         self.truth.end(task);
-        let place = self.place_of(node);
         if content.is_some() {
-            self.truth.write(task, place, content);
+            self.truth.write(task, target, content);
+            self.gfarm.set(task, target, self.now);
         }
-        let Process { attempt, life, .. } = process;
-        let ended = Ended { life, task, attempt, outcome, content };
+        let ended = Ended { life, task, attempt, command, outcome, content };
         // Kept until the next session too: a report on a link that breaks may be lost.
         self.agent(node).untold.push(ended.clone());
         if self.agent(node).stalled {
@@ -232,13 +267,16 @@ impl Chaos {
         agent.disk_kept &= disk_kept;
         agent.untold.clear();
         agent.inbox.clear();
+        self.server_goes(node);
         if !disk_kept {
             self.truth.wipe(node);
+            self.gfarm.wipe(node, self.now);
         }
     }
 
     pub(crate) fn on_machine_up(&mut self, node: u32) {
         self.agent(node).up = true;
+        self.server_comes(node);
         self.note(format_args!("node {node} is up"));
     }
 }

@@ -1,7 +1,8 @@
 //! The driver: what happens next, and the links between hub and agents.
 //!
-//! Messages of one link stay in order; those of different links overtake each other. A link that is cut keeps what is sent and delivers it
-//! when it is back, as a link does that numbers what it sends; what belongs to a session that is over is dropped at its end.
+//! Messages of one link stay in order; those of different links overtake each other. A link that is
+//! cut keeps what is sent and delivers it when it is back, as a link does that numbers what it
+//! sends; what belongs to a session that is over is dropped at its end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,6 +10,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use rakuda_core::{ActionOutcome, TaskId};
 
 use super::agent::Agent;
+use super::attempts::Later;
+use super::front::{FromFront, Front, ToFront};
+use super::gfarm::{Gfarm, GfarmHappening};
 use super::hub::Hub;
 use super::scenario::Scenario;
 use super::truth::{SERVER, Truth, content};
@@ -24,15 +28,28 @@ const MILLISECOND_NS: u64 = 1_000_000;
 /// How often something was injected, or seen.
 pub type Counts = BTreeMap<&'static str, u64>;
 
-/// What became of an attempt.
+/// What became of a command.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
     /// Which start of the hub it belongs to.
     pub(crate) life: u64,
     pub(crate) task: u32,
     pub(crate) attempt: u32,
+    pub(crate) command: u32,
     pub(crate) outcome: ActionOutcome,
     pub(crate) content: Option<u64>,
+}
+
+/// A command that an agent is to start.
+#[derive(Clone, Debug)]
+pub(crate) struct Start {
+    pub(crate) life: u64,
+    pub(crate) task: u32,
+    pub(crate) attempt: u32,
+    pub(crate) command: u32,
+    /// It makes the target, of those inputs in those places.
+    pub(crate) is_last: bool,
+    pub(crate) inputs: Vec<(u32, u32)>,
 }
 
 /// From the hub to an agent.
@@ -45,16 +62,9 @@ pub(crate) enum Order {
         files_kept: bool,
         heard_ns: u64,
     },
-    /// Inputs with their places.
-    Start {
-        task: u32,
-        attempt: u32,
-        life: u64,
-        inputs: Vec<(u32, u32)>,
-    },
+    Start(Start),
     Abort {
-        task: u32,
-        attempt: u32,
+        command: u32,
     },
     /// A heartbeat: when the agent sent what the hub has heard last.
     Ping {
@@ -65,8 +75,8 @@ pub(crate) enum Order {
 /// From an agent to the hub.
 #[derive(Clone, Debug)]
 pub(crate) enum Report {
-    /// A new session is wanted; said again until there is one, with the same number. Nothing runs; these ended in the last one and could
-    /// not be told.
+    /// A new session is wanted; said again until there is one, with the same number. Nothing runs;
+    /// these ended in the last one and could not be told.
     Hello {
         incarnation: u64,
         files_kept: bool,
@@ -92,8 +102,32 @@ pub(crate) enum Happening {
     /// A process has come to its end.
     Done {
         node: u32,
+        command: u32,
+    },
+    /// The front hears something from a hub of this life.
+    ToFront {
+        life: u64,
         task: u32,
-        serial: u64,
+        what: ToFront,
+    },
+    /// An action goes on, or has been unwound.
+    FrontStep {
+        life: u64,
+        task: u32,
+        attempt: u32,
+        unwound: bool,
+    },
+    FromFront {
+        life: u64,
+        task: u32,
+        what: FromFront,
+    },
+    /// Something that the hub waits for on behalf of an attempt.
+    Later {
+        life: u64,
+        task: u32,
+        attempt: u32,
+        what: Later,
     },
     /// The hub has looked at a file.
     Looked {
@@ -115,6 +149,8 @@ pub(crate) enum Happening {
     AgentGoesOn {
         node: u32,
     },
+    /// A file server goes or comes, or a round of questions goes on.
+    Gfarm(GfarmHappening),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -134,14 +170,17 @@ pub(crate) struct Chaos {
     pub(crate) links: Vec<Link>,
     pub(crate) agents: Vec<Agent>,
     pub(crate) hub: Hub,
+    pub(crate) front: Front,
     pub(crate) truth: Truth,
+    pub(crate) gfarm: Gfarm,
     pub(crate) random: Random,
     pub(crate) counts: Counts,
     /// What is in each file when it is well.
     pub(crate) expected: Vec<u64>,
     /// Attempts that are still to fail or hang.
     pub(crate) troubles: Vec<u32>,
-    pub(crate) serials: u64,
+    /// Commands so far.
+    pub(crate) serials: u32,
     /// When the last of all messages sent so far arrives.
     arrival_ns_max: u64,
     pub(crate) ended: bool,
@@ -158,7 +197,8 @@ pub struct Run {
     pub failure: Option<String>,
 }
 
-/// Runs a seed to its end, or to the first thing that must not happen: a check here or in the scheduler that panics, or no end.
+/// Runs a seed to its end, or to the first thing that must not happen: a check here or in the
+/// scheduler that panics, or no end.
 pub fn run_seed(seed: u64, log: Log) -> Run {
     let mut chaos = Chaos::new(Scenario::draw(seed), seed, log);
     let result = catch_unwind(AssertUnwindSafe(|| chaos.run()));
@@ -187,12 +227,14 @@ impl Chaos {
     fn new(scenario: Scenario, seed: u64, log: Log) -> Self {
         let mut expected: Vec<u64> = Vec::new();
         let mut truth = Truth::default();
+        let mut gfarm = Gfarm::new(scenario.gfarm.map_or(0, |gfarm| gfarm.hosts));
         for (id, job) in (0..).zip(&scenario.jobs) {
             let inputs: Vec<u64> = job.inputs.iter().map(|i| expected[*i as usize]).collect();
             expected.push(content(id, &inputs));
             if !job.has_action {
                 let place = if scenario.shared { SERVER } else { job.place };
                 truth.write(id, place, Some(expected[id as usize]));
+                gfarm.add(id, place);
             }
         }
         let nodes = scenario.cores.len();
@@ -200,9 +242,11 @@ impl Chaos {
             links: (0..nodes).map(|_| Link { slowness: 1, ..Link::default() }).collect(),
             agents: (0..nodes).map(|_| Agent::new()).collect(),
             hub: Hub::new(&scenario),
+            front: Front::default(),
             now: 0,
             queue: EventQueue::default(),
             truth,
+            gfarm,
             random: Random::new(seed, Purpose::Faults),
             counts: Counts::new(),
             expected,
@@ -228,12 +272,28 @@ impl Chaos {
     }
 
     fn take(&mut self, happening: Happening) {
+        let may_free_cores = match &happening {
+            Happening::ToAgent { .. }
+            | Happening::Done { .. }
+            | Happening::ToFront { .. }
+            | Happening::FrontStep { .. } => false,
+            Happening::ToHub { report: Report::Pong, .. } => !self.hub.doubts.is_empty(),
+            _ => true,
+        };
         match happening {
             Happening::ToAgent { node, session, order } => self.on_order(node, session, order),
             Happening::ToHub { node, session, sent_ns, report } => {
                 self.on_report(node, session, sent_ns, report);
             }
-            Happening::Done { node, task, serial } => self.on_done(node, task, serial),
+            Happening::Done { node, command } => self.on_done(node, command),
+            Happening::ToFront { life, task, what } => self.on_front(life, task, &what),
+            Happening::FrontStep { life, task, attempt, unwound } => {
+                self.on_front_step(life, (task, attempt), unwound);
+            }
+            Happening::FromFront { life, task, what } => self.on_from_front(life, task, &what),
+            Happening::Later { life, task, attempt, what } => {
+                self.on_later(life, task, attempt, &what);
+            }
             Happening::Looked { id, life } => self.on_looked(id, life),
             Happening::Tick => {
                 self.tick_hub();
@@ -248,6 +308,10 @@ impl Chaos {
             Happening::LinkUp { node } => self.on_link_up(node),
             Happening::LinkFast { node } => self.links[node as usize].slowness = 1,
             Happening::AgentGoesOn { node } => self.on_agent_goes_on(node),
+            Happening::Gfarm(what) => self.on_gfarm(what),
+        }
+        if may_free_cores {
+            self.settle_leases();
         }
     }
 
@@ -263,6 +327,7 @@ impl Chaos {
 
     fn send(&mut self, node: u32, direction: usize, happening: Happening) {
         let delay = MILLISECOND_NS / 10 + self.random.below(5 * MILLISECOND_NS);
+        let delay = if self.scenario.short { delay / 4 } else { delay };
         let link = &mut self.links[node as usize];
         if link.cut {
             link.held.push_back(happening);

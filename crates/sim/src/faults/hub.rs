@@ -1,15 +1,19 @@
 //! The hub: the scheduler, what is told to it and what it says, the journal, sessions with agents.
 //!
-//! Starts anew from its journal alone. Checks at each step that no effect is taken twice and nothing is made that is there.
+//! Starts anew from its journal alone. Checks at each step that no effect is taken twice and
+//! nothing is made that is there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_core::{
-    ActionOutcome, Capacity, Config, Counts, Event, Fact, InvocationId, NodeId, Output, Places,
-    Requirement, RequirementId, Scheduler, Settled, TaskId, TaskKind, TaskState, Time,
+    Capacity, Config, Counts, Event, Fact, GangId, InvocationId, NextAttempt, NodeId, Output,
+    Places, ReachInput, Requirement, RequirementId, Scheduler, Settled, TaskId, TaskKind, Time,
 };
 
+use super::attempts::HubAttempts;
 use super::chaos::{Chaos, Ended, Happening, Order, Report};
+use super::doubts::Doubt;
+use super::reach::HubReach;
 use super::scenario::Scenario;
 use super::truth::SERVER;
 use crate::units::SECOND_NS;
@@ -22,48 +26,44 @@ const LOOK_NS: u64 = 100_000;
 
 /// What the journal says of a task whose action ended well.
 #[derive(Clone, Copy, Debug)]
-struct Made {
-    place: u32,
-    modified_ns: u64,
+pub(crate) struct Made {
+    pub(crate) place: u32,
+    pub(crate) modified_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Peer {
+pub(crate) struct Peer {
     /// 0: none.
-    session: u64,
+    pub(crate) session: u64,
     /// Of the `Hello` that it began with.
     incarnation: u64,
     heard_ns: u64,
     /// When the agent sent what was heard last.
     sent_ns: u64,
     /// The scheduler was told that it is lost.
-    lost: bool,
+    pub(crate) lost: bool,
     given_up: bool,
-}
-
-/// The failure of an action whose inputs lie on nodes that may be lost: it counts only when they have been heard of.
-#[derive(Clone, Debug)]
-struct Doubt {
-    ended: Ended,
-    node: u32,
-    since_ns: u64,
-    waits_for: BTreeSet<u32>,
 }
 
 pub(crate) struct Hub {
     up: bool,
     /// How often it was started.
-    life: u64,
-    scheduler: Scheduler,
+    pub(crate) life: u64,
+    pub(crate) scheduler: Scheduler,
     /// No node joins before: what the last hub started has ended by then.
     opens_ns: u64,
-    peers: Vec<Peer>,
+    pub(crate) peers: Vec<Peer>,
     sessions: u64,
-    running: BTreeMap<u32, (u32, u32, u64)>,
-    doubts: Vec<Doubt>,
+    pub(crate) attempts: HubAttempts,
+    pub(crate) doubts: Vec<Doubt>,
+    pub(crate) reach: HubReach,
+    /// The end of the invocation was held until an attempt is unwound.
+    was_held: bool,
+    /// Ends that the front is not to hear before all its actions have ended.
+    endings: Vec<Output>,
     /// The journal: files that were made and those that the workflow starts from; and attempts that have not ended.
-    made: BTreeMap<u32, Made>,
-    open: BTreeSet<u32>,
+    pub(crate) made: BTreeMap<u32, Made>,
+    pub(crate) open: BTreeSet<u32>,
 }
 
 impl Hub {
@@ -82,8 +82,11 @@ impl Hub {
             opens_ns: 0,
             peers: vec![Peer::default(); scenario.cores.len()],
             sessions: 0,
-            running: BTreeMap::new(),
+            attempts: HubAttempts::default(),
             doubts: Vec::new(),
+            reach: HubReach::default(),
+            was_held: false,
+            endings: Vec::new(),
             made,
             open: BTreeSet::new(),
         }
@@ -109,12 +112,22 @@ impl Chaos {
         for peer in &mut hub.peers {
             *peer = Peer { heard_ns: hub.opens_ns, given_up: peer.given_up, ..Peer::default() };
         }
-        hub.running.clear();
+        hub.attempts = HubAttempts::default();
         hub.doubts.clear();
+        hub.reach = HubReach::new(self.scenario.gfarm.is_some(), self.now);
+        self.gfarm.causes.clear();
+        hub.endings.clear();
+        for node in 0..self.scenario.cores.len() as u32 {
+            hub.attempts.core.set_cores(NodeId(node), 0);
+        }
+        if self.scenario.wide {
+            hub.attempts.core.disable_lookahead();
+        }
         // Targets of attempts that did not end are not taken as good.
         for task in std::mem::take(&mut hub.open) {
             hub.made.remove(&task);
         }
+        self.start_front();
         self.note(format_args!("hub starts"));
         if self.hub.life > 1 {
             // What the journal places on nodes is out of reach until they have joined.
@@ -128,12 +141,15 @@ impl Chaos {
 
     pub(crate) fn stop_hub(&mut self) {
         self.hub.up = false;
+        self.stop_attempts();
         self.note(format_args!("hub stops"));
     }
 
     fn define(&mut self) {
         let requirement = Requirement::default();
         self.tell(Event::RequirementDefined { id: RequirementId(0), requirement });
+        let requirement = Requirement { cores: 2, ..Requirement::default() };
+        self.tell(Event::RequirementDefined { id: RequirementId(1), requirement });
         let mut wanted: BTreeSet<u32> = (0..self.scenario.jobs.len() as u32).collect();
         for index in 0..self.scenario.jobs.len() {
             let job = self.scenario.jobs[index].clone();
@@ -147,11 +163,18 @@ impl Chaos {
                 kind: TaskKind::File,
                 has_action: job.has_action,
                 deferred: false,
-                requirement: RequirementId(0),
+                requirement: RequirementId(job.cores - 1),
                 prerequisites: &prerequisites,
             });
             let fact = self.fact(index as u32);
             self.tell(Event::FactGathered { id, fact });
+            self.locate(index as u32);
+        }
+        for (index, (members, oversubscribe)) in self.scenario.gangs.clone().into_iter().enumerate()
+        {
+            let (id, tasks) = (GangId(index as u32), members.into_iter().map(TaskId));
+            let tasks: Vec<TaskId> = tasks.collect();
+            self.tell(Event::GangDefined { id, tasks: &tasks, oversubscribe });
         }
         let wanted: Vec<TaskId> = wanted.into_iter().map(TaskId).collect();
         self.tell(Event::InvocationStarted { id: InvocationId(0), tasks: &wanted, caller: None });
@@ -163,24 +186,44 @@ impl Chaos {
             return Fact { modified_ns: None, bytes: 0, places: Places::Unknown };
         };
         let places = match made.place {
+            _ if self.scenario.gfarm.is_some() => self.hub.reach.places_of_fact(TaskId(task)),
             SERVER => Places::Unknown,
             node => Places::One(NodeId(node)),
         };
-        Fact { modified_ns: Some(made.modified_ns.cast_signed()), bytes: 1, places }
+        Fact { modified_ns: Some(made.modified_ns.into()), bytes: 1, places }
     }
 
-    fn tell(&mut self, event: Event<'_>) {
+    pub(crate) fn tell(&mut self, event: Event<'_>) {
         let mut outputs = Vec::new();
         self.hub.scheduler.handle(Time(self.now), event, &mut outputs);
         self.hub.scheduler.check_invariants();
+        self.hub.attempts.core.hold_lookahead(self.hub.scheduler.is_gang_due());
+        self.hub.reach.hold(&mut outputs);
+        // What is to end is told when all else is: it may have not begun, and then has ended at once.
+        let mut aborts = Vec::new();
         for output in outputs {
-            self.act(output);
+            match output {
+                Output::AbortAction { id } => aborts.push(id),
+                other => self.act(other),
+            }
+        }
+        for id in aborts {
+            self.act(Output::AbortAction { id });
         }
     }
 
-    fn act(&mut self, output: Output) {
+    pub(crate) fn act(&mut self, output: Output) {
         match output {
-            Output::StartAction { id, attempt, node, .. } => self.start(id.0, attempt, node.0),
+            Output::StartAction { id, attempt: number, node, devices } => {
+                self.check_needed(id.0);
+                let start = NextAttempt { number, node, devices };
+                if self.hub.attempts.core.hold_start(id, &start) {
+                    self.note(format_args!("held {} attempt {number}", id.0));
+                    self.count("attempts held until the last is unwound");
+                } else {
+                    self.start(id, &start);
+                }
+            }
             Output::GatherFact { id } => {
                 let life = self.hub.life;
                 self.queue.push(self.now + LOOK_NS, Happening::Looked { id, life });
@@ -188,10 +231,11 @@ impl Chaos {
             Output::AttemptFailed { id, retried, .. } => {
                 self.note(format_args!("failed {} retried {retried}", id.0));
             }
-            Output::AttemptLost { id, node, .. } => {
+            Output::RetryDelayed { .. } => unreachable!("no task of a simulation has a delay"),
+            Output::AttemptLost { id, attempt, node, rerun } => {
                 self.note(format_args!("lost {} node {}", id.0, node.0));
                 self.count("attempts lost");
-                self.hub.running.remove(&id.0);
+                self.hub.attempts.core.on_attempt_lost(id, attempt, rerun);
             }
             Output::TaskReopened { id } => {
                 self.note(format_args!("again {}", id.0));
@@ -200,8 +244,9 @@ impl Chaos {
             Output::InputLost { id } => {
                 self.note(format_args!("waits for {}", id.0));
                 self.count("inputs waited for");
+                self.tell_reach(ReachInput::InputAwaited { id });
             }
-            Output::NodeSetAside { id, .. } => {
+            Output::NodeDrained { id, .. } => {
                 self.note(format_args!("node {} set aside", id.0));
                 self.count("nodes set aside");
             }
@@ -213,13 +258,31 @@ impl Chaos {
                     self.hub.open.remove(&id.0);
                 }
             }
+            ending @ Output::InvocationEnded { .. }
+                if self.hub.attempts.core.is_any_unwinding() =>
+            {
+                self.hub.was_held = true;
+                self.hub.endings.push(ending);
+            }
             Output::InvocationEnded { failed, abandoned, .. } => {
-                assert!(failed.is_empty(), "tasks failed: {failed:?}, abandoned {abandoned:?}");
-                assert!(abandoned.is_empty(), "tasks abandoned: {abandoned:?}");
-                self.check_end();
+                if !self.may_fail(&failed) {
+                    assert!(failed.is_empty(), "tasks failed: {failed:?}, abandoned {abandoned:?}");
+                    assert!(abandoned.is_empty(), "tasks abandoned: {abandoned:?}");
+                    self.check_end();
+                }
                 self.ended = true;
             }
-            Output::AbortAction { .. }
+            Output::GangStarted { id, oversubscribed } => {
+                self.note(format_args!("gang {} begins", id.0));
+                self.count(if oversubscribed { "gangs that share cores" } else { "gangs begun" });
+            }
+            Output::AbortAction { id } => {
+                self.count("attempts ended with their gang");
+                self.abort_attempt(id);
+            }
+            // A node that comes again changes that.
+            Output::GangTooLarge { id, .. } => self.note(format_args!("gang {} waits", id.0)),
+            Output::GangEntangled { .. }
             | Output::TaskBlamed { .. }
             | Output::NowhereToRun { .. }
             | Output::TargetMissing { .. }
@@ -229,27 +292,49 @@ impl Chaos {
         }
     }
 
-    fn start(&mut self, task: u32, attempt: u32, node: u32) {
-        self.check_needed(task);
+    /// What the front had to hear before.
+    pub(crate) fn act_endings(&mut self) {
+        if !self.hub.attempts.core.is_any_unwinding() {
+            for ending in std::mem::take(&mut self.hub.endings) {
+                self.act(ending);
+            }
+        }
+    }
+
+    /// An attempt begins.
+    pub(crate) fn start(&mut self, id: TaskId, start: &NextAttempt) {
+        let (task, node, attempt) = (id.0, start.node.0, start.number);
         self.note(format_args!("start {task} attempt {attempt} node {node}"));
         self.hub.open.insert(task);
         // Its old file is overwritten from now on.
         let place = self.place_of(node);
-        if self.hub.made.get(&task).is_some_and(|made| made.place == place) {
+        self.tell_reach(ReachInput::MakingBegan { id });
+        let is_one_name = self.scenario.gfarm.is_some();
+        if self.hub.made.get(&task).is_some_and(|made| is_one_name || made.place == place) {
             self.hub.made.remove(&task);
         }
-        self.hub.running.insert(task, (node, attempt, self.now));
-        let inputs = self.scenario.jobs[task as usize].inputs.clone();
-        let place = |input: u32| (input, self.hub.made.get(&input).map_or(SERVER, |m| m.place));
-        let inputs = inputs.into_iter().map(place).collect();
-        let (session, life) = (self.hub.peers[node as usize].session, self.hub.life);
-        self.send_order(node, session, Order::Start { task, attempt, life, inputs });
+        self.begin_attempt(id, start);
+    }
+
+    /// Inputs of a task, with their places.
+    pub(crate) fn inputs_of(&self, task: u32) -> Vec<(u32, u32)> {
+        let inputs = &self.scenario.jobs[task as usize].inputs;
+        let place = |input: &u32| (*input, self.hub.made.get(input).map_or(SERVER, |m| m.place));
+        inputs.iter().map(place).collect()
     }
 
     /// A file that is there, and newer than all that it is made from, is not made once more.
     fn check_needed(&self, task: u32) {
         let Some(made) = self.hub.made.get(&task) else { return };
-        let is_there = made.place == SERVER || self.hub.peers[made.place as usize].session != 0;
+        if self.hub.scheduler.gang_of(TaskId(task)).is_some() {
+            // Another one of its gang has to run.
+            return;
+        }
+        let is_there = if self.scenario.gfarm.is_some() {
+            !self.hub.reach.core.is_lost(TaskId(task))
+        } else {
+            made.place == SERVER || self.hub.peers[made.place as usize].session != 0
+        };
         let mut walk = self.scenario.jobs[task as usize].inputs.clone();
         let mut newest = 0;
         while let Some(input) = walk.pop() {
@@ -259,8 +344,10 @@ impl Chaos {
         assert!(!is_there || newest > made.modified_ns, "task {task} is done, and starts again");
     }
 
-    /// Every target is whole and as it should be, unless the machine that has it has died since the hub last heard of it.
+    /// Every target is whole and as it should be, unless the machine that has it has died since the
+    /// hub last heard of it.
     fn check_end(&mut self) {
+        self.check_none_left();
         let mut is_target = vec![true; self.scenario.jobs.len()];
         for job in &self.scenario.jobs {
             job.inputs.iter().for_each(|input| is_target[*input as usize] = false);
@@ -268,10 +355,15 @@ impl Chaos {
         for task in (0..is_target.len() as u32).filter(|task| is_target[*task as usize]) {
             let made = self.hub.made.get(&task).copied();
             let made = made.unwrap_or_else(|| panic!("target {task} was not made"));
+            if self.scenario.gfarm.is_some() {
+                self.check_target_in_gfarm(task);
+                continue;
+            }
             if made.place != SERVER {
                 let Peer { session, lost, .. } = self.hub.peers[made.place as usize];
-                assert!(!lost, "target {task} is on a lost node");
-                if session == 0 || self.agents[made.place as usize].session != session {
+                // The scheduler may have ended it before that, and the shell waits for what is being unwound.
+                assert!(!lost || self.hub.was_held, "target {task} is on a lost node");
+                if lost || session == 0 || self.agents[made.place as usize].session != session {
                     self.count("ends before a loss was noticed");
                     continue;
                 }
@@ -312,13 +404,9 @@ impl Chaos {
                 self.give_up(node);
             }
         }
-        let late = |(_, (_, _, begun)): &(&u32, &(u32, u32, u64))| self.now > *begun + TIMEOUT_NS;
-        let late = self.hub.running.iter().filter(late);
-        let late: Vec<(u32, u32, u32)> = late.map(|(id, (node, n, _))| (*id, *node, *n)).collect();
-        for (task, node, attempt) in late {
-            self.count("timeouts");
-            let session = self.hub.peers[node as usize].session;
-            self.send_order(node, session, Order::Abort { task, attempt });
+        self.abort_late(TIMEOUT_NS);
+        if self.hub.reach.core.due_ns().is_some_and(|due_ns| due_ns <= self.now) {
+            self.tell_reach(ReachInput::TimeCame);
         }
     }
 
@@ -328,8 +416,17 @@ impl Chaos {
         let peer = &mut self.hub.peers[node as usize];
         peer.session = 0;
         peer.lost = true;
+        let mut failed = self.take_doubts_on(node);
+        failed.extend(self.take_attributed_on(node));
+        self.lose_attempts(node);
+        // The front has seen their end: nothing of them is waited for.
+        for task in failed {
+            self.hub.attempts.core.lose_failed(TaskId(task));
+            self.on_unwound(TaskId(task));
+        }
         self.tell(Event::NodeLost { id: NodeId(node) });
         self.heard_of(node, u64::MAX);
+        self.tell_reach(ReachInput::NodeLost { id: NodeId(node) });
     }
 
     fn give_up(&mut self, node: u32) {
@@ -341,6 +438,9 @@ impl Chaos {
     }
 
     fn forget_files(&mut self, node: u32) {
+        if self.scenario.gfarm.is_some() {
+            return;
+        }
         self.hub.made.retain(|_, made| made.place != node);
     }
 
@@ -368,7 +468,7 @@ impl Chaos {
         peer.sent_ns = sent_ns;
         self.heard_of(node, sent_ns);
         match report {
-            Report::Ended(ended) => self.on_ended(node, ended),
+            Report::Ended(ended) => self.on_ended(&ended),
             Report::Pong => {}
             Report::Hello { .. } => unreachable!("handled above"),
         }
@@ -391,7 +491,7 @@ impl Chaos {
         self.hub.sessions += 1;
         let session = self.hub.sessions;
         let peer = &mut self.hub.peers[node as usize];
-        let files_kept = files_kept && !peer.given_up;
+        let files_kept = self.scenario.gfarm.is_some() || files_kept && !peer.given_up;
         let given_up = false;
         *peer = Peer { session, incarnation, heard_ns: now, sent_ns, lost: false, given_up };
         self.note(format_args!("node {node} joins kept {files_kept}"));
@@ -407,64 +507,15 @@ impl Chaos {
         // A file has one byte: memory for a few of them.
         let capacity = Capacity { cores, cache_bytes: 2 * u64::from(cores), ..Capacity::default() };
         let life = self.hub.life;
+        self.hub.attempts.core.set_cores(NodeId(node), cores);
+        self.hub.reach.came_ns.entry(node).or_insert(self.now);
         self.tell(Event::NodeJoined { id: NodeId(node), capacity, files_kept });
+        self.tell_reach(ReachInput::NodeJoined);
         for ended in untold {
             if ended.life == life && !self.ended {
                 self.count("late reports");
-                self.on_ended(node, ended);
+                self.on_ended(&ended);
             }
         }
-    }
-
-    fn on_ended(&mut self, node: u32, ended: Ended) {
-        let inputs = &self.scenario.jobs[ended.task as usize].inputs;
-        let places = inputs.iter().filter_map(|input| self.hub.made.get(input));
-        let places: BTreeSet<u32> = places.map(|made| made.place).collect();
-        let others = places.into_iter().filter(|place| *place != SERVER && *place != node);
-        let waits_for: BTreeSet<u32> =
-            others.filter(|other| !self.hub.peers[*other as usize].lost).collect();
-        if ended.outcome == ActionOutcome::Failed && !waits_for.is_empty() {
-            self.hub.doubts.push(Doubt { ended, node, since_ns: self.now, waits_for });
-        } else {
-            self.pass_on(node, &ended);
-        }
-    }
-
-    /// A node was heard that sent this then, or is lost: failures that waited for that are clear.
-    fn heard_of(&mut self, node: u32, sent_ns: u64) {
-        for doubt in self.hub.doubts.iter_mut().filter(|doubt| doubt.since_ns < sent_ns) {
-            doubt.waits_for.remove(&node);
-        }
-        let doubts = std::mem::take(&mut self.hub.doubts);
-        let (clear, left) = doubts.into_iter().partition(|doubt| doubt.waits_for.is_empty());
-        self.hub.doubts = left;
-        for Doubt { ended, node, .. } in clear {
-            self.pass_on(node, &ended);
-        }
-    }
-
-    fn pass_on(&mut self, node: u32, ended: &Ended) {
-        let Ended { task, attempt, outcome, content, .. } = *ended;
-        let id = TaskId(task);
-        let before = self.hub.scheduler.task(id).expect("it was defined");
-        let runs = before.state == TaskState::Running { node: NodeId(node) };
-        let is_current = runs && before.attempt == attempt;
-        self.note(format_args!("ended {task} attempt {attempt} {outcome:?} taken {is_current}"));
-        if is_current {
-            self.hub.running.remove(&task);
-            if outcome == ActionOutcome::Succeeded {
-                let expected = self.expected[task as usize];
-                assert_eq!(content, Some(expected), "task {task} read what it should not");
-                let made = Made { place: self.place_of(node), modified_ns: self.now };
-                self.hub.made.insert(task, made);
-                self.hub.open.remove(&task);
-                self.count("effects taken");
-            }
-        } else {
-            self.count("ends not taken");
-        }
-        self.tell(Event::ActionEnded { id, attempt, outcome, run_ns: None });
-        let after = self.hub.scheduler.task(id).expect("it was defined");
-        assert!(is_current || after.state == before.state, "an old end of task {task} was taken");
     }
 }

@@ -11,19 +11,24 @@ impl Chaos {
         }
         let node = self.random.below(self.agents.len() as u64) as u32;
         let for_ns = self.how_long();
-        match self.random.below(12) {
+        // With Gfarm more may go wrong.
+        let kinds = if self.scenario.gfarm.is_some() { 20 } else { 14 };
+        match self.random.below(kinds) {
+            14.. => self.silence_server(),
             0..=2 => self.kill_machine(node, for_ns),
             3 | 4 => self.cut_link(node, for_ns),
             5 | 6 => self.slow_link(node, for_ns),
             7 | 8 => self.stall_agent(node, for_ns),
             9 => self.restart_hub(for_ns),
+            10 | 11 => self.abort_some(),
             _ => self.blink(node),
         }
         let next = self.random.below(2 * self.scenario.between_ns);
         self.queue.push(self.now + next.max(1), Happening::Fault);
     }
 
-    /// Mostly short enough not to be noticed, sometimes much longer. All is well again soon after the time at which faults end.
+    /// Mostly short enough not to be noticed, sometimes much longer. All is well again soon after
+    /// the time at which faults end.
     fn how_long(&mut self) -> u64 {
         let at_most = if self.random.below(3) == 0 { 90 } else { 12 };
         self.random.below(at_most * SECOND_NS)
@@ -37,6 +42,7 @@ impl Chaos {
         let holds_inputs =
             self.scenario.jobs.iter().any(|job| !job.has_action && job.place == node);
         let disk_kept = holds_inputs || self.random.below(2) == 0;
+        let for_ns = self.bound_by_inputs(node, for_ns);
         self.note(format_args!("node {node} dies, disk kept {disk_kept}"));
         self.count(if disk_kept { "machines die" } else { "machines die with their disk" });
         self.on_machine_down(node, disk_kept);

@@ -1,17 +1,32 @@
-//! Runs in which things die: the hub's scheduler, a hub around it, agents and links made of messages, and faults drawn from the seed.
+//! Runs in which things die: the hub's scheduler, a hub around it, agents and links made of
+//! messages, and faults drawn from the seed.
 //!
-//! Not the model of `simulation`: times of transfers are part of how long a task runs, because here the order of events matters and no
-//! figure comes out. After a time nothing goes wrong any more, and then the workflow must finish. What must hold stands in
-//! `docs/design/simulator.md`; a broken rule panics.
+//! Not the model of `simulation`: times of transfers are part of how long a task runs, because here
+//! the order of events matters and no figure comes out. After a time nothing goes wrong any more,
+//! and then the workflow must finish. What must hold stands in `docs/design/simulator.md`; a broken
+//! rule panics.
 //!
 //! - `scenario`: what a seed stands for; `truth`: what really is on disks, and runs
 //! - `chaos`: the queue and the links; `hub`, `agent`: what is told and done at both ends; `injector`: what goes wrong
+//! - `attempts`: what the hub does for `rakuda_core::Attempts`; `doubts`, `endings`: how they end;
+//!   `rules`: what must hold of them
+//! - `gfarm`: file servers and their catalogue; `reach`: what the hub does for
+//!   `rakuda_core::Reachability`; `causes`: what failures were due to, and which of them may count
+//! - `front`: actions, from the first command to the end
 //! - `swarm`: many seeds
 
 mod agent;
+mod attempts;
+mod causes;
 mod chaos;
+mod doubts;
+mod endings;
+mod front;
+mod gfarm;
 mod hub;
 mod injector;
+mod reach;
+mod rules;
 mod scenario;
 mod swarm;
 mod truth;

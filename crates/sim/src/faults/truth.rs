@@ -11,6 +11,9 @@ pub(crate) struct Copy {
     pub(crate) content: Option<u64>,
 }
 
+/// Which start of the hub, and which attempt in it.
+pub(crate) type Attempt = (u64, u32);
+
 /// The place of everything on a shared file system.
 pub(crate) const SERVER: u32 = u32::MAX;
 
@@ -18,13 +21,18 @@ pub(crate) const SERVER: u32 = u32::MAX;
 pub(crate) struct Truth {
     /// By file and place.
     copies: BTreeMap<(u32, u32), Copy>,
-    /// Processes that run: task, and node.
-    processes: BTreeMap<u32, u32>,
+    /// Processes that run: by task, the node, the attempt, and how many.
+    processes: BTreeMap<u32, (u32, Attempt, u32)>,
 }
 
 impl Truth {
     pub(crate) fn write(&mut self, file: u32, place: u32, content: Option<u64>) {
         self.copies.insert((file, place), Copy { content });
+    }
+
+    /// A file is gone wherever it was.
+    pub(crate) fn remove(&mut self, file: u32) {
+        self.copies.retain(|(other, _), _| *other != file);
     }
 
     /// A disk is gone.
@@ -37,14 +45,26 @@ impl Truth {
         self.copies.get(&(file, place)).and_then(|copy| copy.content)
     }
 
-    /// A process begins. Two of one task at a time would write one file.
-    pub(crate) fn begin(&mut self, task: u32, node: u32) {
-        let other = self.processes.insert(task, node);
-        assert!(other.is_none(), "task {task} runs twice: on {other:?} and on {node}");
+    /// Whether a file is whole somewhere.
+    pub(crate) fn is_anywhere(&self, file: u32, content: u64) -> bool {
+        let mut copies = self.copies.range((file, 0)..=(file, u32::MAX));
+        copies.any(|(_, copy)| copy.content == Some(content))
+    }
+
+    /// A process begins. Those of two attempts of one task at a time would write one file.
+    pub(crate) fn begin(&mut self, task: u32, node: u32, attempt: Attempt) {
+        let (on, other, count) = self.processes.entry(task).or_insert((node, attempt, 0));
+        let is_one = (*on, *other) == (node, attempt);
+        assert!(is_one, "task {task} runs twice: {other:?} on {on}, and {attempt:?} on {node}");
+        *count += 1;
     }
 
     pub(crate) fn end(&mut self, task: u32) {
-        self.processes.remove(&task);
+        let Some((_, _, count)) = self.processes.get_mut(&task) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.processes.remove(&task);
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! `copyfile`: every input is copied (task `A`), and the copy is copied (task `B`); section 5 of the paper (Tanaka, Tatebe 2014).
+//! `copyfile`: every input is copied (task `A`), and the copy is copied (task `B`); section 5 of
+//! the paper (Tanaka, Tatebe 2014).
 //!
 //! The tasks do nothing but read and write.
 

@@ -1,5 +1,5 @@
-//! `layers`: as many tasks as are asked for, in a few layers, each reading what two tasks of the layer before wrote. For measuring the simulator and
-//! the scheduler themselves.
+//! `layers`: as many tasks as are asked for, in a few layers, each reading what two tasks of the
+//! layer before wrote. For measuring the simulator and the scheduler themselves.
 //!
 //! Like nothing real: times and sizes are drawn within a factor of three.
 

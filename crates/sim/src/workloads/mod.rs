@@ -7,10 +7,12 @@ mod copyfile;
 mod layers;
 mod montage;
 mod recorded;
+mod to_wfformat;
 mod wfformat;
 
 pub use copyfile::copyfile;
 pub use layers::layers;
 pub use montage::montage;
 pub use recorded::{RecordedTimes, recorded};
+pub use to_wfformat::to_wfformat;
 pub use wfformat::wfformat;

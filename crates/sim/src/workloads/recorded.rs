@@ -1,7 +1,8 @@
 //! A recorded run of Rakuda as a workload: what would it have taken elsewhere?
 //!
-//! Only what was executed is in it. Measured times have reading and writing in them already, so either files cost nothing, or the tasks
-//! compute as long as their commands used the processor and their files are read and written as the model says.
+//! Only what was executed is in it. Measured times have reading and writing in them already, so
+//! either files cost nothing, or the tasks compute as long as their commands used the processor and
+//! their files are read and written as the model says.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -112,8 +113,8 @@ impl Reader<'_> {
         *self.files.entry(number).or_insert_with(|| self.workload.file(bytes))
     }
 
-    /// The files that a task has, and the tasks without files that come before it; what was not executed and is no file stands for what
-    /// comes before that.
+    /// The files that a task has, and the tasks without files that come before it; what was not
+    /// executed and is no file stands for what comes before that.
     fn before(&mut self, number: u32) -> (Vec<FileId>, Vec<u32>) {
         let (mut inputs, mut after) = (Vec::new(), Vec::new());
         let mut seen = BTreeSet::from([number]);
@@ -166,8 +167,8 @@ impl Reader<'_> {
         (used_us * 1_000).min(wall_ns)
     }
 
-    /// What an action invoked comes after what its task needed, and before the rest of the task. The part before is left out: the whole
-    /// action's own time counts after.
+    /// What an action invoked comes after what its task needed, and before the rest of the task.
+    /// The part before is left out: the whole action's own time counts after.
     fn order_nested(&mut self) {
         for invocation in &self.run.invocations {
             let Some(caller) = invocation.caller.filter(|task| self.executed.contains_key(task))

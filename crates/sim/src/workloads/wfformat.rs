@@ -1,4 +1,5 @@
-//! Instances of WfCommons in its WfFormat: schema 1.4 and before (files and run times stand in the tasks) and 1.5, 1.6 (specification and execution apart).
+//! Instances of WfCommons in its WfFormat: schema 1.4 and before (files and run times stand in the
+//! tasks) and 1.5, 1.6 (specification and execution apart).
 //!
 //! A run time becomes computing time as it is, though in an instance of a real run it has reading and writing in it.
 

@@ -36,6 +36,7 @@ pub(super) fn draw(run: &Run, graph: &mut Graph) -> usize {
         }
     }
     draw_edges(&workflow, graph);
+    draw_streams(run, graph);
     workflow.steps.len() + draw_files(run, &workflow, graph)
 }
 
@@ -63,6 +64,20 @@ fn draw_edges(workflow: &Workflow, graph: &mut Graph) {
         for parent in &step.parents {
             graph.edge(&id(workflow.steps[*parent].task), &id(step.task), "");
         }
+    }
+}
+
+/// Each stream once, as it was opened last: an edge from each writer to it, and from it to each reader.
+fn draw_streams(run: &Run, graph: &mut Graph) {
+    let mut streams = BTreeMap::new();
+    for opened in run.streams.iter().map(|one| &one.opened) {
+        streams.extend(opened.streams.iter().map(|stream| (stream.name.clone(), stream)));
+    }
+    for (number, stream) in streams.values().enumerate() {
+        let node = format!("s{number}");
+        graph.node(&node, &stream.name.to_display(), "shape=cds, fillcolor=\"#d8e8f8\"");
+        stream.writers.iter().for_each(|task| graph.edge(&id(*task), &node, ""));
+        stream.readers.iter().for_each(|task| graph.edge(&node, &id(*task), ""));
     }
 }
 

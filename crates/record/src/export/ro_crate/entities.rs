@@ -1,7 +1,10 @@
-//! The entities of a crate, one JSON object each, written one after the other: a run of 100,000 tasks has half a million.
+//! The entities of a crate, one JSON object each, written one after the other: a run of 100,000
+//! tasks has half a million.
 //!
-//! Provenance Run Crate in short: the *workflow* (Rakefile) has *steps* (rules), each worked by a *tool* (the rule's program). The engine's
-//! `OrganizeAction` results in the workflow's `CreateAction`, and has per attempt a `ControlAction` that ties a step to the tool's `CreateAction`.
+//! Provenance Run Crate in short: the *workflow* (Rakefile) has *steps* (rules), each worked by a
+//! *tool* (the rule's program). The engine's `OrganizeAction` results in the workflow's
+//! `CreateAction`, and has per attempt a `ControlAction` that ties a step to the tool's
+//! `CreateAction`.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,10 +13,13 @@ use rakuda_proto::journal::{FileIdentity, Outcome, RunOutcome};
 use serde_json::{Value, json};
 
 use super::{JOURNAL, METADATA, Parts, Sources};
-use crate::export::names::{base_name, iso_time, shell_word, uri_path};
+use crate::export::names::{base_name, iso_duration, iso_time, shell_word, uri_path};
 use crate::export::workflow::{Workflow, attempts, failure, outcome};
+use crate::held::total_ns;
 use crate::{Attempt, Run, Task};
 
+/// The parameter that says in what a task's commands ran.
+const ENVIRONMENT: &[u8] = b"needs env";
 const CONTEXT: &str = "https://w3id.org/ro/crate/1.1/context";
 const CRATE_PROFILE: &str = "https://w3id.org/ro/crate/1.1";
 const WORKFLOW_CRATE: &str = "https://w3id.org/workflowhub/workflow-ro-crate/1.0";
@@ -164,7 +170,7 @@ impl<'a> Crate<'a> {
 
     /// The Rakefile with its language, engine, steps and tools, and the journal.
     fn write_workflow<W: Write>(&self, parts: &Parts, list: &mut List<'_, W>) -> io::Result<()> {
-        let changed = parts.workflow.modified_ns > self.run.started.time_ns;
+        let changed = parts.workflow.modified_ns > self.run.started.time_ns.into();
         let mut main =
             file_entity(&self.rakefile, &parts.rakefile.to_display(), Some(&parts.workflow));
         main["@type"] = json!(["File", "SoftwareSourceCode", "ComputationalWorkflow", "HowTo"]);
@@ -301,6 +307,17 @@ impl<'a> Crate<'a> {
         });
         if one.attempt.ended.is_some() {
             action["endTime"] = json!(iso_time(end_ns));
+            // In between it may have given up its cores.
+            action["duration"] = json!(iso_duration(total_ns(&held)));
+        }
+        if let Some((_, environment)) =
+            one.task.defined.params.iter().find(|(name, _)| name.0 == ENVIRONMENT)
+        {
+            action["description"] = json!(format!(
+                "{}\nin the environment: {}",
+                description(self.run, one.attempt),
+                environment.to_display()
+            ));
         }
         let inputs = &self.workflow.steps[one.step].inputs;
         set(&mut action, "object", references(inputs.iter().map(|task| self.file_id(*task))));

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use crate::report::Report;
 use crate::report::format::{bytes, count, counted, percent, seconds, time};
 use crate::report::plot::escape;
-use crate::report::text::{makespan, tasks_line};
+use crate::report::text::{gangs_line, makespan, tasks_line};
+use crate::report::{Report, sync};
 use crate::summary::seconds as of_ns;
+use crate::summary::streams::streams;
 
 /// Title, note, links, cards.
 pub fn header(report: &Report) -> String {
@@ -19,14 +20,20 @@ pub fn header(report: &Report) -> String {
     );
     let _ = write!(
         head,
-        "<p class=\"soft\">Run {} in <code>{}</code> on {}, started {} UTC</p>",
+        "<p class=\"soft\">Run {} in <code>{}</code> on {}, started {}</p>",
         escape(&run.started.run),
         escape(&run.started.directory.to_display()),
         escape(&run.started.host.to_display()),
-        &time(summary.start_ns)[..19]
+        moment(summary.start_ns)
     );
     if let Some(warning) = summary.state.warning() {
         let _ = write!(head, "<p class=\"note\">{warning}</p>");
+    }
+    if let Some(line) = gangs_line(report).filter(|line| line.contains("oversubscribed")) {
+        let _ = write!(
+            head,
+            "<p class=\"note\">Gangs: {line}: tasks shared cores, of which there were fewer than they asked for.</p>"
+        );
     }
     if run.skipped.damaged > 0 {
         let lines = counted(run.skipped.damaged as usize, "line");
@@ -35,6 +42,13 @@ pub fn header(report: &Report) -> String {
     cards(&mut head, report);
     links(&mut head, report);
     head + "</header>"
+}
+
+/// A point in time: UTC, which the script turns into the reader's time.
+fn moment(time_ns: i64) -> String {
+    let utc = time(time_ns);
+    let iso = utc.replace(' ', "T");
+    format!("<time datetime=\"{iso}Z\">{} UTC</time>", &utc[..19])
 }
 
 fn card(head: &mut String, name: &str, value: &str, more: &str) {
@@ -130,23 +144,28 @@ fn storage(head: &mut String, report: &Report) {
         let files = counted(usize::try_from(staged.files).unwrap_or(usize::MAX), "file");
         card(head, "Staged", &bytes(staged.bytes), &format!("{files}, from host to host"));
     }
-    if let Some(operations) = summary.metadata_per_task(report.run) {
-        card(head, "Metadata calls", &format!("{operations:.1}"), "of the engine, per task");
-    }
 }
 
 fn links(head: &mut String, report: &Report) {
     let summary = report.summary;
-    let mut sections = vec![("running", "Running processes")];
-    if !summary.spans.is_empty() {
-        sections.extend([("gantt-section", "Attempts"), ("rules", "Rules")]);
-        sections.extend([("critical", "Critical path"), ("slowest", "Slowest")]);
-    }
+    let mut sections = Vec::new();
     if !summary.failed.is_empty() {
         sections.push(("failed", "Failed"));
     }
+    sections.push(("running", "Running processes"));
+    if !summary.spans.is_empty() {
+        sections.extend([("gantt-section", "Attempts"), ("rules", "Rules"), ("graph", "Graph")]);
+        sections.extend([("tasks", "All tasks"), ("critical", "Critical path")]);
+        sections.push(("slowest", "Slowest"));
+    }
     if !summary.retried.is_empty() {
         sections.push(("retried", "Made anew"));
+    }
+    if !streams(report.run).is_empty() {
+        sections.push(("streams", "Streams"));
+    }
+    if sync::figures_of(report.run).is_some() {
+        sections.push(("rounds", "Synchronised rounds"));
     }
     sections.extend([("nodes", "Nodes"), ("settings", "Settings"), ("definitions", "Definitions")]);
     *head += "<nav aria-label=\"sections\">";
@@ -162,10 +181,11 @@ pub fn settings(body: &mut String, report: &Report) {
     let mut pairs = vec![
         ("command", report.command_line()),
         ("Rakefile", report.run.started.rakefile.to_display()),
-        ("started", format!("{} UTC", time(report.summary.start_ns))),
-        ("ended", format!("{} UTC", time(report.summary.end_ns))),
     ];
     pairs.extend(report.settings());
+    for (name, at_ns) in [("started", report.summary.start_ns), ("ended", report.summary.end_ns)] {
+        let _ = write!(body, "<dt>{name}</dt><dd>{}</dd>", moment(at_ns));
+    }
     for (name, value) in pairs {
         let _ = write!(body, "<dt>{name}</dt><dd>{}</dd>", escape(&value));
     }

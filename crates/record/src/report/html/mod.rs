@@ -1,18 +1,23 @@
-//! A run as one page: nothing is loaded from anywhere, and without its script it lacks only sorting and the chart of attempts.
+//! A run as one page: nothing is loaded from anywhere, and without its script it lacks only sorting,
+//! the chart of attempts and the table of all tasks.
 //!
-//! Here is the frame; [`facts`], [`tables`] and [`compare`] have the parts. Everything that comes from a run goes through
-//! [`escape`] or [`crate::report::data::embedded`].
+//! Here is the frame; [`facts`], [`tables`], [`streams`], [`rounds`] and [`compare`] have the parts. Everything
+//! that comes from a run goes through [`escape`] or [`crate::report::data::embedded`].
 
 mod compare;
 mod definitions;
 mod facts;
+mod live;
+mod rounds;
+mod streams;
 mod tables;
 
 use std::fmt::Write as _;
 
 pub use compare::page as compare;
+pub use live::page as live;
 
-use crate::report::plot::{colour_class, escape, running};
+use crate::report::plot::{colour_class, escape, rule_graph, running};
 use crate::report::text::series_label;
 use crate::report::{Report, data};
 use crate::summary::curve::Curve;
@@ -24,13 +29,17 @@ const SCRIPT: &str = include_str!("assets/report.js");
 pub fn page(report: &Report) -> String {
     let mut body = facts::header(report);
     body += "<main>";
+    tables::failed(&mut body, report);
     running_section(&mut body, report);
     chart_section(&mut body, report);
     tables::rules(&mut body, report);
+    graph_section(&mut body, report);
+    tasks_section(&mut body);
     tables::critical_path(&mut body, report);
     tables::slowest(&mut body, report);
-    tables::failed(&mut body, report);
     tables::retried(&mut body, report);
+    streams::section(&mut body, report);
+    rounds::section(&mut body, report);
     tables::nodes(&mut body, report);
     facts::settings(&mut body, report);
     definitions::section(&mut body);
@@ -112,4 +121,35 @@ fn chart_section(body: &mut String, report: &Report) {
         "<p class=\"soft\">More than 200,000 attempts: a cell has the colour of the rule that used most of it, and is the paler \
          the more of it was idle. Drag to move, wheel with Shift or Ctrl (or after a click) to zoom; keys + − 0 ← →.</p></div>"
     };
+}
+
+fn graph_section(body: &mut String, report: &Report) {
+    if report.summary.spans.is_empty() {
+        return;
+    }
+    *body += "<h2 id=\"graph\">Graph of rules</h2>";
+    match rule_graph(report) {
+        Some(picture) => {
+            let _ = write!(body, "<figure class=\"graph\">{picture}</figure>");
+            *body += "<p class=\"soft\">What comes first stands above; a line is the thicker the more pairs of tasks it stands \
+                      for. Tasks without an action are left out.</p>";
+        }
+        None => {
+            *body += "<p class=\"soft\">Too many rules for a picture here; <code>rakudactl export dot --of rules</code> writes the \
+                      graph for Graphviz.</p>";
+        }
+    }
+}
+
+fn tasks_section(body: &mut String) {
+    *body += "<h2 id=\"tasks\">All tasks</h2>\
+              <noscript><p class=\"soft\">The table needs JavaScript; <code>rakudactl report --csv DIR</code> writes one.</p></noscript>\
+              <div data-script hidden><div class=\"tools\">\
+              <input type=\"search\" id=\"task-search\" placeholder=\"find by name, rule, command, node, reason ...\" \
+              aria-label=\"find tasks\"><select id=\"task-status\" aria-label=\"status\"><option value=\"\">any status</option></select>\
+              <span id=\"task-count\" class=\"soft\" aria-live=\"polite\"></span></div>\
+              <div id=\"task-table\" class=\"virtual\" tabindex=\"0\" role=\"table\" aria-label=\"all tasks\"></div>\
+              <div id=\"task-detail\" hidden></div>\
+              <p class=\"soft\">Figures are of a task's last attempt and all its commands; CPU is their time over the attempt's, so \
+              above 100 % where they used several cores. A click on a row shows the whole of it.</p></div>";
 }

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use crate::report::format::{bytes, count, counted, percent, seconds};
 use crate::report::html::swatch;
 use crate::report::plot::{colour_class, escape, rule_axis, rule_plot};
+use crate::report::text::metadata_line;
 use crate::report::{Failure, Report, failures};
+use crate::summary::groups::Group;
 use crate::summary::seconds as of_ns;
 use crate::summary::spans::{Ending, Span};
 use crate::summary::tables::GroupSummary;
@@ -45,8 +47,13 @@ pub fn head(body: &mut String, id: &str, columns: &[&str]) {
 
 pub const END: &str = "</tbody></table></div>";
 
+/// The rows of a list that are shown.
+pub fn first<T>(all: &[T]) -> impl Iterator<Item = &T> {
+    all.iter().take(ROWS_MAX)
+}
+
 /// Says when a list is not whole.
-fn cut(body: &mut String, all: usize) {
+pub fn cut(body: &mut String, all: usize) {
     if all > ROWS_MAX {
         let _ = write!(body, "<p class=\"soft\">The first {ROWS_MAX} of {}.</p>", count(all));
     }
@@ -83,9 +90,10 @@ pub fn rules(body: &mut String, report: &Report) {
         let class = colour_class(index, summary.curve.groups.len());
         let _ = write!(
             body,
-            "<tr><td class=\"name\">{}{}</td>",
+            "<tr><td class=\"name\">{}{}{}</td>",
             swatch(class),
-            escape(&row.group.label())
+            escape(&row.group.label()),
+            origin(&row.group)
         );
         times(body, row);
         let _ = write!(
@@ -100,6 +108,15 @@ pub fn rules(body: &mut String, report: &Report) {
     *body += END;
     *body += "<p class=\"soft\">Times are of attempts. Bars: how many attempts took how long, on a logarithmic axis that all rows \
               share; line: median. Memory: largest resident set of one process.</p>";
+}
+
+/// Program and place, where the name of the rule does not say them.
+fn origin(group: &Group) -> String {
+    let (label, origin) = (group.label(), group.origin());
+    if label == origin || group.ambiguous {
+        return String::new();
+    }
+    format!("<span class=\"origin\">{}</span>", escape(&origin))
 }
 
 fn times(body: &mut String, row: &GroupSummary) {
@@ -319,4 +336,7 @@ pub fn nodes(body: &mut String, report: &Report) {
         let _ = write!(body, "<td class=\"t\">{lost}</td></tr>");
     }
     *body += END;
+    if let Some(calls) = report.summary.run_file_system_ops_per_task(report.run) {
+        let _ = write!(body, "<p class=\"soft\">{}</p>", escape(&metadata_line(calls)));
+    }
 }

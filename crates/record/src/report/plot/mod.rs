@@ -1,12 +1,17 @@
 //! Plots as SVG: axes, colours, escaping. Each plot has a file.
 //!
-//! Elements carry classes, not colours: a page gives them colours for light and dark; a picture of its own gets [`STYLE`].
+//! Elements carry classes, not colours: a page gives them colours for light and dark; a picture of
+//! its own gets [`STYLE`].
 
 mod gantt;
+mod rounds;
+mod rule_graph;
 mod rules;
 mod running;
 
 pub use gantt::{Cells, Rows, gantt, places};
+pub use rounds::round_plot;
+pub use rule_graph::rule_graph;
 pub use rules::{rule_axis, rule_plot, rules};
 pub use running::{running, running_scaled, top_of};
 

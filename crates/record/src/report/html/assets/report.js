@@ -1,5 +1,6 @@
 "use strict";
-// The page without this script has all tables and plots but the chart of attempts. With it: sorting, the chart, search.
+// The page without this script has all but the chart of attempts and the table of all tasks. With it: these, sorting, search,
+// and the reader's own time.
 // The form of the data is that of crates/record/src/report/data.rs.
 (() => {
   const byId = (id) => document.getElementById(id);
@@ -40,10 +41,22 @@
 
   document.querySelectorAll("table.sortable").forEach(sortable);
 
+  // ---- times: the reader's, and UTC under the pointer
+  function local(date) {
+    const two = (value) => String(value).padStart(2, "0");
+    return date.getFullYear() + "-" + two(date.getMonth() + 1) + "-" + two(date.getDate()) + " " +
+      two(date.getHours()) + ":" + two(date.getMinutes()) + ":" + two(date.getSeconds());
+  }
+  document.querySelectorAll("time[datetime]").forEach((element) => {
+    const date = new Date(element.dateTime);
+    if (Number.isNaN(date.getTime())) return;
+    element.title = element.textContent;
+    element.textContent = local(date);
+  });
+
   // ---- data
   const holder = byId("data");
-  const canvas = byId("chart");
-  if (!holder || !canvas) return;
+  if (!holder) return;
   const data = JSON.parse(holder.textContent);
 
   function bytes(text) {
@@ -65,6 +78,215 @@
     return { number, signed, skip, more: () => at < of.length };
   }
 
+  function seconds(value) {
+    if (value >= 3600) return Math.floor(value / 3600) + " h " + Math.round((value % 3600) / 60) + " min";
+    if (value >= 100) return Math.floor(value / 60) + " min " + Math.round(value % 60) + " s";
+    if (value >= 1) return value.toPrecision(3) + " s";
+    return value >= 1e-3 ? (value * 1e3).toPrecision(3) + " ms" : (value * 1e6).toFixed(0) + " µs";
+  }
+
+  function size(value) {
+    if (value < 1000) return value + " B";
+    let unit = -1;
+    while (value >= 999.5 && unit < 5) { value /= 1000; unit++; }
+    return value.toPrecision(3) + " " + ["kB", "MB", "GB", "TB", "PB", "EB"][unit];
+  }
+
+  // Texts as data.rs writes them: bytes in common with the text before, number of further bytes, these.
+  function texts(read, count) {
+    const decoder = new TextDecoder(), out = [];
+    let before = new Uint8Array(0), text = "";
+    for (let i = 0; i < count; i++) {
+      const common = read.number();
+      const rest = read.skip(read.number());
+      if (rest.length || common !== before.length) {
+        const whole = new Uint8Array(common + rest.length);
+        whole.set(before.subarray(0, common));
+        whole.set(rest, common);
+        before = whole;
+        text = decoder.decode(whole);
+      }
+      out.push(text);
+    }
+    return out;
+  }
+
+  // ---- the table of all tasks: only the rows that are seen are in the page
+  function taskTable(of) {
+    const holder = byId("task-table"), detail = byId("task-detail"), counted = byId("task-count");
+    const field = byId("task-search"), choice = byId("task-status");
+    const ROW = 28, MORE = 6, rows = of.rows;
+    const text = (encoded) => texts(reader(bytes(encoded)), rows);
+    const name = text(of.names), command = text(of.commands), reason = text(of.reasons);
+    const number = new Uint32Array(rows), fate = new Uint8Array(rows);
+    const keys = ["attempts", "group", "node", "exit", "start", "wall", "cpu", "rss", "wanted", "read", "written"];
+    const value = {};
+    for (const key of keys) value[key] = new Float64Array(rows);
+    const read = reader(bytes(of.numbers));
+    let at = 0;
+    for (let i = 0; i < rows; i++) {
+      at += read.signed();
+      number[i] = at;
+      fate[i] = read.number();
+      for (const key of keys) value[key][i] = read.number() - 1;
+      value.attempts[i]++;
+    }
+    const word = (list, index, pick) => index < 0 ? "" : pick ? pick(list[index]) : list[index];
+    const status = (i) => of.fates[fate[i]];
+    const rule = (i) => word(data.rules, value.group[i]);
+    const node = (i) => word(data.nodes, value.node[i], (each) => each.name);
+    const exit = (i) => word(of.exits, value.exit[i]).replace(/^status /, "");
+    const known = (key, shown) => (i) => value[key][i] < 0 ? "" : shown(value[key][i]);
+    const memory = (i) => known("rss", size)(i) + (value.wanted[i] >= 0 ? (value.rss[i] < 0 ? "?" : "") + " of " + size(value.wanted[i]) : "");
+    // Title, width in px, text of a row, and what it is sorted by: numbers, or the text.
+    const columns = [
+      ["status", 88, status, fate], ["task", 200, (i) => name[i]], ["rule", 150, rule], ["node", 84, node],
+      ["start", 80, known("start", (v) => seconds(v / 1e6)), value.start], ["wall", 80, known("wall", (v) => seconds(v / 1e6)), value.wall],
+      ["CPU", 64, known("cpu", (v) => (v / 10).toFixed(0) + " %"), value.cpu], ["memory", 136, memory, value.rss],
+      ["read", 76, known("read", size), value.read], ["written", 80, known("written", size), value.written],
+      ["exit", 70, exit], ["command", 320, (i) => command[i]], ["reason", 260, (i) => reason[i]],
+    ];
+    const numeric = (column) => columns[column].length > 3 && column > 0;
+    const template = columns.map((column) => column[1] + "px").join(" ");
+    const wide = columns.reduce((sum, column) => sum + column[1], 0);
+
+    const element = (kind, name_, parent, role) => {
+      const made = document.createElement(kind);
+      if (name_) made.className = name_;
+      if (role) made.setAttribute("role", role);
+      if (parent) parent.append(made);
+      return made;
+    };
+    const head = element("div", "virtual-head", holder, "row");
+    const space = element("div", "virtual-space", holder, "rowgroup");
+    head.style.gridTemplateColumns = template;
+    head.style.width = space.style.width = wide + "px";
+    holder.setAttribute("aria-rowcount", String(rows + 1));
+
+    let order = Uint32Array.from({ length: rows }, (_, i) => i), shown = order, sorted = -1, up = true, picked = -1;
+    const places = new Map();
+    // Of a column of texts: the place of each row's text among all.
+    function place(column) {
+      if (!places.has(column)) {
+        const collator = new Intl.Collator("en", { numeric: true });
+        const of_row = columns[column][2], distinct = new Map();
+        for (let i = 0; i < rows; i++) distinct.set(of_row(i), 0);
+        [...distinct.keys()].sort(collator.compare).forEach((text_, index) => distinct.set(text_, index));
+        places.set(column, Float64Array.from({ length: rows }, (_, i) => distinct.get(of_row(i))));
+      }
+      return places.get(column);
+    }
+
+    function sortBy(column) {
+      up = sorted === column ? !up : !numeric(column);
+      sorted = column;
+      const key = columns[column][3] || place(column);
+      order = Uint32Array.from({ length: rows }, (_, i) => i);
+      order.sort((a, b) => (up ? key[a] - key[b] : key[b] - key[a]) || a - b);
+      [...head.children].forEach((cell, i) => {
+        if (i === column) cell.setAttribute("aria-sort", up ? "ascending" : "descending"); else cell.removeAttribute("aria-sort");
+      });
+      filter();
+    }
+
+    let haystack = null;
+    function filter() {
+      const words = field.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+      const wanted = choice.value;
+      if (words.length && !haystack) {
+        haystack = new Array(rows);
+        for (let i = 0; i < rows; i++) haystack[i] = [name[i], rule(i), node(i), command[i], reason[i], status(i), exit(i)].join("\n").toLowerCase();
+      }
+      shown = !words.length && !wanted ? order
+        : order.filter((i) => (!wanted || status(i) === wanted) && words.every((part) => haystack[i].includes(part)));
+      counted.textContent = (shown.length === rows ? "" : shown.length.toLocaleString("en") + " of ") + rows.toLocaleString("en") +
+        (rows === 1 ? " task" : " tasks") + (of.tasks > rows ? " (the run has " + of.tasks.toLocaleString("en") + ")" : "");
+      space.style.height = shown.length * ROW + "px";
+      holder.scrollTop = 0;
+      paint();
+    }
+
+    // Lines that are in the page; they are filled anew while one scrolls.
+    const lines = [];
+    function aLine() {
+      const line = element("div", "virtual-row", space, "row");
+      line.style.gridTemplateColumns = template;
+      line.append(...columns.map((_, c) => element("span", numeric(c) ? "n" : "", null, "cell")));
+      for (const cell of line.children) cell.append("");
+      return line;
+    }
+
+    let waiting = false;
+    function paint() {
+      waiting = false;
+      const from = Math.max(0, Math.floor(holder.scrollTop / ROW) - MORE);
+      const count = Math.min(shown.length - from, Math.ceil(holder.clientHeight / ROW) + 2 * MORE);
+      while (lines.length < count) lines.push(aLine());
+      lines.forEach((line, k) => {
+        line.hidden = k >= count;
+        if (line.hidden) return;
+        const i = shown[from + k];
+        line.style.top = (from + k) * ROW + "px";
+        line.dataset.row = i;
+        line.setAttribute("aria-rowindex", String(from + k + 2));
+        line.classList.toggle("picked", i === picked);
+        columns.forEach((column, c) => { line.children[c].firstChild.data = column[2](i); });
+        line.children[0].classList.toggle("bad", fate[i] < 2);
+      });
+    }
+
+    function pick(i) {
+      picked = picked === i ? -1 : i;
+      detail.hidden = picked < 0;
+      detail.replaceChildren();
+      if (picked >= 0) {
+        const list = element("dl", "pairs", detail);
+        const pair = (title, text_) => {
+          if (!text_) return;
+          element("dt", "", list).textContent = title;
+          element("code", "", element("dd", "", list)).textContent = text_;
+        };
+        columns.forEach((column) => pair(column[0], column[2](i)));
+        pair("attempts", value.attempts[i] > 1 ? String(value.attempts[i]) : "");
+        if (value.start[i] >= 0) {
+          const date = new Date(data.start_ms + value.start[i] / 1000);
+          pair("started", local(date));
+          list.lastChild.title = date.toISOString().replace("T", " ").slice(0, 19) + " UTC";
+        }
+      }
+      paint();
+    }
+
+    columns.forEach((column, c) => {
+      const cell = element("span", numeric(c) ? "n" : "", head, "columnheader");
+      const button = element("button", "", cell);
+      button.type = "button";
+      button.textContent = column[0];
+      button.addEventListener("click", () => sortBy(c));
+    });
+    const there = new Set(fate);
+    [...new Set(of.fates.filter((_, i) => there.has(i)))].forEach((word_) => {
+      const option = element("option", "", choice);
+      option.textContent = option.value = word_;
+    });
+    holder.addEventListener("scroll", () => { if (!waiting) { waiting = true; requestAnimationFrame(paint); } }, { passive: true });
+    space.addEventListener("click", (event) => {
+      const line = event.target.closest(".virtual-row");
+      if (line && !String(getSelection())) pick(Number(line.dataset.row));
+    });
+    let later_ = 0;
+    field.addEventListener("input", () => { clearTimeout(later_); later_ = setTimeout(filter, rows > 20000 ? 120 : 0); });
+    choice.addEventListener("change", filter);
+    new ResizeObserver(() => { if (!waiting) { waiting = true; requestAnimationFrame(paint); } }).observe(holder);
+    filter();
+  }
+
+  document.querySelectorAll("[data-script]").forEach((part) => { part.hidden = false; });
+  if (data.table && byId("task-table")) taskTable(data.table);
+
+  // ---- the chart of attempts
+  const canvas = byId("chart");
+  if (!canvas) return;
   const first = [];
   let lanes = 0;
   for (const node of data.nodes) { first.push(lanes); lanes += node.lanes; }
@@ -111,13 +333,6 @@
       }
     }
     return names.get(number) || "task " + number;
-  }
-
-  function seconds(value) {
-    if (value >= 3600) return Math.floor(value / 3600) + " h " + Math.round((value % 3600) / 60) + " min";
-    if (value >= 100) return Math.floor(value / 60) + " min " + Math.round(value % 60) + " s";
-    if (value >= 1) return value.toPrecision(3) + " s";
-    return value >= 1e-3 ? (value * 1e3).toPrecision(3) + " ms" : (value * 1e6).toFixed(0) + " µs";
   }
 
   // ---- chart: `from` and `to` are the seconds shown
@@ -426,7 +641,6 @@
   if (field) field.addEventListener("input", find);
   new ResizeObserver(later).observe(box);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", later);
-  document.querySelectorAll("[data-script]").forEach((part) => { part.hidden = false; });
 
   // `#gantt=12.5,20` shows these seconds.
   function fragment() {

@@ -1,0 +1,135 @@
+//! What may come next on a command line of `rakudactl`. The completions of the shells (share/) ask
+//! it with `rakudactl __complete POSITION WORD...`; clap answers from the words that `--help`
+//! tells, and what is recorded here adds the names of runs and tasks. How a shell shows it is the
+//! shell's business.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Arg, Command};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
+use rakuda_record::words::command_line;
+
+use super::place::Place;
+
+/// The word by which shells ask.
+pub const WORD: &str = "__complete";
+/// Maximum size of a journal that is read for the names of its tasks: some 100,000 tasks, in some tenths of a second.
+const JOURNAL_BYTES_MAX: u64 = 64 << 20;
+
+/// Prints a line for each word that may stand at the position: the word, and after a tab what it
+/// is. Says nothing of what went wrong: it would be in the middle of the user's command line.
+pub fn run(command: Command, words: &[OsString]) -> ExitCode {
+    let [position, words @ ..] = words else { return ExitCode::from(super::USAGE) };
+    let Some(position) = position.to_str().and_then(|position| position.parse::<usize>().ok())
+    else {
+        return ExitCode::from(super::USAGE);
+    };
+    let mut words = words.to_vec();
+    // The word that is to be completed may be none yet.
+    words.resize(words.len().max(position + 1), OsString::new());
+    let asked = Asked { words: words.clone() };
+    let option = words[position].as_encoded_bytes().starts_with(b"-");
+    let mut command = asked.teach(command);
+    let Ok(candidates) = complete(&mut command, words, position, None) else {
+        return ExitCode::FAILURE;
+    };
+    // Options are told to those who have begun one: else they would stand among the names of tasks.
+    let wanted = |candidate: &&CompletionCandidate| {
+        option || !candidate.get_value().as_encoded_bytes().starts_with(b"-")
+    };
+    let lines: String = candidates.iter().filter(wanted).filter_map(line).collect();
+    let _ = std::io::stdout().write_all(lines.as_bytes());
+    ExitCode::SUCCESS
+}
+
+/// Names that are no text, and those with line ends, no shell could take.
+fn line(candidate: &CompletionCandidate) -> Option<String> {
+    let value = candidate.get_value().to_str().filter(|value| !value.contains(['\n', '\t']))?;
+    let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
+    let help = help.lines().next().unwrap_or_default();
+    Some(if help.is_empty() { format!("{value}\n") } else { format!("{value}\t{help}\n") })
+}
+
+/// The command line as it stands.
+#[derive(Clone)]
+struct Asked {
+    words: Vec<OsString>,
+}
+
+impl Asked {
+    /// The command, whose arguments called RUN, TASK and TARGET know what is recorded.
+    fn teach(&self, command: Command) -> Command {
+        command.mut_subcommands(|question| question.mut_args(|arg| self.teach_arg(arg)))
+    }
+
+    fn teach_arg(&self, arg: Arg) -> Arg {
+        let name = arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
+        let asked = self.clone();
+        match name.as_deref() {
+            Some("RUN" | "RUN2") => {
+                arg.add(ArgValueCompleter::new(move |word: &OsStr| asked.runs(word)))
+            }
+            Some("TASK" | "TARGET") => {
+                arg.add(ArgValueCompleter::new(move |word: &OsStr| asked.tasks(word)))
+            }
+            _ => arg,
+        }
+    }
+
+    fn runs(&self, word: &OsStr) -> Vec<CompletionCandidate> {
+        let folders = self.place().records().ok().and_then(|records| records.folders().ok());
+        let last = CompletionCandidate::new("last").help(Some("the newest run".into()));
+        let runs = folders.unwrap_or_default().into_iter().map(|folder| {
+            let words = folder.first().map(|started| command_line(&started.command_line));
+            CompletionCandidate::new(folder.run).help(words.map(Into::into))
+        });
+        std::iter::once(last).chain(runs).filter(|run| begins(run, word)).collect()
+    }
+
+    /// The tasks of the run that the command line names, else of the last.
+    fn tasks(&self, word: &OsStr) -> Vec<CompletionCandidate> {
+        let name = self.value_of(&["--run"]).and_then(OsStr::to_str).unwrap_or("last");
+        let Ok(folder) = self.place().run_folder(name) else { return Vec::new() };
+        let bytes = fs::metadata(&folder.journal).map_or(u64::MAX, |metadata| metadata.len());
+        if bytes > JOURNAL_BYTES_MAX {
+            return Vec::new();
+        }
+        let Ok(run) = folder.read_without_commands() else { return Vec::new() };
+        let tasks = run
+            .tasks
+            .iter()
+            .flatten()
+            .map(|task| CompletionCandidate::new(task.defined.name.as_os_str().to_owned()));
+        tasks.filter(|task| begins(task, word)).collect()
+    }
+
+    fn place(&self) -> Place {
+        Place::new(self.value_of(&["-C", "--directory"]).map(PathBuf::from))
+    }
+
+    /// The word after one of the options, or after its `=`.
+    fn value_of(&self, options: &[&str]) -> Option<&OsStr> {
+        let mut words = self.words.iter();
+        while let Some(word) = words.next() {
+            let Some(text) = word.to_str() else { continue };
+            if options.contains(&text) {
+                return words.next().map(OsString::as_os_str);
+            }
+            let given = options.iter().find_map(|option| {
+                text.strip_prefix(option).and_then(|rest| rest.strip_prefix('='))
+            });
+            if let Some(value) = given {
+                return Some(OsStr::new(value));
+            }
+        }
+        None
+    }
+}
+
+fn begins(candidate: &CompletionCandidate, word: &OsStr) -> bool {
+    candidate.get_value().as_encoded_bytes().starts_with(word.as_encoded_bytes())
+}

@@ -1,0 +1,148 @@
+//! What there is to see of a live run: what its hub answers, and what its journal has told since the last look.
+//!
+//! It only reads. How it is shown is the business of others.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+
+use rakuda_record::folder::{RunFolder, RunState};
+use rakuda_record::live::LiveRun;
+use rakuda_record::reader::read_events;
+use rakuda_record::regular::open_regular;
+use rakuda_record::report::{Failure, failure};
+use rakuda_record::summary::outcomes::{Fate, fate};
+use rakuda_record::summary::rule_counts::{RuleCounts, rule_counts};
+use rakuda_record::summary::streams::{StreamState, stream_states};
+use rakuda_record::sync::SyncFigures;
+use serde_json::{Value, json};
+
+use super::place::Place;
+use super::{live, report};
+
+/// Bytes of the journal that are read at a time.
+const PIECE: u64 = 8 << 20;
+
+/// A look at a run.
+#[derive(Debug, Default)]
+pub struct Look {
+    /// Name of the run.
+    pub run: String,
+    /// What the hub says (`status`); none: the run has ended.
+    pub live: Option<Value>,
+    /// How it ended, for people.
+    pub state: &'static str,
+    /// By rule.
+    pub rules: Vec<RuleCounts>,
+    /// Streams that were opened.
+    pub streams: Vec<StreamState>,
+    /// Synchronised rounds.
+    pub rounds: SyncFigures,
+    /// Numbers of the tasks that failed.
+    pub failed: Vec<u32>,
+    /// The one that was chosen.
+    pub chosen: Option<Failure>,
+}
+
+/// Reads a journal while it is written: each time the whole lines that have come.
+pub struct Follower {
+    folder: RunFolder,
+    journal: Option<File>,
+    offset: u64,
+    /// What they tell.
+    pub live: LiveRun,
+}
+
+impl Follower {
+    /// From its first line on.
+    pub fn new(folder: RunFolder) -> Self {
+        Self { folder, journal: None, offset: 0, live: LiveRun::default() }
+    }
+
+    /// Where the run is.
+    pub fn folder(&self) -> &RunFolder {
+        &self.folder
+    }
+
+    /// Takes the whole lines that have come.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn read_on(&mut self) -> anyhow::Result<()> {
+        if self.journal.is_none() && self.folder.journal.exists() {
+            self.journal = Some(open_regular(&self.folder.journal)?);
+        }
+        let Some(journal) = &mut self.journal else { return Ok(()) };
+        loop {
+            journal.seek(SeekFrom::Start(self.offset))?;
+            let mut bytes = Vec::new();
+            journal.take(PIECE).read_to_end(&mut bytes)?;
+            let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+            if whole == 0 {
+                return Ok(());
+            }
+            read_events(&bytes[..whole], |event| self.live.add(event))?;
+            self.offset += whole as u64;
+        }
+    }
+}
+
+/// Follows one run for `rakudactl top`.
+pub struct Feed {
+    follower: Follower,
+    /// What was chosen last, with what it had printed: the log is read only once for it.
+    failure: Option<(u32, Failure)>,
+}
+
+impl Feed {
+    /// Of a run that goes on: the one that RUN names, else the last.
+    ///
+    /// # Errors
+    /// When none goes on, or its record cannot be found.
+    pub fn open(place: &Place, run: Option<&str>) -> anyhow::Result<Self> {
+        let answers = live::ask(place, Some(run.unwrap_or("last")), &json!({"ask": "status"}))?;
+        let name = answers.last().and_then(|answer| answer["run"].as_str()).unwrap_or_default();
+        Ok(Self { follower: Follower::new(place.run_folder(name)?), failure: None })
+    }
+
+    /// How things are now; `chosen`: which of the failures to tell in full.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn look(&mut self, place: &Place, chosen: usize) -> anyhow::Result<Look> {
+        let name = self.follower.folder.run.clone();
+        let live = status(place, &name, false)?;
+        self.follower.read_on()?;
+        let run = &self.follower.live.run;
+        let tasks = run.tasks.iter().flatten();
+        let failed: Vec<u32> =
+            tasks.filter(|task| fate(task) == Fate::Failed).map(|task| task.defined.task).collect();
+        let mut rounds = SyncFigures::default();
+        rounds.add(&run.rounds);
+        let state = if live.is_some() { "" } else { RunState::of_journal(run).word() };
+        let (rules, streams) = (rule_counts(run), stream_states(run));
+        let task = failed.get(chosen.min(failed.len().saturating_sub(1))).copied();
+        let chosen = task.and_then(|task| self.failure(task));
+        Ok(Look { run: name, live, state, rules, streams, rounds, failed, chosen })
+    }
+
+    fn failure(&mut self, task: u32) -> Option<Failure> {
+        if self.failure.as_ref().is_none_or(|(known, _)| *known != task) {
+            let tail = report::read_tails(&self.follower.folder, &[task]).remove(&task);
+            self.failure =
+                failure(&self.follower.live.run, task, tail).map(|failure| (task, failure));
+        }
+        self.failure.as_ref().map(|(_, failure)| failure.clone())
+    }
+}
+
+/// What the hub of a run says of it; none: it has ended, or ends.
+///
+/// # Errors
+/// When the hub is there and does not answer.
+pub fn status(place: &Place, run: &str, values: bool) -> anyhow::Result<Option<Value>> {
+    match live::ask(place, Some(run), &json!({"ask": "status", "values": values})) {
+        Ok(answers) => Ok(answers.into_iter().next_back()),
+        Err(error) if error.is::<live::NoLiveRun>() => Ok(None),
+        Err(error) => Err(error),
+    }
+}

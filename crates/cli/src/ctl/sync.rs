@@ -1,0 +1,169 @@
+//! `rakudactl sync`: runs a program on all workers at once, round by round, and says how far apart they began
+//! (docs/design/synchronised-start.md). It starts `rakuda`, reads what the run has recorded, and prints; figures are
+//! computed in `rakuda_record::sync` and shown by `rakuda_record::report::sync`.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::fd::AsFd as _;
+use std::process::Stdio;
+
+use anyhow::Context as _;
+use clap::Args;
+use rakuda_proto::journal::RoundEnded;
+use rakuda_record::report::sync as report;
+use rakuda_record::sync::SyncFigures;
+use serde_json::json;
+
+use super::place::Place;
+use super::{Status, why};
+
+/// Names a run on its command line, so that it is found again.
+const CALL: &str = "RAKUDA_SYNC_CALL";
+/// Runs a program on all workers at the same instant, for each parameter, and measures how far apart they begin.
+#[derive(Args)]
+#[command(
+    after_help = "CONF is a Ruby file:\n    WORKER_COUNT = 8\n    TASK_FILE = \"./command\"\n    \
+    PARAMETER_ARRAY = [\"4k\", \"8k\", \"16k\"]\n    ARGUMENTS = \"-i 10 -d /tmp/work/%w\"\n\n\
+    Variables of the environment of the same names hold instead of it, or without it. %w in ARGUMENTS is the worker's \
+    number, %p the parameter, which comes last where no %p stands.\n\n\
+    Example: ten rounds for each parameter, with 1, 2 and 4 workers\n    rakudactl sync -j 4 --rounds 10 --workers 1,2,4 conf.rb\n\n\
+    Exit status: 0 all rounds went well, 1 not, 2 usage."
+)]
+pub struct Sync {
+    /// The configuration.
+    #[arg(value_name = "CONF")]
+    configuration: Option<OsString>,
+
+    /// Run it with these numbers of workers in turn instead of WORKER_COUNT.
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    workers: Vec<u32>,
+
+    /// Slots: how many workers there may be.
+    #[arg(short = 'j', long = "jobs", value_name = "N")]
+    jobs: Option<u32>,
+
+    /// Rounds with each parameter.
+    #[arg(long, value_name = "N")]
+    rounds: Option<u32>,
+
+    /// Rounds before those, which do not count.
+    #[arg(long, value_name = "N")]
+    warm_up: Option<u32>,
+
+    /// Repeat a round with a worker that was late up to N times; all are listed.
+    #[arg(long, value_name = "N")]
+    repeat_late: Option<u32>,
+
+    /// What holds workers: auto, preload, exec, call (the program's own), none.
+    #[arg(long, value_name = "GATE")]
+    gate: Option<String>,
+
+    /// Stop all workers so many seconds after they begin.
+    #[arg(long, value_name = "SECONDS")]
+    stop_after: Option<f64>,
+
+    /// Worker N begins N times so many seconds after the others.
+    #[arg(long, value_name = "SECONDS")]
+    offset: Option<f64>,
+
+    /// Do not measure what starting and ending programs that do nothing takes.
+    #[arg(long)]
+    no_overhead: bool,
+
+    /// End with one JSON object; what the programs print goes to stderr.
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+
+    /// End with a table of all rounds in CSV; what the programs print goes to stderr.
+    #[arg(long)]
+    csv: bool,
+
+    /// Further options for rakuda.
+    #[arg(last = true, value_name = "OPTION")]
+    options: Vec<OsString>,
+}
+
+impl Sync {
+    /// Runs all, and prints what came of it.
+    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
+        let directory = place.directory();
+        anyhow::ensure!(directory.is_dir(), "{}: no such folder", directory.display());
+        let mut figures = SyncFigures::default();
+        let mut all_well = true;
+        let counts: Vec<Option<u32>> = match self.workers.as_slice() {
+            [] => vec![None],
+            counts => counts.iter().copied().map(Some).collect(),
+        };
+        for (number, workers) in counts.into_iter().enumerate() {
+            // What this program has printed comes before what the next one prints.
+            out.flush()?;
+            let call = format!("{}-{number}", std::process::id());
+            all_well &= self.start(place, workers, &call)?;
+            if let Some(rounds) = rounds_of(place, &call)? {
+                figures.add(&rounds);
+            }
+        }
+        if figures.rounds().is_empty() {
+            // Why there are none was said on stderr.
+            return Ok(Status::Failed);
+        }
+        if self.json {
+            serde_json::to_writer(&mut *out, &report::document(&figures))?;
+            writeln!(out)?;
+        } else if self.csv {
+            out.write_all(report::csv(&figures).as_bytes())?;
+        } else {
+            write!(out, "\n{}", report::text(&figures))?;
+        }
+        Ok(if all_well { Status::Good } else { Status::Failed })
+    }
+
+    /// Runs rakuda; whether all went well.
+    fn start(&self, place: &Place, workers: Option<u32>, call: &str) -> anyhow::Result<bool> {
+        let front = why::front();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this starts a run, which has an engine of its own"
+        )]
+        let mut command = std::process::Command::new(&front);
+        command.current_dir(place.directory());
+        command.args(["-r", "rakuda/sync_main", "-f", "/dev/null", "-q"]);
+        if let Some(jobs) = self.jobs {
+            command.arg("-j").arg(jobs.to_string());
+        }
+        command.args(&self.options).arg(format!("{CALL}={call}")).arg("sync");
+        let options = json!({
+            "workers": workers,
+            "rounds": self.rounds,
+            "warm_up": self.warm_up,
+            "repeat_late": self.repeat_late,
+            "gate": self.gate,
+            "stop_after": self.stop_after,
+            "offset": self.offset,
+            "overhead": !self.no_overhead,
+        });
+        command.env("RAKUDA_SYNC_OPTIONS", options.to_string());
+        command.env("RAKUDA_SYNC_CONFIGURATION", self.configuration.clone().unwrap_or_default());
+        if self.json || self.csv {
+            let stderr = std::io::stderr().as_fd().try_clone_to_owned();
+            command.stdout(Stdio::from(stderr.context("duplicate stderr")?));
+        }
+        let status = command.status().with_context(|| format!("start {}", front.display()))?;
+        Ok(status.success())
+    }
+}
+
+/// The rounds of the run with that word on its command line; nothing: it recorded none.
+fn rounds_of(place: &Place, call: &str) -> anyhow::Result<Option<Vec<RoundEnded>>> {
+    let word = format!("{CALL}={call}");
+    let Ok(records) = place.records() else { return Ok(None) };
+    let mut folders = records.folders()?;
+    folders.sort_by(|one, other| other.run.cmp(&one.run));
+    for folder in folders {
+        let Ok(run) = folder.read() else { continue };
+        if run.started.command_line.iter().any(|one| one.0 == word.as_bytes()) {
+            return Ok(Some(run.rounds));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,373 @@
+//! What `rakudactl top` shows, drawn for a screen of any size and written as text.
+//!
+//! At 80 x 24 all parts have room; on a smaller screen the upper ones win. It asks nobody.
+
+use std::fmt::Write as _;
+
+use rakuda_record::printable::{cut_middle, printable};
+use rakuda_record::report::Failure;
+use rakuda_record::report::format::bytes;
+use rakuda_record::words::duration_in_words;
+use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::{Constraint, Layout, Rect};
+use ratatui_core::style::{Color, Modifier, Style};
+use ratatui_core::text::{Line, Span};
+use ratatui_core::widgets::Widget as _;
+use serde_json::Value;
+
+use super::super::feed::Look;
+
+/// Column of the commands.
+const COMMAND_AT: usize = 52;
+/// Rows of failures and their output.
+const FAILURE_ROWS: u16 = 8;
+
+const HEAD: Style = Style::new().add_modifier(Modifier::DIM);
+const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
+
+/// A line with the style of all of it.
+type Row = (String, Style);
+
+fn word(value: &Value, name: &str) -> u64 {
+    value[name].as_u64().unwrap_or(0)
+}
+
+fn text(value: &Value) -> String {
+    printable(value.as_str().unwrap_or("?").as_bytes())
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn took(seconds: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, reason = "far below 2^63 ns")]
+    let ns = (seconds * 1e9) as i64;
+    duration_in_words(ns)
+}
+
+/// `12/40 done, 8 running, 3 failed, 35.0/s, 70 s left`.
+fn progress(look: &Look) -> String {
+    let Some(live) = &look.live else {
+        let done: usize = look.rules.iter().map(|rule| rule.done).sum();
+        return format!("has ended: {}; {done} done, {} failed", look.state, look.failed.len());
+    };
+    let mut line = format!(
+        "{}/{} done, {} running, {} queued, {} failed, {:.1}/s",
+        word(live, "done"),
+        word(live, "total"),
+        word(live, "running"),
+        word(live, "queued"),
+        word(live, "failed"),
+        live["rate_per_s"].as_f64().unwrap_or(0.0)
+    );
+    if live["stopping"] == true {
+        line.push_str(", stopping");
+    } else if let Some(left) = live["left"].as_object() {
+        let unknown = left.get("unknown_tasks").and_then(Value::as_u64).unwrap_or(0) > 0;
+        let (least, name) = if unknown { ("at least ", "low_s") } else { ("", "s") };
+        let seconds = left.get(name).and_then(Value::as_f64).unwrap_or(0.0);
+        let _ = write!(line, ", {least}{} left", took(seconds));
+    }
+    line
+}
+
+fn bar(look: &Look, width: u16) -> String {
+    let Some(live) = &look.live else { return String::new() };
+    let (done, total) = (word(live, "done"), word(live, "total").max(1));
+    let width = u64::from(width);
+    let full = (done * width / total).min(width);
+    "━".repeat(full as usize) + &"─".repeat((width - full) as usize)
+}
+
+fn running(look: &Look, width: usize) -> Vec<Row> {
+    let Some(live) = &look.live else { return Vec::new() };
+    let mut rows =
+        vec![(format!("{:>8}  {:<12} {:<28} command", "for", "node", "running task"), HEAD)];
+    let tasks = list(live, "tasks");
+    for task in tasks {
+        let elapsed = took(task["elapsed_s"].as_f64().unwrap_or(0.0));
+        let command = list(task, "commands").first().map(|command| text(&command["command"]));
+        let what = command.unwrap_or_else(|| {
+            if task["waits_for_core"] == true { "(waits for a core)" } else { "(Ruby)" }.to_owned()
+        });
+        let name = cut_middle(&text(&task["task"]), 28);
+        let node = cut_middle(&text(&task["node"]), 12);
+        let what = cut_middle(&what, width.saturating_sub(COMMAND_AT));
+        rows.push((format!("{elapsed:>8}  {node:<12} {name:<28} {what}"), Style::new()));
+    }
+    let more = (word(live, "running") as usize).saturating_sub(tasks.len());
+    if more > 0 {
+        rows.push((format!("{:>8}  and {more} more", ""), HEAD));
+    }
+    rows
+}
+
+/// A line of streams and one of synchronised rounds, where there are any.
+fn joined(look: &Look) -> Vec<Row> {
+    let mut rows = Vec::new();
+    if !look.streams.is_empty() {
+        let open = look.streams.iter().filter(|stream| stream.is_open).count();
+        let wrong = look.streams.iter().filter(|stream| stream.fault.is_some()).count();
+        let through: u64 = look.streams.iter().map(|stream| stream.bytes).sum();
+        let mut line = format!("streams: {open} of {} open", look.streams.len());
+        if through > 0 || open < look.streams.len() {
+            let _ = write!(line, ", {} went through those that have ended", bytes(through));
+        }
+        if wrong > 0 {
+            let _ = write!(line, ", {wrong} went wrong");
+        }
+        rows.push((line, if wrong > 0 { BAD } else { Style::new() }));
+    }
+    if let Some((round, _)) = look.rounds.rounds().last() {
+        let (late, failed) = look.rounds.troubled();
+        let lag = round.lag_ns.map_or_else(|| "not begun".to_owned(), duration_in_words);
+        let line = format!(
+            "synchronised rounds: {}, {late} late, {failed} not begun; the last: {} workers, start lag {lag}",
+            look.rounds.rounds().len(),
+            round.workers
+        );
+        rows.push((line, if late + failed > 0 { BAD } else { Style::new() }));
+    }
+    rows
+}
+
+fn rules(look: &Look) -> Vec<Row> {
+    let head = format!("{:<22} {:>6} {:>4} {:>4} {:>8}", "rule", "done", "run", "fail", "mean");
+    let mut rows = vec![(head, HEAD)];
+    for rule in &look.rules {
+        let mean = rule.mean_ns().map_or_else(|| "-".to_owned(), duration_in_words);
+        let label = cut_middle(&printable(rule.label.as_bytes()), 22);
+        let line = format!(
+            "{label:<22} {:>6} {:>4} {:>4} {mean:>8}",
+            rule.done, rule.running, rule.failed
+        );
+        rows.push((line, if rule.failed > 0 { BAD } else { Style::new() }));
+    }
+    rows
+}
+
+fn nodes(look: &Look) -> Vec<Row> {
+    let Some(live) = &look.live else { return Vec::new() };
+    let mut rows =
+        vec![(format!("{:<11} {:<8} {:>4} {:>3}", "node", "state", "core", "run"), HEAD)];
+    for node in list(live, "nodes") {
+        let state = text(&node["state"]);
+        let bad = matches!(state.as_str(), "lost" | "failed" | "set_aside");
+        let name = cut_middle(&text(&node["node"]), 11);
+        let line = format!(
+            "{name:<11} {state:<8} {:>4} {:>3}",
+            word(node, "cores"),
+            word(node, "running")
+        );
+        rows.push((line, if bad { BAD } else { Style::new() }));
+    }
+    rows
+}
+
+fn failures(look: &Look, chosen: usize, width: usize) -> Vec<Row> {
+    let Some(failure) = &look.chosen else { return Vec::new() };
+    let of = format!("failed {} of {}", chosen + 1, look.failed.len());
+    let Failure { name, status, command, message, tail, .. } = failure;
+    let why = status.clone().or_else(|| message.clone()).unwrap_or_default();
+    let mut rows =
+        vec![(format!("{of}: {}: {}", printable(name.as_bytes()), printable(why.as_bytes())), BAD)];
+    if let Some(command) = command {
+        rows.push((format!("$ {}", printable(command.as_bytes())), Style::new()));
+    }
+    let output = tail.as_deref().unwrap_or("(it has printed nothing)");
+    let lines: Vec<&str> = output.lines().collect();
+    let room = usize::from(FAILURE_ROWS) - rows.len();
+    for line in &lines[lines.len().saturating_sub(room)..] {
+        rows.push((format!("  {}", printable(line.as_bytes())), Style::new()));
+    }
+    rows.into_iter().map(|(line, style)| (cut_middle(&line, width), style)).collect()
+}
+
+fn put(area: Rect, buffer: &mut Buffer, rows: &[Row]) {
+    let room = usize::from(area.height);
+    let cut = rows.len() > room && room > 0;
+    let shown = if cut { room - 1 } else { rows.len().min(room) };
+    let at = |row: usize| Rect { y: area.y + row as u16, height: 1, ..area };
+    for (row, (line, style)) in rows[..shown].iter().enumerate() {
+        Line::from(Span::styled(line.as_str(), *style)).render(at(row), buffer);
+    }
+    if cut {
+        let more = format!("({} more)", rows.len() - shown);
+        Line::from(Span::styled(more, HEAD)).render(at(shown), buffer);
+    }
+}
+
+/// Draws a look; `chosen` is the place of the failure among all.
+pub fn draw(look: &Look, chosen: usize, area: Rect, buffer: &mut Buffer) {
+    let width = usize::from(area.width);
+    let failed = failures(look, chosen, width);
+    let failed_rows = u16::try_from(failed.len()).unwrap_or(FAILURE_ROWS);
+    let below = failed_rows + u16::from(failed_rows > 0);
+    let between = joined(look);
+    let [title, count, line, extra, tasks, tables, told, keys] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(between.len() as u16),
+        Constraint::Fill(3),
+        Constraint::Fill(2),
+        Constraint::Length(below),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    put(title, buffer, &[(format!("rakuda {}", look.run), bold)]);
+    let bad = look.live.as_ref().is_some_and(|live| word(live, "failed") > 0);
+    put(count, buffer, &[(progress(look), if bad { BAD } else { Style::new() })]);
+    put(line, buffer, &[(bar(look, area.width), Style::new().fg(Color::Green))]);
+    put(extra, buffer, &between);
+    put(tasks, buffer, &running(look, width));
+    let [left, right] =
+        Layout::horizontal([Constraint::Fill(1), Constraint::Length(30)]).areas(tables);
+    put(left, buffer, &rules(look));
+    put(right, buffer, &nodes(look));
+    put(Rect { y: told.y + u16::from(below > 0), height: failed_rows, ..told }, buffer, &failed);
+    let choose = if look.failed.len() > 1 { "   ↑ ↓ other failures" } else { "" };
+    put(keys, buffer, &[(format!("q leave (the run goes on){choose}"), HEAD)]);
+}
+
+/// The same as lines, where there is no terminal.
+pub fn lines(look: &Look) -> String {
+    const WIDTH: usize = 120;
+    let mut out = format!("rakuda {}\n{}\n", look.run, progress(look));
+    for part in
+        [joined(look), running(look, WIDTH), rules(look), nodes(look), failures(look, 0, WIDTH)]
+    {
+        if !part.is_empty() {
+            out.push('\n');
+        }
+        for (line, _) in part {
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use rakuda_proto::journal::RoundEnded;
+    use rakuda_record::summary::rule_counts::RuleCounts;
+    use rakuda_record::summary::streams::StreamState;
+    use rakuda_record::sync::SyncFigures;
+    use ratatui_core::backend::TestBackend;
+    use ratatui_core::terminal::Terminal;
+    use serde_json::json;
+
+    use super::*;
+
+    fn look(tasks: usize) -> Look {
+        let task = |number: usize| {
+            json!({"task": format!("map/s{number}.bam"), "node": "host1", "elapsed_s": 3.2,
+                   "commands": [{"command": "bwa mem \u{1b}[2J ref.fa", "elapsed_s": 3.0}]})
+        };
+        let live = json!({
+            "run": "20261122-010558.634-11897", "done": 120, "total": 2707, "running": tasks, "queued": 30, "failed": 2,
+            "rate_per_s": 35.0, "left": {"s": 70.0, "low_s": 50.0, "high_s": 120.0, "unknown_tasks": 0},
+            "tasks": (0..tasks.min(20)).map(task).collect::<Vec<_>>(),
+            "nodes": [{"node": "host1", "state": "up", "cores": 8, "running": 8}, {"node": "host2", "state": "lost"}],
+        });
+        let rule = RuleCounts {
+            label: "map/*.bam".to_owned(),
+            running: tasks,
+            done: 120,
+            failed: 2,
+            total_ns: 240_000_000_000,
+        };
+        let chosen = Failure {
+            task: 7,
+            name: "call/s17.vcf".to_owned(),
+            attempts: 1,
+            command: Some("call s17".to_owned()),
+            status: Some("status 3".to_owned()),
+            node: None,
+            message: None,
+            tail: Some((0..20).map(|line| format!("line {line}")).collect::<Vec<_>>().join("\n")),
+        };
+        Look {
+            run: "20261122-010558.634-11897".to_owned(),
+            live: Some(live),
+            state: "",
+            streams: Vec::new(),
+            rounds: SyncFigures::default(),
+            rules: vec![rule],
+            failed: vec![7, 9],
+            chosen: Some(chosen),
+        }
+    }
+
+    fn drawn(look: &Look, width: u16, height: u16) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(look, 1, frame.area(), frame.buffer_mut())).unwrap();
+        let buffer = terminal.backend().buffer();
+        let row = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        (0..height).map(|y| row(y).trim_end().to_owned()).collect()
+    }
+
+    #[test]
+    fn all_parts_have_room_on_80_by_24() {
+        let lines = drawn(&look(8), 80, 24);
+        assert_eq!(lines[0], "rakuda 20261122-010558.634-11897");
+        assert_eq!(lines[1], "120/2707 done, 8 running, 30 queued, 2 failed, 35.0/s, 70 s left");
+        assert_eq!(
+            lines[4],
+            "   3.2 s  host1        map/s0.bam                   bwa mem ?[2J ref.fa"
+        );
+        assert!(lines.iter().any(|line| line.starts_with("map/*.bam ") && line.contains("2.0 s")));
+        assert!(
+            lines.iter().any(|line| line.ends_with("host2       lost        0   0")),
+            "{lines:#?}"
+        );
+        assert!(lines.contains(&"failed 2 of 2: call/s17.vcf: status 3".to_owned()), "{lines:#?}");
+        assert_eq!(lines[22], "  line 19");
+        assert!(lines[23].starts_with("q leave"), "{lines:#?}");
+    }
+
+    #[test]
+    fn streams_and_synchronised_rounds_have_a_line_each() {
+        let mut look = look(2);
+        let open = StreamState { is_open: true, ..StreamState::default() };
+        look.streams = vec![open.clone()];
+        assert_eq!(drawn(&look, 80, 24)[3], "streams: 1 of 1 open");
+        let ended = StreamState { bytes: 1_500_000, ..StreamState::default() };
+        look.streams = vec![open, ended];
+        let round = RoundEnded {
+            kind: "counted".to_owned(),
+            workers: 4,
+            lag_ns: Some(1_200),
+            ..RoundEnded::default()
+        };
+        look.rounds.add(&[round]);
+        let lines = drawn(&look, 80, 24);
+        assert_eq!(lines[3], "streams: 1 of 2 open, 1.50 MB went through those that have ended");
+        assert!(
+            lines[4]
+                .starts_with("synchronised rounds: 1, 0 late, 0 not begun; the last: 4 workers"),
+            "{lines:#?}"
+        );
+    }
+
+    #[test]
+    fn more_than_there_is_room_for_is_counted() {
+        let lines = drawn(&look(50), 80, 24);
+        let more = lines.iter().find(|line| line.starts_with('(')).unwrap();
+        assert!(more.ends_with("more)"), "{lines:#?}");
+        assert!(lines[23].starts_with("q leave"), "{lines:#?}");
+    }
+
+    #[test]
+    fn small_screens_and_none_at_all_are_no_harm() {
+        for (width, height) in [(1, 1), (20, 5), (80, 3), (300, 2)] {
+            assert_eq!(drawn(&look(8), width, height).len(), usize::from(height));
+        }
+        let ended = Look { live: None, state: "done", ..look(0) };
+        assert_eq!(drawn(&ended, 80, 24)[1], "has ended: done; 120 done, 2 failed");
+        assert!(lines(&ended).contains("map/*.bam"));
+    }
+}

@@ -1,0 +1,177 @@
+//! Hosts that are looked at without a run: an agent on each, started over ssh as for a run, tells how its host is.
+//!
+//! No command is started there. What values mean, and who asks for them, is not known here.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rakuda_cluster::{
+    ClusterConfig, ClusterPlan, Node, NodeEvent, NodeReport, ReportReceiver, report_channel,
+};
+use rakuda_info::Time;
+use rakuda_info::delta::Receiver;
+use rakuda_info::table::{NodeId as Row, State, Table};
+use rakuda_proto::Text;
+use rakuda_proto::cluster::ToAgent;
+use rakuda_proto::front::ClusterSettings;
+use tokio::time::{sleep, timeout};
+
+/// So many intervals without a word: a host is suspected, after this time at least.
+const SILENT_PERIODS: u32 = 3;
+const SILENT_MIN: Duration = Duration::from_secs(1);
+/// Agents have so long to end.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+const CLOSE_LOOK: Duration = Duration::from_millis(10);
+/// What rates and shares are of is looked at twice.
+const DELTAS: u32 = 2;
+
+/// See the file's head.
+pub struct FarHosts {
+    reports: ReportReceiver,
+    hosts: Vec<Host>,
+    period: Duration,
+    /// This machine is named, too.
+    pub has_own: bool,
+}
+
+struct Host {
+    node: Node,
+    row: Row,
+    /// Of the agent that is there.
+    incarnation: u32,
+    receiver: Receiver,
+    /// How often its agent has told something, and when it did last.
+    deltas: u32,
+    heard: Option<Time>,
+    /// What it told last made no sense, so it was asked to begin anew.
+    is_broken: bool,
+    /// It is not started again.
+    is_given_up: bool,
+}
+
+impl FarHosts {
+    /// Begins to start agents on the hosts of a host file; they sample every `period`. The hosts get rows in the table.
+    pub fn start(file: &str, period: Duration, table: &mut Table) -> anyhow::Result<Self> {
+        let file = std::path::absolute(file).unwrap_or_else(|_| PathBuf::from(file));
+        let host_file = Some(Text(file.into_os_string().into_encoded_bytes()));
+        // Any folder does that each host has.
+        let root = Path::new("/");
+        let plan = ClusterPlan::new(ClusterSettings { host_file, ..Default::default() }, root)?;
+        let has_own = plan.own_takes_tasks;
+        let (sender, reports) = report_channel();
+        let config = ClusterConfig { plan, directory: root.to_path_buf(), collect_output: false };
+        let elsewhere = rakuda_cluster::start(config, sender).context("reach the hosts")?;
+        let host = |node: Node| {
+            let row = table.node(None, &node.name.to_display());
+            table.set_state(row, State::of("starting"));
+            let receiver = Receiver::of_node(row);
+            let (incarnation, deltas, heard, is_given_up) = (0, 0, None, false);
+            let is_broken = false;
+            Host { node, row, incarnation, receiver, deltas, heard, is_broken, is_given_up }
+        };
+        let hosts = elsewhere.nodes.into_iter().map(host).collect();
+        Ok(Self { reports, hosts, period, has_own })
+    }
+
+    /// The next that is to be noted; never when there is no host elsewhere.
+    pub async fn next(&mut self) -> NodeReport {
+        match self.reports.recv().await {
+            Some(report) => report,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Notes what has happened; what is to be said of it.
+    pub fn note(&mut self, report: NodeReport, table: &mut Table, now: Time) -> Option<String> {
+        // Numbers begin behind that of this machine.
+        let index = (report.node.0 as usize).checked_sub(1)?;
+        let host = self.hosts.get_mut(index)?;
+        let name = host.node.name.to_display();
+        let is_current = host.incarnation == report.incarnation;
+        match report.event {
+            NodeEvent::Up(_) => {
+                host.incarnation = report.incarnation;
+                host.receiver = Receiver::of_node(host.row);
+                host.node.port.on_up(report.incarnation);
+                let period_ms = u32::try_from(self.period.as_millis()).unwrap_or(u32::MAX);
+                host.node.port.ask(ToAgent::Sample { period_ms });
+                None
+            }
+            NodeEvent::State(delta) if is_current => {
+                let applied = host.receiver.apply(&delta, table, now);
+                host.node.port.settle_state();
+                host.deltas += 1;
+                let Err(error) = applied else {
+                    host.heard = Some(now);
+                    host.is_broken = false;
+                    table.set_state(host.row, State::Up);
+                    return None;
+                };
+                // No sign of life: when it goes on so, it is suspected.
+                host.heard.get_or_insert(now);
+                if std::mem::replace(&mut host.is_broken, true) {
+                    return None;
+                }
+                let period_ms = u32::try_from(self.period.as_millis()).unwrap_or(u32::MAX);
+                host.node.port.ask(ToAgent::Sample { period_ms });
+                Some(format!("what {name} tells is not understood: {error}"))
+            }
+            NodeEvent::Lost(why, again) | NodeEvent::Failed(why, again) => {
+                let is_new = host.heard.take().is_some() || !again;
+                host.is_given_up = !again;
+                table.set_state(host.row, State::Down);
+                is_new.then(|| format!("{name} is not reached: {why}"))
+            }
+            NodeEvent::State(_)
+            | NodeEvent::Agent(_)
+            | NodeEvent::Answer(_)
+            | NodeEvent::Exchange(_)
+            | NodeEvent::Appeared(_)
+            | NodeEvent::Gone
+            | NodeEvent::Told(_)
+            | NodeEvent::Invited(_)
+            | NodeEvent::AllAppeared(_) => None,
+        }
+    }
+
+    /// Hosts that have been silent for too long are suspected.
+    pub fn note_silence(&self, table: &mut Table, now: Time) {
+        let limit = (SILENT_PERIODS * self.period).max(SILENT_MIN).as_nanos() as u64;
+        for host in &self.hosts {
+            if host.heard.is_some_and(|heard| now.0.saturating_sub(heard.0) > limit) {
+                table.set_state(host.row, State::Suspected);
+            }
+        }
+    }
+
+    /// Whether each host has told all, rates and shares as well, or cannot be reached.
+    pub fn is_settled(&self) -> bool {
+        self.hosts.iter().all(|host| host.is_given_up || host.deltas >= DELTAS)
+    }
+
+    /// Whether some host cannot be reached.
+    pub fn has_failed(&self) -> bool {
+        self.hosts.iter().any(|host| host.is_given_up)
+    }
+
+    /// Has all hosts sample now.
+    pub fn sample_now(&self) {
+        for host in self.hosts.iter().filter(|host| host.heard.is_some()) {
+            host.node.port.ask(ToAgent::SampleNow);
+        }
+    }
+
+    /// Ends the agents.
+    pub async fn close(self) {
+        self.hosts.iter().for_each(|host| host.node.port.close());
+        let all_closed = async {
+            while !self.hosts.iter().all(|host| host.node.port.is_closed()) {
+                sleep(CLOSE_LOOK).await;
+            }
+        };
+        if timeout(CLOSE_LIMIT, all_closed).await.is_err() {
+            self.hosts.iter().for_each(|host| host.node.port.give_up());
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! JUnit's XML, as continuous integration shows it: a test case for each task that was attempted or was to be.
+//!
+//! There is no one schema; what is written is what GitLab, Jenkins and GitHub's actions read:
+//! names, seconds, `failure`, `error` and `skipped`. Output of commands comes from outside, as
+//! tails by task.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use rakuda_proto::journal::{Outcome, Settled};
+
+use super::names::iso_time;
+use super::workflow::{Workflow, attempts, failure, outcome};
+use crate::{Run, Task};
+
+/// How a test case ended.
+enum Verdict {
+    Good,
+    /// The element that says it, and why.
+    Bad(&'static str, String),
+}
+
+/// One task.
+struct Case<'a> {
+    task: &'a Task,
+    /// Run time of the last attempt that counts.
+    took_ns: u64,
+    verdict: Verdict,
+}
+
+/// Numbers of the tasks whose last output is worth reading, ascending.
+pub fn failed(run: &Run) -> Vec<u32> {
+    let failed = |case: &Case| {
+        matches!(case.verdict, Verdict::Bad("failure" | "error", _))
+            .then_some(case.task.defined.task)
+    };
+    let mut failed: Vec<u32> = cases(run).iter().filter_map(failed).collect();
+    failed.sort_unstable();
+    failed
+}
+
+/// Writes a run. `tails` has the last lines that tasks have printed, by number.
+///
+/// # Errors
+/// When writing fails.
+pub fn write(run: &Run, tails: &BTreeMap<u32, String>, out: &mut dyn Write) -> io::Result<()> {
+    let cases = cases(run);
+    let count = |element: &str| {
+        let bad = |case: &&Case| matches!(&case.verdict, Verdict::Bad(name, _) if *name == element);
+        cases.iter().filter(bad).count()
+    };
+    let counts = format!(
+        r#"tests="{}" failures="{}" errors="{}" skipped="{}" time="{}""#,
+        cases.len(),
+        count("failure"),
+        count("error"),
+        count("skipped"),
+        seconds(u64::try_from(run.last_ns - run.started.time_ns).unwrap_or(0)),
+    );
+    let name = attribute(&run.started.run);
+    let timestamp = iso_time(run.started.time_ns);
+    let mut text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"rakuda\" {counts}>\n  \
+         <testsuite name=\"{name}\" timestamp=\"{timestamp}\" {counts}>\n"
+    );
+    for case in &cases {
+        write_case(run, case, tails, &mut text);
+        out.write_all(text.as_bytes())?;
+        text.clear();
+    }
+    text.push_str("  </testsuite>\n</testsuites>\n");
+    out.write_all(text.as_bytes())
+}
+
+fn write_case(run: &Run, case: &Case, tails: &BTreeMap<u32, String>, text: &mut String) {
+    let defined = &case.task.defined;
+    let rule = defined.rule.and_then(|rule| run.rules.get(rule as usize)?.as_ref());
+    let class = rule.map_or_else(String::new, |rule| rule.location.to_display());
+    let class = if class.is_empty() { run.started.rakefile.to_display() } else { class };
+    let head = format!(
+        r#"    <testcase name="{}" classname="{}" time="{}""#,
+        attribute(&defined.name.to_display()),
+        attribute(&class),
+        seconds(case.took_ns)
+    );
+    text.push_str(&head);
+    let Verdict::Bad(element, why) = &case.verdict else {
+        text.push_str("/>\n");
+        return;
+    };
+    let tail = tails.get(&defined.task).map_or("", String::as_str);
+    let why = attribute(why);
+    let end = if tail.is_empty() {
+        "/>\n".to_owned()
+    } else {
+        format!(">{}</{element}>\n", content(tail))
+    };
+    write!(text, ">\n      <{element} message=\"{why}\"{end}    </testcase>\n")
+        .expect("writing to a string succeeds");
+}
+
+/// Those that ran or were to run, parents before children.
+fn cases(run: &Run) -> Vec<Case<'_>> {
+    let tasks = Workflow::of(run).steps.into_iter().map(|step| step.task as usize);
+    tasks.filter_map(|task| run.tasks[task].as_deref()).filter_map(|task| case(run, task)).collect()
+}
+
+/// A group is none.
+fn case<'a>(run: &Run, task: &'a Task) -> Option<Case<'a>> {
+    let Some(last) = attempts(task).next_back() else {
+        let settled = task.settled.as_ref().filter(|_| task.defined.action)?;
+        let verdict = match settled.how {
+            Settled::Failed => {
+                Verdict::Bad("failure", "its prerequisites could not be made".into())
+            }
+            Settled::Abandoned => Verdict::Bad("skipped", because(run, &settled.because)),
+            Settled::NotReached => Verdict::Bad("skipped", "the run ended before its turn".into()),
+            Settled::Executed | Settled::NotNeeded => return None,
+        };
+        return Some(Case { task, took_ns: 0, verdict });
+    };
+    let element = match outcome(last) {
+        Some(Outcome::Failed | Outcome::Exited) => "failure",
+        Some(Outcome::Aborted) => "skipped",
+        Some(Outcome::Lost) | None => "error",
+        Some(Outcome::Done | Outcome::GivenBack) => "",
+    };
+    let verdict = match failure(last) {
+        Some(why) => {
+            let made = attempts(task).count();
+            let after = if made > 1 { format!(" (after {made} attempts)") } else { String::new() };
+            Verdict::Bad(element, format!("{why}{after}"))
+        }
+        None => Verdict::Good,
+    };
+    Some(Case { task, took_ns: last.run_ns(run), verdict })
+}
+
+fn because(run: &Run, tasks: &[u32]) -> String {
+    let names: Vec<String> = tasks.iter().map(|task| run.task_name(*task).to_display()).collect();
+    format!("not run because of {}", names.join(", "))
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1_000_000_000, ns / 1_000_000 % 1000)
+}
+
+fn attribute(text: &str) -> String {
+    content(text).replace('"', "&quot;").replace('\n', "&#10;").replace('\t', "&#9;")
+}
+
+/// XML has no form for most control characters: `U+FFFD` stands for them.
+fn content(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => written.push_str("&amp;"),
+            '<' => written.push_str("&lt;"),
+            '>' => written.push_str("&gt;"),
+            '\n' | '\t' => written.push(letter),
+            '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => written.push('\u{fffd}'),
+            _ => written.push(letter),
+        }
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::everything;
+    use super::*;
+
+    #[test]
+    fn tasks_are_cases_with_what_became_of_them() {
+        let run = everything();
+        assert_eq!(failed(&run), [4, 6]);
+        let tails = BTreeMap::from([(4, "half of it\n<\x1b[31moops>".to_owned())]);
+        let mut out = Vec::new();
+        write(&run, &tails, &mut out).unwrap();
+        let counts = r#"tests="5" failures="1" errors="1" skipped="1" time="0.110""#;
+        let unknown = char::REPLACEMENT_CHARACTER;
+        let expected = format!(
+            r#"<?xml version="1.0" encoding="UTF-8"?>
+<testsuites name="rakuda" {counts}>
+  <testsuite name="20261121-233200.000-7" timestamp="2026-11-21T23:32:00.000+00:00" {counts}>
+    <testcase name="out/a x" classname="Rakefile:3" time="0.040"/>
+    <testcase name="out/b" classname="Rakefile:3" time="0.083"/>
+    <testcase name="c" classname="Rakefile:7" time="0.005">
+      <failure message="Command failed with status (3)">half of it
+&lt;{unknown}[31moops&gt;</failure>
+    </testcase>
+    <testcase name="d" classname="Rakefile:7" time="0.000">
+      <skipped message="not run because of c"/>
+    </testcase>
+    <testcase name="e{unknown}&quot;\&#10;" classname="Rakefile:7" time="0.012">
+      <error message="cut off: the journal does not have its end"/>
+    </testcase>
+  </testsuite>
+</testsuites>
+"#
+        );
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}

@@ -1,0 +1,69 @@
+//! Synchronised rounds on the page: what is said of lags and overheads, a picture of all, and each round.
+
+use std::fmt::Write as _;
+
+use crate::report::html::tables::{END, cell, head};
+use crate::report::plot::{escape, round_plot};
+use crate::report::{Report, sync};
+use crate::words::duration_in_words;
+
+/// Rounds that are listed.
+const ROWS_MAX: usize = 1000;
+
+/// The section; nothing where there was no round.
+pub fn section(body: &mut String, report: &Report) {
+    let Some(figures) = sync::figures_of(report.run) else { return };
+    *body += "<h2 id=\"rounds\">Synchronised rounds</h2>";
+    if let Some(picture) = round_plot(&figures) {
+        let _ = write!(body, "<figure class=\"wide\">{picture}</figure>");
+        *body += "<p class=\"soft\">Start lag of each round, in their order; the line is what the lag may be off by.</p>";
+    }
+    head(
+        body,
+        "lag-table",
+        &["<figure", "workers", "rounds", "mean", "min", "median", "p99", "max"],
+    );
+    for (title, workers, it) in sync::spreads(&figures) {
+        let _ = write!(body, "<tr><td class=\"t\">{title}</td>");
+        cell(body, f64::from(workers), &workers.to_string());
+        cell(body, it.count as f64, &it.count.to_string());
+        for ns in [it.mean, it.min, it.median, it.p99, it.max] {
+            cell(body, ns as f64, &duration_in_words(ns));
+        }
+        *body += "</tr>";
+    }
+    *body += END;
+    *body += "<ul>";
+    for line in sync::remarks(&figures) {
+        let _ = write!(body, "<li>{}</li>", escape(line.trim()));
+    }
+    *body += "</ul>";
+    head(
+        body,
+        "round-table",
+        &["round", "<parameter", "workers", "<gate", "start lag", "within", "late", "<note"],
+    );
+    for (round, _) in figures.rounds().iter().take(ROWS_MAX) {
+        *body += "<tr>";
+        cell(body, f64::from(round.number), &round.number.to_string());
+        let parameter = round.parameter.as_ref().map(rakuda_proto::Text::to_display);
+        let _ = write!(body, "<td class=\"t\">{}</td>", escape(&parameter.unwrap_or_default()));
+        cell(body, f64::from(round.workers), &round.workers.to_string());
+        let _ = write!(body, "<td class=\"t\">{}</td>", escape(&round.gate));
+        cell(body, round.lag_ns.map_or(-1.0, |ns| ns as f64), &sync::lag_of(round));
+        cell(body, round.clock_bound_ns as f64, &sync::bound_of(round));
+        cell(body, f64::from(round.late), &round.late.to_string());
+        let fault = round.fault.as_ref().map(rakuda_proto::Text::to_display).unwrap_or_default();
+        let _ =
+            write!(body, "<td class=\"t\">{}{}</td>", sync::mark_of(round).trim(), escape(&fault));
+        *body += "</tr>";
+    }
+    *body += END;
+    if figures.rounds().len() > ROWS_MAX {
+        let _ = write!(
+            body,
+            "<p class=\"soft\">The first {ROWS_MAX} of {}.</p>",
+            figures.rounds().len()
+        );
+    }
+}

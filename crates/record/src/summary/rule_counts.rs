@@ -1,0 +1,64 @@
+//! What became so far of the tasks of each rule, for those who look at a run while it goes on.
+//!
+//! Only of tasks of which the journal tells an attempt. It does not know how it is shown.
+
+use crate::Run;
+use crate::summary::groups::Groups;
+use crate::summary::outcomes::{Fate, fate};
+
+/// The tasks of a rule.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RuleCounts {
+    /// What it is called: as in the report.
+    pub label: String,
+    /// Tasks whose last attempt goes on.
+    pub running: usize,
+    /// Tasks that are done.
+    pub done: usize,
+    /// Tasks that failed.
+    pub failed: usize,
+    /// Run times of the last attempts of those that are done, ns.
+    pub total_ns: u64,
+}
+
+impl RuleCounts {
+    /// Mean run time of the tasks that are done.
+    pub fn mean_ns(&self) -> Option<u64> {
+        self.total_ns.checked_div(self.done as u64)
+    }
+}
+
+/// A row for each rule, those of which something runs first, then those that took most time.
+pub fn rule_counts(run: &Run) -> Vec<RuleCounts> {
+    rule_counts_of(run, &Groups::of(run)).into_iter().map(|(_, rule)| rule).collect()
+}
+
+/// The same with the number of the group that each is.
+pub fn rule_counts_of(run: &Run, groups: &Groups) -> Vec<(u32, RuleCounts)> {
+    let label = |group: &crate::summary::groups::Group| RuleCounts {
+        label: group.label(),
+        ..RuleCounts::default()
+    };
+    let mut counts: Vec<RuleCounts> = groups.list.iter().map(label).collect();
+    for task in run.tasks.iter().flatten() {
+        let Some(last) = task.attempts.iter().rfind(|attempt| attempt.counts()) else { continue };
+        let rule = &mut counts[groups.of_task(task.defined.task) as usize];
+        match fate(task) {
+            Fate::Ran => {
+                rule.done += 1;
+                rule.total_ns = rule.total_ns.saturating_add(last.run_ns(run));
+            }
+            Fate::Running => rule.running += 1,
+            Fate::Failed => rule.failed += 1,
+            Fate::Passed
+            | Fate::NotNeeded
+            | Fate::Abandoned
+            | Fate::Stopped
+            | Fate::NotReached
+            | Fate::NotStarted => {}
+        }
+    }
+    let mut counts: Vec<(u32, RuleCounts)> = (0..).zip(counts).collect();
+    counts.sort_by_key(|(_, rule)| (rule.running == 0, std::cmp::Reverse(rule.total_ns)));
+    counts
+}

@@ -1,0 +1,350 @@
+//! What the hub does for `rakuda_core::Attempts`: messages in, effects out; and what must hold of attempts.
+//!
+//! The rules are held against an account of its own (`Shadow`): who asked for what, and when which gate was passed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rakuda_core::{
+    ActionOutcome, AttemptEffect, AttemptState, Attempts, NextAttempt, NodeId, ReachInput, Refusal,
+    TaskId, Time,
+};
+
+use super::chaos::{Chaos, Ended, Happening, Order, Start};
+use super::front::{FromFront, ToFront};
+use crate::units::SECOND_NS;
+
+/// How long files are brought, or looked at, at most.
+const FILES_NS_MAX: u64 = SECOND_NS;
+
+type Effects = Vec<AttemptEffect<u32>>;
+
+/// What the hub waits for.
+#[derive(Clone, Debug)]
+pub(crate) enum Later {
+    /// Inputs are in place, as they were when this many changes had been made; or they cannot be had.
+    Inputs { changes: u32, well: bool },
+    /// The node has looked at the target.
+    Inspected,
+    /// What commands have left behind is ended.
+    Cleared,
+}
+
+/// What is known of an attempt apart from its life.
+#[derive(Debug, Default)]
+pub(crate) struct Shadow {
+    /// What the last command has made.
+    pub(crate) content: Option<u64>,
+    /// Times that code has written something since it began, and how many of them the inputs in
+    /// place heed; none: they are not.
+    changes: u32,
+    heeded: Option<u32>,
+    refused: bool,
+    pub(crate) aborted: bool,
+    /// The front was told so.
+    told: bool,
+    /// Where it stands in line: the lower, the sooner it has its lease.
+    pub(crate) in_line: Option<i64>,
+    pub(crate) had_lease: bool,
+}
+
+/// A command that was started and has not ended.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) task: u32,
+    attempt: u32,
+    pub(crate) node: u32,
+    pub(crate) begun_ns: u64,
+}
+
+/// Attempts, and what is held against them.
+#[derive(Debug, Default)]
+pub(crate) struct HubAttempts {
+    pub(crate) core: Attempts<Shadow, u32>,
+    pub(crate) commands: BTreeMap<u32, Running>,
+    /// Commands that were asked for, until they are started or refused: whose, and whether each is
+    /// the last of its action.
+    pub(crate) wanted: BTreeMap<u32, (u32, bool)>,
+    last: BTreeSet<u32>,
+    /// Places in lines so far.
+    places: i64,
+}
+
+impl Chaos {
+    /// Cores of a node that an action of a task needs.
+    pub(crate) fn cores_on(&self, task: u32, node: u32) -> u32 {
+        let held = self.hub.scheduler.cores_held(TaskId(task), NodeId(node));
+        if let Some(cores) = held.filter(|_| self.hub.scheduler.gang_of(TaskId(task)).is_some()) {
+            return cores;
+        }
+        self.scenario.jobs[task as usize].cores.min(self.scenario.cores[node as usize])
+    }
+
+    pub(crate) fn tell_attempts(
+        &mut self,
+        tell: impl FnOnce(&mut Attempts<Shadow, u32>, &mut Effects),
+    ) {
+        let mut effects = Effects::new();
+        tell(&mut self.hub.attempts.core, &mut effects);
+        for effect in effects {
+            self.perform(&effect);
+        }
+    }
+
+    fn later(&mut self, task: u32, what: Later) {
+        let Some(attempt) = self.hub.attempts.core.get(TaskId(task)) else { return };
+        let (life, attempt) = (self.hub.life, attempt.number());
+        let at_most = if self.scenario.short { FILES_NS_MAX / 1000 } else { FILES_NS_MAX };
+        let at = self.now + 1 + self.random.below(at_most);
+        self.queue.push(at, Happening::Later { life, task, attempt, what });
+    }
+
+    pub(crate) fn begin_attempt(&mut self, id: TaskId, start: &NextAttempt) {
+        let now = Time(self.now).into();
+        let (cores, unstaged) = (self.cores_on(id.0, start.node.0), self.scenario.stages);
+        let heeded = (!unstaged).then_some(0);
+        let details = Shadow { heeded, ..Shadow::default() };
+        let leased = self.hub.attempts.core.begin(id, start, cores, now, unstaged, details);
+        self.shadow(id).had_lease = leased;
+        if !leased {
+            self.count("actions begun early");
+        }
+        if !unstaged && self.random.below(4) == 0 {
+            // Its node is asked whether it sees what was made elsewhere.
+            self.hub.attempts.core.await_inputs(id);
+            self.shadow(id).heeded = None;
+            self.later(id.0, Later::Inputs { changes: 0, well: true });
+        }
+        self.say_to_front(id.0, ToFront::Run { attempt: start.number, leased });
+    }
+
+    pub(crate) fn shadow(&mut self, id: TaskId) -> &mut Shadow {
+        self.hub.attempts.core.details_mut(id).expect("it has an attempt")
+    }
+
+    pub(crate) fn on_from_front(&mut self, life: u64, task: u32, what: &FromFront) {
+        if !self.hub.is_up() || life != self.hub.life {
+            return;
+        }
+        self.note(format_args!("front: {task} {what:?}"));
+        let id = TaskId(task);
+        let number = self.hub.attempts.core.get(id).map(rakuda_core::Attempt::number);
+        match *what {
+            FromFront::WantLease => {
+                self.stand_in_line(id);
+                self.tell_attempts(|attempts, out| attempts.want_lease(id, out));
+            }
+            FromFront::Want { attempt, command, is_last } => {
+                assert_eq!(number, Some(attempt), "the next attempt of {task} began too soon");
+                self.hub.attempts.wanted.insert(command, (task, is_last));
+                self.stand_in_line(id);
+                let mut left = None;
+                self.tell_attempts(|attempts, out| left = attempts.want_command(id, command, out));
+                assert_eq!(left, None, "command {command} of {task} is given back");
+            }
+            FromFront::Changed if self.scenario.stages => {
+                self.hub.attempts.core.inputs_changed(id);
+                self.shadow(id).changes += 1;
+            }
+            FromFront::Changed => {}
+            FromFront::Ended { attempt, outcome } => {
+                assert_eq!(number, Some(attempt), "the next attempt of {task} began too soon");
+                self.on_action_ended(id, outcome);
+            }
+        }
+    }
+
+    /// Where an attempt is to stand, if it has no lease.
+    fn stand_in_line(&mut self, id: TaskId) {
+        let attempt = self.hub.attempts.core.acting(id);
+        if attempt.is_none_or(|attempt| {
+            attempt.holds_lease() || attempt.details.aborted && !attempt.details.had_lease
+        }) {
+            return;
+        }
+        self.hub.attempts.places += 1;
+        let place = self.hub.attempts.places;
+        let shadow = self.shadow(id);
+        if shadow.in_line.is_none() {
+            shadow.in_line = Some(if shadow.had_lease { -place } else { place });
+        }
+    }
+
+    fn on_action_ended(&mut self, id: TaskId, outcome: ActionOutcome) {
+        if self.on_unwound(id) {
+            return;
+        }
+        let now = Time(self.now).into();
+        self.hub.attempts.core.end_action(id, None, now);
+        self.shadow(id).in_line = None;
+        if outcome == ActionOutcome::Succeeded {
+            if self.scenario.inspects {
+                self.hub.attempts.core.inspect(id);
+                self.later(id.0, Later::Inspected);
+            } else {
+                self.finish_attempt(id.0, outcome);
+            }
+        } else if self.scenario.inspects {
+            self.hub.attempts.core.clear(id);
+            self.later(id.0, Later::Cleared);
+        } else {
+            self.look_into(id);
+        }
+    }
+
+    /// An action has failed: whose fault is that?
+    pub(crate) fn look_into(&mut self, id: TaskId) {
+        let attempt = self.hub.attempts.core.get(id).expect("it has not ended");
+        let (node, began, told_to_end) =
+            (attempt.node(), attempt.began().time, attempt.is_aborted());
+        if self.scenario.gfarm.is_some() {
+            self.tell_reach(ReachInput::ActionFailed { id, node, began, told_to_end });
+            let attempt = self.hub.attempts.core.get(id);
+            if attempt.is_some_and(|one| *one.state() != AttemptState::Attributing) {
+                self.finish_attempt(id.0, ActionOutcome::Failed);
+            }
+        } else if told_to_end {
+            self.finish_attempt(id.0, ActionOutcome::Failed);
+        } else {
+            self.doubt(id.0, node.0);
+        }
+    }
+
+    /// The front has ended an action whose node was gone; the next attempt begins, if there is one.
+    pub(crate) fn on_unwound(&mut self, id: TaskId) -> bool {
+        if !self.hub.attempts.core.is_unwinding(id) {
+            return false;
+        }
+        let attempt = self.hub.attempts.core.take(id).expect("it is there");
+        self.count("actions unwound");
+        if let AttemptState::Unwinding { next: Some(next), .. } = attempt.state() {
+            self.start(id, next);
+        }
+        self.act_endings();
+        true
+    }
+
+    pub(crate) fn on_later(&mut self, life: u64, task: u32, attempt: u32, what: &Later) {
+        let id = TaskId(task);
+        let current = self.hub.attempts.core.get(id).filter(|current| current.number() == attempt);
+        if !self.hub.is_up() || life != self.hub.life {
+            return;
+        }
+        match *what {
+            Later::Inputs { changes, well: true } => {
+                if self.hub.attempts.core.acting_as(id, attempt).is_some() {
+                    self.shadow(id).heeded = Some(changes);
+                }
+                self.tell_attempts(|attempts, out| attempts.inputs_ready(id, attempt, out));
+            }
+            Later::Inputs { well: false, .. } => {
+                if self.hub.attempts.core.acting_as(id, attempt).is_some() {
+                    self.shadow(id).refused = true;
+                }
+                self.tell_attempts(|attempts, out| attempts.inputs_refused(id, attempt, out));
+            }
+            Later::Inspected => {
+                if current.is_some_and(|one| *one.state() == AttemptState::Inspecting) {
+                    self.finish_attempt(task, ActionOutcome::Succeeded);
+                }
+            }
+            Later::Cleared => {
+                if current.is_some_and(|one| *one.state() == AttemptState::Clearing) {
+                    self.look_into(id);
+                }
+            }
+        }
+    }
+
+    fn perform(&mut self, effect: &AttemptEffect<u32>) {
+        self.note(format_args!("{effect:?}"));
+        match *effect {
+            AttemptEffect::Leased { id } => self.say_to_front(id.0, ToFront::Leased),
+            AttemptEffect::Start { id, command } => self.start_command(id, command),
+            AttemptEffect::Refuse { id, command, why } => {
+                self.count(match why {
+                    Refusal::Aborted => "commands refused: aborted",
+                    Refusal::Inputs => "commands refused: no inputs",
+                    Refusal::NodeLost => "commands refused: node lost",
+                });
+                self.settle_command(id, command);
+                self.say_to_front(id.0, ToFront::CommandEnded { command, well: false });
+            }
+            AttemptEffect::StageIn { id } => {
+                let changes = self.shadow(id).changes;
+                let trouble = &mut self.troubles[id.0 as usize];
+                let well = *trouble == 0 || self.now >= self.scenario.heals_ns;
+                *trouble -= u32::from(!well);
+                self.later(id.0, Later::Inputs { changes, well });
+            }
+            AttemptEffect::Abort { id } => {
+                self.shadow(id).told = true;
+                self.say_to_front(id.0, ToFront::Abort);
+            }
+            AttemptEffect::Signal { id } => {
+                let own = self.hub.attempts.commands.iter().filter(|(_, one)| one.task == id.0);
+                let own: Vec<(u32, u32)> = own.map(|(command, one)| (*command, one.node)).collect();
+                for (command, node) in own {
+                    let session = self.hub.peers[node as usize].session;
+                    self.send_order(node, session, Order::Abort { command });
+                }
+            }
+            AttemptEffect::Unwind { id } => self.say_to_front(id.0, ToFront::Lost),
+        }
+    }
+
+    /// A command is started, or refused: once.
+    fn settle_command(&mut self, id: TaskId, command: u32) -> bool {
+        let wanted = self.hub.attempts.wanted.remove(&command);
+        let (task, is_last) = wanted.unwrap_or_else(|| panic!("nobody waits for {command}"));
+        assert_eq!(task, id.0, "command {command} is another task's");
+        is_last
+    }
+
+    fn start_command(&mut self, id: TaskId, command: u32) {
+        let is_last = self.settle_command(id, command);
+        let attempt =
+            self.hub.attempts.core.acting(id).expect("only actions that run start commands");
+        let Shadow { changes, heeded, refused, aborted, .. } = attempt.details;
+        let (task, node, number) = (id.0, attempt.node().0, attempt.number());
+        assert!(attempt.holds_lease(), "command {command} of {task} starts without a lease");
+        assert_eq!(
+            heeded,
+            Some(changes),
+            "command {command} of {task} starts before its inputs are there"
+        );
+        assert!(!refused, "command {command} of {task} starts without inputs");
+        let is_ended =
+            *attempt.state() == AttemptState::Aborting || aborted && !attempt.had_lease();
+        assert!(!is_ended, "command {command} of {task} starts after its action was told to end");
+        let running = Running { task, attempt: number, node, begun_ns: self.now };
+        self.hub.attempts.commands.insert(command, running);
+        if is_last {
+            self.hub.attempts.last.insert(command);
+        }
+        self.count("commands started");
+        let (inputs, life) = (self.inputs_of(task), self.hub.life);
+        let start = Start { life, task, attempt: number, command, is_last, inputs };
+        let session = self.hub.peers[node as usize].session;
+        self.send_order(node, session, Order::Start(start));
+    }
+
+    /// An agent says that a command has ended.
+    pub(crate) fn on_ended(&mut self, ended: &Ended) {
+        let Some(running) = self.hub.attempts.commands.remove(&ended.command) else {
+            return self.refuse_old_end(ended);
+        };
+        let id = TaskId(ended.task);
+        let now = Time(self.now).into();
+        if self.hub.attempts.core.acting_as(id, running.attempt).is_some() {
+            if self.hub.attempts.last.remove(&ended.command) {
+                self.shadow(id).content = ended.content;
+            }
+            self.tell_attempts(|attempts, out| attempts.command_ended(id, now, out));
+            let is_last = !self.hub.attempts.commands.values().any(|one| one.task == id.0);
+            let Shadow { aborted, told, .. } = *self.shadow(id);
+            assert!(!is_last || !aborted || told, "the action of {} is not aborted", id.0);
+        }
+        let well = ended.outcome == ActionOutcome::Succeeded;
+        self.say_to_front(id.0, ToFront::CommandEnded { command: ended.command, well });
+    }
+}

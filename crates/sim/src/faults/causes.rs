@@ -1,0 +1,162 @@
+//! What failures were due to, as nobody but the simulator knows: no failure over a file server
+//! counts, but within the limits that `docs/design/reach.md` states.
+
+use rakuda_core::{HostId, NodeId, Places, ReachInput, TaskId};
+
+use super::chaos::Chaos;
+use crate::units::SECOND_NS;
+
+/// A task is uncharged so often.
+const UNCHARGED_MAX: u32 = 3;
+/// A silence that is older may uncharge nothing any more: that counts from when the hub first saw it.
+const OLD_NS: u64 = 200 * SECOND_NS;
+/// The loss of a file is noticed, and asked about, within this time.
+const NOTICED_NS: u64 = 60 * SECOND_NS;
+
+/// A failure over a file server.
+#[derive(Clone, Debug)]
+pub(crate) struct Cause {
+    /// Which file was read; none: it was to be written.
+    pub(crate) file: Option<u32>,
+    /// It is one of the task's inputs.
+    pub(crate) named: bool,
+    /// The host that was silent; none: the catalogue named none.
+    pub(crate) host: Option<u32>,
+    pub(crate) epoch: u64,
+    pub(crate) failed_ns: u64,
+    /// The last round that was about it.
+    pub(crate) round: Option<u32>,
+    /// Files that such a round asked about tell of the host.
+    pub(crate) sampled: bool,
+    /// Such a round has found the host silent, or the file out of reach.
+    pub(crate) seen: bool,
+}
+
+impl Chaos {
+    /// A round begins that is about these failures.
+    pub(crate) fn note_asked(&mut self, round: u32) {
+        let hosts: Vec<u32> = self.gfarm.causes.values().filter_map(|cause| cause.host).collect();
+        let sampled: Vec<u32> = hosts.into_iter().filter(|host| self.is_sampled(*host)).collect();
+        let held = &self.hub.reach.held;
+        for ((task, _), cause) in &mut self.gfarm.causes {
+            if held.contains(&TaskId(*task)) {
+                cause.round = Some(round);
+                cause.sampled |= cause.host.is_some_and(|host| sampled.contains(&host));
+            }
+        }
+    }
+
+    /// What a round has found.
+    pub(crate) fn note_answer(&mut self, answer: &ReachInput) {
+        let ReachInput::Answered { round, files, silent } = answer else {
+            self.hub.reach.unanswered_ns = Some(self.now);
+            return;
+        };
+        let is_lost = |file: u32| {
+            files.iter().any(|(id, reach)| id.0 == file && *reach == rakuda_core::Reach::Nowhere)
+        };
+        for cause in self.gfarm.causes.values_mut().filter(|cause| cause.round == Some(*round)) {
+            cause.seen |= cause.host.is_some_and(|host| silent.contains_key(&HostId(host)));
+            cause.seen |= cause.file.is_some_and(is_lost);
+        }
+    }
+
+    /// An attempt failed: whether that may count.
+    pub(crate) fn check_cause(&mut self, task: u32, attempt: u32, counts: bool) {
+        let Some(cause) = self.gfarm.causes.remove(&(task, attempt)) else { return };
+        if !counts {
+            self.count("failures over servers that do not count");
+            return;
+        }
+        let limit = self.limit_of(task, &cause);
+        let limit = limit.unwrap_or_else(|| panic!("{task} attempt {attempt} counts: {cause:?}"));
+        self.note(format_args!("{task} attempt {attempt} counts: {limit}"));
+        self.count(limit);
+        self.hub.reach.limited.insert(TaskId(task));
+    }
+
+    /// The limit within which a failure counts; none: it should not.
+    fn limit_of(&self, task: u32, cause: &Cause) -> Option<&'static str> {
+        let reach = &self.hub.reach;
+        if reach.uncharged.get(&TaskId(task)).is_some_and(|times| *times >= UNCHARGED_MAX) {
+            return Some("counted: uncharged often enough");
+        }
+        if reach.unanswered_ns.is_some_and(|ns| ns >= cause.failed_ns) {
+            return Some("counted: the catalogue said nothing");
+        }
+        if let Some(host) = cause.host
+            && self.now - self.gfarm.troubled_ns(host) >= OLD_NS
+        {
+            return Some("counted: silent for too long");
+        }
+        if cause.seen {
+            return None;
+        }
+        match (cause.host, cause.file) {
+            (Some(host), _) => {
+                let is_as_it_was =
+                    self.gfarm.epoch(host) == cause.epoch && self.gfarm.is_listed(host);
+                if !is_as_it_was {
+                    return Some("counted: over before it was asked about");
+                }
+                let is_known = cause.named || cause.sampled;
+                (!is_known).then_some("counted: nobody knew a file of the host")
+            }
+            (None, Some(file)) => {
+                let hosts = self.gfarm.listed_hosts(file).unwrap_or_default();
+                if !hosts.is_empty() {
+                    return Some("counted: over before it was asked about");
+                }
+                (!cause.named).then_some("counted: not among the files that were asked about")
+            }
+            (None, None) => Some("counted: no host to write to"),
+        }
+    }
+
+    /// Whether a file is asked about, for a host that is a node, when anything fails.
+    fn is_sampled(&self, host: u32) -> bool {
+        let only = Places::One(NodeId(host));
+        let places = self.hub.reach.places.all();
+        let mut sole = places.filter(|(id, places)| {
+            **places == only
+                && self.hub.made.contains_key(&id.0)
+                && !self.hub.reach.core.is_lost(**id)
+        });
+        // It is another host's in truth where the maker's disk was full.
+        sole.next().is_some_and(|(id, _)| {
+            self.gfarm.listed_hosts(id.0).is_some_and(|hosts| hosts.contains(&host))
+        })
+    }
+
+    /// The workflow has ended with failures. Whether each of them is one that the limits allow: what fails after the
+    /// first is not tried again.
+    pub(crate) fn may_fail(&mut self, failed: &[TaskId]) -> bool {
+        let reach = &self.hub.reach;
+        let is_allowed = |id: &TaskId| reach.limited.contains(id) || reach.given_up.contains(id);
+        if !failed.first().is_some_and(is_allowed) {
+            return false;
+        }
+        self.count("workflows that failed by a stated limit");
+        self.check_none_left();
+        true
+    }
+
+    /// A target is whole, unless its disk went when nobody could know yet, or nobody knew that it was there, or before
+    /// its node came: the hub sees no loss then.
+    pub(crate) fn check_target_in_gfarm(&mut self, task: u32) {
+        if let Some((host, wiped_ns)) = self.gfarm.wiped(task) {
+            let is_fresh = self.now < wiped_ns + NOTICED_NS || wiped_ns < self.hub.reach.started_ns;
+            let is_known = self.hub.reach.places.is_only_on(TaskId(task), NodeId(host));
+            let is_dumb = self.hub.reach.unanswered_ns.is_some_and(|ns| ns >= wiped_ns);
+            let came_ns = self.hub.reach.came_ns.get(&host);
+            let is_unseen = came_ns.is_none_or(|came_ns| wiped_ns < *came_ns);
+            let is_excused = is_fresh || !is_known || is_dumb || is_unseen;
+            assert!(is_excused, "target {task} is lost, and not made again");
+            self.count("ends before a loss was noticed");
+            return;
+        }
+        let expected = self.expected[task as usize];
+        let is_whole = self.truth.is_anywhere(task, expected);
+        assert!(is_whole, "target {task} is not there");
+    }
+}

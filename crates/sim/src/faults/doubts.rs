@@ -1,0 +1,103 @@
+//! Ends of attempts: failures that may not be the task's fault wait, the others are passed on.
+
+use std::collections::BTreeSet;
+
+use rakuda_core::{ActionOutcome, AttemptState, Event, TaskId, TaskState};
+
+use super::chaos::{Chaos, Ended};
+use super::hub::Made;
+use super::truth::SERVER;
+
+/// The failure of an action whose inputs lie on nodes that may be lost: it counts only when they have been heard of.
+#[derive(Clone, Debug)]
+pub(crate) struct Doubt {
+    pub(crate) task: u32,
+    node: u32,
+    since_ns: u64,
+    waits_for: BTreeSet<u32>,
+}
+
+impl Chaos {
+    /// The action of a task has failed: whether that counts is seen when all that it reads has been heard of.
+    pub(crate) fn doubt(&mut self, task: u32, node: u32) {
+        let places: BTreeSet<u32> =
+            self.inputs_of(task).into_iter().map(|(_, place)| place).collect();
+        let others = places.into_iter().filter(|place| *place != SERVER && *place != node);
+        let waits_for: BTreeSet<u32> =
+            others.filter(|other| !self.hub.peers[*other as usize].lost).collect();
+        if waits_for.is_empty() {
+            return self.finish_attempt(task, ActionOutcome::Failed);
+        }
+        self.hub.attempts.core.attribute(TaskId(task));
+        self.hub.doubts.push(Doubt { task, node, since_ns: self.now, waits_for });
+    }
+
+    pub(crate) fn take_doubts_on(&mut self, lost: u32) -> Vec<u32> {
+        let (there, left) =
+            std::mem::take(&mut self.hub.doubts).into_iter().partition(|doubt| doubt.node == lost);
+        self.hub.doubts = left;
+        let there: Vec<Doubt> = there;
+        there.into_iter().map(|doubt| doubt.task).collect()
+    }
+
+    /// A node was heard that sent this then, or is lost: failures that waited for that are clear.
+    pub(crate) fn heard_of(&mut self, node: u32, sent_ns: u64) {
+        for doubt in self.hub.doubts.iter_mut().filter(|doubt| doubt.since_ns < sent_ns) {
+            doubt.waits_for.remove(&node);
+        }
+        let doubts = std::mem::take(&mut self.hub.doubts);
+        let (clear, left): (Vec<_>, _) =
+            doubts.into_iter().partition(|doubt| doubt.waits_for.is_empty());
+        self.hub.doubts = left;
+        for Doubt { task, .. } in clear {
+            // The end of another one of its gang may have ended it, too.
+            let attempt = self.hub.attempts.core.get(TaskId(task));
+            if attempt.is_some_and(|one| *one.state() == AttemptState::Attributing) {
+                self.finish_attempt(task, ActionOutcome::Failed);
+            }
+        }
+    }
+
+    /// An attempt has ended, well or not, and all that is to be known of it is.
+    pub(crate) fn finish_attempt(&mut self, task: u32, outcome: ActionOutcome) {
+        let id = TaskId(task);
+        let attempt = self.hub.attempts.core.take(id).expect("it has not ended");
+        let (number, node) = (attempt.number(), attempt.node());
+        let given_back = attempt.is_given_back() && outcome != ActionOutcome::Succeeded;
+        let outcome = if given_back { ActionOutcome::GivenBack } else { outcome };
+        let state = self.hub.scheduler.task(id).expect("it was defined");
+        let runs = state.state == TaskState::Running { node } && state.attempt == number;
+        assert!(runs, "task {task} ends on {node:?} as attempt {number}, but it is {state:?}");
+        self.note(format_args!("ended {task} attempt {number} {outcome:?}"));
+        if outcome == ActionOutcome::Succeeded {
+            let content = attempt.details.content;
+            let expected = self.expected[task as usize];
+            assert_eq!(content, Some(expected), "task {task} read what it should not");
+            let made = Made { place: self.place_of(node.0), modified_ns: self.now };
+            self.hub.made.insert(task, made);
+            self.hub.reach.set_made(id, node);
+            self.hub.open.remove(&task);
+            self.count("effects taken");
+        }
+        let uncounted = state.uncounted;
+        let aborted = attempt.is_aborted();
+        self.tell(Event::ActionEnded { id, attempt: number, outcome, run_ns: None });
+        if outcome == ActionOutcome::Failed && !aborted {
+            let counts =
+                self.hub.scheduler.task(id).is_some_and(|task| task.uncounted == uncounted);
+            self.check_cause(task, number, counts);
+        }
+    }
+
+    /// The end of a command that is over for the hub: it is that of an attempt that was lost. The
+    /// scheduler takes no notice.
+    pub(crate) fn refuse_old_end(&mut self, ended: &Ended) {
+        let Ended { task, attempt, outcome, .. } = *ended;
+        let id = TaskId(task);
+        self.count("ends not taken");
+        let before = self.hub.scheduler.task(id).expect("it was defined").state;
+        self.tell(Event::ActionEnded { id, attempt, outcome, run_ns: None });
+        let after = self.hub.scheduler.task(id).expect("it was defined").state;
+        assert!(after == before, "an old end of task {task} was taken");
+    }
+}

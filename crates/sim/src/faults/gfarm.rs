@@ -1,0 +1,363 @@
+//! Files in Gfarm as they really are: replicas on hosts, servers that die, hang and come back, and
+//! a catalogue that notices late.
+//!
+//! What clients of it see when they open files, and what a round of questions finds out. Knows
+//! nothing of what the hub makes of that.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rakuda_core::{HostId, Reach, ReachInput, TaskId};
+
+use super::causes::Cause;
+use super::chaos::{Chaos, Happening};
+use crate::units::SECOND_NS;
+
+/// A client gives up after this time at most.
+const CLIENT_NS_MAX: u64 = 15 * SECOND_NS;
+/// A host has so long to hand out a byte when it is asked.
+const PROBE_NS: u64 = 5 * SECOND_NS;
+/// The catalogue has so long to answer.
+const CATALOGUE_NS: u64 = 10 * SECOND_NS;
+/// What nothing can make is waited for: its host is away for so long at most.
+const INPUTS_AWAY_NS: u64 = 15 * SECOND_NS;
+/// A server that answers for less time than this between two silences is taken to have been silent throughout.
+const BREATH_NS: u64 = 30 * SECOND_NS;
+
+/// What happens to servers, and to questions about them.
+#[derive(Clone, Debug)]
+pub(crate) enum GfarmHappening {
+    /// The catalogue notices that a server is gone, if it is the same silence still.
+    Noticed { host: u32, epoch: u64 },
+    /// A server goes on.
+    GoesOn { host: u32, epoch: u64 },
+    /// The catalogue answers a round of questions; each host that it names is asked then.
+    Asked { life: u64, round: u32, files: Vec<TaskId> },
+    /// The hub hears what came of it.
+    Told { life: u64, answer: ReachInput },
+}
+
+#[derive(Clone, Debug)]
+struct Server {
+    machine_up: bool,
+    hangs: bool,
+    /// The catalogue takes it for up.
+    listed: bool,
+    /// Changes each time it goes silent or answers again.
+    epoch: u64,
+    /// When it last began to answer.
+    back_ns: u64,
+    /// Since when it has been silent, but for breaths.
+    troubled_ns: u64,
+}
+
+/// See the file's head.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gfarm {
+    servers: Vec<Server>,
+    /// Hosts of each file, as the catalogue has them.
+    replicas: BTreeMap<u32, BTreeSet<u32>>,
+    /// When each file was written last.
+    written_ns: BTreeMap<u32, u64>,
+    /// Files whose last bytes went with a disk: which, and when.
+    wiped: BTreeMap<u32, (u32, u64)>,
+    /// What attempts failed over.
+    pub(crate) causes: BTreeMap<(u32, u32), Cause>,
+}
+
+impl Gfarm {
+    pub(crate) fn new(hosts: u32) -> Self {
+        let server = Server {
+            machine_up: true,
+            hangs: false,
+            listed: true,
+            epoch: 0,
+            back_ns: 0,
+            troubled_ns: 0,
+        };
+        Self { servers: vec![server; hosts as usize], ..Self::default() }
+    }
+
+    /// A file that is there from the start.
+    pub(crate) fn add(&mut self, file: u32, host: u32) {
+        if !self.servers.is_empty() {
+            self.set(file, host, 0);
+        }
+    }
+
+    /// A file is written.
+    pub(crate) fn set(&mut self, file: u32, host: u32, now: u64) {
+        self.wiped.remove(&file);
+        self.written_ns.insert(file, now);
+        self.replicas.insert(file, BTreeSet::from([host]));
+    }
+
+    pub(crate) fn remove(&mut self, file: u32) {
+        self.replicas.remove(&file);
+    }
+
+    /// The disk of a host is gone. The catalogue learns of it when the server is back.
+    pub(crate) fn wipe(&mut self, host: u32, now: u64) {
+        let lost = self.replicas.iter().filter(|(_, hosts)| hosts.contains(&host));
+        self.wiped.extend(lost.map(|(file, _)| (*file, (host, now))));
+    }
+
+    pub(crate) fn written_ns(&self, file: u32) -> Option<u64> {
+        self.written_ns.get(&file).copied()
+    }
+
+    pub(crate) fn answers(&self, host: u32) -> bool {
+        let server = &self.servers[host as usize];
+        server.machine_up && !server.hangs
+    }
+
+    pub(crate) fn is_listed(&self, host: u32) -> bool {
+        self.servers[host as usize].listed
+    }
+
+    pub(crate) fn epoch(&self, host: u32) -> u64 {
+        self.servers[host as usize].epoch
+    }
+
+    /// Since when a host has been silent, but for breaths.
+    pub(crate) fn troubled_ns(&self, host: u32) -> u64 {
+        self.servers[host as usize].troubled_ns
+    }
+
+    /// Hosts that are taken for up and have a file; `None`: there is no such file.
+    pub(crate) fn listed_hosts(&self, file: u32) -> Option<Vec<u32>> {
+        let hosts = self.replicas.get(&file)?;
+        Some(hosts.iter().copied().filter(|host| self.is_listed(*host)).collect())
+    }
+
+    /// When a file's bytes went with a disk, and with whose.
+    pub(crate) fn wiped(&self, file: u32) -> Option<(u32, u64)> {
+        self.wiped.get(&file).copied()
+    }
+
+    /// Since when a file could have been read all the time.
+    pub(crate) fn readable_since_ns(&self, file: u32) -> Option<u64> {
+        let hosts = self.replicas.get(&file)?.iter().filter(|host| self.answers(**host));
+        hosts.map(|host| self.servers[*host as usize].back_ns).min()
+    }
+}
+
+impl Chaos {
+    pub(crate) fn on_gfarm(&mut self, what: GfarmHappening) {
+        match what {
+            GfarmHappening::Noticed { host, epoch } => {
+                if self.gfarm.epoch(host) == epoch && !self.gfarm.answers(host) {
+                    self.note(format_args!("the catalogue takes server {host} for gone"));
+                    self.count("servers taken for gone");
+                    self.gfarm.servers[host as usize].listed = false;
+                }
+            }
+            GfarmHappening::GoesOn { host, epoch } => {
+                let server = &mut self.gfarm.servers[host as usize];
+                if server.hangs && server.epoch == epoch {
+                    server.hangs = false;
+                    self.server_changed(host, false);
+                }
+            }
+            GfarmHappening::Asked { life, round, files } => self.find_out(life, round, &files),
+            GfarmHappening::Told { life, answer } => {
+                if self.hub.is_up() && life == self.hub.life {
+                    self.on_round_answered(answer);
+                }
+            }
+        }
+    }
+
+    /// A machine went down, and its server with it.
+    pub(crate) fn server_goes(&mut self, host: u32) {
+        if self.scenario.gfarm.is_some() {
+            let before = self.gfarm.answers(host);
+            let server = &mut self.gfarm.servers[host as usize];
+            (server.machine_up, server.hangs) = (false, false);
+            self.server_changed(host, before);
+        }
+    }
+
+    pub(crate) fn server_comes(&mut self, host: u32) {
+        if self.scenario.gfarm.is_some() {
+            self.gfarm.servers[host as usize].machine_up = true;
+            self.server_changed(host, false);
+        }
+    }
+
+    /// A server dies or hangs, and its machine does not.
+    pub(crate) fn silence_server(&mut self) {
+        let host = self.random.below(self.gfarm.servers.len() as u64) as u32;
+        let at_most = if self.random.below(3) == 0 { 180 } else { 40 };
+        let for_ns = self.random.below(at_most * SECOND_NS);
+        let for_ns = self.bound_by_inputs(host, for_ns);
+        if !self.gfarm.answers(host) {
+            return;
+        }
+        self.count("file servers silent");
+        self.gfarm.servers[host as usize].hangs = true;
+        self.server_changed(host, true);
+        let epoch = self.gfarm.epoch(host);
+        let back = GfarmHappening::GoesOn { host, epoch };
+        self.queue.push(self.now + for_ns, Happening::Gfarm(back));
+    }
+
+    /// What has files that nothing can make is not away for long.
+    pub(crate) fn bound_by_inputs(&self, host: u32, for_ns: u64) -> u64 {
+        let holds_inputs =
+            self.scenario.jobs.iter().any(|job| !job.has_action && job.place == host);
+        let is_bound = self.scenario.gfarm.is_some() && holds_inputs;
+        if is_bound { for_ns.min(INPUTS_AWAY_NS) } else { for_ns }
+    }
+
+    /// A server may answer now where it did not, or the other way round.
+    fn server_changed(&mut self, host: u32, before: bool) {
+        let (now, after) = (self.now, self.gfarm.answers(host));
+        if before == after {
+            return;
+        }
+        self.note(format_args!("server {host} answers {after}"));
+        let server = &mut self.gfarm.servers[host as usize];
+        server.epoch += 1;
+        if after {
+            (server.listed, server.back_ns) = (true, now);
+            let wiped = self.gfarm.wiped.iter().filter(|(_, (on, _))| *on == host);
+            for (file, _) in wiped {
+                if let Some(hosts) = self.gfarm.replicas.get_mut(file) {
+                    hosts.remove(&host);
+                }
+            }
+            return;
+        }
+        if now.saturating_sub(server.back_ns) > BREATH_NS {
+            server.troubled_ns = now;
+        }
+        let epoch = server.epoch;
+        let noticed_ns_max = self.scenario.gfarm.map_or(1, |gfarm| gfarm.noticed_ns_max);
+        let at = now + self.random.below(noticed_ns_max);
+        self.queue.push(at, Happening::Gfarm(GfarmHappening::Noticed { host, epoch }));
+    }
+
+    /// A command opens the files that it reads, and its own: on which host that is, and what it has
+    /// read; or in what time it fails.
+    pub(crate) fn open_in_gfarm(
+        &mut self,
+        node: u32,
+        of: (u32, u32),
+        files: &[u32],
+    ) -> Result<(u32, Vec<u64>), u64> {
+        let mut read = Vec::new();
+        let behind = self.scenario.jobs[of.0 as usize].behind;
+        for file in files.iter().copied().chain(behind) {
+            match self.read_in_gfarm(node, file) {
+                Ok(content) => read.push(content),
+                Err(host) => return Err(self.fail_over_server(of, Some(file), host)),
+            }
+        }
+        read.truncate(files.len());
+        let host = self.host_for_new_file(node);
+        match host.filter(|host| self.gfarm.answers(*host)) {
+            Some(host) => {
+                self.truth.remove(of.0);
+                self.gfarm.remove(of.0);
+                Ok((host, read))
+            }
+            None => Err(self.fail_over_server(of, None, host)),
+        }
+    }
+
+    fn read_in_gfarm(&mut self, node: u32, file: u32) -> Result<u64, Option<u32>> {
+        let hosts = self.gfarm.listed_hosts(file).unwrap_or_default();
+        let Some(host) = self.one_of(&hosts, node) else { return Err(None) };
+        if !self.gfarm.answers(host) {
+            return Err(Some(host));
+        }
+        self.truth.read(file, host).ok_or(Some(host))
+    }
+
+    /// The own host, or where that is not among them, any.
+    fn one_of(&mut self, hosts: &[u32], own: u32) -> Option<u32> {
+        if hosts.contains(&own) || hosts.is_empty() {
+            return hosts.contains(&own).then_some(own);
+        }
+        Some(hosts[self.random.below(hosts.len() as u64) as usize])
+    }
+
+    /// Mostly the own host; another one where its disk is full, or it is taken for gone.
+    fn host_for_new_file(&mut self, node: u32) -> Option<u32> {
+        let all = 0..self.gfarm.servers.len() as u32;
+        let listed: Vec<u32> = all.filter(|host| self.gfarm.is_listed(*host)).collect();
+        let is_full = self.random.below(8) == 0;
+        let others: Vec<u32> = listed.iter().copied().filter(|host| *host != node).collect();
+        let hosts = if is_full && !others.is_empty() { &others } else { &listed };
+        self.one_of(hosts, node)
+    }
+
+    /// A command fails over a server: after which time.
+    pub(crate) fn fail_over_server(
+        &mut self,
+        (task, attempt): (u32, u32),
+        file: Option<u32>,
+        host: Option<u32>,
+    ) -> u64 {
+        self.count(match (file, host) {
+            (Some(_), Some(_)) => "reads from a silent server",
+            (Some(_), None) => "reads of a file that nobody has",
+            (None, _) => "writes to a silent server",
+        });
+        let after_ns =
+            if host.is_some() { self.random.below(CLIENT_NS_MAX) } else { SECOND_NS / 10 };
+        let inputs = &self.scenario.jobs[task as usize].inputs;
+        let cause = Cause {
+            file,
+            named: file.is_some_and(|file| inputs.contains(&file)),
+            host,
+            epoch: host.map_or(0, |host| self.gfarm.epoch(host)),
+            failed_ns: self.now + after_ns,
+            round: None,
+            sampled: false,
+            seen: false,
+        };
+        self.note(format_args!("{task} attempt {attempt} fails over {cause:?}"));
+        self.gfarm.causes.entry((task, attempt)).or_insert(cause);
+        after_ns
+    }
+
+    /// A round of questions begins.
+    pub(crate) fn ask_gfarm(&mut self, round: u32, files: Vec<TaskId>) {
+        let life = self.hub.life;
+        let late = if self.random.below(10) == 0 { CATALOGUE_NS } else { SECOND_NS / 10 };
+        let asked = if self.random.below(30) == 0 && !self.heals() {
+            self.count("rounds without an answer");
+            let answer = ReachInput::Unanswered { round };
+            (CATALOGUE_NS, GfarmHappening::Told { life, answer })
+        } else {
+            (self.random.below(late), GfarmHappening::Asked { life, round, files })
+        };
+        self.queue.push(self.now + asked.0, Happening::Gfarm(asked.1));
+    }
+
+    /// As `rakuda_locate::reach` finds it out: the catalogue names hosts, and each of them is asked for one file.
+    fn find_out(&mut self, life: u64, round: u32, files: &[TaskId]) {
+        let named: Vec<(TaskId, Option<Vec<u32>>)> =
+            files.iter().map(|id| (*id, self.gfarm.listed_hosts(id.0))).collect();
+        let mut silent = BTreeMap::new();
+        for (id, hosts) in &named {
+            for host in hosts.iter().flatten().filter(|host| !self.gfarm.answers(**host)) {
+                silent.entry(HostId(*host)).or_insert(*id);
+            }
+        }
+        let reach = |hosts: Option<Vec<u32>>| match hosts {
+            None => Reach::Unknown,
+            Some(hosts) => {
+                let hosts = hosts.into_iter().map(HostId);
+                let hosts: Vec<HostId> = hosts.filter(|host| !silent.contains_key(host)).collect();
+                if hosts.is_empty() { Reach::Nowhere } else { Reach::Hosts(hosts) }
+            }
+        };
+        let files = named.into_iter().map(|(id, hosts)| (id, reach(hosts))).collect();
+        let after_ns = if silent.is_empty() { SECOND_NS / 20 } else { PROBE_NS };
+        let answer = ReachInput::Answered { round, files, silent };
+        let told = GfarmHappening::Told { life, answer };
+        self.queue.push(self.now + after_ns, Happening::Gfarm(told));
+    }
+}

@@ -1,0 +1,277 @@
+//! What the hub does for `rakuda_core::Reachability`: what happened goes in, effects come out; and
+//! what must hold of them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rakuda_core::{
+    ActionOutcome, AttemptState, Event, FilePlaces, HostId, NodeId, Output, Places, ReachEffect,
+    ReachInput, ReachView, ReachWarning, Reachability, TaskId, Time,
+};
+
+use super::chaos::Chaos;
+use crate::units::SECOND_NS;
+
+/// What has been readable for so long is found so before it is given up: it is asked about every 5
+/// s, and an answer takes up to 15.
+const FOUND_NS: u64 = 60 * SECOND_NS;
+
+/// Where the hub takes files to be.
+#[derive(Debug, Default)]
+pub(crate) struct HubPlaces(BTreeMap<TaskId, Places>);
+
+impl HubPlaces {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&TaskId, &Places)> {
+        self.0.iter()
+    }
+
+    pub(crate) fn is_only_on(&self, id: TaskId, node: NodeId) -> bool {
+        self.0.get(&id) == Some(&Places::One(node))
+    }
+}
+
+impl FilePlaces for HubPlaces {
+    fn places_of(&self, id: TaskId) -> Places {
+        self.0.get(&id).cloned().unwrap_or_default()
+    }
+
+    fn known(&self) -> impl Iterator<Item = TaskId> {
+        self.0.keys().copied()
+    }
+}
+
+/// The part, and what is held against it.
+#[derive(Debug)]
+pub(crate) struct HubReach {
+    pub(crate) core: Reachability,
+    pub(crate) places: HubPlaces,
+    /// Effects are being performed: what the scheduler wants waits until they have been.
+    is_busy: bool,
+    outputs: VecDeque<Output>,
+    /// The round under way, and when it, or the last one, began.
+    round: Option<u32>,
+    asked_ns: u64,
+    /// Users have been told of these, and the scheduler has not.
+    warned: BTreeSet<TaskId>,
+    /// Failures that wait.
+    pub(crate) held: BTreeSet<TaskId>,
+    /// How often the failures of tasks were uncharged.
+    pub(crate) uncharged: BTreeMap<TaskId, u32>,
+    /// Tasks of which a failure over a server counted, within the limits.
+    pub(crate) limited: BTreeSet<TaskId>,
+    /// Inputs that were waited for in vain.
+    pub(crate) given_up: BTreeSet<TaskId>,
+    /// When a round last had no answer.
+    pub(crate) unanswered_ns: Option<u64>,
+    /// When the hub began.
+    pub(crate) started_ns: u64,
+    /// When nodes first came to this hub.
+    pub(crate) came_ns: BTreeMap<u32, u64>,
+}
+
+impl Default for HubReach {
+    fn default() -> Self {
+        Self::new(false, 0)
+    }
+}
+
+impl HubReach {
+    pub(crate) fn new(is_on: bool, started_ns: u64) -> Self {
+        Self {
+            core: Reachability::new(is_on),
+            places: HubPlaces::default(),
+            is_busy: false,
+            outputs: VecDeque::new(),
+            round: None,
+            asked_ns: started_ns,
+            warned: BTreeSet::new(),
+            held: BTreeSet::new(),
+            uncharged: BTreeMap::new(),
+            limited: BTreeSet::new(),
+            given_up: BTreeSet::new(),
+            unanswered_ns: None,
+            started_ns,
+            came_ns: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn places_of_fact(&self, id: TaskId) -> Places {
+        if self.core.is_lost(id) { Places::Nowhere } else { self.places.places_of(id) }
+    }
+
+    pub(crate) fn set_made(&mut self, id: TaskId, node: NodeId) {
+        self.places.0.insert(id, Places::One(node));
+    }
+
+    /// What the scheduler wants waits while effects are performed, as in the hub.
+    pub(crate) fn hold(&mut self, outputs: &mut Vec<Output>) {
+        if self.is_busy {
+            self.outputs.extend(outputs.drain(..));
+        }
+    }
+}
+
+impl Chaos {
+    pub(crate) fn tell_reach(&mut self, input: ReachInput) {
+        let was_busy = std::mem::replace(&mut self.hub.reach.is_busy, true);
+        let mut next = Some(input);
+        while let Some(input) = next.take() {
+            let mut effects = Vec::new();
+            let view = ReachView { scheduler: &self.hub.scheduler, places: &self.hub.reach.places };
+            self.hub.reach.core.handle(Time(self.now), input, &view, &mut effects);
+            for effect in effects {
+                assert!(next.is_none(), "{effect:?} follows Continue");
+                if effect == ReachEffect::Continue {
+                    next = Some(ReachInput::Continued);
+                } else {
+                    self.perform_for_reach(effect);
+                }
+            }
+        }
+        self.hub.reach.is_busy = was_busy;
+        while !self.hub.reach.is_busy
+            && let Some(output) = self.hub.reach.outputs.pop_front()
+        {
+            self.act(output);
+        }
+    }
+
+    fn perform_for_reach(&mut self, effect: ReachEffect) {
+        if !matches!(effect, ReachEffect::HandedOut { back: false, .. }) {
+            self.note(format_args!("{effect:?}"));
+        }
+        match effect {
+            ReachEffect::Ask { round, files } => {
+                let other = self.hub.reach.round.replace(round);
+                assert_eq!(other, None, "two rounds are under way");
+                self.hub.reach.asked_ns = self.now;
+                let count = files.len();
+                assert_eq!(count, files.iter().collect::<BTreeSet<_>>().len(), "asked twice");
+                self.count("rounds of questions");
+                self.note_asked(round);
+                self.ask_gfarm(round, files);
+            }
+            ReachEffect::Attribute { id } => {
+                assert!(self.hub.reach.held.insert(id), "the failure of {} is held twice", id.0);
+                self.hub.attempts.core.attribute(id);
+            }
+            ReachEffect::PassOn { id } => self.pass_on(id),
+            ReachEffect::HandedOut { id, hosts, back } => {
+                let places = self.places_on(&hosts);
+                self.hub.reach.places.0.insert(id, places.clone());
+                if back {
+                    self.count("files that are back");
+                    self.tell(Event::PlacesFound { id, places });
+                }
+            }
+            ReachEffect::Event(event) => self.tell_scheduler_of_reach(event),
+            ReachEffect::FreeName { id } => {
+                self.hub.reach.places.0.remove(&id);
+                self.truth.remove(id.0);
+                self.gfarm.remove(id.0);
+            }
+            ReachEffect::Warn(warning) => self.warn_of_reach(warning),
+            ReachEffect::Continue => unreachable!("handled above"),
+        }
+    }
+
+    /// What the scheduler is told, after what has to be noted of it.
+    fn tell_scheduler_of_reach(&mut self, event: Event<'static>) {
+        let reach = &mut self.hub.reach;
+        match &event {
+            Event::PlacesFound { id, places: Places::Nowhere } => {
+                assert!(reach.warned.remove(id), "nobody was told that {} is out of reach", id.0);
+                let is_new = self.gfarm.written_ns(id.0).is_some_and(|ns| ns > reach.asked_ns);
+                assert!(!is_new, "{} was made after it was asked about", id.0);
+                self.count("files out of reach");
+            }
+            Event::FileGivenUp { id } => {
+                assert!(reach.given_up.contains(id), "nobody was told that {} is given up", id.0);
+            }
+            Event::FailureUncharged { id } => {
+                assert!(reach.held.contains(id), "{} has not failed", id.0);
+                *reach.uncharged.entry(*id).or_default() += 1;
+                self.count("failures uncharged");
+            }
+            Event::InputLacked { id, .. } => {
+                assert!(reach.held.contains(id), "{} has not failed", id.0);
+                self.count("inputs lacked");
+            }
+            _ => panic!("nothing calls for {event:?}"),
+        }
+        self.tell(event);
+    }
+
+    fn warn_of_reach(&mut self, warning: ReachWarning) {
+        match warning {
+            ReachWarning::OutOfReach { files, .. } => self.hub.reach.warned.extend(files),
+            ReachWarning::InputGivenUp { id, .. } => {
+                assert!(!self.scenario.jobs[id.0 as usize].has_action, "{} can be made", id.0);
+                let since_ns = self.gfarm.readable_since_ns(id.0);
+                let is_there = since_ns.is_some_and(|ns| ns + FOUND_NS < self.now);
+                assert!(!is_there, "{} is given up, and could be read all the time", id.0);
+                self.hub.reach.given_up.insert(id);
+                self.count("inputs given up");
+            }
+            ReachWarning::FailureDeferred { .. } => self.count("failures deferred"),
+            ReachWarning::InputAwaited { .. } | ReachWarning::CannotAsk => {}
+        }
+    }
+
+    /// A failed attempt comes to its end.
+    fn pass_on(&mut self, id: TaskId) {
+        let attempt = self.hub.attempts.core.get(id).expect("it has not ended");
+        let is_held = self.hub.reach.held.remove(&id);
+        let state = attempt.state();
+        assert_eq!(is_held, *state == AttemptState::Attributing, "{} is {state:?}", id.0);
+        assert!(is_held || *state == AttemptState::Clearing, "{} is {state:?}", id.0);
+        self.finish_attempt(id.0, ActionOutcome::Failed);
+    }
+
+    /// Which nodes hosts are; the last one may be none.
+    fn places_on(&self, hosts: &[HostId]) -> Places {
+        let nodes = self.scenario.cores.len() as u32;
+        let nodes: Vec<NodeId> =
+            hosts.iter().filter(|host| host.0 < nodes).map(|host| NodeId(host.0)).collect();
+        match nodes.as_slice() {
+            [] => Places::Unknown,
+            [one] => Places::One(*one),
+            many => Places::Many(many.into()),
+        }
+    }
+
+    /// A hub that begins asks the catalogue where a file is.
+    pub(crate) fn locate(&mut self, task: u32) {
+        let id = TaskId(task);
+        if self.scenario.gfarm.is_none() || !self.hub.made.contains_key(&task) {
+            return;
+        }
+        let Some(hosts) = self.gfarm.listed_hosts(task) else { return };
+        if hosts.is_empty() {
+            self.hub.reach.warned.insert(id);
+            return self.tell_reach(ReachInput::HeldByNone { id });
+        }
+        let hosts: Vec<HostId> = hosts.into_iter().map(HostId).collect();
+        let places = self.places_on(&hosts);
+        self.hub.reach.places.0.insert(id, places.clone());
+        if places != Places::Unknown {
+            self.tell(Event::PlacesFound { id, places });
+        }
+    }
+
+    /// A round has come to its end.
+    pub(crate) fn on_round_answered(&mut self, answer: ReachInput) {
+        self.hub.reach.round = None;
+        self.note(format_args!("round answered"));
+        self.note_answer(&answer);
+        self.tell_reach(answer);
+    }
+
+    /// A node is gone, and failures there with it.
+    pub(crate) fn take_attributed_on(&mut self, node: u32) -> Vec<u32> {
+        let failed = self.hub.reach.core.take_failures_on(NodeId(node));
+        for id in &failed {
+            assert!(self.hub.reach.held.remove(id), "the failure of {} is not held", id.0);
+        }
+        failed.into_iter().map(|id| id.0).collect()
+    }
+}

@@ -1,0 +1,89 @@
+//! What must hold of attempts, whatever happens: cores, the order of the line, and that nothing is left.
+
+use std::collections::BTreeSet;
+
+use rakuda_core::{Event, Time};
+
+use super::attempts::HubAttempts;
+use super::chaos::Chaos;
+
+impl Chaos {
+    /// Hands free cores to those that stand in line, after whatever has happened.
+    pub(crate) fn settle_leases(&mut self) {
+        while self.hub.is_up() && !self.ended {
+            let now = Time(self.now).into();
+            self.tell_attempts(|attempts, out| attempts.grant(now, out));
+            self.check_leases();
+            let changed = self.hub.attempts.core.take_lookahead();
+            if changed.is_empty() {
+                return;
+            }
+            for (id, actions) in changed {
+                self.count(if actions > 0 { "looking ahead begins" } else { "looking ahead ends" });
+                self.note(format_args!("node {} looks ahead by {actions}", id.0));
+                self.tell(Event::LookaheadSet { id, actions });
+            }
+        }
+    }
+
+    /// No more cores are leased than there are, and none while one stands in line before.
+    fn check_leases(&mut self) {
+        let nodes = self.scenario.cores.len();
+        let mut used = vec![0; nodes];
+        let (mut granted, mut first) = (vec![i64::MIN; nodes], vec![(i64::MAX, 0); nodes]);
+        let mut stand = Vec::new();
+        for (id, one) in self.hub.attempts.core.all() {
+            let node = one.node().0 as usize;
+            if one.holds_lease() {
+                used[node] += one.cores();
+            }
+            match one.details.in_line.filter(|_| one.is_acting()) {
+                Some(place) if one.holds_lease() => {
+                    granted[node] = granted[node].max(place);
+                    stand.push(id);
+                }
+                Some(place) => first[node] = first[node].min((place, one.cores())),
+                None => {}
+            }
+        }
+        for node in 0..nodes {
+            let cores = self.scenario.cores[node];
+            assert!(
+                used[node] <= cores,
+                "{} of {cores} cores of node {node} are leased",
+                used[node]
+            );
+            assert!(
+                granted[node] < first[node].0,
+                "one that came later has a lease on node {node}"
+            );
+            let (place, wants) = first[node];
+            let fits = place < i64::MAX && used[node] + wants <= cores;
+            assert!(!fits, "a core of node {node} is free, and one stands in line");
+        }
+        for id in stand {
+            let shadow = self.shadow(id);
+            shadow.in_line = None;
+            shadow.had_lease = true;
+        }
+    }
+
+    /// The hub stops: each command that was asked for and has not been started waits at a gate.
+    pub(crate) fn stop_attempts(&mut self) {
+        let attempts = self.hub.attempts.core.take_all(Time(self.now).into());
+        let gated = attempts.values().flat_map(|attempt| attempt.gated().iter().copied());
+        let gated: BTreeSet<u32> = gated.collect();
+        let wanted: BTreeSet<u32> = self.hub.attempts.wanted.keys().copied().collect();
+        assert_eq!(gated, wanted, "commands were lost");
+        self.hub.attempts.wanted.clear();
+    }
+
+    /// The workflow has ended.
+    pub(crate) fn check_none_left(&mut self) {
+        let HubAttempts { core, wanted, .. } = &self.hub.attempts;
+        assert!(!core.is_any_unwinding(), "actions are being unwound");
+        assert_eq!(core.all().count(), 0, "attempts are left: {core:?}");
+        assert!(wanted.is_empty(), "commands are neither started nor refused: {wanted:?}");
+        self.check_front();
+    }
+}
