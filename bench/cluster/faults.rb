@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Shows
-  # One thing that goes wrong on a testbed while a run goes on: what is done, and what is done some seconds later. It does not
-  # know what runs.
+  # One thing that goes wrong on a testbed while a run goes on: what is done, and what is done some seconds later. It
+  # does not know what runs.
   class Fault
     # The host that it happens to.
     VICTIM = "host2"

@@ -9,8 +9,8 @@ require "shellwords"
 require "tempfile"
 require_relative "../../test/support/testbed"
 
-# What the scripts that measure on a testbed share: a testbed that goes when the script does, commands on it with a limit,
-# statistics and tables. It does not know what is measured.
+# What the scripts that measure on a testbed share: a testbed that goes when the script does, commands on it with a
+# limit, statistics and tables. It does not know what is measured.
 module Shows
   ROOT = File.expand_path("../..", __dir__)
   RAKUDA = File.join(ROOT, "bin/rakuda")
@@ -21,7 +21,8 @@ module Shows
 
   module_function
 
-  # Runs a script: `--help` and other options, then the block. What is up is taken down at the end, also on Ctrl-C and SIGTERM.
+  # Runs a script: `--help` and other options, then the block. What is up is taken down at the end, also on Ctrl-C and
+  # SIGTERM.
   # @yieldparam values [Hash] what the options say, with their defaults
   def main(about, values, **options)
     trap(:TERM) { exit 143 }
@@ -212,7 +213,8 @@ module Shows
 
   # What the journal of a run tells.
   class Journal
-    # One attempt: names of task and node, times in seconds since 1970, bytes of `inputs` as in docs/reference/journal.md.
+    # One attempt: names of task and node, times in seconds since 1970, bytes of `inputs` as in
+    # docs/reference/journal.md.
     Attempt = Struct.new(:task, :node, :started, :ended, :outcome, :message, :inputs)
 
     attr_reader :events

@@ -1,10 +1,11 @@
 # frozen_string_literal: true
 
 module Shows
-  # What `strace -f -y` wrote of a process and all that came from it: the system calls of one of these processes with its
-  # threads. It does not know which calls matter.
+  # What `strace -f -y` wrote of a process and all that came from it: the system calls of one of these processes with
+  # its threads. It does not know which calls matter.
   class Trace
-    # A call of the process: its name, and the first file that it names (a path, or what a descriptor stands for), or nil.
+    # A call of the process: its name, and the first file that it names (a path, or what a descriptor stands for), or
+    # nil.
     Call = Struct.new(:name, :path)
     MAKERS = %w[clone clone3 fork vfork].freeze
     LINE = /\A(\d+) +(.*)\z/
@@ -52,7 +53,8 @@ module Shows
       (thread ? @thread_of : @child_of)[made.to_i] = pid
     end
 
-    # The first quoted word that is not empty and no end of a path below an open folder, else what a descriptor stands for.
+    # The first quoted word that is not empty and no end of a path below an open folder, else what a descriptor stands
+    # for.
     def path_in(arguments)
       folder = arguments[/\A(?:AT_FDCWD|\d+)<([^>]*)>/, 1]
       word = arguments[/"((?:[^"\\]|\\.)*)"/, 1]

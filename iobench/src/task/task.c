@@ -1,0 +1,200 @@
+#include "task.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *name = "iobench";
+/* What is being written: half a file must not be taken for a whole one. */
+static const char *unfinished;
+
+static uint64_t begun, sorted, shuffled;
+/* NULL: no part of a MapReduce job. */
+static const char *part;
+
+/* One line, by one call: tasks that end at the same time do not mix theirs. */
+static void add_line(const char *variable, const char *line, int length) {
+    const char *path = getenv(variable);
+    int fd = path == NULL ? -1 : open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (fd >= 0) {
+        if (write(fd, line, (size_t)length) != length) {
+            fprintf(stderr, "%s: cannot write %s\n", name, path);
+        }
+        close(fd);
+    }
+}
+
+static void trace(void) {
+    unsigned long long now = task_now();
+    char line[128];
+    add_line("IOBENCH_TRACE", line,
+             snprintf(line, sizeof line, "%llu %llu\n", (unsigned long long)begun, now));
+    if (part != NULL) {
+        unsigned long long middle = strcmp(part, "map") == 0 ? now : sorted;
+        add_line("IOBENCH_PHASES", line,
+                 snprintf(line, sizeof line, "%s %llu %llu %llu %llu\n", part, (unsigned long long)begun,
+                          middle, now, (unsigned long long)shuffled));
+    }
+}
+
+void task_phase(const char *phase) {
+    part = phase;
+}
+
+void task_sorted(void) {
+    sorted = task_now();
+}
+
+void task_shuffled(uint64_t bytes) {
+    shuffled += bytes;
+}
+
+void task_begin(const char *program) {
+    name = program;
+    begun = task_now();
+    atexit(trace);
+}
+
+static _Noreturn void end(int status, const char *format, va_list values) {
+    part = NULL;
+    if (unfinished != NULL) {
+        unlink(unfinished);
+    }
+    fprintf(stderr, "%s: ", name);
+    vfprintf(stderr, format, values);
+    fputc('\n', stderr);
+    exit(status);
+}
+
+void task_fail(const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    end(TASK_FAILED, format, values);
+}
+
+void task_usage(const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    end(TASK_USAGE, format, values);
+}
+
+void *task_allocate(size_t bytes) {
+    void *memory = malloc(bytes > 0 ? bytes : 1);
+    if (memory == NULL) {
+        task_fail("no memory for %zu bytes", bytes);
+    }
+    return memory;
+}
+
+uint64_t task_number(const char *text, const char *what, uint64_t most) {
+    char *rest;
+    errno = 0;
+    unsigned long long number = strtoull(text, &rest, 10);
+    if (text[0] < '0' || text[0] > '9' || *rest != '\0' || errno != 0 || number > most) {
+        task_usage("%s: expected a whole number up to %llu, not %s", what, (unsigned long long)most, text);
+    }
+    return number;
+}
+
+int task_create(const char *path) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        task_fail("cannot write %s: %s", path, strerror(errno));
+    }
+    struct stat status;
+    /* Never a device. */
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
+        unfinished = path;
+    }
+    return fd;
+}
+
+int task_open(const char *path, uint64_t *bytes) {
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        task_fail("cannot read %s: %s", path, strerror(errno));
+    }
+    *bytes = (uint64_t)status.st_size;
+    return fd;
+}
+
+void task_write(int fd, const char *path, const void *data, size_t bytes) {
+    const char *rest = data;
+    while (bytes > 0) {
+        ssize_t written = write(fd, rest, bytes);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            task_fail("cannot write %s: %s", path, strerror(errno));
+        }
+        rest += written;
+        bytes -= (size_t)written;
+    }
+}
+
+size_t task_read(int fd, const char *path, void *data, size_t bytes) {
+    char *rest = data;
+    size_t missing = bytes;
+    while (missing > 0) {
+        ssize_t got = read(fd, rest, missing);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            task_fail("cannot read %s: %s", path, strerror(errno));
+        }
+        if (got == 0) {
+            break;
+        }
+        rest += got;
+        missing -= (size_t)got;
+    }
+    return bytes - missing;
+}
+
+void task_close(int fd, const char *path) {
+    if (close(fd) != 0) {
+        task_fail("cannot close %s: %s", path, strerror(errno));
+    }
+    if (unfinished == path) {
+        unfinished = NULL;
+    }
+}
+
+uint64_t task_digest_more(uint64_t digest, const void *data, size_t bytes) {
+    const unsigned char *byte = data;
+    for (size_t i = 0; i < bytes; i++) {
+        digest = (digest ^ byte[i]) * UINT64_C(0x100000001b3);
+    }
+    return digest;
+}
+
+uint64_t task_digest(const void *data, size_t bytes) {
+    return task_digest_more(TASK_DIGEST_START, data, bytes);
+}
+
+void task_contents(uint64_t key, uint64_t offset, unsigned char *out, size_t bytes) {
+    uint64_t cell = offset / 8;
+    for (; bytes >= 8; bytes -= 8, out += 8) {
+        uint64_t bits = content_bits(key, cell++);
+        memcpy(out, &bits, 8);
+    }
+    if (bytes > 0) {
+        uint64_t bits = content_bits(key, cell);
+        memcpy(out, &bits, bytes);
+    }
+}
+
+uint64_t task_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}

@@ -1,0 +1,524 @@
+#!/bin/sh
+# The kernels themselves, tiny, with 2 ranks: what they write, what they find, how they fail, what they leave. Called by
+# `make check`, which has built them; needs mpirun. It waits for events, never for a time.
+#
+# usage: test/check.sh [NAME...]      the checks with these names; all by default
+#
+# Results are left in build/check/results for others to look at. Each check prints its name, and what was wrong. Those of a full
+# disk need a tmpfs of their own, so root or user namespaces: where there is neither, they are named as left out.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+here=$(pwd)
+fast=$here/build
+watched=$here/build/san
+work=$(mktemp -d)
+results=$here/build/check/results
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM HUP
+
+MPIRUN=${MPIRUN:-mpirun}
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+# Ranks that wait do not take the one core that another one needs; no network for ranks on one machine.
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl=self,vader OMPI_MCA_pml=ob1
+# The whole stack of each allocation: Open MPI has no frame pointers, and test/leaks.txt goes by the library.
+export ASAN_OPTIONS=fast_unwind_on_malloc=0
+export LSAN_OPTIONS="suppressions=$here/test/leaks.txt:print_suppressions=0"
+export UBSAN_OPTIONS=print_stacktrace=1
+
+failures=0
+check=
+
+wrong() {
+    echo "  $check: $*"
+    failures=$((failures + 1))
+}
+
+# Runs a kernel with 2 ranks in $work; its output is in $work/out, its status in $status.
+ranks() {
+    (cd "$work" && timeout -s KILL 60 "$MPIRUN" -n 2 "$@") >"$work/out" 2>&1
+    status=$?
+}
+
+ends_with() {
+    [ "$status" -eq "$1" ] || { wrong "ended with $status instead of $1"; sed 's/^/    /' "$work/out" | head -40; }
+}
+
+says() {
+    grep -qF -- "$1" "$work/out" || { wrong "did not say: $1"; sed 's/^/    /' "$work/out" | head -40; }
+}
+
+gone() {
+    [ ! -e "$work/$1" ] || wrong "left $(cd "$work" && find "$1" | tr '\n' ' ')"
+}
+
+there() {
+    [ -e "$work/$1" ] || wrong "$1 is not there"
+}
+
+# Adds 1 to the byte of a file at an offset.
+corrupt() {
+    old=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
+    # shellcheck disable=SC2059
+    printf "\\$(printf %03o $(((old + 1) % 256)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
+}
+
+# The checksum that is the last word but so many less 1 of a header of qcd-io.
+sum_in() {
+    head -c 256 "$1" | awk -v place="$2" '{ print $(NF + 1 - place); exit }'
+}
+
+bytes_of() {
+    stat -c %s "$1"
+}
+
+# The numbers of the children of a process, and theirs, that run a program.
+ranks_of() {
+    # shellcheck disable=SC2013
+    for child in $(cat "/proc/$1/task/$1/children" 2>/dev/null); do
+        ranks_of "$child"
+        case $(readlink "/proc/$child/exe") in "$2") echo "$child" ;; esac
+    done
+}
+
+# Runs a command again and again until it is true, or for a minute.
+until_true() {
+    tries=0
+    until "$@"; do
+        tries=$((tries + 1))
+        [ $tries -lt 6000 ] || { wrong "waited in vain for: $*"; return 1; }
+        sleep 0.01
+    done
+}
+
+# In a mount namespace with a tmpfs of so many bytes at $work/small.
+in_small() {
+    size=$1
+    shift
+    mkdir -p "$work/small"
+    # shellcheck disable=SC2016,SC2086
+    (cd "$work" && timeout -s KILL 60 $namespace sh -c 'mount -t tmpfs -o size="$1" none small && shift && exec "$@"' sh "$size" "$@") \
+        >"$work/out" 2>&1
+    status=$?
+}
+
+check_unit() {
+    "$watched/unit" >"$work/out" 2>&1
+    status=$?
+    ends_with 0
+}
+
+# Every writer, record and layout: what one rank has written another one reads, and nothing is left.
+check_argot_io() {
+    ranks "$watched/argot-io" --out "$results/argot-io.json" --rewrites 2
+    ends_with 0
+    says "valid"
+    gone argot-io
+    for writer in block direct; do
+        ranks "$fast/argot-io" --writer $writer --record molecular --fsync file --cache cold --out "$results/argot-io-$writer.json"
+        ends_with 0
+    done
+    ranks "$fast/argot-io" --mesh 5x6x7 --record all --reps 1 --out "$results/argot-io-all.json"
+    ends_with 0
+}
+
+check_qcd_io() {
+    for layout in fpp shared rank0; do
+        ranks "$watched/qcd-io" --layout $layout --keep --name $layout --reps 1 --out "$results/qcd-io-$layout.json"
+        ends_with 0
+        says "all matrices that were read are SU(3) within"
+        says "the layout is ours"
+    done
+    cmp "$work/shared/conf-0001.ildg" "$work/rank0/conf-0001.ildg" || wrong "shared and rank0 differ"
+    cmp "$work/shared/conf-0001.sums" "$work/rank0/conf-0001.sums" || wrong "their checksums differ"
+    # The checksums of the processes' parts make those of the whole, in another order of the same numbers.
+    for place in 2 1; do
+        both=0
+        for name in "$work"/fpp/conf-0001/*; do both=$((both ^ 0x$(sum_in "$name" $place))); done
+        [ "$both" -eq $((0x$(sum_in "$work/shared/conf-0001.sums" $place))) ] || wrong "the parts' checksums do not make the whole's"
+    done
+}
+
+check_les_io() {
+    ranks "$watched/les-io" --outputs instant,restart --mp-model 9 --soil-model 1 --mesh 9x7x5 --reps 1 --fsync file --cache cold \
+        --out "$results/les-io-9.json"
+    ends_with 0
+    ranks "$fast/les-io" --reps 1 --out "$results/les-io.json"
+    ends_with 0
+    ranks "$fast/les-io" --outputs integral,average --mp-model 0 --access collective --chunk 8x8x4 --mesh 16x16x8 --reps 1 \
+        --close-timed no --out "$results/les-io-0.json"
+    ends_with 0
+    gone les-io
+}
+
+# Files are as large as the dry run says, and headers and parts stand where it says.
+check_dry_run() {
+    for kernel in "argot-io --rewrites 1" "qcd-io" "qcd-io --layout shared"; do
+        rm -rf "$work/dry"
+        # shellcheck disable=SC2086
+        set -- $kernel
+        program=$fast/$1
+        shift
+        "$program" --dry-run --np 2 "$@" >"$work/plan" || wrong "$kernel --dry-run failed"
+        ranks "$program" "$@" --name dry --keep
+        ends_with 0
+        grep -v '^#' "$work/plan" | cut -f 1 | sort -u >"$work/names"
+        (cd "$work/dry" && find . -type f ! -name .iobench | sed 's|^\./||' | sort) | cmp - "$work/names" || wrong "$kernel: other files than planned"
+        while read -r name; do
+            planned=$(awk -F '\t' -v name="$name" '$1 == name { sum += $5 } END { print sum }' "$work/plan")
+            [ "$(bytes_of "$work/dry/$name")" = "$planned" ] || wrong "$kernel: $name has $(bytes_of "$work/dry/$name") bytes, planned $planned"
+        done <"$work/names"
+    done
+    # Of netCDF files: each rank's blocks are chunks, with that start and that size.
+    "$fast/les-io" --dry-run --np 2 --outputs restart --reps 1 >"$work/plan"
+    ranks "$fast/les-io" --name nc --outputs restart --reps 1 --keep
+    ends_with 0
+    "$watched/les-chunks" "$work/nc/out-01/lesrst_restart.nc" >"$work/chunks" || wrong "les-chunks failed"
+    grep -v '^#' "$work/plan" | sed 's/^[^\t]*\t[^\t]*\t\([^ ]*\) start \([^ ]*\) count [^\t]*\t-\t/\1 \2 /' | sort >"$work/planned"
+    awk -F '\t' '$1 !~ /^dim/ { print $1, $2, $4 }' "$work/chunks" | sort | cmp - "$work/planned" || wrong "chunks are not as planned"
+}
+
+# One byte is changed: the run is not valid, and says which.
+check_corruption() {
+    ranks "$fast/argot-io" --name a --phases write
+    ends_with 3
+    says "nothing was read back"
+    # Rank 1's file of epoch 1: the record of cell 3,4,5, its momy.
+    corrupt "$work/a/argot-02/argot-02_001_000_000" $((1024 + ((3 * 32 + 4) * 32 + 5) * 52 + 3 * 4 + 1))
+    ranks "$watched/argot-io" --name a --phases read --out "$results/corrupt-argot-io.json"
+    ends_with 3
+    says "argot-02_001_000_000 at $((1024 + ((3 * 32 + 4) * 32 + 5) * 52 + 3 * 4 + 1)): rank 1 epoch 1 cell 3,4,5 variable 3 momy"
+    says "1 wrong"
+
+    for layout in fpp shared; do
+        ranks "$fast/qcd-io" --layout $layout --name $layout --phases write
+        ends_with 3
+    done
+    # Rank 1 has x from 4 on. Its first even site, direction x: row 0, column 1, imaginary, the sixth byte.
+    corrupt "$work/fpp/conf-0002/conf-0002_00001" $((256 + 3 * 16 + 8 + 5))
+    ranks "$fast/qcd-io" --layout fpp --name fpp --phases read
+    ends_with 3
+    says "conf-0002_00001 at $((256 + 3 * 16 + 8 + 5)): rank 1 configuration 1 site x=4 y=0 z=0 t=0 direction x row 0 column 1 imaginary"
+    says "not SU(3)"
+    # Site x=5 y=4 z=2 t=3 of 8x8x8x4, direction t, row 2, column 0, real, the last but one byte.
+    offset=$(((((3 * 8 + 2) * 8 + 4) * 8 + 5) * 576 + 3 * 144 + 2 * 48 + 6))
+    corrupt "$work/shared/conf-0001.ildg" $offset
+    corrupt "$work/shared/conf-0002.sums" 100
+    ranks "$fast/qcd-io" --layout shared --name shared --phases read
+    ends_with 3
+    says "conf-0001.ildg at $offset: rank 1 configuration 0 site x=5 y=4 z=2 t=3 direction t row 2 column 0 real"
+    ranks "$fast/qcd-io" --layout shared --name shared --phases read --reps 1
+    ends_with 1
+    says "was written as"
+
+    ranks "$fast/les-io" --name l --outputs instant --reps 1 --phases write
+    ends_with 3
+    # Rank 1's chunk of w begins at i = 16: k = 1, j = 2, i = 16 + 3, its byte 2.
+    chunk=$("$watched/les-chunks" "$work/l/out-01/lesout_instant.nc" | awk -F '\t' '$1 == "w" && $2 == "0,0,16" { print $3 }')
+    corrupt "$work/l/out-01/lesout_instant.nc" $((chunk + ((1 * 32 + 2) * 16 + 3) * 4 + 2))
+    ranks "$fast/les-io" --name l --outputs instant --reps 1 --phases read --out "$results/corrupt-les-io.json"
+    ends_with 3
+    says "lesout_instant.nc: rank 1 repetition 0 variable w cell 1,2,19 byte 2"
+    says "1 wrong"
+}
+
+# The caches: cold where that cannot be is not valid; nor is O_DIRECT where it means nothing.
+check_cache() {
+    if [ "$(stat -f -c %T /dev/shm 2>/dev/null)" = tmpfs ] && [ -w /dev/shm ]; then
+        memory=$(mktemp -d /dev/shm/iobench.XXXXXX)
+        ranks "$fast/qcd-io" --dir "$memory" --cache cold
+        ends_with 3
+        says "was to be cold"
+        ranks "$fast/argot-io" --dir "$memory" --writer direct
+        ends_with 3
+        says "takes O_DIRECT and does not do it"
+        rmdir "$memory" || wrong "something is left in $memory"
+    else
+        echo "  left out: a file system in memory, since /dev/shm is none here"
+    fi
+    ranks "$fast/qcd-io" --cache warm --min-seconds 1000
+    ends_with 3
+    says "at least 1000 s are asked for"
+}
+
+# No room: told before, and, where nobody asks, in the middle; in order, with nothing left.
+check_full() {
+    namespace=
+    mkdir -p "$work/small"
+    for try in "unshare -m" "unshare -rm"; do
+        if [ -z "$namespace" ] && (cd "$work" && $try mount -t tmpfs -o size=64k none small) 2>/dev/null; then namespace=$try; fi
+    done
+    if [ -z "$namespace" ]; then
+        echo "  left out: a full disk, which needs root or user namespaces"
+        return
+    fi
+    in_small 2m "$MPIRUN" -n 2 "$fast/argot-io" --dir small
+    ends_with 1
+    says "too little space"
+    for kernel in "argot-io" "argot-io --writer block" "qcd-io" "qcd-io --layout rank0" "qcd-io --layout shared" "les-io"; do
+        # shellcheck disable=SC2086,SC2016
+        in_small 1m sh -c '"$@"; status=$?; ls -A small; exit $status' sh "$MPIRUN" -n 2 "$fast/"$kernel --dir small --ignore-space
+        ends_with 1
+        grep -q "left on device\|No space\|HDF error" "$work/out" || { wrong "$kernel did not say that the disk is full"; sed 's/^/    /' "$work/out"; }
+        case $(tail -n 1 "$work/out") in argot-io | qcd-io | les-io) wrong "$kernel left its folder" ;; esac
+    done
+}
+
+# Starts 2 ranks that compute after their first file, waits until that is there, and sets $mpirun and $first, $second.
+start() {
+    file=$1
+    shift
+    (cd "$work" && exec "$MPIRUN" -n 2 "$@") >"$work/out" 2>&1 &
+    mpirun=$!
+    until_true either "$work/$file"
+    kill -0 "$mpirun" 2>/dev/null || { wrong "ended before it could be killed"; sed 's/^/    /' "$work/out"; return 1; }
+    until_true both "$1"
+    # shellcheck disable=SC2046
+    set -- $(ranks_of "$mpirun" "$1")
+    first=$1
+    second=$2
+}
+
+# The file is there, or nobody is left to make it.
+either() {
+    [ -e "$1" ] || ! kill -0 "$mpirun" 2>/dev/null
+}
+
+both() {
+    [ "$(ranks_of "$mpirun" "$1" | wc -l)" -eq 2 ]
+}
+
+ended() {
+    wait "$mpirun"
+    status=$?
+}
+
+none_left() {
+    ! kill -0 "$first" 2>/dev/null && ! kill -0 "$second" 2>/dev/null
+}
+
+check_interrupted() {
+    # A file that somebody else has put there is not the kernel's to remove.
+    start k/argot-01/argot-01_001_000_000 "$watched/argot-io" --name k --reps 2 --phases write --mesh 4x4x4 \
+        --compute 60 || return
+    : >"$work/k/argot-01/mine"
+    kill -TERM "$mpirun"
+    ended
+    [ "$status" -ne 0 ] || wrong "an interrupted run ended with 0"
+    until_true none_left
+    there k/argot-01/mine
+    [ "$(cd "$work/k" && find . | sort | tr '\n' ' ')" = ". ./argot-01 ./argot-01/mine " ] || wrong "left $(find "$work/k")"
+    rm -rf "$work/k"
+
+    # A rank is killed: the other one removes the files of both.
+    start k/out-01/lesout_integral.nc "$fast/les-io" --name k --outputs integral,instant --compute 60 --reps 9 || return
+    kill -KILL "$first"
+    ended
+    [ "$status" -ne 0 ] || wrong "a run ended with 0 whose rank was killed"
+    until_true none_left
+    gone k
+    rm -rf "$work/k"
+
+    # All are killed: what is left is in the way, is named, and goes with --clean.
+    start k/conf-0001/conf-0001_00001 "$fast/qcd-io" --name k --compute 60 --reps 9 || return
+    kill -KILL "$mpirun" "$first" "$second"
+    ended
+    until_true none_left
+    there k/.iobench
+    ranks "$fast/qcd-io" --name k --reps 9
+    ends_with 1
+    says "is there already"
+    "$fast/qcd-io" --clean --np 3 --dir "$work" --name k --reps 9 2>"$work/out" && wrong "cleaned what other ranks have written"
+    "$fast/qcd-io" --clean --np 2 --dir "$work" --name k --reps 9 || wrong "--clean failed"
+    gone k
+
+    # Time is kept.
+    ranks "$fast/argot-io" --reps 9 --compute 0.6 --time-limit 0.5
+    ends_with 1
+    says "--time-limit 0.5 passed"
+    gone argot-io
+}
+
+check_bad_input() {
+    mkdir "$work/taken"
+    : >"$work/taken/mine"
+    ranks "$watched/qcd-io" --name taken
+    ends_with 1
+    says "taken is there already"
+    there taken/mine
+    ranks "$fast/argot-io" --dir nowhere
+    ends_with 1
+    says "--dir nowhere: No such file or directory"
+    for words in "--mesh 4x4|expected 3 numbers" "--mesh 4x0x4|each from 1 to" "--writer fast|expected one of record-stdio" "--reps|expected a value" \
+        "--size 3|expected one of tiny|small|large" "--block 1000|from 4096" "--grid 3x1x1|is not for 2 ranks" "--nothing|no such option" \
+        "--name a/b|without /" "--phases write,eat|expected words of" "--reps -1|from 1 to"; do
+        # shellcheck disable=SC2086
+        "$fast/argot-io" --dry-run --np 2 ${words%%|*} >"$work/out" 2>&1
+        status=$?
+        ends_with 2
+        says "${words#*|}"
+    done
+    "$fast/les-io" --dry-run --np 2 --mesh 1x1x4 >"$work/out" 2>&1
+    status=$?
+    ends_with 2
+    says "cannot be divided"
+    "$fast/les-io" --dry-run --np 1 --size large --mp-model 9 >"$work/out" 2>&1
+    status=$?
+    ends_with 2
+    says "use more ranks"
+}
+
+# A task program in $work, with the sanitizers.
+task() {
+    program=$1
+    shift
+    (cd "$work" && timeout -s KILL 60 "$watched/$program" "$@") >"$work/out" 2>&1
+    status=$?
+}
+
+check_tasks() {
+    task io-task --write a:3000001 --write empty:0 && ends_with 0
+    task io-task --read a:3000001 --read empty:0 --compute-ms 1 --write b:8
+    ends_with 0
+    task io-task --read a:3000000
+    ends_with 1
+    says "a has 3000001 bytes: expected 3000000"
+    task io-task --read a:3000001 --seed 2
+    ends_with 1
+    says "a: byte 0 is"
+    printf x | dd of="$work/a" bs=1 seek=2000007 conv=notrunc 2>/dev/null
+    task io-task --read a:3000001 --write c:8
+    ends_with 1
+    says "a: byte 2000007 is 120: expected"
+    [ ! -e "$work/c" ] || wrong "a task that failed has written"
+    task io-task --read missing:1
+    ends_with 1
+    task io-task --read nonsense
+    ends_with 2
+    task io-task --write /dev/full:4096
+    ends_with 1
+    says "No space left"
+
+    for first in 0 500; do task homology-task queries "q$first" "$first" 500 && ends_with 0; done
+    for first in 0 300; do task homology-task database "d$first" "$first" 300 && ends_with 0; done
+    for q in 0 500; do
+        for d in 0 300; do task homology-task map "q$q" "d$d" 3 "h$q-$d" && ends_with 0; done
+    done
+    for r in 0 1 2; do task homology-task reduce "o$r" "h0-0.$r" "h0-300.$r" "h500-0.$r" "h500-300.$r" && ends_with 0; done
+    task homology-task check 1000 600 300 3 o0 o1 o2
+    ends_with 0
+    says "9970 rows of 1000 reads"
+    task homology-task check 1000 600 300 3 o0 o2 o1
+    ends_with 1
+    cat "$work"/h0-* "$work"/h500-* >"$work/all"
+    for r in 0 1 2; do
+        task homology-task collect "c$r" "$r" 3 <"$work/all" && ends_with 0
+        cmp -s "$work/o$r" "$work/c$r" || wrong "reducer $r makes another file of a stream"
+    done
+    sed -i 5s/p/q/ "$work/o1"
+    task homology-task check 1000 600 300 3 o0 o1 o2
+    ends_with 1
+    says "o1: line 5 is not the hit of"
+    sed -i 2s/^./N/ "$work/q0"
+    task homology-task map q0 d0 3 x
+    ends_with 1
+    says "q0: record 1 is not r000000000"
+    printf 'r1\tp1\n' >>"$work/h0-0.0"
+    task homology-task reduce o h0-0.0
+    ends_with 1
+    says "is no hit"
+
+    task homology-task homologs reads 0 200 40 0
+    ends_with 0
+    task homology-task database proteins 0 40
+    if command -v diamond >/dev/null; then
+        task homology-task format proteins p.dmnd && ends_with 0
+        task homology-task align reads p.dmnd 12000 table && ends_with 0
+        task homology-task merge best table && ends_with 0
+        task homology-task recall 200 40 0 99 best
+        ends_with 0
+        task homology-task recall 200 39 0 99 best
+        ends_with 1
+        task homology-task align gone p.dmnd 12000 table
+        ends_with 1
+        says "diamond failed on table"
+    else
+        echo "  left out: a search with diamond, which is not here"
+    fi
+
+    task mapreduce-task rows rows0 0 1000 && ends_with 0
+    task mapreduce-task rows rows1 1000 1000 && ends_with 0
+    for i in 0 1; do task mapreduce-task split "rows$i" 3 "split$i" && ends_with 0; done
+    cat "$work/rows1" "$work/rows0" >"$work/all"
+    for r in 0 1 2; do
+        task mapreduce-task merge "sorted$r" "split0.$r" "split1.$r" && ends_with 0
+        task mapreduce-task collect "c$r" "$r" 3 <"$work/all" && ends_with 0
+        cmp -s "$work/sorted$r" "$work/c$r" || wrong "reducer $r sorts rows of a stream otherwise"
+    done
+    LC_ALL=C sort "$work/all" >"$work/sorted"
+    cat "$work/sorted0" "$work/sorted1" "$work/sorted2" | cmp -s - "$work/sorted" || wrong "rows are sorted otherwise than by sort(1)"
+    task mapreduce-task check 2000 sorted0 sorted1 sorted2 && ends_with 0
+    says "2000 rows in order"
+    task mapreduce-task check 2000 sorted1 sorted0 sorted2 && ends_with 1
+    says "stands behind a greater one"
+    task mapreduce-task check 2001 sorted0 sorted1 sorted2 && ends_with 1
+    task mapreduce-task check 4000 sorted0 sorted1 sorted2 sorted2 && ends_with 1
+    says "is there twice"
+    printf X | dd of="$work/sorted1" bs=1 seek=130 conv=notrunc 2>/dev/null
+    task mapreduce-task check 2000 sorted0 sorted1 sorted2 && ends_with 1
+    says "sorted1: row 2 is none that was to be sorted"
+    printf X >>"$work/rows0"
+    task mapreduce-task split rows0 3 x && ends_with 1
+    task mapreduce-task collect x 3 3 </dev/null
+    ends_with 2
+    task mapreduce-task write file_07 2000001 row && ends_with 0
+    task mapreduce-task read file_07 2000001 - && ends_with 0
+    task mapreduce-task sum total row row && ends_with 0
+    [ "$(cat "$work/total")" = "2 files, 4000002 bytes" ] || wrong "sums otherwise"
+    printf x | dd of="$work/file_07" bs=1 seek=1500000 conv=notrunc 2>/dev/null
+    task mapreduce-task read file_07 2000001 - && ends_with 1
+    says "file_07: a byte between 1048576 and 2000001 is wrong"
+    task mapreduce-task write noname 8 -
+    ends_with 2
+
+    task timed sh -c 'exit 7'
+    ends_with 7
+    task timed sh -c 'kill -9 $$'
+    ends_with 137
+    task timed no-such-command
+    ends_with 1
+    task timed
+    ends_with 2
+    task page-cache warm all && ends_with 0
+    says "200000 200000"
+    task page-cache nothing all && ends_with 2
+    task page-cache cold gone && ends_with 1
+
+    task metadata-ops --dir ops --operations 50
+    ends_with 0
+    says '"file_remove": '
+    [ ! -e "$work/ops" ] || wrong "the folder is left"
+    mkdir "$work/ops"
+    task metadata-ops --dir ops
+    ends_with 1
+    [ -d "$work/ops" ] || wrong "a folder of others was removed"
+    task metadata-ops --dir x --operations 0
+    ends_with 2
+}
+
+# One check, asked for by the lines below.
+if [ "${1:-}" = --one ]; then
+    check=$2
+    "check_$check" >"$work.said" 2>&1
+    # In one piece, since others print at the same time.
+    { echo "$check"; grep -v "^Killed" "$work.said"; }
+    rm -f "$work.said"
+    [ "$failures" -eq 0 ]
+    exit
+fi
+
+# What is longest begins first. They mostly wait for one another's processes, so more of them go at once than there are cores.
+rm -rf "$results"
+mkdir -p "$results"
+if [ $# -eq 0 ]; then set -- interrupted corruption full les_io qcd_io cache bad_input argot_io dry_run tasks unit; fi
+printf '%s\n' "$@" | xargs -P 4 -n 1 test/check.sh --one || { echo "some checks failed"; exit 1; }
+echo "all well"

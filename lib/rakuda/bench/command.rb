@@ -1,0 +1,237 @@
+# frozen_string_literal: true
+
+require "etc"
+require "fileutils"
+require "json"
+require "rakuda/bench/catalogue"
+require "rakuda/bench/comparison"
+require "rakuda/bench/errors"
+require "rakuda/bench/measured"
+require "rakuda/bench/options"
+require "rakuda/bench/prediction"
+require "rakuda/bench/report"
+require "rakuda/bench/suites"
+require "rakuda/bench/verification"
+require "rakuda/bench/workflows"
+
+module Rakuda
+  module Bench
+    # `rakudactl bench`: its words, its exit statuses, what it prints.
+    class Command
+      FAILED = 1
+      USAGE = 2
+      NOT_VALID = 3
+      COMMANDS = %w[help list info prepare run compare emit verify report diff predict suite].freeze
+      HELP = <<~TEXT
+        usage: rakudactl bench COMMAND [OPTION]... [ARGUMENT]...
+
+            list                         benchmarks
+            info NAME                    sizes, bytes, and which programs are missing
+            run NAME... [-- OPTION...]   run it, or several in one run; options behind -- are the kernel's
+            prepare NAME                 make a workflow's inputs in --dir
+            emit NAME --engines A        write a workflow for an engine into --dir
+            compare NAME --engines A,B   run a workflow, or a MapReduce job, in several engines, in turn
+            suite ci|node|paper          run a list of benchmarks; paper: the 2018 paper's figures, sizes scaled
+            verify FILE...               check results: schema, figures computed once more
+            report FILE...               results as text; with --html FOLDER as a page with plots
+            diff A B                     two results of the same instance
+            predict FIO FILE... [-- OPTION...]  what the simulator says of workflows with fio's rates, beside their results
+
+        NAME is a benchmark of `list`, or mapreduce for all jobs of that family; workflows may also be files in WfFormat
+        (FILE.json).
+
+        Exit status: 0 valid, 1 a run failed, 2 usage, 3 it ran but a result is not valid.
+
+        Options:
+      TEXT
+
+      def initialize(out, err)
+        @out = out
+        @err = err
+      end
+
+      # @param arguments [Array<String>]
+      # @return [Integer] exit status
+      def call(arguments)
+        name, *rest = arguments
+        return help if [nil, "help", "-h", "--help"].include?(name)
+        raise UsageError, "no command #{name}; there are #{COMMANDS.join(", ")}" unless COMMANDS.include?(name)
+
+        @options = Options.new(rest)
+        send(name)
+      rescue UsageError => e
+        complain(e, USAGE)
+      rescue Failure, SystemCallError => e
+        complain(e, FAILED)
+      end
+
+      private
+
+      def complain(error, status)
+        @err.puts "rakudactl bench: #{error.message}"
+        status
+      end
+
+      def help
+        @out.puts HELP, Options.help
+        0
+      end
+
+      def list
+        family = @options[:family]
+        all = Catalogue.all
+        shown = all.select { |entry| family.nil? || entry.family == family }
+        raise UsageError, "no family #{family}; there are #{all.map(&:family).uniq.join(", ")}" if shown.empty?
+
+        shown.each { |entry| @out.puts format("%-14s %-10s %s", entry.name, entry.family, entry.summary) }
+        0
+      end
+
+      def info
+        entry = Catalogue.find(word("a benchmark"))
+        @out.puts "#{entry.name}: #{entry.summary}", "family: #{entry.family}"
+        entry.sizes.each { |size, settings| @out.puts format("%-6s %s", size, told(settings)) }
+        missing = entry.needs.reject { |program| Programs.find(program) }
+        missing.each { |program| @out.puts "missing: #{program} (Debian: #{(entry.packages || Programs::PACKAGES)[program]})" }
+        0
+      end
+
+      def told(settings)
+        settings.map { |name, value| "#{name} #{Array(value).join(" ")}" }.join(", ")
+      end
+
+      def prepare
+        workflows = Workflows.new(word("a workflow"), @options)
+        workspace = Workspace.new(@options[:dir])
+        workspace.make(0)
+        instance = workflows.prepare(workspace.path)
+        @out.puts "#{instance.name}: #{instance.tasks.size} tasks, inputs of " \
+                  "#{Figures.bytes(instance.input_bytes)} in #{workspace.path}"
+        0
+      end
+
+      def emit
+        engine = (@options[:engines] || []).first or raise UsageError, "expected --engines ENGINE"
+        workflows = Workflows.new(word("a workflow"), @options)
+        workspace = Workspace.new(@options[:dir])
+        workspace.make(0)
+        instance = workflows.load(workspace.path)
+        file, text = Emitters.emit(engine, instance, slots)
+        path = File.join(workspace.path, file)
+        File.write(path, text)
+        @out.puts path
+        @err.puts "not checked: #{Emitters::NOT_CHECKED[engine]}" if Emitters::NOT_CHECKED[engine]
+        0
+      end
+
+      def run
+        return together(@options.words) if @options.words.size > 1
+
+        name = word("a benchmark")
+        return map_reduce(name) if map_reduce?(name)
+        return compare_in([Engine.named("rakuda")], name) if name.end_with?(".json") || Catalogue.find(name).family == "workflow"
+
+        measured(Measured.parts(Catalogue.find(name), @options[:size], @options.behind, @options))
+      end
+
+      # Kernels, micro-benchmarks and those of others, one after the other in one run. Options behind -- are the kernels'.
+      def together(names)
+        entries = names.uniq.map { |name| Catalogue.find(name) }
+        other = entries.find { |entry| %w[workflow mapreduce].include?(entry.family) }
+        raise UsageError, "#{other.name} is a #{other.family}: run it alone" if other
+
+        measured(entries.flat_map do |entry|
+          Measured.parts(entry, @options[:size], entry.family == "mpi" ? @options.behind : [], @options)
+        end)
+      end
+
+      def compare
+        return map_reduce(word("a benchmark")) if map_reduce?(word("a benchmark"))
+
+        names = @options[:engines] or raise UsageError, "expected --engines A,B; there are #{Engine::KNOWN.keys.join(", ")}"
+        compare_in(names.uniq.map { |name| Engine.named(name) }, word("a workflow"))
+      end
+
+      def map_reduce?(name)
+        name == "mapreduce" || Catalogue::ALL.any? { |entry| entry.name == name && entry.family == "mapreduce" }
+      end
+
+      # Without --engines in those that are there; which are not is said.
+      def map_reduce(name)
+        finish(Suites.map_reduce(name, @options[:engines], @options, slots, method(:say)))
+      end
+
+      def compare_in(engines, name)
+        missing = engines.filter_map { |engine| engine.missing&.then { |why| "#{engine.name}: #{why}" } }
+        raise UsageError, missing.join("; ") unless missing.empty?
+
+        finish(Suites.compare(name, engines, @options, slots, method(:say)))
+      end
+
+      def measured(parts)
+        if @options[:dry_run]
+          @out.puts Measured.new(@options, method(:say)).rakefile(parts, File.expand_path(@options[:dir]))
+          return 0
+        end
+        finish(Measured.new(@options, method(:say)).call(parts))
+      end
+
+      def suite
+        name = word("a suite")
+        finish(Suites.run(name, @options, slots, method(:say)))
+      end
+
+      def finish(results)
+        Report.text(results, @out)
+        return 0 if results.all? { |result| result["valid"] }
+
+        results.any? { |result| result["derived"].nil? || result["derived"].empty? } ? FAILED : NOT_VALID
+      end
+
+      def verify
+        files = results_of_words
+        faults = files.to_h { |path, result| [path, Verification.faults(result)] }
+        faults.each { |path, found| @out.puts found.empty? ? "#{path}: good" : found.map { |fault| "#{path}: #{fault}" } }
+        faults.values.all?(&:empty?) ? 0 : FAILED
+      end
+
+      def report
+        results = results_of_words.values
+        Report.text(results, @out)
+        @out.puts Report.page(results, @options[:html]) if @options[:html]
+        0
+      end
+
+      def diff
+        raise UsageError, "expected two results" unless @options.words.size == 2
+
+        Report.diff(*results_of_words.values, @out)
+        0
+      end
+
+      def predict
+        raise UsageError, "expected a result of fio, and results of workflows" if @options.words.size < 2
+
+        fio, *results = results_of_words.values
+        @out.puts Prediction.lines(Prediction.rows(fio, results, @options[:instance], @options.behind))
+        0
+      end
+
+      def results_of_words
+        raise UsageError, "expected files with results" if @options.words.empty?
+
+        @options.words.to_h { |path| [path, Verification.read(path)] }
+      end
+
+      def word(what)
+        raise UsageError, "expected #{what}; `rakudactl bench help` lists the commands" unless @options.words.size == 1
+
+        @options.words.first
+      end
+
+      def slots = @options[:slots] || Etc.nprocessors
+
+      def say(text) = @err.puts("#{text}\n")
+    end
+  end
+end

@@ -1,0 +1,172 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "open3"
+require "rakuda/bench/emitters"
+require "rakuda/bench/engines"
+require "rakuda/bench/figures"
+require "rakuda/bench/launch"
+require "rakuda/bench/machine"
+require "rakuda/bench/page_cache"
+require "rakuda/bench/workspace"
+require "securerandom"
+require "time"
+
+module Rakuda
+  module Bench
+    # Runs one workflow in several engines, round after round, in an order that rotates. Each run has a folder of its own
+    # with links to the same inputs; what it made must be equal, byte by byte, to what every other run made, and every task
+    # must have run once: each writes a line when it began and ended, in all engines alike.
+    class Comparison
+      # One run of one engine. Times are s; `tasks` are pairs of ns of CLOCK_MONOTONIC.
+      Round = Struct.new(:round, :order, :makespan, :startup, :tail, :busy, :tasks, :digest, :fault, :resident,
+                         keyword_init: true)
+
+      TRACE = "IOBENCH_TRACE"
+      WORKFLOW_SCHEMA = "rakuda-bench-workflow/1"
+
+      class << self
+        # The figures of a result, from its rounds alone: `rakudactl bench verify` computes them once more.
+        # @param rounds [Array<Hash>] as they stand in a result
+        def derived(rounds, tasks, slots)
+          good = rounds.reject { |round| round["fault"] }
+          return {} if good.empty?
+
+          overheads = good.map { |round| (round["makespan_s"] * slots) - round["busy_s"] }
+          { "makespan_s" => Figures.summary(good.map { |round| round["makespan_s"] }),
+            "startup_s" => Figures.median(good.map { |round| round["startup_s"] }),
+            "tail_s" => Figures.median(good.map { |round| round["tail_s"] }),
+            "busy_s" => Figures.median(good.map { |round| round["busy_s"] }),
+            "overhead_s" => Figures.median(overheads), "overhead_per_task_s" => Figures.median(overheads) / tasks }
+        end
+      end
+
+      # @param instance [Instance]
+      # @param engines [Array<Engine>]
+      # @param options [Hash] :inputs (folder), :workspace, :slots, :rounds, :timeout, :benchmark, :size, :cache (a state of
+      #   PageCache), :say (callable), :check (a command that looks at what a run made, or nil), :digest (of what it must make,
+      #   or nil)
+      def initialize(instance, engines, options)
+        @instance = instance
+        @engines = engines
+        @options = options
+        @rounds = engines.to_h { |engine| [engine.name, []] }
+      end
+
+      # @return [Array<Hash>] a result for each engine
+      def call
+        @started = Time.now
+        machine = Machine.describe(@options.fetch(:workspace).path)
+        @options.fetch(:rounds).times do |round|
+          @engines.rotate(round % @engines.size).each_with_index { |engine, order| run(engine, round, order) }
+        end
+        @engines.map { |engine| result(engine, machine) }
+      end
+
+      private
+
+      def run(engine, round, order)
+        folder = File.join(@options.fetch(:workspace).path, "#{engine.name}-#{round}")
+        FileUtils.rm_rf(folder)
+        place_inputs(folder)
+        file, text = Emitters.emit(engine.name, @instance, @options.fetch(:slots))
+        File.write(File.join(folder, file), text)
+        taken = Round.new(round: round, order: order)
+        taken.resident = PageCache.prepare(@options.fetch(:cache), @instance.inputs.map { |input| File.join(folder, input) })
+        measure(engine, folder, taken)
+        @rounds.fetch(engine.name) << taken
+        @options.fetch(:say).call("#{engine.name}, round #{round + 1}: #{taken.fault || Figures.seconds(taken.makespan)}")
+      ensure
+        FileUtils.rm_rf(folder) if folder
+      end
+
+      def place_inputs(folder)
+        FileUtils.mkdir_p(folder)
+        @instance.outputs.filter_map { |file| File.dirname(file) unless file.count("/").zero? }.uniq
+                 .each { |below| FileUtils.mkdir_p(File.join(folder, below)) }
+        @instance.inputs.each do |file|
+          FileUtils.mkdir_p(File.dirname(File.join(folder, file)))
+          FileUtils.ln(File.join(@options.fetch(:inputs), file), File.join(folder, file))
+        end
+      end
+
+      def measure(engine, folder, taken)
+        trace = File.join(folder, ".tasks")
+        File.write(trace, "")
+        start = Launch.now_ns
+        taken.fault = Launch.call(engine.command(@options.fetch(:slots)), folder, { TRACE => trace }, @options.fetch(:timeout))
+        finish = Launch.now_ns
+        taken.makespan = (finish - start) / 1e9
+        taken.tasks = File.readlines(trace).map { |line| line.split.map { |word| Integer(word) } }.sort
+        figures(taken, start, finish) if taken.fault.nil?
+        taken.digest = checked_digest(folder) if taken.fault.nil?
+      rescue Failure => e
+        taken.fault = e.message
+      end
+
+      def checked_digest(folder)
+        if @options[:check]
+          output, status = Open3.capture2e(*@options[:check], chdir: folder)
+          raise Failure, output.lines.last.to_s.strip unless status.success?
+        end
+        digest = Workspace.digest(folder, @instance.outputs)
+        raise Failure, "it made other files than the run that was checked" if (@options[:digest] || digest) != digest
+
+        digest
+      end
+
+      def figures(taken, start, finish)
+        ran = taken.tasks.size
+        raise Failure, "#{ran} tasks ran: expected #{@instance.tasks.size}" unless ran == @instance.tasks.size
+
+        taken.startup = (taken.tasks.map(&:first).min - start) / 1e9
+        taken.tail = (finish - taken.tasks.map(&:last).max) / 1e9
+        taken.busy = taken.tasks.sum { |from, to| to - from } / 1e9
+      end
+
+      def result(engine, machine)
+        rounds = @rounds.fetch(engine.name)
+        reasons = reasons(rounds)
+        {
+          "schema" => WORKFLOW_SCHEMA, "id" => SecureRandom.uuid, "benchmark" => @options.fetch(:benchmark),
+          "family" => "workflow", "size" => @options.fetch(:size), "instance" => described_instance,
+          "engine" => { "name" => engine.name, "version" => engine.version, "slots" => @options.fetch(:slots), "style" => "flat",
+                        "command" => engine.command(@options.fetch(:slots)).map { |word| File.basename(word) } },
+          "machine" => machine, "conditions" => { "cache" => @options.fetch(:cache), "durable" => false },
+          "rounds" => rounds.map { |round| described(round) }, "derived" => derived(rounds),
+          "verification" => { "method" => "sha256", "digest" => rounds.filter_map(&:digest).first,
+                              "checked_bytes" => rounds.count(&:digest) * @instance.bytes_written },
+          "valid" => reasons.empty?, "reasons" => reasons,
+          "started_at" => @started.utc.iso8601, "ended_at" => Time.now.utc.iso8601
+        }
+      end
+
+      def described_instance
+        { "hash" => @instance.digest, "name" => @instance.name, "tasks" => @instance.tasks.size, "files" => @instance.files.size,
+          "bytes_in" => @instance.bytes_read, "bytes_out" => @instance.bytes_written }
+      end
+
+      def described(round)
+        plain = { "round" => round.round, "order" => round.order, "makespan_s" => round.makespan }
+        plain["resident"] = round.resident if round.resident
+        return plain.merge("fault" => round.fault) if round.fault
+
+        plain.merge("startup_s" => round.startup, "tail_s" => round.tail, "busy_s" => round.busy, "tasks_ns" => round.tasks)
+      end
+
+      def derived(rounds) = Comparison.derived(rounds.map { |round|
+ described(round) }, @instance.tasks.size, @options.fetch(:slots))
+
+      def reasons(rounds)
+        faults = rounds.filter_map { |round| round.fault && "round #{round.round + 1}: #{round.fault}" }
+        digests = @rounds.values.flatten.filter_map(&:digest)
+        other = rounds.filter_map(&:digest).uniq - [digests.tally.max_by(&:last)&.first]
+        faults << "it made other files than most runs did" unless other.empty?
+        faults.concat(PageCache.faults(@options.fetch(:cache), rounds.map { |round| described(round) }))
+        short = @options.fetch(:size) != "tiny" && @options.fetch(:rounds) < 5
+        faults << "fewer than 5 rounds, which only tiny may have" if short
+        faults
+      end
+    end
+  end
+end

@@ -1,0 +1,56 @@
+# frozen_string_literal: true
+
+module Rakuda
+  module Bench
+    # What several repetitions say together. It knows no benchmark.
+    module Figures
+      module_function
+
+      # @param values [Array<Numeric>] not empty
+      # @return [Numeric]
+      def median(values)
+        sorted = values.sort
+        middle = sorted.size / 2
+        sorted.size.odd? ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2.0
+      end
+
+      # A 95 % interval of the median by order statistics: no assumption on the distribution.
+      # @return [Array(Numeric, Numeric), nil] nil below 6 values
+      def interval(values)
+        sorted = values.sort
+        rank = (0...(sorted.size / 2)).take_while { |below| tail(sorted.size, below) <= 0.025 }.last
+        rank && [sorted[rank], sorted[-1 - rank]]
+      end
+
+      # @return [Hash{String => Object}] median, least, greatest, interval
+      def summary(values)
+        { "median" => median(values), "min" => values.min, "max" => values.max, "ci95" => interval(values) }
+      end
+
+      # How probable it is that at most `below` of `count` values lie under the median.
+      def tail(count, below)
+        (0..below).sum { |k| binomial(count, k) } / (2.0**count)
+      end
+
+      def binomial(count, chosen)
+        (1..chosen).reduce(1) { |product, i| product * (count - i + 1) / i }
+      end
+
+      # @return [String] bytes for people: decimal units, as bandwidths have them
+      def bytes(number)
+        unit, size = [["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["kB", 1e3], ["B", 1]].find { |_, least|
+ number >= least } || ["B", 1]
+        format(size == 1 ? "%d %s" : "%.2f %s", number / size, unit)
+      end
+
+      # @return [String] seconds for people
+      def seconds(number)
+        return "-" unless number
+        return format("%.0f us", number * 1e6) if number < 1e-3
+        return format("%.1f ms", number * 1e3) if number < 1
+
+        format("%.2f s", number)
+      end
+    end
+  end
+end

@@ -1,0 +1,145 @@
+# frozen_string_literal: true
+
+require "digest"
+require "json"
+require "rakuda/bench/errors"
+require "rakuda/bench/programs"
+
+module Rakuda
+  module Bench
+    # A workflow that every engine gets: tasks with command lines, files with sizes. It comes from an instance in WfFormat
+    # (WfCommons): of the simulator, of a recorded run, or of anybody. A task whose program is one of ours runs as it is;
+    # any other becomes its I/O alone (`io-task`): it reads its inputs, computes, writes its outputs.
+    class Instance
+      # One task. `command` is a list of words; `files` are named relative to the folder of the run.
+      Task = Struct.new(:id, :name, :command, :inputs, :outputs, :parents, :cores, keyword_init: true) do
+        # The file that stands for the task where an engine knows one file a task.
+        def target = outputs.first
+      end
+
+      # Names in files of other engines: nothing that one of them would read as its own syntax.
+      NAME = %r{\A[A-Za-z0-9_][A-Za-z0-9_.+=/-]*\z}
+      BYTES_MAX = 1 << 50
+      OWN = %w[io-task homology-task timed].freeze
+
+      attr_reader :name, :tasks, :files
+
+      # @param path [String] of the instance
+      # @param scale_bytes [Float] times each size
+      # @param scale_time [Float] times each computing time; 0 for none
+      # @raise [UsageError] with what is wrong
+      def self.load(path, scale_bytes: 1.0, scale_time: 0.0)
+        document = JSON.parse(File.read(path))
+        new(document, scale_bytes, scale_time)
+      rescue JSON::ParserError, KeyError, TypeError, NoMethodError => e
+        raise UsageError, "#{path}: not an instance in WfFormat 1.5 or later: #{e.message.lines.first.strip}"
+      end
+
+      def initialize(document, scale_bytes, scale_time)
+        @name = document.fetch("name")
+        workflow = document.fetch("workflow")
+        specification = workflow.fetch("specification")
+        @files = specification.fetch("files").to_h { |file| [file.fetch("id"), (file.fetch("sizeInBytes") * scale_bytes).round] }
+        @executed = workflow.fetch("execution", {}).fetch("tasks", []).to_h { |task| [task.fetch("id"), task] }
+        @scale_time = scale_time
+        @tasks = specification.fetch("tasks").map { |task| task_of(task) }
+        check
+      end
+
+      # @return [Array<String>] files that no task writes
+      def inputs
+        @inputs ||= tasks.flat_map(&:inputs).uniq - outputs
+      end
+
+      # @return [Array<String>] files that tasks write
+      def outputs
+        @outputs ||= tasks.flat_map(&:outputs)
+      end
+
+      # @return [Hash{String => Task}]
+      def by_id
+        @by_id ||= tasks.to_h { |task| [task.id, task] }
+      end
+
+      # Tasks in an order in which each stands behind its parents.
+      # @raise [UsageError] when there is none
+      def ordered
+        @ordered ||= levels.flatten
+      end
+
+      # Tasks by the length of the longest way to them: what lies in one level can run at the same time.
+      def levels
+        @levels ||= begin
+          missing = tasks.to_h { |task| [task.id, task.parents.size] }
+          children = Hash.new { |hash, key| hash[key] = [] }
+          tasks.each { |task| task.parents.each { |parent| children[parent] << task } }
+          levels = [tasks.select { |task| task.parents.empty? }]
+          until levels.last.empty?
+            levels << levels.last.flat_map { |task| children[task.id] }.select { |task| (missing[task.id] -= 1).zero? }
+          end
+          levels.pop
+          raise UsageError, "#{name}: tasks wait for each other in a circle" unless levels.sum(&:size) == tasks.size
+
+          levels
+        end
+      end
+
+      # What must be equal for results to be comparable.
+      def digest
+        text = tasks.map { |task| [task.id, task.command, task.outputs, task.parents, task.cores] }
+        "sha256:#{Digest::SHA256.hexdigest(JSON.generate([text, files.sort]))[0, 32]}"
+      end
+
+      def bytes_read = tasks.sum { |task| task.inputs.sum { |file| files.fetch(file) } }
+      def bytes_written = tasks.sum { |task| task.outputs.sum { |file| files.fetch(file) } }
+      def input_bytes = inputs.sum { |file| files.fetch(file) }
+
+      private
+
+      def task_of(task)
+        id = task.fetch("id")
+        executed = @executed.fetch(id, {})
+        inputs, outputs = task.fetch("inputFiles").uniq, task.fetch("outputFiles").uniq
+        Task.new(id: id, name: task.fetch("name"), inputs: inputs - outputs, outputs: outputs, parents: task.fetch("parents"),
+                 cores: executed.fetch("coreCount", 1).to_i.clamp(1, 1 << 16),
+                 command: command_of(inputs - outputs, outputs, executed))
+      end
+
+      def command_of(inputs, outputs, executed)
+        program = executed.dig("command", "program").to_s
+        own = OWN.find { |name| File.basename(program) == name }
+        return [Programs.own(own), *executed.dig("command", "arguments")] if own
+
+        milliseconds = (executed.fetch("runtimeInSeconds", 0) * 1000 * @scale_time).round
+        words = milliseconds.positive? ? ["--compute-ms", milliseconds.to_s] : []
+        words += inputs.flat_map { |file| ["--read", "#{file}:#{@files.fetch(file)}"] }
+        words += outputs.flat_map { |file| ["--write", "#{file}:#{@files.fetch(file)}"] }
+        [Programs.own("io-task"), *words]
+      end
+
+      def check
+        tasks.each do |task|
+          raise UsageError,
+"#{name}: task #{task.id} writes no file; engines that go by files cannot run it" if task.outputs.empty?
+
+          unknown = task.parents - by_id.keys
+          raise UsageError, "#{name}: task #{task.id} has the parent #{unknown.first}, which is not there" unless unknown.empty?
+        end
+        twice = outputs.tally.find { |_, count| count > 1 }
+        raise UsageError, "#{name}: #{twice.first} is written by #{twice.last} tasks" if twice
+
+        (files.keys + outputs + inputs).uniq.each { |file| check_file(file) }
+        ordered
+      end
+
+      def check_file(file)
+        good = file.match?(NAME) && !file.split("/").include?("..")
+        raise UsageError, "#{name}: file #{file.inspect}: expected a relative name of letters, digits and _ . + = / -" unless good
+
+        bytes = files[file] or raise UsageError, "#{name}: file #{file} has no size"
+        raise UsageError, "#{name}: file #{file} has #{bytes} bytes: expected at most #{BYTES_MAX}" unless bytes.between?(0,
+BYTES_MAX)
+      end
+    end
+  end
+end

@@ -1,0 +1,45 @@
+# frozen_string_literal: true
+
+require "digest"
+require "json"
+require "open3"
+require "rakuda/bench/programs"
+
+module Rakuda
+  module Bench
+    # The machine and the file system that a result is of, by the information service and findmnt.
+    module Machine
+      # What the service calls it, and what a result does.
+      ATTRIBUTES = { "host" => nil, "os" => "os", "kernel" => "kernel", "cpu_model" => "cpu_model", "threads" => "cpus",
+                     "mem_total" => "mem_bytes", "load1" => "loadavg" }.freeze
+
+      module_function
+
+      # @param directory [String] the folder that is measured
+      # @return [Hash{String => Object}] the object `machine`
+      def describe(directory)
+        node = ask
+        named = ATTRIBUTES.filter_map { |attribute, name| [name, node[attribute]] if name && node.key?(attribute) }.to_h
+        named.merge("host" => Digest::SHA256.hexdigest(node["host"].to_s)[0, 16], "fs" => file_system(directory))
+      end
+
+      # @return [Hash{String => Object}] values of this machine by name
+      # @raise [Failure]
+      def ask
+        output, errors, status = Open3.capture3(Programs.rakudactl, "nodes", "-F", "localhost", "--json")
+        raise Failure, "the information service does not answer: #{errors.strip}" unless status.success?
+
+        values = JSON.parse(output).fetch("nodes").first.fetch("values")
+        values.transform_values { |value| value["value"] }
+      end
+
+      # @return [Hash{String => Object}]
+      def file_system(directory)
+        output, = Open3.capture2(Programs.need("findmnt"), "-J", "-b", "-o", "SOURCE,FSTYPE,OPTIONS,AVAIL", "-T", directory)
+        found = JSON.parse(output).fetch("filesystems").first
+        { "device" => found["source"], "type" => found["fstype"], "options" => found["options"],
+          "free_bytes" => found["avail"].to_i }
+      end
+    end
+  end
+end

@@ -1,0 +1,136 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "open3"
+require "rakuda/bench/figures"
+require "rakuda/bench/launch"
+require "rakuda/bench/machine"
+require "rakuda/bench/mapreduce/engines"
+require "rakuda/bench/mapreduce/job"
+require "rakuda/bench/mapreduce/split"
+require "rakuda/bench/page_cache"
+require "securerandom"
+require "time"
+
+module Rakuda
+  module Bench
+    # Jobs in the shape map, shuffle, reduce, and the engines that run them.
+    module MapReduce
+      SCHEMA = "rakuda-bench-mapreduce/1"
+
+      # Runs one job in several engines, round after round, in an order that rotates. Each run has a folder of its own with
+      # links to the same inputs; its output is checked against what must come out, and is equal in all engines.
+      class Comparison
+        PHASES = "IOBENCH_PHASES"
+
+        # @param job [Job]
+        # @param engines [Array<String>]
+        # @param options [Hash] :workspace, :slots, :rounds, :timeout, :cache (a state of PageCache), :say (callable)
+        def initialize(job, engines, options)
+          @job = job
+          @engines = engines
+          @options = options
+          @rounds = engines.to_h { |engine| [engine, []] }
+          @digests = {}
+        end
+
+        # @return [Array<Hash>] a result for each engine
+        def call
+          @started = Time.now
+          machine = Machine.describe(@options.fetch(:workspace).path)
+          prepare
+          @options.fetch(:rounds).times do |round|
+            @engines.rotate(round % @engines.size).each_with_index { |engine, order| run(engine, round, order) }
+          end
+          @engines.map { |engine| result(engine, machine) }
+        end
+
+        private
+
+        def inputs = File.join(@options.fetch(:workspace).path, "inputs")
+
+        def prepare
+          FileUtils.mkdir_p(inputs)
+          @job.makers.each do |command|
+            output, status = Open3.capture2e(*command, chdir: inputs)
+            raise Failure, "#{File.basename(command.first)} failed: #{output.lines.last.to_s.strip}" unless status.success?
+          end
+        end
+
+        def run(engine, round, order)
+          folder = File.join(@options.fetch(:workspace).path, "#{engine}-#{round}")
+          FileUtils.rm_rf(folder)
+          FileUtils.mkdir_p(folder)
+          @job.inputs.each { |file| FileUtils.ln(File.join(inputs, file), File.join(folder, file)) }
+          Engines.write(engine, @job, @options.fetch(:slots), folder)
+          taken = { "round" => round, "order" => order }.merge(measure(engine, folder))
+          @rounds.fetch(engine) << taken
+          tell(engine, taken)
+        ensure
+          FileUtils.rm_rf(folder) if folder
+        end
+
+        def tell(engine, taken)
+          text = taken["fault"] || Figures.seconds((taken["end_ns"] - taken["start_ns"]) / 1e9)
+          @options.fetch(:say).call("#{@job.entry.name} on #{engine}, round #{taken["round"] + 1}: #{text}")
+        end
+
+        def measure(engine, folder)
+          marks = File.join(folder, ".phases")
+          File.write(marks, "")
+          environment = Engines.environment(engine).merge(PHASES => marks)
+          command = Engines.command(engine, @job, @options.fetch(:slots))
+          resident = PageCache.prepare(@options.fetch(:cache), @job.inputs.map { |input| File.join(folder, input) })
+          start = Launch.now_ns
+          fault = Launch.call(command, folder, environment, @options.fetch(:timeout))
+          finish = Launch.now_ns
+          raise Failure, fault if fault
+
+          parts = parts(File.readlines(marks).map(&:split))
+          (@digests[engine] ||= []) << @job.verify(folder)
+          { "start_ns" => start, "end_ns" => finish, "resident" => resident }.compact.merge(parts)
+        rescue Failure => e
+          { "fault" => e.message }
+        end
+
+        # @param lines [Array<Array<String>>] part, begun, in order, ended, bytes given to the shuffle
+        def parts(lines)
+          maps, reduces = %w[map reduce].map { |name| lines.select { |line| line.first == name } }
+          counts = [maps.size, reduces.size]
+          expected = [@job.map_inputs.size, @job.reducers]
+          raise Failure, "#{counts.join(" maps and ")} reduces ran: expected #{expected.join(" and ")}" unless counts == expected
+
+          numbers = ->(line) { line.drop(1).map { |word| Integer(word) } }
+          { "maps_ns" => maps.map { |line| numbers[line].values_at(0, 2) }.sort,
+            "reduces_ns" => reduces.map { |line| numbers[line].take(3) }.sort,
+            "shuffle_bytes" => lines.sum { |line| numbers[line].last } }
+        end
+
+        def result(engine, machine)
+          rounds = @rounds.fetch(engine)
+          reasons = reasons(engine, rounds)
+          { "schema" => SCHEMA, "id" => SecureRandom.uuid, "benchmark" => @job.entry.name, "family" => "mapreduce",
+            "size" => @job.size, "instance" => @job.instance,
+            "engine" => { "name" => engine, "version" => Engines.version(engine), "slots" => @options.fetch(:slots),
+                          "style" => Engines::ALL.fetch(engine) },
+            "machine" => machine, "conditions" => { "cache" => @options.fetch(:cache), "durable" => false }, "rounds" => rounds,
+            "derived" => Split.derived(rounds, @job.bytes),
+            "verification" => { "method" => "expected output, sha256", "digest" => @digests[engine]&.first,
+                                "checked_rounds" => @digests.fetch(engine, []).size },
+            "valid" => reasons.empty?, "reasons" => reasons,
+            "started_at" => @started.utc.iso8601, "ended_at" => Time.now.utc.iso8601 }
+        end
+
+        def reasons(engine, rounds)
+          found = rounds.filter_map { |round| round["fault"] && "round #{round["round"] + 1}: #{round["fault"]}" }
+          usual = @digests.values.flatten.tally.max_by(&:last)&.first
+          found << "its output is not that of most runs" unless (@digests.fetch(engine, []) - [usual]).empty?
+          found.concat(PageCache.faults(@options.fetch(:cache), rounds))
+          short = @job.size != "tiny" && @options.fetch(:rounds) < 5
+          found << "fewer than 5 rounds, which only tiny may have" if short
+          found
+        end
+      end
+    end
+  end
+end

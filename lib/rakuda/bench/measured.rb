@@ -1,0 +1,177 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "json"
+require "open3"
+require "shellwords"
+require "rakuda/bench/catalogue"
+require "rakuda/bench/machine"
+require "rakuda/bench/micro"
+require "rakuda/bench/programs"
+require "rakuda/bench/scaling"
+require "rakuda/bench/workspace"
+
+module Rakuda
+  module Bench
+    # Runs MPI kernels and micro-benchmarks: writes a Rakefile with a task for each, one after the other, and has `rakuda` run
+    # it, so that what was done stands in the record of that run.
+    class Measured
+      # One benchmark with its settings.
+      Part = Struct.new(:entry, :scale, :words, :point, :swept, keyword_init: true) do
+        def file = "#{entry.name}-#{scale}#{"-n#{point.nodes}-p#{point.ranks}" if swept}.json"
+      end
+
+      # Ranks may be more than cores, root may run them, and ranks that wait leave the core to others.
+      MPI = { "OMPI_ALLOW_RUN_AS_ROOT" => "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM" => "1",
+              "OMPI_MCA_rmaps_base_oversubscribe" => "1",
+              "OMPI_MCA_mpi_yield_when_idle" => "1" }.freeze
+
+      # A part, or one for each point of a sweep.
+      # @return [Array<Part>]
+      def self.parts(entry, scale, words, options)
+        return [Part.new(entry: entry, scale: scale, words: words)] unless entry.family == "mpi"
+
+        points = Scaling.points(options[:nodes], options[:ranks], options[:per_node])
+        raise UsageError, "fewer ranks (--np) than nodes (--nodes)" if points.empty?
+
+        points.map { |point| Part.new(entry: entry, scale: scale, words: words, point: point, swept: points.size > 1) }
+      end
+
+      # @param options [Options]
+      # @param say [#call] told how it goes
+      def initialize(options, say)
+        @options = options
+        @say = say
+      end
+
+      # @param parts [Array<Part>]
+      # @return [Array<Hash>] a result for each part, or what went wrong
+      def call(parts)
+        parts.each { |part| part.entry.needs.each { |program| Programs.need(program, part.entry.packages) } }
+        workspace = Workspace.new(@options[:dir])
+        workspace.make(parts.map { |part| bytes(part) }.max)
+        out = File.expand_path(@options[:out])
+        FileUtils.mkdir_p(out)
+        parts.each { |part| FileUtils.rm_f(File.join(out, part.file)) }
+        File.write(File.join(out, "Rakefile"), rakefile(parts, workspace.path))
+        start(out, parts)
+      ensure
+        workspace&.remove unless @options[:keep]
+      end
+
+      # @return [String] the Rakefile that `rakuda` gets
+      def rakefile(parts, work)
+        @ranks = parts.filter_map { |part| part.point&.ranks }
+        rules = parts.each_cons(2).to_h { |before, part| [part.file, before.file] }
+        tasks = parts.map { |part| task(part, rules[part.file], work) }
+        <<~RUBY
+          # frozen_string_literal: true
+
+          # Made by `rakudactl bench`: its benchmarks, one after the other, since two at once would measure each other.
+
+          # A kernel that ran and found its result not valid says so with 3: the result is there, with the reasons.
+          def kernel(*words) = sh(#{MPI.inspect}, *words) { |ok, status| ok || status.exitstatus == 3 or raise "\#{words.first} ended with \#{status.exitstatus}" }
+
+          task default: #{parts.map(&:file).inspect}
+
+          #{tasks.join("\n")}
+        RUBY
+      end
+
+      private
+
+      def task(part, before, work)
+        case part.entry.family
+        when "mpi" then kernel_task(part, before, work)
+        when Others::FAMILY then other_task(part, before, work)
+        else Micro.rules(part, before, work, @options[:workers])
+        end
+      end
+
+      # In an empty folder of its own, with all cores.
+      def other_task(part, before, work)
+        folder = File.join(work, part.entry.name)
+        words = [part.entry.program, *Catalogue.settings(part.entry, part.scale).fetch(:words), *part.words]
+        <<~RUBY
+          desc "ncore=#{slots}"
+          file(#{part.file.inspect} => #{[before].compact.inspect}) do |t|
+            rm_rf #{folder.inspect}, verbose: false
+            mkdir_p #{folder.inspect}, verbose: false
+            sh({ "BENCH_WORKERS" => #{@options[:workers].to_s.inspect} }, *#{words.inspect}, chdir: #{folder.inspect}, out: File.expand_path(t.name))
+            rm_rf #{folder.inspect}, verbose: false
+          end
+        RUBY
+      end
+
+      def kernel_task(part, before, work)
+        nodes, ranks = part.point.nodes, part.point.ranks
+        command = ["mpirun", "-n", ranks.to_s, Programs.own(part.entry.name), "--dir", work, "--size", part.scale,
+                   *part.words, "--out"]
+        rule = "file(#{part.file.inspect} => #{[before].compact.inspect})"
+        return <<~RUBY if nodes == 1
+          desc "ncore=#{@options[:hosts] ? 1 : ranks}"
+          #{rule} { |t| kernel(#{command.map(&:inspect).join(", ")}, t.name) }
+        RUBY
+
+        # The names of the nodes are known when it begins, and the shell puts them in.
+        line = "mpirun --hostfile \"$RAKUDA_HOSTFILE\" #{Shellwords.join(command.drop(1))} \"$0\""
+        <<~RUBY
+          needs nodes: #{nodes}, cores: #{(ranks.to_f / nodes).ceil}
+          #{rule} { |t| kernel("sh", "-c", #{line.inspect}, t.name) }
+        RUBY
+      end
+
+      def start(out, parts)
+        where = @options[:hosts] ? ["-F", @options[:hosts]] : ["-j", slots.to_s]
+        pid = Process.spawn({ "RAKUDA_ENGINE" => nil }, Programs.rakuda, "-q", "-k", *where,
+                            chdir: out, pgroup: true, in: File::NULL, out: :err)
+        waiter = Process.detach(pid)
+        unless waiter.join(@options[:timeout])
+          Process.kill(:TERM, pid)
+          waiter.join
+          @say.call("ended after #{@options[:timeout]} s (--timeout)")
+        end
+        parts.map { |part| result(out, part) }
+      end
+
+      # As many as a gang of ranks or workers needs, so that all run at once.
+      def slots
+        [*@ranks, @options[:workers], Etc.nprocessors].max
+      end
+
+      def result(out, part)
+        path = File.join(out, part.file)
+        return { "benchmark" => part.entry.name, "valid" => false, "reasons" => ["it gave no result"] } unless File.file?(path)
+
+        return other_result(path, part, out) if part.entry.family == Others::FAMILY
+
+        result = JSON.parse(File.read(path))
+        return result if part.entry.family == "mpi"
+
+        full = Micro.result(part, result, Machine.describe(out), @options[:workers])
+        File.write(path, "#{JSON.pretty_generate(full)}\n")
+        full
+      end
+
+      def other_result(path, part, out)
+        steps, reasons = Others.printed(part.entry.name, File.read(path))
+        full = Micro.described(part, steps, Machine.describe(out), @options[:workers], reasons)
+        File.write(path, "#{JSON.pretty_generate(full)}\n")
+        full
+      rescue Failure => e
+        { "benchmark" => part.entry.name, "valid" => false, "reasons" => [e.message] }
+      end
+
+      def bytes(part)
+        return Catalogue.settings(part.entry, part.scale).fetch(:bytes) if part.entry.family == Others::FAMILY
+        return Micro.bytes(part, @options[:workers]) unless part.entry.family == "mpi"
+
+        output, status = Open3.capture2e(Programs.own(part.entry.name), "--dry-run", "--np", part.point.ranks.to_s, "--size",
+                                         part.scale, *part.words)
+        raise UsageError, output.lines.last.to_s.strip unless status.success?
+
+        output[/^# total: (\d+) bytes/, 1].to_i
+      end
+    end
+  end
+end

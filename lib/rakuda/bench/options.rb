@@ -1,0 +1,123 @@
+# frozen_string_literal: true
+
+require "optparse"
+require "rakuda/bench/errors"
+
+module Rakuda
+  module Bench
+    # The words of the command line, understood.
+    class Options
+      DEFAULTS = { size: "tiny", dir: "bench-work", out: "bench-results", rounds: nil, slots: nil, ranks: [2], per_node: nil,
+                   workers: 2, engines: nil,
+                   timeout: 3600, seed: 1, html: nil, family: nil, keep: false, dry_run: false, scale_bytes: 1.0,
+                   scale_time: 0.0, hosts: nil, nodes: [1], cache: "any", instance: nil }.freeze
+      HOURS_MAX = 30 * 24 * 3600
+      COUNT_MAX = 1 << 20
+
+      attr_reader :words, :behind
+
+      # @param arguments [Array<String>]
+      # @raise [UsageError]
+      def initialize(arguments)
+        split = arguments.index("--") || arguments.size
+        @behind = arguments[(split + 1)..] || []
+        @values = DEFAULTS.dup
+        @given = []
+        @words = parser.parse(arguments[0...split])
+      rescue OptionParser::ParseError => e
+        raise UsageError, "#{e.message}; `rakudactl bench help` lists the options"
+      end
+
+      def [](name) = @values.fetch(name)
+
+      # @return [Options] the same with other values
+      def with(changes)
+        dup.tap { |copy| copy.instance_variable_set(:@values, @values.merge(changes)) }
+      end
+
+      # @return [Boolean] whether the option stands on the command line
+      def given?(name) = @given.include?(name)
+
+      # @return [String] the options, one a line
+      def self.help = new([]).send(:parser).summarize.join
+
+      private
+
+      def parser
+        OptionParser.new do |on|
+          on.summary_width = 24
+          sizes(on)
+          counts(on)
+          on.on("--engines A,B", Array, "engines to compare") { |value| set(:engines, value) }
+          on.on("--family NAME", "list: only these") { |value| set(:family, value) }
+          on.on("--html FOLDER", "report: write a page and pictures into FOLDER") { |value| set(:html, value) }
+          on.on("--instance FILE", "predict: the workflow in WfFormat that the results are of") do |value|
+            set(:instance, File.expand_path(value))
+          end
+          on.on("--keep", "leave the files that were measured") { set(:keep, true) }
+          on.on("--dry-run", "print what would be started and written, and do nothing") { set(:dry_run, true) }
+        end
+      end
+
+      def sizes(on)
+        on.on("--size SIZE", %w[tiny small large], "tiny (seconds), small (minutes here), large (the papers') [tiny]") do |value|
+          set(:size, value)
+        end
+        on.on("--dir FOLDER", "where files are written and read; removed afterwards [bench-work]") { |value| set(:dir, value) }
+        on.on("--out FOLDER", "where results are written [bench-results]") { |value| set(:out, value) }
+        on.on("--cache STATE", %w[any warm cold], "inputs before each round of an engine: any, warm, cold [any]") do |value|
+          set(:cache, value)
+        end
+        on.on("--scale-bytes X", Float, "a file in WfFormat: times each size [1]") { |value| set(:scale_bytes, positive(value)) }
+        on.on("--scale-time X", Float, "a file in WfFormat: times each computing time [0]") { |value|
+ set(:scale_time, not_less(value)) }
+      end
+
+      def counts(on)
+        on.on("--rounds N", Integer, "rounds or repetitions [1 for tiny, else 5]") { |value| set(:rounds, count(value)) }
+        on.on("-j", "--slots N", Integer, "tasks at the same time [the cores of this machine]") { |value|
+ set(:slots, count(value)) }
+        on.on("--np N,...", Array, "ranks of MPI kernels; several are a sweep [2]") { |value| set(:ranks, several(value)) }
+        on.on("--per-node N", Integer, "ranks of each node, in place of --np") { |value| set(:per_node, count(value)) }
+        on.on("-F", "--hosts FILE", "run kernels on the hosts of FILE; --dir must be one folder on all of them") do |value|
+          set(:hosts, File.expand_path(value))
+        end
+        on.on("--nodes N,...", Array, "hosts that the ranks of a kernel are spread over; several are a sweep [1]") { |value|
+ set(:nodes, several(value)) }
+        on.on("--workers N", Integer, "workers of micro-benchmarks [2]") { |value| set(:workers, count(value)) }
+        on.on("--timeout S", Integer, "seconds after which a run is killed [3600]") { |value|
+ set(:timeout, count(value, HOURS_MAX)) }
+      end
+
+      def set(name, value)
+        @given |= [name]
+        @values[name] = value
+      end
+
+      def count(value, most = COUNT_MAX)
+        raise OptionParser::InvalidArgument, "#{value}: expected 1 to #{most}" unless value.between?(1, most)
+
+        value
+      end
+
+      # @return [Array<Integer>] as they stand, each once
+      def several(words)
+        words.map { |word| count(Integer(word, 10)) }.uniq
+      rescue ArgumentError
+        raise OptionParser::InvalidArgument, "#{words.join(",")}: expected numbers with commas between"
+      end
+
+      def positive(value)
+        raise OptionParser::InvalidArgument, "#{value}: expected more than 0" unless value.positive? && value.finite?
+
+        value
+      end
+
+      def not_less(value)
+        raise OptionParser::InvalidArgument, "#{value}: expected 0 or more" unless value >= 0 && value.finite?
+
+        value
+      end
+    end
+  end
+end

@@ -1,0 +1,46 @@
+# frozen_string_literal: true
+
+require "open3"
+require "rakuda/bench/errors"
+require "rakuda/bench/programs"
+
+module Rakuda
+  module Bench
+    # The page cache before a round: brought to the state that was asked for, and looked at (cachestat), not believed.
+    module PageCache
+      STATES = %w[any warm cold].freeze
+      # Of the inputs, in a round that was to begin cold; what is missing in one that was to begin warm.
+      SHARE_MAX = 0.01
+      # Words of one command line.
+      FILES_EACH = 500
+
+      module_function
+
+      # @param state [String] one of STATES
+      # @param files [Array<String>] that the round will read
+      # @return [Float, nil] which part of them is in memory; nil without files
+      # @raise [Failure]
+      def prepare(state, files)
+        word = state == "any" ? "show" : state
+        sums = files.each_slice(FILES_EACH).map do |some|
+          output, errors, status = Open3.capture3(Programs.own("page-cache"), word, *some)
+          raise Failure, errors.strip unless status.success?
+
+          output.split.map { |number| Integer(number) }
+        end
+        resident, total = sums.transpose.map(&:sum)
+        total.to_i.positive? ? resident.to_f / total : nil
+      end
+
+      # @param rounds [Array<Hash>] as they stand in a result
+      # @return [Array<String>] why they did not begin as asked
+      def faults(state, rounds)
+        rounds.filter_map do |round|
+          share = round["resident"] or next
+          wrong = { "cold" => share > SHARE_MAX, "warm" => share < 1 - SHARE_MAX }[state]
+          "round #{round["round"] + 1}: #{(share * 100).round(1)} % of its inputs were in the page cache, not #{state}" if wrong
+        end
+      end
+    end
+  end
+end

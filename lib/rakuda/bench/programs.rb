@@ -1,0 +1,50 @@
+# frozen_string_literal: true
+
+require "rakuda/bench/errors"
+
+module Rakuda
+  module Bench
+    # Where programs are: the kernels and tasks of `iobench`, rakuda, and what others have made. It starts nothing.
+    module Programs
+      ROOT = File.expand_path("../../..", __dir__)
+      # Debian's package of what can be missing.
+      PACKAGES = { "mpirun" => "openmpi-bin", "fio" => "fio", "ninja" => "ninja-build", "make" => "make", "rake" => "rake",
+                   "xargs" => "findutils", "snakemake" => "snakemake", "diamond" => "diamond-aligner",
+                   "mProjectPP" => "montage",
+                   "findmnt" => "util-linux", "mpicc" => "libopenmpi-dev" }.freeze
+
+      module_function
+
+      # A kernel or task program of `iobench`: IOBENCH names the folder, else the one of this checkout, else PATH.
+      # @return [String] its path
+      # @raise [UsageError]
+      def own(name)
+        folders = [ENV.fetch("IOBENCH", nil), File.join(ROOT, "iobench/build"), File.join(ROOT, "libexec/iobench")].compact
+        found = folders.map { |folder| File.join(folder, name) }.find { |path| File.executable?(path) } || find(name)
+        found or raise UsageError, "no #{name}: build it with `make build-bench`, or name its folder in IOBENCH"
+      end
+
+      # @return [String, nil] its path
+      def find(name)
+        folders = [File.join(ROOT, "target/engines/bin"), *ENV.fetch("PATH", "").split(":")]
+        folders.map { |folder| File.join(folder, name) }.find { |path| File.file?(path) && File.executable?(path) }
+      end
+
+      # @raise [UsageError] with the package that has it
+      def need(name, packages = nil)
+        package = (packages || PACKAGES)[name]
+        find(name) or raise UsageError, "no #{name} in PATH#{" (Debian: #{package})" if package}"
+      end
+
+      # @return [String] the engine's front
+      def rakuda
+        ENV["RAKUDA_FRONT"] || File.join(ROOT, "bin/rakuda")
+      end
+
+      # @return [String] what answers questions about runs
+      def rakudactl
+        File.join(ROOT, "bin/rakudactl")
+      end
+    end
+  end
+end

@@ -1,0 +1,230 @@
+# frozen_string_literal: true
+
+require "cgi"
+require "fileutils"
+require "rakuda/bench/errors"
+require "rakuda/bench/figures"
+require "rakuda/bench/mapreduce/split"
+require "rakuda/bench/micro"
+require "rakuda/bench/others"
+require "rakuda/bench/plots"
+require "rakuda/bench/scaling"
+
+module Rakuda
+  module Bench
+    # Results for people: as text, as a page with plots, two beside each other. All figures stand in the results already.
+    module Report
+      module_function
+
+      # @param results [Array<Hash>]
+      # @param out [IO]
+      def text(results, out)
+        results.each do |result|
+          out.puts head(result)
+          lines(result).each { |line| out.puts "    #{line}" }
+          (result["reasons"] || []).each { |reason| out.puts "    not valid: #{reason}" }
+        end
+        engines = results.select { |result| result.key?("rounds") }
+        (ratios(engines) + Scaling.groups(results).flat_map { |sweep| Scaling.lines(sweep) }).each { |line| out.puts line }
+      end
+
+      def head(result)
+        words = [result["benchmark"], result["size"], engine(result), result["valid"] ? "valid" : "NOT VALID"]
+        words.compact.join("  ")
+      end
+
+      # With what it ran, and where, if that is not this machine alone.
+      def engine(result)
+        name = result.dig("engine", "name")
+        return name unless result.key?("hosts")
+
+        "#{name}, #{format("%d nodes, %d ranks", *Scaling.place(result)).gsub(/\b1 (node|rank)s/, '1 \1')}"
+      end
+
+      # @return [Array<String>] one for each figure
+      def lines(result)
+        derived = result["derived"]
+        return [] if derived.nil? || derived.empty?
+
+        case result["schema"]
+        when "rakuda-bench-workflow/1" then workflow_lines(result)
+        when "rakuda-bench-mapreduce/1" then map_reduce_lines(result)
+        when "rakuda-bench-micro/1"
+          return Micro.repeated(result).map { |one| repeated_line(one) } if result["family"] == Others::FAMILY
+
+          derived.map { |one| micro_line(one) } + rates_line(result)
+        else derived.map { |one| kernel_line(one) }
+        end
+      end
+
+      def workflow_lines(result)
+        derived = result["derived"]
+        time = derived["makespan_s"]
+        rounds = result["rounds"].size
+        ["makespan #{Figures.seconds(time["median"])} [#{Figures.seconds(time["min"])} - #{Figures.seconds(time["max"])}], " \
+         "median of #{rounds}",
+         "#{result.dig("instance", "tasks")} tasks: #{Figures.seconds(derived["busy_s"])} of their own, overhead " \
+         "#{Figures.seconds(derived["overhead_per_task_s"])} a task; to the first #{Figures.seconds(derived["startup_s"])}, " \
+         "after the last #{Figures.seconds(derived["tail_s"])}"]
+      end
+
+      def map_reduce_lines(result)
+        derived = result["derived"]
+        time = derived["makespan_s"]
+        parts = { "start" => "startup_s", "map" => "map_s", "shuffle" => "shuffle_s", "reduce" => "reduce_s", "end" => "tail_s" }
+        ["makespan #{Figures.seconds(time["median"])} [#{Figures.seconds(time["min"])} - #{Figures.seconds(time["max"])}], " \
+         "median of #{result["rounds"].size}; #{Figures.bytes(derived["bw"])}/s",
+         parts.map { |name, key| "#{name} #{Figures.seconds(derived[key])}" }.join(", "),
+         "core time: maps #{Figures.seconds(derived["map_busy_s"])}, getting and ordering rows " \
+         "#{Figures.seconds(derived["shuffle_busy_s"])}, reduces #{Figures.seconds(derived["reduce_busy_s"])}; " \
+         "#{Figures.bytes(derived["shuffle_bytes"])} shuffled"]
+      end
+
+      def micro_line(one)
+        return format("%-18s %14s/s,  in %s", one["name"], Figures.bytes(one["bw"]), Figures.seconds(one["time_s"])) if one["bw"]
+
+        format("%-18s %14s operations/s", one["name"], one["ops_per_s"].round)
+      end
+
+      def repeated_line(one)
+        spread = one["repetitions"] > 1 ? "  [#{Figures.bytes(one["min_bw"])} - #{Figures.bytes(one["max_bw"])}]" : ""
+        "#{micro_line(one)}, #{one["repetitions"]} times#{spread}"
+      end
+
+      def rates_line(result)
+        return [] unless result["benchmark"] == "fio"
+
+        ["for the simulator: rakudactl sim copyfile --nodes 1 --file-system local --rates #{Micro.rates(result).join(",")}"]
+      end
+
+      def kernel_line(one)
+        format("%-18s %14s/s,  %s in %s", one["name"], Figures.bytes(one["bw_last_done"]), Figures.bytes(one["bytes"]),
+               Figures.seconds(one["time_s"]))
+      end
+
+      # Engines on one instance beside rakuda: medians of ratios within a round.
+      # @return [Array<String>]
+      def ratios(results)
+        results.group_by { |result| result.dig("instance", "hash") }.values.select { |group| group.size > 1 }.flat_map do |group|
+          base = group.find { |result| result.dig("engine", "name") == "rakuda" } || group.first
+          name = base.dig("engine", "name")
+          lines = ["#{group.first["benchmark"]}: time as a multiple of #{name}'s, median of rounds [least - greatest]"] +
+                  group.map { |result| ratio_line(result, base, :makespans) }
+          next lines unless base["schema"] == "rakuda-bench-mapreduce/1"
+
+          lines + ["#{group.first["benchmark"]}: likewise, from the first map to the last reduce"] +
+            group.map { |result| ratio_line(result, base, :spans) }
+        end
+      end
+
+      def ratio_line(result, base, times)
+        ratios = in_rounds(method(times).call(result), method(times).call(base))
+        name = result.dig("engine", "name")
+        return format("    %-14s -", name) if ratios.empty?
+
+        format("    %-14s %6.2f [%.2f - %.2f]%s", name, Figures.median(ratios), *ratios.minmax, undecided(ratios))
+      end
+
+      # @return [Array<Float>] a ratio for each round in which both ended well
+      def in_rounds(times, others)
+        times.filter_map { |round, time| time / others[round] if others[round] }
+      end
+
+      # @return [Hash{Integer => Float}] from the first map to the last reduce
+      def spans(result)
+        result["rounds"].reject { |round| round["fault"] }.to_h do |round|
+          [round["round"], MapReduce::Split.of(round).values_at("map_s", "shuffle_s", "reduce_s").sum]
+        end
+      end
+
+      # @return [Hash{Integer => Float}] of rounds that ended well
+      def makespans(result)
+        result["rounds"].reject { |round| round["fault"] }.to_h do |round|
+          [round["round"], round["makespan_s"] || ((round["end_ns"] - round["start_ns"]) / 1e9)]
+        end
+      end
+
+      def undecided(ratios)
+        interval = Figures.interval(ratios)
+        interval && interval.first < 1 && interval.last > 1 ? "   no difference at 95 %" : ""
+      end
+
+      # @raise [UsageError] when they cannot be compared
+      def diff(one, other, out)
+        same = %w[schema benchmark].all? { |key| one[key] == other[key] } && instance(one) == instance(other)
+        raise UsageError, "these are results of different instances: #{instance(one)} and #{instance(other)}" unless same
+
+        figures(one).each do |name, value|
+          with = figures(other)[name]
+          out.puts format("%-28s %14s %14s   %s", name, plain(value), plain(with),
+with && value.positive? ? format("%.2f", with / value) : "-")
+        end
+      end
+
+      # What must be equal.
+      def instance(result)
+        result.dig("instance", "hash") || [result["benchmark"], result["size"], result["workers"], result["settings"]].inspect
+      end
+
+      def figures(result)
+        derived = result["derived"]
+        return derived.to_h { |one|
+ [one["name"], one["bw"] || one["ops_per_s"] || one["bw_last_done"]] } if derived.is_a?(Array) &&
+                                                                                         result["schema"] != "rakuda-bench/1"
+        return derived.to_h { |one| [one["name"], one["bw_last_done"]] } if derived.is_a?(Array)
+
+        derived.to_h { |name, value| [name, value.is_a?(Hash) ? value["median"] : value] }
+      end
+
+      def plain(value) = value ? format("%.4g", value) : "-"
+
+      # Writes `index.html` and an SVG for each plot.
+      # @return [String] path of the page
+      def page(results, folder)
+        FileUtils.mkdir_p(folder)
+        plots = Plots.of(results).merge(*Scaling.groups(results).map { |sweep| Scaling.plots(sweep) })
+        plots.each { |name, svg| File.write(File.join(folder, "#{name}.svg"), svg) }
+        path = File.join(folder, "index.html")
+        File.write(path, html(results, plots))
+        path
+      end
+
+      STYLE = <<~CSS
+        :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
+        body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+        table { border-collapse: collapse; display: block; overflow-x: auto; font-variant-numeric: tabular-nums }
+        th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid #8884; vertical-align: top }
+        @media (max-width: 40rem) { thead { display: none } td { display: block; border: 0; padding: 0 }
+          td:first-child { font-weight: bold }
+          td:last-child { border-bottom: 1px solid #8884; padding-bottom: .5rem; margin-bottom: .5rem } }
+        .bad { color: #c33 } figure { margin: 1.5rem 0 } svg { max-width: 100%; height: auto }
+        pre { overflow-x: auto }
+      CSS
+
+      def html(results, plots)
+        rows = results.map { |result| row(result) }
+        figures = plots.values.map { |svg| "<figure>#{svg}</figure>" }
+        machine = results.filter_map { |result| result["machine"] }.first
+        <<~HTML
+          <!doctype html>
+          <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+          <title>I/O benchmarks</title><style>#{STYLE}</style>
+          <h1>I/O benchmarks</h1>
+          <table><thead><tr><th>benchmark</th><th>size</th><th>engine</th><th>result</th><th>figures</th></tr></thead>
+          <tbody>#{rows.join("\n")}</tbody></table>
+          #{figures.join("\n")}
+          <h2>Machine</h2><pre>#{CGI.escapeHTML(JSON.pretty_generate(machine))}</pre>
+          </html>
+        HTML
+      end
+
+      def row(result)
+        valid = result["valid"] ? "valid" : "<span class=bad>not valid</span>: #{CGI.escapeHTML(result["reasons"].join("; "))}"
+        cells = [result["benchmark"], result["size"], engine(result) || "-"].map { |text|
+ CGI.escapeHTML(text.to_s) }
+        lines = lines(result).map { |line| CGI.escapeHTML(line.strip) }.join("<br>")
+        "<tr>#{[*cells, valid, lines].map { |cell| "<td>#{cell}</td>" }.join}</tr>"
+      end
+    end
+  end
+end

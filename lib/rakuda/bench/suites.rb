@@ -1,0 +1,126 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "json"
+require "open3"
+require "rakuda/bench/catalogue"
+require "rakuda/bench/comparison"
+require "rakuda/bench/mapreduce/comparison"
+require "rakuda/bench/measured"
+require "rakuda/bench/scaling"
+require "rakuda/bench/workflows"
+require "rakuda/bench/workspace"
+
+module Rakuda
+  module Bench
+    # Fixed lists of benchmarks, and comparisons of engines. Nothing is left out: what cannot be run makes the whole fail before
+    # anything is begun.
+    module Suites
+      # Kernels and micro-benchmarks in one run; then workflows, each in its engines.
+      ALL = {
+        "ci" => { size: "tiny", measured: %w[argot-io les-io qcd-io metadata fio],
+                  workflows: { "homology-io" => %w[rakuda], "copyfile" => %w[rakuda make xargs] } },
+        "node" => { size: "small", measured: %w[argot-io les-io qcd-io metadata fio],
+                    workflows: { "homology" => %w[rakuda make xargs], "homology-io" => %w[rakuda make xargs],
+                                 "copyfile" => %w[rakuda make xargs], "montage" => %w[rakuda make ninja],
+                                 "montage-io" => %w[rakuda rake make ninja xargs] } }
+      }.freeze
+      # Rounds where no other number is asked for.
+      ROUNDS = { "tiny" => 1, "small" => 5, "large" => 5 }.freeze
+      # Reading as few epochs, or configurations, as `small` has takes less than 10 s on one machine, and is not valid.
+      KERNEL_WORDS = { %w[node argot-io] => %w[--reps 15], %w[node qcd-io] => %w[--reps 30] }.freeze
+
+      module_function
+
+      # @return [Array<Hash>] results
+      def run(name, options, slots, say)
+        return paper(options, say) if name == "paper"
+
+        suite = ALL.fetch(name) { raise UsageError, "no suite #{name}; there are #{ALL.keys.join(", ")}, paper" }
+        engines = suite.fetch(:workflows).transform_values { |names| names.map { |engine| present(engine) } }
+        parts = suite.fetch(:measured).flat_map do |entry|
+          Measured.parts(Catalogue.find(entry), suite.fetch(:size), KERNEL_WORDS.fetch([name, entry], []), options)
+        end
+        results = Measured.new(options, say).call(parts)
+        sized = options.with(size: suite.fetch(:size))
+        results + engines.flat_map { |workflow, names| compare(workflow, names, sized, slots, say) }
+      end
+
+      # The four figures of Iwai, Tatebe 2018 with sizes scaled down: over the nodes of --nodes, or over ranks of this machine.
+      def paper(options, say)
+        Scaling::PAPER.flat_map.with_index do |figure, index|
+          nodes = figure.over == :nodes && options[:hosts] ? options[:nodes] : [1]
+          ranks = figure.ranks || [1, 2, 4].map { |count| count * figure.per_node }
+          own = options.with(nodes: nodes, ranks: ranks, per_node: options[:hosts] ? figure.per_node : nil,
+                             out: File.join(options[:out], "figure-#{index + 1}"))
+          Measured.new(own, say).call(Measured.parts(Catalogue.find(figure.benchmark), options[:size], figure.words, own))
+        end
+      end
+
+      def present(name)
+        engine = Engine.named(name)
+        engine.missing&.then { |why| raise UsageError, "#{name}: #{why}" }
+        engine
+      end
+
+      # Runs a workflow in engines, and writes a result for each.
+      # @return [Array<Hash>]
+      def compare(name, engines, options, slots, say)
+        workflows = Workflows.new(name, options)
+        workspace = Workspace.new(options[:dir])
+        workspace.make(0)
+        inputs = File.join(workspace.path, "inputs")
+        instance = workflows.prepare(inputs)
+        workspace.make(instance.bytes_written)
+        size = workflows.benchmark == name ? options[:size] : "own"
+        comparison = Comparison.new(instance, engines, inputs: inputs, workspace: workspace, slots: slots, size: size, say: say,
+                                                       rounds: options[:rounds] || ROUNDS.fetch(options[:size]),
+                                                       timeout: options[:timeout], benchmark: workflows.benchmark,
+                                                       cache: options[:cache], check: workflows.check,
+                                                       digest: workflows.digest)
+        comparison.call.each { |result| write(options[:out], result) }
+      ensure
+        workspace&.remove unless options[:keep]
+      end
+
+      # Runs MapReduce jobs in engines, one job after the other, and writes a result for each.
+      # @param name [String] of a job, or mapreduce for all
+      # @param engines [Array<String>, nil] nil for those that are there
+      # @return [Array<Hash>]
+      def map_reduce(name, engines, options, slots, say)
+        engines = engines ? here(engines) : found(say)
+        jobs = Catalogue::ALL.select { |entry| entry.family == "mapreduce" && [entry.name, "mapreduce"].include?(name) }
+        jobs.flat_map do |entry|
+          job = MapReduce::Job.new(entry, options[:size])
+          workspace = Workspace.new(options[:dir])
+          workspace.make(job.space)
+          comparison = MapReduce::Comparison.new(job, engines, workspace: workspace, slots: slots, say: say,
+                                                               rounds: options[:rounds] || ROUNDS.fetch(options[:size]),
+                                                               timeout: options[:timeout], cache: options[:cache])
+          comparison.call.each { |result| write(options[:out], result) }
+        ensure
+          workspace&.remove unless options[:keep]
+        end
+      end
+
+      # @raise [UsageError] when one cannot be run here
+      def here(engines)
+        engines.uniq.map { |engine| MapReduce::Engines.named(engine) }.each do |engine|
+          MapReduce::Engines.missing(engine)&.then { |why| raise UsageError, "#{engine}: #{why}" }
+        end
+      end
+
+      def found(say)
+        missing = MapReduce::Engines::ALL.keys.to_h { |engine| [engine, MapReduce::Engines.missing(engine)] }.compact
+        missing.each { |engine, why| say.call("left out: #{engine}: #{why}") }
+        MapReduce::Engines::ALL.keys - missing.keys
+      end
+
+      def write(out, result)
+        FileUtils.mkdir_p(out)
+        file = "#{result.fetch("benchmark")}-#{result.fetch("size")}-#{result.fetch("engine").fetch("name")}.json"
+        File.write(File.join(out, file), "#{JSON.pretty_generate(result)}\n")
+      end
+    end
+  end
+end

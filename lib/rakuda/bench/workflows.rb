@@ -1,0 +1,125 @@
+# frozen_string_literal: true
+
+require "etc"
+require "fileutils"
+require "open3"
+require "rakuda/bench/catalogue"
+require "rakuda/bench/instance"
+require "rakuda/bench/programs"
+require "rakuda/bench/workspace"
+
+module Rakuda
+  module Bench
+    # Where workflows come from, and their inputs: the simulator's (`rakudactl sim --save`), a Rakefile that rakuda runs once
+    # and exports (`rakudactl export wfformat`), or a file in WfFormat.
+    class Workflows
+      # What the run that was checked must have made, by name of the task.
+      GOALS = { "homology.rake" => "best", "montage.rake" => "mosaic" }.freeze
+
+      # @param name [String] of a benchmark, or a file
+      # @param options [Options]
+      def initialize(name, options)
+        @name = name
+        @options = options
+        @entry = name.end_with?(".json") ? nil : Catalogue.find(name)
+        @entry&.needs&.each { |program| Programs.need(program) }
+        return if @entry.nil? || @entry.family == "workflow"
+
+        raise UsageError, "#{name} is no workflow: it cannot be compared between engines"
+      end
+
+      # Of what a run made that was looked at closer than by its digest; known when the inputs are there.
+      # @return [String, nil]
+      attr_reader :digest
+
+      # @return [String] what the results call it
+      def benchmark = @entry ? @name : File.basename(@name, ".json")
+
+      # Makes the inputs in a folder, and the instance. Inputs that are there from before are checked by the tasks that read
+      # them.
+      # @return [Instance]
+      def prepare(folder)
+        FileUtils.mkdir_p(folder)
+        return recorded(folder) if @entry&.recorded?
+
+        instance = load(folder)
+        words = instance.inputs.flat_map { |file| ["--write", "#{file}:#{instance.files.fetch(file)}"] }
+        instance.inputs.each { |file| FileUtils.mkdir_p(File.join(folder, File.dirname(file))) }
+        words.each_slice(200) { |some| run([Programs.own("io-task"), *some], folder) }
+        instance
+      end
+
+      # The instance alone; of a search that needs a run it is not known before.
+      # @return [Instance]
+      def load(folder)
+        return recorded(folder) if @entry&.recorded?
+
+        path = @entry ? simulated(folder) : File.expand_path(@name)
+        raise UsageError, "no file #{@name}" unless File.file?(path)
+
+        settings = @entry ? Catalogue.settings(@entry, @options[:size]) : {}
+        Instance.load(path, scale_bytes: settings.fetch(:bytes, 1.0) * @options[:scale_bytes],
+                            scale_time: @options.given?(:scale_time) ? @options[:scale_time] : settings.fetch(:time, 0.0))
+      end
+
+      # What is checked besides the digests of files: the whole output, against what it must be.
+      # @return [Array<String>, nil] a command for the folder of a run
+      def check
+        return unless @entry&.name&.start_with?("homology")
+
+        values = homology_settings
+        outputs = Array.new(values.fetch("REDUCERS")) { |i| "best.#{i}" }
+        sizes = values.values_at("READS", "SUBJECTS").map(&:to_s)
+        return [Programs.own("homology-task"), "recall", *sizes, values["PERCENT"].to_s, "99", *outputs] if values["PERCENT"]
+
+        chunk = (values.fetch("SUBJECTS").to_f / values.fetch("DATABASE_CHUNKS")).ceil
+        [Programs.own("homology-task"), "check", *sizes, chunk.to_s, values.fetch("REDUCERS").to_s, *outputs]
+      end
+
+      private
+
+      def simulated(folder)
+        path = File.join(folder, "workflow.json")
+        words = Catalogue.settings(@entry, @options[:size]).fetch(:simulated)
+        run([Programs.rakudactl, "sim", *words, "--save", path], folder)
+        path
+      end
+
+      def homology_settings
+        settings = Catalogue.settings(@entry, @options[:size])
+        { "READS" => settings.fetch(:reads), "READ_CHUNKS" => settings.fetch(:read_chunks),
+          "SUBJECTS" => settings.fetch(:subjects),
+          "DATABASE_CHUNKS" => settings.fetch(:database_chunks), "REDUCERS" => settings.fetch(:reducers),
+          "PERCENT" => settings[:percent] }.compact
+      end
+
+      # Runs a Rakefile of ours once, has it checked, and takes the tasks from the record; their outputs are kept as a digest.
+      def recorded(folder)
+        name = @entry.name == "montage" ? "montage.rake" : "homology.rake"
+        rakuda = [Programs.rakuda, "-q", "-f", File.join(__dir__, name)]
+        run([*rakuda, "inputs"], folder, environment)
+        run([*rakuda, GOALS.fetch(name)], folder, environment)
+        path = File.join(folder, "workflow.json")
+        run([Programs.rakudactl, "export", "wfformat", "-o", path], folder)
+        check ? run(check, folder) : run([*rakuda, "check"], folder, environment)
+        instance = Instance.load(path)
+        @digest = Workspace.digest(folder, instance.outputs)
+        instance.outputs.each { |file| FileUtils.rm_f(File.join(folder, file)) }
+        instance
+      end
+
+      def environment
+        return homology_settings.transform_values(&:to_s).merge("HOMOLOGY" => Programs.own("homology-task")) unless
+          @entry.name == "montage"
+
+        settings = Catalogue.settings(@entry, @options[:size])
+        { "N" => settings.fetch(:tiles).to_s, "PIXELS" => settings.fetch(:pixels).to_s, "TIMED" => Programs.own("timed") }
+      end
+
+      def run(command, folder, environment = {})
+        output, status = Open3.capture2e(environment, *command, chdir: folder)
+        raise Failure, "#{File.basename(command.first)} failed: #{output.lines.last.to_s.strip}" unless status.success?
+      end
+    end
+  end
+end

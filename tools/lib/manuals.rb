@@ -1,0 +1,117 @@
+# frozen_string_literal: true
+
+# The manual pages: rakuda(1), rakuda-hosts(5) and rakuda-properties(7) from the pages of docs/reference that say the
+# same, rakudactl(1) from the engine, which has it from its help.
+
+require "kramdown"
+require "kramdown/converter/man"
+require "open3"
+require "rakuda"
+require "rakuda/engine"
+
+# Texts of the pages, in roff's man macros.
+class Manuals
+  DOCS = File.expand_path("../../docs/reference", __dir__)
+  PAGES = ["rakuda(1)", "rakudactl(1)", "rakuda-hosts(5)", "rakuda-properties(7)"].freeze
+  # Quotes and dashes stay as they are written.
+  PLAIN = { smart_quotes: %w[apos apos quot quot],
+            typographic_symbols: { hellip: "...", mdash: "---", ndash: "--", laquo: "<<", raquo: ">>",
+                                   laquo_space: "<< ", raquo_space: " >>" } }.freeze
+
+  # @return [String]
+  def rakuda
+    page("rakuda", 1, "run a Rakefile's tasks in parallel", "command-line.md")
+  end
+
+  # @return [String]
+  def hosts
+    page("rakuda-hosts", 5, "the hosts that rakuda runs on", "hosts.md")
+  end
+
+  # @return [String]
+  def properties
+    page("rakuda-properties", 7, "what a task of a Rakefile needs of rakuda", "properties.md")
+  end
+
+  # @return [String]
+  def rakudactl
+    text, status = Open3.capture2(Rakuda::Engine.find, "manual")
+    raise "the engine prints no manual page" unless status.success?
+
+    text
+  end
+
+  private
+
+  # @param file [String] a page of docs/reference
+  def page(name, section, purpose, file)
+    root, = Page.convert(Kramdown::Document.new(File.read(File.join(DOCS, file)), PLAIN).root, PLAIN)
+    others = PAGES.reject { |page| page == "#{name}(#{section})" }
+    <<~ROFF
+      .\\" Made by tools/share of docs/reference/#{file}; do not edit.
+      .TH #{name.upcase} #{section} "" "rakuda #{Rakuda::VERSION}" "Rakuda"
+      .SH NAME
+      #{name.gsub("-", "\\-")} \\- #{purpose}
+      .SH #{section == 1 ? "SYNOPSIS" : "DESCRIPTION"}
+      #{root.chomp}
+      .SH "SEE ALSO"
+      #{others.map { |page| ".BR #{page.sub("(", " (").gsub("-", "\\-")}#{"," unless page == others.last}" }.join("\n")}
+    ROFF
+  end
+
+  # Tables become lists with a paragraph for each row, which fit into any width; links their texts, since they lead to
+  # other pages of docs.
+  class Page < Kramdown::Converter::Man
+    private
+
+    def convert_root(element, opts)
+      opts[:result] = +""
+      inner(element, opts)
+      opts[:result]
+    end
+
+    def convert_header(element, opts)
+      return if element.options[:level] == 1
+
+      name = element.options[:level] == 2 ? "SH" : "SS"
+      text = element.options[:raw_text].delete("`")
+      opts[:result] << macro(name, quote(escape(name == "SH" ? text.upcase : text)))
+    end
+
+    def convert_table(element, opts)
+      rows = element.children.reject { |part| part.type == :thead }.flat_map(&:children)
+      rows.each { |row| convert_row(row, opts) }
+    end
+
+    def convert_row(row, opts)
+      tag, *rest = row.children.map { |cell| text_of(cell, opts) }
+      opts[:result] << macro("TP") << tag << "\n"
+      opts[:result] << rest.reject(&:empty?).join("\n.br\n") << "\n"
+    end
+
+    def convert_a(element, opts)
+      inner(element, opts)
+    end
+
+    # A bold word may stand in a bold one; \\fP knows one font only.
+    def convert_codespan(element, opts)
+      opts[:result] << "\\fB#{escape(element.value)}\\fR"
+    end
+
+    def convert_smart_quote(element, opts)
+      opts[:result] << (%i[ldquo rdquo].include?(element.value) ? '"' : "\\(aq")
+    end
+
+    def escape(text, preserve = false)
+      text = preserve ? text.dup : text.gsub(/\s+/, " ")
+      text.gsub("\\", "\\e").gsub("-", "\\-").gsub("'", "\\\\(aq").gsub("`", "\\\\(ga").gsub(/^(?=\.)/, "\\\\&")
+    end
+
+    # @return [String] one line
+    def text_of(cell, opts)
+      options = opts.merge(result: +"")
+      inner(cell, options)
+      options[:result].strip
+    end
+  end
+end
