@@ -30,13 +30,25 @@ module Rakuda
     application = Rake.application
     application.is_a?(Application) ? application.running_session&.current_devices || {} : {}
   end
+
+  # Nodes with what is known of them now: those of the run in an action, else this machine.
+  # @example
+  #   Rakuda.nodes.where("load1 < 0.5*threads").max_by(:mem_available)&.name
+  # @return [NodeList]
+  def self.nodes
+    require "rakuda/node_list"
+    application = Rake.application
+    NodeList.new(application.is_a?(Application) ? application.running_session&.run_name : nil)
+  end
 end
 
 require "rakuda/errors"
+require "rakuda/protocol"
 require "rakuda/guard"
 require "rakuda/inherited_state"
 require "rakuda/properties"
 require "rakuda/needs"
+require "rakuda/gangs"
 require "rakuda/dsl"
 require "rakuda/rake_bridge"
 require "rakuda/command_line"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Prints a file of one kind for the compressors: text (words of uneven frequency), table (measurements that change slowly)
-# or noise (cannot be compressed). The same seed gives the same bytes.
+# Prints a file of one kind for the compressors: text (words of uneven frequency), table (measurements that change
+# slowly) or noise (cannot be compressed). The same seed gives the same bytes.
 #
 #     ruby generate.rb text 1048576 1 > file
 

@@ -23,8 +23,9 @@ module Montage
   RANGE_LIMIT = 1.0
   STEP_LIMIT = 1.0
   IMPROVEMENT_LEAST = 20.0
-  # The planes are known from tile to tile only, and their small errors add up across the mosaic to a smooth bulge. Up to so many
-  # tiles in a row the first two limits hold as they are; beyond, they grow with the square. The limit for seams never does.
+  # The planes are known from tile to tile only, and their small errors add up across the mosaic to a smooth bulge. Up
+  # to so many tiles in a row the first two limits hold as they are; beyond, they grow with the square. The limit for
+  # seams never does.
   COLUMNS_WITHOUT_BULGE = 8
 
   # Runs one tool for the task and returns its answer, a line such as [struct stat="OK", count=20]. Fails with
@@ -61,8 +62,8 @@ module Montage
     image.pathmap("%X_area%x")
   end
 
-  # Makes the table of the images in a folder. The tool alone would number them in the order in which the file system lists
-  # them, which differs from run to run, and with it the last digits of the mosaic: so it gets a sorted list.
+  # Makes the table of the images in a folder. The tool alone would number them in the order in which the file system
+  # lists them, which differs from run to run, and with it the last digits of the mosaic: so it gets a sorted list.
   def image_table(task, folder, images)
     names = images.map { |path| File.basename(path) }.sort
     width = names.map(&:size).max

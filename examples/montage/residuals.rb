@@ -85,8 +85,8 @@ def fit_plane(columns, heights, values, chosen)
   solve([[sxx, sxy, sx, sxz], [sxy, syy, sy, syz], [sx, sy, chosen.size.to_f, sz]])
 end
 
-# The values with the plane taken out, and their clipped rms. The plane and the rms come from every seventh sample: enough for
-# three numbers, and the rounds of clipping are where the time goes.
+# The values with the plane taken out, and their clipped rms. The plane and the rms come from every seventh sample:
+# enough for three numbers, and the rounds of clipping are where the time goes.
 def without_plane(columns, heights, values)
   candidates = (0...values.size).step(SAMPLE).to_a
   chosen = candidates

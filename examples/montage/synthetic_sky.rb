@@ -11,7 +11,8 @@ class SyntheticSky
   # One star per so many pixels.
   PIXELS_PER_STAR = 1500
 
-  # name; position in degrees; rotation in degrees; background at the four corners, counter-clockwise from the lower left.
+  # name; position in degrees; rotation in degrees; background at the four corners, counter-clockwise from the lower
+  # left.
   Tile = Struct.new(:name, :longitude, :latitude, :rotation, :corners)
 
   attr_reader :pixels, :columns, :tiles

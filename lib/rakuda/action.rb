@@ -14,6 +14,12 @@ module Rakuda
     # @return [nil] a job that is no action has no devices
     def device_variables = nil
 
+    # @return [nil] nor has it an environment that its commands run in
+    def task_environment = nil
+
+    # @return [nil] a job that is no action is of no round
+    def pass = nil
+
     # Text that has no line end yet, per stream.
     # @return [Hash{IO => String}, nil]
     attr_accessor :partial_lines
@@ -80,6 +86,9 @@ module Rakuda
     # Which attempt of the task, from 1.
     attr_accessor :attempt
 
+    # @return [String] name of the node that its commands run on
+    attr_accessor :node
+
     # Whether the task invokes its prerequisites itself.
     attr_accessor :opaque
 
@@ -104,7 +113,7 @@ module Rakuda
     # (an index into the run's own, where that is set).
     # @return [Hash{String => String}, nil]
     def device_variables
-      return nil unless @devices
+      return worker_variables unless @devices
 
       @device_variables ||= @devices.each_with_object({}) do |(name, numbers), variables|
         variables["RAKUDA_DEVICES_#{name.to_s.upcase.gsub(/\W/, "_")}"] = numbers.join(",")
@@ -113,15 +122,33 @@ module Rakuda
         visible = ENV.fetch("CUDA_VISIBLE_DEVICES", nil)&.split(",")
         variables["CUDA_VISIBLE_DEVICES"] = numbers.map { |number| visible&.at(number) || number }.join(",")
       end
+      worker_variables ? @device_variables.merge(worker_variables) : @device_variables
     end
 
-    # When its code began, ns since 1970, if it has had no core since; else nil.
+    # What its commands run in (`needs env:`).
+    # @return [TaskEnvironment, nil]
+    def task_environment
+      return @task_environment if defined?(@task_environment)
+
+      needed = @task.rakuda_properties || @task.application.rule_properties(@task)
+      @task_environment = needed&.environment
+    end
+
+    # Of a synchronised round: the gate of the first command.
+    # @return [SyncRounds::Pass, nil]
+    attr_accessor :pass
+
+    # Of a synchronised round: what its commands find in their environment, too.
+    # @return [Hash{String => String}, nil]
+    attr_accessor :worker_variables
+
+    # When its code began, by `now_ns`, if it has had no core since; else nil.
     # @return [Integer, nil]
     attr_accessor :began_ns
 
-    # @return [Integer] ns since 1970
+    # @return [Integer] ns by the kernel's monotonic clock, which the hub reads, too; that of the day may be set meanwhile
     def self.now_ns
-      Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
+      Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
     end
 
     # Waits until the action has a core.

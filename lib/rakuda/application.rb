@@ -5,6 +5,7 @@
 
 require "rakuda/configuration"
 require "rakuda/nodes_wanted"
+require "rakuda/streams"
 
 module Rakuda
   # Rake's application, run in parallel.
@@ -15,7 +16,7 @@ module Rakuda
     prepend CommandLine
 
     # Lines of a backtrace that are Rakuda's own.
-    OWN_LINES = %r{\A#{Regexp.quote(File.expand_path('..', __dir__))}/|bin/rakuda:\d+}.freeze
+    OWN_LINES = %r{\A#{Regexp.quote(File.expand_path('..', __dir__))}/|(?:bin|exe)/rakuda:\d+}.freeze
 
     # Files whose lines define tasks for a Rakefile.
     NOT_THE_RAKEFILE = Regexp.union(File.expand_path("..", __dir__), File.dirname(Rake.method(:application).source_location[0]),
@@ -51,6 +52,7 @@ module Rakuda
       @command_line = []
       @rule_properties = nil
       @own = { keys: {}, resources: {}, memory_bytes: 0, seed: 0, grace_ms: 5000, prefix: false, record: true,
+               oversubscribe: nil,
                given: [] }
     end
 
@@ -71,6 +73,16 @@ module Rakuda
     # @return [Integer] how many tasks run at once
     def jobs
       @jobs ||= configured_jobs
+    end
+
+    # The engine has said which run this is.
+    # @param engine [String] its program
+    # @param run [String] name of the run
+    def show_page(engine, run)
+      return if !@own[:ui] || options.dryrun
+
+      require "rakuda/page"
+      Page.open(engine, run, rakefile_directory, name)
     end
 
     # @return [Boolean] whether there is one task at a time, in rake's order
@@ -98,6 +110,11 @@ module Rakuda
       super unless options.dryrun && !walk_shown? && strings.first.to_s.start_with?("** ")
     end
 
+    # @return [Boolean] whether the log is one of a job of continuous integration
+    def ci?
+      !@own[:ci].nil?
+    end
+
     # @return [Boolean] whether a failure leaves alone what does not depend on it
     def continues?
       configuration["FAILURE_TERMINATION"] == "continue"
@@ -108,7 +125,7 @@ module Rakuda
       return super if options.show_tasks || options.show_prereqs
 
       run_with_threads { Targets.new(self).run }
-      @session&.show_plan(@own[:plan] || (STDOUT.tty? ? "short" : "text"), @own[:plan_output] || $stdout) if options.dryrun
+      @session&.show_plan(plan_format, @own[:plan_output] || $stdout) if options.dryrun
     end
 
     # The session with the engine, which is started now if it was not.
@@ -133,9 +150,14 @@ module Rakuda
       job if job && job.is_a?(Action)
     end
 
+    # @return [Gangs] tasks that begin together
+    def gangs
+      @gangs ||= Gangs.new
+    end
+
     # @return [Configuration]
     def configuration
-      @configuration ||= Configuration.new(configuration_file, @variables, @own[:keys])
+      @configuration ||= Configuration.new(configuration_files, @variables, @own[:keys])
     end
 
     # Remembers what the next task or rule needs.
@@ -148,9 +170,93 @@ module Rakuda
         raise ConfigurationError, "expected keywords before a task or rule, such as `needs cores: 2`"
       end
       fields = Needs.fields(keywords)
-      @needed = @needed ? Needed.new(merge_fields(@needed.fields, fields), place) : Needed.new(fields, place)
+      parameters = fields.delete("params") || @needed&.parameters
+      files = fields.slice("outputs", "inputs")
+      files = files.empty? ? @needed&.files : { **(@needed&.files || {}), **files, "place" => place }
+      environment = fields.delete("env") || @needed&.environment
+      parameters = Needs.with_environment(parameters, environment)
+      fields = fields.except("outputs", "inputs")
+      @needed = Needed.new(@needed ? merge_fields(@needed.fields, fields) : fields, place, parameters, files, environment)
     rescue ConfigurationError => e
       raise RakefileError, "#{place}: needs: #{e.message}"
+    end
+
+    # Defines the tasks of a `sync` statement.
+    # @param arguments [Array] a name, or { name => prerequisites }
+    # @param keywords [Hash{Symbol => Object}]
+    # @param place [String] where that is said
+    # @return [Rake::Task]
+    # @raise [RakefileError]
+    def sync(arguments, keywords, block, place = rakefile_place)
+      name, prerequisites = sync_name(arguments)
+      raise ConfigurationError, "expected a block that starts a worker's command" unless block
+
+      require "rakuda/sync"
+      options = SyncOptions.new(keywords)
+      needed = take_needed
+      raise ConfigurationError,
+"needs env: a worker's command must be the program itself, not one that sets up" if needed&.environment
+
+      description, @last_description = @last_description, nil
+      Sync.new(self, name, options, needed, place, &block).define(prerequisites) { @last_description = description }
+    rescue ConfigurationError => e
+      raise RakefileError, "#{place}: sync: #{e.message}"
+    end
+
+    # Remembers a stream between tasks.
+    # @param arguments [Array] its name
+    # @param keywords [Hash{Symbol => Object}]
+    # @raise [RakefileError]
+    def stream(arguments, keywords, block)
+      place = rakefile_place
+      raise ConfigurationError, "expected no block" if block
+
+      streams.define(arguments, keywords, place, current_scope)
+    rescue RakefileError
+      raise
+    rescue ConfigurationError => e
+      raise RakefileError, "#{place}: stream: #{e.message}"
+    end
+
+    # @return [Streams]
+    def streams
+      @streams ||= Streams.new
+    end
+
+    # Finds the tasks that streams join, and makes them gangs, once for all streams that there are.
+    # @raise [RakefileError]
+    def join_streams
+      return if streams.empty? || streams.joined?
+
+      (@gang_streams ||= {}.compare_by_identity).update(streams.join_gangs(self))
+    end
+
+    # @param gang [Gang]
+    # @return [Streams::Component, nil] when streams have made it
+    def component_of(gang)
+      @gang_streams && @gang_streams[gang]
+    end
+
+    # @return [Boolean] whether the members of a component run one after the other, over spools
+    def spools?(component)
+      component.spooled? || serial?
+    end
+
+    # @return [Boolean] whether tasks that streams join share cores when there are too few
+    def shares_cores?
+      @own[:oversubscribe] != false
+    end
+
+    # As rake's, with what streams join.
+    def display_prerequisites
+      super
+      return if streams.empty?
+
+      streams.components(self).flat_map(&:streams).each do |stream|
+        puts "#{name} stream #{stream.name}"
+        stream.writers.each { |task| puts "    from #{task.name}" }
+        stream.readers.each { |task| puts "    to #{task.name}" }
+      end
     end
 
     # Remembers the properties of the description, or of `needs`, that comes before a task.
@@ -161,6 +267,7 @@ module Rakuda
       task = super
       @last_description = nil
       task.rakuda_properties = needed if needed
+      refuse_outputs(task, needed.files) if needed&.files && !task.is_a?(Rake::FileTask)
       task
     end
 
@@ -226,8 +333,19 @@ module Rakuda
     def display_exception_backtrace(exception)
       return super if options.backtrace
 
-      lines = Rake::Backtrace.collapse(exception.backtrace || [])
-      trace lines.grep_v(OWN_LINES).join("\n")
+      trace Rake::Backtrace.collapse(Application.without_own_lines(exception.backtrace || [])).join("\n")
+    end
+
+    # Ruby's own methods that are written in Ruby stand in backtraces, too (`<internal:kernel>:187:in 'loop'`, more of
+    # them since Ruby 3.3): those that Rakuda has called are Rakuda's.
+    # @param lines [Array<String>] a backtrace
+    # @return [Array<String>] those that rake would have
+    def self.without_own_lines(lines)
+      own = false
+      lines.reverse.reject do |line|
+        own = line.match?(OWN_LINES) unless line.start_with?("<internal:")
+        own
+      end.reverse
     end
 
     # With --job-stats, actions stand for rake's threads.
@@ -270,7 +388,18 @@ module Rakuda
 
     private
 
-    # Whether rake's own lines of a dry run are printed: people have the plan, and who reads rake's lines reads a pipe or a file.
+    # @return [Array(String, Array)] name of a `sync`, and what its first round needs
+    def sync_name(arguments)
+      given = arguments.size == 1 ? arguments[0] : nil
+      return [given.to_s, []] if given.is_a?(String) || given.is_a?(Symbol)
+      return [given.keys[0].to_s, Array(given.values[0]).map(&:to_s)] if given.is_a?(Hash) && given.size == 1
+      return [nil, []] if arguments == [nil]
+
+      raise ConfigurationError, "expected a name, such as `sync :write, workers: 8 do |w| ... end`"
+    end
+
+    # Whether rake's own lines of a dry run are printed: people have the plan, and who reads rake's lines reads a pipe
+    # or a file.
     def walk_shown?
       return false if @own[:quiet]
 
@@ -284,9 +413,30 @@ module Rakuda
     # @return [Needed, nil] what the description and `needs` say; the latter holds where both do
     def take_needed
       needed, @needed = @needed, nil
-      described = described_properties or return needed
+      described = described_properties or return ask_memory(needed)
 
-      Needed.new(needed ? merge_fields(described, needed.fields) : described, needed&.place || rakefile_place)
+      ask_memory(Needed.new(needed ? merge_fields(described, needed.fields) : described, needed&.place || rakefile_place,
+                            needed&.parameters, needed&.files, needed&.environment))
+    end
+
+    # Asks how much memory each attempt needs, where that is a lambda.
+    def ask_memory(needed)
+      lambda = needed&.fields&.fetch("memory_bytes", nil)
+      return needed unless lambda.is_a?(Proc)
+
+      memory = Needs.memory_by_attempt(lambda, needed.fields["retry"] || configuration.retries)
+      needed.fields = needed.fields.merge("memory_bytes" => memory)
+      needed
+    rescue ConfigurationError => e
+      raise RakefileError, "#{needed.place}: needs: #{e.message}"
+    end
+
+    # What is written beside a target needs one.
+    def refuse_outputs(task, files)
+      return if files.fetch("outputs", []).empty?
+
+      raise RakefileError, "#{files["place"]}: needs: outputs: expected a file task after it, not #{task.name}, " \
+                           "which makes no file"
     end
 
     def merge_fields(earlier, later)
@@ -309,8 +459,19 @@ module Rakuda
 
     def close_session
       session, @session = @session, nil
-      session&.close(ending_badly?)
-      @former = session if session
+      return unless session
+
+      failed = ending_badly?
+      session.close(failed)
+      @former = session
+      run_end_commands(session, failed) unless options.dryrun
+    end
+
+    def run_end_commands(session, failed)
+      return unless @own[:on_end] || @own[:on_fail]
+
+      require "rakuda/end_commands"
+      EndCommands.new(@own[:on_end], @own[:on_fail], name).run(session.engine_program, session.run_name, failed)
     end
 
     # Whether the process is about to end with a status other than 0.
@@ -323,11 +484,9 @@ module Rakuda
       configuration.cores || Etc.nprocessors
     end
 
-    def configuration_file
-      return @own[:config] if @own[:config]
-
-      path = File.join(rakefile_directory, Configuration::FILE)
-      path if File.file?(path)
+    def configuration_files
+      project = @own[:config] ? [@own[:config]] : Configuration.project_files(rakefile_directory)
+      [Configuration.user_file, *project].compact
     end
 
     def rakefile_directory
@@ -346,8 +505,10 @@ module Rakuda
       [["jobs", jobs, jobs_origin],
        ["policy", serial? ? "serial" : configuration.policy, serial? ? "one job" : configuration.origin("QUEUE_PRIORITY")],
        own_setting("output", :output, @own[:output] || default_output), own_setting("output-prefix", :prefix),
+       own_setting("ci", :ci, @own[:ci] || "none"),
        own_setting("grace", :grace_ms, "#{@own[:grace_ms] / 1000.0} s"),
        own_setting("memory", :memory_bytes, @own[:memory_bytes].zero? ? "all of the machine's" : @own[:memory_bytes]),
+       own_setting("enforce", :enforce, @own[:enforce] || "nothing"),
        own_setting("resource", :resources, resources.empty? ? "none" : resources),
        own_setting("seed", :seed), own_setting("record", :record)]
     end
@@ -361,19 +522,22 @@ module Rakuda
       check_record
       serial = serial? || options.dryrun
       {
-        "jobs" => jobs, "policy" => serial ? "serial" : configuration.policy,
+        "jobs" => jobs, "oversubscribe" => @own[:oversubscribe] ? true : false,
+        "stream_route" => @own[:stream_route] || "auto",
+        "policy" => serial ? "serial" : configuration.policy,
         "failure_termination" => configuration["FAILURE_TERMINATION"].to_s,
         "failed_target" => configuration["FAILED_TARGET"].to_s, "retry" => configuration.retries,
-        "output" => @own[:output] || default_output, "prefix" => @own[:prefix],
+        "output" => @own[:output] || default_output, "prefix" => @own[:prefix], "ci" => @own[:ci],
         "build_all" => options.build_all ? true : false, "dry_run" => options.dryrun ? true : false,
         "trace" => traces? ? true : false, "progress" => progress, "colour" => ENV.fetch("NO_COLOR", "").empty?,
         "strict" => @own[:strict] ? true : false, "farewell" => STDERR.tty? && !options.silent && !@own[:quiet],
         "grace_ms" => @own[:grace_ms], "directory" => Dir.pwd.b, "seed" => @own[:seed], "log_dir" => log_dir,
-        "memory_bytes" => @own[:memory_bytes], "resources" => @own[:resources],
+        "memory_bytes" => @own[:memory_bytes], "enforce_memory" => @own[:enforce] == "memory", "resources" => @own[:resources],
         "stdin" => serial? && !options.dryrun ? "inherit" : "null", "record" => @own[:record],
         "command_line" => @command_line.map(&:b), "rakefile" => @rakefile.to_s.b,
         "runs_kept" => configuration.runs_kept, "runs_bytes" => configuration.runs_bytes,
         "locality" => !configuration.on?("DISABLE_AFFINITY"), "stealing" => !configuration.on?("DISABLE_STEAL"),
+        "sample_ms" => configuration.sample_interval,
         "walltime_ms" => configuration.walltime.to_i * 1000, "cluster" => cluster_settings
       }.merge(rerun_settings)
     end
@@ -402,6 +566,8 @@ module Rakuda
     end
 
     def check_record
+      raise ConfigurationError, "--ui and --no-record together: the page is made of the record" if @own[:ui] && !@own[:record]
+
       if !@own[:record] && configuration.on?("JOINABLE")
         raise ConfigurationError,
               "--no-record and --joinable together: who joins looks for the run in its record; leave one of the two out"
@@ -414,7 +580,14 @@ module Rakuda
     end
 
     def default_output
+      return "task" if ci?
+
       serial? && $stdin.tty? ? "none" : "line"
+    end
+
+    # @return [String] one of Protocol::PlanFormat
+    def plan_format
+      @own[:plan] || (STDOUT.tty? ? Protocol::PlanFormat::SHORT : Protocol::PlanFormat::TEXT)
     end
 
     # @return [String] "live", "plain" or "off"

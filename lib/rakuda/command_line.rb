@@ -12,10 +12,23 @@ module Rakuda
     RERUN_ON = %w[command inputs content env].freeze
     PLAN_FORMATS = %w[text json].freeze
     PROGRESS = %w[auto live plain off].freeze
+    ENFORCED = %w[memory].freeze
+    OUTPUTS = %w[line task none].freeze
+    CI_SYSTEMS = %w[github gitlab].freeze
+    FAILURES = %w[wait kill continue].freeze
     JOBS_MAX = 65_535
     SEED_MAX = (1 << 64) - 1
     SECONDS_MAX = 4_294_967
+    STREAM_ROUTES = %w[auto relay direct conventional].freeze
     CLUSTERS = %w[local ssh slurm launch].freeze
+    FILESYSTEMS = %w[shared gfarm local].freeze
+    # What the value of an option is, for the completions of shells: words to choose from, a file or a folder; others
+    # are free.
+    VALUES = { "--policy" => POLICIES, "--rerun-on" => RERUN_ON, "--plan" => PLAN_FORMATS, "--cluster" => CLUSTERS,
+               "--filesystem" => FILESYSTEMS, "--failure" => FAILURES, "--output" => OUTPUTS, "--progress" => PROGRESS,
+               "--enforce" => ENFORCED, "--stream-route" => STREAM_ROUTES, "--ci" => CI_SYSTEMS,
+               "--config" => :file, "--hostfile" => :file, "--rakefile" => :file, "--log-dir" => :folder,
+               "--directory" => :folder, "--libdir" => :folder, "--rakelib" => :folder }.freeze
 
     private
 
@@ -86,9 +99,20 @@ module Rakuda
     def version_option
       ["--version", "-V", "Display the program version.",
        lambda { |_value|
-         puts "rakuda, version #{VERSION} (rake, version #{Rake::VERSION})"
+         puts "rakuda, version #{VERSION} (rake, version #{Rake::VERSION})", "engine: #{engine_version}", RUBY_DESCRIPTION
          exit
        }]
+    end
+
+    # @return [String] the engine's version, commit and machine type, and where it is
+    def engine_version
+      require "rakuda/engine"
+      program = Engine.find
+      "#{IO.popen([program, "--version"], &:read).chomp}, #{program}"
+    rescue EngineError => e
+      "none: #{e.message}"
+    rescue SystemCallError => e
+      "#{program} cannot be started: #{e.message}"
     end
 
     def rakuda_options
@@ -101,13 +125,21 @@ module Rakuda
          ->(value) { set_key("QUEUE_PRIORITY", choice("--policy", value, POLICIES)) }],
         ["--memory BYTES", "Memory that tasks may use together, such as 8G.",
          ->(value) { set_own(:memory_bytes, checked("--memory #{value}") { Properties.bytes(value) }) }],
+        ["--enforce WHAT", "Hold tasks to what they ask for: #{ENFORCED.join(', ')} (a command that has more is killed).",
+         ->(value) { set_own(:enforce, choice("--enforce", value, ENFORCED)) }],
+        ["--oversubscribe", "Run tasks that need more slots at once than there are all the same.",
+         ->(_value) { set_own(:oversubscribe, true) }],
         ["--resource NAME=COUNT", "A named resource that tasks may ask for. Repeatable.",
          ->(value) { set_own(:resources, @own[:resources].merge(checked("--resource") { Properties.resources(value) })) }],
+        ["--no-oversubscribe", "Tasks that streams join run only if there is a job for each.",
+         ->(_value) { set_own(:oversubscribe, false) }],
+        ["--stream-route ROUTE", "How streams pass between hosts: #{STREAM_ROUTES.join(', ')}. (default is auto)",
+         ->(value) { set_own(:stream_route, choice("--stream-route", value, STREAM_ROUTES)) }],
         ["--seed N", "Seed of the choices made at random.",
          ->(value) { set_own(:seed, whole_number("--seed", value, 0..SEED_MAX)) }],
         ["--walltime TIME", "All nodes end after TIME (2:00:00, 90m): start nothing that takes longer by earlier runs.",
          ->(value) { set_key("WALLTIME", value) }],
-        ["--config FILE", "Read FILE in place of #{Configuration::FILE} beside the Rakefile.",
+        ["--config FILE", "Read FILE in place of #{Configuration::FILE} and #{Configuration::PWRAKE_FILE} beside the Rakefile.",
          ->(value) { @own[:config] = File.expand_path(value) }],
         ["--rerun-on LIST", "Also run what was made otherwise before: #{RERUN_ON.join(',')}.",
          ->(value) { set_key("RERUN_ON", value) }],
@@ -117,7 +149,7 @@ module Rakuda
          ->(value) { plan_option(value) }],
         ["--rake", "With -n: rake's own lines (** Invoke ...) too, on stderr, also where that is a terminal.",
          ->(_value) { @own[:walk] = true }],
-        ["--show-conf", "Show the settings and where each came from, then exit.",
+        ["--show-conf", "Show the settings, where each came from and what PASS_ENV passes, then exit.",
          ->(_value) { @own[:show_conf] = true }]
       ]
     end
@@ -146,6 +178,8 @@ module Rakuda
          ->(value) { set_key("FILESYSTEM", value) }],
         ["--stage-cache BYTES", "With --filesystem local: room for copies on each host, such as 10G.",
          ->(value) { set_key("STAGE_CACHE", value) }],
+        ["--no-guess-files", "With --filesystem local: bring only files that tasks and `needs` name.",
+         ->(_value) { set_key("GUESS_FILES", false) }],
         ["--disable-affinity", "Do not prefer the nodes that hold a task's input.",
          ->(_value) { set_key("DISABLE_AFFINITY", true) }],
         ["-S", "--disable-steal", "Never take a task from the queue of another node.",
@@ -156,11 +190,15 @@ module Rakuda
     def failure_options
       [
         ["--failure HOW", "What a failed task does to others: wait, kill, continue. (default is wait)",
-         ->(value) { set_key("FAILURE_TERMINATION", choice("--failure", value, %w[wait kill continue])) }],
+         ->(value) { set_key("FAILURE_TERMINATION", choice("--failure", value, FAILURES)) }],
         ["--keep-going", "The same as --failure continue.", ->(_value) { set_key("FAILURE_TERMINATION", "continue") }],
         ["--strict", "A target that its action has not made is a failure.", ->(_value) { set_own(:strict, true) }],
         ["--retry N", "Attempts after the first, for tasks that do not say. (default is 0)",
          ->(value) { set_key("RETRY", whole_number("--retry", value, 0..Properties::COUNT_MAX)) }],
+        ["--on-end LINE", "When the run is over, run this command line with the run as JSON on its standard input.",
+         ->(value) { set_own(:on_end, value) }],
+        ["--on-fail LINE", "The same, when it did not end well; before that of --on-end.",
+         ->(value) { set_own(:on_fail, value) }],
         ["--grace SECONDS", "Seconds between SIGINT, SIGTERM and SIGKILL when a run is stopped. (default is 5)",
          ->(value) { set_own(:grace_ms, (seconds("--grace", value) * 1000).to_i) }]
       ]
@@ -169,9 +207,13 @@ module Rakuda
     def output_options
       [
         ["--output HOW", "How output of commands is kept apart: line (by line), task (by task), none (not at all).",
-         ->(value) { set_own(:output, choice("--output", value, %w[line task none])) }],
+         ->(value) { set_own(:output, choice("--output", value, OUTPUTS)) }],
         ["--progress HOW", "Where to show how far the run is: #{PROGRESS.join(', ')}. (default is auto)",
          ->(value) { set_key("PROGRESS", choice("--progress", value, PROGRESS)) }],
+        ["--ui", "Show the run in a browser while it goes on: prints the address of a page on this machine.",
+         ->(_value) { set_own(:ui, true) }],
+        ["--ci SYSTEM", "For the log of a job on #{CI_SYSTEMS.join(', ')}: output of tasks in groups, failures with their line.",
+         ->(value) { set_own(:ci, choice("--ci", value, CI_SYSTEMS)) }],
         ["--output-prefix", "Put the task's name before each line of output.", ->(_value) { set_own(:prefix, true) }],
         ["-L", "--log-dir [DIRECTORY]", "Write logs to DIRECTORY. (default is Rakuda%Y%m%d-%H%M%S)",
          ->(value) { set_key("LOG_DIR", log_dir_of(value)) }],

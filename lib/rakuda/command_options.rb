@@ -28,7 +28,7 @@ module Rakuda
       options.each { |key, value| option(key, value) }
       # Ruby connects all copies of the parent's streams at once; in order that is only right without overlap.
       local unless (@copies.values & @copies.keys).empty?
-      redirects = @copies.to_a.map { |stream, from| [stream, ["fd", from]] } + @files + @children
+      redirects = @copies.to_a.map { |stream, from| [stream, Protocol::Redirect.fd(from)] } + @files + @children
       @result["redirects"] = redirects unless redirects.empty?
       @result
     end
@@ -62,7 +62,7 @@ module Rakuda
 
     def redirect(stream, target)
       case target
-      when :close then @files << [stream, "close"]
+      when :close then @files << [stream, Protocol::Redirect::CLOSE]
       when String then @files << [stream, file(target, stream.zero? ? "r" : "w", 0o644)]
       when Array then redirect_to_array(stream, target)
       else
@@ -80,11 +80,11 @@ module Rakuda
       redirect(first, target)
       return others.each { |stream| redirect(stream, target) } if @copies.key?(first) || target == :close
 
-      @files.concat(others.map { |stream| [stream, ["fd", first]] })
+      @files.concat(others.map { |stream| [stream, Protocol::Redirect.fd(first)] })
     end
 
     def redirect_to_array(stream, target)
-      return @children << [stream, ["fd", stream_of(target[1])]] if target[0] == :child
+      return @children << [stream, Protocol::Redirect.fd(stream_of(target[1]))] if target[0] == :child
 
       path, mode, permissions = target
       mode ||= "r"
@@ -93,7 +93,7 @@ module Rakuda
     end
 
     def file(path, mode, permissions)
-      path == "/dev/null" ? "null" : ["file", path.b, mode, permissions]
+      path == "/dev/null" ? Protocol::Redirect::NULL : Protocol::Redirect.file(path.b, mode, permissions)
     end
   end
 end

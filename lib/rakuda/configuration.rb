@@ -1,15 +1,18 @@
 # frozen_string_literal: true
 
-# Settings of a run and where each came from: defaults, pwrake_conf.yaml, the environment, VAR=value on the command
-# line, options (each stronger than those before). It reads the file and checks the values; what they do is the
-# engine's business.
+# Settings of a run and where each came from: defaults, the user's file, the project's files, the environment, VAR=value
+# on the command line, options (each stronger than those before). It reads the files and checks the values; what they do
+# is the engine's business.
 
 require "shellwords"
 
 module Rakuda
   # Resolved settings.
   class Configuration
-    FILE = "pwrake_conf.yaml"
+    # The user's, below the folder of settings, and the project's.
+    FILE = "rakuda.yaml"
+    # Pwrake's name of the project's file.
+    PWRAKE_FILE = "pwrake_conf.yaml"
 
     # Pwrake's public keys, and ours. Some of Pwrake's have no effect (docs/reference/configuration.md).
     KEYS = %w[
@@ -18,14 +21,15 @@ module Rakuda
       GRAPH_PARTITION REPORT_IMAGE_TYPE FILESYSTEM SSH_OPTION PASS_ENV GNU_TIME DEBUG HEARTBEAT SHELL_RC WORK_DIR
       BASEDIR PREFIX SUBDIR MAX_GFWHERE_WORKER GFARM_BASEDIR GFARM_PREFIX GFARM_SUBDIR PLOT_PARALLELISM STEAL_WAIT
       SHELL_COMMAND RESERVE_NODE HALT_QUEUE_WHILE_SEARCH SHOW_CONF PROFILE LOGFILE TASKLOG RUNS_KEPT RUNS_BYTES
-      RERUN_ON RERUN_ENV CONTENT_BYTES_MAX PROGRESS STAGE_CACHE STAGE_HOME STAGE_OUTPUTS
+      RERUN_ON RERUN_ENV CONTENT_BYTES_MAX PROGRESS STAGE_CACHE STAGE_HOME STAGE_OUTPUTS GUESS_FILES
       CLUSTER NODES BATCH_OPTION LAUNCH JOINABLE LISTEN MAX_IDLE WALLTIME VISIBLE_WITHIN
+      SAMPLE_INTERVAL
     ].freeze
 
     DEFAULTS = { "FAILED_TARGET" => "rename", "FAILURE_TERMINATION" => "wait", "RETRY" => 0,
                  "QUEUE_PRIORITY" => "LIHR", "RUNS_KEPT" => 100, "RUNS_BYTES" => "4G",
                  "CONTENT_BYTES_MAX" => "64M", "PROGRESS" => "auto", "HEARTBEAT" => 10, "HOST_FAILURE" => 2,
-                 "VISIBLE_WITHIN" => 30,
+                 "VISIBLE_WITHIN" => 30, "GUESS_FILES" => true, "SAMPLE_INTERVAL" => 250,
                  "FILESYSTEM" => "shared" }.freeze
 
     CHOICES = { "FAILED_TARGET" => %w[rename delete leave], "FAILURE_TERMINATION" => %w[wait kill continue],
@@ -47,9 +51,11 @@ module Rakuda
     # What says where nodes are and what they are like.
     CLUSTER_KEYS = %w[
       HOSTFILE HOSTS SSH_OPTION WORK_DIR HEARTBEAT HOST_FAILURE DISABLE_AFFINITY DISABLE_STEAL NODES BATCH_OPTION LAUNCH JOINABLE
-      LISTEN MAX_IDLE FILESYSTEM STAGE_CACHE STAGE_HOME STAGE_OUTPUTS VISIBLE_WITHIN
+      LISTEN MAX_IDLE FILESYSTEM STAGE_CACHE STAGE_HOME STAGE_OUTPUTS VISIBLE_WITHIN GUESS_FILES
     ].freeze
     HEARTBEAT_MAX = 86_400
+    # Milliseconds between two samples of a node.
+    SAMPLE_INTERVALS = 10..60_000
     # Pwrake's words for yes and no; an empty value is no.
     SWITCHED_ON = %w[true on yes y].freeze
     SWITCHED_OFF = %w[false off no n nil].push("").freeze
@@ -57,12 +63,27 @@ module Rakuda
     # A value and where it came from.
     Entry = Struct.new(:value, :origin)
 
-    # @param file [String, nil] an existing configuration file
+    # @param environment [#fetch] as ENV
+    # @return [String, nil] the user's own file: below XDG_CONFIG_HOME, else ~/.config; nil: there is none
+    def self.user_file(environment = ENV)
+      folder = environment.fetch("XDG_CONFIG_HOME", "")
+      # As the standard wants it: a relative name is none.
+      folder = File.join(environment.fetch("HOME", ""), ".config") unless folder.start_with?("/")
+      path = File.join(folder, "rakuda", FILE)
+      path if path.start_with?("/") && File.file?(path)
+    end
+
+    # @return [Array<String>] the project's files beside its Rakefile, the stronger one last
+    def self.project_files(folder)
+      [PWRAKE_FILE, FILE].map { |name| File.join(folder, name) }.select { |path| File.file?(path) }
+    end
+
+    # @param files [Array<String>, String, nil] existing configuration files, the strongest last
     # @param variables [Hash{String => String}] VAR=value of the command line
     # @param options [Hash{String => Object}] keys set by options
-    def initialize(file, variables, options)
+    def initialize(files, variables, options)
       @entries = DEFAULTS.transform_values { |value| Entry.new(value, "default") }
-      read(file) if file
+      Array(files).each { |file| read(file) }
       FROM_ENVIRONMENT.each do |key|
         take(key, ENV[key], "environment") unless ENV.fetch(key, "").empty? || variables.key?(key)
       end
@@ -172,9 +193,7 @@ module Rakuda
     # @return [Hash{String => String}] variables that commands on nodes get; of a list those that are set, of a map its
     #   values where they are not
     def pass_environment
-      wanted = self["PASS_ENV"]
-      given = wanted.is_a?(Hash) ? wanted : Configuration.words(wanted).to_h { |name| [name, nil] }
-      given.to_h { |name, value| [name.to_s.b, (ENV[name.to_s] || value)&.to_s&.b] }.compact
+      wanted_environment.compact
     end
 
     # @return [Integer] seconds after which a silent node is lost
@@ -185,6 +204,11 @@ module Rakuda
     # @return [Integer] seconds that a node may take to see what another one has made
     def visible_within
       Integer(self["VISIBLE_WITHIN"].to_s, 10)
+    end
+
+    # @return [Integer] milliseconds between two samples of a node
+    def sample_interval
+      Integer(self["SAMPLE_INTERVAL"].to_s, 10)
     end
 
     # @return [Integer] failures in a row after which a node is set aside
@@ -201,7 +225,7 @@ module Rakuda
     def staging
       cache = self["STAGE_CACHE"]
       { "cache_bytes" => cache ? Properties.bytes(cache.to_s) : 0, "all_home" => self["STAGE_OUTPUTS"].to_s == "home",
-        "home" => Configuration.words(self["STAGE_HOME"]).map(&:b) }
+        "home" => Configuration.words(self["STAGE_HOME"]).map(&:b), "guess_files" => on?("GUESS_FILES") }
     end
 
     # @return [Boolean] whether a switch is on
@@ -214,9 +238,13 @@ module Rakuda
       @entries[key]&.origin
     end
 
-    # @return [Array<String>] one line per setting: key, value, origin
+    # @return [Array<String>] one line per setting: key, value, origin; below PASS_ENV what it passes
     def lines
-      @entries.sort.map { |key, entry| Configuration.line(key, entry.value, entry.origin) }
+      @entries.sort.flat_map do |key, entry|
+        value = entry.value.is_a?(Hash) ? entry.value.keys : entry.value
+        line = Configuration.line(key, value, entry.origin)
+        key == "PASS_ENV" ? [line, *passed_lines] : line
+      end
     end
 
     # @return [String] one line about a setting
@@ -225,7 +253,28 @@ module Rakuda
       format("%-24<key>s %-24<value>s (%<origin>s)", key: key, value: value, origin: origin)
     end
 
+    # @return [String] bytes of the environment as one line
+    def self.shown(bytes)
+      text = bytes.dup.force_encoding(Encoding::UTF_8)
+      text.valid_encoding? && !text.match?(/[[:cntrl:]]/) ? text : text.inspect
+    end
+
     private
+
+    # @return [Hash{String => String, nil}] what PASS_ENV names; nil: there is no value to pass
+    def wanted_environment
+      wanted = self["PASS_ENV"]
+      given = wanted.is_a?(Hash) ? wanted : Configuration.words(wanted).to_h { |name| [name, nil] }
+      given.to_h { |name, value| [name.to_s.b, (ENV[name.to_s] || value)&.to_s&.b] }
+    end
+
+    # @return [Array<String>] as Pwrake shows it: `ENV1: hoge`. A value that is not one line of text is shown as Ruby writes it
+    def passed_lines
+      wanted_environment.map do |name, value|
+        name = Configuration.shown(name)
+        value ? "  #{name}: #{Configuration.shown(value)}" : "  (#{name} is not set, so it is not passed)"
+      end
+    end
 
     def read(file)
       require "yaml"
@@ -269,6 +318,8 @@ module Rakuda
         check_number(key, value, origin, 0..Properties::COUNT_MAX)
       elsif key == "RUNS_KEPT"
         check_number(key, value, origin, 1..Properties::COUNT_MAX)
+      elsif key == "SAMPLE_INTERVAL"
+        check_number(key, value, origin, SAMPLE_INTERVALS)
       elsif %w[RUNS_BYTES CONTENT_BYTES_MAX].include?(key)
         check_bytes(key, value, origin)
       elsif key == "WALLTIME"

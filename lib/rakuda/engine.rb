@@ -13,6 +13,9 @@ module Rakuda
     # @return [Link]
     attr_reader :link
 
+    # @return [String, nil] name of the run, once the engine has said it
+    attr_reader :run
+
     # Has the engine started and says hello; does not wait for the answer.
     # @param settings [Hash] of the message Hello
     # @return [Link]
@@ -33,7 +36,8 @@ module Rakuda
     end
 
     # The message Welcome has come.
-    def welcome(version, _run, _jobs)
+    def welcome(version, run, _jobs)
+      @run = run
       return if version == VERSION
 
       raise EngineError, "the engine is version #{version}, rakuda is #{VERSION}: both must come from one installation"

@@ -27,6 +27,9 @@ module Rakuda
   # A task was lost with so many nodes that it is suspected of taking them down.
   class TaskBlamed < TaskFailed; end
 
+  # Tasks were to begin together and never can.
+  class GangRefused < TaskFailed; end
+
   # An action ended well without its target, with `--strict`.
   class TargetNotMade < TaskFailed; end
 
@@ -35,6 +38,9 @@ module Rakuda
 
   # No node is left to run on.
   class NodesGone < Error; end
+
+  # What is known of nodes was asked for (`Rakuda.nodes`), and there is no answer.
+  class NodesNotKnown < Error; end
 
   # Raised inside an action whose node is gone: its task is run again elsewhere. Not a StandardError, as ActionAborted.
   class NodeLost < Exception; end # rubocop:disable Lint/InheritException

@@ -19,12 +19,14 @@ module Rakuda
                                     %r{\A#{Regexp.quote(RbConfig::CONFIG["rubylibdir"])}/}).freeze
 
     # @param directory [String] where relative names start
+    # @param always [Boolean] whether the place of a failed command is wanted, too
     # @return [String] the first line of an exception, with its class where that says something, and its place
-    def self.account(exception, directory)
+    def self.account(exception, directory, always: false)
       line = first_line(exception)
-      return line if line.start_with?("Command failed with status")
+      is_command = line.start_with?("Command failed with status")
+      return line if is_command && !always
 
-      line = with_kind(exception, line)
+      line = with_kind(exception, line) unless is_command
       place = exception.backtrace&.find { |entry| !entry.match?(NOT_THE_RAKEFILE) }&.slice(/\A.+?:\d+/)
       place ? "#{line} (#{place.dup.force_encoding(Encoding::UTF_8).scrub.delete_prefix("#{directory}/")})" : line
     end
@@ -79,6 +81,8 @@ module Rakuda
       return told_by_engine(number) unless retried
 
       exception = @exceptions.delete(number)
+      return if @aborted.delete(number) # it runs again with its gang, of which another one failed
+
       name = @planner.tasks[number]&.name
       reason = exception ? ": #{Failures.first_line(exception)}" : ""
       $stderr.puts "#{@application.name}: task #{name} failed (attempt #{attempt}), trying again#{reason}"

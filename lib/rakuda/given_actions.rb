@@ -1,10 +1,9 @@
 # frozen_string_literal: true
 
 module Rakuda
-  # The actions that a task was given by code of another task's action. When that action runs once more (it failed, or was lost
-  # with its node) its code gives them once more, and they take the places of the former ones: rake would append them, and run
-  # both.
-  # It does not know why an action runs once more.
+  # The actions that a task was given by code of another task's action. When that action runs once more (it failed, or
+  # was lost with its node) its code gives them once more, and they take the places of the former ones: rake would
+  # append them, and run both. It does not know why an action runs once more.
   class GivenActions
     # Who gave it (a task), in which attempt, and what.
     Given = Struct.new(:giver, :attempt, :block)

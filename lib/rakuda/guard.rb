@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The guard above this process (docs/design/engine.md): whether there is one, and what it is asked for. It knows no message of the
-# engine.
+# The guard above this process (docs/design/engine.md): whether there is one, and what it is asked for. It knows no
+# message of the engine.
 
 module Rakuda
   # The line to the guard.
@@ -41,6 +41,12 @@ module Rakuda
         streams = [STDIN, STDOUT, STDERR].map { |stream| stream.closed? ? File.open(File::NULL, "r+") : stream }
         rights = Socket::AncillaryData.unix_rights(link, *streams)
         line.sendmsg(format("S%03o %s", File.umask, program).b, 0, nil, rights)
+      end
+
+      # The process serves the page of the run: it is none of those that the guard ends with the run.
+      # @param process [Integer]
+      def spare_page(process)
+        line.sendmsg("P#{process}")
       end
 
       private

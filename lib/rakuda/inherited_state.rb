@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# What a process hands on to those that it starts, beside directory, environment, umask and streams: user and groups, limits,
-# niceness, session, root, ignored signals. Once the Rakefile has changed any of it, only Ruby itself can start commands that
-# have it, too. It knows neither commands nor the hub, which has been started without the change.
+# What a process hands on to those that it starts, beside directory, environment, umask and streams: user and groups,
+# limits, niceness, session, root, ignored signals. Once the Rakefile has changed any of it, only Ruby itself can start
+# commands that have it, too. It knows neither commands nor the hub, which has been started without the change.
 
 module Rakuda
   # Hooks in front of the methods that change such state.

@@ -46,7 +46,7 @@ module Rakuda
     end
 
     # Adds the message ActionEnded; apart, because one is sent for every action.
-    # @param began_ns [Integer, nil] when its code began, ns since 1970, if it has run until now without a core
+    # @param began_ns [Integer, nil] when its code began, by Action.now_ns, if it has run until now without a core
     def send_action_ended(number, outcome, text, began_ns = nil)
       flush_definitions unless @definitions_count.zero?
       @packer.write_map_header(1).write("ActionEnded").write_array_header(4).write(number).write(outcome)
@@ -71,18 +71,36 @@ module Rakuda
 
     # Adds a DefineRule. It comes before the tasks that are being collected, which stay one batch.
     # @param location [String] `FILE:LINE`
-    # @param text [String, nil]
-    def send_rule(number, location, text)
+    # @param source [String, nil]
+    def send_rule(number, location, source)
       @packer.write_map_header(1).write("DefineRule").write_array_header(3).write(number).write_string(bytes(location))
-      text ? @packer.write_string(bytes(text)) : @packer.write_nil
+      source ? @packer.write_string(bytes(source)) : @packer.write_nil
+    end
+
+    # Adds a DefineParameters, likewise.
+    # @param list [Array<Array(String, String)>] names and values
+    def send_parameters(id, list)
+      @packer.write_map_header(1).write("DefineParameters").write_array_header(2).write(id).write_array_header(list.size)
+      list.each do |name, value|
+        @packer.write_array_header(2).write_string(bytes(name)).write_string(bytes(value))
+      end
+    end
+
+    # Adds a DefineFiles, likewise.
+    # @param declared [Hash] patterns of outputs and inputs, and the place
+    def send_files(id, declared)
+      @packer.write_map_header(1).write("DefineFiles").write_array_header(2).write(id)
+             .write(declared.transform_values { |value| value.is_a?(Array) ? value.map(&:b) : value.b })
     end
 
     # Adds one task to the DefineTasks message that is being collected.
     # @param prerequisites [Array<Integer>]
     # @param rule [Integer] 0: none
-    def define_task(number, kind, flags, name, requirement, prerequisites, rule)
-      @definitions.write_array_header(7).write(number).write(kind).write(flags).write_string(bytes(name))
-                  .write(requirement).write(prerequisites).write(rule)
+    # @param parameters [Integer] 0: none
+    # @param files [Integer] 0: nothing is declared
+    def define_task(number, kind, flags, name, requirement, prerequisites, rule, parameters, files)
+      @definitions.write_array_header(9).write(number).write(kind).write(flags).write_string(bytes(name))
+                  .write(requirement).write(prerequisites).write(rule).write(parameters).write(files)
       @definitions_count += 1
       @edges += prerequisites.size
       flush if @definitions_count >= DEFINITIONS_MAX || @edges >= EDGES_MAX

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The front's part of the live display, which the engine draws at the bottom of the terminal: says when the terminal is wanted for
-# something else, and sees to it that what Ruby code writes past the engine does not end up in the middle of it.
-# It does not know what the display shows.
+# The front's part of the live display, which the engine draws at the bottom of the terminal: says when the terminal is
+# wanted for something else, and sees to it that what Ruby code writes past the engine does not end up in the middle of
+# it. It does not know what the display shows.
 
 module Rakuda
   # Who may write to the terminal just now.

@@ -1,35 +1,104 @@
 # frozen_string_literal: true
 
-# The keywords of the statement `needs`: turns them into the map of the message DefineRequirement, or says what is wrong with
-# them. It does not know which task they belong to.
+# The keywords of the statement `needs`: turns them into the map of the message DefineRequirement, the list of
+# DefineParameters and the map of DefineFiles, or says what is wrong with them. It does not know which task they belong
+# to.
+
+require "rakuda/file_patterns"
+require "rakuda/parameters"
+require "rakuda/task_environment"
 
 module Rakuda
   # What a task needs, and where the Rakefile says so.
   # @!attribute fields [Hash{String => Object}] of DefineRequirement
   # @!attribute place [String, nil] FILE:LINE
-  Needed = Struct.new(:fields, :place)
+  # @!attribute parameters [Array<Array(String, String)>, nil] names and values of what its action depends on
+  # @!attribute files [Hash{String => Object}, nil] of DefineFiles
+  # @!attribute environment [TaskEnvironment, nil] what its commands run in
+  Needed = Struct.new(:fields, :place, :parameters, :files, :environment) do
+    # @return [Boolean] whether a node must have anything for it
+    def requirement?
+      fields.any? { |name, _| name != "strict" }
+    end
+  end
 
   # Keywords and their values.
   module Needs
-    # Each with its name in a description.
-    KEYWORDS = { cores: "ncore", memory: "memory", resource: "resource", retry: "retry", exclusive: "exclusive",
-                 reserve: "reserve", allow: "allow", deny: "deny", order: "order", steal: "steal" }.freeze
+    # Each with its name in a description, where it has one.
+    KEYWORDS = { cores: "ncore", nodes: nil, memory: "memory", resource: "resource", retry: "retry", retry_delay: nil,
+                 exclusive: "exclusive", reserve: "reserve", allow: "allow", deny: "deny", order: "order", steal: "steal",
+                 where: "where", prefer: "prefer", locality: "locality", params: nil, outputs: nil, inputs: nil, env: nil }.freeze
     # Names that people know from elsewhere.
     MEANT = { "ncore" => "cores", "ncores" => "cores", "cpu" => "cores", "cpus" => "cores", "threads" => "cores",
+              "node" => "nodes", "hosts" => "nodes",
               "nproc" => "cores", "mem" => "memory", "ram" => "memory", "resources" => "resource", "gpu" => "resource",
-              "gpus" => "resource", "retries" => "retry" }.freeze
+              "gpus" => "resource", "retries" => "retry", "parameters" => "params", "secondary" => "outputs",
+              "secondary_files" => "outputs", "environment" => "env", "container" => "env", "conda" => "env",
+              "module" => "env", "venv" => "env", "require" => "where", "requirements" => "where", "constraint" => "where",
+              "condition" => "where", "rank" => "prefer", "preference" => "prefer" }.freeze
+    # The longest expression of the engine, bytes.
+    EXPRESSION_BYTES_MAX = 4096
+    # The name under which the environment stands among the parameters of a task.
+    ENVIRONMENT = "needs env"
+    # A lambda for `memory` is asked about so many attempts; those after them need what the last of these does.
+    ATTEMPTS_ASKED_MAX = 100
+    # Milliseconds of the units of a time.
+    TIME_UNITS = { "ms" => 1, "" => 1000, "s" => 1000, "m" => 60_000, "min" => 60_000, "h" => 3_600_000 }.freeze
+    TIME = /\A(\d+(?:\.\d+)?) ?(ms|s|min|m|h|)\z/.freeze
+    RETRY_DELAY_MS_MAX = 7 * 24 * 3_600_000
+    BYTES = 'a number of bytes, such as "512M" or "4G"'
     # Fields of which there may be less than is asked for.
-    BOUNDED = %w[cores memory_bytes resources].freeze
+    BOUNDED = %w[cores memory_bytes resources where prefer].freeze
 
     class << self
       # @example
       #   Rakuda::Needs.fields(cores: 2, steal: false) # => {"cores" => 2, "steal" => false}
       # @param keywords [Hash{Symbol => Object}]
-      # @return [Hash{String => Object}] fields of DefineRequirement; "strict": those of which all must be there
+      # @return [Hash{String => Object}] fields of DefineRequirement; "strict": those of which all must be there. And "params",
+      #   "outputs", "inputs" and "env"
       # @raise [ConfigurationError]
       def fields(keywords)
         fields = keywords.reduce({}) { |result, (name, value)| result.merge(field(name, value)) }
         fields.merge("strict" => BOUNDED & fields.keys)
+      end
+
+      # Asks a lambda that says how much memory an attempt needs.
+      # @example
+      #   Rakuda::Needs.memory_by_attempt(->(attempt) { attempt * 1000 }, 2) # => [1000, 2000, 3000]
+      # @param retries [Integer] attempts after the first
+      # @return [Array<Integer>] bytes for each attempt; the last holds for all that come after it
+      # @raise [ConfigurationError]
+      def memory_by_attempt(lambda, retries)
+        asked = [retries + 1, ATTEMPTS_ASKED_MAX].min
+        list = (1..asked).map do |attempt|
+          value = lambda.call(attempt)
+          number_of_bytes(value) or refuse("memory, for attempt #{attempt}", value, BYTES)
+        end
+        list.pop while list.size > 1 && list[-1] == list[-2]
+        list
+      end
+
+      # @param fields [Hash{String => Object}] with the bytes of each attempt as "memory_bytes", or not
+      # @return [Array<Hash{String => Object}>] what each attempt needs. What later ones need may be more than there is: they
+      #   may never come, and get what there is
+      def by_attempt(fields)
+        memory = fields["memory_bytes"]
+        return [fields] unless memory.is_a?(Array)
+
+        memory.each_with_index.map do |bytes, index|
+          next fields.merge("memory_bytes" => bytes) if index.zero?
+
+          fields.merge("memory_bytes" => bytes, "later" => true, "strict" => fields["strict"] - ["memory_bytes"])
+        end
+      end
+
+      # @param parameters [Array<Array(String, String)>, nil] of `params`
+      # @param environment [TaskEnvironment, nil]
+      # @return [Array<Array(String, String)>, nil] what the action depends on: the environment, too
+      def with_environment(parameters, environment)
+        return parameters unless environment
+
+        [*parameters&.reject { |name, _| name == ENVIRONMENT }, [ENVIRONMENT, environment.text]].freeze
       end
 
       # @param name [String] of a keyword, or of a property in a description
@@ -46,11 +115,16 @@ module Rakuda
       def field(name, value)
         KEYWORDS.key?(name) or raise ConfigurationError, "unknown keyword #{name}; #{hint(name)}"
         case name
-        when :cores, :retry then { name.to_s => number(name, value) }
-        when :memory then { "memory_bytes" => bytes(value) }
+        when :cores, :nodes, :retry then { name.to_s => number(name, value) }
+        when :memory then { "memory_bytes" => value.is_a?(Proc) ? value : bytes(value) }
+        when :retry_delay then { "retry_delay_ms" => milliseconds(name, value) }
         when :resource then { "resources" => resources(value) }
         when :allow, :deny then { name.to_s => names(name, value) }
         when :order then { "order" => order(value) }
+        when :where, :prefer then { name.to_s => expression(name, value) }
+        when :params then { "params" => Parameters.of(value) }
+        when :env then { "env" => TaskEnvironment.new(value, Dir.pwd) }
+        when :outputs, :inputs then { name.to_s => FilePatterns.of(name, value) }
         else { name.to_s => truth(name, value) }
         end
       end
@@ -61,16 +135,28 @@ module Rakuda
       end
 
       def number(name, value)
-        least = name == :cores ? 1 : 0
+        least = name == :retry ? 0 : 1
         return value if value.is_a?(Integer) && value.between?(least, Properties::COUNT_MAX)
 
         refuse(name, value, "a whole number from #{least} to #{Properties::COUNT_MAX}")
       end
 
       def bytes(value)
+        number_of_bytes(value) or refuse(:memory, value, "#{BYTES}, or a lambda that takes the number of the attempt")
+      end
+
+      def number_of_bytes(value)
         Properties.bytes(value.is_a?(Integer) || value.is_a?(String) ? value : "")
       rescue ConfigurationError
-        refuse(:memory, value, 'a number of bytes, such as "512M" or "4G"')
+        nil
+      end
+
+      def milliseconds(name, value)
+        number, unit = TIME.match(value.to_s)&.captures if value.is_a?(Numeric) || value.is_a?(String)
+        time = (Float(number) * TIME_UNITS.fetch(unit)).round if number
+        return time if time&.between?(0, RETRY_DELAY_MS_MAX)
+
+        refuse(name, value, 'a time of at most a week, such as "500ms", "10s" or "2m"')
       end
 
       def resources(value)
@@ -102,6 +188,14 @@ module Rakuda
       def order(value)
         text = value.is_a?(String) ? value.downcase.delete(" ") : value
         %w[allow,deny deny,allow].include?(text) ? text : refuse(:order, value, '"allow,deny" or "deny,allow"')
+      end
+
+      # What it means is the engine's business, which knows the attributes.
+      def expression(name, value)
+        return value if value.is_a?(String) && value.match?(/\S/) && value.bytesize <= EXPRESSION_BYTES_MAX
+
+        example = name == :where ? "mem_available > 8GiB && load1 < 2" : "-load1"
+        refuse(name, value, "an expression of at most #{EXPRESSION_BYTES_MAX} bytes, such as \"#{example}\"")
       end
 
       def truth(name, value)

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Files of actions where nodes share no file system: what Ruby code of an action looks for in vain is brought from the node of
-# its commands, what it writes is noted for its next command, and what it renames or removes is renamed or removed there. It knows
-# which methods of Ruby name files, and nothing of where these are: the hub does.
+# Files of actions where nodes share no file system: what Ruby code of an action looks for in vain is brought from the
+# node of its commands, what it writes is noted for its next command, and what it renames or removes is renamed or
+# removed there. It knows which methods of Ruby name files, and nothing of where these are: the hub does.
 
 module Rakuda
   # Hooks for File, IO, Dir.mkdir and Kernel#open.
@@ -15,6 +15,8 @@ module Rakuda
     CONTENT_WRITERS = %i[binwrite write].freeze
     # File.exist? as it is without hooks.
     EXIST = File.method(:exist?)
+    # Answers about what is on a node.
+    FOUND = [Protocol::FileAnswer::FILE, Protocol::FileAnswer::FOLDER].freeze
     # Modes that write.
     WRITING = /[wa+]/.freeze
 
@@ -46,11 +48,11 @@ module Rakuda
         action = @session.current_job
         return if EXIST.call(path) && !action.shared_files&.key?(path)
 
-        share(action, path) if ask("FetchFile", action, path) == "here"
+        share(action, path) if ask("FetchFile", action, path) == Protocol::FileAnswer::HERE
       end
 
       # The action asks whether there is a file: that is answered without bringing it here.
-      # @return [String, nil] "file" or "folder"; nil: what is here counts
+      # @return [String, nil] Protocol::FileAnswer::FILE or FOLDER; nil: what is here counts
       def look(name)
         return unless (path = path_of(name))
 
@@ -58,7 +60,7 @@ module Rakuda
         return if EXIST.call(path) && !action.shared_files&.key?(path)
 
         found = ask("LookForFile", action, path)
-        found if %w[file folder].include?(found)
+        found if FOUND.include?(found)
       end
 
       # The action has written a file.
@@ -80,7 +82,7 @@ module Rakuda
         is_here = EXIST.call(path)
         return if is_here && !action.shared_files&.key?(path)
         return if target && !(target = path_of(target))
-        return unless ask("ChangeFile", action, path, target&.b) == "done"
+        return unless ask("ChangeFile", action, path, target&.b) == Protocol::FileAnswer::DONE
         return :done unless is_here
 
         action.shared_files.delete(path)
@@ -174,7 +176,7 @@ module Rakuda
 
       def file?(name)
         found = NodeFiles.look(name)
-        found ? found == "file" : super
+        found ? found == Protocol::FileAnswer::FILE : super
       end
 
       %i[new open].each do |name|

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Where the nodes of a run come from, by the settings and by the Slurm job that this process may be in. It reads no host file and
-# asks nobody: the engine does.
+# Where the nodes of a run come from, by the settings and by the Slurm job that this process may be in. It reads no host
+# file and asks nobody: the engine does.
 
 module Rakuda
   # The choice between this machine, a host file, Slurm and a launch template.
@@ -83,7 +83,8 @@ module Rakuda
       check_nodes(kind)
     end
 
-    # NODES of the file is for those runs that ask for nodes, and NODES=3 may be the Rakefile's; the option means this run.
+    # NODES of the file is for those runs that ask for nodes, and NODES=3 may be the Rakefile's; the option means this
+    # run.
     def check_nodes(kind)
       return if %w[slurm launch].include?(kind) || @configuration.origin("NODES") != "option"
 

@@ -8,9 +8,8 @@
 module Rakuda
   # The walk from a task to its prerequisites.
   class Planner
-    HAS_ACTION = 1
-    DEFERRED = 2
-    OWN_WAY = 4
+    include Protocol::TaskFlags
+
     # Tasks that remove what their later siblings make (rake's PackageTask has `repackage: [clobber_package, package]`).
     REMOVING = /(?:\A|:)(?:clean|clobber)(?:[_:]|\z)/.freeze
     NONE = [].freeze
@@ -76,7 +75,8 @@ module Rakuda
       @arguments = {}          # by number, for those that are not empty
       @deferrals = {}          # by number
       @requirements = {}       # properties => number
-      @rules = Rules.new(link, all_texts: application.configuration.rerun_on.include?("command"))
+      @parameters, @files = {}.compare_by_identity, {}.compare_by_identity # of `needs` => number
+      @rules = Rules.new(link, sources_max: sources_max)
       @walks = 0
       @frames = []
       @in_use = 0              # frames of walks that are going on (a rule's proc may invoke a task)
@@ -136,7 +136,8 @@ module Rakuda
       @waiting_numbers = nil
       @harmless = {}.compare_by_identity
       @from_outside = waiting.nil? && base.nil?
-      walk(root, arguments, base)
+      @application.join_streams
+      walk(root, arguments, base).tap { complete_gangs }
     rescue StandardError, SystemStackError
       forget(first)
       raise
@@ -144,8 +145,8 @@ module Rakuda
       @beside = former
     end
 
-    # Plans tasks as a list of prerequisites: what cannot be looked up yet is looked up again when those before it have run.
-    # Ends at the first that cannot be planned at all.
+    # Plans tasks as a list of prerequisites: what cannot be looked up yet is looked up again when those before it have
+    # run. Ends at the first that cannot be planned at all.
     # @param roots [Array<Array(Rake::Task, Rake::TaskArguments)>]
     # @return [Plan]
     def plan_together(roots)
@@ -200,6 +201,7 @@ module Rakuda
       else
         look_up_all!(task)
       end
+      complete_gangs
       @link.send_message("AddPrerequisites", task.rakuda_number, numbers, flags(task, @kinds.of(task)))
     end
 
@@ -213,6 +215,7 @@ module Rakuda
       found, missing = (names || []).partition { |name| RakeBridge.find_prerequisite(task, name) }
       numbers = walk_list(found.map { |name| RakeBridge.find_prerequisite(task, name) }, task, arguments)
       numbers << helper([], Deferral.new(task, @parents[number], arguments, nil)) unless missing.empty?
+      complete_gangs
       @link.send_message("AddPrerequisites", number, numbers, flags(task, @kinds.of(task)))
     end
 
@@ -240,7 +243,7 @@ module Rakuda
 
     # @return [Boolean] whether the hub has to ask whether the task is needed, and its timestamp
     def asked?(task)
-      @kinds.of(task).kind == TaskKinds::ASKED
+      @kinds.of(task).kind == Protocol::TaskKind::ASKED
     end
 
     # @return [TaskKinds::Traits]
@@ -265,7 +268,36 @@ module Rakuda
       Rake::TaskArguments.new(names, parent.is_a?(Rake::Task) ? names.map { nil } : [])
     end
 
+    # Plans the other tasks of all gangs of which one has been planned, and tells the hub who belongs together.
+    def complete_gangs
+      return unless @gangs_met
+
+      done = {}.compare_by_identity
+      while (met, parent = @gangs_met.shift)
+        next if done.key?(met)
+
+        done[met] = true
+        met.tasks.each { |task| walk(task, nil, parent) unless task.rakuda_number }
+      end
+      done.each_key { |gang| send_gang(gang) }
+    end
+
+    # The hub is told of a gang, and of the streams that have made it.
+    def send_gang(gang)
+      @link.send_message("DefineGang", gang.tasks.map { |task| gang_number(task) }, gang.oversubscribe)
+      component = @application.component_of(gang)
+      @link.send_message("DefineComponent", component.definition(@application.spools?(component))) if component
+    end
+
+    def gang_number(task)
+      number = task.rakuda_number
+      return number if number && number >= @settled_below
+
+      raise RakefileError, "task #{task.name} belongs to a gang, and cannot run without the others of it"
+    end
+
     def forget(first)
+      @gangs_met&.clear
       return unless @link.forget_definitions(@tasks.size - first)
 
       @tasks.slice!(first..).each { |task| task&.rakuda_forget }
@@ -349,7 +381,8 @@ module Rakuda
       enter(task, traits, arguments, mark, bottom, parent)
     end
 
-    # As in rake its exception is raised again. But what else the command line asks for goes on without it where that is wanted.
+    # As in rake its exception is raised again. But what else the command line asks for goes on without it where that is
+    # wanted.
     def failed_before(task, number)
       return number if @continues && @from_outside && number && !number.negative?
 
@@ -444,30 +477,58 @@ module Rakuda
       @parents << parent
       @arguments[number] = arguments if arguments
       task.rakuda_number = number
-      kind = traits.opaque && traits.kind == TaskKinds::FILE ? TaskKinds::ASKED : traits.kind
-      @link.define_task(number, kind, flags(task, traits) | more_flags, task.name, requirement(task), numbers,
-                        @rules.number(task.actions.first))
-      @needs&.add(number, task, more_flags.zero? ? kind : TaskKinds::ASKED, numbers)
+      gang = @application.gangs.of(task)
+      gang&.check&.call if @application.options.dryrun
+      (@gangs_met ||= []) << [gang, parent] if gang
+      kind = traits.opaque && traits.kind == Protocol::TaskKind::FILE ? Protocol::TaskKind::ASKED : traits.kind
+      needed = task.rakuda_properties || @application.rule_properties(task)
+      @link.define_task(number, kind, flags(task, traits) | more_flags, task.name, needed ? requirement(task, needed) : 0,
+                        numbers, @rules.number(task.actions), needed&.parameters ? parameters(needed.parameters) : 0,
+                        needed&.files ? files(needed.files) : 0)
+      @needs&.add(number, task, more_flags.zero? ? kind : Protocol::TaskKind::ASKED, numbers)
       @log&.defined(number, task)
       number
     end
 
     def flags(task, traits)
       return HAS_ACTION | OWN_WAY if traits.opaque || traits.acts
-      return HAS_ACTION if !task.actions.empty? || traits.kind == TaskKinds::ASKED
+      return HAS_ACTION if !task.actions.empty? || traits.kind == Protocol::TaskKind::ASKED
 
       RakeBridge.rule_matches?(@application, task.name) ? HAS_ACTION : 0
     end
 
-    def requirement(task)
-      needed = task.rakuda_properties || @application.rule_properties(task)
-      return 0 unless needed
+    # Of how many blocks the source is read: of those that are compared all, and none where no record is kept.
+    def sources_max
+      return Float::INFINITY if @application.configuration.rerun_on.include?("command")
 
-      @requirements[needed.fields] ||= begin
-        id = @requirements.size + 1
-        @link.send_requirement(id, needed.fields, task.name.b, needed.place&.b)
-        id
+      @application.options.dryrun ? 0 : Rules::SOURCES_MAX
+    end
+
+    def requirement(task, needed)
+      return 0 unless needed.requirement?
+
+      @requirements[needed.fields] ||
+        Needs.by_attempt(needed.fields).reverse.reduce(nil) do |after, fields|
+          fields = fields.merge("after_failure" => after) if after
+          requirement_of(fields, task, needed.place)
+        end
+    end
+
+    # @return [Integer] the number of these properties; they are defined when they are new
+    def requirement_of(fields, task, place)
+      @requirements[fields] ||= (@requirements.size + 1).tap do |id|
+        @link.send_requirement(id, fields, task.name.b, place&.b)
       end
+    end
+
+    # @param list [Array] what one `needs` says
+    def parameters(list)
+      @parameters[list] ||= (@parameters.size + 1).tap { |id| @link.send_parameters(id, list) }
+    end
+
+    # @param declared [Hash] what one `needs` says
+    def files(declared)
+      @files[declared] ||= (@files.size + 1).tap { |id| @link.send_files(id, declared) }
     end
 
     # A prerequisite of the topmost task cannot be found yet. It is looked up again when everything walked before it
@@ -526,8 +587,8 @@ module Rakuda
       @tasks << nil
       @parents << deferral&.parent
       @deferrals[number] = deferral if deferral
-      @link.define_task(number, TaskKinds::PLAIN, deferral ? DEFERRED : 0, "", 0, numbers, 0)
-      @needs&.add(number, nil, TaskKinds::PLAIN, numbers)
+      @link.define_task(number, Protocol::TaskKind::PLAIN, deferral ? DEFERRED : 0, "", 0, numbers, 0, 0, 0)
+      @needs&.add(number, nil, Protocol::TaskKind::PLAIN, numbers)
       @log&.defined(number, nil)
       number
     end

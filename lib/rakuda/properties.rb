@@ -7,14 +7,15 @@ module Rakuda
   # The properties of one description.
   module Properties
     # A description holds properties when a word of it begins with one of these names.
-    NAMES = %w[ncore exclusive reserve allow deny order steal retry memory resource].freeze
-    WORD = /(?:\A|\s)(#{NAMES.join('|')})=(\S+)/.freeze
+    NAMES = %w[ncore exclusive reserve allow deny order steal retry memory resource where prefer locality].freeze
+    # Expressions with blanks stand in double quotes.
+    WORD = /(?:\A|\s)(#{NAMES.join('|')})=("[^"]+"|\S+)/.freeze
     NAME = /\A\w[\w.-]*\z/.freeze
     # What the protocol has room for.
     COUNT_MAX = (1 << 32) - 1
     BYTES_MAX = (1 << 64) - 1
-    # Such a word may be a property that was written wrongly.
-    OTHER_WORD = /(?:\A|\s)([a-z]\w*)=(\S+)/.freeze
+    # Such a word may be a property that was written wrongly. (In capitals it is a variable of the environment.)
+    OTHER_WORD = /(?:\A|\s)([A-Za-z][a-z]\w*)=(\S+?),?(?=\s|\z)/.freeze
     YES = /\A(?:y|yes|t|true|on|1)\z/i.freeze
     NO = /\A(?:n|no|f|false|off|0)\z/i.freeze
     UNITS = { "" => 1, "k" => 1 << 10, "m" => 1 << 20, "g" => 1 << 30, "t" => 1 << 40 }.freeze
@@ -69,6 +70,9 @@ module Rakuda
         text.scan(OTHER_WORD).filter_map do |name, value|
           near = NAMES.include?(name) ? nil : Needs.near(name)
           property = Needs::KEYWORDS[near] or next
+          # Any text fits these.
+          next if %w[where prefer].include?(property)
+
           field(property, value)
           "#{name}=#{value} is no property (did you mean #{property}=#{value}?)"
         rescue ConfigurationError
@@ -84,10 +88,11 @@ module Rakuda
         case name
         when "ncore" then { "cores" => number(name, value, 1) }
         when "retry" then { "retry" => number(name, value, 0) }
-        when "exclusive", "reserve", "steal" then { name => truth(name, value) }
+        when "exclusive", "reserve", "steal", "locality" then { name => truth(name, value) }
         when "allow", "deny" then { name => value.split(",") }
         when "order" then { "order" => order(value) }
         when "memory" then { "memory_bytes" => bytes(value) }
+        when "where", "prefer" then { name => value.delete_prefix('"').delete_suffix('"') }
         else { "resources" => resources(value) }
         end
       end

@@ -216,9 +216,15 @@ module Rakuda
     end
 
     def kernel_sleep(duration = nil)
-      block(:sleep, duration)
+      block(duration.nil? && of_condition?(caller_locations(1, 2)) ? :condition : :sleep, duration)
       true
     end
+
+    # Whether a Fiber sleeps in a condition variable: only another one can wake it, and not a signal.
+    def of_condition?(callers)
+      callers.map { |frame| frame.base_label[/\w+\z/] } == %w[sleep wait]
+    end
+    private :of_condition?
 
     def block(blocker, timeout = nil)
       @current.ensure_lease

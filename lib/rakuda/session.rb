@@ -16,7 +16,6 @@ require "rakuda/static_needs"
 require "rakuda/trace_log"
 require "rakuda/rules"
 require "rakuda/planner"
-require "rakuda/probe"
 require "rakuda/live_display"
 require "rakuda/line_output"
 require "rakuda/signals"
@@ -24,10 +23,14 @@ require "rakuda/failures"
 require "rakuda/local_processes"
 require "rakuda/blocking_calls"
 require "rakuda/node_files"
+require "rakuda/sync_rounds"
 
 module Rakuda
   # The life of a link to the hub.
   class Session
+    # Seconds that a time on the link may have; no file's has more.
+    SECONDS = (-(1 << 63)..((1 << 63) - 1))
+
     # @!attribute fiber [Fiber, nil] waits for it; nil: the loop's own caller
     # @!attribute begins [Integer] the number at which its plan begins
     # @!attribute ends [Integer] the number after its plan
@@ -42,6 +45,8 @@ module Rakuda
     attr_reader :link
     # @return [Reactor]
     attr_reader :reactor
+    # @return [SyncRounds]
+    attr_reader :rounds
 
     # @param application [Application]
     # @param settings [Hash] of the message Hello
@@ -57,7 +62,6 @@ module Rakuda
       dry = application.options.dryrun
       needs = StaticNeeds.new(application.options.build_all) if dry && application.traces?
       @log = TraceLog.new(application, needs) if application.traces?
-      @probe = Probe.new if settings["rerun_on"]&.include?("command")
       @planner = Planner.new(application, @link, @log, needs)
       @shell = Shell.new(@link, @reactor, Environment.new(@link), @directory, @told)
       @failures = Failures.new(application, @planner)
@@ -66,6 +70,7 @@ module Rakuda
       @next_invocation = 0
       @actions = @actions_now = @actions_max = 0
       @broken = @verbose = @nowrite = nil  # the last two: rake's flags as the next job finds them
+      @rounds = SyncRounds.new(@link, @reactor)
       @leases = {}                         # number of an action that wants a core => the Fiber that waits
       @threads = ObjectSpace::WeakMap.new  # thread => the job that made it
       @extended = {}.compare_by_identity   # exceptions whose backtrace has been completed
@@ -122,7 +127,7 @@ module Rakuda
     end
 
     # After a dry run: has the hub tell what would run, and writes it.
-    # @param format [String] "text" or "json"
+    # @param format [String] one of Protocol::PlanFormat
     # @param output [IO]
     def show_plan(format, output)
       @link.send_message("DescribePlan", format)
@@ -204,15 +209,16 @@ module Rakuda
       @actions_now -= 1
       number = action.number
       if action.lost
-        @link.send_action_ended(number, "failed", "") # how it ended does not count
+        @link.send_action_ended(number, Protocol::ActionOutcome::FAILED, "") # how it ended does not count
       elsif exception.nil?
         # The action may have given its task a `timestamp` of its own.
         @link.send_message("AskAfter", number) if action.task.rakuda_singular && @planner.asked?(action.task)
-        @link.send_action_ended(number, "ok", "", action.began_ns)
+        @link.send_action_ended(number, Protocol::ActionOutcome::OK, "", action.began_ns)
       else
         @failures.add(number, action.task, exception)
-        outcome = exception.is_a?(SystemExit) ? "exit" : "failed"
-        @link.send_action_ended(number, outcome, Failures.account(exception, @directory.base).b, action.began_ns)
+        outcome = exception.is_a?(SystemExit) ? Protocol::ActionOutcome::EXIT : Protocol::ActionOutcome::FAILED
+        message = Failures.account(exception, @directory.base, always: @application.ci?)
+        @link.send_action_ended(number, outcome, message.b, action.began_ns)
       end
     end
 
@@ -254,6 +260,16 @@ module Rakuda
       @signals.remove
       Fiber.set_scheduler(nil)
       @signals.raise_pending unless failed
+    end
+
+    # @return [String, nil] name of the run, once the engine has said it
+    def run_name
+      @engine.run
+    end
+
+    # @return [String] the engine's program
+    def engine_program
+      @engine.find
     end
 
     # In a child made by fork: the loop and the engine are the parent's.
@@ -363,7 +379,6 @@ module Rakuda
       invocation = Invocation.new(caller_job && Fiber.current, waiting, first, @planner.tasks.size, false)
       @invocations[id] = invocation
       @live.insert(@live.bsearch_index { |one| one.begins > first } || @live.size, invocation)
-      describe_commands(first...@planner.tasks.size) if @probe
       @display.give_back unless caller_job
       @link.send_message("Invoke", id, numbers, caller_job&.number)
       caller_job ? park(invocation) : watch(invocation)
@@ -378,17 +393,6 @@ module Rakuda
       @reactor.park
     ensure
       invocation.fiber = nil # which may serve another job when the invocation ends
-    end
-
-    # With --rerun-on command: what the actions of file tasks would start, as far as that can be found out.
-    # @param numbers [Enumerable<Integer>]
-    def describe_commands(numbers)
-      numbers.each do |number|
-        task = @planner.tasks[number]
-        next if task.nil? || task.actions.empty? || @planner.traits(task).kind != TaskKinds::FILE
-
-        @link.send_message("DescribeCommands", number, @probe.commands(task, @planner.arguments(number)))
-      end
     end
 
     # Runs the loop until an invocation of the Rakefile's own code has ended. However it ends, the display is gone then.
@@ -451,14 +455,14 @@ module Rakuda
       when :CommandEnded then @shell.on_command_ended(*fields)
       when :RunAction then on_run_action(*fields)
       when :FileFetched then NodeFiles.on_fetched(*fields)
+      when :RoundEnded then @rounds.on_ended(*fields)
       when :Leased then @reactor.resume(@leases.delete(fields[0]))
       when :InvocationEnded then on_invocation_ended(*fields)
       when :TaskSettled then @log&.settled(fields[0], @planner.tasks[fields[0]], fields[1])
-      when :Resolve then on_resolve(fields[0])
-      when :AskNeeded then on_ask_needed(fields[0])
+      when :Resolve, :AskNeeded then on_question(name, fields[0])
       when :AbortAction then on_abort_action(fields[0])
       when :ActionLost then @reactor.lose(fields[0], NodeLost.new(text(fields[1])))
-      when :TaskBlamed then on_task_blamed(*fields)
+      when :TaskBlamed, :GangRefused then on_task_blamed(name, *fields)
       when :TargetNotBrought, :TargetNotMade then add_failure(name, *fields)
       when :NodesGone, :NeedsRefused then @stopped = (name == :NodesGone ? NodesGone : RakefileError).new(text(fields[0]))
       when :AttemptFailed then @failures.on_attempt(*fields)
@@ -468,7 +472,7 @@ module Rakuda
       when :OutputLost then on_output_lost(fields[0])
       when :NothingLeft then @reactor.nothing_left(fields[0])
       when :Warning then $stderr.puts(text(fields[0]))
-      when :Welcome then @engine.welcome(*fields)
+      when :Welcome then on_welcome(fields)
       when :Refused then raise ConfigurationError, text(fields[0])
       else raise EngineError, "the engine sent a message that this front does not know: #{name}"
       end
@@ -478,14 +482,20 @@ module Rakuda
       bytes.dup.force_encoding(Encoding::UTF_8)
     end
 
-    def on_run_action(number, attempt, _node, devices, leased)
-      return @link.send_action_ended(number, "ok", "") if @planner.superseded?(number)
+    def on_welcome(fields)
+      @engine.welcome(*fields)
+      @application.show_page(engine_program, run_name)
+    end
+
+    def on_run_action(number, attempt, node, devices, leased)
+      return @link.send_action_ended(number, Protocol::ActionOutcome::OK, "") if @planner.superseded?(number)
 
       task = @planner.tasks[number]
       task.rakuda_started = true
       @log&.run(number)
       action = Action.new(self, number, task, @planner.arguments(number))
       action.attempt = attempt
+      action.node = node
       action.opaque = @planner.traits(task).opaque
       action.leased = leased
       action.devices = devices
@@ -510,16 +520,19 @@ module Rakuda
       @failures.add(number, @planner.tasks[number], kind.new(text(reason)))
     end
 
-    def on_task_blamed(number, reason)
-      @failures.add(number, @planner.tasks[number], TaskBlamed.new(text(reason)))
+    def on_task_blamed(name, number, reason)
+      kind = name == :GangRefused ? GangRefused : TaskBlamed
+      @failures.add(number, @planner.tasks[number], kind.new(text(reason)))
       @failures.told_by_engine(number)
+    end
+
+    def on_question(name, number)
+      name == :Resolve ? on_resolve(number) : on_ask_needed(number)
     end
 
     def on_resolve(number)
       question = Question.new(self, nil) do
-        first = @planner.tasks.size
         @planner.resolve(number)
-        describe_commands(first...@planner.tasks.size) if @probe
         @link.send_message("Resolved", number, true)
       rescue StandardError => e
         @log&.print_all
@@ -537,7 +550,7 @@ module Rakuda
         @link.send_message("NeededAnswered", number, needed ? true : false, stamp(task, needed))
       rescue StandardError => e
         @failures.add_before_action(number, task, e)
-        @link.send_message("NeededAnswered", number, true, [3, 0])
+        @link.send_message("NeededAnswered", number, true, Protocol::Timestamp::NOW)
       end
       @reactor.start(question)
     end
@@ -545,12 +558,12 @@ module Rakuda
     # A file's time after its action is not known before it: dependents of one that will run take it as new.
     def stamp(task, needed)
       time = task.timestamp
-      return [0, 0] if time.equal?(Rake::EARLY)
-      return [3, 0] if needed && task.is_a?(Rake::FileTask)
-      return [2, 0] if time.equal?(Rake::LATE)
-      return [3, 0] if time.is_a?(Time) && task.method(:timestamp).owner == Rake::Task
+      return Protocol::Timestamp::EARLY if time.equal?(Rake::EARLY)
+      return Protocol::Timestamp::NOW if needed && task.is_a?(Rake::FileTask)
+      return Protocol::Timestamp::LATE if time.equal?(Rake::LATE)
+      return Protocol::Timestamp::NOW if time.is_a?(Time) && task.method(:timestamp).owner == Rake::Task
 
-      [1, (time.to_i * 1_000_000_000) + time.nsec]
+      Protocol::Timestamp.at(time.to_i.clamp(SECONDS), time.nsec)
     end
 
     def on_abort_action(number)

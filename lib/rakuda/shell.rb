@@ -67,8 +67,22 @@ module Rakuda
 
       command = @next
       @next += 1
-      @link.send_command_line(command, job.number, line, base_options(job), echo)
+      inside = environment_of(job)
+      if inside
+        @link.send_message("StartCommand", command, job.number, inside.wrap_line(line).map(&:b), base_options(job), echo&.b)
+      else
+        @link.send_command_line(command, job.number, line, base_options(job), echo)
+      end
       wait(command)
+    end
+
+    # A command that Ruby itself would start is not inside the environment of its task: that is an error, not a surprise.
+    # @raise [ConfigurationError]
+    def refuse_local
+      return unless @reactor.inside? && environment_of(@reactor.current)
+
+      raise ConfigurationError, "needs env: this command cannot be run inside: the Rakefile has changed what only Ruby itself " \
+                                "can give to its commands (its user, limits, standard output, or a block of `system`)"
     end
 
     # Runs what `system` would run.
@@ -79,9 +93,11 @@ module Rakuda
     # @return [Boolean, nil, :local] :local when only a local process can do it; nothing was started then
     def run(words, changes, options, echo)
       fields = options.empty? ? {} : CommandOptions.translate(options)
-      return :local unless fields && translatable?(words, changes)
-
-      words = name_program(words, fields) or return :local
+      words = fields && translatable?(words, changes) ? name_program(words, fields) : nil
+      unless words
+        refuse_local
+        return :local
+      end
       $stdout.flush
       job = @reactor.current
       raise job.lost if job.lost
@@ -92,6 +108,8 @@ module Rakuda
       elsif changes
         fields["environment"] = @environment.with((job.device_variables || {}).merge(changes))
       end
+      inside = environment_of(job)
+      words = inside.wrap_words([words].flatten).map(&:b) if inside
       command = @next
       @next += 1
       @link.send_message("StartCommand", command, job.number, words, fields.empty? ? nil : fields, echo&.b)
@@ -112,14 +130,25 @@ module Rakuda
 
     private
 
+    # @return [TaskEnvironment, nil] what a job's commands run in
+    def environment_of(job)
+      inside = job.task_environment
+      return inside unless inside && job.task.application.configuration.filesystem == "local"
+
+      raise ConfigurationError, "needs env: not with --filesystem local: hosts that share no folder have neither its file nor " \
+                                "its script"
+    end
+
     # The command runs in the job's directory and with ENV as it is now.
     def base_options(job)
       directory = @directory.of(job)
       variables = job.device_variables
       environment = variables ? @environment.with(variables) : @environment.current
-      return nil if environment.zero? && @umask.nil? && directory == @start_directory
+      gate = job.pass&.take
+      return nil if environment.zero? && @umask.nil? && directory == @start_directory && gate.nil?
 
       options = {}
+      options["gate"] = gate if gate
       options["directory"] = directory.b unless directory == @start_directory
       options["umask"] = @umask if @umask
       options["environment"] = environment unless environment.zero?
@@ -169,14 +198,14 @@ module Rakuda
       raise
     end
 
-    # As Ruby, a file that cannot be opened for a command raises, and a program that cannot be executed is a status. What
-    # else keeps a command from starting has no words in Ruby.
+    # As Ruby, a file that cannot be opened for a command raises, and a program that cannot be executed is a status.
+    # What else keeps a command from starting has no words in Ruby.
     def explain(error, redirects)
       number = error[/\(os error (\d+)\)/, 1].to_i
       descriptor = error[/for the command's descriptor (\d+): /, 1]
       if descriptor
-        _, target = redirects&.reverse&.find { |stream, to| stream == descriptor.to_i && to[0] == "file" }
-        raise SystemCallError.new(target && target[1].dup.force_encoding(Encoding::UTF_8), number)
+        _, target = redirects&.reverse&.find { |stream, to| stream == descriptor.to_i && Protocol::Redirect.path(to) }
+        raise SystemCallError.new(target && Protocol::Redirect.path(target).dup.force_encoding(Encoding::UTF_8), number)
       end
       $stderr.puts "#{Rake.application.name}: #{error}" unless NOT_EXECUTABLE.include?(number)
     end
@@ -209,7 +238,10 @@ module Rakuda
 
       def sh(*cmd, &block)
         shell = Hooks.shell
-        return super unless shell&.here?
+        unless shell&.here?
+          shell&.refuse_local
+          return super
+        end
 
         line = cmd[0]
         if block || cmd.size != 1 || !line.instance_of?(String) || Rake::FileUtilsExt.nowrite_flag || line.include?("\0")

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# SIGINT, SIGTERM, SIGHUP and SIGQUIT while an engine runs: told to the hub at once, and to local waits. The handlers only push
-# bytes and set fields, since they may come in between anything. A handler that the Rakefile has set before comes first, and as
-# with rake the run goes on unless it raises; one that an action sets takes the place of ours.
+# SIGINT, SIGTERM, SIGHUP and SIGQUIT while an engine runs: told to the hub at once, and to local waits. The handlers
+# only push bytes and set fields, since they may come in between anything. A handler that the Rakefile has set before
+# comes first, and as with rake the run goes on unless it raises; one that an action sets takes the place of ours.
 
 module Rakuda
   # Signal handlers of a session.
@@ -12,7 +12,8 @@ module Rakuda
     # What ends a run in good order. Others end Ruby as they do with rake, and the engine then ends the rest.
     NAMES = %w[INT TERM HUP QUIT].freeze
 
-    # Those of them that this process ignores, as below nohup or in the background of a script: what it starts ignores them, too.
+    # Those of them that this process ignores, as below nohup or in the background of a script: what it starts ignores
+    # them, too.
     # @return [Array<String>]
     def self.ignored
       mask = File.read("/proc/self/status")[/^SigIgn:\s*(\h+)/, 1].to_s.hex
@@ -68,14 +69,14 @@ module Rakuda
 
       @interrupts += 1
       exit!(130) if @interrupts > PATIENCE
-      stop(given || Interrupt.new(""), @interrupts == 1 ? "interrupt" : "kill")
+      stop(given || Interrupt.new(""), @interrupts == 1 ? Protocol::StopHow::INTERRUPT : Protocol::StopHow::KILL)
     end
 
     def on_terminate(name)
       given = ask_rakefile(name) { return }
       raise SignalException, name unless Process.pid == @process
 
-      stop(given || SignalException.new(name), "interrupt")
+      stop(given || SignalException.new(name), Protocol::StopHow::INTERRUPT)
     end
 
     # Calls the handler that the Rakefile had set.

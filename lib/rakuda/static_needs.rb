@@ -7,8 +7,8 @@
 module Rakuda
   # `needed?` of planned tasks, by the files as they are.
   class StaticNeeds
-    NEVER = -(1 << 80)
-    LATE = 1 << 80
+    NEVER = -(1 << 100)                    # a file's time has 63 bits of seconds, which is less than 2**93 ns
+    LATE = 1 << 100
 
     # @param build_all [Boolean] -B
     def initialize(build_all)
@@ -21,7 +21,7 @@ module Rakuda
 
     # A task has got its number.
     # @param task [Rake::Task, nil] nil: a helper of the plan
-    # @param kind [Integer] of the protocol
+    # @param kind [Integer] one of Protocol::TaskKind
     # @param numbers [Array<Integer>] of its prerequisites
     def add(number, task, kind, numbers)
       newest = NEVER
@@ -41,12 +41,12 @@ module Rakuda
 
     def stamp(task, kind, newest)
       case task && kind
-      when TaskKinds::PLAIN then @now
-      when TaskKinds::FILE then file_stamp(task, newest)
-      when TaskKinds::DIRECTORY
+      when Protocol::TaskKind::PLAIN then @now
+      when Protocol::TaskKind::FILE then file_stamp(task, newest)
+      when Protocol::TaskKind::DIRECTORY
         @needed[task] = !File.exist?(task.name)
         NEVER
-      when TaskKinds::ASKED then answer(task.timestamp)
+      when Protocol::TaskKind::ASKED then answer(task.timestamp)
       else NEVER
       end
     end

@@ -5,13 +5,8 @@
 module Rakuda
   # How a task is planned.
   class TaskKinds
-    PLAIN = 0
-    FILE = 1
-    DIRECTORY = 2
-    ASKED = 3
-
     # What is known of a class.
-    # @!attribute kind [Integer] of the protocol
+    # @!attribute kind [Integer] one of Protocol::TaskKind
     # @!attribute opaque [Boolean] it invokes its prerequisites in a way of its own
     # @!attribute reversed [Boolean] rake -j1 takes its prerequisites from the last to the first
     # @!attribute acts [Boolean] its `execute` does something without actions
@@ -48,10 +43,10 @@ module Rakuda
     def kind(klass)
       owners = [owner(klass, :needed?), owner(klass, :timestamp)]
       case owners
-      when [Rake::Task, Rake::Task] then PLAIN
-      when [Rake::FileTask, Rake::FileTask] then FILE
-      when [Rake::FileCreationTask, Rake::FileCreationTask] then DIRECTORY
-      else ASKED
+      when [Rake::Task, Rake::Task] then Protocol::TaskKind::PLAIN
+      when [Rake::FileTask, Rake::FileTask] then Protocol::TaskKind::FILE
+      when [Rake::FileCreationTask, Rake::FileCreationTask] then Protocol::TaskKind::DIRECTORY
+      else Protocol::TaskKind::ASKED
       end
     end
 

@@ -79,10 +79,10 @@ module Rakuda
     # A task is settled.
     # @param how [String] of the message TaskSettled
     def settled(number, task, how)
-      return if how == "abandoned" # rake would not have come so far
+      return if how == Protocol::SettledHow::ABANDONED # rake would not have come so far
 
       print_to(number)
-      return if task.nil? || how != "executed" || @executed.delete(number)
+      return if task.nil? || how != Protocol::SettledHow::EXECUTED || @executed.delete(number)
 
       @application.trace("** Execute #{"(dry run) " if @needs}#{task.name}")
     end

@@ -1,0 +1,80 @@
+# frozen_string_literal: true
+
+require "json"
+require "rakuda/engine"
+require "rakuda/errors"
+
+module Rakuda
+  # Nodes as Ruby code asks for them, with what is known of them now: those of the run while one goes on, else this machine.
+  # Each question is put to the engine's `rakudactl nodes`; nothing is asked before somebody looks.
+  #
+  #     Rakuda.nodes.where("load1 < 0.5*threads").max_by(:mem_available)&.name
+  #
+  # It does not know what an expression means, nor where values come from.
+  class NodeList
+    include Enumerable
+
+    # A node: its name, its state, and values by the names of attributes.
+    Node = Struct.new(:name, :state, :known) do
+      # @param attribute [Symbol, String] such as :load1, or "fs_free('/scratch')"
+      # @return [Numeric, String, nil] nil: not known
+      def [](attribute) = known.dig(attribute.to_s, "value")
+
+      # @return [Float, nil] seconds since it was sampled
+      def age(attribute) = known.dig(attribute.to_s, "age_s")
+    end
+
+    # @param run [String, nil] a run that goes on; nil: this machine
+    # @param conditions [Array<String>]
+    def initialize(run, conditions = [])
+      @run = run
+      @conditions = conditions
+    end
+
+    # @param condition [String] an expression (docs/reference/information.md)
+    # @return [NodeList] those for which it is true
+    # @example
+    #   Rakuda.nodes.where("state == 'up' && mem_available > 8GiB").map(&:name)
+    def where(condition) = NodeList.new(@run, [*@conditions, condition])
+
+    # @raise [Rakuda::NodesNotKnown] when an expression means nothing, or nobody answers
+    def each(&block)
+      return enum_for unless block
+
+      JSON.parse(answer).fetch("nodes").each do |node|
+        block.call(Node.new(node["node"], node["state"], node["values"]))
+      end
+      self
+    end
+
+    # @param attribute [Symbol, String, nil] nodes of which it is not known do not count; nil: as any Enumerable's
+    # @return [Node, nil]
+    def max_by(attribute = nil, &block) = attribute ? known(attribute).max_by { |node| node[attribute] } : super(&block)
+
+    # The same for the least.
+    def min_by(attribute = nil, &block) = attribute ? known(attribute).min_by { |node| node[attribute] } : super(&block)
+
+    private
+
+    def known(attribute) = select { |node| node[attribute] }
+
+    def answer
+      place = @run ? ["--run", @run] : ["-F", "localhost"]
+      condition = @conditions.map { |one| "(#{one})" }.join(" && ")
+      condition = condition.empty? ? [] : ["--where", condition]
+      told, answer = told_and_answer([Engine.find, "ctl", "nodes", "--json", *place, *condition])
+      return answer if told.empty?
+
+      raise NodesNotKnown, told.sub(/\Arakudactl: /, "").chomp
+    end
+
+    # Standard error goes into a file: with two pipes there would have to be a thread, which is no action.
+    def told_and_answer(words)
+      require "tempfile"
+      Tempfile.create("rakuda-nodes") do |file|
+        answer = IO.popen([*words, { err: file.path }], &:read)
+        [File.read(file.path), answer]
+      end
+    end
+  end
+end

@@ -1,0 +1,272 @@
+# frozen_string_literal: true
+
+# Streams of a Rakefile: what `stream` says, which tasks it joins, and the components that follow
+# (docs/design/streams.md). It does not know when anything runs; the engine passes bytes on.
+
+module Rakuda
+  # All streams of an application.
+  class Streams
+    # One statement.
+    # @!attribute options [Hash{Symbol => Object}] checked
+    # @!attribute from [Array<String, Rake::Task>] names, patterns and tasks
+    # @!attribute place [String, nil] FILE:LINE
+    # @!attribute scope the namespace in which it stands
+    Definition = Struct.new(:name, :from, :to, :options, :place, :scope)
+
+    # One stream with its tasks.
+    Stream = Struct.new(:definition, :writers, :readers) do
+      # @return [String] as it was named
+      def name = definition.name
+
+      # @return [Array<Rake::Task>]
+      def tasks = writers + readers
+
+      # @return [Hash] of the message DefineComponent
+      def fields
+        options = definition.options
+        { "name" => name.b, "record" => options[:record], "window" => options[:window],
+          "drain" => options[:on_close] == "drain", "writers" => writers.map(&:rakuda_number),
+          "readers" => readers.map(&:rakuda_number), "place" => definition.place.to_s.b, "meta" => options[:meta] }
+      end
+    end
+
+    # Tasks that streams join, and these streams, each in the order of the Rakefile.
+    Component = Struct.new(:tasks, :streams) do
+      # @return [Boolean] whether its members run one after the other, over spools
+      def spooled? = streams.any? { |stream| stream.definition.options[:replay] != "gang" }
+
+      # @return [Boolean] whether what a task prints may come back to it
+      def cyclic?
+        waiting = streams.dup
+        loop do
+          first = waiting.find do |stream|
+            stream.writers.none? { |task| waiting.any? { |other| other.readers.any? { |one| one.equal?(task) } } }
+          end
+          return !waiting.empty? unless first
+
+          waiting.delete_if { |stream| stream.equal?(first) }
+        end
+      end
+
+      # @return [Hash] of the message DefineComponent; its tasks have numbers
+      def definition(spooled)
+        { "members" => tasks.map(&:rakuda_number), "streams" => streams.map(&:fields), "spooled" => spooled }
+      end
+    end
+
+    RECORDS = { line: "line", nul: "nul", raw: "raw" }.freeze
+    REPLAYS = %w[gang journal atomic].freeze
+    ON_CLOSE = %w[sigpipe drain].freeze
+    DEFAULTS = { record: "line", window: 0, on_close: "sigpipe", replay: "gang", meta: {} }.freeze
+    KEYWORDS = %i[from to record window on_close replay meta].freeze
+    WINDOW = (2 << 20..1 << 30).freeze
+    RECORD_BYTES_MAX = 1 << 30
+    PATTERN = /[*?\[{]/.freeze
+
+    def initialize
+      @definitions = []
+      @components = nil
+      @joined = 0
+      @own = {}.compare_by_identity # task => the gang that it is in because of a stream
+    end
+
+    # @return [Boolean] whether there are none
+    def empty? = @definitions.empty?
+
+    # Takes a statement.
+    # @raise [ConfigurationError]
+    def define(arguments, keywords, place, scope)
+      unless arguments.size == 1 && (arguments[0].is_a?(Symbol) || (arguments[0].is_a?(String) && !arguments[0].empty?))
+        raise ConfigurationError, "expected a name and keywords, such as `stream :lines, from: %w[a b], to: \"c\"`"
+      end
+
+      name = arguments[0].to_s
+      if (other = @definitions.find { |one| one.name == name })
+        raise ConfigurationError, "#{name}: there is a stream of that name already (#{other.place})"
+      end
+
+      options = DEFAULTS.merge(keywords.except(:from, :to).to_h { |key, value| option(name, key, value) })
+      from, to = %i[from to].map { |key| ends(name, key, keywords[key]) }
+      @definitions << Definition.new(name, from, to, options, place, scope)
+      @components = nil
+    end
+
+    # Finds the tasks of all streams, once.
+    # @param application [Rake::Application]
+    # @raise [RakefileError]
+    # @return [Array<Component>]
+    def components(application)
+      @components ||= join(@definitions.map { |definition| find_tasks(definition, application) })
+    end
+
+    # @return [Boolean] whether all of them are gangs
+    def joined? = @joined == @definitions.size
+
+    # Makes each component a gang.
+    # @return [Hash{Gang => Component}]
+    # @raise [RakefileError]
+    def join_gangs(application)
+      fresh = components(application).reject { |component| component.tasks.all? { |task| @own.key?(task) } }
+      fresh.to_h do |component|
+        spooled = application.spools?(component)
+        refuse_component(component, application) if spooled
+        gang = application.gangs.define(component.tasks, oversubscribe: spooled || application.shares_cores?)
+        component.tasks.each { |task| @own[task] = gang }
+        [gang, component]
+      rescue RakefileError
+        raise
+      rescue ConfigurationError => e
+        wrong(component.streams.first.definition, e.message)
+      end.tap { @joined = @definitions.size }
+    end
+
+    private
+
+    def option(name, key, value)
+      case key
+      when :record then [:record, record(name, value)]
+      when :window then [:window, window(name, value)]
+      when :on_close then [:on_close, one_of(name, key, value, ON_CLOSE)]
+      when :replay then [:replay, one_of(name, key, value, REPLAYS)]
+      when :meta then [:meta, meta(name, value)]
+      else raise ConfigurationError, "#{name}: unknown keyword #{key}; there are #{KEYWORDS.join(", ")}"
+      end
+    end
+
+    def record(name, value)
+      return RECORDS[value.to_sym] if value.respond_to?(:to_sym) && RECORDS.key?(value.to_sym)
+
+      bytes = value[:bytes] if value.is_a?(Hash) && value.keys == [:bytes]
+      return { "bytes" => bytes } if bytes.is_a?(Integer) && bytes.between?(1, RECORD_BYTES_MAX)
+
+      refuse(name, :record, value, ":line, :nul, :raw, or { bytes: N } with N from 1 to #{RECORD_BYTES_MAX}")
+    end
+
+    def window(name, value)
+      bytes = value.is_a?(Integer) ? value : Properties.bytes(value.to_s)
+      return bytes if WINDOW.cover?(bytes)
+
+      raise ConfigurationError
+    rescue ConfigurationError
+      refuse(name, :window, value, "a number of bytes from \"2M\" to \"1G\"")
+    end
+
+    def one_of(name, key, value, words)
+      text = value.to_s
+      words.include?(text) ? text : refuse(name, key, value, words.map { |word| ":#{word}" }.join(" or "))
+    end
+
+    def meta(name, value)
+      simple = ->(one) { one.is_a?(String) || one.is_a?(Symbol) || one.is_a?(Numeric) }
+      good = value.is_a?(Hash) && value.values.all? { |of| of.is_a?(Hash) && of.values.all?(&simple) }
+      return value.to_h { |task, of| [task.to_s, of.to_h { |key, one| [key.to_s, one.to_s] }] } if good
+
+      refuse(name, :meta, value, "a hash by task, such as { \"sim\" => { cost: 10, output: \"1MB/s\" } }")
+    end
+
+    def ends(name, key, value)
+      list = value.respond_to?(:to_ary) ? value.to_ary : [value]
+      good = ->(one) { one.is_a?(Rake::Task) || one.is_a?(Symbol) || (one.is_a?(String) && !one.empty?) }
+      if value.nil? || list.empty? || !list.all?(&good)
+        refuse(name, key, value, "a task, or a list of tasks: their names, patterns of names, or the tasks themselves")
+      end
+      list.map { |one| one.is_a?(Symbol) ? one.to_s : one }
+    end
+
+    def refuse(name, key, value, expected)
+      raise ConfigurationError, "#{name}: #{key}: expected #{expected}, not #{value.inspect}"
+    end
+
+    def refuse_component(component, application)
+      definition = component.streams.first.definition
+      if component.cyclic?
+        wrong(definition, "its tasks read from one another in a cycle, so none of them can run first; " \
+                          "use replay: :gang and more than one job")
+      end
+      return unless application.cluster?
+
+      wrong(definition, "replay: #{definition.options[:replay]} needs its tasks on this machine, and the run has hosts")
+    end
+
+    def wrong(definition, text)
+      raise RakefileError, "#{definition.place}: stream: #{definition.name}: #{text}"
+    end
+
+    # @return [Stream]
+    def find_tasks(definition, application)
+      writers, readers = %i[from to].map do |key|
+        definition[key].flat_map { |one| tasks_named(definition, key, one, application) }
+      end
+      check(definition, writers, readers)
+      Stream.new(definition, writers, readers)
+    end
+
+    def tasks_named(definition, key, name, application)
+      return [name] if name.is_a?(Rake::Task)
+      return [task_named(definition, key, name, application)] unless PATTERN.match?(name)
+
+      found = application.tasks.select { |task| File.fnmatch(name, task.name, File::FNM_EXTGLOB) }
+      found.empty? ? wrong(definition, "#{key}: no task has a name like #{name}") : found
+    end
+
+    def task_named(definition, key, name, application)
+      task = application.lookup(name, definition.scope) || application[name, definition.scope]
+      return task unless task.actions.empty?
+
+      wrong(definition, "#{key}: the task #{name} has no action that could #{key == :from ? "write into" : "read"} it")
+    rescue RuntimeError => e
+      raise if e.is_a?(ConfigurationError)
+
+      wrong(definition, "#{key}: there is no task #{name}")
+    end
+
+    def check(definition, writers, readers)
+      { from: writers, to: readers }.each do |key, tasks|
+        twice = tasks.find { |task| tasks.count { |other| other.equal?(task) } > 1 }
+        wrong(definition, "#{key}: the task #{twice.name} is named twice") if twice
+      end
+      both = writers.find { |task| readers.any? { |other| other.equal?(task) } }
+      wrong(definition, "the task #{both.name} cannot read what it writes itself") if both
+      return unless definition.options[:record] == "raw" && writers.size > 1
+
+      wrong(definition, "record: :raw takes one writer, not #{writers.size}: without records nothing can be merged")
+    end
+
+    # A task has one stdin and one stdout.
+    def join(streams)
+      { writers: "write into", readers: "read from" }.each do |key, words|
+        seen = {}.compare_by_identity
+        streams.each do |stream|
+          stream[key].each do |task|
+            first = seen[task] and wrong(stream.definition, "the task #{task.name} cannot #{words} two streams; it is to " \
+                                                            "#{words} #{first.name} (#{first.definition.place}), too")
+            seen[task] = stream
+          end
+        end
+      end
+      components_of(streams)
+    end
+
+    def components_of(streams)
+      sets = {}.compare_by_identity # task => the component that it is in
+      found = []
+      streams.each do |stream|
+        joined = stream.tasks.map { |task| sets[task] }.compact.uniq(&:object_id)
+        component = joined.shift || Component.new([], []).tap { |one| found << one }
+        joined.each do |other|
+          component.tasks.concat(other.tasks)
+          component.streams.concat(other.streams)
+          other.tasks.each { |task| sets[task] = component }
+          found.delete_if { |one| one.equal?(other) }
+        end
+        component.streams << stream
+        stream.tasks.each do |task|
+          component.tasks << task unless sets[task].equal?(component)
+          sets[task] = component
+        end
+      end
+      found.each { |component| component.streams.sort_by! { |stream| streams.index { |one| one.equal?(stream) } } }
+      found
+    end
+  end
+end

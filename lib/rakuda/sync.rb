@@ -1,0 +1,193 @@
+# frozen_string_literal: true
+
+# The statement `sync`: turns it into tasks, a sync task between two rounds of workers (figures 3 and 4 of Iwai, Tatebe,
+# Tanaka 2016), and hands the first command of each worker to its round. When a round begins is the engine's to decide.
+
+require "rakuda/sync_options"
+
+module Rakuda
+  # One `sync` statement.
+  class Sync
+    include Rake::FileUtilsExt
+
+    # Program of the rounds that do nothing.
+    NULL_PROGRAM = "true"
+
+    # One worker in one round; what the block of `sync` gets.
+    # @!attribute [r] id [Integer] from 0: the paper's identifier
+    # @!attribute [r] parameter [Object, nil] one of `over:`
+    # @!attribute [r] round [Integer] from 0, of all rounds
+    # @!attribute [r] workers [Integer] how many there are
+    # @!attribute [r] repetition [Integer] of the round with this parameter, from 0; negative: a warm-up
+    # @!attribute [r] node_rank [Integer] number of its node among those of the round, from 0
+    # @!attribute [r] local_rank [Integer] number of the worker on its node, from 0
+    Worker = Struct.new(:id, :parameter, :round, :workers, :repetition, :node_rank, :local_rank, keyword_init: true) do
+      # @return [String] `%w` and `%p` replaced; the parameter is appended where no `%p` stands
+      def fill(text)
+        text = "#{text} %p" unless parameter.nil? || text.match?(/%p/)
+        text.gsub(/%[wp%]/) { |mark| { "%w" => id.to_s, "%p" => parameter.to_s, "%%" => "%" }[mark] }
+      end
+
+      # @return [Hash{String => String}] what commands find in their environment
+      def variables
+        { "RAKUDA_WORKER" => id.to_s, "RAKUDA_NODE" => node_rank.to_s, "RAKUDA_LOCAL_RANK" => local_rank.to_s,
+          "RAKUDA_ROUND" => round.to_s, "RAKUDA_PARAMETER" => parameter.to_s }
+      end
+    end
+
+    # A round, before it is known which number the engine has for it.
+    # @!attribute kind [String] "counted", "warm_up" or "null"
+    Round = Struct.new(:number, :kind, :parameter, :repetition, keyword_init: true)
+
+    # @param application [Application]
+    # @param name [String, nil] nil: the tasks have no name before theirs
+    # @param options [SyncOptions]
+    # @param needed [Needed, nil] of each worker
+    # @param place [String] FILE:LINE
+    def initialize(application, name, options, needed, place, &block)
+      @application = application
+      @name = name
+      @options = options
+      @needed = needed
+      @place = place
+      @block = block
+      @numbers = {} # [number of a round, repeat] => the engine's number of it
+      @places = {}  # [number of a round, attempt] => Places of its workers
+    end
+
+    # Defines the tasks.
+    # @param prerequisites [Array] of the first round
+    # @yield before the task is defined that stands for all
+    # @return [Rake::Task] the last sync task, or the one of the name
+    def define(prerequisites)
+      previous = define_null(prerequisites)
+      last = define_sync(0, previous)
+      rounds.each do |round|
+        workers = define_workers(round, [last.name])
+        last = define_sync(round.number + 1, workers.map(&:name))
+      end
+      return last unless @name
+
+      yield # its description is that of the whole
+      Rake::Task.define_task({ @name => [last.name] })
+    end
+
+    # Runs the block for a worker, with its first command at the gate of the round; again while a worker was late and
+    # the round may be repeated.
+    def run(round, id, action)
+      session = @application.session
+      repeat = 0
+      loop do
+        number = number_of(session, round, action.attempt, repeat)
+        worker = worker_of(round, id, action)
+        # Rounds that do nothing measure what starting and ending costs: nobody is held back there.
+        offset_ns = round.kind == "null" ? 0 : @options.offset_ns(worker)
+        pass = SyncRounds::Pass.new(number, id, offset_ns, worker.local_rank, false)
+        late = session.rounds.run(action, pass, worker.variables, wait: @options.repeat_late.positive?) do
+          call_block(round, worker)
+          refuse_idle(id, pass)
+        end
+        return unless late.to_i.positive? && repeat < @options.repeat_late
+
+        repeat += 1
+      end
+    end
+
+    private
+
+    # A worker whose block has started nothing keeps the round from beginning, so it has failed.
+    def refuse_idle(id, pass)
+      return if pass.used || @options.gate == "none"
+
+      raise RakefileError, "#{@place}: sync #{@name || "rounds"}: worker #{id} ended without a command that the engine " \
+                           "starts (sh)"
+    end
+
+    # Those of figure 3, in order.
+    def rounds
+      @rounds ||= begin
+        rounds = @options.parameters.flat_map do |parameter|
+          (-@options.warm_up...@options.rounds).map do |repetition|
+            Round.new(kind: repetition.negative? ? "warm_up" : "counted", parameter: parameter, repetition: repetition)
+          end
+        end
+        rounds.each_with_index { |round, number| round.number = number }
+      end
+    end
+
+    # The workers that do nothing: what it costs to start and end so many.
+    def define_null(prerequisites)
+      return prerequisites unless @options.overhead
+
+      check = define_task(full("Sync_null"), prerequisites, nil) { check_slots }
+      null = Round.new(number: 0, kind: "null", parameter: nil, repetition: 0)
+      define_workers(null, [check.name], "null").map(&:name)
+    end
+
+    def define_sync(number, prerequisites)
+      check = number.zero? ? proc { check_slots } : nil
+      define_task(full("Sync_#{number}"), prerequisites, nil, &check)
+    end
+
+    # The workers of a round are a gang: what else there is to run cannot keep one of them from its slot for ever.
+    def define_workers(round, prerequisites, label = "task_#{round.number}")
+      workers = @options.workers.times.map { |id| define_worker(round, id, prerequisites, label) }
+      @application.gangs.define(workers, check: method(:check_slots))
+      workers
+    end
+
+    def define_worker(round, id, prerequisites, label)
+      sync = self
+      action = proc { sync.run(round, id, Rake.application.running_action) }
+      task = define_task(full("#{label}_w#{id}"), prerequisites, round.kind == "null" ? nil : @block, &action)
+      task.rakuda_properties = @needed if @needed
+      task
+    end
+
+    # @param block [Proc, nil] of the Rakefile, which the action runs
+    def define_task(name, prerequisites, block, &action)
+      place = @place
+      action&.define_singleton_method(:rakuda_origin) { [place, block] }
+      Rake::Task.define_task({ name => prerequisites }, &action)
+    end
+
+    def full(label)
+      @name ? "#{@name}:#{label}" : label
+    end
+
+    # Before anything of it runs: workers that do not fit would wait for one another for ever.
+    def check_slots
+      return if @application.cluster?
+
+      cores = @needed&.fields&.fetch("cores", 1) || 1
+      slots = @application.jobs
+      wanted = cores * @options.workers
+      return if wanted <= slots
+
+      raise RakefileError, "#{@place}: sync #{@name || "rounds"}: #{@options.workers} workers begin together and need " \
+                           "#{wanted} slots, and there are #{slots}: run it with -j #{wanted}, or with fewer workers"
+    end
+
+    # The number that the engine has for a round: the first of its workers that comes defines it.
+    def number_of(session, round, attempt, repeat)
+      @numbers[[session, round.kind, round.number, attempt, repeat]] ||= session.rounds.define(
+        "sync" => (@name || "rounds").to_s.b, "number" => round.number, "parameter" => round.parameter&.to_s&.b,
+        "kind" => round.kind, "repeat" => repeat, "workers" => @options.workers, "hold" => @options.gate,
+        "pin" => @options.pin, "ready_ms" => @options.ready_ms, "stop_ms" => round.kind == "null" ? nil : @options.stop_ms
+      )
+    end
+
+    def worker_of(round, id, action)
+      places = @places[[round.kind, round.number, action.attempt]] ||= SyncRounds::Places.new
+      node_rank, local_rank = places.take(id, action.node)
+      Worker.new(id: id, parameter: round.parameter, round: round.number, workers: @options.workers,
+                 repetition: round.repetition, node_rank: node_rank, local_rank: local_rank)
+    end
+
+    def call_block(round, worker)
+      return @block.call(worker) unless round.kind == "null"
+
+      sh NULL_PROGRAM, verbose: false
+    end
+  end
+end

@@ -1,0 +1,165 @@
+# frozen_string_literal: true
+
+# The configuration of `rakudactl sync`, as in figure 5 of Iwai, Tatebe, Tanaka 2016: WORKER_COUNT, TASK_FILE,
+# PARAMETER_ARRAY and ARGUMENTS, in a Ruby file or in the environment. It says what is wrong with it, and defines the
+# rounds; it starts nothing.
+
+require "json"
+require "shellwords"
+require "rakuda/sync"
+
+module Rakuda
+  # What runs on all workers.
+  class SyncConfiguration
+    NAMES = %w[WORKER_COUNT TASK_FILE PARAMETER_ARRAY ARGUMENTS].freeze
+
+    # @return [Array<Integer>] how many workers there are for each program, or how many in all
+    attr_reader :workers
+    # @return [Array<String>]
+    attr_reader :programs
+    # @return [Array<String, nil>]
+    attr_reader :parameters
+    # @return [String]
+    attr_reader :arguments
+
+    # @param path [String, nil] of the Ruby file
+    # @param environment [#[]]
+    # @param options [Hash] keywords of `sync`, from the command line
+    # @raise [ConfigurationError]
+    def initialize(path, environment, options)
+      @path = path
+      @options = options
+      values = path ? read(path) : {}
+      NAMES.each do |name|
+        text = environment[name]
+        values[name] = from_text(name, text) if text && !text.empty?
+      end
+      @origin = path || "the environment"
+      @workers = workers_of(options[:workers] || wanted(values, "WORKER_COUNT"))
+      @programs = programs_of(wanted(values, "TASK_FILE"))
+      @parameters = parameters_of(values["PARAMETER_ARRAY"])
+      @arguments = arguments_of(values.fetch("ARGUMENTS", ""))
+    end
+
+    # Defines Sync_0, the tasks of all rounds, and the task `sync` that needs them.
+    # @param application [Application]
+    def define(application)
+      keywords = { **@options, workers: @workers.sum, over: @parameters }
+      step = keywords.delete(:offset)
+      keywords[:offset] = ->(worker) { worker.id * step } if step
+      check_slots(application)
+      last = application.sync([nil], keywords, method(:run).to_proc, @origin)
+      Rake::Task.define_task({ sync: [last.name] })
+    end
+
+    # @return [Array<String>] what a worker executes
+    def command(worker)
+      [program(worker), *Shellwords.split(worker.fill(@arguments))]
+    end
+
+    private
+
+    # Said before anything runs.
+    def check_slots(application)
+      slots = application.jobs
+      return if application.cluster? || @workers.sum <= slots
+
+      raise ConfigurationError, "#{@origin}: WORKER_COUNT: #{@workers.sum} workers begin together and need as many slots, and " \
+                                "there are #{slots}: add -j #{@workers.sum}, or take fewer workers"
+    end
+
+    def run(worker)
+      sh(*command(worker), verbose: false)
+    end
+
+    include Rake::FileUtilsExt
+
+    # Groups of workers one after the other, or, without sizes of groups, programs in turn.
+    def program(worker)
+      return @programs[worker.id % @programs.size] if @workers.size == 1
+
+      rest = worker.id
+      @programs[@workers.index { |size| (rest -= size).negative? }]
+    end
+
+    def read(path)
+      raise ConfigurationError, "#{path}: no such file: name a Ruby file with WORKER_COUNT and TASK_FILE" unless File.file?(path)
+
+      place = Module.new
+      place.module_eval(File.read(path), path)
+      place.constants(false).map(&:to_s).to_h { |name| [name, place.const_get(name)] }.slice(*NAMES)
+    rescue SyntaxError, StandardError => e
+      raise e if e.is_a?(ConfigurationError)
+
+      line = e.message[/\A#{Regexp.escape(path)}:(\d+)/, 1] || e.backtrace_locations&.find { |it| it.path == path }&.lineno
+      message = e.message.lines.first&.chomp&.delete_prefix("#{path}:#{line}: ")&.gsub(/#<Module:0x\h+>::/, "")
+      raise ConfigurationError, "#{path}#{":#{line}" if line}: #{message}"
+    end
+
+    # A list is JSON, or words with commas or white space between them.
+    def from_text(name, text)
+      case name
+      when "WORKER_COUNT" then Integer(text, 10)
+      when "PARAMETER_ARRAY" then text.start_with?("[") ? JSON.parse(text) : text.split(/[\s,]+/)
+      else text
+      end
+    rescue ArgumentError, JSON::ParserError
+      raise ConfigurationError, "#{name}=#{text}: expected #{name == "WORKER_COUNT" ? "a number" : "a list, such as 4k,8k,16k"}"
+    end
+
+    def wanted(values, name)
+      values.fetch(name) do
+        where = @path ? "#{@path}: #{name} is missing" : "#{name} is not set"
+        raise ConfigurationError, "#{where}: name a configuration with #{NAMES.join(", ")}, or set them in the environment"
+      end
+    end
+
+    def workers_of(value)
+      counts = Array(value)
+      good = counts.all? { |count| count.is_a?(Integer) && count.between?(1, SyncOptions::WORKERS_MAX) }
+      return counts if good && !counts.empty?
+
+      refuse("WORKER_COUNT", value, "a number from 1 on, or a list of them, one for each program of TASK_FILE")
+    end
+
+    def programs_of(value)
+      programs = Array(value)
+      unless !programs.empty? && programs.all? { |program| program.is_a?(String) && !program.empty? }
+        refuse("TASK_FILE", value, "the path of a program, or a list of them")
+      end
+      unless @workers.size == 1 || @workers.size == programs.size
+        refuse("WORKER_COUNT", @workers, "one number, or as many as TASK_FILE has programs (#{programs.size})")
+      end
+      programs.map { |program| checked(program) }
+    end
+
+    # A path without a slash means a file here, as in the paper; what is not here is looked up in PATH.
+    def checked(program)
+      path = program.include?("/") || !File.file?(program) ? program : "./#{program}"
+      return path unless path.include?("/")
+      raise ConfigurationError, "#{@origin}: TASK_FILE #{program}: no such file (from #{Dir.pwd})" unless File.exist?(path)
+      return path if File.file?(path) && File.executable?(path)
+
+      raise ConfigurationError, "#{@origin}: TASK_FILE #{program} is no program: chmod +x it"
+    end
+
+    def parameters_of(value)
+      return [nil] if value.nil?
+      return value.map(&:to_s) if value.is_a?(Array) && !value.empty?
+
+      refuse("PARAMETER_ARRAY", value, 'a list of parameters, such as ["4k", "8k", "16k"]')
+    end
+
+    def arguments_of(value)
+      value.is_a?(String) or refuse("ARGUMENTS", value, "the words after the program, as one text")
+      Shellwords.split(value)
+      value
+    rescue ArgumentError => e
+      refuse("ARGUMENTS", value, "words as in a shell (#{e.message.lines.first.chomp})")
+    end
+
+    def refuse(name, value, expected)
+      raise ConfigurationError, "#{@origin}: #{name}: expected #{expected}, not #{value.inspect}"
+    end
+  end
+end

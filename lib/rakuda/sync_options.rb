@@ -1,0 +1,94 @@
+# frozen_string_literal: true
+
+# The keywords of `sync`: checks them and says what they mean. It knows no task and no engine.
+
+module Rakuda
+  # What a `sync` statement asks for.
+  class SyncOptions
+    KEYWORDS = %i[workers over rounds warm_up repeat_late offset stop_after ready_within gate overhead pin].freeze
+    GATES = %w[auto preload exec call none].freeze
+    WORKERS_MAX = 100_000
+
+    # @return [Integer]
+    attr_reader :workers, :rounds, :warm_up, :repeat_late, :ready_ms
+    # @return [Array] at least one, which may be nil
+    attr_reader :parameters
+    # @return [Integer, nil]
+    attr_reader :stop_ms
+    # @return [String] one of GATES
+    attr_reader :gate
+    # @return [Boolean]
+    attr_reader :overhead, :pin
+
+    # @param keywords [Hash{Symbol => Object}]
+    # @raise [ConfigurationError]
+    def initialize(keywords)
+      unknown = keywords.keys - KEYWORDS
+      raise ConfigurationError, "unknown keyword #{unknown[0]}; there are #{KEYWORDS.join(", ")}" unless unknown.empty?
+      raise ConfigurationError, "workers: is missing: how many begin together?" unless keywords.key?(:workers)
+
+      @workers = count(keywords, :workers, 1, nil, WORKERS_MAX)
+      @rounds = count(keywords, :rounds, 1, 1)
+      @warm_up = count(keywords, :warm_up, 0, 0)
+      @repeat_late = count(keywords, :repeat_late, 0, 0)
+      @parameters = parameters_of(keywords.fetch(:over, [nil]))
+      @stop_ms = keywords[:stop_after] && (seconds(:stop_after, keywords[:stop_after]) * 1000).ceil
+      @ready_ms = (seconds(:ready_within, keywords.fetch(:ready_within, 60)) * 1000).ceil
+      @offset = offset_of(keywords.fetch(:offset, 0))
+      @gate = gate_of(keywords.fetch(:gate, "auto"))
+      @overhead = truth(keywords, :overhead)
+      @pin = truth(keywords, :pin)
+    end
+
+    # @param worker [Sync::Worker]
+    # @return [Integer] it begins so long after the others' instant
+    def offset_ns(worker)
+      value = @offset.respond_to?(:call) ? @offset.call(worker) : @offset
+      value = @offset.fetch(worker.id) if @offset.is_a?(Array)
+      (seconds(:offset, value) * 1_000_000_000).round
+    end
+
+    private
+
+    def count(keywords, name, least, default, most = 1_000_000)
+      value = keywords.fetch(name, default)
+      return value if value.is_a?(Integer) && value.between?(least, most)
+
+      refuse(name, value, "a whole number from #{least} to #{most}")
+    end
+
+    def parameters_of(value)
+      parameters = value.respond_to?(:to_a) ? value.to_a : nil
+      return parameters unless parameters.nil? || parameters.empty?
+
+      refuse(:over, value, "a list of parameters, such as %w[4k 8k 16k]")
+    end
+
+    def seconds(name, value)
+      return value if (value.is_a?(Integer) || value.is_a?(Float)) && value >= 0 && value <= 1_000_000
+
+      refuse(name, value, "seconds, such as 0.5")
+    end
+
+    def offset_of(value)
+      return value if value.respond_to?(:call)
+      return seconds(:offset, value) unless value.is_a?(Array)
+      return value.each { |one| seconds(:offset, one) } if value.size == @workers
+
+      raise ConfigurationError, "offset: expected #{@workers} values, one for each worker, not #{value.size}"
+    end
+
+    def gate_of(value)
+      GATES.include?(value.to_s) ? value.to_s : refuse(:gate, value, GATES.map { |gate| ":#{gate}" }.join(", "))
+    end
+
+    def truth(keywords, name)
+      value = keywords.fetch(name, true)
+      [true, false].include?(value) ? value : refuse(name, value, "true or false")
+    end
+
+    def refuse(name, value, expected)
+      raise ConfigurationError, "#{name}: expected #{expected}, not #{value.inspect}"
+    end
+  end
+end

@@ -1,0 +1,217 @@
+# frozen_string_literal: true
+
+# The software that a task's commands run in (`needs env:`): a container, modules, a conda environment or a virtual
+# environment of Python. It turns a command into one that runs inside, and knows nothing of tasks.
+#
+# What has to be done first is a small shell script in .rakuda/env, named after kind and content: it makes what has to
+# be made once, under a lock, on the machine where the command runs. So a command in the record stays short, and one can
+# run it again by hand. Setting PATH and the like instead was tried on paper: neither modules nor containers can be had so.
+
+require "digest"
+require "fileutils"
+require "shellwords"
+
+module Rakuda
+  # One environment.
+  class TaskEnvironment
+    # Each with what its value is.
+    KINDS = { "container" => "an image, such as \"image.sif\" or \"docker://debian:12\"",
+              "module" => "names of modules, such as \"gcc/12\" or %w[gcc/12 openmpi]",
+              "conda" => "a file such as \"environment.yml\"", "venv" => "a file such as \"requirements.txt\"" }.freeze
+    # Those whose value is a file that is read.
+    FILES = %w[conda venv].freeze
+    EXAMPLE = '{ venv: "requirements.txt" }'
+    # What a requirements.txt names in the folder of the run depends on that folder, too.
+    LOCAL = %r{^\s*(?:-e\b|-r\b|\./|\.\./|/|file:|.*@\s*file:)}.freeze
+
+    # What makes it what it is, as text: for the record.
+    attr_reader :text
+
+    # @param value [Hash{Symbol, String => Object}] one kind and its value
+    # @param folder [String] of the run
+    # @raise [ConfigurationError]
+    def initialize(value, folder)
+      refuse(value) unless value.is_a?(Hash) && value.size == 1
+
+      @kind, value = value.first
+      @kind = @kind.to_s
+      KINDS.key?(@kind) or raise ConfigurationError, "env: unknown kind #{@kind}; there are #{KINDS.keys.join(", ")}"
+      @names = [value].flatten
+      @folder = folder
+      expected = @names.all? { |name| name.is_a?(String) && name.match?(/\A[^\n\0]*\S[^\n\0]*\z/) } && !@names.empty?
+      refuse_value(value) unless expected && (@names.size == 1 || @kind == "module")
+      @digest = Digest::SHA256.hexdigest(content)[0, 16]
+      @text = "#{@kind} #{@names.join(" ")}#{", sha256 #{Digest::SHA256.file(path).hexdigest}" if FILES.include?(@kind)}"
+    end
+
+    # @param line [String] for the shell
+    # @return [Array<String>] words of a command that runs it inside
+    def wrap_line(line)
+      ["sh", script, line]
+    end
+
+    # @param words [Array<String>] of a command; one alone is a line
+    # @return [Array<String>] words of a command that runs it inside
+    def wrap_words(words)
+      words.size == 1 ? wrap_line(words.first) : ["sh", script, "--", *words]
+    end
+
+    private
+
+    def refuse(value)
+      raise ConfigurationError, "env: expected one of #{KINDS.keys.join(", ")} with its value, such as #{EXAMPLE}, not " \
+                                "#{value.inspect}"
+    end
+
+    def refuse_value(value)
+      raise ConfigurationError, "env: #{@kind}: expected #{KINDS[@kind]}, not #{value.inspect}"
+    end
+
+    def path
+      File.expand_path(@names.first, @folder)
+    end
+
+    def content
+      return [@kind, *@names, @folder].join("\n") unless FILES.include?(@kind)
+
+      text = File.binread(path)
+      [@kind, text, *(@folder if text.match?(LOCAL))].join("\n")
+    rescue SystemCallError => e
+      raise ConfigurationError, "env: #{@kind}: cannot read #{@names.first}: #{e.message[/\A[^@]*[^@ ]/]}"
+    end
+
+    # The file of the script; it is written when it is not there.
+    def script
+      @script ||= begin
+        folder = File.join(@folder, ".rakuda", "env")
+        name = File.join(folder, "#{@kind}-#{@digest}.sh")
+        write(folder, name) unless File.exist?(name)
+        name
+      end
+    end
+
+    # So that who looks for it sees all of it or nothing.
+    def write(folder, name)
+      FileUtils.mkdir_p(folder)
+      ignore = File.join(@folder, ".rakuda", ".gitignore")
+      File.write(ignore, "*\n") unless File.exist?(ignore)
+      new = "#{name}.#{Process.pid}"
+      File.write(new, "#!/bin/sh\n# Made by rakuda for `needs env: #{@kind} #{@names.join(" ")}`. Usage: sh THIS 'LINE', or " \
+                      "sh THIS -- PROGRAM ARGUMENT ...\n#{send("#{@kind}_script")}")
+      File.rename(new, name)
+    end
+
+    # How each script ends: in the place of what has prepared it, the command.
+    RUN = <<~'SH'
+      case $1 in
+        --) shift; exec "$@" ;;
+        *) exec sh -c "$1" ;;
+      esac
+    SH
+
+    # $new is made once: under a lock, and as a whole or not at all. What its making says is shown only when it fails.
+    def made_once(make)
+      <<~SH
+        fail() { echo "rakuda: needs env: #{@kind} #{quoted_in_quotes(@names.first)}: $1, on $(uname -n)" >&2; exit 127; }
+        cache=${XDG_CACHE_HOME:-$HOME/.cache}/rakuda/env
+        env=$cache/#{@kind}-#{@digest}-$(uname -m)
+        if [ ! -e "$env/.rakuda-made" ]; then
+          mkdir -p "$cache" || fail "no folder $cache"
+          command -v flock >/dev/null || fail 'no flock (Debian: util-linux)'
+          exec 9>"$env.lock" && flock 9 || fail "no lock $env.lock"
+          if [ ! -e "$env/.rakuda-made" ]; then
+            rm -rf "$env"
+            if (
+              exec 9>&-
+              cd #{Shellwords.escape(@folder)} || exit
+        #{make.gsub(/^/, "      ")}    ) >"$env.log" 2>&1 </dev/null; then
+              : >"$env/.rakuda-made"
+            else
+              cat "$env.log" >&2
+              fail "cannot be made ($env.log)"
+            fi
+          fi
+          exec 9>&-
+        fi
+      SH
+    end
+
+    def venv_script
+      make = <<~SH
+        python3 -m venv "$env" && "$env/bin/python" -m pip install --quiet --disable-pip-version-check \\
+          -r #{Shellwords.escape(@names.first)}
+      SH
+      "#{made_once(make)}. \"$env/bin/activate\"\n#{RUN}"
+    end
+
+    def conda_script
+      tool = <<~SH
+        for tool in micromamba mamba conda ''; do [ -z "$tool" ] || ! command -v "$tool" >/dev/null || break; done
+      SH
+      make = <<~SH
+        [ -n "$tool" ] || { echo 'neither micromamba nor mamba nor conda is here'; exit 127; }
+        case $tool in
+          micromamba) micromamba create --yes --quiet --prefix "$env" --file #{Shellwords.escape(@names.first)} ;;
+          *) "$tool" env create --quiet --prefix "$env" --file #{Shellwords.escape(@names.first)} ;;
+        esac
+      SH
+      run = <<~'SH'
+        [ -n "$tool" ] || fail 'neither micromamba nor mamba nor conda is here'
+        [ "$1" = -- ] && shift || set -- sh -c "$1"
+        case $tool in
+          micromamba) exec micromamba run --prefix "$env" "$@" ;;
+          *) exec "$tool" run --no-capture-output --prefix "$env" "$@" ;;
+        esac
+      SH
+      "#{tool}#{made_once(make)}#{run}"
+    end
+
+    def module_script
+      <<~SH
+        for init in '' "${MODULESHOME:-/none}/init/sh" /etc/profile.d/modules.sh /etc/profile.d/lmod.sh \\
+            /usr/share/modules/init/sh /usr/share/lmod/lmod/init/sh; do
+          command -v module >/dev/null 2>&1 && break
+          [ -r "$init" ] && . "$init"
+        done
+        command -v module >/dev/null 2>&1 || { echo "rakuda: needs env: no command module on $(uname -n)" >&2; exit 127; }
+        for name in #{@names.map { |name| Shellwords.escape(name) }.join(" ")}; do
+          module load "$name" || { echo "rakuda: needs env: module load $name failed on $(uname -n)" >&2; exit 127; }
+        done
+        #{RUN}
+      SH
+    end
+
+    # What containers that begin with an environment of their own are given of the command's: the variables, and the file
+    # that one of them names.
+    PASSED = [*%w[RAKUDA_RUN RAKUDA_COMMAND CUDA_VISIBLE_DEVICES RAKUDA_NODES RAKUDA_HOSTFILE].map { |name| "--env #{name}" },
+              '${RAKUDA_HOSTFILE:+--volume "$RAKUDA_HOSTFILE:$RAKUDA_HOSTFILE:ro"}'].join(" ").freeze
+
+    def container_script
+      file = File.exist?(path) || @names.first.match?(/\.(sif|img)\z/)
+      image = file ? path : @names.first
+      apptainer = file || image.include?("://") ? image : "docker://#{image}"
+      others = image.delete_prefix("docker://")
+      <<~SH
+        [ "$1" = -- ] && shift || set -- sh -c "$1"
+        folder=#{Shellwords.escape(@folder)}
+        for tool in apptainer singularity#{" podman docker" unless file} ''; do [ -z "$tool" ] || ! command -v "$tool" >/dev/null || break; done
+        case $tool in
+          apptainer | singularity)
+            exec "$tool" exec --bind "$folder"${RAKUDA_HOSTFILE:+ --bind "$RAKUDA_HOSTFILE"} --pwd "$PWD" #{Shellwords.escape(apptainer)} "$@" ;;
+          podman)
+            exec podman run --rm --interactive --volume "$folder:$folder" --workdir "$PWD" #{PASSED} #{Shellwords.escape(others)} "$@" ;;
+          docker)
+            exec docker run --rm --interactive --volume "$folder:$folder" --workdir "$PWD" #{PASSED} \\
+              --user "$(id -u):$(id -g)" #{Shellwords.escape(others)} "$@" ;;
+        esac
+        echo "rakuda: needs env: container #{quoted_in_quotes(@names.first)}: #{file ? "neither apptainer nor singularity is" : "none of apptainer, singularity, podman, docker is"} on $(uname -n)" >&2
+        exit 127
+      SH
+    end
+
+    # Within double quotes of the shell.
+    def quoted_in_quotes(text)
+      text.gsub(/["\\$`]/) { |one| "\\#{one}" }
+    end
+  end
+end
