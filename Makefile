@@ -2,20 +2,31 @@
 # tools/, test/run.rb and bench/peers.
 
 CARGO ?= cargo
-export WITHOUT
+PREFIX ?= $(HOME)/.local
+export WITHOUT PREFIX DESTDIR
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .NOTPARALLEL:
-.PHONY: help setup build demo test lint bench sim clean
+.PHONY: help setup build build-bench install uninstall dist deb test-systems demo test-setup test check lint bench bench-engines sim clean
+# Random tests of the crates take the same cases each time, so that a test of a change tells of the change. Another number
+# searches elsewhere.
+PROPTEST_RNG_SEED ?= 1
 # Seeds of `make sim`: so many, from this one on.
 SEEDS ?= 1000
 FROM ?= 1
 
 help:
+	@echo "make install    build, and install below PREFIX=$(PREFIX), without root; make uninstall takes it away again"
+	@echo "make dist    a tarball for every x86-64 Linux with glibc 2.17 or later, in dist/"
+	@echo "make deb     a package for this Debian and later ones, in dist/"
+	@echo "make test-systems    run the Ruby tests on Debian 13, in a chroot; as root"
 	@echo "make demo    set up, build, and run examples/montage into tmp/demo"
 	@echo "make test    set up, build, and run lints and all tests; WITHOUT=testbed,cluster leaves out those that need root"
+	@echo "make check   while you work: format, lints, unit tests, parity on the fake hub; no set-up, debug build"
 	@echo "make build   set up, and build the engine (target/release)"
+	@echo "make build-bench  set up, and build the I/O kernels (iobench/README.md)"
 	@echo "make sim     run workflows in which things die: SEEDS=1000 FROM=1"
+	@echo "make bench-engines  install Snakemake, Parsl, Dask, Spark and Hadoop's runner for rakudactl bench, into target/engines"
 	@echo "make bench   compare with other tools (bench/README.md); BENCH='--rounds 3 --only A,B' for less"
 	@echo "make lint, make setup, make clean"
 
@@ -25,29 +36,85 @@ setup:
 build: setup
 	$(CARGO) build --release --locked --bins
 
+install:
+	@tools/install check
+	$(CARGO) build --release --locked --bins
+	@tools/install install
+
+# Needs Python with venv, and fetches zig.
+dist:
+	@tools/dist
+
+# Needs dpkg-dev and binutils.
+deb:
+	@tools/install check
+	$(CARGO) build --release --locked --bins
+	@tools/deb
+
+# Needs root and debootstrap; minutes for each system.
+test-systems: build
+	@tools/test-systems
+
+uninstall:
+	@tools/install uninstall
+
 demo: build
+	@tools/setup examples/montage/packages.apt
 	rm -rf tmp/demo
 	mkdir -p tmp/demo
 	cd examples/montage && ../../bin/rakuda WORK=$(CURDIR)/tmp/demo
 
-test: build lint
+# The I/O kernels, and what their own checks need.
+build-bench: setup
+	@tools/setup iobench/packages.apt
+	$(MAKE) -j2 -C iobench
+
+# What tests and lints need is no part of `build`.
+test-setup:
+	@tools/setup packages.apt test/packages.apt examples/*/packages.apt iobench/packages.apt
+
+test: test-setup build build-bench lint
 	@tools/validators
 ifeq ($(findstring testbed,$(WITHOUT)),)
 	@tools/setup testbed/packages.apt
 endif
-	$(CARGO) test --workspace --locked
+	PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --locked
 	bin/rakudactl sim faults --repeat 200
 	bin/rakudactl sim faults --seed $$(git log -1 --format=%cd --date=format:%Y%m%d 2>/dev/null || echo 20260101)
 	ruby test/run.rb
 
-lint: setup
+# What needs no engine but one that is there already.
+CHECKS = action_source architecture command_options configuration docs front nodes_wanted parameters properties
+
+check:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) test --workspace --lib --locked --quiet
+	rubocop
+	ruby test/run.rb $(CHECKS:%=test/%_test.rb)
+	ruby test/run.rb test/parity_test.rb -- -n /on_fake/
+
+lint: test-setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	rubocop --cache false
-	shellcheck -x testbed/up testbed/down testbed/exec testbed/fault testbed/settings testbed/parts/*.sh testbed/parts/init
+	shellcheck -x testbed/up testbed/down testbed/exec testbed/fault testbed/settings testbed/parts/*.sh testbed/parts/init \
+		tools/install tools/dist tools/deb tools/test-systems libexec/rakuda-tasks iobench/test/check.sh
+	$(MAKE) -C iobench lint
+
+# Engines from PyPI that workflows are compared in; the others are Debian's.
+bench-engines: build-bench
+	@tools/setup bench/packages.apt
+	python3 -m venv target/engines
+	target/engines/bin/pip install --quiet --disable-pip-version-check -r bench/engines.txt
+	rm -rf target/engines/classes
+	mkdir -p target/engines/classes
+	javac -Xlint:all,-classfile,-processing,-path -Werror -d target/engines/classes \
+		-cp "$$(echo target/engines/lib/python3*/site-packages/pyspark/jars)/*" iobench/mapreduce/*.java
+	jar cf target/engines/mapreduce.jar -C target/engines/classes .
 
 bench: build
-	@tools/setup bench/packages.apt
+	@tools/setup bench/packages.apt examples/*/packages.apt
 	bench/peers $(BENCH)
 	bench/front
 	bench/journal
@@ -58,3 +125,4 @@ sim: build
 
 clean:
 	rm -rf target tmp
+	$(MAKE) -C iobench clean

@@ -11,14 +11,20 @@ class ArchitectureTest < Minitest::Test
   # Crate => the crates of ours that it may use. The hub runs an agent in its own process; the binary ties all together.
   ALLOWED = {
     "rakuda-core" => [],
+    "rakuda-info" => %w[rakuda-core],
     "rakuda-proto" => %w[rakuda-core],
     "rakuda-link" => %w[rakuda-proto rakuda-core],
-    "rakuda-agent" => %w[rakuda-link rakuda-proto rakuda-core],
+    "rakuda-agent" => %w[rakuda-info rakuda-link rakuda-proto rakuda-core],
     "rakuda-locate" => %w[rakuda-agent rakuda-proto],
-    "rakuda-record" => %w[rakuda-proto],
-    "rakuda-hub" => %w[rakuda-agent rakuda-link rakuda-locate rakuda-record rakuda-proto rakuda-core],
+    "rakuda-record" => %w[rakuda-proto rakuda-core],
+    "rakuda-cluster" => %w[rakuda-agent rakuda-link rakuda-locate rakuda-proto rakuda-core],
+    "rakuda-hub" => %w[rakuda-cluster rakuda-agent rakuda-info rakuda-link rakuda-locate rakuda-record rakuda-service
+                      rakuda-proto rakuda-core],
+    "rakuda-service" => %w[rakuda-agent rakuda-info rakuda-link],
     "rakuda-sim" => %w[rakuda-record rakuda-proto rakuda-core],
-    "rakuda-cli" => %w[rakuda-hub rakuda-agent rakuda-link rakuda-locate rakuda-sim rakuda-record rakuda-proto rakuda-core]
+    "rakuda-cli" => %w[rakuda-hub rakuda-cluster rakuda-agent rakuda-link rakuda-locate rakuda-sim rakuda-record rakuda-proto
+                      rakuda-info rakuda-service
+                      rakuda-core]
   }.freeze
 
   def test_every_crate_has_a_place_in_the_table_of_allowed_edges
@@ -36,6 +42,16 @@ class ArchitectureTest < Minitest::Test
 
   def test_core_is_without_the_standard_library
     assert_match(/^#!\[(?:cfg_attr\(not\(test\), )?no_std\)?\]$/, File.read(File.join(ROOT, "crates/core/src/lib.rs")))
+  end
+
+  # What the hub decides and notes is as of the moment that its loop has read.
+  def test_clocks_are_read_by_the_loop_of_the_hub_alone
+    sources = Dir[File.join(ROOT, "crates/{hub,core}/src/**/*.rs")]
+    readers = sources.select { |path| File.read(path).match?(/clock::(?:Reading::now|(?:monotonic|journal|wall|file)_ns)\(/) }
+    readers.map! { |path| path.delete_prefix("#{ROOT}/") }
+    assert_equal ["crates/hub/src/hub.rs"], readers
+    shipped = sources.grep_v(/tests\.rs\z/).to_h { |path| [path, File.read(path).scan(/(?<!fn )read_clocks\(\)/).size] }
+    assert_operator shipped.values.sum, :<=, 3, "the loop reads the clocks and hands on `now`"
   end
 
   private

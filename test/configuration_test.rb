@@ -1,8 +1,11 @@
 # frozen_string_literal: true
 
 require "minitest/autorun"
+require "fileutils"
+require "open3"
 require "rakuda"
 require "tempfile"
+require "tmpdir"
 
 class ConfigurationTest < Minitest::Test
   def configuration(yaml, variables = {}, options = {})
@@ -24,9 +27,58 @@ class ConfigurationTest < Minitest::Test
     ENV["RETRY"] = before
   end
 
+  def test_files_are_read_from_the_weakest_to_the_strongest
+    Dir.mktmpdir do |home|
+      user = File.join(home, ".config/rakuda/rakuda.yaml")
+      assert_nil Rakuda::Configuration.user_file("HOME" => home)
+      FileUtils.mkdir_p([File.dirname(user), project = File.join(home, "project")])
+      File.write(user, "RETRY: 1\nNCORE: 3\nFAILED_TARGET: leave")
+      File.write(pwrake = File.join(project, "pwrake_conf.yaml"), "RETRY: 2\nFAILED_TARGET: delete")
+      File.write(own = File.join(project, "rakuda.yaml"), "RETRY: 4")
+      assert_equal user, Rakuda::Configuration.user_file("HOME" => home, "XDG_CONFIG_HOME" => "relative")
+      assert_nil Rakuda::Configuration.user_file("HOME" => home, "XDG_CONFIG_HOME" => project)
+      assert_nil Rakuda::Configuration.user_file({})
+      assert_equal [pwrake, own], Rakuda::Configuration.project_files(project)
+      found = Rakuda::Configuration.new([user, pwrake, own], {}, {})
+      values = %w[RETRY NCORE FAILED_TARGET].map { |key| [found[key], found.origin(key)] }
+      assert_equal [[4, own], [3, user], ["delete", pwrake]], values
+    end
+  end
+
+  def test_command_reads_the_files_of_user_and_project
+    Dir.mktmpdir do |home|
+      FileUtils.mkdir_p([File.join(home, ".config/rakuda"), work = File.join(home, "work")])
+      File.write(user = File.join(home, ".config/rakuda/rakuda.yaml"), "RETRY: 1\nRUNS_KEPT: 7")
+      File.write(File.join(work, "rakuda.yaml"), "RETRY: 2")
+      File.write(File.join(work, "other.yaml"), "RETRY: 3")
+      File.write(File.join(work, "Rakefile"), "")
+      command = [File.expand_path("../bin/rakuda", __dir__), "--show-conf"]
+      environment = { "HOME" => home, "XDG_CONFIG_HOME" => nil, "RETRY" => nil }
+      shown = Open3.capture2e(environment, *command, chdir: work).first.squeeze(" ")
+      ["RETRY 2 (#{work}/rakuda.yaml)", "RUNS_KEPT 7 (#{user})"].each { |line| assert_includes shown, line }
+      shown = Open3.capture2e(environment, *command, "--config", "other.yaml", chdir: work).first.squeeze(" ")
+      ["RETRY 3 (#{work}/other.yaml)", "RUNS_KEPT 7 (#{user})"].each { |line| assert_includes shown, line }
+    end
+  end
+
   def test_origin_is_shown
     assert_includes configuration("FAILED_TARGET: delete", { "RETRY" => "3" }).lines.join("\n").squeeze(" "),
                     "RETRY 3 (command line)"
+  end
+
+  def test_command_shows_what_is_passed_to_hosts
+    Dir.mktmpdir do |home|
+      command = [File.expand_path("../bin/rakuda", __dir__), "--show-conf"]
+      environment = { "HOME" => home, "XDG_CONFIG_HOME" => nil, "PASS_ENV" => nil, "ENV1" => "hoge", "ENV2" => "a\nb",
+                      "ENV3" => nil, "ENV4" => nil }
+      File.write(File.join(home, "Rakefile"), "")
+      shown = Open3.capture2e(environment, *command, "PASS_ENV=ENV1 ENV2,ENV3", chdir: home).first
+      passed = ["  ENV1: hoge\n", "  ENV2: \"a\\nb\"\n", "  (ENV3 is not set, so it is not passed)\n"]
+      assert_equal passed, shown.lines.drop_while { |line| !line.start_with?("PASS_ENV") }[1..3], shown
+      File.write(File.join(home, "rakuda.yaml"), "PASS_ENV: {ENV1: other, ENV4: 4}")
+      shown = Open3.capture2e(environment, *command, chdir: home).first.squeeze(" ")
+      assert_includes shown, "PASS_ENV ENV1 ENV4 (#{home}/rakuda.yaml)\n ENV1: hoge\n ENV4: 4\n"
+    end
   end
 
   def test_unknown_key_is_warned_of_with_the_nearest
@@ -43,9 +95,11 @@ class ConfigurationTest < Minitest::Test
     assert_equal "shared", configuration("").filesystem
     local = configuration("FILESYSTEM: local\nSTAGE_CACHE: 10G\nSTAGE_HOME: ['*.txt', logs/*]\nSTAGE_OUTPUTS: home")
     assert_equal "local", local.filesystem
-    assert_equal({ "cache_bytes" => 10 << 30, "all_home" => true, "home" => ["*.txt", "logs/*"] }, local.staging)
-    assert_equal({ "cache_bytes" => 0, "all_home" => false, "home" => [] }, configuration("").staging)
-    ["FILESYSTEM: afs", "STAGE_CACHE: much", "STAGE_OUTPUTS: away", "STAGE_HOME: {a: b}"].each do |line|
+    assert_equal({ "cache_bytes" => 10 << 30, "all_home" => true, "home" => ["*.txt", "logs/*"], "guess_files" => true },
+                 local.staging)
+    none = { "cache_bytes" => 0, "all_home" => false, "home" => [], "guess_files" => false }
+    assert_equal none, configuration("GUESS_FILES: no").staging
+    ["FILESYSTEM: afs", "STAGE_CACHE: much", "STAGE_OUTPUTS: away", "STAGE_HOME: {a: b}", "GUESS_FILES: 3"].each do |line|
       assert_raises(Rakuda::ConfigurationError, line) { configuration(line) }
     end
   end

@@ -9,10 +9,11 @@ require_relative "support/rakefile_run"
 module DeadlockTests
   include RakefileRun
 
-  DEADLOCK = /^fatal: No live threads left\. Deadlock\?$/.freeze
+  DEADLOCK = /^fatal: No live threads left\. Deadlock\?(?: \(fatal\))?$/.freeze
 
   def test_action_that_waits_for_nothing_fails_as_with_rake
     ["Queue.new.pop", "Thread.new { Queue.new.pop }.join", "Thread.new { sleep 0.01 }; Queue.new.pop",
+     "m = Mutex.new; m.synchronize { ConditionVariable.new.wait(m) }",
      "m = Mutex.new; Thread.new { m.lock; Queue.new.pop }.tap { |t| Thread.pass until t.stop? }; m.lock"].each do |code|
       rakefile = "task(default: :other)\ntask(:other) { #{code} }"
       %w[-j1 -j2].each do |jobs|
@@ -56,7 +57,7 @@ module DeadlockTests
   # Each waits for a command, a task that has not begun, a thread, a pipe, a clock or a signal.
   def test_what_may_still_come_is_waited_for
     rakefile = <<~'RAKEFILE'
-      task default: %w[command thread pipe clock signal]
+      task default: %w[command thread pipe clock signal condition]
       task(:wait_for_it) { (Q1 = Queue.new).tap { Thread.new { sleep 0.7; Q1 << 1 } }.pop }
       multitask command: %w[takes gives]
       Q2 = Queue.new
@@ -65,6 +66,12 @@ module DeadlockTests
       task(thread: :wait_for_it) { puts "thread 1" }
       task(:pipe) { r, w = IO.pipe; t = Thread.new { r.gets }; spawn("sleep 0.7; echo 1", out: w); puts "pipe #{t.value}" }
       task(:clock) { q = Queue.new; Timeout.timeout(0.7) { q.pop } rescue puts "clock 1" }
+      task :condition do
+        mutex, condition, come = Mutex.new, ConditionVariable.new, false
+        Thread.new { sleep 0.7; mutex.synchronize { come = true; condition.signal } }
+        mutex.synchronize { condition.wait(mutex) until come }
+        puts "condition 1"
+      end
       task(:signal) do
         q = Queue.new
         trap("USR1") { q << 1 }
@@ -74,7 +81,8 @@ module DeadlockTests
       end
     RAKEFILE
     rakuda("require 'timeout'\n#{rakefile}", "-j8") do |run|
-      assert_equal [0, ["clock 1", "command 1", "pipe 1", "signal 1", "thread 1"]], [run.status, run.lines.sort], run.err
+      wanted = %w[clock command condition pipe signal thread].map { |name| "#{name} 1" }
+      assert_equal [0, wanted], [run.status, run.lines.sort], run.err
     end
   end
 

@@ -46,6 +46,29 @@ class DocsTest < Minitest::Test
     assert_empty broken
   end
 
+  # Rows of tables, code and what cannot be broken are as long as they are.
+  def test_lines_of_pages_are_no_longer_than_120_characters
+    long = pages.flat_map do |page|
+      fenced = false
+      numbered = read(page).lines.map.with_index(1) { |line, number| [line.chomp, number] }
+      numbered.filter_map do |line, number|
+        fenced = !fenced if line.start_with?("```")
+        next if fenced || line.size <= 120 || line.match?(/\A(?: {4}| *\|)/) || !line.strip.match?(/.\s./)
+
+        "#{page}:#{number}: #{line.size} characters"
+      end
+    end
+    assert_empty long
+  end
+
+  def test_comments_of_rust_are_no_longer_than_120_characters
+    long = repository_files.grep(/\.rs\z/).flat_map do |path|
+      numbered = read(path).lines.map.with_index(1) { |line, number| [line.chomp, number] }
+      numbered.filter_map { |line, number| "#{path}:#{number}" if line.size > 120 && line.match?(%r{\A\s*//}) }
+    end
+    assert_empty long
+  end
+
   def test_files_that_the_architecture_names_are_there
     named = read("ARCHITECTURE.md").scan(%r{`((?:bin|crates|lib|test|tools|bench|docs|examples)/[\w./-]+)`}).flatten
     refute_empty named

@@ -1,10 +1,11 @@
 # frozen_string_literal: true
 
-# What other programs make of exported runs: the real command runs real workflows, one of which fails, `rakudactl export`
-# writes them, and the formats' own tools read them: wfcommons, roc-validator, Perfetto's trace processor, Graphviz.
-# tools/validators installs the Python ones.
+# What other programs make of exported runs: the real command runs real workflows, one of which fails,
+# `rakudactl export` writes them, and the formats' own tools read them: wfcommons, roc-validator, Perfetto's trace
+# processor, Graphviz. tools/validators installs the Python ones. JUnit's XML is read by an ordinary reader of XML.
 
 require "minitest/autorun"
+require "rexml/document"
 require_relative "support/exported_runs"
 
 # WfFormat, read by wfcommons.
@@ -70,7 +71,8 @@ class CrateTest < Minitest::Test
   include ExportedRuns
 
   # What the validator recommends and a crate of a run cannot honestly have: who (agent, author, publisher), where tools
-  # come from, the media types of data, what a README and a Bioschemas description tell; and a result, for a task without a file.
+  # come from, the media types of data, what a README and a Bioschemas description tell; and a result, for a task
+  # without a file.
   UNKNOWN = /
     SHOULD\ have\ (a\ url|a\ version|an\ agent|a\ result) | id\ SHOULD\ be\ an\ absolute\ URI | `author` | `publisher` |
     `encodingFormat`\ linked | README\.md | Bioschemas\ ComputationalWorkflow
@@ -306,5 +308,32 @@ class ExportCommandTest < Minitest::Test
   def control(*words)
     @out, status = Open3.capture2e(CONTROL, *words, chdir: good)
     @status = status.exitstatus
+  end
+end
+
+# JUnit's XML, read as continuous integration reads it: there is no tool that knows the format alone.
+class JunitTest < Minitest::Test
+  include ExportedRuns
+
+  # It needs none of the validators.
+  def setup; end
+
+  def test_steps_are_cases_and_a_failure_has_its_output
+    Dir.mktmpdir("rakuda-junit") do |folder|
+      File.write(File.join(folder, "Rakefile"), <<~RUBY)
+        task(:bad) { sh "echo '<half>' && exit 3" }
+        task(after: :bad) { sh "true" }
+        task(:good) { sh "true" }
+        task default: %i[good after]
+      RUBY
+      _, status = Open3.capture2e(RAKUDA, "-q", "--failure", "continue", chdir: folder)
+      assert_equal 1, status.exitstatus
+      suite = REXML::Document.new(File.read(export("junit", folder))).root.elements["testsuite"]
+      cases = suite.elements.to_a("testcase").to_h { |one| [one.attributes["name"], one.elements[1]&.name] }
+      assert_equal({ "good" => nil, "bad" => "failure", "after" => "skipped" }, cases)
+      counts = %w[tests failures errors skipped].map { |name| suite.attributes[name] }
+      assert_equal %w[3 1 0 1], counts
+      assert_equal "<half>", suite.elements["testcase/failure"].text
+    end
   end
 end

@@ -12,7 +12,7 @@ module FrontTests
   OUT_OF_RANGE = [%w[-j 0], %w[-j 99999999999], %w[--grace -1], %w[--grace nan], %w[--seed -1],
                   %w[--seed 99999999999999999999999], %w[--resource gpu=-1], %w[--resource gpu=99999999999],
                   %w[--resource =3], %w[--retry -1], %w[--retry 99999999999], %w[--memory 99999999999999T],
-                  %w[--memory much], %w[--config /nonexistent], %w[--policy best], %w[--output best], ["-L", ""],
+                  %w[--memory much], %w[--config /nonexistent], %w[--policy best], %w[--output best], %w[--ci best], ["-L", ""],
                   %w[--failure best], %w[--no-record FAILED_TARGET=leave]].freeze
 
   def test_values_out_of_range_are_refused_in_one_line

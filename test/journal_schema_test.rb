@@ -18,32 +18,43 @@ class JournalSchemaTest < Minitest::Test
   PYTHON = File.executable?("/usr/bin/python3") ? "/usr/bin/python3" : "python3"
 
   # Fields that a line may do without.
-  OPTIONAL = %w[early held_ns rerun_on environment caller text rule prerequisites order_only up_to_date bytes reasons before
-                target inputs metadata_operations directory error message retried after contents because path by_ns].freeze
+  OPTIONAL = %w[early memory_bytes done held_ns rerun_on environment caller text rule prerequisites order_only up_to_date bytes
+                reasons before target inputs metadata_operations run_file_system_operations directory error message retried
+                after contents because path by_ns source params secondary parameter t0_ns lag_ns span_ns fault spooled
+                meta].freeze
 
   RAKEFILE = <<~'RUBY'
-    file("made" => %w[source kept]) { |t| sh "cp", "source", t.name }
+    needs params: { level: 2 }, outputs: ".idx"
+    file("made" => %w[source kept]) { |t| sh "cp", "source", t.name; touch "#{t.name}.idx" }
     file("kept" => "source") { |t| touch t.name }
     file("bad" => "made") { |t| sh "echo half > #{t.name}; exit 3" }
     task(after_bad: "bad") { sh "true" }
     task(:inner) { sh "echo inner" }
     task(:caller) { Rake::Task[:inner].invoke }
     task group: %w[made]
-    task default: %w[group caller after_bad]
+    sync(:together, workers: 2, over: [1], overhead: false) { |w| sh "true" }
+    needs nodes: 1
+    task(:alone) { sh "true" }
+    stream :lines, from: "writes", to: "reads", meta: { "writes" => { cost: 3 } }
+    task(:writes) { sh "seq 3" }
+    task(:reads) { sh "wc -l" }
+    task default: %w[group caller alone reads after_bad together]
     task(:stop) do
       Process.kill(:INT, Process.pid)
       sh "sleep 600"
     end
   RUBY
 
-  # Events that a run on one machine does not have.
+  # Events that a run on one machine does not have whose clock nobody sets.
   LOSSES = [{ "event" => "node_lost", "time_ns" => 1, "node" => 0 },
             { "event" => "node_gone", "time_ns" => 1, "node" => 1 },
+            { "event" => "node_chosen", "time_ns" => 1, "task" => 0, "attempt" => 1, "node" => 0, "values" => { "a" => "2 B" } },
             { "event" => "task_blamed", "time_ns" => 1, "task" => 0, "nodes" => [1, 2, 3] },
             { "event" => "task_reopened", "time_ns" => 1, "task" => 0 },
             { "event" => "input_lost", "time_ns" => 1, "task" => 0 },
             { "event" => "file_staged", "time_ns" => 1, "task" => 0, "from" => 0, "to" => 1, "bytes" => 2,
-              "took_ns" => 3 }].freeze
+              "took_ns" => 3 },
+            { "event" => "clock_stepped", "time_ns" => 1, "wall_ns" => 2 }].freeze
 
   def self.lines
     @lines ||= Dir.mktmpdir("rakuda-schema") do |directory|
@@ -60,7 +71,7 @@ class JournalSchemaTest < Minitest::Test
   def test_journals_of_real_runs_are_valid_and_have_all_events
     assert_equal event_names, (events + LOSSES).map { |event| event["event"] }.uniq.sort
     assert_empty complaints(self.class.lines + LOSSES.map { |event| JSON.generate(event) }).reject(&:empty?)
-    assert(%w[environment contents before].all? { |field| events.any? { |event| event[field] } })
+    assert(%w[environment contents before source params secondary].all? { |field| events.any? { |event| event[field] } })
   end
 
   def test_misspelt_fields_are_found
@@ -72,7 +83,8 @@ class JournalSchemaTest < Minitest::Test
 
   def test_missing_fields_are_found
     mutants = samples.flat_map do |event|
-      optional = event["event"] == "command_started" ? OPTIONAL + %w[task] : OPTIONAL
+      more = { "command_started" => %w[task], "command_prepared" => %w[task], "gang_started" => %w[nodes] }
+      optional = OPTIONAL + more.fetch(event["event"], [])
       (event.keys - optional).map { |field| event.except(field) }
     end
     assert_all_invalid mutants

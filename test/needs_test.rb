@@ -2,8 +2,10 @@
 
 # The statement `needs`: what it takes, what it says of mistakes, and that it is in nobody's way.
 
+require "json"
 require "minitest/autorun"
 require "open3"
+require "pathname"
 require "rakuda"
 require_relative "support/rakefile_run"
 
@@ -25,16 +27,61 @@ class NeedsTest < Minitest::Test
     assert_equal 5000, Rakuda::Needs.fields(memory: 5000)["memory_bytes"]
   end
 
+  def test_delay_is_a_time_and_memory_may_depend_on_the_attempt
+    delays = { 3 => 3000, 0.5 => 500, "250ms" => 250, "10s" => 10_000, "1.5 min" => 90_000, "2m" => 120_000, "1h" => 3_600_000 }
+    delays.each { |said, ms| assert_equal({ "retry_delay_ms" => ms, "strict" => [] }, Rakuda::Needs.fields(retry_delay: said)) }
+    asked = ->(attempt) { attempt * 1000 }
+    assert_equal [1000, 2000, 3000], Rakuda::Needs.memory_by_attempt(asked, 2)
+    assert_equal [1000, 4096], Rakuda::Needs.memory_by_attempt(->(attempt) { attempt == 1 ? 1000 : "4K" }, 9)
+    never = ->(attempt) { attempt > 1 ? nil : 1 }
+    error = assert_raises(Rakuda::ConfigurationError) { Rakuda::Needs.memory_by_attempt(never, 2) }
+    assert_equal 'memory, for attempt 2: expected a number of bytes, such as "512M" or "4G", not nil', error.message
+    fields = { "memory_bytes" => [1, 2], "strict" => %w[cores memory_bytes], "cores" => 2 }
+    assert_equal [fields.merge("memory_bytes" => 1), fields.merge("memory_bytes" => 2, "later" => true, "strict" => %w[cores])],
+                 Rakuda::Needs.by_attempt(fields)
+  end
+
   MISTAKES = {
     "coers: 2" => "unknown keyword coers; did you mean cores?", "ncore: 2" => "unknown keyword ncore; did you mean cores?",
     "mem: '1G'" => "unknown keyword mem; did you mean memory?",
-    "xyzzy: 2" => "unknown keyword xyzzy; there are cores, memory, resource, retry, exclusive, reserve, allow, deny, order, " \
-                  "steal",
+    "xyzzy: 2" => "unknown keyword xyzzy; there are cores, nodes, memory, resource, retry, retry_delay, exclusive, reserve, " \
+                  "allow, deny, order, steal, where, prefer, locality, params, outputs, inputs, env",
+    "where: 5" => "where: expected an expression of at most 4096 bytes, such as \"mem_available > 8GiB && load1 < 2\", not 5",
+    "prefer: ' '" => "prefer: expected an expression of at most 4096 bytes, such as \"-load1\", not \" \"",
+    "locality: 1" => "locality: expected true or false, not 1",
+    "constraint: 'x'" => "unknown keyword constraint; did you mean where?",
+    "output: 'x'" => "unknown keyword output; did you mean outputs?",
+    "secondary_files: 'x'" => "unknown keyword secondary_files; did you mean outputs?",
+    "outputs: 3" => "outputs: expected patterns of file names, such as \"ref.fa.*\" or %w[.bai ^.dict], not 3",
+    "inputs: { a: 1 }" => "inputs: expected patterns of file names, such as \"ref.fa.*\" or %w[.bai ^.dict], not " \
+                          "#{{ a: 1 }.inspect}",
+    "inputs: [nil]" => "inputs: expected patterns of file names, such as \"ref.fa.*\" or %w[.bai ^.dict], not nil",
+    "outputs: ''" => "outputs: expected patterns of 1 to 4096 bytes, not \"\"",
+    "outputs: '/tmp/x'" => "outputs: expected names in the run's folder, not \"/tmp/x\"",
+    "outputs: 'a/../../x'" => "outputs: expected names in the run's folder, not \"a/../../x\"",
+    "outputs: 'x.{a,b}'" => "outputs: expected * and ? as wildcards (write alternatives as a list), not \"x.{a,b}\"",
+    "outputs: '*/x'" => "outputs: expected wildcards in the last part of the name only, not \"*/x\"",
+    "inputs: 'folder/'" => "inputs: expected names of files, not \"folder/\"",
+    "inputs: '^'" => "inputs: expected something after ^, such as \"^.dict\", not \"^\"",
+    "inputs: '.d/x'" => "inputs: expected something without / after ^ or a dot, not \".d/x\"",
+    "inputs: ['a'] * 1001" => "inputs: expected at most 1000 patterns, not 1001",
+    "param: 2" => "unknown keyword param; did you mean params?",
+    "parameters: 2" => "unknown keyword parameters; did you mean params?",
+    "params: [Object.new]" => "params: expected strings, symbols, numbers, true, false, nil, and lists and hashes of them, " \
+                              "not Object",
+    "params: { level: [FileList['*']] }" => "params: expected strings, symbols, numbers, true, false, nil, and lists and " \
+                                            "hashes of them, not Rake::FileList",
+    "params: { 1.5 => 2 }" => "params: expected names that are symbols or strings, not Float",
+    "params: [].then { |list| list << list }" => "params: expected at most 100 lists in one another",
+    "params: 'x' * 2_000_000" => "params: expected values of at most 1 MiB, not one of 2000002 bytes",
     "cores: 0" => "cores: expected a whole number from 1 to 4294967295, not 0",
     "cores: 1.5" => "cores: expected a whole number from 1 to 4294967295, not 1.5",
     "retry: '2'" => "retry: expected a whole number from 0 to 4294967295, not \"2\"",
-    "memory: 'much'" => "memory: expected a number of bytes, such as \"512M\" or \"4G\", not \"much\"",
-    "memory: -1" => "memory: expected a number of bytes, such as \"512M\" or \"4G\", not -1",
+    "memory: 'much'" => "memory: expected a number of bytes, such as \"512M\" or \"4G\", or a lambda that " \
+                    "takes the number of the attempt, not \"much\"",
+    "retry_delay: 'soon'" => "retry_delay: expected a time of at most a week, such as \"500ms\", \"10s\" or \"2m\", not \"soon\"",
+    "memory: -1" => "memory: expected a number of bytes, such as \"512M\" or \"4G\", or a lambda that " \
+                    "takes the number of the attempt, not -1",
     "resource: 3" => "resource: expected a name and a count, such as \"gpu:1\" or { gpu: 1 }, not 3",
     "resource: 'gpu:x'" => "resource: expected a name and a count, such as \"gpu:1\" or { gpu: 1 }, not \"gpu:x\"",
     "resource: {}" => "resource: expected a name and a count, such as \"gpu:1\" or { gpu: 1 }, not {}",
@@ -72,6 +119,51 @@ class NeedsTest < Minitest::Test
     rakuda("desc 'memory=900G'\ntask(:big) { puts 2 }\ntask(default: :big)", "-j2", "--memory", "8G") do |run|
       assert_equal [0, "2\n", "rakuda: task big (Rakefile:2) asks for 900 GiB of memory, but this node has 8 GiB; " \
                               "running it alone in all of it\n"], [run.status, run.out, run.err]
+    end
+  end
+
+  def test_parameters_are_recorded_of_the_next_task_or_of_all_tasks_of_a_rule
+    rakefile = <<~'RAKEFILE'
+      def make(task, _) = touch(task.name)
+      needs params: { level: "-O2" }
+      rule(".o" => ".c") { |t| touch t.name }
+      file("plain") { |t| touch t.name }
+      needs cores: 1, params: %w[first]
+      needs params: [2, :b]
+      desc "ncore=1"
+      file("twice") { |t| touch t.name }
+      %w[x y].each do |name|
+        needs params: { name: name }
+        file(name) { |t| touch t.name }
+      end
+      needs params: 7
+      file("by_method", &method(:make))
+      task default: %w[a.o b.o plain twice x y by_method]
+    RAKEFILE
+    expected = { "a.o" => [["level", '"-O2"']], "b.o" => [["level", '"-O2"']], "twice" => [%w[1 2], ["2", ':"b"']],
+                 "x" => [["name", '"x"']], "y" => [["name", '"y"']], "by_method" => [%w[1 7]] }
+    rakuda(rakefile, files: { "a.c" => "", "b.c" => "" }) do |run|
+      assert_equal 0, run.status, run.err
+      events = File.readlines(Dir[File.join(run.folder, ".rakuda/runs/*/journal.jsonl")].first).map { |line| JSON.parse(line) }
+      tasks = events.select { |event| event["event"] == "task_defined" }
+      assert_equal(expected, tasks.to_h { |task| task.values_at("name", "params") }.compact)
+    end
+  end
+
+  def test_patterns_are_kept_as_they_are
+    assert_equal %w[ref.fa.*], Rakuda::Needs.fields(outputs: "ref.fa.*")["outputs"]
+    given = ["./.hidden", Pathname("a b"), ".bai", "^.dict", ".bai", "d/\xff?".b]
+    assert_equal ["./.hidden", "a b", ".bai", "^.dict", "d/\xff?".b], Rakuda::Needs.fields(inputs: given)["inputs"]
+    assert_equal [], Rakuda::Needs.fields(inputs: [])["inputs"]
+  end
+
+  def test_outputs_are_for_tasks_that_make_files
+    rakuda("needs outputs: 'x'\ntask(:plain) { puts 1 }") do |run|
+      assert_equal [1, "", "Rakefile:1: needs: outputs: expected a file task after it, not plain, which makes no file\n"],
+                   [run.status, run.out, run.err]
+    end
+    rakuda("needs outputs: [], inputs: 'x.*'\ntask(:default) { puts 1 }") do |run|
+      assert_equal [0, "1\n", ""], [run.status, run.out, run.err]
     end
   end
 
@@ -168,16 +260,17 @@ class NeedsTest < Minitest::Test
   end
 
   def test_word_of_a_description_that_is_nearly_a_property_is_told
-    rakefile = "desc 'mem=8G cores=4 threads=9 retrys=2 memory=1k'\ntask(:default) { puts 1 }"
+    rakefile = "desc 'mem=8G cores=4 Cores=3 threads=9 memry=2G, retrys=2 memory=1k'\ntask(:default) { puts 1 }"
     rakuda(rakefile, "-j2") do |run|
-      said = %w[mem=8G\ memory=8G cores=4\ ncore=4 threads=9\ ncore=9 retrys=2\ retry=2].map do |pair|
+      said = %w[mem=8G\ memory=8G cores=4\ ncore=4 Cores=3\ ncore=3 threads=9\ ncore=9 memry=2G\ memory=2G
+                retrys=2\ retry=2].map do |pair|
         wrong, right = pair.split
         "rakuda: Rakefile:2: #{wrong} is no property (did you mean #{right}?); taken as text of the description\n"
       end
       assert_equal [0, "1\n", said.join], [run.status, run.out, run.err]
     end
     # What says something else is left alone.
-    text = "Runs with CFLAGS=-O2 TESTS=1 env=prod threads=all cores=N user=me step=2 mem=none"
+    text = "Runs with CFLAGS=-O2 TESTS=1 env=prod threads=all cores=N user=me step=2 mem=none MEM=4G, CORES=3"
     rakuda("desc '#{text}'\ntask(:default) { puts 1 }") { |run| assert_equal "", run.err }
   end
 end

@@ -93,6 +93,9 @@ class ReportTest < Minitest::Test
       check_sorting(browser)
       check_chart(browser)
       check_search(browser)
+      check_times(browser)
+      check_graph(browser)
+      check_tasks(browser)
       assert_equal ["file://#{@run}/report.html"], browser.requests
       browser.show("#{@dir}/compare.html")
       assert_equal 2, browser.evaluate("document.querySelectorAll('#rule-table tbody tr').length")
@@ -106,7 +109,7 @@ class ReportTest < Minitest::Test
   def check_tables(browser)
     assert_equal "Run 20270115-080000.000-42", browser.evaluate("document.title")
     assert_equal 0, browser.evaluate("document.images.length")
-    assert_equal [["fit (Rakefile:9)", "2", "1", "5.50 s"], ["proj (Rakefile:3)", "2", "0", "5.00 s"]],
+    assert_equal [["*.outfit (Rakefile:9)", "2", "1", "5.50 s"], ["proj (Rakefile:3)", "2", "0", "5.00 s"]],
                  browser.evaluate("[...document.querySelectorAll('#rule-table tbody tr')]" \
                                   ".map((row) => [...row.cells].slice(0, 4).map((cell) => cell.textContent))")
     cards = browser.evaluate("[...document.querySelectorAll('.card')].map((card) => card.textContent)")
@@ -163,6 +166,47 @@ class ReportTest < Minitest::Test
                      "field.dispatchEvent(new Event('input'))")
     assert_match(/\A4 attempts/, browser.evaluate("document.getElementById('found').textContent"))
     assert_equal "20270115-080000.000-42", browser.evaluate("document.title").split.last
+  end
+
+  # The reader's own time; UTC under the pointer.
+  def check_times(browser)
+    shown = browser.evaluate("[...document.querySelectorAll('time')].map((time) => [time.textContent, time.title])")
+    assert_equal 3, shown.size
+    assert_equal [Time.at(START_NS / 1_000_000_000).strftime("%F %T"), "2027-01-15 08:00:00 UTC"], shown[0]
+  end
+
+  def check_graph(browser)
+    boxes = "[...document.querySelectorAll('.graph g title')].map((title) => title.textContent)"
+    assert_equal ["proj (Rakefile:3): 2 tasks, mean 2.50 s", "*.out (Rakefile:9): 2 tasks, mean 2.50 s, 1 failed"],
+                 browser.evaluate(boxes)
+    assert_equal ["3 pairs of tasks"], browser.evaluate(
+      "[...document.querySelectorAll('.graph .edge title')].map((title) => title.textContent)"
+    )
+    assert_equal "failed", browser.evaluate("document.querySelector('main h2').id"), "failures come first"
+  end
+
+  # Rows are those of the four tasks with an action; what is found, how it is sorted, what a click tells.
+  def check_tasks(browser)
+    rows = "[...document.querySelectorAll('.virtual-row:not([hidden])')]" \
+           ".map((row) => [...row.children].map((cell) => cell.textContent))"
+    shown = browser.evaluate(rows)
+    assert_equal ["e.out", HOSTILE, "b.out", "d.out"].sort, shown.map { |row| row[1] }.sort
+    assert_equal ["failed", "e.out", "*.out", "argo", "2.00 s", "3.00 s", "0 %", "", "100 B", "0 B", "1", "sh -c 'fit e'", ""],
+                 shown[0], "what failed is first"
+    type = "(text) => { const field = document.getElementById('task-search'); field.value = text; " \
+           "field.dispatchEvent(new Event('input')); return new Promise((done) => setTimeout(done, 20)); }"
+    browser.evaluate("(#{type})('FIT status')")
+    assert_empty browser.evaluate(rows)
+    browser.evaluate("(#{type})('fit failed')")
+    assert_equal ["e.out"], (browser.evaluate(rows).map { |row| row[1] })
+    assert_equal "1 of 4 tasks", browser.evaluate("document.getElementById('task-count').textContent")
+    browser.evaluate("(#{type})('')")
+    walls = "document.querySelectorAll('.virtual-head button')[5].click(), #{rows}.map((row) => row[5])"
+    assert_equal ["3.00 s", "3.00 s", "2.00 s", "2.00 s"], browser.evaluate(walls)
+    assert_equal ["2.00 s", "2.00 s", "3.00 s", "3.00 s"], browser.evaluate(walls)
+    browser.evaluate("[...document.querySelectorAll('.virtual-row')]" \
+                     ".find((row) => row.children[1].textContent === 'e.out').click()")
+    assert_includes browser.evaluate("document.getElementById('task-detail').textContent"), "sh -c 'fit e'"
   end
 
   def report(*words)

@@ -1,16 +1,35 @@
 # frozen_string_literal: true
 
-# Runs the Ruby tests: each folder of `test/` that holds `*_test.rb` in a process of its own, so that what one folder
-# does to the process (signals, the current directory, rake's application) cannot reach another.
+require "fileutils"
+
+# Runs the Ruby tests: each folder of `test/` that holds `*_test.rb` is a part, in a process of its own, so that what
+# one folder does to the process (signals, the current directory, rake's application) cannot reach another. Parts run
+# side by side, the long ones first, since most of them wait most of the time. What a part prints is shown as a whole
+# when it has ended.
 #
 # usage: ruby test/run.rb [FILE_OR_FOLDER ...] [-- MINITEST_OPTION ...]
 #
+# SHARDS=N in the environment: so many parts at a time; with 1 the output is shown as it comes.
 # WITHOUT=testbed in the environment leaves out test/testbed (WITHOUT=a,b leaves out test/a and test/b), and says so.
 #
-# It fails when a process fails, and also when a process ends without minitest's closing line: a test that calls `exit!`
-# would otherwise pass for success. It does not know what the tests are about.
+# A file with a line `# Runs alone: WHY.` is a part of its own, and runs when no other does: a test that compares
+# durations.
+#
+# It fails when a part fails, and also when a part ends without minitest's closing line: a test that calls `exit!` would
+# otherwise pass for success. It does not know what the tests are about.
 class TestRun
   ROOT = File.expand_path("..", __dir__)
+  # Parts wait for the most part, so two cores have time for more than two.
+  SHARDS = 3
+  # About what a part takes alone, in seconds: only the order is made of it. A part that is not here comes first.
+  SECONDS = {
+    "test/cluster/gfarm" => 200, "test" => 190, "test/e2e" => 180, "test/testbed" => 130, "test/cluster" => 110,
+    "test/cluster/staging" => 110, "test/cluster/ssh" => 100, "test/cluster/slurm" => 90, "test/cluster/sites" => 80,
+    "test/examples" => 60
+  }.freeze
+  ALONE = /^# Runs alone: /
+  # Where one sees what a part has printed so far.
+  LOGS = "tmp/test"
   CLOSING_LINE = /^(\d+) runs, (\d+) assertions, (\d+) failures, (\d+) errors, (\d+) skips$/
   # What minitest says of failures stands between these two lines; so many lines of it are said once more at the end.
   TOLD = /^Finished in .*?$(.*)^\d+ runs, /m
@@ -21,12 +40,16 @@ class TestRun
     ARGV.slice!(0..split).tap(&:pop).each { |file| require File.expand_path(file) }
   RUBY
 
+  # Files that run in one process.
+  Part = Struct.new(:name, :files)
+
   def initialize(arguments)
     split = arguments.index("--") || arguments.size
     @wanted = arguments[0...split]
     @options = arguments[(split + 1)..] || []
     @totals = Array.new(5, 0)
     @faults = []
+    @telling = Mutex.new
   end
 
   # @return [Boolean] whether every test passed
@@ -34,20 +57,23 @@ class TestRun
     Dir.chdir(ROOT)
     # Who runs this in the background of a script has them ignored, and so would all that the tests start.
     %w[INT QUIT HUP].each { |signal| trap(signal, "DEFAULT") }
-    groups = files.group_by { |file| File.dirname(file) }
-    abort "no test found" if groups.empty?
-    groups.sort.each { |folder, tests| run(folder, tests.sort) }
+    abort "no test found" if files.empty?
+    alone, others = parts
+    run_side_by_side(others)
+    alone.each { |part| run(part) }
     puts format("all Ruby tests: %d runs, %d assertions, %d failures, %d errors, %d skips", *@totals)
-    @faults.each { |fault, told| puts "FAILED: #{fault}", told }
+    @faults.sort.each { |fault, told| puts "FAILED: #{fault}", told }
     @faults.empty?
   end
 
   private
 
   def files
-    return Dir.glob("test/**/*_test.rb").reject { |file| left_out.any? { |folder| file.start_with?(folder) } } if @wanted.empty?
-
-    @wanted.flat_map { |path| File.directory?(path) ? Dir.glob("#{path}/**/*_test.rb") : [path] }
+    @files ||= if @wanted.empty?
+                 Dir.glob("test/**/*_test.rb").reject { |file| left_out.any? { |folder| file.start_with?(folder) } }
+               else
+                 @wanted.flat_map { |path| File.directory?(path) ? Dir.glob("#{path}/**/*_test.rb") : [path] }
+               end
   end
 
   def left_out
@@ -58,30 +84,80 @@ class TestRun
     end
   end
 
-  def run(folder, tests)
-    puts "== #{folder} (#{tests.size} files)"
-    command = ["ruby", "-Ilib", "-Itest", "-e", LOAD_ALL, *tests, "--", *@options]
-    text = IO.popen(command, err: %i[child out]) { |output| echo(output) }
+  def shards
+    Integer(ENV.fetch("SHARDS", SHARDS)).tap { |shards| abort "SHARDS=#{shards}: at least 1 is expected" if shards < 1 }
+  rescue ArgumentError
+    abort "SHARDS=#{ENV.fetch("SHARDS")}: a number of parts that run at a time is expected"
+  end
+
+  # Those that run alone, and the others.
+  def parts
+    alone, others = files.sort.partition { |file| File.read(file).match?(ALONE) }
+    folders = others.group_by { |file| File.dirname(file) }.map { |folder, tests| Part.new(folder, tests) }
+    longest_first = folders.sort_by { |part| [-SECONDS.fetch(part.name, Float::INFINITY), part.name] }
+    [alone.map { |file| Part.new(file, [file]) }, longest_first]
+  end
+
+  def run_side_by_side(parts)
+    FileUtils.mkdir_p(LOGS)
+    waiting = Queue.new(parts).close
+    runners = Array.new([shards, parts.size].min) do
+      Thread.new do
+        while (part = waiting.pop) do run(part, shown: parts.size == 1 || shards == 1) end
+      end
+    end
+    runners.each(&:join)
+  end
+
+  # @param shown [Boolean] whether its output is shown as it comes
+  def run(part, shown: true)
+    tell("== #{part.name} (#{part.files.size} files)#{" begins; its output is in #{log_of(part)} meanwhile" unless shown}")
+    started = now
+    command = ["ruby", "-Ilib", "-Itest", "-e", LOAD_ALL, *part.files, "--", *@options]
+    text = IO.popen(command, err: %i[child out]) { |output| shown ? echo(output, $stdout) : keep(part, output) }
+    status = Process.last_status
+    tell("== #{part.name} (#{part.files.size} files)", text) unless shown
+    tell(format("== %s: %.0f s", part.name, now - started))
+    @telling.synchronize { count(part, text, status) }
+  end
+
+  # Says it as a whole, whoever else has something to say.
+  def tell(*texts)
+    @telling.synchronize do
+      $stdout.puts(*texts)
+      $stdout.flush
+    end
+  end
+
+  def count(part, text, status)
     told = text[TOLD, 1].to_s.lines.first(TOLD_LINES_MAX).join
-    @faults << ["#{folder}: #{ending(Process.last_status)}", told] unless Process.last_status.success?
+    @faults << ["#{part.name}: #{ending(status)}", told] unless status.success?
     closing = text.scan(CLOSING_LINE).last&.map(&:to_i)
-    return @faults << ["#{folder}: ended without minitest's closing line", ""] unless closing
+    return @faults << ["#{part.name}: ended without minitest's closing line", ""] unless closing
 
     @totals = @totals.zip(closing).map(&:sum)
   end
 
-  # Shows the output as it comes, also within a line, so that one sees where it hangs; returns all of it.
-  def echo(output)
+  def log_of(part) = "#{LOGS}/#{part.name.delete_prefix("test/").tr("/", "-")}.log"
+
+  def keep(part, output)
+    File.open(log_of(part), "w") { |log| echo(output, log) }
+  end
+
+  # Passes the output on as it comes, also within a line, so that one sees where it hangs; returns all of it.
+  def echo(output, to)
     text = +""
     loop do
       chunk = output.readpartial(1 << 16)
       text << chunk
-      $stdout.write(chunk)
-      $stdout.flush
+      to.write(chunk)
+      to.flush
     end
   rescue EOFError
     text.force_encoding(Encoding::UTF_8).scrub
   end
+
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
   def ending(status)
     status.signaled? ? "killed by signal #{status.termsig}" : "exit status #{status.exitstatus}"

@@ -4,14 +4,15 @@ require "csv"
 require "minitest/autorun"
 require_relative "support/exported_runs"
 
-# A task's run time is the time in which it holds its cores, and all that tells of run times says the same: the journal, the
-# summary, the report in each form, the exports, the estimate, the simulation. Together they are never more than cores times time.
+# A task's run time is the time in which it holds its cores, and all that tells of run times says the same: the journal,
+# the summary, the report in each form, the exports, the estimate, the simulation. Together they are never more than
+# cores times time.
 class RunTimeTest < Minitest::Test
   include ExportedRuns
 
   CORES = 2
-  # Many that are begun early, with one command, with two and with Ruby code alone; callers, which lend their cores while they
-  # wait; and what fails, is retried, or is not run.
+  # Many that are begun early, with one command, with two and with Ruby code alone; callers, which lend their cores
+  # while they wait; and what fails, is retried, or is not run.
   RAKEFILE = <<~'RUBY'
     verbose(false)
     def names(kind, count) = (1..count).map { |number| "#{kind}#{number}" }
@@ -85,6 +86,7 @@ class RunTimeTest < Minitest::Test
     check_report(folder, cores, total, available)
     check_csv(folder, total)
     check_wfformat(folder)
+    check_crate(folder)
     check_trace(folder, cores, total)
     check_dot(folder)
     check_summary(folder)
@@ -173,6 +175,13 @@ class RunTimeTest < Minitest::Test
     ran = workflow["execution"]["tasks"]
     assert_equal last.size, ran.size
     ran.each { |task| assert_in_delta last.fetch(names[task["id"]]).run_ns / 1e9, task["runtimeInSeconds"], 1e-8 }
+  end
+
+  def check_crate(folder)
+    graph = JSON.parse(File.read(File.join(export("ro-crate", folder), "ro-crate-metadata.json")))["@graph"]
+    durations = graph.filter_map { |entity| entity["duration"] if entity["@id"].start_with?("#task/") }
+    run_ns = durations.map { |duration| (duration[/\APT(\d+\.\d{9})S\z/, 1].to_r * 1_000_000_000).to_i }
+    assert_equal held(folder).map(&:run_ns).sort, run_ns.sort
   end
 
   def check_trace(folder, cores, total)

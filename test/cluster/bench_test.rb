@@ -5,8 +5,8 @@ require "open3"
 require_relative "../../bench/cluster/support"
 require_relative "../../bench/cluster/trace"
 
-# The measurements on a testbed run to their ends in the small, so that they are not found broken on the day they are needed.
-# Their figures mean nothing here; what is looked at is that the work was done.
+# The measurements on a testbed run to their ends in the small, so that they are not found broken on the day they are
+# needed. Their figures mean nothing here; what is looked at is that the work was done.
 class ClusterBenchTest < Minitest::Test
   FOLDER = File.expand_path("../../bench/cluster", __dir__)
 
@@ -61,7 +61,7 @@ class ClusterBenchTest < Minitest::Test
   end
 
   def test_the_mosaic_is_equal_on_hosts_with_and_without_affinity
-    output = run_script("montage", "--hosts", "2", "--n", "3", "--pix", "128", "--rounds", "1")
+    output = run_script("montage", "--hosts", "2", "--n", "2", "--pix", "128", "--rounds", "1")
     assert_match(/^  ssh  .* equal$/, output)
     assert_match(/^  ssh, no affinity  .* equal$/, output)
   end
@@ -83,9 +83,12 @@ class ClusterBenchTest < Minitest::Test
 
   def test_metadata_calls_are_counted_and_are_about_those_of_the_report
     output = run_script("metadata", "--hosts", "2", "--tasks", "100")
-    report, counted = output.match(/the report says (\S+) a task .* strace, of all these: ([\d.]+),/).captures.map(&:to_f)
-    assert_operator report, :>, 0
-    assert_operator counted, :>, report / 2
+    said = /the report says (\S+) a task .* strace, of all these: ([\d.]+), on files of the workflow: ([\d.]+)/
+    report, all, counted = output.match(said).captures.map(&:to_f)
+    # Beside what the report counts strace sees what libraries do once for a run.
+    assert_in_delta counted, report, 1
+    assert_operator all, :>, counted
+    assert_operator report, :<=, 5
     assert_match(/^  statx +\d/, output)
   end
 

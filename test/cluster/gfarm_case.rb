@@ -2,15 +2,16 @@
 
 require "support/waiting"
 
-# What tests of runs in Gfarm share: a testbed of three hosts with a file server each, a folder in Gfarm, and a chain of tasks
-# that waits in its middle. It tests nothing.
+# What tests of runs in Gfarm share: a testbed of three hosts with a file server each, a folder in Gfarm, and a chain of
+# tasks that waits in its middle. It tests nothing.
 class ClusterGfarmCase < Minitest::Test
   include Waiting
 
   RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
   RAKUDACTL = File.expand_path("../../bin/rakudactl", __dir__)
 
-  # `mid` is made, then `gate` waits until there is a file `go` in the folder that is not in Gfarm, then `end` is made of `mid`.
+  # `mid` is made, then `gate` waits until there is a file `go` in the folder that is not in Gfarm, then `end` is made
+  # of `mid`.
   CHAIN = <<~'RUBY'
     shared = ENV.fetch("SHARED")
     file("mid") { sh "seq 1 20000 > mid; echo mid made on $(hostname)" }
@@ -22,13 +23,18 @@ class ClusterGfarmCase < Minitest::Test
   RUBY
 
   def setup
-    @testbed = Testbed.up(HOSTS: 3, SLURM: 0)
+    @testbed = Testbed.up(HOSTS: 3, SLURM: 0, LOST_AFTER: 4)
     @folder = "/srv/gfarm/#{name}"
     @shared = File.join(@testbed.folder, name)
     FileUtils.rm_rf(@shared)
     FileUtils.mkdir_p(@shared)
     File.write("#{@shared}/hosts", "host1 1\nhost2 1\nhost3 1\n")
     @testbed.run!("head", "mkdir", @folder, chdir: "/")
+  end
+
+  # What a test that failed has left is nobody else's.
+  def teardown
+    Testbed.spoilt unless passed?
   end
 
   def write(path, content, host: "head")
@@ -39,7 +45,8 @@ class ClusterGfarmCase < Minitest::Test
     @testbed.run!("head", "cat", path, chdir: @folder)
   end
 
-  # Starts a run, and yields a procedure that gives what it has printed so far; returns all that it printed, and its status.
+  # Starts a run, and yields a procedure that gives what it has printed so far; returns all that it printed, and its
+  # status.
   def running(rakefile, *words, folder: @folder)
     @testbed.run!("head", "sh", "-c", "cat > Rakefile", stdin: rakefile, chdir: folder)
     printed = +""
@@ -56,9 +63,14 @@ class ClusterGfarmCase < Minitest::Test
     end
   end
 
-  # Waits until the gate is there; the host that has made `mid`.
-  def maker(printed)
+  def wait_for_the_gate(printed)
     wait_for("the gate", printed) { File.exist?("#{@shared}/begun") }
+  end
+
+  # Waits until the gate is there; the host that has made `mid`. What it printed may come later than the gate.
+  def maker(printed)
+    wait_for_the_gate(printed)
+    wait_for("the host that made mid", printed) { printed.call.match?(/mid made on \S+\n/) }
     printed.call[/mid made on (\S+)/, 1]
   end
 

@@ -2,8 +2,8 @@
 
 require "support/waiting"
 
-# What tests of runs on many hosts share: a testbed of three hosts over ssh, a folder that all of them see, and tasks that wait
-# until they are told to end. It tests nothing.
+# What tests of runs on many hosts share: a testbed of three hosts over ssh, a folder that all of them see, and tasks
+# that wait until they are told to end. It tests nothing.
 class ClusterHostsCase < Minitest::Test
   include Waiting
 
@@ -40,6 +40,11 @@ class ClusterHostsCase < Minitest::Test
     FileUtils.rm_rf(@folder)
     FileUtils.mkdir_p(@folder)
     write("hosts", "host1 2\nhost2 2\n")
+  end
+
+  # What a test that failed has left is nobody else's.
+  def teardown
+    Testbed.spoilt unless passed?
   end
 
   def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 0 }

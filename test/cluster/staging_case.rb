@@ -4,8 +4,8 @@ require "digest"
 require "json"
 require "support/waiting"
 
-# What tests of runs on hosts that share no file system share: the run's folder is on head alone. What tasks are to tell the test
-# they write into a folder that all see. It tests nothing.
+# What tests of runs on hosts that share no file system share: the run's folder is on head alone. What tasks are to tell
+# the test they write into a folder that all see. It tests nothing.
 class ClusterStagingCase < Minitest::Test
   include Waiting
 
@@ -21,6 +21,11 @@ class ClusterStagingCase < Minitest::Test
     all_hosts("rm -rf #{@folder} /tmp/rakuda-*/files", "head", "host1", "host2", "host3")
     @testbed.run!("head", "mkdir", "-p", "#{@folder}/in", chdir: "/srv")
     write("hosts", "host1 2\nhost2 2\n")
+  end
+
+  # What a test that failed has left is nobody else's.
+  def teardown
+    Testbed.spoilt unless passed?
   end
 
   def all_hosts(script, *hosts)
@@ -76,14 +81,33 @@ class ClusterStagingCase < Minitest::Test
 
   # The events `file_staged` of the last run, with names for numbers.
   def staged
-    journal = @testbed.run!("head", "sh", "-c", "cat $(ls -d .rakuda/runs/*/ | tail -n 1)journal.jsonl", chdir: @folder)
-    events = journal.lines.map { |line| JSON.parse(line) }
-    names = events.select { |event| event["event"] == "task_defined" }.to_h { |event| event.values_at("task", "name") }
+    events = journal
+    names = task_names(events)
     nodes = events.select { |event| event["event"] == "node_joined" }.to_h { |event| event.values_at("node", "name") }
     nodes[0] = "home"
     events.select { |event| event["event"] == "file_staged" }.map do |event|
       event.merge("task" => names.fetch(event["task"]), "from" => nodes.fetch(event["from"]), "to" => nodes.fetch(event["to"]))
     end
+  end
+
+  # Waits until tasks of the run in hand have succeeded: until then a file may stand in its folder, or not.
+  def wait_until_done(*tasks)
+    wait_for("the end of #{tasks.join(", ")}") do
+      events = journal
+      done = events.select { |event| event["event"] == "attempt_ended" && event["outcome"] == "done" }
+      (tasks - task_names(events).values_at(*done.map { |event| event["task"] })).empty?
+    end
+  end
+
+  # The events of the last run, but for a line that is being written.
+  def journal
+    script = "cat $(ls -d .rakuda/runs/*/ | tail -n 1)journal.jsonl"
+    lines = @testbed.run!("head", "sh", "-c", script, chdir: @folder).lines
+    lines.select { |line| line.end_with?("\n") }.map { |line| JSON.parse(line) }
+  end
+
+  def task_names(events)
+    events.select { |event| event["event"] == "task_defined" }.to_h { |event| event.values_at("task", "name") }
   end
 
   # The run's folder on a host, as seen there: names of files, without the agent's own.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What users get wrong, and what is only large or odd: each a clear message and the right exit status, or it simply works.
-# Runs the real command. A full disk and a read-only folder are real: small tmpfs mounts (needs root).
+# What users get wrong, and what is only large or odd: each a clear message and the right exit status, or it simply
+# works. Runs the real command. A full disk and a read-only folder are real: small tmpfs mounts (needs root).
 
 require "minitest/autorun"
 require "open3"
@@ -31,10 +31,38 @@ class BadInputTest < Minitest::Test
     run_rakuda("task(:default) { puts 1 }", "-F", "nofile")
     assert_equal 1, @status.exitstatus
     assert_match(/\Arakuda: failed to read the host file \S+nofile: No such file or directory.*\n\z/, @err)
+    File.mkfifo(File.join(@directory, "pipe"))
+    run_rakuda("task(:default) { puts 1 }", "-F", "pipe")
+    assert_match(/\Arakuda: failed to read the host file \S+pipe: it is no ordinary file.*\n\z/, @err)
     File.write(File.join(@directory, "hosts"), "host1 many cores\n")
     run_rakuda("task(:default) { puts 1 }", "-F", "hosts")
     assert_equal [1, 1], [@status.exitstatus, @err.lines.size], @err
     refute_match(/Error|refused/, @err)
+  end
+
+  def test_a_wrong_host_file_is_told_with_its_line
+    File.write(File.join(@directory, "hosts"), "host1 2\nhost2 x\n")
+    run_rakuda("task(:default) { sh 'hostname' }", "-F", "hosts")
+    assert_failed "#{@directory}/hosts:2: `x` for the number of cores: expected a whole number"
+    group = "[[group]]\nname = \"far\"\nleader = \"host1\"\nhosts = [\"host[[3-4]] 2\"]\n"
+    File.write(File.join(@directory, "hosts.toml"), "hosts = [\"host1 2\"]\n\n#{group}")
+    run_again("-F", "hosts.toml", "-q")
+    assert_failed "#{@directory}/hosts.toml:5: the leader `host1` is no host of its group"
+  end
+
+  def test_a_launch_template_that_fails_is_told_in_its_words
+    run_rakuda("task(:default) { puts 1 }", "-q", "--launch", "echo {agent} > /dev/null; echo no such queue >&2; exit 3")
+    assert_equal [3, ""], [@status.exitstatus, @out]
+    assert_includes @err, "  the launch template ended with status 3: no such queue\n"
+    run_again("-q", "--launch", "mpirun {agnt}")
+    assert_equal 3, @status.exitstatus
+    assert_includes @err, "starts no agent: expected {agent}"
+  end
+
+  def test_slurm_without_an_allocation_is_told_with_what_to_give
+    run_rakuda("task(:default) { puts 1 }", "--cluster", "slurm")
+    assert_equal [1, "rakuda: --cluster slurm: this is not within a Slurm allocation (SLURM_JOB_ID is not set); " \
+                     "say how many nodes to ask for: --nodes N\n"], [@status.exitstatus, @err]
   end
 
   def test_cycle_is_named_whole_before_anything_runs

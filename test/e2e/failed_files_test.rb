@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The `._fail_` of targets: gone when the target is made, or when one asks for it; a user's own file of such a name stays.
+# The `._fail_` of targets: gone when the target is made, or when one asks for it; a user's own file of such a name
+# stays.
 
 require "minitest/autorun"
 require "open3"

@@ -3,7 +3,8 @@
 require "minitest/autorun"
 require_relative "../support/rakefile_run"
 
-# Tasks that an action defines, when that action runs once more: what it gave them before is not run beside what it gives now.
+# Tasks that an action defines, when that action runs once more: what it gave them before is not run beside what it
+# gives now.
 class GivenActionsTest < Minitest::Test
   include RakefileRun
 

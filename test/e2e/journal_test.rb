@@ -233,7 +233,7 @@ class JournalTest < Minitest::Test
     refute good.key?("bytes"), "it was made"
     rules = of("rule_defined").to_h { |event| [event["rule"], event] }
     assert_equal "Rakefile:3", rules[good["rule"]]["location"]
-    assert_match(/\A\h{16}\z/, rules[good["rule"]]["text"])
+    assert_match(/\A\h{32}\z/, rules[good["rule"]]["source"])
     defined = places("task_defined").to_h
     places("attempt_started").each { |task, place| assert_operator defined.fetch(task), :<, place }
   end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The main job, killed in the middle: rakuda itself or the hub dies by SIGKILL while Montage's tools run; no process is left,
-# the next run finishes, and the mosaic is the same to the bit as that of an undisturbed run.
+# The main job, killed in the middle: rakuda itself or the hub dies by SIGKILL while Montage's tools run; no process is
+# left, the next run finishes, and the mosaic is the same to the bit as that of an undisturbed run.
 
 require "minitest/autorun"
 require "tmpdir"

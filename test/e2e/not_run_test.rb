@@ -4,8 +4,8 @@ require "json"
 require "minitest/autorun"
 require_relative "../support/rakefile_run"
 
-# What a failed run did not do: the last lines on stderr, the list of runs, the report, the journal and what is asked about a
-# task agree.
+# What a failed run did not do: the last lines on stderr, the list of runs, the report, the journal and what is asked
+# about a task agree.
 class NotRunTest < Minitest::Test
   include RakefileRun
 

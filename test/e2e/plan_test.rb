@@ -192,6 +192,22 @@ class PlanTest < Minitest::Test
     assert_equal 118, told.size
   end
 
+  def test_a_long_plan_tells_actions_and_parameters_that_have_changed
+    rakefile = <<~'RUBY'
+      LEVEL = 1
+      rule(".p" => "in") { |t| File.write(t.name, "p") }
+      needs params: { level: LEVEL }
+      rule(".q" => "in") { |t| File.write(t.name, "q") }
+      task all: (1..30).flat_map { |n| %W[o#{n}.p o#{n}.q] }
+    RUBY
+    write("in", "", 100)
+    plan("-q", "all", rakefile: rakefile)
+    File.write(path("Rakefile"), rakefile.sub("LEVEL = 1", "LEVEL = 2").sub('"p")', '"P")'))
+    seen = on_terminal("-n", "--rerun-on", "command", "all").lines.map { |line| line.chomp.sub(/;.*/, "") }
+    assert_equal ["Rakefile:2: 30 tasks, o1.p to o30.p: changed action",
+                  "Rakefile:4: 30 tasks, o1.q to o30.q: changed parameters", "60 of 60 tasks would run"], seen.first(3)
+  end
+
   private
 
   # What one sees, without the ends of lines that a terminal adds.

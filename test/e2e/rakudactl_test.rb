@@ -44,6 +44,17 @@ class RakudactlTest < Minitest::Test
     assert_match(/^#{runs[0]["run"]} +failed .* 2 +1 +1 lifo_hrf +2  -j 2/, good("runs"))
   end
 
+  def test_no_run_to_join_is_told
+    Dir.mktmpdir do |folder|
+      join = ->(*words) { Open3.capture3(File.join(BIN, "rakudactl"), "join", *words, chdir: folder) }
+      assert_equal 3, join.call.last.exitstatus
+      File.write(File.join(folder, "bad"), "hello\n", perm: 0o600)
+      assert_match(/expected one line `rakuda-join 1 HOST:PORT/, join.call("bad")[1])
+      File.chmod(0o644, File.join(folder, "bad"))
+      assert_match(/its mode is 644/, join.call("bad")[1])
+    end
+  end
+
   def test_names_and_commands_cannot_command_the_terminal
     Dir.mktmpdir do |folder|
       File.write(File.join(folder, "Rakefile"), <<~'RUBY')
@@ -107,6 +118,19 @@ class RakudactlTest < Minitest::Test
     out, err, status = ask("log", "a.o")
     assert_equal ["", 0], [out, status.exitstatus]
     assert_match(/the commands of a\.o printed nothing in run /, err)
+  end
+
+  def test_log_does_not_wait_for_a_named_pipe
+    run = json("runs")["runs"].first["run"]
+    Dir.mktmpdir("rakuda-pipe") do |elsewhere|
+      FileUtils.cp_r(path(".rakuda/runs/#{run}"), elsewhere)
+      FileUtils.rm_f(File.join(elsewhere, run, "output.log"))
+      File.mkfifo(File.join(elsewhere, run, "output.log"))
+      command = ["timeout", "-s", "KILL", "60", File.join(BIN, "rakudactl"), "log", "app", "--run", run]
+      _, err, status = Open3.capture3(*command, chdir: elsewhere)
+      assert_equal 1, status.exitstatus
+      assert_match(/output\.log: it is no ordinary file/, err)
+    end
   end
 
   def test_a_run_is_found_by_a_beginning_of_its_name_and_by_path

@@ -1,18 +1,16 @@
 # frozen_string_literal: true
 
-# kill -9 of the hub, the front, the guard, or all of them, at moments that a seed picks, in a workflow of 200 slow writers.
-# The next run must end with the same files as an undisturbed one, redo no task that had finished, and keep no half-written
-# file. KILLS=50 tries 50 moments, SEED=N others.
+# kill -9 of the hub, the front, the guard, or all of them, at moments that a seed picks, in a workflow of 200 slow
+# writers. The next run must end with the same files as an undisturbed one, redo no task that had finished, and keep no
+# half-written file. KILLS=50 tries 50 moments, SEED=N others.
 
-require "fileutils"
 require "json"
 require "minitest/autorun"
-require "tmpdir"
-require_relative "../support/engines"
-require_relative "../support/run_processes"
+require_relative "../support/disturbed_runs"
 
 class RandomKillTest < Minitest::Test
-  RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
+  include DisturbedRuns
+
   KILLS = Integer(ENV.fetch("KILLS", "8"))
   SEED = Integer(ENV.fetch("SEED", "20"))
   VICTIMS = [%i[hub], %i[front], %i[guard], %i[starter], %i[front hub], %i[hub guard front starter], %i[guard hub],
@@ -37,17 +35,8 @@ class RandomKillTest < Minitest::Test
   RUBY
   TARGETS = [*(1..100).map { |n| "out/a#{n}" }, *(1..99).map { |n| "out/b#{n}" }, "all"].freeze
 
-  def setup
-    @place = Dir.mktmpdir("rakuda-random-kill")
-    @random = Random.new(SEED)
-  end
-
-  def teardown
-    FileUtils.rm_rf(@place)
-  end
-
   def test_whoever_is_killed_when_the_next_run_finishes_and_redoes_nothing_that_was_done
-    whole = new_folder("whole")
+    whole = folder_with_source("whole")
     Process.wait(start(whole))
     @contents = TARGETS.to_h { |name| [name, File.read(File.join(whole, name))] }
     totals = Hash.new(0)
@@ -58,18 +47,10 @@ class RandomKillTest < Minitest::Test
 
   private
 
-  def new_folder(name)
-    folder = File.join(@place, name)
-    FileUtils.mkdir_p(folder)
-    File.write(File.join(folder, "Rakefile"), RAKEFILE)
+  def folder_with_source(name)
+    folder = new_folder(name, RAKEFILE)
     File.write(File.join(folder, "source"), "source\n")
     folder
-  end
-
-  def log = File.join(@place, "log")
-
-  def start(folder)
-    Process.spawn(Engines::REAL, RAKUDA, "-j", "2", chdir: folder, %i[out err] => log)
   end
 
   def executed(folder)
@@ -79,7 +60,7 @@ class RandomKillTest < Minitest::Test
   end
 
   def kill_once(round, totals)
-    folder = new_folder("round")
+    folder = folder_with_source("round")
     moment = @random.rand(1..199)
     victims = VICTIMS[@random.rand(VICTIMS.size)]
     starter = start(folder)
@@ -112,15 +93,15 @@ class RandomKillTest < Minitest::Test
     # What the guard has moved away; the next run moves away the rest, and removes it all when it has made it.
     moved = Dir.glob("**/*._fail_", base: folder).map { |name| name.delete_suffix("._fail_") }
     _, status = Process.wait2(start(folder))
-    assert_predicate status, :success?, "#{what}\n#{File.read(log)}"
+    assert_predicate status, :success?, "#{what}\n#{File.read(log(folder))}"
     TARGETS.each { |name| assert_equal @contents[name], File.read(File.join(folder, name)), "#{name}, #{what}" }
     counts = executed(folder).tally
     open = (begun - done) & TARGETS
-    # What had begun and not ended is made again. (Its command may have come to its first word only after the kill, before
-    # the next run killed it; so it is counted at the end.)
+    # What had begun and not ended is made again. (Its command may have come to its first word only after the kill,
+    # before the next run killed it; so it is counted at the end.)
     assert_equal TARGETS.sort, counts.keys.sort, what
     assert_empty counts.select { |name, count| count > (open.include?(name) ? 2 : 1) }, "redone, #{what}"
-    moved |= File.read(log).scan(/renamed unfinished target '(.+?)'/).flatten
+    moved |= File.read(log(folder)).scan(/renamed unfinished target '(.+?)'/).flatten
     assert_empty moved - (begun - done), what
     assert_empty Dir.glob("**/*._fail_", base: folder), what
     totals[:attempts_open] += (begun - done).size
@@ -144,13 +125,5 @@ class RandomKillTest < Minitest::Test
       end
     end
     [begun, done]
-  end
-
-  def wait_until(folder)
-    6000.times do
-      return if yield
-      sleep 0.01
-    end
-    flunk "waited in vain for #{folder}; the log says:\n#{File.read(log)}"
   end
 end

@@ -1,19 +1,20 @@
 # frozen_string_literal: true
 
-# What a record cannot vouch for, as a user meets it: a journal that may not grow, folders that are renamed, a lock that another
-# process holds, limits that are too low. What is half-written is never kept, what is good never put away.
+# What a record cannot vouch for, as a user meets it: a journal that may not grow, folders that are renamed, a lock that
+# another process holds, limits that are too low. What is half-written is never kept, what is good never put away.
 
 require "fileutils"
 require "minitest/autorun"
 require "open3"
-require "tmpdir"
 require_relative "../support/engines"
+require_relative "../support/run_processes"
+require_relative "../support/scratch_folder"
 require_relative "../support/waiting"
 
 class UnvouchedTest < Minitest::Test
+  include ScratchFolder
   include Waiting
 
-  RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
   # Each is made in two steps; `last` waits between them until it may go on.
   MANY = <<~'RUBY'
     names = (1..60).map { |number| "out#{number}" }
@@ -21,14 +22,6 @@ class UnvouchedTest < Minitest::Test
     file("last" => names) { sh "echo a > last; echo begun; while ! [ -e go ]; do sleep 0.05; done; echo b >> last", verbose: false }
     task default: "last"
   RUBY
-
-  def setup
-    @folder = Dir.mktmpdir("rakuda-unvouched")
-  end
-
-  def teardown
-    FileUtils.rm_rf(@folder)
-  end
 
   def test_a_run_whose_journal_may_not_grow_ends_well_and_leaves_nothing_to_be_settled
     rakefile(MANY)
@@ -114,10 +107,6 @@ class UnvouchedTest < Minitest::Test
     File.write(path("Rakefile"), text)
   end
 
-  def path(name)
-    File.join(@folder, name)
-  end
-
   def contents
     Dir.glob("{out*,last}", base: @folder).map { |name| File.read(path(name)) }.uniq
   end
@@ -137,23 +126,9 @@ class UnvouchedTest < Minitest::Test
     end
   end
 
-  # From the top down, so that none of them can tell the others.
   def kill_all(pid)
-    all = [pid]
-    all.each { |parent| all.concat(children(parent)) }
-    engines = all.select { |number| File.read("/proc/#{number}/comm").match?(/rakud|ruby/) }
-    Process.kill(:STOP, *engines)
-    Process.kill(:KILL, *engines)
-    wait_for("their end") { engines.none? { |number| alive?(number) } }
-  end
-
-  def children(pid)
-    Dir["/proc/#{pid}/task/*/children"].flat_map { |list| File.read(list).split.map(&:to_i) }
-  end
-
-  def alive?(pid)
-    File.read("/proc/#{pid}/stat")[/\) (\S)/, 1] != "Z"
-  rescue SystemCallError
-    false
+    processes = RunProcesses.of(pid).values
+    RunProcesses.kill_all(pid)
+    wait_for("their end") { processes.none? { |number| RunProcesses.alive?(number) } }
   end
 end

@@ -13,7 +13,8 @@ class ExampleTest < Minitest::Test
   ROOT = File.expand_path("../..", __dir__)
   COMMAND = ENV["RAKUDA_UNDER_TEST"]&.shellsplit || [File.join(ROOT, "bin/rakuda")]
   # Variables of the caller's environment that an example would take for its parameters.
-  PARAMETERS = %w[N n IMAGES PIX OVERLAP SEED NOISE WORK size FILES SIZE QUERIES DATABASE PARTS SENSITIVITY].freeze
+  PARAMETERS = %w[N n IMAGES PIX OVERLAP SEED NOISE WORK size FILES SIZE QUERIES DATABASE PARTS SENSITIVITY
+                  WORKERS TILES SWEEPS SITES SCRATCH].freeze
 
   Outcome = Struct.new(:status, :output) do
     def lines

@@ -5,8 +5,8 @@ require "io/nonblock"
 require "json"
 require "tmpdir"
 
-# Debian's Chromium without a window, told what to do over a pair of pipes (the DevTools protocol). It notes everything that
-# a page complains of and asks the network for. It does not know what pages it is for.
+# Debian's Chromium without a window, told what to do over a pair of pipes (the DevTools protocol). It notes everything
+# that a page complains of and asks the network for. It does not know what pages it is for.
 class Browser
   COMMAND = "chromium"
   FLAGS = %w[--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
@@ -43,7 +43,7 @@ class Browser
     [commands, answers].each(&:close)
     target = call("Target.createTarget", url: "about:blank")["targetId"]
     @session = call("Target.attachToTarget", targetId: target, flatten: true)["sessionId"]
-    call("Emulation.setDeviceMetricsOverride", width: width, height: height, deviceScaleFactor: 1, mobile: false)
+    resize(width, height)
     %w[Runtime Log Network Page].each { |domain| call("#{domain}.enable") }
   end
 
@@ -52,6 +52,23 @@ class Browser
     @loaded = false
     call("Page.navigate", url: "file://#{path}#{fragment}")
     handle(read) until @loaded
+  end
+
+  # Shows what is at an address and waits until it is loaded.
+  def visit(address)
+    @loaded = false
+    call("Page.navigate", url: address)
+    handle(read) until @loaded
+  end
+
+  # Waits until a JavaScript expression is true; the page may be another one meanwhile.
+  def wait_for(condition)
+    look = "new Promise((done) => { const look = () => (#{condition}) ? done(true) : setTimeout(look, 50); look(); })"
+    evaluate(look)
+  rescue RuntimeError => e
+    raise unless e.message.match?(/context was destroyed|Cannot find context|navigated/)
+
+    retry
   end
 
   # @return what a JavaScript expression is
@@ -67,14 +84,20 @@ class Browser
     call("Emulation.setEmulatedMedia", features: [{ name: "prefers-color-scheme", value: colours }])
   end
 
+  # Makes the window so large, in pixels.
+  def resize(width, height)
+    call("Emulation.setDeviceMetricsOverride", width: width, height: height, deviceScaleFactor: 1, mobile: false)
+  end
+
   # Moves the pointer; pixels from the upper left corner.
   def point(left, top)
     call("Input.dispatchMouseEvent", type: "mouseMoved", x: left, y: top)
   end
 
   # A picture of what is shown.
-  def picture(path)
-    File.binwrite(path, call("Page.captureScreenshot", format: "png")["data"].unpack1("m"))
+  # @param whole [Boolean] of the whole page, not of what is seen of it
+  def picture(path, whole: false)
+    File.binwrite(path, call("Page.captureScreenshot", format: "png", captureBeyondViewport: whole)["data"].unpack1("m"))
   end
 
   # Lets it end in its own way, so that nothing of it writes into its profile any more; kills what is left.

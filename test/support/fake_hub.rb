@@ -6,15 +6,18 @@
 
 require "msgpack"
 require "socket"
+require_relative "../../lib/rakuda/protocol"
 
 # The other end of the link, as docs/design/protocol.md has it.
 class FakeHub
+  include Rakuda::Protocol
+
   Task = Struct.new(:number, :kind, :flags, :name, :requirement, :waits_for, :dependents, :prerequisites, :state, :attempt,
                     :newest, :stamp, :order, :how)
   Invocation = Struct.new(:id, :wanted, :failed, :abandoned, :caller, :stopped)
 
-  NEVER = -1
-  LATE = 1 << 62
+  NEVER = -(1 << 100)
+  LATE = 1 << 100
   NOW = :now
   # wall_ns, user_us, system_us, max_rss_kib, read_bytes, write_bytes
   NO_USAGE = [0, 0, 0, 0, 0, 0].freeze
@@ -35,6 +38,8 @@ class FakeHub
     @failed = false          # a task has failed: what no invocation that goes on needs is not started any more
     @requirements = {}
     @rules = 0               # defined so far
+    @parameters = 0          # defined so far
+    @files = 0               # likewise
     @environments = {}
     @commands = {}
     @ended = Thread::Queue.new
@@ -112,13 +117,27 @@ class FakeHub
     @rules = number
   end
 
+  def on_define_parameters(id, _list)
+    raise "parameters #{id} follow #{@parameters}" unless id == @parameters + 1
+
+    @parameters = id
+  end
+
+  def on_define_files(id, _map)
+    raise "files #{id} follow #{@files}" unless id == @files + 1
+
+    @files = id
+  end
+
   def on_define_environment(id, set, unset)
     @environments[id] = set.merge(unset.to_h { |name| [name, nil] })
   end
 
   def on_define_tasks(tasks)
-    tasks.each do |number, kind, flags, name, requirement, prerequisites, rule|
+    tasks.each do |number, kind, flags, name, requirement, prerequisites, rule, parameters, files|
       raise "task #{number} has rule #{rule}, which was not defined" if rule > @rules
+      raise "task #{number} has parameters #{parameters}, which were not defined" if parameters > @parameters
+      raise "task #{number} has files #{files}, which were not defined" if files > @files
 
       raise "task #{number} defined twice" if @tasks[number]
 
@@ -176,38 +195,43 @@ class FakeHub
 
   def on_ask_after(number)
     (@asked_after ||= {})[number] = true
-    @tasks.fetch(number).kind = 3
+    @tasks.fetch(number).kind = TaskKind::ASKED
   end
 
   def on_action_ended(number, outcome, _message, _ran)
     task = @tasks.fetch(number)
     @running -= 1
     @executed = true
-    return action_failed(task, outcome) unless outcome == "ok"
+    return action_failed(task, outcome) unless outcome == ActionOutcome::OK
     return say("AskNeeded", number) if @asked_after&.key?(number)
 
     path = task.name
-    say("TargetMissing", number) unless [0, 3].include?(task.kind) || path.empty? || File.exist?(path)
+    say("TargetMissing", number) unless [TaskKind::PLAIN, TaskKind::ASKED].include?(task.kind) || path.empty? || File.exist?(path)
     settle(task, "executed")
   end
 
   def action_failed(task, outcome)
     retries = @requirements.dig(task.requirement, "retry") || @settings["retry"]
-    retried = outcome == "failed" && task.attempt <= retries && !@stopped
+    retried = outcome == ActionOutcome::FAILED && task.attempt <= retries && !@stopped
     say("AttemptFailed", task.number, task.attempt, retried)
     if retried
       task.state = :ready
       @ready << task
     else
       say("Warning", "rakuda: task #{task.name} failed after 0 ms") if @settings["failure_termination"] == "continue"
-      @stop_all = true if outcome == "exit"
+      @stop_all = true if outcome == ActionOutcome::EXIT
       fail_task(task)
     end
   end
 
   def on_needed_answered(number, needed, timestamp)
     task = @tasks.fetch(number)
-    task.stamp = { 0 => NEVER, 1 => timestamp[1], 2 => LATE, 3 => NOW }.fetch(timestamp[0])
+    task.stamp = if timestamp.is_a?(Hash)
+                   seconds, nanoseconds = timestamp.fetch("at")
+                   (seconds * 1_000_000_000) + nanoseconds
+                 else
+                   { Timestamp::EARLY => NEVER, Timestamp::LATE => LATE, Timestamp::NOW => NOW }.fetch(timestamp)
+                 end
     return settle(task, "executed") if @asked_after&.delete(number)
 
     needed ? make_ready(task) : settle(task, "not_needed")
@@ -268,9 +292,9 @@ class FakeHub
     result[:umask] = options["umask"] if options["umask"]
     (options["redirects"] || []).each do |fd, target|
       result[fd] = case target
-                   when "null" then "/dev/null"
-                   when "close" then :close
-                   else target[0] == "file" ? target.drop(1) : redirect_copy(result, target[1])
+                   when Redirect::NULL then "/dev/null"
+                   when Redirect::CLOSE then :close
+                   else target["file"] || redirect_copy(result, target.fetch("fd"))
                    end
     end
     result
@@ -290,7 +314,7 @@ class FakeHub
   def on_stop(how)
     @stopped = true
     @invocations.each_value { |invocation| invocation.stopped = true }
-    kill_all(how == "kill" ? "KILL" : "INT")
+    kill_all(how == StopHow::KILL ? "KILL" : "INT")
     check_invocations
   end
 
@@ -332,12 +356,12 @@ class FakeHub
 
   def decide(task)
     return abandon(task) if (task.flags & 256) != 0
-    return start_resolve(task) if (task.flags & 2) != 0
+    return start_resolve(task) if (task.flags & TaskFlags::DEFERRED) != 0
 
     case task.kind
-    when 0 then make_ready(task)
-    when 1 then file_needed?(task) ? make_ready(task) : settle(task, "not_needed")
-    when 2 then File.exist?(task.name) ? settle(task, "not_needed") : make_ready(task)
+    when TaskKind::PLAIN then make_ready(task)
+    when TaskKind::FILE then file_needed?(task) ? make_ready(task) : settle(task, "not_needed")
+    when TaskKind::DIRECTORY then File.exist?(task.name) ? settle(task, "not_needed") : make_ready(task)
     else
       task.state = :asking
       say("AskNeeded", task.number)
@@ -374,14 +398,14 @@ class FakeHub
     task.state = :settled
     task.how = how
     say("TaskSettled", task.number, how) if @settings["trace"]
-    task.stamp = stamp(task) unless task.kind == 3
+    task.stamp = stamp(task) unless task.kind == TaskKind::ASKED
     release(task)
   end
 
   def stamp(task)
     case task.kind
-    when 0 then nanoseconds(Time.now)
-    when 1 then File.exist?(task.name) ? nanoseconds(File.mtime(task.name)) : LATE
+    when TaskKind::PLAIN then nanoseconds(Time.now)
+    when TaskKind::FILE then File.exist?(task.name) ? nanoseconds(File.mtime(task.name)) : LATE
     else NEVER
     end
   end

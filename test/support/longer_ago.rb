@@ -2,7 +2,8 @@
 
 require "json"
 
-# Makes a task of an earlier run a long one, by its journal: so tests of what would take too long take no time. It runs nothing.
+# Makes a task of an earlier run a long one, by its journal: so tests of what would take too long take no time. It runs
+# nothing.
 module LongerAgo
   # @param folder [String] where the run was
   # @param seconds [Integer] how much longer the task took

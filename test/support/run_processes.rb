@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The processes of a run, found in /proc by where they stand: rakuda itself, the guard below it, Ruby and the hub below that.
+# The processes of a run, found in /proc by where they stand: rakuda itself, the guard below it, Ruby and the hub below
+# that.
 module RunProcesses
   # A process as /proc tells of it.
   Seen = Struct.new(:pid, :name, :state, :parent)

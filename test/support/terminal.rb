@@ -7,7 +7,7 @@ require "pty"
 # A terminal as a user has it: a pseudo-terminal, and what one sees on its screen and above it. It knows the few
 # sequences that rakuda uses, and raises on any other.
 class Terminal
-  SEQUENCE = /\e\[(\d*)([A-Za-z])/.freeze
+  SEQUENCE = /\e\[(\??[\d;]*)([A-Za-z])/.freeze
   # Only turns a hang into a failure.
   LIMIT = ENV.fetch("RAKUDA_TEST_LIMIT", "120").to_i
 
@@ -68,7 +68,7 @@ class Terminal
     text = @rest + bytes
     # A sequence or a character may have come in part.
     cut = text.rindex("\e")
-    whole = cut && text.byteslice(cut..).match?(/\A\e(\[\d*)?\z/n) ? text.byteslice(0, cut) : text
+    whole = cut && text.byteslice(cut..).match?(/\A\e(\[\??[\d;]*)?\z/n) ? text.byteslice(0, cut) : text
     whole = whole.byteslice(0, whole.bytesize - 1) until whole.dup.force_encoding("UTF-8").valid_encoding? || whole.empty?
     @rest = text.byteslice(whole.bytesize..)
     interpret(whole.dup.force_encoding("UTF-8"))
@@ -95,7 +95,7 @@ class Terminal
   def interpret(text)
     until text.empty?
       if (found = text.match(/\A#{SEQUENCE}/))
-        control(found[1].to_i, found[2])
+        control(found[1], found[2])
         text = found.post_match
       else
         put(text[0])
@@ -104,16 +104,35 @@ class Terminal
     end
   end
 
-  def control(number, letter)
-    case letter
-    when "K" then line.replace(line[0, @column].to_s)
+  def control(words, letter)
+    number = words.to_i
+    case [words, letter].join
+    when "?1049h" then enter_other_screen
+    when "?1049l" then leave_other_screen
+    when "?25h", "?25l", /\A[\d;]*m\z/ then nil
+    when /\A\d*K\z/ then line.replace(line[0, @column].to_s)
+    when "2J" then @lines.map! { +"" }
     when "J"
       line.replace(line[0, @column].to_s)
       @lines.slice!(@row + 1..)
-    when "A" then @row = [@row - [number, 1].max, @lines.size - @rows, 0].max
-    when "m" then nil
-    else raise "unknown sequence: ESC [ #{number} #{letter}"
+    when /\A\d*A\z/ then @row = [@row - [number, 1].max, @lines.size - @rows, 0].max
+    when /\A(\d+;\d+)?H\z/
+      row, @column = words.empty? ? [0, 0] : words.split(";").map { |place| place.to_i - 1 }
+      @row = [@lines.size - @rows, 0].max + row
+      @lines << +"" while @lines.size <= @row
+    else raise "unknown sequence: ESC [ #{words} #{letter}"
     end
+  end
+
+  # Programs that use the whole screen have one of their own; what was there before comes back.
+  def enter_other_screen
+    @first_screen = [@lines, @row, @column]
+    @lines = Array.new(@rows) { +"" }
+    @row = @column = 0
+  end
+
+  def leave_other_screen
+    @lines, @row, @column = @first_screen
   end
 
   def put(character)

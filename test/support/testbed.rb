@@ -5,9 +5,9 @@ require "minitest"
 require "open3"
 require "shellwords"
 
-# A testbed for tests: brought up at the first wish for its settings, used by all tests of the process that wish for the same,
-# and taken down when another is wished for or the process ends. Its name has the process's number, so that several
-# test runs do not meet, and what a killed run has left is found and removed.
+# A testbed for tests: brought up at the first wish for its settings, used by all tests of the process that wish for the
+# same, and taken down when another is wished for or the process ends. Its name has the process's number, so that
+# several test runs do not meet, and what a killed run has left is found and removed.
 #
 #     testbed = Testbed.up(HOSTS: 3, GFARM: 0, SLURM: 0)
 #     testbed.run("head", "ssh", "host1", "hostname").out
@@ -18,6 +18,8 @@ class Testbed
   SCRIPTS = File.expand_path("../../testbed", __dir__)
   # Only turns a hang into a failure.
   LIMIT = ENV.fetch("RAKUDA_TEST_LIMIT", "120")
+  # The same of the scripts, which also wait for each other: up, down and fault of all testbeds go one after the other.
+  SCRIPT_LIMIT = Integer(LIMIT) * 3
   STATES = "/run/rakuda-testbed"
   HINT = "WITHOUT=testbed,cluster make test leaves these tests out"
 
@@ -25,7 +27,7 @@ class Testbed
   Result = Struct.new(:out, :err, :status) do
     def lines = out.lines.map(&:chomp)
 
-    def success? = status.zero?
+    def success? = status == 0
   end
 
   class << self
@@ -101,6 +103,7 @@ class Testbed
   def up
     words = settings.map { |key, value| "#{key}=#{value}" }
     result = script("up", *words)
+    raise "testbed/up did not end within #{SCRIPT_LIMIT} s: #{result.err}" unless result.status
     raise Refused, result.err.strip.lines.last.to_s.chomp unless result.success?
   end
 
@@ -154,7 +157,7 @@ class Testbed
   # Runs one of the testbed's scripts.
   # @return [Result]
   def script(which, *words)
-    out, err, status = Open3.capture3("timeout", "-s", "KILL", LIMIT, "#{SCRIPTS}/#{which}", "NAME=#{name}", *words)
+    out, err, status = Open3.capture3("timeout", "-s", "KILL", SCRIPT_LIMIT.to_s, "#{SCRIPTS}/#{which}", "NAME=#{name}", *words)
     Result.new(out, err, status.exitstatus)
   end
 end

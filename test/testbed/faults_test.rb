@@ -5,8 +5,8 @@ require "support/testbed"
 
 # The faults do what they say, and may be repeated.
 class TestbedFaultsTest < Minitest::Test
-  # Connects to host2, sends a line when a file says so, and then waits for the end of the connection. What it sees goes to a
-  # file of lines: `connected`, `sent`, and `ended` or the error.
+  # Connects to host2, sends a line when a file says so, and then waits for the end of the connection. What it sees goes
+  # to a file of lines: `connected`, `sent`, and `ended` or the error.
   TALKER = <<~'RUBY'
     require "socket"
     log = File.open(ARGV[0], "a").tap { |file| file.sync = true }
@@ -27,7 +27,7 @@ class TestbedFaultsTest < Minitest::Test
   RUBY
 
   def setup
-    @testbed = Testbed.up(HOSTS: 3)
+    @testbed = Testbed.up(HOSTS: 3, LOST_AFTER: 4)
     @log = File.join(@testbed.folder, "talk.#{object_id}")
   end
 

@@ -3,8 +3,9 @@
 require "minitest/autorun"
 require "support/testbed"
 
-# The bounds of a testbed's hosts bite. What is compared are counts of pages, and durations with a bound to those without in the
-# same test: no absolute time. The factors are far below what the bounds would give on a machine that does nothing else.
+# The bounds of a testbed's hosts bite. What is compared are counts of pages, and durations with a bound to those
+# without in the same test: no absolute time. The factors are far below what the bounds would give on a machine that
+# does nothing else. Runs alone: it compares durations.
 class TestbedLimitsTest < Minitest::Test
   MEMORY = 96 << 20
   MIB = 1 << 20

@@ -1,0 +1,147 @@
+# frozen_string_literal: true
+
+require "minitest/autorun"
+require_relative "../gfarm_case"
+
+# `--filesystem gfarm`: hosts that have not mounted Gfarm do so for the run, and nothing of it is left, however that
+# ends there.
+class ClusterGfarmMountTest < ClusterGfarmCase
+  MAKE = <<~'RUBY'
+    made = %w[host1 host2 host3].map { |host| "sub/on_#{host}" }
+    directory "sub"
+    task default: made
+    made.each do |name|
+      desc "allow=#{name[/host\d/]} steal=no"
+      file name => "sub" do
+        cd("sub", verbose: false) { sh "pwd; hostname > #{File.basename(name)}" }
+      end
+    end
+  RUBY
+  PRIVATE = "/tmp/rakuda-0"
+
+  def setup
+    super
+    %w[host1 host2].each { |host| @testbed.run!(host, "sh", "-c", "! mountpoint -q /srv/gfarm || umount /srv/gfarm") }
+  end
+
+  def teardown
+    @spoilt || !passed? ? Testbed.spoilt : %w[host1 host2].each { |host| @testbed.run!(host, "gfarm2fs", "/srv/gfarm") }
+  end
+
+  def test_hosts_without_a_mount_make_one_for_the_run
+    printed, status = running(MAKE, "--filesystem", "gfarm") { nil }
+    assert status.success?, printed
+    %w[host1 host2 host3].each { |host| assert_equal "#{host}\n", read("sub/on_#{host}") }
+    folders = printed.lines.grep(%r{/sub$}).sort
+    assert_equal 3, folders.size, printed
+    assert_equal "#{@folder}/sub\n", folders.first, "host3 has it mounted there"
+    folders.drop(1).each { |line| assert_match(%r{\A#{PRIVATE}/\d+-\h{16}/gfarm/#{name}/sub\n\z}, line) }
+    assert_nothing_left
+  end
+
+  def test_a_target_that_head_has_put_away_can_be_written_at_once_where_it_was
+    printed, status = running(<<~'RUBY', "--filesystem", "gfarm", "--retry", "1") { nil }
+      shared = ENV.fetch("SHARED")
+      desc "allow=host1"
+      file "out" do
+        sh "if test -e #{shared}/tried; then echo whole > out; else echo half > out; touch #{shared}/tried; exit 1; fi"
+      end
+      task default: "out"
+    RUBY
+    assert status.success?, printed
+    assert_equal "whole\n", read("out")
+  end
+
+  def test_a_killed_agent_leaves_no_mount
+    printed, status = running(CHAIN, "--filesystem", "gfarm") do |so_far|
+      maker(so_far)
+      before = mounts("host1")
+      assert_equal 1, before.size
+      @testbed.run!("host1", "pkill", "-KILL", "-x", "rakuda-agent")
+      wait_for("its mount to go", so_far) { (mounts("host1") & before).empty? }
+      wait_for("the host to be back", so_far) { so_far.call.include?("rakuda: node host1 is back") }
+      go
+    end
+    assert status.success?, printed
+    assert_whole
+    assert_nothing_left
+  end
+
+  def test_what_a_killed_agent_and_its_guard_leave_is_cleaned_up
+    printed, status = running(CHAIN, "--filesystem", "gfarm") do |so_far|
+      maker(so_far)
+      # The guard is stopped first, or it might clean up in between.
+      kill = "pkill -STOP -x rakuda-guard && pkill -KILL -x rakuda-agent && pkill -KILL -x rakuda-guard"
+      @testbed.run!("host1", "sh", "-c", kill)
+      wait_for("the host to be back", so_far) { so_far.call.include?("rakuda: node host1 is back") }
+      assert_match(%r{\Ahost1: would unmount #{PRIVATE}/\S+\n\z}, clean("--dry-run"), "what runs is left alone")
+      go
+    end
+    assert status.success?, printed
+    assert_whole
+    left = mounts("host1")
+    assert_equal 1, left.size, "that of the agent that was killed"
+    dry = clean("--dry-run")
+    assert_equal "host1: would unmount #{left.first}\n", dry
+    assert_equal left, mounts("host1")
+    assert_equal "host1: unmounted #{left.first}\n", clean
+    assert_nothing_left
+    assert_equal "", clean
+  end
+
+  def test_processes_and_programs_of_runs_that_are_over_are_cleaned_up
+    @testbed.run!("host1", "sh", "-c", <<~'SH')
+      RAKUDA_RUN=99998-01234567:99999-0123456789abcdef setsid sleep 1000 >/dev/null 2>&1 </dev/null &
+      mkdir -p ~/.cache/rakuda/bin/old ~/.cache/rakuda/bin/new
+      touch -d '40 days ago' ~/.cache/rakuda/bin/old/rakudad
+      touch ~/.cache/rakuda/bin/new/rakudad
+    SH
+    home = @testbed.run!("host1", "sh", "-c", "echo ~").chomp
+    told = @testbed.run!("host1", RAKUDACTL, "clean", chdir: @shared)
+    assert_match(/^killed \d+ \(sleep\)$/, told)
+    assert_includes told, "removed #{home}/.cache/rakuda/bin/old/rakudad\n"
+    refute_includes told, "new/rakudad"
+    wait_for("the process to end") { @testbed.run("host1", "pgrep", "-xf", "sleep 1000").out.empty? }
+    refused = @testbed.run("head", RAKUDACTL, "clean", "nosuchhost", chdir: @shared)
+    assert_equal 1, refused.status
+    assert_match(/\Arakudactl: nosuchhost was not cleaned: ssh: /, refused.err)
+  end
+
+  def test_a_host_that_cannot_mount_it_is_named_with_the_reason
+    @spoilt = true
+    @testbed.run!("host2", "mount", "--bind", "/dev/null", "/usr/bin/gfarm2fs")
+    printed, status = running(CHAIN, "--filesystem", "gfarm") do |so_far|
+      wait_for("the reason", so_far) { so_far.call.include?("node host2 cannot be used") }
+      go
+    end
+    assert status.success?, printed
+    assert_match(%r{^rakuda: node host2 cannot be used: .*failed to mount Gfarm on #{PRIVATE}/\S+/gfarm}, printed)
+    assert_match(/node host2 .* \(gfarm2fs\): .*denied.* \(on host2\)/, printed)
+    assert_nothing_left
+  end
+
+  def test_a_folder_outside_of_gfarm_is_refused
+    printed, status = running(MAKE, "--filesystem", "gfarm", folder: @shared) { nil }
+    refute status.success?
+    assert_includes printed, "FILESYSTEM gfarm: #{@shared} does not lie in Gfarm; mount that with gfarm2fs"
+  end
+
+  private
+
+  def mounts(host)
+    points = @testbed.run!(host, "cut", "-d ", "-f5", "/proc/self/mountinfo").lines.map(&:chomp)
+    points.select { |point| point.start_with?(PRIVATE) }
+  end
+
+  def assert_nothing_left
+    %w[host1 host2 host3].each do |host|
+      wait_for("the agent on #{host} to end") { @testbed.run(host, "pgrep", "-x", "rakuda-(agent|guard)").out.empty? }
+      assert_empty mounts(host), host
+      assert_equal "", @testbed.run!(host, "sh", "-c", "ls -A #{PRIVATE} 2>/dev/null || true"), host
+    end
+  end
+
+  def clean(*words)
+    @testbed.run!("head", RAKUDACTL, "clean", "-F", "#{@shared}/hosts", *words, chdir: @shared)
+  end
+end

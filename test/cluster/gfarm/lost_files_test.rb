@@ -1,0 +1,163 @@
+# frozen_string_literal: true
+
+require "minitest/autorun"
+require_relative "../gfarm_case"
+
+# Files in Gfarm whose only replica is out of reach: what is needed is made again, and what can be read is not.
+class ClusterLostFilesTest < ClusterGfarmCase
+  def test_a_file_that_went_with_its_host_is_made_again
+    host = nil
+    printed, status = running(CHAIN, "HEARTBEAT=2", "-L", "#{@shared}/log") do |so_far|
+      host = maker(so_far)
+      @testbed.fault("kill-host", host)
+      wait_for("the file to be made again", so_far) { so_far.call.scan("mid made on").size == 2 }
+      go
+    end
+    assert status.success?, printed
+    assert_whole
+    refute_equal host, printed.scan(/mid made on (\S+)/).last.first
+    assert_match(/^rakuda: mid is out of reach in Gfarm \(.+\); what is needed is made again$/, printed)
+    assert_includes @testbed.run!("head", RAKUDACTL, "story", "mid", chdir: @folder), "lost"
+  ensure
+    Testbed.spoilt
+  end
+
+  def test_an_agent_that_dies_alone_takes_no_file_with_it
+    printed, status = running(CHAIN) do |so_far|
+      host = maker(so_far)
+      @testbed.run!(host, "pkill", "-KILL", "-x", "rakuda-agent")
+      wait_for("the host to be back", so_far) { so_far.call.include?("rakuda: node #{host} is back") }
+      go
+    end
+    assert status.success?, printed
+    assert_whole
+    assert_equal 1, printed.scan("mid made on").size, printed
+    refute_includes printed, "out of reach"
+  end
+
+  def test_a_reader_that_fails_because_gfsd_is_gone_uses_up_no_retry
+    host = nil
+    printed, status = running(CHAIN, "--retry", "0") do |so_far|
+      host = maker(so_far)
+      @testbed.fault("stop-gfsd", host)
+      go
+    end
+    assert status.success?, printed
+    assert_whole
+    assert_equal 2, printed.scan("mid made on").size, printed
+    assert_match(/^rakuda: mid is out of reach in Gfarm/, printed)
+  ensure
+    @testbed.fault("start-gfsd", host) if host
+  end
+
+  def test_lost_files_are_found_out_one_task_at_a_time_and_without_places_too
+    host = nil
+    printed, status = running(CHAIN, "-j1", "--disable-affinity", "--retry", "0") do |so_far|
+      host = maker(so_far)
+      @testbed.fault("stop-gfsd", host)
+      go
+    end
+    assert status.success?, printed
+    assert_whole
+    assert_equal 2, printed.scan("mid made on").size, printed
+  ensure
+    @testbed.fault("start-gfsd", host) if host
+  end
+
+  # `end` is made on host2 of `half` there, and reads `mid`, too, which host1 has. VIA stands for that among the
+  # prerequisites of `end`.
+  BEHIND = <<~'RUBY'
+    shared = ENV.fetch("SHARED")
+    task default: "end"
+    task group: "mid"
+    desc "allow=host1"
+    file("mid") { sh "seq 1 20000 > mid; echo mid made on $(hostname)" }
+    desc "allow=host2"
+    file("half" => "mid") { sh "head mid > half" }
+    desc "allow=host2"
+    task gate: "half" do
+      sh "touch #{shared}/begun; until test -e #{shared}/go; do sleep 0.05; done"
+    end
+    desc "allow=host2"
+    file("end" => %w[gate VIA]) { sh "sort -n -r mid > end && echo end made on $(hostname)" }
+  RUBY
+
+  def test_a_file_that_is_read_without_being_named_is_made_again_and_uses_up_no_retry
+    assert_made_again_for_its_reader(BEHIND.sub("VIA", "half"))
+  end
+
+  def test_a_file_behind_a_task_that_only_names_it_is_made_again_and_uses_up_no_retry
+    assert_made_again_for_its_reader(BEHIND.sub("VIA", "group"))
+  end
+
+  def test_an_input_that_nothing_makes_is_waited_for
+    write("src", "3\n1\n2\n", host: "host3")
+    @testbed.fault("stop-gfsd", "host3")
+    printed, status = running("file('end' => 'src') { sh 'sort src > end' }\ntask default: 'end'") do |so_far|
+      wait_for("the loss to be noticed", so_far) { so_far.call.include?("src is needed, and out of reach in Gfarm") }
+      @testbed.fault("start-gfsd", "host3")
+    end
+    assert status.success?, printed
+    assert_equal "1\n2\n3\n", read("end")
+  end
+
+  # `end` is written by Ruby, on head, which has no disk of its own in Gfarm.
+  WRITTEN_ON_HEAD = <<~'RUBY'
+    shared = ENV.fetch("SHARED")
+    desc "allow=host2"
+    file("mid") { sh "seq 1 20000 > mid" }
+    desc "allow=host1"
+    task gate: "mid" do
+      sh "touch #{shared}/begun; until test -e #{shared}/go; do sleep 0.05; done"
+    end
+    file("end" => "gate") do
+      File.open("#{shared}/tried", "a") { |file| file.puts "tried" }
+      File.write("end", (1..20_000).to_a.reverse.join("\n") + "\n")
+    end
+    task default: "end"
+  RUBY
+
+  def test_a_new_file_that_gfarm_sends_to_a_dead_host_uses_up_no_retry
+    printed, status = running(WRITTEN_ON_HEAD, "HEARTBEAT=2", "--retry", "0", "-L", "#{@shared}/log") do |so_far|
+      wait_for_the_gate(so_far)
+      %w[host1 host3].each { |host| @testbed.fault("stop-gfsd", host) }
+      @testbed.fault("cut-link", "host2")
+      go
+      wait_for("the failure of its first attempt", so_far) { so_far.call.include?("end failed while gfsd") || tries > 1 }
+      %w[host1 host3].each { |host| @testbed.fault("start-gfsd", host) }
+    end
+    assert status.success?, printed
+    assert_whole
+    assert_operator tries, :>, 1
+  ensure
+    Testbed.spoilt
+  end
+
+  def test_a_failure_that_has_nothing_to_do_with_gfarm_is_one
+    write("src", "1\n")
+    printed, status = running("file('end' => 'src') { sh 'echo tried; false' }\ntask default: 'end'", "--retry", "1") { nil }
+    assert_equal 1, status.exitstatus, printed
+    assert_equal 2, printed.scan(/^tried$/).size, printed
+    refute_includes printed, "out of reach"
+  end
+
+  private
+
+  def tries = File.exist?("#{@shared}/tried") ? File.readlines("#{@shared}/tried").size : 0
+
+  def assert_made_again_for_its_reader(rakefile)
+    stopped = false
+    printed, status = running(rakefile, "--retry", "0") do |so_far|
+      maker(so_far)
+      @testbed.fault("stop-gfsd", "host1")
+      stopped = true
+      go
+    end
+    assert status.success?, printed
+    assert_whole
+    assert_equal 2, printed.scan("mid made on").size, printed
+    assert_match(/^rakuda: mid is out of reach in Gfarm/, printed)
+  ensure
+    @testbed.fault("start-gfsd", "host1") if stopped
+  end
+end

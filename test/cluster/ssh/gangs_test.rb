@@ -1,0 +1,73 @@
+# frozen_string_literal: true
+
+require "json"
+require "minitest/autorun"
+require_relative "../hosts_case"
+
+# Tasks that have several hosts at once: what only real hosts, ssh and MPI can show. All else of gangs is in
+# test/gangs_test.rb and the seeds of the simulator.
+class ClusterGangsTest < ClusterHostsCase
+  HELLO = <<~'C'
+    #include <mpi.h>
+    #include <stdio.h>
+
+    int main(int argc, char **argv) {
+      int rank, size, length, sum = 0;
+      char name[MPI_MAX_PROCESSOR_NAME];
+      if (MPI_Init(&argc, &argv) != MPI_SUCCESS) return 1;
+      MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+      MPI_Comm_size(MPI_COMM_WORLD, &size);
+      MPI_Get_processor_name(name, &length);
+      MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+      printf("%d of %d on %s, sum %d\n", rank, size, name, sum);
+      return MPI_Finalize() != MPI_SUCCESS;
+    }
+  C
+
+  MPIRUN = "mpirun --allow-run-as-root --mca btl tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 " \
+           "--mca plm_rsh_agent ssh"
+
+  def test_an_mpi_program_runs_on_all_nodes_of_its_task
+    write("hello.c", HELLO)
+    result = rakuda(<<~RUBY, "-q")
+      file("hello" => "hello.c") { |t| sh "mpicc -o hello hello.c" }
+      needs nodes: 2, cores: 2
+      task(default: "hello") { sh "echo $RAKUDA_NODES; cat $RAKUDA_HOSTFILE; #{MPIRUN} --hostfile $RAKUDA_HOSTFILE $PWD/hello" }
+    RUBY
+    assert_equal 0, result.status, result.err
+    # The node that made its input is its home.
+    home, other = hosts = result.lines.first.split(",")
+    assert_equal %w[host1 host2], hosts.sort
+    expected = (0..3).map { |rank| "#{rank} of 4 on #{rank < 2 ? home : other}, sum 6" }
+    assert_equal ["#{home} slots=2", "#{other} slots=2", *expected], result.lines[1, 2] + result.lines.drop(3).sort
+    begun = Dir.glob("#{@folder}/.rakuda/runs/*/journal.jsonl").flat_map { |path| File.readlines(path).grep(/"gang_started"/) }
+    sizes = begun.map { |line| JSON.parse(line)["nodes"].size }
+    assert_equal [2], sizes
+  end
+
+  def test_more_nodes_than_there_are_is_an_error_with_their_number
+    result = rakuda(<<~'RUBY', "-q")
+      needs nodes: 3
+      task(:default) { sh "true" }
+    RUBY
+    assert_equal 1, result.status
+    assert_includes result.err, "task default needs 3 nodes at once (3 slots), but this run has 2"
+  end
+
+  def test_a_lost_node_ends_the_task_on_all_of_its_nodes_and_it_runs_again_when_it_is_back
+    rakefile = <<~'RUBY'
+      needs nodes: 2
+      task(:default) { sh "echo $RAKUDA_NODES >> runs; echo x > begun.$(wc -l < runs); until test -e go; do sleep 0.05; done" }
+    RUBY
+    command = [RAKUDA, "-F", "hosts", "-q", "HEARTBEAT=2"]
+    printed, status = while_command_waits(*command, begun: 1, rakefile: rakefile) do
+      @testbed.fault("kill-host", "host2")
+      wait_for("the task to be ended") { ctl("explain", "default").include?("waits for its gang") }
+      @testbed.fault("start-host", "host2")
+      wait_for("it to run again") { names("begun.*").size == 2 }
+      write("go", "")
+    end
+    assert status.success?, printed
+    assert_equal ["host1,host2\n"] * 2, read("runs").lines
+  end
+end

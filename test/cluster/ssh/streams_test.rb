@@ -1,0 +1,174 @@
+# frozen_string_literal: true
+
+require "json"
+require "minitest/autorun"
+require_relative "../hosts_case"
+
+# Streams on real hosts: a component on one node and on several, what becomes of it when a member or a node fails, and
+# hosts that cannot reach each other. What passes through a stream in one place is tested in
+# crates/agent/tests/streams.rs, the edges between places in crates/core/tests/hops.rs.
+class ClusterStreamsTest < ClusterHostsCase
+  # What the journal of the only run has of a kind.
+  def journal(kind)
+    lines = Dir.glob("#{@folder}/.rakuda/runs/*/journal.jsonl").flat_map { |path| File.readlines(path) }
+    lines.map { |line| JSON.parse(line) }.select { |line| line["event"] == kind }
+  end
+
+  def hosts_of(*tasks) = tasks.to_h { |task| [task, read("by.#{task}").strip] }
+
+  PIPELINE = <<~'RUBY'
+    stream :s, from: "w", to: "out"
+    task(:w) { sh "hostname > by.w; seq 1000" }
+    file("out") { |t| sh "hostname > by.out; sort -n > #{t.name}" }
+    task default: "out"
+  RUBY
+
+  def test_a_component_runs_on_one_node_where_it_fits
+    result = rakuda(PIPELINE, "-q")
+    assert_equal 0, result.status, result.err
+    assert_equal (1..1000).to_a, read("out").lines.map(&:to_i)
+    assert_equal 1, hosts_of("w", "out").values.uniq.size
+    refute_equal "head", hosts_of("w")["w"]
+    stream = JSON.parse(ctl("report", "--json")).fetch("streams").first
+    assert_equal ["s", 1000, true], stream.values_at("name", "records", "balanced")
+  end
+
+  def test_a_failed_member_fails_the_others_and_all_are_tried_again
+    rakefile = <<~'RUBY'
+      stream :s, from: "w", to: "out"
+      task(:w) { sh "seq 5; test -e tried || { touch tried; exit 3; }" }
+      file("out") { |t| sh "cat > #{t.name}" }
+      task default: "out"
+    RUBY
+    result = rakuda(rakefile, "-q")
+    assert_equal 1, result.status, result.err
+    assert_includes result.err, "Command failed with status (3)"
+    refute_path_exists File.join(@folder, "out")
+    FileUtils.rm(File.join(@folder, "tried"))
+    result = rakuda(rakefile, "-q", "RETRY=1")
+    assert_equal [0, "1\n2\n3\n4\n5\n"], [result.status, read("out")], result.err
+  end
+
+  def test_what_runs_on_a_node_that_is_lost_runs_again_elsewhere
+    write("hosts", "host1 2\nhost2 2\n")
+    rakefile = <<~'RUBY'
+      stream :s, from: "w", to: "out"
+      task(:w) { sh "hostname > by.w; echo 1; echo x > begun.w; until test -e go; do sleep 0.05; done; echo 2" }
+      file("out") { |t| sh "hostname > begun.out; cat > #{t.name}" }
+      task default: "out"
+    RUBY
+    lost = nil
+    printed, status = while_command_waits(RAKUDA, "-F", "hosts", "-q", begun: 2, rakefile: rakefile) do
+      lost = read("by.w").strip
+      @testbed.fault("kill-host", lost)
+      wait_for("the component to begin elsewhere") { read("by.w").strip != lost }
+      write("go", "")
+    end
+    assert_equal [0, "1\n2\n"], [status.exitstatus, read("out")], printed
+    assert_includes printed, "node #{lost} was lost"
+  ensure
+    @testbed.fault("start-host", lost) if lost
+  end
+
+  # Two slots for two tasks: one on each host.
+  APART = "host1 1\nhost2 1\n"
+
+  def hops = journal("streams_ended").flat_map { |ended| ended["streams"].flat_map { |stream| stream["hops"] || [] } }
+
+  MANY = <<~'RUBY'
+    stream :s, from: %w[w1 w2], to: %w[a b]
+    %w[w1 w2].each { |w| task(w) { sh "hostname > by.#{w}; for i in $(seq 2000); do echo #{w} $i; done" } }
+    %w[a b].each { |r| file(r) { |t| sh "hostname > by.#{r}; cat > #{t.name}" } }
+    task default: %w[a b]
+  RUBY
+
+  def test_members_on_several_hosts_get_all_of_it_in_one_order
+    result = rakuda(MANY, "-q")
+    assert_equal 0, result.status, result.err
+    assert_equal %w[host1 host2], hosts_of("w1", "w2", "a", "b").values.uniq.sort
+    assert_equal read("a"), read("b")
+    %w[w1 w2].each do |writer|
+      assert_equal (1..2000).map { |number| "#{writer} #{number}\n" }, read("a").lines.grep(/^#{writer} /)
+    end
+    stream = JSON.parse(ctl("report", "--json")).fetch("streams").first
+    assert_equal ["s", 4000, true], stream.values_at("name", "records", "balanced")
+    refute_empty hops
+    assert_equal ["direct"], hops.map { |hop| hop["way"] }.uniq
+  end
+
+  def test_hosts_that_cannot_reach_each_other_are_joined_over_the_hubs
+    write("hosts", APART)
+    address = @testbed.run!("host1", "getent", "hosts", "host2").split.first
+    @testbed.run!("host1", "ip", "route", "add", "blackhole", address)
+    result = rakuda(<<~'RUBY', "-q")
+      stream :s, from: "w", to: "out"
+      task(:w) { sh "hostname > by.w; seq 500000" }
+      file("out") { |t| sh "hostname > by.out; sha256sum > #{t.name}" }
+      task default: "out"
+    RUBY
+    assert_equal 0, result.status, result.err
+    assert_equal %w[host1 host2], hosts_of("w", "out").values.sort
+    assert_equal `seq 500000 | sha256sum`, read("out")
+    assert_equal(["hub"], hops.map { |hop| hop["way"] })
+  ensure
+    @testbed.run("host1", "ip", "route", "del", "blackhole", address) if address
+  end
+
+  def test_reader_elsewhere_that_leaves_early_ends_its_writer_well
+    write("hosts", APART)
+    result = rakuda(<<~'RUBY', "-q")
+      stream :s, from: "all", to: "two"
+      task(:all) { sh "hostname > by.all; yes" }
+      file("two") { |t| sh "hostname > by.two; head -n 2 > #{t.name}" }
+      task default: "two"
+    RUBY
+    assert_equal [0, "y\ny\n"], [result.status, read("two")], result.err
+    assert_equal %w[host1 host2], hosts_of("all", "two").values.sort
+  end
+
+  def test_a_cycle_over_two_hosts_and_a_record_of_megabytes
+    write("hosts", APART)
+    result = rakuda(<<~'RUBY', "-q")
+      stream :ask, from: "a", to: "b"
+      stream :tell, from: "b", to: "a"
+      task(:a) { sh "hostname > by.a; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo 7; read -r long; echo ${#long} > got; read -r x; echo $x >> got" }
+      task(:b) { sh "hostname > by.b; read -r long; echo $long; read -r x; echo $((x * x))" }
+      task default: "a"
+    RUBY
+    assert_equal [0, "3000000\n49\n"], [result.status, read("got")], result.err
+    assert_equal %w[host1 host2], hosts_of("a", "b").values.sort
+  end
+
+  def test_a_writer_that_fails_elsewhere_is_no_end_and_all_are_tried_again
+    write("hosts", APART)
+    rakefile = <<~'RUBY'
+      stream :s, from: "w", to: "out"
+      task(:w) { sh "seq 5; test -e tried || { touch tried; exit 3; }" }
+      file("out") { |t| sh "cat > #{t.name}; echo end >> ends" }
+      task default: "out"
+    RUBY
+    result = rakuda(rakefile, "-q", "RETRY=1")
+    assert_equal [0, "1\n2\n3\n4\n5\n", "end\n"], [result.status, read("out"), read("ends")], result.err
+  end
+
+  def test_a_lost_host_ends_all_and_they_run_again_without_it
+    write("hosts", "host1 1\nhost2 1\nhost3 1\n")
+    rakefile = <<~'RUBY'
+      stream :s, from: "w", to: "out"
+      task(:w) { sh "hostname > by.w; echo 1; echo x > begun.w; until test -e go; do sleep 0.05; done; echo 2" }
+      file("out") { |t| sh "hostname > by.out; echo x > begun.out; cat > #{t.name}" }
+      task default: "out"
+    RUBY
+    lost = nil
+    printed, status = while_command_waits(RAKUDA, "-F", "hosts", "-q", begun: 2, rakefile: rakefile) do
+      lost = read("by.out").strip
+      @testbed.fault("kill-host", lost)
+      wait_for("the component to begin without it") { read("by.out").strip != lost }
+      write("go", "")
+    end
+    assert_equal [0, "1\n2\n"], [status.exitstatus, read("out")], printed
+    assert_includes printed, "node #{lost} was lost"
+  ensure
+    @testbed.fault("start-host", lost) if lost
+  end
+end

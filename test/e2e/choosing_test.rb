@@ -1,0 +1,251 @@
+# frozen_string_literal: true
+
+# Nodes that tasks choose by what is known of them (`needs where:`, `prefer:`), on one machine. The attributes are the
+# user's own or never change, so that nothing depends on what else the machine does.
+
+require "json"
+require "minitest/autorun"
+require "open3"
+require "socket"
+require_relative "../support/rakefile_run"
+require_relative "../support/waiting"
+
+class ChoosingTest < Minitest::Test
+  include RakefileRun
+  include Waiting
+
+  RAKUDACTL = File.expand_path("../../bin/rakudactl", __dir__)
+
+  def setup
+    @engine_environment = {}
+  end
+
+  def ask(folder, *arguments)
+    out, err, status = Open3.capture3(RAKUDACTL, *arguments, chdir: folder)
+    [out, err, status.exitstatus]
+  end
+
+  # @return [Hash, nil] what keeps this machine from running the task
+  def short(folder, task)
+    out, = ask(folder, "explain", task, "--json")
+    answer = JSON.parse(out).fetch("answers").first if out.start_with?("{")
+    answer&.dig("short", 0, "where")
+  end
+
+  def journal(folder)
+    Dir[File.join(folder, ".rakuda/runs/*/journal.jsonl")].flat_map { |file| File.readlines(file) }
+                                                          .map { |line| JSON.parse(line) }
+  end
+
+  def test_a_task_waits_until_a_value_lets_it_start_and_the_record_keeps_what_it_rested_on
+    rakefile = <<~RUBY
+      needs where: "threads >= 1 && has(licence)", prefer: "-load1"
+      task(:wants) { puts "wanted" }
+      task(:other) { puts "other" }
+      task(all: %i[wants other])
+    RUBY
+    start_rakuda(rakefile, "all") do |pid, folder, out|
+      # What needs nothing is not held up.
+      assert_equal "other\n", out.gets
+      wait_for("the clause that fails") { short(folder, "wants")&.fetch("clause", nil) == "has(licence)" }
+      text, = ask(folder, "explain", "wants")
+      assert_includes text, "where: has(licence) is not true"
+      host = Socket.gethostname
+      _, err, status = ask(folder, "set-attr", "nowhere", "licence=1")
+      assert_equal ["rakudactl: there is no node nowhere\n", 1], [err, status]
+      assert_equal 0, ask(folder, "set-attr", host, "licence=1").last
+      # Meanwhile the run may have said that all wait.
+      line = out.gets
+      line = out.gets if line.start_with?("rakuda: task wants waits")
+      assert_equal "wanted\n", line
+      Process.wait(pid)
+      assert_equal 0, $?.exitstatus # rubocop:disable Style/SpecialGlobalVars
+      chosen = journal(folder).select { |event| event["event"] == "node_chosen" }
+      told = chosen.map { |event| [event["condition"], event["prefer"], event["values"]["licence"]] }
+      assert_equal [["threads >= 1 && has(licence)", "-load1", "1"]], told
+      assert_equal %w[licence load1 threads], chosen.first["values"].keys.sort
+      story, = ask(folder, "story", "wants")
+      assert_match(/chosen: .*licence 1.*threads \d+/, story)
+    end
+  end
+
+  def test_a_run_in_which_all_wait_says_so_and_can_be_asked
+    start_rakuda("needs where: 'has(licence)'\ntask(:wants) { puts 'wanted' }", "wants") do |pid, folder, out|
+      assert_equal "rakuda: task wants waits for a node that suits it; `rakudactl explain wants` says what is missing\n",
+                   out.gets
+      assert_equal "has(licence)", short(folder, "wants")["clause"]
+      text, = ask(folder, "nodes", "--where", "threads >= 1 && !has(licence)", "--cols", "threads, age(threads)")
+      assert_includes text, Socket.gethostname
+      ask(folder, "set-attr", Socket.gethostname, "licence=yes")
+      assert_equal "wanted\n", out.gets
+      Process.wait(pid)
+    end
+  end
+
+  def test_a_gang_that_waits_for_a_node_that_suits_it_names_task_clause_and_node
+    rakefile = <<~RUBY
+      needs where: "has(licence)"
+      one = task(:one) { puts "ran" }
+      two = task(:two) { puts "ran" }
+      Rake.application.gangs.define([one, two])
+    RUBY
+    start_rakuda(rakefile, "-j2", "two") do |pid, folder, out|
+      gang = nil
+      wait_for("the gang to wait") do
+        text, = ask(folder, "explain", "two", "--json")
+        gang = JSON.parse(text).fetch("answers").first["gang"] if text.start_with?("{")
+        gang && gang["unsuited"]
+      end
+      host = Socket.gethostname
+      told = gang["unsuited"].flat_map do |it|
+        it["nodes"].map { |node| [it["task"], node["node"], node.dig("where", "clause")] }
+      end
+      assert_equal [["one", host, "has(licence)"]], told
+      text, = ask(folder, "explain", "one")
+      assert_includes text, "one not on #{host}: where: has(licence) is not true"
+      ask(folder, "set-attr", host, "licence=1")
+      assert_includes [out.gets, out.gets, out.gets], "ran\n"
+      Process.wait(pid)
+      assert_equal 0, $?.exitstatus # rubocop:disable Style/SpecialGlobalVars
+    end
+  end
+
+  def test_a_gang_goes_nowhere_where_not_all_of_it_fits_by_its_own_claims
+    rakefile = <<~RUBY
+      needs where: "run_running < 1 && has(licence)"
+      one = task(:one) { puts "ran" }
+      two = task(:two) { puts "ran" }
+      Rake.application.gangs.define([one, two])
+    RUBY
+    start_rakuda(rakefile, "-j2", "two") do |pid, folder, _out|
+      where = nil
+      wait_for("the run") { ask(folder, "set-attr", Socket.gethostname, "licence=1").last.zero? }
+      wait_for("the gang to wait") do
+        text, = ask(folder, "explain", "two", "--json")
+        gang = JSON.parse(text).fetch("answers").first["gang"] if text.start_with?("{")
+        where = gang&.dig("unsuited", 0, "nodes", 0, "where")
+        where&.key?("at_once")
+      end
+      assert_equal({ "at_once" => 1 }, where)
+      text, = ask(folder, "explain", "one")
+      assert_includes text, "where: it suits 1 of the gang at once"
+      Process.kill("INT", pid)
+      Process.wait(pid)
+    end
+  end
+
+  def test_tasks_go_by_what_the_run_itself_keeps_on_a_node
+    rakefile = <<~RUBY
+      columns = "run_cores,run_running,run_cores_reserved,run_memory_reserved,clock_offset"
+      3.times do |number|
+        needs where: "run_running < 1 && run_cores == 3 && round_trip == 0"
+        task("t\#{number}") { sh "#{RAKUDACTL} nodes --csv --cols \#{columns}" }
+      end
+      task all: %w[t0 t1 t2]
+    RUBY
+    rakuda(rakefile, "-q", "-j3", "all") do |run|
+      assert_equal 0, run.status, run.err
+      rows = run.lines.reject { |line| line.start_with?("node,") }
+      assert_equal ["3,1,1,0,0"] * 3, rows.map { |row| row.chomp.split(",").last(5).join(",") }, run.lines.inspect
+    end
+  end
+
+  def test_ruby_code_asks_for_nodes_in_an_action_and_without_a_run
+    rakefile = <<~'RUBY'
+      puts Rakuda.nodes.where("threads >= 1").map(&:state).inspect
+      task(:asks) do
+        all = Rakuda.nodes.where("threads >= 1").where("has(mem_available)")
+        node = all.max_by(:mem_available)
+        puts [node.state, node[:threads] >= 1, node.age(:mem_available) >= 0, all.min_by(:nothing)].inspect
+        begin
+          Rakuda.nodes.where("lod1 < 2").to_a
+        rescue Rakuda::NodesNotKnown => e
+          puts e.message
+        end
+        sh "echo it goes on"
+      end
+    RUBY
+    rakuda(rakefile, "-q", "asks") do |run|
+      assert_equal 0, run.status, run.err
+      assert_equal ['["up"]', '["up", true, true, nil]'], run.lines.first(2)
+      assert_includes run.lines[2], "nothing is called lod1"
+      assert_equal "it goes on", run.lines[3]
+    end
+  end
+
+  def test_max_age_has_a_run_sample_and_ages_are_told
+    start_rakuda("task(:default) { sh 'until test -e go; do sleep 0.05; done' }", "-q") do |pid, folder, _|
+      ages = lambda do |*words|
+        text, = ask(folder, "nodes", "--json", "--cols", "threads, cpu_model, load1", *words)
+        JSON.parse(text).fetch("nodes").first.fetch("values") if text.start_with?("{")
+      end
+      values = nil
+      wait_for("values") { values = ages.call }
+      assert_operator values.dig("threads", "value"), :>=, 1
+      # By themselves the first two are sampled once in 15 s.
+      before = nil
+      wait_for("them to grow old") { (before = ages.call.dig("cpu_model", "age_s")) > 0.5 }
+      assert_operator ages.call("--max-age", "100ms").dig("cpu_model", "age_s"), :<, before
+      text, err, status = ask(folder, "nodes", "--max-age", "soon")
+      assert_equal ["", 2], [text, status], err
+      FileUtils.touch(File.join(folder, "go"))
+      Process.wait(pid)
+    end
+  end
+
+  def test_what_an_expression_has_wrong_is_told_with_its_place_and_nothing_is_started
+    rakefile = <<~RUBY
+      task(:first) { puts "first" }
+      needs where: "threads > 1 && lod1 < 2"
+      task(wants: :first) { puts "wanted" }
+    RUBY
+    rakuda(rakefile, "wants") do |run|
+      assert_equal [1, ""], [run.status, run.out], run.err
+      assert_includes run.err, "Rakefile:2: needs: task wants: where: at character 16: nothing is called lod1"
+      assert_includes run.err, "load1"
+    end
+    rakuda(rakefile.sub("where: \"threads > 1 && lod1 < 2\"", "prefer: \"arch\""), "wants") do |run|
+      assert_equal [1, ""], [run.status, run.out], run.err
+      assert_includes run.err, "Rakefile:2: needs: task wants: prefer: at character 1: it is a text"
+    end
+    rakuda("needs where: 5\ntask(:wants)", "wants") do |run|
+      assert_equal 1, run.status
+      assert_includes run.err, "Rakefile:1: needs: where: expected an expression"
+    end
+  end
+
+  def test_what_no_node_can_ever_have_is_an_error_with_needs_and_left_out_with_desc
+    rakefile = <<~RUBY
+      needs where: "load1 >= 0 && threads > 100000"
+      task(:wants) { puts "wanted" }
+    RUBY
+    rakuda(rakefile, "wants") do |run|
+      assert_equal [1, ""], [run.status, run.out], run.err
+      assert_match(/Rakefile:1: needs: task wants: where: no node can ever have threads > 100000 \(.*threads is \d+/,
+                   run.err)
+    end
+    rakefile = <<~RUBY
+      desc 'where="threads > 100000"'
+      task(:wants) { puts "wanted" }
+    RUBY
+    rakuda(rakefile, "wants") do |run|
+      assert_equal [0, "wanted\n"], [run.status, run.out], run.err
+      assert_includes run.err, "no node can ever have threads > 100000"
+    end
+  end
+
+  def test_all_of_many_tasks_run_and_those_whose_effect_is_not_known_one_for_each_sample
+    rakefile = <<~RUBY
+      20.times do |i|
+        needs where: "threads >= 1", prefer: "mem_available", locality: false
+        task("steady\#{i}") { puts "steady" }
+        desc "where=cpu_iowait>=0||!has(cpu_iowait)"
+        task("moving\#{i}") { puts "moving" } if i < 3
+      end
+      task(all: Rake::Task.tasks.map(&:name))
+    RUBY
+    rakuda(rakefile, "all") do |run|
+      assert_equal [0, 20, 3], [run.status, run.lines.count("steady"), run.lines.count("moving")], run.err
+    end
+  end
+end

@@ -1,0 +1,81 @@
+# frozen_string_literal: true
+
+require "json"
+require "minitest/autorun"
+require "open3"
+require_relative "../support/scratch_folder"
+require_relative "../support/terminal"
+
+# How many tasks were done: the last line on the terminal, `status` while the run lasts, `runs`, the report and the
+# journal's last line all have one count, that of tasks with an action that ended well.
+class DoneTest < Minitest::Test
+  include ScratchFolder
+
+  CTL = File.expand_path("../../bin/rakudactl", __dir__)
+  # As README's first example, with a name for others above it, files that are there, and one that is up to date.
+  RAKEFILE = <<~'RUBY'
+    rule(".count" => ".txt") { |t| sh "wc -w < #{t.source} > #{t.name}" }
+    file("total" => %w[ode.count elegy.count]) { |t| sh "cat #{t.prerequisites.join(" ")} > #{t.name}" }
+    file("old" => "ode.txt") { raise "up to date" }
+    task both: %w[total old]
+    task default: :both
+    task(last: :default) { sh "until [ -e gate ]; do sleep 0.01; done" }
+    task(broken: "total") { sh "exit 3" }
+    task(never: :broken) { sh "true" }
+    task all: :never
+  RUBY
+
+  def setup
+    super
+    %w[Rakefile ode.txt elegy.txt].each { |name| File.write(File.join(@folder, name), "#{RAKEFILE}\n") }
+    [["ode.txt", 100], ["elegy.txt", 100]].each { |name, ago| stamp(name, ago) }
+    File.write(File.join(@folder, "old"), "")
+  end
+
+  def stamp(name, ago)
+    time = Time.now - ago
+    File.utime(time, time, File.join(@folder, name))
+  end
+
+  def ask(*words)
+    out, errors, status = Open3.capture3(CTL, *words, "--json", chdir: @folder)
+    assert status.success?, errors
+    JSON.parse(out)
+  end
+
+  def run_ended
+    journal = Dir.glob(File.join(@folder, ".rakuda/runs/*/journal.jsonl")).max
+    JSON.parse(File.readlines(journal).last)
+  end
+
+  def assert_counts_agree(done)
+    counts = [ask("runs")["runs"][0]["done"], ask("report")["done"], run_ended["done"]]
+    assert_equal [done] * 3, counts, "runs, report, journal"
+  end
+
+  def test_the_terminal_and_all_that_is_asked_later_have_one_count
+    terminal = Terminal.run(RAKUDA, "-j2", directory: @folder, input: File::NULL)
+    assert_equal 3, terminal.lines.join("\n")[/^rakuda: (\d+) done in/, 1].to_i, terminal.lines.inspect
+    assert_counts_agree(3)
+    assert_operator run_ended["executed"], :>, 3, "names for others count there"
+  end
+
+  def test_a_failed_run_has_one_count
+    out, = Open3.capture2e(RAKUDA, "-j2", "all", chdir: @folder)
+    assert_match(/exit 3|status \(3\)/, out)
+    assert_counts_agree(3)
+    told = [ask("runs")["runs"][0], ask("report"), run_ended]
+    assert_equal([[1, 1]] * 3, told.map { |one| one.values_at("failed", "abandoned") })
+  end
+
+  def test_a_run_that_goes_on_has_the_same_count
+    pid = Process.spawn(RAKUDA, "-j2", "last", chdir: @folder, %i[out err] => File::NULL)
+    running = -> { Open3.capture3(CTL, "status", "--json", chdir: @folder)[0] }
+    told = nil
+    told = JSON.parse(running.call)["runs"][0] until told && told["running"] == 1 && told["tasks"][0]["task"] == "last"
+    assert_equal [3, 3], [told["done"], ask("report")["done"]]
+    File.write(File.join(@folder, "gate"), "")
+    Process.wait(pid)
+    assert_counts_agree(4)
+  end
+end

@@ -1,0 +1,74 @@
+# frozen_string_literal: true
+
+require "json"
+require "minitest/autorun"
+require "open3"
+require_relative "../support/run_processes"
+require_relative "../support/scratch_folder"
+
+# `--on-end` and `--on-fail`: what they are told, and that they change nothing.
+class EndCommandsTest < Minitest::Test
+  include ScratchFolder
+
+  RAKEFILE = <<~'RUBY'
+    file("good") { |t| touch t.name, verbose: false }
+    task(:bad) { sh "exit 3", verbose: false }
+    task(:long) { File.write("begun", ""); sh "sleep 1000", verbose: false }
+  RUBY
+  BOTH = ["--on-fail", "cat > failed.json; echo fail >> order", "--on-end", "cat > ended.json; echo end >> order"].freeze
+
+  def rakuda(*words)
+    File.write(path("Rakefile"), RAKEFILE)
+    Open3.capture3(RAKUDA, *words, chdir: @folder)
+  end
+
+  def told(name) = File.exist?(path(name)) ? JSON.parse(File.read(path(name))) : nil
+
+  def test_a_run_that_ended_well_is_told_to_one
+    _, errors, status = rakuda("-q", *BOTH, "good")
+    assert status.success?
+    assert_empty errors
+    assert_nil told("failed.json")
+    assert_equal ["done", 1, 1, 0], told("ended.json").values_at("state", "tasks", "done", "failed")
+    run = File.basename(Dir.glob(path(".rakuda/runs/*")).max)
+    assert_equal run, told("ended.json")["id"]
+  end
+
+  def test_a_failed_run_is_told_to_both_and_its_status_stays
+    _, errors, status = rakuda("-q", *BOTH, "bad")
+    assert_equal 1, status.exitstatus
+    assert_match(/^Command failed with status \(3\)/, errors)
+    assert_equal %w[fail end], File.readlines(path("order"), chomp: true)
+    assert_equal told("failed.json"), told("ended.json")
+    assert_equal [["bad", "status 3"]], (told("failed.json")["failures"].map { |one| one.values_at("task", "status") })
+  end
+
+  def test_a_run_that_is_stopped_has_not_ended_well
+    File.write(path("Rakefile"), RAKEFILE)
+    pid = Process.spawn(RAKUDA, "-q", *BOTH, "long", chdir: @folder, %i[out err] => File::NULL)
+    sleep 0.01 until File.exist?(path("begun"))
+    Process.kill(:INT, pid)
+    _, status = Process.wait2(pid)
+    assert_equal 130, status.exitstatus
+    assert_equal "stopped", told("failed.json")["state"]
+  end
+
+  def test_nothing_to_do_no_record_and_no_run
+    rakuda("-q", "good")
+    rakuda("-q", *BOTH, "good")
+    assert_equal %w[version id state], told("ended.json").keys
+    assert_equal "done", told("ended.json")["state"]
+    File.delete(path("ended.json"))
+    rakuda("-n", "-q", *BOTH, "bad")
+    rakuda("-T", *BOTH)
+    assert_nil told("ended.json")
+    _, _, status = rakuda("--no-record", "-q", *BOTH, "bad")
+    assert_equal [1, "failed"], [status.exitstatus, told("failed.json")["state"]]
+  end
+
+  def test_a_command_that_fails_or_does_not_listen_changes_no_status
+    _, errors, status = rakuda("-q", "--on-end", "exec 0<&-; exit 4", "good")
+    assert status.success?
+    assert_equal "rakuda: --on-end exec 0<&-; exit 4: ended with status 4\n", errors
+  end
+end

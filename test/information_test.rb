@@ -1,0 +1,276 @@
+# frozen_string_literal: true
+
+require "csv"
+require "fileutils"
+require "json"
+require "minitest/autorun"
+require "net/http"
+require "open3"
+require "socket"
+require "tmpdir"
+require_relative "support/terminal"
+
+# The information service as a user has it: `rakudad info`, `rakudactl nodes`, and HTTP.
+class InformationTest < Minitest::Test
+  ROOT = File.expand_path("..", __dir__)
+  ENGINE = File.join(ROOT, "target/release/rakudad")
+  # Of something that is expected to come; nothing is measured by it.
+  PATIENCE_S = 60
+  PYTHON = File.join(ENV.fetch("CARGO_TARGET_DIR", File.join(ROOT, "target")), "validators/bin/python")
+
+  PROVIDERS = <<~TOML
+    [[provider]]
+    name = "probe"
+    command = ["sh", "-c", "echo queue 12 1/s; echo mode '\\"two words\\"'"]
+    period = 0.2
+    [[provider]]
+    name = "broken"
+    command = ["sh", "-c", "exit 3"]
+    [[provider]]
+    name = "hanging"
+    command = ["sh", "-c", "sleep 98765"]
+    limit = 0.3
+  TOML
+
+  def setup
+    @folder = Dir.mktmpdir("rakuda-info-")
+    @token_file = File.join(@folder, "token")
+    File.write(File.join(@folder, "providers.toml"), PROVIDERS)
+    words = ["info", "-F", "localhost", "--token-file", @token_file, "--period", "200ms",
+             "--providers", File.join(@folder, "providers.toml")]
+    @output, writer = IO.pipe
+    @errors = File.join(@folder, "errors")
+    @service = Process.spawn(ENGINE, *words, out: writer, err: @errors)
+    writer.close
+    line = @output.wait_readable(PATIENCE_S) && @output.gets
+    @address, word, file = line.to_s.chomp.split(" ", 3)
+    assert_equal ["token", @token_file], [word, file], File.read(@errors)
+    @token = File.read(@token_file).chomp
+  end
+
+  def teardown
+    Process.kill(:TERM, @service)
+    Process.wait(@service)
+    @output.close
+    FileUtils.remove_entry(@folder)
+  end
+
+  def test_a_service_lets_in_who_has_its_token_and_means_it
+    assert_equal 0o600, File.stat(@token_file).mode & 0o777
+    assert_equal "200", get("/v1/nodes").code
+    assert_equal "401", get("/v1/nodes", "Authorization" => "Bearer #{"0" * 64}").code
+    assert_equal "401", get("/v1/nodes", "Authorization" => nil).code
+    assert_equal "403", get("/v1/nodes", "Host" => "elsewhere.example").code
+    assert_equal "403", get("/v1/nodes", "Origin" => "http://elsewhere.example").code
+    assert_equal "404", get("/v2/nodes").code
+    assert_equal "400", get("/v1/nodes?wher=1").code
+  end
+
+  def test_those_without_a_token_shut_nobody_out
+    address = URI(@address)
+    idle = Array.new(300) { TCPSocket.new(address.host, address.port) }
+    assert_equal "200", get("/v1/nodes").code
+  ensure
+    idle&.each(&:close)
+  end
+
+  # They have the token, so they may come in: some ask nothing, some ask half, some ask once, some ask for more than fits
+  # into the buffers on the way, some want events; none of them ever reads.
+  def test_a_thousand_that_do_not_read_shut_nobody_out
+    address = URI(@address)
+    heads = ["Accept: */*\r\n\r\n", "Accept: text/event-stream\r\n\r\n"].map do |rest|
+      "GET /v1/nodes HTTP/1.1\r\nHost: #{address.host}:#{address.port}\r\nAuthorization: Bearer #{@token}\r\n#{rest}"
+    end
+    said = ["", heads[0][0, 50], heads[0], heads[0] * 300, heads[1]]
+    sockets = Array.new(1000) do |index|
+      TCPSocket.new(address.host, address.port).tap { |socket| say(socket, said[index % said.size]) }
+    end
+    assert_equal "200", get("/v1/nodes").code
+    # All were accepted before the one that was answered; beside connections a service has some files of its own.
+    assert_operator Dir.children("/proc/#{@service}/fd").size, :<=, 256 + 32
+    assert_equal "200", get("/metrics").code
+    assert_operator File.read("/proc/#{@service}/status")[/^VmHWM:\s+(\d+)/, 1].to_i, :<, 128 << 10, "KiB at most"
+  ensure
+    sockets&.each(&:close)
+  end
+
+  def test_a_node_is_told_with_values_units_and_ages
+    node = JSON.parse(get("/v1/nodes?max_age=0").body).fetch("nodes").fetch(0)
+    assert_equal "up", node["state"]
+    memory = node.dig("values", "mem_total")
+    assert_equal File.read("/proc/meminfo")[/^MemTotal: +(\d+)/, 1].to_i * 1024, memory["value"]
+    assert_equal "B", memory["unit"]
+    assert_kind_of Float, memory["age_s"]
+    assert_equal Dir["/sys/devices/system/cpu/cpu[0-9]*"].empty?, node.dig("values", "threads", "value").nil?
+  end
+
+  def test_nodes_are_asked_by_expressions
+    names = ["--cols", "host, mem_total/1MiB, load1/0", "--csv"]
+    lines = CSV.parse(nodes(*names, "--where", "mem_total > 1MiB && has(load1) && !has(gpu)"))
+    assert_equal ["node", "state", "host", "mem_total/1MiB", "load1/0"], lines[0]
+    assert_equal [2, nil], [lines.size, lines[1][4]]
+    assert_equal 1, CSV.parse(nodes(*names, "--where", "mem_total < 1MiB")).size
+    groups = JSON.parse(nodes("--group-by", "arch", "--cols", "count(), sum(threads)", "--json"))
+    assert_equal 1, groups.dig("groups", 0, "values", "count()", "value")
+    assert_match(/^Mds-Memory-Ram-Total-sizeMB: \d+$/, nodes("--format", "ldif"))
+  end
+
+  def test_what_makes_no_sense_is_told_with_its_place
+    errors, status = refused("--where", "laod1 < 2")
+    assert_equal "rakudactl: --where: at character 1: nothing is called laod1 (did you mean load1?)\n", errors
+    assert_equal 2, status
+    errors, = refused("--where", "arch == 2")
+    assert_match(/at character 6: a text is compared with a number/, errors)
+  end
+
+  def test_programs_provide_values_or_the_reason_why_not
+    wait_for { value("queue") }
+    assert_equal({ "value" => 12, "unit" => "1/s" }, value("queue").slice("value", "unit"))
+    assert_equal "two words", value("mode")["value"]
+    wait_for { value("provider_error('broken')") }
+    assert_equal "provider broken exited with 3", value("provider_error('broken')")["value"]
+    wait_for { value("provider_error('hanging')") }
+    assert_equal "provider hanging took more than 0.3 s", value("provider_error('hanging')")["value"]
+    assert_equal 1, File.readlines(@errors).grep(/broken/).size, "it is said once"
+  end
+
+  def test_a_user_gives_a_node_a_value
+    name = JSON.parse(get("/v1/nodes").body).dig("nodes", 0, "node")
+    _, errors, status = rakudactl("set-attr", name, "rack=r7", "weight=3.5 kg", *service)
+    assert status.success?, errors
+    assert_equal ["r7", [3.5, "kg"]], [value("rack")["value"], value("weight").values_at("value", "unit")]
+    _, errors, status = rakudactl("set-attr", name, "load1=0", *service)
+    assert_equal ["rakudactl: load1 is set by the provider load (status 400)\n", 1], [errors, status.exitstatus]
+  end
+
+  def test_changes_come_as_events
+    address = URI(@address)
+    ids = []
+    # Net::HTTP reads a body to its end, which this one has not.
+    TCPSocket.open(address.host, address.port) do |socket|
+      socket.timeout = PATIENCE_S if socket.respond_to?(:timeout=)
+      socket.write("GET /v1/nodes?fields=uptime HTTP/1.1\r\nHost: #{address.host}:#{address.port}\r\n" \
+                   "Accept: text/event-stream\r\nAuthorization: Bearer #{@token}\r\n\r\n")
+      events = socket.each_line.lazy.filter_map { |line| line[/^(?:id|data): (.*)$/, 1] }
+      ids = events.first(4)
+    end
+    assert_operator ids[0].to_i, :<, ids[2].to_i
+    assert_equal([2, 2], [ids[1], ids[3]].map { |data| JSON.parse(data)["version"] })
+  end
+
+  def test_metrics_are_in_both_formats
+    open = get("/metrics")
+    assert_match(%r{\Aapplication/openmetrics-text; version=1.0.0}, open["content-type"])
+    assert open.body.end_with?("# EOF\n")
+    old = get("/metrics", "Accept" => "text/plain")
+    assert_match(%r{\Atext/plain; version=0.0.4}, old["content-type"])
+    refute_includes old.body, "# EOF"
+    assert_match(/^rakuda_mem_total_bytes\{node=".+"\} \d+$/, old.body)
+  end
+
+  def test_metrics_are_read_by_the_parsers_of_prometheus
+    wait_for { value("queue") && value("mode") }
+    open, old = [{}, { "Accept" => "text/plain" }].map { |headers| parsed(get("/metrics", headers)) }
+    total = File.read("/proc/meminfo")[/^MemTotal: +(\d+)/, 1].to_i * 1024
+    [open, old].each do |families|
+      memory = families.fetch("rakuda_mem_total_bytes")
+      assert_equal ["gauge", [total]], [memory["type"], memory["samples"].map { |sample| sample["value"] }]
+      assert_equal([12], families.fetch("rakuda_queue_per_second")["samples"].map { |sample| sample["value"] })
+      file_systems = families.fetch("rakuda_fs_free_bytes")["samples"].map { |sample| sample["labels"].keys.sort }
+      assert_equal [%w[instance node]], file_systems.uniq
+    end
+    assert_equal ["info", "bytes"], [open.dig("rakuda_node", "type"), open.dig("rakuda_mem_total_bytes", "unit")]
+    cut = get("/metrics").body.delete_suffix("# EOF\n")
+    assert_includes validated(cut, "application/openmetrics-text").fetch(1), "Missing # EOF"
+  end
+
+  def test_this_machine_needs_no_service
+    output, errors, status = rakudactl("nodes", "-F", "localhost", "--json")
+    assert status.success?, errors
+    values = JSON.parse(output).dig("nodes", 0, "values")
+    assert_operator values.dig("load1", "value"), :>=, 0
+    assert_operator values.dig("cpu_idle", "value"), :<=, 100, "there were two samples"
+    output, errors, status = rakudactl("nodes", "-F", "localhost", "--max-age", "0", "--json")
+    assert status.success?, errors
+    assert_equal 1, JSON.parse(output)["nodes"].size
+    _, errors, status = rakudactl("nodes", "--max-age", "soon")
+    assert_equal 2, status.exitstatus
+    assert_includes errors, "--max-age soon: expected a time such as 100ms or 5s"
+  end
+
+  def test_a_table_that_is_watched_stays_in_its_place
+    [service, ["-F", "localhost"]].each do |place|
+      looks = 0
+      # Only this many columns are there, and the line of the shell above stays.
+      words = [ENGINE, "ctl", "nodes", *place, "--cols", "uptime, os, kernel, cpu_model", "--watch"]
+      screen = Terminal.run("sh", "-c", 'echo above; exec "$@"', "sh", *words, columns: 40, directory: @folder) do |terminal|
+        looks = terminal.bytes.scan("\e[J").size
+        Process.kill(:TERM, terminal.pid) if looks >= 3
+      end
+      assert_operator looks, :>=, 3
+      assert_equal "above", screen.lines[0]
+      assert_match(/\Anode +state +uptime/, screen.lines[1])
+      assert_equal 4, screen.lines.size, "one node, drawn again and again, and the cursor's line"
+    end
+  end
+
+  private
+
+  # Writes as much as the way takes.
+  def say(socket, text)
+    socket.write_nonblock(text, exception: false) unless text.empty?
+  rescue Errno::EPIPE, Errno::ECONNRESET
+    nil # cut off already
+  end
+
+  # Families by name, as Prometheus' own Python library reads them.
+  def parsed(response)
+    output, errors, status = validated(response.body, response["content-type"])
+    assert status.success?, errors
+    JSON.parse(output)
+  end
+
+  def validated(text, kind)
+    assert_path_exists PYTHON, "the validators are not installed: run tools/validators"
+    Open3.capture3(PYTHON, File.join(ROOT, "test/validators/metrics.py"), kind, stdin_data: text)
+  end
+
+  def get(path, headers = {})
+    address = URI(@address + path)
+    headers = { "Authorization" => "Bearer #{@token}" }.merge(headers)
+    asked = Net::HTTP::Get.new(address)
+    headers.each { |name, value| asked[name] = value }
+    Net::HTTP.start(address.host, address.port, read_timeout: PATIENCE_S) { |http| http.request(asked) }
+  end
+
+  def value(name)
+    JSON.parse(get("/v1/nodes").body).dig("nodes", 0, "values", name)
+  end
+
+  def service
+    ["--service", @address, "--token-file", @token_file]
+  end
+
+  def rakudactl(*words)
+    Open3.capture3(ENGINE, "ctl", *words, chdir: @folder)
+  end
+
+  def nodes(*words)
+    output, errors, status = rakudactl("nodes", *service, *words)
+    assert status.success?, errors
+    output
+  end
+
+  def refused(*words)
+    _, errors, status = rakudactl("nodes", *service, *words)
+    [errors, status.exitstatus]
+  end
+
+  def wait_for
+    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PATIENCE_S
+    until yield
+      flunk "it did not come: #{File.read(@errors)}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+      sleep 0.05
+    end
+  end
+end

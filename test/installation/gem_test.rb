@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "minitest/autorun"
+require "open3"
+require "tmpdir"
+
+# The gem, built and installed into a GEM_HOME of the test's own, with the engine in PATH.
+class GemTest < Minitest::Test
+  ROOT = File.expand_path("../..", __dir__)
+
+  def setup
+    @place = Dir.mktmpdir("rakuda-gem")
+    @home = File.join(@place, "home")
+    engines = File.join(@place, "engines")
+    Dir.mkdir(engines)
+    File.symlink(File.join(ROOT, "target/release/rakudad"), File.join(engines, "rakudad"))
+    @environment = { "GEM_HOME" => @home, "GEM_PATH" => nil, "RAKUDA_ENGINE" => nil, "RAKUDA_FRONT" => nil, "RAKEOPT" => nil,
+                     "RUBYLIB" => nil, "RUBYOPT" => nil, "PATH" => "#{@home}/bin:#{engines}:#{ENV.fetch("PATH")}" }
+  end
+
+  def teardown
+    FileUtils.remove_entry(@place)
+  end
+
+  def test_installed_gem_runs_a_rakefile_and_answers
+    file = File.join(@place, "rakuda.gem")
+    run_well("gem", "build", "--output", file, File.join(ROOT, "rakuda.gemspec"), chdir: ROOT)
+    run_well("gem", "install", "--local", "--no-document", "--ignore-dependencies", file)
+    Dir.mkdir(@work = File.join(@place, "work"))
+    File.write(File.join(@work, "Rakefile"), <<~RUBY)
+      file("out") { |t| sh "echo made > \#{t.name}" }
+      task default: "out"
+      task(:where) { puts $LOADED_FEATURES.grep(/rakuda.application/) }
+    RUBY
+    assert_equal "echo made > out\n", run_well("rakuda", "--progress", "off").lines.first
+    assert_match(/out ran in .*: missing/, run_well("rakudactl", "why", "out", "--run", "last"))
+    assert_equal "out would not run: it is up to date\n", run_well("rakudactl", "why", "out")
+    assert_match(%r{\A#{Regexp.quote(@home)}/gems/rakuda-[\d.]+/lib/}, run_well("rakuda", "-q", "where"))
+    File.write(File.join(@work, "Rakefile"), "task(:default) { raise 'bad' }")
+    output, status = Open3.capture2e(@environment, "rakuda", "--progress", "off", chdir: @work)
+    assert_equal 1, status.exitstatus
+    refute_match(%r{/gems/|exe/rakuda|bin/rakuda}, output, "the backtrace has only lines of the Rakefile")
+  end
+
+  def test_version_of_the_gem_is_that_of_the_engine
+    print_version = "print Gem::Specification.load('rakuda.gemspec').version"
+    version = run_well("ruby", "-e", print_version, chdir: ROOT)
+    assert_includes File.read(File.join(ROOT, "Cargo.toml")), "\nversion = \"#{version}\"\n"
+  end
+
+  private
+
+  def run_well(*words, chdir: @work || @place)
+    output, status = Open3.capture2e(@environment, *words, chdir: chdir)
+    assert_predicate status, :success?, output
+    output
+  end
+end

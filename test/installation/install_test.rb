@@ -1,0 +1,137 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "minitest/autorun"
+require "open3"
+require "tmpdir"
+
+# `make install` into a prefix of the test's own, with a blank in its name: what is there works from there, and
+# `make uninstall` leaves nothing. The engine is the one that was built for the tests, so nothing is compiled here.
+class InstallTest < Minitest::Test
+  ROOT = File.expand_path("../..", __dir__)
+  # What the environment of the tests may say of these would hide what the installed parts find by themselves.
+  CLEAN = { "RAKUDA_ENGINE" => nil, "RAKUDA_FRONT" => nil, "RAKEOPT" => nil, "RUBYLIB" => nil, "RUBYOPT" => nil, "DESTDIR" => nil,
+            "CARGO_TARGET_DIR" => nil }.freeze
+  RAKEFILE = <<~RUBY
+    file("out") { |t| sh "echo made > \#{t.name}" }
+    task default: "out"
+  RUBY
+
+  def setup
+    @place = Dir.mktmpdir("rakuda install")
+    @prefix = File.join(@place, "a prefix", "deep")
+  end
+
+  def teardown
+    FileUtils.remove_entry(@place)
+  end
+
+  def test_installed_commands_find_their_parts_and_uninstall_leaves_nothing
+    make("install")
+    Dir.mkdir(work = File.join(@place, "work"))
+    File.write(File.join(work, "Rakefile"), RAKEFILE)
+    assert_equal "echo made > out\n", command("rakuda", "--progress", "off", chdir: work).lines.first
+    assert_match(/out ran in .*: missing/, command("rakudactl", "why", "out", "--run", "last", chdir: work))
+    assert_equal "out would not run: it is up to date\n", command("rakudactl", "why", "out", chdir: work)
+    version = /rakudad #{Regexp.quote(declared_version)} \(commit \h{12}, [\w-]+-linux-\w+\)/
+    assert_match(version, command("rakuda", "--version", chdir: work))
+    assert_match(/\A#{version.source.sub("rakudad", "rakudactl")}$/, command("rakudactl", "--version", chdir: work))
+    assert_match(/^mr-sort /, command("rakudactl", "bench", "list", chdir: work))
+    uninstalled = make("uninstall")
+    assert_equal ["work"], Dir.children(@place), uninstalled
+  end
+
+  def test_moved_prefix_works_and_links_to_it_do
+    make("install")
+    moved = File.join(@place, "moved")
+    File.rename(@prefix, moved)
+    File.symlink(File.join(moved, "bin/rakuda"), link = File.join(@place, "linked"))
+    Dir.mkdir(work = File.join(@place, "work"))
+    File.write(File.join(work, "Rakefile"), "task(:default) { puts $LOADED_FEATURES.grep(/rakuda.application/) }")
+    output = run_well(link, "--progress", "off", chdir: work)
+    assert_equal [File.join(moved, "lib/rakuda/lib/rakuda/application.rb")], output.lines(chomp: true)
+  end
+
+  def test_installing_again_replaces_all_and_removes_what_is_no_longer_part_of_it
+    make("install")
+    list = File.join(@prefix, "lib/rakuda/installed")
+    former = File.join(@prefix, "lib/rakuda/lib/rakuda/former.rb")
+    foreign = File.join(@prefix, "bin/foreign")
+    [former, foreign].each { |path| File.write(path, "") }
+    File.write(list, "#{former}\n", mode: "a")
+    make("install")
+    refute_path_exists former
+    assert_path_exists foreign
+    make("uninstall")
+    left = Dir.glob("**/*", base: @prefix)
+    assert_equal %w[bin bin/foreign], left
+  end
+
+  def test_packages_are_made_below_a_folder_that_no_name_inside_knows
+    stage = File.join(@place, "stage")
+    make("install", "DESTDIR=#{stage}", "PREFIX=/usr")
+    assert_equal %w[usr], Dir.children(stage)
+    files = Dir.glob("#{stage}/usr/**/*").select { |path| File.file?(path) }
+    texts = files.reject { |path| path.end_with?("/rakudad") }
+    assert_empty(texts.select { |path| File.read(path).include?(stage) })
+    File.write(File.join(@place, "Rakefile"), RAKEFILE)
+    assert_equal "echo made > out\n", run_well(File.join(stage, "usr/bin/rakuda"), "--progress", "off", chdir: @place).lines.first
+    make("uninstall", "DESTDIR=#{stage}", "PREFIX=/usr")
+    refute_path_exists stage
+  end
+
+  def test_the_unit_of_systemd_finds_the_engine_of_its_prefix
+    @prefix = File.join(@place, "100% a | b & c")
+    make("install")
+    unit = File.join(@prefix, "share/systemd/user/rakuda-info.service")
+    started = File.readlines(unit).grep(/^ExecStart=/)
+    engine = "#{@place}/100%% a | b & c/lib/rakuda/libexec/rakudad"
+    assert_equal ["ExecStart=\"#{engine}\" info --listen 127.0.0.1:9300 --token-file %t/rakuda-info.token\n"], started
+    # It says what it does not know, and that a program is not there.
+    run_well("systemd-analyze", "--user", "--man=no", "verify", unit, chdir: @place, environment: { "XDG_RUNTIME_DIR" => @place })
+  end
+
+  def test_all_that_is_missing_is_named_at_once
+    tools = File.join(@place, "tools")
+    Dir.mkdir(tools)
+    %w[sh dirname sed sort head cut].each { |tool| File.symlink(which(tool), File.join(tools, tool)) }
+    _, errors, status = Open3.capture3({ "PATH" => tools, "HOME" => @place, "CARGO_HOME" => nil, "PREFIX" => @prefix },
+                                       File.join(ROOT, "tools/install"), "check", unsetenv_others: true)
+    assert_equal 1, status.exitstatus
+    ["cargo of Rust 1.88 or later", "cc, a C compiler", "Ruby 3.0 or later", "rake and msgpack"].each do |part|
+      assert_match(/^ +#{part}/, errors)
+    end
+    File.write(File.join(tools, "ruby"), "#!/bin/sh\n[ \"$2\" != 'print RUBY_VERSION' ] || printf 2.7.6\n", perm: 0o755)
+    _, errors, = Open3.capture3({ "PATH" => tools, "HOME" => @place, "PREFIX" => @prefix },
+                                File.join(ROOT, "tools/install"), "check", unsetenv_others: true)
+    assert_match(/^ +Ruby 3.0 or later: .*ruby is 2\.7\.6$/, errors)
+  end
+
+  def test_relative_prefix_is_refused
+    output, status = Open3.capture2e(CLEAN, "make", "-s", "install", "CARGO=true", "PREFIX=some/where", chdir: ROOT)
+    refute_predicate status, :success?
+    assert_includes output, "PREFIX=some/where: expected an absolute path"
+  end
+
+  private
+
+  def make(target, *words)
+    words = ["PREFIX=#{@prefix}"] + words
+    run_well("make", "-s", target, "CARGO=true", *words, chdir: ROOT)
+  end
+
+  # An installed command, found through PATH.
+  def command(name, *words, chdir:)
+    run_well(name, *words, chdir: chdir, environment: { "PATH" => "#{@prefix}/bin:#{ENV.fetch("PATH")}" })
+  end
+
+  def run_well(*words, chdir:, environment: {})
+    output, status = Open3.capture2e(CLEAN.merge(environment), *words, chdir: chdir)
+    assert_predicate status, :success?, output
+    output
+  end
+
+  def declared_version = File.read(File.join(ROOT, "Cargo.toml"))[/^version = "(.*)"/, 1]
+
+  def which(tool) = ENV.fetch("PATH").split(":").map { |folder| File.join(folder, tool) }.find { |path| File.executable?(path) }
+end

@@ -1,0 +1,190 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "minitest/autorun"
+require "rake"
+require "open3"
+require "tmpdir"
+
+# What lies below share/: manual pages without mistakes, and completions as the three shells give them to a user.
+class ShareTest < Minitest::Test
+  ROOT = File.expand_path("../..", __dir__)
+  SHARE = File.join(ROOT, "share")
+  RAKEFILE = <<~RUBY
+    task default: "n:built"
+    namespace(:n) { task(:built) { sh "true" } }
+    file("made with $(touch harm)") { }
+    File.write("loaded", "x", mode: "a")
+  RUBY
+
+  def setup
+    @folder = Dir.mktmpdir("rakuda-share")
+    @environment = { "PATH" => "#{ROOT}/bin:#{ENV.fetch("PATH")}", "XDG_CACHE_HOME" => File.join(@folder, "cache"),
+                     "HOME" => @folder, "RAKUDA_ENGINE" => nil, "RAKEOPT" => nil, "RUBYOPT" => nil, "LC_ALL" => "C.UTF-8" }
+    Dir.mkdir(@work = File.join(@folder, "work"))
+    File.write(File.join(@work, "Rakefile"), RAKEFILE)
+  end
+
+  def teardown
+    FileUtils.remove_entry(@folder)
+  end
+
+  def test_files_are_as_tools_share_writes_them
+    run_well(File.join(ROOT, "tools/share"), @folder)
+    made = Dir.glob("{man,bash-completion,zsh,fish}/**/*", base: @folder).select { |path| File.file?(File.join(@folder, path)) }
+    assert_operator made.size, :>=, 7
+    kept = made.to_h { |path| [path, File.join(SHARE, path)] }
+    with_rake = File.read(File.join(SHARE, "fish/vendor_completions.d/rakuda.fish"))[/with rake ([\d.]+\d)/, 1]
+    unless with_rake == Rake::VERSION
+      warn "the completions were made with rake #{with_rake}, which is not here: only the manual pages are compared"
+      made = made.grep(%r{\Aman/})
+    end
+    stale = made.reject { |path| File.exist?(kept[path]) && File.read(File.join(@folder, path)) == File.read(kept[path]) }
+    assert_empty stale, "run tools/share, and commit what it writes"
+  end
+
+  def test_manual_pages_have_no_mistakes
+    pages = Dir[File.join(SHARE, "man/man*/*")]
+    assert_equal %w[rakuda-hosts.5 rakuda-properties.7 rakuda.1 rakudactl.1], pages.map { |page| File.basename(page) }.sort
+    pages.each do |page|
+      assert_equal "", run_well("groff", "-man", "-t", "-ww", "-z", "-Tutf8", page), page
+      run_well("mandoc", "-T", "lint", "-W", "error", page)
+      text = run_well("groff", "-man", "-Tascii", "-P-cbou", page)
+      assert_includes text, "\nNAME\n", page
+      refute_match(/\\f[BIRP]|\]\(/, text, page)
+    end
+  end
+
+  def test_page_of_rakudactl_has_every_question
+    page = File.read(File.join(SHARE, "man/man1/rakudactl.1"))
+    help = run_well("rakudactl", "--help")
+    questions = help[/^Commands:\n(.*?)\n\n/m, 1].scan(/^  (\w+) /).flatten - ["help"]
+    assert_equal questions, page.scan(/^\.SS (\w+)$/).flatten
+  end
+
+  def test_names_of_tasks_are_kept_until_the_rakefile_changes
+    3.times { assert_equal ["default", "made with $(touch harm)", "n:built"], tasks.lines(chomp: true).sort }
+    assert_equal 1, times_loaded
+    File.write(File.join(@work, "Rakefile"), "task(:new)\n", mode: "a")
+    2.times { assert_includes tasks, "\nnew\n" }
+    assert_equal 2, times_loaded
+    FileUtils.mkdir(File.join(@work, "rakelib"))
+    File.write(File.join(@work, "rakelib/more.rake"), "task(:more)")
+    2.times { assert_includes tasks, "\nmore\n" }
+    assert_equal 3, times_loaded
+  end
+
+  def test_names_are_those_of_the_rakefile_that_the_command_line_means
+    FileUtils.mkdir_p(File.join(@work, "below/deep"))
+    File.write(File.join(@work, "below/other.rake"), "task(:other)")
+    assert_includes tasks(chdir: "#{@work}/below/deep"), "n:built\n", "of the folder above"
+    assert_equal "other\n", tasks("-C", "below", "-f", "other.rake")
+    assert_equal "other\n", tasks("--directory=below", "--rakefile=other.rake")
+    assert_equal "", tasks("-f", "missing.rake")
+    File.write(File.join(@work, "bad.rake"), "raise 'bad'")
+    assert_equal "", tasks("-f", "bad.rake")
+  end
+
+  def test_bash_completes
+    assert_equal %w[--policy], bash("rakuda --poli")
+    assert_equal %w[lifo lifo_hrf lifo_hlfet], bash("rakuda --policy li")
+    assert_equal %w[plain], bash("rakuda --progress=pl")
+    assert_equal %w[built], bash("rakuda n:bu"), "bash replaces what stands after the colon"
+    assert_equal ['made\ with\ \$\(touch\ harm\)'], bash("rakuda mad")
+    refute_path_exists File.join(@work, "harm")
+    assert_equal %w[Rakefile], bash("rakuda -f Rak")
+    run_rakuda
+    assert_equal %w[status story], bash("rakudactl st").sort
+    assert_equal %w[last], bash("rakudactl story n:built --run la")
+    assert_equal %w[last], bash("rakudactl story n:built --run=la")
+    assert_equal %w[built], bash("rakudactl story n:bu")
+    assert_equal %w[wfformat], bash("rakudactl export wf")
+  end
+
+  def test_fish_completes
+    assert_equal %w[--policy], fish("rakuda --poli")
+    assert_equal %w[lifo lifo_hlfet lifo_hrf], fish("rakuda --policy li")
+    assert_equal %w[n:built], fish("rakuda n:bu")
+    run_rakuda
+    assert_equal %w[status story], fish("rakudactl st")
+    assert_equal %w[n:built], fish("rakudactl story n:bu")
+    assert_equal %w[last], fish("rakudactl report la")
+  end
+
+  # zsh completes for a terminal alone. A line that it could complete is as it should be when it is run.
+  def test_zsh_completes
+    run_rakuda
+    lines = { "rakuda --poli" => "rakuda --policy=", "rakuda --progress=pl" => "rakuda --progress=plain",
+              "rakuda n:bu" => "rakuda n:built", "rakudactl expla" => "rakudactl explain",
+              "rakudactl story n:bu" => "rakudactl story n:built", "rakudactl export wf" => "rakudactl export wfformat",
+              "rakudactl story n:built --run=la" => "rakudactl story n:built --run=last" }
+    assert_equal lines.values, zsh(lines.keys)
+  end
+
+  private
+
+  def run_well(*words, chdir: @work)
+    output, status = Open3.capture2e(@environment, *words, chdir: chdir)
+    assert_predicate status, :success?, output
+    output
+  end
+
+  def run_rakuda
+    run_well("rakuda", "-q")
+  end
+
+  def times_loaded = File.size(File.join(@work, "loaded"))
+
+  def tasks(*words, chdir: @work)
+    run_well(File.join(ROOT, "libexec/rakuda-tasks"), "rakuda", *words, chdir: chdir)
+  end
+
+  # What bash would offer at the end of the line, as its line editor would ask.
+  def bash(line)
+    words = line.split(/\s+|([=:])/).reject(&:empty?)
+    name = words.first
+    script = <<~BASH
+      . /usr/share/bash-completion/bash_completion
+      . "#{SHARE}/bash-completion/completions/#{name}"
+      COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9 COMP_KEY=9
+      shift
+      COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+      _#{name} #{name} "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}" 2> #{@folder}/errors
+      if [[ ${#COMPREPLY[@]} -gt 0 ]]; then printf '%s\\n' "${COMPREPLY[@]}"; fi
+    BASH
+    offered = run_well("bash", "--norc", "-c", script, "bash", line, *words).lines(chomp: true)
+    errors = File.read(File.join(@folder, "errors"))
+    assert_empty errors.lines.grep_v(/compopt: not currently executing/), errors
+    offered
+  end
+
+  def fish(line)
+    script = "source #{SHARE}/fish/vendor_completions.d/rakuda.fish; source #{SHARE}/fish/vendor_completions.d/rakudactl.fish; " \
+             "complete -C #{line.inspect}"
+    run_well("fish", "--no-config", "-c", script).lines(chomp: true).map { |offer| offer.split("\t").first }
+  end
+
+  # The lines as they are after the user has typed them, TAB, and enter: zsh tells each before it runs it.
+  def zsh(lines)
+    File.write(File.join(@folder, ".zshrc"), <<~ZSH)
+      unsetopt beep
+      PROMPT='[ready]'
+      fpath=(#{SHARE}/zsh/site-functions $fpath)
+      autoload -Uz compinit && compinit -u -D
+      accept() { print -r -- "$BUFFER" >> #{@folder}/lines; BUFFER=; zle .accept-line }
+      zle -N accept-line accept
+    ZSH
+    script = <<~ZSH
+      zmodload zsh/zpty
+      zpty shell zsh -i
+      for line in "$@"; do
+          zpty -r shell seen '*\\[ready]*'
+          zpty -w -n shell "$line"$'\\t\\r'
+      done
+      zpty -r shell seen '*\\[ready]*'
+      zpty -d shell
+    ZSH
+    run_well("timeout", "-s", "KILL", "60", "zsh", "-f", "-c", script, "zsh", *lines)
+    File.read(File.join(@folder, "lines")).lines.map(&:strip)
+  end
+end

@@ -1,0 +1,91 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "json"
+require "minitest/autorun"
+require "open3"
+require "tmpdir"
+require "rakuda/bench/others"
+require "rakuda/bench/verification"
+
+# Benchmarks of others: ours for show, one made here, and descriptions and programs that are none.
+class BenchOthersTest < Minitest::Test
+  ROOT = File.expand_path("../..", __dir__)
+  GOOD = { "name" => "copy", "summary" => "a copy", "program" => "run",
+           "sizes" => { "tiny" => { "words" => ["7"], "bytes" => 7 } } }.freeze
+  STEPS = { "steps" => { "copy" => [{ "bytes" => 7, "start_ns" => 1_000_000, "end_ns" => 3_000_000, "calls" => 1 }] } }.freeze
+
+  def setup
+    @folder = Dir.mktmpdir
+    @copy = File.join(@folder, "others/copy")
+    FileUtils.mkdir_p(@copy)
+    describe(GOOD)
+    program("printf '#{JSON.generate(STEPS)}'; [ \"$1\" = 7 ] && [ \"$BENCH_WORKERS\" = 3 ] && [ -z \"$(ls)\" ]")
+  end
+
+  def teardown
+    FileUtils.rm_rf(@folder)
+  end
+
+  def describe(text) = File.write(File.join(@copy, "benchmark.json"), JSON.generate(text))
+
+  def program(line)
+    File.write(File.join(@copy, "run"), "#!/bin/sh\n#{line}\n")
+    File.chmod(0o755, File.join(@copy, "run"))
+  end
+
+  def bench(*words)
+    Open3.capture3({ "RAKUDA_BENCHMARKS" => File.join(@folder, "others") }, "timeout", "-s", "KILL", "60",
+                   File.join(ROOT, "bin/rakudactl"), "bench", *words, chdir: @folder)
+  end
+
+  def test_one_that_was_brought_is_listed_and_run_and_its_figures_are_computed
+    out, = bench("list", "--family", "other")
+    assert_match(/^copy +other +a copy$/, out)
+    assert_match(/^fio-files +other /, out)
+    out, err, status = bench("run", "copy", "--workers", "3")
+    assert status.success?, out + err
+    result = JSON.parse(File.read(File.join(@folder, "bench-results/copy-tiny.json")))
+    assert_equal [3500.0, 0.002], result["derived"].first.values_at("bw", "time_s")
+    assert_equal [], Rakuda::Bench::Verification.faults(result)
+    result["steps"]["copy"].first["end_ns"] += 1_000_000
+    refute_empty Rakuda::Bench::Verification.faults(result)
+  end
+
+  def test_a_kernel_stands_beside_ours_for_show_in_one_run
+    out, err, status = bench("run", "argot-io", "fio-files", "--", "--mesh", "256x64x16", "--writer", "block")
+    assert status.success?, out + err
+    assert_match(%r{^ +read +\S+ [kMG]B/s, .*, 2 times  \[\S+ [kMG]B - \S+ [kMG]B\]$}, out)
+    files = %w[argot-io fio-files].map { |name| File.join(@folder, "bench-results/#{name}-tiny.json") }
+    kernel, fio = files.map { |file| JSON.parse(File.read(file)) }
+    written = fio["steps"].select { |name, _| name.start_with?("write") }.values.flatten.sum { |one| one["bytes"] }
+    assert_equal kernel.dig("instance", "bytes"), written
+    assert_equal 1, Dir[File.join(@folder, "bench-results/.rakuda/runs/*/journal.jsonl")].size
+    assert_match(/homology-io is a workflow: run it alone/, bench("run", "argot-io", "homology-io")[1])
+  end
+
+  def test_a_description_that_is_none_is_refused_with_what_was_expected
+    { GOOD.merge("name" => "Copy it") => /name "Copy it": expected small letters/,
+      GOOD.merge("name" => "fio") => /fio is a benchmark of ours/,
+      GOOD.merge("program" => "gone") => /gone is not there or cannot be executed/,
+      GOOD.merge("sizes" => { "huge" => {} }) => /sizes huge: expected some of tiny, small, large/,
+      GOOD.merge("sizes" => { "tiny" => { "words" => [] } }) => /sizes: bytes is nil: expected Integer/,
+      [] => /expected an object/ }.each do |text, message|
+      describe(text)
+      _, err, status = bench("list")
+      assert_equal 2, status.exitstatus
+      assert_match message, err
+    end
+  end
+
+  def test_a_program_that_fails_or_prints_something_else_gives_no_valid_result
+    { "exit 3" => /not valid: it gave no result/, "echo hello" => /printed no JSON: "hello"/,
+      "echo '{\"steps\": {\"a\": []}}'" => /copy printed no steps: expected/,
+      "printf '#{JSON.generate(STEPS.merge("reasons" => ["it rained"]))}'" => /not valid: it rained/ }.each do |line, message|
+      program(line)
+      out, _, status = bench("run", "copy")
+      refute status.success?
+      assert_match message, out
+    end
+  end
+end

@@ -1,0 +1,301 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "json"
+require "minitest/autorun"
+require "open3"
+require "tmpdir"
+require "rakuda/bench/comparison"
+require "rakuda/bench/emitters"
+require "rakuda/bench/engines"
+require "rakuda/bench/instance"
+require "rakuda/bench/report"
+require "rakuda/bench/verification"
+require "support/waiting"
+
+# `rakudactl bench`: the suite that CI runs, results that were changed, workflows for other engines, bad input.
+class BenchRunnerTest < Minitest::Test
+  include Waiting
+
+  ROOT = File.expand_path("../..", __dir__)
+  RAKUDACTL = File.join(ROOT, "bin/rakudactl")
+
+  # The results of `suite ci`, by file.
+  def self.suite
+    @suite ||= begin
+      folder = Dir.mktmpdir
+      Minitest.after_run { FileUtils.rm_rf(folder) }
+      output, status = Open3.capture2e("timeout", "-s", "KILL", "300", RAKUDACTL, "bench", "suite", "ci", chdir: folder)
+      raise output unless status.success?
+
+      Dir[File.join(folder, "bench-results/*.json")].to_h { |path| [path, JSON.parse(File.read(path))] }.freeze
+    end
+  end
+
+  def setup
+    @folder = Dir.mktmpdir
+  end
+
+  def teardown
+    FileUtils.rm_rf(@folder)
+  end
+
+  def bench(*words, environment: {})
+    Open3.capture3(environment, "timeout", "-s", "KILL", "120", RAKUDACTL, "bench", *words, chdir: @folder)
+  end
+
+  def refused(*words, with: 2)
+    out, err, status = bench(*words)
+    assert_equal with, status.exitstatus, out + err
+    err
+  end
+
+  def test_the_suite_of_ci_is_valid_and_leaves_results_alone
+    assert_equal 9, self.class.suite.size
+    assert_equal([], self.class.suite.values.reject { |result| result["valid"] })
+    folder = File.dirname(self.class.suite.keys.first, 2)
+    assert_equal %w[bench-results], Dir.children(folder)
+    engines = self.class.suite.values.filter_map { |result| result["engine"] if result["benchmark"] == "copyfile" }
+    assert_equal %w[make rakuda xargs], engines.map { |engine| engine["name"] }.sort
+    digests = self.class.suite.values.select { |result| result["benchmark"] == "copyfile" }
+    assert_equal 1, digests.map { |result| result.dig("verification", "digest") }.uniq.size
+  end
+
+  def test_results_verify_and_those_that_were_changed_do_not
+    out, err, status = bench("verify", *self.class.suite.keys)
+    assert status.success?, out + err
+    self.class.suite.each do |path, result|
+      changed(result).each do |name, other|
+        refute_empty Rakuda::Bench::Verification.faults(other), "#{File.basename(path)}: #{name}"
+      end
+    end
+  end
+
+  # The result with one thing in it that is not true.
+  def changed(result)
+    copy = ->(&change) { JSON.parse(JSON.generate(result)).tap(&change) }
+    {
+      validity: copy.call { |other| other["valid"] = false },
+      unknown: copy.call { |other| other["score"] = 1 },
+      figure: copy.call { |other| faster(other) },
+      raw: copy.call { |other| longer(other) }
+    }
+  end
+
+  def faster(result)
+    derived = result["derived"]
+    return derived["busy_s"] += 1 if derived.is_a?(Hash)
+
+    key = %w[bw_last_done bw ops_per_s].find { |name| derived.first.key?(name) }
+    derived.first[key] *= 1.01
+  end
+
+  def longer(result)
+    return result["rounds"].first["tasks_ns"].first[1] += 1_000_000_000 if result.key?("rounds")
+    return result["steps"].values.first.each { |one| one["end_ns"] += 1_000_000_000 } if result.key?("steps")
+
+    result["phases"].first["steps"].first["end_ns"].map! { |ns| ns + 1_000_000_000 }
+  end
+
+  def test_tasks_use_no_more_core_time_than_the_slots_have
+    self.class.suite.each_value do |result|
+      next unless result.key?("rounds")
+
+      result["rounds"].each do |round|
+        assert_operator round["busy_s"], :<=, round["makespan_s"] * result.dig("engine", "slots")
+        assert_operator round["startup_s"] + round["tail_s"], :<, round["makespan_s"]
+      end
+    end
+  end
+
+  def test_a_report_shows_every_result_and_draws_it
+    out, err, status = bench("report", *self.class.suite.keys, "--html", "page")
+    assert status.success?, err
+    assert_match(/^argot-io  tiny  mpirun, 1 node, 2 ranks  valid$/, out)
+    page = File.read(File.join(@folder, "page/index.html"))
+    self.class.suite.each_value { |result| assert_includes page, result["benchmark"] }
+    assert_operator Dir[File.join(@folder, "page/*.svg")].size, :>=, 6
+    refute_match(%r{(src|href)=["']?https?:}, page)
+  end
+
+  def test_results_of_other_instances_are_not_compared
+    of = ->(name) { self.class.suite.keys.find { |path| path.end_with?("/#{name}.json") } }
+    out, err, status = bench("diff", of.call("copyfile-tiny-make"), of.call("copyfile-tiny-xargs"))
+    assert status.success?, err
+    assert_match(/^makespan_s\s+\S+\s+\S+\s+\d/, out)
+    assert_match(/different instances/, refused("diff", of.call("copyfile-tiny-make"), of.call("homology-io-tiny-rakuda")))
+  end
+
+  # A diamond, a task of two files, and one of two cores.
+  INSTANCE = { "name" => "diamond", "workflow" => {
+    "specification" => {
+      "tasks" => [
+        { "id" => "a", "name" => "a", "parents" => [], "inputFiles" => ["in=1"], "outputFiles" => %w[a.1 d/a.2] },
+        { "id" => "b", "name" => "b", "parents" => ["a"], "inputFiles" => ["a.1"], "outputFiles" => ["b"] },
+        { "id" => "c", "name" => "c", "parents" => ["a"], "inputFiles" => ["d/a.2"], "outputFiles" => ["c"] },
+        { "id" => "e", "name" => "e", "parents" => %w[b c], "inputFiles" => %w[b c], "outputFiles" => ["e"] }
+      ],
+      "files" => [["in=1", 10], ["a.1", 9], ["d/a.2", 8], ["b", 7], ["c", 0], ["e", 5]].map do |name, bytes|
+        { "id" => name, "sizeInBytes" => bytes }
+      end
+    },
+    "execution" => { "tasks" => [{ "id" => "b", "coreCount" => 2, "runtimeInSeconds" => 0.01 }] }
+  } }.freeze
+
+  # Those of `make bench-engines` take seconds to start: a comparison of them is no test.
+  def test_every_engine_that_is_here_makes_the_same_files
+    File.write(File.join(@folder, "diamond.json"), JSON.generate(INSTANCE))
+    here = %w[rakuda rake make ninja xargs].select { |name| Rakuda::Bench::Engine.named(name).missing.nil? }
+    assert_operator here & %w[rakuda rake make xargs], :==, %w[rakuda rake make xargs]
+    out, err, status = bench("compare", "diamond.json", "--engines", here.join(","), "--rounds", "6", "--scale-time", "1")
+    assert status.success?, out + err
+    results = Dir[File.join(@folder, "bench-results/*.json")].map { |path| JSON.parse(File.read(path)) }
+    assert_equal here.sort, results.map { |result| result.dig("engine", "name") }.sort
+    assert_equal 1, results.map { |result| result.dig("verification", "digest") }.uniq.size
+    assert_equal [4], results.flat_map { |result| result["rounds"].map { |round| round["tasks_ns"].size } }.uniq
+    results.each { |result| assert_operator result.dig("derived", "busy_s"), :>=, 0.01 }
+  end
+
+  def test_a_workflow_is_written_for_every_engine
+    File.write(File.join(@folder, "diamond.json"), JSON.generate(INSTANCE))
+    Rakuda::Bench::Emitters::ALL.each do |engine, (file, _)|
+      out, err, status = bench("emit", "diamond.json", "--engines", engine)
+      assert status.success?, err
+      assert_equal File.join(@folder, "bench-work", file), out.chomp
+      text = File.read(out.chomp)
+      %w[1:10 a.1:9 d/a.2:8 b:7 c:0 e:5].each { |word| assert_includes text, word, engine }
+    end
+    python = %w[workflow_parsl.py workflow_dask.py workflow_hyperqueue.py].map { |file| File.join(@folder, "bench-work", file) }
+    _, err, status = Open3.capture3(Rakuda::Bench::Verification::PYTHON, "-m", "py_compile", *python)
+    assert status.success?, err
+  end
+
+  def test_a_search_with_a_real_aligner_finds_where_reads_come_from
+    out, err, status = bench("compare", "homology", "--engines", "rakuda,xargs")
+    assert status.success?, out + err
+    results = Dir[File.join(@folder, "bench-results/*.json")].map { |path| JSON.parse(File.read(path)) }
+    assert_equal 1, results.map { |result| result.dig("verification", "digest") }.uniq.size
+    assert_equal([12, 12], results.map { |result| result.dig("instance", "tasks") })
+  end
+
+  def test_rates_of_fio_are_what_the_simulator_takes
+    fio = self.class.suite.values.find { |result| result["benchmark"] == "fio" }
+    rates = Rakuda::Bench::Micro.rates(fio)
+    assert_equal rates.values_at(0, 1), rates.values_at(2, 3)
+    out, status = Open3.capture2e(RAKUDACTL, "sim", "copyfile", "--nodes", "1", "--files", "2", "--file-size", "1", "--rates",
+                                  rates.join(","))
+    assert status.success?, out
+  end
+
+  def test_the_simulator_predicts_what_a_workflow_takes
+    of = ->(name) { self.class.suite.keys.find { |path| path.end_with?("/#{name}.json") } }
+    out, err, status = bench("predict", of.call("fio-tiny"), of.call("copyfile-tiny-make"), "--", "--write-back")
+    assert status.success?, err
+    assert_match(/^copyfile in make: predicted [\d.]+ \S+, measured [\d.]+ \S+: [-+]\d+ %$/, out)
+    assert_match(/a result of fio first, not of copyfile/,
+                 refused("predict", of.call("copyfile-tiny-make"), of.call("fio-tiny")))
+    assert_match(/the simulator has no homology-io of this size/,
+                 refused("predict", of.call("fio-tiny"), of.call("homology-io-tiny-rakuda")))
+  end
+
+  def test_a_task_that_finds_a_wrong_byte_makes_the_result_invalid
+    File.write(File.join(@folder, "diamond.json"), JSON.generate(INSTANCE))
+    wrong = File.join(@folder, "iobench")
+    FileUtils.mkdir_p(wrong)
+    task = File.join(wrong, "io-task")
+    File.write(task, <<~SH)
+      #!/bin/sh
+      "#{ROOT}/iobench/build/io-task" "$@" || exit
+      case "$*" in *"--write b:7") printf x | dd of=b bs=1 seek=3 conv=notrunc 2>/dev/null ;; esac
+    SH
+    File.chmod(0o755, task)
+    out, err, status = bench("compare", "diamond.json", "--engines", "make", "--rounds", "1", environment: { "IOBENCH" => wrong })
+    assert_equal 1, status.exitstatus, err
+    assert_match(/not valid: round 1: ended with 2: make: .*Makefile:\d+: e\] Error 1/, out)
+  end
+
+  # Where the page cache is the disk (tmpfs) nothing can be cold, and the result says so.
+  def test_rounds_that_were_to_begin_cold_are_proven_cold_or_not_valid
+    File.write(File.join(@folder, "diamond.json"), JSON.generate(INSTANCE))
+    out, err, status = bench("compare", "diamond.json", "--engines", "make,xargs", "--rounds", "5", "--cache", "cold",
+                             "--scale-bytes", "20000")
+    results = Dir[File.join(@folder, "bench-results/*.json")].map { |path| JSON.parse(File.read(path)) }
+    shares = results.flat_map { |result| result["rounds"].map { |round| round.fetch("resident") } }
+    assert_equal 10, shares.size, err
+    assert_equal shares.all? { |share| share <= 0.01 }, status.success?, out
+    assert_match(/were in the page cache, not cold/, out) unless status.success?
+    warm = results.first.merge("valid" => true, "reasons" => [])
+    warm["rounds"].first["resident"] = 0.5
+    assert_match(/50.0 % of its inputs/, Rakuda::Bench::Verification.faults(warm).join)
+  end
+
+  def test_a_mosaic_by_real_programs_is_equal_in_all_engines
+    out, err, status = bench("compare", "montage", "--engines", "rakuda,make")
+    assert status.success?, out + err
+    results = Dir[File.join(@folder, "bench-results/*.json")].map { |path| JSON.parse(File.read(path)) }
+    assert_equal 1, results.map { |result| result.dig("verification", "digest") }.uniq.size
+    assert_equal([22, 22], results.map { |result| result.dig("instance", "tasks") })
+  end
+
+  def test_a_comparison_that_is_interrupted_ends_its_engine_and_leaves_no_files
+    File.write(File.join(@folder, "diamond.json"), JSON.generate(INSTANCE))
+    pid = Process.spawn(RAKUDACTL, "bench", "compare", "diamond.json", "--engines", "make", "--scale-time", "987654",
+                        chdir: @folder, %i[out err] => File::NULL)
+    wait_for("the first task to end") { File.exist?(File.join(@folder, "bench-work/make-0/d/a.2")) }
+    Process.kill(:TERM, pid)
+    Process.wait(pid)
+    refute File.exist?(File.join(@folder, "bench-work"))
+    # What was killed takes a moment to be gone.
+    wait_for("its tasks to end") { !Open3.capture2e("pgrep", "-f", "io-task --compute-ms 9876540 ").last.success? }
+  end
+
+  def test_bad_words_get_an_answer_that_helps
+    assert_match(/no command nothing; there are help, list/, refused("nothing"))
+    assert_match(/no benchmark nope; there are argot-io/, refused("run", "nope"))
+    assert_match(/--size.*huge/, refused("run", "argot-io", "--size", "huge"))
+    assert_match(/-5: expected 1 to/, refused("run", "argot-io", "--np", "-5"))
+    assert_match(/no engine nope/, refused("compare", "copyfile", "--engines", "nope"))
+    assert_match(/is no workflow/, refused("compare", "argot-io", "--engines", "make"))
+    assert_match(/no suite nope; there are ci, node/, refused("suite", "nope"))
+    assert_match(/No such file/, refused("verify", "gone.json"))
+    File.write(File.join(@folder, "other.json"), '{"schema": "rakuda-bench/2"}')
+    assert_match(/other.json: expected a result .*, not "rakuda-bench\/2"/, refused("verify", "other.json"))
+    assert_match(/not an instance in WfFormat/, refused("compare", "other.json", "--engines", "make"))
+    File.write(File.join(@folder, "circle.json"), JSON.generate(INSTANCE).sub('"parents":[]', '"parents":["e"]'))
+    assert_match(/wait for each other in a circle/, refused("compare", "circle.json", "--engines", "make"))
+    File.write(File.join(@folder, "above.json"), JSON.generate(INSTANCE).gsub("d/a.2", "../a"))
+    assert_match(/expected a relative name/, refused("compare", "above.json", "--engines", "make"))
+    refute File.exist?(File.join(@folder, "bench-results"))
+  end
+
+  def test_a_folder_of_somebody_else_is_never_written_into
+    mine = File.join(@folder, "bench-work")
+    FileUtils.mkdir_p(mine)
+    File.write(File.join(mine, "thesis"), "all of it")
+    assert_match(/bench-work is there already and is no folder of a benchmark/, refused("run", "metadata"))
+    assert_equal %w[thesis], Dir.children(mine)
+  end
+
+  def test_too_little_space_is_said_before_anything_is_written
+    err = refused("run", "argot-io", "--size", "large", "--np", "2", "--", "--mesh", "8192x8192x8192")
+    assert_match(/too little space|no memory|expected/, err)
+    refute File.exist?(File.join(@folder, "bench-results"))
+  end
+
+  def test_a_program_that_is_missing_is_named_with_its_package
+    out, err, status = bench("run", "fio", environment: { "PATH" => "/nowhere:#{File.dirname(RbConfig.ruby)}" })
+    skip_reason = File.executable?(File.join(File.dirname(RbConfig.ruby), "fio"))
+    return assert(status.success?, out + err) if skip_reason
+
+    assert_equal 2, status.exitstatus
+    assert_match(/no fio in PATH \(Debian: fio\)/, err)
+  end
+
+  def test_an_interval_is_that_of_order_statistics
+    figures = Rakuda::Bench::Figures
+    assert_nil figures.interval([1, 2, 3, 4, 5])
+    assert_equal [1, 6], figures.interval([3, 1, 2, 6, 5, 4])
+    assert_equal [2, 9], figures.interval((1..10).to_a)
+    assert_equal 2.5, figures.median([4, 1, 2, 3])
+  end
+end

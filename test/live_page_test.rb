@@ -1,0 +1,176 @@
+# frozen_string_literal: true
+
+require "json"
+require "minitest/autorun"
+require "net/http"
+require "open3"
+require "tmpdir"
+require_relative "support/browser"
+
+# `rakuda --ui` and `rakudactl ui`: a run that waits for a file, its page in a real browser, what the server lets in, and
+# the report in the page's place when the run has ended.
+class LivePageTest < Minitest::Test
+  ROOT = File.expand_path("..", __dir__)
+  RAKUDA = File.join(ROOT, "bin", "rakuda")
+  CONTROL = File.join(ROOT, "bin", "rakudactl")
+  METRICS = File.join(ROOT, "test", "validators", "metrics.py")
+  PYTHON = File.join(ENV.fetch("CARGO_TARGET_DIR", File.join(ROOT, "target")), "validators/bin/python")
+  RAKEFILE = <<~'RUBY'
+    Dir.mkdir("out") unless File.directory?("out")
+    20.times { |i| file("out/a#{i}.txt") { |t| sh "echo made #{i} > #{t.name}" } }
+    file("out/bad.txt") { |t| sh "echo 'no such star <b>bold</b>'; exit 3" }
+    file("out/late.txt" => (0...20).map { |i| "out/a#{i}.txt" }) do |t|
+      sh "echo waiting; until [ -e go ]; do sleep 0.05; done; echo late > #{t.name}"
+    end
+    task default: ["out/late.txt", "out/bad.txt"]
+  RUBY
+
+  def setup
+    @dir = Dir.mktmpdir("rakuda-page")
+    File.write(File.join(@dir, "Rakefile"), RAKEFILE)
+  end
+
+  def teardown
+    FileUtils.rm_rf(@dir)
+  end
+
+  def test_page_follows_the_run_and_becomes_its_report
+    assert Browser.there?, "this test needs the package chromium; tools/setup installs it"
+    with_run("--ui") do |address, ended|
+      check_server(address)
+      check_metrics(address)
+      Browser.open do |browser|
+        browser.visit(address)
+        check_page(browser)
+        check_widths(browser)
+        FileUtils.touch(File.join(@dir, "go"))
+        refute ended.value.success?, "a task failed"
+        browser.wait_for("document.title.startsWith('Run ')")
+        browser.wait_for("document.querySelectorAll('#task-table .virtual-row').length > 20")
+        assert_empty browser.complaints
+        own = address[%r{\Ahttp://[^/]+/}]
+        assert_empty(browser.requests.reject { |request| request.start_with?(own) })
+      end
+    end
+  end
+
+  def test_page_of_a_run_that_was_started_without_it
+    with_run do |_, ended|
+      wait_until { !Dir[File.join(@dir, ".rakuda", "running", "*.sock")].empty? }
+      Open3.popen3(CONTROL, "-C", @dir, "ui") do |_, out, _, control|
+        address = out.gets.chomp
+        # The page itself needs no token, what it asks for does.
+        assert_equal "200", get(address, "/", nil).code
+        wait_until { tasks(address, "failed") == 1 }
+        FileUtils.touch(File.join(@dir, "go"))
+        ended.value
+        assert_includes get(address, "/report").body, "no such star &lt;b&gt;bold&lt;/b&gt;"
+        Process.kill(:INT, control.pid)
+        assert_predicate control.value, :success?
+      end
+    end
+  end
+
+  def test_a_page_without_a_record_is_refused
+    _, err, status = Open3.capture3(RAKUDA, "--ui", "--no-record", chdir: @dir)
+    refute_predicate status, :success?
+    assert_includes err, "--ui and --no-record together"
+  end
+
+  private
+
+  # Runs it until the block is over; the file that it waits for is made then at the latest.
+  def with_run(*options)
+    err, theirs = IO.pipe
+    pid = Process.spawn(RAKUDA, "-j", "4", "--keep-going", *options, chdir: @dir, out: File::NULL, err: theirs)
+    theirs.close
+    address = err.each_line.find { |line| line.include?("the page of this run") }&.slice(%r{http://\S+}) if options.any?
+    rest = Thread.new { err.read }
+    yield address, Process.detach(pid)
+  ensure
+    FileUtils.touch(File.join(@dir, "go"))
+    rest&.join
+  end
+
+  def wait_until
+    sleep 0.05 until yield
+  end
+
+  def get(address, path, token = address[/token=(\w+)/, 1], **headers)
+    uri = URI(address)
+    request = Net::HTTP::Get.new(path)
+    request["Authorization"] = "Bearer #{token}" if token
+    headers.each { |name, value| request[name.to_s] = value }
+    Net::HTTP.start(uri.host, uri.port) { |http| http.request(request) }
+  end
+
+  # @return [Integer, nil] so many tasks of the run are in this state
+  def tasks(address, state)
+    get(address, "/metrics").body[/^rakuda_run_tasks\{.*state="#{state}"\} (\d+)$/, 1]&.to_i
+  end
+
+  def check_server(address)
+    assert_equal "200", get(address, "/", nil).code
+    assert_equal "401", get(address, "/metrics", nil).code
+    assert_equal "401", get(address, "/v1/run/events", "0" * 64).code
+    assert_equal "403", get(address, "/", nil, Host: "evil.example").code
+    assert_equal "403", get(address, "/metrics", Origin: "http://evil.example").code
+    assert_equal "404", get(address, "/nothing").code
+    refute_includes get(address, "/", nil).body, File.basename(@dir), "the page holds nothing of the run"
+  end
+
+  # The figures are those of `rakudactl status`, in the form that Prometheus' own parser takes.
+  def check_metrics(address)
+    wait_until { tasks(address, "failed") == 1 && tasks(address, "done") == 20 }
+    metrics = get(address, "/metrics")
+    status, = Open3.capture2(CONTROL, "-C", @dir, "status", "--json")
+    status = JSON.parse(status)["runs"].first
+    %w[total done running queued failed].each do |state|
+      line = %(rakuda_run_tasks{run="#{status["run"]}",state="#{state}"} #{status[state]}\n)
+      assert_includes metrics.body, line
+    end
+    assert_includes metrics.body, "rakuda_run_cores_busy{} 1\n"
+    assert_path_exists PYTHON, "the validators are not installed: run tools/validators"
+    found, status = Open3.capture2e(PYTHON, METRICS, metrics["Content-Type"], stdin_data: metrics.body)
+    assert_predicate status, :success?, found
+    assert_equal "gauge", JSON.parse(found).dig("rakuda_run_rule_seconds", "type")
+  end
+
+  def check_page(browser)
+    browser.wait_for("document.getElementById('state').textContent === 'running'")
+    assert_equal "", browser.evaluate("location.hash"), "the token is not left in the address"
+    browser.wait_for("[...document.querySelectorAll('.card')].some((card) => card.textContent.startsWith('Tasks done20 of 22'))")
+    names = "[...document.querySelectorAll('%s .virtual-row:not([hidden])')].map((row) => row.children[1].textContent)"
+    browser.wait_for("#{format(names, "#running-table")}.length === 1")
+    assert_equal ["out/late.txt"], browser.evaluate(format(names, "#running-table"))
+    browser.wait_for("document.querySelector('#failures pre')?.textContent.includes('no such star <b>bold</b>')")
+    assert_equal 22, browser.evaluate("document.querySelectorAll('#task-table .virtual-row:not([hidden])').length")
+    search(browser, "a1")
+    browser.wait_for("#{format(names, "#task-table")}.length === 11")
+    browser.evaluate("document.querySelector('#task-table .virtual-row').click()")
+    browser.wait_for("document.querySelector('#task-detail .neighbours')?.textContent.includes('out/late.txt')")
+    search(browser, "")
+    browser.wait_for("document.querySelector('#curve svg') !== null && !document.getElementById('attempts').hidden")
+    browser.evaluate("document.getElementById('ask-values').click()")
+    browser.wait_for("[...document.querySelectorAll('#node-rows th')].some((head) => head.textContent === 'mem_available')")
+  end
+
+  def search(browser, text)
+    browser.evaluate("{ const field = document.getElementById('search'); field.value = #{JSON.generate(text)}; " \
+                     "field.dispatchEvent(new Event('input')) }")
+  end
+
+  # Nothing is wider than the window, light and dark; RAKUDA_PICTURES names a folder for pictures of them.
+  def check_widths(browser)
+    [[1280, "light"], [1280, "dark"], [400, "light"], [400, "dark"]].each do |width, colours|
+      browser.resize(width, 1000)
+      browser.prefer(colours)
+      browser.wait_for("innerWidth === #{width} && document.documentElement.scrollWidth <= #{width}")
+      next unless (folder = ENV["RAKUDA_PICTURES"])
+
+      browser.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+      browser.picture(File.join(folder, "live-#{width}-#{colours}.png"), whole: true)
+    end
+    browser.resize(1280, 1000)
+  end
+end

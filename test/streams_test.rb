@@ -1,0 +1,368 @@
+# frozen_string_literal: true
+
+# Streams between the tasks of a Rakefile: the word `stream`, what runs when, what comes out, and what is said of
+# mistakes and failures.
+
+require "json"
+require "minitest/autorun"
+require "open3"
+require "rakuda"
+require_relative "support/rakefile_run"
+require_relative "support/run_processes"
+
+class StreamsTest < Minitest::Test
+  include RakefileRun
+
+  ROOT = File.expand_path("..", __dir__)
+
+  def setup
+    @engine_environment = Engines::REAL
+  end
+
+  MIXED = <<~RAKEFILE
+    stream :s, from: %w[a b], to: %w[sorted count]
+    task(:a) { sh "seq 3", verbose: false; puts "not in it"; sh "seq 4 6", verbose: false }
+    task(:b => "from") { sh "seq 11 $(cat from)", verbose: false }
+    file("sorted") { |t| sh "sort -n > \#{t.name}", verbose: false }
+    file("count") { |t| sh "wc -l > \#{t.name}", verbose: false }
+    file("from") { |t| sh "echo 13 > \#{t.name}", verbose: false }
+    file("sum" => "count") { |t| sh "cp count sum", verbose: false }
+    task default: "sum"
+  RAKEFILE
+
+  def test_commands_of_a_task_are_one_group_and_files_go_beside_streams
+    [%w[-j4], %w[-j2], %w[-j1]].each do |options|
+      rakuda(MIXED, *options) do |run|
+        assert_equal [0, "not in it\n"], [run.status, run.out], run.err
+        assert_equal [1, 2, 3, 4, 5, 6, 11, 12, 13], File.readlines("sorted").map(&:to_i), options
+        assert_equal "9", File.read("sum").strip
+        shared = "rakuda: tasks a, b, sorted, count share cores, of which there are fewer than they ask for (oversubscribed)\n"
+        assert_equal options == %w[-j2], run.err.include?(shared), run.err
+        assert_empty File.binread(Dir[".rakuda/runs/*/output.log"].first).scan(/^\d+$/)
+      end
+    end
+  end
+
+  # `b` ends while the stream that it writes into is still read from.
+  def test_a_reader_that_has_got_all_did_not_leave_early
+    rakefile = <<~'RAKEFILE'
+      stream :one, from: "a", to: "b"
+      stream :two, from: "b", to: "c"
+      task(:a) { sh "seq 1000", verbose: false }
+      task(:b) { sh "cat", verbose: false }
+      file("c") { |t| sh "cat > #{t.name}; sleep 0.2", verbose: false }
+    RAKEFILE
+    rakuda(rakefile, "-j3", "c") do |run|
+      assert_equal 0, run.status, run.err
+      lines = File.readlines(Dir[".rakuda/runs/*/journal.jsonl"].first).grep(/"streams_ended"/)
+      ended = lines.map { |line| JSON.parse(line) }
+      readers = ended.flat_map { |event| event["streams"] }.flat_map { |stream| stream["readers"] }
+      got = readers.map { |reader| reader.values_at("records", "is_special") }
+      assert_equal [[1000, false]] * 2, got
+    end
+  end
+
+  # The reader has what it wanted, and ends well; then the writer fails.
+  def test_what_a_reader_has_made_of_a_stream_that_fails_later_is_no_result
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: "a", to: "first"
+      task(:a) { sh "echo 1; until test -s first; do sleep 0.05; done; sleep 0.1; exit 3", verbose: false }
+      file("first") { |t| sh "head -n 1 > #{t.name}", verbose: false }
+    RAKEFILE
+    rakuda(rakefile, "-j2", "first") do |run|
+      assert_equal 1, run.status, run.err
+      refute File.exist?("first"), run.err
+      assert_equal "1\n", File.read("first._fail_")
+    end
+  end
+
+  # The reader has what it wanted, and ends well; then the run is cut off.
+  EARLY_READER = <<~'RAKEFILE'
+    stream :s, from: "a", to: "first"
+    task(:a) { sh "echo 1; until test -e go; do sleep 0.05; done", verbose: false }
+    file("first") { |t| sh "echo >> made; head -n 1 > #{t.name}", verbose: false }
+  RAKEFILE
+
+  { interrupted: %i[INT rakuda], terminated: %i[TERM rakuda], killed: %i[KILL hub] }.each do |how, (signal, whom)|
+    %w[rename leave].each do |policy|
+      define_method("test_what_a_reader_has_made_is_no_result_when_the_run_is_#{how}_and_failed_targets_#{policy}") do
+        check_early_reader(signal, whom, policy)
+      end
+    end
+  end
+
+  def check_early_reader(signal, whom, policy)
+    start_rakuda(EARLY_READER, "-j2", "first", "FAILED_TARGET=#{policy}") do |pid, folder, out|
+      journal = -> { Dir["#{folder}/.rakuda/runs/*/journal.jsonl"].map { |path| File.read(path) }.join }
+      sleep 0.02 until journal.call.include?("attempt_ended")
+      victim = whom == :hub ? RunProcesses.of(pid).fetch(:hub) : pid
+      Process.kill(signal, victim)
+      told = out.read
+      Process.wait(pid)
+      assert_equal [policy == "leave", policy == "rename"],
+                   %w[first first._fail_].map { |name| File.exist?("#{folder}/#{name}") }, told
+      FileUtils.touch("#{folder}/go")
+      again, status = Open3.capture2e(@engine_environment, RAKUDA, "-j2", "first", chdir: folder)
+      assert_predicate status, :success?, again
+      assert_equal ["1\n", "\n\n"], %w[first made].map { |name| File.read("#{folder}/#{name}") }, again
+    end
+  end
+
+  def test_a_stream_with_a_worker_of_sync_is_refused
+    rakefile = <<~'RAKEFILE'
+      sync(:w, workers: 1, overhead: false) { |w| sh "true" }
+      stream :s, from: "w:task_0_w0", to: "out"
+      file("out") { |t| sh "cat > #{t.name}" }
+    RAKEFILE
+    rakuda(rakefile, "-j2", "out") do |run|
+      assert_equal 1, run.status, run.err
+      assert_match(/Rakefile:2: stream: s: task w:task_0_w0 is in two gangs/, run.err)
+    end
+  end
+
+  def test_component_runs_as_a_whole_when_a_file_of_it_is_out_of_date
+    in_folder(MIXED) do
+      assert_equal 0, again("-j4").status
+      ran = ->(run) { run.out.include?("not in it") }
+      refute ran.(again("-j4"))
+      FileUtils.rm("sorted")
+      refute ran.(again("-j4", "from"))
+      assert ran.(again("-j4", "count")), "one file of the component is missing"
+      assert_path_exists "sorted"
+    end
+  end
+
+  def test_accounts_are_shown_and_balanced
+    rakuda(MIXED, "-j4") do |run|
+      assert_equal 0, run.status, run.err
+      stream = JSON.parse(control("report", "--json")).fetch("streams").first
+      assert_equal ["s", 21, 9, true], stream.values_at("name", "bytes", "records", "balanced")
+      assert_equal({ "a" => 6, "b" => 3 }, stream["writers"].to_h { |side| side.values_at("task", "records") })
+      assert_includes control("report", "--text"), "stream s: 21 B, 9 records, in = out\n  from a: 12 B, 6 records\n"
+      assert_match(/s0 \[label="s".*s0 -> t\d+;/m, (control("export", "dot", "-o", "g.dot") && File.read("g.dot")))
+    end
+  end
+
+  def test_reader_that_leaves_early_ends_its_writer_well
+    rakuda(<<~RAKEFILE, "-j2") { |run| assert_equal [0, "y\ny\n"], [run.status, File.read("two")], run.err }
+      stream :s, from: "all", to: "two"
+      task(:all) { sh "yes" }
+      file("two") { sh "head -n 2 > two" }
+      task default: "two"
+    RAKEFILE
+  end
+
+  def test_failed_writer_fails_its_readers_and_all_are_tried_again
+    rakefile = <<~RAKEFILE
+      stream :s, from: "w", to: "out"
+      task(:w) { sh "seq 5; test -e tried || { touch tried; exit 3; }" }
+      file("out") { sh "cat > out" }
+      task default: "out"
+    RAKEFILE
+    rakuda(rakefile, "-j2") do |run|
+      assert_equal 1, run.status
+      assert_includes run.err, "Command failed with status (3)"
+      refute_path_exists "out"
+    end
+    %w[-j2 -j1].each do |jobs|
+      rakuda(rakefile, jobs, "RETRY=1") { |run| assert_equal [0, "1\n2\n3\n4\n5\n"], [run.status, File.read("out")], run.err }
+    end
+  end
+
+  def test_journal_reads_the_spool_again_and_leaves_its_writers_alone
+    rakefile = <<~RAKEFILE
+      stream :s, from: %w[a b], to: "out", replay: :journal
+      task(:a) { sh "echo a >> ran; seq 100000" }
+      task(:b) { sh "echo b >> ran; seq 5" }
+      file("out") { sh "wc -l > out; test -e tried || { touch tried; exit 3; }" }
+      task default: "out"
+    RAKEFILE
+    %w[-j3 -j1].each do |jobs|
+      rakuda(rakefile, jobs, "RETRY=1") do |run|
+        assert_equal [0, "100005"], [run.status, File.read("out").strip], run.err
+        assert_equal %w[a b], File.readlines("ran", chomp: true).sort
+        assert_empty Dir[".rakuda/**/spools/*"]
+      end
+    end
+  end
+
+  def test_task_may_answer_the_one_that_it_reads_from
+    rakefile = <<~RAKEFILE
+      stream :ask, from: "a", to: "b"
+      stream :tell, from: "b", to: "a"
+      task(:a) { sh "for i in 1 2 3; do echo $i; read x; echo $x >> got; done" }
+      task(:b) { sh "while read x; do echo $((x * x)); done" }
+      task default: "a"
+    RAKEFILE
+    rakuda(rakefile, "-j2") { |run| assert_equal [0, "1\n4\n9\n"], [run.status, File.read("got")], run.err }
+    rakuda(rakefile, "-j1") do |run|
+      assert_equal 1, run.status
+      assert_includes run.err, "Rakefile:1: stream: ask: its tasks read from one another in a cycle"
+    end
+  end
+
+  # A reader that is ended by a signal is not to blame, and a task is counted once.
+  def test_who_is_blamed_and_counted_when_a_component_fails
+    torn = <<~RAKEFILE
+      stream :s, from: "w", to: "r", record: { bytes: 4 }
+      task(:w) { sh "printf abcdef", verbose: false }
+      task(:r) { sh "cat > got", verbose: false }
+      task after: :r do sh "true" end
+    RAKEFILE
+    rakuda(torn, "-j2", "--failure", "continue", "after") do |run|
+      assert_includes run.err, "== rakuda: 1 failed, 1 aborted, 1 not run because of it, 0 done ==\n"
+      assert_includes run.err, "  error: stream s: the last record of task w has 2 bytes in place of 4\n"
+      refute_includes run.err, "SIGTERM"
+      check_counts("failed" => 1, "stopped" => 1, "abandoned" => 1, "done" => 0)
+    end
+  end
+
+  # Each member is ended by the other's failure in one attempt, and fails itself, or ends well, in the other.
+  def test_an_attempt_that_was_ended_is_forgotten_when_the_next_one_fails_or_ends_well
+    rakefile = <<~RAKEFILE
+      stream :s, from: "w", to: "r"
+      task(:w) { sh "test -e tried || exec sleep 60; test -e well || exit 3", verbose: false }
+      task(:r) { sh "test -e tried || { touch tried; exit 4; }; cat > got", verbose: false }
+      task default: "r"
+    RAKEFILE
+    rakuda(rakefile, "-j2", "RETRY=1") do |run|
+      assert_includes run.err, "== rakuda: 1 failed, 1 aborted, 0 not run because of it, 0 done ==\nw: failed after"
+      check_counts("failed" => 1, "stopped" => 1, "abandoned" => 0, "done" => 0)
+    end
+    rakuda("File.write('well', '')\n#{rakefile}task(:bad) { sh 'exit 5' }\n", "-j2", "RETRY=1", "default", "bad") do |run|
+      assert_includes run.err, "== rakuda: 1 failed, 0 not run because of it, 2 done ==\nbad: failed after"
+    end
+  end
+
+  def check_counts(counts)
+    report = JSON.parse(control("report", "--json"))
+    assert_equal counts, report.slice(*counts.keys)
+    ended = JSON.parse(File.readlines(Dir[".rakuda/runs/*/journal.jsonl"].first).last)
+    assert_equal counts.slice("failed", "abandoned", "done"), ended.slice("failed", "abandoned", "done")
+  end
+
+  def test_stages_one_after_the_other_share_no_cores
+    rakuda(MIXED, "-j1") { |_run| assert_equal 0, JSON.parse(control("report", "--json"))["gangs_oversubscribed"] }
+    wide = <<~RAKEFILE
+      stream :s, from: "a", to: "b"
+      needs nodes: 2
+      task(:a) { sh "seq 3", verbose: false }
+      task(:b) { sh "cat > got", verbose: false }
+    RAKEFILE
+    %w[-j1 -j4].each do |jobs|
+      rakuda(wide, jobs, "--oversubscribe", "b") do |run|
+        assert_equal 0, run.status, run.err
+        assert_includes run.err, "rakuda: task a has fewer nodes or cores than it asks for (oversubscribed)\n"
+      end
+    end
+  end
+
+  def test_torn_record_fails_with_names
+    rakuda(<<~RAKEFILE, "-j2", "--grace", "0.2") do |run|
+      stream :s, from: "w", to: "r", record: { bytes: 4 }
+      task(:w) { sh "printf abcdef" }
+      task(:r) { sh "trap '' TERM; cat > got; exit 0" }
+      task default: "r"
+    RAKEFILE
+      assert_equal 1, run.status
+      assert_includes run.err, "stream s: the last record of task w has 2 bytes in place of 4"
+    end
+  end
+
+  def test_command_that_cannot_start_fails_its_component
+    rakefile = <<~RAKEFILE
+      stream :s, from: "a", to: %w[b c]
+      task(:a) { sh "seq 100000" }
+      task(:b) { sh "./none" }
+      task(:c) { sh "cat > got" }
+      task default: %w[b c]
+    RAKEFILE
+    %w[-j1 -j3].each do |jobs|
+      rakuda(rakefile, jobs) { |run| assert_equal [1, true], [run.status, run.err.include?("status (127)")], run.err }
+    end
+  end
+
+  MISTAKES = {
+    "stream" => "expected a name and keywords",
+    "stream :s, from: 'a'" => "s: to: expected a task, or a list of tasks",
+    "stream :s, from: [], to: 'b'" => "s: from: expected a task, or a list of tasks",
+    "stream :s, from: 'a', to: 'b', recrd: :line" => "s: unknown keyword recrd; there are from, to, record, window",
+    "stream :s, from: 'a', to: 'b', record: :word" => "s: record: expected :line, :nul, :raw, or { bytes: N }",
+    "stream :s, from: 'a', to: 'b', window: '1k'" => "s: window: expected a number of bytes from \"2M\" to \"1G\"",
+    "stream :s, from: 'a', to: 'b', replay: 'x'" => "s: replay: expected :gang or :journal or :atomic",
+    "stream :s, from: 'a', to: 'b'; stream :s, from: 'c', to: 'd'" => "s: there is a stream of that name already (Rakefile:1)",
+    "stream :s, from: 'nobody', to: 'b'" => "s: from: there is no task nobody",
+    "stream :s, from: 'x*', to: 'b'" => "s: from: no task has a name like x*",
+    "stream :s, from: 'empty', to: 'b'" => "s: from: the task empty has no action that could write into it",
+    "stream :s, from: 'a', to: 'a'" => "s: the task a cannot read what it writes itself",
+    "stream :s, from: %w[a a], to: 'b'" => "s: from: the task a is named twice",
+    "stream :s, from: %w[a c], to: 'b', record: :raw" => "s: record: :raw takes one writer, not 2",
+    "stream :s, from: 'a', to: 'b'; stream :t, from: 'a', to: 'b'" => "t: the task a cannot write into two streams; it is " \
+                                                                      "to write into s (Rakefile:1), too"
+  }.freeze
+
+  def test_mistake_is_told_in_one_line_with_its_place
+    MISTAKES.each do |statement, words|
+      tasks = "%w[a b c d].each { |name| task(name) { sh 'true' } }\ntask :empty\ntask default: 'b'\n"
+      rakuda("#{statement}\n#{tasks}", "-j2") do |run|
+        assert_equal 1, run.status, statement
+        assert run.err.start_with?("Rakefile:1: stream: #{words}"), "#{statement}: #{run.err}"
+      end
+    end
+  end
+
+  def test_too_few_jobs_are_told_where_cores_are_not_shared
+    rakuda(MIXED, "-j2", "--no-oversubscribe") do |run|
+      assert_equal 1, run.status
+      assert_includes run.err, "need 4 slots at once, but this run has 2: give it -j 4"
+    end
+  end
+
+  def test_word_yields_to_a_method_a_variable_and_a_library
+    rakuda("def stream(name)\n  puts name\nend\nstream(:mine)\ntask(:default)\n") do |run|
+      assert_equal [0, "mine\n"], [run.status, run.out], run.err
+    end
+    rakuda("stream = 3\nputs stream\ntask(:default)\n") { |run| assert_equal [0, "3\n"], [run.status, run.out], run.err }
+    library = "module Library\n  private\n  def stream(*) = puts('its own')\nend\nObject.include(Library)\n"
+    rakuda("#{library}stream 1, 2\ntask(:default)\n") { |run| assert_equal [0, "its own\n"], [run.status, run.out], run.err }
+  end
+
+  def test_plain_rake_says_what_it_lacks
+    in_folder("require \"rakuda/dsl\"\nstream :s, from: 'a', to: 'b'\ntask(:default)\n") do
+      out, status = Open3.capture2e("ruby", "-I#{ROOT}/lib", "-rrake", "-e", "Rake.application.run")
+      refute status.success?
+      assert_includes out, "stream: rake cannot join tasks; run this Rakefile with rakuda"
+    end
+  end
+
+  def test_streams_are_listed_and_planned
+    listed = "rakuda stream s\n    from a\n    from b\n    to sorted\n    to count\n"
+    rakuda(MIXED, "-P") { |run| assert_includes run.out, listed }
+    rakuda(MIXED, "-n", "-j4") { |run| assert_includes run.out, "stream s, live: a, b -> sorted, count\n6 of 6 tasks would run" }
+  end
+
+  private
+
+  # In the folder of the run.
+  def rakuda(...)
+    super { |run| Dir.chdir(run.folder) { yield run } }
+  end
+
+  def in_folder(rakefile)
+    Dir.mktmpdir("rakuda") do |folder|
+      File.write(File.join(folder, "Rakefile"), rakefile)
+      Dir.chdir(folder) { yield }
+    end
+  end
+
+  def again(*arguments)
+    out, err, status = Open3.capture3(@engine_environment, "timeout", "-s", "KILL", LIMIT, RAKUDA, *arguments)
+    Result.new(out, err, status.exitstatus, Dir.pwd)
+  end
+
+  def control(*words)
+    out, status = Open3.capture2e("#{ROOT}/bin/rakudactl", *words)
+    assert status.success?, out
+    out
+  end
+end

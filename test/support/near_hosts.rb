@@ -1,0 +1,75 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "json"
+require "open3"
+require "tmpdir"
+require_relative "engines"
+
+# Runs over `--filesystem local` on this machine: an ssh of the test's own starts each "host" here, with a folder for
+# temporary files of its own. So the hosts share no folder of the run, and what is brought where is seen. It shows
+# nothing of networks.
+module NearHosts
+  RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
+  SSH = <<~'SH'
+    #!/bin/sh
+    while test "$1" != --; do shift; done
+    host=$2
+    shift 2
+    export TMPDIR="$NEAR_HOSTS/$host" XDG_CACHE_HOME="$NEAR_HOSTS/cache"
+    mkdir -p "$TMPDIR"
+    exec sh -c "$*"
+  SH
+
+  # What a run has left.
+  Result = Struct.new(:out, :err, :status)
+
+  # A folder of the run with hosts beside it.
+  class Run
+    def initialize(base)
+      @base = base
+      @folder = File.join(base, "home")
+      FileUtils.mkdir_p([@folder, File.join(base, "bin")])
+      File.write(File.join(base, "bin/ssh"), SSH, perm: 0o755)
+      write("hosts", "host1 1\nhost2 1\n")
+    end
+
+    def write(name, content)
+      path = File.join(@folder, name)
+      FileUtils.mkdir_p(File.dirname(path))
+      File.write(path, content)
+    end
+
+    def read(name) = File.read(File.join(@folder, name))
+
+    # Here and on all hosts.
+    def remove(name) = FileUtils.rm(Dir[File.join(@folder, name), File.join(@base, "*/rakuda-*/files/*", name)])
+
+    def rakuda(rakefile, *words)
+      write("Rakefile", rakefile)
+      environment = { "PATH" => "#{@base}/bin:#{ENV.fetch("PATH")}", "NEAR_HOSTS" => @base }
+      out, err, status = Open3.capture3(Engines::REAL.merge(environment), "timeout", "-s", "KILL", "120", RAKUDA, "-F", "hosts",
+                                        "--filesystem", "local", "-q", *words, chdir: @folder)
+      Result.new(out, err, status.exitstatus)
+    end
+
+    # Files of a host's folder of the run, or of the run's own at home.
+    def files(host = nil)
+      folder = host ? Dir[File.join(@base, host, "rakuda-*/files/*")].first : @folder
+      return [] unless folder
+
+      Dir.glob("**/*", base: folder).select { |name| File.file?(File.join(folder, name)) }.sort - %w[Rakefile hosts]
+    end
+
+    # Events of the last run.
+    def events
+      journal = Dir[File.join(@folder, ".rakuda/runs/*/journal.jsonl")].max
+      File.readlines(journal).map { |line| JSON.parse(line) }
+    end
+  end
+
+  # @yield [Run]
+  def near_hosts
+    Dir.mktmpdir("near") { |base| yield Run.new(base) }
+  end
+end

@@ -1,0 +1,162 @@
+# frozen_string_literal: true
+
+# The statement `sync` and the configuration of `rakudactl sync` as far as they need no engine: what they take, what they
+# say of mistakes, which tasks come of it, and that `sync` is in nobody's way.
+
+require "minitest/autorun"
+require "open3"
+require "rbconfig"
+require "tmpdir"
+require "rakuda"
+require "rakuda/sync"
+require "rakuda/sync_configuration"
+
+class SyncTest < Minitest::Test
+  RAKUDA = File.expand_path("../bin/rakuda", __dir__)
+  LIB = File.expand_path("../lib", __dir__)
+
+  MISTAKES = {
+    "sync(:a) { }" => "workers: is missing: how many begin together?",
+    "sync(:a, workers: 0) { }" => "workers: expected a whole number from 1 to 100000, not 0",
+    "sync(:a, workers: 2, worker: 3) { }" => "unknown keyword worker; there are workers, over",
+    "sync(:a, workers: 2, over: []) { }" => "over: expected a list of parameters, such as %w[4k 8k 16k], not []",
+    "sync(:a, workers: 2, rounds: 1.5) { }" => "rounds: expected a whole number from 1 to 1000000, not 1.5",
+    "sync(:a, workers: 2, gate: :door) { }" => "gate: expected :auto, :preload, :exec, :call, :none, not :door",
+    "sync(:a, workers: 2, stop_after: -1) { }" => "stop_after: expected seconds, such as 0.5, not -1",
+    "sync(:a, workers: 2, offset: 'x') { }" => "offset: expected seconds, such as 0.5, not \"x\"",
+    "sync(:a, workers: 2, pin: 1) { }" => "pin: expected true or false, not 1",
+    "sync(:a, workers: 2)" => "expected a block that starts a worker's command",
+    "sync(workers: 2) { }" => "expected a name, such as `sync :write, workers: 8 do |w| ... end`"
+  }.freeze
+
+  def test_mistakes_are_told_with_their_line
+    MISTAKES.each do |line, complaint|
+      out, status = rakuda("\n#{line}\ntask :default\n", "-T")
+      refute status.success?, line
+      assert_includes out, "Rakefile:2: sync: #{complaint}", line
+    end
+  end
+
+  def test_tasks_are_those_of_the_figures
+    out, = rakuda('sync(:write, workers: 2, over: %w[4k 8k]) { |w| sh "true" }', "-P")
+    expected = {
+      "write" => %w[write:Sync_2], "write:Sync_2" => %w[write:task_1_w0 write:task_1_w1], "write:task_1_w0" => %w[write:Sync_1],
+      "write:task_1_w1" => %w[write:Sync_1], "write:Sync_1" => %w[write:task_0_w0 write:task_0_w1],
+      "write:task_0_w0" => %w[write:Sync_0], "write:task_0_w1" => %w[write:Sync_0],
+      "write:Sync_0" => %w[write:null_w0 write:null_w1], "write:null_w0" => %w[write:Sync_null],
+      "write:null_w1" => %w[write:Sync_null], "write:Sync_null" => []
+    }
+    shown = out.scan(/^rakuda (\S+)\n((?:    \S+\n)*)/).to_h { |name, rest| [name, rest.split] }
+    assert_equal expected, shown
+  end
+
+  def test_names_prerequisites_and_descriptions_are_as_of_other_tasks
+    out, = rakuda(<<~RUBY, "-P", "run:read")
+      namespace(:run) { sync({ read: %w[data] }, workers: 1, overhead: false) { |w| sh "true" } }
+      task "data"
+    RUBY
+    assert_match(/^rakuda run:read:Sync_0\n    data\n/, out)
+    out, = rakuda("desc 'writes'\nsync(:write, workers: 1) { |w| sh 'true' }", "-T")
+    assert_equal "rakuda write  # writes\n", out
+  end
+
+  def test_a_method_or_a_variable_of_that_name_wins
+    out, status = rakuda(<<~RUBY, "-T")
+      def sync(what) = puts("mine \#{what}")
+      sync "files"
+      sync = 3
+      puts sync + 1, $stdout.sync
+    RUBY
+    assert status.success?, out
+    assert_equal "mine files\n4\nfalse\n", out
+  end
+
+  def test_plain_rake_says_that_it_cannot
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "Rakefile"), "require 'rakuda/dsl'\nsync(:a, workers: 2) { }\n")
+      rake = Gem.bin_path("rake", "rake")
+      out, status = Open3.capture2e({ "RUBYOPT" => nil }, RbConfig.ruby, "-I", LIB, rake, "-T", chdir: folder)
+      refute status.success?
+      assert_includes out, "start this Rakefile with rakuda, not rake"
+    end
+  end
+
+  def test_the_configuration_is_that_of_the_paper
+    in_folder("c.rb" => <<~RUBY) do
+      WORKER_COUNT = 8
+      TASK_FILE = "./command"
+      PARAMETER_ARRAY = ["4k", "8k", "16k"]
+      ARGUMENTS = "-i 10 -d /tmp/work"
+    RUBY
+      configuration = Rakuda::SyncConfiguration.new("c.rb", {}, {})
+      assert_equal [[8], %w[./command], %w[4k 8k 16k]], [configuration.workers, configuration.programs, configuration.parameters]
+      assert_equal %w[./command -i 10 -d /tmp/work 8k], configuration.command(worker(3, "8k"))
+      environment = { "WORKER_COUNT" => "2", "PARAMETER_ARRAY" => "1,2", "ARGUMENTS" => "--at %w/%p %%w 'a b'" }
+      changed = Rakuda::SyncConfiguration.new("c.rb", environment, {})
+      assert_equal [[2], %w[1 2]], [changed.workers, changed.parameters]
+      assert_equal ["./command", "--at", "3/1", "%w", "a b"], changed.command(worker(3, "1"))
+    end
+  end
+
+  def test_groups_of_workers_have_programs_of_their_own
+    environment = { "TASK_FILE" => "true" }
+    in_folder("c.rb" => "WORKER_COUNT = [1, 2]\nTASK_FILE = ['cat', './command']",
+              "d.rb" => "WORKER_COUNT = 3\nTASK_FILE = %w[a b]") do
+      grouped = Rakuda::SyncConfiguration.new("c.rb", {}, {})
+      assert_equal %w[cat ./command ./command], programs(grouped)
+      turns = Rakuda::SyncConfiguration.new("d.rb", {}, {})
+      assert_equal %w[a b a], programs(turns)
+      alone = Rakuda::SyncConfiguration.new(nil, environment.merge("WORKER_COUNT" => "1"), {})
+      assert_equal %w[true], alone.command(worker(0, nil))
+    end
+  end
+
+  CONFIGURATION_MISTAKES = {
+    "TASK_FILE = 'true'" => "c.rb: WORKER_COUNT is missing",
+    "WORKER_COUNT = 0\nTASK_FILE = 'true'" => "c.rb: WORKER_COUNT: expected a number from 1 on",
+    "WORKER_COUNT = 1\nTASK_FILE = './nothere'" => "c.rb: TASK_FILE ./nothere: no such file",
+    "WORKER_COUNT = 1\nTASK_FILE = './c.rb'" => "c.rb: TASK_FILE ./c.rb is no program: chmod +x it",
+    "WORKER_COUNT = [1, 2]\nTASK_FILE = 'true'" => "c.rb: WORKER_COUNT: expected one number, or as many",
+    "WORKER_COUNT = 1\nTASK_FILE = 'true'\nPARAMETER_ARRAY = 3" => "c.rb: PARAMETER_ARRAY: expected a list of parameters",
+    "WORKER_COUNT = 1\nTASK_FILE = 'true'\nARGUMENTS = \"a 'b\"" => "c.rb: ARGUMENTS: expected words as in a shell",
+    "WORKER_COUNT = 1\nend" => "c.rb:2: syntax error",
+    "WORKER_COUNT = 1\nNOTHING.x" => "c.rb:2: uninitialized constant NOTHING"
+  }.freeze
+
+  def test_mistakes_of_a_configuration_are_told_with_their_place
+    CONFIGURATION_MISTAKES.each do |text, complaint|
+      in_folder("c.rb" => text) do
+        error = assert_raises(Rakuda::ConfigurationError, text) { Rakuda::SyncConfiguration.new("c.rb", {}, {}) }
+        assert_includes error.message, complaint
+      end
+    end
+    error = assert_raises(Rakuda::ConfigurationError) { Rakuda::SyncConfiguration.new("nothere.rb", {}, {}) }
+    assert_includes error.message, "nothere.rb: no such file"
+  end
+
+  private
+
+  # Of three workers.
+  def programs(configuration)
+    (0..2).map { |id| configuration.command(worker(id, nil)).first }
+  end
+
+  def worker(id, parameter)
+    Rakuda::Sync::Worker.new(id: id, parameter: parameter, round: 0, workers: 8, repetition: 0)
+  end
+
+  def in_folder(files, &block)
+    Dir.mktmpdir do |folder|
+      files.each { |name, text| File.write(File.join(folder, name), text) }
+      File.write(File.join(folder, "command"), "#!/bin/sh\n", perm: 0o755)
+      Dir.chdir(folder, &block)
+    end
+  end
+
+  def rakuda(rakefile, *words)
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "Rakefile"), rakefile)
+      return Open3.capture2e({ "RUBYOPT" => nil, "RAKEOPT" => nil }, RAKUDA, *words, chdir: folder)
+    end
+  end
+end

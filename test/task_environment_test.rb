@@ -1,0 +1,221 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "json"
+require "minitest/autorun"
+require "open3"
+require "rakuda"
+require_relative "support/scratch_folder"
+
+# `needs env:`. A virtual environment of Python is made for real, from a wheel of this test and without a network. Tools
+# that cannot be had here (apptainer, podman, conda, environment modules) are stand-ins that note how they were called and
+# do what the tool would do with the command; Docker is one, too.
+class TaskEnvironmentTest < Minitest::Test
+  include ScratchFolder
+
+  WHEEL = <<~'PYTHON'
+    import sys, zipfile
+    with zipfile.ZipFile("camel-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("camel.py", "NAME = 'rakuda'\n")
+        wheel.writestr("camel-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: camel\nVersion: 1.0\n")
+        wheel.writestr("camel-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr("camel-1.0.dist-info/RECORD", "camel.py,,\n")
+  PYTHON
+
+  def setup
+    super
+    FileUtils.mkdir_p([path("project"), path("cache"), path("tools")])
+  end
+
+  def project(name) = File.join(path("project"), name)
+
+  def rakuda(rakefile, *arguments)
+    File.write(project("Rakefile"), rakefile)
+    # Of the tools only those of this test are in PATH, and what a shell needs.
+    %w[sh dirname readlink uname mkdir flock rm cat id echo python3 ruby env].each do |name|
+      folder = ["/usr/bin", *ENV.fetch("PATH").split(":")].find { |one| File.executable?(File.join(one, name)) }
+      File.symlink(File.join(folder, name), path("tools/#{name}")) unless File.exist?(path("tools/#{name}"))
+    end
+    Open3.capture3({ "PATH" => path("tools"), "XDG_CACHE_HOME" => path("cache") }, RAKUDA, *arguments, chdir: path("project"))
+  end
+
+  # A stand-in: it notes its words and the folder, then does what is given.
+  def tool(name, script)
+    File.write(path("tools/#{name}"), "#!/bin/sh\nfor word; do echo \"$word\"; done >>#{path("calls")}\n#{script}\n", perm: 0o755)
+  end
+
+  def calls = File.exist?(path("calls")) ? File.readlines(path("calls"), chomp: true) : []
+
+  def journal
+    File.readlines(Dir.glob(project(".rakuda/runs/*/journal.jsonl")).max).map { |line| JSON.parse(line) }
+  end
+
+  def test_a_virtual_environment_is_made_once_and_the_commands_run_inside
+    Dir.chdir(path("project")) { system("python3", "-c", WHEEL) || flunk("no wheel") }
+    File.write(project("requirements.txt"), "--no-index\n./camel-1.0-py3-none-any.whl\n")
+    rakefile = <<~'RUBY'
+      4.times do |n|
+        needs env: { venv: "requirements.txt" }
+        file("out#{n}") { |t| sh %(python3 -c 'import camel, sys; print(camel.NAME, sys.prefix)' > #{t.name}) }
+      end
+      needs env: { venv: "requirements.txt" }
+      task(words: %w[out0 out1 out2 out3]) { sh "python3", "-c", "import camel; print('as words', camel.NAME)" }
+      task(outside: :words) { sh "python3 -c 'import camel' 2>/dev/null || echo not outside" }
+    RUBY
+    out, errors, status = rakuda(rakefile, "-j2", "outside")
+    assert status.success?, errors
+    assert_equal "as words rakuda\nnot outside\n", out
+    made = Dir.glob(path("cache/rakuda/env/venv-*")).select { |name| File.directory?(name) }
+    assert_equal 1, made.size
+    4.times { |n| assert_equal "rakuda #{made[0]}\n", File.read(project("out#{n}")) }
+    assert_match(/^python3 -c 'import camel, sys/, errors, "the command is shown as the Rakefile has it")
+    tasks = journal.select { |event| event["event"] == "task_defined" && event["params"] }
+    assert_equal [["needs env"]] * 5, (tasks.map { |task| task["params"].map(&:first) })
+    assert_match(/\Avenv requirements.txt, sha256 \h{64}\z/, tasks[0]["params"][0][1])
+    stamp = File.mtime(File.join(made[0], ".rakuda-made"))
+    File.delete(project("out1"))
+    assert rakuda(rakefile, "out1")[2].success?
+    assert_equal stamp, File.mtime(File.join(made[0], ".rakuda-made")), "it is not made again"
+  end
+
+  def test_what_cannot_be_made_fails_with_what_the_tool_said_and_is_tried_again
+    File.write(project("env.yml"), "dependencies: [none]\n")
+    tool("mamba", "echo no such package; exit 1")
+    rakefile = "needs env: { conda: 'env.yml' }\ntask(:default) { sh 'echo never' }\n"
+    2.times do
+      out, errors, status = rakuda(rakefile)
+      assert_equal 1, status.exitstatus
+      assert_empty out
+      assert_match(/no such package.*rakuda: needs env: conda env.yml: cannot be made/m, errors)
+    end
+    assert_equal 2, calls.count("create")
+    assert_empty Dir.glob(path("cache/rakuda/env/conda-*/.rakuda-made"))
+  end
+
+  def test_a_changed_file_is_another_environment_and_a_reason_with_rerun_on
+    tool("micromamba", <<~'SH')
+      case $1 in
+        create) mkdir -p "$5" ;;
+        run) shift 3; exec "$@" ;;
+      esac
+    SH
+    rakefile = "needs env: { conda: 'env.yml' }\nfile('made') { |t| sh \"echo x > \#{t.name}\" }\n"
+    File.write(project("env.yml"), "dependencies: [samtools=1.19]\n")
+    assert rakuda(rakefile, "made")[2].success?
+    env = calls[4]
+    assert_match(%r{\A#{path("cache")}/rakuda/env/conda-\h{16}-\w+\z}, env)
+    assert_equal ["create", "--yes", "--quiet", "--prefix", env, "--file", "env.yml",
+                  "run", "--prefix", env, "sh", "-c", "echo x > made"], calls
+    crate, errors, = Open3.capture3("#{RAKUDA}ctl", "export", "ro-crate", "-o", path("crate"), chdir: path("project"))
+    assert_empty errors, crate
+    assert_match(/in the environment: conda env.yml, sha256 \h{64}/, File.read(path("crate/ro-crate-metadata.json")))
+    File.write(project("env.yml"), "dependencies: [samtools=1.20]\n")
+    out, = rakuda(rakefile, "-n", "-q", "--rerun-on", "command", "made")
+    assert_match(/\Amade: its parameter needs env has changed/, out)
+    assert rakuda(rakefile, "--rerun-on", "command", "made")[2].success?
+    assert_equal 2, calls.grep(/conda-/).uniq.size
+  end
+
+  def test_conda_is_taken_where_there_is_no_other
+    tool("conda", 'case $1 in env) mkdir -p "$5" ;; run) shift 4; exec "$@" ;; esac')
+    File.write(project("env.yml"), "dependencies: []\n")
+    out, errors, = rakuda("needs env: { conda: 'env.yml' }\ntask(:default) { sh 'echo', 'two words' }\n")
+    assert_equal "two words\n", out, errors
+    assert_equal %w[env create --quiet --prefix], calls.first(4)
+    assert_equal ["--file", "env.yml", "run", "--no-capture-output", "--prefix", calls[4], "echo", "two words"], calls.drop(5)
+  end
+
+  def test_modules_are_loaded_before_the_command
+    # `module` is a function of the shell, which MODULESHOME's init defines.
+    FileUtils.mkdir_p(path("modules/init"))
+    File.write(path("modules/init/sh"), <<~SH)
+      module() { echo "$@" >>#{path("calls")}; [ "$2" != none/1 ] && eval LOADED=$LOADED:$2 && export LOADED; }
+    SH
+    ENV["MODULESHOME"] = path("modules")
+    rakefile = "needs env: { module: ARGV_MODULES }\ntask(:default) { sh 'echo \"loaded $LOADED\"' }\n"
+    out, errors, = rakuda(rakefile.sub("ARGV_MODULES", "%w[gcc/12 openmpi/4]"))
+    assert_equal "loaded :gcc/12:openmpi/4\n", out, errors
+    assert_equal ["load gcc/12", "load openmpi/4"], calls
+    _, errors, status = rakuda(rakefile.sub("ARGV_MODULES", "'none/1'"))
+    assert_equal 1, status.exitstatus
+    assert_match(%r{needs env: module load none/1 failed}, errors)
+  ensure
+    ENV.delete("MODULESHOME")
+  end
+
+  def test_containers_run_the_command_in_its_folder_with_the_tool_that_is_there
+    rakefile = "needs env: { container: 'IMAGE' }\ntask(:default) { sh 'echo inside; exit 0' }\n"
+    folder = path("project")
+    tool("docker", 'while [ "$1" != debian:12 ]; do shift; done; shift; exec "$@"')
+    out, errors, = rakuda(rakefile.sub("IMAGE", "debian:12"))
+    assert_equal "inside\n", out, errors
+    user = "#{Process.uid}:#{Process.gid}"
+    inside = ["debian:12", "sh", "-c", "echo inside; exit 0"]
+    mount = ["--rm", "--interactive", "--volume", "#{folder}:#{folder}", "--workdir", folder, "--env", "RAKUDA_RUN", "--env",
+             "RAKUDA_COMMAND", "--env", "CUDA_VISIBLE_DEVICES", "--env", "RAKUDA_NODES", "--env", "RAKUDA_HOSTFILE"]
+    assert_equal ["run", *mount, "--user", user, *inside], calls
+    # An image in a file is for apptainer, and for nothing else.
+    File.write(project("image.sif"), "")
+    _, errors, status = rakuda(rakefile.sub("IMAGE", "image.sif"))
+    assert_equal 1, status.exitstatus
+    assert_match(/container image.sif: neither apptainer nor singularity is on/, errors)
+    tool("apptainer", "shift 6; exec \"$@\"")
+    FileUtils.rm(path("calls"))
+    out, errors, = rakuda(rakefile.sub("IMAGE", "image.sif"))
+    assert_equal "inside\n", out, errors
+    assert_equal ["exec", "--bind", folder, "--pwd", folder, project("image.sif"), *inside.drop(1)], calls
+    FileUtils.rm(path("calls"))
+    assert rakuda(rakefile.sub("IMAGE", "debian:12"))[2].success?
+    assert_includes calls, "docker://debian:12"
+  end
+
+  # It is told its nodes in a file, which has to be there inside.
+  def test_a_container_of_a_task_on_several_nodes_has_the_file_that_names_them
+    tool("podman", 'while [ "$1" != debian:12 ]; do shift; done; shift; exec "$@"')
+    rakefile = <<~'RUBY'
+      needs env: { container: "debian:12" }, nodes: 1
+      task(:default) { sh "cat $RAKUDA_HOSTFILE; echo $RAKUDA_HOSTFILE" }
+    RUBY
+    out, errors, = rakuda(rakefile)
+    slots, file = out.lines(chomp: true)
+    assert_match(/ slots=1\z/, slots.to_s, errors)
+    assert_equal ["--volume", "#{file}:#{file}:ro"], calls[calls.index("RAKUDA_HOSTFILE") + 1, 2]
+  end
+
+  # Once the Rakefile has changed what only Ruby's own children have, commands are no longer the engine's.
+  def test_a_command_that_cannot_run_inside_does_not_run
+    tool("docker", "exit 9")
+    rakefile = <<~RUBY
+      task :before do
+        STDOUT.reopen("log", "w")
+        sh "echo outside"
+      end
+      needs env: { container: "debian:12" }
+      task(inside: :before) { sh "echo > ran" }
+    RUBY
+    _, errors, status = rakuda(rakefile, "inside")
+    assert_equal 1, status.exitstatus
+    assert_match(/needs env: this command cannot be run inside/, errors)
+    assert_equal "outside\n", File.read(project("log"))
+    refute_path_exists project("ran")
+    assert_empty calls
+  end
+
+  MISTAKES = {
+    "env: 'x'" => /env: expected one of container, module, conda, venv with its value, such as \{ venv: ".*" \}, not "x"/,
+    "env: { vnev: 'x' }" => /env: unknown kind vnev; there are container, module, conda, venv/,
+    "env: { venv: 'gone.txt' }" => /env: venv: cannot read gone.txt: No such file or directory/,
+    "env: { venv: %w[a b] }" => /env: venv: expected a file such as "requirements.txt", not \["a", "b"\]/,
+    "env: { module: [] }" => %r{env: module: expected names of modules, such as "gcc/12"},
+    "venv: 'x'" => /unknown keyword venv; did you mean env\?/
+  }.freeze
+
+  def test_mistakes_are_told_with_their_place
+    MISTAKES.each do |text, message|
+      _, errors, status = rakuda("needs #{text}\ntask(:default) { sh 'true' }\n")
+      assert_equal 1, status.exitstatus, text
+      assert_match(/\ARakefile:1: needs: /, errors.sub("rakuda: ", ""))
+      assert_match(message, errors)
+    end
+  end
+end
