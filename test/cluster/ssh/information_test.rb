@@ -36,12 +36,15 @@ class ClusterInformationTest < ClusterHostsCase
     journal.select { |event| event["event"] == "node_chosen" }
   end
 
+  # Tasks whose attempt on a host has not ended.
   def running_on(name)
-    events = journal.group_by { |event| event["event"] }
-    node = events["node_joined"].find { |event| event["name"] == name }["node"]
-    started = events["attempt_started"].select { |event| event["node"] == node }
-    attempts = ->(of) { of.map { |event| event.values_at("task", "attempt") } }
-    attempts[started] - attempts[events.fetch("attempt_ended", [])]
+    node = journal.find { |event| event["event"] == "node_joined" && event["name"] == name }["node"]
+    journal.each_with_object({}) do |event, running|
+      case event["event"]
+      when "attempt_started" then running[event["task"]] = event["node"]
+      when "attempt_ended" then running.delete(event["task"])
+      end
+    end.select { |_, where| where == node }.keys
   end
 
   def nodes(*words)
