@@ -40,6 +40,6 @@ module DisturbedRuns
       return if yield
       sleep 0.01
     end
-    flunk "waited in vain for #{folder}; the log says:\n#{File.read(log(folder))}"
+    flunk "waited in vain for #{folder} at #{caller(1, 1).first}; the log says:\n#{File.read(log(folder))}"
   end
 end

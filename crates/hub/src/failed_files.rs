@@ -69,16 +69,26 @@ impl FailedFiles {
         found
     }
 
-    /// A target, an absolute path, has just been renamed.
-    pub fn note(&mut self, root: &Path, target: &Path) {
-        let path = failed_name(target);
-        if let Some(file) = identity_of(&path)
-            && root.is_dir()
-        {
-            let key = key_of(root, &path);
-            add(root, &key, Some(file));
-            self.files.insert(key, file);
+    /// Renames a target, an absolute path, and notes it, where there is a list.
+    pub fn rename(&mut self, root: Option<&Path>, target: &Path) -> io::Result<()> {
+        // Noted before it has that name: who is killed in between leaves no file that no run knows as its own.
+        self.note(root, target, identity_of(target));
+        let renamed = failed_name(target);
+        fs::rename(target, &renamed)?;
+        // What the attempt has left behind may have written to it meanwhile.
+        self.note(root, target, identity_of(&renamed));
+        Ok(())
+    }
+
+    /// Notes what a target has the other name with.
+    fn note(&mut self, root: Option<&Path>, target: &Path, file: Option<FileIdentity>) {
+        let (Some(root), Some(file)) = (root, file) else { return };
+        let key = key_of(root, &failed_name(target));
+        if self.files.get(&key).is_some_and(|noted| is_same(*noted, file)) || !root.is_dir() {
+            return;
         }
+        add(root, &key, Some(file));
+        self.files.insert(key, file);
     }
 
     /// Whether a run has renamed what was left of this target, an absolute path.
@@ -171,8 +181,8 @@ mod tests {
         fs::create_dir_all(&root).unwrap();
         for target in targets {
             let target = folder.join(target);
-            fs::write(failed_name(&target), "half").unwrap();
-            FailedFiles::default().note(&root, &target);
+            fs::write(&target, "half").unwrap();
+            FailedFiles::default().rename(Some(&root), &target).unwrap();
         }
         (folder, root)
     }
@@ -184,6 +194,20 @@ mod tests {
         assert!(!folder.join("a._fail_").exists() && folder.join("b._fail_").exists());
         FailedFiles::read(&root).on_made(&root, &folder.join("b"));
         assert!(!root.join(NAME).exists(), "nothing is left to be told");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_target_is_noted_before_it_has_its_other_name() {
+        let (folder, root) = folder("ahead", &[]);
+        let target = folder.join("a");
+        fs::write(&target, "half").unwrap();
+        // It cannot be renamed, and whoever renames it after all needs no note.
+        fs::create_dir(failed_name(&target)).unwrap();
+        FailedFiles::default().rename(Some(&root), &target).unwrap_err();
+        fs::remove_dir(failed_name(&target)).unwrap();
+        fs::rename(&target, failed_name(&target)).unwrap();
+        assert_eq!(remove_failed_files(&root, true), [(failed_name(&target), Fate::Removed)]);
         fs::remove_dir_all(folder).unwrap();
     }
 
@@ -207,9 +231,9 @@ mod tests {
     fn folders_go_with_what_is_in_them_and_the_whole_may_move() {
         let (folder, root) = folder("moves", &["a"]);
         let target = folder.join("out");
-        fs::create_dir(failed_name(&target)).unwrap();
-        fs::write(failed_name(&target).join("part"), "").unwrap();
-        FailedFiles::default().note(&root, &target);
+        fs::create_dir(&target).unwrap();
+        fs::write(target.join("part"), "").unwrap();
+        FailedFiles::default().rename(Some(&root), &target).unwrap();
         let elsewhere = folder.with_extension("moved");
         fs::rename(&folder, &elsewhere).unwrap();
         let gone = remove_failed_files(&elsewhere.join(".rakuda"), true);

@@ -536,11 +536,11 @@ impl Hub {
     ) -> TargetEnding {
         let policy = self.settings.failed_target;
         let target = self.record.project().find(target);
-        let settled = settle_target(&target, before, policy);
-        if matches!(settled, TargetEnding::Renamed) && self.settings.record {
-            let root = self.record.project().find(&self.start_directory).join(FOLDER);
-            self.failed_files().note(&root, &target);
-        }
+        let root = self.record.project().find(&self.start_directory).join(FOLDER);
+        let root = self.settings.record.then_some(root);
+        let failed = self.failed_files();
+        let rename = |path: &Path| failed.rename(root.as_deref(), path);
+        let settled = settle_target(&target, before, policy, rename);
         if settled.still_there() {
             self.record.mark_unfinished(self.names.name(id));
         }

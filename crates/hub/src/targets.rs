@@ -1,14 +1,12 @@
 //! What happens to the target of an attempt that failed or was cut off (FAILED_TARGET, as in
 //! Pwrake): it must never look like a good one.
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 use rakuda_agent::visibility::identity_now;
 use rakuda_proto::front::FailedTarget;
 use rakuda_proto::journal::FileIdentity;
-
-use crate::failed_files::failed_name;
 
 /// What was done.
 #[derive(Debug)]
@@ -22,7 +20,7 @@ pub enum TargetEnding {
     /// Still there, by choice.
     Left,
     /// Still there, because it could be neither renamed nor removed.
-    Stuck(std::io::Error),
+    Stuck(io::Error),
 }
 
 impl TargetEnding {
@@ -58,25 +56,31 @@ pub fn is_touched_copy(path: &Path, before: Option<FileIdentity>) -> bool {
     now.is_some() && now.map(told) != before.map(told)
 }
 
-/// Settles the target at `path`, which was `before` when the attempt began.
+/// Settles the target at `path`, which was `before` when the attempt began. `rename` gives it its other name.
 pub fn settle_target(
     path: &Path,
     before: Option<FileIdentity>,
     policy: FailedTarget,
+    rename: impl FnOnce(&Path) -> io::Result<()>,
 ) -> TargetEnding {
     if !is_touched(path, before) {
         return TargetEnding::Untouched;
     }
-    put_away(path, before, policy)
+    put_away(path, before, policy, rename)
 }
 
 /// Does with what is at `path` what is done with a target that is not good.
-pub fn put_away(path: &Path, before: Option<FileIdentity>, policy: FailedTarget) -> TargetEnding {
+pub fn put_away(
+    path: &Path,
+    before: Option<FileIdentity>,
+    policy: FailedTarget,
+    rename: impl FnOnce(&Path) -> io::Result<()>,
+) -> TargetEnding {
     let result = match policy {
         FailedTarget::Leave => return TargetEnding::Left,
         // A folder that was there before the attempt holds other work too.
         _ if before.is_some() && path.is_dir() => return TargetEnding::Left,
-        FailedTarget::Rename => fs::rename(path, failed_name(path)).map(|()| TargetEnding::Renamed),
+        FailedTarget::Rename => rename(path).map(|()| TargetEnding::Renamed),
         FailedTarget::Delete if path.is_dir() => {
             fs::remove_dir_all(path).map(|()| TargetEnding::Deleted)
         }
@@ -89,6 +93,7 @@ pub fn put_away(path: &Path, before: Option<FileIdentity>, policy: FailedTarget)
 mod tests {
     use super::*;
     use crate::facts::identity_of;
+    use crate::failed_files::FailedFiles;
 
     #[test]
     fn a_folder_that_was_there_before_stays_whatever_the_policy_and_one_that_was_made_goes() {
@@ -100,9 +105,10 @@ mod tests {
             let before = identity_of(&old);
             fs::write(old.join("half"), "").unwrap();
             fs::create_dir_all(&new).unwrap();
-            let settled = settle_target(&old, before, policy);
+            let rename = |path: &Path| FailedFiles::default().rename(None, path);
+            let settled = settle_target(&old, before, policy, rename);
             assert!(settled.still_there() && old.join("of others").exists(), "{policy:?}");
-            settle_target(&new, None, policy);
+            settle_target(&new, None, policy, rename);
             assert_eq!(new.exists(), policy == FailedTarget::Leave, "{policy:?}");
             fs::remove_dir_all(&base).unwrap();
         }

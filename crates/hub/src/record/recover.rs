@@ -20,7 +20,7 @@ use super::unfinished::{self, UnfinishedTargets};
 use super::{calendar, doubts, lines, lock, marker};
 use crate::failed_files::FailedFiles;
 use crate::project::Project;
-use crate::targets::{TargetEnding, put_away};
+use crate::targets::put_away;
 
 /// How long a guard waits for another process that looks after runs, in steps.
 const PATIENCE_STEP: Duration = Duration::from_millis(20);
@@ -292,10 +292,8 @@ fn settle_targets(root: &Path, left: &Left, told: &mut Vec<String>) -> io::Resul
     };
     for LeftTarget { target, path, .. } in left.targets.iter().filter(|target| !target.untouchable)
     {
-        let settled = put_away(path, target.before, policy);
-        if matches!(settled, TargetEnding::Renamed) {
-            FailedFiles::default().note(root, path);
-        }
+        let rename = |path: &Path| FailedFiles::default().rename(Some(root), path);
+        let settled = put_away(path, target.before, policy, rename);
         if settled.still_there() {
             unfinished.insert(&target.name.0);
         }
