@@ -99,12 +99,16 @@ impl Hub {
         let Some(attempt) = self.attempts.get(id) else { return };
         let time_ns = attempt.began().journal_ns();
         let target = attempt.details.target.as_os_str().as_encoded_bytes();
+        let others = self.scheduler.nodes_of(id).into_iter().filter(|node| *node != attempt.node());
+        let elsewhere: Vec<(u32, u32)> =
+            others.map(|node| (node.0, self.cores_on(id, node))).collect();
         let start = AttemptStart {
             time_ns,
             task: id.0,
             attempt: attempt.number(),
             node: attempt.node().0,
             cores: attempt.cores(),
+            elsewhere: &elsewhere,
             memory_bytes: self.memory_wanted(id),
             early: !attempt.had_lease(),
             before: attempt.details.before,

@@ -317,8 +317,11 @@ pub struct AttemptStarted {
     pub attempt: u32,
     /// Where.
     pub node: u32,
-    /// Cores that it occupies.
+    /// Cores that it occupies there.
     pub cores: u32,
+    /// Nodes that it has besides, each once, and the cores that it occupies on each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub elsewhere: Vec<(u32, u32)>,
     /// Memory that its task asks for; none: none, or an older version has not noted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
@@ -334,6 +337,18 @@ pub struct AttemptStarted {
     /// Its target's absolute name, when the Rakefile has changed its directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Text>,
+}
+
+impl AttemptStarted {
+    /// The nodes that it has, the one where its commands start first, and the cores that it occupies on each.
+    pub fn shares(&self) -> impl Iterator<Item = (u32, u32)> {
+        std::iter::once((self.node, self.cores)).chain(self.elsewhere.iter().copied())
+    }
+
+    /// The cores that it occupies on all of its nodes together.
+    pub fn cores_in_all(&self) -> u32 {
+        self.shares().fold(0, |sum, (_, cores)| sum.saturating_add(cores))
+    }
 }
 
 /// See [`JournalEvent::GangStarted`].

@@ -350,6 +350,7 @@ impl<W: Write> Execution<'_, W> {
             attempt,
             node,
             cores: 1,
+            elsewhere: Vec::new(),
             memory_bytes: None,
             early: false,
             reasons: vec![reason],

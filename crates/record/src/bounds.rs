@@ -40,8 +40,7 @@ pub fn hold(event: &JournalEvent) -> bool {
         JournalEvent::AttemptStarted(event) => {
             is_time(event.time_ns)
                 && event.task < TASKS_MAX
-                && event.node < NODES_MAX
-                && event.cores <= CORES_MAX
+                && event.shares().all(|(node, cores)| node < NODES_MAX && cores <= CORES_MAX)
         }
         JournalEvent::CommandStarted(event) => is_time(event.time_ns),
         JournalEvent::CommandPrepared(event) => is_time(event.time_ns),

@@ -308,7 +308,7 @@ fn tell_attempt(run: &Run, attempt: &Attempt, happenings: &mut Vec<Happening>) {
         What::AttemptStarted {
             attempt: started.attempt,
             node: node_name.clone(),
-            cores: started.cores,
+            cores: started.cores_in_all(),
             reasons: started.reasons.clone(),
         },
     );

@@ -336,6 +336,36 @@ fn several_nodes_have_a_local_share() {
 }
 
 #[test]
+fn an_attempt_with_several_nodes_uses_its_cores_on_each() {
+    let mut journal = Journal::begin(2);
+    journal.node(1, "second", 4);
+    journal.task(0, "mpi", r#""action":true"#);
+    journal.task(1, "beside", r#""action":true"#);
+    let fields = r#""task":0,"attempt":1,"node":1,"cores":3,"elsewhere":[[0,2]]"#;
+    journal.event("attempt_started", 0.0, fields);
+    journal.event("attempt_started", 0.0, r#""task":1,"attempt":1,"node":1,"cores":1"#);
+    for (task, to_s) in [(0, 2.0), (1, 1.0)] {
+        let held = format!(r#""task":{task},"outcome":"done","held_ns":[0,{}]"#, to_s * 1e9);
+        journal.event("attempt_ended", to_s, &held);
+    }
+    end(&mut journal, 2.0);
+    with_report(&journal, |report| {
+        let summary = &report.summary;
+        close(summary.core_s, 5.0 * 2.0 + 1.0);
+        close(summary.held_core_s, 5.0 * 2.0 + 1.0);
+        let of_nodes: Vec<f64> = summary.nodes.iter().map(|node| node.core_s).collect();
+        assert_eq!(of_nodes, [4.0, 7.0]);
+        let mut lanes: Vec<_> =
+            summary.pieces.iter().map(|piece| (piece.node, piece.lane, piece.cores)).collect();
+        lanes.sort_unstable();
+        assert_eq!(lanes, [(0, 0, 2), (1, 0, 3), (1, 3, 1)]);
+        let json = json::summary(report);
+        close(json["nodes"][0]["utilisation"].as_f64().unwrap(), 1.0);
+        close(json["utilisation"].as_f64().unwrap(), 11.0 / 12.0);
+    });
+}
+
+#[test]
 fn what_was_noted_of_input_and_metadata_is_summed_up() {
     let mut journal = Journal::begin(2);
     journal.node(1, "second", 2);

@@ -43,6 +43,15 @@ class ClusterGangsTest < ClusterHostsCase
     begun = Dir.glob("#{@folder}/.rakuda/runs/*/journal.jsonl").flat_map { |path| File.readlines(path).grep(/"gang_started"/) }
     sizes = begun.map { |line| JSON.parse(line)["nodes"].size }
     assert_equal [2], sizes
+    assert_cores_used_on_both(JSON.parse(ctl("report", "--json")))
+  end
+
+  # Compiling occupies a core of the home; the rest is time in which the program has two cores of each.
+  def assert_cores_used_on_both(report)
+    home, other = report["nodes"].map { |node| node["core_s"] }.minmax.reverse
+    assert_operator other, :>, 0
+    assert_operator home, :<=, 2 * report["makespan_s"] + 0.01
+    assert_in_delta home + other, report["core_s"], 0.01
   end
 
   def test_more_nodes_than_there_are_is_an_error_with_their_number

@@ -115,6 +115,8 @@ pub(crate) struct AttemptStart<'a> {
     pub attempt: u32,
     pub node: u32,
     pub cores: u32,
+    /// Nodes that it has besides, and its cores there.
+    pub elsewhere: &'a [(u32, u32)],
     pub memory_bytes: Option<u64>,
     /// Begun before there were cores for it.
     pub early: bool,
@@ -129,6 +131,10 @@ pub(super) fn attempt_started(out: &mut Vec<u8>, start: &AttemptStart<'_>, reaso
     line.number(r#","attempt":"#, start.attempt);
     line.number(r#","node":"#, start.node);
     line.number(r#","cores":"#, start.cores);
+    if !start.elsewhere.is_empty() {
+        line.0.extend_from_slice(br#","elsewhere":"#);
+        serde_json::to_writer(&mut *line.0, start.elsewhere).expect("plain data always encodes");
+    }
     if let Some(bytes) = start.memory_bytes {
         line.number(r#","memory_bytes":"#, bytes);
     }
@@ -354,6 +360,7 @@ mod tests {
                 attempt: 1,
                 node: 0,
                 cores: 1,
+                elsewhere: &[],
                 memory_bytes: None,
                 early: false,
                 before: Some(file),
@@ -416,6 +423,7 @@ mod tests {
             attempt: 2,
             node: 3,
             cores: 4,
+            elsewhere: &[(0, 4), (5, 1)],
             memory_bytes: Some(5 << 30),
             early: true,
             before: Some(FILE),
@@ -429,6 +437,7 @@ mod tests {
             attempt: 2,
             node: 3,
             cores: 4,
+            elsewhere: vec![(0, 4), (5, 1)],
             memory_bytes: Some(5 << 30),
             early: true,
             reasons: reasons.to_vec(),

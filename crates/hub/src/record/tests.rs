@@ -73,6 +73,7 @@ impl World {
             attempt: 1,
             node: 0,
             cores: 1,
+            elsewhere: &[],
             memory_bytes: None,
             early: false,
             before: identity_of(&path),

@@ -36,7 +36,7 @@ pub fn write(run: &Run, out: impl Write) -> io::Result<()> {
     trace.finish()
 }
 
-/// A time in which an attempt had its cores, and where it is drawn.
+/// A time in which an attempt had its cores of a node, and where it is drawn.
 struct Placed<'a> {
     task: &'a Task,
     attempt: &'a Attempt,
@@ -45,6 +45,9 @@ struct Placed<'a> {
     /// No time of the attempt came before it, or none comes after it.
     first: bool,
     last: bool,
+    /// Its commands start on this node.
+    is_home: bool,
+    cores: u32,
     slots: Vec<u32>,
 }
 
@@ -60,14 +63,19 @@ fn place(run: &Run) -> BTreeMap<u32, Vec<Placed<'_>>> {
             if held.is_empty() {
                 held.push(attempt.span(run, &held));
             }
-            for (index, &(start_ns, end_ns)) in held.iter().enumerate() {
-                nodes.entry(attempt.started.node).or_default().push(Placed {
+            let times = held.iter().enumerate();
+            for ((index, &(start_ns, end_ns)), (node, cores)) in
+                times.flat_map(|time| attempt.started.shares().map(move |share| (time, share)))
+            {
+                nodes.entry(node).or_default().push(Placed {
                     task,
                     attempt,
                     start_ns,
                     end_ns,
                     first: index == 0,
                     last: index + 1 == held.len(),
+                    is_home: node == attempt.started.node,
+                    cores,
                     slots: Vec::new(),
                 });
             }
@@ -77,11 +85,7 @@ fn place(run: &Run) -> BTreeMap<u32, Vec<Placed<'_>>> {
         placed.sort_by_key(|one| (one.start_ns, one.end_ns, one.task.defined.task));
         let intervals: Vec<Interval> = placed
             .iter()
-            .map(|one| Interval {
-                start_ns: one.start_ns,
-                end_ns: one.end_ns,
-                width: one.attempt.started.cores,
-            })
+            .map(|one| Interval { start_ns: one.start_ns, end_ns: one.end_ns, width: one.cores })
             .collect();
         for (one, slots) in placed.iter_mut().zip(allocate(&intervals)) {
             one.slots = slots;
@@ -137,7 +141,7 @@ fn draw_node<W: Write>(
     Ok(())
 }
 
-/// The slice on the first of its slots, with all that is known; the bare name on the others.
+/// The slice on the first of its slots at home, with all that is known; the bare name on the others.
 fn draw_attempt<W: Write>(
     run: &Run,
     one: &Placed<'_>,
@@ -146,32 +150,11 @@ fn draw_attempt<W: Write>(
     flows: &BTreeMap<u32, Ends>,
     trace: &mut Trace<W>,
 ) -> io::Result<()> {
-    let (task, attempt) = (one.task, one.attempt);
-    let name = task.defined.name.to_display();
-    let Some((&first, others)) = one.slots.split_first() else { return Ok(()) };
-    let none = Vec::new();
-    let without = Ends::default();
-    let ends = flows.get(&task.defined.task).unwrap_or(&without);
-    let last = attempts(task).next_back().is_some_and(|last| std::ptr::eq(last, attempt));
-    let event = Event {
-        track: tracks[first as usize],
-        category: Category::Task,
-        name: &name,
-        flows: if last && one.last { &ends.begin } else { &none },
-        ending_flows: if one.first { &ends.end } else { &none },
-    };
-    let annotations = annotations(run, task, attempt);
-    trace.begin_slice(one.start_ns, &event, &annotations)?;
-    draw_commands(run, one, tracks[first as usize], first, spare, trace)?;
-    if let Some(failure) = failure(attempt).filter(|_| one.last) {
-        let mut annotations = Annotations::default();
-        annotations.text("message", failure);
-        let name = format!("failed: {name}");
-        let event =
-            Event { track: tracks[first as usize], ..Event::plain(Category::Failure, &name) };
-        trace.instant(one.end_ns, &event, &annotations)?;
+    let name = one.task.defined.name.to_display();
+    let (whole, others) = one.slots.split_at(usize::from(one.is_home).min(one.slots.len()));
+    if let Some(&first) = whole.first() {
+        draw_whole(run, one, (&name, first), tracks, spare, flows, trace)?;
     }
-    trace.end_slice(one.end_ns, tracks[first as usize])?;
     for slot in others {
         let track = tracks[*slot as usize];
         let event = Event { track, ..Event::plain(Category::MoreCores, &name) };
@@ -179,6 +162,41 @@ fn draw_attempt<W: Write>(
         trace.end_slice(one.end_ns, track)?;
     }
     Ok(())
+}
+
+fn draw_whole<W: Write>(
+    run: &Run,
+    one: &Placed<'_>,
+    (name, slot): (&str, u32),
+    tracks: &[u64],
+    spare: &mut Spare,
+    flows: &BTreeMap<u32, Ends>,
+    trace: &mut Trace<W>,
+) -> io::Result<()> {
+    let (task, attempt) = (one.task, one.attempt);
+    let track = tracks[slot as usize];
+    let none = Vec::new();
+    let without = Ends::default();
+    let ends = flows.get(&task.defined.task).unwrap_or(&without);
+    let last = attempts(task).next_back().is_some_and(|last| std::ptr::eq(last, attempt));
+    let event = Event {
+        track,
+        category: Category::Task,
+        name,
+        flows: if last && one.last { &ends.begin } else { &none },
+        ending_flows: if one.first { &ends.end } else { &none },
+    };
+    let annotations = annotations(run, task, attempt);
+    trace.begin_slice(one.start_ns, &event, &annotations)?;
+    draw_commands(run, one, track, slot, spare, trace)?;
+    if let Some(failure) = failure(attempt).filter(|_| one.last) {
+        let mut annotations = Annotations::default();
+        annotations.text("message", failure);
+        let name = format!("failed: {name}");
+        let event = Event { track, ..Event::plain(Category::Failure, &name) };
+        trace.instant(one.end_ns, &event, &annotations)?;
+    }
+    trace.end_slice(one.end_ns, track)
 }
 
 /// Commands nested in their attempt's slice. One that overlaps an earlier one of the same attempt
@@ -241,8 +259,9 @@ fn annotations(run: &Run, task: &Task, attempt: &Attempt) -> Annotations {
     let mut list = Annotations::default();
     list.number("task", u64::from(task.defined.task));
     list.number("attempt", u64::from(attempt.started.attempt));
-    if attempt.started.cores != 1 {
-        list.number("cores", u64::from(attempt.started.cores));
+    let cores = attempt.started.cores_in_all();
+    if cores != 1 {
+        list.number("cores", u64::from(cores));
     }
     if let Some(rule) = rule_name(run, task) {
         list.interned("rule", rule);

@@ -106,6 +106,7 @@ impl Builder {
             attempt,
             node: 0,
             cores,
+            elsewhere: Vec::new(),
             memory_bytes: None,
             early: false,
             reasons,

@@ -208,8 +208,8 @@ fn executed(run: &Run, task: u32, attempt: &Attempt) -> Value {
         "runtimeInSeconds": seconds(runtime_ns),
         "executedAt": iso_time(start),
     });
-    if attempt.started.cores > 0 {
-        value["coreCount"] = json!(attempt.started.cores);
+    if attempt.started.cores_in_all() > 0 {
+        value["coreCount"] = json!(attempt.started.cores_in_all());
     }
     if let Some(node) = run.nodes.get(attempt.started.node as usize) {
         value["machines"] = json!([non_empty(&node.joined.name.to_display(), "unnamed")]);

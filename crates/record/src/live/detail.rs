@@ -70,7 +70,7 @@ fn of_attempt(run: &Run, attempt: &Attempt) -> Value {
     json!({
         "attempt": attempt.started.attempt,
         "node": node_name(run, attempt.started.node),
-        "cores": attempt.started.cores,
+        "cores": attempt.started.cores_in_all(),
         "memory_bytes": attempt.started.memory_bytes,
         "start_s": (attempt.started.time_ns - start_ns(run)) as f64 / 1e9,
         "wall_s": ended.map(|_| seconds(attempt.run_ns(run))),

@@ -73,7 +73,7 @@ pub fn cores_busy(run: &Run) -> u64 {
     };
     let open = run.tasks.iter().flatten().filter_map(|task| task.attempts.last());
     open.filter(|attempt| attempt.ended.is_none() && attempt.commands.iter().any(goes_on))
-        .map(|attempt| u64::from(attempt.started.cores))
+        .map(|attempt| u64::from(attempt.started.cores_in_all()))
         .sum()
 }
 

@@ -74,7 +74,7 @@ fn spans(report: &Report) -> Value {
         let start_us = micros(piece.start_ns - summary.start_ns);
         varint(&mut bytes, start_us - before_us);
         varint(&mut bytes, micros(piece.end_ns - piece.start_ns));
-        varint(&mut bytes, u64::from(span.node));
+        varint(&mut bytes, u64::from(piece.node));
         varint(&mut bytes, u64::from(piece.lane));
         varint(&mut bytes, u64::from(piece.cores));
         varint(&mut bytes, u64::from(span.group));

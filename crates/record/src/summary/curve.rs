@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     fn process(start_ns: i64, end_ns: i64, group: u32) -> Process {
-        Process { start_ns, end_ns, used_ns: end_ns - start_ns, cores: 1, node: 0, group }
+        Process { start_ns, end_ns, group }
     }
 
     #[test]

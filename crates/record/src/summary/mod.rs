@@ -32,7 +32,7 @@ use graph::Times;
 use groups::Groups;
 use io::Cache;
 use outcomes::{Counts, Fate, fate};
-use spans::{Ending, Piece, Process, Span};
+use spans::{Ending, Piece, Span, Use};
 use stats::{Distribution, LogBins};
 use tables::{GroupSummary, NodeSummary, Tables, Usage, available_s};
 
@@ -128,7 +128,7 @@ impl Summary {
         let (start_ns, end_ns) = limits(run);
         let groups = Groups::of(run);
         let (spans, pieces) = spans::spans(run, &groups);
-        let processes = spans::processes(run, &spans);
+        let (processes, uses) = spans::processes(run, &spans);
         let mut tables = Tables::of(run, groups, &spans);
         let ranked = ranked(&tables.groups);
         let curve = Curve::of(&processes, &ranked, start_ns, end_ns);
@@ -141,8 +141,8 @@ impl Summary {
             end_ns,
             end_known: run.end_is_known(),
             counts: Counts::of(run),
-            nodes: tables.nodes(run, &processes, &curve, end_ns),
-            core_s: processes.iter().map(core_s).sum(),
+            nodes: tables.nodes(run, &uses, &curve, end_ns),
+            core_s: uses.iter().map(Use::core_s).sum(),
             held_core_s: spans.iter().map(held).sum(),
             available_core_s: available_core_s(run, start_ns, end_ns),
             critical: CriticalPath::of(run, &order, &spans, start_ns, end_ns),
@@ -230,10 +230,6 @@ fn limits(run: &Run) -> (i64, i64) {
         None => attempt.started.time_ns,
     }));
     (start_ns, end_ns.max().unwrap_or(start_ns).max(start_ns))
-}
-
-fn core_s(process: &Process) -> f64 {
-    seconds(process.used_ns) * f64::from(process.cores)
 }
 
 fn available_core_s(run: &Run, start_ns: i64, end_ns: i64) -> f64 {

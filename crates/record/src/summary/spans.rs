@@ -40,11 +40,11 @@ pub struct Span {
     pub task: u32,
     /// Index into the task's attempts.
     pub attempt: u32,
-    /// Where.
+    /// Where; of one that has several nodes, where its commands started.
     pub node: u32,
     /// The first lane that it had: core slots of its node, counted from 0.
     pub lane: u32,
-    /// How many cores it had.
+    /// How many cores it had, on all of its nodes together.
     pub cores: u32,
     /// Its group.
     pub group: u32,
@@ -58,11 +58,13 @@ pub struct Span {
     pub ending: Ending,
 }
 
-/// A time in which an attempt had lanes that are neighbours.
+/// A time in which an attempt had lanes of a node that are neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     /// Index of the attempt among the spans.
     pub span: u32,
+    /// Whose lanes.
+    pub node: u32,
     /// The first of the lanes.
     pub lane: u32,
     /// How many.
@@ -87,14 +89,26 @@ pub struct Process {
     pub start_ns: i64,
     /// Until when.
     pub end_ns: i64,
-    /// How long of this its attempt had its cores and no earlier process of it ran: what counts for the use of cores.
-    pub used_ns: i64,
-    /// Cores of its attempt.
-    pub cores: u32,
-    /// Where.
-    pub node: u32,
     /// Group of its task.
     pub group: u32,
+}
+
+/// Cores of a node that are in use by a process: those of its attempt there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Use {
+    /// Whose.
+    pub node: u32,
+    /// How many.
+    pub cores: u32,
+    /// How long the attempt had them while the process ran and no earlier process of the attempt did.
+    pub used_ns: i64,
+}
+
+impl Use {
+    /// Time weighed with the cores, s.
+    pub fn core_s(&self) -> f64 {
+        self.used_ns as f64 / 1e9 * f64::from(self.cores)
+    }
 }
 
 /// The attempts that count, by start, and when each had which lanes, by start.
@@ -125,7 +139,7 @@ fn span(run: &Run, attempt: &Attempt, task: u32, index: u32, group: u32) -> Opti
     let held = attempt.held(run);
     let (start_ns, end_ns) = attempt.span(run, &held);
     let run_ns = i64::try_from(total_ns(&held)).unwrap_or(i64::MAX);
-    let (node, cores) = (attempt.started.node, attempt.started.cores);
+    let (node, cores) = (attempt.started.node, attempt.started.cores_in_all());
     Some(Span {
         task,
         attempt: index,
@@ -154,29 +168,35 @@ struct Lanes {
 
 /// Gives each attempt the lowest lanes that are free while it has cores.
 fn give_lanes(run: &Run, spans: &mut [Span]) -> Vec<Piece> {
-    let mut times: Vec<(Held, u32)> = Vec::with_capacity(spans.len());
+    let mut times: Vec<(Held, u32, (u32, u32))> = Vec::with_capacity(spans.len());
     for (span, number) in spans.iter().zip(0..) {
-        let held = attempt_of(run, span).map(|attempt| attempt.held(run)).unwrap_or_default();
+        let Some(attempt) = attempt_of(run, span) else { continue };
+        let mut held = attempt.held(run);
         if held.is_empty() {
-            times.push(((span.end_ns, span.end_ns), number));
+            held.push((span.end_ns, span.end_ns));
         }
-        times.extend(held.into_iter().map(|time| (time, number)));
+        for share in attempt.started.shares() {
+            times.extend(held.iter().map(|time| (*time, number, share)));
+        }
     }
-    times.sort_unstable_by_key(|((start_ns, end_ns), number)| (*start_ns, *number, *end_ns));
+    let order =
+        |(time, number, (node, _)): &(Held, u32, (u32, u32))| (time.0, *number, time.1, *node);
+    times.sort_unstable_by_key(order);
     let mut nodes: Vec<Lanes> = Vec::new();
     let mut pieces: Vec<Piece> = Vec::with_capacity(times.len());
-    for ((start_ns, end_ns), number) in times {
+    for ((start_ns, end_ns), number, (of_node, cores)) in times {
         let span = &mut spans[number as usize];
-        let node = (span.node as usize).min(run.nodes.len());
+        let node = (of_node as usize).min(run.nodes.len());
         if nodes.len() <= node {
             nodes.resize_with(node + 1, Lanes::default);
         }
         let there = run.nodes.get(node).map_or(run.started.cores, |node| node.joined.cores);
-        let runs = nodes[node].take(span.cores, there, (start_ns, end_ns));
-        if start_ns == span.start_ns {
+        let runs = nodes[node].take(cores, there, (start_ns, end_ns));
+        if start_ns == span.start_ns && of_node == span.node {
             span.lane = runs.first().map_or(0, |(lane, _)| *lane);
         }
-        let piece = |(lane, cores)| Piece { span: number, lane, cores, start_ns, end_ns };
+        let piece =
+            |(lane, cores)| Piece { span: number, node: of_node, lane, cores, start_ns, end_ns };
         pieces.extend(runs.into_iter().map(piece));
     }
     pieces
@@ -257,34 +277,31 @@ impl Lanes {
     }
 }
 
-/// All processes of the attempts that count, in no order.
-pub fn processes(run: &Run, spans: &[Span]) -> Vec<Process> {
+/// All processes of the attempts that count, and the cores that these use, in no order.
+pub fn processes(run: &Run, spans: &[Span]) -> (Vec<Process>, Vec<Use>) {
     let mut processes = Vec::with_capacity(spans.len());
+    let mut uses = Vec::with_capacity(spans.len());
     for span in spans {
         let Some(attempt) = attempt_of(run, span) else { continue };
         let held = attempt.held(run);
-        let before = processes.len();
-        add_commands(run, span, attempt, &held, &mut processes);
-        if processes.len() == before {
+        let mut times = commands(run, span, attempt, &held);
+        if times.is_empty() {
             // Its action started none: it counts itself.
-            let Span { cores, node, group, .. } = *span;
-            processes.extend(held.into_iter().map(|(start_ns, end_ns)| {
-                let used_ns = end_ns - start_ns;
-                Process { start_ns, end_ns, used_ns, cores, node, group }
-            }));
+            times = held.into_iter().map(|time| (time, time.1 - time.0)).collect();
+        }
+        for ((start_ns, end_ns), used_ns) in times {
+            processes.push(Process { start_ns, end_ns, group: span.group });
+            let shares = attempt.started.shares();
+            uses.extend(shares.map(|(node, cores)| Use { node, cores, used_ns }));
         }
     }
-    processes
+    (processes, uses)
 }
 
-fn add_commands(
-    run: &Run,
-    span: &Span,
-    attempt: &Attempt,
-    held: &[Held],
-    processes: &mut Vec<Process>,
-) {
+/// When each command of an attempt ran, and how long of this the attempt had its cores and no earlier one ran.
+fn commands(run: &Run, span: &Span, attempt: &Attempt, held: &[Held]) -> Vec<(Held, i64)> {
     let mut taken_ns = i64::MIN;
+    let mut times = Vec::with_capacity(attempt.commands.len());
     for &number in &attempt.commands {
         let Some(Some(command)) = run.commands.get(number as usize) else { continue };
         let started_ns = command.started.time_ns;
@@ -298,8 +315,7 @@ fn add_commands(
         let alone_ns = start_ns.max(taken_ns).min(end_ns);
         taken_ns = taken_ns.max(end_ns);
         let common = |(from, to): &Held| ((*to).min(end_ns) - (*from).max(alone_ns)).max(0);
-        let used_ns = held.iter().map(common).sum();
-        let Span { cores, node, group, .. } = *span;
-        processes.push(Process { start_ns, end_ns, used_ns, cores, node, group });
+        times.push(((start_ns, end_ns), held.iter().map(common).sum()));
     }
+    times
 }

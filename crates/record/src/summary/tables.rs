@@ -8,7 +8,7 @@ use crate::run::{Attempt, Command, Run};
 use crate::summary::curve::Curve;
 use crate::summary::groups::{Group, Groups};
 use crate::summary::io::{Bytes, Cache};
-use crate::summary::spans::{Ending, Process, Span};
+use crate::summary::spans::{Ending, Span, Use};
 use crate::summary::stats::{Distribution, LogBins};
 use crate::summary::{seconds, seconds_us};
 
@@ -186,18 +186,11 @@ impl Tables {
         self.attempts[node].1 += usize::from(!matches!(span.ending, Ending::Done | Ending::Open));
     }
 
-    /// Rows for the nodes; with the time that processes had cores there.
-    pub fn nodes(
-        &self,
-        run: &Run,
-        processes: &[Process],
-        curve: &Curve,
-        end_ns: i64,
-    ) -> Vec<NodeSummary> {
+    /// Rows for the nodes; with the time in which processes used cores there.
+    pub fn nodes(&self, run: &Run, uses: &[Use], curve: &Curve, end_ns: i64) -> Vec<NodeSummary> {
         let mut core_s: BTreeMap<u32, f64> = BTreeMap::new();
-        for process in processes {
-            let time_s = seconds(process.used_ns) * f64::from(process.cores);
-            *core_s.entry(process.node).or_default() += time_s;
+        for part in uses {
+            *core_s.entry(part.node).or_default() += part.core_s();
         }
         let row = |(node, index): (&crate::run::Node, usize)| {
             let core_s = core_s.get(&(index as u32)).copied().unwrap_or_default();

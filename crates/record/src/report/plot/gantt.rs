@@ -32,7 +32,7 @@ impl Rows {
     pub fn of(summary: &Summary, most: u32) -> Self {
         let mut lanes = vec![0_u32; summary.nodes.len().max(1)];
         for piece in &summary.pieces {
-            let node = summary.spans[piece.span as usize].node as usize;
+            let node = piece.node as usize;
             let lanes = &mut lanes[node.min(summary.nodes.len().saturating_sub(1))];
             *lanes = (*lanes).max(piece.lane.saturating_add(piece.cores));
         }
@@ -47,8 +47,8 @@ impl Rows {
     }
 
     /// The rows that a piece covers.
-    fn rows(&self, summary: &Summary, piece: &Piece) -> std::ops::RangeInclusive<u32> {
-        let node = summary.spans[piece.span as usize].node as usize;
+    fn rows(&self, piece: &Piece) -> std::ops::RangeInclusive<u32> {
+        let node = piece.node as usize;
         let first = self.first_lane[node.min(self.first_lane.len() - 1)];
         let lane = first.saturating_add(piece.lane);
         let row = |lane: u32| (lane / self.in_row).min(self.count.saturating_sub(1));
@@ -101,7 +101,7 @@ impl Cells {
             let group = summary.spans[piece.span as usize].group;
             let from = ((piece.start_ns - summary.start_ns) as f64 / bin_ns).max(0.0);
             let to = ((piece.end_ns - summary.start_ns) as f64 / bin_ns).min(columns as f64);
-            for row in rows.rows(summary, piece) {
+            for row in rows.rows(piece) {
                 let row = &mut votes[row as usize * columns..][..columns];
                 for (bin, vote) in
                     row.iter_mut().enumerate().take(to.ceil() as usize).skip(from as usize)
@@ -170,7 +170,7 @@ fn each(body: &mut String, report: &Report, rows: &Rows, high: f64) {
         let span = &summary.spans[piece.span as usize];
         let x = LEFT + scale * (piece.start_ns - summary.start_ns) as f64;
         let wide = (scale * (piece.end_ns - piece.start_ns) as f64).max(0.3);
-        let covered = rows.rows(summary, piece);
+        let covered = rows.rows(piece);
         let y = TOP + high * f64::from(*covered.start());
         let high = high * f64::from(covered.end() - covered.start() + 1) - 1.0;
         let class = match span.ending {
