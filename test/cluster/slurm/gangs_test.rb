@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
+require "json"
 require "minitest/autorun"
 require_relative "../hosts_case"
 
-# A task that has several nodes of an allocation of Slurm.
+# Tasks that have several nodes of an allocation of Slurm, and rounds that begin on all of its nodes at one instant.
 class ClusterSlurmGangsTest < ClusterHostsCase
   def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 1 }
 
@@ -16,5 +17,22 @@ class ClusterSlurmGangsTest < ClusterHostsCase
     assert_equal 0, result.status, result.err
     hosts = result.lines.first(2).sort
     assert_equal hosts.map { |host| "#{host} slots=2" }, result.lines.drop(2).sort
+  end
+
+  def test_a_round_begins_at_one_instant_on_the_nodes_of_an_allocation
+    write("conf.rb", "WORKER_COUNT = 4\nTASK_FILE = \"./command\"\nARGUMENTS = \"%w\"\n")
+    write("command", "#!/bin/sh\necho \"$RAKUDA_NODE $(uname -n)\" > said.$1\n")
+    FileUtils.chmod(0o755, File.join(@folder, "command"))
+    result = @testbed.run("head", "salloc", "-Q", "-N2", "-c2", "-t30", RAKUDACTL, "sync", "--rounds", "2", "--json", "conf.rb",
+                          chdir: @folder)
+    assert_equal 0, result.status, result.err
+    rounds = JSON.parse(result.out)["rounds"]
+    assert_equal 2, rounds.size
+    rounds.each do |round|
+      assert_equal [4, 0, nil], round.values_at("workers", "failed", "fault")
+      assert_operator round["clock_bound_s"], :>, 0
+    end
+    hosts = (0..3).map { |worker| read("said.#{worker}").split[1] }
+    assert_equal [2, 2], hosts.tally.values
   end
 end
