@@ -22,6 +22,11 @@ class ClusterSlurmTest < ClusterHostsCase
     @testbed.run!("head", "squeue", "-h", "-t", "PENDING,RUNNING", "-o", "%i", chdir: "/").split
   end
 
+  # It looks less often from then on.
+  def batch_job_sees_agents?
+    %w[host1 host2 host3].any? { |host| !@testbed.run(host, "pgrep", "-x", "-f", "sleep 15").out.empty? }
+  end
+
   def test_within_an_allocation_its_nodes_and_cores_are_used
     rows = nil
     printed, status = while_command_waits("salloc", "-Q", "-N2", "-c2", "-t30", RAKUDA, "-q") do
@@ -139,6 +144,8 @@ class ClusterSlurmTest < ClusterHostsCase
   def test_the_allocation_ends_when_all_on_this_side_is_killed
     _, status = while_command_waits(RAKUDA, "-q", "--cluster", "slurm", "--nodes", "2", "-j", "2") do
       assert_equal 1, queue.size
+      # Killed before its job has looked, they would be waited for there for two minutes.
+      wait_for("the batch job to see the agents") { batch_job_sees_agents? }
       @testbed.run("head", "pkill", "-KILL", "-x", "rakudad|rakuda-guard")
       @testbed.run("head", "pkill", "-KILL", "-f", RAKUDA)
     end
