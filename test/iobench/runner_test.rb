@@ -178,6 +178,16 @@ class BenchRunnerTest < Minitest::Test
     assert_equal([12, 12], results.map { |result| result.dig("instance", "tasks") })
   end
 
+  def test_workers_of_micro_benchmarks_begin_in_rounds
+    micro = self.class.suite.values.select { |result| result["family"] == "micro" }
+    assert_equal %w[fio metadata], micro.map { |result| result["benchmark"] }.sort
+    micro.each do |result|
+      assert_equal result["steps"].size, result["sync"]["rounds"]
+      assert_operator result["sync"]["overhead_s"], :>, 0
+      assert_equal [2], result["steps"].values.map(&:size).uniq
+    end
+  end
+
   def test_rates_of_fio_are_what_the_simulator_takes
     fio = self.class.suite.values.find { |result| result["benchmark"] == "fio" }
     rates = Rakuda::Bench::Micro.rates(fio)

@@ -52,7 +52,8 @@ module Rakuda
         workspace.make(parts.map { |part| bytes(part) }.max)
         out = File.expand_path(@options[:out])
         FileUtils.mkdir_p(out)
-        parts.each { |part| FileUtils.rm_f(File.join(out, part.file)) }
+        # Results are files, and folders with what workers have printed.
+        parts.each { |part| FileUtils.rm_rf([part.file, part.file.delete_suffix(".json")].map { |name| File.join(out, name) }) }
         File.write(File.join(out, "Rakefile"), rakefile(parts, workspace.path))
         start(out, parts)
       ensure
@@ -84,7 +85,7 @@ module Rakuda
         case part.entry.family
         when "mpi" then kernel_task(part, before, work)
         when Others::FAMILY then other_task(part, before, work)
-        else Micro.rules(part, before, work, @options[:workers])
+        else Micro.rules(part, before, work, @options[:workers], keep: @options[:keep])
         end
       end
 
@@ -148,9 +149,17 @@ module Rakuda
         result = JSON.parse(File.read(path))
         return result if part.entry.family == "mpi"
 
-        full = Micro.result(part, result, Machine.describe(out), @options[:workers])
+        full = Micro.result(part, result, Machine.describe(out), @options[:workers], Micro.sync(part, rounds(out)))
         File.write(path, "#{JSON.pretty_generate(full)}\n")
         full
+      end
+
+      # Rounds of the run, as its report has them.
+      def rounds(out)
+        output, errors, status = Open3.capture3(Programs.rakudactl, "report", "--json", chdir: out)
+        raise Failure, "rakudactl report: #{errors.lines.last.to_s.strip}" unless status.success?
+
+        JSON.parse(output).dig("sync", "rounds") || []
       end
 
       def other_result(path, part, out)

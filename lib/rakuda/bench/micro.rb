@@ -5,6 +5,7 @@ require "rakuda/bench/catalogue"
 require "rakuda/bench/figures"
 require "rakuda/bench/programs"
 require "securerandom"
+require "shellwords"
 require "time"
 
 module Rakuda
@@ -15,41 +16,52 @@ module Rakuda
       SCHEMA = "rakuda-bench-micro/1"
       # What of the time may pass between the first and the last worker to begin (Iwai, Tatebe, Tanaka 2016: 5.4.1).
       SKEW_MAX = 0.01
+      # The parameter of the round that removes files.
+      CLEAN = "clean"
 
       module_function
 
+      # Each step is a round of `sync`: all workers begin it at one instant. Before it they make the folder where that is not there,
+      # as nodes may have one of their own; in a last round they remove what is theirs.
+      # @param work [String] folder for files
       # @return [String] rules of the Rakefile whose last makes the file of the part: what the workers printed, as JSON
-      def rules(part, before, work, workers)
-        steps = part.entry.name == "fio" ? fio_steps(part, work) : [metadata_step(part, work)]
-        last = [before].compact
-        text = steps.map.with_index do |(name, command), number|
-          files = Array.new(workers) { |worker| "#{part.entry.name}-#{part.scale}/#{number}-#{name}.#{worker}" }
-          rule = step(files, last, command)
-          last = files
-          rule
-        end
+      def rules(part, before, work, workers, keep:)
+        name = part.entry.name
+        folder = "#{name}-#{part.scale}"
+        steps = name == "fio" ? fio_steps(part, work) : metadata_steps(part, work)
+        words = Shellwords.escape(work)
+        steps = steps.merge(CLEAN => ["sh", "-c", "rm -f #{words}/fio.%w; rmdir #{words} 2>/dev/null; true"]) unless keep
         <<~RUBY
-          directory "#{part.entry.name}-#{part.scale}"
-          #{text.join}file(#{part.file.inspect} => #{last.inspect}) do |t|
+          directory #{folder.inspect}
+          #{name}_steps = #{steps.inspect}
+          sync({ #{rounds_of(part).inspect} => #{[folder, before].compact.inspect} }, workers: #{workers}, over: #{name}_steps.keys, warm_up: 1) do |w|
+            next sh("mkdir", "-p", #{work.inspect}, verbose: false) if w.repetition.negative?
+
+            words = #{name}_steps.fetch(w.parameter).map { |word| word.gsub("%w", w.id.to_s) }
+            next sh(*words, verbose: false) if w.parameter == #{CLEAN.inspect}
+
+            sh(*words, out: "#{folder}/\#{w.round}-\#{w.parameter}.\#{w.node_rank}.\#{w.id}")
+          end
+          file(#{part.file.inspect} => #{rounds_of(part).inspect}) do |t|
             require "json"
-            steps = Dir["#{part.entry.name}-#{part.scale}/*"].sort_by { |path| [path[%r{/(\\d+)}, 1].to_i, path[/\\d+\\z/].to_i] }
-            File.write(t.name, JSON.generate(steps.map { |path| [path[%r{/\\d+-(.+)\\.\\d+\\z}, 1], JSON.parse(File.read(path))] }))
+            paths = Dir["#{folder}/*"].sort_by { |path| [path[%r{/(\\d+)}, 1].to_i, path[/\\d+\\z/].to_i] }
+            printed = paths.map do |path|
+              step, node = path.match(%r{/\\d+-(.+)\\.(\\d+)\\.\\d+\\z}).captures
+              [step, node.to_i, JSON.parse(File.read(path))]
+            end
+            File.write(t.name, JSON.generate(printed))
           end
         RUBY
       end
 
-      # %w in a command is the worker.
-      def step(files, last, command)
-        files.map.with_index do |file, worker|
-          words = command.map { |word| word.gsub("%w", worker.to_s) }
-          "file(#{file.inspect} => #{(last + [File.dirname(file)]).inspect}) " \
-            "{ |t| sh #{words.map(&:inspect).join(", ")}, out: t.name }\n"
-        end.join
-      end
+      # @return [String] name of the statement `sync`
+      def rounds_of(part) = "#{part.entry.name}-#{part.scale}-rounds"
 
-      def metadata_step(part, work)
-        operations = Catalogue.settings(part.entry, part.scale).fetch(:operations)
-        ["metadata", [Programs.own("metadata-ops"), "--dir", "#{work}/metadata.%w", "--operations", operations.to_s]]
+      # @return [Hash{String => Array<String>}] a command for each step; %w is the worker
+      def metadata_steps(part, work)
+        settings = Catalogue.settings(part.entry, part.scale)
+        command = [Programs.own("metadata-ops"), "--dir", "#{work}/metadata.%w", "--operations", settings.fetch(:operations).to_s]
+        settings.fetch(:trials).times.to_h { |trial| ["metadata-#{trial}", command] }
       end
 
       # Written and flushed, then read from disk: fio drops a file's pages before it reads. Last, the largest blocks are read once
@@ -57,7 +69,7 @@ module Rakuda
       def fio_steps(part, work)
         settings = Catalogue.settings(part.entry, part.scale)
         steps = settings.fetch(:blocks).product(%w[write read]) + [[settings.fetch(:blocks).last, "reread"]]
-        steps.map do |block, step|
+        steps.to_h do |block, step|
           words = [Programs.need("fio"), "--name=worker", "--rw=#{step == "write" ? "write" : "read"}", "--bs=#{block}",
                    "--size=#{settings.fetch(:bytes)}", "--filename=#{work}/fio.%w", "--ioengine=psync", "--output-format=json",
                    "--thread"]
@@ -86,17 +98,53 @@ module Rakuda
         part.entry.name == "fio" ? settings.fetch(:bytes) * workers : 0
       end
 
-      # @param printed [Array] pairs: name of the step, what a worker printed
+      # @param printed [Array] name of the step, number of the node, what a worker printed
+      # @param sync [Hash] see {.sync}
       # @return [Hash] the result
-      def result(part, printed, machine, workers)
-        steps = printed.group_by(&:first).transform_values { |pairs| pairs.map(&:last) }
-        raw = steps.to_h { |name, outputs| [name, outputs.map { |output| part.entry.name == "fio" ? fio_raw(output) : output }] }
-        derived = derived(raw)
+      def result(part, printed, machine, workers, sync)
+        raw = printed.group_by(&:first).transform_values do |lines|
+          lines.map { |_, node, output| (part.entry.name == "fio" ? fio_raw(output) : output).merge("node" => node) }
+        end
         reasons = raw.filter_map { |name, outputs| "#{name}: #{outputs.size} of #{workers} workers" if outputs.size != workers }
-        skew = derived.map { |one| one["start_skew"] }.max
-        late = part.scale != "tiny" && skew > SKEW_MAX
-        reasons << "workers began up to #{(skew * 100).round(1)} % of the time apart: expected at most 1 %" if late
-        described(part, raw, machine, workers, reasons)
+        sync = sync.merge("together" => together(raw, sync))
+        reasons += apart(raw, sync) unless part.scale == "tiny"
+        described(part, raw, machine, workers, reasons).merge("sync" => sync)
+      end
+
+      # What is known of the rounds of a part: overhead, the largest start lag and what it is known to within, rounds with a late
+      # worker.
+      # @param part [Measured::Part]
+      # @param all [Array<Hash>] rounds of the report of the run
+      # @return [Hash]
+      def sync(part, all)
+        rounds = all.select do |round|
+          round["sync"] == rounds_of(part) && round["kind"] == "counted" && round["parameter"] != CLEAN
+        end
+        { "overhead_s" => rounds.filter_map { |round| round["overhead_s"] }.first,
+          "lag_s" => rounds.filter_map { |round| round["lag_s"] }.max,
+          "clock_bound_s" => rounds.map { |round| round["clock_bound_s"] }.max || 0.0,
+          "rounds" => rounds.size, "rounds_late" => rounds.count { |round| round["late"].positive? } }.compact
+      end
+
+      # The part of the time of the shortest program in which all run together: less the overhead (2016 paper, 5.4.1), or the
+      # start lag where that was longer.
+      def together(raw, sync)
+        shortest = raw.values.flatten.map { |one| one.fetch("end_ns") - one.fetch("start_ns") }.min.to_i / 1e9
+        return 0.0 unless shortest.positive?
+
+        [1.0 - (sync.values_at("overhead_s", "lag_s").compact.max.to_f / shortest), 0.0].max
+      end
+
+      # Why workers did not run together for long enough.
+      def apart(raw, sync)
+        skew = derived(raw).map { |one| one["start_skew"] }.max
+        reasons = []
+        reasons << "workers began up to #{(skew * 100).round(1)} % of the time apart: expected at most 1 %" if skew > SKEW_MAX
+        if sync["together"] < 1 - SKEW_MAX
+          reasons << "all workers ran together for #{(sync["together"] * 100).round(1)} % of the shortest program's time: " \
+                     "expected at least 99 %"
+        end
+        reasons
       end
 
       # @param raw [Hash] what each worker measured, by step
@@ -132,22 +180,50 @@ module Rakuda
         end
       end
 
-      # The figures of a result from what the workers printed: from the first to begin to the last to end.
+      # The figures of a result from what the workers printed. Times of different nodes are not compared: of several, the longest
+      # counts.
       # @return [Array<Hash>]
       def derived(raw)
-        raw.flat_map do |name, outputs|
-          begin_ns, end_ns = outputs.map { |one| one.fetch("start_ns") }, outputs.map { |one| one.fetch("end_ns") }
-          time = [(end_ns.max - begin_ns.min) / 1e9, 1e-9].max
-          common = { "time_s" => time, "start_skew" => (begin_ns.max - begin_ns.min) / 1e9 / time }
-          next [{ "name" => name, "bw" => outputs.sum { |one|
- one["bytes"] } / time }.merge(common)] if outputs.first.key?("bytes")
+        kinds = raw.select { |_, outputs| outputs.first.key?("ns") }
+        raw.except(*kinds.keys).map { |name, outputs| bandwidth(name, outputs) } + (kinds.empty? ? [] : operations(kinds.values))
+      end
 
-          outputs.first.fetch("ns").keys.map do |kind|
-            rates = outputs.map { |one| one.fetch("operations") * 1e9 / one.fetch("ns").fetch(kind) }
-            { "name" => kind, "ops_per_s" => rates.sum }.merge(common)
-          end
+      # From the first worker of a node to begin to the last to end.
+      # @return [Array(Float, Float)] the time, s; the part of it between the first and the last to begin
+      def span(outputs)
+        begin_ns, end_ns = outputs.map { |one| one.fetch("start_ns") }, outputs.map { |one| one.fetch("end_ns") }
+        time = [(end_ns.max - begin_ns.min) / 1e9, 1e-9].max
+        [time, (begin_ns.max - begin_ns.min) / 1e9 / time]
+      end
+
+      def by_node(outputs) = outputs.group_by { |one| one["node"].to_i }.sort.map(&:last)
+
+      def bandwidth(name, outputs)
+        nodes = by_node(outputs)
+        spans = nodes.map { |ones| span(ones) }
+        bytes = nodes.map { |ones| ones.sum { |one| one["bytes"] } }
+        time = spans.map(&:first).max
+        figures = { "name" => name, "bw" => bytes.sum / time, "time_s" => time, "start_skew" => spans.map(&:last).max }
+        nodes.size > 1 ? figures.merge("nodes_bw" => bytes.zip(spans).map { |sum, (spent, _)| sum / spent }) : figures
+      end
+
+      # Means over the trials.
+      # @param trials [Array<Array<Hash>>]
+      def operations(trials)
+        spans = trials.flat_map { |outputs| by_node(outputs).map { |ones| span(ones) } }
+        trials.first.first.fetch("ns").keys.map do |kind|
+          nodes = trials.map { |outputs| by_node(outputs).map { |ones| ones.sum { |one|
+ one.fetch("operations") * 1e9 / one.fetch("ns").fetch(kind) } } }
+          rates = nodes.map(&:sum)
+          figures = { "name" => kind, "ops_per_s" => mean(rates), "time_s" => spans.map(&:first).max,
+                      "start_skew" => spans.map(&:last).max }
+          figures.merge!("min_ops_per_s" => rates.min, "max_ops_per_s" => rates.max) if trials.size > 1
+          figures["nodes_ops_per_s"] = nodes.transpose.map { |of_node| mean(of_node) } if nodes.first.size > 1
+          figures
         end
       end
+
+      def mean(values) = values.sum / values.size
     end
   end
 end

@@ -79,7 +79,8 @@ module Rakuda
  set(:slots, count(value)) }
         on.on("--np N,...", Array, "ranks of MPI kernels; several are a sweep [2]") { |value| set(:ranks, several(value)) }
         on.on("--per-node N", Integer, "ranks of each node, in place of --np") { |value| set(:per_node, count(value)) }
-        on.on("-F", "--hosts FILE", "run kernels on the hosts of FILE; --dir must be one folder on all of them") do |value|
+        on.on("-F", "--hosts FILE",
+"run kernels and micro-benchmarks on the hosts of FILE; --dir of kernels must be one folder on all of them") do |value|
           set(:hosts, File.expand_path(value))
         end
         on.on("--nodes N,...", Array, "hosts that the ranks of a kernel are spread over; several are a sweep [1]") { |value|

@@ -52,7 +52,7 @@ module Rakuda
         when "rakuda-bench-micro/1"
           return Micro.repeated(result).map { |one| repeated_line(one) } if result["family"] == Others::FAMILY
 
-          derived.map { |one| micro_line(one) } + rates_line(result)
+          derived.map { |one| micro_line(one) } + sync_line(result) + rates_line(result)
         else derived.map { |one| kernel_line(one) }
         end
       end
@@ -81,9 +81,26 @@ module Rakuda
       end
 
       def micro_line(one)
-        return format("%-18s %14s/s,  in %s", one["name"], Figures.bytes(one["bw"]), Figures.seconds(one["time_s"])) if one["bw"]
+        if one["bw"]
+          of_nodes = one["nodes_bw"]&.map { |rate| "#{Figures.bytes(rate)}/s" }
+          return format("%-18s %14s/s,  in %s%s", one["name"], Figures.bytes(one["bw"]), Figures.seconds(one["time_s"]),
+                        nodes_words(of_nodes))
+        end
 
-        format("%-18s %14s operations/s", one["name"], one["ops_per_s"].round)
+        spread = one.key?("min_ops_per_s") ? "  [#{one["min_ops_per_s"].round} - #{one["max_ops_per_s"].round}]" : ""
+        format("%-18s %14s operations/s%s%s", one["name"], one["ops_per_s"].round, spread,
+               nodes_words(one["nodes_ops_per_s"]&.map { |rate| rate.round.to_s }))
+      end
+
+      def nodes_words(rates) = rates ? "; of each node #{rates.join(", ")}" : ""
+
+      # Whether the figures are of workers that ran together.
+      def sync_line(result)
+        sync = result["sync"] or return []
+        lag = sync["lag_s"] ? "began within #{Figures.seconds(sync["lag_s"])}" : "began at times that are not known"
+        overhead = sync["overhead_s"] ? ", overhead #{Figures.seconds(sync["overhead_s"])}" : ""
+        late = sync["rounds_late"].positive? ? "; #{sync["rounds_late"]} of #{sync["rounds"]} rounds with a late worker" : ""
+        ["workers #{lag}#{overhead}: together for #{(sync["together"] * 100).floor(1)} % of the shortest program's time#{late}"]
       end
 
       def repeated_line(one)

@@ -68,10 +68,17 @@ module Rakuda
       def figure_faults(result)
         case result.fetch("schema")
         when "rakuda-bench-workflow/1" then workflow_faults(result)
-        when "rakuda-bench-micro/1" then differences(Micro.derived(result.fetch("steps")), result.fetch("derived"), "derived")
+        when "rakuda-bench-micro/1" then micro_faults(result)
         when "rakuda-bench-mapreduce/1" then map_reduce_faults(result)
         else kernel_faults(result)
         end
+      end
+
+      def micro_faults(result)
+        steps, sync = result.fetch("steps"), result["sync"]
+        faults = differences(Micro.derived(steps), result.fetch("derived"), "derived")
+        faults += differences(Micro.together(steps, sync), sync.fetch("together"), "sync/together") if sync
+        faults
       end
 
       # A valid result began as it says.

@@ -4,7 +4,8 @@ require "json"
 require "minitest/autorun"
 require_relative "../hosts_case"
 
-# Kernels of `rakudactl bench` over hosts: ranks lie where they must, and the sweep is put together.
+# `rakudactl bench` over hosts: ranks of kernels lie where they must, the sweep is put together, and workers of a
+# micro-benchmark have a folder of their host's own.
 class ClusterBenchKernelsTest < ClusterHostsCase
   def test_a_kernel_is_swept_over_hosts_and_every_byte_is_right
     result = @testbed.run("head", RAKUDACTL, "bench", "run", "argot-io", "-F", "hosts", "--nodes", "1,2", "--per-node", "1",
@@ -16,5 +17,20 @@ class ClusterBenchKernelsTest < ClusterHostsCase
     assert_equal [0, 0], (results.map { |one| one.dig("verification", "errors") })
     assert_match(/^argot-io write over nodes: nodes, ranks, bandwidth/, result.out)
     assert_empty names("files*")
+  end
+
+  def test_workers_of_a_micro_benchmark_use_their_hosts_own_folder_and_leave_nothing_there
+    result = @testbed.run("head", RAKUDACTL, "bench", "run", "metadata", "fio", "-F", "hosts", "--workers", "3",
+                          "--dir", "/tmp/rakuda-bench-files", chdir: @folder)
+    assert_equal 0, result.status, result.err
+    metadata, fio = %w[metadata fio].map { |name| JSON.parse(read("bench-results/#{name}-tiny.json")) }
+    [metadata, fio].each do |one|
+      assert_equal [[0, 0, 1]], one["steps"].values.map { |outputs| outputs.map { |worker| worker["node"] }.sort }.uniq
+      assert_equal one["steps"].size, one["sync"]["rounds"]
+      assert_operator one["sync"]["clock_bound_s"], :>, 0
+    end
+    metadata["derived"].each { |kind| assert_in_delta kind["nodes_ops_per_s"].sum, kind["ops_per_s"], 1e-3 * kind["ops_per_s"] }
+    assert_equal [2], fio["derived"].map { |step| step["nodes_bw"].size }.uniq
+    %w[host1 host2].each { |host| refute_equal 0, @testbed.run(host, "ls", "/tmp/rakuda-bench-files").status }
   end
 end

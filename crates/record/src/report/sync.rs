@@ -88,6 +88,7 @@ fn entry(round: &RoundEnded, overhead_ns: Option<u64>) -> Map<String, Value> {
     ];
     let mut entry: Map<String, Value> =
         COLUMNS.iter().map(|column| (*column).to_owned()).zip(values).collect();
+    entry.insert("sync".to_owned(), round.sync.to_display().into());
     if !round.clocks.is_empty() {
         entry.insert("clocks".to_owned(), round.clocks.iter().map(clock).collect());
     }
