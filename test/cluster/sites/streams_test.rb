@@ -50,4 +50,36 @@ class StreamRoutesTest < ClusterHostsCase
     assert_equal 1, refused.status
     assert_includes refused.err, "auto, relay, direct"
   end
+
+  # The writer is on host2 and the reader on host4: the representatives, host1 and host3, have no task of it, and are there
+  # before it begins.
+  PASSED_ON = <<~'RUBY'
+    stream :s, from: "w", to: "out"
+    %w[host1 host3].each do |host|
+      needs allow: host
+      task(host) { sh "true" }
+    end
+    needs allow: "host2"
+    task(:w => %w[host1 host3]) { sh "echo 1; until test -e go; do sleep 0.05; done; echo 2" }
+    needs allow: "host4"
+    file("out" => %w[host1 host3]) { |t| sh "read -r one; echo x >> begun.out; { echo $one; cat; } > #{t.name}" }
+    task default: "out"
+  RUBY
+
+  def test_a_lost_host_that_only_passes_a_stream_on_ends_all_and_they_run_again_over_another
+    words = [RAKUDA, "-F", "hosts.toml", "-q", "--stream-route", "relay"]
+    printed, status = while_command_waits(*words, begun: 1, rakefile: PASSED_ON) do
+      @testbed.fault("kill-host", "host3")
+      wait_for("the reader to begin again") { read("begun.out").lines.size == 2 }
+      write("go", "")
+    end
+    assert_equal [0, "1\n2\n"], [status.exitstatus, read("out")], printed
+    assert_includes printed, "node host3 was lost, over which its streams went"
+    events = Dir.glob("#{@folder}/.rakuda/runs/*/journal.jsonl").flat_map { |path| File.readlines(path) }
+    ended = events.map { |line| JSON.parse(line) }.select { |event| event["event"] == "streams_ended" }
+    # Over host1 and host3 to host4 first, then over host1 alone.
+    assert_equal 2, ended.last["streams"][0]["hops"].size
+  ensure
+    @testbed.fault("start-host", "host3")
+  end
 end

@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use rakuda_core::Time;
 use rakuda_core::streams::{
-    Account, Fault, Flow, FlowSettings, OnClose, ReaderState, RecordKind, SenderState, StallWatch,
-    WINDOW_BYTES,
+    Account, Fault, Flow, FlowSettings, OnClose, ReaderState, RecordKind, StallWatch, WINDOW_BYTES,
 };
 use rakuda_proto::Text;
 use rakuda_proto::agent::AgentEvent;
@@ -407,6 +406,10 @@ impl Through {
         if !self.wants(writer) {
             return Ok(());
         }
+        if let Intake::Hop(hop) = &mut self.intakes[writer] {
+            self.flow.take_from(writer, &mut hop.machine);
+            return Ok(());
+        }
         let space = self.flow.space(writer);
         let read = match &mut self.intakes[writer] {
             Intake::Pipe(fd) => match rustix::io::read(&*fd, rustix::buffer::spare_capacity(space))
@@ -415,18 +418,7 @@ impl Through {
                 read => read.map_err(|error| error.to_string()),
             },
             Intake::Spool(spool) => spool.read(space).map_err(|error| error.to_string()),
-            Intake::Hop(hop) => {
-                let room = space.capacity() - space.len();
-                let pending = hop.machine.pending();
-                let bytes = pending.len().min(room);
-                if bytes == 0 {
-                    return Ok(());
-                }
-                space.extend_from_slice(&pending[..bytes]);
-                hop.machine.on_taken(bytes);
-                Ok(bytes)
-            }
-            Intake::Closed => return Ok(()),
+            Intake::Hop(_) | Intake::Closed => return Ok(()),
         };
         let name = self.plan.name.to_display();
         match read.map_err(|error| format!("stream {name}: {error}"))? {
@@ -476,22 +468,13 @@ impl Through {
     fn settle_hops(&mut self) -> Result<(), Trouble> {
         for writer in 0..self.intakes.len() {
             let Intake::Hop(hop) = &mut self.intakes[writer] else { continue };
-            if let Some(records) = hop.machine.ended() {
-                hop.machine.finish();
-                hop.said_records = Some(records);
-                self.end_writer(writer, false);
-            } else if self.flow.is_abandoned() && hop.said_records.is_none() {
-                hop.machine.leave();
-                self.end_writer(writer, false);
-            }
+            let has_ended = hop.said_records.is_some();
+            let said = self.flow.settle_from(writer, &mut hop.machine, has_ended);
+            hop.said_records = hop.said_records.or(said);
         }
         for (reader, outlet) in self.outlets.iter_mut().enumerate() {
-            let Outlet::Hop(hop) = outlet else { continue };
-            if self.flow.reader_state(reader) == ReaderState::AtEnd {
-                hop.machine.finish(self.flow.read(reader).records);
-            }
-            if hop.machine.state() == SenderState::Left {
-                self.flow.on_reader_elsewhere_left(reader);
+            if let Outlet::Hop(hop) = outlet {
+                self.flow.settle_to(reader, &mut hop.machine);
             }
         }
         self.pump()?;
@@ -536,10 +519,7 @@ impl Through {
     /// Writes what there is until the pipe is full.
     fn write(&mut self, reader: usize) -> Result<(), String> {
         if let Outlet::Hop(hop) = &mut self.outlets[reader] {
-            let taken = hop.machine.take(self.flow.pending(reader));
-            if taken > 0 {
-                self.flow.on_written(reader, taken);
-            }
+            self.flow.give_to(reader, &mut hop.machine);
             return Ok(());
         }
         loop {

@@ -5,12 +5,14 @@
 //! - `ring`: bytes that wait for the slowest reader
 //! - `flow`: one stream in one place: merging, multicast, windows, ends, accounts
 //! - `hop`: an edge between two hosts: credit in bytes, ends, accounts
+//! - `edge`: what an edge means for the stream at each end of it
 //! - `tree`: where a stream passes on which hosts
 //! - `stall`: whether anything has moved
 //! - `route`: over which hosts copies go, and what a plan costs
 //!
 //! It does not know tasks' names, pipes or processes, and reads no clock.
 
+mod edge;
 mod flow;
 mod graph;
 mod hop;
