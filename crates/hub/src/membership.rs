@@ -77,6 +77,7 @@ impl Hub {
         self.agents.welcome(id);
         self.information.row(id, &name);
         self.sample_node(id);
+        self.ask_distance(id);
         self.inputs.add_name(id, &facts.host.0);
         self.match_hosts();
         self.attempts.set_cores(id, cores);

@@ -181,6 +181,13 @@ pub struct StreamRoute {
     pub wan: u32,
     /// What was weighed.
     pub costs: Vec<RouteCost>,
+    /// There and back between the two groups that are farthest from each other, as measured, ns; nothing: it was not
+    /// known, and taken as it usually is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_ns: Option<u64>,
+    /// What its writers are said to write in a second, bytes; nothing: they say nothing, and it was taken as usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declared_bytes_per_s: Option<u64>,
 }
 
 /// What went over an edge between two hosts.

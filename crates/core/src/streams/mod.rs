@@ -31,7 +31,7 @@ pub use hop::{HOP_WINDOW_BYTES, HopError, HopReceiver, HopSender, SenderState};
 pub use record::{Cut, Cutter, RecordKind};
 pub use route::{
     Choice, Distance, GroupId, Groups, Hop, LineCost, Load, PlanCost, Route, choose, cost_of,
-    hops_of_merge, hops_of_multicast,
+    farthest_ns, hops_of_merge, hops_of_multicast, line_between,
 };
 pub use stall::StallWatch;
 pub use tree::{Place, PlaceEnd, Tree, meeting_of, tree_of};

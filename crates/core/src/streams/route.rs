@@ -202,6 +202,55 @@ impl LineCost {
     }
 }
 
+/// A line between groups that takes no more than so many times as long as one within a group is as good as that.
+const LIKE_LAN: u64 = 5;
+
+/// A line between two groups: as it usually is, but for the time there and back, where that was measured. Where that is
+/// nearly that of a line within a group, it is taken as one in all.
+pub fn line_between(lan: &LineCost, usual: &LineCost, measured_ns: Option<u64>) -> LineCost {
+    match measured_ns {
+        None => *usual,
+        Some(round_trip_ns) if round_trip_ns <= lan.round_trip_ns.saturating_mul(LIKE_LAN) => {
+            LineCost { round_trip_ns: round_trip_ns.max(lan.round_trip_ns), ..*lan }
+        }
+        Some(round_trip_ns) => LineCost { round_trip_ns, ..*usual },
+    }
+}
+
+/// The time there and back between the two of some groups that are farthest from each other, from that of each to one
+/// place, ns: what all have of that lies within groups. `None`: it is not known of all.
+pub fn farthest_ns(groups: &Groups, from_here: &BTreeMap<GroupId, u64>) -> Option<u64> {
+    let all: BTreeMap<GroupId, u64> = groups
+        .representative
+        .keys()
+        .map(|group| from_here.get(group).map(|time| (*group, *time)))
+        .collect::<Option<_>>()?;
+    let nearest = all.values().copied().min()?;
+    let is_above = |one: GroupId, other: GroupId| {
+        let mut at = other;
+        while let Some(above) = groups.above.get(&at).copied() {
+            if above == one {
+                return true;
+            }
+            at = above;
+        }
+        false
+    };
+    let mut farthest = None;
+    for (one, first) in &all {
+        for (other, second) in all.range(..one) {
+            let (first, second) = (first - nearest, second - nearest);
+            let between = if is_above(*one, *other) || is_above(*other, *one) {
+                first.abs_diff(second)
+            } else {
+                first.saturating_add(second)
+            };
+            farthest = farthest.max(Some(between));
+        }
+    }
+    farthest
+}
+
 /// What goes through a stream, and over what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
@@ -419,6 +468,21 @@ mod tests {
             })
             .to_vec();
         assert_eq!(choose(&plans, None).map(|choice| choice.route), Some(Route::Direct));
+    }
+
+    #[test]
+    fn the_time_between_groups_is_what_was_measured_beyond_the_nearest() {
+        let (mut groups, ..) = figure(2, 4, 6);
+        let ms = |times: [u64; 3]| {
+            [HG1, HG2, HG3].into_iter().zip(times.map(|time| time * 1_000_000)).collect()
+        };
+        assert_eq!(farthest_ns(&groups, &ms([1, 1, 1])), Some(0));
+        assert_eq!(farthest_ns(&groups, &ms([1, 11, 5])), Some(14_000_000));
+        groups.above.insert(HG2, HG3);
+        assert_eq!(farthest_ns(&groups, &ms([1, 11, 5])), Some(10_000_000));
+        let mut some: BTreeMap<GroupId, u64> = ms([1, 1, 1]);
+        some.remove(&HG2);
+        assert_eq!(farthest_ns(&groups, &some), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rakuda_cluster::ClusterPlan;
 use rakuda_core::streams::{
     Choice, Distance, GroupId, Groups, LineCost, Load, PlaceEnd, Route, Tree, choose, cost_of,
-    tree_of,
+    farthest_ns, line_between, tree_of,
 };
 use rakuda_core::{NodeId, TaskId};
 use rakuda_link::credentials::CredentialsError;
@@ -40,6 +40,8 @@ impl Hub {
         node_of: &BTreeMap<TaskId, NodeId>,
     ) -> Result<(Edges, Vec<NodePlans>), CredentialsError> {
         let groups = self.stream_groups(node_of.values().copied());
+        let used: BTreeSet<NodeId> = node_of.values().copied().collect();
+        let round_trip_ns = self.round_trip_between(&groups, &used);
         let component = &self.streams.components[place];
         let mut edges = Edges::default();
         let mut plans: BTreeMap<NodeId, Vec<StreamPlan>> = BTreeMap::new();
@@ -49,7 +51,8 @@ impl Hub {
             };
             let (writers, readers) = (on(&stream.writers), on(&stream.readers));
             let wish = self.settings.stream_route;
-            let (tree, route) = route_of(&groups, wish, &writers, &readers);
+            let known = Known { round_trip_ns, bytes_per_s: self.declared_by(stream) };
+            let (tree, route) = route_of(&groups, wish, known, &writers, &readers);
             let first = edges.all.len();
             for hop in &tree.edges {
                 let line = match hop.over {
@@ -70,6 +73,42 @@ impl Hub {
             opened.push((node, plans, hops));
         }
         Ok((edges, opened))
+    }
+
+    /// There and back between those groups of some nodes that are farthest from each other: what is known of it.
+    fn round_trip_between(&self, groups: &Groups, nodes: &BTreeSet<NodeId>) -> Option<u64> {
+        let used: BTreeSet<GroupId> = nodes.iter().map(|node| groups.group_of[node]).collect();
+        let mut of_used = Groups { above: groups.above.clone(), ..Groups::default() };
+        let mut times: BTreeMap<GroupId, u64> = BTreeMap::new();
+        // The least of a group's nodes: the others were busy.
+        for (node, group) in groups.group_of.iter().filter(|(_, group)| used.contains(group)) {
+            of_used.representative.insert(*group, groups.representative[group]);
+            let clock = self.clock_of_node(*node).filter(|clock| clock.round_trip_ns > 0);
+            let time = clock.and_then(|clock| u64::try_from(clock.round_trip_ns).ok());
+            if let Some(time) = if *node == LOCAL_NODE { Some(0) } else { time } {
+                let least = times.entry(*group).or_insert(time);
+                *least = time.min(*least);
+            }
+        }
+        farthest_ns(&of_used, &times)
+    }
+
+    /// What the writers of a stream are said to write in a second, where anything is said of them.
+    fn declared_by(&self, stream: &StreamDefinition) -> Option<u64> {
+        let said = stream.writers.iter().filter_map(|writer| {
+            let name = Text(self.names.name(TaskId(*writer)).to_vec());
+            bytes_per_s(stream.meta.get(&name)?.get("output")?)
+        });
+        said.reduce(u64::saturating_add)
+    }
+
+    /// Routes are chosen by what lies between groups: how far a node is away is asked when it is there.
+    pub(crate) fn ask_distance(&mut self, node: NodeId) {
+        let has_group =
+            self.settings.cluster.as_ref().is_some_and(|plan| plan.group_of(node).is_some());
+        if has_group && node != LOCAL_NODE && self.settings.stream_route == RouteWish::Auto {
+            self.ask_clock(node);
+        }
     }
 
     /// What a node needs for its edges.
@@ -161,23 +200,55 @@ fn kind_of(route: Route) -> RouteKind {
     }
 }
 
+/// What is known of a stream and its lines.
+#[derive(Clone, Copy)]
+struct Known {
+    round_trip_ns: Option<u64>,
+    bytes_per_s: Option<u64>,
+}
+
+/// Reads `1MB/s`, with B, KB, MB or GB, of which each is 1,000 of the one before.
+fn bytes_per_s(text: &str) -> Option<u64> {
+    let text = text.trim().strip_suffix("/s")?.trim_end();
+    let unit_at = text.find(|letter: char| letter.is_ascii_alphabetic())?;
+    let (number, unit) = text.split_at(unit_at);
+    let factor = match unit {
+        "B" => 1,
+        "KB" | "kB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        _ => return None,
+    };
+    // Three places behind the point are enough.
+    let (whole, part) = number.trim_end().split_once('.').unwrap_or((number.trim_end(), ""));
+    let part: String = part.chars().chain("000".chars()).take(3).collect();
+    let thousandths = whole.parse::<u64>().ok()?.checked_mul(1_000)?;
+    let thousandths = thousandths.checked_add(part.parse().ok()?)?;
+    Some(u64::try_from(u128::from(thousandths) * factor / 1_000).unwrap_or(u64::MAX))
+}
+
 /// The tree of a stream over the route that is wished for, or the cheaper one, and why.
 fn route_of(
     groups: &Groups,
     wish: RouteWish,
+    known: Known,
     writers: &[(TaskId, NodeId)],
     readers: &[(TaskId, NodeId)],
 ) -> (Tree, StreamRoute) {
     let end = readers.first().expect("a stream has readers").1;
-    let load = Load { bytes: MESSAGE_BYTES, per_1000_s: MESSAGES_PER_1000_S, lan: LAN, wan: WAN };
+    let per_1000_s = known
+        .bytes_per_s
+        .map_or(MESSAGES_PER_1000_S, |bytes| bytes.saturating_mul(1_000) / MESSAGE_BYTES);
+    let wan = line_between(&LAN, &WAN, known.round_trip_ns);
+    let load = Load { bytes: MESSAGE_BYTES, per_1000_s, lan: LAN, wan };
     let choice = |route: Route| {
         let tree = tree_of(groups, route, writers, readers);
         Choice { route, cost: cost_of(groups, &tree.edges, &load) }
     };
     // The shorter way is taken where both cost the same.
-    let known = [Route::Direct, Route::Relay, Route::Conventional { end }].map(choice);
+    let plans = [Route::Direct, Route::Relay, Route::Conventional { end }].map(choice);
     let chosen = match wish {
-        RouteWish::Auto => choose(&known[..2], None).map_or(Route::Direct, |choice| choice.route),
+        RouteWish::Auto => choose(&plans[..2], None).map_or(Route::Direct, |choice| choice.route),
         RouteWish::Direct => Route::Direct,
         RouteWish::Relay => Route::Relay,
         RouteWish::Conventional => Route::Conventional { end },
@@ -195,7 +266,21 @@ fn route_of(
         wish,
         lan: count(lan),
         wan: count(wan),
-        costs: known.iter().map(cost).collect(),
+        costs: plans.iter().map(cost).collect(),
+        round_trip_ns: known.round_trip_ns,
+        declared_bytes_per_s: known.bytes_per_s,
     };
     (tree, route)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes_per_s;
+
+    #[test]
+    fn what_writers_are_said_to_write_is_read() {
+        let read = ["1MB/s", "1.5 KB/s", "20 B/s", "2GB/s", "0.0625 MB/s"].map(bytes_per_s);
+        assert_eq!(read, [1_000_000, 1_500, 20, 2_000_000_000, 62_000].map(Some));
+        assert_eq!(["1MB", "MB/s", "x/s", "1TB/s", "-1B/s"].map(bytes_per_s), [None; 5]);
+    }
 }

@@ -99,9 +99,15 @@ pub fn route_words(route: &StreamRoute) -> String {
         RouteKind::Direct => "direct",
         RouteKind::Conventional => "conventional",
     };
-    let why = match route.wish {
-        RouteWish::Auto => "chosen by cost",
-        RouteWish::Relay | RouteWish::Direct | RouteWish::Conventional => "as asked for",
+    let why = match (route.wish, route.round_trip_ns) {
+        (RouteWish::Auto, None) => "chosen by cost".to_owned(),
+        (RouteWish::Auto, Some(ns)) => {
+            let us = ns / 1_000;
+            format!("chosen by cost, {}.{:03} ms between groups", us / 1_000, us % 1_000)
+        }
+        (RouteWish::Relay | RouteWish::Direct | RouteWish::Conventional, _) => {
+            "as asked for".to_owned()
+        }
     };
     format!("{word} ({why})")
 }
