@@ -194,7 +194,10 @@ impl World {
                 .into_iter()
                 .map(|edge| (edge, Default::default()))
                 .collect(),
-            out: edges(&place.readers).into_iter().map(|edge| (edge, Default::default())).collect(),
+            out: edges(&place.readers)
+                .into_iter()
+                .map(|edge| (edge, HopSender::default()))
+                .collect(),
             closed: BTreeSet::new(),
             is_broken: false,
         };
@@ -363,9 +366,8 @@ impl World {
 
     fn place_of(&mut self, edge: usize, is_sender: bool) -> Option<&mut Place> {
         let lost = self.lost;
-        let has = |place: &&mut Place| match is_sender {
-            true => place.out.contains_key(&edge),
-            false => place.into.contains_key(&edge),
+        let has = |place: &&mut Place| {
+            if is_sender { place.out.contains_key(&edge) } else { place.into.contains_key(&edge) }
         };
         self.places.iter_mut().find(has).filter(|place| Some(place.node) != lost)
     }
@@ -374,9 +376,10 @@ impl World {
     fn carry(&mut self, edge: usize, is_there: bool) -> bool {
         let now = self.now;
         let line = &mut self.lines[edge];
-        let (way, closed) = match is_there {
-            true => (&mut line.there, line.is_closed[0]),
-            false => (&mut line.back, line.is_closed[1]),
+        let (way, closed) = if is_there {
+            (&mut line.there, line.is_closed[0])
+        } else {
+            (&mut line.back, line.is_closed[1])
         };
         let bytes = match way.front() {
             Some((due, _)) if *due > now => return false,
@@ -570,7 +573,7 @@ enum Wrong {
 }
 
 fn on_hosts(dice: &mut Dice, first: u32, lost: Option<NodeId>) -> Vec<(TaskId, NodeId)> {
-    (0..1 + dice.number(4))
+    (0..=dice.number(4))
         .map(|task| {
             let host = NodeId(dice.number(9));
             let host = if Some(host) == lost { NodeId((host.0 + 1) % 9) } else { host };

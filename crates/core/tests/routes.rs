@@ -2,7 +2,8 @@
 
 use rakuda_core::NodeId;
 use rakuda_core::streams::{
-    Choice, GroupId, Groups, LineCost, Load, Route, choose, cost_of, hops_of_multicast, line_between,
+    Choice, GroupId, Groups, LineCost, Load, Route, choose, cost_of, hops_of_multicast,
+    line_between,
 };
 
 const LAN: LineCost = LineCost { message_ns: 5_000, kib_ns: 820, round_trip_ns: 100_000 };
