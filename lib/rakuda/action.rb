@@ -30,6 +30,9 @@ module Rakuda
     # @return [NodeLost, nil] why nothing that the job does counts any more
     attr_accessor :lost
 
+    # @return [String, nil] what has killed its last command, where that was killed: a bound, a signal
+    attr_accessor :killed_by
+
     # @return [Integer, nil] number of the task whose cores the job uses
     attr_reader :number
 

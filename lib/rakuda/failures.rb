@@ -46,6 +46,7 @@ module Rakuda
       @application = application
       @planner = planner
       @exceptions = {}   # by number, in order of time
+      @killed_by = {}    # by number: what rake's words for a command that was killed do not say
       @told = {}         # numbers that have been raised or printed
       @aborted = {}      # numbers of tasks that were aborted because of others
       @given = {}.compare_by_identity # exceptions that an invocation has raised
@@ -53,8 +54,10 @@ module Rakuda
     end
 
     # A task failed.
-    def add(number, task, exception)
+    # @param killed_by [String, nil] what has killed the last command of its action
+    def add(number, task, exception, killed_by = nil)
       @exit ||= exception if exception.is_a?(SystemExit)
+      @killed_by[number] = killed_by
       @exceptions.delete(number)
       @exceptions[number] = exception
       RakeBridge.add_chain(exception, @planner.chain(number)) if task && !exception.is_a?(SystemExit)
@@ -84,7 +87,7 @@ module Rakuda
       return if @aborted.delete(number) # it runs again with its gang, of which another one failed
 
       name = @planner.tasks[number]&.name
-      reason = exception ? ": #{Failures.first_line(exception)}" : ""
+      reason = exception ? ": #{reason(number, exception)}" : ""
       $stderr.puts "#{@application.name}: task #{name} failed (attempt #{attempt}), trying again#{reason}"
     end
 
@@ -127,6 +130,16 @@ module Rakuda
       @early ||= {}
     end
 
+    # Rake's words for a command that was killed are "status ()".
+    def reason(number, exception)
+      killed_by = @killed_by[number]
+      line = Failures.first_line(exception)
+      return line unless killed_by
+
+      how = killed_by.start_with?(Protocol::BOUND_EXCEEDED) ? "was" : "failed with"
+      line.sub("Command failed with status ()") { "Command #{how} #{killed_by}" }
+    end
+
     # Those that were aborted because of others come last.
     def in_order(failed)
       known = @exceptions.keys & failed
@@ -148,7 +161,7 @@ module Rakuda
         next if @told[number]
 
         @told[number] = true
-        how = aborted?(number) ? "was aborted" : "failed: #{Failures.first_line(@exceptions[number])}"
+        how = aborted?(number) ? "was aborted" : "failed: #{reason(number, @exceptions[number])}"
         name = @planner.tasks[number]&.name || @planner.chain(number).first&.name
         $stderr.puts "#{@application.name}: task #{name} #{how}"
       end

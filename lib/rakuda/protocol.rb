@@ -28,6 +28,9 @@ module Rakuda
       EXIT = "exit"
     end
 
+    # How the error of a command begins that ran and was killed because of a bound.
+    BOUND_EXCEEDED = "killed: "
+
     # How to stop a run.
     module StopHow
       INTERRUPT = "interrupt"

@@ -215,7 +215,7 @@ module Rakuda
         @link.send_message("AskAfter", number) if action.task.rakuda_singular && @planner.asked?(action.task)
         @link.send_action_ended(number, Protocol::ActionOutcome::OK, "", action.began_ns)
       else
-        @failures.add(number, action.task, exception)
+        @failures.add(number, action.task, exception, action.killed_by)
         outcome = exception.is_a?(SystemExit) ? Protocol::ActionOutcome::EXIT : Protocol::ActionOutcome::FAILED
         message = Failures.account(exception, @directory.base, always: @application.ci?)
         @link.send_action_ended(number, outcome, message.b, action.began_ns)

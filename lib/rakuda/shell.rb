@@ -13,6 +13,16 @@ module Rakuda
     NOT_EXECUTABLE = [0, Errno::ENOENT, Errno::EACCES, Errno::ENOTDIR, Errno::ENOEXEC, Errno::EISDIR, Errno::ELOOP]
                      .map { |error| error.is_a?(Class) ? error::Errno : error }.freeze
 
+    # @param status [Integer] as wait(2) gives it
+    # @return [String, nil] the signal that has ended a command, as the hub says it
+    def self.signal_in(status)
+      signal = status & 0x7f
+      return if signal.zero?
+
+      name = Signal.signame(signal)
+      name ? "signal #{signal} (SIG#{name})" : "signal #{signal}"
+    end
+
     # @param start_directory [String] where the hub starts a command that names no directory
     def initialize(link, reactor, environment, directory, start_directory)
       @link = link
@@ -188,10 +198,13 @@ module Rakuda
       status, pid, error = @reactor.park
       @set_status.call(status, pid)
       job.leased = false if job.is_a?(Action) # it went with the command
+      error = error&.dup&.force_encoding(Encoding::UTF_8)&.scrub
+      bound = error if error&.start_with?(Protocol::BOUND_EXCEEDED)
+      job.killed_by = bound || Shell.signal_in(status)
       return true if status.zero?
-      return false unless error
+      return false if bound || !error # for Ruby it ran
 
-      explain(error.dup.force_encoding(Encoding::UTF_8).scrub, redirects)
+      explain(error, redirects)
       nil
     rescue Exception # rubocop:disable Lint/RescueException -- the command must not outlive the wait, whatever ends it
       @link.send_message("SignalCommand", command, 15) if @waiting.delete(command)

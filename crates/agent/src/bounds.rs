@@ -1,17 +1,21 @@
-//! Bounds of memory that commands are held to (`--enforce memory`): a thread looks at what the processes of each
-//! bounded command have resident, and kills all of them when that is more than their bound.
+//! Bounds of memory that commands are held to (`--enforce memory`): by a control group for each command where those
+//! can be made, else by a watch. Which of both it is, is said with the first bounded command.
 //!
-//! A watch, and no RLIMIT_AS: programs reserve address space that they never touch. As soon as the resident sets
-//! together are above the bound, what counts is looked at: memory of no file, and shared memory, where what processes
-//! share is counted once (PSS). Pages of files that are mapped can be dropped and do not count. Between two looks a
-//! command may have more. It knows no tasks.
+//! The watch: a thread looks at what the processes of each bounded command have resident, and kills all of them when
+//! that is more than their bound. No RLIMIT_AS: programs reserve address space that they never touch. As soon as the
+//! resident sets together are above the bound, what counts is looked at: memory of no file, and shared memory, where
+//! what processes share is counted once (PSS). Pages of files that are mapped can be dropped and do not count. Between
+//! two looks a command may have more. It knows no tasks.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rakuda_proto::agent::{BOUND_EXCEEDED, CommandId};
 
+use crate::memory_groups::{MemoryGroup, MemoryGroups, NoGroups};
+use crate::spawn::Process;
 use crate::trees;
 
 /// Between two looks.
@@ -35,15 +39,85 @@ struct Shared {
     more: Condvar,
 }
 
-/// All commands that are bounded. The thread begins with the first of them.
+/// How commands are held to their bounds here.
+#[derive(Default)]
+enum Way {
+    /// There was no bounded command yet.
+    #[default]
+    Unknown,
+    Groups(MemoryGroups),
+    Watch,
+}
+
+/// All commands that are bounded. The thread begins with the first of them that is watched.
 #[derive(Default)]
 pub(crate) struct Bounds {
+    way: Way,
+    /// With their bounds.
+    grouped: BTreeMap<CommandId, (MemoryGroup, u64)>,
     shared: Option<Arc<Shared>>,
 }
 
+/// What is said once.
+pub(crate) enum Said {
+    Groups,
+    /// Why there are none.
+    Watch(String),
+}
+
 impl Bounds {
-    /// Holds a command to its bound from now on.
-    pub fn add(&mut self, command: CommandId, root: i32, bytes_max: u64) {
+    /// A group for a command that is about to be started. What there is to say comes with the first.
+    pub fn group(
+        &mut self,
+        command: CommandId,
+        bytes_max: u64,
+    ) -> (Option<MemoryGroup>, Option<Said>) {
+        let first = matches!(self.way, Way::Unknown);
+        if first {
+            match MemoryGroups::prepare(Path::new("/")) {
+                Ok(groups) => self.way = Way::Groups(groups),
+                Err(why) => return (None, Some(self.only_watch(&why))),
+            }
+        }
+        let Way::Groups(groups) = &mut self.way else { return (None, None) };
+        match groups.make(command, bytes_max) {
+            Ok(group) => (Some(group), first.then_some(Said::Groups)),
+            Err(why) => (None, Some(self.only_watch(&why))),
+        }
+    }
+
+    fn only_watch(&mut self, why: &NoGroups) -> Said {
+        self.way = Way::Watch;
+        Said::Watch(why.to_string())
+    }
+
+    /// It was not started.
+    pub fn give_back(&mut self, group: Option<MemoryGroup>) {
+        if let (Some(group), Way::Groups(groups)) = (group, &mut self.way) {
+            groups.give_back(group);
+        }
+    }
+
+    /// Holds a command to its bound from now on: in its group, if it has joined that, else by watching it.
+    pub fn add(
+        &mut self,
+        command: CommandId,
+        process: &Process,
+        group: Option<MemoryGroup>,
+        bytes_max: u64,
+    ) {
+        match group {
+            Some(group) if process.is_grouped => {
+                self.grouped.insert(command, (group, bytes_max));
+            }
+            group => {
+                self.give_back(group);
+                self.watch(command, process.id, bytes_max);
+            }
+        }
+    }
+
+    fn watch(&mut self, command: CommandId, root: i32, bytes_max: u64) {
         let shared = self.shared.get_or_insert_with(|| {
             let shared = Arc::new(Shared::default());
             let its = Arc::clone(&shared);
@@ -60,10 +134,21 @@ impl Bounds {
     /// Takes the exit status of a command by `take`, while nothing is killed: afterwards its number may be another
     /// process's. With the status comes why it was killed, if it was because of its bound.
     pub fn take_status<T>(
-        &self,
+        &mut self,
         command: CommandId,
         take: impl FnOnce() -> Option<T>,
     ) -> Option<(T, Option<String>)> {
+        if self.grouped.contains_key(&command) {
+            let status = take()?;
+            let (group, bytes_max) = self.grouped.remove(&command)?;
+            let why = group.exceeded().map(|bytes_peak| {
+                // What the kernel has refused is not known.
+                let had = format!("{} of memory and wanted more", mebibytes(bytes_peak));
+                why(&had, bytes_max)
+            });
+            self.give_back(Some(group));
+            return Some((status, why));
+        }
         let Some(shared) = &self.shared else { return take().map(|status| (status, None)) };
         let mut commands = locked(shared);
         let status = take()?;
@@ -74,13 +159,13 @@ impl Bounds {
 
 impl Bounded {
     fn why(&self) -> String {
-        format!(
-            "{}it had {} of memory, and its task asks for {}",
-            BOUND_EXCEEDED,
-            mebibytes(self.bytes_peak),
-            mebibytes(self.bytes_max)
-        )
+        why(&format!("{} of memory", mebibytes(self.bytes_peak)), self.bytes_max)
     }
+}
+
+/// Why a command was killed.
+fn why(had: &str, bytes_max: u64) -> String {
+    format!("{BOUND_EXCEEDED}it had {had}, and its task asks for {}", mebibytes(bytes_max))
 }
 
 fn locked(shared: &Shared) -> MutexGuard<'_, BTreeMap<CommandId, Bounded>> {
@@ -171,7 +256,7 @@ mod tests {
 
     #[test]
     fn without_bounded_commands_a_status_is_only_taken() {
-        let bounds = Bounds::default();
+        let mut bounds = Bounds::default();
         assert_eq!(bounds.take_status(CommandId(1), || Some(9)), Some((9, None)));
         assert_eq!(bounds.take_status(CommandId(1), || None::<i32>), None);
         assert!(bounds.shared.is_none());

@@ -93,6 +93,13 @@ pub fn machine_ns() -> i64 {
     kernel_ns()
 }
 
+/// ns for which this thread has had a processor.
+pub fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
 /// Nanoseconds since the first call in this process; never goes back.
 pub fn monotonic_ns() -> u64 {
     let start_ns = journal_clock().start.monotonic_ns;

@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -17,12 +17,13 @@ use rakuda_proto::front::{CommandOptions, Program, Usage};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::bounds::Bounds;
+use crate::bounds::{Bounds, Said};
 use crate::clock;
 use crate::gate::{Gates, Worker};
 use crate::hosts_file::HostsFile;
 use crate::launch::{PreparedLaunch, own_environment};
 use crate::lookup::Programs;
+use crate::memory_groups::MemoryGroup;
 use crate::pipes::{CHUNK_BYTES, PipePair, WriterPair};
 use crate::processes::{self, COMMAND_VARIABLE, command_mark};
 use crate::readiness::watch;
@@ -268,20 +269,26 @@ impl Agent {
             Some(gate) => inner.gates.admit(command, gate, &mut prepared, &mut environment)?,
             None => None,
         };
+        let bytes_max = options.map_or(0, |options| options.memory_bytes_max);
+        let group = (bytes_max > 0).then(|| inner.group_for(command, bytes_max)).flatten();
+        let door = group.as_ref().map(MemoryGroup::door);
         let (started_ns, machine_ns) = (clock::monotonic_ns(), clock::machine_ns());
-        let mut process = inner.execute(&prepared, &environment);
+        let mut process = inner.execute(&prepared, &environment, door);
         if let Err(error) = &process
             && prepared.look_again(error, &environment, &mut programs)?
         {
-            process = inner.execute(&prepared, &environment);
+            process = inner.execute(&prepared, &environment, door);
         }
-        let process = process.map_err(|source| SpawnError::Refused {
-            program: prepared.program.to_string_lossy().into_owned(),
-            source,
-        })?;
-        let process = Rc::new(process);
-        if let Some(bytes_max) = options.map(|it| it.memory_bytes_max).filter(|bytes| *bytes > 0) {
-            inner.bounds.borrow_mut().add(command, process.id, bytes_max);
+        let process = match process {
+            Ok(process) => Rc::new(process),
+            Err(source) => {
+                inner.bounds.borrow_mut().give_back(group);
+                let program = prepared.program.to_string_lossy().into_owned();
+                return Err(SpawnError::Refused { program, source });
+            }
+        };
+        if bytes_max > 0 {
+            inner.bounds.borrow_mut().add(command, &process, group, bytes_max);
         }
         inner.running.borrow_mut().insert(command, Rc::clone(&process));
         if gate.is_some() && worker.is_none() {
@@ -349,6 +356,7 @@ impl Inner {
         &self,
         prepared: &PreparedLaunch,
         environment: &EnvironmentBlock,
+        control_group: Option<RawFd>,
     ) -> std::io::Result<Process> {
         self.spawner.borrow_mut().start(&Launch {
             program: &prepared.program,
@@ -357,7 +365,21 @@ impl Inner {
             directory: prepared.directory.as_deref(),
             descriptors: &prepared.descriptors,
             group: self.config.join_group.map_or(Group::Own, Group::Join),
+            control_group,
         })
+    }
+
+    /// A control group for a command that may have so much memory, where there can be one. Says how it is, once.
+    fn group_for(&self, command: CommandId, bytes_max: u64) -> Option<MemoryGroup> {
+        let (group, said) = self.bounds.borrow_mut().group(command, bytes_max);
+        if let Some(said) = said {
+            let why_watched = match said {
+                Said::Groups => None,
+                Said::Watch(why) => Some(Text::from(why)),
+            };
+            let _ = self.events.send(AgentEvent::MemoryEnforced { why_watched });
+        }
+        group
     }
 
     /// What descriptors 0, 1 and 2 are before the command's own redirections.
@@ -397,7 +419,7 @@ impl Inner {
                 (Err(_), _) => tokio::task::yield_now().await,
             }
             let take = || watched.process.take_status();
-            let taken = self.bounds.borrow().take_status(watched.command, take);
+            let taken = self.bounds.borrow_mut().take_status(watched.command, take);
             if let Some(status) = taken {
                 break status;
             }

@@ -61,6 +61,7 @@ impl Helper {
             directory: None,
             descriptors: &descriptors,
             group: Group::Own,
+            control_group: None,
         });
         let process = HelperProcess(Rc::new(process.map_err(refused)?));
         Ok(Self { stdin, stdout, stderr, process })

@@ -17,6 +17,7 @@ mod launch;
 pub mod limits;
 mod lookup;
 pub mod memory;
+mod memory_groups;
 pub mod mounts;
 pub mod operations;
 mod orphans;

@@ -88,7 +88,15 @@ pub fn start(
     descriptors: &[DescriptorAction],
     group: Group,
 ) -> std::io::Result<Process> {
-    let launch = Launch { program, words, environment, directory: None, descriptors, group };
+    let launch = Launch {
+        program,
+        words,
+        environment,
+        directory: None,
+        descriptors,
+        group,
+        control_group: None,
+    };
     Spawner::new().start(&launch)
 }
 

@@ -179,6 +179,8 @@ pub struct Launch<'a> {
     pub descriptors: &'a [DescriptorAction],
     /// Its process group.
     pub group: Group,
+    /// Where it writes 0 first, which makes it a member of a control group.
+    pub control_group: Option<RawFd>,
 }
 
 /// A process that was started by this one.
@@ -191,6 +193,8 @@ pub struct Process {
     reaped: Cell<bool>,
     /// Readable when it is over.
     pub pidfd: OwnedFd,
+    /// It was to join a control group and has.
+    pub is_grouped: bool,
 }
 
 /// Stack of a child until its exec; it needs a few hundred bytes.
@@ -206,6 +210,8 @@ struct ChildTask<'a> {
     words: &'a [*const libc::c_char],
     /// 0, or why exec was not reached.
     error: libc::c_int,
+    /// It has joined its control group.
+    is_grouped: bool,
 }
 
 /// Starts processes; keeps what is the same for all of them.
@@ -234,7 +240,7 @@ impl Spawner {
     fn start_file(&mut self, launch: &Launch<'_>) -> std::io::Result<Process> {
         let mut words: Vec<_> = launch.words.iter().map(|word| word.as_ptr()).collect();
         words.push(ptr::null());
-        let mut task = ChildTask { launch, words: &words, error: 0 };
+        let mut task = ChildTask { launch, words: &words, error: 0, is_grouped: false };
         let mut pidfd: RawFd = -1;
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
         let mut own = own_children();
@@ -265,7 +271,8 @@ impl Spawner {
         }
         own.insert(id);
         let own_group = launch.group == Group::Own;
-        Ok(Process { id, own_group, reaped: Cell::new(false), pidfd })
+        let is_grouped = task.is_grouped;
+        Ok(Process { id, own_group, reaped: Cell::new(false), pidfd, is_grouped })
     }
 }
 
@@ -282,6 +289,10 @@ extern "C" fn run_child(argument: *mut libc::c_void) -> libc::c_int {
     // everything below is a plain system call on memory that outlives it.
     unsafe {
         let task = &mut *argument.cast::<ChildTask<'_>>();
+        // Before all else: what it does from here on counts there.
+        if let Some(group) = task.launch.control_group {
+            task.is_grouped = libc::write(group, c"0".as_ptr().cast(), 1) == 1;
+        }
         if let Err(error) = prepare_child(task.launch) {
             task.error = error;
         } else {

@@ -47,6 +47,12 @@ pub fn kill_tree(root: i32) {
     }
 }
 
+/// Whether this process is among these, and all of them stand below one of them, or are it. That one has started this
+/// process, or what has.
+pub(crate) fn are_one_family(ids: &[i32]) -> bool {
+    Table::read().is_family_of(own_id(), ids)
+}
+
 /// Kills all processes in whose environment the variable `name` has one of `values`, and all below
 /// them; how many there were. Only what was started with such a variable has it, so nothing else is
 /// met; what has another environment is not found.
@@ -201,6 +207,20 @@ impl Table {
         Self { stats, children }
     }
 
+    fn is_family_of(&self, own: i32, ids: &[i32]) -> bool {
+        if !ids.contains(&own) {
+            return false;
+        }
+        let parents = std::iter::successors(Some(own), |id| Some(self.stats.get(id)?.parent));
+        // The farthest of them that is in the group; between it and this process others may be elsewhere.
+        let first = parents.take_while(|id| *id > 0).filter(|id| ids.contains(id)).last();
+        let Some(first) = first else { return false };
+        let below = self.below(first);
+        // One that has ended meanwhile is nobody's.
+        let gone = |id: i32| id > 0 && self.stats.get(&id).is_none_or(|stat| stat.is_over);
+        ids.iter().all(|id| *id == first || below.contains(id) || gone(*id))
+    }
+
     /// All that stand below `root` and run, without it. A child of one that ends meanwhile may be
     /// missed: it is found the next time, below the subreaper.
     fn below(&self, root: i32) -> Vec<i32> {
@@ -279,6 +299,16 @@ mod tests {
             table(&[(2, 1, false), (3, 2, true), (4, 3, false), (5, 1, false), (6, 4, false)]);
         assert_eq!(table.below(2), [4, 6]);
         assert!(table.below(5).is_empty());
+    }
+
+    #[test]
+    fn a_family_has_one_head_and_no_strangers() {
+        let table =
+            table(&[(2, 1, false), (3, 2, false), (4, 3, false), (5, 1, false), (6, 1, true)]);
+        assert!(table.is_family_of(4, &[3, 4]) && table.is_family_of(3, &[2, 3, 4]));
+        assert!(table.is_family_of(4, &[4, 6, 77]), "what has ended does not count");
+        assert!(!table.is_family_of(4, &[3, 4, 5]) && !table.is_family_of(4, &[3]));
+        assert!(!table.is_family_of(4, &[4, 0]) && !table.is_family_of(4, &[4, 2, 5]));
     }
 
     #[test]

@@ -79,6 +79,7 @@ async fn outcome_of(
                 return outcome;
             }
             AgentEvent::OutputEnded { .. }
+            | AgentEvent::MemoryEnforced { .. }
             | AgentEvent::CommandReady { .. }
             | AgentEvent::CommandPassed { .. }
             | AgentEvent::Streams(_) => {}
@@ -195,6 +196,7 @@ fn what_a_left_over_child_writes_is_not_given_to_the_next_command() {
                 }
                 AgentEvent::CommandExited { .. }
                 | AgentEvent::OutputEnded { .. }
+                | AgentEvent::MemoryEnforced { .. }
                 | AgentEvent::CommandReady { .. }
                 | AgentEvent::CommandPassed { .. }
                 | AgentEvent::Streams(_) => {}

@@ -83,6 +83,7 @@ impl Node {
                 }
                 AgentEvent::OutputWritten { bytes, .. } => outcome.shown.extend(bytes),
                 AgentEvent::OutputEnded { .. }
+                | AgentEvent::MemoryEnforced { .. }
                 | AgentEvent::CommandReady { .. }
                 | AgentEvent::CommandPassed { .. }
                 | AgentEvent::Streams(

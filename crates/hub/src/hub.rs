@@ -220,6 +220,8 @@ pub(crate) struct Hub {
     pub gang_targets: GangTargets,
     /// What streams join.
     pub streams: Streams,
+    /// What was said of how memory is enforced: by watching, or not.
+    pub memory_told: Vec<bool>,
     /// The front has said, under this number, that its actions wait for one another.
     pub front_stuck: Option<u32>,
     /// The target of this task was just looked at, after its action.
@@ -508,6 +510,7 @@ impl Hub {
             gangs_too_large: BTreeMap::new(),
             gang_targets: GangTargets::default(),
             streams: Streams::default(),
+            memory_told: Vec::new(),
             front_stuck: None,
             moved: false,
             start_directory: settings.directory.clone(),

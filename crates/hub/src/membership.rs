@@ -33,6 +33,9 @@ impl Hub {
             NodeEvent::Agent(AgentEvent::Streams(event)) if current => {
                 self.on_stream_event(node, event);
             }
+            NodeEvent::Agent(AgentEvent::MemoryEnforced { why_watched }) if current => {
+                self.on_memory_enforced(node, why_watched);
+            }
             NodeEvent::Agent(event) if current => self.on_agent_event(event),
             NodeEvent::Exchange(exchange) if current => self.on_exchange(node, exchange),
             NodeEvent::Up(facts) => self.on_node_up(node, incarnation, &facts),
@@ -58,6 +61,23 @@ impl Hub {
             | NodeEvent::State(_)
             | NodeEvent::Lost(..) => {}
         }
+    }
+
+    /// Says how a node holds commands to their memory; once for the run, and again where it differs.
+    fn on_memory_enforced(&mut self, node: NodeId, why_watched: Option<Text>) {
+        let is_watched = why_watched.is_some();
+        if self.memory_told.contains(&is_watched) {
+            return;
+        }
+        let several = self.agents.len() > 1 || self.settings.cluster.is_some();
+        let name = self.agents.place(node).node.name.to_display();
+        let place = if several { format!(" on {name}") } else { String::new() };
+        let how = why_watched.map_or_else(
+            || "by a control group for each command".to_owned(),
+            |why| format!("by looking at it ten times a second: {}", why.to_display()),
+        );
+        self.warn(&format!("memory is enforced{place} {how}"));
+        self.memory_told.push(is_watched);
     }
 
     fn on_node_up(&mut self, id: NodeId, incarnation: u32, facts: &NodeFacts) {

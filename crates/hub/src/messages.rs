@@ -8,7 +8,7 @@ use rakuda_core::{
     TaskKind, Timestamp, total_ns,
 };
 use rakuda_proto::Text;
-use rakuda_proto::agent::{AgentEvent, AgentRequest, BOUND_EXCEEDED, CommandId, OutputStream};
+use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
 use rakuda_proto::file_time::file_ns;
 use rakuda_proto::front::{
     self, ActionOutcome, FrontMessage, HubMessage, ProgressMode, RequirementDefinition, StopHow,
@@ -618,7 +618,9 @@ impl Hub {
                 let source = self.source_of(command, task);
                 self.printer.push(source, stream, &bytes);
             }
-            AgentEvent::Streams(_) => unreachable!("it is taken with its node"),
+            AgentEvent::Streams(_) | AgentEvent::MemoryEnforced { .. } => {
+                unreachable!("it is taken with its node")
+            }
             AgentEvent::OutputEnded { command } => {
                 let owner = self.left_over.remove(&command).flatten();
                 self.printer.end(self.source_of(command, owner.map(|(task, _)| TaskId(task))));
@@ -656,8 +658,6 @@ impl Hub {
                 } else if self.settings.output != OutputMode::Task || task.is_none() {
                     self.printer.end(COMMAND_SOURCES + u64::from(command.0));
                 }
-                // For Ruby it ran, and was killed.
-                let error = error.filter(|why| !why.0.starts_with(BOUND_EXCEEDED.as_bytes()));
                 self.link.push(&HubMessage::CommandEnded(
                     command.0, status, process, captured, error, usage,
                 ));

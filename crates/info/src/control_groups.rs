@@ -26,6 +26,17 @@ pub fn files_of(limit: &Limit, root: &Path) -> Vec<PathBuf> {
     files.iter().map(|file| root.join(file.strip_prefix("/").unwrap_or(file))).collect()
 }
 
+/// The folder of this process's own group of version 2; below the folder `root`, which is `/` but in tests.
+pub fn own(root: &Path) -> Option<PathBuf> {
+    let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    let mounts = fs::read(root.join("proc/self/mountinfo")).ok()?;
+    let group = Path::new(groups.lines().find_map(|line| line.strip_prefix("0::"))?);
+    let (top, point) = mounted(&mounts, "cgroup2", "")?;
+    let inside = group.strip_prefix(top).ok()?;
+    let point = point.strip_prefix("/").unwrap_or(&point);
+    Some(root.join(point).join(inside))
+}
+
 fn found(limit: &Limit, groups: &str, mounts: &[u8]) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in groups.lines() {

@@ -106,6 +106,12 @@ pub enum AgentEvent {
         /// Which.
         command: CommandId,
     },
+    /// How commands are held to their bounds of memory here. Comes before the first of them is
+    /// started, and again should it change.
+    MemoryEnforced {
+        /// By looking at them, and why; else each is in a control group of its own.
+        why_watched: Option<Text>,
+    },
     /// A command waits at the gate of its round.
     CommandReady {
         /// Which.
