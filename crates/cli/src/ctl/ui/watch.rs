@@ -1,8 +1,8 @@
 //! Looks at a run and keeps what a page is told of it: each row once, under the number of the change that it came with.
 //!
-//! Pages ask for what is newer than the number that they know, so a look costs the same for one page and for many. A
-//! look is never made more often than once a second, takes at most a twentieth of the time, and while no page is open
-//! it is not made.
+//! Pages ask for what is newer than the number that they know, so a look costs the same for one page and for many. The
+//! hub is asked once a second. The journal is read with it unless that would take more than a twentieth of the time of
+//! a processor. While no page is open neither is done.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,7 +24,7 @@ use super::super::report::read_tails;
 
 /// Shortest time between two looks.
 const EVERY_NS: u64 = 1_000_000_000;
-/// A look, or a picture, takes one in so many parts of the time.
+/// Reading the journal, or a picture, takes one in so many parts of a processor's time.
 const SHARE: u64 = 20;
 /// Shortest time between two pictures.
 const PICTURE_NS: u64 = 2_000_000_000;
@@ -53,7 +53,8 @@ struct Seen {
     /// Looks so far.
     looks: u64,
     looked_ns: Option<u64>,
-    next_ns: u64,
+    /// When the journal is read again.
+    reading_due_ns: u64,
     ended: Option<&'static str>,
     pictures: Value,
     pictures_due_ns: u64,
@@ -90,7 +91,7 @@ impl Watch {
             tables: Value::Null,
             looks: 0,
             looked_ns: None,
-            next_ns: 0,
+            reading_due_ns: 0,
             ended: None,
             pictures: Value::Null,
             pictures_due_ns: 0,
@@ -118,33 +119,33 @@ impl Watch {
             }
             let is_wanted = self.changes.receiver_count() > 0;
             let watch = self.clone();
-            let wait_ns = tokio::task::spawn_blocking(move || watch.look(is_wanted)).await;
-            tokio::time::sleep(Duration::from_nanos(wait_ns.unwrap_or(EVERY_NS))).await;
+            // What fails is done the next time.
+            let _ = tokio::task::spawn_blocking(move || watch.look(is_wanted)).await;
+            tokio::time::sleep(Duration::from_nanos(EVERY_NS)).await;
         }
     }
 
-    /// Looks once, if it is wanted, or else when the run has ended; how long to wait until the next time.
-    fn look(&self, is_wanted: bool) -> u64 {
+    /// Looks once, if it is wanted, or else when the run has ended.
+    fn look(&self, is_wanted: bool) {
         if !is_wanted && self.seen().follower.folder().is_running() {
-            return EVERY_NS;
+            return;
         }
         // Before the lock: a hub that hangs keeps nobody else waiting.
         let told = status(&self.place, &self.run, false);
         let mut seen = self.seen();
         // A journal that cannot be read now may be readable the next time.
         let _ = seen.look(&self.place, told);
-        let (looks, wait_ns) =
-            (seen.looks, seen.next_ns.saturating_sub(clock::monotonic_ns()).max(EVERY_NS));
+        let looks = seen.looks;
         drop(seen);
         self.changes.send_replace(looks);
-        wait_ns
     }
 
     /// What the hub said last, no older than a look may be, and the tables.
     pub fn latest(&self) -> (Option<Value>, Value) {
         let is_old = {
             let seen = self.seen();
-            seen.ended.is_none() && seen.looked_ns.is_none() || clock::monotonic_ns() > seen.next_ns
+            let next_ns = seen.looked_ns.map_or(0, |looked_ns| looked_ns + EVERY_NS);
+            seen.ended.is_none() && clock::monotonic_ns() > next_ns
         };
         if is_old {
             self.look(true);
@@ -196,12 +197,31 @@ impl Seen {
             Err(_) if !self.follower.folder().path.exists() => None,
             told => told?,
         };
-        let began_ns = clock::monotonic_ns();
         // Its folder is looked for anew: of one that has just begun, the marker was perhaps not there before.
         let has_ended = told.is_none() && !place.run_folder(&name).is_ok_and(|it| it.is_running());
+        if has_ended || clock::monotonic_ns() >= self.reading_due_ns {
+            let began_ns = clock::thread_cpu_ns();
+            self.read(told.as_ref(), has_ended)?;
+            // By the processor's time: on a busy machine pages would else stand still for minutes.
+            let took_ns = clock::thread_cpu_ns().saturating_sub(began_ns);
+            self.reading_due_ns = clock::monotonic_ns() + EVERY_NS.max(SHARE * took_ns);
+        }
+        if let Some(told) = told {
+            self.status = Some(self.status_for_pages(told));
+        }
+        if has_ended {
+            self.ended = Some(RunState::of_journal(&self.follower.live.run).word());
+        }
+        self.looks += 1;
+        self.looked_ns = Some(clock::monotonic_ns());
+        Ok(())
+    }
+
+    /// Takes what is new in the journal.
+    fn read(&mut self, told: Option<&Value>, has_ended: bool) -> anyhow::Result<()> {
         self.follower.read_on()?;
         let live = &mut self.follower.live;
-        match &told {
+        match told {
             Some(told) => live.run.seen_alive(told["time_ns"].as_i64().unwrap_or(0)),
             None if has_ended => live.run.alive = false,
             None => {}
@@ -217,16 +237,6 @@ impl Seen {
             self.rows.insert(self.change, (number, row.to_string()));
         }
         self.tables = tables(&live.run, &groups);
-        if let Some(told) = told {
-            self.status = Some(self.status_for_pages(told));
-        }
-        if has_ended {
-            self.ended = Some(RunState::of_journal(&self.follower.live.run).word());
-        }
-        self.looks += 1;
-        let now_ns = clock::monotonic_ns();
-        self.looked_ns = Some(now_ns);
-        self.next_ns = now_ns + EVERY_NS.max(SHARE * (now_ns - began_ns));
         Ok(())
     }
 
@@ -284,15 +294,16 @@ impl Seen {
     }
 
     fn pictures(&mut self) -> Value {
-        let began_ns = clock::monotonic_ns();
-        if began_ns >= self.pictures_due_ns {
+        let now_ns = clock::monotonic_ns();
+        if now_ns >= self.pictures_due_ns {
+            let began_ns = clock::thread_cpu_ns();
             let run = &self.follower.live.run;
             let (summary, tails) = (Summary::of(run), BTreeMap::new());
             self.pictures = pictures(&Report { run, summary: &summary, tails: &tails });
-            let now_ns = clock::monotonic_ns();
-            self.pictures_due_ns = now_ns + PICTURE_NS.max(SHARE * (now_ns - began_ns));
+            let took_ns = clock::thread_cpu_ns().saturating_sub(began_ns);
+            self.pictures_due_ns = clock::monotonic_ns() + PICTURE_NS.max(SHARE * took_ns);
         }
-        let again_ns = self.pictures_due_ns.saturating_sub(began_ns);
+        let again_ns = self.pictures_due_ns.saturating_sub(now_ns);
         self.pictures["again_ms"] = (again_ns / 1_000_000 + 1).into();
         self.pictures.clone()
     }

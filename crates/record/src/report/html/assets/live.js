@@ -392,7 +392,9 @@
       try {
         const answer = await ask("/v1/run/nodes");
         if (!answer.ok) return;
-        values = Object.fromEntries((await answer.json()).nodes.map((node) => [node.node, node.values || {}]));
+        const told = await answer.json();
+        if (!told) return;
+        values = Object.fromEntries(told.nodes.map((node) => [node.node, node.values || {}]));
         if (byId("ask-values").getAttribute("aria-pressed") === "true") showNodes();
       } catch { /* the next time it may be there again */ }
     };
