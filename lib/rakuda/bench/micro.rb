@@ -21,8 +21,8 @@ module Rakuda
 
       module_function
 
-      # Each step is a round of `sync`: all workers begin it at one instant. Before it they make the folder where that is not there,
-      # as nodes may have one of their own; in a last round they remove what is theirs.
+      # Each step is a round of `sync`: all workers begin it at one instant. Before it they make the folder where that is not
+      # there, as nodes may have one of their own; in a last round they remove what is theirs.
       # @param work [String] folder for files
       # @return [String] rules of the Rakefile whose last makes the file of the part: what the workers printed, as JSON
       def rules(part, before, work, workers, keep:)
