@@ -537,7 +537,7 @@ module Rakuda
         "command_line" => @command_line.map(&:b), "rakefile" => @rakefile.to_s.b,
         "runs_kept" => configuration.runs_kept, "runs_bytes" => configuration.runs_bytes,
         "locality" => !configuration.on?("DISABLE_AFFINITY"), "stealing" => !configuration.on?("DISABLE_STEAL"),
-        "sample_ms" => configuration.sample_interval,
+        "sample_ms" => configuration.sample_interval, "providers" => configuration.providers(rakefile_directory)&.b,
         "walltime_ms" => configuration.walltime.to_i * 1000, "cluster" => cluster_settings
       }.merge(rerun_settings)
     end

@@ -23,7 +23,7 @@ module Rakuda
       SHELL_COMMAND RESERVE_NODE HALT_QUEUE_WHILE_SEARCH SHOW_CONF PROFILE LOGFILE TASKLOG RUNS_KEPT RUNS_BYTES
       RERUN_ON RERUN_ENV CONTENT_BYTES_MAX PROGRESS STAGE_CACHE STAGE_HOME STAGE_OUTPUTS GUESS_FILES
       CLUSTER NODES BATCH_OPTION LAUNCH JOINABLE LISTEN MAX_IDLE WALLTIME VISIBLE_WITHIN
-      SAMPLE_INTERVAL
+      SAMPLE_INTERVAL PROVIDERS
     ].freeze
 
     DEFAULTS = { "FAILED_TARGET" => "rename", "FAILURE_TERMINATION" => "wait", "RETRY" => 0,
@@ -51,7 +51,7 @@ module Rakuda
     # What says where nodes are and what they are like.
     CLUSTER_KEYS = %w[
       HOSTFILE HOSTS SSH_OPTION WORK_DIR HEARTBEAT HOST_FAILURE DISABLE_AFFINITY DISABLE_STEAL NODES BATCH_OPTION LAUNCH JOINABLE
-      LISTEN MAX_IDLE FILESYSTEM STAGE_CACHE STAGE_HOME STAGE_OUTPUTS VISIBLE_WITHIN GUESS_FILES
+      PROVIDERS LISTEN MAX_IDLE FILESYSTEM STAGE_CACHE STAGE_HOME STAGE_OUTPUTS VISIBLE_WITHIN GUESS_FILES
     ].freeze
     HEARTBEAT_MAX = 86_400
     # Milliseconds between two samples of a node.
@@ -211,6 +211,12 @@ module Rakuda
       Integer(self["SAMPLE_INTERVAL"].to_s, 10)
     end
 
+    # @param directory [String] where a relative name starts
+    # @return [String, nil] the file that names programs which provide information about nodes
+    def providers(directory)
+      self["PROVIDERS"] && File.expand_path(self["PROVIDERS"], directory)
+    end
+
     # @return [Integer] failures in a row after which a node is set aside
     def host_failures
       Integer(self["HOST_FAILURE"].to_s, 10)
@@ -340,7 +346,7 @@ module Rakuda
 
     def check_cluster(key, value, origin)
       case key
-      when "HOSTFILE", "HOSTS"
+      when "HOSTFILE", "HOSTS", "PROVIDERS"
         complain(key, value, origin, "the name of a file") unless value.nil? || (value.is_a?(String) && !value.empty?)
       when "WORK_DIR" then complain(key, value, origin, "an absolute path") unless value.nil? || value.to_s.start_with?("/")
       when "HEARTBEAT", "VISIBLE_WITHIN" then check_number(key, value, origin, 1..HEARTBEAT_MAX)

@@ -82,6 +82,54 @@ class ChoosingTest < Minitest::Test
     end
   end
 
+  PROVIDERS = <<~TOML
+    [[provider]]
+    name = "queue"
+    command = ["sh", "-c", "echo queue 7"]
+    limit = 100
+    [[provider]]
+    name = "broken"
+    command = ["sh", "-c", "exit 3"]
+    limit = 100
+    [[provider]]
+    name = "sensor"
+    command = ["sh", "-c", "echo $$ > sensor.part; mv sensor.part sensor; echo depth 3; sleep 1000 & wait"]
+    long_lived = true
+  TOML
+
+  def test_tasks_go_by_what_programs_of_the_user_provide
+    rakefile = <<~RUBY
+      File.write("providers.toml", #{PROVIDERS.dump})
+      needs where: "queue == 7 && depth > 2 && has(provider_error('broken'))"
+      task(:wants) { puts "wanted \#{File.read("sensor")}" }
+    RUBY
+    start_rakuda(rakefile, "PROVIDERS=providers.toml", "wants") do |pid, _folder, out|
+      number = out.gets[/\Awanted (\d+)/, 1] or flunk
+      Process.wait(pid)
+      assert_equal 0, $?.exitstatus # rubocop:disable Style/SpecialGlobalVars
+      wait_for("the provider to end") { !File.exist?("/proc/#{number}") }
+    end
+  end
+
+  def test_a_file_of_providers_that_means_nothing_ends_the_run
+    rakuda("task(:wants)", "PROVIDERS=nowhere.toml", "wants") do |result|
+      assert_match(/\Arakuda: failed to read the file of providers .*nowhere\.toml: No such file/, result.err)
+      assert_equal 1, result.status
+    end
+  end
+
+  def test_a_name_that_no_provider_tells_is_refused_when_all_have_told
+    rakefile = <<~RUBY
+      needs where: "quaeue == 7"
+      task(:wants) { puts "wanted" }
+    RUBY
+    providers = PROVIDERS.lines.first(4).join
+    rakuda(rakefile, "PROVIDERS=providers.toml", "wants", files: { "providers.toml" => providers }) do |result|
+      assert_includes result.err, "task wants: where: at character 1: nothing is called quaeue (did you mean queue?)"
+      assert_equal 1, result.status
+    end
+  end
+
   def test_a_gang_that_waits_for_a_node_that_suits_it_names_task_clause_and_node
     rakefile = <<~RUBY
       needs where: "has(licence)"

@@ -25,6 +25,7 @@ mod pipes;
 pub mod processes;
 mod program;
 pub mod programs;
+pub mod providers;
 mod readiness;
 pub mod remote;
 pub mod residency;

@@ -43,6 +43,9 @@ pub enum Fault {
     /// It printed too much, and was killed.
     #[error("printed more than {} KiB", .0 >> 10)]
     TooMuch(usize),
+    /// Nobody wants what it prints.
+    #[error("is not wanted any more")]
+    Unwanted,
     /// It ended otherwise than with 0.
     #[error("{}", ending(*.0))]
     Ended(Ending),
@@ -83,11 +86,11 @@ impl Runner {
     }
 
     /// Runs a program to its end. What it printed is returned; what a long-lived one prints goes to
-    /// `on_line`, line by line.
+    /// `on_line`, line by line; it is killed when nobody wants the next (`false`).
     pub fn run(
         &mut self,
         program: &Program,
-        on_line: &mut dyn FnMut(&[u8]),
+        on_line: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Vec<u8>, Fault> {
         let (process, output) = self.start(program).map_err(Fault::Start)?;
         let mut reading =
@@ -168,7 +171,7 @@ impl Reading<'_> {
         &mut self,
         process: &Process,
         begun_ns: u64,
-        on_line: &mut dyn FnMut(&[u8]),
+        on_line: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<bool, Fault> {
         let now_ns = clock::monotonic_ns();
         let limit_ns = self.program.limit.map(|limit| limit.as_nanos() as u64);
@@ -210,7 +213,7 @@ impl Reading<'_> {
         Ok(self.output.is_none() && self.ended_ns.is_some())
     }
 
-    fn read(&mut self, on_line: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
+    fn read(&mut self, on_line: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Fault> {
         let mut chunk = [0; 16 << 10];
         let Some(output) = &self.output else { return Ok(()) };
         let count = rustix::io::read(output, &mut chunk).unwrap_or(0);
@@ -220,7 +223,9 @@ impl Reading<'_> {
         self.bytes.extend_from_slice(&chunk[..count]);
         if self.program.limit.is_none() {
             while let Some(end) = memchr(&self.bytes) {
-                on_line(&self.bytes[..end]);
+                if !on_line(&self.bytes[..end]) {
+                    return Err(Fault::Unwanted);
+                }
                 self.bytes.drain(..=end);
             }
         }
@@ -260,7 +265,10 @@ mod tests {
         let limit = limit_ms.map(Duration::from_millis);
         let program = Program { words, mark, limit, bytes_max: 4096 };
         let mut lines = Vec::new();
-        let mut on_line = |line: &[u8]| lines.push(String::from_utf8_lossy(line).into_owned());
+        let mut on_line = |line: &[u8]| {
+            lines.push(String::from_utf8_lossy(line).into_owned());
+            line != b"enough"
+        };
         let result = Runner::new().run(&program, &mut on_line);
         (result.map_err(|fault| fault.to_string()), lines)
     }
@@ -291,7 +299,7 @@ mod tests {
             limit: None,
             bytes_max: 1,
         };
-        let fault = Runner::new().run(&program, &mut |_| {}).unwrap_err().to_string();
+        let fault = Runner::new().run(&program, &mut |_| true).unwrap_err().to_string();
         assert_eq!(fault, "cannot be started: there is no program \"no-such-program\" in PATH");
     }
 
@@ -316,5 +324,12 @@ mod tests {
             (result.unwrap_err().as_str(), lines.join("|").as_str()),
             ("exited with 0", "a 1|b 2")
         );
+    }
+
+    #[test]
+    fn a_long_lived_program_that_nobody_wants_is_killed() {
+        let (result, lines) = run("unwanted", "echo enough; echo more; sleep 1000", None);
+        assert_eq!(result.unwrap_err(), "is not wanted any more");
+        assert_eq!((lines, marked("unwanted")), (vec!["enough".to_owned()], 0));
     }
 }

@@ -22,6 +22,7 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel}
 
 use crate::files::{self, OwnFolderError};
 use crate::informing::Inform;
+use crate::providers::ExternalProvider;
 use crate::run_folder::RunFolder;
 use crate::shutdown::Shutdown;
 use crate::worker::Worker;
@@ -172,6 +173,7 @@ pub async fn serve(
     let mut serving = std::pin::pin!(remote.serve_link(connection, &mut dial));
     let signal = tokio::select! {
         ending = &mut serving => {
+            remote.inform.end();
             if ending != AgentEnding::Wanted {
                 remote.end_commands().await;
             }
@@ -185,6 +187,7 @@ pub async fn serve(
     // The link is served on meanwhile, so that the hub learns why.
     let why = format!("{signal} was sent to it");
     let end = async {
+        remote.inform.end();
         remote.end_commands().await;
         link.say_bye(&why);
         tokio::time::sleep(BYE_LIMIT).await;
@@ -309,10 +312,11 @@ impl Remote {
         match message {
             ToAgent::PauseOutput { paused } => self.worker.pause_output(paused),
             ToAgent::EndAll => self.end_all(),
-            ToAgent::Sample { period_ms } => {
+            ToAgent::Sample { period_ms, providers } => {
                 let link = Rc::clone(&self.link);
                 let period = Duration::from_millis(u64::from(period_ms));
-                self.inform.sample(period, Rc::new(move || link.offer_state()));
+                let providers = providers.into_iter().map(ExternalProvider::from).collect();
+                self.inform.sample(period, providers, Rc::new(move || link.offer_state()));
             }
             ToAgent::SampleNow => self.inform.sample_now(),
             // Only whether this agent lives is asked.
@@ -328,6 +332,7 @@ impl Remote {
     /// asked: a file system may hold it up.
     fn end_all(&self) {
         self.worker.end();
+        self.inform.end();
         self.ending_all.set(true);
         let (own, link, ending_all) =
             (self.own.clone(), Rc::clone(&self.link), Rc::clone(&self.ending_all));

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use rakuda_agent::providers::ExternalProvider;
 use rakuda_cluster::{
     ClusterConfig, ClusterPlan, Node, NodeEvent, NodeReport, ReportReceiver, report_channel,
 };
 use rakuda_info::Time;
 use rakuda_info::delta::Receiver;
+use rakuda_info::external::has_told;
 use rakuda_info::table::{NodeId as Row, State, Table};
 use rakuda_proto::Text;
 use rakuda_proto::cluster::ToAgent;
@@ -31,6 +33,8 @@ pub struct FarHosts {
     reports: ReportReceiver,
     hosts: Vec<Host>,
     period: Duration,
+    /// What provides more, on each host.
+    pub providers: Vec<ExternalProvider>,
     /// This machine is named, too.
     pub has_own: bool,
 }
@@ -51,14 +55,28 @@ struct Host {
 }
 
 impl FarHosts {
-    /// Begins to start agents on the hosts of a host file; they sample every `period`. The hosts get rows in the table.
-    pub fn start(file: &str, period: Duration, table: &mut Table) -> anyhow::Result<Self> {
+    /// Begins to start agents on the hosts of a host file; they sample every `period`, and run these providers and
+    /// those of the file. The hosts get rows in the table.
+    pub fn start(
+        file: &str,
+        period: Duration,
+        mut providers: Vec<ExternalProvider>,
+        table: &mut Table,
+    ) -> anyhow::Result<Self> {
         let file = std::path::absolute(file).unwrap_or_else(|_| PathBuf::from(file));
         let host_file = Some(Text(file.into_os_string().into_encoded_bytes()));
         // Any folder does that each host has.
         let root = Path::new("/");
         let plan = ClusterPlan::new(ClusterSettings { host_file, ..Default::default() }, root)?;
         let has_own = plan.own_takes_tasks;
+        for provider in plan.providers() {
+            let name = &provider.name;
+            anyhow::ensure!(
+                providers.iter().all(|it| it.name != *name),
+                "start the provider {name}: --providers and the host file both name it"
+            );
+            providers.push(provider.clone());
+        }
         let (sender, reports) = report_channel();
         let config = ClusterConfig { plan, directory: root.to_path_buf(), collect_output: false };
         let elsewhere = rakuda_cluster::start(config, sender).context("reach the hosts")?;
@@ -71,7 +89,7 @@ impl FarHosts {
             Host { node, row, incarnation, receiver, deltas, heard, is_broken, is_given_up }
         };
         let hosts = elsewhere.nodes.into_iter().map(host).collect();
-        Ok(Self { reports, hosts, period, has_own })
+        Ok(Self { reports, hosts, period, providers, has_own })
     }
 
     /// The next that is to be noted; never when there is no host elsewhere.
@@ -86,6 +104,9 @@ impl FarHosts {
     pub fn note(&mut self, report: NodeReport, table: &mut Table, now: Time) -> Option<String> {
         // Numbers begin behind that of this machine.
         let index = (report.node.0 as usize).checked_sub(1)?;
+        let period_ms = u32::try_from(self.period.as_millis()).unwrap_or(u32::MAX);
+        let providers = self.providers.iter().map(Into::into).collect();
+        let sample = ToAgent::Sample { period_ms, providers };
         let host = self.hosts.get_mut(index)?;
         let name = host.node.name.to_display();
         let is_current = host.incarnation == report.incarnation;
@@ -94,8 +115,7 @@ impl FarHosts {
                 host.incarnation = report.incarnation;
                 host.receiver = Receiver::of_node(host.row);
                 host.node.port.on_up(report.incarnation);
-                let period_ms = u32::try_from(self.period.as_millis()).unwrap_or(u32::MAX);
-                host.node.port.ask(ToAgent::Sample { period_ms });
+                host.node.port.ask(sample);
                 None
             }
             NodeEvent::State(delta) if is_current => {
@@ -113,8 +133,7 @@ impl FarHosts {
                 if std::mem::replace(&mut host.is_broken, true) {
                     return None;
                 }
-                let period_ms = u32::try_from(self.period.as_millis()).unwrap_or(u32::MAX);
-                host.node.port.ask(ToAgent::Sample { period_ms });
+                host.node.port.ask(sample);
                 Some(format!("what {name} tells is not understood: {error}"))
             }
             NodeEvent::Lost(why, again) | NodeEvent::Failed(why, again) => {
@@ -145,9 +164,14 @@ impl FarHosts {
         }
     }
 
-    /// Whether each host has told all, rates and shares as well, or cannot be reached.
-    pub fn is_settled(&self) -> bool {
-        self.hosts.iter().all(|host| host.is_given_up || host.deltas >= DELTAS)
+    /// Whether each host has told all, rates and shares and what providers run for as well, or cannot be reached.
+    pub fn is_settled(&self, table: &Table) -> bool {
+        let awaited = || self.providers.iter().filter(|provider| !provider.is_long_lived());
+        let has_all = |host: &Host| {
+            host.deltas >= DELTAS
+                && awaited().all(|provider| has_told(table, host.row, &provider.name))
+        };
+        self.hosts.iter().all(|host| host.is_given_up || has_all(host))
     }
 
     /// Whether some host cannot be reached.

@@ -7,9 +7,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use rakuda_agent::providers::ExternalProvider;
 use rakuda_agent::{files, processes};
 use rakuda_info::table::Table;
-use rakuda_service::{ExternalProvider, Service, ServiceConfig};
+use rakuda_service::{Client, Freshness, Registration, Service, ServiceConfig, Token};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
@@ -18,6 +19,8 @@ use crate::far_hosts::FarHosts;
 
 /// Where it listens unless told otherwise; the system chooses the port.
 const LISTEN: &str = "127.0.0.1:0";
+/// For `-F`: no host, only what registers here.
+const NO_HOSTS: &str = "none";
 /// Between two samples.
 const PERIOD_NS: u64 = 1_000_000_000;
 /// Shortest and longest time between two samples.
@@ -31,24 +34,34 @@ pub fn token_file(making: bool) -> anyhow::Result<PathBuf> {
 
 /// Serves until it is told to end. `None`: the words are wrong.
 pub fn run(words: &[&str]) -> anyhow::Result<Option<u8>> {
-    let Some((config, hosts)) = understood(words)? else { return Ok(None) };
+    let Some(wanted) = understood(words)? else { return Ok(None) };
     processes::set_name("rakuda-info");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("start the runtime")?;
-    tokio::task::LocalSet::new().block_on(&runtime, serve(config, hosts))?;
+    tokio::task::LocalSet::new().block_on(&runtime, serve(wanted))?;
     Ok(Some(0))
 }
 
-async fn serve(mut config: ServiceConfig, hosts: Option<String>) -> anyhow::Result<()> {
+async fn serve(wanted: Wanted) -> anyhow::Result<()> {
+    let Wanted { mut config, hosts, register, register_token } = wanted;
     let mut terminate = signal(SignalKind::terminate()).context("listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for signals")?;
     let file = config.token_file.clone();
     let period = config.period;
     let mut table = Table::new();
-    let hosts = hosts.map(|file| FarHosts::start(&file, period, &mut table)).transpose()?;
-    config.has_own = hosts.as_ref().is_none_or(|hosts| hosts.has_own);
+    let own = std::mem::take(&mut config.externals);
+    let hosts = match hosts {
+        Some(file) => Some(FarHosts::start(&file, period, own.clone(), &mut table)?),
+        None => None,
+    };
+    config.has_own &= hosts.as_ref().is_none_or(|hosts| hosts.has_own);
+    let client = register
+        .map(|url| Client::new(&url, Token::read(&register_token)?).map_err(anyhow::Error::from));
+    let client = client.transpose()?;
+    let own_name = config.name.clone();
+    config.externals = hosts.as_ref().map_or(own, |hosts| hosts.providers.clone());
     let service = Service::start(config, table, complain).await?;
     let (ask, asked) = unbounded_channel();
     service.set_asker(move || {
@@ -60,6 +73,11 @@ async fn serve(mut config: ServiceConfig, hosts: Option<String>) -> anyhow::Resu
         tokio::task::spawn_local(watch(hosts, Rc::clone(&service), period, asked, ended))
     });
     service.be_ready().await;
+    if let Some(client) = client {
+        let port = service.address().port();
+        let name = own_name.unwrap_or_else(|| format!("{}:{port}", rakuda_service::host_name()));
+        service.register(Registration { client, name, period });
+    }
     let mut out = std::io::stdout();
     // Who does not read it knows it already.
     let _ = writeln!(out, "http://{} token {}", service.address(), file.display());
@@ -108,9 +126,21 @@ async fn watch(
     hosts.close().await;
 }
 
-/// The words, and the host file among them.
-fn understood(words: &[&str]) -> anyhow::Result<Option<(ServiceConfig, Option<String>)>> {
-    let mut hosts = None;
+/// What the words say.
+struct Wanted {
+    config: ServiceConfig,
+    /// The host file.
+    hosts: Option<String>,
+    /// The service that it registers with.
+    register: Option<String>,
+    register_token: PathBuf,
+}
+
+/// The words; `None`: they are wrong.
+fn understood(words: &[&str]) -> anyhow::Result<Option<Wanted>> {
+    let (mut hosts, mut has_own) = (None, true);
+    let (mut name, mut register, mut register_token) = (None, None, None);
+    let mut validity = Freshness::default();
     let mut listen = LISTEN;
     let (mut token, mut providers, mut period) = (None, None, PERIOD_NS);
     let mut watched = Vec::new();
@@ -119,7 +149,19 @@ fn understood(words: &[&str]) -> anyhow::Result<Option<(ServiceConfig, Option<St
         let Some(value) = words.next() else { return Ok(None) };
         match *word {
             "-F" | "--hosts" => {
-                hosts = Some((*value).to_owned()).filter(|hosts| hosts != "localhost");
+                has_own = *value != NO_HOSTS;
+                hosts = Some((*value).to_owned()).filter(|it| has_own && it != "localhost");
+            }
+            "--name" => {
+                let is_good = !value.is_empty() && !value.chars().any(char::is_control);
+                anyhow::ensure!(is_good && value.len() <= 255, "call this machine {value:?}");
+                name = Some((*value).to_owned());
+            }
+            "--register" => register = Some((*value).to_owned()),
+            "--register-token-file" => register_token = Some(PathBuf::from(value)),
+            "--validity" => {
+                let added = validity.add(value).map_err(anyhow::Error::msg);
+                added.with_context(|| format!("understand --validity {value}"))?;
             }
             "--listen" => listen = value,
             "--token-file" => token = Some(PathBuf::from(value)),
@@ -149,7 +191,8 @@ fn understood(words: &[&str]) -> anyhow::Result<Option<(ServiceConfig, Option<St
         None => Vec::new(),
     };
     let period = Duration::from_nanos(period);
-    let has_own = true;
-    let config = ServiceConfig { listen, token_file, period, watched, externals, has_own };
-    Ok(Some((config, hosts)))
+    let register_token = register_token.unwrap_or_else(|| token_file.clone());
+    let config =
+        ServiceConfig { listen, token_file, period, watched, externals, has_own, name, validity };
+    Ok(Some(Wanted { config, hosts, register, register_token }))
 }

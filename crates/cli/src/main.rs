@@ -42,10 +42,12 @@ the hub say to each other. The hub starts it, and talks to it over its stdin and
 
 Reads and writes files of another node for the hub, where nodes share no file system.
 
-       rakudad info [-F localhost] [--listen ADDRESS:PORT] [--token-file FILE] [--period TIME]
-                    [--providers FILE] [--file-system FOLDER]...
+       rakudad info [-F FILE|localhost|none] [--listen ADDRESS:PORT] [--token-file FILE]
+                    [--period TIME] [--providers FILE] [--file-system FOLDER]... [--name NAME]
+                    [--validity [PROVIDER=]TIME]... [--register URL [--register-token-file FILE]]
 
-The information service: tells the state of this machine over HTTP, until it gets SIGTERM. Its first
+The information service: tells the state of this machine, of hosts, and of what services tell that
+register with it, over HTTP, until it gets SIGTERM. Its first
 line says where it listens and which file has the token that clients must show.
 
 `rakudad ctl ...`, which is also called `rakudactl`, answers questions about runs.

@@ -10,13 +10,14 @@ use std::rc::Rc;
 use rakuda_info::Time;
 use rakuda_info::delta::Receiver;
 use rakuda_info::table::Table;
+use rakuda_info::value::Value;
 use rakuda_link::credentials::Authority;
 use rakuda_link::gate::Gate;
 use rakuda_link::hub::{LinkEvent, LinkHandle, attach, attach_arrival};
 use rakuda_link::stdio;
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
-use rakuda_proto::cluster::{AgentSettings, FromAgent, ToAgent};
+use rakuda_proto::cluster::{AgentSettings, FromAgent, ProviderProgram, ToAgent};
 use rakuda_proto::front::Program;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -311,7 +312,7 @@ fn an_agent_tells_how_its_node_is_when_it_is_asked_to_and_not_before() {
         let mut table = Table::new();
         let row = table.node(None, "as the hub calls it");
         let mut receiver = Receiver::of_node(row);
-        node.link.send(&ToAgent::Sample { period_ms: 20 });
+        node.link.send(&ToAgent::Sample { period_ms: 20, providers: Vec::new() });
         for (taken, now) in (1..=3).zip(1_000_000_000_u64..) {
             node.until(|_| (states().len() >= taken).then_some(())).await;
             assert_eq!(states().len(), taken, "the last was not dealt with");
@@ -323,6 +324,73 @@ fn an_agent_tells_how_its_node_is_when_it_is_asked_to_and_not_before() {
         assert_eq!(table.nodes().len(), 1);
         node.link.close();
         node.link.ended().await;
+    });
+}
+
+#[test]
+fn an_agent_runs_providers_says_what_is_wrong_with_them_and_leaves_none_behind() {
+    run(async {
+        let node = Node::start("providers", |_| ());
+        node.up().await;
+        let file = node.directory.join("sensor");
+        let sensor = format!(
+            "echo $$ > {0}.part; mv {0}.part {0}; echo depth 3; setsid sleep 1000 & wait",
+            file.display()
+        );
+        let provider = |name: &str, script: &str, limit_ms| ProviderProgram {
+            name: name.to_owned(),
+            command: ["sh", "-c", script].map(str::to_owned).to_vec(),
+            period_ms: 100,
+            limit_ms,
+        };
+        let providers = vec![
+            provider("queue", "echo queue 7 1/s; echo mode '\"two words\"'", Some(60_000)),
+            provider("broken", "exit 3", Some(60_000)),
+            provider("hanging", "sleep 1000", Some(200)),
+            provider("sensor", &sensor, None),
+        ];
+        node.link.send(&ToAgent::Sample { period_ms: 20, providers });
+        let mut table = Table::new();
+        let row = table.node(None, "as the hub calls it");
+        let mut receiver = Receiver::of_node(row);
+        let expected = [
+            ("queue", "7"),
+            ("mode", "two words"),
+            ("depth", "3"),
+            ("provider_error('broken')", "provider broken exited with 3"),
+            ("provider_error('hanging')", "provider hanging took more than 0.2 s"),
+        ];
+        let told = |table: &Table, name: &str| {
+            let cell = table.cell(row, table.registry().find(name)?)?;
+            match cell.value {
+                Value::Number(number) => Some(number.to_string()),
+                Value::Text(text) => Some(text.to_string()),
+                Value::Undefined(_) => None,
+            }
+        };
+        let (mut taken, mut named) = (0, 0);
+        while !expected.iter().all(|(name, value)| told(&table, name).as_deref() == Some(*value)) {
+            let state = node
+                .until(|_| {
+                    let events = node.log.events.borrow();
+                    let states = events.iter().filter_map(|event| match event {
+                        LinkEvent::State(state) => Some(state.clone()),
+                        _ => None,
+                    });
+                    states.clone().nth(taken)
+                })
+                .await;
+            taken += 1;
+            named += state.windows(5).filter(|bytes| *bytes == b"depth").count();
+            receiver.apply(&state, &mut table, Time(taken as u64 * 1_000_000_000)).unwrap();
+            node.link.settle_state();
+        }
+        assert_eq!(named, 1, "the name of an attribute is told once");
+        let sensor: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+        node.link.close();
+        node.link.ended().await;
+        assert_eq!(node.wait().await, 0);
+        gone(sensor).await;
     });
 }
 

@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use rakuda_agent::providers::ExternalProvider;
+
 use crate::error::ClusterError;
 use crate::ranges::expand;
 
@@ -22,6 +24,15 @@ pub(crate) struct Host {
     pub groups: Vec<String>,
     /// Hosts of those leaders of its groups that are between the hub and it, outermost first; each once.
     pub leaders: Vec<String>,
+}
+
+/// What a host file says.
+#[derive(Debug, Default)]
+pub(crate) struct HostFile {
+    /// At least one.
+    pub hosts: Vec<Host>,
+    /// Programs that provide information about each of them.
+    pub providers: Vec<ExternalProvider>,
 }
 
 /// What is wrong with a host file.
@@ -66,7 +77,7 @@ impl HostFileError {
 /// The hosts of a file, each with the leaders between here and it, outermost first: for those who
 /// only want to reach them.
 pub fn hosts_to_reach(file: &Path) -> Result<Vec<(String, Vec<String>)>, ClusterError> {
-    Ok(read(file)?.into_iter().map(|host| (host.name, host.leaders)).collect())
+    Ok(read(file)?.hosts.into_iter().map(|host| (host.name, host.leaders)).collect())
 }
 
 /// A named pipe would keep its reader waiting for ever.
@@ -80,28 +91,28 @@ fn read_ordinary(file: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 /// Reads a host file: TOML when its name ends in `.toml`, else Pwrake's form.
-pub(crate) fn read(file: &Path) -> Result<Vec<Host>, HostFileError> {
+pub(crate) fn read(file: &Path) -> Result<HostFile, HostFileError> {
     let text = read_ordinary(file)
         .map_err(|source| HostFileError::Unreadable { file: file.to_path_buf(), source })?;
-    let hosts = match std::str::from_utf8(&text) {
+    let found = match std::str::from_utf8(&text) {
         Ok(text) if file.extension().is_some_and(|ending| ending == "toml") => {
             crate::hosts_toml::parse(text)
         }
-        Ok(text) => parse(text),
+        Ok(text) => parse(text).map(|hosts| HostFile { hosts, providers: Vec::new() }),
         Err(error) => {
             let line = text[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
             Err((line, "a byte that is no UTF-8; host names are plain letters and digits".into()))
         }
     };
-    let hosts = hosts.map_err(|(line, what)| HostFileError::Line {
+    let found = found.map_err(|(line, what)| HostFileError::Line {
         file: file.to_path_buf(),
         line,
         what,
     })?;
-    if hosts.is_empty() {
+    if found.hosts.is_empty() {
         return Err(HostFileError::Empty { file: file.to_path_buf() });
     }
-    Ok(hosts)
+    Ok(found)
 }
 
 /// `NAME [CORES [WEIGHT]]` on each line, `#` begins a comment. `Err`: line and what is wrong there.

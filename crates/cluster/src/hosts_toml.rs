@@ -12,16 +12,21 @@
 //! [[group.group]]
 //! name = "east-gpu"
 //! hosts = ["g1 64"]
+//!
+//! [[provider]]                     # programs that provide information about each host (information.md)
+//! name = "queue"
+//! command = ["queue_length"]
 //! ```
 //!
 //! It only reads: what a leader does is not its business.
 
 use std::collections::BTreeSet;
 
+use rakuda_agent::providers::{ProviderEntry, understood};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::hosts::{COUNT_MAX, Host, Merged, check_name, parse_line};
+use crate::hosts::{COUNT_MAX, Host, HostFile, Merged, check_name, parse_line};
 
 /// Groups in groups, at most.
 const DEPTH_MAX: usize = 8;
@@ -33,6 +38,8 @@ struct File {
     hosts: Vec<Spanned<String>>,
     #[serde(default, rename = "group")]
     groups: Vec<Spanned<Group>>,
+    #[serde(default, rename = "provider")]
+    providers: Vec<Spanned<ProviderEntry>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -48,13 +55,13 @@ struct Group {
 }
 
 /// `Err`: line and what is wrong there.
-pub(crate) fn parse(text: &str) -> Result<Vec<Host>, (usize, String)> {
+pub(crate) fn parse(text: &str) -> Result<HostFile, (usize, String)> {
     let line_of =
         |offset: usize| 1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count();
     let file: File = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(span.start));
         let expected =
-            "expected `hosts = [...]` and `[[group]]` with `name`, `leader`, `cores`, `hosts`";
+            "expected `hosts = [...]`, `[[group]]` with `name`, `leader`, `cores`, `hosts`, and `[[provider]]`";
         (line, format!("{}; {expected}", error.message().lines().collect::<Vec<_>>().join(", ")))
     })?;
     let mut reader = Reader { line_of: &line_of, hosts: Merged::default(), names: BTreeSet::new() };
@@ -62,7 +69,11 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Host>, (usize, String)> {
     for group in file.groups {
         reader.add_group(group.get_ref(), &Above::default())?;
     }
-    Ok(reader.hosts.list)
+    let lines: Vec<usize> = file.providers.iter().map(|it| line_of(it.span().start)).collect();
+    let providers = understood(file.providers.into_iter().map(Spanned::into_inner).collect());
+    let providers =
+        providers.map_err(|(place, what)| (lines.get(place).copied().unwrap_or(1), what))?;
+    Ok(HostFile { hosts: reader.hosts.list, providers })
 }
 
 struct Reader<'a> {
@@ -189,7 +200,16 @@ hosts = ["s1"]
             host("g2", None, &["east", "gpu"], &["e01", "g1"]),
             host("s1", None, &["east", "same"], &["e01"]),
         ];
-        assert_eq!(parse(text).unwrap(), expected);
+        assert_eq!(parse(text).unwrap().hosts, expected);
+    }
+
+    #[test]
+    fn programs_provide_information_about_its_hosts() {
+        let text =
+            "hosts = ['a']\n[[provider]]\nname = 'queue'\ncommand = ['qstat', '-q']\nperiod = 2\n";
+        let [provider] = parse(text).unwrap().providers.try_into().unwrap();
+        assert_eq!((provider.name.as_str(), provider.period.as_secs()), ("queue", 2));
+        assert_eq!(provider.command, ["qstat", "-q"]);
     }
 
     #[test]
@@ -217,6 +237,16 @@ hosts = ["s1"]
                 "`a` is in another group already (line 1)",
             ),
             ("[[group]\n", 1, ""),
+            (
+                "hosts = [\"a\"]\n[[provider]]\nname = \"load\"\ncommand = [\"x\"]",
+                2,
+                "provider \"load\": a built-in provider has this name",
+            ),
+            (
+                "[[provider]]\nname = \"a\"\ncommand = [\"x\"]\nevery = 3",
+                4,
+                "unknown field `every`",
+            ),
         ];
         for (text, line, expected) in cases {
             let (told_line, told) = parse(text).unwrap_err();

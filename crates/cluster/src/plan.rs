@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rakuda_agent::files::FOLDERS;
+use rakuda_agent::providers::ExternalProvider;
 use rakuda_core::NodeId;
 use rakuda_locate::gfarm_mount;
 use rakuda_proto::Text;
@@ -11,7 +12,7 @@ use rakuda_proto::cluster::AgentSettings;
 use rakuda_proto::front::{ClusterKind, ClusterSettings, Filesystem, StagingSettings};
 
 use crate::error::ClusterError;
-use crate::hosts::{self, Host};
+use crate::hosts::{self, Host, HostFile};
 use crate::port::LOCAL_NODE;
 
 /// Hosts that are connected at the same time by default, and at most: sshd begins to refuse at 10 (MaxStartups).
@@ -128,6 +129,8 @@ pub struct ClusterPlan {
     pub(crate) gfarm_path: Option<Text>,
     /// Nodes share no file system: how files come to them.
     pub staging: Option<StagingSettings>,
+    /// Programs that provide information about each node.
+    providers: Vec<ExternalProvider>,
 }
 
 /// A name for a folder of this machine that is the same in each run.
@@ -147,7 +150,8 @@ impl ClusterPlan {
             Filesystem::Local => (None, Some(settings.staging.clone())),
         };
         let origin = Origin::new(&settings)?;
-        let all = if origin == Origin::Hosts { read_hosts(&settings)? } else { Vec::new() };
+        let HostFile { hosts: all, providers } =
+            if origin == Origin::Hosts { read_hosts(&settings)? } else { HostFile::default() };
         if staging.is_some() && (origin != Origin::Hosts || settings.joinable) {
             return Err(refused(
                 "FILESYSTEM local needs hosts that are reached by ssh (-F FILE), and no others: to nodes that come by themselves (--joinable, Slurm, launch templates) no files can be brought",
@@ -193,7 +197,13 @@ impl ClusterPlan {
             work_directory: settings.work_directory,
             gfarm_path,
             staging,
+            providers,
         })
+    }
+
+    /// Programs that provide information about each node, as the host file names them.
+    pub fn providers(&self) -> &[ExternalProvider] {
+        &self.providers
     }
 
     /// Whether the run's nodes are known later only.
@@ -265,7 +275,7 @@ impl ClusterPlan {
     }
 }
 
-fn read_hosts(settings: &ClusterSettings) -> Result<Vec<Host>, ClusterError> {
+fn read_hosts(settings: &ClusterSettings) -> Result<HostFile, ClusterError> {
     let file = settings.host_file.as_ref();
     let file = file.ok_or_else(|| refused("a cluster of hosts needs a host file (-F FILE)"))?;
     Ok(hosts::read(file.as_path())?)

@@ -12,7 +12,10 @@ use rakuda_core::{
     Choice as CoreChoice, Event, NodeId, RequirementId, Suits, TaskId, TaskState, Time,
 };
 use rakuda_info::choice::{Choice, Claim, Claims, Never, Seen, Standing, Verdict, Wish};
+use rakuda_info::external;
 use rakuda_info::format::amount;
+use rakuda_info::query::QuestionError;
+use rakuda_info::registry::Registry;
 use rakuda_info::table::NodeId as Row;
 use rakuda_info::value::Value;
 use rakuda_proto::Text;
@@ -34,6 +37,8 @@ struct Wanted {
     /// As of so many attributes.
     choice: Choice,
     attributes: usize,
+    /// What is wrong with it as long as no provider has told an attribute that it names.
+    unknown: Option<String>,
     /// The first task that has it, and where the Rakefile says so.
     task: String,
     place: Option<String>,
@@ -135,8 +140,17 @@ impl Choosing {
         for wanted in self.wanted.values_mut().filter(|it| it.attributes != registry.len()) {
             wanted.attributes = registry.len();
             // Attributes only come, so what was understood is understood again.
-            if let Ok(choice) = Choice::new(&wanted.wish, registry) {
-                wanted.choice = choice;
+            match Choice::new(&wanted.wish, registry) {
+                Ok(choice) => {
+                    wanted.unknown = None;
+                    wanted.choice = choice;
+                }
+                Err(error) => {
+                    if let Some(choice) = until_known(&error, registry) {
+                        wanted.unknown = Some(error.to_string());
+                        wanted.choice = choice;
+                    }
+                }
             }
         }
     }
@@ -183,6 +197,13 @@ impl Choosing {
     }
 }
 
+/// A choice names what nothing has, and a provider may tell it yet: until then it is this one.
+fn until_known(error: &QuestionError, registry: &Registry) -> Option<Choice> {
+    let name = error.error.unknown.as_ref()?;
+    let wish = Wish { condition: Some(format!("has({name})")), prefer: None };
+    Choice::new(&wish, registry).ok()
+}
+
 impl Hub {
     /// A requirement that the front is about to define chooses its node.
     pub(crate) fn choice_of(&mut self, definition: &RequirementDefinition) -> Option<CoreChoice> {
@@ -195,10 +216,17 @@ impl Hub {
             strict.iter().any(|it| matches!(it, StrictField::Where | StrictField::Prefer));
         let registry = self.information.table.registry();
         let (task, place) = (task.to_display(), place.as_ref().map(Text::to_display));
-        let choice = match Choice::new(&wish, registry) {
-            Ok(choice) => choice,
-            Err(error) => {
-                self.refuse_choice(is_strict, &task, place.as_deref(), &error.to_string());
+        let has_providers = !self.settings.providers.is_empty();
+        let understood = Choice::new(&wish, registry).map(|choice| (choice, None));
+        let understood = understood.or_else(|error| {
+            let what = error.to_string();
+            let choice = until_known(&error, registry).filter(|_| has_providers);
+            choice.map(|choice| (choice, Some(what.clone()))).ok_or(what)
+        });
+        let (choice, unknown) = match understood {
+            Ok(understood) => understood,
+            Err(what) => {
+                self.refuse_choice(is_strict, &task, place.as_deref(), &what);
                 return None;
             }
         };
@@ -206,11 +234,21 @@ impl Hub {
         if self.settings.config.dry_run {
             return None;
         }
-        let used_up = wish.condition.is_some();
+        // Until the name is known, tasks wait for it, also those that only prefer.
+        let used_up = wish.condition.is_some() || unknown.is_some();
         let attributes = registry.len();
-        let (is_void, is_possible) = (false, wish.condition.is_none());
-        let wanted =
-            Wanted { wish, choice, attributes, task, place, is_strict, is_void, is_possible };
+        let (is_void, is_possible) = (false, wish.condition.is_none() && unknown.is_none());
+        let wanted = Wanted {
+            wish,
+            choice,
+            attributes,
+            unknown,
+            task,
+            place,
+            is_strict,
+            is_void,
+            is_possible,
+        };
         self.choosing.wanted.insert(self.times.front_requirements(), wanted);
         self.sample();
         Some(CoreChoice { used_up })
@@ -315,8 +353,21 @@ impl Hub {
         }
         let Some(rows) = self.rows_of_all() else { return };
         let (table, now) = (&self.information.table, self.now.time);
+        // One that fails now may tell the name later.
+        let providers = &self.settings.providers;
+        let has_failed = rows
+            .iter()
+            .any(|row| providers.iter().any(|it| external::has_failed(table, *row, &it.name)));
         let mut refused = Vec::new();
         for wanted in self.choosing.wanted.values_mut().filter(|wanted| is_open(wanted)) {
+            if let Some(what) = &wanted.unknown {
+                if !has_failed {
+                    wanted.is_void = true;
+                    let (task, place) = (wanted.task.clone(), wanted.place.clone());
+                    refused.push((wanted.is_strict, task, place, what.clone()));
+                }
+                continue;
+            }
             let Some(never) = wanted.choice.never(table, &rows, now) else {
                 wanted.is_possible = true;
                 continue;

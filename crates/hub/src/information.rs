@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rakuda_agent::providers::ExternalProvider;
 use rakuda_core::{NodeId, Time};
 use rakuda_info::delta::Receiver;
-use rakuda_info::external::set_by_user;
+use rakuda_info::external::{has_failed, has_told, set_by_user};
 use rakuda_info::of_run;
 use rakuda_info::registry::{Attribute, AttributeId};
 use rakuda_info::table::{NodeId as Row, Table};
@@ -47,6 +48,8 @@ pub(crate) struct Information {
     machine: Option<Machine>,
     /// Agents elsewhere sample so often; nothing: they do not.
     period: Option<Duration>,
+    /// Programs that provide more, on each node.
+    providers: Vec<ExternalProvider>,
     /// Rows of the table.
     pub rows: BTreeMap<NodeId, Row>,
     /// Elsewhere, as long as the agent is there.
@@ -57,9 +60,9 @@ impl Default for Information {
     fn default() -> Self {
         let mut table = Table::new();
         let own = of_run::define(&mut table);
-        let (machine, period) = (None, None);
+        let (machine, period, providers) = (None, None, Vec::new());
         let (rows, sources) = (BTreeMap::new(), BTreeMap::new());
-        Self { table, own, machine, period, rows, sources }
+        Self { table, own, machine, period, providers, rows, sources }
     }
 }
 
@@ -71,10 +74,22 @@ impl Information {
 
     /// Whether all that there is to know of a node was told once.
     pub fn is_known(&self, node: NodeId) -> bool {
-        match node {
+        self.has_told(node, |_| true)
+    }
+
+    /// Whether all built-in providers have told, and those of the external ones that are awaited.
+    fn has_told(&self, node: NodeId, is_awaited: impl Fn(&ExternalProvider) -> bool) -> bool {
+        let built_in = match node {
             LOCAL_NODE => self.machine.as_ref().is_some_and(Machine::is_known),
             _ => self.sources.contains_key(&node),
-        }
+        };
+        let row = || self.rows.get(&node).copied();
+        built_in
+            && self
+                .providers
+                .iter()
+                .filter(|it| is_awaited(it))
+                .all(|provider| row().is_some_and(|row| has_told(&self.table, row, &provider.name)))
     }
 
     /// A node that is up, and tells nothing any more.
@@ -135,6 +150,12 @@ impl Information {
         }
         newest.remove(USER);
         newest.remove(of_run::PROVIDER);
+        // They tell when they like, or are tried again when it is time.
+        for provider in &self.providers {
+            if provider.is_long_lived() || has_failed(&self.table, *row, &provider.name) {
+                newest.remove(provider.name.as_str());
+            }
+        }
         !newest.is_empty() && newest.values().all(|sampled| *sampled >= since)
     }
 
@@ -179,6 +200,7 @@ impl Hub {
             return;
         }
         self.information.period = Some(self.settings.sample_period);
+        self.information.providers.clone_from(&self.settings.providers);
         let there = self.agents.places().map(|(id, _)| id).filter(|id| self.agents.is_there(*id));
         let there: Vec<_> = there.collect();
         for node in there {
@@ -191,10 +213,11 @@ impl Hub {
         let Some(period) = self.information.period else { return };
         if node != LOCAL_NODE {
             let period_ms = u32::try_from(period.as_millis()).unwrap_or(u32::MAX);
-            self.agents.node(node).port.ask(ToAgent::Sample { period_ms });
+            let providers = self.information.providers.iter().map(Into::into).collect();
+            self.agents.node(node).port.ask(ToAgent::Sample { period_ms, providers });
             return;
         }
-        match Machine::start(period) {
+        match Machine::start(period, &self.information.providers) {
             Ok(machine) => self.information.machine = Some(machine),
             Err(error) => self.warn(&format!("cannot sample this machine: {error}")),
         }
@@ -293,7 +316,7 @@ impl Hub {
         let since = max_age.or_else(|| question["sampled_since_ns"].as_u64());
         let up = self.agents.places().filter(|(_, place)| place.state == NodeState::Up);
         let missing = up.map(|(id, _)| id).filter(|id| {
-            !self.information.is_known(*id)
+            !self.information.has_told(*id, |provider| !provider.is_long_lived())
                 || since.is_some_and(|since| !self.information.is_sampled_since(*id, Time(since)))
         });
         let missing: Vec<NodeId> = missing.collect();

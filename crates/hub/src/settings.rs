@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rakuda_agent::providers::ExternalProvider;
 use rakuda_agent::{StdinSource, limits, memory};
 use rakuda_cluster::{ClusterConfig, ClusterPlan};
 use rakuda_core::{Capacity, Config, FailurePolicy, Policy};
@@ -97,6 +98,8 @@ pub struct RunSettings {
     pub cores_given_up: Option<u32>,
     /// Between two samples of a node, where information about nodes is wanted.
     pub sample_period: Duration,
+    /// Programs that provide more information about each node.
+    pub providers: Vec<ExternalProvider>,
 }
 
 /// Cores of `-j`; 0: all of this machine.
@@ -140,6 +143,7 @@ impl RunSettings {
         let inherits_stdin = settings.stdin == StdinChoice::Inherit && cluster.is_none();
         let on_gfarm = mount_of(settings.directory.as_path(), cluster.is_some()).is_some();
         let staged = check_staging(cluster.as_ref(), &rerun)?;
+        let providers = providers_of(settings.providers.as_ref(), cluster.as_ref())?;
         let (resources, counts) = names_and_counts(settings.resources);
         let memory_bytes_asked = settings.memory_bytes;
         let memory_bytes = match settings.memory_bytes {
@@ -199,6 +203,7 @@ impl RunSettings {
             command_line: settings.command_line,
             cores_given_up,
             sample_period: Duration::from_millis(u64::from(settings.sample_ms.max(1))),
+            providers,
             cluster,
         })
     }
@@ -217,6 +222,23 @@ impl RunSettings {
         let own = self.capacity.cores;
         self.cluster.as_ref().map_or(own, |cluster| cluster.cores_known(own))
     }
+}
+
+/// Those of a file of their own, then those of the host file.
+fn providers_of(
+    file: Option<&Text>,
+    cluster: Option<&ClusterPlan>,
+) -> Result<Vec<ExternalProvider>, String> {
+    let named = file.map(|file| ExternalProvider::read(file.as_path())).transpose();
+    let mut all = named.map_err(|error| format!("failed to {error}"))?.unwrap_or_default();
+    for provider in cluster.map_or(&[][..], ClusterPlan::providers) {
+        if all.iter().any(|it| it.name == provider.name) {
+            let name = &provider.name;
+            return Err(format!("the provider {name} is named by PROVIDERS and by the host file"));
+        }
+        all.push(provider.clone());
+    }
+    Ok(all)
 }
 
 /// Whether files are brought to nodes.

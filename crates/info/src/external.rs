@@ -204,6 +204,17 @@ pub fn fail(table: &mut Table, node: NodeId, provider: &str, why: &str, now: Tim
     set_fault(table, node, provider, Value::text(why), now);
 }
 
+/// Whether a provider's last run on a node was a failure, so that asking for another is of no use.
+pub fn has_failed(table: &Table, node: NodeId, provider: &str) -> bool {
+    let id = table.registry().find(&fault_name(provider));
+    id.and_then(|id| table.cell(node, id)).is_some_and(|cell| matches!(cell.value, Value::Text(_)))
+}
+
+/// Whether a provider has said something of a node, or failed to.
+pub fn has_told(table: &Table, node: NodeId, provider: &str) -> bool {
+    of_provider(table, provider).into_iter().any(|id| table.sampled(node, id).is_some())
+}
+
 /// What is wrong with a provider is an attribute, too.
 fn fault_name(provider: &str) -> String {
     instance_name("provider_error", provider)

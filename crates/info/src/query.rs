@@ -145,7 +145,7 @@ impl Query {
         if let Some(unknown) = only.iter().find(|name| !known.contains(&name.as_str())) {
             let message = format!("no provider is called {unknown:?}");
             let hint = Some(format!("there are {}", known.join(", ")));
-            let error = ExpressionError { message, position: 0, hint };
+            let error = ExpressionError { message, position: 0, hint, unknown: None };
             return Err(QuestionError { clause: "only", error });
         }
         Ok(Self {

@@ -124,6 +124,8 @@ pub enum ToAgent {
     Sample {
         /// Between two samples, ms; 0: not any more.
         period_ms: u32,
+        /// Programs that provide more.
+        providers: Vec<ProviderProgram>,
     },
     /// Sample this node now, too.
     SampleNow,
@@ -160,6 +162,19 @@ pub enum ToAgent {
         /// At most so long.
         limit_ms: u32,
     },
+}
+
+/// An external provider.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProviderProgram {
+    /// Its own.
+    pub name: String,
+    /// Its words.
+    pub command: Vec<String>,
+    /// From the beginning of a run to that of the next, ms.
+    pub period_ms: u64,
+    /// Of a run, ms; nothing: it is long-lived.
+    pub limit_ms: Option<u64>,
 }
 
 /// Metadata calls (docs/glossary.md).

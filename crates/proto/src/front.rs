@@ -588,6 +588,8 @@ pub struct Settings {
     pub walltime_ms: u64,
     /// Between two samples of a node, where information about nodes is wanted, ms.
     pub sample_ms: u32,
+    /// The file that names programs which provide more of it; absolute.
+    pub providers: Option<Text>,
     /// The nodes; nothing: this machine alone.
     pub cluster: Option<ClusterSettings>,
 }
@@ -722,6 +724,7 @@ impl Default for Settings {
             stealing: true,
             walltime_ms: 0,
             sample_ms: 250,
+            providers: None,
             cluster: None,
         }
     }

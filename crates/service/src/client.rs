@@ -130,34 +130,91 @@ impl Client {
         accept: &str,
         body: Bytes,
     ) -> Result<Response<Incoming>, ClientError> {
+        self.channel().await?.ask(method, path, accept, body).await
+    }
+
+    /// A connection for one request after the other, on the local set that it is called in.
+    pub(crate) async fn channel(&self) -> Result<Channel, ClientError> {
         let addresses = self.address.to_socket_addrs().map_err(|error| self.unreachable(&error))?;
         let addresses: Vec<SocketAddr> = addresses.collect();
         let stream = TcpStream::connect(addresses.as_slice()).await;
         let stream = stream.map_err(|error| self.unreachable(&error))?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+        let _ = stream.set_nodelay(true);
+        let (sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| self.unreachable(&error))?;
         tokio::task::spawn_local(connection);
+        Ok(Channel {
+            address: self.address.clone(),
+            secret: self.token.secret().to_owned(),
+            sender,
+        })
+    }
+
+    fn unreachable(&self, what: &dyn std::fmt::Display) -> ClientError {
+        unreachable(&self.address, what)
+    }
+
+    pub(crate) fn silent(&self) -> ClientError {
+        self.unreachable(&format!("it has not answered within {} s", TIME.as_secs()))
+    }
+}
+
+fn unreachable(address: &str, what: &dyn std::fmt::Display) -> ClientError {
+    ClientError::Unreachable { address: format!("http://{address}"), what: what.to_string() }
+}
+
+/// A connection to a service.
+pub(crate) struct Channel {
+    address: String,
+    secret: String,
+    sender: http1::SendRequest<Body>,
+}
+
+impl Channel {
+    /// The head of an answer; the body is to be read before the next request.
+    pub async fn ask(
+        &mut self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, ClientError> {
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header(HOST, &self.address)
             .header(ACCEPT, accept)
-            .header(AUTHORIZATION, format!("Bearer {}", self.token.secret()))
+            .header(AUTHORIZATION, format!("Bearer {}", self.secret))
             .body(Body::full(body))
             .map_err(|error| self.unreachable(&error))?;
-        sender.send_request(request).await.map_err(|error| self.unreachable(&error))
+        let answer = self.sender.send_request(request).await;
+        answer.map_err(|error| self.unreachable(&error))
     }
 
-    fn unreachable(&self, what: &dyn std::fmt::Display) -> ClientError {
-        ClientError::Unreachable {
-            address: format!("http://{}", self.address),
-            what: what.to_string(),
+    /// The body of an answer.
+    pub async fn rest(&self, answer: &mut Response<Incoming>) -> Result<Bytes, ClientError> {
+        let mut bytes = Vec::new();
+        while let Some(part) = next_part(answer.body_mut()).await {
+            bytes.extend_from_slice(&part.map_err(|error| self.unreachable(&error))?);
+            if bytes.len() > BYTES_MAX {
+                return Err(self.unreachable(&"its answer has more than 256 MiB"));
+            }
         }
+        Ok(bytes.into())
     }
 
-    fn silent(&self) -> ClientError {
-        self.unreachable(&format!("it has not answered within {} s", TIME.as_secs()))
+    /// Whether it is no refusal.
+    pub fn good(answer: &Response<Incoming>, body: &[u8]) -> Result<(), ClientError> {
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(());
+        }
+        Err(ClientError::Refused { status: status.as_u16(), message: message_of(body) })
+    }
+
+    pub fn unreachable(&self, what: &dyn std::fmt::Display) -> ClientError {
+        unreachable(&self.address, what)
     }
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use rakuda_agent::clock;
 use rakuda_agent::programs::{Program, Runner};
+use rakuda_agent::providers::ExternalProvider;
 use rakuda_info::external::{OUTPUT_BYTES_MAX, parse, wait_ns};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::providers_file::ExternalProvider;
 use crate::sampling::{Ask, Found, moment};
 
 /// A long-lived provider that has lived so long was no fault of its start.
@@ -31,6 +31,9 @@ pub(crate) fn serve(
     let mut faults = 0;
     let mut asks: Vec<Ask> = Vec::new();
     loop {
+        if found.is_closed() {
+            return;
+        }
         let begun_ns = clock::monotonic_ns();
         let fault = run(provider, &program, &mut runner, found);
         let Ok(fault) = fault else { return };
@@ -89,7 +92,7 @@ fn run(
     let name = || provider.name.clone();
     let mut on_line = |line: &[u8]| {
         let (output, at) = (parse(line), moment().now);
-        let _ = found.send(Found::External { provider: name(), output, is_line: true, at });
+        found.send(Found::External { provider: name(), output, is_line: true, at }).is_ok()
     };
     let result = runner.run(program, &mut on_line);
     let at = moment().now;

@@ -7,15 +7,18 @@
 
 mod client;
 mod external;
+mod freshness;
 pub mod http;
-mod providers_file;
+mod registration;
 mod sampling;
 mod service;
+mod sources;
 mod teller;
 mod token;
 
 pub use client::{Client, ClientError};
-pub use providers_file::{ExternalProvider, ProvidersFileError};
+pub use freshness::Freshness;
+pub use registration::Registration;
 pub use sampling::{Finding, Machine};
 pub use service::{
     Service, ServiceConfig, ServiceError, host_name, now, pass, sample_into, sample_once,

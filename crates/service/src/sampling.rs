@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use rakuda_agent::clock;
+use rakuda_agent::providers::ExternalProvider;
 use rakuda_info::Time;
 use rakuda_info::external::Output;
 use rakuda_info::provider::{self, FileSystems, Moment, Provider, Reading, Root, quick};
@@ -17,7 +18,6 @@ use rakuda_info::table::{NodeId, Table};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::external;
-use crate::providers_file::ExternalProvider;
 
 /// Told when a sample that was asked for has been noted.
 pub(crate) type Done = oneshot::Sender<()>;
@@ -46,12 +46,46 @@ pub(crate) struct Sampler {
     /// Whose attributes it sets.
     pub providers: Vec<String>,
     asks: Sender<Ask>,
+    /// A long-lived provider tells by itself.
+    takes_asks: bool,
 }
 
 impl Sampler {
     /// Asks for a sample; true: it will be told when that is noted.
     pub fn ask(&self, ask: Ask) -> bool {
-        self.asks.send(ask).is_ok()
+        self.takes_asks && self.asks.send(ask).is_ok()
+    }
+}
+
+/// What external providers have running: it is killed when this is dropped.
+pub(crate) struct Programs {
+    mark: String,
+    names: Vec<String>,
+}
+
+impl Programs {
+    /// None of them runs yet.
+    pub fn of(externals: &[ExternalProvider]) -> Self {
+        let names = externals.iter().map(|provider| provider.name.clone()).collect();
+        Self { mark: rakuda_agent::processes::new_mark(), names }
+    }
+
+    /// The mark of all of them.
+    pub fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    /// Kills what runs.
+    pub fn end(&self) {
+        for name in &self.names {
+            rakuda_agent::programs::kill_marked(&external::mark_of(&self.mark, name));
+        }
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -75,7 +109,8 @@ pub struct Machine {
     news: mpsc::UnboundedReceiver<Found>,
     /// Its threads end when they are dropped.
     samplers: Rc<[Sampler]>,
-    /// Providers of which nothing has come yet.
+    programs: Rc<Programs>,
+    /// Built-in providers of which nothing has come yet.
     missing: BTreeSet<String>,
 }
 
@@ -83,12 +118,16 @@ pub struct Machine {
 pub struct Finding(Found);
 
 impl Machine {
-    /// Starts threads that sample every `period`, until it is dropped.
-    pub fn start(period: Duration) -> std::io::Result<Self> {
+    /// Starts threads that sample every `period` or run these programs, until it is dropped.
+    pub fn start(period: Duration, externals: &[ExternalProvider]) -> std::io::Result<Self> {
         let (found, news) = mpsc::unbounded_channel();
-        let samplers = start(&Root::new("/"), period, Vec::new(), Vec::new(), "", &found)?;
-        let missing = samplers.iter().flat_map(|it| it.providers.iter().cloned()).collect();
-        Ok(Self { news, samplers: samplers.into(), missing })
+        let programs = Rc::new(Programs::of(externals));
+        let (root, mark) = (Root::new("/"), programs.mark());
+        let samplers = start(&root, period, Vec::new(), externals.to_vec(), mark, &found)?;
+        let is_built_in = |name: &String| externals.iter().all(|it| it.name != *name);
+        let names = samplers.iter().flat_map(|it| it.providers.iter().cloned());
+        let missing = names.filter(is_built_in).collect();
+        Ok(Self { news, samplers: samplers.into(), programs, missing })
     }
 
     /// Has all of it sampled now, too; what is found comes as findings.
@@ -99,6 +138,11 @@ impl Machine {
     /// Who can ask for samples, whoever waits for findings. The threads live as long as this does.
     pub(crate) fn samplers(&self) -> Rc<[Sampler]> {
         Rc::clone(&self.samplers)
+    }
+
+    /// Who can end what its external providers have running.
+    pub(crate) fn programs(&self) -> Rc<Programs> {
+        Rc::clone(&self.programs)
     }
 
     /// Waits for the next finding.
@@ -117,13 +161,23 @@ impl Machine {
 
     /// Notes what was found of a node.
     pub fn note(&mut self, finding: Finding, table: &mut Table, node: NodeId) {
-        if let Finding(Found::BuiltIn { provider, sample, at }) = finding {
-            self.missing.remove(provider);
-            provider::note(table, node, provider, &sample, at);
+        match finding.0 {
+            Found::BuiltIn { provider, sample, at } => {
+                self.missing.remove(provider);
+                provider::note(table, node, provider, &sample, at);
+            }
+            // What is wrong with it is told as `provider_error`.
+            Found::External { provider, output, is_line, at } => {
+                rakuda_info::external::note(table, node, &provider, &output, is_line, at);
+            }
+            Found::Failed { provider, why, at } => {
+                rakuda_info::external::fail(table, node, &provider, &why, at);
+            }
+            Found::Asked(_) => {}
         }
     }
 
-    /// Whether each provider has said something.
+    /// Whether each built-in provider has said something.
     pub fn is_known(&self) -> bool {
         self.missing.is_empty()
     }
@@ -155,9 +209,10 @@ pub(crate) fn start(
     for provider in externals {
         let (asks, asked) = channel();
         let (name, mark, found) = (provider.name.clone(), mark.to_owned(), found.clone());
+        let takes_asks = !provider.is_long_lived();
         let serve = move || external::serve(&provider, &mark, &asked, &found);
         std::thread::Builder::new().name("provider".to_owned()).spawn(serve)?;
-        samplers.push(Sampler { providers: vec![name], asks });
+        samplers.push(Sampler { providers: vec![name], asks, takes_asks });
     }
     Ok(samplers)
 }
@@ -174,7 +229,7 @@ fn spawn(
     let (root, found) = (root.clone(), found.clone());
     let serve = move || serve(&mut providers, &root, period, &asked, &found);
     std::thread::Builder::new().name(name.to_owned()).spawn(serve)?;
-    Ok(Sampler { providers: names, asks })
+    Ok(Sampler { providers: names, asks, takes_asks: true })
 }
 
 /// Until nobody listens any more.

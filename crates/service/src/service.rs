@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use hyper::header::ACCEPT;
 use hyper::{Method, StatusCode};
+use rakuda_agent::providers::ExternalProvider;
 use rakuda_info::Time;
 use rakuda_info::external;
 use rakuda_info::format::fragments::Fragments;
@@ -20,15 +21,19 @@ use rakuda_info::value::Kind;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::freshness::Freshness;
 use crate::http::{self, Asked, Body, Gate, Reply};
-use crate::providers_file::ExternalProvider;
-use crate::sampling::{self, Ask, Found, Sampler, moment};
+use crate::registration::{self, Registration};
+use crate::sampling::{self, Ask, Found, Programs, Sampler, moment};
+use crate::sources::{Said, Sources};
 use crate::token::Token;
 
 /// Timeout for values that are asked for fresh.
 const FRESH_TIME: Duration = Duration::from_secs(5);
 /// Between two looks whether other nodes have told.
 const LOOK: Duration = Duration::from_millis(5);
+/// Between two looks whether a service that registers here has fallen silent.
+const SILENCE_LOOK: Duration = Duration::from_millis(250);
 /// Whose values nobody samples.
 const USER: &str = "user";
 /// Shortest time between two events to one client.
@@ -51,6 +56,10 @@ pub struct ServiceConfig {
     pub externals: Vec<ExternalProvider>,
     /// This machine is one of the nodes.
     pub has_own: bool,
+    /// What this machine is called, when that is not its host name.
+    pub name: Option<String>,
+    /// Answers have no older values, as far as newer ones can be had.
+    pub validity: Freshness,
 }
 
 /// Why there is no service.
@@ -80,6 +89,8 @@ struct Inner {
     own: Option<NodeId>,
     /// What was said of providers last, so that it is said once.
     complaints: BTreeMap<String, String>,
+    /// Services that register here.
+    sources: Sources,
 }
 
 /// A service that listens.
@@ -88,9 +99,11 @@ pub struct Service {
     samplers: Vec<Sampler>,
     changes: watch::Sender<u64>,
     address: SocketAddr,
-    mark: String,
-    externals: Vec<String>,
+    programs: Programs,
+    /// Providers that tell by themselves.
+    long_lived: Vec<String>,
     complain: fn(&str),
+    validity: Freshness,
     /// Has nodes that others tell of sampled now.
     ask_others: RefCell<Option<Box<dyn Fn()>>>,
 }
@@ -109,22 +122,26 @@ impl Service {
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let (found, news) = mpsc::unbounded_channel();
-        let mark = rakuda_agent::processes::new_mark();
-        let externals = config.externals.iter().map(|provider| provider.name.clone()).collect();
+        let programs = Programs::of(&config.externals);
+        let long_lived = config.externals.iter().filter(|it| it.is_long_lived());
+        let long_lived = long_lived.map(|it| it.name.clone()).collect();
         let root = Root::new("/");
         let samplers = if config.has_own {
-            sampling::start(&root, config.period, config.watched, config.externals, &mark, &found)
+            let (period, watched, externals) = (config.period, config.watched, config.externals);
+            sampling::start(&root, period, watched, externals, programs.mark(), &found)
                 .map_err(ServiceError::Threads)?
         } else {
             Vec::new()
         };
         let host = host_name();
-        let own = config.has_own.then(|| table.node(None, &host));
+        let own_name = config.name.as_ref().unwrap_or(&host);
+        let own = config.has_own.then(|| table.node(None, own_name));
         let inner = RefCell::new(Inner {
             table,
             fragments: Fragments::new(),
             own,
             complaints: BTreeMap::new(),
+            sources: Sources::default(),
         });
         let (changes, _) = watch::channel(0);
         let service = Rc::new(Self {
@@ -132,12 +149,14 @@ impl Service {
             samplers,
             changes,
             address,
-            mark,
-            externals,
+            programs,
+            long_lived,
             complain,
+            validity: config.validity,
             ask_others: RefCell::default(),
         });
         tokio::task::spawn_local(Rc::clone(&service).note_all(news));
+        tokio::task::spawn_local(Rc::clone(&service).note_silence());
         let gate = Gate::new(token, host);
         let asked = Rc::clone(&service);
         tokio::task::spawn_local(http::serve(listener, gate, move |request| {
@@ -160,6 +179,26 @@ impl Service {
         result
     }
 
+    /// Looks at what is known, or at what of it was told on.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Table) -> T) -> T {
+        look(&self.inner.borrow().table)
+    }
+
+    /// Told when something has changed.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Tells people what is wrong.
+    pub(crate) fn complain(&self, what: &str) {
+        (self.complain)(what);
+    }
+
+    /// Tells another service of all nodes from now on.
+    pub fn register(self: &Rc<Self>, registration: Registration) {
+        tokio::task::spawn_local(registration::serve(Rc::clone(self), registration));
+    }
+
     /// Who has them sampled when fresh values are asked for.
     pub fn set_asker(&self, ask: impl Fn() + 'static) {
         self.ask_others.replace(Some(Box::new(ask)));
@@ -167,17 +206,24 @@ impl Service {
 
     /// Waits until the first sample is there, or until it should be.
     pub async fn be_ready(&self) {
-        self.refresh(
-            Some(vec!["host".to_owned(), "load".to_owned(), "memory".to_owned()]),
-            u64::MAX,
-        )
-        .await;
+        let first = ["host", "load", "memory"].map(str::to_owned);
+        self.refresh(&Freshness::of_all(u64::MAX).only(Some(&first))).await;
     }
 
     /// Kills what external providers have running.
     pub fn end(&self) {
-        for provider in &self.externals {
-            rakuda_agent::programs::kill_marked(&crate::external::mark_of(&self.mark, provider));
+        self.programs.end();
+    }
+
+    /// Services that register here may fall silent.
+    async fn note_silence(self: Rc<Self>) {
+        loop {
+            tokio::time::sleep(SILENCE_LOOK).await;
+            let now = moment().now;
+            let Inner { table, sources, .. } = &mut *self.inner.borrow_mut();
+            sources.note_silence(table, now);
+            let newest = table.change();
+            self.changes.send_if_modified(|known| std::mem::replace(known, newest) != newest);
         }
     }
 
@@ -226,19 +272,25 @@ impl Service {
             (&Method::GET, ["v1", "nodes"]) => self.nodes(&asked).await,
             (&Method::GET, ["v1", "attributes"]) => self.attributes(),
             (&Method::GET, ["metrics"]) => self.metrics(&asked),
+            (&Method::POST, ["v1", "sources", name]) => self.hear(name, &asked),
+            (&Method::GET, ["v1", "sources", name, "wishes"]) => self.wishes(name),
             (&Method::PUT, ["v1", "nodes", node, "attributes", name]) => {
                 self.set(node, name, &asked.body)
             }
             (
                 _,
-                ["v1", "nodes" | "attributes"] | ["metrics"] | ["v1", "nodes", _, "attributes", _],
+                ["v1", "nodes" | "attributes"]
+                | ["metrics"]
+                | ["v1", "nodes", _, "attributes", _]
+                | ["v1", "sources", _]
+                | ["v1", "sources", _, "wishes"],
             ) => {
                 let message = format!("{} is not for {}", asked.method, asked.path);
                 Reply::error(StatusCode::METHOD_NOT_ALLOWED, &message)
             }
             _ => Reply::error(
                 StatusCode::NOT_FOUND,
-                "expected /v1/nodes, /v1/attributes, /v1/nodes/NODE/attributes/NAME or /metrics",
+                "expected /v1/nodes, /v1/attributes, /v1/nodes/NODE/attributes/NAME, /v1/sources/NAME or /metrics",
             ),
         }
     }
@@ -250,12 +302,14 @@ impl Service {
         };
         let accept = asked.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
         let is_stream = accept.is_some_and(|accept| accept.contains("text/event-stream"));
-        if let Some(max_age_ns) = wanted.max_age_ns {
+        let wished = wanted.max_age_ns.map(Freshness::of_all);
+        let freshness = wished.as_ref().unwrap_or(&self.validity);
+        if !freshness.is_any() {
             let providers = match self.query(&wanted.question) {
                 Ok(query) => query.providers(self.inner.borrow().table.registry()),
                 Err(error) => return bad_question(&error),
             };
-            self.refresh(providers, max_age_ns).await;
+            self.refresh(&freshness.only(providers.as_deref())).await;
         }
         let query = match self.query(&wanted.question) {
             Ok(query) => query,
@@ -317,28 +371,30 @@ impl Service {
         Reply { status: StatusCode::OK, content_type: "text/event-stream", body }
     }
 
-    /// Waits for samples of these providers that are older, all at once, but no longer than the limit.
-    async fn refresh(&self, providers: Option<Vec<String>>, max_age_ns: u64) {
+    /// Waits for samples of what is older, all at once, but no longer than the limit.
+    pub(crate) async fn refresh(&self, freshness: &Freshness) {
         let now = moment().now;
         let is_stale = |provider: &String| {
+            let Some(age_ns) = freshness.of(provider) else { return false };
             let inner = self.inner.borrow();
             let sampled = inner.own.and_then(|own| oldest(&inner.table, own, provider));
-            sampled.is_none_or(|sampled| now.0.saturating_sub(sampled.0) > max_age_ns)
+            sampled.is_none_or(|sampled| now.0.saturating_sub(sampled.0) > age_ns)
         };
         let mut waited = Vec::new();
         for sampler in &self.samplers {
-            let wanted = sampler.providers.iter().filter(|name| {
-                providers.as_ref().is_none_or(|wanted| wanted.contains(name)) && is_stale(name)
-            });
-            let only: Vec<String> = wanted.cloned().collect();
+            let only: Vec<String> =
+                sampler.providers.iter().filter(|name| is_stale(name)).cloned().collect();
             let (done, is_done) = oneshot::channel();
             if !only.is_empty() && sampler.ask(Ask { only: Some(only), done }) {
                 waited.push(is_done);
             }
         }
-        let since = Time(now.0.saturating_sub(max_age_ns));
+        let wished = {
+            let Inner { table, sources, .. } = &mut *self.inner.borrow_mut();
+            sources.ask(freshness, table, now)
+        };
         let asks = self.ask_others.borrow().as_ref().map(|ask| {
-            let is_stale = self.are_others_older(providers.as_deref(), since);
+            let is_stale = self.are_others_older(freshness, now);
             if is_stale {
                 ask();
             }
@@ -348,7 +404,11 @@ impl Service {
             for is_done in waited {
                 let _ = is_done.await;
             }
-            while asks == Some(true) && self.are_others_older(providers.as_deref(), since) {
+            for (mut answered, number) in wished {
+                // Who is forgotten answers no more.
+                let _ = answered.wait_for(|answered| *answered >= number).await;
+            }
+            while asks == Some(true) && self.are_others_older(freshness, now) {
                 tokio::time::sleep(LOOK).await;
             }
         };
@@ -356,17 +416,73 @@ impl Service {
         let _ = tokio::time::timeout(FRESH_TIME, all).await;
     }
 
-    /// Whether a node that others tell of, and that is up, has a value of these providers that is older.
-    fn are_others_older(&self, providers: Option<&[String]>, since: Time) -> bool {
-        let Inner { table, own, .. } = &*self.inner.borrow();
-        let up = table.nodes().filter(|(id, node)| Some(*id) != *own && node.state == State::Up);
-        let wanted = |it: &&str| providers.is_none_or(|all| all.iter().any(|one| one == it));
+    /// Whether a node that agents tell of, and that is up, has a value that is older than it was to be at that time.
+    fn are_others_older(&self, freshness: &Freshness, now: Time) -> bool {
+        let Inner { table, own, sources, .. } = &*self.inner.borrow();
+        let is_of_agent = |id: NodeId| Some(id) != *own && !sources.owns(id);
+        let mut up = table.nodes().filter(|(id, node)| is_of_agent(*id) && node.state == State::Up);
         let names: BTreeSet<&str> =
-            table.registry().iter().map(|(_, it)| it.provider.as_str()).filter(wanted).collect();
-        let mut times = up.flat_map(|(id, _)| {
-            names.iter().filter(|name| **name != USER).map(move |name| oldest(table, id, name))
-        });
-        times.any(|sampled| sampled.is_some_and(|sampled| sampled < since))
+            table.registry().iter().map(|(_, it)| it.provider.as_str()).collect();
+        up.any(|(id, _)| {
+            names.iter().any(|name| {
+                let is_asked = *name != USER
+                    && self.long_lived.iter().all(|it| it != name)
+                    && !external::has_failed(table, id, name);
+                let age_ns = freshness.of(name).filter(|_| is_asked);
+                let sampled = age_ns.and_then(|_| oldest(table, id, name));
+                let since = now.0.saturating_sub(age_ns.unwrap_or(0));
+                sampled.is_some_and(|sampled| sampled.0 < since)
+            })
+        })
+    }
+
+    /// A service tells of its nodes.
+    fn hear(&self, name: &str, asked: &Asked) -> Reply {
+        let of = |wanted: &str| {
+            asked.query.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
+        };
+        let said = (|| {
+            Some(Said {
+                session: of("session").filter(|it| !it.is_empty())?.to_owned(),
+                validity_ns: rakuda_info::duration_ns(of("validity")?)?,
+                answered: of("answered").map_or(Some(0), |number| number.parse().ok())?,
+            })
+        })();
+        let Some(said) = said.filter(|_| !name.is_empty()) else {
+            let expected = "expected /v1/sources/NAME?session=ID&validity=TIME";
+            return Reply::error(StatusCode::BAD_REQUEST, expected);
+        };
+        let Inner { table, sources, .. } = &mut *self.inner.borrow_mut();
+        let taken = sources.take(name, &said, &asked.body, table, moment().now);
+        let newest = table.change();
+        self.changes.send_if_modified(|known| std::mem::replace(known, newest) != newest);
+        match taken {
+            Ok(()) => Reply::new(StatusCode::OK, "application/json", "{\"version\":2}"),
+            Err(refused) => Reply::error(StatusCode::CONFLICT, &refused.to_string()),
+        }
+    }
+
+    /// What a service is to have sampled, as events.
+    fn wishes(&self, name: &str) -> Reply {
+        let Some(mut wishes) = self.inner.borrow().sources.wishes(name) else {
+            let message = format!("no service {name} has registered");
+            return Reply::error(StatusCode::NOT_FOUND, &message);
+        };
+        wishes.mark_changed();
+        let wishes = Rc::new(tokio::sync::Mutex::new(wishes));
+        Reply::events(Body::events(move || {
+            let wishes = Rc::clone(&wishes);
+            Box::pin(async move {
+                let mut wishes = wishes.lock().await;
+                loop {
+                    wishes.changed().await.ok()?;
+                    let wish = wishes.borrow_and_update().clone();
+                    if let Some(text) = wish.and_then(|wish| serde_json::to_string(&wish).ok()) {
+                        return Some(format!("data: {text}\n\n").into());
+                    }
+                }
+            })
+        }))
     }
 
     fn attributes(&self) -> Reply {

@@ -7,13 +7,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rakuda_agent::Inform;
+use rakuda_agent::providers::ExternalProvider;
 use rakuda_info::delta::Sender;
 use rakuda_info::table::{NodeId, Table};
 use rakuda_link::io::StateSource;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::sampling::{Finding, Machine, Sampler, ask_all, moment};
+use crate::sampling::{Finding, Machine, Programs, Sampler, ask_all, moment};
 
 /// A value that has not moved by more than its threshold is told again after so long.
 const SILENCE_NS: u64 = 10_000_000_000;
@@ -38,12 +39,14 @@ struct Known {
 /// As long as it samples.
 struct Sampling {
     samplers: Rc<[Sampler]>,
+    programs: Rc<Programs>,
     task: AbortHandle,
 }
 
 impl Drop for Sampling {
     fn drop(&mut self) {
         self.task.abort();
+        self.programs.end();
     }
 }
 
@@ -76,23 +79,27 @@ impl StateSource for Teller {
 }
 
 impl Inform for Teller {
-    fn sample(&self, period: Duration, news: Rc<dyn Fn()>) {
+    fn sample(&self, period: Duration, providers: Vec<ExternalProvider>, news: Rc<dyn Fn()>) {
         self.sampling.replace(None);
         self.restart();
         if period.is_zero() {
             return;
         }
         // Without threads nothing is known, and the hub says so of the values.
-        let Ok(machine) = Machine::start(period) else { return };
-        let samplers = machine.samplers();
+        let Ok(machine) = Machine::start(period, &providers) else { return };
+        let (samplers, programs) = (machine.samplers(), machine.programs());
         let task = tokio::task::spawn_local(serve(machine, Rc::clone(&self.known), news));
-        self.sampling.replace(Some(Sampling { samplers, task: task.abort_handle() }));
+        self.sampling.replace(Some(Sampling { samplers, programs, task: task.abort_handle() }));
     }
 
     fn sample_now(&self) {
         if let Some(sampling) = &*self.sampling.borrow() {
             ask_all(&sampling.samplers);
         }
+    }
+
+    fn end(&self) {
+        self.sampling.replace(None);
     }
 }
 

@@ -211,7 +211,7 @@ impl Nodes {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let mut table = Table::new();
-            let mut hosts = FarHosts::start(file, HOSTS_PERIOD, &mut table)?;
+            let mut hosts = FarHosts::start(file, HOSTS_PERIOD, Vec::new(), &mut table)?;
             let mut screen = Screen::new(self.watch && format == Format::Text);
             let ending = loop {
                 let shown = self.look_at(&mut hosts, &mut table, format).await;
@@ -234,10 +234,10 @@ impl Nodes {
         table: &mut Table,
         format: Format,
     ) -> anyhow::Result<String> {
-        let is_first = !hosts.is_settled();
+        let is_first = !hosts.is_settled(table);
         let until = tokio::time::sleep(if is_first { HOSTS_LIMIT } else { WATCH_TIME });
         let mut until = std::pin::pin!(until);
-        while !(is_first && hosts.is_settled()) {
+        while !(is_first && hosts.is_settled(table)) {
             tokio::select! {
                 () = &mut until => break,
                 report = hosts.next() => {

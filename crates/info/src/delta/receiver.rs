@@ -87,6 +87,17 @@ impl Receiver {
 
     /// Applies a frame that was received now.
     pub fn apply(&mut self, bytes: &[u8], table: &mut Table, now: Time) -> Result<(), FrameError> {
+        self.apply_where(bytes, table, now, &|_, _| true)
+    }
+
+    /// The same of a sender that may speak of some nodes only.
+    pub fn apply_where(
+        &mut self,
+        bytes: &[u8],
+        table: &mut Table,
+        now: Time,
+        may: &dyn Fn(&Table, &str) -> bool,
+    ) -> Result<(), FrameError> {
         let mut reader = Reader::new(bytes);
         let version = reader.byte()?;
         if version != VERSION {
@@ -99,6 +110,9 @@ impl Receiver {
         }
         let fresh = Self { only: self.only, ..Self::default() };
         let frame = if begins { &fresh } else { &*self }.parse(sequence, &mut reader)?;
+        if !frame.nodes.iter().all(|name| may(table, name)) {
+            return Err(FrameError::Bad("a node that another source tells of"));
+        }
         if begins {
             *self = fresh;
         }

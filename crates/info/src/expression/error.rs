@@ -11,11 +11,13 @@ pub struct ExpressionError {
     pub position: usize,
     /// What to do about it.
     pub hint: Option<String>,
+    /// The name that nothing has, where it is that: something may have it later.
+    pub unknown: Option<String>,
 }
 
 impl ExpressionError {
     pub(crate) fn new(position: usize, message: impl Into<String>) -> Self {
-        Self { message: message.into(), position, hint: None }
+        Self { message: message.into(), position, hint: None, unknown: None }
     }
 
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {

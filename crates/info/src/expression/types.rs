@@ -483,7 +483,8 @@ fn wrong_count(name: &str, position: usize, wanted: &str, given: usize) -> Expre
 }
 
 fn unknown(name: &str, position: usize, registry: &Registry) -> ExpressionError {
-    let error = ExpressionError::new(position, format!("nothing is called {name}"));
+    let mut error = ExpressionError::new(position, format!("nothing is called {name}"));
+    error.unknown = Some(name.to_owned());
     let of_catalogue = catalogue::BUILT_IN.iter().map(|built_in| built_in.name);
     let aliases = catalogue::ALIASES.iter().map(|(alias, _)| *alias);
     let known = registry.iter().map(|(_, attribute)| attribute.name.as_str());

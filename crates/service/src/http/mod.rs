@@ -40,6 +40,8 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Maximum length of the body of a request, bytes.
 const BODY_BYTES_MAX: usize = 1 << 20;
+/// The same of one that has a frame in it (POST).
+const FRAME_BYTES_MAX: usize = 64 << 20;
 
 /// A request that was let in.
 pub struct Asked {
@@ -266,12 +268,13 @@ async fn let_in(request: Request<Incoming>, own: SocketAddr, gate: &Gate) -> Res
         };
         Reply::error(status, &refused.to_string())
     })?;
+    let most = if head.method == Method::POST { FRAME_BYTES_MAX } else { BODY_BYTES_MAX };
     let mut body = Vec::new();
     while let Some(data) = next_part(&mut incoming).await {
         let bad = |_| Reply::error(StatusCode::BAD_REQUEST, "the body was cut off");
         let data = data.map_err(bad)?;
-        if body.len() + data.len() > BODY_BYTES_MAX {
-            let message = format!("the body has more than {BODY_BYTES_MAX} bytes");
+        if body.len() + data.len() > most {
+            let message = format!("the body has more than {most} bytes");
             return Err(Reply::error(StatusCode::PAYLOAD_TOO_LARGE, &message));
         }
         body.extend_from_slice(&data);

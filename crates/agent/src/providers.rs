@@ -1,8 +1,11 @@
-//! The file that names external providers: TOML, a table `[[provider]]` for each.
+//! External providers as they are told of: in a file of their own, in a host file, and over a link.
+//!
+//! A file is TOML, a table `[[provider]]` for each. It starts none and knows nothing of what they print.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rakuda_proto::cluster::ProviderProgram;
 use serde::Deserialize;
 
 /// Shortest period, and shortest time limit.
@@ -10,6 +13,8 @@ const SECONDS_MIN: f64 = 0.1;
 const SECONDS_MAX: f64 = 86_400.0;
 /// Maximum number of providers.
 const PROVIDERS_MAX: usize = 128;
+/// Who sets values beside those that sample.
+const OTHERS: [&str; 2] = ["user", rakuda_info::of_run::PROVIDER];
 
 /// What is wrong with the file.
 #[derive(Debug, thiserror::Error)]
@@ -49,12 +54,13 @@ pub struct ExternalProvider {
 #[serde(deny_unknown_fields)]
 struct Providers {
     #[serde(default)]
-    provider: Vec<Entry>,
+    provider: Vec<ProviderEntry>,
 }
 
-#[derive(Deserialize)]
+/// A table `[[provider]]`, not looked at yet.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+pub struct ProviderEntry {
     name: String,
     command: Vec<String>,
     period: Option<f64>,
@@ -64,6 +70,11 @@ struct Entry {
 }
 
 impl ExternalProvider {
+    /// Whether it tells by itself, and so cannot be asked.
+    pub fn is_long_lived(&self) -> bool {
+        self.limit.is_none()
+    }
+
     /// All of a file.
     pub fn read(path: &Path) -> Result<Vec<Self>, ProvidersFileError> {
         let text = std::fs::read_to_string(path);
@@ -76,49 +87,77 @@ impl ExternalProvider {
 fn parse(text: &str) -> Result<Vec<ExternalProvider>, String> {
     let file: Providers =
         toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
-    if file.provider.len() > PROVIDERS_MAX {
-        return Err(format!(
-            "it names {} providers, at most {PROVIDERS_MAX} may be",
-            file.provider.len()
-        ));
+    understood(file.provider).map_err(|(_, what)| what)
+}
+
+/// All of a file. `Err`: the place of the one that is wrong, and what is wrong with it.
+pub fn understood(entries: Vec<ProviderEntry>) -> Result<Vec<ExternalProvider>, (usize, String)> {
+    if entries.len() > PROVIDERS_MAX {
+        let what = format!("it names {} providers, at most {PROVIDERS_MAX} may be", entries.len());
+        return Err((PROVIDERS_MAX, what));
     }
-    let mut names = Vec::new();
-    let built_in = rakuda_info::catalogue::BUILT_IN;
-    file.provider
-        .into_iter()
-        .map(|entry| {
-            let name = entry.name.clone();
-            let wrong = |what: &str| Err(format!("provider {name:?}: {what}"));
-            if !rakuda_info::registry::is_name(&name) || name.contains('(') {
-                return wrong("expected a name of a-z, then a-z, 0-9 and _");
-            }
-            if built_in.iter().any(|it| it.provider == name) || name == "user" {
-                return wrong("a built-in provider has this name");
-            }
-            if names.contains(&name) {
-                return wrong("its name stands there twice");
-            }
-            names.push(name.clone());
-            if entry.command.first().is_none_or(String::is_empty) {
-                return wrong("expected a command: [\"PROGRAM\", \"WORD\", ...]");
-            }
-            let seconds = |value: Option<f64>, otherwise: f64| {
-                let value = value.unwrap_or(otherwise);
-                let is_good = (SECONDS_MIN..=SECONDS_MAX).contains(&value);
-                is_good.then(|| Duration::from_secs_f64(value))
-            };
-            let (Some(period), Some(limit)) =
-                (seconds(entry.period, 10.0), seconds(entry.limit, 5.0))
-            else {
-                return wrong("expected period and limit from 0.1 to 86400 s");
-            };
-            if entry.long_lived && entry.limit.is_some() {
-                return wrong("one that is long_lived has no limit");
-            }
-            let limit = (!entry.long_lived).then_some(limit);
-            Ok(ExternalProvider { name: entry.name, command: entry.command, period, limit })
-        })
-        .collect()
+    let mut all: Vec<ExternalProvider> = Vec::new();
+    for (place, entry) in entries.into_iter().enumerate() {
+        let name = entry.name.clone();
+        let is_new = all.iter().all(|known| known.name != name);
+        let provider = entry.provider(is_new);
+        all.push(provider.map_err(|what| (place, format!("provider {name:?}: {what}")))?);
+    }
+    Ok(all)
+}
+
+impl ProviderEntry {
+    fn provider(self, is_new: bool) -> Result<ExternalProvider, &'static str> {
+        let Self { name, command, period, limit, long_lived } = self;
+        if !rakuda_info::registry::is_name(&name) || name.contains('(') {
+            return Err("expected a name of a-z, then a-z, 0-9 and _");
+        }
+        let built_in = rakuda_info::catalogue::BUILT_IN;
+        if built_in.iter().any(|it| it.provider == name) || OTHERS.contains(&name.as_str()) {
+            return Err("a built-in provider has this name");
+        }
+        if !is_new {
+            return Err("its name stands there twice");
+        }
+        if command.first().is_none_or(String::is_empty) {
+            return Err("expected a command: [\"PROGRAM\", \"WORD\", ...]");
+        }
+        let seconds = |value: Option<f64>, otherwise: f64| {
+            let value = value.unwrap_or(otherwise);
+            let is_good = (SECONDS_MIN..=SECONDS_MAX).contains(&value);
+            is_good.then(|| Duration::from_secs_f64(value))
+        };
+        let (Some(period), Some(run_limit)) = (seconds(period, 10.0), seconds(limit, 5.0)) else {
+            return Err("expected period and limit from 0.1 to 86400 s");
+        };
+        if long_lived && limit.is_some() {
+            return Err("one that is long_lived has no limit");
+        }
+        Ok(ExternalProvider { name, command, period, limit: (!long_lived).then_some(run_limit) })
+    }
+}
+
+impl From<&ExternalProvider> for ProviderProgram {
+    fn from(provider: &ExternalProvider) -> Self {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            name: provider.name.clone(),
+            command: provider.command.clone(),
+            period_ms: ms(provider.period),
+            limit_ms: provider.limit.map(ms),
+        }
+    }
+}
+
+impl From<ProviderProgram> for ExternalProvider {
+    fn from(told: ProviderProgram) -> Self {
+        Self {
+            name: told.name,
+            command: told.command,
+            period: Duration::from_millis(told.period_ms),
+            limit: told.limit_ms.map(Duration::from_millis),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,189 @@
+//! Tells another service of the nodes that this one knows, as long as both are there
+//! (docs/design/information.md, A service under a service).
+//!
+//! Frames go up one at a time over one connection, so what waits is the newest; over another one comes what is wished.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use hyper::Response;
+use hyper::body::{Bytes, Incoming};
+use hyper::{Method, StatusCode};
+use rakuda_info::delta::Sender;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::time::{sleep, timeout};
+
+use crate::client::{Channel, Client, ClientError};
+use crate::http::{encoded, next_part};
+use crate::sampling::moment;
+use crate::service::Service;
+use crate::sources::Wish;
+
+/// What is found at the same time is told together: findings are waited for so long.
+const BATCH: Duration = Duration::from_millis(50);
+/// Longest time between two words; a connection that says nothing for longer is closed.
+const BEAT_MAX: Duration = Duration::from_secs(5);
+const BEAT_MIN: Duration = Duration::from_millis(100);
+/// What was said holds for so many beats, and so long at least.
+const BEATS: u32 = 3;
+const VALIDITY_MIN: Duration = Duration::from_secs(1);
+/// A service that cannot be reached is tried again after so long.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Timeout for an answer.
+const ANSWER_TIME: Duration = Duration::from_secs(15);
+/// A value that has not moved by more than its threshold is told again after so long.
+const SILENCE_NS: u64 = 10_000_000_000;
+/// Longest wish, bytes.
+const WISH_BYTES_MAX: usize = 1 << 20;
+
+/// Where a service registers.
+pub struct Registration {
+    /// The other one.
+    pub client: Client,
+    /// What this one is called there; unique among those that register with it.
+    pub name: String,
+    /// Between two words, at most.
+    pub period: Duration,
+}
+
+/// Registers, again and again when that ends; for ever.
+pub(crate) async fn serve(service: Rc<Service>, registration: Registration) {
+    let mut sender = Sender::new(SILENCE_NS).telling_samples();
+    let mut said = None;
+    loop {
+        let is_told = RefCell::new(false);
+        let mut session = Session::new(&service, &registration);
+        let Err(error) = session.serve(&mut sender, &|| *is_told.borrow_mut() = true).await;
+        let what = error.to_string();
+        if is_told.into_inner() {
+            said = None;
+        }
+        if said.as_ref() != Some(&what) {
+            service.complain(&format!("failed to register: {what}"));
+            said = Some(what);
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+struct Session<'a> {
+    service: &'a Rc<Service>,
+    registration: &'a Registration,
+    beat: Duration,
+    /// Of requests that tell.
+    path: String,
+    /// The last wish that was fulfilled.
+    answered: u64,
+}
+
+/// Nothing ends a session but an error.
+enum Never {}
+
+impl<'a> Session<'a> {
+    fn new(service: &'a Rc<Service>, registration: &'a Registration) -> Self {
+        let beat = registration.period.clamp(BEAT_MIN, BEAT_MAX);
+        let validity = (BEATS * beat).max(VALIDITY_MIN);
+        let (name, session) = (encoded(&registration.name), rakuda_agent::processes::random());
+        let path = format!(
+            "/v1/sources/{name}?session={session:016x}&validity={}ms",
+            validity.as_millis()
+        );
+        Self { service, registration, beat, path, answered: 0 }
+    }
+
+    async fn serve(
+        &mut self,
+        sender: &mut Sender,
+        on_told: &dyn Fn(),
+    ) -> Result<Never, ClientError> {
+        sender.restart();
+        let mut channel = self.registration.client.channel().await?;
+        let mut changes = self.service.changes();
+        let (fulfilled, mut fulfilments) = unbounded_channel();
+        self.tell(&mut channel, sender).await?;
+        on_told();
+        let mut wishes = self.wishes().await?;
+        loop {
+            tokio::select! {
+                // Its sender lives as long as the service.
+                _ = changes.changed() => sleep(BATCH).await,
+                () = sleep(self.beat) => {}
+                wish = wishes.next() => {
+                    let wish = wish?;
+                    tokio::task::spawn_local(fulfil(Rc::clone(self.service), wish, fulfilled.clone()));
+                    continue;
+                }
+                Some(number) = fulfilments.recv() => self.answered = number.max(self.answered),
+            }
+            changes.mark_unchanged();
+            self.tell(&mut channel, sender).await?;
+        }
+    }
+
+    /// Tells what is new, or only that this service is there.
+    async fn tell(&self, channel: &mut Channel, sender: &mut Sender) -> Result<(), ClientError> {
+        let now = moment().now;
+        let frame = self.service.look(|table| sender.take(table, now)).unwrap_or_default();
+        let path = format!("{}&answered={}", self.path, self.answered);
+        let answer = async {
+            let mut answer = channel.ask(Method::POST, &path, "*/*", frame.into()).await?;
+            let text = channel.rest(&mut answer).await?;
+            Channel::good(&answer, &text)
+        };
+        let answer = timeout(ANSWER_TIME, answer).await;
+        answer.map_err(|_| self.registration.client.silent())?
+    }
+
+    async fn wishes(&self) -> Result<Wishes, ClientError> {
+        let mut channel = self.registration.client.channel().await?;
+        let path = format!("/v1/sources/{}/wishes", encoded(&self.registration.name));
+        let answer = channel.ask(Method::GET, &path, "text/event-stream", Bytes::new());
+        let answer = timeout(ANSWER_TIME, answer).await;
+        let mut answer = answer.map_err(|_| self.registration.client.silent())??;
+        if answer.status() != StatusCode::OK {
+            let text = channel.rest(&mut answer).await?;
+            Channel::good(&answer, &text)?;
+        }
+        Ok(Wishes { channel, answer, bytes: Vec::new() })
+    }
+}
+
+/// Has all sampled that is too old, and says so.
+async fn fulfil(service: Rc<Service>, wish: Wish, fulfilled: UnboundedSender<u64>) {
+    service.refresh(&wish.freshness).await;
+    // The session may have ended.
+    let _ = fulfilled.send(wish.number);
+}
+
+/// What is wished, in its order.
+struct Wishes {
+    channel: Channel,
+    answer: Response<Incoming>,
+    /// Of wishes that have come in part.
+    bytes: Vec<u8>,
+}
+
+impl Wishes {
+    /// Loses nothing when it is not waited for to the end.
+    async fn next(&mut self) -> Result<Wish, ClientError> {
+        loop {
+            if let Some(end) = self.bytes.windows(2).position(|two| two == b"\n\n") {
+                let event: Vec<u8> = self.bytes.drain(..end + 2).collect();
+                let wish = event.strip_prefix(b"data: ").map(serde_json::from_slice);
+                return match wish {
+                    Some(Ok(wish)) => Ok(wish),
+                    Some(Err(_)) | None => {
+                        Err(self.channel.unreachable(&"what it wishes is not understood"))
+                    }
+                };
+            }
+            let part = next_part(self.answer.body_mut()).await;
+            let part = part.ok_or_else(|| self.channel.unreachable(&"it has ended"))?;
+            self.bytes.extend_from_slice(&part.map_err(|error| self.channel.unreachable(&error))?);
+            if self.bytes.len() > WISH_BYTES_MAX {
+                return Err(self.channel.unreachable(&"what it wishes has more than 1 MiB"));
+            }
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Services that register here: whose nodes are whose, how long what they said holds, and what is asked of them
+//! (docs/design/information.md, A service under a service).
+//!
+//! It sees frames and times; connections are not its business.
+
+use std::collections::BTreeMap;
+
+use rakuda_info::Time;
+use rakuda_info::delta::{FrameError, Receiver};
+use rakuda_info::query::oldest;
+use rakuda_info::table::{NodeId, State, Table};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::freshness::Freshness;
+
+/// Maximum number of services.
+const SOURCES_MAX: usize = 1024;
+/// A service that has been silent for so many times its validity is taken to be gone.
+const GONE_AFTER: u64 = 10;
+
+/// Why what a service says was not taken.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(crate) enum Refused {
+    /// It is to begin a new session, with everything.
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+    /// There are too many.
+    #[error("{SOURCES_MAX} services have registered, which is the most")]
+    Full,
+}
+
+/// Fresh values are wanted of a service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Wish {
+    /// Counts from 1; told again when all that could be had was told.
+    pub number: u64,
+    /// Of all questions that it has not answered yet.
+    pub freshness: Freshness,
+}
+
+/// What comes with a frame.
+pub(crate) struct Said {
+    pub session: String,
+    /// Without another word it holds so long, ns.
+    pub validity_ns: u64,
+    /// The last wish that it has fulfilled.
+    pub answered: u64,
+}
+
+struct Source {
+    session: String,
+    receiver: Receiver,
+    heard: Time,
+    validity_ns: u64,
+    /// It is silent: states as it has told them last.
+    before_silence: Option<Vec<(NodeId, State)>>,
+    wishes: watch::Sender<Option<Wish>>,
+    answered: watch::Sender<u64>,
+}
+
+/// See the file's head.
+#[derive(Default)]
+pub(crate) struct Sources {
+    all: BTreeMap<String, Source>,
+    /// Who tells of a node.
+    owners: BTreeMap<NodeId, String>,
+}
+
+impl Sources {
+    /// Takes what a service says; nothing but its head says that it is there.
+    pub fn take(
+        &mut self,
+        name: &str,
+        said: &Said,
+        frame: &[u8],
+        table: &mut Table,
+        now: Time,
+    ) -> Result<(), Refused> {
+        if !self.all.contains_key(name) && self.all.len() == SOURCES_MAX {
+            return Err(Refused::Full);
+        }
+        let Self { all, owners } = self;
+        // Who is gone gives its nodes up to others.
+        let gone: Vec<String> =
+            all.iter().filter(|(_, it)| it.is_gone(now)).map(|(name, _)| name.clone()).collect();
+        let source = all.entry(name.to_owned()).or_insert_with(|| Source {
+            session: said.session.clone(),
+            receiver: Receiver::new(),
+            heard: now,
+            validity_ns: said.validity_ns,
+            before_silence: None,
+            wishes: watch::channel(None).0,
+            answered: watch::channel(0).0,
+        });
+        if source.session != said.session {
+            source.session.clone_from(&said.session);
+            source.receiver = Receiver::new();
+        }
+        if source.receiver.nodes().is_empty() && frame.is_empty() {
+            return Err(FrameError::Gap { expected: 1, found: 0 }.into());
+        }
+        for (node, state) in source.before_silence.take().into_iter().flatten() {
+            table.set_state(node, state);
+        }
+        source.heard = now;
+        source.validity_ns = said.validity_ns;
+        if !frame.is_empty() {
+            let may = |table: &Table, node: &str| match table.find_node(node) {
+                None => true,
+                Some(id) => owners.get(&id).is_some_and(|it| it == name || gone.contains(it)),
+            };
+            source.receiver.apply_where(frame, table, now, &may)?;
+            let told = source.receiver.nodes();
+            for id in told {
+                owners.insert(*id, name.to_owned());
+            }
+            // Of a session before, and not in this one.
+            let lost = owners.iter().filter(|(id, it)| *it == name && !told.contains(id));
+            lost.for_each(|(id, _)| table.set_state(*id, State::Down));
+        }
+        source.answered.send_replace(said.answered);
+        Ok(())
+    }
+
+    /// Nodes of services that are silent for longer than what they said holds are suspected, and in the end down.
+    pub fn note_silence(&mut self, table: &mut Table, now: Time) {
+        let Self { all, owners } = self;
+        for (name, source) in all {
+            let silent_ns = now.0.saturating_sub(source.heard.0);
+            if silent_ns <= source.validity_ns {
+                continue;
+            }
+            let own = owners.iter().filter(|(_, owner)| *owner == name).map(|(id, _)| *id);
+            let own: Vec<NodeId> = own.collect();
+            let states = || own.iter().map(|id| (*id, table.get_node(*id).state.clone())).collect();
+            let before: &Vec<(NodeId, State)> = source.before_silence.get_or_insert_with(states);
+            let is_gone = silent_ns > source.validity_ns.saturating_mul(GONE_AFTER);
+            for (id, state) in before.iter().filter(|(_, state)| *state != State::Down) {
+                let state = match state {
+                    _ if is_gone => State::Down,
+                    State::Up => State::Suspected,
+                    other => other.clone(),
+                };
+                table.set_state(*id, state);
+            }
+        }
+    }
+
+    /// Whether another service tells of a node.
+    pub fn owns(&self, node: NodeId) -> bool {
+        self.owners.contains_key(&node)
+    }
+
+    /// What is wished of a service, now and later. `None`: there is none of that name.
+    pub fn wishes(&self, name: &str) -> Option<watch::Receiver<Option<Wish>>> {
+        Some(self.all.get(name)?.wishes.subscribe())
+    }
+
+    /// Asks services with values that are too old for fresh ones; what shows that a wish was fulfilled.
+    pub fn ask(
+        &mut self,
+        freshness: &Freshness,
+        table: &Table,
+        now: Time,
+    ) -> Vec<(watch::Receiver<u64>, u64)> {
+        let providers: std::collections::BTreeSet<&str> =
+            table.registry().iter().map(|(_, it)| it.provider.as_str()).collect();
+        let is_old = |id: &NodeId| {
+            providers.iter().any(|provider| {
+                let age_ns = freshness.of(provider);
+                let sampled = oldest(table, *id, provider);
+                let (Some(age_ns), Some(sampled)) = (age_ns, sampled) else { return false };
+                now.0.saturating_sub(sampled.0) > age_ns
+            })
+        };
+        let mut asked = Vec::new();
+        for source in self.all.values().filter(|it| it.before_silence.is_none()) {
+            if !source.receiver.nodes().iter().any(is_old) {
+                continue;
+            }
+            let answered = *source.answered.borrow();
+            let mut number = 1;
+            source.wishes.send_modify(|wish| {
+                let waiting = wish.as_ref().filter(|it| it.number > answered);
+                let freshness =
+                    waiting.map_or_else(|| freshness.clone(), |it| it.freshness.and(freshness));
+                number = wish.as_ref().map_or(0, |it| it.number) + 1;
+                *wish = Some(Wish { number, freshness });
+            });
+            asked.push((source.answered.subscribe(), number));
+        }
+        asked
+    }
+}
+
+impl Source {
+    fn is_gone(&self, now: Time) -> bool {
+        now.0.saturating_sub(self.heard.0) > self.validity_ns.saturating_mul(GONE_AFTER)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rakuda_info::delta::Sender;
+    use rakuda_info::value::Value;
+
+    const S: u64 = 1_000_000_000;
+
+    /// A service with nodes, and how it tells of them.
+    struct Below {
+        table: Table,
+        sender: Sender,
+        session: &'static str,
+    }
+
+    impl Below {
+        fn new(session: &'static str, nodes: &[&str]) -> Self {
+            let mut table = Table::new();
+            for name in nodes {
+                table.node(None, name);
+            }
+            Self { table, sender: Sender::new(u64::MAX).telling_samples(), session }
+        }
+
+        fn load(&mut self, node: &str, load: f64, at: Time) {
+            let (node, id) = (self.table.find_node(node), self.table.registry().find("load1"));
+            self.table.set(node.unwrap(), id.unwrap(), Value::Number(load), at);
+        }
+
+        fn said(&self, answered: u64) -> Said {
+            Said { session: self.session.to_owned(), validity_ns: 3 * S, answered }
+        }
+    }
+
+    /// A service that they register with.
+    #[derive(Default)]
+    struct Above {
+        table: Table,
+        sources: Sources,
+    }
+
+    impl Above {
+        fn hear(
+            &mut self,
+            name: &str,
+            below: &mut Below,
+            answered: u64,
+            now: Time,
+        ) -> Result<(), Refused> {
+            let frame = below.sender.take(&below.table, now).unwrap_or_default();
+            self.sources.take(name, &below.said(answered), &frame, &mut self.table, now)
+        }
+
+        fn states(&self) -> String {
+            let states = self.table.nodes().map(|(_, it)| format!("{}:{}", it.name, it.state));
+            states.collect::<Vec<_>>().join(" ")
+        }
+    }
+
+    #[test]
+    fn silence_makes_nodes_suspected_then_down_and_a_word_brings_them_back() {
+        let (mut above, mut below) = (Above::default(), Below::new("1", &["a", "b"]));
+        let down = below.table.find_node("b").unwrap();
+        below.table.set_state(down, State::Down);
+        above.hear("one", &mut below, 0, Time(0)).unwrap();
+        for (seconds, states) in [
+            (3, "a:up b:down"),
+            (4, "a:suspected b:down"),
+            (30, "a:suspected b:down"),
+            (31, "a:down b:down"),
+        ] {
+            above.sources.note_silence(&mut above.table, Time(seconds * S));
+            assert_eq!(above.states(), states, "after {seconds} s");
+        }
+        above.hear("one", &mut below, 0, Time(40 * S)).unwrap();
+        assert_eq!(above.states(), "a:up b:down");
+    }
+
+    #[test]
+    fn a_node_is_told_of_by_one_service_until_that_is_gone() {
+        let mut above = Above::default();
+        above.table.node(None, "own");
+        above.hear("one", &mut Below::new("1", &["a"]), 0, Time(0)).unwrap();
+        let foreign = Err(Refused::Frame(FrameError::Bad("a node that another source tells of")));
+        assert_eq!(above.hear("two", &mut Below::new("2", &["b", "a"]), 0, Time(S)), foreign);
+        assert_eq!(above.hear("two", &mut Below::new("2", &["own"]), 0, Time(S)), foreign);
+        assert_eq!(above.states(), "own:up a:up", "nothing of a refused frame is taken");
+        above.hear("two", &mut Below::new("3", &["a"]), 0, Time(31 * S)).unwrap();
+        assert!(above.sources.owns(above.table.find_node("a").unwrap()));
+        assert!(!above.sources.owns(above.table.find_node("own").unwrap()));
+    }
+
+    #[test]
+    fn a_new_session_tells_all_and_what_it_does_not_tell_is_down() {
+        let mut above = Above::default();
+        above.hear("one", &mut Below::new("1", &["a", "b"]), 0, Time(0)).unwrap();
+        let mut anew = Below::new("2", &["b"]);
+        let gap = above.sources.take("one", &anew.said(0), b"", &mut above.table, Time(S));
+        assert_eq!(gap, Err(Refused::Frame(FrameError::Gap { expected: 1, found: 0 })));
+        above.hear("one", &mut anew, 0, Time(S)).unwrap();
+        assert_eq!(above.states(), "a:down b:up");
+    }
+
+    #[test]
+    fn who_has_old_values_is_asked_and_all_that_wait_are_answered() {
+        let (mut above, mut below) = (Above::default(), Below::new("1", &["a"]));
+        below.load("a", 1.0, Time(10 * S));
+        above.hear("one", &mut below, 0, Time(10 * S)).unwrap();
+        let ask = |above: &mut Above, words: &[&str]| {
+            let mut freshness = Freshness::default();
+            for word in words {
+                freshness.add(word).unwrap();
+            }
+            above.sources.ask(&freshness, &above.table, Time(12 * S))
+        };
+        assert!(ask(&mut above, &["2s"]).is_empty(), "it is fresh enough");
+        assert!(ask(&mut above, &["memory=0s"]).is_empty(), "nobody has told of memory");
+        let first = ask(&mut above, &["load=1s"]);
+        let second = ask(&mut above, &["load=500ms"]);
+        let wish = above.sources.wishes("one").unwrap().borrow().clone().unwrap();
+        assert_eq!((wish.number, wish.freshness.of("load")), (2, Some(S / 2)));
+        above.hear("one", &mut below, 2, Time(12 * S)).unwrap();
+        for (answered, number) in first.iter().chain(&second) {
+            assert!(*answered.borrow() >= *number);
+        }
+        let third = ask(&mut above, &["load=1s"]);
+        assert_eq!(third[0].1, 3);
+        let wish = above.sources.wishes("one").unwrap().borrow().clone().unwrap();
+        assert_eq!(wish.freshness.of("load"), Some(S), "what was answered counts no more");
+        assert!(above.sources.wishes("two").is_none());
+    }
+}

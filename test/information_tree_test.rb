@@ -1,0 +1,241 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "json"
+require "minitest/autorun"
+require "net/http"
+require "open3"
+require "socket"
+require "tmpdir"
+
+# Services of information that have nodes elsewhere: hosts that an ssh of the test's own starts here.
+class InformationTreeTest < Minitest::Test
+  ROOT = File.expand_path("..", __dir__)
+  ENGINE = File.join(ROOT, "target/release/rakudad")
+  # Of something that is expected to come; nothing is measured by it.
+  PATIENCE_S = 90
+
+  SSH = <<~'SH'
+    #!/bin/sh
+    while test "$1" != --; do shift; done
+    export NEAR_HOST=$2 TMPDIR="$NEAR_HOSTS/$2" XDG_CACHE_HOME="$NEAR_HOSTS/cache"
+    shift 2
+    mkdir -p "$TMPDIR"
+    exec sh -c "$*"
+  SH
+
+  HOSTS = <<~TOML
+    hosts = ["host1 1", "host2 1"]
+
+    [[provider]]
+    name = "rack"
+    command = ["sh", "-c", "echo rack \\"$NEAR_HOST\\"; echo height 42 U"]
+    limit = 100
+
+    [[provider]]
+    name = "broken"
+    command = ["sh", "-c", "test $NEAR_HOST = host1 && echo whole 1 || exit 3"]
+    limit = 100
+  TOML
+
+  # Counts how often it has run.
+  ONCE = <<~'TOML'
+    [[provider]]
+    name = "turns"
+    command = ["sh", "-c", "echo x >> turns; echo turns $(wc -l < turns)"]
+    period = 86400
+    limit = 100
+  TOML
+
+  # A service that listens.
+  Service = Struct.new(:pid, :address, :token_file) do
+    def words = ["--service", address, "--token-file", token_file]
+  end
+
+  def setup
+    @folder = Dir.mktmpdir("rakuda-tree-")
+    @services = []
+    FileUtils.mkdir_p(File.join(@folder, "bin"))
+    File.write(File.join(@folder, "bin/ssh"), SSH, perm: 0o755)
+    File.write(File.join(@folder, "hosts.toml"), HOSTS)
+    File.write(File.join(@folder, "once.toml"), ONCE)
+  end
+
+  def teardown
+    stop(@services.first) until @services.empty?
+    FileUtils.remove_entry(@folder)
+  end
+
+  def test_programs_provide_values_of_hosts_or_the_reason_why_not
+    serve("hosts", "-F", "hosts.toml")
+    expected = { "host1" => ["host1", 42, 1, nil], "host2" => ["host2", 42, nil, "provider broken exited with 3"] }
+    wait_for("what the programs say") { said(@services.first) == expected }
+    assert_equal "U", nodes(@services.first).dig("host1", "height", "unit")
+    # It asks for new runs of those that have not failed, and waits for no other.
+    wait_for("the same, fresh") { said(@services.first, "--max-age", "0") == expected }
+    out, err, status = ctl("nodes", "-F", "hosts.toml", "--json")
+    assert status.success?, err
+    assert_equal expected, picked(by_name(out))
+  end
+
+  # The names of its attributes come with its first frame, values with later ones; and so on up.
+  def test_services_register_with_others_over_two_levels
+    top = serve("top", "-F", "none")
+    middle = serve("middle", "--name", "middle", *register(top))
+    below = serve("below", "--name", "below", "--providers", "once.toml", *register(middle))
+    wait_for("all nodes at the top") { nodes(top).keys.sort == %w[below middle] }
+    assert_equal %w[below middle], nodes(middle).keys.sort
+    assert_equal %w[below], nodes(below).keys
+    wait_for("what a program says") { nodes(top).dig("below", "turns", "value") }
+    # It runs once a day: who wants it fresher is waited for, and only that program is asked.
+    turns = nodes(top).dig("below", "turns", "value")
+    wait_for("another run of it") { nodes(top, "--cols", "turns", "--max-age", "0").dig("below", "turns", "value") > turns }
+    assert_nil nodes(top, "--cols", "turns").dig("middle", "turns", "value")
+  end
+
+  def test_a_level_may_keep_its_answers_fresh
+    top = serve("top", "-F", "none", "--validity", "load=1h", "--validity", "turns=0s")
+    serve("below", "--name", "below", "--providers", "once.toml", *register(top))
+    wait_for("what a program says") { nodes(top).dig("below", "turns", "value") }
+    first = nodes(top, "--cols", "turns").dig("below", "turns", "value")
+    wait_for("another run of it") { nodes(top, "--cols", "turns").dig("below", "turns", "value") > first }
+  end
+
+  def test_a_service_that_is_gone_leaves_its_nodes_suspected_and_one_that_comes_back_tells_all
+    top = serve("top", "-F", "none")
+    below = serve("below", "--name", "below", *register(top))
+    wait_for("the node") { state(top, "below") == "up" }
+    Process.kill(:STOP, below.pid)
+    wait_for("suspicion") { state(top, "below") == "suspected" }
+    Process.kill(:CONT, below.pid)
+    wait_for("the node again") { state(top, "below") == "up" }
+    Process.kill(:KILL, below.pid)
+    wait_for("suspicion again") { state(top, "below") == "suspected" }
+    assert nodes(top).dig("below", "load1", "value"), "what is known stays"
+    serve("again", "--name", "below", *register(top))
+    wait_for("another one of that name") { state(top, "below") == "up" }
+  end
+
+  def test_the_other_service_may_end_and_come_back_and_what_is_wrong_is_said_once
+    listen = ["--listen", "127.0.0.1:#{free_port}"]
+    top = serve("top", "-F", "none", *listen)
+    below = serve("below", "--name", "below", *register(top))
+    wait_for("the node") { state(top, "below") == "up" }
+    stop(top)
+    wait_for("what is wrong") { errors("below").include?("failed to register: ") }
+    back = serve("top", "-F", "none", *listen)
+    wait_for("the node again") { state(back, "below") == "up" }
+    assert_equal ["below"], nodes(below).keys
+    other = serve("other", "-F", "none")
+    serve("stranger", "--register", other.address, "--register-token-file", top.token_file)
+    wait_for("a refusal") { errors("stranger").include?("(status 401)") }
+    assert_equal 1, errors("stranger").lines.size
+    assert_empty nodes(other)
+  end
+
+  def test_a_node_is_told_of_by_one_service
+    top = serve("top", "-F", "none")
+    serve("one", "--name", "below", *register(top))
+    wait_for("the node") { state(top, "below") == "up" }
+    answer = post(top, "/v1/sources/two?session=1&validity=1s", frame("below"))
+    assert_equal ["409", "the frame has a node that another source tells of"],
+                 [answer.code, JSON.parse(answer.body).dig("error", "message")]
+    assert_equal "200", post(top, "/v1/sources/two?session=1&validity=1s", frame("else")).code
+    assert_equal "409", post(top, "/v1/sources/two?session=2&validity=1s", "").code, "a session begins with everything"
+    assert_equal "409", post(top, "/v1/sources/two?session=2&validity=1s", "rubbish").code
+    assert_equal "400", post(top, "/v1/sources/two?session=2", frame("else")).code
+    assert_equal "405", post(top, "/v1/nodes", "").code
+  end
+
+  def test_words_of_a_registration_that_mean_nothing_are_told
+    token = File.join(@folder, "some.token")
+    File.write(token, "#{"a" * 64}\n", perm: 0o600)
+    [[["--validity", "soon"], "understand --validity soon: expected a time such as 100ms or 30s, or PROVIDER=TIME"],
+     [["--register", "ftp://x", "--register-token-file", token], "understand the address \"ftp://x\"; expected http://HOST:PORT"],
+     [["--name", ""], "call this machine \"\""]].each do |words, message|
+      _, err, status = Open3.capture3(environment, ENGINE, "info", *words, chdir: @folder)
+      assert_includes err, message
+      refute status.success?
+    end
+  end
+
+  private
+
+  # One that the system gives to nobody by itself.
+  def free_port
+    20_000.upto(32_000).to_a.shuffle.find do |port|
+      TCPServer.new("127.0.0.1", port).close
+      true
+    rescue Errno::EADDRINUSE
+      false
+    end
+  end
+
+  def register(service) = ["--register", service.address, "--register-token-file", service.token_file]
+
+  def state(service, node)
+    out, = ctl("nodes", *service.words, "--json")
+    out.start_with?("{") && JSON.parse(out)["nodes"].find { |it| it["node"] == node }&.fetch("state")
+  end
+
+  def errors(name) = File.read(File.join(@folder, "#{name}.errors"))
+
+  # The first of a session: no attributes, one node, no states, no values.
+  def frame(node) = [1, 1, 0, 1, node.bytesize].pack("C*") + node + [0, 0].pack("C*")
+
+  def post(service, path, body)
+    address = URI(service.address + path)
+    headers = { "Authorization" => "Bearer #{File.read(service.token_file).chomp}" }
+    Net::HTTP.start(address.host, address.port, read_timeout: PATIENCE_S) { |http| http.post(address.request_uri, body, headers) }
+  end
+
+  def environment = { "PATH" => "#{@folder}/bin:#{ENV.fetch("PATH")}", "NEAR_HOSTS" => @folder }
+
+  # @return [Service] when it has said where it listens
+  def serve(name, *words)
+    token = File.join(@folder, "#{name}.token")
+    output, writer = IO.pipe
+    errors = File.join(@folder, "#{name}.errors")
+    pid = Process.spawn(environment, ENGINE, "info", "--token-file", token, "--period", "100ms", *words,
+                        out: writer, err: errors, chdir: @folder)
+    writer.close
+    @services << Service.new(pid, nil, token)
+    line = output.wait_readable(PATIENCE_S) && output.gets
+    output.close
+    assert line, File.read(errors)
+    @services.last.address = line.split.first
+    @services.last
+  end
+
+  # One that the test has killed already is waited for, too.
+  def stop(service)
+    @services.delete(service)
+    Process.kill(:TERM, service.pid)
+    Process.wait(service.pid)
+  end
+
+  def ctl(*words) = Open3.capture3(environment, ENGINE, "ctl", *words, chdir: @folder)
+
+  def by_name(text) = JSON.parse(text)["nodes"].to_h { |node| [node["node"], node["values"]] }
+
+  def nodes(service, *words)
+    out, err, status = ctl("nodes", *service.words, "--json", *words)
+    assert status.success?, err
+    by_name(out)
+  end
+
+  def said(service, *words) = picked(nodes(service, *words))
+
+  def picked(nodes)
+    names = ["rack", "height", "whole", "provider_error('broken')"]
+    nodes.transform_values { |values| names.map { |name| values.dig(name, "value") } }
+  end
+
+  def wait_for(what)
+    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PATIENCE_S
+    until yield
+      flunk "it did not come: #{what}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+      sleep 0.05
+    end
+  end
+end
