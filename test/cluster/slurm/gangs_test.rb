@@ -13,18 +13,29 @@ class ClusterSlurmGangsTest < ClusterHostsCase
       needs nodes: 2, cores: 2
       task(:default) { sh "srun --overlap -w $RAKUDA_NODES -N2 -n2 hostname; cat $RAKUDA_HOSTFILE" }
     RUBY
-    result = @testbed.run("head", "salloc", "-Q", "-N2", "-c2", "-t30", RAKUDA, "-q", chdir: @folder)
+    result = in_allocation(2, "-q")
     assert_equal 0, result.status, result.err
     hosts = result.lines.first(2).sort
     assert_equal hosts.map { |host| "#{host} slots=2" }, result.lines.drop(2).sort
+  end
+
+  # Its nodes are not all of the allocation.
+  def test_mpirun_starts_a_rank_for_each_slot_of_the_task_by_itself
+    write("Rakefile", <<~'RUBY')
+      needs nodes: 2, cores: 2
+      task(:default) { sh "mpirun --allow-run-as-root --mca oob_tcp_if_include eth0 hostname; echo $RAKUDA_NODES" }
+    RUBY
+    result = in_allocation(3, "-q")
+    assert_equal 0, result.status, result.err
+    *ranks, nodes = result.lines
+    assert_equal nodes.split(",").to_h { |node| [node, 2] }, ranks.tally
   end
 
   def test_a_round_begins_at_one_instant_on_the_nodes_of_an_allocation
     write("conf.rb", "WORKER_COUNT = 4\nTASK_FILE = \"./command\"\nARGUMENTS = \"%w\"\n")
     write("command", "#!/bin/sh\necho \"$RAKUDA_NODE $(uname -n)\" > said.$1\n")
     FileUtils.chmod(0o755, File.join(@folder, "command"))
-    result = @testbed.run("head", "salloc", "-Q", "-N2", "-c2", "-t30", RAKUDACTL, "sync", "--rounds", "2", "--json", "conf.rb",
-                          chdir: @folder)
+    result = in_allocation(2, "sync", "--rounds", "2", "--json", "conf.rb", program: RAKUDACTL)
     assert_equal 0, result.status, result.err
     rounds = JSON.parse(result.out)["rounds"]
     assert_equal 2, rounds.size
@@ -34,5 +45,11 @@ class ClusterSlurmGangsTest < ClusterHostsCase
     end
     hosts = (0..3).map { |worker| read("said.#{worker}").split[1] }
     assert_equal [2, 2], hosts.tally.values
+  end
+
+  private
+
+  def in_allocation(nodes, *words, program: RAKUDA)
+    @testbed.run("head", "salloc", "-Q", "-N#{nodes}", "-c2", "-t30", program, *words, chdir: @folder)
   end
 end
