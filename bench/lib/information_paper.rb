@@ -337,7 +337,17 @@ module InformationPaper
   def self.numbers(text) = text.split(",").map { |word| Integer(word, 10) }
 
   VALUES = { nodes: [16, 32, 64], sizes: [2, 4, 8, 16, 32, 64],
-             providers: [1, 2, 4, 8, 16, 32, 64], at: [1, 64], rounds: 3 }.freeze
+             providers: [1, 2, 4, 8, 16, 32, 64], at: [1, 16], rounds: 3 }.freeze
+  # That run at the same time: one machine has to start them all.
+  PROGRAMS_MAX = 1024
+
+  def self.check(values)
+    programs = [values[:providers].max * values[:at].max, values[:nodes].max * 8].max
+    return if programs <= PROGRAMS_MAX
+
+    raise Stop, "#{programs} programs would run at the same time on this machine, at most #{PROGRAMS_MAX} may: " \
+                "take fewer --providers, --at or --nodes"
+  end
 
   def self.main(words)
     values = VALUES.dup
@@ -349,6 +359,7 @@ module InformationPaper
       options.on("--at LIST", "services, for the number of programs") { |list| values[:at] = numbers(list) }
       options.on("--rounds N", Integer, "questions of which the mean is taken") { |count| values[:rounds] = count }
     end.parse!(words)
+    check(values)
     Experiments.new(values).call
   rescue Stop, OptionParser::ParseError, ArgumentError => e
     abort "bench/information: #{e.message}"
