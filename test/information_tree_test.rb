@@ -106,11 +106,11 @@ class InformationTreeTest < Minitest::Test
     below = serve("below", "--name", "below", *register(top))
     wait_for("the node") { state(top, "below") == "up" }
     Process.kill(:STOP, below.pid)
-    wait_for("suspicion") { state(top, "below") == "suspected" }
+    wait_for("suspicion") { silent?(top) }
     Process.kill(:CONT, below.pid)
     wait_for("the node again") { state(top, "below") == "up" }
     Process.kill(:KILL, below.pid)
-    wait_for("suspicion again") { state(top, "below") == "suspected" }
+    wait_for("suspicion again") { silent?(top) }
     assert nodes(top).dig("below", "load1", "value"), "what is known stays"
     serve("again", "--name", "below", *register(top))
     wait_for("another one of that name") { state(top, "below") == "up" }
@@ -135,8 +135,7 @@ class InformationTreeTest < Minitest::Test
 
   def test_a_node_is_told_of_by_one_service
     top = serve("top", "-F", "none")
-    serve("one", "--name", "below", *register(top))
-    wait_for("the node") { state(top, "below") == "up" }
+    assert_equal "200", post(top, "/v1/sources/one?session=1&validity=1d", frame("below")).code
     answer = post(top, "/v1/sources/two?session=1&validity=1s", frame("below"))
     assert_equal ["409", "the frame has a node that another source tells of"],
                  [answer.code, JSON.parse(answer.body).dig("error", "message")]
@@ -145,6 +144,19 @@ class InformationTreeTest < Minitest::Test
     assert_equal "409", post(top, "/v1/sources/two?session=2&validity=1s", "rubbish").code
     assert_equal "400", post(top, "/v1/sources/two?session=2", frame("else")).code
     assert_equal "405", post(top, "/v1/nodes", "").code
+  end
+
+  # More than a service has room for of others, who are let in all the same.
+  def test_services_that_register_are_not_counted_with_those_who_ask
+    top = serve("top", "-F", "none")
+    streams = Array.new(300) do |number|
+      path = "/v1/sources/service#{number}"
+      assert_equal "200", post(top, "#{path}?session=1&validity=1d", frame("node#{number}")).code
+      wishes(top, path)
+    end
+    assert_equal 300, nodes(top).size
+  ensure
+    streams&.each(&:close)
   end
 
   def test_words_of_a_registration_that_mean_nothing_are_told
@@ -178,6 +190,9 @@ class InformationTreeTest < Minitest::Test
     out.start_with?("{") && JSON.parse(out)["nodes"].find { |it| it["node"] == node }&.fetch("state")
   end
 
+  # Suspected, or down when nobody has looked for ten times as long.
+  def silent?(service) = %w[suspected down].include?(state(service, "below"))
+
   def errors(name) = File.read(File.join(@folder, "#{name}.errors"))
 
   # The first of a session: no attributes, one node, no states, no values.
@@ -187,6 +202,17 @@ class InformationTreeTest < Minitest::Test
     address = URI(service.address + path)
     headers = { "Authorization" => "Bearer #{File.read(service.token_file).chomp}" }
     Net::HTTP.start(address.host, address.port, read_timeout: PATIENCE_S) { |http| http.post(address.request_uri, body, headers) }
+  end
+
+  # @return [TCPSocket] a stream that has begun
+  def wishes(service, path)
+    host = service.address.delete_prefix("http://")
+    socket = TCPSocket.new("127.0.0.1", URI(service.address).port)
+    socket.write("GET #{path}/wishes HTTP/1.1\r\nHost: #{host}\r\n" \
+                 "Authorization: Bearer #{File.read(service.token_file).chomp}\r\n\r\n")
+    assert socket.wait_readable(PATIENCE_S), "#{path} has no answer"
+    assert_match(%r{\AHTTP/1.1 200}, socket.gets.to_s)
+    socket
   end
 
   def environment = { "PATH" => "#{@folder}/bin:#{ENV.fetch("PATH")}", "NEAR_HOSTS" => @folder }
@@ -207,11 +233,17 @@ class InformationTreeTest < Minitest::Test
     @services.last
   end
 
-  # One that the test has killed already is waited for, too.
+  # One that the test has killed already is waited for, too, and one that it has stopped goes on to its end.
   def stop(service)
     @services.delete(service)
-    Process.kill(:TERM, service.pid)
+    %i[TERM CONT].each { |signal| Process.kill(signal, service.pid) }
+    limit = Thread.new do
+      sleep PATIENCE_S
+      Process.kill(:KILL, service.pid)
+    end
     Process.wait(service.pid)
+  ensure
+    limit&.kill
   end
 
   def ctl(*words) = Open3.capture3(environment, ENGINE, "ctl", *words, chdir: @folder)

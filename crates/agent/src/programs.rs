@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -30,6 +31,8 @@ const GRACE_NS: u64 = 200_000_000;
 /// Processes that have left the group are looked for when something went wrong, and else no more
 /// often than this: it takes a look at every process of the machine.
 const SEARCH_NS: u64 = 10_000_000_000;
+/// Held by the thread that does so for no fault of its own.
+static SEARCHING: Mutex<()> = Mutex::new(());
 
 /// Why what a program printed is worth nothing.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +77,8 @@ pub struct Program {
 /// Runs programs on one thread.
 pub struct Runner {
     environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
-    searched_ns: u64,
+    /// When what runs have left is looked for next.
+    search_ns: u64,
 }
 
 impl Runner {
@@ -82,7 +86,7 @@ impl Runner {
     pub fn new() -> Self {
         // What is refused leaves the priority as it is.
         let _ = rustix::process::setpriority_process(None, NICE);
-        Self { environment: own_environment(), searched_ns: clock::monotonic_ns() }
+        Self { environment: own_environment(), search_ns: clock::monotonic_ns() + SEARCH_NS }
     }
 
     /// Runs a program to its end. What it printed is returned; what a long-lived one prints goes to
@@ -105,18 +109,29 @@ impl Runner {
         };
         // Its number is its own until the status is taken.
         process.signal_group(libc::SIGKILL);
-        let left_output = reading.output.is_some();
-        let now_ns = clock::monotonic_ns();
-        if result.is_err() || left_output || now_ns - self.searched_ns >= SEARCH_NS {
-            kill_marked(&program.mark);
-            self.searched_ns = now_ns;
+        let has_left = result.is_err() || reading.output.is_some();
+        if has_left {
+            kill_marked([&program.mark]);
         }
         let status = wait(&process);
+        if !has_left && clock::monotonic_ns() >= self.search_ns {
+            self.search(&program.mark);
+        }
         result?;
         match Ending::of(status) {
             Ending::Exited(0) if program.limit.is_some() => Ok(reading.bytes),
             ending => Err(Fault::Ended(ending)),
         }
+    }
+
+    /// Looks for what runs have left without a sign. That reads all processes of the machine, so one thread of this
+    /// process does it at a time, and each for a hundredth of its time at most.
+    fn search(&mut self, mark: &str) {
+        let Ok(_alone) = SEARCHING.try_lock() else { return };
+        let begun_ns = clock::monotonic_ns();
+        kill_marked([mark]);
+        let now_ns = clock::monotonic_ns();
+        self.search_ns = now_ns + SEARCH_NS.max(100 * (now_ns - begun_ns));
     }
 
     fn start(&self, program: &Program) -> Result<(Process, OwnedFd), String> {
@@ -152,9 +167,12 @@ impl Default for Runner {
     }
 }
 
-/// Kills whatever carries the mark.
-pub fn kill_marked(mark: &str) {
-    trees::kill_all_with(MARK_VARIABLE, &BTreeSet::from([mark.as_bytes().to_vec()]));
+/// Kills whatever carries one of the marks.
+pub fn kill_marked(marks: impl IntoIterator<Item = impl AsRef<[u8]>>) {
+    let marks: BTreeSet<Vec<u8>> = marks.into_iter().map(|it| it.as_ref().to_vec()).collect();
+    if !marks.is_empty() {
+        trees::kill_all_with(MARK_VARIABLE, &marks);
+    }
 }
 
 struct Reading<'a> {
@@ -315,6 +333,26 @@ mod tests {
         let (output, _) = run("fork", "echo a 1; setsid sleep 1000 &", Some(60_000));
         assert_eq!(output.unwrap(), b"a 1\n");
         assert_eq!(marked("fork"), 0);
+    }
+
+    #[test]
+    fn what_a_program_leaves_without_a_sign_is_looked_for_now_and_then() {
+        let words = ["sh", "-c", "setsid sleep 1000 > /dev/null &"].map(str::to_owned).to_vec();
+        let mark = format!("test-{}-left", std::process::id());
+        let limit = Some(Duration::from_mins(1));
+        let program = Program { words, mark: mark.clone(), limit, bytes_max: 4096 };
+        let mut runner = Runner::new();
+        runner.search_ns = u64::MAX;
+        runner.run(&program, &mut |_| true).unwrap();
+        let searching = SEARCHING.lock().unwrap();
+        runner.search(&mark);
+        assert_eq!(runner.search_ns, u64::MAX, "another thread looks");
+        drop(searching);
+        // A thread of another test may look just now.
+        while runner.search_ns == u64::MAX {
+            runner.search(&mark);
+        }
+        assert_eq!(marked("left"), 0);
     }
 
     #[test]

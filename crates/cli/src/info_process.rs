@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rakuda_agent::providers::ExternalProvider;
-use rakuda_agent::{files, processes};
+use rakuda_agent::{files, limits, processes};
 use rakuda_info::table::Table;
 use rakuda_service::{Client, Freshness, Registration, Service, ServiceConfig, Token};
 use tokio::signal::unix::{SignalKind, signal};
@@ -36,6 +36,8 @@ pub fn token_file(making: bool) -> anyhow::Result<PathBuf> {
 pub fn run(words: &[&str]) -> anyhow::Result<Option<u8>> {
     let Some(wanted) = understood(words)? else { return Ok(None) };
     processes::set_name("rakuda-info");
+    // Each service that registers has two connections.
+    limits::widen();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

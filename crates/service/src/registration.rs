@@ -4,6 +4,7 @@
 //! Frames go up one at a time over one connection, so what waits is the newest; over another one comes what is wished.
 
 use std::cell::RefCell;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Method, StatusCode};
 use rakuda_info::delta::Sender;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Sleep, sleep, timeout};
 
 use crate::client::{Channel, Client, ClientError};
 use crate::http::{encoded, next_part};
@@ -104,18 +105,25 @@ impl<'a> Session<'a> {
         self.tell(&mut channel, sender).await?;
         on_told();
         let mut wishes = self.wishes().await?;
+        // Until what has changed is told.
+        let mut batch: Option<Pin<Box<Sleep>>> = None;
         loop {
             tokio::select! {
                 // Its sender lives as long as the service.
-                _ = changes.changed() => sleep(BATCH).await,
-                () = sleep(self.beat) => {}
+                _ = changes.changed(), if batch.is_none() => {
+                    batch = Some(Box::pin(sleep(BATCH)));
+                    continue;
+                }
+                () = until(batch.as_mut(), self.beat) => {}
                 wish = wishes.next() => {
                     let wish = wish?;
                     tokio::task::spawn_local(fulfil(Rc::clone(self.service), wish, fulfilled.clone()));
                     continue;
                 }
+                // Somebody waits for it.
                 Some(number) = fulfilments.recv() => self.answered = number.max(self.answered),
             }
+            batch = None;
             changes.mark_unchanged();
             self.tell(&mut channel, sender).await?;
         }
@@ -146,6 +154,14 @@ impl<'a> Session<'a> {
             Channel::good(&answer, &text)?;
         }
         Ok(Wishes { channel, answer, bytes: Vec::new() })
+    }
+}
+
+/// Waits for the end of the batch; without one, for so long.
+async fn until(batch: Option<&mut Pin<Box<Sleep>>>, beat: Duration) {
+    match batch {
+        Some(batch) => batch.await,
+        None => sleep(beat).await,
     }
 }
 

@@ -77,9 +77,8 @@ impl Programs {
 
     /// Kills what runs.
     pub fn end(&self) {
-        for name in &self.names {
-            rakuda_agent::programs::kill_marked(&external::mark_of(&self.mark, name));
-        }
+        let marks = self.names.iter().map(|name| external::mark_of(&self.mark, name));
+        rakuda_agent::programs::kill_marked(marks);
     }
 }
 

@@ -34,6 +34,8 @@ const FRESH_TIME: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(5);
 /// Between two looks whether a service that registers here has fallen silent.
 const SILENCE_LOOK: Duration = Duration::from_millis(250);
+/// Below it are the requests of services that register.
+const SOURCES: &str = "/v1/sources/";
 /// Whose values nobody samples.
 const USER: &str = "user";
 /// Shortest time between two events to one client.
@@ -157,7 +159,7 @@ impl Service {
         });
         tokio::task::spawn_local(Rc::clone(&service).note_all(news));
         tokio::task::spawn_local(Rc::clone(&service).note_silence());
-        let gate = Gate::new(token, host);
+        let gate = Gate::new(token, host).with_partners(SOURCES);
         let asked = Rc::clone(&service);
         tokio::task::spawn_local(http::serve(listener, gate, move |request| {
             Rc::clone(&asked).respond(request)

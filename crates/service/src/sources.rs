@@ -93,7 +93,8 @@ impl Sources {
             wishes: watch::channel(None).0,
             answered: watch::channel(0).0,
         });
-        if source.session != said.session {
+        // Who was gone may have lost its nodes to others: it is to tell all anew.
+        if source.session != said.session || gone.iter().any(|it| it == name) {
             source.session.clone_from(&said.session);
             source.receiver = Receiver::new();
         }
@@ -110,14 +111,15 @@ impl Sources {
                 None => true,
                 Some(id) => owners.get(&id).is_some_and(|it| it == name || gone.contains(it)),
             };
+            let known = source.receiver.nodes().to_vec();
             source.receiver.apply_where(frame, table, now, &may)?;
             let told = source.receiver.nodes();
-            for id in told {
-                owners.insert(*id, name.to_owned());
+            if *told != *known {
+                owners.extend(told.iter().map(|id| (*id, name.to_owned())));
+                // Of a session before, and not in this one.
+                let lost = owners.iter().filter(|(id, it)| *it == name && !told.contains(id));
+                lost.for_each(|(id, _)| table.set_state(*id, State::Down));
             }
-            // Of a session before, and not in this one.
-            let lost = owners.iter().filter(|(id, it)| *it == name && !told.contains(id));
-            lost.for_each(|(id, _)| table.set_state(*id, State::Down));
         }
         source.answered.send_replace(said.answered);
         Ok(())
@@ -274,8 +276,14 @@ mod tests {
             above.sources.note_silence(&mut above.table, Time(seconds * S));
             assert_eq!(above.states(), states, "after {seconds} s");
         }
+        let gap = above.hear("one", &mut below, 0, Time(40 * S)).unwrap_err();
+        assert!(matches!(gap, Refused::Frame(FrameError::Gap { .. })), "all of it, who was gone");
+        below.sender.restart();
         above.hear("one", &mut below, 0, Time(40 * S)).unwrap();
         assert_eq!(above.states(), "a:up b:down");
+        above.sources.note_silence(&mut above.table, Time(44 * S));
+        above.hear("one", &mut below, 0, Time(45 * S)).unwrap();
+        assert_eq!(above.states(), "a:up b:down", "a word is enough from who was not gone");
     }
 
     #[test]
@@ -290,6 +298,8 @@ mod tests {
         above.hear("two", &mut Below::new("3", &["a"]), 0, Time(31 * S)).unwrap();
         assert!(above.sources.owns(above.table.find_node("a").unwrap()));
         assert!(!above.sources.owns(above.table.find_node("own").unwrap()));
+        let mut first = Below::new("1", &["a"]);
+        assert_eq!(above.hear("one", &mut first, 0, Time(32 * S)), foreign, "it was gone too long");
     }
 
     #[test]

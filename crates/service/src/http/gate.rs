@@ -25,12 +25,14 @@ pub struct Gate {
     host: String,
     /// Paths that are no secret: pages that hold nothing but their script.
     open: &'static [&'static str],
+    /// What paths of partners begin with.
+    partners: Option<&'static str>,
 }
 
 impl Gate {
     /// One for a machine of that name.
     pub fn new(token: Token, host: impl Into<String>) -> Self {
-        Self { token, host: host.into(), open: &[] }
+        Self { token, host: host.into(), open: &[], partners: None }
     }
 
     /// Lets everyone read what is at these paths who addresses this server, and comes from no other site.
@@ -39,7 +41,18 @@ impl Gate {
         Self { open, ..self }
     }
 
-    /// Whether a path is one of those.
+    /// Who asks for something below this path is a partner: its connections are not counted with those of others.
+    #[must_use]
+    pub fn with_partners(self, below: &'static str) -> Self {
+        Self { partners: Some(below), ..self }
+    }
+
+    /// Whether a path is one of a partner.
+    pub fn is_of_partner(&self, path: &str) -> bool {
+        self.partners.is_some_and(|below| path.starts_with(below))
+    }
+
+    /// Whether a path is one of those that are open.
     pub fn is_open(&self, path: &str) -> bool {
         self.open.contains(&path)
     }

@@ -32,8 +32,10 @@ use tokio::task::AbortHandle;
 
 use patient::Patient;
 
-/// Maximum number of connections.
+/// Maximum number of connections, without those of partners.
 const CONNECTIONS_MAX: usize = 256;
+/// Maximum number of connections of partners; more of them are counted with the others.
+const PARTNERS_MAX: usize = 2048;
 /// Timeout for the head of a request, also of the next one on a connection that is kept.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// Maximum length of the head of a request, bytes.
@@ -106,11 +108,16 @@ struct Client {
     waits: Cell<bool>,
     /// It does not take what was sent.
     is_stuck: Rc<Cell<bool>>,
+    /// Its connection is one of a partner's. It does not change back.
+    is_partner: Cell<bool>,
 }
 
 impl Client {
     /// In which order connections make room for new ones; `None`: not at all.
     fn rank(&self) -> Option<u8> {
+        if self.is_partner.get() {
+            return None;
+        }
         match (self.is_known.get(), self.is_stuck.get(), self.waits.get()) {
             (false, _, _) => Some(0),
             (true, false, false) => Some(1),
@@ -165,19 +172,20 @@ where
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        if connections.borrow().len() >= CONNECTIONS_MAX && !make_room(&connections).await {
+        let others = connections.borrow().len() - partners(&connections);
+        if others >= CONNECTIONS_MAX && !make_room(&connections).await {
             // It is closed; there is nobody to say more to.
             continue;
         }
         let Ok(own) = stream.local_addr() else { continue };
         let _ = stream.set_nodelay(true);
-        let (gate, answer) = (Rc::clone(&gate), Rc::clone(&answer));
+        let (gate, answer, all) = (Rc::clone(&gate), Rc::clone(&answer), Rc::clone(&connections));
         let client = Rc::new(Client::default());
         let its = Rc::clone(&client);
         let leaving = Leaving { number, connections: Rc::clone(&connections) };
         let task = tokio::task::spawn_local(async move {
             let _leaving = leaving;
-            let service = service_fn(|request| respond(request, own, &gate, &its, &*answer));
+            let service = service_fn(|request| respond(request, own, &gate, &its, &all, &*answer));
             let stream = Patient::new(stream, Rc::clone(&its.is_stuck));
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -190,6 +198,10 @@ where
         let connection = Connection { task: task.abort_handle(), client };
         connections.borrow_mut().insert(number, connection);
     }
+}
+
+fn partners(connections: &Connections) -> usize {
+    connections.borrow().values().filter(|it| it.client.is_partner.get()).count()
 }
 
 /// Ends the oldest connection that has shown no token; else of one that is kept, but asks nothing;
@@ -213,6 +225,7 @@ async fn respond<F, A>(
     own: SocketAddr,
     gate: &Gate,
     client: &Rc<Client>,
+    connections: &Connections,
     answer: &F,
 ) -> Result<Response<Body>, Infallible>
 where
@@ -225,6 +238,9 @@ where
         Ok(asked) => {
             // Who reads an open page has shown no token.
             client.is_known.set(client.is_known.get() || !is_open);
+            if !client.is_partner.get() && gate.is_of_partner(&asked.path) {
+                client.is_partner.set(partners(connections) < PARTNERS_MAX);
+            }
             answer(asked).await
         }
         Err(reply) => reply,
