@@ -40,6 +40,25 @@ class StopTest < Minitest::Test
     end
   end
 
+  # The hub lives until the guard has killed it.
+  def test_a_run_whose_first_process_is_gone_is_waited_for
+    folder = folder_of(:thread, "headless")
+    pid = start(folder)
+    wait_until(folder) { File.size?(File.join(folder, "out")) }
+    guard = RunProcesses.of(pid).fetch(:guard)
+    Process.kill(:STOP, guard)
+    Process.kill(:KILL, pid)
+    Process.wait(pid)
+    FileUtils.touch(File.join(folder, "good"))
+    next_run = Process.spawn(Engines::REAL, RAKUDA, "-q", "out", chdir: folder, %i[out err] => log(folder))
+    # It says so after a while, and that it waits is all that can be seen of it until then.
+    wait_until(folder) { File.read(log(folder)).include?("is waited for") }
+    Process.kill(:CONT, guard)
+    _, status = Process.wait2(next_run)
+    assert_predicate status, :success?, File.read(log(folder))
+    assert_equal LINES, File.readlines(File.join(folder, "out")).size
+  end
+
   def test_a_signal_to_the_whole_group_is_one_signal
     folder = folder_of(:command, "group")
     pid = start(folder, pgroup: true)

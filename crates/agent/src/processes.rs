@@ -275,12 +275,30 @@ pub fn guard_lives(mark: &str) -> bool {
     mark_process(mark).is_some_and(|id| name(id).trim_end() == GUARD_NAME)
 }
 
-/// Shows that the processes above the run of `mark` live, as long as the result is open in one of them.
-pub fn show_life(mark: &str) -> std::io::Result<OwnedFd> {
-    let socket = life_socket()?;
-    bind(&socket, &life_address(mark)?)?;
-    rustix::net::listen(&socket, 8)?;
-    Ok(socket)
+/// What shows on this machine that processes of a run live: nobody is asked, and no answer waits for anybody.
+#[derive(Debug)]
+pub struct Life {
+    /// Open in `rakuda` and in the guard below it.
+    _above: OwnedFd,
+    /// Open in `rakuda` alone.
+    first: Option<OwnedFd>,
+}
+
+impl Life {
+    /// Of the run of `mark`, which this process has drawn.
+    pub fn show(mark: &str) -> std::io::Result<Self> {
+        // Whoever sees the other sees this one.
+        let first = life_socket()?;
+        bind(&first, &life_address(&first_name(mark))?)?;
+        let above = life_socket()?;
+        bind(&above, &life_address(mark)?)?;
+        Ok(Self { _above: above, first: Some(first) })
+    }
+
+    /// In a copy of the process that has drawn the mark.
+    pub fn leave_first(&mut self) {
+        self.first = None;
+    }
 }
 
 /// Whether the processes above the run of `mark` live on this machine. They end all that stands
@@ -290,9 +308,19 @@ pub fn shows_life(mark: &str) -> bool {
     connected.is_ok()
 }
 
+/// Whether the run of `mark` is being ended: `rakuda`, which has drawn the mark, is gone, and the guard below it is not.
+pub fn is_being_ended(mark: &str) -> bool {
+    !shows_life(&first_name(mark)) && shows_life(mark)
+}
+
+fn first_name(mark: &str) -> String {
+    format!("{mark}-first")
+}
+
 fn life_socket() -> std::io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
-    Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
+    // To be connected to, it takes nothing of whom it belongs to.
+    Ok(socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?)
 }
 
 /// A name without a file: it goes with the last process that has it.
@@ -391,4 +419,25 @@ pub fn close(descriptor: RawFd) {
 pub fn borrow(descriptor: RawFd) -> std::os::fd::BorrowedFd<'static> {
     // SAFETY: the caller keeps it open for the life of the process.
     unsafe { std::os::fd::BorrowedFd::borrow_raw(descriptor) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_shows_that_it_lives_however_often_one_looks() {
+        let mark = new_front_mark();
+        assert_eq!((shows_life(&mark), is_being_ended(&mark)), (false, false));
+        let mut life = Life::show(&mark).unwrap();
+        for _ in 0..1000 {
+            assert_eq!((shows_life(&mark), is_being_ended(&mark)), (true, false));
+        }
+        life.leave_first();
+        for _ in 0..1000 {
+            assert_eq!((shows_life(&mark), is_being_ended(&mark)), (true, true));
+        }
+        drop(life);
+        assert_eq!((shows_life(&mark), is_being_ended(&mark)), (false, false));
+    }
 }

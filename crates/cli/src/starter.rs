@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use rakuda_agent::processes::{self, Ending};
+use rakuda_agent::processes::{self, Ending, Life};
 use rakuda_agent::signals::{self, Received, SignalQueue};
 use rakuda_agent::{clock, trees};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -30,10 +30,13 @@ pub fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
     let (queue, mask) = SignalQueue::new().context("block signals")?;
     let (mine, theirs) = tidings::pair().context("make a socket")?;
     let mark = processes::new_front_mark();
-    // Open in both as long as they live. Without it the next run does not wait for the end of this one.
-    let _life = processes::show_life(&mark);
+    // Without it the next run does not wait for the end of this one.
+    let mut life = Life::show(&mark).ok();
     let Some(guard) = processes::fork().context("start the guard")? else {
         drop(mine);
+        if let Some(life) = &mut life {
+            life.leave_first();
+        }
         return guard::run(theirs, queue, mask, &mark, words);
     };
     drop(theirs);

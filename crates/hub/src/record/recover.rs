@@ -48,6 +48,11 @@ pub(crate) struct Turn {
 /// there is nothing to look after, nobody is.
 pub(crate) fn take_turn(directory: &Path) -> Option<Turn> {
     let root = directory.join(FOLDER);
+    // Its hub may live a moment longer than `rakuda`, and what it makes is no target of a run that goes on.
+    let mut living = marks(&root).into_iter().filter(|mark| mark.alive);
+    if living.any(|run| !processes::carries(&run.mark) && processes::is_being_ended(&run.mark)) {
+        return None;
+    }
     if has_nothing_left(&root) {
         return Some(Turn { lock: None });
     }
