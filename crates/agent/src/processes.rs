@@ -308,7 +308,7 @@ pub fn shows_life(mark: &str) -> bool {
     connected.is_ok()
 }
 
-/// Whether the run of `mark` is being ended: `rakuda`, which has drawn the mark, is gone, and the guard below it is not.
+/// Whether the run of `mark` is being ended: `rakuda` is gone, and the guard below it is not.
 pub fn is_being_ended(mark: &str) -> bool {
     !shows_life(&first_name(mark)) && shows_life(mark)
 }
