@@ -106,7 +106,9 @@ class ClusterHostsCase < Minitest::Test
   end
 
   def wait_until_nothing_runs(*hosts)
-    hosts.each { |host| wait_for("the processes on #{host} to end") { processes(host).empty? } }
+    hosts.each do |host|
+      wait_for("the processes on #{host} to end", -> { processes(host) }) { processes(host).empty? }
+    end
   end
 
   def assert_all_made
