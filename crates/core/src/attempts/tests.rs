@@ -441,7 +441,7 @@ struct Far {
     seen: [u32; 3],
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum ToNode {
     Start(u32, bool),
     Prepare(u32, u64),
@@ -451,7 +451,7 @@ enum ToNode {
     Signal(u32),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum ToHub {
     Begun(u32),
     Withdrawn(u32),
@@ -520,17 +520,14 @@ impl Far {
                 AttemptEffect::Release { .. } => self.say_to_node(ToNode::Release),
                 AttemptEffect::Withdraw { id } => {
                     self.seen[1] += 1;
-                    let own: Vec<u32> = self.commands_of(id.0);
-                    own.into_iter().for_each(|command| self.say_to_node(ToNode::Withdraw(command)));
+                    self.tell_node_of(id.0, ToNode::Withdraw);
                 }
                 AttemptEffect::KeepCore { id } => {
                     self.seen[2] += 1;
-                    let own: Vec<u32> = self.commands_of(id.0);
-                    own.into_iter().for_each(|command| self.say_to_node(ToNode::Keep(command)));
+                    self.tell_node_of(id.0, ToNode::Keep);
                 }
                 AttemptEffect::Signal { id } => {
-                    let own: Vec<u32> = self.commands_of(id.0);
-                    own.into_iter().for_each(|command| self.say_to_node(ToNode::Signal(command)));
+                    self.tell_node_of(id.0, ToNode::Signal);
                 }
                 AttemptEffect::Refuse { id, command, .. } => {
                     self.owners.remove(&command);
@@ -544,9 +541,12 @@ impl Far {
         }
     }
 
-    fn commands_of(&self, task: u32) -> Vec<u32> {
+    fn tell_node_of(&mut self, task: u32, message: impl Fn(u32) -> ToNode) {
         let own = self.owners.iter().filter(|(_, owner)| **owner == task);
-        own.map(|(command, _)| *command).collect()
+        let own: Vec<u32> = own.map(|(command, _)| *command).collect();
+        for command in own {
+            self.say_to_node(message(command));
+        }
     }
 
     fn end(&mut self, task: u32) {
