@@ -4,13 +4,14 @@
 //! channel; never waits for the hub.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, OsString};
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use rakuda_core::Prepared;
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
 use rakuda_proto::front::{CommandOptions, Program, Usage};
@@ -93,8 +94,25 @@ struct Inner {
     paused: Cell<bool>,
     /// Streams between commands.
     streams: RefCell<Openings>,
+    /// Commands that wait for a core.
+    prepared: RefCell<Prepared<CommandId, Waiting>>,
+    /// Commands that free their cores at their ends.
+    freeing: RefCell<BTreeSet<CommandId>>,
     /// Wakes those that wait for the end of the pause.
     resumed: Notify,
+}
+
+/// What a prepared command is started with: all as it was when it came.
+struct Waiting {
+    program: Program,
+    options: Option<Box<CommandOptions>>,
+    surroundings: Surroundings,
+}
+
+/// Where a command runs, and with what environment.
+struct Surroundings {
+    environment: Rc<EnvironmentBlock>,
+    elsewhere: Option<PathBuf>,
 }
 
 impl Agent {
@@ -128,6 +146,8 @@ impl Agent {
                 gates,
                 paused: Cell::new(false),
                 streams: RefCell::default(),
+                prepared: RefCell::default(),
+                freeing: RefCell::default(),
                 resumed: Notify::new(),
             }),
         })
@@ -165,17 +185,31 @@ impl Agent {
                 self.inner.programs.borrow_mut().forget(&name.0);
             }
             AgentRequest::Start { command, program, options } => {
-                self.inner.unreported.set(self.inner.unreported.get() + 1);
-                if let Err(error) = self.start(command, program, options.as_deref()) {
-                    self.inner.report_exit(AgentEvent::CommandExited {
-                        command,
-                        status: NOT_STARTED_STATUS,
-                        process: 0,
-                        captured: None,
-                        error: Some(Text::from(error.to_string())),
-                        usage: Usage::default(),
-                        lingers: false,
-                    });
+                let surroundings = self.inner.surroundings_of(command, options.as_deref());
+                self.begin(command, Waiting { program, options, surroundings });
+            }
+            AgentRequest::FreesCore { command } => {
+                self.inner.freeing.borrow_mut().insert(command);
+            }
+            AgentRequest::Prepare { command, program, options, freed } => {
+                let surroundings = self.inner.surroundings_of(command, options.as_deref());
+                let waiting = Waiting { program, options, surroundings };
+                let next = self.inner.prepared.borrow_mut().prepare(command, waiting, freed);
+                self.begin_prepared(next);
+            }
+            AgentRequest::Release => {
+                let next = self.inner.prepared.borrow_mut().release();
+                self.begin_prepared(next);
+            }
+            AgentRequest::Withdraw { command } => {
+                if self.inner.prepared.borrow_mut().withdraw(&command).is_some() {
+                    let _ = self.inner.events.send(AgentEvent::CommandWithdrawn { command });
+                }
+            }
+            AgentRequest::KeepCore { command } => {
+                // One that has ended has said so.
+                if self.inner.freeing.borrow_mut().remove(&command) {
+                    let _ = self.inner.events.send(AgentEvent::CoreKept { command });
                 }
             }
             AgentRequest::CommitRound { round, t0_ns, spin_ns } => {
@@ -193,8 +227,35 @@ impl Agent {
         }
     }
 
-    /// Sends `signal` to every process group that still has members; returns how many.
+    fn begin(&self, command: CommandId, waiting: Waiting) {
+        self.inner.unreported.set(self.inner.unreported.get() + 1);
+        let Waiting { program, options, surroundings } = waiting;
+        if let Err(error) = self.start(command, program, options.as_deref(), surroundings) {
+            self.inner.report_exit(AgentEvent::CommandExited {
+                command,
+                status: NOT_STARTED_STATUS,
+                process: 0,
+                captured: None,
+                error: Some(Text::from(error.to_string())),
+                usage: Usage::default(),
+                lingers: false,
+            });
+        }
+    }
+
+    fn begin_prepared(&self, next: Option<(CommandId, Waiting)>) {
+        let Some((command, waiting)) = next else { return };
+        let _ = self.inner.events.send(AgentEvent::CommandBegun { command });
+        self.inner.freeing.borrow_mut().insert(command);
+        self.begin(command, waiting);
+    }
+
+    /// Sends `signal` to every process group that still has members; returns how many. What was
+    /// prepared is given back.
     pub fn signal_all(&self, signal: i32) -> usize {
+        for (command, _) in self.inner.prepared.borrow_mut().withdraw_all() {
+            let _ = self.inner.events.send(AgentEvent::CommandWithdrawn { command });
+        }
         let mut running = self.inner.running.borrow_mut();
         running.retain(|_, process| !process.is_reaped() || process.group_lives());
         running.values().for_each(|process| process.signal_group(signal));
@@ -230,10 +291,11 @@ impl Agent {
         command: CommandId,
         program: Program,
         options: Option<&CommandOptions>,
+        surroundings: Surroundings,
     ) -> Result<(), SpawnError> {
         let inner = &self.inner;
         let refused = |source| SpawnError::Refused { program: "a file of hosts".into(), source };
-        let mut environment = inner.environment_of(command, options);
+        let Surroundings { mut environment, elsewhere } = surroundings;
         let hosts = options.map_or(&[][..], |options| &options.hosts);
         let mut hosts_file = None;
         if !hosts.is_empty() {
@@ -259,7 +321,6 @@ impl Agent {
             base.extend(stdin);
             base.extend(stdout.map(|from| DescriptorAction::Duplicate { from, to: 1 }));
         }
-        let elsewhere = inner.elsewhere.borrow();
         let mut programs = inner.programs.borrow_mut();
         let elsewhere = elsewhere.as_deref();
         let mut prepared =
@@ -333,6 +394,15 @@ struct Collected {
 }
 
 impl Inner {
+    fn surroundings_of(
+        &self,
+        command: CommandId,
+        options: Option<&CommandOptions>,
+    ) -> Surroundings {
+        let environment = self.environment_of(command, options);
+        Surroundings { environment, elsewhere: self.elsewhere.borrow().clone() }
+    }
+
     fn environment_of(
         &self,
         command: CommandId,
@@ -449,9 +519,18 @@ impl Inner {
         }
     }
 
-    fn report_exit(&self, event: AgentEvent) {
+    fn report_exit(self: &Rc<Self>, event: AgentEvent) {
         self.unreported.set(self.unreported.get() - 1);
+        let AgentEvent::CommandExited { command, status, .. } = event else { return };
+        let freed = self.freeing.borrow_mut().remove(&command) && status == 0;
+        if freed {
+            let _ = self.events.send(AgentEvent::CoreFreed { command });
+        }
         let _ = self.events.send(event);
+        if freed {
+            let next = self.prepared.borrow_mut().core_freed();
+            Agent { inner: Rc::clone(self) }.begin_prepared(next);
+        }
     }
 
     fn on_exit(

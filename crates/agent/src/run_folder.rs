@@ -53,13 +53,17 @@ impl RunFolder {
     /// Makes the folder that a command starts in, if it lies in the node's own.
     pub fn make_place_of(&self, request: &AgentRequest) {
         let folder = match request {
-            AgentRequest::Start { options, .. } => {
+            AgentRequest::Start { options, .. } | AgentRequest::Prepare { options, .. } => {
                 options.as_ref().and_then(|options| options.directory.as_ref())
             }
             AgentRequest::ChangeDirectory { directory } => Some(directory),
             AgentRequest::DefineEnvironment { .. }
             | AgentRequest::ForgetEnvironments { .. }
             | AgentRequest::ForgetProgram { .. }
+            | AgentRequest::FreesCore { .. }
+            | AgentRequest::Release
+            | AgentRequest::Withdraw { .. }
+            | AgentRequest::KeepCore { .. }
             | AgentRequest::CommitRound { .. }
             | AgentRequest::CloseRound { .. }
             | AgentRequest::Signal { .. }

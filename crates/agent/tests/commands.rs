@@ -81,6 +81,10 @@ async fn outcome_of(
             AgentEvent::OutputEnded { .. }
             | AgentEvent::MemoryEnforced { .. }
             | AgentEvent::CommandReady { .. }
+            | AgentEvent::CommandBegun { .. }
+            | AgentEvent::CommandWithdrawn { .. }
+            | AgentEvent::CoreKept { .. }
+            | AgentEvent::CoreFreed { .. }
             | AgentEvent::CommandPassed { .. }
             | AgentEvent::Streams(_) => {}
         }
@@ -198,6 +202,10 @@ fn what_a_left_over_child_writes_is_not_given_to_the_next_command() {
                 | AgentEvent::OutputEnded { .. }
                 | AgentEvent::MemoryEnforced { .. }
                 | AgentEvent::CommandReady { .. }
+                | AgentEvent::CommandBegun { .. }
+                | AgentEvent::CommandWithdrawn { .. }
+                | AgentEvent::CoreKept { .. }
+                | AgentEvent::CoreFreed { .. }
                 | AgentEvent::CommandPassed { .. }
                 | AgentEvent::Streams(_) => {}
             }
@@ -288,4 +296,66 @@ fn workers_of_a_round_wait_until_it_begins_or_is_closed() {
             assert_eq!((passed.len(), directory.join("began0").exists()), (expected.0, begins));
         });
     }
+}
+
+/// What an agent says of prepared commands and of ends, without numbers.
+async fn told(
+    events: &mut UnboundedReceiver<AgentEvent>,
+    count: usize,
+) -> Vec<(&'static str, u32)> {
+    let mut told = Vec::new();
+    while told.len() < count {
+        told.push(match events.recv().await.unwrap() {
+            AgentEvent::CommandBegun { command } => ("begun", command.0),
+            AgentEvent::CommandWithdrawn { command } => ("withdrawn", command.0),
+            AgentEvent::CoreKept { command } => ("kept", command.0),
+            AgentEvent::CoreFreed { command } => ("freed", command.0),
+            AgentEvent::CommandExited { command, .. } => ("exited", command.0),
+            event => panic!("{event:?}"),
+        });
+    }
+    told
+}
+
+#[test]
+fn a_prepared_command_begins_when_one_before_it_has_ended_well() {
+    with_agent("prepared", |agent, mut events, directory| async move {
+        let start = |number, text| {
+            let command = CommandId(number);
+            agent.handle(AgentRequest::FreesCore { command });
+            agent.handle(AgentRequest::Start { command, program: line(text), options: None });
+        };
+        let prepare = |number, text| {
+            let (command, program) = (CommandId(number), line(text));
+            agent.handle(AgentRequest::Prepare { command, program, options: None, freed: 0 });
+        };
+        start(1, "until test -e go; do sleep 0.01; done");
+        prepare(2, "touch second");
+        prepare(3, "touch third");
+        agent.handle(AgentRequest::Withdraw { command: CommandId(3) });
+        assert_eq!(told(&mut events, 1).await, [("withdrawn", 3)]);
+        assert!(!directory.join("second").exists());
+        std::fs::write(directory.join("go"), "").unwrap();
+        let all = [("freed", 1), ("exited", 1), ("begun", 2), ("freed", 2), ("exited", 2)];
+        assert_eq!(told(&mut events, all.len()).await, all);
+        assert!(directory.join("second").exists());
+        prepare(4, "exit 3");
+        let all = [("begun", 4), ("exited", 4)];
+        assert_eq!(told(&mut events, 2).await, all, "the hub had not heard of the core of 2");
+        start(5, "until test -e on; do sleep 0.01; done");
+        agent.handle(AgentRequest::KeepCore { command: CommandId(5) });
+        assert_eq!(told(&mut events, 1).await, [("kept", 5)]);
+        let (command, program) = (CommandId(6), line("true"));
+        agent.handle(AgentRequest::Prepare { command, program, options: None, freed: 2 });
+        std::fs::write(directory.join("on"), "").unwrap();
+        assert_eq!(told(&mut events, 1).await, [("exited", 5)]);
+        agent.handle(AgentRequest::Release);
+        let all = [("begun", 6), ("freed", 6), ("exited", 6)];
+        assert_eq!(told(&mut events, 3).await, all);
+        prepare(7, "true");
+        prepare(8, "true");
+        assert_eq!(told(&mut events, 3).await, [("begun", 7), ("freed", 7), ("exited", 7)]);
+        agent.signal_all(libc::SIGTERM);
+        assert!(!directory.join("third").exists());
+    });
 }

@@ -85,6 +85,10 @@ impl Node {
                 AgentEvent::OutputEnded { .. }
                 | AgentEvent::MemoryEnforced { .. }
                 | AgentEvent::CommandReady { .. }
+                | AgentEvent::CommandBegun { .. }
+                | AgentEvent::CommandWithdrawn { .. }
+                | AgentEvent::CoreKept { .. }
+                | AgentEvent::CoreFreed { .. }
                 | AgentEvent::CommandPassed { .. }
                 | AgentEvent::Streams(
                     StreamEvent::Stalled(..)

@@ -148,7 +148,8 @@ impl AgentPort for RemotePort {
     fn handle(&self, mut request: AgentRequest) {
         let shared = &self.shared;
         match &mut request {
-            AgentRequest::Start { command, options, .. } => {
+            AgentRequest::Start { command, options, .. }
+            | AgentRequest::Prepare { command, options, .. } => {
                 let mut agent = shared.agent();
                 if agent.live == Some(self.incarnation.get()) {
                     agent.owed.insert(*command);
@@ -165,6 +166,10 @@ impl AgentPort for RemotePort {
             AgentRequest::DefineEnvironment { .. }
             | AgentRequest::ForgetEnvironments { .. }
             | AgentRequest::ForgetProgram { .. }
+            | AgentRequest::FreesCore { .. }
+            | AgentRequest::Release
+            | AgentRequest::Withdraw { .. }
+            | AgentRequest::KeepCore { .. }
             | AgentRequest::CommitRound { .. }
             | AgentRequest::CloseRound { .. }
             | AgentRequest::Signal { .. }

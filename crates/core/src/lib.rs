@@ -75,7 +75,7 @@ mod victims;
 mod view;
 
 pub use attempts::{
-    Aborting, Attempt, AttemptEffect, Attempts, Held, InputGate, NextAttempt, Refusal,
+    Aborting, Attempt, AttemptEffect, Attempts, Held, InputGate, NextAttempt, Prepared, Refusal,
     State as AttemptState, total_ns,
 };
 pub use config::{Config, FailurePolicy, Policy};

@@ -244,7 +244,14 @@ impl Agents {
 
     /// Takes note of a report, before it is acted on.
     pub fn note(&self, report: &NodeReport) {
-        if let NodeEvent::Agent(AgentEvent::CommandExited { command, .. }) = &report.event {
+        let over = match &report.event {
+            NodeEvent::Agent(
+                AgentEvent::CommandExited { command, .. }
+                | AgentEvent::CommandWithdrawn { command },
+            ) => Some(command),
+            _ => None,
+        };
+        if let Some(command) = over {
             self.node(report.node).port.on_exited(*command);
         }
     }
@@ -266,6 +273,11 @@ impl Agents {
             // Who comes later remembers nothing.
             AgentRequest::ForgetProgram { .. }
             | AgentRequest::Start { .. }
+            | AgentRequest::FreesCore { .. }
+            | AgentRequest::Prepare { .. }
+            | AgentRequest::Release
+            | AgentRequest::Withdraw { .. }
+            | AgentRequest::KeepCore { .. }
             | AgentRequest::CommitRound { .. }
             | AgentRequest::CloseRound { .. }
             | AgentRequest::Signal { .. }

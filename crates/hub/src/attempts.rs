@@ -58,7 +58,7 @@ pub(crate) struct AttemptDetails {
 }
 
 /// A command that has not been started.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct PendingCommand {
     pub command: CommandId,
     pub program: Program,
@@ -90,8 +90,28 @@ pub(crate) struct RunningCommand {
     pub attempt: u32,
     /// Where it runs.
     pub node: NodeId,
-    /// The folder in which it runs, when that is not the run's; of a command that waits at a gate.
+    /// The folder in which it runs, when that is not the run's; of a command that waits at a gate, or is prepared.
     pub directory: Option<Text>,
+    /// It has not begun, as far as is known (docs/design/prepared-commands.md).
+    pub prepared: Option<Box<PreparedCommand>>,
+}
+
+/// A command at its node that has not begun.
+#[derive(Debug)]
+pub(crate) struct PreparedCommand {
+    /// What it is when the node gives it back.
+    pub pending: PendingCommand,
+    /// It gets them when it has begun.
+    pub signals: Vec<i32>,
+}
+
+/// How a command is handed to the agent of its node.
+#[derive(Debug, Clone, Copy)]
+enum Handing {
+    /// It begins at once; whether its end frees its core.
+    Start { frees_core: bool },
+    /// It begins when a core is free; so many that the node has freed are known.
+    Prepare { freed: u64 },
 }
 
 impl RunningCommand {
@@ -117,7 +137,21 @@ impl Hub {
     fn perform_for_attempt(&mut self, effect: Effect) {
         match effect {
             AttemptEffect::Leased { id } => self.link.push(&HubMessage::Leased { task: id.0 }),
-            AttemptEffect::Start { id, command } => self.start_command(Some(id), command),
+            AttemptEffect::Start { id, command, frees_core } => {
+                self.hand_over(Some(id), command, Handing::Start { frees_core });
+            }
+            AttemptEffect::Prepare { id, command, freed } => {
+                self.hand_over(Some(id), command, Handing::Prepare { freed });
+            }
+            AttemptEffect::Release { node } => {
+                self.requests.push((Some(node), AgentRequest::Release));
+            }
+            AttemptEffect::Withdraw { id } => {
+                self.ask_of_commands(id, |command| AgentRequest::Withdraw { command });
+            }
+            AttemptEffect::KeepCore { id } => {
+                self.ask_of_commands(id, |command| AgentRequest::KeepCore { command });
+            }
             AttemptEffect::Refuse { id, command, why } => self.refuse_command(id, command, why),
             AttemptEffect::StageIn { id } => self.stage_inputs(id),
             AttemptEffect::Abort { id } => {
@@ -154,8 +188,40 @@ impl Hub {
         }
     }
 
-    /// Hands a command to the agent of its node.
     fn start_command(&mut self, task: Option<TaskId>, pending: PendingCommand) {
+        self.hand_over(task, pending, Handing::Start { frees_core: false });
+    }
+
+    fn ask_of_commands(&mut self, id: TaskId, request: impl Fn(CommandId) -> AgentRequest) {
+        let own = self.commands.iter().filter(|(_, command)| command.task == Some(id));
+        let own: Vec<_> = own.map(|(command, running)| (*command, running.node)).collect();
+        for (command, node) in own {
+            self.requests.push((Some(node), request(command)));
+        }
+    }
+
+    /// Sends commands that wait for a core of a node far away to it. Not those that are more than a command: of rounds,
+    /// of streams, and those that are told of other hosts.
+    pub(crate) fn prepare_commands(&mut self) {
+        let mut effects = Vec::new();
+        let (streams, scheduler) = (&self.streams, &self.scheduler);
+        let may = |id, pending: &PendingCommand| {
+            let is_plain = pending.options.as_ref().is_none_or(|options| options.gate.is_none());
+            is_plain
+                && streams.ends_of(id).is_none()
+                && streams.fault_of(id).is_none()
+                && scheduler.gang_of(id).is_none()
+        };
+        self.attempts.prepare(may, &mut effects);
+        for effect in effects {
+            self.perform_for_attempt(effect);
+        }
+    }
+
+    /// Hands a command to the agent of its node.
+    fn hand_over(&mut self, task: Option<TaskId>, pending: PendingCommand, handing: Handing) {
+        let prepared = matches!(handing, Handing::Prepare { .. })
+            .then(|| Box::new(PreparedCommand { pending: pending.clone(), signals: Vec::new() }));
         let PendingCommand { command, program, mut options, echo } = pending;
         if let Some(why) = task.and_then(|id| self.streams.fault_of(id)).cloned() {
             self.leave_round_of(options.as_deref());
@@ -186,6 +252,7 @@ impl Hub {
             attempt,
             node,
             directory: None,
+            prepared,
         };
         self.program_names.note(&program);
         self.commands.insert(command, running);
@@ -201,13 +268,10 @@ impl Hub {
         if let Some(id) = task {
             self.name_group(id, source);
         }
-        if let Some(Text(mut line)) = echo {
-            line.push(b'\n');
-            self.printer.push(source, OutputStream::Stderr, &line);
-        }
         let options = self.with_hosts(task, options);
         let directory = self.directory_of(options.as_deref());
-        if options.as_ref().is_some_and(|options| options.gate.is_some()) {
+        let is_prepared = matches!(handing, Handing::Prepare { .. });
+        if is_prepared || options.as_ref().is_some_and(|options| options.gate.is_some()) {
             // It is noted when it begins.
             if let Some(running) = self.commands.get_mut(&command) {
                 running.directory = directory;
@@ -215,7 +279,79 @@ impl Hub {
         } else {
             self.note_command(command, task, &program, directory.as_ref());
         }
-        self.requests.push((Some(node), AgentRequest::Start { command, program, options }));
+        if !is_prepared {
+            self.show_echo(source, echo);
+        }
+        let request = match handing {
+            Handing::Prepare { freed } => {
+                AgentRequest::Prepare { command, program, options, freed }
+            }
+            Handing::Start { frees_core } => {
+                if frees_core {
+                    self.requests.push((Some(node), AgentRequest::FreesCore { command }));
+                }
+                AgentRequest::Start { command, program, options }
+            }
+        };
+        self.requests.push((Some(node), request));
+    }
+
+    fn show_echo(&mut self, source: u64, echo: Option<Text>) {
+        if let Some(Text(mut line)) = echo {
+            line.push(b'\n');
+            self.printer.push(source, OutputStream::Stderr, &line);
+        }
+    }
+
+    /// A prepared command has begun at its node.
+    pub(crate) fn on_command_begun(&mut self, command: CommandId) {
+        let started_ns = self.now.time.0;
+        let Some(running) = self.commands.get_mut(&command) else { return };
+        let Some(prepared) = running.prepared.take() else { return };
+        running.started_ns = started_ns;
+        let (node, task, number) = (running.node, running.task, running.attempt);
+        let (program, directory) = (running.program.clone(), running.directory.clone());
+        self.show_echo(self.source_of(command, task), prepared.pending.echo);
+        self.note_command(command, task, &program, directory.as_ref());
+        for signal in prepared.signals {
+            self.signal(command, signal);
+        }
+        if let Some(id) = task {
+            let now = self.now;
+            self.tell_attempts(|attempts, out| attempts.command_begun(node, id, number, now, out));
+        }
+    }
+
+    /// A prepared command has come back, and never begins where it was.
+    pub(crate) fn on_command_withdrawn(&mut self, command: CommandId) {
+        let Some(running) = self.commands.remove(&command) else { return };
+        let (Some(id), Some(prepared)) = (running.task, running.prepared) else { return };
+        if let Some(details) = self.attempts.details_mut(id) {
+            details.begun.retain(|begun| *begun != command);
+        }
+        let (node, number, mut left) = (running.node, running.attempt, None);
+        self.tell_attempts(|attempts, out| {
+            left = attempts.command_withdrawn(node, id, number, prepared.pending, out);
+        });
+        if let Some(pending) = left {
+            self.end_stopped(pending.command);
+        }
+    }
+
+    /// A command that runs does not free its core at its end.
+    pub(crate) fn on_core_kept(&mut self, command: CommandId) {
+        let Some(running) = self.commands.get(&command) else { return };
+        let (Some(id), number) = (running.task, running.attempt) else { return };
+        self.tell_attempts(|attempts, out| attempts.core_kept(id, number, out));
+    }
+
+    /// A command has ended well, which is told next, and another one has its core.
+    pub(crate) fn on_core_freed(&mut self, command: CommandId) {
+        let Some(running) = self.commands.get(&command) else { return };
+        let (node, number, now) = (running.node, running.attempt, self.now);
+        if let Some(id) = running.task {
+            self.attempts.core_freed(node, id, number, now);
+        }
     }
 
     fn refuse_command(&mut self, id: TaskId, pending: PendingCommand, why: Refusal) {

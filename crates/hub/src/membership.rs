@@ -101,6 +101,7 @@ impl Hub {
         self.inputs.add_name(id, &facts.host.0);
         self.match_hosts();
         self.attempts.set_cores(id, cores);
+        self.ask_trip(id);
         if is_back {
             self.tell_losses();
             self.warn(&format!("node {name} is back"));
@@ -230,10 +231,11 @@ impl Hub {
         let commands: Vec<_> = there.map(|(command, running)| (*command, running.task)).collect();
         let reason = Text::from(reason.to_owned());
         for (command, task) in commands {
-            self.commands.remove(&command);
-            let time_ns = self.now.journal_ns();
-            let usage = Usage::default();
-            self.record.command_ended(time_ns, command.0, LOST_STATUS, Some(&reason), &usage);
+            let ended = self.commands.remove(&command);
+            if ended.is_some_and(|running| running.prepared.is_none()) {
+                let (time_ns, usage) = (self.now.journal_ns(), Usage::default());
+                self.record.command_ended(time_ns, command.0, LOST_STATUS, Some(&reason), &usage);
+            }
             self.printer.end(self.source_of(command, task));
             self.end_unstarted(command, LOST_STATUS, reason.clone());
         }

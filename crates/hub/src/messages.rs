@@ -625,6 +625,10 @@ impl Hub {
                 let owner = self.left_over.remove(&command).flatten();
                 self.printer.end(self.source_of(command, owner.map(|(task, _)| TaskId(task))));
             }
+            AgentEvent::CommandBegun { command } => self.on_command_begun(command),
+            AgentEvent::CommandWithdrawn { command } => self.on_command_withdrawn(command),
+            AgentEvent::CoreKept { command } => self.on_core_kept(command),
+            AgentEvent::CoreFreed { command } => self.on_core_freed(command),
             AgentEvent::CommandReady { command } => self.on_command_ready(command),
             AgentEvent::CommandPassed { command, gate, stamps } => {
                 self.on_command_passed(command, gate, &stamps);

@@ -222,6 +222,7 @@ impl Hub {
     pub(crate) fn grant_leases(&mut self) -> bool {
         let now = self.now;
         self.tell_attempts(|attempts, out| attempts.grant(now, out));
+        self.prepare_commands();
         let changed = self.attempts.take_lookahead();
         let told = !changed.is_empty();
         for (id, actions) in changed {

@@ -165,6 +165,11 @@ impl Hub {
     pub(crate) fn signal(&mut self, command: CommandId, signal: i32) {
         // Also when the command itself is over: its process group may have more members.
         // Then every agent is told: its number is known to one at most.
+        if let Some(running) = self.commands.get_mut(&command)
+            && let Some(prepared) = &mut running.prepared
+        {
+            return prepared.signals.push(signal);
+        }
         let node = self.commands.get(&command).map(|running| running.node);
         // After its start, which may not have been passed on yet.
         self.requests.push((node, AgentRequest::Signal { command, signal }));

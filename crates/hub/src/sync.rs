@@ -237,6 +237,10 @@ impl Hub {
             received_ns: here(exchange.received_ns),
         };
         self.tell_rounds(|core, now, out| core.exchanged(now, node, exchange, out));
+        let trip_ns = self.sync.core.clocks().best(node).map(Exchange::round_trip_ns);
+        if let Some(trip_ns) = trip_ns.and_then(|ns| u64::try_from(ns).ok()) {
+            self.attempts.set_trip(node, trip_ns);
+        }
         if !self.sync.core.clocks().is_asked(node) {
             self.choosing.touch(node);
         }
@@ -250,6 +254,13 @@ impl Hub {
         let best = self.sync.core.clocks().best(node);
         let round_trip_ns = best.map_or(0, Exchange::round_trip_ns);
         Some(ClockOfNode { offset: Offset { ahead_ns, ..offset }, round_trip_ns })
+    }
+
+    /// How far away a node is decides whether commands go there before they may run.
+    pub(crate) fn ask_trip(&mut self, node: NodeId) {
+        if node != LOCAL_NODE {
+            self.tell_rounds(|core, _, out| core.measure_clock(node, out));
+        }
     }
 
     /// Values of a node are wanted: its clock is asked now and then.

@@ -54,6 +54,35 @@ pub enum AgentRequest {
         /// Everything unusual.
         options: Option<Box<CommandOptions>>,
     },
+    /// A command that is started next frees its core when it has ended well: one that is prepared begins in its place
+    /// (docs/design/prepared-commands.md).
+    FreesCore {
+        /// Which.
+        command: CommandId,
+    },
+    /// Start a process as soon as a core is free. It frees its core then.
+    Prepare {
+        /// Its number.
+        command: CommandId,
+        /// What runs.
+        program: Program,
+        /// Everything unusual.
+        options: Option<Box<CommandOptions>>,
+        /// So many cores that this agent has freed were known when this was sent.
+        freed: u64,
+    },
+    /// A core is free for a prepared command.
+    Release,
+    /// Give a prepared command back, if it has not begun.
+    Withdraw {
+        /// Which.
+        command: CommandId,
+    },
+    /// A command that runs does not free its core.
+    KeepCore {
+        /// Which.
+        command: CommandId,
+    },
     /// The workers of a round begin at an instant (docs/design/synchronised-start.md).
     CommitRound {
         /// Which.
@@ -111,6 +140,26 @@ pub enum AgentEvent {
     MemoryEnforced {
         /// By looking at them, and why; else each is in a control group of its own.
         why_watched: Option<Text>,
+    },
+    /// A prepared command was started.
+    CommandBegun {
+        /// Which.
+        command: CommandId,
+    },
+    /// A prepared command was given back: it never begins.
+    CommandWithdrawn {
+        /// Which.
+        command: CommandId,
+    },
+    /// A command keeps its core when it ends.
+    CoreKept {
+        /// Which.
+        command: CommandId,
+    },
+    /// A command has ended well, and its core is another one's. Its exit follows.
+    CoreFreed {
+        /// Which.
+        command: CommandId,
     },
     /// A command waits at the gate of its round.
     CommandReady {

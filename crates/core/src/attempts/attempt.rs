@@ -28,6 +28,10 @@ pub struct Attempt<D, C> {
     /// Commands that run.
     pub(super) commands: u32,
     pub(super) ran_command: bool,
+    /// The command that runs is the only one, and its node gives the core to another one at its end.
+    pub(super) frees_core: bool,
+    /// The node is asked not to: another command of the action waits for the answer.
+    pub(super) keeps_core: bool,
     pub(super) fate: Fate,
     pub(super) state: State,
     /// What the shell keeps with it.
@@ -76,6 +80,8 @@ pub(super) enum Lease {
     None,
     /// It stands in line; `by_code`: its own code waits for that.
     Wanted { by_code: bool },
+    /// Its command is at its node, and begins there when a core is free; `by_code`: its code waits for that, too.
+    Prepared { by_code: bool },
     /// It has them.
     Held,
     /// It has lent them to so many invocations that it waits for; what it starts meanwhile needs none.
@@ -203,6 +209,11 @@ impl<D, C> Attempt<D, C> {
 
     /// Whether no command of it runs, or waits to.
     pub fn is_in_code(&self) -> bool {
-        self.commands == 0 && self.gated.is_empty()
+        self.commands == 0 && self.gated.is_empty() && !self.is_prepared()
+    }
+
+    /// Whether a command of it is at its node that has not begun, as far as is known.
+    pub fn is_prepared(&self) -> bool {
+        matches!(self.lease, Lease::Prepared { .. })
     }
 }

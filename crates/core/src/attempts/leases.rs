@@ -7,7 +7,7 @@
 //! runs, and when actions are long, nothing is begun early and the policies see the queues as they
 //! are.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::core_time::{CoreTime, Held};
 use crate::ids::TaskId;
@@ -23,6 +23,10 @@ const SAMPLES_MIN: u32 = 8;
 const AHEAD_PER_CORE: u32 = 8;
 /// The most of them.
 const AHEAD_MAX: u32 = 64;
+/// A node is far from here on: a core that waits for a command over the line waits for longer than a start takes.
+const FAR_NS: u64 = 2_000_000;
+/// Commands go to a far node early when a core would wait for more than this part of its time.
+const TRIPS_IN_RUN: u64 = 20;
 
 /// The leases of one node.
 #[derive(Debug)]
@@ -40,12 +44,23 @@ pub(super) struct Leases {
     /// Moving average over about 8 leases.
     mean_ns: u64,
     ahead: u32,
-    /// A task of this run needs more than one core, or there is only one.
+    /// A task of this run needs more than one core.
     disabled: bool,
     /// A gang runs, or is ready to.
     held_back: bool,
     /// So many actions may be begun early as was told last.
     told: u32,
+    /// How long a message takes to the node and back; 0: not known.
+    trip_ns: u64,
+    /// Commands at the node that have not begun, as far as is known.
+    prepared: u32,
+    /// Those among them that were asked back, by task and attempt.
+    withdrawing: BTreeSet<(TaskId, u32)>,
+    /// Cores that the node has given, or is to give, to prepared commands that are not known to have begun. They
+    /// are not free.
+    owed: u32,
+    /// Cores of which the node has said that they became free.
+    freed: u64,
 }
 
 impl Leases {
@@ -59,10 +74,24 @@ impl Leases {
             samples: 0,
             mean_ns: 0,
             ahead: 0,
-            disabled: cores < 2,
+            disabled: false,
             held_back: false,
             told: 0,
+            trip_ns: 0,
+            prepared: 0,
+            withdrawing: BTreeSet::new(),
+            owed: 0,
+            freed: 0,
         }
+    }
+
+    /// How long a message takes to the node and back.
+    pub fn set_trip(&mut self, trip_ns: u64) {
+        self.trip_ns = trip_ns;
+    }
+
+    pub fn trip_ns(&self) -> u64 {
+        self.trip_ns
     }
 
     /// An action is begun; whether it has a lease at once.
@@ -104,7 +133,81 @@ impl Leases {
     /// The last running command of an action has ended: its lease goes to one that waits. When it
     /// had its cores, if it gives them up.
     pub fn pass_on(&mut self, id: TaskId, now: Now) -> Option<Held> {
-        if self.waiting.is_empty() { None } else { self.release(id, true, now) }
+        let is_wanted = !self.waiting.is_empty() || self.prepared > self.owed;
+        if is_wanted { self.release(id, true, now) } else { None }
+    }
+
+    /// Cores that go from one command to a prepared one, which is not known to have begun.
+    pub fn owed(&self) -> u32 {
+        self.owed
+    }
+
+    /// Whether commands go to this node before they may run.
+    pub fn prepares(&self) -> bool {
+        self.ahead > 0 && self.trip_ns >= FAR_NS
+    }
+
+    /// The action whose command is sent to the node next, to begin there when a core is free.
+    pub fn next_to_prepare(&self) -> Option<TaskId> {
+        let &(id, cores) = self.waiting.front()?;
+        let has_room = self.prepared < self.ahead && self.cores_free <= 0;
+        (self.prepares() && cores == 1 && has_room).then_some(id)
+    }
+
+    /// Its command is sent; how many freed cores of the node are known.
+    pub fn prepare(&mut self) -> u64 {
+        self.waiting.pop_front();
+        self.prepared += 1;
+        self.freed
+    }
+
+    /// A core is free for what is prepared: the node is to be told.
+    pub fn release_prepared(&mut self) -> bool {
+        let withdrawing = u32::try_from(self.withdrawing.len()).unwrap_or(u32::MAX);
+        let waits = self.prepared > self.owed.saturating_add(withdrawing) && self.cores_free > 0;
+        if waits {
+            self.owed += 1;
+            self.cores_free -= 1;
+        }
+        waits
+    }
+
+    /// A command is asked back; whether it was not before.
+    pub fn withdraw(&mut self, id: TaskId, number: u32) -> bool {
+        self.withdrawing.insert((id, number))
+    }
+
+    /// The node has taken it back.
+    pub fn withdrawn(&mut self, id: TaskId, number: u32) {
+        self.prepared = self.prepared.saturating_sub(1);
+        self.withdrawing.remove(&(id, number));
+    }
+
+    /// A command that was to free its core has ended well, and the node has given the core to one that is prepared, if
+    /// there is one that no other core was given to. When its action had the core, if so.
+    pub fn core_freed(&mut self, id: TaskId, now: Now) -> (bool, Option<Held>) {
+        self.freed += 1;
+        if self.prepared <= self.owed {
+            return (false, None);
+        }
+        let held = self.release(id, true, now);
+        self.owed += 1;
+        self.cores_free -= 1;
+        (true, held)
+    }
+
+    /// A prepared command has begun. `id`: its action holds the core from now on; else it has ended, or has lent its
+    /// cores.
+    pub fn begun(&mut self, id: TaskId, number: u32, holds: bool, now: Now) {
+        self.prepared = self.prepared.saturating_sub(1);
+        self.withdrawing.remove(&(id, number));
+        if self.owed > 0 {
+            self.owed -= 1;
+            self.cores_free += 1;
+        }
+        if holds {
+            self.hold(id, 1, now);
+        }
     }
 
     /// An action is over, or waits for an invocation (`sample` is false then). When it had the cores that it gives up.
@@ -149,7 +252,7 @@ impl Leases {
 
     /// Whether enough commands wait for a core that the front need not hurry.
     pub fn is_well_supplied(&self) -> bool {
-        self.ahead > 0 && 2 * self.waiting.len() >= self.ahead as usize
+        self.ahead > 0 && 2 * (self.waiting.len() + self.prepared as usize) >= self.ahead as usize
     }
 
     /// A task of this run needs more than one core of its own: nothing is begun early any more.
@@ -168,15 +271,34 @@ impl Leases {
 
     /// How many actions may be begun beyond the cores, when that has changed.
     pub fn new_lookahead(&mut self) -> Option<u32> {
-        let short = if self.ahead == 0 { SHORT_NS } else { LONG_NS };
-        let is_off = self.disabled || self.held_back;
-        let look = !is_off && self.samples >= SAMPLES_MIN && self.mean_ns < short;
-        self.ahead = if look { (self.cores * AHEAD_PER_CORE).min(AHEAD_MAX) } else { 0 };
+        let is_off = self.disabled || self.held_back || self.samples < SAMPLES_MIN;
+        self.ahead = if is_off { 0 } else { self.short_ahead().max(self.far_ahead()) };
         if self.ahead == self.told {
             return None;
         }
         self.told = self.ahead;
         Some(self.ahead)
+    }
+
+    /// As actions are short.
+    fn short_ahead(&self) -> u32 {
+        let short = if self.ahead == 0 { SHORT_NS } else { LONG_NS };
+        let look = self.cores > 1 && self.mean_ns < short;
+        if look { self.cores.saturating_mul(AHEAD_PER_CORE).min(AHEAD_MAX) } else { 0 }
+    }
+
+    /// As the node is far: while one command's end and the next one's way are under way, others are to be there.
+    fn far_ahead(&self) -> u32 {
+        let trips = if self.ahead == 0 { TRIPS_IN_RUN } else { 2 * TRIPS_IN_RUN };
+        if self.trip_ns < FAR_NS || self.mean_ns >= self.trip_ns.saturating_mul(trips) {
+            return 0;
+        }
+        // Until commands are prepared, a lease is held for the trip, too.
+        let trip_ns = if self.ahead == 0 { self.trip_ns } else { 0 };
+        let run_ns = self.mean_ns.saturating_sub(trip_ns).max(1);
+        let under_way = u32::try_from(self.trip_ns.div_ceil(run_ns)).unwrap_or(u32::MAX);
+        let per_core = under_way.saturating_add(1).min(AHEAD_PER_CORE);
+        self.cores.saturating_mul(per_core).min(AHEAD_MAX.max(2 * self.cores))
     }
 }
 

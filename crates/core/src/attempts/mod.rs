@@ -12,6 +12,7 @@
 mod attempt;
 mod core_time;
 mod leases;
+mod prepared;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ use core::mem;
 
 pub use attempt::{Attempt, InputGate, NextAttempt, State};
 pub use core_time::{Held, total_ns};
+pub use prepared::Prepared;
 
 use crate::ids::{InvocationId, NodeId, TaskId};
 use crate::time::Now;
@@ -41,6 +43,34 @@ pub enum AttemptEffect<C> {
         id: TaskId,
         /// Which.
         command: C,
+        /// Its node is to give the core to a prepared command when this one has ended well.
+        frees_core: bool,
+    },
+    /// Send a command to its node, where it begins when a core is free; what follows is told with
+    /// [`Attempts::command_begun`] or [`Attempts::command_withdrawn`].
+    Prepare {
+        /// Whose.
+        id: TaskId,
+        /// Which.
+        command: C,
+        /// So many freed cores of the node are known.
+        freed: u64,
+    },
+    /// A core is free for a prepared command: tell the node.
+    Release {
+        /// Which.
+        node: NodeId,
+    },
+    /// Ask for a prepared command back.
+    Withdraw {
+        /// Whose.
+        id: TaskId,
+    },
+    /// The command that runs is not to free its core: ask its node; answer [`Attempts::core_kept`]. None comes when it
+    /// has ended.
+    KeepCore {
+        /// Whose.
+        id: TaskId,
     },
     /// Do not start a command: as far as the action goes, it has ended.
     Refuse {
@@ -138,7 +168,13 @@ impl<D, C> Attempts<D, C> {
         while self.leases.len() <= index {
             self.leases.push(Leases::new(0));
         }
+        leases.set_trip(self.leases[index].trip_ns());
         self.leases[index] = leases;
+    }
+
+    /// How long a message takes to a node and back: it decides whether commands are sent there before they may run.
+    pub fn set_trip(&mut self, node: NodeId, trip_ns: u64) {
+        self.leases_of(node).set_trip(trip_ns);
     }
 
     /// A task of this run needs more than one plain core: nothing is begun early any more.
@@ -154,6 +190,11 @@ impl<D, C> Attempts<D, C> {
             self.lookahead_held = held;
             self.leases.iter_mut().for_each(|leases| leases.hold_lookahead(held));
         }
+    }
+
+    /// Cores of a node that are on their way from one command to a prepared one.
+    pub fn passed_on(&self, node: NodeId) -> u32 {
+        self.leases[node.0 as usize].owed()
     }
 
     /// Whether enough commands wait for the cores of a node that the front need not hurry.
@@ -256,6 +297,8 @@ impl<D, C> Attempts<D, C> {
             gated: Vec::new(),
             commands: 0,
             ran_command: false,
+            frees_core: false,
+            keeps_core: false,
             fate: Fate::Own,
             state: State::Acting,
             details,
@@ -363,7 +406,7 @@ impl<D, C> Attempts<D, C> {
             State::Inspecting | State::StagingOut | State::Clearing | State::Attributing => {}
             State::Acting | State::Aborting => match &mut attempt.lease {
                 Lease::Held | Lease::Lent(_) => out.push(AttemptEffect::Leased { id }),
-                Lease::Wanted { by_code } => *by_code = true,
+                Lease::Wanted { by_code } | Lease::Prepared { by_code } => *by_code = true,
                 Lease::None => self.stand_in_line(id, true),
             },
         }
@@ -400,8 +443,12 @@ impl<D, C> Attempts<D, C> {
                 out.push(AttemptEffect::Refuse { id, command, why: Refusal::Aborted });
             }
             State::Acting | State::Aborting => match attempt.lease {
+                Lease::Held | Lease::Lent(_) if attempt.frees_core => {
+                    attempt.gated.push(command);
+                    self.keep_core(id, out);
+                }
                 Lease::Held | Lease::Lent(_) => self.pass_inputs(id, command, out),
-                Lease::None | Lease::Wanted { .. } => {
+                Lease::None | Lease::Wanted { .. } | Lease::Prepared { .. } => {
                     attempt.gated.push(command);
                     self.stand_in_line(id, false);
                 }
@@ -415,9 +462,13 @@ impl<D, C> Attempts<D, C> {
         let Some(attempt) = self.tasks.get_mut(&id) else { return };
         match attempt.inputs {
             InputGate::Open => {
+                // One that runs alone.
+                let prepares = self.leases[attempt.node.0 as usize].prepares();
+                let frees_core = prepares && attempt.commands == 0 && attempt.lease == Lease::Held;
+                attempt.frees_core = frees_core;
                 attempt.commands += 1;
                 attempt.ran_command = true;
-                out.push(AttemptEffect::Start { id, command });
+                out.push(AttemptEffect::Start { id, command, frees_core });
             }
             InputGate::Unstaged { .. } => {
                 attempt.inputs = InputGate::Pending { changed: false };
@@ -456,7 +507,7 @@ impl<D, C> Attempts<D, C> {
             InputGate::Pending { changed: false } => InputGate::Open,
             other => other,
         };
-        if !matches!(attempt.lease, Lease::Wanted { .. }) {
+        if !matches!(attempt.lease, Lease::Wanted { .. } | Lease::Prepared { .. }) {
             self.release_gated(id, out);
         }
     }
@@ -476,14 +527,35 @@ impl<D, C> Attempts<D, C> {
     /// What has waited tries the gate of inputs, in order.
     fn release_gated(&mut self, id: TaskId, out: &mut Vec<AttemptEffect<C>>) {
         let Some(attempt) = self.tasks.get_mut(&id) else { return };
-        for command in mem::take(&mut attempt.gated) {
+        if attempt.frees_core && !attempt.gated.is_empty() {
+            return self.keep_core(id, out);
+        }
+        let mut gated = mem::take(&mut attempt.gated).into_iter();
+        while let Some(command) = gated.next() {
             self.pass_inputs(id, command, out);
+            let Some(attempt) = self.tasks.get_mut(&id) else { return };
+            if attempt.frees_core && gated.len() > 0 {
+                attempt.gated.extend(gated);
+                return self.keep_core(id, out);
+            }
+        }
+    }
+
+    /// Another command of an action is to run beside the one whose node would give the core away.
+    fn keep_core(&mut self, id: TaskId, out: &mut Vec<AttemptEffect<C>>) {
+        let Some(attempt) = self.tasks.get_mut(&id) else { return };
+        if !mem::replace(&mut attempt.keeps_core, true) {
+            out.push(AttemptEffect::KeepCore { id });
         }
     }
 
     /// Hands free cores to those that stand in line.
     pub fn grant(&mut self, now: Now, out: &mut Vec<AttemptEffect<C>>) {
         for index in 0..self.leases.len() {
+            while self.leases[index].release_prepared() {
+                let node = NodeId(u32::try_from(index).expect("few nodes"));
+                out.push(AttemptEffect::Release { node });
+            }
             while let Some(id) = self.leases[index].grant(now) {
                 let attempt = self.tasks.get_mut(&id).filter(|attempt| attempt.is_acting());
                 let Some(attempt) = attempt else {
@@ -500,6 +572,122 @@ impl<D, C> Attempts<D, C> {
         }
     }
 
+    /// Sends commands of those that stand in line to their nodes, where they begin as soon as a core is free: those
+    /// that `may` be sent.
+    pub fn prepare(&mut self, may: impl Fn(TaskId, &C) -> bool, out: &mut Vec<AttemptEffect<C>>) {
+        for leases in &mut self.leases {
+            while let Some(id) = leases.next_to_prepare() {
+                let attempt = self.tasks.get_mut(&id).filter(|attempt| {
+                    let is_wanted = attempt.lease == Lease::Wanted { by_code: false };
+                    let is_ready = attempt.inputs == InputGate::Open && !attempt.is_aborted();
+                    attempt.state == State::Acting && is_wanted && is_ready
+                });
+                let Some(attempt) = attempt else { break };
+                let [command] = &attempt.gated[..] else { break };
+                if !may(id, command) {
+                    break;
+                }
+                let Some(command) = attempt.gated.pop() else { break };
+                attempt.lease = Lease::Prepared { by_code: false };
+                let freed = leases.prepare();
+                out.push(AttemptEffect::Prepare { id, command, freed });
+            }
+        }
+    }
+
+    /// A prepared command has begun at its node. Its attempt may have ended.
+    pub fn command_begun(
+        &mut self,
+        node: NodeId,
+        id: TaskId,
+        number: u32,
+        now: Now,
+        out: &mut Vec<AttemptEffect<C>>,
+    ) {
+        let attempt = self.tasks.get_mut(&id);
+        let attempt = attempt.filter(|attempt| attempt.is_acting() && attempt.number == number);
+        let by_code = attempt.as_ref().and_then(|attempt| match attempt.lease {
+            Lease::Prepared { by_code } => Some(by_code),
+            Lease::None | Lease::Wanted { .. } | Lease::Held | Lease::Lent(_) => None,
+        });
+        self.leases[node.0 as usize].begun(id, number, by_code.is_some(), now);
+        let Some(attempt) = attempt else { return };
+        attempt.commands += 1;
+        attempt.ran_command = true;
+        let Some(by_code) = by_code else { return };
+        attempt.lease = Lease::Held;
+        attempt.had_lease = true;
+        attempt.frees_core = attempt.commands == 1;
+        if by_code {
+            out.push(AttemptEffect::Leased { id });
+        }
+        if attempt.state == State::Aborting {
+            out.push(AttemptEffect::Signal { id });
+        }
+        self.release_gated(id, out);
+    }
+
+    /// A node has given a prepared command back: it has not begun, and stands in line again. Given back here: its
+    /// attempt has ended.
+    pub fn command_withdrawn(
+        &mut self,
+        node: NodeId,
+        id: TaskId,
+        number: u32,
+        command: C,
+        out: &mut Vec<AttemptEffect<C>>,
+    ) -> Option<C> {
+        self.leases[node.0 as usize].withdrawn(id, number);
+        let attempt = self.tasks.get_mut(&id);
+        let attempt = attempt.filter(|attempt| attempt.is_acting() && attempt.number == number);
+        let Some(attempt) = attempt else { return Some(command) };
+        let by_code = match attempt.lease {
+            Lease::Prepared { by_code } => {
+                attempt.lease = Lease::None;
+                by_code
+            }
+            Lease::None | Lease::Wanted { .. } | Lease::Held | Lease::Lent(_) => false,
+        };
+        if attempt.starts_no_more() {
+            out.push(AttemptEffect::Refuse { id, command, why: Refusal::Aborted });
+            if by_code {
+                out.push(AttemptEffect::Leased { id });
+            }
+            if attempt.state == State::Aborting && attempt.commands == 0 {
+                self.advance(id, State::Acting);
+                out.push(AttemptEffect::Abort { id });
+            }
+            return None;
+        }
+        attempt.gated.insert(0, command);
+        if attempt.lease == Lease::None {
+            attempt.lease = Lease::Wanted { by_code };
+            self.leases[node.0 as usize].want(id, attempt.cores, true);
+        } else {
+            self.release_gated(id, out);
+        }
+        None
+    }
+
+    /// A node does not give the core of an action away when its command has ended: others of it may start.
+    pub fn core_kept(&mut self, id: TaskId, number: u32, out: &mut Vec<AttemptEffect<C>>) {
+        let Some(attempt) = self.attempt_mut(id, number) else { return };
+        attempt.frees_core = false;
+        attempt.keeps_core = false;
+        self.release_gated(id, out);
+    }
+
+    /// A node has freed the core of a command that has ended well, which is told next ([`Attempts::command_ended`]):
+    /// one that is prepared has it, if there is one.
+    pub fn core_freed(&mut self, node: NodeId, id: TaskId, number: u32, now: Now) {
+        let (passed, held) = self.leases[node.0 as usize].core_freed(id, now);
+        let Some(attempt) = self.attempt_mut(id, number).filter(|_| passed) else { return };
+        attempt.held.extend(held);
+        if attempt.lease == Lease::Held {
+            attempt.lease = Lease::None;
+        }
+    }
+
     /// A command of an attempt has ended. After the last one, others may use the cores.
     pub fn command_ended(&mut self, id: TaskId, now: Now, out: &mut Vec<AttemptEffect<C>>) {
         let attempt = self.tasks.get_mut(&id).filter(|attempt| attempt.is_acting());
@@ -508,15 +696,23 @@ impl<D, C> Attempts<D, C> {
         if attempt.commands > 0 {
             return;
         }
-        // What still waits for its inputs is to start on these cores.
+        (attempt.frees_core, attempt.keeps_core) = (false, false);
         if attempt.gated.is_empty() {
             let leases = &mut self.leases[attempt.node.0 as usize];
             attempt.held.extend(leases.pass_on(id, now));
             if attempt.lease == Lease::Held && !leases.holds(id) {
                 attempt.lease = Lease::None;
             }
+        } else {
+            match attempt.lease {
+                // Its cores are another one's.
+                Lease::None => self.stand_in_line(id, false),
+                // What still waits for its inputs is to start on these cores.
+                Lease::Held | Lease::Lent(_) => self.release_gated(id, out),
+                Lease::Wanted { .. } | Lease::Prepared { .. } => {}
+            }
         }
-        if attempt.state == State::Aborting {
+        if self.tasks.get(&id).is_some_and(|attempt| attempt.state == State::Aborting) {
             self.advance(id, State::Acting);
             out.push(AttemptEffect::Abort { id });
         }
@@ -537,12 +733,15 @@ impl<D, C> Attempts<D, C> {
         attempt.held.extend(self.leases[attempt.node.0 as usize].end(caller, false, now));
         let before = match attempt.lease {
             Lease::Lent(count) => count,
-            Lease::Wanted { by_code: true } => {
+            Lease::Wanted { by_code: true } | Lease::Prepared { by_code: true } => {
                 // Its other threads do not wait for a core that it has given up.
                 out.push(AttemptEffect::Leased { id: caller });
                 0
             }
-            Lease::None | Lease::Wanted { by_code: false } | Lease::Held => 0,
+            Lease::None
+            | Lease::Wanted { by_code: false }
+            | Lease::Prepared { by_code: false }
+            | Lease::Held => 0,
         };
         attempt.lease = Lease::Lent(before + 1);
         self.release_gated(caller, out);
@@ -559,7 +758,7 @@ impl<D, C> Attempts<D, C> {
                 attempt.had_lease = true;
                 self.leases[attempt.node.0 as usize].take_back(caller, attempt.cores, now);
             }
-            Lease::None | Lease::Wanted { .. } | Lease::Held => {}
+            Lease::None | Lease::Wanted { .. } | Lease::Prepared { .. } | Lease::Held => {}
         }
     }
 }
@@ -588,7 +787,13 @@ impl<D, C> Attempts<D, C> {
                 let why = Refusal::Aborted;
                 let refuse = |command| AttemptEffect::Refuse { id, command, why };
                 out.extend(mem::take(&mut attempt.gated).into_iter().map(refuse));
-                if attempt.commands == 0 {
+                if attempt.is_prepared() {
+                    let leases = &mut self.leases[attempt.node.0 as usize];
+                    if leases.withdraw(id, attempt.number) {
+                        out.push(AttemptEffect::Withdraw { id });
+                    }
+                    self.advance(id, State::Aborting);
+                } else if attempt.commands == 0 {
                     out.push(AttemptEffect::Abort { id });
                 } else {
                     if signals {

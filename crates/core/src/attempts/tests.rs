@@ -1,5 +1,6 @@
 //! Attempts from their beginning to their end, with numbers for commands.
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::slice::from_ref;
 use std::vec::Vec;
 
@@ -55,7 +56,7 @@ fn want(attempts: &mut Commands, id: u32, command: u32) -> Effects {
 }
 
 fn start(id: u32, command: u32) -> AttemptEffect<u32> {
-    AttemptEffect::Start { id: TaskId(id), command }
+    AttemptEffect::Start { id: TaskId(id), command, frees_core: false }
 }
 
 fn refuse(id: u32, command: u32, why: Refusal) -> AttemptEffect<u32> {
@@ -417,4 +418,309 @@ fn random_life(seed: u64) {
     assert_eq!(seen, (1..=asked).collect::<Vec<_>>(), "seed {seed}");
     let held: u64 = left.values().map(|attempt| total_ns(attempt.held())).sum();
     assert!(held <= 4 * 1000, "seed {seed}");
+}
+
+/// A hub and a node far away, with messages under way in both directions.
+struct Far {
+    attempts: Commands,
+    random: crate::random::Random,
+    now: u64,
+    cores: u32,
+    to_node: VecDeque<(u64, ToNode)>,
+    to_hub: VecDeque<(u64, ToHub)>,
+    node: Prepared<u32, ()>,
+    /// Commands that run there: whose, and whether each frees its core.
+    running: BTreeMap<u32, (u32, bool)>,
+    owners: BTreeMap<u32, u32>,
+    /// What each task still does: commands one after the other, each with so many others beside it.
+    left: BTreeMap<u32, Vec<u32>>,
+    /// Commands of a task that have not ended, as the front sees them.
+    open: BTreeMap<u32, u32>,
+    asked: u32,
+    begun: BTreeSet<u32>,
+    seen: [u32; 3],
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ToNode {
+    Start(u32, bool),
+    Prepare(u32, u64),
+    Release,
+    Withdraw(u32),
+    Keep(u32),
+    Signal(u32),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ToHub {
+    Begun(u32),
+    Withdrawn(u32),
+    Kept(u32),
+    Exited(u32, bool),
+}
+
+impl Far {
+    fn new(seed: u64) -> Self {
+        let mut random = crate::random::Random::new(seed);
+        let cores = 1 + u32::try_from(random.below(3)).unwrap();
+        let mut attempts = nodes(cores);
+        for id in 1000..1020 {
+            begin(&mut attempts, id, false);
+            attempts.end_action(TaskId(id), None, at(0));
+            attempts.take(TaskId(id)).unwrap();
+        }
+        attempts.set_trip(NODE, 20_000_000);
+        assert!(attempts.take_lookahead().iter().any(|(node, _)| *node == NODE));
+        Self {
+            attempts,
+            random,
+            now: 1,
+            cores,
+            to_node: VecDeque::new(),
+            to_hub: VecDeque::new(),
+            node: Prepared::default(),
+            running: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            left: BTreeMap::new(),
+            open: BTreeMap::new(),
+            asked: 0,
+            begun: BTreeSet::new(),
+            seen: [0; 3],
+        }
+    }
+
+    fn below(&mut self, bound: u128) -> u32 {
+        u32::try_from(self.random.below(bound)).unwrap()
+    }
+
+    fn say_to_node(&mut self, message: ToNode) {
+        let at = self.now + u64::from(self.below(20));
+        let at = at.max(self.to_node.back().map_or(0, |(at, _)| *at));
+        self.to_node.push_back((at, message));
+    }
+
+    fn say_to_hub(&mut self, message: ToHub) {
+        let at = self.now + u64::from(self.below(20));
+        let at = at.max(self.to_hub.back().map_or(0, |(at, _)| *at));
+        self.to_hub.push_back((at, message));
+    }
+
+    fn tell(&mut self, tell: impl FnOnce(&mut Commands, &mut Effects)) {
+        let mut out = Effects::new();
+        tell(&mut self.attempts, &mut out);
+        for effect in out {
+            match effect {
+                AttemptEffect::Start { command, frees_core, .. } => {
+                    self.say_to_node(ToNode::Start(command, frees_core));
+                }
+                AttemptEffect::Prepare { command, freed, .. } => {
+                    self.seen[0] += 1;
+                    self.say_to_node(ToNode::Prepare(command, freed));
+                }
+                AttemptEffect::Release { .. } => self.say_to_node(ToNode::Release),
+                AttemptEffect::Withdraw { id } => {
+                    self.seen[1] += 1;
+                    self.tell_node_of(id.0, ToNode::Withdraw);
+                }
+                AttemptEffect::KeepCore { id } => {
+                    self.seen[2] += 1;
+                    self.tell_node_of(id.0, ToNode::Keep);
+                }
+                AttemptEffect::Signal { id } => {
+                    self.tell_node_of(id.0, ToNode::Signal);
+                }
+                AttemptEffect::Refuse { id, command, .. } => {
+                    self.owners.remove(&command);
+                    self.command_over(id.0);
+                }
+                AttemptEffect::Abort { id } => self.end(id.0),
+                AttemptEffect::Leased { .. }
+                | AttemptEffect::StageIn { .. }
+                | AttemptEffect::Unwind { .. } => {}
+            }
+        }
+    }
+
+    fn tell_node_of(&mut self, task: u32, message: impl Fn(u32) -> ToNode) {
+        let own = self.owners.iter().filter(|(_, owner)| **owner == task);
+        let own: Vec<u32> = own.map(|(command, _)| *command).collect();
+        for command in own {
+            self.say_to_node(message(command));
+        }
+    }
+
+    fn end(&mut self, task: u32) {
+        self.left.remove(&task);
+        self.open.remove(&task);
+        self.attempts.end_action(TaskId(task), None, at(self.now));
+        self.attempts.take(TaskId(task)).unwrap();
+    }
+
+    /// The front goes on with an action.
+    fn command_over(&mut self, task: u32) {
+        let Some(open) = self.open.get_mut(&task) else { return };
+        *open -= 1;
+    }
+
+    fn step_front(&mut self, task: u32) {
+        if self.open.get(&task) != Some(&0) {
+            return;
+        }
+        let Some(beside) = self.left.get_mut(&task).and_then(Vec::pop) else {
+            return self.end(task);
+        };
+        for _ in 0..=beside {
+            self.asked += 1;
+            let command = self.asked;
+            self.owners.insert(command, task);
+            *self.open.get_mut(&task).unwrap() += 1;
+            self.tell(|attempts, out| {
+                assert_eq!(attempts.want_command(TaskId(task), command, out), None);
+            });
+        }
+    }
+
+    fn begin_there(&mut self, command: u32, frees_core: bool) {
+        assert!(self.begun.insert(command), "command {command} begins twice");
+        self.running.insert(command, (self.owners[&command], frees_core));
+        let tasks: BTreeSet<u32> = self.running.values().map(|(task, _)| *task).collect();
+        assert!(tasks.len() <= self.cores as usize, "{} cores run {tasks:?}", self.cores);
+    }
+
+    fn begin_prepared(&mut self, next: Option<(u32, ())>) {
+        let Some((command, ())) = next else { return };
+        self.begin_there(command, true);
+        self.say_to_hub(ToHub::Begun(command));
+    }
+
+    fn exit(&mut self, command: u32, well: bool) {
+        let (_, frees_core) = self.running.remove(&command).unwrap();
+        let freed = frees_core && well;
+        self.say_to_hub(ToHub::Exited(command, freed));
+        if freed {
+            let next = self.node.core_freed();
+            self.begin_prepared(next);
+        }
+    }
+
+    fn on_node(&mut self, message: ToNode) {
+        match message {
+            ToNode::Start(command, frees_core) => self.begin_there(command, frees_core),
+            ToNode::Prepare(command, freed) => {
+                let next = self.node.prepare(command, (), freed);
+                self.begin_prepared(next);
+            }
+            ToNode::Release => {
+                let next = self.node.release();
+                self.begin_prepared(next);
+            }
+            ToNode::Withdraw(command) => {
+                if self.node.withdraw(&command).is_some() {
+                    self.say_to_hub(ToHub::Withdrawn(command));
+                }
+            }
+            ToNode::Keep(command) => {
+                if let Some((_, frees_core)) = self.running.get_mut(&command) {
+                    *frees_core = false;
+                    self.say_to_hub(ToHub::Kept(command));
+                }
+            }
+            ToNode::Signal(command) => {
+                if self.running.contains_key(&command) {
+                    self.exit(command, false);
+                }
+            }
+        }
+    }
+
+    fn on_hub(&mut self, message: ToHub) {
+        let now = at(self.now);
+        match message {
+            ToHub::Begun(command) => {
+                let id = TaskId(self.owners[&command]);
+                self.tell(|attempts, out| attempts.command_begun(NODE, id, 1, now, out));
+            }
+            ToHub::Withdrawn(command) => {
+                let id = TaskId(self.owners[&command]);
+                self.tell(|attempts, out| {
+                    let left = attempts.command_withdrawn(NODE, id, 1, command, out);
+                    assert_eq!(left, None);
+                });
+            }
+            ToHub::Kept(command) => {
+                let id = TaskId(self.owners[&command]);
+                self.tell(|attempts, out| attempts.core_kept(id, 1, out));
+            }
+            ToHub::Exited(command, freed) => {
+                let id = TaskId(self.owners.remove(&command).unwrap());
+                if freed {
+                    self.attempts.core_freed(NODE, id, 1, now);
+                }
+                self.command_over(id.0);
+                self.tell(|attempts, out| attempts.command_ended(id, now, out));
+            }
+        }
+    }
+
+    fn run(&mut self) {
+        let tasks = 30;
+        let mut next_task = 0;
+        while next_task < tasks || !self.left.is_empty() {
+            self.now += 1;
+            assert!(self.now < 100_000, "it stands still: {:?}", self.attempts);
+            if self.to_node.front().is_some_and(|(at, _)| *at <= self.now) {
+                let (_, message) = self.to_node.pop_front().unwrap();
+                self.on_node(message);
+            }
+            if self.to_hub.front().is_some_and(|(at, _)| *at <= self.now) {
+                let (_, message) = self.to_hub.pop_front().unwrap();
+                self.on_hub(message);
+            }
+            if next_task < tasks && self.left.len() < 3 * self.cores as usize {
+                let commands = (0..=self.below(2)).map(|_| self.below(3) / 2).collect();
+                let (id, now) = (TaskId(next_task), at(self.now));
+                self.attempts.begin(id, &next(1, NODE), 1, now, false, ());
+                self.left.insert(next_task, commands);
+                self.open.insert(next_task, 0);
+                next_task += 1;
+            }
+            let acting: Vec<u32> = self.left.keys().copied().collect();
+            for task in acting {
+                if self.below(4) == 0 && self.left.contains_key(&task) {
+                    self.step_front(task);
+                }
+            }
+            if self.below(50) == 0 {
+                let id = TaskId(self.below(u128::from(tasks)));
+                if self.attempts.acting(id).is_some() {
+                    self.tell(|attempts, out| {
+                        attempts.abort(id, true, out);
+                    });
+                }
+            }
+            if !self.running.is_empty() && self.below(10) == 0 {
+                let index = self.below(self.running.len() as u128) as usize;
+                let command = *self.running.keys().nth(index).unwrap();
+                let well = self.below(8) > 0;
+                self.exit(command, well);
+            }
+            let now = at(self.now);
+            self.tell(|attempts, out| attempts.grant(now, out));
+            self.tell(|attempts, out| attempts.prepare(|_, _| true, out));
+        }
+        assert!(self.running.is_empty() && self.owners.is_empty(), "{:?}", self.owners);
+    }
+}
+
+/// However messages overtake what happens: no more runs on the node than it has cores, no command begins twice, and
+/// none waits for ever.
+#[test]
+fn prepared_commands_use_each_core_once() {
+    let mut seen = [0; 3];
+    for seed in 0..2_000 {
+        let mut far = Far::new(seed);
+        far.run();
+        seen.iter_mut().zip(far.seen).for_each(|(all, one)| *all += one);
+    }
+    assert!(seen.iter().all(|count| *count > 100), "{seen:?}");
 }

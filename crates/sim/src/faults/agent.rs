@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rakuda_core::ActionOutcome;
+use rakuda_core::{ActionOutcome, Prepared};
 
 use super::chaos::{Chaos, Ended, Happening, Order, Report, Start};
 use super::truth::SERVER;
@@ -16,7 +16,7 @@ use crate::units::SECOND_NS;
 /// hub's `SILENCE_NS` by more than a tick.
 pub(crate) const LEASE_NS: u64 = 4 * SECOND_NS;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Agent {
     /// The machine is there.
     pub(crate) up: bool,
@@ -29,6 +29,7 @@ pub(crate) struct Agent {
     lease_ns: u64,
     /// By command.
     running: BTreeMap<u32, Process>,
+    prepared: Prepared<u32, Start>,
     untold: Vec<Ended>,
     pub(crate) stalled: bool,
     /// What came while it stalled.
@@ -44,6 +45,8 @@ struct Process {
     content: Option<u64>,
     /// Where its file lies in the end.
     target: u32,
+    /// When it has ended well, a prepared command begins in its place.
+    frees_core: bool,
 }
 
 impl Agent {
@@ -55,6 +58,7 @@ impl Agent {
             incarnation: 0,
             lease_ns: 0,
             running: BTreeMap::new(),
+            prepared: Prepared::default(),
             untold: Vec::new(),
             stalled: false,
             inbox: VecDeque::new(),
@@ -100,6 +104,7 @@ impl Chaos {
         self.note(format_args!("node {node} ends its session"));
         self.agent(node).session = 0;
         self.agent(node).incarnation += 1;
+        self.agent(node).prepared = Prepared::default();
         for process in std::mem::take(&mut self.agent(node).running).into_values() {
             self.truth.end(process.task);
         }
@@ -137,7 +142,26 @@ impl Chaos {
             Order::Ping { heard_ns } => {
                 agent.lease_ns = agent.lease_ns.max(heard_ns + LEASE_NS);
             }
-            Order::Start(start) => self.begin(node, &start),
+            Order::Start { start, frees_core } => self.begin(node, &start, frees_core),
+            Order::Prepare { start, freed } => {
+                let next = agent.prepared.prepare(start.command, start, freed);
+                self.begin_prepared(node, next);
+            }
+            Order::Release => {
+                let next = agent.prepared.release();
+                self.begin_prepared(node, next);
+            }
+            Order::Withdraw { command } => {
+                if agent.prepared.withdraw(&command).is_some() {
+                    self.report(node, Report::Withdrawn { command });
+                }
+            }
+            Order::KeepCore { command } => {
+                if let Some(process) = agent.running.get_mut(&command) {
+                    process.frees_core = false;
+                    self.report(node, Report::CoreKept { command });
+                }
+            }
             Order::Abort { command } => {
                 if self.agent(node).running.contains_key(&command) {
                     self.finish(node, command, ActionOutcome::Failed, None);
@@ -146,7 +170,13 @@ impl Chaos {
         }
     }
 
-    fn begin(&mut self, node: u32, start: &Start) {
+    fn begin_prepared(&mut self, node: u32, next: Option<(u32, Start)>) {
+        let Some((command, start)) = next else { return };
+        self.report(node, Report::Begun { command });
+        self.begin(node, &start, true);
+    }
+
+    fn begin(&mut self, node: u32, start: &Start, frees_core: bool) {
         let Start { life, task, attempt, command, is_last, ref inputs } = *start;
         self.truth.begin(task, node, (life, attempt));
         let mut run_ns = self.scenario.jobs[task as usize].run_ns;
@@ -189,7 +219,7 @@ impl Chaos {
                 (ActionOutcome::Succeeded, content)
             }
         };
-        let process = Process { life, task, attempt, outcome, content, target };
+        let process = Process { life, task, attempt, outcome, content, target, frees_core };
         let other = self.agent(node).running.insert(command, process);
         assert!(other.is_none(), "command {command} is started twice");
         self.check_cores(node);
@@ -225,22 +255,31 @@ impl Chaos {
     /// A process has ended; the hub is told, at once or when it can be.
     fn finish(&mut self, node: u32, command: u32, outcome: ActionOutcome, content: Option<u64>) {
         let process = self.agent(node).running.remove(&command).expect("it runs");
-        let Process { life, task, attempt, target, .. } = process;
+        let Process { life, task, attempt, target, frees_core, .. } = process;
         self.truth.end(task);
         if content.is_some() {
             self.truth.write(task, target, content);
             self.gfarm.set(task, target, self.now);
         }
-        let ended = Ended { life, task, attempt, command, outcome, content };
+        let freed = frees_core && outcome == ActionOutcome::Succeeded;
+        let ended = Ended { life, task, attempt, command, outcome, content, freed };
         // Kept until the next session too: a report on a link that breaks may be lost.
         self.agent(node).untold.push(ended.clone());
+        self.report(node, Report::Ended(ended));
+        if freed {
+            let next = self.agent(node).prepared.core_freed();
+            self.begin_prepared(node, next);
+        }
+    }
+
+    /// Tells the hub, at once or when the agent goes on.
+    fn report(&mut self, node: u32, report: Report) {
         if self.agent(node).stalled {
-            let session = self.agent(node).session;
-            let (sent_ns, report) = (self.now, Report::Ended(ended));
+            let (session, sent_ns) = (self.agent(node).session, self.now);
             let late = Happening::ToHub { node, session, sent_ns, report };
             self.agent(node).inbox.push_back(late);
         } else {
-            self.send_report(node, Report::Ended(ended));
+            self.send_report(node, report);
         }
     }
 

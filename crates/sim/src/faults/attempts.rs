@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_core::{
-    ActionOutcome, AttemptEffect, AttemptState, Attempts, NextAttempt, NodeId, ReachInput, Refusal,
-    TaskId, Time,
+    ActionOutcome, Attempt, AttemptEffect, AttemptState, Attempts, NextAttempt, NodeId, ReachInput,
+    Refusal, TaskId, Time,
 };
 
 use super::chaos::{Chaos, Ended, Happening, Order, Start};
@@ -157,7 +157,8 @@ impl Chaos {
     fn stand_in_line(&mut self, id: TaskId) {
         let attempt = self.hub.attempts.core.acting(id);
         if attempt.is_none_or(|attempt| {
-            attempt.holds_lease() || attempt.details.aborted && !attempt.details.had_lease
+            let has_place = attempt.holds_lease() || attempt.is_prepared();
+            has_place || attempt.details.aborted && !attempt.details.had_lease
         }) {
             return;
         }
@@ -259,7 +260,26 @@ impl Chaos {
         self.note(format_args!("{effect:?}"));
         match *effect {
             AttemptEffect::Leased { id } => self.say_to_front(id.0, ToFront::Leased),
-            AttemptEffect::Start { id, command } => self.start_command(id, command),
+            AttemptEffect::Start { id, command, frees_core } => {
+                let start = self.start_command(id, command, true);
+                self.send_to(id, Order::Start { start, frees_core });
+            }
+            AttemptEffect::Prepare { id, command, freed } => {
+                self.count("commands prepared");
+                let start = self.start_command(id, command, false);
+                self.send_to(id, Order::Prepare { start, freed });
+            }
+            AttemptEffect::Release { node } => {
+                let session = self.hub.peers[node.0 as usize].session;
+                self.send_order(node.0, session, Order::Release);
+            }
+            AttemptEffect::Withdraw { id } => {
+                self.tell_commands_of(id, |command| Order::Withdraw { command });
+            }
+            AttemptEffect::KeepCore { id } => {
+                self.count("cores kept for other commands of an action");
+                self.tell_commands_of(id, |command| Order::KeepCore { command });
+            }
             AttemptEffect::Refuse { id, command, why } => {
                 self.count(match why {
                     Refusal::Aborted => "commands refused: aborted",
@@ -281,12 +301,7 @@ impl Chaos {
                 self.say_to_front(id.0, ToFront::Abort);
             }
             AttemptEffect::Signal { id } => {
-                let own = self.hub.attempts.commands.iter().filter(|(_, one)| one.task == id.0);
-                let own: Vec<(u32, u32)> = own.map(|(command, one)| (*command, one.node)).collect();
-                for (command, node) in own {
-                    let session = self.hub.peers[node as usize].session;
-                    self.send_order(node, session, Order::Abort { command });
-                }
+                self.tell_commands_of(id, |command| Order::Abort { command });
             }
             AttemptEffect::Unwind { id } => self.say_to_front(id.0, ToFront::Lost),
         }
@@ -300,13 +315,74 @@ impl Chaos {
         is_last
     }
 
-    fn start_command(&mut self, id: TaskId, command: u32) {
+    fn tell_commands_of(&mut self, id: TaskId, order: impl Fn(u32) -> Order) {
+        let own = self.hub.attempts.commands.iter().filter(|(_, one)| one.task == id.0);
+        let own: Vec<(u32, u32)> = own.map(|(command, one)| (*command, one.node)).collect();
+        for (command, node) in own {
+            let session = self.hub.peers[node as usize].session;
+            self.send_order(node, session, order(command));
+        }
+    }
+
+    fn send_to(&mut self, id: TaskId, order: Order) {
+        let attempt = self.hub.attempts.core.acting(id).expect("it runs");
+        let node = attempt.node().0;
+        let session = self.hub.peers[node as usize].session;
+        self.send_order(node, session, order);
+    }
+
+    /// A prepared command has begun.
+    pub(crate) fn on_begun(&mut self, node: u32, command: u32) {
+        let Some(running) = self.hub.attempts.commands.get_mut(&command) else { return };
+        running.begun_ns = self.now;
+        let (id, attempt) = (TaskId(running.task), running.attempt);
+        let now = Time(self.now).into();
+        if self.hub.attempts.core.acting_as(id, attempt).is_some() {
+            let shadow = self.shadow(id);
+            (shadow.in_line, shadow.had_lease) = (None, true);
+        }
+        self.count("prepared commands begun");
+        self.tell_attempts(|attempts, out| {
+            attempts.command_begun(NodeId(node), id, attempt, now, out);
+        });
+    }
+
+    /// One has come back.
+    pub(crate) fn on_withdrawn(&mut self, node: u32, command: u32) {
+        let Some(running) = self.hub.attempts.commands.remove(&command) else { return };
+        let (id, attempt) = (TaskId(running.task), running.attempt);
+        let is_last = self.hub.attempts.last.remove(&command);
+        self.count("prepared commands withdrawn");
+        self.hub.attempts.wanted.insert(command, (id.0, is_last));
+        if self.hub.attempts.core.acting_as(id, attempt).is_some_and(|one| !one.is_aborted()) {
+            self.hub.attempts.places += 1;
+            self.shadow(id).in_line = Some(-self.hub.attempts.places);
+        }
+        let mut left = None;
+        self.tell_attempts(|attempts, out| {
+            left = attempts.command_withdrawn(NodeId(node), id, attempt, command, out);
+        });
+        assert_eq!(left, None, "command {command} of {} is of no attempt", id.0);
+    }
+
+    pub(crate) fn on_core_kept(&mut self, command: u32) {
+        let Some(running) = self.hub.attempts.commands.get(&command) else { return };
+        let (id, attempt) = (TaskId(running.task), running.attempt);
+        self.tell_attempts(|attempts, out| attempts.core_kept(id, attempt, out));
+    }
+
+    /// `leased`: else it only goes to its node, where it waits for a core.
+    fn start_command(&mut self, id: TaskId, command: u32, leased: bool) -> Start {
         let is_last = self.settle_command(id, command);
         let attempt =
             self.hub.attempts.core.acting(id).expect("only actions that run start commands");
         let Shadow { changes, heeded, refused, aborted, .. } = attempt.details;
         let (task, node, number) = (id.0, attempt.node().0, attempt.number());
-        assert!(attempt.holds_lease(), "command {command} of {task} starts without a lease");
+        assert_eq!(
+            attempt.holds_lease(),
+            leased,
+            "command {command} of {task} starts with another lease"
+        );
         assert_eq!(
             heeded,
             Some(changes),
@@ -316,16 +392,18 @@ impl Chaos {
         let is_ended =
             *attempt.state() == AttemptState::Aborting || aborted && !attempt.had_lease();
         assert!(!is_ended, "command {command} of {task} starts after its action was told to end");
-        let running = Running { task, attempt: number, node, begun_ns: self.now };
+        let begun_ns = if leased { self.now } else { u64::MAX };
+        if !leased {
+            self.shadow(id).in_line = None;
+        }
+        let running = Running { task, attempt: number, node, begun_ns };
         self.hub.attempts.commands.insert(command, running);
         if is_last {
             self.hub.attempts.last.insert(command);
         }
         self.count("commands started");
         let (inputs, life) = (self.inputs_of(task), self.hub.life);
-        let start = Start { life, task, attempt: number, command, is_last, inputs };
-        let session = self.hub.peers[node as usize].session;
-        self.send_order(node, session, Order::Start(start));
+        Start { life, task, attempt: number, command, is_last, inputs }
     }
 
     /// An agent says that a command has ended.
@@ -335,11 +413,20 @@ impl Chaos {
         };
         let id = TaskId(ended.task);
         let now = Time(self.now).into();
+        if ended.freed {
+            let node = NodeId(running.node);
+            self.hub.attempts.core.core_freed(node, id, running.attempt, now);
+        }
         if self.hub.attempts.core.acting_as(id, running.attempt).is_some() {
             if self.hub.attempts.last.remove(&ended.command) {
                 self.shadow(id).content = ended.content;
             }
             self.tell_attempts(|attempts, out| attempts.command_ended(id, now, out));
+            let waits = |one: &Attempt<Shadow, u32>| !one.gated().is_empty() && !one.holds_lease();
+            if self.hub.attempts.core.acting(id).is_some_and(waits) {
+                // Others of it wait, and its core is another one's.
+                self.stand_in_line(id);
+            }
             let is_last = !self.hub.attempts.commands.values().any(|one| one.task == id.0);
             let Shadow { aborted, told, .. } = *self.shadow(id);
             assert!(!is_last || !aborted || told, "the action of {} is not aborted", id.0);

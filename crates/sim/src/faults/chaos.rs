@@ -38,6 +38,8 @@ pub(crate) struct Ended {
     pub(crate) command: u32,
     pub(crate) outcome: ActionOutcome,
     pub(crate) content: Option<u64>,
+    /// Its core is a prepared command's.
+    pub(crate) freed: bool,
 }
 
 /// A command that an agent is to start.
@@ -62,7 +64,21 @@ pub(crate) enum Order {
         files_kept: bool,
         heard_ns: u64,
     },
-    Start(Start),
+    Start {
+        start: Start,
+        frees_core: bool,
+    },
+    Prepare {
+        start: Start,
+        freed: u64,
+    },
+    Release,
+    Withdraw {
+        command: u32,
+    },
+    KeepCore {
+        command: u32,
+    },
     Abort {
         command: u32,
     },
@@ -83,6 +99,15 @@ pub(crate) enum Report {
         untold: Vec<Ended>,
     },
     Ended(Ended),
+    Begun {
+        command: u32,
+    },
+    Withdrawn {
+        command: u32,
+    },
+    CoreKept {
+        command: u32,
+    },
     Pong,
 }
 

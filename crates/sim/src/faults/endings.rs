@@ -11,7 +11,7 @@ use super::front::ToFront;
 impl Chaos {
     /// Ends what runs for too long.
     pub(crate) fn abort_late(&mut self, timeout_ns: u64) {
-        let late = |one: &&Running| self.now > one.begun_ns + timeout_ns;
+        let late = |one: &&Running| self.now > one.begun_ns.saturating_add(timeout_ns);
         let late = self.hub.attempts.commands.values().filter(late);
         let late: BTreeSet<u32> = late.map(|one| one.task).collect();
         for task in late {

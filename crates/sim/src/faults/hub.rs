@@ -469,6 +469,9 @@ impl Chaos {
         self.heard_of(node, sent_ns);
         match report {
             Report::Ended(ended) => self.on_ended(&ended),
+            Report::Begun { command } => self.on_begun(node, command),
+            Report::Withdrawn { command } => self.on_withdrawn(node, command),
+            Report::CoreKept { command } => self.on_core_kept(command),
             Report::Pong => {}
             Report::Hello { .. } => unreachable!("handled above"),
         }
@@ -508,6 +511,7 @@ impl Chaos {
         let capacity = Capacity { cores, cache_bytes: 2 * u64::from(cores), ..Capacity::default() };
         let life = self.hub.life;
         self.hub.attempts.core.set_cores(NodeId(node), cores);
+        self.hub.attempts.core.set_trip(NodeId(node), self.scenario.trip_ns);
         self.hub.reach.came_ns.entry(node).or_insert(self.now);
         self.tell(Event::NodeJoined { id: NodeId(node), capacity, files_kept });
         self.tell_reach(ReachInput::NodeJoined);

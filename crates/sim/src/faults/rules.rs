@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rakuda_core::{Event, Time};
+use rakuda_core::{Event, NodeId, Time};
 
 use super::attempts::HubAttempts;
 use super::chaos::Chaos;
@@ -13,6 +13,7 @@ impl Chaos {
         while self.hub.is_up() && !self.ended {
             let now = Time(self.now).into();
             self.tell_attempts(|attempts, out| attempts.grant(now, out));
+            self.tell_attempts(|attempts, out| attempts.prepare(|_, _| true, out));
             self.check_leases();
             let changed = self.hub.attempts.core.take_lookahead();
             if changed.is_empty() {
@@ -48,8 +49,9 @@ impl Chaos {
         }
         for node in 0..nodes {
             let cores = self.scenario.cores[node];
+            let passed = self.hub.attempts.core.passed_on(NodeId(node as u32));
             assert!(
-                used[node] <= cores,
+                used[node] + passed <= cores,
                 "{} of {cores} cores of node {node} are leased",
                 used[node]
             );
@@ -58,7 +60,8 @@ impl Chaos {
                 "one that came later has a lease on node {node}"
             );
             let (place, wants) = first[node];
-            let fits = place < i64::MAX && used[node] + wants <= cores;
+            let passed = self.hub.attempts.core.passed_on(NodeId(node as u32));
+            let fits = place < i64::MAX && used[node] + passed + wants <= cores;
             assert!(!fits, "a core of node {node} is free, and one stands in line");
         }
         for id in stand {

@@ -43,6 +43,8 @@ pub(crate) struct Scenario {
     pub(crate) short: bool,
     /// Some tasks need two cores: nothing is begun early.
     pub(crate) wide: bool,
+    /// How long messages take there and back, as far as the hub knows: long ones have commands sent to nodes early.
+    pub(crate) trip_ns: u64,
     /// What commands read is brought first.
     pub(crate) stages: bool,
     /// Each node looks at targets that were made there.
@@ -115,6 +117,7 @@ impl Scenario {
             gfarm,
             short,
             wide,
+            trip_ns: [0, SECOND_NS / 20, 5 * SECOND_NS][(seed % 3) as usize],
             stages,
             inspects,
             heals_ns,

@@ -1,0 +1,133 @@
+# frozen_string_literal: true
+
+require "json"
+require "minitest/autorun"
+require_relative "../hosts_case"
+
+# Commands that go to a host far away before they may run (docs/design/prepared-commands.md): none runs twice, none is
+# lost, and no more run at once than the host has cores, whoever dies meanwhile.
+class ClusterPreparedTest < ClusterHostsCase
+  TASKS = 80
+  # Longer than this a message takes there and back, in any case.
+  TRIP_NS = 20_000_000
+  # Notes when it begins and ends, and what it has made is whole only in the end.
+  RAKEFILE = <<~RUBY.freeze
+    made = (1..#{TASKS}).map { |number| "out\#{number}" }
+    task default: made
+    made.each do |name|
+      file(name) { sh "echo half > \#{name}; echo b \#{name} $(date +%s%N) >> stamps; sleep 0.05; " \\
+                      "echo e \#{name} $(date +%s%N) >> stamps; echo whole > \#{name}", verbose: false }
+    end
+  RUBY
+
+  def testbed_settings = { HOSTS: 4, GFARM: 0, SLURM: 0, WAN_MS: 10 }
+
+  def setup
+    super
+    write("hosts", "host3 3\n")
+    write("Rakefile", RAKEFILE)
+    write("stamps", "")
+  end
+
+  def begun(stamps = self.stamps) = stamps.count { |what,| what == "b" }
+
+  def run_far(*words) = @testbed.run("head", RAKUDA, "-F", "hosts", "-q", *words, chdir: @folder)
+
+  # Begins a run, and yields when so many tasks have ended.
+  def while_running(count = 25)
+    log = File.join(@folder, "log")
+    pid = @testbed.start("head", RAKUDA, "-F", "hosts", "-q", chdir: @folder, out: log, err: log)
+    wait_for("#{count} tasks to end", -> { File.read(log) }) { stamps.count { |what,| what == "e" } >= count }
+    yield
+    Process.wait2(pid).last
+  end
+
+  # @return [Array<Array>] what, name and time, ns
+  def stamps
+    read("stamps").lines.map(&:split).select { |words| words.size == 3 }.map { |what, name, time| [what, name, Integer(time)] }
+  end
+
+  def assert_made
+    assert_equal ["whole\n"], (1..TASKS).map { |number| read("out#{number}") }.uniq
+  end
+
+  def assert_never_more_than(cores, stamps = self.stamps)
+    # At one time ends come before beginnings: a core is free before it is another one's.
+    order = stamps.sort_by { |what, _, time| [time, what == "e" ? 0 : 1] }
+    running = 0
+    most = order.map { |what,| running += what == "b" ? 1 : -1 }.max
+    assert_operator most, :<=, cores
+  end
+
+  def journal = File.read(Dir[File.join(@folder, ".rakuda/runs/*/journal.jsonl")].max).lines.map { |line| JSON.parse(line) }
+
+  def test_a_core_does_not_wait_for_a_trip
+    result = run_far
+    assert_equal [0, "", ""], [result.status, result.out, result.err]
+    assert_made
+    assert_never_more_than(3)
+    assert_equal TASKS, begun
+    # What follows on a core within less than a trip was there before that was free.
+    ends, begins = stamps.sort_by(&:last).partition { |what,| what == "e" }.map { |all| all.map(&:last) }
+    gaps = begins.drop(3).zip(ends).map { |begun, ended| begun - ended }
+    assert_operator gaps.min, :<, TRIP_NS
+    started, ended = %w[command_started command_ended].map { |event| journal.select { |line| line["event"] == event } }
+    assert_equal [TASKS, TASKS], [started.uniq { |line| line["command"] }.size, ended.size]
+    times = started.to_h { |line| [line["command"], line["time_ns"]] }
+    assert(ended.all? { |line| line["time_ns"] >= times.fetch(line["command"]) })
+  end
+
+  def test_nothing_begins_after_a_failure_that_has_been_heard_of
+    write("Rakefile", RAKEFILE.sub("sleep 0.05", "sleep 0.05; test \#{name} != out40 || exit 3"))
+    result = run_far
+    assert_equal 1, result.status
+    refute_path_exists File.join(@folder, "out40")
+    assert_path_exists File.join(@folder, "out40._fail_")
+    assert_operator begun, :<, TASKS
+    ended = journal.select { |line| line["event"] == "attempt_ended" }
+    assert_equal ["failed"], ended.map { |line| line["outcome"] }.uniq - %w[done given_back], result.err
+    write("Rakefile", RAKEFILE)
+    assert_equal 0, run_far.status
+    assert_made
+  end
+
+  def test_when_the_hub_is_killed_what_was_prepared_never_begins_and_the_next_run_makes_it
+    status = while_running { kill_newest_run }
+    refute status.success?
+    wait_until_nothing_runs("host3")
+    before = stamps.size
+    assert_equal 0, run_far.status
+    assert_made
+    assert_never_more_than(3, stamps.drop(before))
+    assert_operator begun(stamps.drop(before)), :<, TASKS, "what was made is kept"
+  end
+
+  def test_when_the_agent_is_killed_its_commands_run_again_elsewhere
+    write("hosts", "host3 3\nhost4 3\n")
+    status = while_running { @testbed.run!("host3", "pkill", "-KILL", "-x", "rakuda-agent") }
+    assert status.success?, read("log")
+    assert_made
+    assert_operator begun, :>, TASKS - 1
+  end
+
+  def test_when_the_line_is_cut_for_a_while_nothing_runs_twice
+    status = while_running do
+      @testbed.run!("head", "sh", "-c", "ip route add unreachable $(getent hosts host3 | cut -d ' ' -f 1)")
+      sleep 1
+      @testbed.run!("head", "sh", "-c", "ip route del unreachable $(getent hosts host3 | cut -d ' ' -f 1)")
+    end
+    assert status.success?, read("log")
+    assert_made
+    assert_never_more_than(3)
+    assert_equal TASKS, begun
+  end
+
+  def test_interrupted_it_ends_at_once_and_the_next_run_goes_on
+    status = while_running { @testbed.run!("head", "pkill", "-INT", "-x", "rakuda") }
+    refute status.success?
+    wait_until_nothing_runs("host3")
+    assert_operator begun, :<, TASKS
+    assert_equal 0, run_far.status
+    assert_made
+  end
+end
