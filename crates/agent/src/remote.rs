@@ -263,32 +263,11 @@ impl Remote {
                 Ending::Wrong(error) => return AgentEnding::CutOff(error.to_string()),
                 Ending::Broken(why) => why,
             };
-            match self.redial(dial).await {
+            let limit = Duration::from_millis(u64::from(self.settings.silence_ms));
+            match redial(&self.link, dial, limit).await {
                 Some(next) => connection = next,
                 None => return AgentEnding::CutOff(why),
             }
-        }
-    }
-
-    /// Tries to get another connection, as long as the hub would take it.
-    async fn redial(&self, dial: &mut impl Dial) -> Option<Connection> {
-        let limit = Duration::from_millis(u64::from(self.settings.silence_ms));
-        let start_ns = clock::monotonic_ns();
-        let mut pause = FIRST_RETRY;
-        loop {
-            let left = limit.saturating_sub(Duration::from_nanos(clock::monotonic_ns() - start_ns));
-            let attempt = async {
-                match dial.dial().await? {
-                    Ok((reader, writer)) => Some(self.link.greet(reader, writer).await),
-                    Err(error) => Some(Err(error.into())),
-                }
-            };
-            match tokio::time::timeout(left, attempt).await.ok()?? {
-                Ok(connection) => return Some(connection),
-                Err(GreetingError::Refused(_)) => return None,
-                Err(_) => tokio::time::sleep(pause.min(left)).await,
-            }
-            pause = (2 * pause).min(LONGEST_RETRY);
         }
     }
 
@@ -367,6 +346,26 @@ impl Remote {
     }
 }
 
+/// Tries to get another connection, as long as the hub would take it.
+async fn redial(link: &AgentLink, dial: &mut impl Dial, limit: Duration) -> Option<Connection> {
+    let attempts = async {
+        let mut pause = FIRST_RETRY;
+        loop {
+            let greeted = match dial.dial().await? {
+                Ok((reader, writer)) => link.greet(reader, writer).await,
+                Err(error) => Err(error.into()),
+            };
+            match greeted {
+                Ok(connection) => return Some(connection),
+                Err(GreetingError::Refused(_)) => return None,
+                Err(_) => tokio::time::sleep(pause).await,
+            }
+            pause = (2 * pause).min(LONGEST_RETRY);
+        }
+    };
+    tokio::time::timeout(limit, attempts).await.ok().flatten()
+}
+
 fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
@@ -429,5 +428,34 @@ fn sendable(event: AgentEvent) -> AgentEvent {
 async fn forward_answers(mut answers: UnboundedReceiver<FromAgent>, link: Rc<AgentLink>) {
     while let Some(answer) = answers.recv().await {
         link.send(&answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Refuses each connection at once, and counts them.
+    struct Refusing(u32);
+
+    impl Dial for Refusing {
+        async fn dial(&mut self) -> Option<std::io::Result<(Reader, Writer)>> {
+            self.0 += 1;
+            Some(Err(std::io::ErrorKind::ConnectionRefused.into()))
+        }
+    }
+
+    #[test]
+    fn who_refuses_at_once_is_not_asked_for_ever() {
+        let facts = node_facts(&SaidOfNode::default());
+        let link = AgentLink::new(Identity { token: Text::default(), session: 1, facts });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mut dial = Refusing(0);
+        runtime.block_on(async {
+            let redialled = redial(&link, &mut dial, Duration::from_millis(200));
+            let ended = tokio::time::timeout(Duration::from_mins(1), redialled).await;
+            assert!(ended.expect("it ends").is_none());
+        });
+        assert!((1..=3).contains(&dial.0), "at 0, 50 and 150 ms, if not later: {}", dial.0);
     }
 }
