@@ -6,6 +6,7 @@
 require "json"
 require "minitest/autorun"
 require "open3"
+require "rexml/document"
 require_relative "../support/disturbed_runs"
 
 class EndToEndSyncTest < Minitest::Test
@@ -219,8 +220,11 @@ class EndToEndSyncTest < Minitest::Test
       ARGUMENTS = "-d work/%w"
     RUBY
     File.write(File.join(folder, "command"), "#!/bin/sh\necho \"$@\"\n", perm: 0o755)
-    out, err, status = ctl(folder, "--rounds", "2", "--workers", "1,2", "--json", "conf.rb")
+    out, err, status = ctl(folder, "--rounds", "2", "--workers", "1,2", "--json", "--svg", "pictures", "conf.rb")
     assert status.success?, err
+    pictures = %w[rounds workers].map { |name| REXML::Document.new(File.read(File.join(folder, "pictures/#{name}.svg"))) }
+    counts = pictures.map { |picture| %w[circle polyline].map { |kind| REXML::XPath.match(picture, "//#{kind}").size } }
+    assert_equal [[8, 0], [8, 2]], counts
     answer = JSON.parse(out)
     shape = answer["rounds"].map { |round| round.values_at("parameter", "round", "workers", "late").first(3) }
     assert_equal [1, 2].product(%w[4k 8k], [0, 1]).map { |workers, p, i| [p, (p == "8k" ? 2 : 0) + i, workers] }, shape

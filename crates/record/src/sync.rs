@@ -39,7 +39,7 @@ impl SyncFigures {
     }
 
     /// The rounds whose lag counts: those that began, and are no warm-up.
-    fn counted(&self) -> impl Iterator<Item = (&RoundEnded, u64)> {
+    pub fn counted(&self) -> impl Iterator<Item = (&RoundEnded, u64)> {
         let rounds = self.rounds.iter().map(|(round, _)| round);
         let counted = rounds.filter(|round| round.kind == COUNTED);
         counted.filter_map(|round| Some((round, round.lag_ns?)))

@@ -13,7 +13,7 @@ use rakuda_agent::clock;
 use rakuda_record::Run;
 use rakuda_record::folder::RunFolder;
 use rakuda_record::regular::open_regular;
-use rakuda_record::report::{Report as Shown, compare, csv, html, json, plot, tails, text};
+use rakuda_record::report::{Report as Shown, compare, csv, html, json, plot, sync, tails, text};
 use rakuda_record::summary::Summary;
 
 use super::place::Place;
@@ -174,12 +174,7 @@ impl Report {
             write_table(&folder.join("command.csv"), out, |file| csv::commands(shown, file))?;
         }
         if let Some(folder) = &self.svg {
-            let folder = make_folder(place, folder)?;
-            for (name, picture) in pictures(shown) {
-                let path = folder.join(format!("{name}.svg"));
-                write_file(&path, picture.as_bytes())?;
-                writeln!(out, "{}", path.display())?;
-            }
+            write_pictures(place, folder, pictures(shown), out)?;
         }
         if let Some(folder) = &self.png {
             let folder = make_folder(place, folder)?;
@@ -194,12 +189,31 @@ impl Report {
 }
 
 /// Every plot with its name.
-fn pictures(shown: &Shown) -> [(&'static str, String); 3] {
-    [
+fn pictures(shown: &Shown) -> Vec<(&'static str, String)> {
+    let mut pictures = vec![
         ("running", plot::running(shown, true)),
         ("gantt", plot::gantt(shown)),
         ("rules", plot::rules(shown)),
-    ]
+    ];
+    let rounds = sync::figures_of(shown.run);
+    pictures.extend(rounds.iter().flat_map(plot::round_pictures));
+    pictures
+}
+
+/// Writes pictures into a folder, and names them.
+pub(super) fn write_pictures(
+    place: &Place,
+    folder: &Path,
+    pictures: Vec<(&'static str, String)>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let folder = make_folder(place, folder)?;
+    for (name, picture) in pictures {
+        let path = folder.join(format!("{name}.svg"));
+        write_file(&path, picture.as_bytes())?;
+        writeln!(out, "{}", path.display())?;
+    }
+    Ok(())
 }
 
 fn make_folder(place: &Place, folder: &Path) -> anyhow::Result<PathBuf> {

@@ -5,12 +5,13 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use anyhow::Context as _;
 use clap::Args;
 use rakuda_proto::journal::RoundEnded;
-use rakuda_record::report::sync as report;
+use rakuda_record::report::{plot, sync as report};
 use rakuda_record::sync::SyncFigures;
 use serde_json::json;
 
@@ -78,6 +79,10 @@ pub struct Sync {
     #[arg(long)]
     csv: bool,
 
+    /// Write plots of all rounds into DIR as SVG pictures: rounds.svg, and workers.svg for several numbers of workers.
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+
     /// Further options for rakuda.
     #[arg(last = true, value_name = "OPTION")]
     options: Vec<OsString>,
@@ -114,6 +119,19 @@ impl Sync {
             out.write_all(report::csv(&figures).as_bytes())?;
         } else {
             write!(out, "\n{}", report::text(&figures))?;
+        }
+        if let Some(folder) = &self.svg {
+            // What is for programs stays as it is.
+            let mut named = Vec::new();
+            super::report::write_pictures(
+                place,
+                folder,
+                plot::round_pictures(&figures),
+                &mut named,
+            )?;
+            if !self.json && !self.csv {
+                out.write_all(&named)?;
+            }
         }
         Ok(if all_well { Status::Good } else { Status::Failed })
     }

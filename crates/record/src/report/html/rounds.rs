@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::report::html::tables::{END, cell, head};
-use crate::report::plot::{escape, round_plot};
+use crate::report::plot::{escape, round_plot, worker_plot};
 use crate::report::{Report, sync};
 use crate::words::duration_in_words;
 
@@ -17,6 +17,9 @@ pub fn section(body: &mut String, report: &Report) {
     if let Some(picture) = round_plot(&figures) {
         let _ = write!(body, "<figure class=\"wide\">{picture}</figure>");
         *body += "<p class=\"soft\">Start lag of each round, in their order; the line is what the lag may be off by.</p>";
+    }
+    if let Some(picture) = worker_plot(&figures) {
+        let _ = write!(body, "<figure class=\"wide\">{picture}</figure>");
     }
     head(
         body,

@@ -10,7 +10,7 @@ mod rules;
 mod running;
 
 pub use gantt::{Cells, Rows, gantt, places};
-pub use rounds::round_plot;
+pub use rounds::{round_pictures, round_plot, worker_plot};
 pub use rule_graph::rule_graph;
 pub use rules::{rule_axis, rule_plot, rules};
 pub use running::{running, running_scaled, top_of};
