@@ -99,6 +99,32 @@ class ExplainTest < Minitest::Test
     end
   end
 
+  # What has no action would not have run either.
+  def test_tasks_that_are_not_run_count_in_the_status_as_in_the_end
+    Dir.mktmpdir("rakuda-explain") do |folder|
+      File.write(File.join(folder, "Rakefile"), <<~'RUBY')
+        task(:bad) { fail "bad" }
+        task(after: :bad) { puts "after" }
+        task(none: :bad)
+        task(both: %i[after none]) { puts "both" }
+        task(:waits) { sh "echo begun; until [ -e gate ]; do sleep 0.01; done", verbose: false }
+        task(all: %i[both waits])
+      RUBY
+      IO.popen([RAKUDA, "-j2", "--failure", "continue", "all", { chdir: folder, err: File::NULL }]) do |out|
+        assert_equal "begun\n", out.gets
+        status = {}
+        wait_for("the failure") do
+          status = JSON.parse(ask(folder, "status", "--json").first).fetch("runs").first
+          status["failed"] == 1
+        end
+        assert_equal 2, status["abandoned"]
+        FileUtils.touch(File.join(folder, "gate"))
+      end
+      run = JSON.parse(ask(folder, "runs", "--json").first).fetch("runs").first
+      assert_equal 2, run["abandoned"]
+    end
+  end
+
   def test_a_run_that_is_to_end_says_which_signal_comes_next
     Dir.mktmpdir("rakuda-explain") do |folder|
       File.write(File.join(folder, "Rakefile"), <<~'RUBY')

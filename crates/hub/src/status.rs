@@ -71,7 +71,7 @@ impl Hub {
             "running": view.running,
             "queued": counts.ready,
             "failed": view.failed,
-            "abandoned": counts.abandoned,
+            "abandoned": self.record.abandoned(),
             "rate_per_s": view.rate,
             "stopping": self.stopping.is_stopping(),
         });

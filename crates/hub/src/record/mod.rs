@@ -485,6 +485,11 @@ impl Record {
         *total += 1;
     }
 
+    /// Tasks that were not run because others failed, so far.
+    pub fn abandoned(&self) -> u32 {
+        self.totals.abandoned
+    }
+
     /// How many tasks with an action have ended well: what the last line on the terminal says, too.
     pub fn note_done(&mut self, done: usize) {
         self.totals.done = Some(u32::try_from(done).unwrap_or(u32::MAX));
