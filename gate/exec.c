@@ -5,7 +5,7 @@
  * It has no library at all, so that it is ready at once and leaves little to tear down. Ends with 126 or 127
  * as a shell does when FILE cannot be executed.
  */
-#include "rakuda_gate.h"
+#include "cache.h"
 
 char **environ;
 
@@ -19,6 +19,7 @@ void start_of_gate(long *stack) {
     environ = words + count + 1;
     if (count >= 3) {
         if (rakuda_gate_take(environ, fields)) {
+            rakuda_gate_obey(fields);
             rakuda_gate_pass(fields, RAKUDA_GATE_EXEC);
         }
         error = rakuda_gate_call(RAKUDA_GATE_SYS_EXECVE, (long)words[1], (long)(words + 2), (long)environ, 0);

@@ -41,7 +41,7 @@ struct rakuda_gate_slot {
     int32_t cpu;
     uint32_t kind;
     uint32_t pid;
-    int64_t unused;
+    int64_t order; /* by the agent: where in the page its order begins (gate/cache.h); 0: it has none */
 };
 
 /* Descriptors by place in RAKUDA_GATE. */

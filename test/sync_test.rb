@@ -24,6 +24,12 @@ class SyncTest < Minitest::Test
     "sync(:a, workers: 2, gate: :door) { }" => "gate: expected :auto, :preload, :exec, :call, :none, not :door",
     "sync(:a, workers: 2, stop_after: -1) { }" => "stop_after: expected seconds, such as 0.5, not -1",
     "sync(:a, workers: 2, offset: 'x') { }" => "offset: expected seconds, such as 0.5, not \"x\"",
+    "sync(:a, workers: 2, cache: :hot, files: 'x') { }" => "cache: expected :cold or :warm, not :hot",
+    "sync(:a, workers: 2, cache: :cold) { }" => "cache: needs files:, such as %w[data.%w]",
+    "sync(:a, workers: 2, files: 'x') { }" => "files: is for cache: :cold or :warm",
+    "sync(:a, workers: 2, cache: :cold, files: [1]) { }" => "files: expected names of files, such as %w[data.%w], or a lambda",
+    "sync(:a, workers: 2, cache: :cold, files: 'x', gate: :call) { }" =>
+      "cache: needs a gate that Rakuda holds (:auto, :preload or :exec), not gate: :call",
     "sync(:a, workers: 2, pin: 1) { }" => "pin: expected true or false, not 1",
     "sync(:a, workers: 2)" => "expected a block that starts a worker's command",
     "sync(workers: 2) { }" => "expected a name, such as `sync :write, workers: 8 do |w| ... end`"

@@ -1,13 +1,16 @@
 /*
- * Tests of rakuda_gate.h, to be compiled with -fsanitize=address,undefined. Ends with 0 and says how many
- * checks it has made, or aborts at the first that does not hold.
+ * Tests of rakuda_gate.h and cache.h, to be compiled with -fsanitize=address,undefined. Ends with 0 and says
+ * how many checks it has made, or aborts at the first that does not hold.
  */
-#include "../rakuda_gate.h"
+#include "../cache.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -161,7 +164,66 @@ static void given_up(void) {
     CHECK(status_of(worker(&round, 1000)) == RAKUDA_GATE_STATUS);
 }
 
-int main(void) {
+/* A child that sees to files as its order says; how it ended, and what it noted. */
+static int see_to(const char *names, int64_t bytes, uint32_t wanted, struct rakuda_gate_order *noted) {
+    struct round round = new_round(RAKUDA_GATE_MAGIC);
+    struct rakuda_gate_slot slot = {.cpu_wanted = -1, .order = 5000};
+    struct rakuda_gate_order order = {
+        .names_bytes = bytes, .wanted = wanted, .page_bytes = sysconf(_SC_PAGESIZE)};
+    CHECK(pwrite(round.page, &slot, sizeof slot, sizeof(struct rakuda_gate_head)) == sizeof slot);
+    CHECK(pwrite(round.page, &order, sizeof order, slot.order) == sizeof order);
+    CHECK(pwrite(round.page, names, (size_t)bytes, slot.order + (off_t)sizeof order) == bytes);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        int fields[] = {round.page, 0, 0, 0, 0};
+        rakuda_gate_obey(fields);
+        _exit(7);
+    }
+    int status = status_of(child);
+    CHECK(pread(round.page, noted, sizeof *noted, slot.order) == sizeof *noted);
+    close(round.page);
+    return status;
+}
+
+/* Files go out of memory and come back, and what is said of them is what the kernel says. In the folder of
+ * this program, as what lies in /tmp may be in memory alone. */
+static void cache(const char *program) {
+    char folder[4096];
+    char block[10000];
+    struct rakuda_gate_order order;
+    snprintf(folder, sizeof folder, "%s.files", program);
+    CHECK(mkdir(folder, 0700) == 0 && chdir(folder) == 0);
+    memset(block, 7, sizeof block);
+    int file = open("a", O_CREAT | O_WRONLY, 0600);
+    CHECK(write(file, block, sizeof block) == sizeof block && close(file) == 0);
+    file = open("b", O_CREAT | O_WRONLY, 0600);
+    CHECK(close(file) == 0);
+
+    const char names[] = "a\0none\0b";
+    CHECK(see_to(names, sizeof names, RAKUDA_GATE_COLD, &order) == 7);
+    CHECK(order.done == 1 && order.error == 0 && order.bytes == sizeof block);
+    CHECK(order.file == 3 && (order.resident == 0 || order.resident == -1));
+    int is_known = order.resident == 0;
+    CHECK(see_to(names, sizeof names, RAKUDA_GATE_WARM, &order) == 7);
+    CHECK(order.done == 1 && order.bytes == sizeof block);
+    CHECK(order.resident == (is_known ? (int64_t)sizeof block : -1));
+
+    const char folders[] = "b\0.";
+    CHECK(see_to(folders, sizeof folders, RAKUDA_GATE_COLD, &order) == RAKUDA_GATE_STATUS);
+    CHECK(order.done == 1 && order.error == EISDIR && order.file == 1);
+    CHECK(mkfifo("c", 0600) == 0);
+    CHECK(see_to("c", 2, RAKUDA_GATE_WARM, &order) == RAKUDA_GATE_STATUS && order.error == ESPIPE);
+    char long_name[5000];
+    memset(long_name, 'x', sizeof long_name);
+    CHECK(see_to(long_name, sizeof long_name, RAKUDA_GATE_COLD, &order) == RAKUDA_GATE_STATUS);
+    CHECK(order.error == ENAMETOOLONG);
+    CHECK(see_to(names, 0, RAKUDA_GATE_COLD, &order) == 7 && order.done == 1 && order.bytes == 0);
+    CHECK(unlink("a") == 0 && unlink("b") == 0 && unlink("c") == 0 && chdir("/") == 0 && rmdir(folder) == 0);
+}
+
+int main(int count, char **words) {
+    CHECK(count == 1);
     CHECK(sizeof(struct rakuda_gate_head) == 64 && sizeof(struct rakuda_gate_slot) == 64);
     unsetenv("RAKUDA_GATE");
     CHECK(rakuda_gate() == 0);
@@ -169,6 +231,7 @@ int main(void) {
     begin();
     begin_late();
     given_up();
+    cache(words[0]);
     printf("%d checks\n", checks);
     return 0;
 }

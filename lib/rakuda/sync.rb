@@ -24,7 +24,11 @@ module Rakuda
     Worker = Struct.new(:id, :parameter, :round, :workers, :repetition, :node_rank, :local_rank, keyword_init: true) do
       # @return [String] `%w` and `%p` replaced; the parameter is appended where no `%p` stands
       def fill(text)
-        text = "#{text} %p" unless parameter.nil? || text.match?(/%p/)
+        replace(parameter.nil? || text.match?(/%p/) ? text : "#{text} %p")
+      end
+
+      # @return [String] `%w` and `%p` replaced
+      def replace(text)
         text.gsub(/%[wp%]/) { |mark| { "%w" => id.to_s, "%p" => parameter.to_s, "%%" => "%" }[mark] }
       end
 
@@ -82,7 +86,7 @@ module Rakuda
         worker = worker_of(round, id, action)
         # Rounds that do nothing measure what starting and ending costs: nobody is held back there.
         offset_ns = round.kind == "null" ? 0 : @options.offset_ns(worker)
-        pass = SyncRounds::Pass.new(number, id, offset_ns, worker.local_rank, false)
+        pass = SyncRounds::Pass.new(number, id, offset_ns, worker.local_rank, cache_of(round, worker), false)
         late = session.rounds.run(action, pass, worker.variables, wait: @options.repeat_late.positive?) do
           call_block(round, worker)
           refuse_idle(id, pass)
@@ -94,6 +98,16 @@ module Rakuda
     end
 
     private
+
+    # What the worker sees to before it waits; rounds that do nothing have no files.
+    # @return [Hash, nil]
+    def cache_of(round, worker)
+      return if @options.cache.nil? || round.kind == "null"
+
+      { "state" => @options.cache, "files" => @options.files(worker).map(&:b) }
+    rescue ConfigurationError => e
+      raise RakefileError, "#{@place}: sync: #{e.message}"
+    end
 
     # A worker whose block has started nothing keeps the round from beginning, so it has failed.
     def refuse_idle(id, pass)
@@ -173,7 +187,8 @@ module Rakuda
       @numbers[[session, round.kind, round.number, attempt, repeat]] ||= session.rounds.define(
         "sync" => (@name || "rounds").to_s.b, "number" => round.number, "parameter" => round.parameter&.to_s&.b,
         "kind" => round.kind, "repeat" => repeat, "workers" => @options.workers, "hold" => @options.gate,
-        "pin" => @options.pin, "ready_ms" => @options.ready_ms, "stop_ms" => round.kind == "null" ? nil : @options.stop_ms
+        "pin" => @options.pin, "ready_ms" => @options.ready_ms, "stop_ms" => round.kind == "null" ? nil : @options.stop_ms,
+        "cache" => round.kind == "null" ? nil : @options.cache
       )
     end
 

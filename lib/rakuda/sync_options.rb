@@ -5,8 +5,9 @@
 module Rakuda
   # What a `sync` statement asks for.
   class SyncOptions
-    KEYWORDS = %i[workers over rounds warm_up repeat_late offset stop_after ready_within gate overhead pin].freeze
+    KEYWORDS = %i[workers over rounds warm_up repeat_late offset stop_after ready_within gate overhead pin cache files].freeze
     GATES = %w[auto preload exec call none].freeze
+    CACHES = %w[cold warm].freeze
     WORKERS_MAX = 100_000
 
     # @return [Integer]
@@ -19,6 +20,8 @@ module Rakuda
     attr_reader :gate
     # @return [Boolean]
     attr_reader :overhead, :pin
+    # @return [String, nil] one of CACHES
+    attr_reader :cache
 
     # @param keywords [Hash{Symbol => Object}]
     # @raise [ConfigurationError]
@@ -38,6 +41,8 @@ module Rakuda
       @gate = gate_of(keywords.fetch(:gate, "auto"))
       @overhead = truth(keywords, :overhead)
       @pin = truth(keywords, :pin)
+      @cache = cache_of(keywords[:cache])
+      @files = files_of(keywords[:files])
     end
 
     # @param worker [Sync::Worker]
@@ -46,6 +51,14 @@ module Rakuda
       value = @offset.respond_to?(:call) ? @offset.call(worker) : @offset
       value = @offset.fetch(worker.id) if @offset.is_a?(Array)
       (seconds(:offset, value) * 1_000_000_000).round
+    end
+
+    # @param worker [Sync::Worker]
+    # @return [Array<String>] what it has out of the page cache, or in it, before it waits
+    def files(worker)
+      return checked_files(Array(@files.call(worker))) if @files.respond_to?(:call)
+
+      @files.map { |file| worker.replace(file) }
     end
 
     private
@@ -80,6 +93,31 @@ module Rakuda
 
     def gate_of(value)
       GATES.include?(value.to_s) ? value.to_s : refuse(:gate, value, GATES.map { |gate| ":#{gate}" }.join(", "))
+    end
+
+    def cache_of(value)
+      return if value.nil?
+
+      refuse(:cache, value, CACHES.map { |cache| ":#{cache}" }.join(" or ")) unless CACHES.include?(value.to_s)
+      # Before these nothing of Rakuda runs in the process.
+      return value.to_s unless %w[call none].include?(@gate)
+
+      raise ConfigurationError, "cache: needs a gate that Rakuda holds (:auto, :preload or :exec), not gate: :#{@gate}"
+    end
+
+    def files_of(value)
+      if @cache.nil? != value.nil?
+        raise ConfigurationError, @cache ? "cache: needs files:, such as %w[data.%w]" : "files: is for cache: :cold or :warm"
+      end
+      value.nil? || value.respond_to?(:call) ? value : checked_files(Array(value))
+    end
+
+    def checked_files(files)
+      files = files.map { |file| file.respond_to?(:to_path) ? file.to_path : file }
+      good = files.all? { |file| file.is_a?(String) && !file.empty? && !file.include?("\0") && file.bytesize < 4096 }
+      return files if good && !files.empty?
+
+      refuse(:files, files, "names of files, such as %w[data.%w], or a lambda of the worker that gives them")
     end
 
     def truth(keywords, name)

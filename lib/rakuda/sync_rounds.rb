@@ -7,13 +7,13 @@ module Rakuda
   # All rounds of a session.
   class SyncRounds
     # What an action of a worker carries until its first command.
-    Pass = Struct.new(:round, :worker, :offset_ns, :local_rank, :used) do
+    Pass = Struct.new(:round, :worker, :offset_ns, :local_rank, :cache, :used) do
       # @return [Hash, nil] of the options of StartCommand; only of the first command
       def take
         return nil if used
 
         self.used = true
-        { "round" => round, "worker" => worker, "offset_ns" => offset_ns, "local_rank" => local_rank }
+        { "round" => round, "worker" => worker, "offset_ns" => offset_ns, "local_rank" => local_rank, "cache" => cache }
       end
     end
 

@@ -108,6 +108,36 @@ class EndToEndSyncTest < Minitest::Test
     assert_equal({ "one" => 3, "two" => 3 }, rounds.map { |round| round["sync"] }.tally)
   end
 
+  CACHES = <<~'RUBY'
+    sync(:cold, workers: 2, cache: :cold, files: %w[data.%w none]) { |w| sh "cat", "data.#{w.id}", out: File::NULL }
+    sync(:warm, workers: 2, cache: :warm, files: ->(w) { ["data.#{w.id}"] }, overhead: false, gate: :exec) { |w| sh "true" }
+    sync(:again, workers: 2, cache: :cold, files: "data.%w", overhead: false) { |w| sh "test -e data.#{w.id} && true" }
+    task warm: :cold
+    task again: :warm
+  RUBY
+
+  def test_files_are_out_of_the_page_cache_or_in_it_when_workers_begin
+    files = { "data.0" => ["x" * 100_000, 0o600], "data.1" => ["y" * 50_001, 0o600] }
+    counted = run_well(CACHES, "again", files: files).reject { |round| round["kind"] == "null" }
+    caches = counted.to_h { |round| [round["sync"], round.fetch("cache")] }
+    is_known = caches["cold"].key?("resident_bytes") # Linux 6.5
+    expected = { "cold" => 0, "warm" => 150_001, "again" => 0 }.to_h do |name, resident|
+      state = name == "warm" ? "warm" : "cold"
+      [name, { "state" => state, "workers" => 2, "bytes" => 150_001, "resident_bytes" => (resident if is_known) }.compact]
+    end
+    assert_equal expected, caches
+    assert_equal %w[preload exec shell], %w[cold warm again].map { |name| counted.find { |it| it["sync"] == name }["gate"] }
+    report, = Open3.capture2(RAKUDACTL, "-C", @folder, "report", "--text")
+    assert_includes report, "page cache: cold before 2 of 2 rounds" if is_known
+  end
+
+  def test_a_file_that_cannot_be_got_out_of_memory_is_told
+    out, status = rakuda('sync(:bad, workers: 2, cache: :cold, files: ".", overhead: false) { |w| sh "touch ran" }', "bad")
+    assert_equal 1, status
+    assert_match(/round 0 did not begin: the command of worker \d was over .*: its gate cannot get \. out of memory: Is a dir/, out)
+    refute_path_exists File.join(@folder, "ran")
+  end
+
   def test_a_common_stop_ends_workers_well_and_offsets_are_no_lag
     rounds = run_well(<<~'RUBY', "both")
       sync(:stopped, workers: 2, stop_after: 0.2, overhead: false) { |w| sh "sleep", "600" }

@@ -541,11 +541,13 @@ impl Inner {
     ) {
         let ((status, mut usage), killed) = status;
         usage.wall_ns = clock::monotonic_ns() - watched.started_ns;
+        let mut error = killed.map(Text::from);
         if let Some(worker) = &watched.worker {
+            error = error.or_else(|| self.gates.trouble(worker));
             // What it did before it began is no time of the program.
             usage.wall_ns = self
                 .gates
-                .report(worker)
+                .report_ended(worker)
                 .map_or(0, |start_ns| u64::try_from(clock::machine_ns() - start_ns).unwrap_or(0));
         }
         let status = watched.ends.take().map_or(status, |ends| ends.status_of(status));
@@ -566,7 +568,7 @@ impl Inner {
             status,
             process,
             captured,
-            error: killed.map(Text::from),
+            error,
             usage,
             lingers: left_over.is_some(),
         });

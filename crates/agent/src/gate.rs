@@ -20,8 +20,9 @@ use std::rc::{Rc, Weak};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use rakuda_proto::agent::{AgentEvent, CommandId, GateStamps};
-use rakuda_proto::front::{GateChoice, GateKind, GateOptions};
+use rakuda_proto::Text;
+use rakuda_proto::agent::{AgentEvent, CacheEvidence, CommandId, GateStamps};
+use rakuda_proto::front::{CacheOptions, CacheState, GateChoice, GateKind, GateOptions};
 use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::mpsc::UnboundedSender;
@@ -39,8 +40,13 @@ static HELPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate"));
 /// "RKG1", little endian.
 const MAGIC: u32 = 0x3147_4b52;
 const COMMITTED: u32 = 1;
+const COLD: u32 = 1;
+const WARM: u32 = 2;
 const HEAD_BYTES: usize = 64;
 const PLACE_BYTES: usize = 64;
+const ORDER_BYTES: usize = 48;
+/// Orders begin behind all places that there can be: the page has no bytes where nothing was written.
+const ORDERS_AT: u64 = HEAD_BYTES as u64 + PLACE_BYTES as u64 * (1 << 32);
 /// Of the number of a worker that waits.
 const NUMBER_BYTES: usize = 4;
 
@@ -66,6 +72,8 @@ pub struct Gates {
 pub struct Worker {
     round: Rc<Round>,
     number: u32,
+    /// That it sees to.
+    files: Vec<Text>,
 }
 
 /// A round, as far as it is on this machine.
@@ -75,6 +83,8 @@ struct Round {
     release: RefCell<Option<OwnedFd>>,
     wait: OwnedFd,
     ready: OwnedFd,
+    /// Where the next worker's order goes.
+    next_order: Cell<u64>,
     /// Its workers were told to spin.
     spins: Cell<bool>,
     /// By number.
@@ -113,12 +123,13 @@ impl Gates {
         let round = self.round(options.round).map_err(refused)?;
         let place = Place { command, is_shell: launch.is_shell_line(), is_reported: false };
         round.write_place(options).map_err(refused)?;
+        let files = options.cache.as_ref().map_or_else(Vec::new, |cache| cache.files.clone());
         let held = hold(&round, options, &launch.program, environment.value(b"LD_PRELOAD"));
         let hold = held.map_err(refused)?;
         round.places.borrow_mut().insert(options.worker, place);
         *environment = Rc::new(EnvironmentBlock::replacing(environment, hold.environment));
         launch.hold(hold.descriptors, hold.helper);
-        Ok(Some(Worker { round, number: options.worker }))
+        Ok(Some(Worker { round, number: options.worker, files }))
     }
 
     /// When the round begins.
@@ -132,7 +143,7 @@ impl Gates {
                 tokio::time::sleep(LOOK_AFTER).await;
                 let numbers: Vec<u32> = round.places.borrow().keys().copied().collect();
                 for number in numbers {
-                    self.report(&Worker { round: Rc::clone(&round), number });
+                    self.report(&round, number);
                 }
             }
         });
@@ -148,10 +159,10 @@ impl Gates {
     }
 
     /// Tells that a worker has gone through its gate, unless that was told; when that was, by the machine's clock.
-    pub fn report(&self, worker: &Worker) -> Option<i64> {
-        let (gate, stamps) = worker.round.stamps(worker.number)?;
-        let mut places = worker.round.places.borrow_mut();
-        if let Some(place) = places.get_mut(&worker.number).filter(|place| !place.is_reported) {
+    fn report(&self, round: &Round, worker: u32) -> Option<i64> {
+        let (gate, stamps) = round.stamps(worker)?;
+        let mut places = round.places.borrow_mut();
+        if let Some(place) = places.get_mut(&worker).filter(|place| !place.is_reported) {
             place.is_reported = true;
             let gate = if place.is_shell { GateKind::Shell } else { gate };
             let command = place.command;
@@ -159,6 +170,24 @@ impl Gates {
             let _ = self.events.send(AgentEvent::CommandPassed { command, gate, stamps });
         }
         Some(stamps.start_ns)
+    }
+
+    /// A worker has ended: tells that it has gone through its gate, unless that was told; when that was, by the
+    /// machine's clock.
+    pub fn report_ended(&self, worker: &Worker) -> Option<i64> {
+        self.report(&worker.round, worker.number)
+    }
+
+    /// Why a worker that has ended could not see to its files, if that is why.
+    pub fn trouble(&self, worker: &Worker) -> Option<Text> {
+        let Order { state, error, file, .. } = worker.round.order(worker.number)?;
+        let error = error?;
+        let file = worker.files.get(file).map_or_else(String::new, Text::to_display);
+        let what = match state {
+            CacheState::Cold => "out of memory",
+            CacheState::Warm => "into memory",
+        };
+        Some(Text::from(format!("its gate cannot get {file} {what}: {error}")))
     }
 
     /// Tells that a command which is not held was started.
@@ -170,6 +199,7 @@ impl Gates {
             start_ns,
             spins: false,
             cpu: -1,
+            cache: None,
         };
         let gate = GateKind::None;
         let _ = self.events.send(AgentEvent::CommandPassed { command, gate, stamps });
@@ -212,7 +242,8 @@ impl Round {
         page.write_all_at(&head(0, 0, 0), 0)?;
         let release = RefCell::new(Some(release));
         let (spins, places) = (Cell::default(), RefCell::default());
-        Ok((Self { page, release, wait, ready, spins, places }, pipe))
+        let next_order = Cell::new(ORDERS_AT);
+        Ok((Self { page, release, wait, ready, next_order, spins, places }, pipe))
     }
 
     /// What the worker is to know.
@@ -221,7 +252,52 @@ impl Round {
         slot[32..40].copy_from_slice(&options.offset_ns.to_ne_bytes());
         let cpu = options.pin.then(|| processor_of(options.local_rank)).flatten().unwrap_or(-1);
         slot[40..44].copy_from_slice(&cpu.to_ne_bytes());
+        if let Some(cache) = &options.cache {
+            slot[56..64].copy_from_slice(&self.write_order(cache)?.to_ne_bytes());
+        }
         self.page.write_all_at(&slot, place_of(options.worker))
+    }
+
+    /// What a worker sees to before it waits; where that is.
+    fn write_order(&self, cache: &CacheOptions) -> io::Result<u64> {
+        let mut order = vec![0; ORDER_BYTES];
+        for file in &cache.files {
+            if file.0.contains(&0) {
+                return Err(io::Error::from(io::ErrorKind::InvalidInput));
+            }
+            order.extend_from_slice(&file.0);
+            order.push(0);
+        }
+        let names_bytes = order.len() - ORDER_BYTES;
+        order[0..8].copy_from_slice(&names_bytes.to_ne_bytes());
+        order[8..16].copy_from_slice(&rustix::param::page_size().to_ne_bytes());
+        order[16..20].copy_from_slice(&number_of(cache.state).to_ne_bytes());
+        let at = self.next_order.get();
+        self.page.write_all_at(&order, at)?;
+        self.next_order.set(at + order.len() as u64);
+        Ok(at)
+    }
+
+    /// What has become of a worker's order; nothing: it has none.
+    fn order(&self, worker: u32) -> Option<Order> {
+        let mut at = [0; 8];
+        self.page.read_exact_at(&mut at, place_of(worker) + 56).ok()?;
+        let at = Some(u64::from_ne_bytes(at)).filter(|at| *at != 0)?;
+        let mut order = [0; ORDER_BYTES];
+        self.page.read_exact_at(&mut order, at).ok()?;
+        let long = |at: usize| order[at..at + 8].try_into().map_or(0, i64::from_ne_bytes);
+        let int = |at: usize| order[at..at + 4].try_into().map_or(0, i32::from_ne_bytes);
+        let evidence = CacheEvidence {
+            bytes: u64::try_from(long(32)).unwrap_or(0),
+            resident: u64::try_from(long(40)).ok(),
+        };
+        let is_cold = int(16).unsigned_abs() == COLD;
+        Some(Order {
+            state: if is_cold { CacheState::Cold } else { CacheState::Warm },
+            evidence: (int(20) != 0).then_some(evidence),
+            error: (int(24) != 0).then(|| io::Error::from_raw_os_error(int(24))),
+            file: int(28).unsigned_abs() as usize,
+        })
     }
 
     /// Says when it begins, and wakes all. Where workers share processors nobody spins: who does would keep the
@@ -254,8 +330,28 @@ impl Round {
             start_ns: long(24),
             spins: self.spins.get(),
             cpu: int(44),
+            cache: self.order(worker).and_then(|order| order.evidence),
         };
         (stamps.start_ns != 0).then_some((gate, stamps))
+    }
+}
+
+/// What a worker was to see to before it waited.
+struct Order {
+    state: CacheState,
+    /// Nothing: it has not done so.
+    evidence: Option<CacheEvidence>,
+    /// Why it could not.
+    error: Option<io::Error>,
+    /// The number of the file with which that was.
+    file: usize,
+}
+
+/// What an order calls it.
+fn number_of(state: CacheState) -> u32 {
+    match state {
+        CacheState::Cold => COLD,
+        CacheState::Warm => WARM,
     }
 }
 

@@ -317,6 +317,8 @@ impl Hub {
         if let Some(line) = self.too_late(requirement, &name) {
             return self.warn(&line);
         }
+        // Whoever reads this asks the record, and a node joins by it.
+        self.record.note_waiting(&self.names);
         self.warn(&format!(
             "no node can run task {name} and its like: it waits (`rakudactl explain {name}` says what is missing)"
         ));

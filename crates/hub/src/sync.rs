@@ -11,11 +11,11 @@ use rakuda_core::sync::rounds::{
 use rakuda_core::{NodeId, TaskId, Time};
 use rakuda_link::time::ClockExchange;
 use rakuda_proto::Text;
-use rakuda_proto::agent::{AgentRequest, CommandId, GateStamps};
+use rakuda_proto::agent::{AgentRequest, CacheEvidence, CommandId, GateStamps};
 use rakuda_proto::front::{
     CommandOptions, GateChoice, GateKind, HubMessage, RoundDefinition, Usage,
 };
-use rakuda_proto::journal::{CommandPrepared, JournalEvent, RoundClock, RoundEnded};
+use rakuda_proto::journal::{CommandPrepared, JournalEvent, RoundCache, RoundClock, RoundEnded};
 
 use crate::hub::{Hub, LOCAL_NODE};
 
@@ -52,12 +52,27 @@ struct Round {
     is_plain: bool,
     /// Workers that have gone through it: what held them.
     gates: BTreeMap<u32, GateKind>,
+    /// By worker: what was in memory of the files that it has seen to.
+    caches: BTreeMap<u32, CacheEvidence>,
     /// By worker.
     offsets_ns: BTreeMap<u32, i64>,
     /// Commands that did not end well.
     failed: u32,
+    /// What a worker says that has ended before all were ready.
+    trouble: Option<Text>,
     /// Why it was given up, for people.
     why: Option<String>,
+}
+
+impl Round {
+    /// What its workers have seen to of the page cache; nothing: they were not to.
+    fn cache(&self) -> Option<RoundCache> {
+        let state = self.definition.cache?.word().to_owned();
+        let workers = u32::try_from(self.caches.len()).unwrap_or(u32::MAX);
+        let bytes = self.caches.values().map(|cache| cache.bytes).sum();
+        let resident_bytes = self.caches.values().map(|cache| cache.resident).sum();
+        Some(RoundCache { state, workers, bytes, resident_bytes })
+    }
 }
 
 impl Default for SyncRounds {
@@ -98,8 +113,10 @@ impl Hub {
         let round = Round {
             is_plain: definition.hold == GateChoice::None,
             gates: BTreeMap::new(),
+            caches: BTreeMap::new(),
             offsets_ns: BTreeMap::new(),
             failed: 0,
+            trouble: None,
             why: None,
             definition,
         };
@@ -178,6 +195,7 @@ impl Hub {
         let Some((id, worker)) = self.sync.commands.get(&command).copied() else { return };
         let Some(round) = self.sync.rounds.get_mut(&id) else { return };
         round.gates.insert(worker, gate);
+        round.caches.extend(stamps.cache.map(|cache| (worker, cache)));
         let passed = Passed {
             woke_ns: stamps.woke_ns,
             spun_ns: stamps.spun_ns,
@@ -211,6 +229,7 @@ impl Hub {
         }
         if let Some(round) = self.sync.rounds.get_mut(&id) {
             round.failed += u32::from(*status != 0);
+            round.trouble.clone_from(error);
         }
         let ran_ns = usage.wall_ns;
         self.tell_rounds(|core, now, out| core.over(now, id, worker, ran_ns, out));
@@ -335,7 +354,11 @@ impl Hub {
                 format!("worker {worker} ended without a command that the engine starts (sh)")
             }
             Fault::EndedEarly(worker) => {
-                format!("the command of worker {worker} was over before all workers were ready")
+                let why = round.trouble.as_ref().map(|why| format!(": {}", why.to_display()));
+                format!(
+                    "the command of worker {worker} was over before all workers were ready{}",
+                    why.unwrap_or_default()
+                )
             }
             Fault::NotReady(worker) => format!(
                 "the command of worker {worker} did not come to its gate within {} s: a program that calls the gate itself has to do so in time (ready_within:)",
@@ -393,6 +416,7 @@ impl Hub {
             processors: result.workers.iter().map(|worker| worker.cpu).collect(),
             nodes: result.workers.iter().map(|worker| worker.node.map(|node| node.0)).collect(),
             clocks: result.clocks.iter().filter_map(|clock| self.clock_of(clock)).collect(),
+            cache: round.cache(),
         };
         self.record.round(&JournalEvent::RoundEnded(event));
         if !self.goodbye {

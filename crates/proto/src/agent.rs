@@ -211,4 +211,15 @@ pub struct GateStamps {
     pub spins: bool,
     /// The processor on which it did.
     pub cpu: i32,
+    /// What of its files was in memory before it waited, when it had seen to that.
+    pub cache: Option<CacheEvidence>,
+}
+
+/// What the kernel says of files whose place in memory was seen to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheEvidence {
+    /// Of all files that are there.
+    pub bytes: u64,
+    /// Of these in memory; nothing: the kernel does not tell (cachestat(2) is missing, or not allowed).
+    pub resident: Option<u64>,
 }

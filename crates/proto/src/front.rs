@@ -393,6 +393,37 @@ pub struct GateOptions {
     pub local_rank: u32,
     /// It is bound to the processor of that number, modulo those that there are; the hub says so.
     pub pin: bool,
+    /// What it sees to before it waits; not with the gates `call` and `none`.
+    pub cache: Option<CacheOptions>,
+}
+
+/// Files that are to be out of the page cache of a worker's node, or in it, before it waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheOptions {
+    /// Which of both.
+    pub state: CacheState,
+    /// Relative to where the command runs, or absolute; those that are not there are none.
+    pub files: Vec<Text>,
+}
+
+/// How much of files is to be in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheState {
+    /// Nothing.
+    Cold,
+    /// All.
+    Warm,
+}
+
+impl CacheState {
+    /// As in the journal.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::Warm => "warm",
+        }
+    }
 }
 
 /// Where a descriptor goes.
@@ -433,6 +464,8 @@ pub struct RoundDefinition {
     pub ready_ms: u32,
     /// All are sent SIGTERM so long after the instant, ms; nothing: they end by themselves.
     pub stop_ms: Option<u32>,
+    /// How the files that its workers name are to be in memory.
+    pub cache: Option<CacheState>,
 }
 
 /// Task properties (`desc "ncore=2 ..."`).

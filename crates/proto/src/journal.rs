@@ -764,6 +764,24 @@ pub struct RoundEnded {
     /// Of each node elsewhere that had workers: what is known of its clock.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clocks: Vec<RoundClock>,
+    /// What its workers have seen to of the page cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<RoundCache>,
+}
+
+/// What was in the page cache before the workers of a round waited.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RoundCache {
+    /// What was wanted: `cold`, `warm`.
+    pub state: String,
+    /// Workers that have seen to it and gone through their gate.
+    pub workers: u32,
+    /// Of their files, each as often as a worker has named it.
+    pub bytes: u64,
+    /// Of these in memory; none: some kernel does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident_bytes: Option<u64>,
 }
 
 /// A node's clock at the instant of a round, against that of the hub's machine: both show what has passed since some

@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 
 use rakuda_core::sync::statistics::{Spread, shortest_program_ns, slope_thousandths};
-use rakuda_proto::journal::{RoundClock, RoundEnded};
+use rakuda_proto::journal::{RoundCache, RoundClock, RoundEnded};
 
 /// Kind of the rounds whose programs do nothing.
 const NULL: &str = "null";
 /// Kind of the rounds that count.
 const COUNTED: &str = "counted";
+/// What a round asks for whose files are to be in no memory.
+const COLD: &str = "cold";
 
 /// Rounds of one or more runs.
 #[derive(Debug, Default)]
@@ -85,11 +87,55 @@ impl SyncFigures {
         known.map(|clock| (clock.name.to_display(), clock)).collect()
     }
 
+    /// How the page cache was before the rounds that began and asked for it, by what they asked for.
+    pub fn caches(&self) -> BTreeMap<String, CacheFigures> {
+        let mut figures: BTreeMap<String, CacheFigures> = BTreeMap::new();
+        for round in self.rounds.iter().map(|(round, _)| round).filter(|it| it.fault.is_none()) {
+            if let Some(cache) = &round.cache {
+                figures.entry(cache.state.clone()).or_default().add(round.workers, cache);
+            }
+        }
+        figures
+    }
+
     /// Rounds with a worker that was late, and rounds that did not begin.
     pub fn troubled(&self) -> (usize, usize) {
         let count =
             |is: fn(&RoundEnded) -> bool| self.rounds.iter().filter(|(it, _)| is(it)).count();
         (count(|round| round.late > 0), count(|round| round.fault.is_some()))
+    }
+}
+
+/// How the page cache was before rounds that asked for the same.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct CacheFigures {
+    /// All of them.
+    pub rounds: usize,
+    /// Those before which it was as they asked, at each worker.
+    pub as_wanted: usize,
+    /// Those of which the kernel of some worker does not say.
+    pub unknown: usize,
+    /// Of the others the one that was furthest from it: bytes in memory, and bytes of its files.
+    pub worst: Option<(u64, u64)>,
+}
+
+impl CacheFigures {
+    fn add(&mut self, workers: u32, cache: &RoundCache) {
+        self.rounds += 1;
+        let Some(resident) = cache.resident_bytes.filter(|_| cache.workers == workers) else {
+            self.unknown += 1;
+            return;
+        };
+        let off = |(resident, bytes): (u64, u64)| match cache.state.as_str() {
+            COLD => resident,
+            _ => bytes.saturating_sub(resident),
+        };
+        let found = (resident, cache.bytes);
+        if off(found) == 0 {
+            self.as_wanted += 1;
+        } else if self.worst.is_none_or(|worst| off(worst) < off(found)) {
+            self.worst = Some(found);
+        }
     }
 }
 
@@ -138,6 +184,30 @@ mod tests {
         assert_eq!(figures.slope(), Some(15_000));
         assert_eq!(figures.rounds()[0].1, Some(1_000));
         assert_eq!(figures.rounds()[3].1, Some(3_000));
+    }
+
+    #[test]
+    fn the_page_cache_is_cold_or_warm_when_the_kernel_says_so_of_all_workers() {
+        let with = |state: &str, workers, bytes, resident_bytes| RoundEnded {
+            cache: Some(RoundCache { state: state.to_owned(), workers, bytes, resident_bytes }),
+            ..round(COUNTED, 2, 0, 1, 2)
+        };
+        let mut figures = SyncFigures::default();
+        figures.add(&[
+            with(COLD, 2, 100, Some(0)),
+            with(COLD, 2, 100, Some(8)),
+            with(COLD, 2, 100, Some(4)),
+            with(COLD, 2, 100, None),
+            with(COLD, 1, 50, Some(0)),
+            with("warm", 2, 100, Some(100)),
+            with("warm", 2, 100, Some(96)),
+            RoundEnded { fault: Some("x".into()), ..with(COLD, 1, 50, Some(0)) },
+            round(COUNTED, 2, 1, 7, 8),
+        ]);
+        let cold = CacheFigures { rounds: 5, as_wanted: 1, unknown: 2, worst: Some((8, 100)) };
+        let warm = CacheFigures { rounds: 2, as_wanted: 1, unknown: 0, worst: Some((96, 100)) };
+        let found: Vec<_> = figures.caches().into_iter().collect();
+        assert_eq!(found, [(COLD.to_owned(), cold), ("warm".to_owned(), warm)]);
     }
 
     #[test]

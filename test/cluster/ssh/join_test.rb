@@ -58,6 +58,18 @@ class ClusterJoinTest < ClusterHostsCase
     assert_equal 0, joined.value.status
   end
 
+  def test_a_run_whose_first_task_waits_for_a_node_can_be_asked_and_joined
+    joined = nil
+    _, status = while_command_waits(RAKUDA, "-q", "--joinable", "there", begun: 0, rakefile: ALLOWED) do
+      wait_for("an invitation") { invitation }
+      assert_match(/fast\*/, ctl("explain", "there"))
+      joined = join("host2", "--name", "fast7")
+    end
+    assert status.success?
+    assert_equal "host2\n", read("there")
+    assert_equal 0, joined.value.status
+  end
+
   def test_hosts_of_a_file_and_nodes_that_join_go_together
     write("hosts", "host1 2\n")
     printed, status = while_waiting("-q", "--joinable", begun: 2) do

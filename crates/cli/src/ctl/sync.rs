@@ -67,6 +67,14 @@ pub struct Sync {
     #[arg(long, value_name = "SECONDS")]
     offset: Option<f64>,
 
+    /// Have the files out of each worker's page cache before it waits (cold), or in it (warm); needs --files.
+    #[arg(long, value_name = "HOW", requires = "files", value_parser = ["cold", "warm"])]
+    cache: Option<String>,
+
+    /// The files for --cache: `data.%w` is that of each worker, `%p` its parameter.
+    #[arg(long, value_name = "FILE,...", value_delimiter = ',', requires = "cache")]
+    files: Vec<String>,
+
     /// Do not measure what starting and ending programs that do nothing takes.
     #[arg(long)]
     no_overhead: bool,
@@ -159,6 +167,8 @@ impl Sync {
             "stop_after": self.stop_after,
             "offset": self.offset,
             "overhead": !self.no_overhead,
+            "cache": self.cache,
+            "files": self.cache.as_ref().map(|_| &self.files),
         });
         command.env("RAKUDA_SYNC_OPTIONS", options.to_string());
         command.env("RAKUDA_SYNC_CONFIGURATION", self.configuration.clone().unwrap_or_default());

@@ -9,12 +9,13 @@ use rakuda_proto::journal::{RoundClock, RoundEnded};
 use serde_json::{Map, Value, json};
 
 use crate::printable::shown;
+use crate::report::format::bytes;
 use crate::run::Run;
-use crate::sync::SyncFigures;
+use crate::sync::{CacheFigures, SyncFigures};
 use crate::words::duration_in_words;
 
 /// What of a round is in each line of `--csv`, as in `--json`.
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 16] = [
     "parameter",
     "round",
     "kind",
@@ -28,6 +29,9 @@ const COLUMNS: [&str; 13] = [
     "gate",
     "run_s",
     "fault",
+    "cache",
+    "cache_bytes",
+    "cache_resident_bytes",
 ];
 
 /// Those of one run; nothing: it had no rounds.
@@ -71,6 +75,7 @@ pub fn json(figures: &SyncFigures) -> Value {
 
 /// One round. What is not known is null, so that all have the same fields.
 fn entry(round: &RoundEnded, overhead_ns: Option<u64>) -> Map<String, Value> {
+    let cache = round.cache.as_ref();
     let values: [Value; COLUMNS.len()] = [
         round.parameter.as_ref().map(Text::to_display).into(),
         round.number.into(),
@@ -85,6 +90,9 @@ fn entry(round: &RoundEnded, overhead_ns: Option<u64>) -> Map<String, Value> {
         round.gate.clone().into(),
         round.span_ns.map(seconds).into(),
         round.fault.as_ref().map(Text::to_display).into(),
+        cache.map(|cache| cache.state.clone()).into(),
+        cache.map(|cache| cache.bytes).into(),
+        cache.and_then(|cache| cache.resident_bytes).into(),
     ];
     let mut entry: Map<String, Value> =
         COLUMNS.iter().map(|column| (*column).to_owned()).zip(values).collect();
@@ -247,11 +255,26 @@ pub fn remarks(figures: &SyncFigures) -> Vec<String> {
             "programs of {shortest} and longer run on all workers together for 99 % of their time"
         ));
     }
+    lines.extend(figures.caches().iter().map(|(state, cache)| cache_line(state, cache)));
     let (late, given_up) = figures.troubled();
     if late + given_up > 0 {
         lines.push(format!("{late} rounds with a late worker, {given_up} that did not begin"));
     }
     lines
+}
+
+/// Whether the page cache was as it should be.
+fn cache_line(state: &str, cache: &CacheFigures) -> String {
+    let CacheFigures { rounds, as_wanted, unknown, .. } = cache;
+    let mut line = format!("page cache: {state} before {as_wanted} of {rounds} rounds");
+    if *unknown > 0 {
+        let _ = write!(line, "; not known before {unknown}: the kernel does not say (cachestat)");
+    }
+    if let Some((resident, all)) = cache.worst {
+        let (resident, all) = (bytes(resident), bytes(all));
+        let _ = write!(line, "; {resident} of {all} were in memory before another");
+    }
+    line
 }
 
 fn signed_seconds(ns: i64) -> f64 {
