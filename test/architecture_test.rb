@@ -20,7 +20,7 @@ class ArchitectureTest < Minitest::Test
     "rakuda-cluster" => %w[rakuda-agent rakuda-link rakuda-locate rakuda-proto rakuda-core],
     "rakuda-hub" => %w[rakuda-cluster rakuda-agent rakuda-info rakuda-link rakuda-locate rakuda-record rakuda-service
                       rakuda-proto rakuda-core],
-    "rakuda-service" => %w[rakuda-agent rakuda-info rakuda-link],
+    "rakuda-service" => %w[rakuda-agent rakuda-info rakuda-link rakuda-proto rakuda-core],
     "rakuda-sim" => %w[rakuda-record rakuda-proto rakuda-core],
     "rakuda-cli" => %w[rakuda-hub rakuda-cluster rakuda-agent rakuda-link rakuda-locate rakuda-sim rakuda-record rakuda-proto
                       rakuda-info rakuda-service

@@ -126,7 +126,8 @@ class EndToEndSyncTest < Minitest::Test
       [name, { "state" => state, "workers" => 2, "bytes" => 150_001, "resident_bytes" => (resident if is_known) }.compact]
     end
     assert_equal expected, caches
-    assert_equal %w[preload exec shell], %w[cold warm again].map { |name| counted.find { |it| it["sync"] == name }["gate"] }
+    gates = counted.to_h { |round| [round["sync"], round["gate"]] }
+    assert_equal({ "cold" => "preload", "warm" => "exec", "again" => "shell" }, gates)
     report, = Open3.capture2(RAKUDACTL, "-C", @folder, "report", "--text")
     assert_includes report, "page cache: cold before 2 of 2 rounds" if is_known
   end
@@ -134,7 +135,7 @@ class EndToEndSyncTest < Minitest::Test
   def test_a_file_that_cannot_be_got_out_of_memory_is_told
     out, status = rakuda('sync(:bad, workers: 2, cache: :cold, files: ".", overhead: false) { |w| sh "touch ran" }', "bad")
     assert_equal 1, status
-    assert_match(/round 0 did not begin: the command of worker \d was over .*: its gate cannot get \. out of memory: Is a dir/, out)
+    assert_match(/round 0 did not begin: the command of worker \d was over .*: its gate cannot get \. out of memory: Is/, out)
     refute_path_exists File.join(@folder, "ran")
   end
 

@@ -543,7 +543,7 @@ impl Inner {
         usage.wall_ns = clock::monotonic_ns() - watched.started_ns;
         let mut error = killed.map(Text::from);
         if let Some(worker) = &watched.worker {
-            error = error.or_else(|| self.gates.trouble(worker));
+            error = error.or_else(|| worker.trouble());
             // What it did before it began is no time of the program.
             usage.wall_ns = self
                 .gates

@@ -178,18 +178,6 @@ impl Gates {
         self.report(&worker.round, worker.number)
     }
 
-    /// Why a worker that has ended could not see to its files, if that is why.
-    pub fn trouble(&self, worker: &Worker) -> Option<Text> {
-        let Order { state, error, file, .. } = worker.round.order(worker.number)?;
-        let error = error?;
-        let file = worker.files.get(file).map_or_else(String::new, Text::to_display);
-        let what = match state {
-            CacheState::Cold => "out of memory",
-            CacheState::Warm => "into memory",
-        };
-        Some(Text::from(format!("its gate cannot get {file} {what}: {error}")))
-    }
-
     /// Tells that a command which is not held was started.
     pub fn report_plain(&self, command: CommandId, start_ns: i64) {
         let stamps = GateStamps {
@@ -230,6 +218,20 @@ impl Gates {
                 }
             }
         }
+    }
+}
+
+impl Worker {
+    /// Why it could not see to its files, if it could not.
+    pub fn trouble(&self) -> Option<Text> {
+        let Order { state, error, file, .. } = self.round.order(self.number)?;
+        let error = error?;
+        let file = self.files.get(file).map_or_else(String::new, Text::to_display);
+        let what = match state {
+            CacheState::Cold => "out of memory",
+            CacheState::Warm => "into memory",
+        };
+        Some(Text::from(format!("its gate cannot get {file} {what}: {error}")))
     }
 }
 

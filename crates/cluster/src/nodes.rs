@@ -23,7 +23,7 @@ use crate::leaders::Leaders;
 use crate::port::{LOCAL_NODE, Newcomer};
 use crate::program::{Depot, Program};
 use crate::remote::{RemotePort, Shared};
-use crate::reports::{NodeEvent, NodeReport, ReportSender};
+use crate::reports::{NodeEvent, NodeReport, ReportSender, StateReports};
 use crate::route::{Reached, Route};
 use crate::search::{self, Search};
 use crate::ssh::LaunchError;
@@ -48,6 +48,7 @@ pub(crate) struct Launcher {
     /// Of all nodes.
     pub connections: Rc<Connections>,
     reports: ReportSender,
+    states: Rc<StateReports>,
     calls: OwnCalls,
     directory: PathBuf,
     /// The number of the next node.
@@ -78,6 +79,7 @@ impl Launcher {
             agent: context.agent.clone(),
             connections: Rc::default(),
             reports: context.reports.clone(),
+            states: Rc::new(StateReports::new(context.reports.clone())),
             calls: context.calls.clone(),
             directory: context.directory.clone(),
             next: Cell::new(1),
@@ -241,6 +243,7 @@ impl Life {
         let on_event = {
             let (connection, reports) =
                 (Rc::clone(&self.connection), self.launcher.reports.clone());
+            let states = Rc::clone(&self.launcher.states);
             let connections = Rc::clone(&self.launcher.connections);
             let (up, fruitful) = (Rc::clone(&up), Rc::clone(&fruitful));
             let (node, incarnation) = (self.id, self.incarnation);
@@ -264,7 +267,10 @@ impl Life {
                         Err(None) => return,
                     },
                     LinkEvent::Exchange(exchange) => NodeEvent::Exchange(exchange),
-                    LinkEvent::State(state) => NodeEvent::State(state),
+                    LinkEvent::State(state) => {
+                        let event = NodeEvent::State(state);
+                        return states.send(NodeReport { node, incarnation, event });
+                    }
                     LinkEvent::Lost(why) => return drop(lost.send(why)),
                 };
                 reports.send(NodeReport { node, incarnation, event });

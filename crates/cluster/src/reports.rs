@@ -3,8 +3,11 @@
 //!
 //! What an event means for tasks it does not know.
 
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use rakuda_core::NodeId;
 use rakuda_link::time::ClockExchange;
@@ -13,6 +16,9 @@ use rakuda_proto::cluster::{FromAgent, NodeFacts};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::port::Newcomer;
+
+/// What nodes tell of themselves within this time goes to the hub together.
+const MOMENT: Duration = Duration::from_millis(5);
 
 /// What happened to a node elsewhere.
 #[derive(Debug)]
@@ -88,6 +94,42 @@ impl ReportSender {
     }
 }
 
+/// Where reports of how nodes are go. The first goes at once; those of the next moment go together, since thousands of
+/// nodes that are sampled would wake the hub thousands of times a second. Of the thread of the links.
+pub(crate) struct StateReports {
+    sender: ReportSender,
+    /// One has gone a moment ago.
+    resting: Cell<bool>,
+    waiting: RefCell<Vec<NodeReport>>,
+}
+
+impl StateReports {
+    pub fn new(sender: ReportSender) -> Self {
+        Self { sender, resting: Cell::default(), waiting: RefCell::default() }
+    }
+
+    /// Sends one, now or with the others of this moment. Must be called inside a `tokio::task::LocalSet`.
+    pub fn send(self: &Rc<Self>, report: NodeReport) {
+        if self.resting.replace(true) {
+            return self.waiting.borrow_mut().push(report);
+        }
+        self.sender.send(report);
+        let reports = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            loop {
+                tokio::time::sleep(MOMENT).await;
+                let waiting = reports.waiting.take();
+                if waiting.is_empty() {
+                    break reports.resting.set(false);
+                }
+                for report in waiting {
+                    reports.sender.send(report);
+                }
+            }
+        });
+    }
+}
+
 /// Where the hub takes them.
 pub struct ReportReceiver {
     receiver: UnboundedReceiver<NodeReport>,
@@ -125,6 +167,34 @@ pub fn report_channel() -> (ReportSender, ReportReceiver) {
 mod tests {
     use super::*;
     use rakuda_proto::agent::{CommandId, OutputStream};
+
+    #[test]
+    fn the_first_state_goes_at_once_and_those_of_the_next_moment_together() {
+        let (sender, mut receiver) = report_channel();
+        let state = |number: u32| NodeReport {
+            node: NodeId(number),
+            incarnation: 1,
+            event: NodeEvent::State(Vec::new()),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let mut came = || -> Vec<u32> {
+            std::iter::from_fn(|| receiver.try_recv()).map(|report| report.node.0).collect()
+        };
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            let states = Rc::new(StateReports::new(sender));
+            (1..=3).for_each(|number| states.send(state(number)));
+            assert_eq!(came(), [1]);
+            while !states.waiting.borrow().is_empty() {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(came(), [2, 3]);
+            while states.resting.get() {
+                tokio::task::yield_now().await;
+            }
+            states.send(state(4));
+            assert_eq!(came(), [4]);
+        });
+    }
 
     #[test]
     fn the_backlog_is_what_was_sent_and_not_taken() {

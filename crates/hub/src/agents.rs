@@ -3,7 +3,7 @@
 //! It knows where a node is in its life, and what an agent has to be told that comes later than others. How nodes are
 //! reached is the business of `rakuda_cluster`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_cluster::{
     LOCAL_NODE, Newcomer, Node, NodeEvent, NodeReport, NodeSource, ReportReceiver,
@@ -98,12 +98,25 @@ pub(crate) struct Member {
     pub is_dial_in: bool,
     /// When it will be taken away, ns since 1970.
     pub ends_ns: Option<i64>,
+    /// Numbers of environments that its agent knows. It is told of one with the first command that has it: where each
+    /// command has its own, all of them for all nodes would be their product.
+    told: BTreeSet<u32>,
+}
+
+/// The number of the environment of a command that is handed over; nothing: that of the run.
+fn environment_of(request: &AgentRequest) -> Option<u32> {
+    match request {
+        AgentRequest::Start { options, .. } | AgentRequest::Prepare { options, .. } => {
+            options.as_ref().map(|options| options.environment)
+        }
+        _ => None,
+    }
 }
 
 /// All nodes; a node's number is its place.
 pub(crate) struct Agents {
     places: Vec<Member>,
-    /// Defined so far and not forgotten, for agents that come later.
+    /// Defined so far and not forgotten.
     environments: BTreeMap<u32, AgentRequest>,
     /// Where commands start since the Rakefile has moved.
     directory: Option<AgentRequest>,
@@ -133,6 +146,7 @@ impl Agents {
                 done: 0,
                 is_dial_in: false,
                 ends_ns: None,
+                told: BTreeSet::new(),
             }
         };
         let places = nodes.into_iter().zip(0..).map(place).collect();
@@ -182,6 +196,7 @@ impl Agents {
             done: 0,
             is_dial_in: true,
             ends_ns: newcomer.ends_ns,
+            told: BTreeSet::new(),
         });
         id
     }
@@ -232,13 +247,14 @@ impl Agents {
     }
 
     /// A node's agent is there: it is told what the others know.
-    pub fn welcome(&self, id: NodeId) {
-        let port = &self.node(id).port;
-        for request in self.environments.values().chain(&self.directory) {
-            port.handle(request.clone());
+    pub fn welcome(&mut self, id: NodeId) {
+        let place = &mut self.places[id.0 as usize];
+        place.told.clear();
+        if let Some(request) = &self.directory {
+            place.node.port.handle(request.clone());
         }
         if self.paused {
-            port.pause_output(true);
+            place.node.port.pause_output(true);
         }
     }
 
@@ -256,22 +272,40 @@ impl Agents {
         }
     }
 
-    pub fn handle(&self, node: NodeId, request: AgentRequest) {
-        self.node(node).port.handle(request);
+    pub fn handle(&mut self, node: NodeId, request: AgentRequest) {
+        let place = &mut self.places[node.0 as usize];
+        if let Some(definition) =
+            environment_of(&request).and_then(|number| self.environments.get_key_value(&number))
+            && place.told.insert(*definition.0)
+        {
+            place.node.port.handle(definition.1.clone());
+        }
+        place.node.port.handle(request);
     }
 
-    /// To every agent, and to those that come later.
+    /// No command will have one of these environments any more.
+    pub fn forget_environments(&mut self, below: u32) {
+        self.environments.retain(|number, _| *number >= below);
+        for place in &mut self.places {
+            let known = place.told.len();
+            place.told.retain(|number| *number >= below);
+            if place.told.len() < known {
+                place.node.port.handle(AgentRequest::ForgetEnvironments { below });
+            }
+        }
+    }
+
+    /// To every agent, and to those that come later. An environment is told when there is a command that has it.
     pub fn handle_all(&mut self, request: &AgentRequest) {
         match request {
             AgentRequest::DefineEnvironment { environment, .. } => {
                 self.environments.insert(*environment, request.clone());
-            }
-            AgentRequest::ForgetEnvironments { below } => {
-                self.environments.retain(|number, _| number >= below);
+                return;
             }
             AgentRequest::ChangeDirectory { .. } => self.directory = Some(request.clone()),
             // Who comes later remembers nothing.
             AgentRequest::ForgetProgram { .. }
+            | AgentRequest::ForgetEnvironments { .. }
             | AgentRequest::Start { .. }
             | AgentRequest::FreesCore { .. }
             | AgentRequest::Prepare { .. }
@@ -348,5 +382,76 @@ impl Agents {
         for place in self.places.iter().skip(1).filter(|place| place.node.port.unreported() > 0) {
             place.node.port.give_up();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use rakuda_cluster::AgentPort;
+    use rakuda_proto::agent::CommandId;
+    use rakuda_proto::front::{CommandOptions, Program};
+
+    use super::*;
+
+    /// Keeps what it is asked, in a word each.
+    struct Listening(Rc<RefCell<Vec<String>>>);
+
+    impl AgentPort for Listening {
+        fn handle(&self, request: AgentRequest) {
+            self.0.borrow_mut().push(match request {
+                AgentRequest::DefineEnvironment { environment, .. } => {
+                    format!("define {environment}")
+                }
+                AgentRequest::ForgetEnvironments { below } => format!("forget {below}"),
+                AgentRequest::Start { .. } => "start".to_owned(),
+                other => format!("{other:?}"),
+            });
+        }
+
+        fn signal_all(&self, _signal: i32) -> usize {
+            0
+        }
+
+        fn pause_output(&self, _paused: bool) {}
+
+        fn unreported(&self) -> usize {
+            0
+        }
+    }
+
+    #[test]
+    fn an_environment_goes_to_the_nodes_that_have_a_command_with_it() {
+        let heard: Vec<_> = (0..3).map(|_| Rc::<RefCell<Vec<String>>>::default()).collect();
+        let node = |heard: &Rc<RefCell<Vec<String>>>| Node {
+            name: "node".into(),
+            capacity: Capacity::default(),
+            port: Box::new(Listening(Rc::clone(heard))),
+        };
+        let mut agents = Agents::new(heard.iter().map(node).collect(), true);
+        let define = |environment| AgentRequest::DefineEnvironment {
+            environment,
+            set: BTreeMap::new(),
+            unset: Vec::new(),
+        };
+        let start = |environment| AgentRequest::Start {
+            command: CommandId(0),
+            program: Program::Line("true".into()),
+            options: Some(Box::new(CommandOptions { environment, ..CommandOptions::default() })),
+        };
+        (1..=1000).for_each(|number| agents.handle_all(&define(number)));
+        for number in [0, 7, 7, 900] {
+            agents.handle(NodeId(1), start(number));
+        }
+        agents.forget_environments(900);
+        // Its agent is another one from now on.
+        agents.welcome(NodeId(1));
+        agents.handle(NodeId(1), start(900));
+        let expected = ["start", "define 7", "start", "start", "define 900", "start", "forget 900"];
+        assert_eq!(heard[1].borrow()[..7], expected);
+        assert_eq!(heard[1].borrow()[7..], ["define 900", "start"]);
+        assert!(heard[0].borrow().is_empty() && heard[2].borrow().is_empty());
     }
 }

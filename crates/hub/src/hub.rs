@@ -806,7 +806,7 @@ impl Hub {
             pending.options.as_ref().is_some_and(|options| options.environment < below)
         };
         if !self.attempts.all().flat_map(|(_, attempt)| attempt.gated()).any(needs) {
-            self.agents.handle_all(&AgentRequest::ForgetEnvironments { below });
+            self.agents.forget_environments(below);
             self.environments_below = None;
         }
     }

@@ -8,37 +8,26 @@
 //! other, as those of a leader would be. With `--text`, each node has so many KB (of 1,000) in eight texts as well.
 //! It runs until its standard input ends. `bench/information paper` starts it.
 
+mod made_up;
+
 use std::cell::RefCell;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use rakuda_info::catalogue::{self, BuiltIn};
-use rakuda_info::registry::{Attribute, AttributeId, Threshold, instance_name};
+use made_up::{ATTRIBUTES, Random, attributes, number, value, word};
+use rakuda_info::catalogue::BuiltIn;
+use rakuda_info::registry::{Attribute, AttributeId, Threshold};
 use rakuda_info::table::{NodeId, Table};
 use rakuda_info::value::{Kind, Value};
 use rakuda_service::{Client, Freshness, Registration, Service, ServiceConfig, Token, now};
 
 type Failure = Box<dyn std::error::Error>;
 
-const ATTRIBUTES: usize = 40;
 const TEXTS: usize = 8;
 /// The nodes of a service are sampled in so many parts, spread over the period.
 const PARTS: u32 = 20;
-
-/// A small generator (`xorshift64*`).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let mixed = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32;
-        u32::try_from(mixed).unwrap_or(0) % bound
-    }
-}
 
 /// What is asked for.
 struct Wanted {
@@ -53,14 +42,8 @@ struct Wanted {
 
 impl Wanted {
     fn of(words: &[String]) -> Result<Self, Failure> {
-        let word = |name: &str| {
-            let place = words.iter().position(|word| word == name)?;
-            words.get(place + 1)
-        };
-        let needed = |name: &str| word(name).ok_or_else(|| format!("{name} is missing"));
-        let number = |name: &str, otherwise: u32| {
-            word(name).map_or(Ok(otherwise), |number| number.parse::<u32>())
-        };
+        let needed = |name: &str| word(words, name).ok_or_else(|| format!("{name} is missing"));
+        let number = |name: &str, otherwise: u32| number(words, name, otherwise);
         Ok(Self {
             register: needed("--register")?.clone(),
             token: needed("--token")?.into(),
@@ -120,21 +103,6 @@ impl Nodes {
     }
 }
 
-/// Built-in attributes, numbers first; those of families with one instance or more until there are enough.
-fn attributes(table: &mut Table) -> Vec<(AttributeId, &'static BuiltIn)> {
-    let (families, single): (Vec<&BuiltIn>, Vec<&BuiltIn>) =
-        catalogue::BUILT_IN.iter().partition(|it| it.is_family);
-    let single = single.into_iter().map(|it| (it, it.name.to_owned()));
-    let of_families = (0..).flat_map(|number| {
-        families.iter().map(move |it| (*it, instance_name(it.name, &format!("part{number}"))))
-    });
-    let mut all: Vec<(&BuiltIn, String)> = single.chain(of_families).take(ATTRIBUTES).collect();
-    all.sort_by_key(|(it, _)| it.kind == Kind::Text);
-    all.into_iter()
-        .filter_map(|(it, name)| Some((table.define(it.attribute(name)).ok()?, it)))
-        .collect()
-}
-
 /// As programs that print them would provide them.
 fn texts(kilobytes: usize, table: &mut Table) -> Vec<AttributeId> {
     let count = if kilobytes == 0 { 0 } else { TEXTS };
@@ -146,18 +114,6 @@ fn texts(kilobytes: usize, table: &mut Table) -> Vec<AttributeId> {
         provider: format!("program{part}"),
     };
     (0..count).filter_map(|part| table.define(text(part)).ok()).collect()
-}
-
-fn value(built_in: &BuiltIn, random: &mut Random) -> Value {
-    let drawn = random.below(10_000);
-    match (built_in.kind, built_in.unit) {
-        (Kind::Text, _) => Value::text(format!("{} {drawn}", built_in.name)),
-        (Kind::Number, "B") => Value::number(f64::from(drawn) * 4_194_304.0),
-        (Kind::Number, "") if !built_in.name.starts_with("load") => {
-            Value::number(f64::from(drawn % 64 + 1))
-        }
-        (Kind::Number, _) => Value::number(f64::from(drawn) / 100.0),
-    }
 }
 
 /// One of the services; its nodes are sampled for ever.

@@ -119,13 +119,14 @@ impl Leases {
         }
     }
 
-    /// The next action that gets a lease now.
+    /// Whether an action gets a lease now.
+    pub fn may_grant(&self) -> bool {
+        self.waiting.front().is_some_and(|(_, cores)| i64::from(*cores) <= self.cores_free)
+    }
+
+    /// The next action that gets one.
     pub fn grant(&mut self, now: Now) -> Option<TaskId> {
-        let &(id, cores) = self.waiting.front()?;
-        if i64::from(cores) > self.cores_free {
-            return None;
-        }
-        self.waiting.pop_front();
+        let (id, cores) = self.may_grant().then(|| self.waiting.pop_front()).flatten()?;
         self.hold(id, cores, now);
         Some(id)
     }
@@ -161,15 +162,16 @@ impl Leases {
         self.freed
     }
 
-    /// A core is free for what is prepared: the node is to be told.
-    pub fn release_prepared(&mut self) -> bool {
+    /// Whether a core is free for what is prepared.
+    pub fn may_release(&self) -> bool {
         let withdrawing = u32::try_from(self.withdrawing.len()).unwrap_or(u32::MAX);
-        let waits = self.prepared > self.owed.saturating_add(withdrawing) && self.cores_free > 0;
-        if waits {
-            self.owed += 1;
-            self.cores_free -= 1;
-        }
-        waits
+        self.prepared > self.owed.saturating_add(withdrawing) && self.cores_free > 0
+    }
+
+    /// It is given to it: the node is to be told.
+    pub fn release_prepared(&mut self) {
+        self.owed += 1;
+        self.cores_free -= 1;
     }
 
     /// A command is asked back; whether it was not before.

@@ -10,6 +10,7 @@
 //! Pure: the shell says what happened, and does what the effects say, in their order.
 
 mod attempt;
+mod by_node;
 mod core_time;
 mod leases;
 mod prepared;
@@ -27,6 +28,7 @@ pub use prepared::Prepared;
 use crate::ids::{InvocationId, NodeId, TaskId};
 use crate::time::Now;
 use attempt::{Fate, Lease};
+use by_node::LeasesByNode;
 use leases::Leases;
 
 /// What the shell is to do for attempts.
@@ -131,7 +133,7 @@ pub struct Attempts<D, C> {
     /// By task: it has one at most.
     tasks: BTreeMap<TaskId, Attempt<D, C>>,
     /// By node.
-    leases: Vec<Leases>,
+    leases: LeasesByNode,
     /// No node begins actions early: a task of this run needs more than one plain core.
     lookahead_off: bool,
     /// The same, as long as a gang runs or is ready to.
@@ -146,7 +148,7 @@ impl<D, C> Default for Attempts<D, C> {
     fn default() -> Self {
         Self {
             tasks: BTreeMap::new(),
-            leases: Vec::new(),
+            leases: LeasesByNode::default(),
             lookahead_off: false,
             lookahead_held: false,
             callers: BTreeMap::new(),
@@ -164,12 +166,8 @@ impl<D, C> Attempts<D, C> {
             leases.disable();
         }
         leases.hold_lookahead(self.lookahead_held);
-        let index = node.0 as usize;
-        while self.leases.len() <= index {
-            self.leases.push(Leases::new(0));
-        }
-        leases.set_trip(self.leases[index].trip_ns());
-        self.leases[index] = leases;
+        leases.set_trip(self.leases.get(node).map_or(0, Leases::trip_ns));
+        self.leases.set(node, leases);
     }
 
     /// How long a message takes to a node and back: it decides whether commands are sent there before they may run.
@@ -194,25 +192,21 @@ impl<D, C> Attempts<D, C> {
 
     /// Cores of a node that are on their way from one command to a prepared one.
     pub fn passed_on(&self, node: NodeId) -> u32 {
-        self.leases[node.0 as usize].owed()
+        self.leases[node].owed()
     }
 
     /// Whether enough commands wait for the cores of a node that the front need not hurry.
     pub fn is_well_supplied(&self, node: NodeId) -> bool {
-        self.leases[node.0 as usize].is_well_supplied()
+        self.leases[node].is_well_supplied()
     }
 
     /// Nodes on which another number of actions may be begun early than before, and how many.
     pub fn take_lookahead(&mut self) -> Vec<(NodeId, u32)> {
-        let changed = |(index, leases): (usize, &mut Leases)| {
-            let actions = leases.new_lookahead()?;
-            Some((NodeId(u32::try_from(index).expect("few nodes")), actions))
-        };
-        self.leases.iter_mut().enumerate().filter_map(changed).collect()
+        self.leases.take_lookahead()
     }
 
     fn leases_of(&mut self, node: NodeId) -> &mut Leases {
-        &mut self.leases[node.0 as usize]
+        &mut self.leases[node]
     }
 }
 
@@ -266,7 +260,7 @@ impl<D, C> Attempts<D, C> {
 
     /// How long an attempt has held its cores so far, ns.
     pub fn ran_ns(&self, id: TaskId, attempt: &Attempt<D, C>, now: Now) -> u64 {
-        let since_ns = self.leases[attempt.node.0 as usize].held_since_ns(id);
+        let since_ns = self.leases[attempt.node].held_since_ns(id);
         let since = since_ns.map_or(0, |since_ns| total_ns(&[(since_ns, now.journal_ns())]));
         total_ns(&attempt.held) + since
     }
@@ -335,7 +329,7 @@ impl<D, C> Attempts<D, C> {
         let Some(attempt) = self.tasks.get_mut(&id).filter(|attempt| attempt.is_acting()) else {
             return;
         };
-        let leases = &mut self.leases[attempt.node.0 as usize];
+        let leases = &mut self.leases[attempt.node];
         if let Some((from_ns, to_ns)) = code.filter(|_| !attempt.had_lease) {
             let ran = (from_ns.max(attempt.began.journal_ns()), to_ns.min(now.journal_ns()));
             attempt.held.extend(leases.claim(ran));
@@ -378,7 +372,7 @@ impl<D, C> Attempts<D, C> {
         self.unwinding = 0;
         let mut attempts = mem::take(&mut self.tasks);
         for (id, attempt) in &mut attempts {
-            attempt.held.extend(self.leases[attempt.node.0 as usize].end(*id, false, now));
+            attempt.held.extend(self.leases[attempt.node].end(*id, false, now));
             attempt.lease = Lease::None;
             if let State::Unwinding { rerun, .. } = &mut attempt.state {
                 *rerun = false;
@@ -416,7 +410,7 @@ impl<D, C> Attempts<D, C> {
         let Some(attempt) = self.tasks.get_mut(&id) else { return };
         if attempt.lease == Lease::None {
             attempt.lease = Lease::Wanted { by_code };
-            let leases = &mut self.leases[attempt.node.0 as usize];
+            let leases = &mut self.leases[attempt.node];
             leases.want(id, attempt.cores, attempt.had_lease);
         }
     }
@@ -463,7 +457,7 @@ impl<D, C> Attempts<D, C> {
         match attempt.inputs {
             InputGate::Open => {
                 // One that runs alone.
-                let prepares = self.leases[attempt.node.0 as usize].prepares();
+                let prepares = self.leases[attempt.node].prepares();
                 let frees_core = prepares && attempt.commands == 0 && attempt.lease == Lease::Held;
                 attempt.frees_core = frees_core;
                 attempt.commands += 1;
@@ -551,15 +545,16 @@ impl<D, C> Attempts<D, C> {
 
     /// Hands free cores to those that stand in line.
     pub fn grant(&mut self, now: Now, out: &mut Vec<AttemptEffect<C>>) {
-        for index in 0..self.leases.len() {
-            while self.leases[index].release_prepared() {
-                let node = NodeId(u32::try_from(index).expect("few nodes"));
+        while let Some(node) = self.leases.next_to_grant() {
+            if self.leases[node].may_release() {
+                self.leases[node].release_prepared();
                 out.push(AttemptEffect::Release { node });
-            }
-            while let Some(id) = self.leases[index].grant(now) {
+            } else if self.leases[node].may_grant()
+                && let Some(id) = self.leases[node].grant(now)
+            {
                 let attempt = self.tasks.get_mut(&id).filter(|attempt| attempt.is_acting());
                 let Some(attempt) = attempt else {
-                    self.leases[index].end(id, false, now);
+                    self.leases[node].end(id, false, now);
                     continue;
                 };
                 if attempt.lease == (Lease::Wanted { by_code: true }) {
@@ -575,24 +570,34 @@ impl<D, C> Attempts<D, C> {
     /// Sends commands of those that stand in line to their nodes, where they begin as soon as a core is free: those
     /// that `may` be sent.
     pub fn prepare(&mut self, may: impl Fn(TaskId, &C) -> bool, out: &mut Vec<AttemptEffect<C>>) {
-        for leases in &mut self.leases {
-            while let Some(id) = leases.next_to_prepare() {
-                let attempt = self.tasks.get_mut(&id).filter(|attempt| {
-                    let is_wanted = attempt.lease == Lease::Wanted { by_code: false };
-                    let is_ready = attempt.inputs == InputGate::Open && !attempt.is_aborted();
-                    attempt.state == State::Acting && is_wanted && is_ready
-                });
-                let Some(attempt) = attempt else { break };
-                let [command] = &attempt.gated[..] else { break };
-                if !may(id, command) {
-                    break;
-                }
-                let Some(command) = attempt.gated.pop() else { break };
-                attempt.lease = Lease::Prepared { by_code: false };
-                let freed = leases.prepare();
-                out.push(AttemptEffect::Prepare { id, command, freed });
-            }
+        // Those whose first in line is not to go yet; it may without a change of the leases.
+        let mut later = Vec::new();
+        while let Some(node) = self.leases.next_to_prepare() {
+            let Some(id) = self.leases[node].next_to_prepare() else { continue };
+            let Some(command) = self.take_prepared(id, &may) else {
+                later.push(node);
+                continue;
+            };
+            let freed = self.leases[node].prepare();
+            out.push(AttemptEffect::Prepare { id, command, freed });
         }
+        self.leases.prepare_later(&later);
+    }
+
+    /// The command of an attempt that stands in line, if it is to go to its node before it may run.
+    fn take_prepared(&mut self, id: TaskId, may: &impl Fn(TaskId, &C) -> bool) -> Option<C> {
+        let attempt = self.tasks.get_mut(&id).filter(|attempt| {
+            let is_wanted = attempt.lease == Lease::Wanted { by_code: false };
+            let is_ready = attempt.inputs == InputGate::Open && !attempt.is_aborted();
+            attempt.state == State::Acting && is_wanted && is_ready
+        })?;
+        let [command] = &attempt.gated[..] else { return None };
+        if !may(id, command) {
+            return None;
+        }
+        let command = attempt.gated.pop()?;
+        attempt.lease = Lease::Prepared { by_code: false };
+        Some(command)
     }
 
     /// A prepared command has begun at its node. Its attempt may have ended.
@@ -610,7 +615,7 @@ impl<D, C> Attempts<D, C> {
             Lease::Prepared { by_code } => Some(by_code),
             Lease::None | Lease::Wanted { .. } | Lease::Held | Lease::Lent(_) => None,
         });
-        self.leases[node.0 as usize].begun(id, number, by_code.is_some(), now);
+        self.leases[node].begun(id, number, by_code.is_some(), now);
         let Some(attempt) = attempt else { return };
         attempt.commands += 1;
         attempt.ran_command = true;
@@ -637,7 +642,7 @@ impl<D, C> Attempts<D, C> {
         command: C,
         out: &mut Vec<AttemptEffect<C>>,
     ) -> Option<C> {
-        self.leases[node.0 as usize].withdrawn(id, number);
+        self.leases[node].withdrawn(id, number);
         let attempt = self.tasks.get_mut(&id);
         let attempt = attempt.filter(|attempt| attempt.is_acting() && attempt.number == number);
         let Some(attempt) = attempt else { return Some(command) };
@@ -662,7 +667,7 @@ impl<D, C> Attempts<D, C> {
         attempt.gated.insert(0, command);
         if attempt.lease == Lease::None {
             attempt.lease = Lease::Wanted { by_code };
-            self.leases[node.0 as usize].want(id, attempt.cores, true);
+            self.leases[node].want(id, attempt.cores, true);
         } else {
             self.release_gated(id, out);
         }
@@ -680,7 +685,7 @@ impl<D, C> Attempts<D, C> {
     /// A node has freed the core of a command that has ended well, which is told next ([`Attempts::command_ended`]):
     /// one that is prepared has it, if there is one.
     pub fn core_freed(&mut self, node: NodeId, id: TaskId, number: u32, now: Now) {
-        let (passed, held) = self.leases[node.0 as usize].core_freed(id, now);
+        let (passed, held) = self.leases[node].core_freed(id, now);
         let Some(attempt) = self.attempt_mut(id, number).filter(|_| passed) else { return };
         attempt.held.extend(held);
         if attempt.lease == Lease::Held {
@@ -698,7 +703,7 @@ impl<D, C> Attempts<D, C> {
         }
         (attempt.frees_core, attempt.keeps_core) = (false, false);
         if attempt.gated.is_empty() {
-            let leases = &mut self.leases[attempt.node.0 as usize];
+            let leases = &mut self.leases[attempt.node];
             attempt.held.extend(leases.pass_on(id, now));
             if attempt.lease == Lease::Held && !leases.holds(id) {
                 attempt.lease = Lease::None;
@@ -730,7 +735,7 @@ impl<D, C> Attempts<D, C> {
         let attempt = self.tasks.get_mut(&caller).filter(|attempt| attempt.is_acting());
         let Some(attempt) = attempt else { return };
         self.callers.insert(invocation, caller);
-        attempt.held.extend(self.leases[attempt.node.0 as usize].end(caller, false, now));
+        attempt.held.extend(self.leases[attempt.node].end(caller, false, now));
         let before = match attempt.lease {
             Lease::Lent(count) => count,
             Lease::Wanted { by_code: true } | Lease::Prepared { by_code: true } => {
@@ -756,7 +761,7 @@ impl<D, C> Attempts<D, C> {
             Lease::Lent(_) => {
                 attempt.lease = Lease::Held;
                 attempt.had_lease = true;
-                self.leases[attempt.node.0 as usize].take_back(caller, attempt.cores, now);
+                self.leases[attempt.node].take_back(caller, attempt.cores, now);
             }
             Lease::None | Lease::Wanted { .. } | Lease::Prepared { .. } | Lease::Held => {}
         }
@@ -788,7 +793,7 @@ impl<D, C> Attempts<D, C> {
                 let refuse = |command| AttemptEffect::Refuse { id, command, why };
                 out.extend(mem::take(&mut attempt.gated).into_iter().map(refuse));
                 if attempt.is_prepared() {
-                    let leases = &mut self.leases[attempt.node.0 as usize];
+                    let leases = &mut self.leases[attempt.node];
                     if leases.withdraw(id, attempt.number) {
                         out.push(AttemptEffect::Withdraw { id });
                     }
@@ -826,7 +831,7 @@ impl<D, C> Attempts<D, C> {
         let lost: Vec<TaskId> = self.all_acting().filter(is_there).map(|(id, _)| id).collect();
         for id in lost.iter().copied() {
             let Some(attempt) = self.tasks.get_mut(&id) else { continue };
-            attempt.held.extend(self.leases[node.0 as usize].end(id, false, now));
+            attempt.held.extend(self.leases[node].end(id, false, now));
             attempt.lease = Lease::None;
             out.push(AttemptEffect::Unwind { id });
             let why = Refusal::NodeLost;
