@@ -5,9 +5,9 @@
 //!
 //! The invitation is what `rakudactl join --print` says of a run with `--joinable`. A command ends well, `--busy` after
 //! its beginning (0 ms); one that waits for a synchronised start notes when its agent was told of the instant, and the
-//! time at the instant, and ends. With `--states` each node has 40 attributes, made up, and 6 of them move each time the
-//! hub has asked to sample; otherwise nothing is told of it. It runs until the last link has ended, and says for how
-//! many agents the hub has ended it. `bench/cluster/agents` starts it.
+//! time at the instant, and ends. With `--states` each node has 40 attributes, made up, of which 6 move each time that
+//! the hub has asked to sample; otherwise nothing is told of it. It runs until the last link has ended, and says for
+//! how many agents the hub has ended it. `bench/agents` starts it.
 
 mod made_up;
 
