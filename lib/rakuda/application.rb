@@ -538,6 +538,7 @@ module Rakuda
         "runs_kept" => configuration.runs_kept, "runs_bytes" => configuration.runs_bytes,
         "locality" => !configuration.on?("DISABLE_AFFINITY"), "stealing" => !configuration.on?("DISABLE_STEAL"),
         "sample_ms" => configuration.sample_interval, "providers" => configuration.providers(rakefile_directory)&.b,
+        "information_service" => configuration.information_service(rakefile_directory),
         "walltime_ms" => configuration.walltime.to_i * 1000, "cluster" => cluster_settings
       }.merge(rerun_settings)
     end

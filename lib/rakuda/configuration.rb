@@ -23,7 +23,7 @@ module Rakuda
       SHELL_COMMAND RESERVE_NODE HALT_QUEUE_WHILE_SEARCH SHOW_CONF PROFILE LOGFILE TASKLOG RUNS_KEPT RUNS_BYTES
       RERUN_ON RERUN_ENV CONTENT_BYTES_MAX PROGRESS STAGE_CACHE STAGE_HOME STAGE_OUTPUTS GUESS_FILES
       CLUSTER NODES BATCH_OPTION LAUNCH JOINABLE LISTEN MAX_IDLE WALLTIME VISIBLE_WITHIN
-      SAMPLE_INTERVAL PROVIDERS
+      SAMPLE_INTERVAL PROVIDERS INFO INFO_TOKEN
     ].freeze
 
     DEFAULTS = { "FAILED_TARGET" => "rename", "FAILURE_TERMINATION" => "wait", "RETRY" => 0,
@@ -54,8 +54,11 @@ module Rakuda
       PROVIDERS LISTEN MAX_IDLE FILESYSTEM STAGE_CACHE STAGE_HOME STAGE_OUTPUTS VISIBLE_WITHIN GUESS_FILES
     ].freeze
     HEARTBEAT_MAX = 86_400
-    # Milliseconds between two samples of a node.
-    SAMPLE_INTERVALS = 10..60_000
+    # Keys that take a whole number from here to there; of SAMPLE_INTERVAL it is milliseconds.
+    NUMBERS = { "RETRY" => 0..Properties::COUNT_MAX, "RUNS_KEPT" => 1..Properties::COUNT_MAX,
+                "SAMPLE_INTERVAL" => 10..60_000 }.freeze
+    # Of a service of information.
+    INFO_URL = %r{\A\z|\Ahttp://[^/\s]+/?\z}
     # Pwrake's words for yes and no; an empty value is no.
     SWITCHED_ON = %w[true on yes y].freeze
     SWITCHED_OFF = %w[false off no n nil].push("").freeze
@@ -217,6 +220,15 @@ module Rakuda
       self["PROVIDERS"] && File.expand_path(self["PROVIDERS"], directory)
     end
 
+    # @param directory [String] where a relative name starts
+    # @return [Hash, nil] of the settings of Hello: the service that knows of nodes
+    def information_service(directory)
+      return if self["INFO"].to_s.empty?
+
+      file = self["INFO_TOKEN"] || File.join(ENV.fetch("TMPDIR", "/tmp"), "rakuda-#{Process.uid}", "info.token")
+      { "url" => self["INFO"], "token_file" => File.expand_path(file, directory).b }
+    end
+
     # @return [Integer] failures in a row after which a node is set aside
     def host_failures
       Integer(self["HOST_FAILURE"].to_s, 10)
@@ -320,12 +332,12 @@ module Rakuda
     def check(key, value, origin)
       if CHOICES.key?(key)
         complain(key, value, origin, CHOICES[key].join(", ")) unless CHOICES[key].include?(value.to_s)
-      elsif key == "RETRY"
-        check_number(key, value, origin, 0..Properties::COUNT_MAX)
-      elsif key == "RUNS_KEPT"
-        check_number(key, value, origin, 1..Properties::COUNT_MAX)
-      elsif key == "SAMPLE_INTERVAL"
-        check_number(key, value, origin, SAMPLE_INTERVALS)
+      elsif NUMBERS.key?(key)
+        check_number(key, value, origin, NUMBERS[key])
+      elsif key == "INFO"
+        complain(key, value, origin, "the address of a service: http://HOST:PORT") unless value.to_s.match?(INFO_URL)
+      elsif key == "INFO_TOKEN"
+        complain(key, value, origin, "the name of a file") unless value.nil? || (value.is_a?(String) && !value.empty?)
       elsif %w[RUNS_BYTES CONTENT_BYTES_MAX].include?(key)
         check_bytes(key, value, origin)
       elsif key == "WALLTIME"

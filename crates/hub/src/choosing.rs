@@ -216,7 +216,7 @@ impl Hub {
             strict.iter().any(|it| matches!(it, StrictField::Where | StrictField::Prefer));
         let registry = self.information.table.registry();
         let (task, place) = (task.to_display(), place.as_ref().map(Text::to_display));
-        let has_providers = !self.settings.providers.is_empty();
+        let has_providers = !self.settings.providers.is_empty() || self.settings.service.is_some();
         let understood = Choice::new(&wish, registry).map(|choice| (choice, None));
         let understood = understood.or_else(|error| {
             let what = error.to_string();

@@ -19,7 +19,6 @@ use rakuda_proto::frame::FrameError;
 use rakuda_proto::front::{FrontMessage, HubMessage, ProgressMode, Settings, StopHow};
 use rakuda_proto::journal::{FileIdentity, RunOutcome};
 use rakuda_record::folder::FOLDER;
-use rakuda_service::Finding;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -37,7 +36,7 @@ use crate::front_link::FrontLink;
 use crate::gangs::GangTargets;
 use crate::group_losses::GroupLosses;
 use crate::guard::Guard;
-use crate::information::{Information, next_finding};
+use crate::information::{Heard, Information, next_heard};
 use crate::inputs::Inputs;
 use crate::names::Names;
 use crate::newcomers::Newcomers;
@@ -105,7 +104,7 @@ enum Input {
     /// Digests that were waited for.
     Contents,
     /// This machine was sampled.
-    Found(Finding),
+    Heard(Heard),
     /// A person has asked something.
     Asked(Question),
 }
@@ -636,7 +635,7 @@ impl Hub {
                 located = self.inputs.located() => Input::Located(located),
                 reached = self.reach.answered() => Input::Reached(reached),
                 () = some_content(self.rerun.as_ref()) => Input::Contents,
-                finding = next_finding(&mut self.information) => Input::Found(finding),
+                heard = next_heard(&mut self.information) => Input::Heard(heard),
                 question = next_question(&mut self.control) => Input::Asked(question),
             };
             self.tick();
@@ -668,7 +667,7 @@ impl Hub {
                 Input::Located(located) => self.on_located(located),
                 Input::Reached(reached) => self.on_reached(reached),
                 Input::Contents => self.on_contents(),
-                Input::Found(finding) => self.on_finding(finding),
+                Input::Heard(heard) => self.on_heard(heard),
                 Input::Asked((question, answer)) => {
                     // Who has asked may be gone again.
                     let _ = answer.send(self.answer(&question));

@@ -3,7 +3,7 @@
 //!
 //! Nothing is sampled before a task or a question asks for it. Who chooses by it is not known here (`choosing`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rakuda_agent::providers::ExternalProvider;
@@ -12,14 +12,15 @@ use rakuda_info::delta::Receiver;
 use rakuda_info::external::{has_failed, has_told, set_by_user};
 use rakuda_info::of_run;
 use rakuda_info::registry::{Attribute, AttributeId};
-use rakuda_info::table::{NodeId as Row, Table};
+use rakuda_info::table::{NodeId as Row, State, Table};
 use rakuda_info::value::{Kind, Value};
 use rakuda_proto::cluster::ToAgent;
-use rakuda_service::{Finding, Machine};
+use rakuda_service::{Client, Finding, Follower, Machine, News, Token};
 use serde_json::{Map, json};
 
 use crate::agents::NodeState;
 use crate::hub::{Hub, LOCAL_NODE};
+use crate::settings::InformationService;
 
 /// So many periods without a sample: the node is suspected.
 const SILENT_PERIODS: u32 = 3;
@@ -54,6 +55,17 @@ pub(crate) struct Information {
     pub rows: BTreeMap<NodeId, Row>,
     /// Elsewhere, as long as the agent is there.
     sources: BTreeMap<NodeId, Source>,
+    /// The service that knows of nodes, if there is one and it answers.
+    service: Option<Followed>,
+}
+
+/// A service whose values are taken.
+struct Followed {
+    follower: Follower,
+    /// The names of the nodes that it knows; nothing: it has not said yet.
+    names: Option<BTreeSet<String>>,
+    /// Nodes of this run that it tells of, and how it has said that they are; nothing: it has not yet.
+    served: BTreeMap<NodeId, Option<State>>,
 }
 
 impl Default for Information {
@@ -61,8 +73,8 @@ impl Default for Information {
         let mut table = Table::new();
         let own = of_run::define(&mut table);
         let (machine, period, providers) = (None, None, Vec::new());
-        let (rows, sources) = (BTreeMap::new(), BTreeMap::new());
-        Self { table, own, machine, period, providers, rows, sources }
+        let (rows, sources, service) = (BTreeMap::new(), BTreeMap::new(), None);
+        Self { table, own, machine, period, providers, rows, sources, service }
     }
 }
 
@@ -80,6 +92,7 @@ impl Information {
     /// Whether all built-in providers have told, and those of the external ones that are awaited.
     fn has_told(&self, node: NodeId, is_awaited: impl Fn(&ExternalProvider) -> bool) -> bool {
         let built_in = match node {
+            _ if self.is_served(node) => self.served_state(node).is_some(),
             LOCAL_NODE => self.machine.as_ref().is_some_and(Machine::is_known),
             _ => self.sources.contains_key(&node),
         };
@@ -92,9 +105,21 @@ impl Information {
                 .all(|provider| row().is_some_and(|row| has_told(&self.table, row, &provider.name)))
     }
 
+    /// Whether a service tells how the node is.
+    fn is_served(&self, node: NodeId) -> bool {
+        self.service.as_ref().is_some_and(|service| service.served.contains_key(&node))
+    }
+
+    fn served_state(&self, node: NodeId) -> Option<&State> {
+        self.service.as_ref()?.served.get(&node)?.as_ref()
+    }
+
     /// A node that is up, and tells nothing any more.
     pub fn is_suspected(&self, node: NodeId, now: Time) -> bool {
         let Some(period) = self.period else { return false };
+        if self.is_served(node) {
+            return self.served_state(node).is_some_and(|state| *state != State::Up);
+        }
         let limit = (SILENT_PERIODS * period).max(SILENT_MIN);
         let heard = self.sources.get(&node).map(|source| source.heard);
         heard.is_some_and(|heard| now.0.saturating_sub(heard.0) > limit.as_nanos() as u64)
@@ -185,11 +210,32 @@ fn age_s(sampled: Time, now: Time) -> f64 {
     (now.0.saturating_sub(sampled.0) / 1_000_000) as f64 / 1000.0
 }
 
-/// What the machine has found next; never, when nobody samples.
-pub(crate) async fn next_finding(information: &mut Information) -> Finding {
-    match &mut information.machine {
-        Some(machine) => machine.finding().await,
-        None => std::future::pending().await,
+/// What is heard of nodes, but by their agents.
+pub(crate) enum Heard {
+    /// This machine was sampled.
+    Finding(Finding),
+    /// A service has answered.
+    News(News),
+}
+
+/// What is heard next; never, when nobody samples and there is no service.
+pub(crate) async fn next_heard(information: &mut Information) -> Heard {
+    let Information { machine, service, .. } = information;
+    let finding = async {
+        match machine {
+            Some(machine) => machine.finding().await,
+            None => std::future::pending().await,
+        }
+    };
+    let news = async {
+        match service {
+            Some(service) => service.follower.news().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        finding = finding => Heard::Finding(finding),
+        news = news => Heard::News(news),
     }
 }
 
@@ -201,16 +247,101 @@ impl Hub {
         }
         self.information.period = Some(self.settings.sample_period);
         self.information.providers.clone_from(&self.settings.providers);
-        let there = self.agents.places().map(|(id, _)| id).filter(|id| self.agents.is_there(*id));
-        let there: Vec<_> = there.collect();
-        for node in there {
+        self.follow_service();
+        for node in self.nodes_there() {
             self.sample_node(node);
+        }
+    }
+
+    fn nodes_there(&self) -> Vec<NodeId> {
+        let there = self.agents.places().map(|(id, _)| id).filter(|id| self.agents.is_there(*id));
+        there.collect()
+    }
+
+    /// Begins to ask the service, if there is to be one.
+    fn follow_service(&mut self) {
+        let Some(InformationService { url, token_file }) = &self.settings.service else { return };
+        let follow = || -> Result<Follower, String> {
+            let failed = |error: &dyn std::fmt::Display| format!("failed to {error}");
+            let token = Token::read(token_file).map_err(|error| failed(&error))?;
+            let client = Client::new(url, token).map_err(|error| failed(&error))?;
+            let started = Follower::start(client, self.settings.sample_period);
+            started.map_err(|error| failed(&format!("start a thread: {error}")))
+        };
+        match follow() {
+            Ok(follower) => {
+                let (names, served) = (None, BTreeMap::new());
+                self.information.service = Some(Followed { follower, names, served });
+            }
+            Err(why) => self.warn_of_service(&why),
+        }
+    }
+
+    fn warn_of_service(&mut self, why: &str) {
+        let url = self.settings.service.as_ref().map_or("", |service| &service.url).to_owned();
+        self.warn(&format!(
+            "--info {url}: {why}; the agents of this run sample their nodes themselves"
+        ));
+    }
+
+    /// The service has said something, or is not there any more.
+    fn on_news(&mut self, news: News) {
+        let table = match news {
+            News::Known(table) => table,
+            News::Silent(why) => {
+                self.information.service = None;
+                self.warn_of_service(&why);
+                for node in self.nodes_there() {
+                    self.sample_node(node);
+                }
+                return;
+            }
+        };
+        let there = self.nodes_there();
+        let name = |node: &NodeId| self.agents.node(*node).name.to_display();
+        let names: BTreeMap<NodeId, String> =
+            there.iter().map(|node| (*node, name(node))).collect();
+        let Some(service) = &mut self.information.service else { return };
+        let known = table.nodes().filter(|(_, node)| node.state != State::Down);
+        let known: BTreeMap<String, (Row, &State)> =
+            known.map(|(row, node)| (node.name.to_string(), (row, &node.state))).collect();
+        let is_first = service.names.replace(known.keys().cloned().collect()).is_none();
+        for (node, name) in names {
+            let Some(service) = &mut self.information.service else { return };
+            let was_served = service.served.contains_key(&node);
+            match known.get(&name) {
+                Some((there, state)) if is_first || was_served => {
+                    service.served.insert(node, Some((*state).clone()));
+                    let row = self.information.row(node, &name);
+                    self.information.table.take_over(row, &table, *there, of_run::PROVIDER);
+                    if node != LOCAL_NODE {
+                        self.ask_clock(node);
+                    }
+                    self.on_information(node);
+                }
+                // It does not know of it, or not any more.
+                _ if is_first || was_served => {
+                    service.served.remove(&node);
+                    self.sample_node(node);
+                }
+                _ => {}
+            }
         }
     }
 
     /// A node's agent is there: it samples, when anybody wants that.
     pub(crate) fn sample_node(&mut self, node: NodeId) {
         let Some(period) = self.information.period else { return };
+        if let Some(service) = &mut self.information.service {
+            let name = self.agents.node(node).name.to_display();
+            // As long as it has not answered, nobody is asked.
+            let Some(names) = &service.names else { return };
+            if names.contains(&name) {
+                // Its values come with the next answer.
+                service.served.entry(node).or_default();
+                return;
+            }
+        }
         if node != LOCAL_NODE {
             let period_ms = u32::try_from(period.as_millis()).unwrap_or(u32::MAX);
             let providers = self.information.providers.iter().map(Into::into).collect();
@@ -223,8 +354,16 @@ impl Hub {
         }
     }
 
+    /// There is something to know of nodes, but from their agents.
+    pub(crate) fn on_heard(&mut self, heard: Heard) {
+        match heard {
+            Heard::Finding(finding) => self.on_finding(finding),
+            Heard::News(news) => self.on_news(news),
+        }
+    }
+
     /// The machine has found something.
-    pub(crate) fn on_finding(&mut self, first: Finding) {
+    fn on_finding(&mut self, first: Finding) {
         let name = self.agents.node(LOCAL_NODE).name.to_display();
         let row = self.information.row(LOCAL_NODE, &name);
         let Information { machine, table, .. } = &mut self.information;
@@ -287,6 +426,9 @@ impl Hub {
     /// What a node that went told of itself stays, with its times.
     pub(crate) fn forget_source(&mut self, node: NodeId) {
         self.information.sources.remove(&node);
+        if let Some(service) = &mut self.information.service {
+            service.served.remove(&node);
+        }
     }
 
     /// A value that a user gives a node.
@@ -323,6 +465,9 @@ impl Hub {
         // Asked once for each question of a user, which the first time names an age.
         for node in missing.iter().filter(|_| max_age.is_some()) {
             match &self.information.machine {
+                _ if self.information.is_served(*node) => {
+                    self.information.service.iter().for_each(|service| service.follower.wish());
+                }
                 Some(machine) if *node == LOCAL_NODE => machine.sample_now(),
                 _ => self.agents.node(*node).port.ask(ToAgent::SampleNow),
             }

@@ -100,6 +100,17 @@ pub struct RunSettings {
     pub sample_period: Duration,
     /// Programs that provide more information about each node.
     pub providers: Vec<ExternalProvider>,
+    /// A service that knows of nodes, and the file with its token.
+    pub service: Option<InformationService>,
+}
+
+/// Where values of nodes come from that agents would else sample.
+#[derive(Debug, Clone)]
+pub struct InformationService {
+    /// `http://HOST:PORT`.
+    pub url: String,
+    /// Of mode 0600.
+    pub token_file: PathBuf,
 }
 
 /// Cores of `-j`; 0: all of this machine.
@@ -144,6 +155,13 @@ impl RunSettings {
         let on_gfarm = mount_of(settings.directory.as_path(), cluster.is_some()).is_some();
         let staged = check_staging(cluster.as_ref(), &rerun)?;
         let providers = providers_of(settings.providers.as_ref(), cluster.as_ref())?;
+        let service = settings.information_service.map(|service| InformationService {
+            url: service.url,
+            token_file: service.token_file.as_path().to_path_buf(),
+        });
+        if service.is_some() && !providers.is_empty() {
+            return Err("--info: the service has providers of its own; leave PROVIDERS and [[provider]] of the host file out".into());
+        }
         let (resources, counts) = names_and_counts(settings.resources);
         let memory_bytes_asked = settings.memory_bytes;
         let memory_bytes = match settings.memory_bytes {
@@ -204,6 +222,7 @@ impl RunSettings {
             cores_given_up,
             sample_period: Duration::from_millis(u64::from(settings.sample_ms.max(1))),
             providers,
+            service,
             cluster,
         })
     }

@@ -215,7 +215,7 @@ impl Table {
 
     /// The number of an attribute that comes from elsewhere. What is there already is kept, whoever
     /// provides it; another kind or unit is refused, with the reason.
-    pub(crate) fn find_or_define(&mut self, attribute: Attribute) -> Result<AttributeId, String> {
+    pub fn find_or_define(&mut self, attribute: Attribute) -> Result<AttributeId, String> {
         if let Some(id) = self.registry.find(&attribute.name) {
             let known = self.registry.get(id);
             if known.kind == attribute.kind && known.unit == attribute.unit {
@@ -308,6 +308,18 @@ impl Table {
             self.touched[index] = self.change;
             column.put(node, value);
             self.texts[index] = others + column.text_bytes(node);
+        }
+    }
+
+    /// Takes what another table knows of a node; an attribute that means something else here is left out, and so are
+    /// those of `provider`.
+    pub fn take_over(&mut self, node: NodeId, from: &Self, there: NodeId, provider: &str) {
+        for (id, attribute) in from.registry.iter().filter(|(_, it)| it.provider != provider) {
+            if let Some(cell) = from.cell(there, id)
+                && let Ok(own) = self.find_or_define(attribute.clone())
+            {
+                self.set(node, own, cell.value, cell.sampled);
+            }
         }
     }
 

@@ -623,6 +623,8 @@ pub struct Settings {
     pub sample_ms: u32,
     /// The file that names programs which provide more of it; absolute.
     pub providers: Option<Text>,
+    /// A service from which values of nodes come that agents would else sample.
+    pub information_service: Option<InformationServiceSettings>,
     /// The nodes; nothing: this machine alone.
     pub cluster: Option<ClusterSettings>,
 }
@@ -683,6 +685,15 @@ pub struct StagingSettings {
     pub home: Vec<Text>,
     /// Secondary files and undeclared inputs of tasks that declare none are guessed.
     pub guess_files: bool,
+}
+
+/// An information service (docs/reference/information.md).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InformationServiceSettings {
+    /// `http://HOST:PORT`.
+    pub url: String,
+    /// The file with its token, absolute.
+    pub token_file: Text,
 }
 
 impl Default for StagingSettings {
@@ -758,6 +769,7 @@ impl Default for Settings {
             walltime_ms: 0,
             sample_ms: 250,
             providers: None,
+            information_service: None,
             cluster: None,
         }
     }

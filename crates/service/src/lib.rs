@@ -7,6 +7,7 @@
 
 mod client;
 mod external;
+mod following;
 mod freshness;
 pub mod http;
 mod registration;
@@ -17,6 +18,7 @@ mod teller;
 mod token;
 
 pub use client::{Client, ClientError};
+pub use following::{Follower, News};
 pub use freshness::Freshness;
 pub use registration::Registration;
 pub use sampling::{Finding, Machine};

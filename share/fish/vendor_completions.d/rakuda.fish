@@ -26,6 +26,8 @@ complete -c rakuda -l cluster -x -a 'local ssh slurm launch' -d 'Where to run: l
 complete -c rakuda -l nodes -x -d 'Nodes to ask Slurm for, or that a launch template starts.'
 complete -c rakuda -l batch-option -x -d 'Options for sbatch. Repeatable. With --cluster slurm also all words after --.'
 complete -c rakuda -l launch -x -d 'A command line that starts an agent on each node; {agent} stands for the agent.'
+complete -c rakuda -l info -x -d 'Take what is known of nodes from this service (rakudad info), as far as it knows them.'
+complete -c rakuda -l info-token -x -d 'The token of that service. (default is its own default)'
 complete -c rakuda -l joinable -d 'Let nodes join with rakudactl join.'
 complete -c rakuda -l listen -x -d 'Where nodes that come by themselves find this machine.'
 complete -c rakuda -l max-idle -x -d 'Let nodes go that came by themselves and have run nothing for so long.'

@@ -1,0 +1,229 @@
+//! Follows a service: what it knows of nodes, for a program that would else sample them itself
+//! (docs/design/information.md, values from a service).
+//!
+//! A thread asks for everything again and again, since times of samples matter as much as values. It knows no run.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use rakuda_info::Time;
+use rakuda_info::registry::{Attribute, Threshold};
+use rakuda_info::table::{NodeId, State, Table};
+use rakuda_info::value::{Kind, Value};
+use serde_json::Value as Json;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::client::{Client, ClientError};
+use crate::service::now;
+
+/// An answer is followed by so many times the time that it took, so that a large service is not asked all the time.
+const REST: u32 = 10;
+/// A service that does not answer for so many periods is given up.
+const SILENT_PERIODS: u32 = 3;
+/// But it has at least so long.
+const SILENT_MIN: Duration = Duration::from_secs(1);
+
+/// What is heard of a service.
+#[derive(Debug)]
+pub enum News {
+    /// All that it knows.
+    Known(Table),
+    /// It does not answer, or what it says makes no sense; why. Nothing follows.
+    Silent(String),
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub struct Follower {
+    news: UnboundedReceiver<News>,
+    wishes: Sender<()>,
+}
+
+impl Follower {
+    /// Begins to ask; with no more than `period` between two answers, as long as these are quick.
+    pub fn start(client: Client, period: Duration) -> std::io::Result<Self> {
+        let (sender, news) = unbounded_channel();
+        let (wishes, wished) = channel();
+        let limit = (SILENT_PERIODS * period).max(SILENT_MIN);
+        let thread = move || {
+            let mut known = Known { client, attributes: BTreeMap::new() };
+            let mut path = "/v1/nodes";
+            loop {
+                let Some(took) = known.ask(path, limit, &sender) else { return };
+                path = match wished.recv_timeout(period.max(took * REST)) {
+                    Ok(()) => "/v1/nodes?max_age=0",
+                    Err(RecvTimeoutError::Timeout) => "/v1/nodes",
+                    Err(RecvTimeoutError::Disconnected) => return,
+                };
+                // One answer is for all wishes until then.
+                wished.try_iter().for_each(drop);
+            }
+        };
+        std::thread::Builder::new().name("follower".to_owned()).spawn(thread)?;
+        Ok(Self { news, wishes })
+    }
+
+    /// What is heard next; never again after it was silent.
+    pub async fn news(&mut self) -> News {
+        match self.news.recv().await {
+            Some(news) => news,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// All values are to be sampled now.
+    pub fn wish(&self) {
+        // Who is not there any more has said so.
+        let _ = self.wishes.send(());
+    }
+}
+
+/// What the thread knows.
+struct Known {
+    client: Client,
+    /// By name; values say nothing of their providers.
+    attributes: BTreeMap<String, Attribute>,
+}
+
+impl Known {
+    /// Asks until there is an answer, which it passes on; how long that took. Nothing: none came, or nobody listens.
+    fn ask(
+        &mut self,
+        path: &str,
+        limit: Duration,
+        sender: &UnboundedSender<News>,
+    ) -> Option<Duration> {
+        let since = now();
+        loop {
+            let asked = now();
+            match self.look(path) {
+                Ok(table) => {
+                    sender.send(News::Known(table)).ok()?;
+                    return Some(passed(asked));
+                }
+                Err(why) if passed(since) >= limit => {
+                    let _ = sender.send(News::Silent(why));
+                    return None;
+                }
+                Err(_) => crate::service::pass(limit / 8),
+            }
+        }
+    }
+
+    fn look(&mut self, path: &str) -> Result<Table, String> {
+        let answer = self.get(path)?;
+        let is_new = |name: &str| !self.attributes.contains_key(name);
+        if nodes_of(&answer).any(|node| values_of(node).any(|(name, _)| is_new(name))) {
+            self.learn()?;
+        }
+        Ok(table_of(&answer, &self.attributes, now()))
+    }
+
+    /// Which attributes there are.
+    fn learn(&mut self) -> Result<(), String> {
+        let answer = self.get("/v1/attributes")?;
+        for described in answer["attributes"].as_array().into_iter().flatten() {
+            let text = |field: &str| described[field].as_str().unwrap_or_default().to_owned();
+            let kind = if described["kind"] == "text" { Kind::Text } else { Kind::Number };
+            let (name, unit, provider) = (text("name"), text("unit"), text("provider"));
+            let threshold = Threshold::default();
+            let attribute = Attribute { name: name.clone(), unit, kind, threshold, provider };
+            self.attributes.insert(name, attribute);
+        }
+        Ok(())
+    }
+
+    fn get(&self, path: &str) -> Result<Json, String> {
+        let body = self.client.get(path).map_err(|error| match error {
+            ClientError::Refused { status: 401, .. } => {
+                "its token is another one (status 401)".to_owned()
+            }
+            other => format!("failed to {other}"),
+        })?;
+        let answer: Json =
+            serde_json::from_slice(&body).map_err(|error| format!("its answer: {error}"))?;
+        match answer["version"].as_u64() {
+            Some(2) => Ok(answer),
+            other => Err(format!("its answer is of version {}, expected 2", other.unwrap_or(0))),
+        }
+    }
+}
+
+fn passed(since: Time) -> Duration {
+    Duration::from_nanos(now().0.saturating_sub(since.0))
+}
+
+fn nodes_of(answer: &Json) -> impl Iterator<Item = &Json> {
+    answer["nodes"].as_array().into_iter().flatten()
+}
+
+fn values_of(node: &Json) -> impl Iterator<Item = (&String, &Json)> {
+    node["values"].as_object().into_iter().flatten()
+}
+
+/// What an answer says; ages are as of `now`.
+fn table_of(answer: &Json, attributes: &BTreeMap<String, Attribute>, now: Time) -> Table {
+    let mut table = Table::new();
+    for described in nodes_of(answer) {
+        let row = table.node(None, described["node"].as_str().unwrap_or_default());
+        table.set_state(row, State::of(described["state"].as_str().unwrap_or_default()));
+        for (name, told) in values_of(described) {
+            if let Some(attribute) = attributes.get(name) {
+                note(&mut table, row, attribute, told, now);
+            }
+        }
+    }
+    table
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an age in ns, not negative"
+)]
+fn note(table: &mut Table, row: NodeId, attribute: &Attribute, told: &Json, now: Time) {
+    let value = match &told["value"] {
+        Json::Number(number) => Value::number(number.as_f64().unwrap_or(f64::NAN)),
+        Json::String(text) => Value::text(text.as_str()),
+        _ => Value::undefined(told["why"].as_str().unwrap_or("the service does not say why")),
+    };
+    let age_ns = (told["age_s"].as_f64().unwrap_or(0.0) * 1e9) as u64;
+    // A built-in attribute that means something else there is left out.
+    if let Ok(id) = table.find_or_define(attribute.clone()) {
+        table.set(row, id, value, Time(now.0.saturating_sub(age_ns)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_answer_becomes_a_table_with_times_of_samples() {
+        let attribute = |name: &str, kind| {
+            let (unit, provider) = (String::new(), "load".to_owned());
+            let threshold = Threshold::default();
+            (name.to_owned(), Attribute { name: name.to_owned(), unit, kind, threshold, provider })
+        };
+        let known = [attribute("load1", Kind::Number), attribute("mine", Kind::Text)].into();
+        let answer = json!({"version": 2, "nodes": [
+            {"node": "a", "state": "suspected", "values": {
+                "load1": {"value": 0.5, "unit": "", "age_s": 2.0},
+                "mine": {"value": null, "unit": "", "age_s": 1.0, "why": "it hangs"},
+                "other": {"value": 7, "unit": ""},
+            }},
+            {"node": "b", "state": "up", "values": {}},
+        ]});
+        let table = table_of(&answer, &known, Time(5_000_000_000));
+        let row = table.find_node("a").unwrap();
+        let cell = |name: &str| table.cell(row, table.registry().find(name)?);
+        let load = cell("load1").unwrap();
+        assert_eq!((load.value, load.sampled), (Value::number(0.5), Time(3_000_000_000)));
+        assert_eq!(cell("mine").unwrap().value, Value::undefined("it hangs"));
+        assert!(cell("other").is_none(), "nobody has said what it is");
+        assert_eq!(table.nodes().count(), 2);
+        assert_ne!(table.get_node(row).state, State::Up);
+    }
+}

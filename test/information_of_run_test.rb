@@ -1,0 +1,128 @@
+# frozen_string_literal: true
+
+require "csv"
+require "fileutils"
+require "minitest/autorun"
+require "open3"
+require "socket"
+require "tmpdir"
+
+# A run whose values of nodes come from a standing service (`--info URL`), and one whose service is not there.
+class InformationOfRunTest < Minitest::Test
+  ROOT = File.expand_path("..", __dir__)
+  ENGINE = File.join(ROOT, "target/release/rakudad")
+  RAKUDA = File.join(ROOT, "bin/rakuda")
+  # Of something that is expected to come; nothing is measured by it.
+  PATIENCE_S = 60
+
+  # The run has no such program.
+  PROVIDERS = <<~TOML
+    [[provider]]
+    name = "probe"
+    command = ["sh", "-c", "echo queue 12"]
+    period = 0.2
+  TOML
+
+  ASKS = <<~'RUBY'
+    needs where: "queue == 12 && run_cores == 2", prefer: "-load1"
+    task(:default) { sh ENV["RAKUDACTL"], "nodes", "--cols", "queue, run_cores, cpu_idle >= 0", "--csv", out: "said" }
+  RUBY
+
+  BUILT_IN = <<~'RUBY'
+    needs where: "load1 >= 0"
+    task(:default) { sh "echo ran" }
+  RUBY
+
+  def setup
+    @folder = Dir.mktmpdir("rakuda-info-")
+    @token_file = File.join(@folder, "token")
+    File.write(File.join(@folder, "providers.toml"), PROVIDERS)
+  end
+
+  def teardown
+    FileUtils.remove_entry(@folder)
+  end
+
+  def test_a_run_takes_values_from_a_service_and_adds_its_own
+    with_service do |address|
+      said, status = rakuda(ASKS, "--info", address, "--info-token", "token")
+      assert_equal [0, ""], [status, said]
+      row = CSV.read(File.join(@folder, "said"), headers: true).first.fields.last(3)
+      assert_equal %w[12 2 true], row
+      journal = File.read(Dir[File.join(@folder, ".rakuda/runs/*/journal.jsonl")].first)
+      assert_match(/"event":"node_chosen".*"queue":"12"/, journal)
+    end
+  end
+
+  def test_names_that_nobody_knows_are_refused_once_the_service_has_answered
+    with_service do |address|
+      said, status = rakuda(ASKS.sub("queue", "quue"), "INFO=#{address}", "INFO_TOKEN=token")
+      assert_equal 1, status
+      assert_includes said, "Rakefile:1: needs: task default: where: at character 1: nothing is called quue"
+    end
+  end
+
+  def test_without_its_service_a_run_samples_for_itself_and_says_so
+    # Bound and not listening: nobody else gets it meanwhile.
+    socket = Socket.new(:INET, :STREAM)
+    socket.bind(Addrinfo.tcp("127.0.0.1", 0))
+    File.write(@token_file, "#{"0" * 64}\n", perm: 0o600)
+    address = "http://127.0.0.1:#{socket.local_address.ip_port}"
+    troubles = { "token" => /failed to reach the service at #{address}/, "none" => /failed to read the token file .*none/ }
+    troubles.each do |file, why|
+      said, status = rakuda(BUILT_IN, "--info", address, "--info-token", file)
+      assert_equal 0, status, said
+      assert_match(/\Arakuda: --info #{address}: .*the agents of this run sample their nodes themselves\nran\n\z/, said)
+      assert_match why, said
+    end
+  ensure
+    socket&.close
+  end
+
+  def test_a_token_that_is_another_one_is_told
+    with_service do |address|
+      File.write(File.join(@folder, "other"), "#{"0" * 64}\n", perm: 0o600)
+      said, status = rakuda(BUILT_IN, "--info", address, "--info-token", "other")
+      assert_equal 0, status, said
+      assert_includes said, "rakuda: --info #{address}: its token is another one (status 401); the agents of this run"
+    end
+  end
+
+  def test_settings_that_cannot_be_are_refused
+    File.write(File.join(@folder, "own.toml"), PROVIDERS)
+    mistakes = { ["--info", "ftp://x"] => "expected the address of a service: http://HOST:PORT",
+                 ["--info", "http://127.0.0.1:1", "PROVIDERS=own.toml"] => "--info: the service has providers of its own" }
+    mistakes.each do |words, why|
+      said, status = rakuda(BUILT_IN, *words)
+      refute_equal 0, status, words
+      assert_includes said, why
+    end
+  end
+
+  private
+
+  def with_service
+    output, writer = IO.pipe
+    words = ["--token-file", @token_file, "--period", "100ms", "--providers", File.join(@folder, "providers.toml")]
+    service = Process.spawn(ENGINE, "info", *words, out: writer)
+    writer.close
+    line = output.wait_readable(PATIENCE_S) && output.gets
+    yield line.to_s.split.first
+  ensure
+    output&.close
+    if service
+      Process.kill(:TERM, service)
+      Process.wait(service)
+    end
+  end
+
+  # @return [Array(String, Integer)] all that it printed, and its status
+  def rakuda(rakefile, *words)
+    FileUtils.rm_rf(File.join(@folder, ".rakuda"))
+    File.write(File.join(@folder, "Rakefile"), rakefile)
+    environment = { "RAKUDACTL" => File.join(ROOT, "bin/rakudactl") }
+    command = ["timeout", "-s", "KILL", PATIENCE_S.to_s, RAKUDA, "-q", "-j", "2", *words]
+    said, status = Open3.capture2e(environment, *command, chdir: @folder)
+    [said, status.exitstatus || status.termsig]
+  end
+end
