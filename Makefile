@@ -84,7 +84,7 @@ endif
 	ruby test/run.rb
 
 # What needs no engine but one that is there already.
-CHECKS = action_source architecture command_options configuration docs front nodes_wanted parameters properties
+CHECKS = action_source architecture command_options configuration docs front last_status nodes_wanted parameters properties
 
 check:
 	$(CARGO) fmt --all --check

@@ -4,6 +4,8 @@
 # by Ruby code. Holds all that belongs to it alone while other jobs run: directory, rake's verbose flags, `$?`,
 # the line that it has begun to print. It does not know why or when it runs.
 
+require "rakuda/last_status"
+
 module Rakuda
   # Base of all jobs.
   class Job
@@ -78,7 +80,7 @@ module Rakuda
       status = Process.last_status
       yield
     ensure
-      @session.restore_status(status) unless Process.last_status.equal?(status)
+      LastStatus.restore(status) unless Process.last_status.equal?(status)
     end
   end
 

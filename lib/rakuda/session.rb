@@ -139,11 +139,6 @@ module Rakuda
       output.flush
     end
 
-    # Makes `$?` a status seen before.
-    def restore_status(status)
-      @shell.restore_status(status)
-    end
-
     # A task got prerequisites or actions.
     def on_enhanced(task, names)
       @planner.extend_task(task, names) if @reactor.home?

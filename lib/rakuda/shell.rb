@@ -3,8 +3,8 @@
 # Starts the commands of actions through the hub and waits for them. It knows the messages about commands and how Ruby
 # reports a status, and nothing of tasks but their numbers.
 
-require "fiddle"
 require "rakuda/command_options"
+require "rakuda/last_status"
 
 module Rakuda
   # Commands of the running jobs.
@@ -34,8 +34,6 @@ module Rakuda
       @reopened = false
       @next = 0
       @waiting = {}              # number of a command => the Fiber that waits for it
-      @set_status = Fiddle::Function.new(Fiddle::Handle::DEFAULT["rb_last_status_set"],
-                                         [Fiddle::TYPE_INT, Fiddle::TYPE_INT], Fiddle::TYPE_VOID)
     end
 
     # @return [Boolean] whether the caller is a job of this process's loop, whose commands the hub starts
@@ -132,12 +130,6 @@ module Rakuda
       @reactor.resume(fiber, [status, pid, error]) if fiber
     end
 
-    # Makes `$?` a status seen before.
-    # @param status [Process::Status, nil]
-    def restore_status(status)
-      @set_status.call(status.to_i, status.pid) if status
-    end
-
     private
 
     # @return [TaskEnvironment, nil] what a job's commands run in
@@ -196,7 +188,7 @@ module Rakuda
       job = @reactor.current
       job.began_ns = nil if job.is_a?(Action)
       status, pid, error = @reactor.park
-      @set_status.call(status, pid)
+      LastStatus.set(status, pid)
       job.leased = false if job.is_a?(Action) # it went with the command
       error = error&.dup&.force_encoding(Encoding::UTF_8)&.scrub
       bound = error if error&.start_with?(Protocol::BOUND_EXCEEDED)
