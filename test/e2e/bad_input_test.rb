@@ -40,6 +40,21 @@ class BadInputTest < Minitest::Test
     refute_match(/Error|refused/, @err)
   end
 
+  # Whoever opens a named pipe waits for the other side, and hears no signal meanwhile.
+  def test_named_pipes_in_the_place_of_notes_hold_up_no_run
+    run_rakuda("file('a') { sh 'echo a > a' }\nfile('bad') { sh 'echo b > bad; exit 3' }", "-q", "a")
+    %w[unfinished unfinished.lock failed_files doubts history.jsonl history.jsonl.new recovery.lock].each do |name|
+      pipe = File.join(@directory, ".rakuda", name)
+      FileUtils.rm_f([pipe, File.join(@directory, "a")])
+      File.mkfifo(pipe)
+      run_in(@directory, "-q", "a", limit: 60)
+      assert_predicate @status, :success?, "#{name}: #{@err}"
+      run_in(@directory, "-q", "bad", limit: 60)
+      assert_failed "Command failed with status (3)"
+      FileUtils.rm_f(pipe)
+    end
+  end
+
   def test_a_wrong_host_file_is_told_with_its_line
     File.write(File.join(@directory, "hosts"), "host1 2\nhost2 x\n")
     run_rakuda("task(:default) { sh 'hostname' }", "-F", "hosts")
@@ -210,8 +225,10 @@ class BadInputTest < Minitest::Test
 
   def run_again(*arguments) = run_in(@directory, *arguments)
 
-  def run_in(directory, *arguments)
-    @out, @err, @status = Open3.capture3({ "HOME" => @directory }, RAKUDA, *arguments, chdir: directory)
+  # @param limit [Integer] in seconds; what takes longer hangs
+  def run_in(directory, *arguments, limit: 600)
+    words = ["timeout", "-s", "KILL", limit.to_s, RAKUDA, *arguments]
+    @out, @err, @status = Open3.capture3({ "HOME" => @directory }, *words, chdir: directory)
   end
 
   def assert_failed(message)

@@ -19,11 +19,41 @@ class StopTest < Minitest::Test
   LINES = SlowWriters::LINES
   SIGNALS = %i[TERM INT KILL HUP QUIT USR1 ALRM].freeze
   STOP_KINDS = (SIGNALS + %i[ctrl_c closed_terminal front_killed guard_killed hub_killed]).freeze
+  # All above the hub is killed at once. What Ruby itself has started has nobody above it then (docs/reference/limits.md).
+  ABOVE_KINDS = %i[group_killed starter_and_guard_killed].freeze
+  ABOVE_STOPS = [STOPS / 4, 1].max
 
   def test_no_half_written_target_is_kept_however_a_run_is_stopped
     kinds = WRITERS.keys.product(STOP_KINDS).shuffle(random: @random)
     STOPS.times { |round| stop_once(round, *kinds[round % kinds.size]) }
     puts "\n#{STOPS} stops (seed #{SEED}) of #{WRITERS.size} kinds of writers in #{STOP_KINDS.size} ways: none kept a half"
+  end
+
+  def test_no_half_written_target_is_kept_when_all_above_the_hub_is_killed
+    kinds = SlowWriters::OF_COMMANDS.keys.product(ABOVE_KINDS).shuffle(random: @random)
+    ABOVE_STOPS.times do |round|
+      writer, kind = kinds[round % kinds.size]
+      stop_once(round, writer, kind, SlowWriters::OF_COMMANDS)
+    end
+    puts "\n#{ABOVE_STOPS} stops (seed #{SEED}) of #{SlowWriters::OF_COMMANDS.size} kinds of commands in #{ABOVE_KINDS.size} ways: none kept a half"
+  end
+
+  # Its hub waits for a command that takes its time to end.
+  def test_a_run_of_which_only_the_hub_is_left_is_waited_for
+    folder = new_folder("slow end", <<~RUBY)
+      file("out") do
+        next sh("seq 100 > out", verbose: false) if File.exist?("good")
+        sh "trap 'sleep 0.8; exit 1' TERM; for i in $(seq 400); do echo part >> out; sleep 0.01; done"
+      end
+      file("final" => "out") { sh "wc -l < out > final", verbose: false }
+    RUBY
+    pid = start(folder, "final", pgroup: true)
+    wait_until(folder) { File.size?(File.join(folder, "out")) }
+    Process.kill(:KILL, -pid)
+    Process.wait(pid)
+    FileUtils.touch(File.join(folder, "good"))
+    assert system(Engines::REAL, RAKUDA, "-q", "final", chdir: folder, %i[out err] => log(folder)), File.read(log(folder))
+    assert_equal "100\n", File.read(File.join(folder, "final"))
   end
 
   def test_a_failure_that_kills_others_leaves_no_writer
@@ -85,20 +115,20 @@ class StopTest < Minitest::Test
 
   private
 
-  def folder_of(writer, name) = new_folder(name, SlowWriters.rakefile(WRITERS.fetch(writer)))
+  def folder_of(writer, name, writers = WRITERS) = new_folder(name, SlowWriters.rakefile(writers.fetch(writer)))
 
   def journal(folder)
     File.readlines(Dir[File.join(folder, ".rakuda/runs/*/journal.jsonl")].min).map { |line| JSON.parse(line) }
   end
 
-  def stop_once(round, writer, kind)
+  def stop_once(round, writer, kind, writers = WRITERS)
     what = "round #{round}: #{kind} while #{writer} writes (seed #{SEED})"
-    folder = folder_of(writer, "round")
+    folder = folder_of(writer, "round", writers)
     bytes = @random.rand(5..100)
     if %i[ctrl_c closed_terminal].include?(kind)
       stop_on_terminal(folder, kind, bytes)
     else
-      pid = start(folder)
+      pid = start(folder, pgroup: true)
       wait_until(folder) { File.size?(File.join(folder, "out")).to_i >= bytes }
       stop(pid, kind)
       Process.wait(pid)
@@ -110,6 +140,8 @@ class StopTest < Minitest::Test
 
   def stop(pid, kind)
     return Process.kill(kind, pid) if SIGNALS.include?(kind)
+    return Process.kill(:KILL, -pid) if kind == :group_killed
+    return Process.kill(:KILL, *RunProcesses.of(pid).values_at(:starter, :guard)) if kind == :starter_and_guard_killed
 
     victim = kind.to_s.delete_suffix("_killed").to_sym
     Process.kill(:KILL, RunProcesses.of(pid).fetch(victim))

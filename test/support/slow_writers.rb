@@ -27,7 +27,9 @@ module SlowWriters
     **ALL.slice(:command, :timeout, :daemon),
     daemon_without_environment: "sh %q((env -i setsid sh -c '#{LOOP}' > /dev/null 2>&1 &); sleep 5)",
     title: "sh %q(setsid perl -e '#{IN_PERL}' & sleep 5)",
-    quick_forker: "sh %q{#{FORKING}}"
+    quick_forker: "sh %q{#{FORKING}}",
+    slow_to_end: "sh %q(trap 'sleep 0.3; exit 1' TERM; #{LOOP})",
+    deaf: "sh %q(trap '' TERM; #{LOOP})"
   }.freeze
 
   # A Rakefile whose `out` is written so, or at once when there is a file `good`.

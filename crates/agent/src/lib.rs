@@ -20,7 +20,7 @@ pub mod memory;
 mod memory_groups;
 pub mod mounts;
 pub mod operations;
-mod orphans;
+pub mod orphans;
 mod pipes;
 pub mod processes;
 mod program;

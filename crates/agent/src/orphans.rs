@@ -13,6 +13,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Whoever watches a command that has ended takes its status within a moment.
 const STEP: Duration = Duration::from_millis(20);
+/// Between two looks for orphans that have ended.
+const SELDOM: Duration = Duration::from_secs(2);
 
 /// Children of this process that were started here and whose status was not taken yet.
 static OWN_CHILDREN: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
@@ -20,6 +22,15 @@ static OWN_CHILDREN: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 /// To be held while one is started or its status is taken: a number may be another's at once.
 pub(crate) fn own_children() -> MutexGuard<'static, BTreeSet<i32>> {
     OWN_CHILDREN.lock().expect("nothing fails while it is held")
+}
+
+/// Takes the status of orphans now and then; for ever. For a process that starts many commands, which is not to be woken
+/// by the end of each: an orphan that has ended costs nothing but its number meanwhile.
+pub async fn reap_seldom() {
+    loop {
+        tokio::time::sleep(SELDOM).await;
+        reap_now();
+    }
 }
 
 /// Takes the status of orphans as they end; for ever.

@@ -310,7 +310,20 @@ pub fn shows_life(mark: &str) -> bool {
 
 /// Whether the run of `mark` is being ended: `rakuda` is gone, and the guard below it is not.
 pub fn is_being_ended(mark: &str) -> bool {
-    !shows_life(&first_name(mark)) && shows_life(mark)
+    !first_lives(mark) && shows_life(mark)
+}
+
+/// Whether `rakuda` of the run of `mark` lives, by what this machine shows ([`life_space`]).
+pub fn first_lives(mark: &str) -> bool {
+    shows_life(&first_name(mark))
+}
+
+/// Where [`Life`] of processes like this one is seen: on this machine until it is started anew, and in
+/// one space of networks. None: the kernel does not tell.
+pub fn life_space() -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let network = std::fs::read_link("/proc/self/ns/net").ok()?;
+    Some(format!("{} {}", boot.trim(), network.to_str()?))
 }
 
 fn first_name(mark: &str) -> String {

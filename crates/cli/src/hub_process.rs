@@ -4,7 +4,7 @@ use std::os::fd::FromRawFd as _;
 use std::os::unix::net::UnixStream;
 
 use anyhow::Context as _;
-use rakuda_agent::{limits, processes};
+use rakuda_agent::{limits, orphans, processes, trees};
 use rakuda_hub::{Guard, RunEnding};
 
 /// Names the descriptor of the link to the front.
@@ -25,6 +25,8 @@ pub fn run(front: i32, guard: i32) -> anyhow::Result<i32> {
     limits::widen();
     let guard_process = processes::parent();
     let (stream, guard) = (adopt(front), adopt(guard));
+    // When both guards are killed, what commands have left behind comes to this process.
+    processes::become_subreaper().context("take over orphaned processes")?;
     if !processes::die_with_parent(guard_process, libc::SIGTERM) || processes::is_closed(&guard) {
         anyhow::bail!("find the guard that started this process");
     }
@@ -36,6 +38,7 @@ pub fn run(front: i32, guard: i32) -> anyhow::Result<i32> {
         .context("start the runtime")?;
     let local = tokio::task::LocalSet::new();
     let ending = local.block_on(&runtime, async {
+        tokio::task::spawn_local(orphans::reap_seldom());
         let guard = Guard::new(guard).context("set up the line to the guard")?;
         rakuda_hub::run(stream, guard).await.map_err(anyhow::Error::from)
     })?;
@@ -43,7 +46,8 @@ pub fn run(front: i32, guard: i32) -> anyhow::Result<i32> {
         && processes::parent() != guard_process
         && let Some(mark) = processes::own_mark()
     {
-        // Else the guard does it, and better.
+        // Else the guard does it. The lock of the run's mark goes with this process: the next run waits for that.
+        trees::kill_all_below(&[]);
         processes::kill_marked(&mark, front_process.as_slice());
     }
     Ok(match ending {

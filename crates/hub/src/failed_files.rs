@@ -8,12 +8,13 @@
 //! the list could not be written, is only not removed.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 
 use rakuda_proto::Text;
 use rakuda_proto::journal::FileIdentity;
+use rakuda_record::regular::{open_regular, open_to_append};
 use serde::{Deserialize, Serialize};
 
 use crate::facts::identity_of;
@@ -57,7 +58,7 @@ impl FailedFiles {
     /// What runs have left.
     pub fn read(root: &Path) -> Self {
         let mut found = Self::default();
-        let Ok(file) = File::open(root.join(NAME)) else { return found };
+        let Ok(file) = open_regular(&root.join(NAME)) else { return found };
         for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
             // What is no line was torn when the machine failed.
             let Ok(Line { path, file }) = serde_json::from_slice(&line) else { continue };
@@ -165,7 +166,7 @@ fn path_of(root: &Path, key: &[u8]) -> PathBuf {
 fn add(root: &Path, key: &[u8], file: Option<FileIdentity>) {
     let Ok(mut line) = serde_json::to_vec(&Line { path: Text(key.to_vec()), file }) else { return };
     line.push(b'\n');
-    let opened = File::options().append(true).create(true).open(root.join(NAME));
+    let opened = open_to_append(&root.join(NAME), 0o666);
     let _ = opened.and_then(|mut list| list.write_all(&line));
 }
 

@@ -36,6 +36,8 @@ pub struct RunMark {
     pub mark: String,
     /// Device and inode of the folder that the run began in; none: not known.
     pub folder: Option<(u64, u64)>,
+    /// Where it shows that the processes above the run live; none: nowhere, or that is not known.
+    pub life_space: Option<String>,
     /// How far the journal is to be trusted.
     pub kept: Kept,
     /// Its owner lives.
@@ -53,6 +55,9 @@ pub struct MarkLine {
     pub device: u64,
     /// Inode of it.
     pub inode: u64,
+    /// Where it shows that the processes above the run live.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub life_space: Option<String>,
 }
 
 /// How much of its journal a run has written: the second line of its mark.
@@ -109,7 +114,8 @@ fn mark(root: &Path, path: PathBuf) -> Option<RunMark> {
         let kept = lines.next().and_then(Kept::parse);
         let kept = kept.unwrap_or(Kept { bytes: None, failed_ns: Some(0) });
         let folder = Some((line.device, line.inode));
-        return Some(RunMark { run, path, journal, mark: line.mark, folder, kept, alive });
+        let (mark, life_space) = (line.mark, line.life_space);
+        return Some(RunMark { run, path, journal, mark, folder, life_space, kept, alive });
     }
     let (journal, mark, kept) = if let Some((journal, mark)) = as_once_written(&content) {
         (journal, mark, Kept::default())
@@ -117,7 +123,7 @@ fn mark(root: &Path, path: PathBuf) -> Option<RunMark> {
         let journal = root.join("runs").join(&run).join(JOURNAL);
         (journal, String::new(), Kept { bytes: None, failed_ns: Some(0) })
     };
-    Some(RunMark { run, path, journal, mark, folder: None, kept, alive })
+    Some(RunMark { run, path, journal, mark, folder: None, life_space: None, kept, alive })
 }
 
 /// The journal's absolute name and the mark, as an earlier version wrote them.
@@ -153,6 +159,7 @@ mod tests {
             mark: "1-x".into(),
             device: 1,
             inode: 2,
+            life_space: Some("here".into()),
         };
         let line = serde_json::to_string(&line).unwrap();
         let whole = Kept { bytes: Some(7), failed_ns: None };
@@ -177,6 +184,8 @@ mod tests {
         let journal = std::env::temp_dir().join(".rakuda/runs/a/journal.jsonl");
         assert_eq!(found[0].journal, journal);
         assert_eq!((found[0].folder, found[0].mark.as_str()), (Some((1, 2)), "1-x"));
+        let spaces: Vec<_> = found.iter().map(|mark| mark.life_space.as_deref()).collect();
+        assert_eq!(spaces, [Some("here"), Some("here"), Some("here"), None, None]);
         assert_eq!(found[3].journal, Path::new("/else/where\nis it/journal.jsonl"));
         assert_eq!(found[4].journal, root.join("runs/4/journal.jsonl"));
     }

@@ -17,6 +17,17 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     check(File::from(open(path, flags(), Mode::empty())?))
 }
 
+/// Opens the ordinary file at `path` to read it and to add to it, and makes it with the permissions `mode`, less the
+/// umask, when it is not there.
+///
+/// # Errors
+/// When it is no ordinary file, or may not be written.
+pub fn open_to_append(path: &Path, mode: u32) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK;
+    let mode = Mode::from_raw_mode(mode);
+    check(File::from(open(path, flags | OFlags::NOCTTY | OFlags::CLOEXEC, mode)?))
+}
+
 /// Opens the ordinary file `name` below `folder`; no link on the way may lead out of it, and it is none itself.
 ///
 /// # Errors
@@ -65,9 +76,13 @@ mod tests {
         let below = names.map(|name| open_below(&inner, Path::new(name)).is_ok());
         let absolute = open_below(&inner, &folder.join("outside")).is_ok();
         let anywhere = names.map(|name| open_regular(&inner.join(name)).is_ok());
+        let to_append = names.map(|name| open_to_append(&inner.join(name), 0o666).is_ok());
+        let made = open_to_append(&inner.join("new"), 0o666).is_ok() && inner.join("new").is_file();
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!(below, [true, false, false, false, false, false, false]);
         assert!(!absolute);
         assert_eq!(anywhere, [true, false, false, true, true, true, true]);
+        assert_eq!(to_append, anywhere);
+        assert!(made);
     }
 }

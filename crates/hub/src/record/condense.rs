@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use rakuda_proto::journal::{JournalEvent, Outcome, TaskKind};
 use rakuda_record::reader::{ReadError, Wanted, read_wanted};
+use rakuda_record::regular::open_regular;
 
 /// Targets that a newer run has a record of.
 type Seen = BTreeSet<Vec<u8>>;
@@ -39,7 +40,9 @@ pub(super) fn condense(history: &Path, journals: &[PathBuf]) -> io::Result<()> {
     }
     kept.extend(kept_of(history, &mut seen).map_err(|error| at(history, &error))?);
     let new = history.with_extension("jsonl.new");
-    let mut out = BufWriter::new(File::create(&new)?);
+    // Whatever has that name was left by a run that was killed.
+    let _ = fs::remove_file(&new);
+    let mut out = BufWriter::new(File::create_new(&new)?);
     for kept in kept.iter().rev() {
         copy_lines(kept, &mut out)?;
     }
@@ -134,7 +137,7 @@ impl RunLines {
 
 /// What is kept of the runs in a journal (one) or a history (many), the newest first.
 fn kept_of(file: &Path, seen: &mut Seen) -> Result<Vec<Kept>, ReadError> {
-    let journal = match File::open(file) {
+    let journal = match open_regular(file) {
         Ok(journal) => BufReader::with_capacity(1 << 18, journal),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
@@ -165,7 +168,7 @@ fn at(file: &Path, error: &ReadError) -> io::Error {
 }
 
 fn copy_lines(kept: &Kept, out: &mut impl io::Write) -> io::Result<()> {
-    let mut journal = BufReader::with_capacity(1 << 18, File::open(&kept.file)?);
+    let mut journal = BufReader::with_capacity(1 << 18, open_regular(&kept.file)?);
     let (mut offset, mut line) = (0, Vec::new());
     for wanted in &kept.offsets {
         journal.seek_relative(i64::try_from(wanted - offset).unwrap_or(i64::MAX))?;

@@ -5,11 +5,10 @@
 //!
 //! A line is one JSON object; lines are only added, by one run at a time (`recovery.lock`). It looks at no target.
 
-use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 
-use rakuda_record::regular::open_regular;
+use rakuda_record::regular::{open_regular, open_to_append};
 use serde::{Deserialize, Serialize};
 
 use super::unfinished::is_torn;
@@ -45,7 +44,7 @@ pub(super) fn add(root: &Path, doubt: &Doubt) -> io::Result<()> {
         return Ok(());
     }
     let path = path_in(root);
-    let mut file = File::options().read(true).append(true).create(true).open(&path)?;
+    let mut file = open_to_append(&path, 0o666)?;
     let mut line = if is_torn(&mut file)? { vec![b'\n'] } else { Vec::new() };
     line.extend(serde_json::to_vec(doubt)?);
     line.push(b'\n');

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use rakuda_record::regular::open_to_append;
 use rustix::fs::{FlockOperation, flock};
 
 /// Held until it is dropped, or this process ends.
@@ -29,7 +30,7 @@ pub(super) fn try_for(path: &Path) -> io::Result<Option<Lock>> {
 
 fn take(path: &Path, operation: FlockOperation) -> io::Result<Lock> {
     // Open for writing: NFS locks nothing else for one alone.
-    let file = File::options().append(true).create(true).open(path)?;
+    let file = open_to_append(path, 0o666)?;
     rustix::io::retry_on_intr(|| flock(&file, operation))?;
     Ok(Lock { _file: file })
 }

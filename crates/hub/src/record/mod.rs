@@ -679,12 +679,10 @@ impl Record {
         let journal = folder::make(&root, run, &folder);
         let journal = journal.map_err(|(path, source)| HubError::Record { path, source })?;
         let (device, inode) = self.project.identity();
-        let line = MarkLine {
-            journal: folder::in_project(&root, &folder.join(folder::JOURNAL)),
-            mark: processes::own_mark().unwrap_or_default(),
-            device,
-            inode,
-        };
+        let mark = processes::own_mark().unwrap_or_default();
+        let life_space = processes::first_lives(&mark).then(processes::life_space).flatten();
+        let journal_name = folder::in_project(&root, &folder.join(folder::JOURNAL));
+        let line = MarkLine { journal: journal_name, mark, device, inode, life_space };
         let marker = marker.set(&root, run, &line).map_err(at(&running))?;
         // This one's mark is set: of two that begin at once, one at least sees the other.
         let others = marks(&root).into_iter().filter(|other| other.alive && other.run != *run);

@@ -43,14 +43,13 @@ pub(crate) struct Turn {
     lock: Option<lock::Lock>,
 }
 
-/// Nothing when another process looks after them and is to be waited for: another run, or the
-/// guards of one that was cut off, which end what it had started and settle its targets then. Where
-/// there is nothing to look after, nobody is.
+/// Nothing when another process looks after them and is to be waited for: another run, or what is
+/// left of one that was cut off, which ends what that had started and settles its targets then.
+/// Where there is nothing to look after, nobody is.
 pub(crate) fn take_turn(directory: &Path) -> Option<Turn> {
     let root = directory.join(FOLDER);
-    // Its hub may live a moment longer than `rakuda`, and what it makes is no target of a run that goes on.
     let mut living = marks(&root).into_iter().filter(|mark| mark.alive);
-    if living.any(|run| !processes::carries(&run.mark) && processes::is_being_ended(&run.mark)) {
+    if living.any(|run| !processes::carries(&run.mark) && is_being_ended(&run)) {
         return None;
     }
     if has_nothing_left(&root) {
@@ -65,6 +64,17 @@ pub(crate) fn take_turn(directory: &Path) -> Option<Turn> {
         Ok(lock) => Some(Turn { lock }),
         // `recover_in_turn` meets the same error, and tells it.
         Err(_) => Some(Turn { lock: None }),
+    }
+}
+
+/// Whether `rakuda` of a run is gone whose hub lives a moment longer: what that makes is no target of a run that goes on.
+/// Of a run on another machine nothing shows here.
+fn is_being_ended(run: &RunMark) -> bool {
+    let shows_here = run.life_space.is_some() && run.life_space == processes::life_space();
+    if shows_here {
+        !processes::first_lives(&run.mark)
+    } else {
+        processes::is_being_ended(&run.mark)
     }
 }
 

@@ -11,6 +11,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Wri
 use std::path::{Path, PathBuf};
 
 use rakuda_proto::Text;
+use rakuda_record::regular::{open_regular, open_to_append};
 
 use super::lock::{self, Lock};
 
@@ -59,7 +60,7 @@ impl UnfinishedTargets {
         }
         fs::create_dir_all(root)?;
         let _lock = lock(root)?;
-        let mut file = File::options().read(true).append(true).create(true).open(path_in(root))?;
+        let mut file = open_to_append(&path_in(root), 0o666)?;
         if is_torn(&mut file)? {
             file.write_all(b"\n")?;
         }
@@ -117,7 +118,7 @@ fn push_line(lines: &mut Vec<u8>, sign: u8, name: &[u8]) {
 
 /// What holds after all lines, and how many lines there are.
 fn read_names(path: &Path) -> io::Result<(BTreeSet<Vec<u8>>, usize)> {
-    let file = match File::open(path) {
+    let file = match open_regular(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
         result => result?,
     };

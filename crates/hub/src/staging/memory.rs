@@ -6,13 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rakuda_core::{NodeId, TaskId};
 use rakuda_proto::Text;
 use rakuda_proto::files::FileVersion;
+use rakuda_record::regular::{open_regular, open_to_append};
 use serde::{Deserialize, Serialize};
 
 use super::ledger::State;
@@ -82,7 +83,9 @@ impl Memory {
     /// Reads what is there, below `root`.
     pub fn load(root: Option<&Path>) -> Self {
         let Some(path) = root.map(|root| root.join(FILE)) else { return Self::default() };
-        let text = fs::read(&path).unwrap_or_default();
+        let mut text = Vec::new();
+        // What cannot be read is only not known.
+        let _ = open_regular(&path).and_then(|mut file| file.read_to_end(&mut text));
         let mut memory = Self { path: Some(path), ..Self::default() };
         let mut lines = 0;
         for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
@@ -131,8 +134,7 @@ impl Memory {
             if let Some(folder) = path.parent() {
                 fs::create_dir_all(folder)?;
             }
-            let options = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-            self.file = Some(options);
+            self.file = Some(open_to_append(path, 0o600)?);
         }
         self.file.as_mut().expect("opened above").write_all(&line)
     }
@@ -146,8 +148,9 @@ impl Memory {
     fn write_anew(&self) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         let part = path.with_extension("part");
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+        // Whatever has that name was left by a run that was killed.
+        let _ = fs::remove_file(&part);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
         let mut out = io::BufWriter::new(file);
         for (file, known) in &self.known {
             let homes = known.homes.iter().map(|node| (node, false));

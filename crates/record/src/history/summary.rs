@@ -2,12 +2,14 @@
 //! Derived, and may be missing.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use rakuda_proto::Text;
 use rakuda_proto::journal::RunOutcome;
 use serde::{Deserialize, Serialize};
+
+use crate::regular::open_regular;
 
 /// Version of [`RunSummary`].
 pub const SUMMARY_VERSION: u32 = 1;
@@ -71,7 +73,8 @@ impl RunSummary {
 
     /// Reads the summary in a run's folder; none when it is missing, damaged or of a later version.
     pub fn read(folder: &Path) -> Option<Self> {
-        let bytes = fs::read(folder.join(Self::FILE)).ok()?;
+        let mut bytes = Vec::new();
+        open_regular(&folder.join(Self::FILE)).ok()?.read_to_end(&mut bytes).ok()?;
         let summary: Self = serde_json::from_slice(&bytes).ok()?;
         (summary.version == SUMMARY_VERSION).then_some(summary)
     }
