@@ -191,6 +191,9 @@ class NeedsTest < Minitest::Test
     rakuda("task(:default) { puts 1 }\nneeds cores: 2") do |run|
       assert_equal [0, "1\n", "rakuda: Rakefile:2: needs: no task or rule comes after it\n"], [run.status, run.out, run.err]
     end
+    rakuda("task(:default) do\n  needs cores: 1\n  puts 1\nend") do |run|
+      assert_equal [0, "1\n", "rakuda: Rakefile:2: needs: no task or rule comes after it\n"], [run.status, run.out, run.err]
+    end
   end
 
   def test_method_of_the_rakefile_wins

@@ -125,6 +125,7 @@ module Rakuda
       return super if options.show_tasks || options.show_prereqs
 
       run_with_threads { Targets.new(self).run }
+      tell_needed_by_nothing # what stood in an action
       @session&.show_plan(plan_format, @own[:plan_output] || $stdout) if options.dryrun
     end
 
@@ -285,9 +286,14 @@ module Rakuda
     # As rake's. What is needed by nothing was written in the wrong place.
     def load_rakefile
       super
+      tell_needed_by_nothing
+    end
+
+    def tell_needed_by_nothing
       $stderr.puts "#{name}: #{@needed.place}: needs: no task or rule comes after it" if @needed
       @needed = nil
     end
+    private :tell_needed_by_nothing
 
     # @return [Needed, nil] properties of the rule that made the task
     def rule_properties(task)

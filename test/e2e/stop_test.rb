@@ -6,6 +6,7 @@
 
 require "json"
 require "minitest/autorun"
+require "open3"
 require "pty"
 require_relative "../support/disturbed_runs"
 require_relative "../support/slow_writers"
@@ -35,7 +36,8 @@ class StopTest < Minitest::Test
       writer, kind = kinds[round % kinds.size]
       stop_once(round, writer, kind, SlowWriters::OF_COMMANDS)
     end
-    puts "\n#{ABOVE_STOPS} stops (seed #{SEED}) of #{SlowWriters::OF_COMMANDS.size} kinds of commands in #{ABOVE_KINDS.size} ways: none kept a half"
+    ways = "#{SlowWriters::OF_COMMANDS.size} kinds of commands in #{ABOVE_KINDS.size} ways"
+    puts "\n#{ABOVE_STOPS} stops (seed #{SEED}) of #{ways}: none kept a half"
   end
 
   # Its hub waits for a command that takes its time to end.
@@ -89,6 +91,33 @@ class StopTest < Minitest::Test
     assert_equal LINES, File.readlines(File.join(folder, "out")).size
   end
 
+  # Nobody finds a process that was started with an emptied environment when all above it were killed at once.
+  def test_a_target_that_a_stray_process_has_written_to_is_made_once_more
+    folder = new_folder("stray", <<~'RUBY')
+      file("out") do
+        next sh("seq 100 > out", verbose: false) if File.exist?("good")
+        sh %q((env -i setsid sh -c 'echo $$ > stray; until test -e go; do sleep 0.01; done; echo part >> out; touch gone' > /dev/null 2>&1 &)
+              echo part > out; sleep 60)
+      end
+    RUBY
+    pid = start(folder, "out")
+    wait_until(folder) { %w[out stray].all? { |name| File.size?(File.join(folder, name)) } }
+    RunProcesses.kill_all(pid)
+    Process.wait(pid)
+    FileUtils.touch(File.join(folder, "good"))
+    assert_equal 100, lines_after_a_run(folder)
+    FileUtils.touch(File.join(folder, "go"))
+    wait_until(folder) { File.exist?(File.join(folder, "gone")) }
+    assert_equal 101, File.readlines(File.join(folder, "out")).size
+    plan, = Open3.capture2(Engines::REAL, RAKUDA, "-n", "out", chdir: folder)
+    assert_match(/out/, plan)
+    assert_equal 100, lines_after_a_run(folder)
+    assert_match(/'out' was changed after it was made/, File.read(log(folder)))
+    assert_equal 100, lines_after_a_run(folder)
+    assert_empty File.read(log(folder)), "it is looked at once"
+    refute_path_exists File.join(folder, ".rakuda/settled")
+  end
+
   def test_a_signal_to_the_whole_group_is_one_signal
     folder = folder_of(:command, "group")
     pid = start(folder, pgroup: true)
@@ -116,6 +145,12 @@ class StopTest < Minitest::Test
   private
 
   def folder_of(writer, name, writers = WRITERS) = new_folder(name, SlowWriters.rakefile(writers.fetch(writer)))
+
+  def lines_after_a_run(folder)
+    ok = system(Engines::REAL, RAKUDA, "-q", "out", chdir: folder, %i[out err] => log(folder))
+    assert ok, File.read(log(folder))
+    File.readlines(File.join(folder, "out")).size
+  end
 
   def journal(folder)
     File.readlines(Dir[File.join(folder, ".rakuda/runs/*/journal.jsonl")].min).map { |line| JSON.parse(line) }

@@ -24,8 +24,8 @@ pub(crate) fn own_children() -> MutexGuard<'static, BTreeSet<i32>> {
     OWN_CHILDREN.lock().expect("nothing fails while it is held")
 }
 
-/// Takes the status of orphans now and then; for ever. For a process that starts many commands, which is not to be woken
-/// by the end of each: an orphan that has ended costs nothing but its number meanwhile.
+/// Takes the status of orphans now and then; for ever. For a process that starts many commands and
+/// is not to be woken by the end of each: an orphan that has ended costs nothing but its number.
 pub async fn reap_seldom() {
     loop {
         tokio::time::sleep(SELDOM).await;

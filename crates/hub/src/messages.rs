@@ -438,7 +438,8 @@ impl Hub {
                     self.record.mark_finished(self.names.name(id));
                 }
                 after = seen;
-                if seen.is_some() {
+                if let Some(seen) = seen {
+                    self.record.note_made(self.names.name(id), seen);
                     self.note_made(id);
                     let root = self.start_directory.join(FOLDER);
                     self.failed_files().on_made(&root, &attempt.details.target);

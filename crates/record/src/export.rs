@@ -30,7 +30,7 @@ pub enum ExportError {
     #[error("{0} exists: remove it, or name another folder")]
     Exists(PathBuf),
     /// A file that belongs into the result.
-    #[error("cannot read {path}, which belongs into the crate: {source}")]
+    #[error("cannot read {path}, which belongs into the crate")]
     Unreadable {
         /// Which.
         path: PathBuf,

@@ -18,6 +18,7 @@ mod marker;
 mod output_log;
 mod prune;
 mod recover;
+mod settled;
 mod unfinished;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,8 +33,9 @@ use rakuda_proto::agent::OutputStream;
 use rakuda_proto::cluster::Operations;
 use rakuda_proto::front::{Program, Usage};
 use rakuda_proto::journal::{
-    ClockStepped, InvocationEnded, InvocationStarted, JOURNAL_VERSION, JournalEvent, NodeGone,
-    NodeJoined, NodeLost, Outcome, Reason, RunStarted, Settled, StopRequested, TaskSettled,
+    ClockStepped, FileIdentity, InvocationEnded, InvocationStarted, JOURNAL_VERSION, JournalEvent,
+    NodeGone, NodeJoined, NodeLost, Outcome, Reason, RunStarted, Settled, StopRequested,
+    TaskSettled,
 };
 use rakuda_record::folder::FOLDER;
 use rakuda_record::history::DurationTable;
@@ -53,7 +55,10 @@ pub(crate) use prune::Limits;
 #[cfg(test)]
 use recover::recover;
 pub use recover::recover_soon;
-pub(crate) use recover::{Turn, look_at_dead_runs, recover_in_turn, take_turn};
+pub(crate) use recover::{
+    Turn, changed_since_settled, look_at_dead_runs, recover_in_turn, take_turn,
+};
+use settled::SettledTargets;
 use unfinished::UnfinishedTargets;
 
 /// A buffer that has grown beyond this is given back when it is empty.
@@ -123,6 +128,8 @@ pub(crate) struct Record {
     definitions: Definitions,
     output: OutputLog,
     unfinished: UnfinishedTargets,
+    /// Targets that are to be looked at once more.
+    settled: SettledTargets,
     /// Times of which the record of earlier runs does not tell all.
     doubts: Vec<Doubt>,
     /// Running attempts: when they began.
@@ -162,6 +169,7 @@ impl Record {
         let root = directory.join(FOLDER);
         Self {
             unfinished: UnfinishedTargets::read(&root),
+            settled: SettledTargets::default(),
             doubts: doubts::read(&root),
             project: Project::new(&directory),
             chosen_folder: log_dir.map(|folder| directory.join(folder)),
@@ -240,6 +248,7 @@ impl Record {
     pub fn reload_unfinished(&mut self) {
         let root = self.root();
         recover::tidy_unfinished(&root);
+        self.settled = SettledTargets::read(&root);
         self.unfinished = UnfinishedTargets::read(&root);
         self.doubts = doubts::read(&root);
     }
@@ -272,6 +281,12 @@ impl Record {
     /// An attempt finished `name`.
     pub fn mark_finished(&mut self, name: &[u8]) {
         self.unfinished.remove(name);
+    }
+
+    /// An attempt has made `name`, which is like that now.
+    pub fn note_made(&mut self, name: &[u8], made: FileIdentity) {
+        let root = self.root();
+        self.settled.note_made(&root, name, made);
     }
 
     /// A rule got the next number.

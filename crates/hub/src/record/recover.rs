@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rakuda_agent::{files, processes};
+use rakuda_proto::Text;
 use rakuda_proto::front::FailedTarget;
 use rakuda_proto::journal::{JournalEvent, RunEnded, RunOutcome};
 use rakuda_record::folder::FOLDER;
@@ -16,8 +17,9 @@ use rakuda_record::marks::{RunMark, marks};
 use rakuda_record::printable::shown;
 
 use super::left::{self, Left, LeftTarget};
+use super::settled::SettledTargets;
 use super::unfinished::{self, UnfinishedTargets};
-use super::{calendar, doubts, lines, lock, marker};
+use super::{calendar, doubts, lines, lock, marker, settled};
 use crate::failed_files::FailedFiles;
 use crate::project::Project;
 use crate::targets::put_away;
@@ -41,6 +43,20 @@ enum Mark {
 #[derive(Debug)]
 pub(crate) struct Turn {
     lock: Option<lock::Lock>,
+    /// Nobody has ended all that they had started.
+    may_be_written: bool,
+}
+
+impl Turn {
+    /// Of the next run.
+    fn late(lock: Option<lock::Lock>) -> Self {
+        Self { lock, may_be_written: true }
+    }
+
+    /// Of a guard.
+    fn soon(lock: Option<lock::Lock>) -> Self {
+        Self { lock, may_be_written: false }
+    }
 }
 
 /// Nothing when another process looks after them and is to be waited for: another run, or what is
@@ -53,7 +69,7 @@ pub(crate) fn take_turn(directory: &Path) -> Option<Turn> {
         return None;
     }
     if has_nothing_left(&root) {
-        return Some(Turn { lock: None });
+        return Some(Turn::late(None));
     }
     let others = dead_runs(&root).into_iter().filter(|dead| !processes::carries(&dead.mark));
     if others.into_iter().any(|dead| processes::shows_life(&dead.mark)) {
@@ -61,14 +77,14 @@ pub(crate) fn take_turn(directory: &Path) -> Option<Turn> {
     }
     match lock::try_for(&lock_path(&root)) {
         Ok(None) => None,
-        Ok(lock) => Some(Turn { lock }),
+        Ok(lock) => Some(Turn::late(lock)),
         // `recover_in_turn` meets the same error, and tells it.
-        Err(_) => Some(Turn { lock: None }),
+        Err(_) => Some(Turn::late(None)),
     }
 }
 
-/// Whether `rakuda` of a run is gone whose hub lives a moment longer: what that makes is no target of a run that goes on.
-/// Of a run on another machine nothing shows here.
+/// Whether `rakuda` of a run is gone whose hub lives a moment longer: what that makes is no target
+/// of a run that goes on. Of a run on another machine nothing shows here.
 fn is_being_ended(run: &RunMark) -> bool {
     let shows_here = run.life_space.is_some() && run.life_space == processes::life_space();
     if shows_here {
@@ -99,9 +115,9 @@ pub fn recover_soon(directory: &Path, now_ns: i64) -> Vec<String> {
     for _ in 0..PATIENCE_STEPS {
         match lock::try_for(&lock_path(&root)) {
             Ok(None) => pause(),
-            Ok(lock) => return recover_in_turn(directory, Turn { lock }, now_ns),
+            Ok(lock) => return recover_in_turn(directory, Turn::soon(lock), now_ns),
             // `recover_in_turn` meets the same error, and tells it.
-            Err(_) => return recover_in_turn(directory, Turn { lock: None }, now_ns),
+            Err(_) => return recover_in_turn(directory, Turn::soon(None), now_ns),
         }
     }
     vec![format!(
@@ -119,13 +135,16 @@ fn pause() {
 /// Cheap when there is nothing: one directory that is not there.
 #[cfg(test)]
 pub fn recover(directory: &Path) -> Vec<String> {
-    recover_in_turn(directory, Turn { lock: None }, crate::hub::read_clocks().wall_ns())
+    recover_in_turn(directory, Turn::late(None), crate::hub::read_clocks().wall_ns())
 }
 
 /// The same for who need not wait any more.
 pub(crate) fn recover_in_turn(directory: &Path, turn: Turn, now_ns: i64) -> Vec<String> {
     let root = directory.join(FOLDER);
     let mut told = Vec::new();
+    if turn.may_be_written {
+        told.extend(settled::look_again(&root, directory));
+    }
     if has_nothing_left(&root) {
         return told;
     }
@@ -153,7 +172,12 @@ pub(crate) fn recover_in_turn(directory: &Path, turn: Turn, now_ns: i64) -> Vec<
             // Front, hub and guard were all killed: what they had started may still run.
             processes::kill_marked(&dead.mark, &[]);
         }
-        if recover_run(&root, directory, &dead, now_ns, &mut told) == Mark::Remove {
+        let mut settled = Vec::new();
+        let mark = recover_run(&root, directory, &dead, now_ns, (&mut told, &mut settled));
+        if turn.may_be_written {
+            settled::watch(&root, settled.iter());
+        }
+        if mark == Mark::Remove {
             let mut socket = dead.path.clone().into_os_string();
             socket.push(".sock");
             remove_socket(Path::new(&socket), &files::scratch());
@@ -166,6 +190,11 @@ pub(crate) fn recover_in_turn(directory: &Path, turn: Turn, now_ns: i64) -> Vec<
         }
     }
     told
+}
+
+/// Targets that were changed after they were made anew, for who changes nothing.
+pub(crate) fn changed_since_settled(directory: &Path) -> Vec<Text> {
+    SettledTargets::read(&directory.join(FOLDER)).changed(directory)
 }
 
 /// What runs left behind whose hub is gone, for who changes nothing.
@@ -213,7 +242,7 @@ fn recover_run(
     directory: &Path,
     dead: &RunMark,
     now_ns: i64,
-    told: &mut Vec<String>,
+    (told, names): (&mut Vec<String>, &mut Vec<Text>),
 ) -> Mark {
     let forget = format!("remove {} to go on without", dead.path.display());
     let left = left::look(dead, directory, identity_of_folder(directory), now_ns);
@@ -222,6 +251,7 @@ fn recover_run(
         Some(doubt) => doubts::add(root, doubt).map_err(|error| (doubts::path_in(root), error)),
         None => Ok(()),
     };
+    names.extend(left.targets.iter().map(|left| left.target.name.clone()));
     let settled = settle_targets(root, &left, told);
     let settled = settled.map_err(|error| (root.join("unfinished"), error));
     if let Err((path, error)) = noted.and(settled) {
