@@ -54,7 +54,7 @@ static const struct option options[] = {
 };
 
 static void size(int size) {
-    static const int64_t meshes[] = {32, 192, 256}, repetitions[] = {2, 5, 10};
+    static const int64_t meshes[] = {32, 192, 256}, repetitions[] = {2, 6, 10};
     for (int i = 0; i < 3; i++)
         set.mesh[i] = meshes[size];
     settings.repetitions = repetitions[size];

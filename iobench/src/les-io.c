@@ -64,7 +64,7 @@ static const struct option options[] = {
 
 static void size(int size) {
     static const int64_t meshes[][3] = {{32, 32, 16}, {256, 256, 128}, {256, 256, 512}},
-                         repetitions[] = {2, 5, 5};
+                         repetitions[] = {2, 6, 6};
     memcpy(set.mesh, meshes[size], sizeof set.mesh);
     settings.repetitions = repetitions[size];
     set.mp_model = 1;

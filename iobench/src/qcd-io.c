@@ -52,7 +52,7 @@ static const struct option options[] = {
 
 static void size(int size) {
     static const int64_t locals[][4] = {{4, 8, 8, 4}, {12, 24, 24, 48}, {12, 24, 24, 32}},
-                         repetitions[] = {2, 5, 30};
+                         repetitions[] = {2, 6, 30};
     memcpy(set.local, locals[size], sizeof set.local);
     settings.repetitions = repetitions[size];
 }

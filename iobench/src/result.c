@@ -131,9 +131,10 @@ static void judge_cache(const struct phase *phase, struct verdict *verdict) {
     if (!is_read(phase->name) || settings.cache == CACHE_ANY)
         return;
     if (!phase->before.known)
-        verdict_reason(
-            verdict, "cache: %s %d: its state cannot be proven: this kernel has no cachestat(2) (Linux 6.5)",
-            phase->name, phase->repetition);
+        verdict_reason(verdict,
+                       "cache: %s %d: its state cannot be proven: cachestat(2) tells nothing here (an "
+                       "overlay, or Linux before 6.5)",
+                       phase->name, phase->repetition);
     else if (settings.cache == CACHE_COLD && resident > 0.01)
         verdict_reason(verdict, "cache: %s %d was to be cold, and %.1f %% was in the page cache before",
                        phase->name, phase->repetition, resident * 100);
@@ -148,13 +149,18 @@ static void judge_written(const struct kernel *kernel, const struct phase *phase
         return;
     if (settings.fsync == FSYNC_FILE && !phase->after.known)
         verdict_reason(verdict,
-                       "durable: %s %d: cannot be proven: this kernel has no cachestat(2) (Linux 6.5)",
+                       "durable: %s %d: cannot be proven: cachestat(2) tells nothing here (an overlay, or "
+                       "Linux before 6.5)",
                        phase->name, phase->repetition);
     else if (settings.fsync == FSYNC_FILE && phase->after.dirty_bytes > 0)
         verdict_reason(verdict, "durable: %s %d: after fsync %" PRId64 " bytes are dirty", phase->name,
                        phase->repetition, phase->after.dirty_bytes);
-    if (kernel->direct != NULL && kernel->direct(&tail) && phase->after.known &&
-        phase->after.resident_bytes > tail)
+    if (kernel->direct != NULL && kernel->direct(&tail) && !phase->after.known)
+        verdict_reason(verdict,
+                       "direct: %s %d: cannot be proven: cachestat(2) tells nothing here (an overlay, or "
+                       "Linux before 6.5)",
+                       phase->name, phase->repetition);
+    else if (kernel->direct != NULL && kernel->direct(&tail) && phase->after.resident_bytes > tail)
         verdict_reason(verdict,
                        "direct: %s %d: O_DIRECT was asked for, and %" PRId64
                        " bytes went through the page cache: %s takes O_DIRECT and does not do it",

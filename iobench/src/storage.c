@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -59,6 +61,13 @@ struct mount storage_mount(const char *path) {
     return mount;
 }
 
+/* Files of an overlay have pages of their own only in the file system below it: of the overlay's, which is
+ * what the call looks at, there are none whatever is in memory. */
+static bool is_overlay(int fd) {
+    struct statfs facts;
+    return fstatfs(fd, &facts) == 0 && facts.f_type == OVERLAYFS_SUPER_MAGIC;
+}
+
 bool storage_residency(const char *path, struct residency *sum) {
     int fd = storage_open(path, O_RDONLY);
     if (fd < 0)
@@ -71,7 +80,7 @@ bool storage_residency(const char *path, struct residency *sum) {
         return note_error("fstat %s: %s", path, strerror(errno));
     }
     sum->bytes += facts.st_size;
-    if (syscall(SYS_cachestat, fd, &range, &answer, 0U) == 0) {
+    if (!is_overlay(fd) && syscall(SYS_cachestat, fd, &range, &answer, 0U) == 0) {
         int64_t page = sysconf(_SC_PAGESIZE);
         int64_t resident = (int64_t)answer.cached * page;
         sum->resident_bytes += resident < facts.st_size ? resident : facts.st_size;

@@ -488,8 +488,13 @@ check_tasks() {
     ends_with 1
     task timed
     ends_with 2
-    task page-cache warm all && ends_with 0
-    says "200000 200000"
+    if [ "$(stat -f -c %T "$work")" = overlayfs ]; then
+        task page-cache warm all && ends_with 1
+        says "an overlay does not tell"
+    else
+        task page-cache warm all && ends_with 0
+        says "200000 200000"
+    fi
     task page-cache nothing all && ends_with 2
     task page-cache cold gone && ends_with 1
 

@@ -78,8 +78,59 @@ class BenchRunnerTest < Minitest::Test
       validity: copy.call { |other| other["valid"] = false },
       unknown: copy.call { |other| other["score"] = 1 },
       figure: copy.call { |other| faster(other) },
-      raw: copy.call { |other| longer(other) }
+      raw: copy.call { |other| longer(other) },
+      **other_figures(result, copy), **other_proofs(result, copy)
     }
+  end
+
+  # Each figure in turn, twice as large.
+  def other_figures(result, copy)
+    lists = result["derived"].is_a?(Array) ? { "derived" => result["derived"], "phases" => result["phases"] || [] } : {}
+    found = lists.flat_map do |name, list|
+      (list.first || {}).filter_map do |key, value|
+        next unless value.is_a?(Numeric) && value.positive? && !%w[rep start_skew].include?(key)
+
+        [:"#{name}_#{key}", copy.call { |other| other[name].first[key] = value * 2 }]
+      end
+    end
+    found << [:nothing_derived, copy.call { |other| other["derived"] = [] }] if result["derived"].is_a?(Array)
+    if result.key?("rounds")
+      result["derived"].each do |key, value|
+        wrong = value.is_a?(Hash) ? value.merge("median" => 9e9) : 9e9
+        found << [:"derived_#{key}", copy.call { |other| other["derived"][key] = wrong }]
+      end
+      %w[startup_s tail_s busy_s].each do |key|
+        found << [key.to_sym, copy.call { |other| other["rounds"].first[key] += 0.01 }]
+      end
+    end
+    found.to_h
+  end
+
+  # What a valid result must show.
+  def other_proofs(result, copy)
+    changes = { larger: ->(other) { other["size"] = "small" } }
+    if result.key?("phases")
+      changes[:wrong_bytes] = ->(other) { other["verification"]["errors"] = 5 }
+      changes[:unchecked] = ->(other) { other["verification"]["checked_bytes"] = 0 }
+      changes[:cold] = ->(other) { warm_though_cold(other) }
+      changes[:durable] = ->(other) { dirty_though_durable(other) }
+      changes[:fewer] = ->(other) { other["phases"].pop }
+    elsif result.key?("rounds")
+      changes[:other_files] = ->(other) { other["verification"]["digest"] = "sha256:#{"0" * 64}" }
+      changes[:unchecked] = ->(other) { other["verification"]["checked_bytes"] -= 1 }
+      changes[:fault] = ->(other) { other["rounds"].first["fault"] = "ended with 1" }
+    end
+    changes.transform_values { |change| copy.call(&change) }
+  end
+
+  def warm_though_cold(result)
+    result["conditions"]["cache"] = "cold"
+    result["phases"].each { |phase| phase["cache_before"]&.merge!("known" => true, "resident_frac" => 1.0) }
+  end
+
+  def dirty_though_durable(result)
+    result["conditions"]["durable"] = true
+    result["phases"].each { |phase| phase["cache_after"]&.merge!("known" => true, "dirty_bytes" => 4096) }
   end
 
   def faster(result)
@@ -257,6 +308,40 @@ class BenchRunnerTest < Minitest::Test
     refute File.exist?(File.join(@folder, "bench-work"))
     # What was killed takes a moment to be gone.
     wait_for("its tasks to end") { !Open3.capture2e("pgrep", "-f", "io-task --compute-ms 9876540 ").last.success? }
+  end
+
+  # A kernel takes the reading of a gigabyte to end otherwise.
+  def test_a_run_that_is_interrupted_ends_what_it_started_and_leaves_no_files
+    pid = Process.spawn(RAKUDACTL, "bench", "run", "argot-io", "--", "--mesh", "8x8x8", "--reps", "1000", "--compute", "0.1",
+                        chdir: @folder, %i[out err] => File::NULL)
+    wait_for("the first file") { !Dir[File.join(@folder, "bench-work/argot-io/**/*")].empty? }
+    Process.kill(:TERM, pid)
+    Process.wait(pid)
+    refute File.exist?(File.join(@folder, "bench-work"))
+    refute Open3.capture2e("pgrep", "-f", "argot-io --dir #{File.realpath(@folder)}").last.success?, "its ranks have ended"
+  end
+
+  def test_options_reach_a_kernel_and_those_without_effect_are_refused
+    out, err, status = bench("run", "argot-io", "--rounds", "3", "--cache", "warm")
+    assert_includes [0, 3], status.exitstatus, out + err # where nothing tells what is in memory, it is not valid
+    result = JSON.parse(File.read(File.join(@folder, "bench-results/argot-io-tiny.json")))
+    assert_equal [3, "warm"], [result.dig("instance", "reps"), result.dig("conditions", "cache")]
+    assert_match(/--cache means nothing to `run of a micro-benchmark`/, refused("run", "metadata", "--cache", "cold"))
+    assert_match(/--dry-run means nothing to `compare`/, refused("compare", "copyfile", "--engines", "make", "--dry-run"))
+    assert_match(/--cache means nothing to `suite`/, refused("suite", "ci", "--cache", "cold"))
+    assert_match(/options behind -- \(--nonsense\)/, refused("compare", "copyfile", "--engines", "make", "--", "--nonsense"))
+    assert_match(/--nonsense: there is no such option/, refused("run", "argot-io", "--", "--nonsense", "1"))
+    assert_match(/--size means nothing to the suite ci/, refused("suite", "ci", "--size", "small"))
+  end
+
+  def test_results_of_other_conditions_are_compared_only_when_that_is_asked_for
+    result = self.class.suite.values.find { |one| one["benchmark"] == "argot-io" }
+    other = JSON.parse(JSON.generate(result)).tap { |copy| copy["conditions"]["cache"] = "cold" }
+    { "one.json" => result, "other.json" => other }.each { |name, one| File.write(File.join(@folder, name), JSON.generate(one)) }
+    assert_match(/measured under other conditions: cache "any" and "cold"/, refused("diff", "one.json", "other.json"))
+    out, _, status = bench("diff", "--force", "one.json", "other.json")
+    assert status.success?
+    assert_match(/^other conditions: cache/, out)
   end
 
   def test_bad_words_get_an_answer_that_helps

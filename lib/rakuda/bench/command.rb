@@ -58,6 +58,7 @@ module Rakuda
         raise UsageError, "no command #{name}; there are #{COMMANDS.join(", ")}" unless COMMANDS.include?(name)
 
         @options = Options.new(rest)
+        @options.check([name], takes_behind: name == "predict") if Options::TAKEN.key?(name)
         send(name)
       rescue UsageError => e
         complain(e, USAGE)
@@ -90,13 +91,17 @@ module Rakuda
       def info
         entry = Catalogue.find(word("a benchmark"))
         @out.puts "#{entry.name}: #{entry.summary}", "family: #{entry.family}"
-        entry.sizes.each { |size, settings| @out.puts format("%-6s %s", size, told(settings)) }
+        entry.sizes.each { |size, settings| @out.puts format("%-6s %s", size, told(entry, size, settings)) }
         missing = entry.needs.reject { |program| Programs.find(program) }
         missing.each { |program| @out.puts "missing: #{program} (Debian: #{(entry.packages || Programs::PACKAGES)[program]})" }
         0
       end
 
-      def told(settings)
+      def told(entry, size, settings)
+        if entry.family == "mpi"
+          ranks = @options[:ranks].first
+          return "#{Figures.bytes(Measured.kernel_bytes(entry, size, ranks, []))} with #{ranks} ranks"
+        end
         settings.map { |name, value| "#{name} #{Array(value).join(" ")}" }.join(", ")
       end
 
@@ -128,11 +133,20 @@ module Rakuda
         return together(@options.words) if @options.words.size > 1
 
         name = word("a benchmark")
-        return map_reduce(name) if map_reduce?(name)
-        return compare_in([Engine.named("rakuda")], name) if name.end_with?(".json") || Catalogue.find(name).family == "workflow"
-
-        measured(Measured.parts(Catalogue.find(name), @options[:size], @options.behind, @options))
+        if map_reduce?(name)
+          @options.check(["run of MapReduce"])
+          return map_reduce(name)
+        end
+        if name.end_with?(".json") || Catalogue.find(name).family == "workflow"
+          @options.check(["run of a workflow"])
+          return compare_in([Engine.named("rakuda")], name)
+        end
+        together([name])
       end
+
+      # The work of a family, as Options::TAKEN has it.
+      WORK = { "mpi" => "run of a kernel", "micro" => "run of a micro-benchmark",
+               Others::FAMILY => "run of others' benchmarks" }.freeze
 
       # Kernels, micro-benchmarks and those of others, one after the other in one run. Options behind -- are the kernels'.
       def together(names)
@@ -140,6 +154,8 @@ module Rakuda
         other = entries.find { |entry| %w[workflow mapreduce].include?(entry.family) }
         raise UsageError, "#{other.name} is a #{other.family}: run it alone" if other
 
+        families = entries.map(&:family).uniq
+        @options.check(families.map { |family| WORK.fetch(family) }, takes_behind: families.include?("mpi"))
         measured(entries.flat_map do |entry|
           Measured.parts(entry, @options[:size], entry.family == "mpi" ? @options.behind : [], @options)
         end)
@@ -205,7 +221,7 @@ module Rakuda
       def diff
         raise UsageError, "expected two results" unless @options.words.size == 2
 
-        Report.diff(*results_of_words.values, @out)
+        Report.diff(*results_of_words.values, @out, force: @options[:force])
         0
       end
 

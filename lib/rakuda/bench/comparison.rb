@@ -151,7 +151,8 @@ module Rakuda
         plain["resident"] = round.resident if round.resident
         return plain.merge("fault" => round.fault) if round.fault
 
-        plain.merge("startup_s" => round.startup, "tail_s" => round.tail, "busy_s" => round.busy, "tasks_ns" => round.tasks)
+        plain.merge("digest" => round.digest, "startup_s" => round.startup, "tail_s" => round.tail, "busy_s" => round.busy,
+                    "tasks_ns" => round.tasks)
       end
 
       def derived(rounds) = Comparison.derived(rounds.map { |round|

@@ -21,6 +21,9 @@ module Rakuda
         def file = "#{entry.name}-#{scale}#{"-n#{point.nodes}-p#{point.ranks}" if swept}.json"
       end
 
+      # How long a run may take to end that is asked to.
+      GRACE_S = 30
+
       # Ranks may be more than cores, root may run them, and ranks that wait leave the core to others.
       MPI = { "OMPI_ALLOW_RUN_AS_ROOT" => "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM" => "1",
               "OMPI_MCA_rmaps_base_oversubscribe" => "1",
@@ -34,7 +37,34 @@ module Rakuda
         points = Scaling.points(options[:nodes], options[:ranks], options[:per_node])
         raise UsageError, "fewer ranks (--np) than nodes (--nodes)" if points.empty?
 
-        points.map { |point| Part.new(entry: entry, scale: scale, words: words, point: point, swept: points.size > 1) }
+        swept = points.size > 1
+        points.map do |point|
+          own = kernel_words(entry, point, swept, options)
+          # What is said behind -- wins.
+          own.reject! { |word, _| words.include?(word) }
+          Part.new(entry: entry, scale: scale, words: own.flatten + words, point: point, swept: swept)
+        end
+      end
+
+      # Options of ours in the words of a kernel. Files that are kept have a name for each point of a sweep.
+      # @return [Array<Array<String>>]
+      def self.kernel_words(entry, point, swept, options)
+        words = []
+        words << ["--cache", options[:cache]] if options.given?(:cache)
+        words << ["--reps", options[:rounds].to_s] if options.given?(:rounds)
+        words << ["--keep"] if options[:keep]
+        words << ["--name", "#{entry.name}-n#{point.nodes}-p#{point.ranks}"] if options[:keep] && swept
+        words
+      end
+      private_class_method :kernel_words
+
+      # @return [Integer] bytes that a kernel writes
+      # @raise [UsageError] with what the kernel says against the words
+      def self.kernel_bytes(entry, scale, ranks, words)
+        output, status = Open3.capture2e(Programs.own(entry.name), "--dry-run", "--np", ranks.to_s, "--size", scale, *words)
+        raise UsageError, output.lines(chomp: true).first(2).join("; ") unless status.success?
+
+        output[/^# total: (\d+) bytes/, 1].to_i
       end
 
       # @param options [Options]
@@ -127,12 +157,22 @@ module Rakuda
         pid = Process.spawn({ "RAKUDA_ENGINE" => nil }, Programs.rakuda, "-q", "-k", *where,
                             chdir: out, pgroup: true, in: File::NULL, out: :err)
         waiter = Process.detach(pid)
-        unless waiter.join(@options[:timeout])
-          Process.kill(:TERM, pid)
-          waiter.join
-          @say.call("ended after #{@options[:timeout]} s (--timeout)")
+        begin
+          @say.call("ended after #{@options[:timeout]} s (--timeout)") unless waiter.join(@options[:timeout])
+        ensure
+          stop(pid, waiter) if waiter.alive?
         end
         parts.map { |part| result(out, part) }
+      end
+
+      # Also when this program is interrupted. A run that is asked to end has its kernels remove their files; one that does not
+      # end is killed, with all that it has started.
+      def stop(pid, waiter)
+        Process.kill(:TERM, pid)
+        return if waiter.join(GRACE_S)
+
+        Process.kill(:KILL, -pid)
+        waiter.join
       end
 
       # As many as a gang of ranks or workers needs, so that all run at once.
@@ -142,7 +182,10 @@ module Rakuda
 
       def result(out, part)
         path = File.join(out, part.file)
-        return { "benchmark" => part.entry.name, "valid" => false, "reasons" => ["it gave no result"] } unless File.file?(path)
+        unless File.file?(path)
+          why = failure(out, part)&.then { |words| ": #{words}" }
+          return { "benchmark" => part.entry.name, "valid" => false, "reasons" => ["it gave no result#{why}"] }
+        end
 
         return other_result(path, part, out) if part.entry.family == Others::FAMILY
 
@@ -155,11 +198,23 @@ module Rakuda
       end
 
       # Rounds of the run, as its report has them.
-      def rounds(out)
+      def rounds(out) = report(out).dig("sync", "rounds") || []
+
+      # Why a part failed, as the run's report says.
+      # @return [String, nil]
+      def failure(out, part)
+        failures = (report(out)["failures"] || []).select { |one| one["task"].include?(part.file.delete_suffix(".json")) }
+        first = failures.first or return
+        [first["status"], first["output"].to_s.lines.last.to_s.strip].compact.reject(&:empty?).join(", ")
+      rescue Failure
+        nil # there is no record: the run did not begin
+      end
+
+      def report(out)
         output, errors, status = Open3.capture3(Programs.rakudactl, "report", "--json", chdir: out)
         raise Failure, "rakudactl report: #{errors.lines.last.to_s.strip}" unless status.success?
 
-        JSON.parse(output).dig("sync", "rounds") || []
+        JSON.parse(output)
       end
 
       def other_result(path, part, out)
@@ -175,11 +230,7 @@ module Rakuda
         return Catalogue.settings(part.entry, part.scale).fetch(:bytes) if part.entry.family == Others::FAMILY
         return Micro.bytes(part, @options[:workers]) unless part.entry.family == "mpi"
 
-        output, status = Open3.capture2e(Programs.own(part.entry.name), "--dry-run", "--np", part.point.ranks.to_s, "--size",
-                                         part.scale, *part.words)
-        raise UsageError, output.lines.last.to_s.strip unless status.success?
-
-        output[/^# total: (\d+) bytes/, 1].to_i
+        Measured.kernel_bytes(part.entry, part.scale, part.point.ranks, part.words)
       end
     end
   end

@@ -10,7 +10,23 @@ module Rakuda
       DEFAULTS = { size: "tiny", dir: "bench-work", out: "bench-results", rounds: nil, slots: nil, ranks: [2], per_node: nil,
                    workers: 2, engines: nil,
                    timeout: 3600, seed: 1, html: nil, family: nil, keep: false, dry_run: false, scale_bytes: 1.0,
-                   scale_time: 0.0, hosts: nil, nodes: [1], cache: "any", instance: nil }.freeze
+                   scale_time: 0.0, hosts: nil, nodes: [1], cache: "any", instance: nil, force: false }.freeze
+      PLACES = %i[size dir out timeout].freeze
+      # Options that each kind of work takes; all others have no effect there, and are refused.
+      TAKEN = {
+        "list" => %i[family], "info" => %i[ranks], "verify" => [], "report" => %i[html], "diff" => %i[force],
+        "predict" => %i[instance],
+        "prepare" => %i[size dir scale_bytes scale_time], "emit" => %i[size dir engines slots scale_bytes scale_time],
+        "run of a kernel" => PLACES + %i[cache rounds keep dry_run ranks per_node hosts nodes],
+        "run of a micro-benchmark" => PLACES + %i[keep dry_run hosts workers],
+        "run of others' benchmarks" => PLACES + %i[keep dry_run workers],
+        "run of a workflow" => PLACES + %i[cache rounds keep slots scale_bytes scale_time],
+        "run of MapReduce" => PLACES + %i[cache rounds keep slots engines],
+        "compare" => PLACES + %i[cache rounds keep slots engines scale_bytes scale_time],
+        "suite" => %i[dir out timeout keep slots ranks per_node hosts nodes workers size]
+      }.freeze
+      # What stands on the command line for it, where that is another word.
+      WORDS = { ranks: "np" }.freeze
       HOURS_MAX = 30 * 24 * 3600
       COUNT_MAX = 1 << 20
 
@@ -35,6 +51,21 @@ module Rakuda
         dup.tap { |copy| copy.instance_variable_set(:@values, @values.merge(changes)) }
       end
 
+      # @param works [Array<String>] keys of TAKEN
+      # @param takes_behind [Boolean] whether options behind -- mean something
+      # @raise [UsageError] for an option that one of them does not take
+      def check(works, takes_behind: false)
+        works.each do |work|
+          other = (@given - TAKEN.fetch(work)).first or next
+          fitting = TAKEN.select { |_, names| names.include?(other) }.keys
+          word = WORDS.fetch(other, other).to_s.tr("_", "-")
+          raise UsageError, "--#{word} means nothing to `#{work}`; it does to #{fitting.join(", ")}"
+        end
+        return if behind.empty? || takes_behind
+
+        raise UsageError, "options behind -- (#{behind.first}) are for MPI kernels of `run`, and for `predict`"
+      end
+
       # @return [Boolean] whether the option stands on the command line
       def given?(name) = @given.include?(name)
 
@@ -54,8 +85,9 @@ module Rakuda
           on.on("--instance FILE", "predict: the workflow in WfFormat that the results are of") do |value|
             set(:instance, File.expand_path(value))
           end
+          on.on("--force", "diff: results that were measured under other conditions, too") { set(:force, true) }
           on.on("--keep", "leave the files that were measured") { set(:keep, true) }
-          on.on("--dry-run", "print what would be started and written, and do nothing") { set(:dry_run, true) }
+          on.on("--dry-run", "run: print the Rakefile, and do nothing") { set(:dry_run, true) }
         end
       end
 
@@ -74,7 +106,7 @@ module Rakuda
       end
 
       def counts(on)
-        on.on("--rounds N", Integer, "rounds or repetitions [1 for tiny, else 5]") { |value| set(:rounds, count(value)) }
+        on.on("--rounds N", Integer, "rounds or repetitions [1 for tiny, else 6]") { |value| set(:rounds, count(value)) }
         on.on("-j", "--slots N", Integer, "tasks at the same time [the cores of this machine]") { |value|
  set(:slots, count(value)) }
         on.on("--np N,...", Array, "ranks of MPI kernels; several are a sweep [2]") { |value| set(:ranks, several(value)) }

@@ -18,17 +18,20 @@ module Rakuda
 
       # @param state [String] one of STATES
       # @param files [Array<String>] that the round will read
-      # @return [Float, nil] which part of them is in memory; nil without files
+      # @return [Float, nil] which part of them is in memory; nil without files, or where it
+      #   is not known and any will do
       # @raise [Failure]
       def prepare(state, files)
         word = state == "any" ? "show" : state
         sums = files.each_slice(FILES_EACH).map do |some|
           output, errors, status = Open3.capture3(Programs.own("page-cache"), word, *some)
+          # Where it is not known, and nothing was asked for, nothing is wrong.
+          break if state == "any" && !status.success?
           raise Failure, errors.strip unless status.success?
 
           output.split.map { |number| Integer(number) }
         end
-        resident, total = sums.transpose.map(&:sum)
+        resident, total = sums.to_a.transpose.map(&:sum)
         total.to_i.positive? ? resident.to_f / total : nil
       end
 

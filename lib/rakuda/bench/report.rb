@@ -23,6 +23,7 @@ module Rakuda
           out.puts head(result)
           lines(result).each { |line| out.puts "    #{line}" }
           (result["reasons"] || []).each { |reason| out.puts "    not valid: #{reason}" }
+          (result["notes"] || []).each { |note| out.puts "    note: #{note}" }
         end
         engines = results.select { |result| result.key?("rounds") }
         (ratios(engines) + Scaling.groups(results).flat_map { |sweep| Scaling.lines(sweep) }).each { |line| out.puts line }
@@ -62,7 +63,7 @@ module Rakuda
         time = derived["makespan_s"]
         rounds = result["rounds"].size
         ["makespan #{Figures.seconds(time["median"])} [#{Figures.seconds(time["min"])} - #{Figures.seconds(time["max"])}], " \
-         "median of #{rounds}",
+         "median of #{rounds}#{interval(time["ci95"]) { |value| Figures.seconds(value) }}",
          "#{result.dig("instance", "tasks")} tasks: #{Figures.seconds(derived["busy_s"])} of their own, overhead " \
          "#{Figures.seconds(derived["overhead_per_task_s"])} a task; to the first #{Figures.seconds(derived["startup_s"])}, " \
          "after the last #{Figures.seconds(derived["tail_s"])}"]
@@ -73,7 +74,8 @@ module Rakuda
         time = derived["makespan_s"]
         parts = { "start" => "startup_s", "map" => "map_s", "shuffle" => "shuffle_s", "reduce" => "reduce_s", "end" => "tail_s" }
         ["makespan #{Figures.seconds(time["median"])} [#{Figures.seconds(time["min"])} - #{Figures.seconds(time["max"])}], " \
-         "median of #{result["rounds"].size}; #{Figures.bytes(derived["bw"])}/s",
+         "median of #{result["rounds"].size}#{interval(time["ci95"]) { |value| Figures.seconds(value) }}; " \
+         "#{Figures.bytes(derived["bw"])}/s",
          parts.map { |name, key| "#{name} #{Figures.seconds(derived[key])}" }.join(", "),
          "core time: maps #{Figures.seconds(derived["map_busy_s"])}, getting and ordering rows " \
          "#{Figures.seconds(derived["shuffle_busy_s"])}, reduces #{Figures.seconds(derived["reduce_busy_s"])}; " \
@@ -115,8 +117,18 @@ module Rakuda
       end
 
       def kernel_line(one)
-        format("%-18s %14s/s,  %s in %s", one["name"], Figures.bytes(one["bw_last_done"]), Figures.bytes(one["bytes"]),
-               Figures.seconds(one["time_s"]))
+        line = format("%-18s %14s/s,  %s in %s", one["name"], Figures.bytes(one["bw_last_done"]), Figures.bytes(one["bytes"]),
+                      Figures.seconds(one["time_s"]))
+        rate = ->(value) { "#{Figures.bytes(value)}/s" }
+        spread = "; median of #{one["reps"]} #{rate[one["median_bw"]]} [#{rate[one["min_bw"]]} - #{rate[one["max_bw"]]}]" \
+                 "#{interval(one["ci95"], &rate)}"
+        "#{line}#{spread if one["reps"] > 1}; until the first rank ended #{rate[one["bw_first_done"]]}; " \
+          "#{one["ops_per_s"].round} operations/s"
+      end
+
+      # @return [String] where the median lies at 95 %; nothing where there are too few values
+      def interval(bounds)
+        bounds ? ", at 95 % #{yield bounds.first} to #{yield bounds.last}" : ""
       end
 
       # Engines on one instance beside rakuda: medians of ratios within a round.
@@ -166,15 +178,30 @@ module Rakuda
         interval && interval.first < 1 && interval.last > 1 ? "   no difference at 95 %" : ""
       end
 
+      # @param force [Boolean] also when they were measured under other conditions, which is said then
       # @raise [UsageError] when they cannot be compared
-      def diff(one, other, out)
+      def diff(one, other, out, force: false)
         same = %w[schema benchmark].all? { |key| one[key] == other[key] } && instance(one) == instance(other)
         raise UsageError, "these are results of different instances: #{instance(one)} and #{instance(other)}" unless same
 
+        unlike = unlike_conditions(one, other)
+        unless unlike.empty? || force
+          raise UsageError, "measured under other conditions: #{unlike.join(", ")}; --force compares them"
+        end
+
+        unlike.each { |what| out.puts "other conditions: #{what}" }
         figures(one).each do |name, value|
           with = figures(other)[name]
           out.puts format("%-28s %14s %14s   %s", name, plain(value), plain(with),
 with && value.positive? ? format("%.2f", with / value) : "-")
+        end
+      end
+
+      # @return [Array<String>]
+      def unlike_conditions(one, other)
+        ours, theirs = [one, other].map { |result| result["conditions"] || {} }
+        (ours.keys | theirs.keys).reject { |key| ours[key] == theirs[key] }.map do |key|
+          "#{key} #{ours[key].inspect} and #{theirs[key].inspect}"
         end
       end
 
@@ -239,7 +266,8 @@ with && value.positive? ? format("%.2f", with / value) : "-")
         valid = result["valid"] ? "valid" : "<span class=bad>not valid</span>: #{CGI.escapeHTML(result["reasons"].join("; "))}"
         cells = [result["benchmark"], result["size"], engine(result) || "-"].map { |text|
  CGI.escapeHTML(text.to_s) }
-        lines = lines(result).map { |line| CGI.escapeHTML(line.strip) }.join("<br>")
+        notes = (result["notes"] || []).map { |note| "note: #{note}" }
+        lines = (lines(result) + notes).map { |line| CGI.escapeHTML(line.strip) }.join("<br>")
         "<tr>#{[*cells, valid, lines].map { |cell| "<td>#{cell}</td>" }.join}</tr>"
       end
     end

@@ -15,10 +15,9 @@ module Rakuda
       Sweep = Struct.new(:over, :results) do
         def benchmark = results.first["benchmark"]
 
-        # What the paper tells of it; of a sweep over ranks where it has none, what it tells of nodes.
+        # What the paper tells of it.
         def told(phase)
-          figures = PAPER.select { |figure| figure.benchmark == benchmark && figure.phase == phase }
-          figures.any? { |figure| figure.over == over } ? figures.select { |figure| figure.over == over } : figures
+          PAPER.select { |figure| figure.benchmark == benchmark && figure.phase == phase && figure.over == over }
         end
       end
 

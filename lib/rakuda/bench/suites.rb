@@ -26,7 +26,8 @@ module Rakuda
                                  "montage-io" => %w[rakuda rake make ninja xargs] } }
       }.freeze
       # Rounds where no other number is asked for.
-      ROUNDS = { "tiny" => 1, "small" => 5, "large" => 5 }.freeze
+      # From six on there is an interval.
+      ROUNDS = { "tiny" => 1, "small" => 6, "large" => 6 }.freeze
       # Reading as few epochs, or configurations, as `small` has takes less than 10 s on one machine, and is not valid.
       KERNEL_WORDS = { %w[node argot-io] => %w[--reps 15], %w[node qcd-io] => %w[--reps 30] }.freeze
 
@@ -38,11 +39,15 @@ module Rakuda
 
         suite = ALL.fetch(name) { raise UsageError, "no suite #{name}; there are #{ALL.keys.join(", ")}, paper" }
         engines = suite.fetch(:workflows).transform_values { |names| names.map { |engine| present(engine) } }
+        raise UsageError, "--size means nothing to the suite #{name}: it is #{suite.fetch(:size)}" if options.given?(:size)
+
+        sized = options.with(size: suite.fetch(:size))
+        # What they need is looked for before anything is measured.
+        suite.fetch(:workflows).each_key { |workflow| Workflows.new(workflow, sized) }
         parts = suite.fetch(:measured).flat_map do |entry|
           Measured.parts(Catalogue.find(entry), suite.fetch(:size), KERNEL_WORDS.fetch([name, entry], []), options)
         end
         results = Measured.new(options, say).call(parts)
-        sized = options.with(size: suite.fetch(:size))
         results + engines.flat_map { |workflow, names| compare(workflow, names, sized, slots, say) }
       end
 
@@ -70,6 +75,7 @@ module Rakuda
         workspace = Workspace.new(options[:dir])
         workspace.make(0)
         inputs = File.join(workspace.path, "inputs")
+        workspace.make(workflows.space(inputs))
         instance = workflows.prepare(inputs)
         workspace.make(instance.bytes_written)
         size = workflows.benchmark == name ? options[:size] : "own"

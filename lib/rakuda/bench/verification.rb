@@ -2,8 +2,10 @@
 
 require "json"
 require "open3"
+require "rakuda/bench/catalogue"
 require "rakuda/bench/comparison"
 require "rakuda/bench/errors"
+require "rakuda/bench/kernel_figures"
 require "rakuda/bench/mapreduce/split"
 require "rakuda/bench/micro"
 require "rakuda/bench/page_cache"
@@ -81,18 +83,13 @@ module Rakuda
         faults
       end
 
-      # A valid result began as it says.
-      def cache_faults(result)
-        result["valid"] ? PageCache.faults(result.dig("conditions", "cache"), result.fetch("rounds")) : []
-      end
-
       def map_reduce_faults(result)
         rounds = result.fetch("rounds")
         expected = MapReduce::Split.derived(rounds, result.dig("instance", "bytes"))
         backwards = rounds.reject { |round| round["fault"] }.select do |round|
           MapReduce::Split.of(round).values_at(*MapReduce::Split::NAMES).any?(&:negative?)
         end
-        differences(expected, result.fetch("derived"), "derived") + cache_faults(result) +
+        differences(expected, result.fetch("derived"), "derived") +
           backwards.map { |round| "round #{round["round"]}: its parts do not follow each other" }
       end
 
@@ -106,33 +103,75 @@ module Rakuda
           faults = differences(busy, round.fetch("busy_s"), "rounds/#{round["round"]}/busy_s")
           faults << "round #{round["round"]}: #{round["tasks_ns"].size} tasks of #{tasks}" unless round["tasks_ns"].size == tasks
           faults << "round #{round["round"]}: tasks took longer than its slots had" if busy > limit
-          faults
+          faults + parts_faults(round)
         end
-        differences(expected, result.fetch("derived"), "derived") + of_rounds + cache_faults(result)
+        differences(expected, result.fetch("derived"), "derived") + of_rounds
+      end
+
+      # A round is the time to its first task, that from there to the end of the last, and that after it.
+      def parts_faults(round)
+        first, last = round.fetch("tasks_ns").map(&:first).min, round.fetch("tasks_ns").map(&:last).max
+        whole = round.fetch("startup_s") + ((last - first) / 1e9) + round.fetch("tail_s")
+        differences(whole, round.fetch("makespan_s"), "rounds/#{round["round"]}/makespan_s")
       end
 
       # The phases from the steps, and the figures of all repetitions from the phases.
       def kernel_faults(result)
         phases = result.fetch("phases").flat_map do |phase|
-          time = phase.fetch("steps").sum { |step| step.fetch("end_ns").max - step.fetch("start_ns").min }
-          bytes = phase.fetch("steps").sum { |step| step.fetch("bytes").sum }
-          at = "phases/#{phase["name"]}-#{phase["rep"]}"
-          differences(time, phase.fetch("time_ns"), "#{at}/time_ns") + differences(bytes, phase.fetch("bytes"), "#{at}/bytes") +
-            differences(rate(bytes, time), phase.fetch("bw_last_done"), "#{at}/bw_last_done")
+          expected = KernelFigures.phase(phase)
+          differences(expected, phase.slice(*expected.keys), "phases/#{phase["name"]}-#{phase["rep"]}")
         end
-        phases + result.fetch("derived").flat_map do |derived|
-          of_name = result.fetch("phases").select { |phase| phase["name"] == derived["name"] }
-          bytes, time = of_name.sum { |phase| phase["bytes"] }, of_name.sum { |phase| phase["time_ns"] }
-          differences(rate(bytes, time), derived.fetch("bw_last_done"), "derived/#{derived["name"]}/bw_last_done")
+        phases + differences(KernelFigures.derived(result.fetch("phases")), result.fetch("derived"), "derived")
+      end
+
+      # That a result is valid must follow from what else stands in it.
+      def validity_faults(result)
+        unless result.fetch("valid") == result.fetch("reasons").empty?
+          return ["valid is #{result["valid"]}, and there are #{result["reasons"].size} reasons against it"]
+        end
+
+        result["valid"] ? against(result).map { |fault| "it says that it is valid: #{fault}" } : []
+      end
+
+      # @return [Array<String>] why it is not valid, by what stands in it
+      def against(result)
+        case result.fetch("schema")
+        when "rakuda-bench/1" then KernelFigures.against(result)
+        when "rakuda-bench-micro/1" then micro_against(result)
+        else rounds_against(result)
         end
       end
 
-      def rate(bytes, time_ns) = time_ns.positive? ? bytes * 1e9 / time_ns : 0
+      # Workers ran together, each did its part, and the settings are those of the size.
+      def micro_against(result)
+        ours = Catalogue::ALL.find { |entry| entry.name == result["benchmark"] && entry.family == "micro" } or return []
+        steps, workers = result.fetch("steps"), result.fetch("workers")
+        sized = ours.sizes.fetch(result["size"]).transform_keys(&:to_s)
+        found = differences(sized, result.fetch("settings"), "settings")
+        found += steps.filter_map { |name, outputs| "#{name}: #{outputs.size} of #{workers} workers" if outputs.size != workers }
+        result["size"] != "tiny" && result["sync"] ? found + Micro.apart(steps, result["sync"]) : found
+      end
 
-      def validity_faults(result)
-        return [] if result.fetch("valid") == result.fetch("reasons").empty?
+      # Of engines: each round ended well, there are enough, and all that was made was looked at.
+      def rounds_against(result)
+        rounds = result.fetch("rounds")
+        found = rounds.filter_map { |round| "round #{round["round"] + 1}: #{round["fault"]}" if round["fault"] }
+        found << "#{rounds.size} rounds, and only tiny may have fewer than 5" if result["size"] != "tiny" && rounds.size < 5
+        made = result.dig("instance", "bytes_out")
+        checked = result.dig("verification", "checked_bytes")
+        others = rounds.filter_map { |round| round["digest"] }.uniq - [result.dig("verification", "digest")]
+        found << "rounds made files that differ" unless others.empty?
+        found << "of #{made * rounds.size} bytes #{checked} were checked" if made && checked && checked < made * rounds.size
+        found + unproven(result, rounds) + PageCache.faults(result.dig("conditions", "cache"), rounds)
+      end
 
-        ["valid is #{result["valid"]}, and there are #{result["reasons"].size} reasons against it"]
+      # A state of the page cache was asked for, and it is not said what was there.
+      def unproven(result, rounds)
+        return [] if result.dig("conditions", "cache") == "any" || !result.dig("instance", "bytes_in").to_i.positive?
+
+        rounds.reject { |round| round.key?("resident") || round["fault"] }.map do |round|
+          "round #{round["round"] + 1}: it does not say what was in the page cache"
+        end
       end
 
       # @return [Array<String>] where two values differ

@@ -49,6 +49,15 @@ module Rakuda
         instance
       end
 
+      # @return [Integer] bytes of inputs and of what one engine makes; 0 where only a run can tell
+      def space(folder)
+        return 0 if @entry&.recorded?
+
+        FileUtils.mkdir_p(folder)
+        instance = load(folder)
+        instance.input_bytes + instance.bytes_written
+      end
+
       # The instance alone; of a search that needs a run it is not known before.
       # @return [Instance]
       def load(folder)

@@ -1,0 +1,120 @@
+# frozen_string_literal: true
+
+require "rakuda/bench/figures"
+
+module Rakuda
+  module Bench
+    # The figures of an MPI kernel's result from the raw times in it, as iobench/README.md defines them, and what a valid
+    # result must show. The kernels compute them in `figures.c`; this is how `verify` does so once more.
+    module KernelFigures
+      # What of a file may be in memory where it was to be cold, and be missing where it was to be warm.
+      RESIDENT_MAX = 0.01
+
+      module_function
+
+      # @param phase [Hash] as it stands in a result
+      # @return [Hash{String => Numeric}]
+      def phase(phase)
+        steps = phase.fetch("steps")
+        spans = steps.map { |step| Span.new(step) }
+        time, first_time = spans.sum(&:time), spans.sum(&:first_done)
+        bytes, first_bytes = spans.sum(&:bytes), spans.sum(&:first_done_bytes)
+        transfer = steps.sum { |step| step.fetch("transfer_ns").max }
+        { "bytes" => bytes, "time_ns" => time, "transfer_ns" => transfer, "first_done_ns" => first_time,
+          "first_done_bytes" => first_bytes, "first_start_ns" => spans.first.first_start, "first_end_ns" => spans.last.first_end,
+          "last_end_ns" => spans.last.last_end, "start_skew_ns_max" => spans.map(&:start_skew).max,
+          "end_skew" => time.positive? ? spans.sum(&:end_skew) / time.to_f : 0,
+          "bw_last_done" => rate(bytes, time), "bw_transfer" => rate(bytes, transfer),
+          "bw_first_done" => rate(first_bytes, first_time), "ops_per_s" => rate(phase.fetch("calls"), time) }
+      end
+
+      # One step of all ranks.
+      class Span
+        attr_reader :first_start, :first_end, :last_end, :bytes
+
+        def initialize(step)
+          @step = step
+          @starts, @ends, each = step.values_at("start_ns", "end_ns", "bytes")
+          @first_start = @starts.min
+          @first_end, @last_end = @ends.minmax
+          @bytes = each.sum
+        end
+
+        def time = last_end - first_start
+
+        def first_done = first_end - first_start
+
+        def end_skew = last_end - first_end
+
+        def start_skew = @starts.max - first_start
+
+        # What is known to have been transferred when the first rank ended.
+        def first_done_bytes
+          @step.fetch("bytes").each_index.sum do |rank|
+            next @step["bytes"][rank] if @ends[rank] <= first_end
+
+            (@step["marks"][rank] || []).each_slice(2).filter_map { |ns, bytes| bytes if ns != 0 && ns <= first_end }.max || 0
+          end
+        end
+      end
+
+      # @param phases [Array<Hash>] as they stand in a result
+      # @return [Array<Hash>] one for each name
+      def derived(phases)
+        phases.group_by { |phase| phase.fetch("name") }.map do |name, ones|
+          summed = %w[bytes calls time_ns transfer_ns first_done_ns first_done_bytes]
+          sums = summed.to_h { |key| [key, ones.sum { |one| one[key] }] }
+          rates = ones.map { |one| one.fetch("bw_last_done") }
+          spread = Figures.summary(rates)
+          { "name" => name, "reps" => ones.size, "bytes" => sums["bytes"], "time_s" => sums["time_ns"] / 1e9,
+            "bw_last_done" => rate(*sums.values_at("bytes", "time_ns")),
+            "bw_transfer" => rate(*sums.values_at("bytes", "transfer_ns")),
+            "bw_first_done" => rate(*sums.values_at("first_done_bytes", "first_done_ns")),
+            "ops_per_s" => rate(*sums.values_at("calls", "time_ns")), "median_bw" => spread["median"],
+            "min_bw" => spread["min"], "max_bw" => spread["max"], "ci95" => spread["ci95"] }
+        end
+      end
+
+      def rate(amount, time_ns) = time_ns.positive? ? amount * 1e9 / time_ns : 0
+
+      # @return [Array<String>] what a result shows that says it is valid, and must not show
+      def against(result)
+        conditions, instance = result.values_at("conditions", "instance")
+        reps = instance.fetch("reps")
+        verification(result) + result.fetch("phases").flat_map { |phase| cache(phase, conditions) } +
+          result.fetch("phases").group_by { |phase| phase["name"] }.filter_map do |name, ones|
+            "#{name}: #{ones.size} repetitions, and #{reps} were asked for" unless ones.size == reps
+          end + (result["size"] != "tiny" && reps < 5 ? ["#{reps} repetitions, and only tiny may have fewer than 5"] : [])
+      end
+
+      def verification(result)
+        found, asked = result.fetch("verification"), result.dig("instance", "bytes")
+        return ["#{found["errors"]} wrong bytes"] if found["errors"].positive? || !found["detail"].empty?
+
+        checked = found["checked_bytes"]
+        result.dig("conditions", "read") && checked >= asked ? [] : ["of #{asked} bytes #{checked} were checked"]
+      end
+
+      # What cachestat said before reading and after writing.
+      def cache(phase, conditions)
+        at = "#{phase["name"]} #{phase["rep"]}"
+        before, after = phase.values_at("cache_before", "cache_after")
+        if phase["name"].end_with?("read")
+          return [] if conditions["cache"] == "any" || (before && in_state?(before, conditions["cache"]))
+
+          return ["#{at}: it does not show that it was #{conditions["cache"]}"]
+        end
+        return [] if !conditions["durable"] || (after && after["known"] && after["dirty_bytes"].to_i.zero?)
+
+        ["#{at}: it does not show that what was written was on disk"]
+      end
+
+      def in_state?(before, state)
+        return false unless before["known"]
+
+        share = before["resident_frac"] || 0
+        state == "cold" ? share <= RESIDENT_MAX : share >= 1 - RESIDENT_MAX
+      end
+    end
+  end
+end
