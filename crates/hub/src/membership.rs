@@ -118,7 +118,7 @@ impl Hub {
         // Before it joins: that starts something there at once.
         self.tell_node_end(id);
         self.event(Event::NodeJoined { id, capacity, files_kept });
-        self.tell_reach(ReachInput::NodeJoined);
+        self.tell_reach(ReachInput::NodeJoined { id });
         self.note_joined(id);
         self.note_node(id);
         self.check_held_invocation();

@@ -20,6 +20,7 @@ mod place;
 mod recorded_why;
 mod report;
 mod runs;
+mod seeds;
 mod set_attr;
 mod sim;
 mod sim_sizes;

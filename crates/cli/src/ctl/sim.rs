@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
@@ -17,10 +16,11 @@ use rakuda_sim::{
 use serde::Serialize;
 
 use rakuda_agent::clock::monotonic_ns;
-use rakuda_sim::faults::{Failure, run_seed, swarm};
+use rakuda_sim::faults::{Failure, Finish, check_seed, run_seed};
 use rakuda_sim::workloads::RecordedTimes;
 
 use super::place::Place;
+use super::seeds;
 use super::sim_sizes::Sizes;
 use super::{Status, UsageError};
 
@@ -33,9 +33,7 @@ const COMPUTE_PERCENT_MAX: u64 = 1_000_000;
 const TASKS_MAX: i64 = 20_000_000;
 const CURVE_S_MAX: u64 = 1 << 30;
 
-/// The seed of `faults` that runs, for the message of one that fails.
-static SEED: AtomicU64 = AtomicU64::new(0);
-/// Where its log goes.
+/// Where the log of a seed of `faults` goes.
 static LOG: Mutex<Option<std::fs::File>> = Mutex::new(None);
 
 /// Runs a workflow in virtual time, on a cluster of any size, under each policy.
@@ -177,6 +175,17 @@ enum FileSystemName {
 }
 
 /// Takes the name of a policy, and offers all of them.
+/// Runs a seed, each line of its log going to the file as soon as it is noted.
+fn check_logged(seed: u64) -> Result<Finish, String> {
+    let log = Log::told(|line| {
+        if let Some(file) = &mut *LOG.lock().unwrap_or_else(PoisonError::into_inner) {
+            file.write_all(line.as_bytes()).expect("the log can be written");
+        }
+    });
+    let run = run_seed(seed, log);
+    run.failure.map_or(Ok(Finish { counts: run.counts, twice: false }), Err)
+}
+
 fn policies() -> impl TypedValueParser<Value = Policy> {
     PossibleValuesParser::new(Policy::ALL.map(Policy::name))
         .map(|name| Policy::named(&name).expect("only names of policies are possible"))
@@ -236,43 +245,28 @@ impl Sim {
         Ok(if well { Status::Good } else { Status::Failed })
     }
 
-    /// Runs seeds in which things die. A rule that is broken panics, and a panic ends this program:
-    /// so the seed is told from its hook.
+    /// Runs seeds in which things die.
     fn faults(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
-        let hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            hook(panic);
-            let seed = SEED.load(Ordering::Relaxed);
-            let text =
-                format!("seed {seed} failed\n    rakudactl sim faults --seed {seed} --log FILE\n");
-            // Nothing is left to be done if even that cannot be said.
-            let _ = std::io::stderr().write_all(text.as_bytes());
-            std::process::exit(1);
-        }));
         if let Some(path) = &self.log {
             let path = place.directory().join(path);
             let file = std::fs::File::create(&path)
                 .with_context(|| format!("cannot write {}", path.display()))?;
             *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
-            SEED.store(self.seed, Ordering::Relaxed);
-            run_seed(
-                self.seed,
-                Log::told(|line| {
-                    if let Some(file) = &mut *LOG.lock().unwrap_or_else(PoisonError::into_inner) {
-                        file.write_all(line.as_bytes()).expect("the log can be written");
-                    }
-                }),
-            );
+            // Whether it fails, the seeds below tell once more.
+            seeds::run(self.seed..self.seed + 1, check_logged)?;
         }
-        let seeds = self.seed..self.seed + u64::from(self.repeat);
-        let result = swarm(seeds.inspect(|seed| SEED.store(*seed, Ordering::Relaxed)));
+        let result = seeds::run(self.seed..self.seed + u64::from(self.repeat), check_seed)?;
         for (what, count) in &result.counts {
             writeln!(out, "{count:>9} {what}")?;
         }
         let (finished, twice) = (result.finished, result.twice);
         writeln!(out, "{finished:>9} seeds finished, {twice} of them twice with equal logs")?;
         for Failure { seed, reason } in &result.failures {
-            writeln!(out, "seed {seed} failed: {reason}\n    rakudactl sim faults --seed {seed}")?;
+            let again = format!("rakudactl sim faults --seed {seed} --log FILE");
+            writeln!(out, "seed {seed} failed: {reason}\n    {again}")?;
+        }
+        if !result.failures.is_empty() {
+            writeln!(out, "{:>9} seeds failed", result.failures.len())?;
         }
         Ok(if result.failures.is_empty() { Status::Good } else { Status::Failed })
     }

@@ -95,8 +95,12 @@ pub enum ReachInput {
         /// Which.
         id: NodeId,
     },
-    /// A node has come: what was out of reach may be there with it.
-    NodeJoined,
+    /// A node has come: what was out of reach may be there with it. If it was lost, its files may
+    /// have gone with its disk meanwhile.
+    NodeJoined {
+        /// Which.
+        id: NodeId,
+    },
     /// The catalogue says that no host that is up holds a file.
     HeldByNone {
         /// Whose.
@@ -240,6 +244,8 @@ pub struct Reachability {
     awaited: BTreeMap<TaskId, u64>,
     /// When what is waited for is asked about again.
     again_ns: u64,
+    /// Nodes that were lost and have not come again.
+    absent: BTreeSet<NodeId>,
     /// Nodes whose files have all been asked about since they came.
     searched: BTreeSet<NodeId>,
     /// It was said that nothing can be found out.
@@ -263,6 +269,7 @@ impl Reachability {
             trouble_ns: None,
             awaited: BTreeMap::new(),
             again_ns: 0,
+            absent: BTreeSet::new(),
             searched: BTreeSet::new(),
             complained: false,
         }
@@ -328,8 +335,11 @@ impl Reachability {
             }
             ReachInput::Continued => self.go_on(now, view, out),
             ReachInput::NodeLost { id } => self.on_node_lost(now, id, view, out),
-            ReachInput::NodeJoined => {
+            ReachInput::NodeJoined { id } => {
                 self.wanted.extend(self.lost.iter().copied());
+                if self.absent.remove(&id) {
+                    self.want_sample(id, view);
+                }
                 self.ask_next(view, out);
             }
             ReachInput::HeldByNone { id } => {
@@ -393,7 +403,7 @@ impl Reachability {
         }
         if is_any_held {
             // An action may have failed because it was to write to a host that is silent.
-            let is_readable = |id| view.is_kept(id) && !self.is_lost(id);
+            let is_readable = |id| view.is_kept(id) && !self.is_lost(id) && !view.is_being_made(id);
             self.wanted.extend(view.one_on_each_node(SAMPLE, is_readable));
         }
         // What is being made is at no place yet.
@@ -482,10 +492,17 @@ impl Reachability {
             return;
         }
         self.trouble_ns = Some(now.0);
+        self.absent.insert(node);
         self.searched.remove(&node);
-        let files: Vec<TaskId> = self.files_on(node, view).take(SAMPLE).collect();
-        self.wanted.extend(files);
+        self.want_sample(node, view);
         self.ask_next(view, out);
+    }
+
+    /// Some files of a node that was lost are to tell of all of them.
+    fn want_sample<P: FilePlaces>(&mut self, node: NodeId, view: &ReachView<'_, P>) {
+        let files = self.files_on(node, view).filter(|id| !view.is_being_made(*id));
+        let files: Vec<TaskId> = files.take(SAMPLE).collect();
+        self.wanted.extend(files);
     }
 
     /// A file can be read. Whether it was out of reach, or is waited for.
@@ -560,7 +577,8 @@ impl Reachability {
         }
         let places = view.places.places_of(id);
         let first = places.as_slice().first();
-        let other = first.and_then(|node| view.kept_only_on(*node).find(|other| *other != id));
+        let tells = |other: &TaskId| *other != id && !view.is_being_made(*other);
+        let other = first.and_then(|node| view.kept_only_on(*node).find(tells));
         self.unresponsive.replace_file(id, other);
         out.push(ReachEffect::FreeName { id });
     }

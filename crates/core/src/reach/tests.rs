@@ -419,7 +419,7 @@ fn one_round_is_under_way_at_a_time() {
     shell.invoke(&[one, two]);
     assert_eq!(shell.fail(one), [attribute(one), ask(1, &[source])]);
     assert_eq!(shell.fail(two), [attribute(two)]);
-    assert_eq!(shell.tell(ReachInput::NodeJoined), []);
+    assert_eq!(shell.tell(ReachInput::NodeJoined { id: NodeId(1) }), []);
     assert_eq!(shell.part.due_ns(), None);
     assert_eq!(shell.answer(2, &[], &[]), [], "nobody has asked that");
     let out = shell.answer(1, &[(source, on(A))], &[]);
@@ -477,11 +477,78 @@ fn of_a_lost_node_some_files_are_asked_about_and_all_once_one_is_out_of_reach() 
     assert_eq!(rest.len(), 18, "those that are neither out of reach nor found elsewhere");
     assert!(!rest.contains(&files[3]) && !rest.contains(&files[0]));
     assert_eq!(shell.answer(2, &[(files[4], Reach::Nowhere)], &[]).len(), 2, "they were searched");
-    let back = shell.tell(ReachInput::NodeJoined);
+    let back = shell.tell(ReachInput::NodeJoined { id: NodeId(2) });
     assert_eq!(back, [ask(3, &[files[3], files[4]])]);
     let out = shell.answer(3, &[(files[3], on(B)), (files[4], Reach::Unknown)], &[]);
     assert_eq!(out, [handed_out(files[3], B, true)]);
     assert!(!shell.part.is_lost(files[3]) && shell.part.is_lost(files[4]));
+}
+
+/// Twenty files on node 1, the first two of which are being made again.
+fn made_again_in_part() -> (Shell, Vec<TaskId>) {
+    let mut shell = Shell::new();
+    let source = shell.file(&[]);
+    let files: Vec<TaskId> = (0..20).map(|_| shell.file(&[source])).collect();
+    let other = shell.file(&[source]);
+    let both = shell.file(&[files[0], files[1], other]);
+    shell.invoke(&[&files[..], &[both]].concat());
+    while let Some(id) = shell.running.keys().copied().find(|id| *id != both) {
+        shell.make(id, 1);
+    }
+    shell.known.0.insert(other, NodeId(0));
+    for id in &files[..2] {
+        shell.made.remove(id);
+        shell.event(Event::PlacesFound { id: *id, places: Places::Nowhere });
+    }
+    shell.end(both, ActionOutcome::Failed);
+    assert!(shell.running.keys().eq(&files[..2]), "{:?}", shell.running);
+    (shell, files)
+}
+
+#[test]
+fn what_is_being_made_again_tells_nothing_of_a_lost_node_and_another_file_does() {
+    let (mut shell, files) = made_again_in_part();
+    let out = shell.tell(ReachInput::NodeLost { id: NodeId(1) });
+    assert_eq!(out, [ask(1, &files[2..2 + SAMPLE])]);
+}
+
+#[test]
+fn silent_host_is_found_though_its_first_file_is_being_made_again() {
+    let (mut shell, files) = made_again_in_part();
+    let failed = files[1];
+    shell.tell(ReachInput::MakingBegan { id: failed });
+    let out = shell.fail(failed);
+    let asked = out.iter().find_map(|effect| match effect {
+        ReachEffect::Ask { files, .. } => Some(files.clone()),
+        _ => None,
+    });
+    assert!(asked.is_some_and(|asked| asked.contains(&files[2])), "{out:?}");
+}
+
+/// Its disk may have gone while it was away.
+#[test]
+fn node_that_was_lost_is_asked_about_its_files_when_it_comes_again() {
+    let mut shell = Shell::new();
+    let source = shell.file(&[]);
+    let target = shell.file(&[source]);
+    shell.invoke(&[target]);
+    shell.make(target, 1);
+    assert_eq!(shell.tell(ReachInput::NodeLost { id: NodeId(1) }), [ask(1, &[target])]);
+    assert_eq!(shell.answer(1, &[(target, on(B))], &[]), [handed_out(target, B, false)]);
+    assert_eq!(shell.tell(ReachInput::NodeJoined { id: NodeId(1) }), [ask(2, &[target])]);
+    let out = shell.answer(2, &[(target, Reach::Nowhere)], &[]);
+    assert_eq!(out, [out_of_reach(&[target], &[]), nowhere(target)]);
+    assert_eq!(shell.tell(ReachInput::NodeJoined { id: NodeId(1) }), [ask(3, &[target])]);
+}
+
+#[test]
+fn node_that_was_not_lost_is_not_asked_about_when_it_comes() {
+    let mut shell = Shell::new();
+    let source = shell.file(&[]);
+    let target = shell.file(&[source]);
+    shell.invoke(&[target]);
+    shell.make(target, 1);
+    assert_eq!(shell.tell(ReachInput::NodeJoined { id: NodeId(1) }), []);
 }
 
 #[test]
@@ -529,7 +596,7 @@ fn input_that_is_back_before_the_shell_says_that_it_is_waited_for_is_not_given_u
     let mut shell = Shell::new();
     let source = shell.file(&[]);
     shell.tell(ReachInput::HeldByNone { id: source });
-    shell.tell(ReachInput::NodeJoined);
+    shell.tell(ReachInput::NodeJoined { id: NodeId(0) });
     let out = shell.answer(1, &[(source, on(A))], &[]);
     assert_eq!(out, [handed_out(source, A, true)]);
     assert_eq!(shell.tell(ReachInput::InputAwaited { id: source }), []);
@@ -606,7 +673,7 @@ fn files_that_are_back_are_told_from_the_last_to_the_first() {
     for id in &files {
         shell.tell(ReachInput::HeldByNone { id: *id });
     }
-    shell.tell(ReachInput::NodeJoined);
+    shell.tell(ReachInput::NodeJoined { id: NodeId(0) });
     let out = shell.answer(1, &files.iter().map(|id| (*id, on(A))).collect::<Vec<_>>(), &[]);
     let back: Vec<_> = files.iter().rev().map(|id| handed_out(*id, A, true)).collect();
     assert_eq!(out, back);
@@ -731,7 +798,7 @@ fn random_lives_keep_the_rules() {
                     }
                     shell.tell(ReachInput::NodeLost { id })
                 }
-                2 => shell.tell(ReachInput::NodeJoined),
+                2 => shell.tell(ReachInput::NodeJoined { id: NodeId(below(3)) }),
                 3 | 4 if open => {
                     open = false;
                     let answers: Vec<_> = files.iter().map(|id| (*id, reach(below(6)))).collect();

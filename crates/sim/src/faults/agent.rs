@@ -4,7 +4,7 @@
 //! heard last, so the agent gives up before the hub does, whichever direction of the link has
 //! failed. Who minds the lease is not held up when the agent stalls.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use rakuda_core::{ActionOutcome, Prepared};
 
@@ -32,7 +32,7 @@ pub(crate) struct Agent {
     prepared: Prepared<u32, Start>,
     untold: Vec<Ended>,
     pub(crate) stalled: bool,
-    /// What came while it stalled.
+    /// What came while it stalled: orders, and ends of processes.
     inbox: VecDeque<Happening>,
 }
 
@@ -47,6 +47,10 @@ struct Process {
     target: u32,
     /// When it has ended well, a prepared command begins in its place.
     frees_core: bool,
+    /// Cores that its action has on this node.
+    cores: u32,
+    /// It has come to its end, and the agent stalls and does not know yet.
+    is_over: bool,
 }
 
 impl Agent {
@@ -105,8 +109,15 @@ impl Chaos {
         self.agent(node).session = 0;
         self.agent(node).incarnation += 1;
         self.agent(node).prepared = Prepared::default();
-        for process in std::mem::take(&mut self.agent(node).running).into_values() {
-            self.truth.end(process.task);
+        for (command, process) in std::mem::take(&mut self.agent(node).running) {
+            let Process { life, task, attempt, outcome, content, is_over, .. } = process;
+            if is_over {
+                let freed = false;
+                let ended = Ended { life, task, attempt, command, outcome, content, freed };
+                self.agent(node).untold.push(ended);
+            } else {
+                self.truth.end(task);
+            }
         }
     }
 
@@ -153,17 +164,17 @@ impl Chaos {
             }
             Order::Withdraw { command } => {
                 if agent.prepared.withdraw(&command).is_some() {
-                    self.report(node, Report::Withdrawn { command });
+                    self.send_report(node, Report::Withdrawn { command });
                 }
             }
             Order::KeepCore { command } => {
                 if let Some(process) = agent.running.get_mut(&command) {
                     process.frees_core = false;
-                    self.report(node, Report::CoreKept { command });
+                    self.send_report(node, Report::CoreKept { command });
                 }
             }
             Order::Abort { command } => {
-                if self.agent(node).running.contains_key(&command) {
+                if agent.running.get(&command).is_some_and(|process| !process.is_over) {
                     self.finish(node, command, ActionOutcome::Failed, None);
                 }
             }
@@ -172,12 +183,12 @@ impl Chaos {
 
     fn begin_prepared(&mut self, node: u32, next: Option<(u32, Start)>) {
         let Some((command, start)) = next else { return };
-        self.report(node, Report::Begun { command });
+        self.send_report(node, Report::Begun { command });
         self.begin(node, &start, true);
     }
 
     fn begin(&mut self, node: u32, start: &Start, frees_core: bool) {
-        let Start { life, task, attempt, command, is_last, ref inputs } = *start;
+        let Start { life, task, attempt, command, cores, is_last, ref inputs } = *start;
         self.truth.begin(task, node, (life, attempt));
         let mut run_ns = self.scenario.jobs[task as usize].run_ns;
         let mut target = self.place_of(node);
@@ -219,7 +230,9 @@ impl Chaos {
                 (ActionOutcome::Succeeded, content)
             }
         };
-        let process = Process { life, task, attempt, outcome, content, target, frees_core };
+        let is_over = false;
+        let process =
+            Process { life, task, attempt, outcome, content, target, frees_core, cores, is_over };
         let other = self.agent(node).running.insert(command, process);
         assert!(other.is_none(), "command {command} is started twice");
         self.check_cores(node);
@@ -231,9 +244,9 @@ impl Chaos {
     /// Whatever the hub thinks of its leases: no more runs than there are cores.
     fn check_cores(&self, node: u32) {
         let running = self.agents[node as usize].running.values();
-        let tasks: BTreeSet<u32> = running.map(|process| process.task).collect();
+        let of_tasks: BTreeMap<u32, u32> = running.map(|one| (one.task, one.cores)).collect();
         let cores = self.scenario.cores[node as usize];
-        let used: u32 = tasks.iter().map(|task| self.cores_on(*task, node)).sum();
+        let used: u32 = of_tasks.values().sum();
         assert!(used <= cores, "{used} of {cores} cores of node {node} are used");
     }
 
@@ -241,6 +254,9 @@ impl Chaos {
         let process = self.agents[node as usize].running.get(&command);
         let Some(process) = process else { return };
         let (outcome, content, target) = (process.outcome, process.content, process.target);
+        if process.is_over {
+            return self.finish(node, command, outcome, content);
+        }
         let of = (process.task, process.attempt);
         if content.is_some() && self.scenario.gfarm.is_some() && !self.gfarm.answers(target) {
             let after_ns = self.fail_over_server(of, None, Some(target));
@@ -249,37 +265,40 @@ impl Chaos {
             self.queue.push(self.now + after_ns, Happening::Done { node, command });
             return;
         }
+        if self.agent(node).stalled {
+            self.leave(of.0, target, content);
+            let process = self.agent(node).running.get_mut(&command).expect("it runs");
+            process.is_over = true;
+            self.agent(node).inbox.push_back(Happening::Done { node, command });
+            return;
+        }
         self.finish(node, command, outcome, content);
     }
 
-    /// A process has ended; the hub is told, at once or when it can be.
-    fn finish(&mut self, node: u32, command: u32, outcome: ActionOutcome, content: Option<u64>) {
-        let process = self.agent(node).running.remove(&command).expect("it runs");
-        let Process { life, task, attempt, target, frees_core, .. } = process;
+    /// A process is gone, with or without a file.
+    fn leave(&mut self, task: u32, target: u32, content: Option<u64>) {
         self.truth.end(task);
         if content.is_some() {
             self.truth.write(task, target, content);
             self.gfarm.set(task, target, self.now);
         }
+    }
+
+    /// A process has ended, and its agent knows; the hub is told, at once or when it can be.
+    fn finish(&mut self, node: u32, command: u32, outcome: ActionOutcome, content: Option<u64>) {
+        let process = self.agent(node).running.remove(&command).expect("it runs");
+        let Process { life, task, attempt, target, frees_core, is_over, .. } = process;
+        if !is_over {
+            self.leave(task, target, content);
+        }
         let freed = frees_core && outcome == ActionOutcome::Succeeded;
         let ended = Ended { life, task, attempt, command, outcome, content, freed };
         // Kept until the next session too: a report on a link that breaks may be lost.
         self.agent(node).untold.push(ended.clone());
-        self.report(node, Report::Ended(ended));
+        self.send_report(node, Report::Ended(ended));
         if freed {
             let next = self.agent(node).prepared.core_freed();
             self.begin_prepared(node, next);
-        }
-    }
-
-    /// Tells the hub, at once or when the agent goes on.
-    fn report(&mut self, node: u32, report: Report) {
-        if self.agent(node).stalled {
-            let (session, sent_ns) = (self.agent(node).session, self.now);
-            let late = Happening::ToHub { node, session, sent_ns, report };
-            self.agent(node).inbox.push_back(late);
-        } else {
-            self.send_report(node, report);
         }
     }
 
@@ -288,12 +307,8 @@ impl Chaos {
         for happening in std::mem::take(&mut self.agent(node).inbox) {
             match happening {
                 Happening::ToAgent { node, session, order } => self.on_order(node, session, order),
-                Happening::ToHub { session, report, .. } => {
-                    if session == self.agent(node).session {
-                        self.send_report(node, report);
-                    }
-                }
-                _ => unreachable!("only messages are kept"),
+                Happening::Done { node, command } => self.on_done(node, command),
+                _ => unreachable!("only messages and ends are kept"),
             }
         }
     }

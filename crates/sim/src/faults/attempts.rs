@@ -403,7 +403,8 @@ impl Chaos {
         }
         self.count("commands started");
         let (inputs, life) = (self.inputs_of(task), self.hub.life);
-        Start { life, task, attempt: number, command, is_last, inputs }
+        let cores = self.cores_on(task, node);
+        Start { life, task, attempt: number, command, cores, is_last, inputs }
     }
 
     /// An agent says that a command has ended.

@@ -61,14 +61,18 @@ impl Chaos {
         }
     }
 
-    /// An attempt failed: whether that may count.
-    pub(crate) fn check_cause(&mut self, task: u32, attempt: u32, counts: bool) {
+    /// An attempt failed: whether that may count. `goes_on`: no failure before it has ended its invocation.
+    pub(crate) fn check_cause(&mut self, task: u32, attempt: u32, counts: bool, goes_on: bool) {
         let Some(cause) = self.gfarm.causes.remove(&(task, attempt)) else { return };
         if !counts {
             self.count("failures over servers that do not count");
             return;
         }
-        let limit = self.limit_of(task, &cause);
+        let limit = if goes_on {
+            self.limit_of(task, &cause)
+        } else {
+            Some("counted: another failure has ended the invocation")
+        };
         let limit = limit.unwrap_or_else(|| panic!("{task} attempt {attempt} counts: {cause:?}"));
         self.note(format_args!("{task} attempt {attempt} counts: {limit}"));
         self.count(limit);

@@ -49,6 +49,8 @@ pub(crate) struct Start {
     pub(crate) task: u32,
     pub(crate) attempt: u32,
     pub(crate) command: u32,
+    /// Those of its action on its node. The hub that sent it may be gone by the time at which it begins.
+    pub(crate) cores: u32,
     /// It makes the target, of those inputs in those places.
     pub(crate) is_last: bool,
     pub(crate) inputs: Vec<(u32, u32)>,

@@ -81,11 +81,12 @@ impl Chaos {
         }
         let uncounted = state.uncounted;
         let aborted = attempt.is_aborted();
+        let goes_on = self.hub.scheduler.goes_on(id);
         self.tell(Event::ActionEnded { id, attempt: number, outcome, run_ns: None });
         if outcome == ActionOutcome::Failed && !aborted {
             let counts =
                 self.hub.scheduler.task(id).is_some_and(|task| task.uncounted == uncounted);
-            self.check_cause(task, number, counts);
+            self.check_cause(task, number, counts, goes_on);
         }
     }
 

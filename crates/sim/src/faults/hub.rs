@@ -514,7 +514,7 @@ impl Chaos {
         self.hub.attempts.core.set_trip(NodeId(node), self.scenario.trip_ns);
         self.hub.reach.came_ns.entry(node).or_insert(self.now);
         self.tell(Event::NodeJoined { id: NodeId(node), capacity, files_kept });
-        self.tell_reach(ReachInput::NodeJoined);
+        self.tell_reach(ReachInput::NodeJoined { id: NodeId(node) });
         for ended in untold {
             if ended.life == life && !self.ended {
                 self.count("late reports");

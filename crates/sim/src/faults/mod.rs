@@ -32,4 +32,4 @@ mod swarm;
 mod truth;
 
 pub use chaos::{Counts, Run, run_seed};
-pub use swarm::{Failure, Swarm, swarm};
+pub use swarm::{Failure, Finish, Swarm, check_seed, swarm};

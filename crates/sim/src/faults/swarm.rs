@@ -15,6 +15,15 @@ pub struct Failure {
     pub reason: String,
 }
 
+/// A seed that finished.
+#[derive(Clone, Debug)]
+pub struct Finish {
+    /// What was injected and seen in it.
+    pub counts: Counts,
+    /// It ran twice with equal logs.
+    pub twice: bool,
+}
+
 /// What came out of many seeds.
 #[derive(Clone, Debug, Default)]
 pub struct Swarm {
@@ -28,37 +37,46 @@ pub struct Swarm {
     pub failures: Vec<Failure>,
 }
 
-/// Runs the seeds.
+impl Swarm {
+    /// Takes in what came of a seed.
+    pub fn add(&mut self, seed: u64, result: Result<Finish, String>) {
+        match result {
+            Ok(Finish { counts, twice }) => {
+                self.finished += 1;
+                self.twice += u64::from(twice);
+                for (what, count) in counts {
+                    *self.counts.entry(what).or_default() += count;
+                }
+            }
+            Err(reason) => self.failures.push(Failure { seed, reason }),
+        }
+    }
+}
+
+/// Runs the seeds. Where a panic ends the program, the caller has to run each apart (`check_seed`).
 pub fn swarm(seeds: impl Iterator<Item = u64>) -> Swarm {
     let mut swarm = Swarm::default();
     for seed in seeds {
-        match run_checked(seed) {
-            Ok((counts, twice)) => {
-                swarm.finished += 1;
-                swarm.twice += u64::from(twice);
-                for (what, count) in counts {
-                    *swarm.counts.entry(what).or_default() += count;
-                }
-            }
-            Err(reason) => {
-                swarm.failures.push(Failure { seed, reason });
-            }
-        }
+        swarm.add(seed, check_seed(seed));
     }
     swarm
 }
 
-fn run_checked(seed: u64) -> Result<(Counts, bool), String> {
+/// Runs a seed, some of them twice.
+///
+/// # Errors
+/// What must not happen, and did.
+pub fn check_seed(seed: u64) -> Result<Finish, String> {
     let run = run_seed(seed, Log::summed());
     if let Some(reason) = run.failure {
         return Err(reason);
     }
     if !seed.is_multiple_of(TWICE_EVERY) {
-        return Ok((run.counts, false));
+        return Ok(Finish { counts: run.counts, twice: false });
     }
     let again = run_seed(seed, Log::summed());
     if again.log.sum() == run.log.sum() {
-        Ok((run.counts, true))
+        Ok(Finish { counts: run.counts, twice: true })
     } else {
         Err("its logs differ".to_owned())
     }
