@@ -174,7 +174,6 @@ module Rakuda
       files = fields.slice("outputs", "inputs")
       files = files.empty? ? @needed&.files : { **(@needed&.files || {}), **files, "place" => place }
       environment = fields.delete("env") || @needed&.environment
-      parameters = Needs.with_environment(parameters, environment)
       fields = fields.except("outputs", "inputs")
       @needed = Needed.new(@needed ? merge_fields(@needed.fields, fields) : fields, place, parameters, files, environment)
     rescue ConfigurationError => e
