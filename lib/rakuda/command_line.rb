@@ -238,7 +238,7 @@ module Rakuda
       near = words.select { |word| word.start_with?(value) }
       return near.first if near.size == 1
 
-      raise ConfigurationError, "#{option} #{value}: expected one of #{words.join(', ')}"
+      raise ConfigurationError, "#{option} #{value}: expected #{"one of " if words.size > 1}#{words.join(', ')}"
     end
 
     def whole_number(option, value, range)

@@ -312,9 +312,9 @@ module Rakuda
 
     def warn_unknown(key, file)
       require "did_you_mean"
-      nearest = DidYouMean::SpellChecker.new(dictionary: KEYS).correct(key.to_s.upcase).first ||
-                KEYS.min_by { |known| DidYouMean::Levenshtein.distance(known, key.to_s.upcase) }
-      $stderr.puts "rakuda: #{file}: unknown key #{key} (nearest known key: #{nearest})"
+      near = DidYouMean::SpellChecker.new(dictionary: KEYS).correct(key.to_s.upcase).first
+      hint = near ? "nearest known key: #{near}" : "rakuda --show-conf lists those that are known"
+      $stderr.puts "rakuda: #{file}: unknown key #{key} (#{hint})"
     end
 
     # A Rakefile may use such a name for its own ends (RETRY=yes): what is no value of ours is left to it.
