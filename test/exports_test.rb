@@ -302,7 +302,8 @@ class ExportCommandTest < Minitest::Test
   end
 
   def test_what_makes_no_sense_is_one_line_and_status_two
-    [%w[ro-crate -o -], %w[ro-crate], %w[perfetto], %w[wfformat -o x --of rules], %w[dot -o x --license y], %w[png -o x]].each do |words|
+    [%w[ro-crate -o -], %w[ro-crate], %w[perfetto], %w[wfformat -o x --of rules], %w[dot -o x --license y],
+     %w[png -o x]].each do |words|
       control("export", *words)
       assert_equal [2, 1], [@status, @out.lines.size], @out
     end

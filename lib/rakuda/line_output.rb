@@ -122,6 +122,11 @@ module Rakuda
       self
     end
 
+    # Writes what someone is to answer: it is not kept until the task ends.
+    def write_question(text, job)
+      @collect ? @stream.write(text) : real_write(text, job)
+    end
+
     # Writes at once.
     def real_write(text, job)
       text = text.b.lines.map { |line| prefix_of(job) + line }.join if @prefix
