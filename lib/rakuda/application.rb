@@ -541,7 +541,7 @@ module Rakuda
         "failed_target" => configuration["FAILED_TARGET"].to_s, "retry" => configuration.retries,
         "output" => output, "prefix" => @own[:prefix], "ci" => @own[:ci],
         "build_all" => options.build_all ? true : false, "dry_run" => options.dryrun ? true : false,
-        "trace" => traces? ? true : false, "progress" => progress, "colour" => ENV.fetch("NO_COLOR", "").empty?,
+        "trace" => traces? ? true : false, "progress" => progress, "colour" => colour?,
         "strict" => configuration.on?("STRICT"), "farewell" => STDERR.tty? && !options.silent && !@own[:quiet],
         "grace_ms" => @own[:grace_ms], "directory" => Dir.pwd.b, "seed" => @own[:seed], "log_dir" => log_dir,
         "memory_bytes" => @own[:memory_bytes], "enforce_memory" => @own[:enforce] == "memory", "resources" => @own[:resources],
@@ -623,6 +623,11 @@ module Rakuda
       return "plain" unless terminal? && stdout_known?
 
       output == "none" ? "off" : "live"
+    end
+
+    # @return [Boolean] whether stderr may have colours
+    def colour?
+      (ci? || terminal?) && ENV.fetch("NO_COLOR", "").empty?
     end
 
     # @return [Boolean] whether lines can be drawn on stderr
