@@ -54,6 +54,13 @@ module FrontTests
     end
   end
 
+  def test_options_come_from_rakeopt_too
+    rakuda("task(:default) { sh 'exit 3' }", "-j2", environment: { "RAKEOPT" => "--output line --failure continue -q" }) do |run|
+      assert_equal 1, run.status
+      refute_match(/does not fit/, run.err)
+    end
+  end
+
   def test_question_is_shown_before_its_answer_is_read
     rakefile = "task(:default) { print 'name? '; x = $stdin.gets; puts x }"
     Dir.mktmpdir do |folder|

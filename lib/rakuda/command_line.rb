@@ -233,7 +233,9 @@ module Rakuda
     end
 
     def choice(option, value, words)
-      return value if words.include?(value)
+      # Our own word: one from RAKEOPT is bytes.
+      found = words.find { |word| word == value }
+      return found if found
 
       near = words.select { |word| word.start_with?(value) }
       return near.first if near.size == 1
