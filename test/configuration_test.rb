@@ -61,6 +61,19 @@ class ConfigurationTest < Minitest::Test
     end
   end
 
+  # Rakefiles have variables of these names.
+  def test_what_options_say_of_a_run_can_be_said_in_a_file_and_not_by_a_variable
+    text = "OUTPUT: line\nON_END: notify\nSTRICT: yes\nUI: false\nOVERSUBSCRIBE: no\nSTREAM_ROUTE: relay"
+    settings = configuration(text, { "OUTPUT" => "out.csv", "STRICT" => "very" })
+    assert_equal %w[line notify relay], (%w[OUTPUT ON_END STREAM_ROUTE].map { |key| settings[key] })
+    assert_equal [true, false, false], (%w[STRICT UI OVERSUBSCRIBE].map { |key| settings.switch(key) })
+    assert_nil configuration("").switch("OVERSUBSCRIBE")
+    error = assert_raises(Rakuda::ConfigurationError) { configuration("OUTPUT: lines") }
+    assert_match(/OUTPUT=lines .*: expected line, task, none/, error.message)
+    assert_match(/expected true or false/, assert_raises(Rakuda::ConfigurationError) { configuration("STRICT: very") }.message)
+    assert_match(/expected a command line/, assert_raises(Rakuda::ConfigurationError) { configuration("ON_FAIL: ' '") }.message)
+  end
+
   def test_origin_is_shown
     assert_includes configuration("FAILED_TARGET: delete", { "RETRY" => "3" }).lines.join("\n").squeeze(" "),
                     "RETRY 3 (command line)"
@@ -84,6 +97,8 @@ class ConfigurationTest < Minitest::Test
   def test_unknown_key_is_warned_of_with_the_nearest
     _, err = capture_io { configuration("FAILED_TARGT: delete") }
     assert_match(/unknown key FAILED_TARGT \(nearest known key: FAILED_TARGET\)/, err)
+    _, err = capture_io { configuration("COLOUR_OF_CAMELS: brown") }
+    assert_match(/unknown key COLOUR_OF_CAMELS \(rakuda --show-conf lists those that are known\)/, err)
   end
 
   def test_pwrakes_queue_names_become_policies

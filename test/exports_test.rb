@@ -282,6 +282,17 @@ class ExportCommandTest < Minitest::Test
     assert_equal File.read(export("dot", good)), @out
   end
 
+  def test_formats_of_text_go_to_the_standard_output_by_themselves
+    %w[wfformat dot junit].each do |format|
+      control("export", format)
+      assert_equal [0, File.read(export(format, good))], [@status, @out], format
+    end
+    control("export", "perfetto")
+    assert_match(/no text: name a file with -o, as in -o run.pftrace/, @out)
+    control("export", "ro-crate")
+    assert_match(/a crate is a folder: name a new one with -o, as in -o crate/, @out)
+  end
+
   def test_a_reader_that_goes_away_is_no_error
     %w[wfformat perfetto dot].each do |format|
       line = %("$0" export #{format} -o - | true; exit ${PIPESTATUS[0]})
@@ -291,7 +302,8 @@ class ExportCommandTest < Minitest::Test
   end
 
   def test_what_makes_no_sense_is_one_line_and_status_two
-    [%w[ro-crate -o -], %w[wfformat -o x --of rules], %w[dot -o x --license y], %w[dot], %w[png -o x]].each do |words|
+    [%w[ro-crate -o -], %w[ro-crate], %w[perfetto], %w[wfformat -o x --of rules], %w[dot -o x --license y],
+     %w[png -o x]].each do |words|
       control("export", *words)
       assert_equal [2, 1], [@status, @out.lines.size], @out
     end

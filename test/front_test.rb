@@ -33,18 +33,31 @@ module FrontTests
   end
 
   def test_show_conf_shows_options_and_their_origin
-    rakuda("", "--show-conf", "-j3", "--memory", "1G", "--resource", "a=1", "--resource", "b=2") do |run|
+    rakuda("", "--show-conf", "-j3", "--memory", "1G", "--resource", "a=1", "--resource", "b=2", "--strict", "--on-end", "true",
+           "--no-oversubscribe") do |run|
       wanted = ["jobs 3 (option)", "policy lifo_hrf (default)", "memory 1073741824 (option)", "resource a=1 b=2 (option)",
-                "record true (default)", "grace 5.0 s (default)"]
+                "record true (default)", "grace 5.0 s (default)", "output task (default)", "strict true (option)",
+                "on-end true (option)", "on-fail nothing (default)", "ui false (default)", "oversubscribe none (option)",
+                "stream-route auto (default)", "config none (default)"]
       assert_empty wanted - run.lines.map { |line| line.squeeze(" ") }
     end
+    rakuda("", "--show-conf", "-j1") { |run| assert_match(/^output +line +\(default\)$/, run.lines.join("\n")) }
   end
 
   def test_last_line_is_finished_and_prefixed
     rakefile = "task(default: %w[a b])\ntask(:a) { print 'tail' }\ntask(:b) { print 'other' }"
     rakuda(rakefile, "-j2") { |run| assert_equal %w[other tail], run.lines.sort }
     %w[-j2 -j1].each do |jobs|
-      rakuda(rakefile, jobs, "--output-prefix") { |run| assert_equal ["[a] tail", "[b] other"], run.lines.sort }
+      rakuda(rakefile, jobs, "--output", "line", "--output-prefix") do |run|
+        assert_equal ["[a] tail", "[b] other"], run.lines.sort
+      end
+    end
+  end
+
+  def test_options_come_from_rakeopt_too
+    rakuda("task(:default) { sh 'exit 3' }", "-j2", environment: { "RAKEOPT" => "--output line --failure continue -q" }) do |run|
+      assert_equal 1, run.status
+      refute_match(/does not fit/, run.err)
     end
   end
 

@@ -201,10 +201,37 @@ class TaskEnvironmentTest < Minitest::Test
     assert_empty calls
   end
 
+  def test_a_file_is_read_when_a_task_that_needs_it_is_planned
+    tool("conda", "[ \"$1\" = run ] || mkdir -p \"$5\"; [ \"$1\" != run ] || { shift 4; exec \"$@\"; }")
+    rakefile = <<~RUBY
+      needs env: { conda: "gone.yml" }
+      task(:a) { sh "echo a" }
+      task(:b) { sh "echo b" }
+      file("made.yml") { |t| File.write(t.name, "name: made") }
+      needs env: { conda: "made.yml" }
+      task(inside: "made.yml") { sh "echo inside" }
+      needs env: { conda: "made.yml" }
+      task(:early) { sh "echo early" }
+    RUBY
+    out, errors, status = rakuda(rakefile, "b")
+    assert_equal ["b\n", true], [out, status.success?], errors
+    assert_equal 0, rakuda(rakefile, "-T")[2].exitstatus
+    _, errors, status = rakuda(rakefile, "a")
+    assert_equal 1, status.exitstatus
+    assert_match(/Rakefile:1: needs: env: conda: cannot read gone.yml: No such file or directory, and no task makes it/, errors)
+    _, errors, status = rakuda(rakefile, "early")
+    assert_equal 1, status.exitstatus
+    assert_match(/env: conda: cannot read made.yml: .*must be a prerequisite of those that run inside/, errors)
+    out, errors, status = rakuda(rakefile, "inside")
+    assert_equal ["inside\n", true], [out, status.success?], errors
+    task = journal.find { |event| event["event"] == "task_defined" && event["params"] }
+    assert_equal [["needs env", "conda made.yml, which a task makes"]], task["params"]
+  end
+
   MISTAKES = {
     "env: 'x'" => /env: expected one of container, module, conda, venv with its value, such as \{ venv: ".*" \}, not "x"/,
     "env: { vnev: 'x' }" => /env: unknown kind vnev; there are container, module, conda, venv/,
-    "env: { venv: 'gone.txt' }" => /env: venv: cannot read gone.txt: No such file or directory/,
+    "env: { venv: 'gone.txt' }" => /env: venv: cannot read gone.txt: No such file or directory, and no task makes it/,
     "env: { venv: %w[a b] }" => /env: venv: expected a file such as "requirements.txt", not \["a", "b"\]/,
     "env: { module: [] }" => %r{env: module: expected names of modules, such as "gcc/12"},
     "venv: 'x'" => /unknown keyword venv; did you mean env\?/

@@ -60,7 +60,7 @@ module Rakuda
 
     # Called before the job waits for an answer of the user: the question must be seen.
     def show_partial_lines
-      @partial_lines&.each { |stream, text| stream.real_write(text.slice!(0..), self) unless text.empty? }
+      @partial_lines&.each { |stream, text| stream.write_question(text.slice!(0..), self) unless text.empty? }
     end
 
     # Called when the job is about to wait.

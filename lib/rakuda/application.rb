@@ -79,7 +79,7 @@ module Rakuda
     # @param engine [String] its program
     # @param run [String] name of the run
     def show_page(engine, run)
-      return if !@own[:ui] || options.dryrun
+      return if !configuration.on?("UI") || options.dryrun
 
       require "rakuda/page"
       Page.open(engine, run, rakefile_directory, name)
@@ -175,7 +175,6 @@ module Rakuda
       files = fields.slice("outputs", "inputs")
       files = files.empty? ? @needed&.files : { **(@needed&.files || {}), **files, "place" => place }
       environment = fields.delete("env") || @needed&.environment
-      parameters = Needs.with_environment(parameters, environment)
       fields = fields.except("outputs", "inputs")
       @needed = Needed.new(@needed ? merge_fields(@needed.fields, fields) : fields, place, parameters, files, environment)
     rescue ConfigurationError => e
@@ -245,7 +244,7 @@ module Rakuda
 
     # @return [Boolean] whether tasks that streams join share cores when there are too few
     def shares_cores?
-      @own[:oversubscribe] != false
+      configuration.switch("OVERSUBSCRIBE") != false
     end
 
     # As rake's, with what streams join.
@@ -474,10 +473,11 @@ module Rakuda
     end
 
     def run_end_commands(session, failed)
-      return unless @own[:on_end] || @own[:on_fail]
+      on_end, on_fail = %w[ON_END ON_FAIL].map { |key| configuration[key] }
+      return unless on_end || on_fail
 
       require "rakuda/end_commands"
-      EndCommands.new(@own[:on_end], @own[:on_fail], name).run(session.engine_program, session.run_name, failed)
+      EndCommands.new(on_end, on_fail, name).run(session.engine_program, session.run_name, failed)
     end
 
     # Whether the process is about to end with a status other than 0.
@@ -508,15 +508,27 @@ module Rakuda
     def other_settings
       jobs_origin = @own[:given].include?(:jobs) ? "option" : configuration.origin("NCORE") || "default"
       resources = @own[:resources].map { |name, count| "#{name}=#{count}" }
+      files = configuration_files
+      sharing = { true => "all tasks", false => "none" }.fetch(configuration.switch("OVERSUBSCRIBE"), "streams")
       [["jobs", jobs, jobs_origin],
        ["policy", serial? ? "serial" : configuration.policy, serial? ? "one job" : configuration.origin("QUEUE_PRIORITY")],
-       own_setting("output", :output, @own[:output] || default_output), own_setting("output-prefix", :prefix),
+       key_setting("output", "OUTPUT", output), own_setting("output-prefix", :prefix),
        own_setting("ci", :ci, @own[:ci] || "none"),
        own_setting("grace", :grace_ms, "#{@own[:grace_ms] / 1000.0} s"),
        own_setting("memory", :memory_bytes, @own[:memory_bytes].zero? ? "all of the machine's" : @own[:memory_bytes]),
        own_setting("enforce", :enforce, @own[:enforce] || "nothing"),
        own_setting("resource", :resources, resources.empty? ? "none" : resources),
-       own_setting("seed", :seed), own_setting("record", :record)]
+       own_setting("seed", :seed), own_setting("record", :record),
+       key_setting("strict", "STRICT", configuration.on?("STRICT")), key_setting("ui", "UI", configuration.on?("UI")),
+       key_setting("on-end", "ON_END", configuration["ON_END"] || "nothing"),
+       key_setting("on-fail", "ON_FAIL", configuration["ON_FAIL"] || "nothing"),
+       key_setting("oversubscribe", "OVERSUBSCRIBE", sharing),
+       key_setting("stream-route", "STREAM_ROUTE", configuration["STREAM_ROUTE"]),
+       ["config", files.empty? ? "none" : files, @own[:config] ? "option" : "default"]]
+    end
+
+    def key_setting(name, key, value)
+      [name, value, configuration.origin(key) || "default"]
     end
 
     def own_setting(name, key, value = @own[key])
@@ -528,15 +540,15 @@ module Rakuda
       check_record
       serial = serial? || options.dryrun
       {
-        "jobs" => jobs, "oversubscribe" => @own[:oversubscribe] ? true : false,
-        "stream_route" => @own[:stream_route] || "auto",
+        "jobs" => jobs, "oversubscribe" => configuration.on?("OVERSUBSCRIBE"),
+        "stream_route" => configuration["STREAM_ROUTE"].to_s,
         "policy" => serial ? "serial" : configuration.policy,
         "failure_termination" => configuration["FAILURE_TERMINATION"].to_s,
         "failed_target" => configuration["FAILED_TARGET"].to_s, "retry" => configuration.retries,
-        "output" => @own[:output] || default_output, "prefix" => @own[:prefix], "ci" => @own[:ci],
+        "output" => output, "prefix" => @own[:prefix], "ci" => @own[:ci],
         "build_all" => options.build_all ? true : false, "dry_run" => options.dryrun ? true : false,
-        "trace" => traces? ? true : false, "progress" => progress, "colour" => ENV.fetch("NO_COLOR", "").empty?,
-        "strict" => @own[:strict] ? true : false, "farewell" => STDERR.tty? && !options.silent && !@own[:quiet],
+        "trace" => traces? ? true : false, "progress" => progress, "colour" => colour?,
+        "strict" => configuration.on?("STRICT"), "farewell" => STDERR.tty? && !options.silent && !@own[:quiet],
         "grace_ms" => @own[:grace_ms], "directory" => Dir.pwd.b, "seed" => @own[:seed], "log_dir" => log_dir,
         "memory_bytes" => @own[:memory_bytes], "enforce_memory" => @own[:enforce] == "memory", "resources" => @own[:resources],
         "stdin" => serial? && !options.dryrun ? "inherit" : "null", "record" => @own[:record],
@@ -573,7 +585,9 @@ module Rakuda
     end
 
     def check_record
-      raise ConfigurationError, "--ui and --no-record together: the page is made of the record" if @own[:ui] && !@own[:record]
+      if configuration.on?("UI") && !@own[:record]
+        raise ConfigurationError, "--ui and --no-record together: the page is made of the record"
+      end
 
       if !@own[:record] && configuration.on?("JOINABLE")
         raise ConfigurationError,
@@ -586,10 +600,17 @@ module Rakuda
                                 "use FAILED_TARGET=rename or delete, or keep the record"
     end
 
+    # @return [String] how output of commands is kept apart
+    def output
+      configuration["OUTPUT"]&.to_s || default_output
+    end
+
+    # Who reads a log later wants it by task; who looks at a terminal wants to see what goes on.
     def default_output
       return "task" if ci?
+      return $stdin.tty? ? "none" : "line" if serial?
 
-      serial? && $stdin.tty? ? "none" : "line"
+      STDOUT.tty? ? "line" : "task"
     end
 
     # @return [String] one of Protocol::PlanFormat
@@ -607,7 +628,12 @@ module Rakuda
       return "off" if options.silent || @own[:quiet]
       return "plain" unless terminal? && stdout_known?
 
-      (@own[:output] || default_output) == "none" ? "off" : "live"
+      output == "none" ? "off" : "live"
+    end
+
+    # @return [Boolean] whether stderr may have colours
+    def colour?
+      (ci? || terminal?) && ENV.fetch("NO_COLOR", "").empty?
     end
 
     # @return [Boolean] whether lines can be drawn on stderr
@@ -622,7 +648,7 @@ module Rakuda
     end
 
     def check_live
-      if (@own[:output] || default_output) == "none"
+      if output == "none"
         raise ConfigurationError, "--progress live and --output none together: commands would write into the display; " \
                                   "use --output line or task"
       end

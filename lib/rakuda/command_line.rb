@@ -128,13 +128,13 @@ module Rakuda
         ["--enforce WHAT", "Hold tasks to what they ask for: #{ENFORCED.join(', ')} (a command that has more is killed).",
          ->(value) { set_own(:enforce, choice("--enforce", value, ENFORCED)) }],
         ["--oversubscribe", "Run tasks that need more slots at once than there are all the same.",
-         ->(_value) { set_own(:oversubscribe, true) }],
+         ->(_value) { set_key("OVERSUBSCRIBE", true) }],
         ["--resource NAME=COUNT", "A named resource that tasks may ask for. Repeatable.",
          ->(value) { set_own(:resources, @own[:resources].merge(checked("--resource") { Properties.resources(value) })) }],
         ["--no-oversubscribe", "Tasks that streams join run only if there is a job for each.",
-         ->(_value) { set_own(:oversubscribe, false) }],
+         ->(_value) { set_key("OVERSUBSCRIBE", false) }],
         ["--stream-route ROUTE", "How streams pass between hosts: #{STREAM_ROUTES.join(', ')}. (default is auto)",
-         ->(value) { set_own(:stream_route, choice("--stream-route", value, STREAM_ROUTES)) }],
+         ->(value) { set_key("STREAM_ROUTE", choice("--stream-route", value, STREAM_ROUTES)) }],
         ["--seed N", "Seed of the choices made at random.",
          ->(value) { set_own(:seed, whole_number("--seed", value, 0..SEED_MAX)) }],
         ["--walltime TIME", "All nodes end after TIME (2:00:00, 90m): start nothing that takes longer by earlier runs.",
@@ -196,13 +196,13 @@ module Rakuda
         ["--failure HOW", "What a failed task does to others: wait, kill, continue. (default is wait)",
          ->(value) { set_key("FAILURE_TERMINATION", choice("--failure", value, FAILURES)) }],
         ["--keep-going", "The same as --failure continue.", ->(_value) { set_key("FAILURE_TERMINATION", "continue") }],
-        ["--strict", "A target that its action has not made is a failure.", ->(_value) { set_own(:strict, true) }],
+        ["--strict", "A target that its action has not made is a failure.", ->(_value) { set_key("STRICT", true) }],
         ["--retry N", "Attempts after the first, for tasks that do not say. (default is 0)",
          ->(value) { set_key("RETRY", whole_number("--retry", value, 0..Properties::COUNT_MAX)) }],
         ["--on-end LINE", "When the run is over, run this command line with the run as JSON on its standard input.",
-         ->(value) { set_own(:on_end, value) }],
+         ->(value) { set_key("ON_END", value) }],
         ["--on-fail LINE", "The same, when it did not end well; before that of --on-end.",
-         ->(value) { set_own(:on_fail, value) }],
+         ->(value) { set_key("ON_FAIL", value) }],
         ["--grace SECONDS", "Seconds between SIGINT, SIGTERM and SIGKILL when a run is stopped. (default is 5)",
          ->(value) { set_own(:grace_ms, (seconds("--grace", value) * 1000).to_i) }]
       ]
@@ -211,11 +211,11 @@ module Rakuda
     def output_options
       [
         ["--output HOW", "How output of commands is kept apart: line (by line), task (by task), none (not at all).",
-         ->(value) { set_own(:output, choice("--output", value, OUTPUTS)) }],
+         ->(value) { set_key("OUTPUT", choice("--output", value, OUTPUTS)) }],
         ["--progress HOW", "Where to show how far the run is: #{PROGRESS.join(', ')}. (default is auto)",
          ->(value) { set_key("PROGRESS", choice("--progress", value, PROGRESS)) }],
         ["--ui", "Show the run in a browser while it goes on: prints the address of a page on this machine.",
-         ->(_value) { set_own(:ui, true) }],
+         ->(_value) { set_key("UI", true) }],
         ["--ci SYSTEM", "For the log of a job on #{CI_SYSTEMS.join(', ')}: output of tasks in groups, failures with their line.",
          ->(value) { set_own(:ci, choice("--ci", value, CI_SYSTEMS)) }],
         ["--output-prefix", "Put the task's name before each line of output.", ->(_value) { set_own(:prefix, true) }],
@@ -233,12 +233,14 @@ module Rakuda
     end
 
     def choice(option, value, words)
-      return value if words.include?(value)
+      # Our own word: one from RAKEOPT is bytes.
+      found = words.find { |word| word == value }
+      return found if found
 
       near = words.select { |word| word.start_with?(value) }
       return near.first if near.size == 1
 
-      raise ConfigurationError, "#{option} #{value}: expected one of #{words.join(', ')}"
+      raise ConfigurationError, "#{option} #{value}: expected #{"one of " if words.size > 1}#{words.join(', ')}"
     end
 
     def whole_number(option, value, range)

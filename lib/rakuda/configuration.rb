@@ -23,18 +23,21 @@ module Rakuda
       SHELL_COMMAND RESERVE_NODE HALT_QUEUE_WHILE_SEARCH SHOW_CONF PROFILE LOGFILE TASKLOG RUNS_KEPT RUNS_BYTES
       RERUN_ON RERUN_ENV CONTENT_BYTES_MAX PROGRESS STAGE_CACHE STAGE_HOME STAGE_OUTPUTS GUESS_FILES
       CLUSTER NODES BATCH_OPTION LAUNCH JOINABLE LISTEN MAX_IDLE WALLTIME VISIBLE_WITHIN
-      SAMPLE_INTERVAL PROVIDERS INFO INFO_TOKEN
+      SAMPLE_INTERVAL PROVIDERS INFO INFO_TOKEN OUTPUT ON_END ON_FAIL STRICT UI OVERSUBSCRIBE STREAM_ROUTE
     ].freeze
+    # Names that Rakefiles use for variables of their own: they are keys in files alone.
+    FROM_FILES = %w[OUTPUT ON_END ON_FAIL STRICT UI OVERSUBSCRIBE STREAM_ROUTE].freeze
 
     DEFAULTS = { "FAILED_TARGET" => "rename", "FAILURE_TERMINATION" => "wait", "RETRY" => 0,
                  "QUEUE_PRIORITY" => "LIHR", "RUNS_KEPT" => 100, "RUNS_BYTES" => "4G",
                  "CONTENT_BYTES_MAX" => "64M", "PROGRESS" => "auto", "HEARTBEAT" => 10, "HOST_FAILURE" => 2,
                  "VISIBLE_WITHIN" => 30, "GUESS_FILES" => true, "SAMPLE_INTERVAL" => 250,
-                 "FILESYSTEM" => "shared" }.freeze
+                 "FILESYSTEM" => "shared", "STREAM_ROUTE" => "auto" }.freeze
 
     CHOICES = { "FAILED_TARGET" => %w[rename delete leave], "FAILURE_TERMINATION" => %w[wait kill continue],
                 "PROGRESS" => %w[auto live plain off], "CLUSTER" => %w[local ssh slurm launch],
-                "STAGE_OUTPUTS" => %w[stay home] }.freeze
+                "STAGE_OUTPUTS" => %w[stay home], "OUTPUT" => CommandLine::OUTPUTS,
+                "STREAM_ROUTE" => CommandLine::STREAM_ROUTES }.freeze
 
     # What nodes share, by the names of file systems.
     FILESYSTEMS = { "shared" => "shared", "default" => "shared", "nfs" => "shared", "gfarm" => "gfarm",
@@ -90,7 +93,7 @@ module Rakuda
       FROM_ENVIRONMENT.each do |key|
         take(key, ENV[key], "environment") unless ENV.fetch(key, "").empty? || variables.key?(key)
       end
-      KEYS.each { |key| take(key, variables[key], "command line") if variables.key?(key) }
+      (KEYS - FROM_FILES).each { |key| take(key, variables[key], "command line") if variables.key?(key) }
       options.each { |key, value| set(key, value, "option") }
     end
 
@@ -251,6 +254,11 @@ module Rakuda
       SWITCHED_ON.include?(self[key].to_s.downcase)
     end
 
+    # @return [Boolean, nil] what a switch says; nil: nothing
+    def switch(key)
+      on?(key) unless self[key].nil?
+    end
+
     # @return [String, nil] where a key's value came from
     def origin(key)
       @entries[key]&.origin
@@ -312,9 +320,9 @@ module Rakuda
 
     def warn_unknown(key, file)
       require "did_you_mean"
-      nearest = DidYouMean::SpellChecker.new(dictionary: KEYS).correct(key.to_s.upcase).first ||
-                KEYS.min_by { |known| DidYouMean::Levenshtein.distance(known, key.to_s.upcase) }
-      $stderr.puts "rakuda: #{file}: unknown key #{key} (nearest known key: #{nearest})"
+      near = DidYouMean::SpellChecker.new(dictionary: KEYS).correct(key.to_s.upcase).first
+      hint = near ? "nearest known key: #{near}" : "rakuda --show-conf lists those that are known"
+      $stderr.puts "rakuda: #{file}: unknown key #{key} (#{hint})"
     end
 
     # A Rakefile may use such a name for its own ends (RETRY=yes): what is no value of ours is left to it.
@@ -348,16 +356,17 @@ module Rakuda
         complain(key, value, origin, "the name of a folder") unless value.is_a?(String) || [true, false, nil].include?(value)
       elsif key == "RERUN_ON"
         complain(key, value, origin, CommandLine::RERUN_ON.join(",")) if (Configuration.words(value) - CommandLine::RERUN_ON).any?
-      elsif CLUSTER_KEYS.include?(key)
-        check_cluster(key, value, origin)
+      elsif CLUSTER_KEYS.include?(key) || FROM_FILES.include?(key)
+        check_other(key, value, origin)
       elsif key == "QUEUE_PRIORITY"
         known = "fifo, lifo, lifo_hrf, rank_hrf, cached, lifo_hlfet"
         complain(key, value, origin, known) unless POLICIES.key?(value.to_s.downcase)
       end
     end
 
-    def check_cluster(key, value, origin)
+    def check_other(key, value, origin)
       case key
+      when "ON_END", "ON_FAIL" then complain(key, value, origin, "a command line") unless value.nil? || value.to_s.match?(/\S/)
       when "HOSTFILE", "HOSTS", "PROVIDERS"
         complain(key, value, origin, "the name of a file") unless value.nil? || (value.is_a?(String) && !value.empty?)
       when "WORK_DIR" then complain(key, value, origin, "an absolute path") unless value.nil? || value.to_s.start_with?("/")
@@ -371,8 +380,12 @@ module Rakuda
       when "FILESYSTEM" then check_filesystem(key, value, origin)
       when "STAGE_CACHE" then check_bytes(key, value, origin)
       when "STAGE_HOME" then complain(key, value, origin, "patterns of names") if value.is_a?(Hash)
-      else complain(key, value, origin, "true or false") unless (SWITCHED_ON + SWITCHED_OFF).include?(value.to_s.downcase)
+      else check_switch(key, value, origin)
       end
+    end
+
+    def check_switch(key, value, origin)
+      complain(key, value, origin, "true or false") unless (SWITCHED_ON + SWITCHED_OFF).include?(value.to_s.downcase)
     end
 
     def check_filesystem(key, value, origin)

@@ -32,6 +32,8 @@ module Rakuda
     # @param display [LiveDisplay]
     def self.install(session, collect, prefix, display)
       $stdout.sync = true if $stdout.respond_to?(:sync=)
+      # What was printed while the Rakefile was read comes before what the engine writes.
+      $stdout.flush
       pair = Pair.new(*[$stdout, $stderr].map.with_index(1) do |stream, descriptor|
         through = LiveDisplay::STREAMS[descriptor].equal?(stream) && display.wanted?
         new(stream, session, (collect || through) && descriptor, prefix, collect, through ? display : nil)
@@ -120,6 +122,11 @@ module Rakuda
     def flush
       @stream.flush
       self
+    end
+
+    # Writes what someone is to answer: it is not kept until the task ends.
+    def write_question(text, job)
+      @collect ? @stream.write(text) : real_write(text, job)
     end
 
     # Writes at once.

@@ -12,13 +12,24 @@ module Rakuda
   # What a task needs, and where the Rakefile says so.
   # @!attribute fields [Hash{String => Object}] of DefineRequirement
   # @!attribute place [String, nil] FILE:LINE
-  # @!attribute parameters [Array<Array(String, String)>, nil] names and values of what its action depends on
+  # @!attribute parameters [Array<Array(String, String)>, nil] names and values of `params`
   # @!attribute files [Hash{String => Object}, nil] of DefineFiles
   # @!attribute environment [TaskEnvironment, nil] what its commands run in
   Needed = Struct.new(:fields, :place, :parameters, :files, :environment) do
     # @return [Boolean] whether a node must have anything for it
     def requirement?
       fields.any? { |name, _| name != "strict" }
+    end
+
+    # What the action depends on: the environment, too. Asked when a task is planned; the same list each time.
+    # @yieldparam name [String] of a file of the environment
+    # @yieldreturn [Boolean] whether a task makes it
+    # @return [Array<Array(String, String)>, nil]
+    # @raise [RakefileError]
+    def depended_on(&makes)
+      @depended_on ||= environment ? Needs.with_environment(parameters, environment.text(&makes)) : parameters
+    rescue ConfigurationError => e
+      raise RakefileError, "#{place}: needs: #{e.message}"
     end
   end
 
@@ -93,12 +104,10 @@ module Rakuda
       end
 
       # @param parameters [Array<Array(String, String)>, nil] of `params`
-      # @param environment [TaskEnvironment, nil]
-      # @return [Array<Array(String, String)>, nil] what the action depends on: the environment, too
+      # @param environment [String] as text
+      # @return [Array<Array(String, String)>] what the action depends on
       def with_environment(parameters, environment)
-        return parameters unless environment
-
-        [*parameters&.reject { |name, _| name == ENVIRONMENT }, [ENVIRONMENT, environment.text]].freeze
+        [*parameters, [ENVIRONMENT, environment]].freeze
       end
 
       # @param name [String] of a keyword, or of a property in a description

@@ -472,6 +472,9 @@ module Rakuda
     end
 
     def define(task, traits, numbers, arguments, parent, more_flags)
+      needed = task.rakuda_properties || @application.rule_properties(task)
+      # It may raise, so it comes before the task has a number.
+      depended_on = needed&.depended_on { |file| made?(file) }
       number = @tasks.size
       @tasks << task
       @parents << parent
@@ -481,13 +484,18 @@ module Rakuda
       gang&.check&.call if @application.options.dryrun
       (@gangs_met ||= []) << [gang, parent] if gang
       kind = traits.opaque && traits.kind == Protocol::TaskKind::FILE ? Protocol::TaskKind::ASKED : traits.kind
-      needed = task.rakuda_properties || @application.rule_properties(task)
       @link.define_task(number, kind, flags(task, traits) | more_flags, task.name, needed ? requirement(task, needed) : 0,
-                        numbers, @rules.number(task.actions), needed&.parameters ? parameters(needed.parameters) : 0,
+                        numbers, @rules.number(task.actions), depended_on ? parameters(depended_on) : 0,
                         needed&.files ? files(needed.files) : 0)
       @needs&.add(number, task, more_flags.zero? ? kind : Protocol::TaskKind::ASKED, numbers)
       @log&.defined(number, task)
       number
+    end
+
+    # Whether a task makes a file; what is there already and has no action is made by none.
+    def made?(file)
+      task = @application.lookup(file)
+      !task.nil? && !task.actions.empty?
     end
 
     def flags(task, traits)

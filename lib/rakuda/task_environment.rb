@@ -24,9 +24,8 @@ module Rakuda
     # What a requirements.txt names in the folder of the run depends on that folder, too.
     LOCAL = %r{^\s*(?:-e\b|-r\b|\./|\.\./|/|file:|.*@\s*file:)}.freeze
 
-    # What makes it what it is, as text: for the record.
-    attr_reader :text
-
+    # A file is read when a task with the environment is planned, and by the first command: what is in the way of one task
+    # is no concern of another run's.
     # @param value [Hash{Symbol, String => Object}] one kind and its value
     # @param folder [String] of the run
     # @raise [ConfigurationError]
@@ -40,8 +39,20 @@ module Rakuda
       @folder = folder
       expected = @names.all? { |name| name.is_a?(String) && name.match?(/\A[^\n\0]*\S[^\n\0]*\z/) } && !@names.empty?
       refuse_value(value) unless expected && (@names.size == 1 || @kind == "module")
-      @digest = Digest::SHA256.hexdigest(content)[0, 16]
-      @text = "#{@kind} #{@names.join(" ")}#{", sha256 #{Digest::SHA256.file(path).hexdigest}" if FILES.include?(@kind)}"
+    end
+
+    # What makes it what it is, as text: for the record. Of a file that a task of the run makes the digest is not known.
+    # @yieldparam name [String] of a file
+    # @yieldreturn [Boolean] whether a task makes it
+    # @raise [ConfigurationError] when there is no such file, and nothing makes it
+    def text
+      words = "#{@kind} #{@names.join(" ")}"
+      return words unless FILES.include?(@kind)
+      return "#{words}, which a task makes" if yield @names.first
+
+      "#{words}, sha256 #{Digest::SHA256.hexdigest(read)}"
+    rescue SystemCallError => e
+      raise ConfigurationError, "#{unreadable(e)}, and no task makes it"
     end
 
     # @param line [String] for the shell
@@ -74,15 +85,24 @@ module Rakuda
     def content
       return [@kind, *@names, @folder].join("\n") unless FILES.include?(@kind)
 
-      text = File.binread(path)
+      text = read
       [@kind, text, *(@folder if text.match?(LOCAL))].join("\n")
     rescue SystemCallError => e
-      raise ConfigurationError, "env: #{@kind}: cannot read #{@names.first}: #{e.message[/\A[^@]*[^@ ]/]}"
+      raise ConfigurationError, "#{unreadable(e)} (the task that makes it must be a prerequisite of those that run inside)"
+    end
+
+    def read
+      File.binread(path)
+    end
+
+    def unreadable(error)
+      "env: #{@kind}: cannot read #{@names.first}: #{error.message[/\A[^@]*[^@ ]/]}"
     end
 
     # The file of the script; it is written when it is not there.
     def script
       @script ||= begin
+        @digest = Digest::SHA256.hexdigest(content)[0, 16]
         folder = File.join(@folder, ".rakuda", "env")
         name = File.join(folder, "#{@kind}-#{@digest}.sh")
         write(folder, name) unless File.exist?(name)

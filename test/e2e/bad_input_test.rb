@@ -202,6 +202,11 @@ class BadInputTest < Minitest::Test
     assert_includes @err, "Read-only file system"
   end
 
+  def test_the_one_value_that_is_known_is_named_alone
+    run_rakuda("task :default", "--enforce", "cpu")
+    assert_failed "--enforce cpu: expected memory"
+  end
+
   def test_unknown_policy_is_refused_with_the_known_ones
     run_rakuda("task :default", "--policy", "best")
     assert_equal 1, @status.exitstatus

@@ -8,6 +8,7 @@ require "minitest/autorun"
 require "open3"
 require "socket"
 require "tmpdir"
+require_relative "../support/rakefile_run"
 require_relative "../support/waiting"
 
 class ExplainTest < Minitest::Test
@@ -36,7 +37,7 @@ class ExplainTest < Minitest::Test
   def while_running(*arguments)
     Dir.mktmpdir("rakuda-explain-#{'long' * 20}") do |folder|
       File.write(File.join(folder, "Rakefile"), RAKEFILE)
-      IO.popen([RAKUDA, *arguments, chdir: folder, err: %i[child out]]) do |out|
+      IO.popen([RakefileRun::READ_LIVE, RAKUDA, *arguments, chdir: folder, err: %i[child out]]) do |out|
         assert_equal "begun\n", out.gets
         yield folder
       ensure
@@ -110,7 +111,7 @@ class ExplainTest < Minitest::Test
         task(:waits) { sh "echo begun; until [ -e gate ]; do sleep 0.01; done", verbose: false }
         task(all: %i[both waits])
       RUBY
-      IO.popen([RAKUDA, "-j2", "--failure", "continue", "all", { chdir: folder, err: File::NULL }]) do |out|
+      IO.popen([RakefileRun::READ_LIVE, RAKUDA, "-j2", "--failure", "continue", "all", { chdir: folder, err: File::NULL }]) do |out|
         assert_equal "begun\n", out.gets
         status = {}
         wait_for("the failure") do
@@ -130,7 +131,7 @@ class ExplainTest < Minitest::Test
       File.write(File.join(folder, "Rakefile"), <<~'RUBY')
         task(:deaf) { sh "trap '' INT TERM; echo begun; until [ -e gate ]; do sleep 0.01; done", verbose: false }
       RUBY
-      IO.popen([RAKUDA, "-j2", "deaf", { chdir: folder, err: File::NULL }]) do |out|
+      IO.popen([RakefileRun::READ_LIVE, RAKUDA, "-j2", "deaf", { chdir: folder, err: File::NULL }]) do |out|
         assert_equal "begun\n", out.gets
         assert_match(/0 failed, \d/, ask(folder, "status").first)
         Process.kill(:INT, out.pid)
@@ -193,7 +194,7 @@ class ExplainTest < Minitest::Test
         task(:other) { sh "echo begun; until [ -e gate ]; do sleep 0.01; done", verbose: false }
       RUBY
       left = %w[first.out second.out other].map do |target|
-        IO.popen([RAKUDA, "-j2", target, chdir: folder, err: %i[child out]]) do |run|
+        IO.popen([RakefileRun::READ_LIVE, RAKUDA, "-j2", target, chdir: folder, err: %i[child out]]) do |run|
           assert_equal "begun\n", run.gets
           left = time_left(folder)
           # Earlier runs are read while this one goes on.

@@ -57,6 +57,23 @@ class LiveDisplayTest < Minitest::Test
     assert terminal.status.success?
   end
 
+  def test_names_of_what_failed_are_red_unless_the_user_wants_no_colour
+    rakefile = "task(default: %w[bad good])\ntask(:bad) { sh 'exit 3' }\ntask(:good) { puts 'fine' }"
+    red = "\e[31;1mbad\e[0m"
+    terminal = run_on_terminal(rakefile, "-j2", "--keep-going", "--progress", "off")
+    assert_includes terminal.bytes, "task #{red} failed after"
+    assert_includes terminal.bytes, "\n#{red}: failed after"
+    terminal = run_on_terminal(rakefile, "-j2", "--keep-going", "--progress", "off", environment: { "NO_COLOR" => "1" })
+    assert_includes terminal.bytes, "task bad failed after"
+    refute_includes terminal.bytes, "\e[31"
+    _, errors, = Open3.capture3(RAKUDA, "-j2", "--keep-going", chdir: @folder)
+    assert_includes errors, "\nbad: failed after"
+    refute_includes errors, "\e["
+    _, errors, = Open3.capture3({ "NO_COLOR" => nil }, RAKUDA, "-j2", "--ci", "github", chdir: @folder)
+    assert_includes errors, "\n#{red}: failed after"
+    assert_match(/^::error .*title=bad::failed/, errors)
+  end
+
   def test_output_of_many_tasks_is_whole_and_in_order_above_the_display
     rakefile = <<~RUBY
       task(:gate) { #{GATE} }

@@ -97,7 +97,7 @@ class OutputTest < Minitest::Test
   end
 
   def test_what_a_daemon_writes_is_never_taken_for_another_commands_output
-    run_rakuda(<<~'RUBY', "-j", "2", "--output-prefix")
+    run_rakuda(<<~'RUBY', "-j", "2", "--output", "line", "--output-prefix")
       task(:one) { sh "mkfifo gate; setsid sh -c 'read x <gate; echo ghost' & echo one", verbose: false }
       task(two: :one) { sh "printf 'a '; echo go >gate; sleep 0.3; echo b", verbose: false }
       task default: :two

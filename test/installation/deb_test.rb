@@ -39,6 +39,7 @@ class DebTest < Minitest::Test
     look_into(run_well("dpkg-deb", "--contents", package))
     run_well("dpkg-deb", "--extract", package, unpacked = File.join(@place, "unpacked"))
     look_at_texts(File.join(unpacked, "usr/share/doc/rakuda"))
+    follow_links(File.join(unpacked, "usr/share/doc/rakuda"))
     File.write(File.join(@place, "Rakefile"), "file('made') { |t| sh \"echo it > \#{t.name}\" }\ntask default: 'made'")
     run_well(File.join(unpacked, "usr/bin/rakuda"), "-q")
     assert_equal "it\n", File.read(File.join(@place, "made"))
@@ -54,6 +55,12 @@ class DebTest < Minitest::Test
     names = lines.map { |line| line[%r{ \./(.*?)(?: -> .*)?\z}, 1] }
     assert_empty OWN_PLACES - names
     assert_empty(names.grep(%r{site-functions|/installed\z|/LICENSE\z|\.[157]\z}))
+  end
+
+  def follow_links(folder)
+    links = File.read(File.join(folder, "README.md")).scan(/\]\(([^)#\s]+)(?:#[^)]*)?\)/).flatten.grep_v(/\A[a-z]+:/)
+    assert_includes links, "changelog.gz"
+    assert_empty(links.reject { |link| File.exist?(File.join(folder, link)) })
   end
 
   # Each crate in the engine is named with its license.

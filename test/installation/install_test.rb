@@ -37,6 +37,7 @@ class InstallTest < Minitest::Test
     assert_match(version, command("rakuda", "--version", chdir: work))
     assert_match(/\A#{version.source.sub("rakudad", "rakudactl")}$/, command("rakudactl", "--version", chdir: work))
     assert_match(/^mr-sort /, command("rakudactl", "bench", "list", chdir: work))
+    assert_empty broken_links
     uninstalled = make("uninstall")
     assert_equal ["work"], Dir.children(@place), uninstalled
   end
@@ -113,7 +114,32 @@ class InstallTest < Minitest::Test
     assert_includes output, "PREFIX=some/where: expected an absolute path"
   end
 
+  def test_a_rustc_without_a_toolchain_is_said_to_have_none
+    tools = File.join(@place, "tools")
+    Dir.mkdir(tools)
+    %w[sh dirname sed sort head cut].each { |tool| File.symlink(which(tool), File.join(tools, tool)) }
+    %w[cargo rustc].each do |tool|
+      File.write(File.join(tools, tool), "#!/bin/sh\necho 'error: rustup could not choose a version' >&2\nexit 1\n", perm: 0o755)
+    end
+    _, errors, status = Open3.capture3({ "PATH" => tools, "HOME" => @place, "PREFIX" => @prefix },
+                                       File.join(ROOT, "tools/install"), "check", unsetenv_others: true)
+    assert_equal 1, status.exitstatus
+    assert_match(/^ +Rust 1.88 or later: .*rustc does not say its version; with rustup: rustup default stable$/, errors)
+  end
+
   private
+
+  # Of README and of what it calls the documentation. Pages of bench, iobench and testbed tell of files beside them.
+  def broken_links
+    folder = File.join(@prefix, "share/doc/rakuda")
+    pages = Dir.glob("{*,docs/**/*}.md", base: folder)
+    assert_includes pages, "docs/reference/command-line.md"
+    pages.flat_map do |page|
+      links = File.read(File.join(folder, page)).scan(/\]\(([^)#\s]+)(?:#[^)]*)?\)/).flatten.grep_v(/\A[a-z]+:/)
+      missing = links.reject { |link| File.exist?(File.expand_path(link, File.dirname(File.join(folder, page)))) }
+      missing.map { |link| "#{page}: #{link}" }
+    end
+  end
 
   def make(target, *words)
     words = ["PREFIX=#{@prefix}"] + words

@@ -10,6 +10,8 @@ module RakefileRun
   RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
   # Only turns a hang into a failure.
   LIMIT = ENV.fetch("RAKUDA_TEST_LIMIT", "120")
+  # For a run whose output is read while it goes on.
+  READ_LIVE = { "RAKEOPT" => "--output line" }.freeze
 
   # What a run has left.
   Result = Struct.new(:out, :err, :status, :folder) do
@@ -37,7 +39,8 @@ module RakefileRun
     Dir.mktmpdir("rakuda") do |folder|
       File.write(File.join(folder, "Rakefile"), rakefile)
       IO.pipe do |reader, writer|
-        pid = Process.spawn(@engine_environment.merge(environment), RAKUDA, *arguments, chdir: folder, out: writer, err: writer)
+        environment = @engine_environment.merge(READ_LIVE, environment)
+        pid = Process.spawn(environment, RAKUDA, *arguments, chdir: folder, out: writer, err: writer)
         writer.close
         yield pid, folder, reader
       end

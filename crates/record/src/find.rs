@@ -3,6 +3,7 @@
 use rakuda_proto::Text;
 
 use crate::run::{Run, Task};
+use crate::summary::groups::{DIRECTORY, is_rakes_own};
 
 /// Names that are suggested at most.
 const NEAR_MAX: usize = 3;
@@ -126,10 +127,12 @@ impl Run {
         self.nodes.iter().filter(|node| node.joined.cores > 0).count()
     }
 
-    /// Where its action stands.
-    pub fn location(&self, task: &Task) -> Option<&Text> {
+    /// Where its action stands, `Rakefile:12`; of what `directory` has made that word, since rake's own
+    /// action has no place in the Rakefile. None: not recorded.
+    pub fn location(&self, task: &Task) -> Option<Text> {
         let rule = self.rules.get(task.defined.rule? as usize)?.as_ref()?;
-        Some(&rule.location)
+        let is_rakes_own = is_rakes_own(task, &rule.location.0);
+        Some(if is_rakes_own { DIRECTORY.into() } else { rule.location.clone() })
     }
 }
 

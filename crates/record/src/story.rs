@@ -237,7 +237,7 @@ pub fn story(run: &Run, number: u32) -> Option<Story> {
     Some(Story {
         task: task.defined.name.clone(),
         kind: task.defined.kind,
-        location: run.location(task).cloned(),
+        location: run.location(task),
         prerequisites: names(&task.defined.prerequisites),
         order_only: names(&task.defined.order_only),
         fate,

@@ -247,6 +247,44 @@ fn each_task_has_a_row_with_the_figures_of_its_last_attempt() {
 }
 
 #[test]
+fn a_task_without_an_action_is_not_run_when_what_it_needs_failed() {
+    let mut journal = Journal::begin(2);
+    journal.task(0, "bad", r#""action":true"#);
+    journal.task(1, "all", r#""action":false,"prerequisites":[0]"#);
+    journal.attempt(0, 0.0, 1.0, "false", r#""status":256"#, r#""outcome":"failed""#);
+    journal.event("task_settled", 1.0, r#""task":1,"how":"abandoned","because":[0]"#);
+    let run = journal.run();
+    let counts = Summary::of(&run).counts;
+    assert_eq!((counts.failed, counts.abandoned, counts.passed), (1, 0, 1), "counts are of work");
+    assert_eq!(rakuda_record::live::detail(&run, 1, None).unwrap()["status"], "not run");
+    assert_eq!(rakuda_record::story::story(&run, 1).unwrap().fate.word(), "abandoned");
+}
+
+#[test]
+fn what_directory_makes_has_that_word_for_its_place() {
+    let mut journal = Journal::begin(2);
+    journal.rule(1, "rake/dsl_definition.rb:97");
+    journal.rule(2, "Rakefile:3");
+    journal.task(0, "out", r#""kind":"directory","action":true,"rule":1"#);
+    journal.task(1, "own", r#""kind":"directory","action":true,"rule":2"#);
+    for task in 0..2 {
+        journal.attempt(task, 0.0, 1.0, "x", r#""status":0"#, r#""outcome":"done""#);
+    }
+    let run = journal.run();
+    let place = |task: u32| run.location(run.task(task).unwrap()).unwrap().to_display();
+    assert_eq!((place(0).as_str(), place(1).as_str()), ("directory", "Rakefile:3"));
+    assert_eq!(
+        rakuda_record::story::story(&run, 0).unwrap().location.unwrap().to_display(),
+        "directory"
+    );
+    let mut junit = Vec::new();
+    rakuda_record::export::junit::write(&run, &std::collections::BTreeMap::default(), &mut junit).unwrap();
+    let junit = String::from_utf8(junit).unwrap();
+    assert!(junit.contains(r#"name="out" classname="directory""#), "{junit}");
+    assert!(!junit.contains("dsl_definition"), "{junit}");
+}
+
+#[test]
 fn chart_has_no_more_lanes_than_cores() {
     let mut journal = Journal::begin(2);
     for task in 0..5 {

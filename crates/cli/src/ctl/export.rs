@@ -25,7 +25,7 @@ use super::{Status, UsageError};
     rakudactl export wfformat -o run.json          WfCommons WfFormat 1.6: simulators, workflow generators\n    \
     rakudactl export ro-crate -o crate             a folder to publish beside the data: how it was made\n    \
     rakudactl export perfetto -o run.pftrace       open it in ui.perfetto.dev: what ran when, on which core\n    \
-    rakudactl export dot -o - | dot -Tsvg > a.svg  the graph of tasks\n    \
+    rakudactl export dot | dot -Tsvg > a.svg       the graph of tasks\n    \
     rakudactl export dot --of rules -o rules.dot   the graph of rules, small also for large runs\n    \
     rakudactl export junit -o junit.xml            tasks as test cases, for continuous integration\n\n\
     A file that exists is replaced when the new one is complete; a crate's folder must not exist. What becomes of what is told in \
@@ -39,9 +39,10 @@ pub struct Export {
     #[arg(value_name = "RUN", default_value = "last")]
     run: String,
 
-    /// Write to FILE; `-` is the standard output (not for ro-crate, which makes a folder).
+    /// Write to FILE; `-` is the standard output, where wfformat, dot and junit go without it. perfetto needs a file
+    /// or `-`, ro-crate the name of a new folder.
     #[arg(short = 'o', long = "output", value_name = "FILE")]
-    output: PathBuf,
+    output: Option<PathBuf>,
 
     /// dot: what the nodes are.
     #[arg(long, value_name = "WHAT")]
@@ -71,6 +72,7 @@ impl Export {
     /// Writes the file or folder.
     pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
         self.check_words()?;
+        let output = self.output()?;
         let run = place.read_run(&self.run)?;
         if self.format == Format::RoCrate {
             let folder = place.run_folder(&self.run)?;
@@ -80,17 +82,35 @@ impl Export {
                 license: self.license.as_deref(),
                 made_ns: rakuda_agent::clock::wall_ns(),
             };
-            let done = ro_crate::write(&run, &sources, &self.output);
-            return done.map(|()| Status::Good).map_err(|error| self.explained(error.into()));
+            let done = ro_crate::write(&run, &sources, output);
+            return done.map(|()| Status::Good).map_err(|error| explained(error.into(), output));
         }
         let tails = self.tails(place, &run)?;
-        if self.output == Path::new("-") {
+        if output == Path::new("-") {
             self.write(&run, &tails, out)?;
         } else {
-            replace(&self.output, |file| self.write(&run, &tails, file))
-                .map_err(|error| self.explained(error))?;
+            replace(output, |file| self.write(&run, &tails, file))
+                .map_err(|error| explained(error, output))?;
         }
         Ok(Status::Good)
+    }
+
+    /// Where it goes. Text may go to the standard output by itself; a trace is bytes, which no terminal shows.
+    fn output(&self) -> Result<&Path, UsageError> {
+        match (self.output.as_deref(), self.format) {
+            (Some(output), Format::RoCrate) if output == Path::new("-") => {
+                Err(UsageError("a crate is a folder: name one with -o".into()))
+            }
+            (None, Format::RoCrate) => {
+                Err(UsageError("a crate is a folder: name a new one with -o, as in -o crate".into()))
+            }
+            (None, Format::Perfetto) => Err(UsageError(
+                "a trace of perfetto is no text: name a file with -o, as in -o run.pftrace (-o - is the standard output)"
+                    .into(),
+            )),
+            (Some(output), _) => Ok(output),
+            (None, Format::Wfformat | Format::Dot | Format::Junit) => Ok(Path::new("-")),
+        }
     }
 
     fn check_words(&self) -> Result<(), UsageError> {
@@ -101,20 +121,7 @@ impl Export {
         if self.license.is_some() && self.format != Format::RoCrate {
             return usage("--license is for the format ro-crate alone");
         }
-        if self.format == Format::RoCrate && self.output == Path::new("-") {
-            return usage("a crate is a folder: name one with -o");
-        }
         Ok(())
-    }
-
-    /// Errors of writing do not say which file; the others are about the run.
-    fn explained(&self, error: anyhow::Error) -> anyhow::Error {
-        match error.downcast_ref::<ExportError>() {
-            None | Some(ExportError::Write(_)) => {
-                error.context(format!("cannot write {}", self.output.display()))
-            }
-            Some(_) => error,
-        }
     }
 
     /// What failed tasks printed, where the format tells it.
@@ -139,6 +146,16 @@ impl Export {
             Format::RoCrate => unreachable!("a crate is a folder, and was written before"),
         }
         Ok(())
+    }
+}
+
+/// Errors of writing do not say which file; the others are about the run.
+fn explained(error: anyhow::Error, output: &Path) -> anyhow::Error {
+    match error.downcast_ref::<ExportError>() {
+        None | Some(ExportError::Write(_)) => {
+            error.context(format!("cannot write {}", output.display()))
+        }
+        Some(_) => error,
     }
 }
 

@@ -105,7 +105,8 @@ fn print(
     let fate = story.fate.word().replace('_', " ");
     writeln!(out, "{} in run {}: {fate}", shown(&story.task), folder.run)?;
     write!(out, "  {kind}")?;
-    if let Some(location) = &story.location {
+    // Of what `directory` made the kind says it.
+    if let Some(location) = story.location.as_ref().filter(|place| place.0 != kind.as_bytes()) {
         write!(out, ", defined at {}", shown(location))?;
     }
     writeln!(out)?;

@@ -186,7 +186,8 @@ impl Hub {
     /// A task has failed for good. Where the run goes on with others, the end may be hours away: so it is told now.
     pub(crate) fn tell_failure(&mut self, id: TaskId) {
         if let Some(ending) = self.failures.endings.remove(&id) {
-            self.warn(&format!("task {} failed {ending}", self.display_name(id)));
+            let name = text::red(&self.display_name(id), self.settings.colour);
+            self.warn(&format!("task {name} failed {ending}"));
         }
     }
 
@@ -259,6 +260,7 @@ impl Hub {
             failed: failed.len(),
             resume: resume::resume_command(&self.settings.command_line),
             log: self.log_shown(),
+            colour: self.settings.colour,
             not_started: self.scheduler.forecast(now).into_iter().filter(|runs| *runs).count(),
             tasks: failed.iter().take(TASKS_MAX).map(|id| self.failed_task(*id)).collect(),
             ..Summary::default()

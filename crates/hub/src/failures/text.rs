@@ -11,6 +11,15 @@ pub(crate) const TASKS_MAX: usize = 10;
 /// Columns of a line of output or of a command.
 const COLUMNS_MAX: usize = 400;
 
+/// Before and after the name of what failed, where colours are allowed.
+const RED: &str = "\x1b[31;1m";
+const PLAIN: &str = "\x1b[0m";
+
+/// The name of what failed.
+pub(crate) fn red(name: &str, colour: bool) -> String {
+    if colour { format!("{RED}{name}{PLAIN}") } else { name.to_owned() }
+}
+
 /// One failed task.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FailedTask {
@@ -47,6 +56,8 @@ pub(crate) struct Summary {
     /// The file with all output of the run, as the user may name it; none: nothing was recorded.
     pub log: Option<String>,
     pub resume: String,
+    /// Whether names of what failed are red.
+    pub colour: bool,
 }
 
 /// How a task has failed, in half a line: `after 1.2 s on host1: exit status 3: ./make b`.
@@ -125,7 +136,7 @@ impl Summary {
     }
 
     fn describe(&self, task: &FailedTask, text: &mut String) {
-        let _ = write!(text, "{}: failed", task.name);
+        let _ = write!(text, "{}: failed", red(&task.name, self.colour));
         if task.attempt > 0 {
             let _ = write!(text, " after {} on {}", duration(task.took_ns), task.node);
         }
@@ -230,6 +241,17 @@ out/b.dat: failed after 1.2 s on n1 (attempt 2 of 3)
 to resume: rakuda -j4
 ";
         assert_eq!(summary.text(), expected);
+    }
+
+    #[test]
+    fn names_are_red_where_colours_are_allowed_and_nothing_else_is() {
+        let summary = Summary { tasks: vec![failed_task()], failed: 1, ..Summary::default() };
+        let plain = summary.text();
+        assert!(!plain.contains('\x1b'), "{plain:?}");
+        let coloured = Summary { colour: true, ..summary }.text();
+        assert!(coloured.contains("\n\x1b[31;1mout/b.dat\x1b[0m: failed after 1.2 s"), "{coloured:?}");
+        assert_eq!(coloured.replace(RED, "").replace(PLAIN, ""), plain);
+        assert_eq!(coloured.matches('\x1b').count(), 2, "{coloured:?}");
     }
 
     #[test]

@@ -75,8 +75,7 @@ pub fn write(run: &Run, tails: &BTreeMap<u32, String>, out: &mut dyn Write) -> i
 
 fn write_case(run: &Run, case: &Case, tails: &BTreeMap<u32, String>, text: &mut String) {
     let defined = &case.task.defined;
-    let rule = defined.rule.and_then(|rule| run.rules.get(rule as usize)?.as_ref());
-    let class = rule.map_or_else(String::new, |rule| rule.location.to_display());
+    let class = run.location(case.task).map_or_else(String::new, |place| place.to_display());
     let class = if class.is_empty() { run.started.rakefile.to_display() } else { class };
     let head = format!(
         r#"    <testcase name="{}" classname="{}" time="{}""#,

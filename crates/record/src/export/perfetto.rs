@@ -297,8 +297,7 @@ fn word(value: &impl serde::Serialize) -> String {
 }
 
 fn rule_name(run: &Run, task: &Task) -> Option<String> {
-    let rule = run.rules.get(task.defined.rule? as usize)?.as_ref()?;
-    Some(rule.location.to_display())
+    Some(run.location(task)?.to_display())
 }
 
 /// A command's name is its program, so that slices of one program have one colour.

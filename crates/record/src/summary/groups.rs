@@ -13,6 +13,8 @@ use crate::summary::programs::program_of;
 
 /// Where rake defines the action of every `directory`; it has no place in the Rakefile.
 const RAKES_OWN: &[u8] = b"rake/";
+/// What stands for its place.
+pub const DIRECTORY: &str = "directory";
 /// First commands that are looked at for one group.
 const COMMANDS_LOOKED_AT: usize = 1000;
 
@@ -83,7 +85,7 @@ impl Groups {
                 let mut group = Group::default();
                 match rule {
                     Some(rule) if is_rakes_own(task, &rule.location.0) => {
-                        group.pattern = Some("directory".to_owned());
+                        group.pattern = Some(DIRECTORY.to_owned());
                     }
                     Some(rule) => group.location = Some(rule.location.to_display()),
                     None => {}

@@ -46,13 +46,13 @@ impl RunState {
 pub enum Fate {
     /// An attempt of it succeeded.
     Ran,
-    /// It has no action, and stands for something that ran, or would have if something had not failed.
+    /// It has no action, and stands for something that ran.
     Passed,
     /// It was up to date.
     NotNeeded,
     /// Its last attempt failed.
     Failed,
-    /// It has an action, and a prerequisite failed.
+    /// A prerequisite failed.
     Abandoned,
     /// Its attempt was ended because of others, or ended well and came to nothing with its gang.
     Stopped,
@@ -74,7 +74,6 @@ pub fn fate(task: &Task) -> Fate {
     }
     match (task.settled.as_ref().map(|settled| settled.how), last) {
         (Some(Settled::Failed), _) => Fate::Failed,
-        (Some(Settled::Abandoned), None) if !task.defined.action => Fate::Passed,
         (Some(Settled::Abandoned), None) => Fate::Abandoned,
         // It was begun, and its gang has failed.
         (Some(Settled::Abandoned), Some(_)) => Fate::Stopped,
@@ -131,6 +130,8 @@ impl Counts {
             match fate(task) {
                 Fate::Ran => counts.done += 1,
                 Fate::Passed => counts.passed += 1,
+                // Nothing of its own was left undone: what was is counted with what it stands for.
+                Fate::Abandoned if !task.defined.action => counts.passed += 1,
                 Fate::NotNeeded => counts.not_needed += 1,
                 Fate::Failed => counts.failed += 1,
                 Fate::Abandoned => counts.abandoned += 1,

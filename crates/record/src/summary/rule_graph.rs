@@ -11,7 +11,7 @@ use rakuda_proto::journal::Outcome;
 
 use crate::Run;
 use crate::export::workflow::{Workflow, attempts, outcome};
-use crate::summary::groups::{Groups, is_rakes_own};
+use crate::summary::groups::{DIRECTORY, Groups, is_rakes_own};
 use crate::summary::outcomes::{Fate, fate};
 use crate::summary::patterns::Pattern;
 
@@ -119,7 +119,7 @@ impl RuleNode {
             return;
         };
         if is_rakes_own(task, &place.location.0) {
-            self.pattern = Some("directory".to_owned());
+            self.pattern = Some(DIRECTORY.to_owned());
         } else {
             self.location = Some(place.location.to_display());
         }

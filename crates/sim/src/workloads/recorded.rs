@@ -97,7 +97,9 @@ impl Reader<'_> {
                 (None, None) => None,
             });
         let program = word.and_then(|word| word.rsplit('/').next().map(str::to_owned));
-        let location = || self.task(number).and_then(|task| self.run.location(task)).map(shown);
+        let location = || {
+            self.task(number).and_then(|task| self.run.location(task)).map(|place| shown(&place))
+        };
         program.or_else(location).unwrap_or_else(|| "other".to_owned())
     }
 

@@ -17,8 +17,9 @@ use serde_json::Value;
 
 use super::super::feed::Look;
 
-/// Column of the commands.
-const COMMAND_AT: usize = 52;
+/// Maximum width of a node's name, and of a task's where a command needs the room.
+const NODE_WIDTH_MAX: usize = 12;
+const NAME_WIDTH_MAX: usize = 28;
 /// Rows of failures and their output.
 const FAILURE_ROWS: u16 = 8;
 
@@ -80,25 +81,68 @@ fn bar(look: &Look, width: u16) -> String {
     "━".repeat(full as usize) + &"─".repeat((width - full) as usize)
 }
 
-fn running(look: &Look, width: usize) -> Vec<Row> {
-    let Some(live) = &look.live else { return Vec::new() };
-    let mut rows =
-        vec![(format!("{:>8}  {:<12} {:<28} command", "for", "node", "running task"), HEAD)];
-    let tasks = list(live, "tasks");
-    for task in tasks {
-        let elapsed = took(task["elapsed_s"].as_f64().unwrap_or(0.0));
+/// One running task, as it is shown.
+struct Running {
+    elapsed: String,
+    node: String,
+    name: String,
+    what: String,
+}
+
+impl Running {
+    fn of(task: &Value) -> Self {
         let command = list(task, "commands").first().map(|command| text(&command["command"]));
         let what = command.unwrap_or_else(|| {
             if task["waits_for_core"] == true { "(waits for a core)" } else { "(Ruby)" }.to_owned()
         });
-        let name = cut_middle(&text(&task["task"]), 28);
-        let node = cut_middle(&text(&task["node"]), 12);
-        let what = cut_middle(&what, width.saturating_sub(COMMAND_AT));
-        rows.push((format!("{elapsed:>8}  {node:<12} {name:<28} {what}"), Style::new()));
+        Self {
+            elapsed: took(task["elapsed_s"].as_f64().unwrap_or(0.0)),
+            node: cut_middle(&text(&task["node"]), NODE_WIDTH_MAX),
+            name: text(&task["task"]),
+            what,
+        }
     }
+}
+
+/// Columns are as wide as what is in them, so that the command has what is left; a run on one node has no column of
+/// nodes.
+fn running(look: &Look, width: usize) -> Vec<Row> {
+    let Some(live) = &look.live else { return Vec::new() };
+    let tasks: Vec<Running> = list(live, "tasks").iter().map(Running::of).collect();
+    let head = Running {
+        elapsed: "for".to_owned(),
+        node: "node".to_owned(),
+        name: "running task".to_owned(),
+        what: "command".to_owned(),
+    };
+    let widest = |part: fn(&Running) -> &str| {
+        let widths = tasks.iter().chain([&head]).map(|task| part(task).chars().count());
+        widths.max().unwrap_or(0)
+    };
+    let elapsed_width = widest(|task| &task.elapsed);
+    let has_nodes =
+        list(live, "nodes").len() > 1 || tasks.iter().any(|task| task.node != tasks[0].node);
+    let node_width = if has_nodes { widest(|task| &task.node) } else { 0 };
+    let gaps = if has_nodes { 4 } else { 3 };
+    // Names have the room that the longest command leaves, and at least what they have on a small screen.
+    let left = width.saturating_sub(elapsed_width + node_width + gaps);
+    let name_room = left.saturating_sub(widest(|task| &task.what)).max(NAME_WIDTH_MAX);
+    let name_width = widest(|task| &task.name).min(name_room);
+    let what_width = left.saturating_sub(name_width);
+    let line = |task: &Running| {
+        let mut line = format!("{:>elapsed_width$}  ", task.elapsed);
+        if has_nodes {
+            let _ = write!(line, "{:<node_width$} ", task.node);
+        }
+        let name = cut_middle(&task.name, name_width);
+        let _ = write!(line, "{name:<name_width$} {}", cut_middle(&task.what, what_width));
+        line
+    };
+    let mut rows = vec![(line(&head), HEAD)];
+    rows.extend(tasks.iter().map(|task| (line(task), Style::new())));
     let more = (word(live, "running") as usize).saturating_sub(tasks.len());
     if more > 0 {
-        rows.push((format!("{:>8}  and {more} more", ""), HEAD));
+        rows.push((format!("{:elapsed_width$}  and {more} more", ""), HEAD));
     }
     rows
 }
@@ -315,10 +359,7 @@ mod tests {
         let lines = drawn(&look(8), 80, 24);
         assert_eq!(lines[0], "rakuda 20261122-010558.634-11897");
         assert_eq!(lines[1], "120/2707 done, 8 running, 30 queued, 2 failed, 35.0/s, 70 s left");
-        assert_eq!(
-            lines[4],
-            "   3.2 s  host1        map/s0.bam                   bwa mem ?[2J ref.fa"
-        );
+        assert_eq!(lines[4], "3.2 s  host1 map/s0.bam   bwa mem ?[2J ref.fa");
         assert!(lines.iter().any(|line| line.starts_with("map/*.bam ") && line.contains("2.0 s")));
         assert!(
             lines.iter().any(|line| line.ends_with("host2       lost        0   0")),
@@ -327,6 +368,31 @@ mod tests {
         assert!(lines.contains(&"failed 2 of 2: call/s17.vcf: status 3".to_owned()), "{lines:#?}");
         assert_eq!(lines[22], "  line 19");
         assert!(lines[23].starts_with("q leave"), "{lines:#?}");
+    }
+
+    #[test]
+    fn commands_have_the_room_that_others_leave() {
+        let mut look = look(2);
+        let live = look.live.as_mut().unwrap();
+        live["nodes"].as_array_mut().unwrap().pop();
+        let long =
+            "bwa mem -t 4 data/genome.fa data/samples/A.fastq | samtools sort -o sorted/A.bam";
+        live["tasks"][0]["commands"][0]["command"] = json!(long);
+        live["tasks"][1]["task"] = json!("results/with/a/very/long/name/of/a/file/that/is/cut.bam");
+        let lines = drawn(&look, 80, 24);
+        let head = format!("  for  {:<28} command", "running task");
+        assert_eq!(lines[3], head, "one node has no column: {lines:#?}");
+        let shown = &lines[4][head.len() - "command".len()..];
+        assert_eq!(lines[4].chars().count(), 80, "{lines:#?}");
+        assert!(shown.starts_with("bwa mem -t 4") && shown.ends_with("sorted/A.bam"), "{shown}");
+        assert!(lines[5].contains("resul") && lines[5].contains("cut.bam bwa mem"), "{lines:#?}");
+        // On a wide screen nothing is cut.
+        let lines = drawn(&look, 160, 24);
+        assert!(lines[4].contains(long), "{lines:#?}");
+        assert!(
+            lines[5].contains("results/with/a/very/long/name/of/a/file/that/is/cut.bam"),
+            "{lines:#?}"
+        );
     }
 
     #[test]

@@ -387,9 +387,8 @@ fn tool_id(rule: Option<u32>) -> String {
 
 /// The program that the rule's first task called, and where the rule stands.
 fn rule_name(run: &Run, one: &Did<'_>) -> String {
-    let place = one.task.defined.rule.and_then(|rule| run.rules.get(rule as usize)?.as_ref());
-    let place =
-        place.map_or_else(|| "actions of unknown place".into(), |rule| rule.location.to_display());
+    let place = run.location(one.task);
+    let place = place.map_or_else(|| "actions of unknown place".into(), |place| place.to_display());
     let line = command_lines(run, one.attempt).next().unwrap_or_default();
     match line.split_whitespace().next() {
         Some(program) => format!("{program} ({place})"),
