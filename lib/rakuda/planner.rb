@@ -478,7 +478,7 @@ module Rakuda
       @arguments[number] = arguments if arguments
       task.rakuda_number = number
       gang = @application.gangs.of(task)
-      gang&.check&.call if @application.options.dryrun
+      gang&.check&.call
       (@gangs_met ||= []) << [gang, parent] if gang
       kind = traits.opaque && traits.kind == Protocol::TaskKind::FILE ? Protocol::TaskKind::ASKED : traits.kind
       needed = task.rakuda_properties || @application.rule_properties(task)

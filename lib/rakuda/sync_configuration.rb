@@ -62,10 +62,11 @@ module Rakuda
     # Said before anything runs.
     def check_slots(application)
       slots = application.jobs
-      return if application.cluster? || @workers.sum <= slots
+      return if application.cluster? || application.oversubscribes? || @workers.sum <= slots
 
       raise ConfigurationError, "#{@origin}: WORKER_COUNT: #{@workers.sum} workers begin together and need as many slots, and " \
-                                "there are #{slots}: add -j #{@workers.sum}, or take fewer workers"
+                                "there are #{slots}: add -j #{@workers.sum}, take fewer workers, or let them share slots " \
+                                "(-- --oversubscribe)"
     end
 
     def run(worker)

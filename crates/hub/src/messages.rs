@@ -217,6 +217,8 @@ impl Hub {
                 self.newcomers.note_choosy(self.times.front_requirements(), definition);
             }
         }
+        // The nodes first: what it lacks is slots on all of them, not cores of one.
+        self.check_nodes_wanted(definition);
         let shares = self.settings.oversubscribe && definition.nodes.is_some();
         for Shortage { text, refused } in shortages {
             if refused && !shares {
@@ -233,7 +235,6 @@ impl Hub {
         self.requirement_cores.push(cores);
         let slots = if requirement.exclusive { u32::MAX } else { definition.cores.max(1) };
         self.requirement_nodes.push(definition.nodes.map(|nodes| (nodes, slots)));
-        self.check_nodes_wanted(definition);
         // What asks for nodes is a gang: beside it nothing is begun early, but before and after it (`Hub::event`).
         let simple = requirement.nodes > 1
             || requirement.cores == 1

@@ -105,9 +105,11 @@ impl Hub {
         let name = definition.sync.to_display();
         let slots = self.settings.capacity.cores;
         let workers = definition.workers;
-        if self.settings.cluster.is_none() && workers > slots {
+        let is_short = self.settings.cluster.is_none() && workers > slots;
+        if is_short && !self.settings.oversubscribe {
             self.refuse_needs(&format!(
-                "sync {name}: {workers} workers begin together, and there are {slots} slots: run it with -j {workers}, or with fewer workers"
+                "sync {name}: {workers} workers begin together, and there are {slots} slots: run it with -j {workers}, \
+                 with fewer workers, or let them share slots (--oversubscribe)"
             ));
         }
         let round = Round {

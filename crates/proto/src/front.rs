@@ -601,6 +601,8 @@ pub struct Settings {
     pub record: bool,
     /// What the user typed.
     pub command_line: Vec<Text>,
+    /// What starts the run again, where that is no call of rakuda: all words; empty: that it is.
+    pub resume: Vec<Text>,
     /// The Rakefile, relative to `directory`.
     pub rakefile: Text,
     /// Runs that are kept.
@@ -758,6 +760,7 @@ impl Default for Settings {
             stdin: StdinChoice::Null,
             record: true,
             command_line: Vec::new(),
+            resume: Vec::new(),
             rakefile: Text::default(),
             runs_kept: 100,
             runs_bytes: 4 << 30,

@@ -257,7 +257,10 @@ impl Hub {
         let mut summary = Summary {
             stopped,
             failed: failed.len(),
-            resume: resume::resume_command(&self.settings.command_line),
+            resume: match self.settings.resume.as_slice() {
+                [] => resume::resume_command(&self.settings.command_line),
+                words => resume::call(words),
+            },
             log: self.log_shown(),
             not_started: self.scheduler.forecast(now).into_iter().filter(|runs| *runs).count(),
             tasks: failed.iter().take(TASKS_MAX).map(|id| self.failed_task(*id)).collect(),
