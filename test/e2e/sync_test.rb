@@ -92,11 +92,19 @@ class EndToEndSyncTest < Minitest::Test
 
   def test_more_workers_than_slots_are_refused_before_anything_runs
     [[], %w[-n]].each do |options|
-      out, status = rakuda('sync(:many, workers: 3) { |w| sh "touch ran" }', *options, "many")
+      out, status = rakuda('sync({ many: "ran" }, workers: 3) { |w| sh "touch ran" }; file("ran") { sh "touch ran" }', *options, "many")
       assert_equal 1, status, options
-      assert_includes out, "Rakefile:1: sync many: 3 workers begin together and need 3 slots, and there are 2: run it with -j 3"
+      assert_includes out, "Rakefile:1: sync many: 3 workers begin together and need 3 slots, and there are 2: run it with -j 3, with fewer"
       refute_path_exists File.join(@folder, "ran")
     end
+  end
+
+  def test_programs_that_call_the_gate_themselves_have_an_overhead_too
+    rounds = run_well(<<~'RUBY', "called")
+      sync(:called, workers: 2, gate: :call) { |w| sh RbConfig.ruby, "-I", ENV.fetch("LIBRARY"), "-r", "rakuda/gate", "-e", "Rakuda::Gate.wait" }
+    RUBY
+    assert_equal [%w[null preload], %w[counted call]], rounds.map { |round| round.values_at("kind", "gate") }
+    rounds.each { |round| assert_whole round }
   end
 
   def test_two_sets_of_rounds_and_other_tasks_do_not_keep_one_another_from_their_slots
@@ -270,7 +278,37 @@ class EndToEndSyncTest < Minitest::Test
     out, status = Open3.capture2e(Engines::REAL, RAKUDACTL, "sync", "-j", "2", "--workers", "5", "conf.rb", chdir: folder)
     assert_equal 1, status.exitstatus
     assert_equal "rakuda: conf.rb: WORKER_COUNT: 5 workers begin together and need as many slots, and there are 2: add -j 5, " \
-                 "or take fewer workers\n", out
+                 "take fewer workers, or let them share slots (-- --oversubscribe)\n", out
+    out, err, status = ctl(folder, "conf.rb", "--", "-P")
+    assert_equal [0, ""], [status.exitstatus, err]
+    assert_includes out, "rakuda task_0_w0\n    Sync_0\n"
+  end
+
+  def test_a_run_that_failed_is_resumed_by_the_call_that_started_it
+    folder = new_folder("fails", "")
+    File.write(File.join(folder, "conf.rb"), "WORKER_COUNT = 1\nTASK_FILE = 'false'\n")
+    _, err, status = ctl(folder, "--no-overhead", "conf.rb")
+    assert_equal 1, status.exitstatus
+    assert_match(/^to resume: rakudactl sync -j 2 --no-overhead conf.rb$/, err)
+  end
+
+  def test_a_signal_ends_the_run_that_rakudactl_sync_has_started
+    folder = new_folder("signalled", "")
+    @folder = folder
+    File.write(File.join(folder, "conf.rb"), "WORKER_COUNT = 1\nTASK_FILE = 'sleep'\nARGUMENTS = '600.375'\n")
+    %i[TERM INT KILL].each do |signal|
+      pid = Process.spawn(Engines::REAL, RAKUDACTL, "sync", "-j", "2", "--no-overhead", "conf.rb",
+                          chdir: folder, %i[out err] => log(folder))
+      worker = nil
+      wait_until(folder) { worker = sleeping(folder) }
+      Process.kill(signal, pid)
+      _, status = Process.wait2(pid)
+      assert_equal Signal.list[signal.to_s], status.termsig, File.read(log(folder))
+      wait_until(folder) { gone?(worker) }
+    end
+    assert_equal %w[interrupt] * 3, Dir[File.join(folder, ".rakuda/runs/*/journal.jsonl")].map { |path|
+      File.read(path)[/"event":"stop_requested".*"how":"(\w+)"/, 1]
+    }
   end
 
   private
@@ -364,6 +402,15 @@ class EndToEndSyncTest < Minitest::Test
   def column(rounds, field) = rounds.map { |round| round[field] }
 
   # @return [Integer, nil] a process of a run in the folder that waits at a gate
+  # @return [Integer, nil] the process of the program that sleeps there
+  def sleeping(folder)
+    Dir["/proc/[0-9]*"].find do |process|
+      File.readlink("#{process}/cwd") == folder && File.read("#{process}/cmdline").include?("600.375")
+    rescue SystemCallError
+      false
+    end&.then { |process| Integer(File.basename(process)) }
+  end
+
   def at_gate(folder)
     Dir["/proc/[0-9]*"].find do |process|
       File.readlink("#{process}/cwd") == folder && File.read("#{process}/syscall").start_with?("0 0xc6 ")

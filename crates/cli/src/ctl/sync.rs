@@ -10,12 +10,15 @@ use std::process::Stdio;
 
 use anyhow::Context as _;
 use clap::Args;
+use rakuda_agent::processes::Ending;
+use rakuda_agent::signals;
 use rakuda_proto::journal::RoundEnded;
 use rakuda_record::report::{plot, sync as report};
 use rakuda_record::sync::SyncFigures;
 use serde_json::json;
 
 use super::place::Place;
+use super::run_below::{self, Ended};
 use super::{Status, why};
 
 /// Names a run on its command line, so that it is found again.
@@ -103,6 +106,7 @@ impl Sync {
         anyhow::ensure!(directory.is_dir(), "{}: no such folder", directory.display());
         let mut figures = SyncFigures::default();
         let mut all_well = true;
+        let mut ended_by = None;
         let counts: Vec<Option<u32>> = match self.workers.as_slice() {
             [] => vec![None],
             counts => counts.iter().copied().map(Some).collect(),
@@ -111,22 +115,40 @@ impl Sync {
             // What this program has printed comes before what the next one prints.
             out.flush()?;
             let call = format!("{}-{number}", std::process::id());
-            all_well &= self.start(place, workers, &call)?;
+            let Ended { ending, signal } = self.start(place, workers, &call)?;
+            all_well &= ending == Ending::Exited(0);
             if let Some(rounds) = rounds_of(place, &call)? {
                 figures.add(&rounds);
             }
+            ended_by = signal;
+            if signal.is_some() {
+                break;
+            }
         }
-        if figures.rounds().is_empty() {
-            // Why there are none was said on stderr.
-            return Ok(Status::Failed);
+        // Where there are none, it was said on stderr why, or none was asked for (-P, -n, -T).
+        if !figures.rounds().is_empty() {
+            self.show(place, &figures, out)?;
         }
+        if let Some(signal) = ended_by {
+            out.flush()?;
+            signals::die_of(signal);
+        }
+        Ok(if all_well { Status::Good } else { Status::Failed })
+    }
+
+    fn show(
+        &self,
+        place: &Place,
+        figures: &SyncFigures,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
         if self.json {
-            serde_json::to_writer(&mut *out, &report::document(&figures))?;
+            serde_json::to_writer(&mut *out, &report::document(figures))?;
             writeln!(out)?;
         } else if self.csv {
-            out.write_all(report::csv(&figures).as_bytes())?;
+            out.write_all(report::csv(figures).as_bytes())?;
         } else {
-            write!(out, "\n{}", report::text(&figures))?;
+            write!(out, "\n{}", report::text(figures))?;
         }
         if let Some(folder) = &self.svg {
             // What is for programs stays as it is.
@@ -134,18 +156,18 @@ impl Sync {
             super::report::write_pictures(
                 place,
                 folder,
-                plot::round_pictures(&figures),
+                plot::round_pictures(figures),
                 &mut named,
             )?;
             if !self.json && !self.csv {
                 out.write_all(&named)?;
             }
         }
-        Ok(if all_well { Status::Good } else { Status::Failed })
+        Ok(())
     }
 
-    /// Runs rakuda; whether all went well.
-    fn start(&self, place: &Place, workers: Option<u32>, call: &str) -> anyhow::Result<bool> {
+    /// Runs rakuda; how that has ended.
+    fn start(&self, place: &Place, workers: Option<u32>, call: &str) -> anyhow::Result<Ended> {
         let front = why::front();
         #[expect(
             clippy::disallowed_methods,
@@ -168,6 +190,7 @@ impl Sync {
             "offset": self.offset,
             "overhead": !self.no_overhead,
             "cache": self.cache,
+            "call": own_call(),
             "files": self.cache.as_ref().map(|_| &self.files),
         });
         command.env("RAKUDA_SYNC_OPTIONS", options.to_string());
@@ -176,9 +199,15 @@ impl Sync {
             let stderr = std::io::stderr().as_fd().try_clone_to_owned();
             command.stdout(Stdio::from(stderr.context("duplicate stderr")?));
         }
-        let status = command.status().with_context(|| format!("start {}", front.display()))?;
-        Ok(status.success())
+        run_below::run(&mut command)
     }
+}
+
+/// The words that have started this program, for who wants to do so again.
+fn own_call() -> Vec<String> {
+    let words = std::env::args_os().skip(1).skip_while(|word| word == "ctl");
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("rakudactl".to_owned()).chain(words).collect()
 }
 
 /// The rounds of the run with that word on its command line; nothing: it recorded none.
