@@ -131,11 +131,12 @@ module Rakuda
 
     # The workers that do nothing: what it costs to start and end so many.
     def define_null(prerequisites)
-      return prerequisites unless @options.overhead
-
-      first = define_task(full("Sync_null"), prerequisites, nil)
-      null = Round.new(number: 0, kind: "null", parameter: nil, repetition: 0)
-      define_workers(null, [first.name], "null").map(&:name)
+      @options.overhead.times.reduce(prerequisites) do |before, number|
+        label = number.zero? ? "null" : "null_#{number}"
+        first = define_task(full("Sync_#{label}"), before, nil)
+        null = Round.new(number: number, kind: "null", parameter: nil, repetition: number)
+        define_workers(null, [first.name], label).map(&:name)
+      end
     end
 
     def define_sync(number, prerequisites)
@@ -185,12 +186,13 @@ module Rakuda
 
     # The number that the engine has for a round: the first of its workers that comes defines it.
     def number_of(session, round, attempt, repeat)
-      @numbers[[session, round.kind, round.number, attempt, repeat]] ||= session.rounds.define(
+      is_null = round.kind == "null"
+      @numbers[[session, round.kind, round.number, attempt, repeat]] ||= session.rounds.define({
         "sync" => (@name || "rounds").to_s.b, "number" => round.number, "parameter" => round.parameter&.to_s&.b,
         "kind" => round.kind, "repeat" => repeat, "workers" => @options.workers, "hold" => gate_of(round),
-        "pin" => @options.pin, "ready_ms" => @options.ready_ms, "stop_ms" => round.kind == "null" ? nil : @options.stop_ms,
-        "cache" => round.kind == "null" ? nil : @options.cache
-      )
+        "pin" => @options.pin, "ready_ms" => @options.ready_ms, "stop_ms" => is_null ? nil : @options.stop_ms,
+        "cache" => is_null ? nil : @options.cache, "collect" => is_null ? [] : @options.collect&.names || []
+      }, is_null ? nil : @options.collect)
     end
 
     # Programs that do nothing do not call the gate themselves.

@@ -15,7 +15,7 @@ module Rakuda
       options = sync_options
       options.delete(:call)
       path = ENV.fetch("RAKUDA_SYNC_CONFIGURATION", "")
-      SyncConfiguration.new(path.empty? ? nil : path, ENV, options).define(self)
+      SyncConfiguration.new(path.empty? ? nil : path, ENV, options, elsewhere: cluster?).define(self)
     end
 
     def resume_words

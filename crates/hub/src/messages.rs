@@ -14,7 +14,7 @@ use rakuda_proto::front::{
     self, ActionOutcome, FrontMessage, HubMessage, ProgressMode, RequirementDefinition, StopHow,
     TaskDefinition, task_flags,
 };
-use rakuda_proto::journal::FileIdentity;
+use rakuda_proto::journal::{FileIdentity, JournalEvent, RoundValues};
 use rakuda_record::folder::FOLDER;
 
 use crate::HubError;
@@ -111,6 +111,11 @@ impl Hub {
             }
             FrontMessage::DefineRound(id, definition) => self.define_round(id, *definition),
             FrontMessage::LeaveRound(id, worker) => self.leave_round(id, worker),
+            FrontMessage::RoundValues(id, worker, values) => {
+                let time_ns = self.now.journal_ns();
+                let event = RoundValues { time_ns, round: id, worker, values };
+                self.record.round(&JournalEvent::RoundValues(event));
+            }
             FrontMessage::WantLease { task } => {
                 self.want_lease(self.known(task)?);
             }
@@ -612,6 +617,7 @@ impl Hub {
                 let running = self.commands.get(&command).map(RunningCommand::source);
                 let owner = running.or_else(|| self.left_over.get(&command).copied()).flatten();
                 self.note_output(owner, stream, &bytes);
+                self.sync.note_output(command, &bytes);
                 let task = owner.map(|(task, _)| TaskId(task));
                 if let Some(id) = task {
                     self.note_tail(id, &bytes);

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use clap::Args;
 use rakuda_agent::processes::Ending;
 use rakuda_agent::signals;
-use rakuda_proto::journal::RoundEnded;
+use rakuda_record::Run;
 use rakuda_record::report::{plot, sync as report};
 use rakuda_record::sync::SyncFigures;
 use serde_json::json;
@@ -66,9 +66,13 @@ pub struct Sync {
     #[arg(long, value_name = "SECONDS")]
     stop_after: Option<f64>,
 
-    /// Worker N begins N times so many seconds after the others.
+    /// Give up a round when a worker is not at its gate so many seconds after it was started (60).
     #[arg(long, value_name = "SECONDS")]
-    offset: Option<f64>,
+    ready_within: Option<f64>,
+
+    /// Worker N begins N times so many seconds after the others; with several, each so many after them.
+    #[arg(long, value_name = "SECONDS,...", value_delimiter = ',')]
+    offset: Vec<f64>,
 
     /// Have the files out of each worker's page cache before it waits (cold), or in it (warm); needs --files.
     #[arg(long, value_name = "HOW", requires = "files", value_parser = ["cold", "warm"])]
@@ -78,9 +82,22 @@ pub struct Sync {
     #[arg(long, value_name = "FILE,...", value_delimiter = ',', requires = "cache")]
     files: Vec<String>,
 
-    /// Do not measure what starting and ending programs that do nothing takes.
-    #[arg(long)]
+    /// Collect a figure that the programs print: what the group of the pattern matches last; `json`: all numbers of
+    /// the last line that is a JSON object.
+    #[arg(long, value_name = "NAME=REGEX")]
+    collect: Vec<String>,
+
+    /// Measure N times what starting and ending programs that do nothing takes (1).
+    #[arg(long, value_name = "N")]
+    overhead: Option<u32>,
+
+    /// Do not measure it.
+    #[arg(long, conflicts_with = "overhead")]
     no_overhead: bool,
+
+    /// Let workers share slots where there are fewer; such rounds are marked.
+    #[arg(long)]
+    oversubscribe: bool,
 
     /// End with one JSON object; what the programs print goes to stderr.
     #[arg(long, conflicts_with = "csv")]
@@ -90,7 +107,7 @@ pub struct Sync {
     #[arg(long)]
     csv: bool,
 
-    /// Write plots of all rounds into DIR as SVG pictures: rounds.svg, and workers.svg for several numbers of workers.
+    /// Write plots of all rounds into DIR as SVG pictures: start lags, by round and by number of workers, and clocks.
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
 
@@ -117,8 +134,8 @@ impl Sync {
             let call = format!("{}-{number}", std::process::id());
             let Ended { ending, signal } = self.start(place, workers, &call)?;
             all_well &= ending == Ending::Exited(0);
-            if let Some(rounds) = rounds_of(place, &call)? {
-                figures.add(&rounds);
+            if let Some(run) = run_of(place, &call)? {
+                figures.add_run(&run);
             }
             ended_by = signal;
             if signal.is_some() {
@@ -179,6 +196,9 @@ impl Sync {
         if let Some(jobs) = self.jobs {
             command.arg("-j").arg(jobs.to_string());
         }
+        if self.oversubscribe {
+            command.arg("--oversubscribe");
+        }
         command.args(&self.options).arg(format!("{CALL}={call}")).arg("sync");
         let options = json!({
             "workers": workers,
@@ -187,8 +207,14 @@ impl Sync {
             "repeat_late": self.repeat_late,
             "gate": self.gate,
             "stop_after": self.stop_after,
-            "offset": self.offset,
-            "overhead": !self.no_overhead,
+            "ready_within": self.ready_within,
+            "offset": match self.offset.as_slice() {
+                [] => None,
+                [step] => Some(json!(step)),
+                each => Some(json!(each)),
+            },
+            "overhead": if self.no_overhead { Some(0) } else { self.overhead },
+            "collect": (!self.collect.is_empty()).then_some(&self.collect),
             "cache": self.cache,
             "call": own_call(),
             "files": self.cache.as_ref().map(|_| &self.files),
@@ -210,8 +236,8 @@ fn own_call() -> Vec<String> {
     std::iter::once("rakudactl".to_owned()).chain(words).collect()
 }
 
-/// The rounds of the run with that word on its command line; nothing: it recorded none.
-fn rounds_of(place: &Place, call: &str) -> anyhow::Result<Option<Vec<RoundEnded>>> {
+/// The run with that word on its command line; nothing: it recorded none.
+fn run_of(place: &Place, call: &str) -> anyhow::Result<Option<Run>> {
     let word = format!("{CALL}={call}");
     let Ok(records) = place.records() else { return Ok(None) };
     let mut folders = records.folders()?;
@@ -219,7 +245,7 @@ fn rounds_of(place: &Place, call: &str) -> anyhow::Result<Option<Vec<RoundEnded>
     for folder in folders {
         let Ok(run) = folder.read() else { continue };
         if run.started.command_line.iter().any(|one| one.0 == word.as_bytes()) {
-            return Ok(Some(run.rounds));
+            return Ok(Some(run));
         }
     }
     Ok(None)
