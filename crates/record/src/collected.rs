@@ -14,7 +14,7 @@ pub struct Collected {
     /// How many rounds there are.
     pub rounds: usize,
     /// How many workers have printed it, over all rounds.
-    pub defined: usize,
+    pub defined: u32,
     /// How many have not.
     pub undefined: usize,
     /// Of those that have.
@@ -33,7 +33,7 @@ pub struct Collected {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Totals {
     sum: f64,
-    count: usize,
+    count: u32,
 }
 
 impl Totals {
@@ -46,7 +46,7 @@ impl Totals {
     }
 
     fn mean(self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum / self.count as f64)
+        (self.count > 0).then(|| self.sum / f64::from(self.count))
     }
 }
 
@@ -80,7 +80,7 @@ impl Collected {
 
     /// Of the workers that have printed it: mean, smallest, largest; nothing: none has.
     pub fn spread(&self) -> Option<(f64, f64, f64)> {
-        (self.defined > 0).then(|| (self.sum / self.defined as f64, self.min, self.max))
+        (self.defined > 0).then(|| (self.sum / f64::from(self.defined), self.min, self.max))
     }
 
     /// The sum over the workers of a round: the mean of the rounds in which all have printed it.

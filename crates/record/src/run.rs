@@ -9,9 +9,9 @@ use std::io::BufRead;
 use rakuda_proto::Text;
 use rakuda_proto::journal::{
     AttemptEnded, AttemptStarted, CommandEnded, CommandStarted, FileStaged, GangStarted, InputLost,
-    JournalEvent, NodeChosen, NodeJoined, NodeLost, RoundEnded, RuleDefined, RunEnded, RunOutcome,
-    RunStarted, StopRequested, StreamsEnded, StreamsOpened, TaskBlamed, TaskDefined, TaskReopened,
-    TaskSettled,
+    JournalEvent, NodeChosen, NodeJoined, NodeLost, RoundEnded, RoundValues, RuleDefined, RunEnded,
+    RunOutcome, RunStarted, StopRequested, StreamsEnded, StreamsOpened, TaskBlamed, TaskDefined,
+    TaskReopened, TaskSettled,
 };
 
 use crate::bounds::{CORES_OF_RUN_MAX, NODES_MAX, TASKS_MAX};
@@ -305,13 +305,7 @@ impl Run {
             }
             JournalEvent::CommandPrepared(prepared) => self.see(prepared.time_ns),
             JournalEvent::RoundEnded(round) => self.add_round(round),
-            JournalEvent::RoundValues(event) => {
-                self.see(event.time_ns);
-                self.round_values
-                    .entry(event.round)
-                    .or_default()
-                    .insert(event.worker, event.values);
-            }
+            JournalEvent::RoundValues(event) => self.add_round_values(event),
             JournalEvent::StopRequested(stop) => self.add_stop(stop),
             JournalEvent::RunEnded(ended) => {
                 if ended.how != RunOutcome::Recovered {
@@ -379,6 +373,11 @@ impl Run {
     fn add_round(&mut self, round: RoundEnded) {
         self.see(round.time_ns);
         self.rounds.push(round);
+    }
+
+    fn add_round_values(&mut self, event: RoundValues) {
+        self.see(event.time_ns);
+        self.round_values.entry(event.round).or_default().insert(event.worker, event.values);
     }
 
     fn add_stop(&mut self, stop: StopRequested) {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_core::sync::statistics::{Spread, shortest_program_ns, slope_thousandths};
+use rakuda_proto::Text;
 use rakuda_proto::journal::{RoundCache, RoundClock, RoundEnded};
 
 use crate::collected::{Collected, WorkerValues};
@@ -194,7 +195,7 @@ impl SyncFigures {
     pub fn collected(&self) -> BTreeMap<(Group, String, String), Collected> {
         let mut all: BTreeMap<(Group, String, String), Collected> = BTreeMap::new();
         for round in self.rounds.iter().filter(|round| counts(&round.ended)) {
-            let parameter = round.ended.parameter.as_ref().map(|it| it.to_display());
+            let parameter = round.ended.parameter.as_ref().map(Text::to_display);
             for (name, values) in round.collected() {
                 let key = (group_of(&round.ended), parameter.clone().unwrap_or_default(), name);
                 all.entry(key).or_default().add(&values, &round.node_names);
@@ -326,7 +327,7 @@ fn spreads<Key: Ord>(points: impl Iterator<Item = (Key, u64)>) -> BTreeMap<Key, 
 
 #[cfg(test)]
 mod tests {
-    use rakuda_proto::{Figure, Text};
+    use rakuda_proto::Figure;
 
     use super::*;
 
