@@ -32,7 +32,7 @@ class JournalSchemaTest < Minitest::Test
     task(:inner) { sh "echo inner" }
     task(:caller) { Rake::Task[:inner].invoke }
     task group: %w[made]
-    sync(:together, workers: 2, over: [1], overhead: false) { |w| sh "true" }
+    sync(:together, workers: 2, over: [1], overhead: false, collect: :json) { |w| sh "echo", %({"a": #{w.id}.5}) }
     needs nodes: 1
     task(:alone) { sh "true" }
     stream :lines, from: "writes", to: "reads", meta: { "writes" => { cost: 3 } }
@@ -83,7 +83,8 @@ class JournalSchemaTest < Minitest::Test
 
   def test_missing_fields_are_found
     mutants = samples.flat_map do |event|
-      more = { "command_started" => %w[task], "command_prepared" => %w[task], "gang_started" => %w[nodes] }
+      more = { "command_started" => %w[task], "command_prepared" => %w[task], "gang_started" => %w[nodes],
+               "round_ended" => %w[collect] }
       optional = OPTIONAL + more.fetch(event["event"], [])
       (event.keys - optional).map { |field| event.except(field) }
     end
@@ -92,7 +93,7 @@ class JournalSchemaTest < Minitest::Test
 
   def test_fields_of_another_type_are_found
     mutants = samples.flat_map { |event| event.keys.map { |field| event.merge(field => nil) } }
-    mutants += samples.flat_map { |event| event.keys.map { |field| event.merge(field => { "odd" => 1.5 }) } }
+    mutants += samples.flat_map { |event| event.keys.map { |field| event.merge(field => { "odd" => [1.5] }) } }
     assert_all_invalid mutants
   end
 

@@ -31,6 +31,12 @@ class SyncTest < Minitest::Test
     "sync(:a, workers: 2, cache: :cold, files: 'x', gate: :call) { }" =>
       "cache: needs a gate that Rakuda holds (:auto, :preload or :exec), not gate: :call",
     "sync(:a, workers: 2, pin: 1) { }" => "pin: expected true or false, not 1",
+    "sync(:a, workers: 2, overhead: -1) { }" => "overhead: expected a number of rounds, true or false, not -1",
+    "sync(:a, workers: 2, stop_after: 1, gate: :none) { }" => "stop_after: needs a gate, not gate: :none",
+    "sync(:a, workers: 2, collect: { bw: /x/ }) { }" => "collect: bw: expected one group for the number, and /x/ has 0",
+    "sync(:a, workers: 2, collect: { 'b w' => /(x)/ }) { }" => "collect: expected a name of letters",
+    "sync(:a, workers: 2, collect: { bw: '(' }) { }" => "collect: bw: no pattern: end pattern with unmatched parenthesis",
+    "sync(:a, workers: 2, collect: :xml) { }" => "collect: expected patterns with one group for the number, such as",
     "sync(:a, workers: 2)" => "expected a block that starts a worker's command",
     "sync(workers: 2) { }" => "expected a name, such as `sync :write, workers: 8 do |w| ... end`"
   }.freeze
@@ -54,6 +60,42 @@ class SyncTest < Minitest::Test
     }
     shown = out.scan(/^rakuda (\S+)\n((?:    \S+\n)*)/).to_h { |name, rest| [name, rest.split] }
     assert_equal expected, shown
+  end
+
+  def test_there_are_as_many_rounds_that_do_nothing_as_are_wanted
+    out, = rakuda('sync(:write, workers: 1, overhead: 2) { |w| sh "true" }', "-P")
+    shown = out.scan(/^rakuda (\S+)\n((?:    \S+\n)*)/).to_h { |name, rest| [name, rest.split] }
+    assert_equal %w[write:null_1_w0], shown["write:Sync_0"]
+    assert_equal %w[write:null_w0], shown["write:Sync_null_1"]
+  end
+
+  def test_figures_are_found_in_what_programs_print
+    patterns = Rakuda::SyncCollect.new({ bandwidth: /BW=([\d.]+)/, "lat/us" => "lat (\\S+)" })
+    assert_equal %w[bandwidth lat/us], patterns.names
+    assert_equal({ "bandwidth" => 12.5, "lat/us" => 500.0 }, patterns.values("BW=1\nBW=12.5 lat .5e3\n\xff".b))
+    assert_equal({}, patterns.values("BW= lat 1e999\n"))
+    object = Rakuda::SyncCollect.new(:json)
+    assert_equal({ "b" => 2.5 }, object.values("{\"a\":1}\n {\"b\": 2.5, \"c\": \"x\"}\nend {}\n"))
+    assert_equal({}, object.values("{broken\n"))
+  end
+
+  def test_the_command_line_says_what_is_collected
+    in_folder({}) do
+      environment = { "WORKER_COUNT" => "1", "TASK_FILE" => "true", "COLLECT" => "json" }
+      error = assert_raises(Rakuda::ConfigurationError) { Rakuda::SyncConfiguration.new(nil, environment, { collect: %w[bw] }) }
+      assert_includes error.message, "--collect: expected NAME=REGEX, or json alone, not bw"
+      error = assert_raises(Rakuda::ConfigurationError) do
+        Rakuda::SyncConfiguration.new(nil, environment.merge("COLLECT" => "{"), {})
+      end
+      assert_includes error.message, "COLLECT={: expected json, NAME=REGEX, or an object of such patterns"
+    end
+  end
+
+  def test_a_program_that_is_on_other_nodes_alone_is_no_mistake
+    environment = { "WORKER_COUNT" => "1", "TASK_FILE" => "/nowhere/program" }
+    configuration = Rakuda::SyncConfiguration.new(nil, environment, {}, elsewhere: true)
+    assert_equal %w[/nowhere/program], configuration.command(worker(0, nil))
+    assert_raises(Rakuda::ConfigurationError) { Rakuda::SyncConfiguration.new(nil, environment, {}) }
   end
 
   def test_names_prerequisites_and_descriptions_are_as_of_other_tasks
@@ -119,12 +161,14 @@ class SyncTest < Minitest::Test
 
   CONFIGURATION_MISTAKES = {
     "TASK_FILE = 'true'" => "c.rb: WORKER_COUNT is missing",
-    "WORKER_COUNT = 0\nTASK_FILE = 'true'" => "c.rb: WORKER_COUNT: expected a number from 1 on",
-    "WORKER_COUNT = 1\nTASK_FILE = './nothere'" => "c.rb: TASK_FILE ./nothere: no such file",
-    "WORKER_COUNT = 1\nTASK_FILE = './c.rb'" => "c.rb: TASK_FILE ./c.rb is no program: chmod +x it",
-    "WORKER_COUNT = [1, 2]\nTASK_FILE = 'true'" => "c.rb: WORKER_COUNT: expected one number, or as many",
-    "WORKER_COUNT = 1\nTASK_FILE = 'true'\nPARAMETER_ARRAY = 3" => "c.rb: PARAMETER_ARRAY: expected a list of parameters",
-    "WORKER_COUNT = 1\nTASK_FILE = 'true'\nARGUMENTS = \"a 'b\"" => "c.rb: ARGUMENTS: expected words as in a shell",
+    "WORKER_COUNT = 0\nTASK_FILE = 'true'" => "c.rb:1: WORKER_COUNT: expected a number from 1 on",
+    "WORKER_COUNT = 1\nTASK_FILE = './nothere'" => "c.rb:2: TASK_FILE ./nothere: no such file",
+    "WORKER_COUNT = 1\nTASK_FILE = './c.rb'" => "c.rb:2: TASK_FILE ./c.rb is no program: chmod +x it",
+    "WORKER_COUNT = [1, 2]\nTASK_FILE = 'true'" => "c.rb:1: WORKER_COUNT: expected one number, or as many",
+    "WORKER_COUNT = 1\nTASK_FILE = 'true'\nPARAMETER_ARRAY = 3" => "c.rb:3: PARAMETER_ARRAY: expected a list of parameters",
+    "WORKER_COUNT = 1\nTASK_FILE = 'true'\nARGUMENTS = \"a 'b\"" => "c.rb:3: ARGUMENTS: expected words as in a shell",
+    "WORKER_COUNT = 1\nTASK_FILE = 'true'\nCOLLECT = { bw: '(' }" => "c.rb:3: COLLECT: bw: no pattern: end pattern with",
+    "WORKER_COUNT = 1\nTASK_FILE = 'true'\nCOLLECT = 3" => "c.rb:3: COLLECT: expected patterns with one group",
     "WORKER_COUNT = 1\nend" => "c.rb:2: syntax error",
     "WORKER_COUNT = 1\nNOTHING.x" => "c.rb:2: uninitialized constant NOTHING"
   }.freeze

@@ -247,6 +247,16 @@ module Rakuda
       configuration.switch("OVERSUBSCRIBE") != false
     end
 
+    # @return [Boolean] whether tasks that need more slots at once than there are run all the same
+    def oversubscribes?
+      @own[:oversubscribe] == true
+    end
+
+    # @return [Array<String>, nil] what starts this run again, where that is no call of rakuda
+    def resume_words
+      nil
+    end
+
     # As rake's, with what streams join.
     def display_prerequisites
       super
@@ -552,7 +562,7 @@ module Rakuda
         "grace_ms" => @own[:grace_ms], "directory" => Dir.pwd.b, "seed" => @own[:seed], "log_dir" => log_dir,
         "memory_bytes" => @own[:memory_bytes], "enforce_memory" => @own[:enforce] == "memory", "resources" => @own[:resources],
         "stdin" => serial? && !options.dryrun ? "inherit" : "null", "record" => @own[:record],
-        "command_line" => @command_line.map(&:b), "rakefile" => @rakefile.to_s.b,
+        "command_line" => @command_line.map(&:b), "resume" => resume_words&.map(&:b) || [], "rakefile" => @rakefile.to_s.b,
         "runs_kept" => configuration.runs_kept, "runs_bytes" => configuration.runs_bytes,
         "locality" => !configuration.on?("DISABLE_AFFINITY"), "stealing" => !configuration.on?("DISABLE_STEAL"),
         "sample_ms" => configuration.sample_interval, "providers" => configuration.providers(rakefile_directory)&.b,

@@ -42,7 +42,7 @@ module Rakuda
     # @example
     #   sync({ read: "data" }, workers: 4) { |w| sh "./read", "data", w.id.to_s }
     # @param keywords [Hash] `workers`, `over`, `rounds`, `warm_up`, `repeat_late`, `offset`, `stop_after`, `ready_within`,
-    #   `gate`, `overhead`, `pin`
+    #   `gate`, `overhead`, `pin`, `cache`, `files`, `collect`
     # @yieldparam worker [Sync::Worker]
     # @raise [ConfigurationError] with the line of the Rakefile
     def sync(*arguments, **keywords, &block)

@@ -7,7 +7,7 @@ module Rakuda
   # One gang.
   # @!attribute tasks [Array<Rake::Task>] in the order in which slots are given to equal ones
   # @!attribute oversubscribe [Boolean] whether more of them than there are slots run all the same
-  # @!attribute check [Proc, nil] refuses it where a task before it would; called in a dry run, which runs none
+  # @!attribute check [Proc, nil] raises when it can never run; called when a task of it is planned
   Gang = Struct.new(:tasks, :oversubscribe, :check)
 
   # All gangs of an application.

@@ -481,7 +481,7 @@ module Rakuda
       @arguments[number] = arguments if arguments
       task.rakuda_number = number
       gang = @application.gangs.of(task)
-      gang&.check&.call if @application.options.dryrun
+      gang&.check&.call
       (@gangs_met ||= []) << [gang, parent] if gang
       kind = traits.opaque && traits.kind == Protocol::TaskKind::FILE ? Protocol::TaskKind::ASKED : traits.kind
       @link.define_task(number, kind, flags(task, traits) | more_flags, task.name, needed ? requirement(task, needed) : 0,

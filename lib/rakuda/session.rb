@@ -451,6 +451,7 @@ module Rakuda
       when :RunAction then on_run_action(*fields)
       when :FileFetched then NodeFiles.on_fetched(*fields)
       when :RoundEnded then @rounds.on_ended(*fields)
+      when :WorkerOutput then @rounds.on_output(*fields)
       when :Leased then @reactor.resume(@leases.delete(fields[0]))
       when :InvocationEnded then on_invocation_ended(*fields)
       when :TaskSettled then @log&.settled(fields[0], @planner.tasks[fields[0]], fields[1])

@@ -131,16 +131,16 @@ module Rakuda
 
     # The workers that do nothing: what it costs to start and end so many.
     def define_null(prerequisites)
-      return prerequisites unless @options.overhead
-
-      check = define_task(full("Sync_null"), prerequisites, nil) { check_slots }
-      null = Round.new(number: 0, kind: "null", parameter: nil, repetition: 0)
-      define_workers(null, [check.name], "null").map(&:name)
+      @options.overhead.times.reduce(prerequisites) do |before, number|
+        label = number.zero? ? "null" : "null_#{number}"
+        first = define_task(full("Sync_#{label}"), before, nil)
+        null = Round.new(number: number, kind: "null", parameter: nil, repetition: number)
+        define_workers(null, [first.name], label).map(&:name)
+      end
     end
 
     def define_sync(number, prerequisites)
-      check = number.zero? ? proc { check_slots } : nil
-      define_task(full("Sync_#{number}"), prerequisites, nil, &check)
+      define_task(full("Sync_#{number}"), prerequisites, nil)
     end
 
     # The workers of a round are a gang: what else there is to run cannot keep one of them from its slot for ever.
@@ -169,9 +169,10 @@ module Rakuda
       @name ? "#{@name}:#{label}" : label
     end
 
-    # Before anything of it runs: workers that do not fit would wait for one another for ever.
+    # When the first of its tasks is planned, so before anything of the run: workers that do not fit would wait for one
+    # another for ever.
     def check_slots
-      return if @application.cluster?
+      return if @application.cluster? || @application.oversubscribes?
 
       cores = @needed&.fields&.fetch("cores", 1) || 1
       slots = @application.jobs
@@ -179,17 +180,24 @@ module Rakuda
       return if wanted <= slots
 
       raise RakefileError, "#{@place}: sync #{@name || "rounds"}: #{@options.workers} workers begin together and need " \
-                           "#{wanted} slots, and there are #{slots}: run it with -j #{wanted}, or with fewer workers"
+                           "#{wanted} slots, and there are #{slots}: run it with -j #{wanted}, with fewer workers, " \
+                           "or let them share slots (--oversubscribe)"
     end
 
     # The number that the engine has for a round: the first of its workers that comes defines it.
     def number_of(session, round, attempt, repeat)
-      @numbers[[session, round.kind, round.number, attempt, repeat]] ||= session.rounds.define(
+      is_null = round.kind == "null"
+      @numbers[[session, round.kind, round.number, attempt, repeat]] ||= session.rounds.define({
         "sync" => (@name || "rounds").to_s.b, "number" => round.number, "parameter" => round.parameter&.to_s&.b,
-        "kind" => round.kind, "repeat" => repeat, "workers" => @options.workers, "hold" => @options.gate,
-        "pin" => @options.pin, "ready_ms" => @options.ready_ms, "stop_ms" => round.kind == "null" ? nil : @options.stop_ms,
-        "cache" => round.kind == "null" ? nil : @options.cache
-      )
+        "kind" => round.kind, "repeat" => repeat, "workers" => @options.workers, "hold" => gate_of(round),
+        "pin" => @options.pin, "ready_ms" => @options.ready_ms, "stop_ms" => is_null ? nil : @options.stop_ms,
+        "cache" => is_null ? nil : @options.cache, "collect" => is_null ? [] : @options.collect&.names || []
+      }, is_null ? nil : @options.collect)
+    end
+
+    # Programs that do nothing do not call the gate themselves.
+    def gate_of(round)
+      round.kind == "null" && @options.gate == "call" ? "auto" : @options.gate
     end
 
     def worker_of(round, id, action)

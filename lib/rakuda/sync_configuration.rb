@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # The configuration of `rakudactl sync`, as in figure 5 of Iwai, Tatebe, Tanaka 2016: WORKER_COUNT, TASK_FILE,
-# PARAMETER_ARRAY and ARGUMENTS, in a Ruby file or in the environment. It says what is wrong with it, and defines the
-# rounds; it starts nothing.
+# PARAMETER_ARRAY and ARGUMENTS, and COLLECT beyond it, in a Ruby file or in the environment. It says what is wrong with
+# it, and defines the rounds; it starts nothing.
 
 require "json"
 require "shellwords"
@@ -11,7 +11,7 @@ require "rakuda/sync"
 module Rakuda
   # What runs on all workers.
   class SyncConfiguration
-    NAMES = %w[WORKER_COUNT TASK_FILE PARAMETER_ARRAY ARGUMENTS].freeze
+    NAMES = %w[WORKER_COUNT TASK_FILE PARAMETER_ARRAY ARGUMENTS COLLECT].freeze
 
     # @return [Array<Integer>] how many workers there are for each program, or how many in all
     attr_reader :workers
@@ -25,28 +25,35 @@ module Rakuda
     # @param path [String, nil] of the Ruby file
     # @param environment [#[]]
     # @param options [Hash] keywords of `sync`, from the command line
+    # @param elsewhere [Boolean] whether there are other nodes, which may have files that are not here
     # @raise [ConfigurationError]
-    def initialize(path, environment, options)
+    def initialize(path, environment, options, elsewhere: false)
       @path = path
       @options = options
+      @elsewhere = elsewhere
+      @lines = {} # name => line of the file
       values = path ? read(path) : {}
       NAMES.each do |name|
         text = environment[name]
-        values[name] = from_text(name, text) if text && !text.empty?
+        next if text.nil? || text.empty?
+
+        values[name] = from_text(name, text)
+        @lines.delete(name)
       end
       @origin = path || "the environment"
       @workers = workers_of(options[:workers] || wanted(values, "WORKER_COUNT"))
       @programs = programs_of(wanted(values, "TASK_FILE"))
       @parameters = parameters_of(values["PARAMETER_ARRAY"])
       @arguments = arguments_of(values.fetch("ARGUMENTS", ""))
+      @collect = collect_of(options[:collect], values["COLLECT"])
     end
 
     # Defines Sync_0, the tasks of all rounds, and the task `sync` that needs them.
     # @param application [Application]
     def define(application)
-      keywords = { **@options, workers: @workers.sum, over: @parameters }
-      step = keywords.delete(:offset)
-      keywords[:offset] = ->(worker) { worker.id * step } if step
+      keywords = { **@options, workers: @workers.sum, over: @parameters, collect: @collect }.compact
+      step = keywords[:offset]
+      keywords[:offset] = ->(worker) { worker.id * step } if step.is_a?(Numeric)
       check_slots(application)
       last = application.sync([nil], keywords, method(:run).to_proc, @origin)
       Rake::Task.define_task({ sync: [last.name] })
@@ -62,10 +69,12 @@ module Rakuda
     # Said before anything runs.
     def check_slots(application)
       slots = application.jobs
-      return if application.cluster? || @workers.sum <= slots
+      return if application.cluster? || application.oversubscribes? || @workers.sum <= slots
 
-      raise ConfigurationError, "#{@origin}: WORKER_COUNT: #{@workers.sum} workers begin together and need as many slots, and " \
-                                "there are #{slots}: add -j #{@workers.sum}, or take fewer workers"
+      where = @options[:workers] ? @origin : place("WORKER_COUNT")
+      raise ConfigurationError, "#{where}: WORKER_COUNT: #{@workers.sum} workers begin together and need as many slots, and " \
+                                "there are #{slots}: add -j #{@workers.sum}, take fewer workers, or let them share slots " \
+                                "(--oversubscribe)"
     end
 
     def run(worker)
@@ -85,9 +94,11 @@ module Rakuda
     def read(path)
       raise ConfigurationError, "#{path}: no such file: name a Ruby file with WORKER_COUNT and TASK_FILE" unless File.file?(path)
 
-      place = Module.new
-      place.module_eval(File.read(path), path)
-      place.constants(false).map(&:to_s).to_h { |name| [name, place.const_get(name)] }.slice(*NAMES)
+      space = Module.new
+      space.module_eval(File.read(path), path)
+      names = space.constants(false).map(&:to_s) & NAMES
+      @lines = names.to_h { |name| [name, space.const_source_location(name)&.last] }
+      names.to_h { |name| [name, space.const_get(name)] }
     rescue SyntaxError, StandardError => e
       raise e if e.is_a?(ConfigurationError)
 
@@ -100,11 +111,29 @@ module Rakuda
     def from_text(name, text)
       case name
       when "WORKER_COUNT" then Integer(text, 10)
+      when "COLLECT" then text.start_with?("{") ? JSON.parse(text) : SyncCollect.from_words([text])
       when "PARAMETER_ARRAY" then text.start_with?("[") ? JSON.parse(text) : text.split(/[\s,]+/)
       else text
       end
     rescue ArgumentError, JSON::ParserError
-      raise ConfigurationError, "#{name}=#{text}: expected #{name == "WORKER_COUNT" ? "a number" : "a list, such as 4k,8k,16k"}"
+      expected = { "WORKER_COUNT" => "a number", "COLLECT" => "json, NAME=REGEX, or an object of such patterns" }
+      raise ConfigurationError, "#{name}=#{text}: expected #{expected.fetch(name, "a list, such as 4k,8k,16k")}"
+    end
+
+    # @return [String] where a value stands
+    def place(name)
+      line = @lines[name]
+      line ? "#{@origin}:#{line}" : @origin
+    end
+
+    # The command line wins.
+    def collect_of(words, value)
+      return SyncCollect.from_words(words) if words
+
+      SyncCollect.new(value) if value
+      value
+    rescue ConfigurationError => e
+      raise ConfigurationError, "#{words ? "--collect" : "#{place("COLLECT")}: COLLECT"}: #{e.message.delete_prefix("collect: ")}"
     end
 
     def wanted(values, name)
@@ -133,14 +162,18 @@ module Rakuda
       programs.map { |program| checked(program) }
     end
 
-    # A path without a slash means a file here, as in the paper; what is not here is looked up in PATH.
+    # A path without a slash means a file here, as in the paper; what is not here is looked up in PATH. An absolute one
+    # may be there on the other nodes alone: the round says on which it is not.
     def checked(program)
       path = program.include?("/") || !File.file?(program) ? program : "./#{program}"
       return path unless path.include?("/")
-      raise ConfigurationError, "#{@origin}: TASK_FILE #{program}: no such file (from #{Dir.pwd})" unless File.exist?(path)
+      return path if @elsewhere && path.start_with?("/") && !File.exist?(path)
+
+      where = "#{place("TASK_FILE")}: TASK_FILE #{program}"
+      raise ConfigurationError, "#{where}: no such file (from #{Dir.pwd})" unless File.exist?(path)
       return path if File.file?(path) && File.executable?(path)
 
-      raise ConfigurationError, "#{@origin}: TASK_FILE #{program} is no program: chmod +x it"
+      raise ConfigurationError, "#{where} is no program: chmod +x it"
     end
 
     def parameters_of(value)
@@ -159,7 +192,7 @@ module Rakuda
     end
 
     def refuse(name, value, expected)
-      raise ConfigurationError, "#{@origin}: #{name}: expected #{expected}, not #{value.inspect}"
+      raise ConfigurationError, "#{place(name)}: #{name}: expected #{expected}, not #{value.inspect}"
     end
   end
 end

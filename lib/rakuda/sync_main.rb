@@ -12,9 +12,20 @@ module Rakuda
   module SyncMain
     def load_rakefile
       super
-      options = JSON.parse(ENV.fetch("RAKUDA_SYNC_OPTIONS", "{}"), symbolize_names: true).compact
+      options = sync_options
+      options.delete(:call)
       path = ENV.fetch("RAKUDA_SYNC_CONFIGURATION", "")
-      SyncConfiguration.new(path.empty? ? nil : path, ENV, options).define(self)
+      SyncConfiguration.new(path.empty? ? nil : path, ENV, options, elsewhere: cluster?).define(self)
+    end
+
+    def resume_words
+      sync_options[:call]
+    end
+
+    private
+
+    def sync_options
+      JSON.parse(ENV.fetch("RAKUDA_SYNC_OPTIONS", "{}"), symbolize_names: true).compact
     end
   end
 

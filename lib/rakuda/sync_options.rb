@@ -2,16 +2,21 @@
 
 # The keywords of `sync`: checks them and says what they mean. It knows no task and no engine.
 
+require "rakuda/sync_collect"
+
 module Rakuda
   # What a `sync` statement asks for.
   class SyncOptions
-    KEYWORDS = %i[workers over rounds warm_up repeat_late offset stop_after ready_within gate overhead pin cache files].freeze
+    KEYWORDS = %i[workers over rounds warm_up repeat_late offset stop_after ready_within gate overhead pin cache files
+                  collect].freeze
     GATES = %w[auto preload exec call none].freeze
     CACHES = %w[cold warm].freeze
     WORKERS_MAX = 100_000
 
     # @return [Integer]
     attr_reader :workers, :rounds, :warm_up, :repeat_late, :ready_ms
+    # @return [Integer] how many rounds of programs that do nothing come first
+    attr_reader :overhead
     # @return [Array] at least one, which may be nil
     attr_reader :parameters
     # @return [Integer, nil]
@@ -19,7 +24,9 @@ module Rakuda
     # @return [String] one of GATES
     attr_reader :gate
     # @return [Boolean]
-    attr_reader :overhead, :pin
+    attr_reader :pin
+    # @return [SyncCollect, nil]
+    attr_reader :collect
     # @return [String, nil] one of CACHES
     attr_reader :cache
 
@@ -39,10 +46,12 @@ module Rakuda
       @ready_ms = (seconds(:ready_within, keywords.fetch(:ready_within, 60)) * 1000).ceil
       @offset = offset_of(keywords.fetch(:offset, 0))
       @gate = gate_of(keywords.fetch(:gate, "auto"))
-      @overhead = truth(keywords, :overhead)
+      refuse_ungated_stop
+      @overhead = overhead_of(keywords.fetch(:overhead, 1))
       @pin = truth(keywords, :pin)
       @cache = cache_of(keywords[:cache])
       @files = files_of(keywords[:files])
+      @collect = keywords[:collect] && SyncCollect.new(keywords[:collect])
     end
 
     # @param worker [Sync::Worker]
@@ -93,6 +102,18 @@ module Rakuda
 
     def gate_of(value)
       GATES.include?(value.to_s) ? value.to_s : refuse(:gate, value, GATES.map { |gate| ":#{gate}" }.join(", "))
+    end
+
+    # Without an instant there is none after it.
+    def refuse_ungated_stop
+      raise ConfigurationError, "stop_after: needs a gate, not gate: :none" if @stop_ms && @gate == "none"
+    end
+
+    def overhead_of(value)
+      return value ? 1 : 0 if [true, false].include?(value)
+      return value if value.is_a?(Integer) && value.between?(0, 1_000_000)
+
+      refuse(:overhead, value, "a number of rounds, true or false")
     end
 
     def cache_of(value)

@@ -44,14 +44,17 @@ module Rakuda
       @next = 0
       @waiting = Hash.new { |hash, round| hash[round] = [] } # number of a round => Fibers that wait for its end
       @late = {}                                             # number of a round that has ended => workers that were late
+      @collects = {}                                         # number of a round => SyncCollect
     end
 
     # A round that is about to begin.
     # @param fields [Hash] of DefineRound
+    # @param collect [SyncCollect, nil] what is looked for in what its workers print
     # @return [Integer] its number
-    def define(fields)
+    def define(fields, collect = nil)
       number = @next
       @next += 1
+      @collects[number] = collect if collect
       @link.send_message("DefineRound", number, fields)
       number
     end
@@ -77,6 +80,11 @@ module Rakuda
     def on_ended(round, late, given_up)
       @late[round] = given_up ? 0 : late
       @waiting.delete(round)&.each { |fiber| @reactor.resume(fiber, @late[round]) }
+    end
+
+    # The message WorkerOutput has come.
+    def on_output(round, worker, output)
+      @link.send_message("RoundValues", round, worker, @collects.fetch(round).values(output))
     end
 
     private

@@ -3,6 +3,7 @@
 # Synchronised rounds with the real engine: who waits for whom, what is recorded, and every way in which a round cannot
 # begin. No test asks how large a lag is: that is the machine's business (bench/sync).
 
+require "csv"
 require "json"
 require "minitest/autorun"
 require "open3"
@@ -92,11 +93,21 @@ class EndToEndSyncTest < Minitest::Test
 
   def test_more_workers_than_slots_are_refused_before_anything_runs
     [[], %w[-n]].each do |options|
-      out, status = rakuda('sync(:many, workers: 3) { |w| sh "touch ran" }', *options, "many")
+      rakefile = "sync({ many: 'ran' }, workers: 3) { |w| sh 'touch ran' }\nfile('ran') { sh 'touch ran' }\n"
+      out, status = rakuda(rakefile, *options, "many")
       assert_equal 1, status, options
-      assert_includes out, "Rakefile:1: sync many: 3 workers begin together and need 3 slots, and there are 2: run it with -j 3"
+      assert_includes out, "Rakefile:1: sync many: 3 workers begin together and need 3 slots, and there are 2: run it with " \
+                           "-j 3, with fewer workers"
       refute_path_exists File.join(@folder, "ran")
     end
+  end
+
+  def test_programs_that_call_the_gate_themselves_have_an_overhead_too
+    rounds = run_well(<<~'RUBY', "called")
+      sync(:called, workers: 2, gate: :call) { |w| sh RbConfig.ruby, "-I", ENV.fetch("LIBRARY"), "-r", "rakuda/gate", "-e", "Rakuda::Gate.wait" }
+    RUBY
+    assert_equal [%w[null counted], %w[preload call]], [column(rounds, "kind"), column(rounds, "gate")]
+    rounds.each { |round| assert_whole round }
   end
 
   def test_two_sets_of_rounds_and_other_tasks_do_not_keep_one_another_from_their_slots
@@ -152,6 +163,58 @@ class EndToEndSyncTest < Minitest::Test
     assert_operator stopped["span_ns"], :>=, 100_000_000
     # The second began 0.3 s after the first; how much of it is lag is the rest.
     assert_in_delta later["starts_ns"][1] - later["starts_ns"][0] - 300_000_000, 0, later["lag_ns"]
+  end
+
+  def test_a_worker_that_does_not_end_at_the_common_stop_is_killed
+    out, status = rakuda(<<~'RUBY', "--grace", "0.1", "deaf")
+      sync(:deaf, workers: 2, stop_after: 0.1, gate: :call, overhead: false) do |w|
+        w.id == 1 ? sh("trap '' TERM; printf '\\001\\000\\000\\000' > /proc/self/fd/197; sleep 600") :
+                    sh("ruby", "-I", ENV.fetch("LIBRARY"), "-r", "rakuda/gate", "-e", "Rakuda::Gate.wait; sleep 600")
+      end
+    RUBY
+    assert_equal 1, status
+    assert_match(/deaf:task_0_w1: failed.*SIGKILL|it did not end within 0.1 s of the stop of its round/m, out)
+    assert_equal [1], column(rounds, "failed")
+  end
+
+  COLLECTS = <<~'RUBY'
+    sync(:said, workers: 2, over: %w[4 8], rounds: 2, collect: { "bw" => /BW=(\d+)/, none: /NONE=(\d+)/ }, overhead: 2) do |w|
+      sh "echo BW=1; echo BW=#{w.parameter.to_i + w.id + (w.round.zero? ? 4 : 0)} >&2"
+    end
+    sync(:object, workers: 2, collect: :json, overhead: false) { |w| sh "echo", w.id == 1 ? '{"iops": 2.5}' : "nothing" }
+    task all: %w[said object]
+  RUBY
+
+  def test_figures_that_programs_print_are_collected_by_worker
+    run_well(COLLECTS, "all")
+    values = journal.select { |event| event["event"] == "round_values" }
+    ids = rounds.reject { |round| round["kind"] == "null" }.map { |round| round["round"] }
+    assert_equal ids.product([0, 1]), values.map { |event| event.values_at("round", "worker") }.sort
+    out, = Open3.capture2(RAKUDACTL, "-C", @folder, "report", "--json")
+    told = JSON.parse(out)["sync"]
+    said, object = told["rounds"].partition { |round| round["sync"] == "said" }
+    by_worker = said.map { |round| round["values"]["bw"]["workers"] }
+    assert_equal [[8, 9], [4, 5], [8, 9], [8, 9]], by_worker
+    assert_equal [nil, nil], said[0]["values"]["none"]["workers"]
+    assert_equal({ "workers" => [nil, 2.5], "undefined" => 1, "total" => nil, "mean" => 2.5 },
+                 object[0]["values"]["iops"].slice("workers", "undefined", "total", "mean"))
+    four = told["collected"].find { |it| it.values_at("sync", "parameter", "name") == %w[said 4 bw] }
+    assert_equal [2, 6.5, 4, 9, 13, 0], four.values_at("rounds", "mean", "min", "max", "total", "undefined")
+    assert_equal [[0, 1], 2], [told["overhead_by_round"].map { |it| it["round"] }, told["overhead"][0]["count"]]
+    text, = Open3.capture2(RAKUDACTL, "-C", @folder, "report", "--text")
+    assert_match(/^said +bw +4 +2 +2 +6.5 +4 +9 +13 +0$/, text)
+    assert_match(/^said +none +8 +2 +2 +4$/, text)
+    assert_match(/^first round of said with 2 workers: start lag \d.* of the 3 others/, text)
+    Open3.capture2(RAKUDACTL, "-C", @folder, "report", "-o", "page.html")
+    assert_includes File.read(File.join(@folder, "page.html")), "printed by the programs"
+  end
+
+  def test_workers_share_slots_where_that_is_allowed_and_it_is_told
+    rounds = run_well('sync(:many, workers: 3, overhead: false) { |w| sh "true" }', "--oversubscribe", "many")
+    assert_equal [true], column(rounds, "oversubscribed")
+    assert_whole rounds[0]
+    text, = Open3.capture2(RAKUDACTL, "-C", @folder, "report", "--text")
+    assert_includes text, "1 rounds with more workers than slots (oversubscribed)"
   end
 
   def test_offsets_are_no_overhead_and_there_is_one_for_each_worker
@@ -243,14 +306,7 @@ class EndToEndSyncTest < Minitest::Test
   end
 
   def test_rakudactl_sync_ends_with_an_object
-    folder = new_folder("ctl", "")
-    File.write(File.join(folder, "conf.rb"), <<~RUBY)
-      WORKER_COUNT = 2
-      TASK_FILE = "./command"
-      PARAMETER_ARRAY = %w[4k 8k]
-      ARGUMENTS = "-d work/%w"
-    RUBY
-    File.write(File.join(folder, "command"), "#!/bin/sh\necho \"$@\"\n", perm: 0o755)
+    folder = configured("ctl")
     out, err, status = ctl(folder, "--rounds", "2", "--workers", "1,2", "--json", "--svg", "pictures", "conf.rb")
     assert status.success?, err
     pictures = %w[rounds workers].map { |name| REXML::Document.new(File.read(File.join(folder, "pictures/#{name}.svg"))) }
@@ -264,16 +320,76 @@ class EndToEndSyncTest < Minitest::Test
     assert_in_delta mean, answer["lag"][1]["mean_s"], 2e-9
     assert_in_delta answer["overhead"][1]["mean_s"] * 100, answer["shortest_program_s"], 1e-6
     assert_includes err, "-d work/1 8k\n"
-    out, = ctl(folder, "--csv", "--gate", "exec", "conf.rb")
-    assert_equal 3, out.lines.size
+  end
+
+  def test_options_of_rakudactl_sync_are_those_of_the_statement
+    folder = configured("options")
+    words = %w[--csv --gate exec --ready-within 50 --offset 0,0.001 --overhead 2]
+    out, err, status = ctl(folder, *words, "--collect", "size=work/1 (\\d)", "conf.rb")
+    assert status.success?, err
+    table = CSV.parse(out, headers: true)
+    assert_equal 2, table.size
     assert_match(/^4k,0,counted,0,2,[\d.e-]+,[\d.e-]+,0.0,\d+,0,exec,/, out)
+    # The other worker has printed something else.
+    sizes = table.map { |row| row.values_at("size", "size_mean", "size_total", "size_undefined") }
+    assert_equal [[";4", "4.0", nil, "1"], [";8", "8.0", nil, "1"]], sizes
+    out, status = Open3.capture2e(Engines::REAL, RAKUDACTL, "sync", *%w[-j 1 --oversubscribe --json conf.rb], chdir: folder)
+    assert status.success?, out
+    assert_equal 2, JSON.parse(out.lines.last)["rounds_oversubscribed"]
+  end
+
+  def test_rakudactl_sync_says_what_cannot_be_and_shows_tasks
+    folder = configured("refused")
     out, status = Open3.capture2e(Engines::REAL, RAKUDACTL, "sync", "-j", "2", "--workers", "5", "conf.rb", chdir: folder)
     assert_equal 1, status.exitstatus
     assert_equal "rakuda: conf.rb: WORKER_COUNT: 5 workers begin together and need as many slots, and there are 2: add -j 5, " \
-                 "or take fewer workers\n", out
+                 "take fewer workers, or let them share slots (--oversubscribe)\n", out
+    out, err, status = ctl(folder, "conf.rb", "--", "-P")
+    assert_equal [0, ""], [status.exitstatus, err]
+    assert_includes out, "rakuda task_0_w0\n    Sync_0\n"
+  end
+
+  def test_a_run_that_failed_is_resumed_by_the_call_that_started_it
+    folder = new_folder("fails", "")
+    File.write(File.join(folder, "conf.rb"), "WORKER_COUNT = 1\nTASK_FILE = 'false'\n")
+    _, err, status = ctl(folder, "--no-overhead", "conf.rb")
+    assert_equal 1, status.exitstatus
+    assert_match(/^to resume: rakudactl sync -j 2 --no-overhead conf.rb$/, err)
+  end
+
+  def test_a_signal_ends_the_run_that_rakudactl_sync_has_started
+    folder = new_folder("signalled", "")
+    @folder = folder
+    File.write(File.join(folder, "conf.rb"), "WORKER_COUNT = 1\nTASK_FILE = 'sleep'\nARGUMENTS = '600.375'\n")
+    %i[TERM INT KILL].each do |signal|
+      pid = Process.spawn(Engines::REAL, RAKUDACTL, "sync", "-j", "2", "--no-overhead", "conf.rb",
+                          chdir: folder, %i[out err] => log(folder))
+      worker = nil
+      wait_until(folder) { worker = sleeping(folder) }
+      Process.kill(signal, pid)
+      _, status = Process.wait2(pid)
+      assert_equal Signal.list[signal.to_s], status.termsig, File.read(log(folder))
+      wait_until(folder) { gone?(worker) }
+    end
+    paths = Dir[File.join(folder, ".rakuda/runs/*/journal.jsonl")]
+    how = paths.map { |path| File.read(path)[/"event":"stop_requested".*"how":"(\w+)"/, 1] }
+    assert_equal %w[interrupt] * 3, how
   end
 
   private
+
+  # @return [String] a folder with a configuration
+  def configured(name)
+    folder = new_folder(name, "")
+    File.write(File.join(folder, "conf.rb"), <<~RUBY)
+      WORKER_COUNT = 2
+      TASK_FILE = "./command"
+      PARAMETER_ARRAY = %w[4k 8k]
+      ARGUMENTS = "-d work/%w"
+    RUBY
+    File.write(File.join(folder, "command"), "#!/bin/sh\necho \"$@\"\n", perm: 0o755)
+    folder
+  end
 
   def ctl(folder, *words)
     Open3.capture3(Engines::REAL, RAKUDACTL, "sync", "-j", "2", *words, chdir: folder)
@@ -364,6 +480,15 @@ class EndToEndSyncTest < Minitest::Test
   def column(rounds, field) = rounds.map { |round| round[field] }
 
   # @return [Integer, nil] a process of a run in the folder that waits at a gate
+  # @return [Integer, nil] the process of the program that sleeps there
+  def sleeping(folder)
+    Dir["/proc/[0-9]*"].find do |process|
+      File.readlink("#{process}/cwd") == folder && File.read("#{process}/cmdline").include?("600.375")
+    rescue SystemCallError
+      false
+    end&.then { |process| Integer(File.basename(process)) }
+  end
+
   def at_gate(folder)
     Dir["/proc/[0-9]*"].find do |process|
       File.readlink("#{process}/cwd") == folder && File.read("#{process}/syscall").start_with?("0 0xc6 ")

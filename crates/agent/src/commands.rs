@@ -10,10 +10,11 @@ use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 
 use rakuda_core::Prepared;
 use rakuda_proto::Text;
-use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
+use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream, RoundStop};
 use rakuda_proto::front::{CommandOptions, Program, Usage};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
@@ -28,6 +29,7 @@ use crate::memory_groups::MemoryGroup;
 use crate::pipes::{CHUNK_BYTES, PipePair, WriterPair};
 use crate::processes::{self, COMMAND_VARIABLE, command_mark};
 use crate::readiness::watch;
+use crate::round_stops::RoundStops;
 use crate::spawn::{
     DescriptorAction, EnvironmentBlock, Group, Launch, Process, SpawnError, Spawner,
 };
@@ -90,6 +92,8 @@ struct Inner {
     bounds: RefCell<Bounds>,
     /// Of synchronised starts.
     gates: Rc<Gates>,
+    /// Their common ends.
+    stops: RefCell<RoundStops>,
     /// Nothing is read from commands for now: who shows it is behind.
     paused: Cell<bool>,
     /// Streams between commands.
@@ -144,6 +148,7 @@ impl Agent {
                 running: RefCell::new(BTreeMap::new()),
                 unreported: Cell::new(0),
                 gates,
+                stops: RefCell::default(),
                 paused: Cell::new(false),
                 streams: RefCell::default(),
                 prepared: RefCell::default(),
@@ -212,8 +217,13 @@ impl Agent {
                     let _ = self.inner.events.send(AgentEvent::CoreKept { command });
                 }
             }
-            AgentRequest::CommitRound { round, t0_ns, spin_ns } => {
+            AgentRequest::CommitRound { round, t0_ns, spin_ns, stop } => {
                 Rc::clone(&self.inner.gates).commit(round, t0_ns, spin_ns);
+                if let Some(stop) = stop {
+                    let commands = self.inner.gates.commands_of(round);
+                    let stopping = Rc::clone(&self.inner).stop_round(commands, t0_ns, stop);
+                    tokio::task::spawn_local(stopping);
+                }
             }
             AgentRequest::CloseRound { round } => self.inner.gates.close(round),
             AgentRequest::Signal { command, signal } => {
@@ -504,6 +514,27 @@ impl Inner {
         self.on_exit(watched, collected, status);
     }
 
+    /// Ends the commands of a round at the time that was set for all of it, by this machine's clock.
+    async fn stop_round(self: Rc<Self>, commands: Vec<CommandId>, t0_ns: i64, stop: RoundStop) {
+        let due_ns = t0_ns.saturating_add_unsigned(stop.after_ns);
+        let left_ns = u64::try_from(due_ns - clock::machine_ns()).unwrap_or(0);
+        tokio::time::sleep(Duration::from_nanos(left_ns)).await;
+        for command in &commands {
+            let process = self.running.borrow().get(command).cloned();
+            if let Some(process) = process.filter(|process| !process.is_reaped()) {
+                self.stops.borrow_mut().terminated(*command);
+                process.signal_group(libc::SIGTERM);
+            }
+        }
+        let grace = Duration::from_nanos(stop.grace_ns);
+        tokio::time::sleep(grace).await;
+        for command in self.stops.borrow_mut().overdue(&commands, grace) {
+            if let Some(process) = self.running.borrow().get(&command) {
+                process.signal_group(libc::SIGKILL);
+            }
+        }
+    }
+
     fn pass_on(&self, watched: &Watched, collected: &mut Collected) {
         if !watched.capture {
             self.report_output(watched.command, OutputStream::Stdout, &mut collected.stdout);
@@ -550,6 +581,8 @@ impl Inner {
                 .report_ended(worker)
                 .map_or(0, |start_ns| u64::try_from(clock::machine_ns() - start_ns).unwrap_or(0));
         }
+        let (status, unheeded) = self.stops.borrow_mut().ended(watched.command, status);
+        error = error.or_else(|| unheeded.map(Text::from));
         let status = watched.ends.take().map_or(status, |ends| ends.status_of(status));
         if let Some(pipes) = &mut watched.pipes {
             pipes.stdout.drain(&mut collected.stdout);

@@ -149,6 +149,13 @@ impl Gates {
         });
     }
 
+    /// The commands that are its workers here.
+    pub fn commands_of(&self, round: u32) -> Vec<CommandId> {
+        let rounds = self.rounds.borrow();
+        let places = rounds.get(&round).map(|round| round.places.borrow());
+        places.iter().flat_map(|places| places.values()).map(|place| place.command).collect()
+    }
+
     /// Who still waits at the gate of the round ends.
     pub fn close(&self, round: u32) {
         if let Some(round) = self.rounds.borrow_mut().remove(&round) {

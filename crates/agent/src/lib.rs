@@ -29,6 +29,7 @@ pub mod providers;
 mod readiness;
 pub mod remote;
 pub mod residency;
+mod round_stops;
 mod run_folder;
 pub mod secondary;
 mod seen;

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use rakuda_agent::{Agent, AgentConfig, StdinSource};
 use rakuda_proto::Text;
-use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
-use rakuda_proto::front::{CommandOptions, GateKind, GateOptions, Program, RedirectTarget};
+use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream, RoundStop};
+use rakuda_proto::front::{
+    CommandOptions, GateChoice, GateKind, GateOptions, Program, RedirectTarget,
+};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// What became of a command.
@@ -273,7 +275,7 @@ fn workers_of_a_round_wait_until_it_begins_or_is_closed() {
             assert!(!directory.join("began0").exists() && !directory.join("began1").exists());
             let t0_ns = rakuda_agent::clock::machine_ns() + 5_000_000;
             agent.handle(if begins {
-                AgentRequest::CommitRound { round: 3, t0_ns, spin_ns: 100_000 }
+                AgentRequest::CommitRound { round: 3, t0_ns, spin_ns: 100_000, stop: None }
             } else {
                 AgentRequest::CloseRound { round: 3 }
             });
@@ -296,6 +298,42 @@ fn workers_of_a_round_wait_until_it_begins_or_is_closed() {
             assert_eq!((passed.len(), directory.join("began0").exists()), (expected.0, begins));
         });
     }
+}
+
+/// At the time that is set for all, by the agent's own clock: what ends by SIGTERM ends well, what does not is killed.
+#[test]
+fn workers_of_a_round_are_ended_together() {
+    with_agent("stop", |agent, mut events, _| async move {
+        // The second comes to the gate by itself when it does not heed SIGTERM any more.
+        let deaf = r"trap '' TERM; printf '\001\000\000\000' > /proc/self/fd/197; while :; do sleep 0.01; done";
+        let workers = [("exec sleep 600", GateChoice::Auto), (deaf, GateChoice::Call)];
+        for (worker, (text, hold)) in (0..).zip(workers) {
+            let gate = Some(GateOptions { round: 1, worker, hold, ..GateOptions::default() });
+            let options = Some(Box::new(options(|options| options.gate = gate)));
+            let (command, program) = (CommandId(worker), line(text));
+            agent.handle(AgentRequest::Start { command, program, options });
+        }
+        for _ in 0..2 {
+            let event = events.recv().await.unwrap();
+            assert!(matches!(event, AgentEvent::CommandReady { .. }), "{event:?}");
+        }
+        let t0_ns = rakuda_agent::clock::machine_ns();
+        let stop = Some(RoundStop { after_ns: 100_000_000, grace_ns: 50_000_000 });
+        agent.handle(AgentRequest::CommitRound { round: 1, t0_ns, spin_ns: 0, stop });
+        let mut ended = std::collections::BTreeMap::new();
+        while ended.len() < 2 {
+            if let AgentEvent::CommandExited { command, status, error, .. } =
+                events.recv().await.unwrap()
+            {
+                ended.insert(command.0, (status, error.map(|error| error.to_display())));
+            }
+        }
+        assert!(rakuda_agent::clock::machine_ns() >= t0_ns + 150_000_000);
+        assert_eq!(ended[&0], (0, None));
+        let (status, error) = &ended[&1];
+        assert_eq!(*status, libc::SIGKILL);
+        assert!(error.as_ref().unwrap().contains("did not end within 0.05 s of the stop"));
+    });
 }
 
 /// What an agent says of prepared commands and of ends, without numbers.

@@ -21,7 +21,7 @@ use crate::guard::{self, RunDirectory};
 use crate::tidings::{self, Tiding};
 
 /// How long a signal may take to reach all processes of a group.
-const GROUP_NS: u64 = 20_000_000;
+pub const GROUP_NS: u64 = 20_000_000;
 
 /// Starts `words` below a guard, and ends as that ends.
 pub fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
@@ -64,7 +64,7 @@ impl Starter {
             while let Some(tiding) = tidings::receive(&self.mine) {
                 match tiding {
                     Tiding::Front(id) => self.front = Some(id),
-                    Tiding::Signalled(received) => self.signals.of_group.push(received),
+                    Tiding::Signalled(received) => self.signals.note_of_group(received),
                     Tiding::Directory(path) => directory = RunDirectory::open(&path),
                     Tiding::Ended(status) => front_status = Some(status),
                 }
@@ -102,7 +102,7 @@ impl Starter {
                     ended |= id == self.guard;
                 }
             } else {
-                self.signals.waiting.push((received, clock::monotonic_ns() + GROUP_NS));
+                self.signals.add(received, clock::monotonic_ns() + GROUP_NS);
             }
         }
         ended
@@ -122,7 +122,7 @@ fn end_all(directory: Option<&RunDirectory>) -> ExitCode {
 /// timeout(1) or a shell's `kill %1`, the front has already; then the guard, which is in the group,
 /// too, has got it from the same sender.
 #[derive(Default)]
-struct Signals {
+pub struct Signals {
     /// With the time at which they are passed on.
     waiting: Vec<(Received, u64)>,
     /// Those that the guard has got.
@@ -130,11 +130,23 @@ struct Signals {
 }
 
 impl Signals {
-    fn due_ns(&self) -> Option<u64> {
+    /// One has come, which is passed on at that time.
+    pub fn add(&mut self, received: Received, due_ns: u64) {
+        self.waiting.push((received, due_ns));
+    }
+
+    /// One has come to another process of the group.
+    pub fn note_of_group(&mut self, received: Received) {
+        self.of_group.push(received);
+    }
+
+    /// When the next one is passed on.
+    pub fn due_ns(&self) -> Option<u64> {
         self.waiting.iter().map(|(_, due_ns)| *due_ns).min()
     }
 
-    fn pass_on(&mut self, front: Option<i32>, now_ns: u64) {
+    /// Passes on what is due, to `front`, once that is known.
+    pub fn pass_on(&mut self, front: Option<i32>, now_ns: u64) {
         let of_group = &mut self.of_group;
         self.waiting.retain(|(received, _)| {
             let place = of_group.iter().position(|other| other == received);

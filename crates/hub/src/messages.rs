@@ -14,7 +14,7 @@ use rakuda_proto::front::{
     self, ActionOutcome, FrontMessage, HubMessage, ProgressMode, RequirementDefinition, StopHow,
     TaskDefinition, task_flags,
 };
-use rakuda_proto::journal::FileIdentity;
+use rakuda_proto::journal::{FileIdentity, JournalEvent, RoundValues};
 use rakuda_record::folder::FOLDER;
 
 use crate::HubError;
@@ -111,6 +111,11 @@ impl Hub {
             }
             FrontMessage::DefineRound(id, definition) => self.define_round(id, *definition),
             FrontMessage::LeaveRound(id, worker) => self.leave_round(id, worker),
+            FrontMessage::RoundValues(id, worker, values) => {
+                let time_ns = self.now.journal_ns();
+                let event = RoundValues { time_ns, round: id, worker, values };
+                self.record.round(&JournalEvent::RoundValues(event));
+            }
             FrontMessage::WantLease { task } => {
                 self.want_lease(self.known(task)?);
             }
@@ -217,6 +222,8 @@ impl Hub {
                 self.newcomers.note_choosy(self.times.front_requirements(), definition);
             }
         }
+        // The nodes first: what it lacks is slots on all of them, not cores of one.
+        self.check_nodes_wanted(definition);
         let shares = self.settings.oversubscribe && definition.nodes.is_some();
         for Shortage { text, refused } in shortages {
             if refused && !shares {
@@ -233,7 +240,6 @@ impl Hub {
         self.requirement_cores.push(cores);
         let slots = if requirement.exclusive { u32::MAX } else { definition.cores.max(1) };
         self.requirement_nodes.push(definition.nodes.map(|nodes| (nodes, slots)));
-        self.check_nodes_wanted(definition);
         // What asks for nodes is a gang: beside it nothing is begun early, but before and after it (`Hub::event`).
         let simple = requirement.nodes > 1
             || requirement.cores == 1
@@ -612,6 +618,7 @@ impl Hub {
                 let running = self.commands.get(&command).map(RunningCommand::source);
                 let owner = running.or_else(|| self.left_over.get(&command).copied()).flatten();
                 self.note_output(owner, stream, &bytes);
+                self.sync.note_output(command, &bytes);
                 let task = owner.map(|(task, _)| TaskId(task));
                 if let Some(id) = task {
                     self.note_tail(id, &bytes);

@@ -94,6 +94,8 @@ pub struct RunSettings {
     pub rerun: RerunSettings,
     /// What the user typed.
     pub command_line: Vec<Text>,
+    /// What starts the run again, where that is no call of rakuda; empty: that it is.
+    pub resume: Vec<Text>,
     /// Cores that were asked for on this machine; none: it has that many.
     pub cores_given_up: Option<u32>,
     /// Between two samples of a node, where information about nodes is wanted.
@@ -219,6 +221,7 @@ impl RunSettings {
             rakefile: settings.rakefile,
             rerun,
             command_line: settings.command_line,
+            resume: settings.resume,
             cores_given_up,
             sample_period: Duration::from_millis(u64::from(settings.sample_ms.max(1))),
             providers,

@@ -11,7 +11,7 @@ use rakuda_core::sync::rounds::{
 use rakuda_core::{NodeId, TaskId, Time};
 use rakuda_link::time::ClockExchange;
 use rakuda_proto::Text;
-use rakuda_proto::agent::{AgentRequest, CacheEvidence, CommandId, GateStamps};
+use rakuda_proto::agent::{AgentRequest, CacheEvidence, CommandId, GateStamps, RoundStop};
 use rakuda_proto::front::{
     CommandOptions, GateChoice, GateKind, HubMessage, RoundDefinition, Usage,
 };
@@ -21,8 +21,12 @@ use crate::hub::{Hub, LOCAL_NODE};
 
 /// Clocks of nodes whose values are wanted are asked so often.
 const CLOCK_PERIOD_NS: u64 = 10_000_000_000;
+/// So long after its agent should have killed it a worker is sent SIGTERM from here: only where that agent does not.
+const STOP_FALLBACK_MS: u64 = 1000;
 /// Workers stop sleeping so long before the instant.
 const SPIN_NS: i64 = 100_000;
+/// Figures are looked for in so much of what a worker prints, at its end.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// Wait status of a command that is not started, or is ended, as its round does not begin: as of a gate (75).
 const NOT_BEGUN_STATUS: i32 = 75 << 8;
 
@@ -33,6 +37,8 @@ pub(crate) struct SyncRounds {
     rounds: BTreeMap<u32, Round>,
     /// Commands that are not over: round and worker.
     commands: BTreeMap<CommandId, (u32, u32)>,
+    /// What those have printed that figures are to be found in: the end of it.
+    outputs: BTreeMap<CommandId, Vec<u8>>,
     /// Tasks whose actions go on, and whose round did not begin: why.
     faults: BTreeMap<TaskId, Text>,
 }
@@ -56,6 +62,8 @@ struct Round {
     caches: BTreeMap<u32, CacheEvidence>,
     /// By worker.
     offsets_ns: BTreeMap<u32, i64>,
+    /// Its workers share slots, of which there are fewer.
+    oversubscribed: bool,
     /// Commands that did not end well.
     failed: u32,
     /// What a worker says that has ended before all were ready.
@@ -79,7 +87,13 @@ impl Default for SyncRounds {
     fn default() -> Self {
         let mut core = Rounds::default();
         core.set_exact_clock(LOCAL_NODE, clock_ahead_ns());
-        Self { core, rounds: BTreeMap::new(), commands: BTreeMap::new(), faults: BTreeMap::new() }
+        Self {
+            core,
+            rounds: BTreeMap::new(),
+            commands: BTreeMap::new(),
+            outputs: BTreeMap::new(),
+            faults: BTreeMap::new(),
+        }
     }
 }
 
@@ -94,6 +108,17 @@ impl SyncRounds {
         self.faults.remove(&id)
     }
 
+    /// A command has printed that.
+    pub fn note_output(&mut self, command: CommandId, bytes: &[u8]) {
+        if let Some(kept) = self.outputs.get_mut(&command) {
+            kept.extend_from_slice(bytes);
+            // Not at each piece: what is cut is moved.
+            if kept.len() > 2 * OUTPUT_BYTES_MAX {
+                kept.drain(..kept.len() - OUTPUT_BYTES_MAX);
+            }
+        }
+    }
+
     pub fn due_ns(&self) -> Option<u64> {
         self.core.due().map(|time| time.0)
     }
@@ -105,9 +130,11 @@ impl Hub {
         let name = definition.sync.to_display();
         let slots = self.settings.capacity.cores;
         let workers = definition.workers;
-        if self.settings.cluster.is_none() && workers > slots {
+        let is_short = self.settings.cluster.is_none() && workers > slots;
+        if is_short && !self.settings.oversubscribe {
             self.refuse_needs(&format!(
-                "sync {name}: {workers} workers begin together, and there are {slots} slots: run it with -j {workers}, or with fewer workers"
+                "sync {name}: {workers} workers begin together, and there are {slots} slots: run it with -j {workers}, \
+                 with fewer workers, or let them share slots (--oversubscribe)"
             ));
         }
         let round = Round {
@@ -115,6 +142,7 @@ impl Hub {
             gates: BTreeMap::new(),
             caches: BTreeMap::new(),
             offsets_ns: BTreeMap::new(),
+            oversubscribed: false,
             failed: 0,
             trouble: None,
             why: None,
@@ -126,7 +154,9 @@ impl Hub {
             RoundSpec {
                 workers,
                 ready_ns_max: u64::from(definition.ready_ms) * 1_000_000,
-                stop_after_ns: definition.stop_ms.map(|ms| u64::from(ms) * 1_000_000),
+                stop_after_ns: definition.stop_ms.map(|ms| {
+                    (u64::from(ms) + self.settings.grace_ms + STOP_FALLBACK_MS) * 1_000_000
+                }),
                 is_plain: round.is_plain,
             },
         );
@@ -169,9 +199,14 @@ impl Hub {
             return false;
         }
         let Some(round) = self.sync.rounds.get_mut(&id) else { return true };
+        let gang = task.and_then(|task| self.scheduler.gang_of(task));
+        round.oversubscribed |= gang.is_some_and(|gang| gang.oversubscribed);
         gate.hold = round.definition.hold;
         gate.pin = round.definition.pin;
         round.offsets_ns.insert(worker, gate.offset_ns);
+        if !round.definition.collect.is_empty() {
+            self.sync.outputs.insert(command, Vec::new());
+        }
         self.sync.commands.insert(command, (id, worker));
         self.tell_rounds(|core, now, out| core.prepared(now, id, worker, node, out));
         let time_ns = self.now.journal_ns();
@@ -223,8 +258,9 @@ impl Hub {
         usage: &Usage,
     ) {
         let Some((id, worker)) = self.sync.commands.remove(&command) else { return };
+        self.tell_output(command, id, worker);
         if *status == libc::SIGTERM && self.sync.core.was_stopped(id) {
-            // At the time that was set for all.
+            // At the time that was set for all, but not by its agent.
             *status = 0;
         }
         if let Some(round) = self.sync.rounds.get_mut(&id) {
@@ -243,6 +279,15 @@ impl Hub {
         }
         if let Some(task) = self.commands.get(&command).and_then(|running| running.task) {
             self.sync.faults.insert(task, why);
+        }
+    }
+
+    /// The front looks for figures in what a worker has printed.
+    fn tell_output(&mut self, command: CommandId, round: u32, worker: u32) {
+        let Some(mut bytes) = self.sync.outputs.remove(&command) else { return };
+        if !self.goodbye {
+            bytes.drain(..bytes.len().saturating_sub(OUTPUT_BYTES_MAX));
+            self.link.push(&HubMessage::WorkerOutput(round, worker, Text(bytes)));
         }
     }
 
@@ -298,6 +343,7 @@ impl Hub {
             |command: &&CommandId| commands.get(command).is_some_and(|it| it.node == node);
         let lost: Vec<CommandId> = sync.commands.keys().filter(is_there).copied().collect();
         for command in lost {
+            sync.outputs.remove(&command);
             let round = sync.commands.remove(&command).map(|(round, _)| round);
             if let Some(round) = round.and_then(|round| sync.rounds.get_mut(&round)) {
                 round.failed += 1;
@@ -338,8 +384,13 @@ impl Hub {
 
     /// Each node is told the instant by its own clock.
     fn commit_round(&mut self, round: u32, nodes: Vec<(NodeId, i64)>) {
+        let stop_ms = self.sync.rounds.get(&round).and_then(|round| round.definition.stop_ms);
+        let stop = stop_ms.map(|ms| RoundStop {
+            after_ns: u64::from(ms) * 1_000_000,
+            grace_ns: self.settings.grace_ms * 1_000_000,
+        });
         for (node, t0_ns) in nodes {
-            let request = AgentRequest::CommitRound { round, t0_ns, spin_ns: SPIN_NS };
+            let request = AgentRequest::CommitRound { round, t0_ns, spin_ns: SPIN_NS, stop };
             self.requests.push((Some(node), request));
         }
     }
@@ -347,6 +398,16 @@ impl Hub {
     fn give_up_round(&mut self, id: u32, fault: Fault) {
         self.signal_round(id, libc::SIGKILL);
         let name = |node: NodeId| self.agents.node(node).name.to_display();
+        let elsewhere = self.settings.elsewhere;
+        let core = &self.sync.core;
+        let place = |worker: u32| {
+            let node = core.node_of(id, worker).filter(|_| elsewhere);
+            node.map_or(String::new(), |node| format!(" on node {}", name(node)))
+        };
+        let places = match fault {
+            Fault::EndedEarly(worker) | Fault::NotReady(worker) => place(worker),
+            _ => String::new(),
+        };
         let Some(round) = self.sync.rounds.get_mut(&id) else { return };
         let RoundDefinition { sync, number, ready_ms, .. } = &round.definition;
         let what = match fault {
@@ -356,12 +417,12 @@ impl Hub {
             Fault::EndedEarly(worker) => {
                 let why = round.trouble.as_ref().map(|why| format!(": {}", why.to_display()));
                 format!(
-                    "the command of worker {worker} was over before all workers were ready{}",
+                    "the command of worker {worker}{places} was over before all workers were ready{}",
                     why.unwrap_or_default()
                 )
             }
             Fault::NotReady(worker) => format!(
-                "the command of worker {worker} did not come to its gate within {} s: a program that calls the gate itself has to do so in time (ready_within:)",
+                "the command of worker {worker}{places} did not come to its gate within {} s: a program that calls the gate itself has to do so in time (ready_within:)",
                 f64::from(*ready_ms) / 1000.0
             ),
             Fault::NodeLost(worker, node) => {
@@ -417,6 +478,8 @@ impl Hub {
             nodes: result.workers.iter().map(|worker| worker.node.map(|node| node.0)).collect(),
             clocks: result.clocks.iter().filter_map(|clock| self.clock_of(clock)).collect(),
             cache: round.cache(),
+            oversubscribed: round.oversubscribed,
+            collect: definition.collect.clone(),
         };
         self.record.round(&JournalEvent::RoundEnded(event));
         if !self.goodbye {
@@ -442,6 +505,7 @@ impl Hub {
             bound_ns: clock.after.and_then(|it| bound(it.bound_ns)),
             round_trip_ns: bound(round_trip_ns),
             paper_ns: Some(paper_ns + here_ns),
+            contradictions: clock.contradictions,
         })
     }
 }

@@ -91,6 +91,8 @@ pub enum AgentRequest {
         t0_ns: i64,
         /// So long before it a worker stops sleeping and spins, where each worker has a processor.
         spin_ns: i64,
+        /// When all of them are ended; nothing: they end by themselves.
+        stop: Option<RoundStop>,
     },
     /// Nothing more comes of a round: what still waits at its gate ends there.
     CloseRound {
@@ -194,6 +196,15 @@ pub enum AgentEvent {
     },
     /// About streams between tasks.
     Streams(StreamEvent),
+}
+
+/// When the workers of a round are ended, whatever they do: by the clock of the agent's machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoundStop {
+    /// SIGTERM is sent so long after the instant.
+    pub after_ns: u64,
+    /// SIGKILL so long after that.
+    pub grace_ns: u64,
 }
 
 /// What a worker has noted at its gate, ns of the kernel's monotonic clock on its machine.

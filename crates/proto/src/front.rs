@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Text;
 use crate::streams::{OpeningId, RecordForm};
+use crate::{Figure, Text};
 
 pub use words::{
     ActionOutcome, CiSystem, ClusterKind, FailedTarget, FailureTermination, FileAnswer, Filesystem,
@@ -83,6 +83,8 @@ pub enum FrontMessage {
     DefineRound(u32, Box<RoundDefinition>),
     /// No command of this worker will come to the gate of the round: round, worker.
     LeaveRound(u32, u32),
+    /// What a worker has printed was looked through (`WorkerOutput`): round, worker, figures by name.
+    RoundValues(u32, u32, BTreeMap<String, Figure>),
     /// The action is about to wait, or to start a process, by itself.
     WantLease {
         /// Whose.
@@ -214,6 +216,8 @@ pub enum HubMessage {
     CommandEnded(u32, i32, i32, Option<Text>, Option<Text>, Usage),
     /// All commands of a round are over: round, workers that were late, whether it was given up.
     RoundEnded(u32, u32, bool),
+    /// The command of a worker is over whose figures are collected: round, worker, the end of what it has printed.
+    WorkerOutput(u32, u32, Text),
     /// A task was settled (only when the settings ask for the trace).
     TaskSettled(u32, SettledHow),
     /// An attempt failed: task, attempt, whether it will be tried again.
@@ -466,6 +470,8 @@ pub struct RoundDefinition {
     pub stop_ms: Option<u32>,
     /// How the files that its workers name are to be in memory.
     pub cache: Option<CacheState>,
+    /// Names of the figures that are looked for in what its workers print; `*`: all numbers of a JSON object.
+    pub collect: Vec<String>,
 }
 
 /// Task properties (`desc "ncore=2 ..."`).
@@ -601,6 +607,8 @@ pub struct Settings {
     pub record: bool,
     /// What the user typed.
     pub command_line: Vec<Text>,
+    /// What starts the run again, where that is no call of rakuda: all words; empty: that it is.
+    pub resume: Vec<Text>,
     /// The Rakefile, relative to `directory`.
     pub rakefile: Text,
     /// Runs that are kept.
@@ -758,6 +766,7 @@ impl Default for Settings {
             stdin: StdinChoice::Null,
             record: true,
             command_line: Vec::new(),
+            resume: Vec::new(),
             rakefile: Text::default(),
             runs_kept: 100,
             runs_bytes: 4 << 30,

@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Text;
 use crate::streams::{RecordForm, StreamAccount, StreamRoute};
+use crate::{Figure, Text};
 
 /// Version of the events below.
 pub const JOURNAL_VERSION: u32 = 2;
@@ -63,6 +63,8 @@ pub enum JournalEvent {
     ClockStepped(ClockStepped),
     /// All commands of a synchronised round are over.
     RoundEnded(RoundEnded),
+    /// What a worker of a round has printed was looked through for figures.
+    RoundValues(RoundValues),
     /// Nothing more is to start.
     StopRequested(StopRequested),
     /// Last line. Without it the run was cut off.
@@ -709,6 +711,11 @@ impl ClockStepped {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 /// See [`JournalEvent::RoundEnded`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -767,6 +774,27 @@ pub struct RoundEnded {
     /// What its workers have seen to of the page cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<RoundCache>,
+    /// Its workers were more than there were slots, and shared them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub oversubscribed: bool,
+    /// Names of the figures that are looked for in what its workers print; `*`: all numbers of a JSON object. Each
+    /// worker has a `round_values` of its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub collect: Vec<String>,
+}
+
+/// See [`JournalEvent::RoundValues`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RoundValues {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// The number of the round in this run.
+    pub round: u32,
+    /// Which worker of it.
+    pub worker: u32,
+    /// By name: what its program has printed. What it has not printed is not there.
+    pub values: std::collections::BTreeMap<String, Figure>,
 }
 
 /// What was in the page cache before the workers of a round waited.
@@ -811,6 +839,10 @@ pub struct RoundClock {
     /// How far it was behind by the formula of the paper of 2016, (T3 + T1) / 2 - T2, of that question.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper_ns: Option<i64>,
+    /// So often, from when the instant was decided until the round had ended, an answer contradicted those before it:
+    /// the clock was not what it had been.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub contradictions: u32,
 }
 
 /// See [`JournalEvent::StopRequested`].

@@ -7,6 +7,7 @@
 
 pub mod agent;
 pub mod cluster;
+mod figure;
 pub mod file_time;
 pub mod files;
 pub mod frame;
@@ -15,4 +16,5 @@ pub mod journal;
 pub mod streams;
 mod text;
 
+pub use figure::Figure;
 pub use text::Text;

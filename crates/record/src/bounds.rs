@@ -49,6 +49,9 @@ pub fn hold(event: &JournalEvent) -> bool {
             let spans = spans.into_iter().chain(event.lag_ns).chain(event.span_ns);
             is_time(event.time_ns) && spans.into_iter().all(|ns| ns <= TIME_NS_MAX)
         }
+        JournalEvent::RoundValues(event) => {
+            is_time(event.time_ns) && event.values.values().all(|value| value.0.is_finite())
+        }
         JournalEvent::CommandEnded(event) => {
             let amounts = [event.user_us, event.system_us, event.rss_kib_max];
             let amounts = amounts.into_iter().chain([event.read_bytes, event.write_bytes]);

@@ -5,6 +5,7 @@
 
 pub mod bounds;
 pub mod calendar;
+pub mod collected;
 pub mod export;
 pub mod find;
 pub mod folder;

@@ -98,6 +98,7 @@ events! {
     "file_staged" FileStaged FILE_STAGED,
     "clock_stepped" ClockStepped CLOCK_STEPPED,
     "round_ended" RoundEnded ROUND_ENDED,
+    "round_values" RoundValues ROUND_VALUES,
     "stop_requested" StopRequested STOP_REQUESTED,
     "run_ended" RunEnded RUN_ENDED,
 }

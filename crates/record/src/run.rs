@@ -3,17 +3,19 @@
 //!
 //! It draws no conclusions (critical path, statistics): other modules do.
 
+use std::collections::BTreeMap;
 use std::io::BufRead;
 
 use rakuda_proto::Text;
 use rakuda_proto::journal::{
     AttemptEnded, AttemptStarted, CommandEnded, CommandStarted, FileStaged, GangStarted, InputLost,
-    JournalEvent, NodeChosen, NodeJoined, NodeLost, RoundEnded, RuleDefined, RunEnded, RunOutcome,
-    RunStarted, StopRequested, StreamsEnded, StreamsOpened, TaskBlamed, TaskDefined, TaskReopened,
-    TaskSettled,
+    JournalEvent, NodeChosen, NodeJoined, NodeLost, RoundEnded, RoundValues, RuleDefined, RunEnded,
+    RunOutcome, RunStarted, StopRequested, StreamsEnded, StreamsOpened, TaskBlamed, TaskDefined,
+    TaskReopened, TaskSettled,
 };
 
 use crate::bounds::{CORES_OF_RUN_MAX, NODES_MAX, TASKS_MAX};
+use crate::collected::WorkerValues;
 use crate::reader::{ReadError, Skipped, Wanted, read_wanted};
 
 /// A node that took part.
@@ -164,6 +166,8 @@ pub struct Run {
     pub staged: Vec<FileStaged>,
     /// In order of their ends: synchronised rounds.
     pub rounds: Vec<RoundEnded>,
+    /// Figures that workers of rounds have printed, by the number of the round in the run.
+    pub round_values: BTreeMap<u32, WorkerValues>,
     /// How far the machine's clock was ahead of the journal's when it was noted last; 0: as far as
     /// is known it was never set.
     pub clock_ahead_ns: i64,
@@ -301,6 +305,7 @@ impl Run {
             }
             JournalEvent::CommandPrepared(prepared) => self.see(prepared.time_ns),
             JournalEvent::RoundEnded(round) => self.add_round(round),
+            JournalEvent::RoundValues(event) => self.add_round_values(event),
             JournalEvent::StopRequested(stop) => self.add_stop(stop),
             JournalEvent::RunEnded(ended) => {
                 if ended.how != RunOutcome::Recovered {
@@ -368,6 +373,11 @@ impl Run {
     fn add_round(&mut self, round: RoundEnded) {
         self.see(round.time_ns);
         self.rounds.push(round);
+    }
+
+    fn add_round_values(&mut self, event: RoundValues) {
+        self.see(event.time_ns);
+        self.round_values.entry(event.round).or_default().insert(event.worker, event.values);
     }
 
     fn add_stop(&mut self, stop: StopRequested) {

@@ -1,96 +1,189 @@
 //! What is said of synchronised rounds: start lag and sync overhead as Iwai, Tatebe, Tanaka 2016 define them (sections
 //! 5.3 and 5.4), from what the journal has of each round. All places that show them ask here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_core::sync::statistics::{Spread, shortest_program_ns, slope_thousandths};
+use rakuda_proto::Text;
 use rakuda_proto::journal::{RoundCache, RoundClock, RoundEnded};
+
+use crate::collected::{Collected, WorkerValues};
+use crate::run::Run;
 
 /// Kind of the rounds whose programs do nothing.
 const NULL: &str = "null";
-/// Kind of the rounds that count.
+/// Kind of the rounds that are no warm-up.
 const COUNTED: &str = "counted";
 /// What a round asks for whose files are to be in no memory.
 const COLD: &str = "cold";
 
+/// What figures are put together of: rounds of one statement with as many workers.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Group {
+    /// Name of the statement.
+    pub sync: String,
+    /// How many began together.
+    pub workers: u32,
+}
+
+/// A round that is shown.
+#[derive(Debug, Clone)]
+pub struct Round {
+    /// As it ended.
+    pub ended: RoundEnded,
+    /// The mean overhead of its statement in its run.
+    pub overhead_ns: Option<u64>,
+    /// What its programs have printed.
+    pub values: WorkerValues,
+    /// By worker: what its node is called; empty: not known.
+    pub node_names: Vec<String>,
+}
+
 /// Rounds of one or more runs.
 #[derive(Debug, Default)]
 pub struct SyncFigures {
-    /// Each run's rounds, in order, with the overhead that was measured in it.
-    rounds: Vec<(RoundEnded, Option<u64>)>,
-    /// Overheads: workers, last end minus first start of programs that do nothing.
-    overheads: Vec<(u32, u64)>,
+    /// All but those of programs that do nothing: of one run after the other, in order.
+    rounds: Vec<Round>,
+    /// Overheads of the rounds that count, with the round's number.
+    overheads: Vec<(Group, u32, u64)>,
+    /// Rounds of programs that do nothing and do not count.
+    null_lost: usize,
+}
+
+/// Whether the figures of a round count: no warm-up, all of its workers have begun, and none has failed. What a late
+/// worker does counts.
+fn counts(round: &RoundEnded) -> bool {
+    round.kind == COUNTED && is_whole(round)
+}
+
+fn is_whole(round: &RoundEnded) -> bool {
+    round.fault.is_none() && round.failed == 0
+}
+
+fn group_of(round: &RoundEnded) -> Group {
+    Group { sync: round.sync.to_display(), workers: round.workers }
 }
 
 impl SyncFigures {
-    /// Adds the rounds of a run; of its statements `sync`, each has an overhead of its own.
-    pub fn add(&mut self, rounds: &[RoundEnded]) {
-        let nulls = rounds.iter().filter(|round| round.kind == NULL);
-        let overheads: BTreeMap<_, u64> =
-            nulls.clone().filter_map(|round| Some((&round.sync, round.span_ns?))).collect();
-        let measured = nulls.filter_map(|round| Some((round.workers, round.span_ns?)));
-        self.overheads.extend(measured);
-        for round in rounds.iter().filter(|round| round.kind != NULL) {
-            self.rounds.push((round.clone(), overheads.get(&round.sync).copied()));
+    /// Adds the rounds of a run.
+    pub fn add_run(&mut self, run: &Run) {
+        let name = |node: u32| run.nodes.get(node as usize).map(|it| it.joined.name.to_display());
+        self.add(&run.rounds, &run.round_values, &|node| name(node).unwrap_or_default());
+    }
+
+    /// Adds rounds of one run, with what their programs have printed, and how nodes are called.
+    pub fn add(
+        &mut self,
+        rounds: &[RoundEnded],
+        values: &BTreeMap<u32, WorkerValues>,
+        node_name: &dyn Fn(u32) -> String,
+    ) {
+        let (nulls, others): (Vec<_>, Vec<_>) = rounds.iter().partition(|it| it.kind == NULL);
+        let mut overheads: BTreeMap<Group, Vec<u64>> = BTreeMap::new();
+        for round in nulls {
+            let group = group_of(round);
+            let Some(span_ns) = round.span_ns.filter(|_| is_whole(round)) else {
+                self.null_lost += 1;
+                continue;
+            };
+            overheads.entry(group.clone()).or_default().push(span_ns);
+            self.overheads.push((group, round.number, span_ns));
+        }
+        for ended in others {
+            let known = overheads.get(&group_of(ended));
+            let overhead_ns = known.and_then(|all| Spread::of(all.iter().copied()));
+            let nodes = ended.nodes.iter().map(|node| node.map(node_name).unwrap_or_default());
+            self.rounds.push(Round {
+                overhead_ns: overhead_ns.map(|spread| spread.mean),
+                values: values.get(&ended.round).cloned().unwrap_or_default(),
+                node_names: nodes.collect(),
+                ended: ended.clone(),
+            });
         }
     }
 
-    /// All rounds but those that do nothing, and the overhead with so many workers.
-    pub fn rounds(&self) -> &[(RoundEnded, Option<u64>)] {
+    /// All rounds but those that do nothing.
+    pub fn rounds(&self) -> &[Round] {
         &self.rounds
     }
 
-    /// The rounds whose lag counts: those that began, and are no warm-up.
+    /// Names of the statements that have rounds.
+    pub fn statements(&self) -> BTreeSet<String> {
+        self.rounds.iter().map(|round| round.ended.sync.to_display()).collect()
+    }
+
+    /// The rounds that count, with their lags.
     pub fn counted(&self) -> impl Iterator<Item = (&RoundEnded, u64)> {
-        let rounds = self.rounds.iter().map(|(round, _)| round);
-        let counted = rounds.filter(|round| round.kind == COUNTED);
+        let counted = self.rounds.iter().map(|round| &round.ended).filter(|round| counts(round));
         counted.filter_map(|round| Some((round, round.lag_ns?)))
     }
 
-    /// Start lags by number of workers (figures 9 and 10), ns.
-    pub fn lags_by_workers(&self) -> BTreeMap<u32, Spread> {
-        spreads(self.counted().map(|(round, lag_ns)| (round.workers, lag_ns)))
+    /// Start lags by statement and number of workers (figures 9 and 10), ns.
+    pub fn lags(&self) -> BTreeMap<Group, Spread> {
+        spreads(self.counted().map(|(round, lag_ns)| (group_of(round), lag_ns)))
     }
 
-    /// Start lags by number of workers and the round's number in its run (figure 11), ns.
-    pub fn lags_by_round(&self) -> BTreeMap<(u32, u32), Spread> {
-        spreads(self.counted().map(|(round, lag_ns)| ((round.workers, round.number), lag_ns)))
+    /// Start lags by that and the round's number in its run (figure 11), ns.
+    pub fn lags_by_round(&self) -> BTreeMap<(Group, u32), Spread> {
+        spreads(self.counted().map(|(round, lag_ns)| ((group_of(round), round.number), lag_ns)))
     }
 
-    /// Sync overheads by number of workers (figures 13 and 14), ns.
-    pub fn overheads_by_workers(&self) -> BTreeMap<u32, Spread> {
-        spreads(self.overheads.iter().copied())
+    /// Sync overheads by statement and number of workers (figures 13 and 14), ns.
+    pub fn overheads(&self) -> BTreeMap<Group, Spread> {
+        spreads(self.overheads.iter().map(|(group, _, ns)| (group.clone(), *ns)))
     }
 
-    /// By how much the lag grows with each worker, thousandths of ns.
+    /// Sync overheads by that and the number of the round of programs that do nothing (figure 15), ns.
+    pub fn overheads_by_round(&self) -> BTreeMap<(Group, u32), Spread> {
+        spreads(self.overheads.iter().map(|(group, number, ns)| ((group.clone(), *number), *ns)))
+    }
+
+    /// By how much the lag grows with each worker, thousandths of ns; nothing for several statements.
     pub fn slope(&self) -> Option<i64> {
+        if self.statements().len() > 1 {
+            return None;
+        }
         let points = self.counted().map(|(round, lag_ns)| (u64::from(round.workers), lag_ns));
         slope_thousandths(&points.collect::<Vec<_>>())
     }
 
-    /// The shortest program whose workers run together for 99 % of its time: by the mean overhead
-    /// with the most workers.
+    /// The shortest program whose workers run together for 99 % of its time: by the mean overhead with the most
+    /// workers, and of several statements the largest.
     pub fn shortest_program_ns(&self) -> Option<u64> {
-        let overheads = self.overheads_by_workers();
-        Some(shortest_program_ns(overheads.last_key_value()?.1.mean))
+        let overheads = self.overheads();
+        let most = overheads.keys().map(|group| group.workers).max()?;
+        let with_most = overheads.iter().filter(|(group, _)| group.workers == most);
+        with_most.map(|(_, spread)| shortest_program_ns(spread.mean)).max()
+    }
+
+    /// The first round of a run against its others (sections 5.3 and 5.4), of the most workers of each statement:
+    /// lags, where there are rounds of both kinds, and likewise overheads.
+    pub fn first_rounds(&self) -> Vec<FirstRound> {
+        let lags = first_rounds("start lag", &self.lags_by_round());
+        let overheads = first_rounds("sync overhead", &self.overheads_by_round());
+        lags.into_iter().chain(overheads).collect()
     }
 
     /// What two workers' times are off by at most, one against the other.
     pub fn clock_bound_ns(&self) -> u64 {
-        self.rounds.iter().map(|(round, _)| round.clock_bound_ns).max().unwrap_or(0)
+        self.rounds.iter().map(|round| round.ended.clock_bound_ns).max().unwrap_or(0)
     }
 
-    /// The clocks of nodes elsewhere, by name, as they were in the last round that knew them.
-    pub fn clocks(&self) -> BTreeMap<String, &RoundClock> {
-        let rounds = self.rounds.iter().flat_map(|(round, _)| &round.clocks);
-        let known = rounds.filter(|clock| clock.ahead_ns.is_some());
-        known.map(|clock| (clock.name.to_display(), clock)).collect()
+    /// The clocks of nodes elsewhere, by name, as they were in each round that knew them.
+    pub fn clocks(&self) -> BTreeMap<String, Vec<&RoundClock>> {
+        let mut clocks: BTreeMap<String, Vec<&RoundClock>> = BTreeMap::new();
+        let all = self.rounds.iter().flat_map(|round| &round.ended.clocks);
+        for clock in all.filter(|clock| clock.ahead_ns.is_some()) {
+            clocks.entry(clock.name.to_display()).or_default().push(clock);
+        }
+        clocks
     }
 
     /// How the page cache was before the rounds that began and asked for it, by what they asked for.
     pub fn caches(&self) -> BTreeMap<String, CacheFigures> {
         let mut figures: BTreeMap<String, CacheFigures> = BTreeMap::new();
-        for round in self.rounds.iter().map(|(round, _)| round).filter(|it| it.fault.is_none()) {
+        let began = self.rounds.iter().map(|round| &round.ended).filter(|it| it.fault.is_none());
+        for round in began {
             if let Some(cache) = &round.cache {
                 figures.entry(cache.state.clone()).or_default().add(round.workers, cache);
             }
@@ -98,12 +191,97 @@ impl SyncFigures {
         figures
     }
 
-    /// Rounds with a worker that was late, and rounds that did not begin.
-    pub fn troubled(&self) -> (usize, usize) {
-        let count =
-            |is: fn(&RoundEnded) -> bool| self.rounds.iter().filter(|(it, _)| is(it)).count();
-        (count(|round| round.late > 0), count(|round| round.fault.is_some()))
+    /// Figures that programs have printed: by statement, number of workers, parameter and name.
+    pub fn collected(&self) -> BTreeMap<(Group, String, String), Collected> {
+        let mut all: BTreeMap<(Group, String, String), Collected> = BTreeMap::new();
+        for round in self.rounds.iter().filter(|round| counts(&round.ended)) {
+            let parameter = round.ended.parameter.as_ref().map(Text::to_display);
+            for (name, values) in round.collected() {
+                let key = (group_of(&round.ended), parameter.clone().unwrap_or_default(), name);
+                all.entry(key).or_default().add(&values, &round.node_names);
+            }
+        }
+        all
     }
+
+    /// What there is to say of rounds that did not go as they should.
+    pub fn troubled(&self) -> Troubled {
+        let count = |is: fn(&RoundEnded) -> bool| {
+            self.rounds.iter().filter(|round| is(&round.ended)).count()
+        };
+        Troubled {
+            late: count(|round| round.late > 0),
+            failed: count(|round| round.failed > 0 && round.fault.is_none()),
+            given_up: count(|round| round.fault.is_some()),
+            clock_set: count(|round| round.clocks.iter().any(|clock| clock.contradictions > 0)),
+            oversubscribed: count(|round| round.oversubscribed),
+            null_lost: self.null_lost,
+        }
+    }
+}
+
+impl Round {
+    /// By name: what each worker has printed, in order; nothing for one that has not.
+    pub fn collected(&self) -> BTreeMap<String, Vec<Option<f64>>> {
+        let named = self.ended.collect.iter().filter(|name| *name != "*");
+        let found = self.values.values().flat_map(BTreeMap::keys);
+        let names: BTreeSet<&String> = named.chain(found).collect();
+        let of = |name: &String| {
+            let value = |worker| self.values.get(&worker)?.get(name).map(|figure| figure.0);
+            (0..self.ended.workers).map(value).collect()
+        };
+        names.into_iter().map(|name| (name.clone(), of(name))).collect()
+    }
+}
+
+/// Numbers of rounds.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Troubled {
+    /// With a worker that was late. They count.
+    pub late: usize,
+    /// That began, and of which a worker failed.
+    pub failed: usize,
+    /// That did not begin.
+    pub given_up: usize,
+    /// During which a clock was set.
+    pub clock_set: usize,
+    /// Whose workers shared slots.
+    pub oversubscribed: usize,
+    /// Of programs that do nothing: without an overhead that counts.
+    pub null_lost: usize,
+}
+
+/// The first round of runs against the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FirstRound {
+    /// Of what.
+    pub what: &'static str,
+    /// Of which rounds.
+    pub group: Group,
+    /// Of the first rounds that count, one of each run.
+    pub first: Spread,
+    /// The mean of the others' means, ns, and how many values that is of.
+    pub others: (u64, u64),
+}
+
+fn first_rounds(what: &'static str, by_round: &BTreeMap<(Group, u32), Spread>) -> Vec<FirstRound> {
+    let mut most: BTreeMap<&str, u32> = BTreeMap::new();
+    for (group, _) in by_round.keys() {
+        let workers = most.entry(&group.sync).or_default();
+        *workers = group.workers.max(*workers);
+    }
+    let of = |(sync, workers): (&str, u32)| {
+        let group = Group { sync: sync.to_owned(), workers };
+        let mut rounds = by_round.iter().filter(|((of, _), _)| *of == group);
+        let first = *rounds.next()?.1;
+        let others: Vec<&Spread> = rounds.map(|(_, spread)| spread).collect();
+        let count: u64 = others.iter().map(|spread| spread.count).sum();
+        let sum: u128 =
+            others.iter().map(|spread| u128::from(spread.mean) * u128::from(spread.count)).sum();
+        let mean = sum.checked_div(u128::from(count))?;
+        Some(FirstRound { what, group, first, others: (u64::try_from(mean).ok()?, count) })
+    };
+    most.into_iter().filter_map(of).collect()
 }
 
 /// How the page cache was before rounds that asked for the same.
@@ -149,6 +327,8 @@ fn spreads<Key: Ord>(points: impl Iterator<Item = (Key, u64)>) -> BTreeMap<Key, 
 
 #[cfg(test)]
 mod tests {
+    use rakuda_proto::Figure;
+
     use super::*;
 
     fn round(kind: &str, workers: u32, number: u32, lag_ns: u64, span_ns: u64) -> RoundEnded {
@@ -162,28 +342,64 @@ mod tests {
         }
     }
 
+    fn of(workers: u32) -> Group {
+        Group { sync: String::new(), workers }
+    }
+
+    fn figures(runs: &[&[RoundEnded]]) -> SyncFigures {
+        let mut figures = SyncFigures::default();
+        for rounds in runs {
+            figures.add(rounds, &BTreeMap::new(), &|_| String::new());
+        }
+        figures
+    }
+
     #[test]
     fn lag_and_overhead_are_those_of_the_paper() {
-        let mut figures = SyncFigures::default();
-        figures.add(&[
-            round(NULL, 2, 0, 9, 1_000),
-            round("warm_up", 2, 0, 99, 5),
-            round(COUNTED, 2, 1, 10, 5),
+        let figures = figures(&[
+            &[
+                round(NULL, 2, 0, 9, 1_000),
+                round("warm_up", 2, 0, 99, 5),
+                round(COUNTED, 2, 1, 10, 5),
+            ],
+            &[
+                round(NULL, 4, 0, 9, 2_000),
+                round(NULL, 4, 1, 9, 4_000),
+                round(COUNTED, 4, 0, 30, 5),
+                round(COUNTED, 4, 1, 50, 5),
+            ],
         ]);
-        figures.add(&[
-            round(NULL, 4, 0, 9, 3_000),
-            round(COUNTED, 4, 0, 30, 5),
-            round(COUNTED, 4, 1, 50, 5),
-        ]);
-        let lags = figures.lags_by_workers();
-        assert_eq!((lags[&2].mean, lags[&4].mean, lags[&4].max), (10, 40, 50));
+        let lags = figures.lags();
+        assert_eq!((lags[&of(2)].mean, lags[&of(4)].mean, lags[&of(4)].max), (10, 40, 50));
         let by_round = figures.lags_by_round();
-        assert_eq!((by_round[&(2, 1)].mean, by_round[&(4, 1)].mean), (10, 50));
-        assert_eq!(figures.overheads_by_workers()[&4].mean, 3_000);
+        assert_eq!((by_round[&(of(2), 1)].mean, by_round[&(of(4), 1)].mean), (10, 50));
+        assert_eq!(figures.overheads()[&of(4)].mean, 3_000);
+        assert_eq!(figures.overheads_by_round()[&(of(4), 1)].mean, 4_000);
         assert_eq!(figures.shortest_program_ns(), Some(300_000));
         assert_eq!(figures.slope(), Some(15_000));
-        assert_eq!(figures.rounds()[0].1, Some(1_000));
-        assert_eq!(figures.rounds()[3].1, Some(3_000));
+        assert_eq!(figures.rounds()[0].overhead_ns, Some(1_000));
+        assert_eq!(figures.rounds()[3].overhead_ns, Some(3_000));
+        let first: Vec<_> = figures.first_rounds();
+        let told: Vec<_> = first.iter().map(|it| (it.what, it.first.mean, it.others)).collect();
+        assert_eq!(told, [("start lag", 30, (50, 1)), ("sync overhead", 2_000, (4_000, 1))]);
+    }
+
+    #[test]
+    fn statements_are_not_mixed() {
+        let named = |name: &str, it| RoundEnded { sync: Text::from(name), ..it };
+        let figures = figures(&[&[
+            named("read", round(NULL, 2, 0, 1, 1_000)),
+            named("write", round(NULL, 2, 0, 1, 5_000)),
+            named("read", round(COUNTED, 2, 0, 10, 5)),
+            named("write", round(COUNTED, 2, 0, 70, 5)),
+            named("write", round(COUNTED, 4, 1, 90, 5)),
+        ]]);
+        let lags: Vec<_> =
+            figures.lags().into_iter().map(|(it, lag)| (it.sync, lag.mean)).collect();
+        assert_eq!(lags, [("read".into(), 10), ("write".into(), 70), ("write".into(), 90)]);
+        assert_eq!(figures.slope(), None);
+        assert_eq!(figures.shortest_program_ns(), Some(500_000));
+        assert_eq!(figures.rounds()[0].overhead_ns, Some(1_000));
     }
 
     #[test]
@@ -192,8 +408,7 @@ mod tests {
             cache: Some(RoundCache { state: state.to_owned(), workers, bytes, resident_bytes }),
             ..round(COUNTED, 2, 0, 1, 2)
         };
-        let mut figures = SyncFigures::default();
-        figures.add(&[
+        let figures = figures(&[&[
             with(COLD, 2, 100, Some(0)),
             with(COLD, 2, 100, Some(8)),
             with(COLD, 2, 100, Some(4)),
@@ -203,7 +418,7 @@ mod tests {
             with("warm", 2, 100, Some(96)),
             RoundEnded { fault: Some("x".into()), ..with(COLD, 1, 50, Some(0)) },
             round(COUNTED, 2, 1, 7, 8),
-        ]);
+        ]]);
         let cold = CacheFigures { rounds: 5, as_wanted: 1, unknown: 2, worst: Some((8, 100)) };
         let warm = CacheFigures { rounds: 2, as_wanted: 1, unknown: 0, worst: Some((96, 100)) };
         let found: Vec<_> = figures.caches().into_iter().collect();
@@ -211,13 +426,53 @@ mod tests {
     }
 
     #[test]
-    fn a_round_that_did_not_begin_has_no_lag() {
-        let mut figures = SyncFigures::default();
+    fn only_rounds_count_that_began_and_in_which_nobody_failed() {
         let lost =
             RoundEnded { lag_ns: None, fault: Some("x".into()), ..round(COUNTED, 2, 0, 0, 0) };
-        figures.add(&[lost, RoundEnded { late: 1, ..round(COUNTED, 2, 1, 7, 8) }]);
-        assert_eq!(figures.lags_by_workers()[&2].count, 1);
-        assert_eq!(figures.troubled(), (1, 1));
+        let failed = |it| RoundEnded { failed: 1, ..it };
+        let figures = figures(&[&[
+            lost,
+            RoundEnded { late: 1, ..round(COUNTED, 2, 1, 7, 8) },
+            failed(round(COUNTED, 2, 2, 9_000, 8)),
+            failed(round(NULL, 2, 0, 9, 9)),
+        ]]);
+        assert_eq!((figures.lags()[&of(2)].count, figures.lags()[&of(2)].max), (1, 7));
+        let troubled =
+            Troubled { late: 1, failed: 1, given_up: 1, null_lost: 1, ..Troubled::default() };
+        assert_eq!(figures.troubled(), troubled);
         assert_eq!(figures.shortest_program_ns(), None);
+    }
+
+    #[test]
+    fn figures_of_programs_are_by_worker_and_parameter() {
+        let with = |id, parameter: &str, it| RoundEnded {
+            round: id,
+            parameter: Some(Text::from(parameter)),
+            collect: vec!["bandwidth".to_owned()],
+            nodes: vec![Some(0), Some(1)],
+            ..it
+        };
+        let value = |worker, value| (worker, [("bandwidth".to_owned(), Figure(value))].into());
+        let values: BTreeMap<u32, WorkerValues> = [
+            (0, [value(0, 2.0), value(1, 4.0)].into()),
+            (1, [value(1, 8.0)].into()),
+            (2, [value(0, 100.0), value(1, 100.0)].into()),
+        ]
+        .into();
+        let mut figures = SyncFigures::default();
+        let rounds = [
+            with(0, "4k", round(COUNTED, 2, 0, 1, 1)),
+            with(1, "4k", round(COUNTED, 2, 1, 1, 1)),
+            with(2, "4k", RoundEnded { failed: 1, ..round(COUNTED, 2, 2, 1, 1) }),
+            with(3, "8k", round(COUNTED, 2, 3, 1, 1)),
+        ];
+        figures.add(&rounds, &values, &|node| format!("n{node}"));
+        let all = figures.collected();
+        let of = |parameter: &str| &all[&(of(2), parameter.to_owned(), "bandwidth".to_owned())];
+        assert_eq!((of("4k").defined, of("4k").undefined), (3, 1));
+        assert_eq!((of("4k").total(), of("8k").total()), (Some(6.0), None));
+        assert_eq!(of("8k").undefined, 2);
+        assert_eq!(figures.rounds()[1].collected()["bandwidth"], [None, Some(8.0)]);
+        assert_eq!(of("4k").node_totals().next(), Some(("n0", Some(2.0))));
     }
 }

@@ -117,7 +117,7 @@ impl Feed {
         let failed: Vec<u32> =
             tasks.filter(|task| fate(task) == Fate::Failed).map(|task| task.defined.task).collect();
         let mut rounds = SyncFigures::default();
-        rounds.add(&run.rounds);
+        rounds.add_run(run);
         let state = if live.is_some() { "" } else { RunState::of_journal(run).word() };
         let (rules, streams) = (rule_counts(run), stream_states(run));
         let task = failed.get(chosen.min(failed.len().saturating_sub(1))).copied();

@@ -19,6 +19,7 @@ mod nodes;
 mod place;
 mod recorded_why;
 mod report;
+mod run_below;
 mod runs;
 mod seeds;
 mod set_attr;

@@ -10,12 +10,15 @@ use std::process::Stdio;
 
 use anyhow::Context as _;
 use clap::Args;
-use rakuda_proto::journal::RoundEnded;
+use rakuda_agent::processes::Ending;
+use rakuda_agent::signals;
+use rakuda_record::Run;
 use rakuda_record::report::{plot, sync as report};
 use rakuda_record::sync::SyncFigures;
 use serde_json::json;
 
 use super::place::Place;
+use super::run_below::{self, Ended};
 use super::{Status, why};
 
 /// Names a run on its command line, so that it is found again.
@@ -63,9 +66,13 @@ pub struct Sync {
     #[arg(long, value_name = "SECONDS")]
     stop_after: Option<f64>,
 
-    /// Worker N begins N times so many seconds after the others.
+    /// Give up a round when a worker is not at its gate so many seconds after it was started (60).
     #[arg(long, value_name = "SECONDS")]
-    offset: Option<f64>,
+    ready_within: Option<f64>,
+
+    /// Worker N begins N times so many seconds after the others; with several, each so many after them.
+    #[arg(long, value_name = "SECONDS,...", value_delimiter = ',')]
+    offset: Vec<f64>,
 
     /// Have the files out of each worker's page cache before it waits (cold), or in it (warm); needs --files.
     #[arg(long, value_name = "HOW", requires = "files", value_parser = ["cold", "warm"])]
@@ -75,9 +82,22 @@ pub struct Sync {
     #[arg(long, value_name = "FILE,...", value_delimiter = ',', requires = "cache")]
     files: Vec<String>,
 
-    /// Do not measure what starting and ending programs that do nothing takes.
-    #[arg(long)]
+    /// Collect a figure that the programs print: what the group of the pattern matches last; `json`: all numbers of
+    /// the last line that is a JSON object.
+    #[arg(long, value_name = "NAME=REGEX")]
+    collect: Vec<String>,
+
+    /// Measure N times what starting and ending programs that do nothing takes (1).
+    #[arg(long, value_name = "N")]
+    overhead: Option<u32>,
+
+    /// Do not measure it.
+    #[arg(long, conflicts_with = "overhead")]
     no_overhead: bool,
+
+    /// Let workers share slots where there are fewer; such rounds are marked.
+    #[arg(long)]
+    oversubscribe: bool,
 
     /// End with one JSON object; what the programs print goes to stderr.
     #[arg(long, conflicts_with = "csv")]
@@ -87,7 +107,7 @@ pub struct Sync {
     #[arg(long)]
     csv: bool,
 
-    /// Write plots of all rounds into DIR as SVG pictures: rounds.svg, and workers.svg for several numbers of workers.
+    /// Write plots of all rounds into DIR as SVG pictures: start lags, by round and by number of workers, and clocks.
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
 
@@ -103,6 +123,7 @@ impl Sync {
         anyhow::ensure!(directory.is_dir(), "{}: no such folder", directory.display());
         let mut figures = SyncFigures::default();
         let mut all_well = true;
+        let mut ended_by = None;
         let counts: Vec<Option<u32>> = match self.workers.as_slice() {
             [] => vec![None],
             counts => counts.iter().copied().map(Some).collect(),
@@ -111,22 +132,40 @@ impl Sync {
             // What this program has printed comes before what the next one prints.
             out.flush()?;
             let call = format!("{}-{number}", std::process::id());
-            all_well &= self.start(place, workers, &call)?;
-            if let Some(rounds) = rounds_of(place, &call)? {
-                figures.add(&rounds);
+            let Ended { ending, signal } = self.start(place, workers, &call)?;
+            all_well &= ending == Ending::Exited(0);
+            if let Some(run) = run_of(place, &call)? {
+                figures.add_run(&run);
+            }
+            ended_by = signal;
+            if signal.is_some() {
+                break;
             }
         }
-        if figures.rounds().is_empty() {
-            // Why there are none was said on stderr.
-            return Ok(Status::Failed);
+        // Where there are none, it was said on stderr why, or none was asked for (-P, -n, -T).
+        if !figures.rounds().is_empty() {
+            self.show(place, &figures, out)?;
         }
+        if let Some(signal) = ended_by {
+            out.flush()?;
+            signals::die_of(signal);
+        }
+        Ok(if all_well { Status::Good } else { Status::Failed })
+    }
+
+    fn show(
+        &self,
+        place: &Place,
+        figures: &SyncFigures,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
         if self.json {
-            serde_json::to_writer(&mut *out, &report::document(&figures))?;
+            serde_json::to_writer(&mut *out, &report::document(figures))?;
             writeln!(out)?;
         } else if self.csv {
-            out.write_all(report::csv(&figures).as_bytes())?;
+            out.write_all(report::csv(figures).as_bytes())?;
         } else {
-            write!(out, "\n{}", report::text(&figures))?;
+            write!(out, "\n{}", report::text(figures))?;
         }
         if let Some(folder) = &self.svg {
             // What is for programs stays as it is.
@@ -134,18 +173,18 @@ impl Sync {
             super::report::write_pictures(
                 place,
                 folder,
-                plot::round_pictures(&figures),
+                plot::round_pictures(figures),
                 &mut named,
             )?;
             if !self.json && !self.csv {
                 out.write_all(&named)?;
             }
         }
-        Ok(if all_well { Status::Good } else { Status::Failed })
+        Ok(())
     }
 
-    /// Runs rakuda; whether all went well.
-    fn start(&self, place: &Place, workers: Option<u32>, call: &str) -> anyhow::Result<bool> {
+    /// Runs rakuda; how that has ended.
+    fn start(&self, place: &Place, workers: Option<u32>, call: &str) -> anyhow::Result<Ended> {
         let front = why::front();
         #[expect(
             clippy::disallowed_methods,
@@ -157,6 +196,9 @@ impl Sync {
         if let Some(jobs) = self.jobs {
             command.arg("-j").arg(jobs.to_string());
         }
+        if self.oversubscribe {
+            command.arg("--oversubscribe");
+        }
         command.args(&self.options).arg(format!("{CALL}={call}")).arg("sync");
         let options = json!({
             "workers": workers,
@@ -165,9 +207,16 @@ impl Sync {
             "repeat_late": self.repeat_late,
             "gate": self.gate,
             "stop_after": self.stop_after,
-            "offset": self.offset,
-            "overhead": !self.no_overhead,
+            "ready_within": self.ready_within,
+            "offset": match self.offset.as_slice() {
+                [] => None,
+                [step] => Some(json!(step)),
+                each => Some(json!(each)),
+            },
+            "overhead": if self.no_overhead { Some(0) } else { self.overhead },
+            "collect": (!self.collect.is_empty()).then_some(&self.collect),
             "cache": self.cache,
+            "call": own_call(),
             "files": self.cache.as_ref().map(|_| &self.files),
         });
         command.env("RAKUDA_SYNC_OPTIONS", options.to_string());
@@ -176,13 +225,19 @@ impl Sync {
             let stderr = std::io::stderr().as_fd().try_clone_to_owned();
             command.stdout(Stdio::from(stderr.context("duplicate stderr")?));
         }
-        let status = command.status().with_context(|| format!("start {}", front.display()))?;
-        Ok(status.success())
+        run_below::run(&mut command)
     }
 }
 
-/// The rounds of the run with that word on its command line; nothing: it recorded none.
-fn rounds_of(place: &Place, call: &str) -> anyhow::Result<Option<Vec<RoundEnded>>> {
+/// The words that have started this program, for who wants to do so again.
+fn own_call() -> Vec<String> {
+    let words = std::env::args_os().skip(1).skip_while(|word| word == "ctl");
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("rakudactl".to_owned()).chain(words).collect()
+}
+
+/// The run with that word on its command line; nothing: it recorded none.
+fn run_of(place: &Place, call: &str) -> anyhow::Result<Option<Run>> {
     let word = format!("{CALL}={call}");
     let Ok(records) = place.records() else { return Ok(None) };
     let mut folders = records.folders()?;
@@ -190,7 +245,7 @@ fn rounds_of(place: &Place, call: &str) -> anyhow::Result<Option<Vec<RoundEnded>
     for folder in folders {
         let Ok(run) = folder.read() else { continue };
         if run.started.command_line.iter().any(|one| one.0 == word.as_bytes()) {
-            return Ok(Some(run.rounds));
+            return Ok(Some(run));
         }
     }
     Ok(None)

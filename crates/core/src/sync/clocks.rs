@@ -116,6 +116,11 @@ impl Clocks {
         self.measured(node)?.filter.best()
     }
 
+    /// So often an exchange with the node contradicted those before it.
+    pub fn contradictions(&self, node: NodeId) -> u32 {
+        self.measured(node).map_or(0, |measured| measured.filter.contradictions())
+    }
+
     fn measured(&self, node: NodeId) -> Option<&Measured> {
         match self.nodes.get(&node)? {
             Known::Measured(measured) => Some(measured),

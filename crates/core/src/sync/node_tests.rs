@@ -126,6 +126,24 @@ fn who_is_told_too_late_by_its_own_clock_is_late() {
 }
 
 #[test]
+fn a_clock_that_is_set_during_a_round_is_counted() {
+    let set = Host { ahead_ns: NEAR.ahead_ns + 3_600_000_000_000, ..NEAR };
+    for (after, expected) in [(NEAR, 0), (set, 1)] {
+        let (mut rounds, _, t0, nodes) = committed(&[NEAR, FAR]);
+        let mut out = Vec::new();
+        for (worker, (_, there_ns)) in (0..).zip(&nodes) {
+            let passed = Passed { start_ns: *there_ns, ..Passed::default() };
+            rounds.passed(Time(t0.unsigned_abs()), 0, worker, passed);
+            rounds.over(Time(t0.unsigned_abs()), 0, worker, 0, &mut out);
+        }
+        answer(&mut rounds, t0 + 5, &[after, FAR], &mut out);
+        let [RoundEffect::Ended { result, .. }] = out.as_slice() else { panic!("{out:?}") };
+        let found: Vec<u32> = result.clocks.iter().map(|it| it.contradictions).collect();
+        assert_eq!(found, [expected, 0]);
+    }
+}
+
+#[test]
 fn a_node_that_is_lost_while_its_worker_waits_ends_the_round() {
     for waits in [false, true] {
         let (mut rounds, mut out) = (Rounds::default(), Vec::new());

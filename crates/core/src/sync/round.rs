@@ -26,7 +26,7 @@ pub struct RoundSpec {
     pub workers: u32,
     /// From being handed over until it waits a worker has so long.
     pub ready_ns_max: u64,
-    /// Workers are stopped so long after the instant.
+    /// Workers that have not ended by then are sent SIGTERM so long after the instant.
     pub stop_after_ns: Option<u64>,
     /// Nobody waits for anybody.
     pub is_plain: bool,
@@ -94,6 +94,8 @@ pub struct NodeClock {
     pub after: Option<Offset>,
     /// By the exchange with the shortest round trip: that, and how far the clock is behind by the paper's formula.
     pub best: Option<(i64, i64)>,
+    /// So often an exchange contradicted those before it since the instant was decided.
+    pub contradictions: u32,
 }
 
 /// What came of a round.
@@ -165,6 +167,8 @@ pub(super) struct Round {
     pub is_stopped: bool,
     /// What was known of the clocks of its nodes when they were told the instant.
     pub told: BTreeMap<NodeId, Offset>,
+    /// So often exchanges with a node had contradicted one another until then.
+    pub contradicted: BTreeMap<NodeId, u32>,
     /// All is over; clocks are asked once more, until then.
     pub closing: Option<Time>,
 }
@@ -193,6 +197,7 @@ impl Round {
             workers: (0..spec.workers).map(|_| worker).collect(),
             is_stopped: spec.stop_after_ns.is_none(),
             told: BTreeMap::new(),
+            contradicted: BTreeMap::new(),
             closing: None,
         }
     }
@@ -337,11 +342,14 @@ impl Round {
         let known = |node: NodeId| {
             let worker = self.workers.iter().find(|it| it.node == Some(node))?;
             let best = clocks.best(node);
+            let before = self.contradicted.get(&node).copied();
             Some(NodeClock {
                 node,
                 before: self.told.get(&node).copied(),
                 after: self.offset_of(worker, clocks, false),
                 best: best.map(|it| (it.round_trip_ns(), it.paper_difference_ns())),
+                contradictions: before
+                    .map_or(0, |before| clocks.contradictions(node).saturating_sub(before)),
             })
         };
         self.nodes().into_iter().filter_map(known).collect()

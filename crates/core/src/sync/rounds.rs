@@ -263,6 +263,11 @@ impl Rounds {
         self.rounds.get(&id)?.started_ns(worker, &self.clocks)
     }
 
+    /// Where the command of a worker was handed over.
+    pub fn node_of(&self, id: u32, worker: u32) -> Option<NodeId> {
+        self.rounds.get(&id)?.workers.get(worker as usize)?.node
+    }
+
     /// Whether it has not ended.
     pub fn is_known(&self, id: u32) -> bool {
         self.rounds.contains_key(&id)
@@ -307,6 +312,7 @@ impl Rounds {
                 return self.give_up(id, Fault::NoClock(node), out);
             };
             round.told.insert(node, offset);
+            round.contradicted.insert(node, self.clocks.contradictions(node));
             nodes.push((node, signed(t0) + offset.ahead_ns));
         }
         round.phase = Phase::Committed(now, t0);

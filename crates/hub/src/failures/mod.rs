@@ -258,7 +258,10 @@ impl Hub {
         let mut summary = Summary {
             stopped,
             failed: failed.len(),
-            resume: resume::resume_command(&self.settings.command_line),
+            resume: match self.settings.resume.as_slice() {
+                [] => resume::resume_command(&self.settings.command_line),
+                words => resume::call(words),
+            },
             log: self.log_shown(),
             colour: self.settings.colour,
             not_started: self.scheduler.forecast(now).into_iter().filter(|runs| *runs).count(),

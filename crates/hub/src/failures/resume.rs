@@ -21,6 +21,12 @@ pub(crate) fn resume_command(words: &[Text]) -> String {
     line
 }
 
+/// These words as a shell takes them back.
+pub(crate) fn call(words: &[Text]) -> String {
+    let words: Vec<String> = words.iter().map(|Text(word)| quoted(&printable(word))).collect();
+    words.join(" ")
+}
+
 fn without_build_all(word: String) -> Option<String> {
     if word == "-B" || (word.starts_with("--bu") && "--build-all".starts_with(&word)) {
         return None;
@@ -53,6 +59,12 @@ mod tests {
     fn the_words_are_quoted_as_a_shell_needs_it() {
         assert_eq!(resume(&["-j4", "name[a b]", "X=it's"]), r"rakuda -j4 'name[a b]' 'X=it'\''s'");
         assert_eq!(resume(&["", "駱駝"]), "rakuda '' 駱駝");
+    }
+
+    #[test]
+    fn another_call_is_taken_as_it_is() {
+        let words = ["rakudactl", "sync", "-j", "4", "a conf.rb"].map(Text::from);
+        assert_eq!(call(&words), "rakudactl sync -j 4 'a conf.rb'");
     }
 
     #[test]

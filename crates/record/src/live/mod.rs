@@ -21,7 +21,7 @@ use crate::Run;
 use crate::summary::groups::Groups;
 use crate::summary::rule_counts::{RuleCounts, rule_counts_of};
 use crate::summary::streams::{StreamState, stream_states};
-use crate::sync::SyncFigures;
+use crate::sync::{Round, SyncFigures};
 
 pub use detail::detail;
 pub use pictures::pictures;
@@ -118,10 +118,10 @@ fn stream(stream: &StreamState) -> Value {
 /// The rounds that came last, the last first.
 fn rounds(run: &Run) -> Vec<Value> {
     let mut figures = SyncFigures::default();
-    figures.add(&run.rounds);
+    figures.add_run(run);
     let newest = figures.rounds().iter().rev().take(ROUNDS_MAX);
     newest
-        .map(|(round, overhead_ns)| {
+        .map(|Round { ended: round, overhead_ns, .. }| {
             json!({
                 "sync": round.sync.to_display(),
                 "number": round.number,

@@ -1,6 +1,7 @@
 //! Synchronised rounds shown: for `rakudactl sync`, which reads several runs, and for the report of one. What the
 //! figures are is found out in [`crate::sync`]; here is only how they look (docs/reference/json.md has the fields).
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use rakuda_core::sync::statistics::Spread;
@@ -8,14 +9,15 @@ use rakuda_proto::Text;
 use rakuda_proto::journal::{RoundClock, RoundEnded};
 use serde_json::{Map, Value, json};
 
+use crate::collected::Collected;
 use crate::printable::shown;
 use crate::report::format::bytes;
 use crate::run::Run;
-use crate::sync::{CacheFigures, SyncFigures};
+use crate::sync::{CacheFigures, Group, Round, SyncFigures, Troubled};
 use crate::words::duration_in_words;
 
 /// What of a round is in each line of `--csv`, as in `--json`.
-const COLUMNS: [&str; 16] = [
+const COLUMNS: [&str; 18] = [
     "parameter",
     "round",
     "kind",
@@ -32,12 +34,16 @@ const COLUMNS: [&str; 16] = [
     "cache",
     "cache_bytes",
     "cache_resident_bytes",
+    "sync",
+    "oversubscribed",
 ];
+/// And of each figure that programs have printed, after its name and `_`.
+const COLLECTED_COLUMNS: [&str; 5] = ["mean", "min", "max", "total", "undefined"];
 
 /// Those of one run; nothing: it had no rounds.
 pub fn figures_of(run: &Run) -> Option<SyncFigures> {
     let mut figures = SyncFigures::default();
-    figures.add(&run.rounds);
+    figures.add_run(run);
     (!run.rounds.is_empty()).then_some(figures)
 }
 
@@ -50,17 +56,21 @@ pub fn document(figures: &SyncFigures) -> Value {
 
 /// All of it.
 pub fn json(figures: &SyncFigures) -> Value {
-    let rounds: Vec<Value> =
-        figures.rounds().iter().map(|(round, overhead)| entry(round, *overhead).into()).collect();
-    let (late, given_up) = figures.troubled();
+    let rounds: Vec<Value> = figures.rounds().iter().map(|round| entry(round).into()).collect();
+    let troubled = figures.troubled();
     let mut object = json!({
         "rounds": rounds,
-        "lag": figures.lags_by_workers().iter().map(by_workers).collect::<Vec<_>>(),
+        "lag": figures.lags().iter().map(by_group).collect::<Vec<_>>(),
         "lag_by_round": figures.lags_by_round().iter().map(by_round).collect::<Vec<_>>(),
-        "overhead": figures.overheads_by_workers().iter().map(by_workers).collect::<Vec<_>>(),
+        "overhead": figures.overheads().iter().map(by_group).collect::<Vec<_>>(),
+        "overhead_by_round": figures.overheads_by_round().iter().map(by_round).collect::<Vec<_>>(),
+        "collected": figures.collected().iter().map(by_name).collect::<Vec<_>>(),
         "clock_bound_s": seconds(figures.clock_bound_ns()),
-        "rounds_late": late,
-        "rounds_given_up": given_up,
+        "rounds_late": troubled.late,
+        "rounds_failed": troubled.failed,
+        "rounds_given_up": troubled.given_up,
+        "rounds_clock_set": troubled.clock_set,
+        "rounds_oversubscribed": troubled.oversubscribed,
     });
     let fields = object.as_object_mut().expect("json!({}) makes an object");
     if let Some(shortest_ns) = figures.shortest_program_ns() {
@@ -74,7 +84,8 @@ pub fn json(figures: &SyncFigures) -> Value {
 }
 
 /// One round. What is not known is null, so that all have the same fields.
-fn entry(round: &RoundEnded, overhead_ns: Option<u64>) -> Map<String, Value> {
+fn entry(shown: &Round) -> Map<String, Value> {
+    let Round { ended: round, overhead_ns, .. } = shown;
     let cache = round.cache.as_ref();
     let values: [Value; COLUMNS.len()] = [
         round.parameter.as_ref().map(Text::to_display).into(),
@@ -93,10 +104,20 @@ fn entry(round: &RoundEnded, overhead_ns: Option<u64>) -> Map<String, Value> {
         cache.map(|cache| cache.state.clone()).into(),
         cache.map(|cache| cache.bytes).into(),
         cache.and_then(|cache| cache.resident_bytes).into(),
+        round.sync.to_display().into(),
+        round.oversubscribed.into(),
     ];
     let mut entry: Map<String, Value> =
         COLUMNS.iter().map(|column| (*column).to_owned()).zip(values).collect();
-    entry.insert("sync".to_owned(), round.sync.to_display().into());
+    let values = shown.collected();
+    if !round.collect.is_empty() {
+        let value = |(name, values): (&String, &Vec<Option<f64>>)| {
+            let mut object = collected(&Collected::of_round(values, &shown.node_names));
+            object["workers"] = json!(values);
+            (name.clone(), object)
+        };
+        entry.insert("values".to_owned(), values.iter().map(value).collect::<Map<_, _>>().into());
+    }
     if !round.clocks.is_empty() {
         entry.insert("clocks".to_owned(), round.clocks.iter().map(clock).collect());
     }
@@ -113,19 +134,51 @@ fn clock(clock: &RoundClock) -> Value {
         "before_bound_s": clock.before_bound_ns.map(seconds),
         "round_trip_s": clock.round_trip_ns.map(seconds),
         "paper_difference_s": clock.paper_ns.map(signed_seconds),
+        "contradictions": clock.contradictions,
     })
 }
 
-fn by_workers((workers, it): (&u32, &Spread)) -> Value {
+fn by_group((group, it): (&Group, &Spread)) -> Value {
     let mut object = spread(it);
-    object["workers"] = (*workers).into();
+    put_group(&mut object, group);
     object
 }
 
-fn by_round(((workers, round), it): (&(u32, u32), &Spread)) -> Value {
-    let mut object = by_workers((workers, it));
+fn by_round(((group, round), it): (&(Group, u32), &Spread)) -> Value {
+    let mut object = by_group((group, it));
     object["round"] = (*round).into();
     object
+}
+
+fn by_name(((group, parameter, name), it): (&(Group, String, String), &Collected)) -> Value {
+    let mut object = collected(it);
+    put_group(&mut object, group);
+    object["name"] = name.clone().into();
+    object["parameter"] = parameter.clone().into();
+    object["rounds"] = it.rounds.into();
+    object
+}
+
+fn put_group(object: &mut Value, group: &Group) {
+    object["sync"] = group.sync.clone().into();
+    object["workers"] = group.workers.into();
+}
+
+/// What is said of a figure that programs have printed.
+fn collected(it: &Collected) -> Value {
+    let (mean, min, max) = it
+        .spread()
+        .map_or((None, None, None), |(mean, min, max)| (Some(mean), Some(min), Some(max)));
+    let nodes: Vec<Value> =
+        it.node_totals().map(|(node, total)| json!({ "node": node, "total": total })).collect();
+    json!({
+        "mean": mean,
+        "min": min,
+        "max": max,
+        "total": it.total(),
+        "nodes": nodes,
+        "undefined": it.undefined,
+    })
 }
 
 fn spread(spread: &Spread) -> Value {
@@ -141,14 +194,36 @@ fn spread(spread: &Spread) -> Value {
 
 /// All rounds as a table.
 pub fn csv(figures: &SyncFigures) -> String {
-    let mut text = COLUMNS.join(",") + "\n";
-    for (round, overhead_ns) in figures.rounds() {
-        let entry = entry(round, *overhead_ns);
-        let cells: Vec<String> = COLUMNS.iter().map(|column| cell(&entry[*column])).collect();
+    let all: Vec<_> = figures.rounds().iter().map(|round| (round, round.collected())).collect();
+    let names: BTreeSet<&String> = all.iter().flat_map(|(_, values)| values.keys()).collect();
+    let mut head: Vec<String> = COLUMNS.iter().map(|column| cell(&(*column).into())).collect();
+    for name in &names {
+        head.push(cell(&(*name).clone().into()));
+        let further =
+            COLLECTED_COLUMNS.iter().map(|column| cell(&format!("{name}_{column}").into()));
+        head.extend(further);
+    }
+    let mut text = head.join(",") + "\n";
+    for (round, values) in &all {
+        let entry = entry(round);
+        let mut cells: Vec<String> = COLUMNS.iter().map(|column| cell(&entry[*column])).collect();
+        for name in &names {
+            cells.extend(collected_cells(round, values.get(*name)));
+        }
         text.push_str(&cells.join(","));
         text.push('\n');
     }
     text
+}
+
+/// What each worker has printed, with `;` between them, and what is said of all.
+fn collected_cells(round: &Round, values: Option<&Vec<Option<f64>>>) -> Vec<String> {
+    let Some(values) = values else { return vec![String::new(); 1 + COLLECTED_COLUMNS.len()] };
+    let by_worker: Vec<String> =
+        values.iter().map(|value| value.map(|it| it.to_string()).unwrap_or_default()).collect();
+    let all = collected(&Collected::of_round(values, &round.node_names));
+    let further = COLLECTED_COLUMNS.iter().map(|column| cell(&all[*column]));
+    std::iter::once(by_worker.join(";")).chain(further).collect()
 }
 
 /// As RFC 4180 has it.
@@ -165,26 +240,31 @@ fn cell(value: &Value) -> String {
 
 /// For a terminal: a line for each round, and what is said of all.
 pub fn text(figures: &SyncFigures) -> String {
-    let mut out = "round  parameter   workers  gate     start lag    within  late\n".to_owned();
-    for (round, _) in figures.rounds() {
+    let of = Names::of(figures);
+    let head = "round  parameter   workers  gate     start lag    within  late  failed";
+    let mut out = format!("{}{head}\n", of.cell("sync"));
+    for Round { ended: round, .. } in figures.rounds() {
+        let name = of.cell(&shown(&round.sync));
         let parameter = round.parameter.as_ref().map(shown).unwrap_or_default();
-        let RoundEnded { number, workers, late, gate, .. } = round;
+        let RoundEnded { number, workers, late, failed, gate, .. } = round;
         let (lag, bound, mark) = (lag_of(round), bound_of(round), mark_of(round));
         let _ = writeln!(
             out,
-            "{number:>5}  {parameter:<10}  {workers:>7}  {gate:<7}  {lag:>9}  {bound:>8}  {late:>4}{mark}"
+            "{name}{number:>5}  {parameter:<10}  {workers:>7}  {gate:<7}  {lag:>9}  {bound:>8}  {late:>4}  {failed:>6}{mark}"
         );
     }
-    out += "\n               workers  rounds      mean       min    median       p99       max\n";
-    for (title, workers, it) in spreads(figures) {
+    let head = "               workers  rounds      mean       min    median       p99       max";
+    let _ = writeln!(out, "\n{}{head}", of.cell("sync"));
+    for (title, group, it) in spreads(figures) {
         let [mean, min, median, p99, max] =
             [it.mean, it.min, it.median, it.p99, it.max].map(|ns: u64| duration_in_words(ns));
-        let count = it.count;
+        let (name, workers, count) = (of.cell(&group.sync), group.workers, it.count);
         let _ = writeln!(
             out,
-            "{title:<13}  {workers:>7}  {count:>6}  {mean:>8}  {min:>8}  {median:>8}  {p99:>8}  {max:>8}"
+            "{name}{title:<13}  {workers:>7}  {count:>6}  {mean:>8}  {min:>8}  {median:>8}  {p99:>8}  {max:>8}"
         );
     }
+    out += &collected_text(figures, &of);
     out.push('\n');
     for line in remarks(figures) {
         let _ = writeln!(out, "{line}");
@@ -192,10 +272,119 @@ pub fn text(figures: &SyncFigures) -> String {
     out
 }
 
-/// What is said of lags and overheads, by number of workers.
-pub fn spreads(figures: &SyncFigures) -> Vec<(&'static str, u32, Spread)> {
-    let lags = figures.lags_by_workers().into_iter().map(|(of, it)| ("start lag", of, it));
-    let overheads = figures.overheads_by_workers();
+/// Names of statements, which are told where there are several.
+struct Names {
+    /// 0: they are not told.
+    width: usize,
+}
+
+impl Names {
+    fn of(figures: &SyncFigures) -> Self {
+        let names = figures.statements();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        Self { width: if names.len() > 1 { width.max("sync".len()) } else { 0 } }
+    }
+
+    /// At the beginning of a line.
+    fn cell(&self, name: &str) -> String {
+        let width = self.width;
+        if width == 0 { String::new() } else { format!("{name:<width$}  ") }
+    }
+}
+
+/// Figures that programs have printed; empty: there are none.
+fn collected_text(figures: &SyncFigures, of: &Names) -> String {
+    let rows = collected_rows(figures);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(13);
+    let mut out = format!(
+        "\n{}{:<width$}  parameter   workers  rounds        mean         min         max       total  undefined\n",
+        of.cell("sync"),
+        ""
+    );
+    for CollectedRow {
+        group,
+        parameter,
+        name,
+        values: [mean, min, max, total],
+        rounds,
+        undefined,
+    } in rows
+    {
+        let (sync, workers) = (of.cell(&group.sync), group.workers);
+        let _ = writeln!(
+            out,
+            "{sync}{name:<width$}  {parameter:<10}  {workers:>7}  {rounds:>6}  {mean:>10}  {min:>10}  {max:>10}  {total:>10}  {undefined:>9}"
+        );
+    }
+    out
+}
+
+/// What is said of a figure that programs have printed, or of that on one node.
+pub struct CollectedRow {
+    /// Of which rounds.
+    pub group: Group,
+    /// Of which parameter.
+    pub parameter: String,
+    /// Which figure; `on NODE`: its total there.
+    pub name: String,
+    /// Mean, smallest, largest, and the sum over the workers; empty: not known.
+    pub values: [String; 4],
+    /// How many rounds.
+    pub rounds: String,
+    /// Workers that have not printed it.
+    pub undefined: String,
+}
+
+/// Those of all rounds that count. Nodes are told where there are several.
+pub fn collected_rows(figures: &SyncFigures) -> Vec<CollectedRow> {
+    let mut rows = Vec::new();
+    for ((group, parameter, name), it) in figures.collected() {
+        let word = |value: Option<f64>| value.map(number).unwrap_or_default();
+        let (mean, min, max) = it
+            .spread()
+            .map_or((None, None, None), |(mean, min, max)| (Some(mean), Some(min), Some(max)));
+        rows.push(CollectedRow {
+            values: [word(mean), word(min), word(max), word(it.total())],
+            rounds: it.rounds.to_string(),
+            undefined: it.undefined.to_string(),
+            group: group.clone(),
+            parameter: parameter.clone(),
+            name,
+        });
+        let nodes: Vec<_> = it.node_totals().collect();
+        for (node, total) in nodes.iter().filter(|_| nodes.len() > 1) {
+            let none = String::new;
+            rows.push(CollectedRow {
+                values: [none(), none(), none(), word(*total)],
+                rounds: none(),
+                undefined: none(),
+                group: group.clone(),
+                parameter: parameter.clone(),
+                name: format!("  on {}", shown(&Text::from(*node))),
+            });
+        }
+    }
+    rows
+}
+
+/// With about five digits that count.
+fn number(value: f64) -> String {
+    let size = value.abs();
+    if size != 0.0 && !(1e-3..1e9).contains(&size) {
+        return format!("{value:.3e}");
+    }
+    let digits = if size >= 1000.0 { 1 } else { 4 };
+    let text = format!("{value:.digits$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// What is said of lags and overheads, by statement and number of workers.
+pub fn spreads(figures: &SyncFigures) -> Vec<(&'static str, Group, Spread)> {
+    let lags = figures.lags().into_iter().map(|(of, it)| ("start lag", of, it));
+    let overheads = figures.overheads();
     lags.chain(overheads.into_iter().map(|(of, it)| ("sync overhead", of, it))).collect()
 }
 
@@ -218,11 +407,15 @@ pub fn bound_of(round: &RoundEnded) -> String {
 
 /// What is unusual about a round.
 pub fn mark_of(round: &RoundEnded) -> String {
-    match (round.kind.as_str(), round.repeat) {
+    let mut mark = match (round.kind.as_str(), round.repeat) {
         ("warm_up", _) => "  warm-up".to_owned(),
         (_, 0) => String::new(),
         (_, repeat) => format!("  repeat {repeat}"),
+    };
+    if round.oversubscribed {
+        mark += "  oversubscribed";
     }
+    mark
 }
 
 /// What is to be said of clocks, of programs, and of rounds that did not go as they should.
@@ -234,7 +427,8 @@ pub fn remarks(figures: &SyncFigures) -> Vec<String> {
             format!("clocks: the starts of two workers are compared to within {bound}")
         }
     }];
-    for (name, clock) in figures.clocks() {
+    for (name, clocks) in figures.clocks() {
+        let Some(clock) = clocks.last() else { continue };
         let words = |ns: Option<u64>| ns.map_or("not known".to_owned(), duration_in_words);
         let ahead =
             |ns: Option<i64>| ns.map_or("?".to_owned(), |ns| format!("{:+.6}", signed_seconds(ns)));
@@ -255,10 +449,44 @@ pub fn remarks(figures: &SyncFigures) -> Vec<String> {
             "programs of {shortest} and longer run on all workers together for 99 % of their time"
         ));
     }
+    for it in figures.first_rounds() {
+        let group = &it.group;
+        let (first, others) = (duration_in_words(it.first.mean), duration_in_words(it.others.0));
+        lines.push(format!(
+            "first round of {}with {} workers: {} {first}, of the {} others {others} (mean)",
+            if figures.statements().len() > 1 { format!("{} ", group.sync) } else { String::new() },
+            group.workers,
+            it.what,
+            it.others.1,
+        ));
+    }
     lines.extend(figures.caches().iter().map(|(state, cache)| cache_line(state, cache)));
-    let (late, given_up) = figures.troubled();
-    if late + given_up > 0 {
-        lines.push(format!("{late} rounds with a late worker, {given_up} that did not begin"));
+    lines.extend(trouble_lines(&figures.troubled()));
+    lines
+}
+
+/// What did not go as it should.
+fn trouble_lines(troubled: &Troubled) -> Vec<String> {
+    let Troubled { late, failed, given_up, clock_set, oversubscribed, null_lost } = *troubled;
+    let mut lines = Vec::new();
+    if late + failed + given_up > 0 {
+        lines.push(format!(
+            "{late} rounds with a late worker; {failed} with a failed one and {given_up} that did not begin, which do \
+             not count"
+        ));
+    }
+    if null_lost > 0 {
+        lines.push(format!("{null_lost} rounds of programs that do nothing have no overhead"));
+    }
+    if clock_set > 0 {
+        lines.push(format!(
+            "{clock_set} rounds during which the clock of a node was set: their lags may be wrong"
+        ));
+    }
+    if oversubscribed > 0 {
+        lines.push(format!(
+            "{oversubscribed} rounds with more workers than slots (oversubscribed): lags are the machine's"
+        ));
     }
     lines
 }
@@ -288,6 +516,12 @@ fn seconds(ns: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_as_exact_as_one_reads_them() {
+        let words = [0.0, 12.5, 0.123_456, 123_456.78, 1e-7, 7.0].map(number);
+        assert_eq!(words, ["0", "12.5", "0.1235", "123456.8", "1.000e-7", "7"]);
+    }
 
     #[test]
     fn cells_with_commas_are_quoted() {

@@ -163,15 +163,16 @@ fn joined(look: &Look) -> Vec<Row> {
         }
         rows.push((line, if wrong > 0 { BAD } else { Style::new() }));
     }
-    if let Some((round, _)) = look.rounds.rounds().last() {
-        let (late, failed) = look.rounds.troubled();
+    if let Some(round) = look.rounds.rounds().last().map(|round| &round.ended) {
+        let troubled = look.rounds.troubled();
+        let (late, failed, lost) = (troubled.late, troubled.failed, troubled.given_up);
         let lag = round.lag_ns.map_or_else(|| "not begun".to_owned(), duration_in_words);
         let line = format!(
-            "synchronised rounds: {}, {late} late, {failed} not begun; the last: {} workers, start lag {lag}",
+            "synchronised rounds: {}, {late} late, {failed} failed, {lost} not begun; the last: {} workers, start lag {lag}",
             look.rounds.rounds().len(),
             round.workers
         );
-        rows.push((line, if late + failed > 0 { BAD } else { Style::new() }));
+        rows.push((line, if late + failed + lost > 0 { BAD } else { Style::new() }));
     }
     rows
 }
@@ -409,12 +410,13 @@ mod tests {
             lag_ns: Some(1_200),
             ..RoundEnded::default()
         };
-        look.rounds.add(&[round]);
+        look.rounds.add(&[round], &std::collections::BTreeMap::new(), &|_| String::new());
         let lines = drawn(&look, 80, 24);
         assert_eq!(lines[3], "streams: 1 of 2 open, 1.50 MB went through those that have ended");
         assert!(
-            lines[4]
-                .starts_with("synchronised rounds: 1, 0 late, 0 not begun; the last: 4 workers"),
+            lines[4].starts_with(
+                "synchronised rounds: 1, 0 late, 0 failed, 0 not begun; the last: 4 workers"
+            ),
             "{lines:#?}"
         );
     }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::report::html::tables::{END, cell, head};
 use crate::report::plot::{escape, round_plot, worker_plot};
 use crate::report::{Report, sync};
+use crate::sync::SyncFigures;
 use crate::words::duration_in_words;
 
 /// Rounds that are listed.
@@ -24,11 +25,15 @@ pub fn section(body: &mut String, report: &Report) {
     head(
         body,
         "lag-table",
-        &["<figure", "workers", "rounds", "mean", "min", "median", "p99", "max"],
+        &["<sync", "<figure", "workers", "rounds", "mean", "min", "median", "p99", "max"],
     );
-    for (title, workers, it) in sync::spreads(&figures) {
-        let _ = write!(body, "<tr><td class=\"t\">{title}</td>");
-        cell(body, f64::from(workers), &workers.to_string());
+    for (title, group, it) in sync::spreads(&figures) {
+        let _ = write!(
+            body,
+            "<tr><td class=\"t\">{}</td><td class=\"t\">{title}</td>",
+            escape(&group.sync)
+        );
+        cell(body, f64::from(group.workers), &group.workers.to_string());
         cell(body, it.count as f64, &it.count.to_string());
         for ns in [it.mean, it.min, it.median, it.p99, it.max] {
             cell(body, ns as f64, &duration_in_words(ns));
@@ -36,6 +41,7 @@ pub fn section(body: &mut String, report: &Report) {
         *body += "</tr>";
     }
     *body += END;
+    collected(body, &figures);
     *body += "<ul>";
     for line in sync::remarks(&figures) {
         let _ = write!(body, "<li>{}</li>", escape(line.trim()));
@@ -44,10 +50,21 @@ pub fn section(body: &mut String, report: &Report) {
     head(
         body,
         "round-table",
-        &["round", "<parameter", "workers", "<gate", "start lag", "within", "late", "<note"],
+        &[
+            "<sync",
+            "round",
+            "<parameter",
+            "workers",
+            "<gate",
+            "start lag",
+            "within",
+            "late",
+            "failed",
+            "<note",
+        ],
     );
-    for (round, _) in figures.rounds().iter().take(ROWS_MAX) {
-        *body += "<tr>";
+    for round in figures.rounds().iter().take(ROWS_MAX).map(|round| &round.ended) {
+        let _ = write!(body, "<tr><td class=\"t\">{}</td>", escape(&round.sync.to_display()));
         cell(body, f64::from(round.number), &round.number.to_string());
         let parameter = round.parameter.as_ref().map(rakuda_proto::Text::to_display);
         let _ = write!(body, "<td class=\"t\">{}</td>", escape(&parameter.unwrap_or_default()));
@@ -56,6 +73,7 @@ pub fn section(body: &mut String, report: &Report) {
         cell(body, round.lag_ns.map_or(-1.0, |ns| ns as f64), &sync::lag_of(round));
         cell(body, round.clock_bound_ns as f64, &sync::bound_of(round));
         cell(body, f64::from(round.late), &round.late.to_string());
+        cell(body, f64::from(round.failed), &round.failed.to_string());
         let fault = round.fault.as_ref().map(rakuda_proto::Text::to_display).unwrap_or_default();
         let _ =
             write!(body, "<td class=\"t\">{}{}</td>", sync::mark_of(round).trim(), escape(&fault));
@@ -69,4 +87,44 @@ pub fn section(body: &mut String, report: &Report) {
             figures.rounds().len()
         );
     }
+}
+
+/// Figures that programs have printed.
+fn collected(body: &mut String, figures: &SyncFigures) {
+    let rows = sync::collected_rows(figures);
+    if rows.is_empty() {
+        return;
+    }
+    head(
+        body,
+        "value-table",
+        &[
+            "<sync",
+            "<printed by the programs",
+            "<parameter",
+            "workers",
+            "rounds",
+            "mean",
+            "min",
+            "max",
+            "total",
+            "undefined",
+        ],
+    );
+    for row in &rows {
+        let _ = write!(
+            body,
+            "<tr><td class=\"t\">{}</td><td class=\"t\">{}</td><td class=\"t\">{}</td>",
+            escape(&row.group.sync),
+            escape(&row.name),
+            escape(&row.parameter)
+        );
+        cell(body, f64::from(row.group.workers), &row.group.workers.to_string());
+        let words = std::iter::once(&row.rounds).chain(&row.values).chain([&row.undefined]);
+        for word in words {
+            cell(body, word.parse().unwrap_or(-1.0), word);
+        }
+        *body += "</tr>";
+    }
+    *body += END;
 }
