@@ -48,6 +48,7 @@ pub fn run(words: &[&str]) -> anyhow::Result<Option<u8>> {
 
 async fn serve(wanted: Wanted) -> anyhow::Result<()> {
     let Wanted { mut config, hosts, register, register_token } = wanted;
+    let told_of = hosts.clone().or_else(|| (!config.has_own).then(|| NO_HOSTS.to_owned()));
     let mut terminate = signal(SignalKind::terminate()).context("listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for signals")?;
     let file = config.token_file.clone();
@@ -76,8 +77,11 @@ async fn serve(wanted: Wanted) -> anyhow::Result<()> {
     });
     service.be_ready().await;
     if let Some(client) = client {
-        let port = service.address().port();
-        let name = own_name.unwrap_or_else(|| format!("{}:{port}", rakuda_service::host_name()));
+        // It is the same after a restart, so that its nodes are its own at once: no port that the system has chosen.
+        let host = rakuda_service::host_name();
+        let name = own_name.unwrap_or_else(|| {
+            told_of.map_or_else(|| host.clone(), |hosts| format!("{host}:{hosts}"))
+        });
         service.register(Registration { client, name, period });
     }
     let mut out = std::io::stdout();
