@@ -169,6 +169,14 @@ class InformationTreeTest < Minitest::Test
       assert_includes err, message
       refute status.success?
     end
+    [[["--perod", "1s"], 2, "\"--perod\" is no option; `rakudad --help` lists the options"],
+     [["--perod"], 2, "\"--perod\" is no option; `rakudad --help` lists the options"],
+     [["--period"], 2, "the option --period needs a value; `rakudad --help` lists the options"],
+     [["-F", "/nowhere/hosts"], 1, "failed to read the host file /nowhere/hosts: No such file or directory (os error 2)"]]
+      .each do |words, code, message|
+      _, err, status = Open3.capture3(environment, ENGINE, "info", *words, chdir: @folder)
+      assert_equal ["rakudad info: #{message}\n", code], [err, status.exitstatus]
+    end
   end
 
   private

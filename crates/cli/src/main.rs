@@ -3,6 +3,7 @@
 
 mod agent_process;
 mod ctl;
+mod failure;
 mod far_hosts;
 mod files_process;
 mod guard;
@@ -85,7 +86,7 @@ fn main() -> ExitCode {
         ["leader", "--stdio"] => match leader_process::run() {
             Ok(status) => ExitCode::from(status),
             Err(error) => {
-                complain(&format!("rakudad leader: failed to {error:#}\n"));
+                complain(&format!("rakudad leader: {}\n", failure::sentence(&error)));
                 ExitCode::FAILURE
             }
         },
@@ -108,7 +109,7 @@ fn with_hub(result: anyhow::Result<i32>) -> ExitCode {
     match result {
         Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(1)),
         Err(error) => {
-            complain(&format!("rakudad: failed to {error:#}\n"));
+            complain(&format!("rakudad: {}\n", failure::sentence(&error)));
             ExitCode::FAILURE
         }
     }
@@ -118,7 +119,7 @@ fn start(words: &[OsString]) -> ExitCode {
     match starter::run(words) {
         Ok(status) => status,
         Err(error) => {
-            complain(&format!("rakuda: failed to {error:#}\n"));
+            complain(&format!("rakuda: {}\n", failure::sentence(&error)));
             ExitCode::FAILURE
         }
     }
@@ -130,21 +131,25 @@ fn with_agent(result: anyhow::Result<Option<u8>>) -> ExitCode {
         Ok(Some(status)) => ExitCode::from(status),
         Ok(None) => usage_error(),
         Err(error) => {
-            complain(&format!("rakudad agent: failed to {error:#}\n"));
+            complain(&format!("rakudad agent: {}\n", failure::sentence(&error)));
             ExitCode::FAILURE
         }
     }
 }
 
-/// `None`: the words are wrong.
-fn with_info(result: anyhow::Result<Option<u8>>) -> ExitCode {
+fn with_info(result: anyhow::Result<()>) -> ExitCode {
     match result {
-        Ok(Some(status)) => ExitCode::from(status),
-        Ok(None) => usage_error(),
-        Err(error) => {
-            complain(&format!("rakudad info: failed to {error:#}\n"));
-            ExitCode::FAILURE
-        }
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => match error.downcast_ref::<info_process::WordError>() {
+            Some(wrong) => {
+                complain(&format!("rakudad info: {wrong}; `rakudad --help` lists the options\n"));
+                ExitCode::from(2)
+            }
+            None => {
+                complain(&format!("rakudad info: {}\n", failure::sentence(&error)));
+                ExitCode::FAILURE
+            }
+        },
     }
 }
 
