@@ -173,6 +173,28 @@ class InformationTest < Minitest::Test
     assert_equal([2, 2], [ids[1], ids[3]].map { |data| JSON.parse(data)["version"] })
   end
 
+  def test_events_say_who_comes_and_who_leaves
+    name = JSON.parse(get("/v1/nodes").body).dig("nodes", 0, "node")
+    set = ->(number) { assert rakudactl("set-attr", name, "x=#{number}", *service).last.success? }
+    set.call(1)
+    address = URI(@address)
+    TCPSocket.open(address.host, address.port) do |socket|
+      socket.timeout = PATIENCE_S if socket.respond_to?(:timeout=)
+      socket.write("GET /v1/nodes?fields=threads&where=x%3C5 HTTP/1.1\r\nHost: #{address.host}:#{address.port}\r\n" \
+                   "Accept: text/event-stream\r\nAuthorization: Bearer #{@token}\r\n\r\n")
+      events = socket.each_line.lazy.filter_map { |line| line[/^data: (.*)$/, 1] }.map { |data| JSON.parse(data) }
+      told = -> { events.first.then { |it| [it["nodes"].map { |node| node["values"].keys }, it["left"]] } }
+      assert_equal [[["threads"]], nil], told.call
+      set.call(9)
+      assert_equal [[], [name]], told.call
+      set.call(2)
+      assert_equal [[["threads"]], nil], told.call, "it is told whole"
+    end
+    change = JSON.parse(get("/v1/nodes").body)["change"]
+    set.call(9)
+    assert_equal [name], JSON.parse(get("/v1/nodes?where=x%3C5&since=#{change}").body)["left"]
+  end
+
   # As many as there would be room for, and more.
   def test_streams_of_events_leave_room_for_questions
     address = URI(@address)

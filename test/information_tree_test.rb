@@ -146,6 +146,18 @@ class InformationTreeTest < Minitest::Test
     assert_equal "405", post(top, "/v1/nodes", "").code
   end
 
+  def test_changes_of_states_are_events
+    top = serve("top", "-F", "none")
+    assert_equal "200", post(top, "/v1/sources/one?session=1&validity=1s", frame("silent")).code
+    socket = stream(top, "/v1/nodes?fields=state")
+    socket.timeout = PATIENCE_S if socket.respond_to?(:timeout=)
+    data = socket.each_line.lazy.filter_map { |line| line[/^data: (.*)$/, 1] }
+    states = data.map { |event| JSON.parse(event)["nodes"][0].then { |it| [it["state"], it.dig("values", "state", "value")] } }
+    assert(states.find { |it| it == %w[suspected suspected] })
+  ensure
+    socket&.close
+  end
+
   # More than a service has room for of others, who are let in all the same.
   def test_services_that_register_are_not_counted_with_those_who_ask
     top = serve("top", "-F", "none")
@@ -213,10 +225,12 @@ class InformationTreeTest < Minitest::Test
   end
 
   # @return [TCPSocket] a stream that has begun
-  def wishes(service, path)
+  def wishes(service, path) = stream(service, "#{path}/wishes")
+
+  def stream(service, path)
     host = service.address.delete_prefix("http://")
     socket = TCPSocket.new("127.0.0.1", URI(service.address).port)
-    socket.write("GET #{path}/wishes HTTP/1.1\r\nHost: #{host}\r\n" \
+    socket.write("GET #{path} HTTP/1.1\r\nHost: #{host}\r\nAccept: text/event-stream\r\n" \
                  "Authorization: Bearer #{File.read(service.token_file).chomp}\r\n\r\n")
     assert socket.wait_readable(PATIENCE_S), "#{path} has no answer"
     assert_match(%r{\AHTTP/1.1 200}, socket.gets.to_s)

@@ -15,7 +15,7 @@ use rakuda_info::external;
 use rakuda_info::format::fragments::Fragments;
 use rakuda_info::format::{Format, json, metrics};
 use rakuda_info::provider::{self, FileSystems, Provider, Root, quick};
-use rakuda_info::query::{Answer, Query, Question, QuestionError, oldest};
+use rakuda_info::query::{Followed, Query, Question, QuestionError, oldest};
 use rakuda_info::table::{NodeId, State, Table};
 use rakuda_info::value::Kind;
 use tokio::net::TcpListener;
@@ -337,33 +337,28 @@ impl Service {
         Query::new(question, self.inner.borrow().table.registry())
     }
 
-    fn answer(&self, question: &Question) -> Result<Answer, QuestionError> {
-        Ok(self.query(question)?.answer(&self.inner.borrow().table, moment().now))
-    }
-
     /// An event at once, then one when something has changed: that alone, or of groups all.
-    fn events(self: Rc<Self>, mut question: Question) -> Reply {
+    fn events(self: Rc<Self>, question: Question) -> Reply {
         let mut changes = self.changes.subscribe();
         changes.mark_changed();
-        let changes = Rc::new(tokio::sync::Mutex::new(changes));
-        let question_now = Rc::new(RefCell::new({
-            question.limit = question.limit.or(Some(usize::MAX));
-            question
-        }));
+        let changes = Rc::new(tokio::sync::Mutex::new((changes, Followed::default(), true)));
+        let question = Rc::new(question);
         let body = Body::events(move || {
             let (service, changes) = (Rc::clone(&self), Rc::clone(&changes));
-            let question = Rc::clone(&question_now);
+            let question = Rc::clone(&question);
             Box::pin(async move {
-                let mut changes = changes.lock().await;
+                let (changes, followed, is_first) = &mut *changes.lock().await;
                 loop {
                     changes.changed().await.ok()?;
-                    let answer = service.answer(&question.borrow()).ok()?;
-                    let is_first = question.borrow().since.is_none();
-                    if !answer.is_grouped {
-                        question.borrow_mut().since = Some(answer.change);
+                    if !*is_first {
+                        // What changes meanwhile is told with it.
+                        tokio::time::sleep(EVENT_TIME).await;
+                        changes.mark_unchanged();
                     }
-                    tokio::time::sleep(if is_first { Duration::ZERO } else { EVENT_TIME }).await;
-                    if is_first || !answer.rows.is_empty() {
+                    let query = service.query(&question).ok()?;
+                    let now = moment().now;
+                    let answer = service.look(|table| query.answer_next(table, now, followed));
+                    if std::mem::take(is_first) || !answer.is_empty() {
                         let text = json::write(&answer);
                         return Some(format!("id: {}\ndata: {text}\n\n", answer.change).into());
                     }
