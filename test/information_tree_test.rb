@@ -114,6 +114,11 @@ class InformationTreeTest < Minitest::Test
     assert nodes(top).dig("below", "load1", "value"), "what is known stays"
     serve("again", "--name", "below", *register(top))
     wait_for("another one of that name") { state(top, "below") == "up" }
+    # By its silence alone it would be down after 150 s.
+    told = serve("told", "--name", "told", "--period", "5s", *register(top))
+    wait_for("one that says when it ends") { state(top, "told") == "up" }
+    stop(told)
+    wait_for("its end") { state(top, "told") == "down" }
   end
 
   def test_the_other_service_may_end_and_come_back_and_what_is_wrong_is_said_once

@@ -102,6 +102,7 @@ async fn serve(wanted: Wanted) -> anyhow::Result<()> {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
+    service.leave().await;
     service.end();
     if let Some(watching) = watching {
         let _ = end.send(());

@@ -581,6 +581,21 @@ mod tests {
     }
 
     #[test]
+    fn names_of_mds_have_whole_numbers() {
+        let mut table = Table::new();
+        let node = table.node(None, "a");
+        for (name, number) in [("threads", 2.0), ("load1", 1.34), ("load5", 1.345)] {
+            let id = table.registry().find(name).unwrap();
+            table.set(node, id, Value::Number(number), Time(1));
+        }
+        let names = "Mds-Cpu-Free-1minX100, Mds-Cpu-Total-Free-1minX100, Mds-Cpu-Free-5minX100";
+        let query = Query::new(&question(names), table.registry()).unwrap();
+        let row = &query.answer(&table, Time(2)).rows[0];
+        let values: Vec<&Value> = row.values.iter().map(|it| &it.value).collect();
+        assert_eq!(values, [&Value::Number(33.0), &Value::Number(66.0), &Value::Number(32.0)]);
+    }
+
+    #[test]
     fn changes_of_states_are_told_and_who_leaves() {
         let mut table = table();
         let before = table.change();

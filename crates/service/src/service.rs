@@ -30,6 +30,8 @@ use crate::token::Token;
 
 /// Timeout for values that are asked for fresh.
 const FRESH_TIME: Duration = Duration::from_secs(5);
+/// Timeout for telling others that this service ends.
+const LEAVE_TIME: Duration = Duration::from_secs(1);
 /// Between two looks whether other nodes have told.
 const LOOK: Duration = Duration::from_millis(5);
 /// Between two looks whether a service that registers here has fallen silent.
@@ -106,6 +108,8 @@ pub struct Service {
     long_lived: Vec<String>,
     complain: fn(&str),
     validity: Freshness,
+    /// Services that it has registered with: how each is told that this one ends.
+    registered: RefCell<Vec<(oneshot::Sender<()>, tokio::task::JoinHandle<()>)>>,
     /// Has nodes that others tell of sampled now.
     ask_others: RefCell<Option<Box<dyn Fn()>>>,
 }
@@ -155,6 +159,7 @@ impl Service {
             long_lived,
             complain,
             validity: config.validity,
+            registered: RefCell::default(),
             ask_others: RefCell::default(),
         });
         tokio::task::spawn_local(Rc::clone(&service).note_all(news));
@@ -198,7 +203,26 @@ impl Service {
 
     /// Tells another service of all nodes from now on.
     pub fn register(self: &Rc<Self>, registration: Registration) {
-        tokio::task::spawn_local(registration::serve(Rc::clone(self), registration));
+        let (end, ended) = oneshot::channel();
+        let task = registration::serve(Rc::clone(self), registration, ended);
+        self.registered.borrow_mut().push((end, tokio::task::spawn_local(task)));
+    }
+
+    /// Tells those that it has registered with that it ends, as far as they listen.
+    pub async fn leave(&self) {
+        let all: Vec<_> = self.registered.take();
+        let tasks = all.into_iter().map(|(end, task)| {
+            // It looks for that as long as it is there.
+            let _ = end.send(());
+            task
+        });
+        let tasks: Vec<_> = tasks.collect();
+        let _ = tokio::time::timeout(LEAVE_TIME, async {
+            for task in tasks {
+                let _ = task.await;
+            }
+        })
+        .await;
     }
 
     /// Who has them sampled when fresh values are asked for.
@@ -443,6 +467,7 @@ impl Service {
                 session: of("session").filter(|it| !it.is_empty())?.to_owned(),
                 validity_ns: rakuda_info::duration_ns(of("validity")?)?,
                 answered: of("answered").map_or(Some(0), |number| number.parse().ok())?,
+                is_last: of("last").is_some(),
             })
         })();
         let Some(said) = said.filter(|_| !name.is_empty()) else {

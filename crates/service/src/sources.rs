@@ -46,6 +46,8 @@ pub(crate) struct Said {
     pub validity_ns: u64,
     /// The last wish that it has fulfilled.
     pub answered: u64,
+    /// It is the last one: the service ends.
+    pub is_last: bool,
 }
 
 struct Source {
@@ -77,7 +79,7 @@ impl Sources {
         table: &mut Table,
         now: Time,
     ) -> Result<(), Refused> {
-        self.forget_gone(table, now);
+        self.forget(table, &|_, source| source.is_gone(now));
         if !self.all.contains_key(name) && self.all.len() == SOURCES_MAX {
             return Err(Refused::Full);
         }
@@ -124,12 +126,15 @@ impl Sources {
             }
         }
         source.answered.send_replace(said.answered);
+        if said.is_last {
+            self.forget(table, &|it, _| it == name);
+        }
         Ok(())
     }
 
     /// Nodes of services that are silent for longer than what they said holds are suspected, and in the end down.
     pub fn note_silence(&mut self, table: &mut Table, now: Time) {
-        self.forget_gone(table, now);
+        self.forget(table, &|_, source| source.is_gone(now));
         let Self { all, owners } = self;
         for (name, source) in all {
             let silent_ns = now.0.saturating_sub(source.heard.0);
@@ -148,10 +153,10 @@ impl Sources {
 
     /// Who is gone may lose its nodes to others, so it is to tell all anew: nothing is kept of it. Its nodes are down
     /// until somebody tells of them.
-    fn forget_gone(&mut self, table: &mut Table, now: Time) {
+    fn forget(&mut self, table: &mut Table, is_gone: &dyn Fn(&str, &Source) -> bool) {
         let Self { all, owners } = self;
         all.retain(|name, source| {
-            if !source.is_gone(now) {
+            if !is_gone(name, source) {
                 return true;
             }
             for (id, owner) in owners.iter_mut().filter(|(_, it)| is_of(Some(it), name)) {
@@ -249,7 +254,7 @@ mod tests {
         }
 
         fn said(&self, answered: u64) -> Said {
-            Said { session: self.session.to_owned(), validity_ns: 3 * S, answered }
+            Said { session: self.session.to_owned(), validity_ns: 3 * S, answered, is_last: false }
         }
     }
 
@@ -334,6 +339,18 @@ mod tests {
         }
         above.hear("one", &mut Below::new("3", &["a"]), 0, Time(60 * S)).unwrap();
         assert_eq!(above.states(), "a:up b:up", "it comes back with what is left to it");
+    }
+
+    #[test]
+    fn who_ends_says_so() {
+        let (mut above, mut below) = (Above::default(), Below::new("1", &["a"]));
+        above.hear("one", &mut below, 0, Time(0)).unwrap();
+        let said = Said { is_last: true, ..below.said(0) };
+        above.sources.take("one", &said, b"", &mut above.table, Time(S)).unwrap();
+        assert_eq!(above.states(), "a:down");
+        assert!(above.sources.wishes("one").is_none());
+        above.hear("two", &mut Below::new("2", &["a"]), 0, Time(S)).unwrap();
+        assert_eq!(above.states(), "a:up", "others may tell of its nodes at once");
     }
 
     #[test]
