@@ -140,16 +140,14 @@ fn with_agent(result: anyhow::Result<Option<u8>>) -> ExitCode {
 fn with_info(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => match error.downcast_ref::<info_process::WordError>() {
-            Some(wrong) => {
+        Err(error) => {
+            if let Some(wrong) = error.downcast_ref::<info_process::WordError>() {
                 complain(&format!("rakudad info: {wrong}; `rakudad --help` lists the options\n"));
-                ExitCode::from(2)
+                return ExitCode::from(2);
             }
-            None => {
-                complain(&format!("rakudad info: {}\n", failure::sentence(&error)));
-                ExitCode::FAILURE
-            }
-        },
+            complain(&format!("rakudad info: {}\n", failure::sentence(&error)));
+            ExitCode::FAILURE
+        }
     }
 }
 

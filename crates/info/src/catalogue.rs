@@ -143,6 +143,11 @@ pub const BUILT_IN: &[BuiltIn] = &[
     number("limit_cores", "", "limits", ANY, "processors that the control group allows"),
     number("limit_memory", "B", "limits", ANY, "memory that the control group allows"),
     number("limit_memory_used", "B", "limits", MEMORY, "what the control group uses of it"),
+    number("gpu", "", "gpus", ANY, "GPUs of NVIDIA"),
+    number("gpu_free", "", "gpus", ANY, "those of them on which no process computes"),
+    number("gpu_memory_free", "B", "gpus", MEMORY, "free memory of the one that has most of it"),
+    number("gpu_load", "%", "gpus", SHARE, "share of time in which they computed, mean of all"),
+    family(text("gpu_name", "gpus", "model of a GPU")),
 ];
 
 /// Names of other systems, each with the expression that it stands for. A family stands for a family.

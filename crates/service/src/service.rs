@@ -23,6 +23,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::freshness::Freshness;
 use crate::http::{self, Asked, Body, Gate, Reply};
+use crate::nvml::Gpus;
 use crate::registration::{self, Registration};
 use crate::sampling::{self, Ask, Found, Programs, Sampler, moment};
 use crate::sources::{Said, Sources};
@@ -646,6 +647,9 @@ pub fn sample_into(table: &mut Table) {
     look(&mut file_systems);
     for provider in &mut providers {
         look(&mut **provider);
+    }
+    if let Some(mut gpus) = Gpus::load() {
+        look(&mut gpus);
     }
 }
 

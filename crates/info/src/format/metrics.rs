@@ -1,8 +1,8 @@
 //! What Prometheus scrapes: OpenMetrics 1.0, or the text format 0.0.4 from before.
 //!
-//! Numbers are gauges under `rakuda_NAME_UNIT` in base units, with the labels `node` and, of a
-//! family, `instance`. A name that is taken already has the provider in it: `rakuda_up_of_user`. Texts of the catalogue are labels of `rakuda_node_info`; others, which may
-//! be long, are not there.
+//! Numbers are gauges under `rakuda_NAME_UNIT` in base units, with the labels `node` and, of a family,
+//! `instance`. A name that is taken already has the provider in it: `rakuda_up_of_user`. Texts of the
+//! catalogue are labels of `rakuda_node_info`; others, which may be long, are not there.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
