@@ -42,7 +42,7 @@ class InformationTreeTest < Minitest::Test
   ONCE = <<~'TOML'
     [[provider]]
     name = "turns"
-    command = ["sh", "-c", "echo x >> turns; echo turns $(wc -l < turns)"]
+    command = ["sh", "-c", "echo x >> turns; echo turns $(wc -l < turns); echo turns_made 1"]
     period = 86400
     limit = 100
   TOML
@@ -94,11 +94,14 @@ class InformationTreeTest < Minitest::Test
   end
 
   def test_a_level_may_keep_its_answers_fresh
-    top = serve("top", "-F", "none", "--validity", "load=1h", "--validity", "turns=0s")
+    # The one is a provider, the other an attribute of the program below.
+    top = serve("top", "-F", "none", "--validity", "load=1h", "--validity", "turns_made=0s")
     serve("below", "--name", "below", "--providers", "once.toml", *register(top))
     wait_for("what a program says") { nodes(top).dig("below", "turns", "value") }
-    first = nodes(top, "--cols", "turns").dig("below", "turns", "value")
-    wait_for("another run of it") { nodes(top, "--cols", "turns").dig("below", "turns", "value") > first }
+    turns = ->(*words) { nodes(top, "--cols", ["turns", *words].join(",")).dig("below", "turns", "value") }
+    first = turns.call
+    assert_equal first, turns.call, "nothing that is needed has to be fresh"
+    wait_for("another run of it") { turns.call("turns_made") > first }
   end
 
   def test_a_service_that_is_gone_leaves_its_nodes_suspected_and_one_that_comes_back_tells_all
@@ -179,7 +182,7 @@ class InformationTreeTest < Minitest::Test
   def test_words_of_a_registration_that_mean_nothing_are_told
     token = File.join(@folder, "some.token")
     File.write(token, "#{"a" * 64}\n", perm: 0o600)
-    [[["--validity", "soon"], "understand --validity soon: expected a time such as 100ms or 30s, or PROVIDER=TIME"],
+    [[["--validity", "soon"], "understand --validity soon: expected a time such as 100ms or 30s, PROVIDER=TIME or ATTRIBUTE=TIME"],
      [["--register", "ftp://x", "--register-token-file", token], "understand the address \"ftp://x\"; expected http://HOST:PORT"],
      [["--name", ""], "call this machine \"\""]].each do |words, message|
       _, err, status = Open3.capture3(environment, ENGINE, "info", *words, chdir: @folder)

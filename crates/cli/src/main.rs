@@ -45,7 +45,7 @@ Reads and writes files of another node for the hub, where nodes share no file sy
 
        rakudad info [-F FILE|localhost|none] [--listen ADDRESS:PORT] [--token-file FILE]
                     [--period TIME] [--providers FILE] [--file-system FOLDER]... [--name NAME]
-                    [--validity [PROVIDER=]TIME]... [--register URL [--register-token-file FILE]]
+                    [--validity [NAME=]TIME]... [--register URL [--register-token-file FILE]]
 
 The information service: tells the state of this machine, of hosts, and of what services tell that
 register with it, over HTTP, until it gets SIGTERM. Its first

@@ -182,14 +182,20 @@ impl Query {
         if !self.only.is_empty() {
             return Some(self.only.clone());
         }
-        let columns = self.columns.as_ref()?.iter();
-        let sorts = self.sort.iter().map(|(expression, _)| expression);
-        let all = columns.chain(&self.condition).chain(sorts).chain(&self.group_by);
-        let ids = all.flat_map(Expression::attributes);
-        let mut names: Vec<String> = ids.map(|id| registry.get(*id).provider.clone()).collect();
+        let ids = self.needed()?;
+        let mut names: Vec<String> =
+            ids.iter().map(|id| registry.get(*id).provider.clone()).collect();
         names.sort_unstable();
         names.dedup();
         Some(names)
+    }
+
+    /// The attributes that it needs, whatever for. `None`: all, or all of some providers.
+    pub fn needed(&self) -> Option<Vec<AttributeId>> {
+        let columns = self.columns.as_ref().filter(|_| self.only.is_empty())?.iter();
+        let sorts = self.sort.iter().map(|(expression, _)| expression);
+        let all = columns.chain(&self.condition).chain(sorts).chain(&self.group_by);
+        Some(all.flat_map(Expression::attributes).copied().collect())
     }
 
     /// The attributes that it rests on, of those of a node. `None`: all.

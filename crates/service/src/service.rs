@@ -332,11 +332,16 @@ impl Service {
         let wished = wanted.max_age_ns.map(Freshness::of_all);
         let freshness = wished.as_ref().unwrap_or(&self.validity);
         if !freshness.is_any() {
-            let providers = match self.query(&wanted.question) {
-                Ok(query) => query.providers(self.inner.borrow().table.registry()),
+            let query = match self.query(&wanted.question) {
+                Ok(query) => query,
                 Err(error) => return bad_question(&error),
             };
-            self.refresh(&freshness.only(providers.as_deref())).await;
+            let freshness = self.look(|table| {
+                let providers = query.providers(table.registry());
+                let needed = query.needed();
+                freshness.resolved(table.registry(), needed.as_deref()).only(providers.as_deref())
+            });
+            self.refresh(&freshness).await;
         }
         let query = match self.query(&wanted.question) {
             Ok(query) => query,
