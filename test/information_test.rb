@@ -141,6 +141,21 @@ class InformationTest < Minitest::Test
     assert_equal ["r7", [3.5, "kg"]], [value("rack")["value"], value("weight").values_at("value", "unit")]
     _, errors, status = rakudactl("set-attr", name, "load1=0", *service)
     assert_equal ["rakudactl: load1 is set by the provider load (status 400)\n", 1], [errors, status.exitstatus]
+    assert rakudactl("set-attr", name, "rack=", *service).last.success?
+    assert_equal [nil, "a user has removed it"], value("rack").values_at("value", "why")
+    _, errors, status = rakudactl("set-attr", name, "rack=", *service)
+    assert_equal ["rakudactl: no user has set rack of this node (status 400)\n", 1], [errors, status.exitstatus]
+    assert rakudactl("set-attr", name, "rack=r8", *service).last.success?
+    assert_equal "r8", value("rack")["value"]
+  end
+
+  def stream_code
+    address = URI(@address)
+    TCPSocket.open(address.host, address.port) do |socket|
+      socket.write("GET /v1/nodes?fields=host HTTP/1.1\r\nHost: #{address.host}:#{address.port}\r\n" \
+                   "Accept: text/event-stream\r\nAuthorization: Bearer #{@token}\r\n\r\n")
+      socket.gets[/ (\d+) /, 1]
+    end
   end
 
   def test_changes_come_as_events
@@ -156,6 +171,47 @@ class InformationTest < Minitest::Test
     end
     assert_operator ids[0].to_i, :<, ids[2].to_i
     assert_equal([2, 2], [ids[1], ids[3]].map { |data| JSON.parse(data)["version"] })
+  end
+
+  def test_events_say_who_comes_and_who_leaves
+    name = JSON.parse(get("/v1/nodes").body).dig("nodes", 0, "node")
+    set = ->(number) { assert rakudactl("set-attr", name, "x=#{number}", *service).last.success? }
+    set.call(1)
+    address = URI(@address)
+    TCPSocket.open(address.host, address.port) do |socket|
+      socket.timeout = PATIENCE_S if socket.respond_to?(:timeout=)
+      socket.write("GET /v1/nodes?fields=threads&where=x%3C5 HTTP/1.1\r\nHost: #{address.host}:#{address.port}\r\n" \
+                   "Accept: text/event-stream\r\nAuthorization: Bearer #{@token}\r\n\r\n")
+      events = socket.each_line.lazy.filter_map { |line| line[/^data: (.*)$/, 1] }.map { |data| JSON.parse(data) }
+      told = -> { events.first.then { |it| [it["nodes"].map { |node| node["values"].keys }, it["left"]] } }
+      assert_equal [[["threads"]], nil], told.call
+      set.call(9)
+      assert_equal [[], [name]], told.call
+      set.call(2)
+      assert_equal [[["threads"]], nil], told.call, "it is told whole"
+    end
+    change = JSON.parse(get("/v1/nodes").body)["change"]
+    set.call(9)
+    assert_equal [name], JSON.parse(get("/v1/nodes?where=x%3C5&since=#{change}").body)["left"]
+  end
+
+  # As many as there would be room for, and more.
+  def test_streams_of_events_leave_room_for_questions
+    address = URI(@address)
+    sockets = Array.new(260) do
+      TCPSocket.new(address.host, address.port).tap do |socket|
+        socket.write("GET /v1/nodes?fields=host HTTP/1.1\r\nHost: #{address.host}:#{address.port}\r\n" \
+                     "Accept: text/event-stream\r\nAuthorization: Bearer #{@token}\r\n\r\n")
+        assert socket.wait_readable(PATIENCE_S)
+      end
+    end
+    codes = sockets.map { |socket| socket.gets[/ (\d+) /, 1] }
+    assert_equal({ "200" => 192, "503" => 68 }, codes.tally)
+    assert_equal "200", get("/metrics").code
+    sockets.shift(10).each(&:close)
+    wait_for { stream_code == "200" }
+  ensure
+    sockets&.each(&:close)
   end
 
   def test_metrics_are_in_both_formats
@@ -182,6 +238,18 @@ class InformationTest < Minitest::Test
     assert_equal ["info", "bytes"], [open.dig("rakuda_node", "type"), open.dig("rakuda_mem_total_bytes", "unit")]
     cut = get("/metrics").body.delete_suffix("# EOF\n")
     assert_includes validated(cut, "application/openmetrics-text").fetch(1), "Missing # EOF"
+  end
+
+  def test_metrics_stay_sound_whatever_a_user_calls_values
+    name = JSON.parse(get("/v1/nodes").body).dig("nodes", 0, "node")
+    values = ["up=1", "age=3 s", "node=4", "node_info=5", "x2=6 B", "x2_bytes=7", "load1_total=8", "x_count=9"]
+    _, errors, status = rakudactl("set-attr", name, *values, *service)
+    assert status.success?, errors
+    [{}, { "Accept" => "text/plain" }].each do |headers|
+      families = parsed(get("/metrics", headers))
+      assert_equal([3], families.fetch("rakuda_age_of_user_seconds")["samples"].map { |sample| sample["value"] })
+      assert_equal([1], families.fetch("rakuda_up")["samples"].map { |sample| sample["value"] })
+    end
   end
 
   def test_this_machine_needs_no_service

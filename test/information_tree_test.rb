@@ -42,7 +42,7 @@ class InformationTreeTest < Minitest::Test
   ONCE = <<~'TOML'
     [[provider]]
     name = "turns"
-    command = ["sh", "-c", "echo x >> turns; echo turns $(wc -l < turns)"]
+    command = ["sh", "-c", "echo x >> turns; echo turns $(wc -l < turns); echo turns_made 1"]
     period = 86400
     limit = 100
   TOML
@@ -94,11 +94,14 @@ class InformationTreeTest < Minitest::Test
   end
 
   def test_a_level_may_keep_its_answers_fresh
-    top = serve("top", "-F", "none", "--validity", "load=1h", "--validity", "turns=0s")
+    # The one is a provider, the other an attribute of the program below.
+    top = serve("top", "-F", "none", "--validity", "load=1h", "--validity", "turns_made=0s")
     serve("below", "--name", "below", "--providers", "once.toml", *register(top))
     wait_for("what a program says") { nodes(top).dig("below", "turns", "value") }
-    first = nodes(top, "--cols", "turns").dig("below", "turns", "value")
-    wait_for("another run of it") { nodes(top, "--cols", "turns").dig("below", "turns", "value") > first }
+    turns = ->(*words) { nodes(top, "--cols", ["turns", *words].join(",")).dig("below", "turns", "value") }
+    first = turns.call
+    assert_equal first, turns.call, "nothing that is needed has to be fresh"
+    wait_for("another run of it") { turns.call("turns_made") > first }
   end
 
   def test_a_service_that_is_gone_leaves_its_nodes_suspected_and_one_that_comes_back_tells_all
@@ -114,6 +117,11 @@ class InformationTreeTest < Minitest::Test
     assert nodes(top).dig("below", "load1", "value"), "what is known stays"
     serve("again", "--name", "below", *register(top))
     wait_for("another one of that name") { state(top, "below") == "up" }
+    # By its silence alone it would be down after 150 s.
+    told = serve("told", "--name", "told", "--period", "5s", *register(top))
+    wait_for("one that says when it ends") { state(top, "told") == "up" }
+    stop(told)
+    wait_for("its end") { state(top, "told") == "down" }
   end
 
   def test_the_other_service_may_end_and_come_back_and_what_is_wrong_is_said_once
@@ -146,6 +154,18 @@ class InformationTreeTest < Minitest::Test
     assert_equal "405", post(top, "/v1/nodes", "").code
   end
 
+  def test_changes_of_states_are_events
+    top = serve("top", "-F", "none")
+    assert_equal "200", post(top, "/v1/sources/one?session=1&validity=1s", frame("silent")).code
+    socket = stream(top, "/v1/nodes?fields=state")
+    socket.timeout = PATIENCE_S if socket.respond_to?(:timeout=)
+    data = socket.each_line.lazy.filter_map { |line| line[/^data: (.*)$/, 1] }
+    states = data.map { |event| JSON.parse(event)["nodes"][0].then { |it| [it["state"], it.dig("values", "state", "value")] } }
+    assert(states.find { |it| it == %w[suspected suspected] })
+  ensure
+    socket&.close
+  end
+
   # More than a service has room for of others, who are let in all the same.
   def test_services_that_register_are_not_counted_with_those_who_ask
     top = serve("top", "-F", "none")
@@ -162,12 +182,20 @@ class InformationTreeTest < Minitest::Test
   def test_words_of_a_registration_that_mean_nothing_are_told
     token = File.join(@folder, "some.token")
     File.write(token, "#{"a" * 64}\n", perm: 0o600)
-    [[["--validity", "soon"], "understand --validity soon: expected a time such as 100ms or 30s, or PROVIDER=TIME"],
+    [[["--validity", "soon"], "understand --validity soon: expected a time such as 100ms or 30s, PROVIDER=TIME or ATTRIBUTE=TIME"],
      [["--register", "ftp://x", "--register-token-file", token], "understand the address \"ftp://x\"; expected http://HOST:PORT"],
      [["--name", ""], "call this machine \"\""]].each do |words, message|
       _, err, status = Open3.capture3(environment, ENGINE, "info", *words, chdir: @folder)
       assert_includes err, message
       refute status.success?
+    end
+    [[["--perod", "1s"], 2, "\"--perod\" is no option; `rakudad --help` lists the options"],
+     [["--perod"], 2, "\"--perod\" is no option; `rakudad --help` lists the options"],
+     [["--period"], 2, "the option --period needs a value; `rakudad --help` lists the options"],
+     [["-F", "/nowhere/hosts"], 1, "failed to read the host file /nowhere/hosts: No such file or directory (os error 2)"]]
+      .each do |words, code, message|
+      _, err, status = Open3.capture3(environment, ENGINE, "info", *words, chdir: @folder)
+      assert_equal ["rakudad info: #{message}\n", code], [err, status.exitstatus]
     end
   end
 
@@ -205,10 +233,12 @@ class InformationTreeTest < Minitest::Test
   end
 
   # @return [TCPSocket] a stream that has begun
-  def wishes(service, path)
+  def wishes(service, path) = stream(service, "#{path}/wishes")
+
+  def stream(service, path)
     host = service.address.delete_prefix("http://")
     socket = TCPSocket.new("127.0.0.1", URI(service.address).port)
-    socket.write("GET #{path}/wishes HTTP/1.1\r\nHost: #{host}\r\n" \
+    socket.write("GET #{path} HTTP/1.1\r\nHost: #{host}\r\nAccept: text/event-stream\r\n" \
                  "Authorization: Bearer #{File.read(service.token_file).chomp}\r\n\r\n")
     assert socket.wait_readable(PATIENCE_S), "#{path} has no answer"
     assert_match(%r{\AHTTP/1.1 200}, socket.gets.to_s)

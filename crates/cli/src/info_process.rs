@@ -32,9 +32,20 @@ pub fn token_file(making: bool) -> anyhow::Result<PathBuf> {
     Ok(folder.join("info.token"))
 }
 
-/// Serves until it is told to end. `None`: the words are wrong.
-pub fn run(words: &[&str]) -> anyhow::Result<Option<u8>> {
-    let Some(wanted) = understood(words)? else { return Ok(None) };
+/// A word that is no option, or an option that lacks its value.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum WordError {
+    /// Nothing is called so.
+    #[error("{0:?} is no option")]
+    Unknown(String),
+    /// It ends with an option.
+    #[error("the option {0} needs a value")]
+    Bare(String),
+}
+
+/// Serves until it is told to end.
+pub fn run(words: &[&str]) -> anyhow::Result<()> {
+    let wanted = understood(words)?;
     processes::set_name("rakuda-info");
     // Each service that registers has two connections.
     limits::widen();
@@ -42,12 +53,12 @@ pub fn run(words: &[&str]) -> anyhow::Result<Option<u8>> {
         .enable_all()
         .build()
         .context("start the runtime")?;
-    tokio::task::LocalSet::new().block_on(&runtime, serve(wanted))?;
-    Ok(Some(0))
+    tokio::task::LocalSet::new().block_on(&runtime, serve(wanted))
 }
 
 async fn serve(wanted: Wanted) -> anyhow::Result<()> {
     let Wanted { mut config, hosts, register, register_token } = wanted;
+    let told_of = hosts.clone().or_else(|| (!config.has_own).then(|| NO_HOSTS.to_owned()));
     let mut terminate = signal(SignalKind::terminate()).context("listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for signals")?;
     let file = config.token_file.clone();
@@ -76,8 +87,11 @@ async fn serve(wanted: Wanted) -> anyhow::Result<()> {
     });
     service.be_ready().await;
     if let Some(client) = client {
-        let port = service.address().port();
-        let name = own_name.unwrap_or_else(|| format!("{}:{port}", rakuda_service::host_name()));
+        // It is the same after a restart, so that its nodes are its own at once: no port that the system has chosen.
+        let host = rakuda_service::host_name();
+        let name = own_name.unwrap_or_else(|| {
+            told_of.map_or_else(|| host.clone(), |hosts| format!("{host}:{hosts}"))
+        });
         service.register(Registration { client, name, period });
     }
     let mut out = std::io::stdout();
@@ -88,6 +102,7 @@ async fn serve(wanted: Wanted) -> anyhow::Result<()> {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
+    service.leave().await;
     service.end();
     if let Some(watching) = watching {
         let _ = end.send(());
@@ -128,7 +143,7 @@ async fn watch(
     hosts.close().await;
 }
 
-/// What the words say.
+/// What the words of the command line say.
 struct Wanted {
     config: ServiceConfig,
     /// The host file.
@@ -138,8 +153,7 @@ struct Wanted {
     register_token: PathBuf,
 }
 
-/// The words; `None`: they are wrong.
-fn understood(words: &[&str]) -> anyhow::Result<Option<Wanted>> {
+fn understood(words: &[&str]) -> anyhow::Result<Wanted> {
     let (mut hosts, mut has_own) = (None, true);
     let (mut name, mut register, mut register_token) = (None, None, None);
     let mut validity = Freshness::default();
@@ -148,37 +162,42 @@ fn understood(words: &[&str]) -> anyhow::Result<Option<Wanted>> {
     let mut watched = Vec::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        let Some(value) = words.next() else { return Ok(None) };
+        let mut value = || words.next().copied().ok_or_else(|| WordError::Bare((*word).to_owned()));
         match *word {
             "-F" | "--hosts" => {
-                has_own = *value != NO_HOSTS;
-                hosts = Some((*value).to_owned()).filter(|it| has_own && it != "localhost");
+                let value = value()?;
+                has_own = value != NO_HOSTS;
+                hosts = Some(value.to_owned()).filter(|it| has_own && it != "localhost");
             }
             "--name" => {
+                let value = value()?;
                 let is_good = !value.is_empty() && !value.chars().any(char::is_control);
                 anyhow::ensure!(is_good && value.len() <= 255, "call this machine {value:?}");
-                name = Some((*value).to_owned());
+                name = Some(value.to_owned());
             }
-            "--register" => register = Some((*value).to_owned()),
-            "--register-token-file" => register_token = Some(PathBuf::from(value)),
+            "--register" => register = Some(value()?.to_owned()),
+            "--register-token-file" => register_token = Some(PathBuf::from(value()?)),
             "--validity" => {
+                let value = value()?;
                 let added = validity.add(value).map_err(anyhow::Error::msg);
                 added.with_context(|| format!("understand --validity {value}"))?;
             }
-            "--listen" => listen = value,
-            "--token-file" => token = Some(PathBuf::from(value)),
-            "--providers" => providers = Some(PathBuf::from(value)),
+            "--listen" => listen = value()?,
+            "--token-file" => token = Some(PathBuf::from(value()?)),
+            "--providers" => providers = Some(PathBuf::from(value()?)),
             "--file-system" => {
+                let value = value()?;
                 anyhow::ensure!(value.starts_with('/'), "watch {value}: expected an absolute path");
-                watched.push((*value).to_owned());
+                watched.push(value.to_owned());
             }
             "--period" => {
+                let value = value()?;
                 let found = rakuda_info::duration_ns(value).filter(|it| PERIODS_NS.contains(it));
                 period = found.with_context(|| {
                     format!("understand --period {value}: expected 10ms to 1h, such as 500ms")
                 })?;
             }
-            _ => return Ok(None),
+            _ => return Err(WordError::Unknown((*word).to_owned()).into()),
         }
     }
     let listen: SocketAddr = listen.parse().ok().with_context(|| {
@@ -196,5 +215,5 @@ fn understood(words: &[&str]) -> anyhow::Result<Option<Wanted>> {
     let register_token = register_token.unwrap_or_else(|| token_file.clone());
     let config =
         ServiceConfig { listen, token_file, period, watched, externals, has_own, name, validity };
-    Ok(Some(Wanted { config, hosts, register, register_token }))
+    Ok(Wanted { config, hosts, register, register_token })
 }

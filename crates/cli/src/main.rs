@@ -3,6 +3,7 @@
 
 mod agent_process;
 mod ctl;
+mod failure;
 mod far_hosts;
 mod files_process;
 mod guard;
@@ -44,7 +45,7 @@ Reads and writes files of another node for the hub, where nodes share no file sy
 
        rakudad info [-F FILE|localhost|none] [--listen ADDRESS:PORT] [--token-file FILE]
                     [--period TIME] [--providers FILE] [--file-system FOLDER]... [--name NAME]
-                    [--validity [PROVIDER=]TIME]... [--register URL [--register-token-file FILE]]
+                    [--validity [NAME=]TIME]... [--register URL [--register-token-file FILE]]
 
 The information service: tells the state of this machine, of hosts, and of what services tell that
 register with it, over HTTP, until it gets SIGTERM. Its first
@@ -85,7 +86,7 @@ fn main() -> ExitCode {
         ["leader", "--stdio"] => match leader_process::run() {
             Ok(status) => ExitCode::from(status),
             Err(error) => {
-                complain(&format!("rakudad leader: failed to {error:#}\n"));
+                complain(&format!("rakudad leader: {}\n", failure::sentence(&error)));
                 ExitCode::FAILURE
             }
         },
@@ -108,7 +109,7 @@ fn with_hub(result: anyhow::Result<i32>) -> ExitCode {
     match result {
         Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(1)),
         Err(error) => {
-            complain(&format!("rakudad: failed to {error:#}\n"));
+            complain(&format!("rakudad: {}\n", failure::sentence(&error)));
             ExitCode::FAILURE
         }
     }
@@ -118,7 +119,7 @@ fn start(words: &[OsString]) -> ExitCode {
     match starter::run(words) {
         Ok(status) => status,
         Err(error) => {
-            complain(&format!("rakuda: failed to {error:#}\n"));
+            complain(&format!("rakuda: {}\n", failure::sentence(&error)));
             ExitCode::FAILURE
         }
     }
@@ -130,19 +131,21 @@ fn with_agent(result: anyhow::Result<Option<u8>>) -> ExitCode {
         Ok(Some(status)) => ExitCode::from(status),
         Ok(None) => usage_error(),
         Err(error) => {
-            complain(&format!("rakudad agent: failed to {error:#}\n"));
+            complain(&format!("rakudad agent: {}\n", failure::sentence(&error)));
             ExitCode::FAILURE
         }
     }
 }
 
-/// `None`: the words are wrong.
-fn with_info(result: anyhow::Result<Option<u8>>) -> ExitCode {
+fn with_info(result: anyhow::Result<()>) -> ExitCode {
     match result {
-        Ok(Some(status)) => ExitCode::from(status),
-        Ok(None) => usage_error(),
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&format!("rakudad info: failed to {error:#}\n"));
+            if let Some(wrong) = error.downcast_ref::<info_process::WordError>() {
+                complain(&format!("rakudad info: {wrong}; `rakudad --help` lists the options\n"));
+                return ExitCode::from(2);
+            }
+            complain(&format!("rakudad info: {}\n", failure::sentence(&error)));
             ExitCode::FAILURE
         }
     }

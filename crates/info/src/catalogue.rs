@@ -143,6 +143,11 @@ pub const BUILT_IN: &[BuiltIn] = &[
     number("limit_cores", "", "limits", ANY, "processors that the control group allows"),
     number("limit_memory", "B", "limits", ANY, "memory that the control group allows"),
     number("limit_memory_used", "B", "limits", MEMORY, "what the control group uses of it"),
+    number("gpu", "", "gpus", ANY, "GPUs of NVIDIA"),
+    number("gpu_free", "", "gpus", ANY, "those of them on which no process computes"),
+    number("gpu_memory_free", "B", "gpus", MEMORY, "free memory of the one that has most of it"),
+    number("gpu_load", "%", "gpus", SHARE, "share of time in which they computed, mean of all"),
+    family(text("gpu_name", "gpus", "model of a GPU")),
 ];
 
 /// Names of other systems, each with the expression that it stands for. A family stands for a family.
@@ -155,12 +160,13 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("Mds-Cpu-model", "cpu_model"),
     ("Mds-Cpu-Total-count", "threads"),
     ("Mds-Cpu-Smp-size", "threads"),
-    ("Mds-Cpu-Free-1minX100", "100 * max(0, threads - load1) / threads"),
-    ("Mds-Cpu-Free-5minX100", "100 * max(0, threads - load5) / threads"),
-    ("Mds-Cpu-Free-15minX100", "100 * max(0, threads - load15) / threads"),
-    ("Mds-Cpu-Total-Free-1minX100", "100 * max(0, threads - load1)"),
-    ("Mds-Cpu-Total-Free-5minX100", "100 * max(0, threads - load5)"),
-    ("Mds-Cpu-Total-Free-15minX100", "100 * max(0, threads - load15)"),
+    // Whole numbers, as MDS has them. A load has hundredths, which no double has: 33 may come out a little below.
+    ("Mds-Cpu-Free-1minX100", "floor(100 * max(0, threads - load1) / threads + 0.001)"),
+    ("Mds-Cpu-Free-5minX100", "floor(100 * max(0, threads - load5) / threads + 0.001)"),
+    ("Mds-Cpu-Free-15minX100", "floor(100 * max(0, threads - load15) / threads + 0.001)"),
+    ("Mds-Cpu-Total-Free-1minX100", "floor(100 * max(0, threads - load1) + 0.001)"),
+    ("Mds-Cpu-Total-Free-5minX100", "floor(100 * max(0, threads - load5) + 0.001)"),
+    ("Mds-Cpu-Total-Free-15minX100", "floor(100 * max(0, threads - load15) + 0.001)"),
     ("Mds-Memory-Ram-Total-sizeMB", "floor(mem_total / 1MiB)"),
     ("Mds-Memory-Ram-sizeMB", "floor(mem_total / 1MiB)"),
     ("Mds-Memory-Ram-Total-freeMB", "floor(mem_available / 1MiB)"),

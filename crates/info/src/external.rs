@@ -255,7 +255,7 @@ const USER_VALUES_MAX: usize = 256;
 /// Who has set them.
 const USER: &str = "user";
 
-/// Notes a value that a user sets, as a provider would print it: `VALUE [UNIT]`. Else why not.
+/// Notes a value that a user sets, as a provider would print it: `VALUE [UNIT]`; nothing takes one back. Else why not.
 pub fn set_by_user(
     table: &mut Table,
     node: NodeId,
@@ -263,6 +263,14 @@ pub fn set_by_user(
     line: &str,
     now: Time,
 ) -> Result<(), String> {
+    if line.trim().is_empty() {
+        let known = table.registry().find(name);
+        let own = known.filter(|id| table.registry().get(*id).provider == USER);
+        let id = own.filter(|id| table.has(node, *id));
+        let id = id.ok_or_else(|| format!("no user has set {name} of this node"))?;
+        table.set(node, id, Value::undefined("a user has removed it"), now);
+        return Ok(());
+    }
     let output = parse(format!("{name} {line}").as_bytes());
     let printed = match (output.values.as_slice(), output.complaints.first()) {
         ([printed], None) => printed,

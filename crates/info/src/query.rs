@@ -1,7 +1,7 @@
 //! Questions about a table: which nodes, which columns, in which order. It knows no way in which
 //! they come or are answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rakuda_core::Time;
@@ -92,6 +92,24 @@ pub struct Answer {
     pub is_grouped: bool,
     /// Nodes or groups.
     pub rows: Vec<AnswerRow>,
+    /// Of an answer to what has changed: nodes that have changed, or were in the answer before, and are not in it now.
+    pub left: Vec<Arc<str>>,
+}
+
+impl Answer {
+    /// Whether nothing is told.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.left.is_empty()
+    }
+}
+
+/// What somebody was told who is told of changes ([`Query::answer_next`]).
+#[derive(Debug, Default)]
+pub struct Followed {
+    /// The newest change that was known. `None`: nothing was told.
+    since: Option<u64>,
+    /// The nodes of the answer.
+    nodes: BTreeSet<NodeId>,
 }
 
 fn of(clause: &'static str) -> impl Fn(ExpressionError) -> QuestionError + Copy {
@@ -164,14 +182,20 @@ impl Query {
         if !self.only.is_empty() {
             return Some(self.only.clone());
         }
-        let columns = self.columns.as_ref()?.iter();
-        let sorts = self.sort.iter().map(|(expression, _)| expression);
-        let all = columns.chain(&self.condition).chain(sorts).chain(&self.group_by);
-        let ids = all.flat_map(Expression::attributes);
-        let mut names: Vec<String> = ids.map(|id| registry.get(*id).provider.clone()).collect();
+        let ids = self.needed()?;
+        let mut names: Vec<String> =
+            ids.iter().map(|id| registry.get(*id).provider.clone()).collect();
         names.sort_unstable();
         names.dedup();
         Some(names)
+    }
+
+    /// The attributes that it needs, whatever for. `None`: all, or all of some providers.
+    pub fn needed(&self) -> Option<Vec<AttributeId>> {
+        let columns = self.columns.as_ref().filter(|_| self.only.is_empty())?.iter();
+        let sorts = self.sort.iter().map(|(expression, _)| expression);
+        let all = columns.chain(&self.condition).chain(sorts).chain(&self.group_by);
+        Some(all.flat_map(Expression::attributes).copied().collect())
     }
 
     /// The attributes that it rests on, of those of a node. `None`: all.
@@ -206,13 +230,56 @@ impl Query {
     /// What the table says now.
     pub fn answer(&self, table: &Table, now: Time) -> Answer {
         let rows = self.rows(table, now);
+        let answer = self.made(table, now, rows.iter(), &|_| self.since);
+        let Some(since) = self.since.filter(|_| !answer.is_grouped) else { return answer };
+        let chosen: BTreeSet<NodeId> = rows.iter().map(|(_, (row, _))| row.node).collect();
+        let changed = table.nodes().filter(|(id, _)| table.touched(*id) > since);
+        let left = changed.filter(|(id, _)| !chosen.contains(id));
+        Answer { left: left.map(|(_, node)| Arc::clone(&node.name)).collect(), ..answer }
+    }
+
+    /// What has changed for somebody: a node that comes into the answer is told whole, and one that leaves it by name.
+    /// Of groups all is told.
+    pub fn answer_next(&self, table: &Table, now: Time, followed: &mut Followed) -> Answer {
+        if self.group_by.is_some() || followed.since.is_none() && self.since.is_some() {
+            let rows = self.rows(table, now);
+            followed.since = Some(table.change());
+            followed.nodes = rows.iter().map(|(_, (row, _))| row.node).collect();
+            return self.answer(table, now);
+        }
+        let rows = self.rows(table, now);
+        let since = |node| followed.since.filter(|_| followed.nodes.contains(&node));
+        let answer = self.made(table, now, rows.iter(), &since);
+        let chosen: BTreeSet<NodeId> = rows.iter().map(|(_, (row, _))| row.node).collect();
+        let left = followed.nodes.difference(&chosen);
+        let left = left.map(|id| Arc::clone(&table.get_node(*id).name)).collect();
+        *followed = Followed { since: Some(answer.change), nodes: chosen };
+        Answer { left, ..answer }
+    }
+
+    /// Of these rows what is newer than a change, which may differ by node.
+    fn made<'a, 'b: 'a>(
+        &self,
+        table: &Table,
+        now: Time,
+        rows: impl Iterator<Item = &'a Keyed<'b>>,
+        since: &dyn Fn(NodeId) -> Option<u64>,
+    ) -> Answer {
         let headings = self.headings();
-        let rows = rows.into_iter().map(|(_, row)| self.row(row, headings.as_deref()));
         let is_grouped = self.group_by.is_some();
-        let rows = rows.filter(|row| self.since.is_none() || !row.values.is_empty()).collect();
+        let rows = rows.filter_map(|(_, (row, of_group))| {
+            if is_grouped {
+                return Some(Self::group(of_group, headings.as_deref()));
+            }
+            let since = since(row.node);
+            let told = self.row(row, headings.as_deref(), since);
+            let is_other = since.is_none_or(|since| table.get_node(row.node).change > since);
+            (is_other || !told.values.is_empty()).then_some(told)
+        });
+        let rows = rows.collect();
         let columns = headings
             .map(|headings| headings.into_iter().map(|(name, _, kind)| (name, kind)).collect());
-        Answer { change: table.change(), now, columns, is_grouped, rows }
+        Answer { change: table.change(), now, columns, is_grouped, rows, left: Vec::new() }
     }
 
     fn headings(&self) -> Option<Vec<Heading>> {
@@ -253,33 +320,22 @@ impl Query {
         groups.into_values().map(of_group).collect()
     }
 
-    fn row(
-        &self,
-        (row, of_group): (Row<'_>, Vec<Value>),
-        headings: Option<&[Heading]>,
-    ) -> AnswerRow {
-        let answered = |(name, unit, _): &Heading, value, sampled| Answered {
-            name: Arc::clone(name),
-            unit: Arc::clone(unit),
-            value,
-            sampled,
-        };
+    fn group(of_group: &[Value], headings: Option<&[Heading]>) -> AnswerRow {
+        let values = headings.unwrap_or_default().iter().zip(of_group);
+        let values = values.map(|(heading, value)| answered(heading, value.clone(), None));
+        AnswerRow { node: None, run: None, values: values.collect() }
+    }
+
+    fn row(&self, row: &Row<'_>, headings: Option<&[Heading]>, since: Option<u64>) -> AnswerRow {
         let node = row.table.get_node(row.node);
-        if self.group_by.is_some() {
-            let values = headings.unwrap_or_default().iter().zip(of_group);
-            let values = values.map(|(heading, value)| answered(heading, value, None)).collect();
-            return AnswerRow { node: None, run: None, values };
-        }
         let values = match (headings, &self.columns) {
             (Some(headings), Some(columns)) => headings
                 .iter()
                 .zip(columns)
-                .filter(|(_, column)| self.is_fresh(column.attributes(), &row))
-                .map(|(heading, column)| {
-                    answered(heading, column.value(&row), column.sampled(&row))
-                })
+                .filter(|(_, column)| is_fresh(column.attributes(), row, since))
+                .map(|(heading, column)| answered(heading, column.value(row), column.sampled(row)))
                 .collect(),
-            _ => self.all(&row),
+            _ => self.all(row, since),
         };
         AnswerRow {
             node: Some((Arc::clone(&node.name), node.state.clone())),
@@ -288,13 +344,7 @@ impl Query {
         }
     }
 
-    fn is_fresh(&self, attributes: &[AttributeId], row: &Row<'_>) -> bool {
-        let Some(since) = self.since else { return true };
-        let cells = attributes.iter().filter_map(|id| row.table.cell(row.node, *id));
-        cells.map(|cell| cell.change).max().is_some_and(|change| change > since)
-    }
-
-    fn all(&self, row: &Row<'_>) -> Vec<Answered> {
+    fn all(&self, row: &Row<'_>, since: Option<u64>) -> Vec<Answered> {
         let mut all: Vec<Answered> = row
             .table
             .registry()
@@ -302,7 +352,7 @@ impl Query {
             .filter(|(_, it)| self.only.is_empty() || self.only.contains(&it.provider))
             .filter_map(|(id, attribute)| {
                 let cell = row.table.cell(row.node, id)?;
-                let is_news = self.since.is_none_or(|since| cell.change > since);
+                let is_news = since.is_none_or(|since| cell.change > since);
                 is_news.then(|| Answered {
                     name: attribute.name.as_str().into(),
                     unit: attribute.unit.as_str().into(),
@@ -319,6 +369,17 @@ impl Query {
 /// The values that a row is sorted by; its node, and the values of a group.
 type Keyed<'a> = (Vec<Value>, (Row<'a>, Vec<Value>));
 type Heading = (Arc<str>, Arc<str>, Kind);
+
+fn answered((name, unit, _): &Heading, value: Value, sampled: Option<Time>) -> Answered {
+    Answered { name: Arc::clone(name), unit: Arc::clone(unit), value, sampled }
+}
+
+/// Whether a column may have changed; with another state all may have.
+fn is_fresh(attributes: &[AttributeId], row: &Row<'_>, since: Option<u64>) -> bool {
+    let Some(since) = since else { return true };
+    let changes = attributes.iter().filter_map(|id| Some(row.table.cell(row.node, *id)?.change));
+    changes.chain([row.table.get_node(row.node).change]).any(|change| change > since)
+}
 
 /// Also those of families, of which no instance was found yet.
 fn known_providers(registry: &Registry) -> Vec<&str> {
@@ -523,6 +584,84 @@ mod tests {
         table.set(node, load, Value::Number(7.0), Time(4_000_000_000));
         let rows = query.answer(&table, Time(5_000_000_000)).rows;
         assert_eq!((rows.len(), rows[0].values.len(), &*rows[0].values[0].name), (1, 1, "load1"));
+    }
+
+    #[test]
+    fn names_of_mds_have_whole_numbers() {
+        let mut table = Table::new();
+        let node = table.node(None, "a");
+        for (name, number) in [("threads", 2.0), ("load1", 1.34), ("load5", 1.345)] {
+            let id = table.registry().find(name).unwrap();
+            table.set(node, id, Value::Number(number), Time(1));
+        }
+        let names = "Mds-Cpu-Free-1minX100, Mds-Cpu-Total-Free-1minX100, Mds-Cpu-Free-5minX100";
+        let query = Query::new(&question(names), table.registry()).unwrap();
+        let row = &query.answer(&table, Time(2)).rows[0];
+        let values: Vec<&Value> = row.values.iter().map(|it| &it.value).collect();
+        assert_eq!(values, [&Value::Number(33.0), &Value::Number(66.0), &Value::Number(32.0)]);
+    }
+
+    #[test]
+    fn changes_of_states_are_told_and_who_leaves() {
+        let mut table = table();
+        let before = table.change();
+        let [n1, n3] = ["n1", "n3"].map(|name| table.find_node(name).unwrap());
+        table.set_state(n1, State::Suspected);
+        let load = table.registry().find("load1").unwrap();
+        table.set(n3, load, Value::Number(9.0), Time(4_000_000_000));
+        let asked = |fields: Option<&str>| {
+            let question = Question {
+                condition: Some("load1 < 5".to_owned()),
+                since: Some(before),
+                fields: fields.map(str::to_owned),
+                ..Question::default()
+            };
+            let query = Query::new(&question, table.registry()).unwrap();
+            told(&query.answer(&table, Time(5_000_000_000)))
+        };
+        assert_eq!(asked(Some("state, mem_total")), "n1:suspected(state mem_total) -n3");
+        assert_eq!(asked(None), "n1:suspected() -n3");
+    }
+
+    #[test]
+    fn who_follows_is_told_who_comes_and_who_leaves() {
+        let mut table = table();
+        let ids = ["n1", "n3", "n4"].map(|name| table.find_node(name).unwrap());
+        let [n1, n3, n4] = ids;
+        let load = table.registry().find("load1").unwrap();
+        let question =
+            Question { condition: Some("load1 < 1.5".to_owned()), ..question("mem_total, state") };
+        let mut followed = Followed::default();
+        let next = |table: &Table, followed: &mut Followed| {
+            let query = Query::new(&question, table.registry()).unwrap();
+            told(&query.answer_next(table, Time(9_000_000_000), followed))
+        };
+        let set = |table: &mut Table, node, number, at| {
+            table.set(node, load, Value::Number(number), Time(at));
+        };
+        let all = "n3:up(mem_total state) n4:up(mem_total state)";
+        assert_eq!(next(&table, &mut followed), all);
+        assert_eq!(next(&table, &mut followed), "", "nothing is new");
+        set(&mut table, n3, 0.7, 3_000_000_000);
+        assert_eq!(next(&table, &mut followed), "", "it is no column");
+        set(&mut table, n3, 7.0, 4_000_000_000);
+        set(&mut table, n1, 1.0, 4_000_000_000);
+        assert_eq!(next(&table, &mut followed), "n1:up(mem_total state) -n3");
+        table.set_state(n4, State::Down);
+        assert_eq!(next(&table, &mut followed), "n4:down(mem_total state)");
+        set(&mut table, n3, 1.0, 5_000_000_000);
+        assert_eq!(next(&table, &mut followed), "n3:up(mem_total state)", "it is told whole");
+    }
+
+    /// Nodes with states and names of values; who has left.
+    fn told(answer: &Answer) -> String {
+        let rows = answer.rows.iter().map(|row| {
+            let (name, state) = row.node.as_ref().unwrap();
+            let values: Vec<&str> = row.values.iter().map(|value| &*value.name).collect();
+            format!("{name}:{state}({})", values.join(" "))
+        });
+        let left = answer.left.iter().map(|name| format!("-{name}"));
+        rows.chain(left).collect::<Vec<_>>().join(" ")
     }
 
     #[test]

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use rakuda_info::registry::{AttributeId, Registry, split_instance};
 use serde::{Deserialize, Serialize};
 
 /// See the file's head.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Freshness {
-    /// Of these providers, ns; nothing: any age will do.
+    /// Of these providers, or attributes until [`Freshness::resolved`], ns; nothing: any age will do.
     of: BTreeMap<String, Option<u64>>,
     /// Of all others.
     others: Option<u64>,
@@ -20,20 +21,45 @@ impl Freshness {
         Self { of: BTreeMap::new(), others: Some(age_ns) }
     }
 
-    /// Adds `TIME`, or `PROVIDER=TIME`.
+    /// Adds `TIME`, `PROVIDER=TIME`, or `ATTRIBUTE=TIME`; a name that both have is the provider's.
     pub fn add(&mut self, word: &str) -> Result<(), String> {
         let (provider, time) =
             word.split_once('=').map_or((None, word), |(provider, time)| (Some(provider), time));
         let age = rakuda_info::duration_ns(time);
-        let age = age.ok_or("expected a time such as 100ms or 30s, or PROVIDER=TIME")?;
+        let age =
+            age.ok_or("expected a time such as 100ms or 30s, PROVIDER=TIME or ATTRIBUTE=TIME")?;
         match provider {
             None => self.others = Some(age),
             Some(provider) if rakuda_info::registry::is_name(provider) => {
                 self.of.insert(provider.to_owned(), Some(age));
             }
-            Some(provider) => return Err(format!("{provider:?} is no name of a provider")),
+            Some(provider) => {
+                return Err(format!("{provider:?} is no name of a provider or an attribute"));
+            }
         }
         Ok(())
+    }
+
+    /// With providers in the place of attributes: one that samples a needed attribute is to be as fresh as that.
+    /// `None`: all are needed.
+    #[must_use]
+    pub fn resolved(&self, registry: &Registry, needed: Option<&[AttributeId]>) -> Self {
+        let is_provider = |name: &str| registry.iter().any(|(_, it)| it.provider == name);
+        let (mut resolved, mut by_attribute) = (self.clone(), Self::default());
+        resolved.of.retain(|name, _| is_provider(name));
+        for (name, age) in self.of.iter().filter(|(name, _)| !is_provider(name)) {
+            let is_meant = |full: &str| {
+                full == name || split_instance(full).is_some_and(|(family, _)| family == name)
+            };
+            let wanted = registry.iter().filter(|(id, it)| {
+                is_meant(&it.name) && needed.is_none_or(|needed| needed.contains(id))
+            });
+            for (_, attribute) in wanted {
+                let of = BTreeMap::from([(attribute.provider.clone(), *age)]);
+                by_attribute = by_attribute.and(&Self { of, others: None });
+            }
+        }
+        resolved.and(&by_attribute)
     }
 
     /// Oldest age of a provider's values, ns; nothing: any.
@@ -92,6 +118,26 @@ mod tests {
         let freshness = made(&["2s", "load=100ms"]).only(Some(&["memory".to_owned()]));
         assert_eq!((freshness.of("memory"), freshness.of("load")), (Some(2_000_000_000), None));
         assert_eq!(made(&["2s"]).only(None), made(&["2s"]));
+    }
+
+    #[test]
+    fn an_attribute_that_is_needed_makes_its_provider_as_fresh() {
+        let mut registry = Registry::new();
+        let disk =
+            rakuda_info::catalogue::find("fs_free").unwrap().attribute("fs_free('/')".into());
+        let disk = registry.define(disk).unwrap();
+        let freshness = made(&["load1=100ms", "load5=50ms", "fs_free=1s", "users=3s", "2s"]);
+        let id = |name: &str| registry.find(name).unwrap();
+        let of = |needed: Option<&[AttributeId]>, name: &str| {
+            freshness.resolved(&registry, needed).of(name).map(|ns| ns / 1_000_000)
+        };
+        assert_eq!(of(None, "load"), Some(50));
+        assert_eq!(of(Some(&[id("load1")]), "load"), Some(100));
+        assert_eq!(of(Some(&[id("runnable")]), "load"), Some(2000), "as all others");
+        assert_eq!(of(Some(&[disk]), "file_systems"), Some(1000), "all of a family");
+        assert_eq!(of(Some(&[]), "users"), Some(3000), "it is the provider of that name");
+        let words = made(&["load1=100ms"]);
+        assert_eq!(words.resolved(&registry, Some(&[id("load5")])).of("load"), None);
     }
 
     #[test]

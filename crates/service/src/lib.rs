@@ -10,6 +10,7 @@ mod external;
 mod following;
 mod freshness;
 pub mod http;
+mod nvml;
 mod registration;
 mod sampling;
 mod service;

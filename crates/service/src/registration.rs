@@ -13,6 +13,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Method, StatusCode};
 use rakuda_info::delta::Sender;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep, timeout};
 
 use crate::client::{Channel, Client, ClientError};
@@ -48,14 +49,22 @@ pub struct Registration {
     pub period: Duration,
 }
 
-/// Registers, again and again when that ends; for ever.
-pub(crate) async fn serve(service: Rc<Service>, registration: Registration) {
+/// Registers, again and again when that ends, until this service ends.
+pub(crate) async fn serve(
+    service: Rc<Service>,
+    registration: Registration,
+    mut ended: oneshot::Receiver<()>,
+) {
     let mut sender = Sender::new(SILENCE_NS).telling_samples();
     let mut said = None;
     loop {
         let is_told = RefCell::new(false);
         let mut session = Session::new(&service, &registration);
-        let Err(error) = session.serve(&mut sender, &|| *is_told.borrow_mut() = true).await;
+        let on_told = || *is_told.borrow_mut() = true;
+        let error = match session.serve(&mut sender, &on_told, &mut ended).await {
+            Ok(()) => return,
+            Err(error) => error,
+        };
         let what = error.to_string();
         if is_told.into_inner() {
             said = None;
@@ -64,7 +73,10 @@ pub(crate) async fn serve(service: Rc<Service>, registration: Registration) {
             service.complain(&format!("failed to register: {what}"));
             said = Some(what);
         }
-        sleep(PAUSE).await;
+        tokio::select! {
+            () = sleep(PAUSE) => {}
+            _ = &mut ended => return,
+        }
     }
 }
 
@@ -77,9 +89,6 @@ struct Session<'a> {
     /// The last wish that was fulfilled.
     answered: u64,
 }
-
-/// Nothing ends a session but an error.
-enum Never {}
 
 impl<'a> Session<'a> {
     fn new(service: &'a Rc<Service>, registration: &'a Registration) -> Self {
@@ -97,12 +106,16 @@ impl<'a> Session<'a> {
         &mut self,
         sender: &mut Sender,
         on_told: &dyn Fn(),
-    ) -> Result<Never, ClientError> {
+        ended: &mut oneshot::Receiver<()>,
+    ) -> Result<(), ClientError> {
         sender.restart();
-        let mut channel = self.registration.client.channel().await?;
+        let mut channel = tokio::select! {
+            channel = self.registration.client.channel() => channel?,
+            _ = &mut *ended => return Ok(()),
+        };
         let mut changes = self.service.changes();
         let (fulfilled, mut fulfilments) = unbounded_channel();
-        self.tell(&mut channel, sender).await?;
+        self.tell(&mut channel, sender, false).await?;
         on_told();
         let mut wishes = self.wishes().await?;
         // Until what has changed is told.
@@ -122,18 +135,25 @@ impl<'a> Session<'a> {
                 }
                 // Somebody waits for it.
                 Some(number) = fulfilments.recv() => self.answered = number.max(self.answered),
+                _ = &mut *ended => return self.tell(&mut channel, sender, true).await,
             }
             batch = None;
             changes.mark_unchanged();
-            self.tell(&mut channel, sender).await?;
+            self.tell(&mut channel, sender, false).await?;
         }
     }
 
     /// Tells what is new, or only that this service is there.
-    async fn tell(&self, channel: &mut Channel, sender: &mut Sender) -> Result<(), ClientError> {
+    async fn tell(
+        &self,
+        channel: &mut Channel,
+        sender: &mut Sender,
+        is_last: bool,
+    ) -> Result<(), ClientError> {
         let now = moment().now;
         let frame = self.service.look(|table| sender.take(table, now)).unwrap_or_default();
-        let path = format!("{}&answered={}", self.path, self.answered);
+        let last = if is_last { "&last=true" } else { "" };
+        let path = format!("{}&answered={}{last}", self.path, self.answered);
         let answer = async {
             let mut answer = channel.ask(Method::POST, &path, "*/*", frame.into()).await?;
             let text = channel.rest(&mut answer).await?;

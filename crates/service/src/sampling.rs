@@ -18,6 +18,7 @@ use rakuda_info::table::{NodeId, Table};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::external;
+use crate::nvml::{self, Gpus};
 
 /// Told when a sample that was asked for has been noted.
 pub(crate) type Done = oneshot::Sender<()>;
@@ -123,7 +124,9 @@ impl Machine {
         let programs = Rc::new(Programs::of(externals));
         let (root, mark) = (Root::new("/"), programs.mark());
         let samplers = start(&root, period, Vec::new(), externals.to_vec(), mark, &found)?;
-        let is_built_in = |name: &String| externals.iter().all(|it| it.name != *name);
+        // A driver that hangs keeps nobody from being known.
+        let is_built_in =
+            |name: &String| *name != nvml::PROVIDER && externals.iter().all(|it| it.name != *name);
         let names = samplers.iter().flat_map(|it| it.providers.iter().cloned());
         let missing = names.filter(is_built_in).collect();
         Ok(Self { news, samplers: samplers.into(), programs, missing })
@@ -205,6 +208,10 @@ pub(crate) fn start(
         spawn("sampler", quick(), root, period, found)?,
         spawn("file systems", file_systems, root, period, found)?,
     ];
+    // A driver may hang.
+    if let Some(gpus) = Gpus::load() {
+        samplers.push(spawn("gpus", vec![Box::new(gpus)], root, period, found)?);
+    }
     for provider in externals {
         let (asks, asked) = channel();
         let (name, mark, found) = (provider.name.clone(), mark.to_owned(), found.clone());

@@ -15,7 +15,7 @@ use rakuda_info::external;
 use rakuda_info::format::fragments::Fragments;
 use rakuda_info::format::{Format, json, metrics};
 use rakuda_info::provider::{self, FileSystems, Provider, Root, quick};
-use rakuda_info::query::{Answer, Query, Question, QuestionError, oldest};
+use rakuda_info::query::{Followed, Query, Question, QuestionError, oldest};
 use rakuda_info::table::{NodeId, State, Table};
 use rakuda_info::value::Kind;
 use tokio::net::TcpListener;
@@ -23,6 +23,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::freshness::Freshness;
 use crate::http::{self, Asked, Body, Gate, Reply};
+use crate::nvml::Gpus;
 use crate::registration::{self, Registration};
 use crate::sampling::{self, Ask, Found, Programs, Sampler, moment};
 use crate::sources::{Said, Sources};
@@ -30,6 +31,8 @@ use crate::token::Token;
 
 /// Timeout for values that are asked for fresh.
 const FRESH_TIME: Duration = Duration::from_secs(5);
+/// Timeout for telling others that this service ends.
+const LEAVE_TIME: Duration = Duration::from_secs(1);
 /// Between two looks whether other nodes have told.
 const LOOK: Duration = Duration::from_millis(5);
 /// Between two looks whether a service that registers here has fallen silent.
@@ -106,6 +109,8 @@ pub struct Service {
     long_lived: Vec<String>,
     complain: fn(&str),
     validity: Freshness,
+    /// Services that it has registered with: how each is told that this one ends.
+    registered: RefCell<Vec<(oneshot::Sender<()>, tokio::task::JoinHandle<()>)>>,
     /// Has nodes that others tell of sampled now.
     ask_others: RefCell<Option<Box<dyn Fn()>>>,
 }
@@ -155,6 +160,7 @@ impl Service {
             long_lived,
             complain,
             validity: config.validity,
+            registered: RefCell::default(),
             ask_others: RefCell::default(),
         });
         tokio::task::spawn_local(Rc::clone(&service).note_all(news));
@@ -198,7 +204,26 @@ impl Service {
 
     /// Tells another service of all nodes from now on.
     pub fn register(self: &Rc<Self>, registration: Registration) {
-        tokio::task::spawn_local(registration::serve(Rc::clone(self), registration));
+        let (end, ended) = oneshot::channel();
+        let task = registration::serve(Rc::clone(self), registration, ended);
+        self.registered.borrow_mut().push((end, tokio::task::spawn_local(task)));
+    }
+
+    /// Tells those that it has registered with that it ends, as far as they listen.
+    pub async fn leave(&self) {
+        let all: Vec<_> = self.registered.take();
+        let tasks = all.into_iter().map(|(end, task)| {
+            // It looks for that as long as it is there.
+            let _ = end.send(());
+            task
+        });
+        let tasks: Vec<_> = tasks.collect();
+        let _ = tokio::time::timeout(LEAVE_TIME, async {
+            for task in tasks {
+                let _ = task.await;
+            }
+        })
+        .await;
     }
 
     /// Who has them sampled when fresh values are asked for.
@@ -307,11 +332,16 @@ impl Service {
         let wished = wanted.max_age_ns.map(Freshness::of_all);
         let freshness = wished.as_ref().unwrap_or(&self.validity);
         if !freshness.is_any() {
-            let providers = match self.query(&wanted.question) {
-                Ok(query) => query.providers(self.inner.borrow().table.registry()),
+            let query = match self.query(&wanted.question) {
+                Ok(query) => query,
                 Err(error) => return bad_question(&error),
             };
-            self.refresh(&freshness.only(providers.as_deref())).await;
+            let freshness = self.look(|table| {
+                let providers = query.providers(table.registry());
+                let needed = query.needed();
+                freshness.resolved(table.registry(), needed.as_deref()).only(providers.as_deref())
+            });
+            self.refresh(&freshness).await;
         }
         let query = match self.query(&wanted.question) {
             Ok(query) => query,
@@ -337,33 +367,28 @@ impl Service {
         Query::new(question, self.inner.borrow().table.registry())
     }
 
-    fn answer(&self, question: &Question) -> Result<Answer, QuestionError> {
-        Ok(self.query(question)?.answer(&self.inner.borrow().table, moment().now))
-    }
-
     /// An event at once, then one when something has changed: that alone, or of groups all.
-    fn events(self: Rc<Self>, mut question: Question) -> Reply {
+    fn events(self: Rc<Self>, question: Question) -> Reply {
         let mut changes = self.changes.subscribe();
         changes.mark_changed();
-        let changes = Rc::new(tokio::sync::Mutex::new(changes));
-        let question_now = Rc::new(RefCell::new({
-            question.limit = question.limit.or(Some(usize::MAX));
-            question
-        }));
+        let changes = Rc::new(tokio::sync::Mutex::new((changes, Followed::default(), true)));
+        let question = Rc::new(question);
         let body = Body::events(move || {
             let (service, changes) = (Rc::clone(&self), Rc::clone(&changes));
-            let question = Rc::clone(&question_now);
+            let question = Rc::clone(&question);
             Box::pin(async move {
-                let mut changes = changes.lock().await;
+                let (changes, followed, is_first) = &mut *changes.lock().await;
                 loop {
                     changes.changed().await.ok()?;
-                    let answer = service.answer(&question.borrow()).ok()?;
-                    let is_first = question.borrow().since.is_none();
-                    if !answer.is_grouped {
-                        question.borrow_mut().since = Some(answer.change);
+                    if !*is_first {
+                        // What changes meanwhile is told with it.
+                        tokio::time::sleep(EVENT_TIME).await;
+                        changes.mark_unchanged();
                     }
-                    tokio::time::sleep(if is_first { Duration::ZERO } else { EVENT_TIME }).await;
-                    if is_first || !answer.rows.is_empty() {
+                    let query = service.query(&question).ok()?;
+                    let now = moment().now;
+                    let answer = service.look(|table| query.answer_next(table, now, followed));
+                    if std::mem::take(is_first) || !answer.is_empty() {
                         let text = json::write(&answer);
                         return Some(format!("id: {}\ndata: {text}\n\n", answer.change).into());
                     }
@@ -448,6 +473,7 @@ impl Service {
                 session: of("session").filter(|it| !it.is_empty())?.to_owned(),
                 validity_ns: rakuda_info::duration_ns(of("validity")?)?,
                 answered: of("answered").map_or(Some(0), |number| number.parse().ok())?,
+                is_last: of("last").is_some(),
             })
         })();
         let Some(said) = said.filter(|_| !name.is_empty()) else {
@@ -626,6 +652,9 @@ pub fn sample_into(table: &mut Table) {
     look(&mut file_systems);
     for provider in &mut providers {
         look(&mut **provider);
+    }
+    if let Some(mut gpus) = Gpus::load() {
+        look(&mut gpus);
     }
 }
 

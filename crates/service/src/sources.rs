@@ -14,9 +14,9 @@ use tokio::sync::watch;
 
 use crate::freshness::Freshness;
 
-/// Maximum number of services.
+/// Maximum number of services that are there.
 const SOURCES_MAX: usize = 1024;
-/// A service that has been silent for so many times its validity is taken to be gone.
+/// A service that has been silent for so many times its validity is taken to be gone, and forgotten.
 const GONE_AFTER: u64 = 10;
 
 /// Why what a service says was not taken.
@@ -26,7 +26,7 @@ pub(crate) enum Refused {
     #[error("{0}")]
     Frame(#[from] FrameError),
     /// There are too many.
-    #[error("{SOURCES_MAX} services have registered, which is the most")]
+    #[error("{SOURCES_MAX} services have registered and are there, which is the most")]
     Full,
 }
 
@@ -46,6 +46,8 @@ pub(crate) struct Said {
     pub validity_ns: u64,
     /// The last wish that it has fulfilled.
     pub answered: u64,
+    /// It is the last one: the service ends.
+    pub is_last: bool,
 }
 
 struct Source {
@@ -63,8 +65,8 @@ struct Source {
 #[derive(Default)]
 pub(crate) struct Sources {
     all: BTreeMap<String, Source>,
-    /// Who tells of a node.
-    owners: BTreeMap<NodeId, String>,
+    /// Who tells of a node. `None`: who did is gone.
+    owners: BTreeMap<NodeId, Option<String>>,
 }
 
 impl Sources {
@@ -77,13 +79,11 @@ impl Sources {
         table: &mut Table,
         now: Time,
     ) -> Result<(), Refused> {
+        self.forget(table, &|_, source| source.is_gone(now));
         if !self.all.contains_key(name) && self.all.len() == SOURCES_MAX {
             return Err(Refused::Full);
         }
         let Self { all, owners } = self;
-        // Who is gone gives its nodes up to others.
-        let gone: Vec<String> =
-            all.iter().filter(|(_, it)| it.is_gone(now)).map(|(name, _)| name.clone()).collect();
         let source = all.entry(name.to_owned()).or_insert_with(|| Source {
             session: said.session.clone(),
             receiver: Receiver::new(),
@@ -93,8 +93,7 @@ impl Sources {
             wishes: watch::channel(None).0,
             answered: watch::channel(0).0,
         });
-        // Who was gone may have lost its nodes to others: it is to tell all anew.
-        if source.session != said.session || gone.iter().any(|it| it == name) {
+        if source.session != said.session {
             source.session.clone_from(&said.session);
             source.receiver = Receiver::new();
         }
@@ -102,54 +101,73 @@ impl Sources {
             return Err(FrameError::Gap { expected: 1, found: 0 }.into());
         }
         for (node, state) in source.before_silence.take().into_iter().flatten() {
-            table.set_state(node, state);
+            if is_of(owners.get(&node), name) {
+                table.set_state(node, state);
+            }
         }
         source.heard = now;
         source.validity_ns = said.validity_ns;
         if !frame.is_empty() {
             let may = |table: &Table, node: &str| match table.find_node(node) {
                 None => true,
-                Some(id) => owners.get(&id).is_some_and(|it| it == name || gone.contains(it)),
+                Some(id) => owners
+                    .get(&id)
+                    .is_some_and(|it| it.as_deref().is_none_or(|owner| owner == name)),
             };
             let known = source.receiver.nodes().to_vec();
             source.receiver.apply_where(frame, table, now, &may)?;
             let told = source.receiver.nodes();
             if *told != *known {
-                owners.extend(told.iter().map(|id| (*id, name.to_owned())));
+                owners.extend(told.iter().map(|id| (*id, Some(name.to_owned()))));
                 // Of a session before, and not in this one.
-                let lost = owners.iter().filter(|(id, it)| *it == name && !told.contains(id));
+                let lost =
+                    owners.iter().filter(|(id, it)| is_of(Some(it), name) && !told.contains(id));
                 lost.for_each(|(id, _)| table.set_state(*id, State::Down));
             }
         }
         source.answered.send_replace(said.answered);
+        if said.is_last {
+            self.forget(table, &|it, _| it == name);
+        }
         Ok(())
     }
 
     /// Nodes of services that are silent for longer than what they said holds are suspected, and in the end down.
     pub fn note_silence(&mut self, table: &mut Table, now: Time) {
+        self.forget(table, &|_, source| source.is_gone(now));
         let Self { all, owners } = self;
         for (name, source) in all {
             let silent_ns = now.0.saturating_sub(source.heard.0);
-            if silent_ns <= source.validity_ns {
+            if silent_ns <= source.validity_ns || source.before_silence.is_some() {
                 continue;
             }
-            let own = owners.iter().filter(|(_, owner)| *owner == name).map(|(id, _)| *id);
-            let own: Vec<NodeId> = own.collect();
-            let states = || own.iter().map(|id| (*id, table.get_node(*id).state.clone())).collect();
-            let before: &Vec<(NodeId, State)> = source.before_silence.get_or_insert_with(states);
-            let is_gone = silent_ns > source.validity_ns.saturating_mul(GONE_AFTER);
-            for (id, state) in before.iter().filter(|(_, state)| *state != State::Down) {
-                let state = match state {
-                    _ if is_gone => State::Down,
-                    State::Up => State::Suspected,
-                    other => other.clone(),
-                };
-                table.set_state(*id, state);
+            let own = owners.iter().filter(|(_, it)| is_of(Some(it), name)).map(|(id, _)| *id);
+            let before: Vec<(NodeId, State)> =
+                own.map(|id| (id, table.get_node(id).state.clone())).collect();
+            for (id, _) in before.iter().filter(|(_, state)| *state == State::Up) {
+                table.set_state(*id, State::Suspected);
             }
+            source.before_silence = Some(before);
         }
     }
 
-    /// Whether another service tells of a node.
+    /// Who is gone may lose its nodes to others, so it is to tell all anew: nothing is kept of it. Its nodes are down
+    /// until somebody tells of them.
+    fn forget(&mut self, table: &mut Table, is_gone: &dyn Fn(&str, &Source) -> bool) {
+        let Self { all, owners } = self;
+        all.retain(|name, source| {
+            if !is_gone(name, source) {
+                return true;
+            }
+            for (id, owner) in owners.iter_mut().filter(|(_, it)| is_of(Some(it), name)) {
+                table.set_state(*id, State::Down);
+                *owner = None;
+            }
+            false
+        });
+    }
+
+    /// Whether another service tells of a node, or did.
     pub fn owns(&self, node: NodeId) -> bool {
         self.owners.contains_key(&node)
     }
@@ -196,6 +214,10 @@ impl Sources {
     }
 }
 
+fn is_of(owner: Option<&Option<String>>, name: &str) -> bool {
+    owner.is_some_and(|it| it.as_deref() == Some(name))
+}
+
 impl Source {
     fn is_gone(&self, now: Time) -> bool {
         now.0.saturating_sub(self.heard.0) > self.validity_ns.saturating_mul(GONE_AFTER)
@@ -232,7 +254,7 @@ mod tests {
         }
 
         fn said(&self, answered: u64) -> Said {
-            Said { session: self.session.to_owned(), validity_ns: 3 * S, answered }
+            Said { session: self.session.to_owned(), validity_ns: 3 * S, answered, is_last: false }
         }
     }
 
@@ -300,6 +322,50 @@ mod tests {
         assert!(!above.sources.owns(above.table.find_node("own").unwrap()));
         let mut first = Below::new("1", &["a"]);
         assert_eq!(above.hear("one", &mut first, 0, Time(32 * S)), foreign, "it was gone too long");
+    }
+
+    #[test]
+    fn a_node_that_another_service_tells_of_is_as_that_one_says() {
+        let mut above = Above::default();
+        above.hear("one", &mut Below::new("1", &["a", "b"]), 0, Time(0)).unwrap();
+        above.sources.note_silence(&mut above.table, Time(31 * S));
+        assert_eq!(above.states(), "a:down b:down");
+        let mut below = Below::new("2", &["b"]);
+        above.hear("two", &mut below, 0, Time(32 * S)).unwrap();
+        for seconds in 32..60 {
+            above.hear("two", &mut below, 0, Time(seconds * S)).unwrap();
+            above.sources.note_silence(&mut above.table, Time(seconds * S));
+            assert_eq!(above.states(), "a:down b:up", "after {seconds} s");
+        }
+        above.hear("one", &mut Below::new("3", &["a"]), 0, Time(60 * S)).unwrap();
+        assert_eq!(above.states(), "a:up b:up", "it comes back with what is left to it");
+    }
+
+    #[test]
+    fn who_ends_says_so() {
+        let (mut above, mut below) = (Above::default(), Below::new("1", &["a"]));
+        above.hear("one", &mut below, 0, Time(0)).unwrap();
+        let said = Said { is_last: true, ..below.said(0) };
+        above.sources.take("one", &said, b"", &mut above.table, Time(S)).unwrap();
+        assert_eq!(above.states(), "a:down");
+        assert!(above.sources.wishes("one").is_none());
+        above.hear("two", &mut Below::new("2", &["a"]), 0, Time(S)).unwrap();
+        assert_eq!(above.states(), "a:up", "others may tell of its nodes at once");
+    }
+
+    #[test]
+    fn who_is_gone_makes_room_for_others() {
+        let mut above = Above::default();
+        let come = |above: &mut Above, number: usize, now| {
+            let (name, node) = (format!("s{number}"), format!("n{number}"));
+            above.hear(&name, &mut Below::new("1", &[node.as_str()]), 0, now)
+        };
+        for number in 0..SOURCES_MAX {
+            come(&mut above, number, Time(0)).unwrap();
+        }
+        assert_eq!(come(&mut above, SOURCES_MAX, Time(S)), Err(Refused::Full));
+        come(&mut above, SOURCES_MAX, Time(31 * S)).unwrap();
+        assert!(above.sources.wishes("s0").is_none() && above.states().contains("n0:down"));
     }
 
     #[test]

@@ -156,7 +156,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(Status::Failed) => ExitCode::from(FAILED),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            crate::complain(&format!("rakudactl: {error:#}\n"));
+            crate::complain(&format!("rakudactl: {}\n", crate::failure::with_causes(&error)));
             ExitCode::from(status_of(&error))
         }
     }

@@ -17,7 +17,7 @@ pub struct SetAttr {
     #[arg(value_name = "NODE")]
     node: String,
 
-    /// NAME=VALUE: a number, or a text; with a unit behind a blank.
+    /// NAME=VALUE: a number, or a text; with a unit behind a blank. `NAME=` takes it back.
     #[arg(value_name = "NAME=VALUE", required = true)]
     values: Vec<String>,
 

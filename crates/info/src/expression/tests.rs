@@ -328,7 +328,7 @@ fn units_operators_and_aliases_mean_what_they_say() {
         "5min == 300 && 1h == 60min && 1500ms == 1.5s && 1d == 24h && 1e3 == 1000 && 2.5e-1 == 0.25",
         "has(fs_free('/scratch')) && !has(fs_free('/')) && !has(gpu) && !has(gpu('x')) && !has(runnable)",
         "!(runnable > 0) || true",
-        "Mds-Cpu-Free-1minX100 == 87.5 && Mds-Cpu-Total-Free-1minX100 == 700",
+        "Mds-Cpu-Free-1minX100 == 87 && Mds-Cpu-Total-Free-1minX100 == 700",
         "node_filesystem_avail_bytes('/scratch') == 5GB && Mds-Memory-Ram-freeMB == 2048",
         "age(load1) == 2 && node == 'a' && state == \"up\" && arch =~ 'x86*'",
         "load1-1 == 0 && max(1, 2, 3) == 3 && floor(2.5) == 2 && ceil(2.5) == 3",

@@ -20,7 +20,12 @@ pub fn write(answer: &Answer) -> String {
         }
         put_row(&mut out, row, answer.now);
     }
-    out.push_str("]}");
+    out.push(']');
+    for (index, name) in answer.left.iter().enumerate() {
+        out.push_str(if index == 0 { ",\"left\":[" } else { "," });
+        put_text(&mut out, name);
+    }
+    out.push_str(if answer.left.is_empty() { "}" } else { "]}" });
     out
 }
 

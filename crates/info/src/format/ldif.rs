@@ -117,6 +117,43 @@ fn base64(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::Kind;
+
+    /// What `write` may print of a node is in the schema that is installed.
+    #[test]
+    fn the_schema_has_all_names() {
+        let schema = include_str!("../../../../share/rakuda/ldap/rakuda.schema");
+        let mut table = Table::new();
+        crate::of_run::define(&mut table);
+        let node = table.node(None, "a");
+        for built_in in crate::catalogue::BUILT_IN {
+            let instance = if built_in.is_family { "('x')" } else { "" };
+            let name = format!("{}{instance}", built_in.name);
+            table.define(built_in.attribute(name)).unwrap();
+        }
+        let ids: Vec<_> = table.registry().iter().map(|(id, it)| (id, it.kind)).collect();
+        for (id, kind) in ids {
+            let value = match kind {
+                Kind::Number => Value::Number(1.0),
+                Kind::Text => Value::text("x"),
+            };
+            table.set(node, id, value, Time(1));
+        }
+        let text = write(&table, &["a".into()], Time(2)).replace("\n ", "");
+        let lines =
+            text.lines().filter_map(|line| line.split_once(": ").or(line.split_once(":: ")));
+        let mut names = 0;
+        for (name, value) in lines.filter(|(name, _)| !matches!(*name, "version" | "dn")) {
+            let wanted = if name == "objectClass" { value } else { name };
+            names += 1;
+            assert!(schema.contains(&format!(" NAME '{wanted}'")), "{wanted} is not in it");
+            if name.starts_with("rakuda-") {
+                let class = schema.split("NAME 'RakudaNode'").nth(1).unwrap();
+                assert!(class.split_whitespace().any(|it| it == name), "RakudaNode has no {name}");
+            }
+        }
+        assert!(names > 60, "{text}");
+    }
 
     #[test]
     fn base64_is_that_of_rfc_4648() {

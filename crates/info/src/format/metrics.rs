@@ -1,8 +1,8 @@
 //! What Prometheus scrapes: OpenMetrics 1.0, or the text format 0.0.4 from before.
 //!
-//! Numbers are gauges under `rakuda_NAME_UNIT` in base units, with the labels `node` and, of a
-//! family, `instance`. Texts of the catalogue are labels of `rakuda_node_info`; others, which may
-//! be long, are not there.
+//! Numbers are gauges under `rakuda_NAME_UNIT` in base units, with the labels `node` and, of a family,
+//! `instance`. A name that is taken already has the provider in it: `rakuda_up_of_user`. Texts of the
+//! catalogue are labels of `rakuda_node_info`; others, which may be long, are not there.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -49,23 +49,14 @@ impl Format {
     }
 }
 
+/// Names that are not for attributes: what is told of each node.
+const RESERVED: [&str; 4] = ["rakuda_node", "rakuda_node_info", "rakuda_up", "rakuda_age_seconds"];
+
 /// All numbers of a table.
 pub fn write(table: &Table, now: Time, format: Format) -> String {
     let mut out = String::new();
-    let mut families: BTreeMap<String, Family> = BTreeMap::new();
-    for (id, attribute) in table.registry().iter().filter(|(_, it)| it.kind == Kind::Number) {
-        let split = split_instance(&attribute.name);
-        let (name, instance) =
-            split.map_or((attribute.name.as_str(), None), |(name, it)| (name, Some(it)));
-        let suffix = suffix(&attribute.unit);
-        let family = families.entry(format!("rakuda_{name}{suffix}")).or_insert_with(|| {
-            let help = catalogue::find(name).map_or("", |built_in| built_in.help);
-            Family { unit: suffix.trim_start_matches('_'), help, members: Vec::new() }
-        });
-        family.members.push((id, instance));
-    }
     put_nodes(&mut out, table, now, format);
-    for (name, family) in &families {
+    for (name, family) in &families(table) {
         let mut lines = String::new();
         for (node, described) in table.nodes() {
             for (id, instance) in &family.members {
@@ -86,6 +77,45 @@ pub fn write(table: &Table, now: Time, format: Format) -> String {
         out.push_str("# EOF\n");
     }
     out
+}
+
+/// All attributes that are numbers, by the names that they have here; no two families have one name.
+fn families(table: &Table) -> BTreeMap<String, Family> {
+    let mut known: BTreeMap<(bool, &str, &str), (&str, Family)> = BTreeMap::new();
+    for (id, attribute) in table.registry().iter().filter(|(_, it)| it.kind == Kind::Number) {
+        let split = split_instance(&attribute.name);
+        let (name, instance) =
+            split.map_or((attribute.name.as_str(), None), |(name, it)| (name, Some(it)));
+        let suffix = suffix(&attribute.unit);
+        let built_in = catalogue::find(name);
+        // What is built in keeps its name.
+        let key = (built_in.is_none(), name, suffix);
+        let (_, family) = known.entry(key).or_insert_with(|| {
+            let help = built_in.map_or("", |built_in| built_in.help);
+            let family = Family { unit: suffix.trim_start_matches('_'), help, members: Vec::new() };
+            (&attribute.provider, family)
+        });
+        family.members.push((id, instance));
+    }
+    let mut families = BTreeMap::new();
+    for ((_, name, suffix), (provider, family)) in known {
+        let is_taken = |families: &BTreeMap<String, Family>, it: &str| {
+            RESERVED.contains(&it) || families.contains_key(it)
+        };
+        let mut exposed = format!("rakuda_{name}{suffix}");
+        let mut middle = format!("_of_{}", word(provider));
+        while is_taken(&families, &exposed) {
+            exposed = format!("rakuda_{name}{middle}{suffix}");
+            middle.push('_');
+        }
+        families.insert(exposed, family);
+    }
+    families
+}
+
+/// A name as it may be within another one.
+fn word(name: &str) -> String {
+    name.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '_' }).collect()
 }
 
 struct Family {
@@ -212,6 +242,51 @@ mod tests {
         assert!(text.ends_with("# EOF\n") && !text.contains("swap_free"));
         let old = write(&table(), Time(2_500_000_000), Format::Text);
         assert!(!old.contains("# EOF") && !old.contains("# UNIT") && !old.contains(" info\n"));
+    }
+
+    #[test]
+    fn no_two_families_have_one_name() {
+        let mut table = table();
+        let node = table.find_node("a\"b\\").unwrap();
+        let now = Time(2_500_000_000);
+        for line in
+            ["up 1", "age 3 s", "node 4", "node_info 5", "x2 6 B", "x2_bytes 7", "load1_of_user 8"]
+        {
+            let (name, value) = line.split_once(' ').unwrap();
+            crate::external::set_by_user(&mut table, node, name, value, now).unwrap();
+        }
+        crate::external::note(
+            &mut table,
+            node,
+            "a-b",
+            &crate::external::parse(b"mem_total_bytes 9\n"),
+            false,
+            now,
+        );
+        let text = write(&table, now, Format::OpenMetrics);
+        let mut names: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+            .collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all, "{text}");
+        for (name, value) in [
+            ("up", "1"),
+            ("up_of_user", "1"),
+            ("age_of_user_seconds", "3"),
+            ("node_of_user", "4"),
+            ("node_info_of_user", "5"),
+            ("x2_bytes", "6"),
+            ("x2_bytes_of_user", "7"),
+            ("load1_of_user", "8"),
+            ("mem_total_bytes", "17179869184"),
+            ("mem_total_bytes_of_a_b", "9"),
+        ] {
+            let line = format!("rakuda_{name}{{node=\"a\\\"b\\\\\"}} {value}");
+            assert!(text.lines().any(|found| found == line), "{line} in {text}");
+        }
     }
 
     #[test]

@@ -39,6 +39,11 @@ impl Body {
         Self { kind: Kind::Events { make: Box::new(make), next: None }, held: None }
     }
 
+    /// Whether it goes on.
+    pub(super) fn is_of_events(&self) -> bool {
+        matches!(self.kind, Kind::Events { .. })
+    }
+
     /// Drops `what` when all of it has been given away, or nobody wants it any more.
     pub(super) fn holding(self, what: impl Any) -> Self {
         Self { held: Some(Box::new(what)), ..self }

@@ -22,7 +22,7 @@ pub enum Refused {
 pub struct Gate {
     token: Token,
     /// What this machine is called, besides its addresses.
-    host: String,
+    names: Vec<String>,
     /// Paths that are no secret: pages that hold nothing but their script.
     open: &'static [&'static str],
     /// What paths of partners begin with.
@@ -30,9 +30,10 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// One for a machine of that name.
+    /// One for a machine of that name, and of the names that its own table of hosts (`/etc/hosts`) has for it.
     pub fn new(token: Token, host: impl Into<String>) -> Self {
-        Self { token, host: host.into(), open: &[], partners: None }
+        let hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+        Self { token, names: own_names(&host.into(), &hosts), open: &[], partners: None }
     }
 
     /// Lets everyone read what is at these paths who addresses this server, and comes from no other site.
@@ -97,12 +98,33 @@ impl Gate {
             return false;
         }
         let plain = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+        // A socket for both versions of IP has addresses of version 4 in those of version 6.
+        let own = own.ip().to_canonical();
         match plain.parse::<IpAddr>() {
-            Ok(address) => address == own.ip(),
-            Err(_) if own.ip().is_loopback() => name.eq_ignore_ascii_case("localhost"),
-            Err(_) => name.eq_ignore_ascii_case(&self.host),
+            Ok(address) => address.to_canonical() == own,
+            Err(_) if own.is_loopback() && name.eq_ignore_ascii_case("localhost") => true,
+            // Also on a loopback address: Debian has the name of the machine at 127.0.1.1.
+            Err(_) => self.names.iter().any(|it| name.eq_ignore_ascii_case(it)),
         }
     }
+}
+
+/// A machine's name, that name without its domain, and those that stand beside one of them in a table of hosts.
+fn own_names(host: &str, hosts: &str) -> Vec<String> {
+    let short = host.split('.').next().unwrap_or(host);
+    let is_own = |name: &&str| name.eq_ignore_ascii_case(host) || name.eq_ignore_ascii_case(short);
+    let mut names = vec![host, short];
+    for line in hosts.lines() {
+        let line = line.split('#').next().unwrap_or_default();
+        let beside: Vec<&str> = line.split_whitespace().skip(1).collect();
+        if beside.iter().any(is_own) {
+            // It is that of every machine.
+            names.extend(beside.into_iter().filter(|it| !it.starts_with("localhost")));
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().filter(|it| !it.is_empty()).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -132,7 +154,8 @@ mod tests {
             "127.0.0.1",
             "127.0.0.1:4001",
             "localhost.evil.example:4000",
-            "node7:4000",
+            "node8:4000",
+            "node7.evil.example:4000",
             "127.0.0.2:4000",
             "[::1]:4000",
             "",
@@ -152,6 +175,30 @@ mod tests {
         for token in [None, Some("Bearer"), Some("Bearer x"), Some("Basic x"), Some("")] {
             assert_eq!(check(host, None, token), Err(Refused::Token), "{token:?}");
         }
+    }
+
+    #[test]
+    fn a_machine_has_the_names_of_its_own_table() {
+        let hosts = "127.0.0.1 localhost\n127.0.1.1\tnode7.example node7 # node9\n10.0.0.8 node8\n";
+        assert_eq!(own_names("node7", hosts), ["node7", "node7.example"]);
+        assert_eq!(own_names("node7.example", ""), ["node7", "node7.example"]);
+        assert_eq!(own_names("vm", "127.0.0.1 localhost vm box\n"), ["box", "vm"]);
+        assert!(own_names("", "127.0.0.1 localhost\n").is_empty());
+    }
+
+    #[test]
+    fn sockets_for_both_versions_of_ip_are_addressed_by_either() {
+        let (gate, secret) = gate("versions");
+        let check = |host: &str, own: &str| {
+            gate.check(Some(host), None, Some(&secret), own.parse().unwrap())
+        };
+        for host in ["127.0.0.1:4000", "localhost:4000", "node7:4000", "[::ffff:127.0.0.1]:4000"] {
+            assert_eq!(check(host, "[::ffff:127.0.0.1]:4000"), Ok(()), "{host}");
+        }
+        assert_eq!(check("node7:4000", "127.0.1.1:4000"), Ok(()), "as Debian has it");
+        assert_eq!(check("10.0.0.7:4000", "[::ffff:10.0.0.7]:4000"), Ok(()));
+        assert_eq!(check("10.0.0.8:4000", "[::ffff:10.0.0.7]:4000"), Err(Refused::Host));
+        assert_eq!(check("localhost:4000", "[::ffff:10.0.0.7]:4000"), Err(Refused::Host));
     }
 
     #[test]

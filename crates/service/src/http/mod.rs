@@ -34,6 +34,8 @@ use patient::Patient;
 
 /// Maximum number of connections, without those of partners.
 const CONNECTIONS_MAX: usize = 256;
+/// Maximum number of those that have events, so that ordinary questions have room.
+const STREAMS_MAX: usize = 192;
 /// Maximum number of connections of partners; more of them are counted with the others.
 const PARTNERS_MAX: usize = 2048;
 /// Timeout for the head of a request, also of the next one on a connection that is kept.
@@ -106,6 +108,8 @@ struct Client {
     is_known: Cell<bool>,
     /// It waits for an answer that is not made yet, or for events.
     waits: Cell<bool>,
+    /// It has events, which have no end.
+    has_events: Cell<bool>,
     /// It does not take what was sent.
     is_stuck: Rc<Cell<bool>>,
     /// Its connection is one of a partner's. It does not change back.
@@ -140,6 +144,7 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.0.waits.set(false);
+        self.0.has_events.set(false);
     }
 }
 
@@ -204,6 +209,10 @@ fn partners(connections: &Connections) -> usize {
     connections.borrow().values().filter(|it| it.client.is_partner.get()).count()
 }
 
+fn streams(connections: &Connections) -> usize {
+    connections.borrow().values().filter(|it| it.client.has_events.get()).count()
+}
+
 /// Ends the oldest connection that has shown no token; else of one that is kept, but asks nothing;
 /// else of one that does not read. False: there is none.
 async fn make_room(connections: &Connections) -> bool {
@@ -241,7 +250,20 @@ where
             if !client.is_partner.get() && gate.is_of_partner(&asked.path) {
                 client.is_partner.set(partners(connections) < PARTNERS_MAX);
             }
-            answer(asked).await
+            let reply = answer(asked).await;
+            if reply.body.is_of_events() && !client.is_partner.get() {
+                if streams(connections) < STREAMS_MAX {
+                    client.has_events.set(true);
+                    reply
+                } else {
+                    let why = format!(
+                        "{STREAMS_MAX} clients have events, which is the most: ask again later"
+                    );
+                    Reply::error(StatusCode::SERVICE_UNAVAILABLE, &why)
+                }
+            } else {
+                reply
+            }
         }
         Err(reply) => reply,
     };

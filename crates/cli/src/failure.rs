@@ -1,0 +1,52 @@
+//! What went wrong, in the words of a line for people.
+
+use rakuda_cluster::ClusterError;
+
+/// An error and its causes; a cause that the words before it name already is not told again.
+pub fn with_causes(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |said, cause| {
+        if said.is_empty() {
+            cause
+        } else if said.contains(&cause) {
+            said
+        } else {
+            format!("{said}: {cause}")
+        }
+    })
+}
+
+/// The same as a sentence: `failed to ...`, unless it is one as it is.
+pub fn sentence(error: &anyhow::Error) -> String {
+    let said = with_causes(error);
+    match error.downcast_ref::<ClusterError>() {
+        Some(_) => said,
+        None => format!("failed to {said}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("read it: {0}")]
+    struct Telling(#[source] std::io::Error);
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = || std::io::Error::other("it is wet");
+        let error = Err::<(), _>(Telling(cause())).context("begin").unwrap_err();
+        assert_eq!(with_causes(&error), "begin: read it: it is wet");
+        assert_eq!(sentence(&error), "failed to begin: read it: it is wet");
+        let error = Err::<(), _>(cause()).context("read it").unwrap_err();
+        assert_eq!(with_causes(&error), "read it: it is wet");
+    }
+
+    #[test]
+    fn what_is_a_sentence_stays_one() {
+        let error = anyhow::Error::from(ClusterError::Setting("hosts:3: expected a name".into()));
+        assert_eq!(sentence(&error), "hosts:3: expected a name");
+    }
+}
