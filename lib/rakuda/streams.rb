@@ -3,6 +3,8 @@
 # Streams of a Rakefile: what `stream` says, which tasks it joins, and the components that follow
 # (docs/design/streams.md). It does not know when anything runs; the engine passes bytes on.
 
+require "rakuda/stream_meta"
+
 module Rakuda
   # All streams of an application.
   class Streams
@@ -157,11 +159,14 @@ module Rakuda
     end
 
     def meta(name, value)
-      simple = ->(one) { one.is_a?(String) || one.is_a?(Symbol) || one.is_a?(Numeric) }
-      good = value.is_a?(Hash) && value.values.all? { |of| of.is_a?(Hash) && of.values.all?(&simple) }
-      return value.to_h { |task, of| [task.to_s, of.to_h { |key, one| [key.to_s, one.to_s] }] } if good
-
-      refuse(name, :meta, value, "a hash by task, such as { \"sim\" => { cost: 10, output: \"1MB/s\" } }")
+      unless value.is_a?(Hash) && value.values.all?(Hash)
+        refuse(name, :meta, value, "a hash by task, such as { \"sim\" => { cost: 10, output: \"1MB/s\" } }")
+      end
+      value.each do |task, of|
+        mistake = StreamMeta.mistake(of)
+        raise ConfigurationError, "#{name}: meta: #{task}: #{mistake}" if mistake
+      end
+      value.to_h { |task, of| [task.to_s, of.to_h { |key, one| [key.to_s, one.to_s] }] }
     end
 
     def ends(name, key, value)
@@ -189,7 +194,7 @@ module Rakuda
     end
 
     def wrong(definition, text)
-      raise RakefileError, "#{definition.place}: stream: #{definition.name}: #{text}"
+      raise RakefileError, "#{definition.place}: #{["stream", definition.name].uniq.join(": ")}: #{text}"
     end
 
     # @return [Stream]
