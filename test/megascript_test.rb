@@ -47,14 +47,71 @@ class MegascriptTest < Minitest::Test
       "Scheduler.run" => "there is nothing to run",
       "Scheduler.add(3)" => "expected a MegaScript::Task or a MegaScript::Stream, not 3",
       "Task.new('x', coast: 3)" => "unknown keyword coast; there are cost, output",
-      "s = Stream.new; s.in << Task.new('x'); Scheduler.add(s); Scheduler.run" =>
-        "p.rb:3: a stream joins a task that was not added: x"
+      "s = Stream.new; s.in << Task.new('x'); s.out << Task.new('y'); Scheduler.add(s); Scheduler.run" =>
+        "p.rb:3: Stream: a stream joins a task that was not added: x",
+      "Scheduler.add(Stream.new); Scheduler.run" => "p.rb:3: Stream: in: it has no task",
+      "Task.new('x', cost: nil)" => "p.rb:3: Task: cost: expected a number above 0: computing, in any unit, not nil",
+      "Task.new('x', input: [1])" => "p.rb:3: Task: input: expected bytes or bytes a second, such as",
+      "Task.new('x', output: '1 gigabyte')" => "such as \"20MB\" or \"1.5MB/s\", with B, KB, MB or GB, not \"1 gigabyte\"",
+      "Task.new('x', frequency: -1)" => "p.rb:3: Task: frequency: expected a number above 0: messages a second, not -1",
+      "Task.new('x', pattern: :star)" => "p.rb:3: Task: pattern: expected :steady or :burst, not :star",
+      "Task.new('x', memory: ->(n) { n })" => "p.rb:3: Task: memory: expected text, numbers, lists",
+      "Task.new('x', name: 'default')" => "p.rb:3: Task: name: default is the name under which all run",
+      "Task.new('x', after: 3)" => "p.rb:3: Task: after: expected tasks (MegaScript::Task) and names of files, not 3",
+      "Scheduler.add(Task.new('x', name: 'a'), Task.new('y', name: 'a')); Scheduler.run" =>
+        "p.rb:3: Task: the name a is taken already (p.rb:3)",
+      "Scheduler.add(Task.new('x', retry_delay: 'soon')); Scheduler.run" => "p.rb:3: needs: retry_delay",
+      "a, b = Task.new('x'), Task.new('y')\ns = Stream.new(window: 1)\ns.in << a\ns.out << b\n" \
+      "Scheduler.add(a, b, s)\nScheduler.run" => "p.rb:4: stream: window: expected a number of bytes",
+      "a = Task.new('x')\ns = Stream.new\ns.in << a\ns.out << a\nScheduler.add(a, s)\nScheduler.run" =>
+        "p.rb:4: stream: the task x cannot read what it writes itself"
     }
     mistakes.each do |line, words|
       program("require 'rakuda/megascript'\ninclude MegaScript\n#{line}\n") do |out, status|
         refute status.success?, line
         assert_includes out, words
       end
+    end
+  end
+
+  def test_names_are_those_of_the_program_whatever_letters_they_have
+    program(<<~'RUBY') do |out, status|
+      require "rakuda/megascript"
+      include MegaScript
+      FileUtils.cp("sim", "default")
+      names = ["a[1]", "a{b,c}", "a*", "a?"]
+      sims = names.map { |name| Task.new("./sim", name: name) }
+      s = Stream.new
+      s.in.concat([Task.new("./default"), *sims])
+      s.out << Task.new("./ana", "x")
+      Scheduler.add(*s.in, *s.out, Task.new("./sim >/dev/null", name: "a1"), s)
+      Scheduler.run("-j", 6)
+      puts File.read("out.x")
+    RUBY
+      assert status.success?, out
+      assert_equal "5000", out.lines.last.strip
+    end
+  end
+
+  def test_files_and_streams_mix_and_a_file_is_made_once
+    text = <<~'RUBY'
+      require "rakuda/megascript"
+      include MegaScript
+      File.write("seed", "3") unless File.exist?("seed")
+      first = Task.new("echo first >> log")
+      sim = Task.new("seq $(cat seed)", after: ["seed", first])
+      sum = Task.new("awk '{ s += $1 } END { print s }' > sum.txt", file: "sum.txt", cost: 2)
+      plot = Task.new("sed s/^/plot:/ sum.txt > plot.txt; echo plotted >> log", file: "plot.txt", after: sum)
+      s = Stream.new
+      s.in << sim
+      s.out << sum
+      Scheduler.add(first, sim, sum, plot, s)
+      2.times { Scheduler.add(first, sim, sum, plot, s); Scheduler.run("-j", 2) }
+      puts File.read("plot.txt"), File.readlines("log").map(&:chomp).tally.inspect
+    RUBY
+    program(text) do |out, status|
+      assert status.success?, out
+      assert_equal ["plot:6", { "first" => 2, "plotted" => 1 }.inspect], out.lines.last(2).map(&:chomp), out
     end
   end
 

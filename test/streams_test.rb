@@ -152,6 +152,60 @@ class StreamsTest < Minitest::Test
     RAKEFILE
   end
 
+  # Nobody reads while a spool is written: only its cap ends a writer that goes on and on.
+  def test_a_spool_has_a_cap_and_a_file_a_limit
+    rakefile = <<~RAKEFILE
+      stream :s, from: "all", to: "two", spool_max: "1M"
+      task(:all) { sh "yes" }
+      file("two") { sh "head -n 2 > two" }
+    RAKEFILE
+    rakuda(rakefile, "-j1", "two") do |run|
+      assert_equal 1, run.status, run.err
+      words = "stream s: its spool would have more than 1048576 bytes, the most that `spool_max:` allows; give the stream"
+      assert_includes run.err, "rakuda aborted!\n#{words}"
+      refute_includes run.err, "Command failed"
+    end
+    in_folder(rakefile.sub(', spool_max: "1M"', "")) do
+      out, status = Open3.capture2e(@engine_environment, "sh", "-c", "ulimit -f 1000; exec '#{RAKUDA}' -j1 two")
+      refute status.success?
+      assert_includes out, "rakuda aborted!\nstream s: File too large"
+      refute_includes out, "status ()"
+    end
+  end
+
+  def test_too_few_descriptors_are_told_once
+    rakefile = <<~RAKEFILE
+      stream :s, from: (0...200).map { |i| "w\#{i}" }, to: "out"
+      200.times { |i| task("w\#{i}") { sh "echo \#{i}", verbose: false } }
+      file("out") { |t| sh "wc -l > \#{t.name}", verbose: false }
+    RAKEFILE
+    in_folder(rakefile) do
+      out, status = Open3.capture2e(@engine_environment, "sh", "-c", "ulimit -n 256; exec '#{RAKUDA}' -j4 out")
+      refute status.success?
+      words = "could not open its streams: Too many open files (os error 24): its 201 readers and writers take 402 " \
+              "descriptors, and `ulimit -n` allows 256"
+      assert_includes out, "rakuda aborted!\n#{words}"
+      assert_operator out.scan("Too many open files").size, :<=, 3, out
+      refute_includes out, "status (127)"
+    end
+  end
+
+  def test_what_is_dropped_is_shown_beside_what_went_in
+    rakuda(<<~RAKEFILE, "-j2", "two") do |run|
+      stream :s, from: "all", to: "two", on_close: :drain
+      task(:all) { sh "seq 2000000", verbose: false }
+      file("two") { sh "head -n 2 > two", verbose: false }
+    RAKEFILE
+      assert_equal 0, run.status, run.err
+      stream = JSON.parse(control("report", "--json")).fetch("streams").first
+      writer = stream.fetch("writers").first
+      assert_equal 14_888_896, writer["bytes"] + writer["dropped_bytes"]
+      assert_operator writer["dropped_bytes"], :>, 0
+      assert_match(/^stream s: .*, all readers left early, .* dropped$/, control("report", "--text"))
+      assert_match(/^  from all: .* records?, .* dropped$/, control("report", "--text"))
+    end
+  end
+
   def test_failed_writer_fails_its_readers_and_all_are_tried_again
     rakefile = <<~RAKEFILE
       stream :s, from: "w", to: "out"
@@ -289,8 +343,12 @@ class StreamsTest < Minitest::Test
     "stream :s, from: 'a', to: 'b', recrd: :line" => "s: unknown keyword recrd; there are from, to, record, window",
     "stream :s, from: 'a', to: 'b', record: :word" => "s: record: expected :line, :nul, :raw, or { bytes: N }",
     "stream :s, from: 'a', to: 'b', window: '1k'" => "s: window: expected a number of bytes from \"2M\" to \"1G\"",
+    "stream :s, from: 'a', to: 'b', spool_max: '1k'" => "s: spool_max: expected a number of bytes from \"1M\" to \"16T\"",
     "stream :s, from: 'a', to: 'b', replay: 'x'" => "s: replay: expected :gang or :journal or :atomic",
     "stream :s, from: 'a', to: 'b'; stream :s, from: 'c', to: 'd'" => "s: there is a stream of that name already (Rakefile:1)",
+    "stream :s, from: 'a', to: 'b', meta: 3" => "s: meta: expected a hash by task, such as",
+    "stream :s, from: 'a', to: 'b', meta: { 'a' => { coast: 1 } }" => "s: meta: a: unknown keyword coast; there are cost",
+    "stream :s, from: 'a', to: 'b', meta: { 'a' => { output: '1TB' } }" => "s: meta: a: output: expected bytes or bytes a second",
     "stream :s, from: 'nobody', to: 'b'" => "s: from: there is no task nobody",
     "stream :s, from: 'x*', to: 'b'" => "s: from: no task has a name like x*",
     "stream :s, from: 'empty', to: 'b'" => "s: from: the task empty has no action that could write into it",

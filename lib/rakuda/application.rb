@@ -215,7 +215,7 @@ module Rakuda
     rescue RakefileError
       raise
     rescue ConfigurationError => e
-      raise RakefileError, "#{place}: stream: #{e.message}"
+      raise RakefileError, "#{place}: #{"stream: " unless e.message.start_with?("stream: ")}#{e.message}"
     end
 
     # @return [Streams]

@@ -7,6 +7,7 @@
 require "fileutils"
 require "rbconfig"
 require "shellwords"
+require_relative "stream_meta"
 
 # Tasks, streams and their scheduler.
 # @example
@@ -26,14 +27,14 @@ module MegaScript
   # The run ended with another status than 0.
   class Failed < Error; end
 
-  # What a task is said to be like: kept with the run. `cost` of computing, `output` volume, `frequency` of messages,
-  # their `pattern`.
-  META = %i[cost output input frequency pattern].freeze
-
   # An external program, sequential or parallel.
   class Task
-    # Of `needs`: what a node must have.
-    NEEDS = %i[cores memory resource retry exclusive reserve allow deny nodes].freeze
+    # What it is said to be like, which places and routes are chosen by.
+    META = Rakuda::StreamMeta::KEYWORDS
+    # Those of `needs`.
+    NEEDS = %i[cores nodes memory resource retry retry_delay exclusive reserve allow deny order steal where prefer
+               locality params outputs inputs env].freeze
+    OWN = %i[name file after].freeze
 
     # @return [Array<String>] the program and its arguments; one word alone is a command line
     attr_reader :words
@@ -41,31 +42,74 @@ module MegaScript
     # @return [String] as it is shown; given by the scheduler when there is none
     attr_accessor :name
 
+    # @return [String, nil] the file that it makes
+    attr_reader :file
+
+    # @return [Array<Task, String>] what must have ended before: tasks, and files
+    attr_reader :after
+
     # @return [Hash{Symbol => Object}]
     attr_reader :needs, :meta
 
     # @return [String, nil] FILE:LINE
     attr_reader :place
 
+    # @example A file that is made from another one
+    #   Task.new("./plot stats.txt > plot.svg", file: "plot.svg", after: "stats.txt")
     # @param program [String] a program, or a command line when there are no arguments
     # @param arguments [Array<#to_s>]
     # @param name [String, nil]
+    # @param file [String, nil] its target: it runs when that is out of date
+    # @param after [Task, String, Array<Task, String>]
     # @param keywords [Hash{Symbol => Object}] {META}, {NEEDS}
-    def initialize(program, *arguments, name: nil, **keywords)
-      unknown = keywords.keys - META - NEEDS
-      raise ArgumentError, "unknown keyword #{unknown.first}; there are #{(META + NEEDS).join(", ")}, name" unless unknown.empty?
-
-      @words = [program, *arguments].map(&:to_s)
-      @name = name&.to_s
-      @needs = keywords.slice(*NEEDS)
-      @meta = keywords.slice(*META)
+    # @raise [Error]
+    def initialize(program, *arguments, name: nil, file: nil, after: [], **keywords)
       @place = MegaScript.place
+      MegaScript.check_keywords(self, keywords, META + NEEDS, OWN)
+      wrong = Rakuda::StreamMeta.mistake(keywords.slice(*META))
+      MegaScript.refuse(self, wrong) if wrong
+      @words = [program, *arguments].map(&:to_s)
+      @file = target(file)
+      @name = @file ? of_file(name) : name&.to_s
+      @after = prerequisites(after)
+      @needs = keywords.slice(*NEEDS).each { |key, value| check_need(key, value) }
+      @meta = keywords.slice(*META)
+      MegaScript.refuse(self, "name: default is the name under which all run; give it another one") if @name == "default"
+    end
+
+    private
+
+    def target(file)
+      return file if file.nil? || (file.is_a?(String) && !file.empty?)
+
+      MegaScript.refuse(self, "file: expected the name of the file that it makes, not #{file.inspect}")
+    end
+
+    def of_file(name)
+      return @file if name.nil? || name.to_s == @file
+
+      MegaScript.refuse(self, "name: a task that makes a file has the name of that file, #{@file}, not #{name}")
+    end
+
+    def prerequisites(after)
+      list = after.is_a?(Array) ? after : [after]
+      strange = list.find { |one| !one.is_a?(Task) && !(one.is_a?(String) && !one.empty?) }
+      return list unless strange || list.include?(nil)
+
+      MegaScript.refuse(self, "after: expected tasks (MegaScript::Task) and names of files, not #{strange.inspect}")
+    end
+
+    # What it needs is written into the Rakefile.
+    def check_need(key, value)
+      return if MegaScript.written?(value)
+
+      MegaScript.refuse(self, "#{key}: expected text, numbers, lists or a hash of these, not #{value.inspect}")
     end
   end
 
   # A way from the stdout of tasks to the stdin of others: merged record by record, and each gets all.
   class Stream
-    KEYWORDS = %i[record window on_close replay].freeze
+    KEYWORDS = %i[record window spool_max on_close replay].freeze
 
     # @return [Array<Task>] what writes into it
     attr_reader :in
@@ -84,14 +128,16 @@ module MegaScript
 
     # @param keywords [Hash{Symbol => Object}] as those of `stream` in a Rakefile
     def initialize(name: nil, **keywords)
-      unknown = keywords.keys - KEYWORDS
-      raise ArgumentError, "unknown keyword #{unknown.first}; there are #{KEYWORDS.join(", ")}, name" unless unknown.empty?
-
+      @place = MegaScript.place
+      MegaScript.check_keywords(self, keywords, KEYWORDS, %i[name])
       @name = name&.to_s
-      @options = keywords
+      @options = keywords.each do |key, value|
+        next if MegaScript.written?(value)
+
+        MegaScript.refuse(self, "#{key}: expected text, a number or a hash, not #{value.inspect}")
+      end
       @in = []
       @out = []
-      @place = MegaScript.place
     end
   end
 
@@ -101,11 +147,12 @@ module MegaScript
 
     class << self
       # @param things [Array<Task, Stream>]
-      # @raise [ArgumentError] when one is neither
+      # @raise [Error] when one is neither
       def add(*things)
         things.each do |thing|
           unless thing.is_a?(Task) || thing.is_a?(Stream)
-            raise ArgumentError, "expected a MegaScript::Task or a MegaScript::Stream, not #{thing.inspect}"
+            raise Error, "#{MegaScript.place}: Scheduler.add: expected a MegaScript::Task or a MegaScript::Stream, " \
+                         "not #{thing.inspect}"
           end
           @added << thing unless @added.any? { |other| other.equal?(thing) }
         end
@@ -119,7 +166,9 @@ module MegaScript
       # @raise [Failed] when something failed
       def run(*options)
         added, @added = @added, []
-        raise Error, "there is nothing to run: add tasks and streams with Scheduler.add" if added.empty?
+        if added.empty?
+          raise Error, "#{MegaScript.place}: Scheduler.run: there is nothing to run: add tasks and streams with Scheduler.add"
+        end
 
         program = Program.new(added)
         words = Shellwords.split(ENV.fetch("RAKUDA_OPTIONS", "")) + options.flatten.map(&:to_s)
@@ -140,7 +189,8 @@ module MegaScript
     def initialize(added)
       @streams = added.grep(Stream)
       @tasks = added.grep(Task)
-      @streams.each { |stream| (stream.in + stream.out).each { |task| check(stream, task) } }
+      @streams.each { |stream| check_ends(stream) }
+      @tasks.each { |task| check_after(task) }
       name(@tasks) { |task| File.basename(task.words.first.split.first || "task") }
       name(@streams) { |_| "stream" }
     end
@@ -154,32 +204,45 @@ module MegaScript
       $?.exitstatus || (128 + $?.termsig) # rubocop:disable Style/SpecialGlobalVars
     end
 
-    # @return [String] Ruby
+    # @return [String] Ruby. Each statement says where the program has it, so that what is wrong is told with that place
     def text
       lines = ["# Made by MegaScript from #{$PROGRAM_NAME}; made anew by each run of it.", ""]
       @tasks.each { |task| lines.concat(lines_of_task(task)) }
-      @streams.each { |stream| lines << line_of_stream(stream) }
+      @streams.each { |stream| lines << placed(stream, line_of_stream(stream)) }
       lines << "task default: #{@tasks.map(&:name).inspect}"
       "#{lines.join("\n")}\n"
     end
 
     private
 
-    def check(stream, task)
-      unless task.is_a?(Task)
-        raise Error, "#{stream.place}: a stream joins tasks (MegaScript::Task), not #{task.inspect}"
+    def check_ends(stream)
+      { in: stream.in, out: stream.out }.each do |key, tasks|
+        MegaScript.refuse(stream, "#{key}: it has no task; add one with `<<`") if tasks.empty?
+        tasks.each do |task|
+          MegaScript.refuse(stream, "a stream joins tasks (MegaScript::Task), not #{task.inspect}") unless task.is_a?(Task)
+          check_added(stream, "a stream joins", task)
+        end
       end
+    end
+
+    def check_after(task)
+      task.after.grep(Task).each { |other| check_added(task, "after:", other) }
+    end
+
+    def check_added(whose, words, task)
       return if @tasks.any? { |other| other.equal?(task) }
 
-      raise Error, "#{stream.place}: a stream joins a task that was not added: #{task.words.join(" ")} (#{task.place})"
+      MegaScript.refuse(whose, "#{words} a task that was not added: #{task.words.join(" ")} (#{task.place})")
     end
 
     # Names that are free, numbered where several would be equal.
     def name(things)
-      taken = things.map(&:name).compact
-      twice = taken.find { |name| taken.count(name) > 1 }
-      raise Error, "two of them have the name #{twice}" if twice
-
+      named = things.select(&:name)
+      named.group_by(&:name).each_value do |first, second|
+        MegaScript.refuse(second, "the name #{second.name} is taken already (#{first.place})") if second
+      end
+      # Under the name default all of them run.
+      taken = named.map(&:name) << "default"
       bases = things.reject(&:name).group_by { |thing| yield(thing).gsub(/[^\w.+-]/, "_") }
       bases.each do |base, group|
         free = group.size == 1 && !taken.include?(base) ? [base] : (0..).lazy.map { |n| "#{base}.#{n}" }
@@ -190,16 +253,26 @@ module MegaScript
     end
 
     def lines_of_task(task)
-      needs = task.needs.empty? ? [] : ["needs(**#{task.needs.inspect})"]
-      words = task.words.map(&:inspect).join(", ")
-      needs << "task(#{task.name.inspect}) { sh #{words} }"
+      needs = task.needs.empty? ? [] : [placed(task, "needs(**#{task.needs.inspect})")]
+      after = task.after.map { |one| one.is_a?(Task) ? one.name : one }
+      kind = task.file ? "file" : "task"
+      head = after.empty? ? task.name.inspect : "#{task.name.inspect} => #{after.inspect}"
+      needs << placed(task, "#{kind}(#{head}) { sh #{task.words.map(&:inspect).join(", ")} }")
     end
 
+    # The tasks themselves: a name might be taken for a pattern.
     def line_of_stream(stream)
       meta = (stream.in + stream.out).reject { |task| task.meta.empty? }.to_h { |task| [task.name, task.meta] }
       options = stream.options.merge(meta.empty? ? {} : { meta: meta })
-      ends = { from: stream.in.map(&:name), to: stream.out.map(&:name) }
-      "stream(#{stream.name.inspect}, **#{ends.merge(options).inspect})"
+      ends = { from: stream.in, to: stream.out }.map do |key, tasks|
+        "#{key}: [#{tasks.map { |task| "Rake::Task[#{task.name.inspect}]" }.join(", ")}]"
+      end
+      "stream(#{[stream.name.inspect, *ends].join(", ")}, **#{options.inspect})"
+    end
+
+    def placed(thing, ruby)
+      file, line = thing.place.to_s.match(/\A(.+):(\d+)\z/)&.captures
+      file ? "eval(#{ruby.inspect}, binding, #{file.inspect}, #{line})" : ruby
     end
 
     def write
@@ -209,9 +282,33 @@ module MegaScript
     end
   end
 
-  # @return [String, nil] FILE:LINE of the program
-  def self.place
-    line = caller_locations.find { |location| location.absolute_path != __FILE__ && !location.path.start_with?("<internal:") }
-    "#{line.path}:#{line.lineno}" if line
+  class << self
+    # @return [String, nil] FILE:LINE of the program
+    def place
+      line = caller_locations.find { |one| one.absolute_path != __FILE__ && !one.path.start_with?("<internal:") }
+      "#{line.path}:#{line.lineno}" if line
+    end
+
+    # @param thing [Task, Stream]
+    # @raise [Error] with the place of it
+    def refuse(thing, words)
+      raise Error, "#{thing.place}: #{thing.class.name.split("::").last}: #{words}"
+    end
+
+    # @raise [Error] when one is neither among those nor one of its own
+    def check_keywords(thing, keywords, known, own)
+      unknown = (keywords.keys - known).first or return
+      refuse(thing, "unknown keyword #{unknown}; there are #{(known + own).join(", ")}")
+    end
+
+    # @return [Boolean] whether Ruby reads a value again as it shows it
+    def written?(value)
+      case value
+      when String, Symbol, Integer, Float, true, false, nil then true
+      when Array then value.all? { |one| written?(one) }
+      when Hash then value.all? { |key, one| written?(key) && written?(one) }
+      else false
+      end
+    end
   end
 end

@@ -30,6 +30,8 @@ module Rakuda
 
     # How the error of a command begins that ran and was killed because of a bound.
     BOUND_EXCEEDED = "killed: "
+    # How the error of a command begins when streams of its task are at fault.
+    STREAMS_FAILED = "streams: "
 
     # How to stop a run.
     module StopHow

@@ -192,8 +192,11 @@ module Rakuda
       job.leased = false if job.is_a?(Action) # it went with the command
       error = error&.dup&.force_encoding(Encoding::UTF_8)&.scrub
       bound = error if error&.start_with?(Protocol::BOUND_EXCEEDED)
-      job.killed_by = bound || Shell.signal_in(status)
+      fault = error&.start_with?(Protocol::STREAMS_FAILED)
+      job.killed_by = bound || (Shell.signal_in(status) unless fault)
       return true if status.zero?
+      # As the command's own failure, of which rake says no class.
+      raise error.delete_prefix(Protocol::STREAMS_FAILED) if fault
       return false if bound || !error # for Ruby it ran
 
       explain(error, redirects)

@@ -3,6 +3,8 @@
 # Streams of a Rakefile: what `stream` says, which tasks it joins, and the components that follow
 # (docs/design/streams.md). It does not know when anything runs; the engine passes bytes on.
 
+require "rakuda/stream_meta"
+
 module Rakuda
   # All streams of an application.
   class Streams
@@ -25,6 +27,7 @@ module Rakuda
       def fields
         options = definition.options
         { "name" => name.b, "record" => options[:record], "window" => options[:window],
+          "spool_max" => options[:spool_max],
           "drain" => options[:on_close] == "drain", "writers" => writers.map(&:rakuda_number),
           "readers" => readers.map(&:rakuda_number), "place" => definition.place.to_s.b, "meta" => options[:meta] }
       end
@@ -57,9 +60,10 @@ module Rakuda
     RECORDS = { line: "line", nul: "nul", raw: "raw" }.freeze
     REPLAYS = %w[gang journal atomic].freeze
     ON_CLOSE = %w[sigpipe drain].freeze
-    DEFAULTS = { record: "line", window: 0, on_close: "sigpipe", replay: "gang", meta: {} }.freeze
-    KEYWORDS = %i[from to record window on_close replay meta].freeze
+    DEFAULTS = { record: "line", window: 0, spool_max: 0, on_close: "sigpipe", replay: "gang", meta: {} }.freeze
+    KEYWORDS = %i[from to record window spool_max on_close replay meta].freeze
     WINDOW = (2 << 20..1 << 30).freeze
+    SPOOL_MAX = (1 << 20..16 << 40).freeze
     RECORD_BYTES_MAX = 1 << 30
     PATTERN = /[*?\[{]/.freeze
 
@@ -125,7 +129,8 @@ module Rakuda
     def option(name, key, value)
       case key
       when :record then [:record, record(name, value)]
-      when :window then [:window, window(name, value)]
+      when :window then [:window, bytes(name, key, value, WINDOW, "\"2M\" to \"1G\"")]
+      when :spool_max then [:spool_max, bytes(name, key, value, SPOOL_MAX, "\"1M\" to \"16T\"")]
       when :on_close then [:on_close, one_of(name, key, value, ON_CLOSE)]
       when :replay then [:replay, one_of(name, key, value, REPLAYS)]
       when :meta then [:meta, meta(name, value)]
@@ -142,13 +147,13 @@ module Rakuda
       refuse(name, :record, value, ":line, :nul, :raw, or { bytes: N } with N from 1 to #{RECORD_BYTES_MAX}")
     end
 
-    def window(name, value)
+    def bytes(name, key, value, range, words)
       bytes = value.is_a?(Integer) ? value : Properties.bytes(value.to_s)
-      return bytes if WINDOW.cover?(bytes)
+      return bytes if range.cover?(bytes)
 
       raise ConfigurationError
     rescue ConfigurationError
-      refuse(name, :window, value, "a number of bytes from \"2M\" to \"1G\"")
+      refuse(name, key, value, "a number of bytes from #{words}")
     end
 
     def one_of(name, key, value, words)
@@ -157,11 +162,14 @@ module Rakuda
     end
 
     def meta(name, value)
-      simple = ->(one) { one.is_a?(String) || one.is_a?(Symbol) || one.is_a?(Numeric) }
-      good = value.is_a?(Hash) && value.values.all? { |of| of.is_a?(Hash) && of.values.all?(&simple) }
-      return value.to_h { |task, of| [task.to_s, of.to_h { |key, one| [key.to_s, one.to_s] }] } if good
-
-      refuse(name, :meta, value, "a hash by task, such as { \"sim\" => { cost: 10, output: \"1MB/s\" } }")
+      unless value.is_a?(Hash) && value.values.all?(Hash)
+        refuse(name, :meta, value, "a hash by task, such as { \"sim\" => { cost: 10, output: \"1MB/s\" } }")
+      end
+      value.each do |task, of|
+        mistake = StreamMeta.mistake(of)
+        raise ConfigurationError, "#{name}: meta: #{task}: #{mistake}" if mistake
+      end
+      value.to_h { |task, of| [task.to_s, of.to_h { |key, one| [key.to_s, one.to_s] }] }
     end
 
     def ends(name, key, value)
@@ -189,7 +197,7 @@ module Rakuda
     end
 
     def wrong(definition, text)
-      raise RakefileError, "#{definition.place}: stream: #{definition.name}: #{text}"
+      raise RakefileError, "#{definition.place}: #{["stream", definition.name].uniq.join(": ")}: #{text}"
     end
 
     # @return [Stream]

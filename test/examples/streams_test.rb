@@ -32,5 +32,7 @@ class StreamsExampleTest < ExampleTest
                                   chdir: path("."))
     assert status.success?, out
     assert_equal 1, [*tables, File.read(path("work/stats.txt"))].uniq.size, out
+    plots = %w[work-j1 work-j4 work].map { |work| File.read(path("#{work}/magnetisation.svg")) }
+    assert_equal 1, plots.uniq.size, "the program draws another plot than the Rakefile"
   end
 end

@@ -40,6 +40,7 @@ fn plan(writers: StreamEnd, readers: StreamEnd) -> StreamPlan {
         name: Text::from("s"),
         record: RecordForm::Line,
         window: 0,
+        spool_bytes_max: 0,
         drain: false,
         in_turn: false,
         writers: vec![writers],

@@ -20,6 +20,7 @@ fn plan(name: &str, writers: &[u32], readers: &[u32]) -> StreamPlan {
         name: Text::from(name),
         record: RecordForm::Line,
         window: 0,
+        spool_bytes_max: 0,
         drain: false,
         in_turn: false,
         writers: ends(writers),

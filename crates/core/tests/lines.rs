@@ -50,16 +50,21 @@ impl Drop for Seed {
     }
 }
 
-/// Nine hosts in three groups, of which one lies below another.
+/// Nine hosts in three groups, which lie beside one another or within one another.
 fn groups(dice: &mut Dice, lost: Option<NodeId>) -> Groups {
     let mut groups = Groups::default();
     for host in (0..9).map(NodeId).filter(|host| Some(*host) != lost) {
         groups.group_of.insert(host, GroupId(host.0 / 3));
         groups.representative.entry(GroupId(host.0 / 3)).or_insert(host);
     }
-    if dice.one_in(2) {
-        groups.above.insert(GroupId(2), GroupId(1));
-    }
+    let above: &[(u32, u32)] = match dice.below(5) {
+        0 => &[],
+        1 => &[(2, 1)],
+        2 => &[(2, 1), (1, 0)],
+        3 => &[(1, 0), (2, 0)],
+        _ => &[(0, 2), (1, 2)],
+    };
+    groups.above.extend(above.iter().map(|(one, other)| (GroupId(*one), GroupId(*other))));
     groups
 }
 

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use proptest::test_runner::Config as RunnerConfig;
 use rakuda_core::streams::{
-    CARRY_BYTES_MAX, Fault, Flow, FlowSettings, OnClose, READ_BYTES, ReaderState, RecordKind,
-    WINDOW_BYTES_MIN,
+    Account, CARRY_BYTES_MAX, Fault, Flow, FlowSettings, OnClose, READ_BYTES, ReaderState,
+    RecordKind, WINDOW_BYTES_MIN,
 };
 
 /// A small generator, so that one number decides a life.
@@ -333,5 +333,13 @@ fn writers_hear_that_all_readers_have_left() {
     flow.on_reader_left(0);
     assert!(!flow.breaks_pipes() && flow.wants(0));
     feed(&mut flow, 0, b"1\n2");
-    assert_eq!(flow.written(0).dropped, 3);
+    // What went in and what was dropped are two things, in bytes and in records.
+    assert_eq!(flow.written(0), Account { dropped: 3, ..Account::default() });
+
+    let mut flow = Flow::new(settings, 1, 1);
+    feed(&mut flow, 0, b"1\n2");
+    flow.on_reader_left(0);
+    feed(&mut flow, 0, b"3\n");
+    let in_it = Account { bytes: 2, records: 1, dropped: 3, ..Account::default() };
+    assert_eq!(flow.written(0), in_it);
 }

@@ -225,6 +225,7 @@ impl Hub {
         let PendingCommand { command, program, mut options, echo } = pending;
         if let Some(why) = task.and_then(|id| self.streams.fault_of(id)).cloned() {
             self.leave_round_of(options.as_deref());
+            let why = self.stream_failure(&why);
             return self.end_unstarted(command, UNSEEN_STATUS, why);
         }
         if let Some(ends) = task.and_then(|id| self.streams.ends_of(id)) {

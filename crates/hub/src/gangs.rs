@@ -24,6 +24,27 @@ fn spread(all: u32, count: u32, index: u32) -> u32 {
     all / count + u32::from(index < all % count)
 }
 
+/// That a task may run on some nodes only (names, and what is wrong with them), of which none is up.
+fn words_of_barred(task: &str, nodes: &[(String, Option<String>)]) -> String {
+    let named = nodes.iter().take(NAMED).map(|(name, trouble)| match trouble {
+        Some(trouble) => format!("{name} ({trouble})"),
+        None => format!("{name} (not up)"),
+    });
+    let named: Vec<String> = named.collect();
+    let more = nodes.len() - named.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    match named.is_empty() {
+        true => format!(
+            "{task} may run on no node of this run (`needs allow:`, `deny:`): let it run on others"
+        ),
+        false => format!(
+            "{task} may run only on {}{more} (`needs allow:`, `deny:`), and none of these is up: \
+             let it run on others too, or start again when one is back",
+            named.join(", ")
+        ),
+    }
+}
+
 /// Targets of tasks that have ended well, and whose gang has not. Each counts as unfinished in the record meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct GangTargets(BTreeMap<TaskId, GangTarget>);
@@ -274,8 +295,27 @@ impl Hub {
             )
         };
         let hint = "or let tasks share cores with --oversubscribe";
-        self.gangs_too_large.insert(id, format!("{names}{together} {what}, {hint}"));
+        let reason =
+            self.barred(&tasks).unwrap_or_else(|| format!("{names}{together} {what}, {hint}"));
+        self.gangs_too_large.insert(id, reason);
         self.refuse_gangs();
+    }
+
+    /// Which task of a gang may run on no node that there is, and why.
+    fn barred(&self, tasks: &[TaskId]) -> Option<String> {
+        tasks.iter().find_map(|id| {
+            let requirement = self.scheduler.task(*id)?.requirement;
+            let allowed = self.scheduler.requirement(requirement)?.allowed_nodes.as_ref()?;
+            if allowed.iter().any(|node| self.agents.is_up(*node)) {
+                return None;
+            }
+            let place = |node: &NodeId| {
+                let trouble = self.agents.place(*node).trouble.clone();
+                (self.agents.node(*node).name.to_display(), trouble)
+            };
+            let nodes: Vec<(String, Option<String>)> = allowed.iter().map(place).collect();
+            Some(words_of_barred(&self.some_names(&[*id]), &nodes))
+        })
     }
 
     /// Fails the gangs that are too large, unless nodes may come.
@@ -326,5 +366,24 @@ impl Hub {
             (names, 0) => format!("tasks {}", names.join(", ")),
             (names, more) => format!("tasks {} and {more} more", names.join(", ")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words_of_barred;
+
+    #[test]
+    fn a_task_whose_nodes_are_gone_is_told_with_them_and_what_is_wrong() {
+        let lost = ("n2".to_owned(), Some("its connection was lost".to_owned()));
+        let words = words_of_barred("task b", &[lost, ("n3".to_owned(), None)]);
+        assert!(words.starts_with(
+            "task b may run only on n2 (its connection was lost), n3 (not up) (`needs allow:`"
+        ));
+        assert!(words.contains("start again"), "{words}");
+        assert!(!words.contains("slots") && !words.contains("--oversubscribe"), "{words}");
+        let many = vec![("n".to_owned(), None); 6];
+        assert!(words_of_barred("task b", &many).contains(" and 2 more ("));
+        assert!(words_of_barred("task b", &[]).starts_with("task b may run on no node"));
     }
 }

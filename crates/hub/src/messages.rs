@@ -670,6 +670,10 @@ impl Hub {
                 } else if self.settings.output != OutputMode::Task || task.is_none() {
                     self.printer.end(COMMAND_SOURCES + u64::from(command.0));
                 }
+                // A command that was ended because of a stream's fault did nothing wrong.
+                let fault = task.filter(|_| status != 0);
+                let fault = fault.and_then(|id| self.streams.ended_by_fault(id)).cloned();
+                let error = fault.map(|fault| self.stream_failure(&fault)).or(error);
                 self.link.push(&HubMessage::CommandEnded(
                     command.0, status, process, captured, error, usage,
                 ));

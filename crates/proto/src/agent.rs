@@ -13,6 +13,8 @@ use crate::streams::{StreamEvent, StreamRequest};
 
 /// How the reason begins (`CommandExited`) when a command was killed because it had more memory than it may.
 pub const BOUND_EXCEEDED: &str = "killed: ";
+/// How the reason begins for the front when streams of the command's task are at fault, and not the command.
+pub const STREAMS_FAILED: &str = "streams: ";
 
 /// A command, numbered by the hub. Unique in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

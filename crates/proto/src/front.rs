@@ -312,6 +312,8 @@ pub struct StreamDefinition {
     pub record: RecordForm,
     /// Maximum bytes that wait for readers; 0: the usual ones.
     pub window: u64,
+    /// Maximum bytes of the spool of each writer; 0: the usual ones.
+    pub spool_max: u64,
     /// When all readers have left, what writers still write is read and dropped.
     pub drain: bool,
     /// Whose stdout goes in.

@@ -45,6 +45,8 @@ pub struct StreamPlan {
     pub record: RecordForm,
     /// Maximum bytes that wait for readers; 0: the usual ones.
     pub window: u64,
+    /// Maximum bytes of each spool; 0: the usual ones.
+    pub spool_bytes_max: u64,
     /// When all readers have left, what writers still write is read and dropped.
     pub drain: bool,
     /// Writers are read one after the other.
@@ -84,13 +86,13 @@ pub struct HopSet {
 pub struct EndAccount {
     /// Which.
     pub end: StreamEnd,
-    /// Bytes that it wrote or read.
+    /// Bytes that it wrote into the stream, or read.
     pub bytes: u64,
     /// Records of these.
     pub records: u64,
     /// Of a writer: a separator was added to its last record. Of a reader: it left before the end.
     pub is_special: bool,
-    /// Of a writer: bytes that were dropped after all readers had left.
+    /// Of a writer: bytes that it wrote besides, and that were dropped, as all readers had left.
     pub dropped: u64,
 }
 

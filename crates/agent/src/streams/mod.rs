@@ -93,8 +93,10 @@ impl Openings {
     pub fn handle(&mut self, request: StreamRequest, events: &UnboundedSender<AgentEvent>) {
         match request {
             StreamRequest::Open(id, plans, hops) => {
+                let ends = plans.iter().map(|plan| plan.writers.len() + plan.readers.len()).sum();
                 if let Err(error) = self.open(id, plans, hops.as_deref(), events) {
-                    let why = Text::from(format!("could not open its streams: {error}"));
+                    let why = words_of(&error, ends);
+                    let why = Text::from(format!("could not open its streams: {why}"));
                     let ended = StreamEvent::Ended(id, Vec::new(), Some(why));
                     let _ = events.send(AgentEvent::Streams(ended));
                 }
@@ -184,6 +186,19 @@ impl Openings {
     }
 }
 
+/// Why streams with so many ends could not be opened.
+fn words_of(error: &io::Error, ends: usize) -> String {
+    if error.raw_os_error() != Some(libc::EMFILE) {
+        return error.to_string();
+    }
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    format!(
+        "{error}: its {ends} readers and writers take {} descriptors, and `ulimit -n` allows {}",
+        ends * 2,
+        files.map_or_else(|| "any number".to_owned(), |files| files.to_string())
+    )
+}
+
 fn open_stream(
     plan: StreamPlan,
     members: &mut BTreeMap<u32, Ends>,
@@ -219,7 +234,9 @@ fn open_stream(
                 members.entry(*task).or_default().stdin = Some(reading);
                 Outlet::Pipe(writing)
             }
-            StreamEnd::Spool(path) => Outlet::Spool(spool::SpoolWriter::create(path.as_path())?),
+            StreamEnd::Spool(path) => {
+                Outlet::Spool(spool::SpoolWriter::create(path.as_path(), plan.spool_bytes_max)?)
+            }
             StreamEnd::Hop(edge) => {
                 let (socket, peer) = hop(*edge)?;
                 Outlet::Hop(Box::new(HopOutlet::new(socket, peer)))

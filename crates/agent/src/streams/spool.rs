@@ -1,6 +1,9 @@
 //! What went into a stream, kept in a file: pieces of up to 64 KiB, each with its checksum, and a
 //! last one that says how much there is. Nothing is given out that does not match.
 //!
+//! A spool has a cap, and leaves room on its file system: nobody reads while it is written, so nobody
+//! could leave early and end its writer.
+//!
 //! A piece: its length (u32, little endian), 16 bytes of its BLAKE3 hash, the bytes. The last: the
 //! length 0xffffffff, the hash of the total, the total (u64).
 
@@ -21,31 +24,73 @@ fn sum(bytes: &[u8]) -> [u8; SUM_BYTES] {
     sum
 }
 
+/// Maximum bytes of a spool where the stream has no `spool_max:`.
+const SPOOL_BYTES_MAX: u64 = 4 << 30;
+/// After so many bytes each it is looked how much room there is.
+const LOOK_BYTES: u64 = 16 << 20;
+/// So much stays free, or a twentieth of a small file system.
+const FREE_BYTES_MIN: u64 = 256 << 20;
+
+/// Why a spool may not grow beyond its `total` bytes; `free`: bytes on its file system, and of how many.
+fn refusal(total: u64, bytes_max: u64, free: Option<(u64, u64)>) -> Option<String> {
+    let hint = "run it live (replay: :gang and more than one job)";
+    if total > bytes_max {
+        return Some(format!(
+            "its spool would have more than {bytes_max} bytes, the most that `spool_max:` allows; \
+             give the stream a larger one, or {hint}"
+        ));
+    }
+    let (free, size) = free?;
+    let kept = FREE_BYTES_MIN.min(size / 20);
+    (free < kept).then(|| {
+        format!(
+            "its spool of {total} bytes leaves {free} bytes free where {kept} are to stay; \
+             free some, or {hint}"
+        )
+    })
+}
+
+/// Bytes that are free where a file is, and all there are.
+fn room_at(file: &File) -> Option<(u64, u64)> {
+    let found = rustix::fs::fstatvfs(file).ok()?;
+    let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+    Some((bytes(found.f_bavail), bytes(found.f_blocks)))
+}
+
 /// Writes a spool.
 #[derive(Debug)]
 pub(super) struct SpoolWriter {
     file: BufWriter<File>,
     total: u64,
+    bytes_max: u64,
 }
 
 impl SpoolWriter {
-    /// An empty one, in place of any that was there.
-    pub fn create(path: &Path) -> io::Result<Self> {
+    /// An empty one, in place of any that was there; `bytes_max`: 0 for the usual ones.
+    pub fn create(path: &Path, bytes_max: u64) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
         }
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
-        Ok(Self { file: BufWriter::with_capacity(2 * PIECE_BYTES, file), total: 0 })
+        let file = BufWriter::with_capacity(2 * PIECE_BYTES, file);
+        let bytes_max = if bytes_max == 0 { SPOOL_BYTES_MAX } else { bytes_max };
+        Ok(Self { file, total: 0, bytes_max })
     }
 
     /// Appends some bytes; how many.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let piece = &bytes[..bytes.len().min(PIECE_BYTES)];
         let length = u32::try_from(piece.len()).expect("a piece is short");
+        let total = self.total + piece.len() as u64;
+        let is_due = total / LOOK_BYTES > self.total / LOOK_BYTES;
+        let free = if is_due { room_at(self.file.get_ref()) } else { None };
+        if let Some(why) = refusal(total, self.bytes_max, free) {
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, why));
+        }
         self.file.write_all(&length.to_le_bytes())?;
         self.file.write_all(&sum(piece))?;
         self.file.write_all(piece)?;
-        self.total += piece.len() as u64;
+        self.total = total;
         Ok(piece.len())
     }
 
@@ -150,7 +195,7 @@ mod tests {
     fn written(name: &str, bytes: &[u8]) -> PathBuf {
         let folder = format!("rakuda-spool-{name}-{}", std::process::id());
         let path = std::env::temp_dir().join(folder).join("spool");
-        let mut writer = SpoolWriter::create(&path).unwrap();
+        let mut writer = SpoolWriter::create(&path, 0).unwrap();
         let mut left = bytes;
         while !left.is_empty() {
             let taken = writer.write(left).unwrap();
@@ -180,6 +225,25 @@ mod tests {
             assert_eq!(read(&path).unwrap(), &bytes[..length]);
             std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
         }
+    }
+
+    #[test]
+    fn a_spool_grows_to_its_cap_and_leaves_room_where_it_is() {
+        let folder = format!("rakuda-spool-cap-{}", std::process::id());
+        let path = std::env::temp_dir().join(folder).join("spool");
+        let mut writer = SpoolWriter::create(&path, 100_000).unwrap();
+        assert_eq!(writer.write(&[0; 65_536]).unwrap(), 65_536);
+        assert_eq!(writer.write(&[0; 34_464]).unwrap(), 34_464);
+        let error = writer.write(&[0]).unwrap_err().to_string();
+        assert!(error.starts_with("its spool would have more than 100000 bytes"), "{error}");
+        std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        let (mib, gib) = (1 << 20, 1 << 30);
+        assert_eq!(refusal(10, 100, Some((256 * mib, 100 * gib))), None);
+        assert!(
+            refusal(10, 100, Some((255 * mib, 100 * gib))).unwrap().contains("268435456 are to")
+        );
+        assert_eq!(refusal(10, 100, Some((50 * mib, gib / 2))), None);
+        assert!(refusal(10, 100, Some((25 * mib, gib / 2))).is_some());
     }
 
     #[test]

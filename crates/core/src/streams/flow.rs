@@ -46,13 +46,13 @@ impl Default for FlowSettings {
 /// Bytes and records of one end of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Of a writer: that it has written. Of a reader: that were put into its pipe.
+    /// Of a writer: that went into the stream. Of a reader: that were put into its pipe.
     pub bytes: u64,
     /// Records of these that have ended. Of `Raw`: 0.
     pub records: u64,
     /// Of a writer: a separator was added to its last record. Of a reader: it left before the end.
     pub is_special: bool,
-    /// Of a writer: bytes that were read and dropped after all readers had left.
+    /// Of a writer: bytes that it wrote besides, and that were read and dropped, as all readers had left.
     pub dropped: u64,
 }
 
@@ -104,6 +104,15 @@ struct Writer {
 }
 
 impl Writer {
+    /// What has not gone on goes nowhere.
+    fn drop_buffer(&mut self) {
+        let dropped = self.buffer.len() as u64;
+        self.account.bytes -= dropped;
+        self.account.dropped += dropped;
+        self.buffer.clear();
+        self.looked_at = 0;
+    }
+
     fn is_done(&self) -> bool {
         self.state == WriterState::Closed && self.ended && self.buffer.is_empty() && !self.waits
     }
@@ -206,14 +215,9 @@ impl Flow {
 
     /// So many bytes were appended to a writer's space.
     pub fn on_read(&mut self, writer: usize, bytes: usize) {
-        let one = &mut self.writers[writer];
-        one.account.bytes += bytes as u64;
+        self.writers[writer].account.bytes += bytes as u64;
         if self.is_abandoned() {
-            let one = &mut self.writers[writer];
-            one.account.dropped += one.buffer.len() as u64;
-            one.buffer.clear();
-            one.looked_at = 0;
-            return;
+            return self.writers[writer].drop_buffer();
         }
         self.pass_on(writer);
     }
@@ -388,9 +392,7 @@ impl Flow {
     fn abandon(&mut self) {
         self.exclusive = None;
         for writer in &mut self.writers {
-            writer.account.dropped += writer.buffer.len() as u64;
-            writer.buffer.clear();
-            writer.looked_at = 0;
+            writer.drop_buffer();
             writer.waits = false;
         }
     }

@@ -3,7 +3,7 @@
 //! Groups are nested; each has a representative. A line is a LAN within a group and a WAN between
 //! two. Nothing here is measured: costs come in.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::ids::NodeId;
@@ -102,8 +102,9 @@ pub fn hops_of_multicast(
     hops
 }
 
-/// Each group with readers gets one copy, from the representative of the group above it when that
-/// is on the way, and else from the writer's.
+/// Each group with readers gets one copy. Groups are a tree; a message takes the way through it on
+/// which it passes the line of each group once, and a representative passes it on where the way
+/// branches. Groups at the top have none above them: there the writer's side sends to each.
 fn relay(
     groups: &Groups,
     writer: NodeId,
@@ -121,35 +122,70 @@ fn relay(
         return send(writer, wanted[&own][0]);
     }
     send(writer, groups.representative[&own]);
-    let others: Vec<GroupId> = wanted.keys().copied().filter(|group| *group != own).collect();
-    let mut has_copy: BTreeMap<GroupId, NodeId> = BTreeMap::new();
-    has_copy.insert(own, groups.representative[&own]);
-    for group in others {
-        // From the nearest group above that the message passes anyway.
-        let mut way = alloc::vec![group];
-        let mut at = group;
-        while let Some(above) = groups.above.get(&at).copied() {
-            if has_copy.contains_key(&above) || wanted.contains_key(&above) {
-                way.push(above);
-            }
-            at = above;
+    let from = sources(groups, own, wanted.keys().copied());
+    let mut has_copy = BTreeSet::from([own]);
+    for group in wanted.keys() {
+        // Back to a group that has the message, and then on.
+        let mut way = alloc::vec![];
+        let mut at = *group;
+        while has_copy.insert(at) {
+            way.push(at);
+            at = from[&at];
         }
-        let known = way.iter().position(|group| has_copy.contains_key(group));
-        let from = known.map_or(own, |place| way[place]);
-        way.truncate(known.unwrap_or(way.len()));
-        let mut from = has_copy[&from];
         for next in way.into_iter().rev() {
-            let to = groups.representative[&next];
-            send(from, to);
-            has_copy.insert(next, to);
-            from = to;
+            send(groups.representative[&from[&next]], groups.representative[&next]);
         }
     }
     for (group, hosts) in &wanted {
         for host in hosts {
-            send(has_copy[group], *host);
+            send(groups.representative[group], *host);
         }
     }
+}
+
+/// By group that a message passes on its way from `own` to `wanted`: from which group it comes.
+fn sources(
+    groups: &Groups,
+    own: GroupId,
+    wanted: impl Iterator<Item = GroupId>,
+) -> BTreeMap<GroupId, GroupId> {
+    let ends: BTreeSet<GroupId> = wanted.chain([own]).collect();
+    // By group: those right below it on the way to an end, and how many ends there are in it.
+    let mut below: BTreeMap<GroupId, BTreeSet<GroupId>> = BTreeMap::new();
+    let mut within: BTreeMap<GroupId, usize> = BTreeMap::new();
+    for end in &ends {
+        let mut at = *end;
+        *within.entry(at).or_default() += 1;
+        while let Some(above) = groups.above.get(&at).copied() {
+            below.entry(above).or_default().insert(at);
+            *within.entry(above).or_default() += 1;
+            at = above;
+        }
+    }
+    let branches = |group: GroupId| {
+        let down = below.get(&group).map_or(0, BTreeSet::len);
+        down + usize::from(within[&group] < ends.len())
+    };
+    let passes = |group: &GroupId| {
+        let has_host = groups.representative.contains_key(group);
+        ends.contains(group) || (has_host && branches(*group) > 2)
+    };
+    let above = |group: GroupId| {
+        core::iter::successors(Some(group), |at| groups.above.get(at).copied()).skip(1)
+    };
+    let mut from = BTreeMap::new();
+    // Up from the writer's group; then down from what is above, or from the highest of those.
+    let mut highest = own;
+    for group in above(own).filter(passes) {
+        from.insert(group, highest);
+        highest = group;
+    }
+    for group in within.keys().filter(|group| **group != own && passes(group)) {
+        if !from.contains_key(group) {
+            from.insert(*group, above(*group).find(passes).unwrap_or(highest));
+        }
+    }
+    from
 }
 
 /// The copies of one message of each writer to the one host that reads; with `Relay` the messages
@@ -432,6 +468,48 @@ mod tests {
         assert_eq!(none, []);
         let one = hops_of_multicast(&groups, Route::Relay, a, &[NodeId(1)]);
         assert_eq!(one.len(), 1);
+    }
+
+    /// Groups A, A/B, A/C, A/C/D and X, each with a representative (100 and its number), and hosts 0 to 4 in them.
+    fn nested() -> Groups {
+        let mut groups = Groups::default();
+        for number in 0..5 {
+            groups.group_of.insert(NodeId(number), GroupId(number));
+            groups.group_of.insert(NodeId(100 + number), GroupId(number));
+            groups.representative.insert(GroupId(number), NodeId(100 + number));
+        }
+        let above = [(1, 0), (2, 0), (3, 2)].map(|(one, other)| (GroupId(one), GroupId(other)));
+        groups.above.extend(above);
+        groups
+    }
+
+    /// From group to group, in their order.
+    fn between(writer: u32, readers: &[u32]) -> Vec<(u32, u32)> {
+        let readers: Vec<NodeId> = readers.iter().copied().map(NodeId).collect();
+        let hops = hops_of_multicast(&nested(), Route::Relay, NodeId(writer), &readers);
+        let mut has_it = BTreeSet::from([NodeId(writer)]);
+        for hop in &hops {
+            assert!(has_it.contains(&hop.from) && has_it.insert(hop.to), "{hops:?}");
+        }
+        assert!(readers.iter().all(|reader| has_it.contains(reader)), "{hops:?}");
+        let wan = hops.iter().filter(|hop| hop.over == Distance::Wan);
+        wan.map(|hop| (hop.from.0 % 100, hop.to.0 % 100)).collect()
+    }
+
+    #[test]
+    fn a_message_passes_the_line_of_each_group_once_where_groups_are_nested() {
+        // A has no reader: it passes on what goes to two of its groups, and comes in once.
+        assert_eq!(between(4, &[1, 2]), [(4, 0), (0, 1), (0, 2)]);
+        assert_eq!(between(4, &[1, 3]), [(4, 0), (0, 1), (0, 3)]);
+        // On the way out, too.
+        assert_eq!(between(1, &[2, 4]), [(1, 0), (0, 2), (0, 4)]);
+        // C has a reader, and passes on what goes below.
+        assert_eq!(between(4, &[2, 3]), [(4, 2), (2, 3)]);
+        // Nothing branches: no detour.
+        assert_eq!(between(4, &[3]), [(4, 3)]);
+        assert_eq!(between(1, &[3]), [(1, 3)]);
+        assert_eq!(between(3, &[4]), [(3, 4)]);
+        assert_eq!(between(3, &[0, 4]), [(3, 0), (0, 4)]);
     }
 
     /// Two sites of 20 readers; the constants that explain table 2 (docs/design/streams.md).

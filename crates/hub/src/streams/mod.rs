@@ -180,6 +180,7 @@ fn plan_of(
         name: stream.name.clone(),
         record: stream.record,
         window: stream.window,
+        spool_bytes_max: stream.spool_max,
         drain: stream.drain,
         in_turn: false,
         writers,

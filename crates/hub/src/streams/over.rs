@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_core::{NodeId, TaskId};
 use rakuda_proto::Text;
+use rakuda_proto::agent::STREAMS_FAILED;
 use rakuda_proto::front::ActionOutcome;
 use rakuda_proto::journal::{JournalEvent, StreamNote, StreamsEnded, StreamsOpened};
 use rakuda_proto::streams::{
@@ -169,6 +170,11 @@ impl Hub {
             }
             _ => text,
         }
+    }
+
+    /// A fault as the front is told of it in place of a command's end.
+    pub(crate) fn stream_failure(&self, fault: &Text) -> Text {
+        Text::from(format!("{STREAMS_FAILED}{}", self.with_names(fault)))
     }
 
     pub(super) fn note_streams_opened(

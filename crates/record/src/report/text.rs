@@ -45,12 +45,12 @@ pub fn text(report: &Report) -> String {
 fn streams(out: &mut String, report: &Report) {
     for stream in summed(report.run) {
         let (total, records) = (bytes(stream.bytes()), counted_u64(stream.records(), "record"));
-        let ends = if stream.is_balanced() { "in = out" } else { "in and out differ" };
+        let ends = ends_words(&stream);
         let _ = writeln!(out, "\nstream {}: {total}, {records}, {ends}", shown(&stream.name));
         for (word, sides) in [("from", &stream.writers), ("to", &stream.readers)] {
             for side in sides.iter().take(ROWS) {
                 let account = &side.account;
-                let note = after_comma(end_note(word, account));
+                let note = after_comma(&end_note(word, account));
                 let (size, records) =
                     (bytes(account.bytes), counted_u64(account.records, "record"));
                 let name = shown(&report.name(side.task));
@@ -83,13 +83,29 @@ fn hops(out: &mut String, report: &Report, stream: &StreamSummary) {
     more(out, stream.hops.len(), ROWS.min(stream.hops.len()), "edges");
 }
 
+/// How what went into a stream and what came out of it are to each other.
+pub fn ends_words(stream: &StreamSummary) -> String {
+    let ends = match (stream.is_balanced(), stream.is_abandoned()) {
+        (false, _) => "in and out differ",
+        (true, true) => "all readers left early",
+        (true, false) => "in = out",
+    };
+    format!("{ends}{}", after_comma(&dropped_note(stream.dropped())))
+}
+
+fn dropped_note(dropped: u64) -> String {
+    if dropped > 0 { format!("{} dropped", bytes(dropped)) } else { String::new() }
+}
+
 /// What is to be said of an end of a stream; `word`: "from" or "to".
-pub fn end_note(word: &str, account: &EndAccount) -> &'static str {
-    match (word, account.is_special) {
+pub fn end_note(word: &str, account: &EndAccount) -> String {
+    let special = match (word, account.is_special) {
         ("to", true) => "left early",
         (_, true) => "and a separator that was added",
         (_, false) => "",
-    }
+    };
+    let dropped = dropped_note(account.dropped);
+    if special.is_empty() { dropped } else { format!("{special}{}", after_comma(&dropped)) }
 }
 
 /// How the messages of a stream went, and why so.

@@ -66,6 +66,16 @@ impl StreamSummary {
         copies
     }
 
+    /// Bytes that writers wrote when all readers had left, beside those that went in.
+    pub fn dropped(&self) -> u64 {
+        self.writers.iter().map(|side| side.account.dropped).sum()
+    }
+
+    /// Whether no reader has stayed to the end.
+    pub fn is_abandoned(&self) -> bool {
+        !self.readers.is_empty() && self.readers.iter().all(|side| side.account.is_special)
+    }
+
     /// Whether each reader that did not leave early got all.
     pub fn is_balanced(&self) -> bool {
         let whole = self.readers.iter().filter(|side| !side.account.is_special);
@@ -181,7 +191,12 @@ mod tests {
             ..StreamSummary::default()
         };
         assert!(stream.is_balanced());
+        assert!(!stream.is_abandoned());
         stream.readers[0].account.records = 2;
         assert!(!stream.is_balanced());
+        stream.readers[0].account.is_special = true;
+        stream.writers[1].account.dropped = 7;
+        assert!(stream.is_abandoned());
+        assert_eq!((stream.bytes(), stream.dropped()), (16, 7));
     }
 }

@@ -7,7 +7,7 @@ use rakuda_proto::streams::LineKind;
 use crate::report::format::{bytes, count_u64, counted_u64};
 use crate::report::html::tables::{END, cell, cut, first, head};
 use crate::report::plot::escape;
-use crate::report::text::{end_note, route_words, way_note};
+use crate::report::text::{end_note, ends_words, route_words, way_note};
 use crate::report::{Report, node_name};
 use crate::summary::streams::{StreamSummary, streams};
 
@@ -20,7 +20,7 @@ pub fn section(body: &mut String, report: &Report) {
     *body += "<h2 id=\"streams\">Streams</h2>";
     for (index, stream) in found.iter().enumerate() {
         let class = if stream.is_balanced() { "soft" } else { "bad" };
-        let ends = if stream.is_balanced() { "in = out" } else { "in and out differ" };
+        let ends = ends_words(stream);
         let (size, records) = (bytes(stream.bytes()), counted_u64(stream.records(), "record"));
         let _ = write!(
             body,
