@@ -450,8 +450,7 @@ module Rakuda
       when :CommandEnded then @shell.on_command_ended(*fields)
       when :RunAction then on_run_action(*fields)
       when :FileFetched then NodeFiles.on_fetched(*fields)
-      when :RoundEnded then @rounds.on_ended(*fields)
-      when :WorkerOutput then @rounds.on_output(*fields)
+      when :RoundEnded, :WorkerOutput then on_round(name, fields)
       when :Leased then @reactor.resume(@leases.delete(fields[0]))
       when :InvocationEnded then on_invocation_ended(*fields)
       when :TaskSettled then @log&.settled(fields[0], @planner.tasks[fields[0]], fields[1])
@@ -472,6 +471,10 @@ module Rakuda
       when :Refused then raise ConfigurationError, text(fields[0])
       else raise EngineError, "the engine sent a message that this front does not know: #{name}"
       end
+    end
+
+    def on_round(name, fields)
+      name == :RoundEnded ? @rounds.on_ended(*fields) : @rounds.on_output(*fields)
     end
 
     def text(bytes)

@@ -52,7 +52,9 @@ mod tests {
     fn who_ends_by_the_stop_ends_well_and_who_does_not_is_killed_for_it() {
         let mut stops = RoundStops::default();
         let all = [1, 2, 3].map(CommandId);
-        all.into_iter().for_each(|command| stops.terminated(command));
+        for command in all {
+            stops.terminated(command);
+        }
         assert_eq!(stops.ended(CommandId(1), libc::SIGTERM), (0, None));
         assert_eq!(stops.overdue(&all, Duration::from_millis(1500)), [2, 3].map(CommandId));
         let (status, why) = stops.ended(CommandId(2), libc::SIGKILL);

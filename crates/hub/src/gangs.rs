@@ -33,16 +33,16 @@ fn words_of_barred(task: &str, nodes: &[(String, Option<String>)]) -> String {
     let named: Vec<String> = named.collect();
     let more = nodes.len() - named.len();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    match named.is_empty() {
-        true => format!(
+    if named.is_empty() {
+        return format!(
             "{task} may run on no node of this run (`needs allow:`, `deny:`): let it run on others"
-        ),
-        false => format!(
-            "{task} may run only on {}{more} (`needs allow:`, `deny:`), and none of these is up: \
-             let it run on others too, or start again when one is back",
-            named.join(", ")
-        ),
+        );
     }
+    format!(
+        "{task} may run only on {}{more} (`needs allow:`, `deny:`), and none of these is up: \
+         let it run on others too, or start again when one is back",
+        named.join(", ")
+    )
 }
 
 /// Targets of tasks that have ended well, and whose gang has not. Each counts as unfinished in the record meanwhile.

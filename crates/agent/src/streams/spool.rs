@@ -232,8 +232,8 @@ mod tests {
         let folder = format!("rakuda-spool-cap-{}", std::process::id());
         let path = std::env::temp_dir().join(folder).join("spool");
         let mut writer = SpoolWriter::create(&path, 100_000).unwrap();
-        assert_eq!(writer.write(&[0; 65_536]).unwrap(), 65_536);
-        assert_eq!(writer.write(&[0; 34_464]).unwrap(), 34_464);
+        assert_eq!(writer.write(&vec![0; 65_536]).unwrap(), 65_536);
+        assert_eq!(writer.write(&vec![0; 34_464]).unwrap(), 34_464);
         let error = writer.write(&[0]).unwrap_err().to_string();
         assert!(error.starts_with("its spool would have more than 100000 bytes"), "{error}");
         std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
