@@ -214,7 +214,7 @@ module Rakuda
       def report
         results = results_of_words.values
         Report.text(results, @out)
-        @out.puts Report.page(results, @options[:html]) if @options[:html]
+        @out.puts Report.page(results, @options[:html], method(:say)) if @options[:html]
         0
       end
 

@@ -10,7 +10,7 @@ module Rakuda
       # Debian's package of what can be missing.
       PACKAGES = { "mpirun" => "openmpi-bin", "fio" => "fio", "ninja" => "ninja-build", "make" => "make", "rake" => "rake",
                    "xargs" => "findutils", "snakemake" => "snakemake", "diamond" => "diamond-aligner",
-                   "mProjectPP" => "montage",
+                   "mProjectPP" => "montage", "rsvg-convert" => "librsvg2-bin",
                    "findmnt" => "util-linux", "mpicc" => "libopenmpi-dev" }.freeze
 
       module_function

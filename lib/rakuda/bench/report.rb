@@ -2,12 +2,14 @@
 
 require "cgi"
 require "fileutils"
+require "open3"
 require "rakuda/bench/errors"
 require "rakuda/bench/figures"
 require "rakuda/bench/mapreduce/split"
 require "rakuda/bench/micro"
 require "rakuda/bench/others"
 require "rakuda/bench/plots"
+require "rakuda/bench/programs"
 require "rakuda/bench/scaling"
 
 module Rakuda
@@ -222,15 +224,32 @@ with && value.positive? ? format("%.2f", with / value) : "-")
 
       def plain(value) = value ? format("%.4g", value) : "-"
 
-      # Writes `index.html` and an SVG for each plot.
+      CONVERTER = "rsvg-convert"
+
+      # Writes `index.html`, and an SVG and a PNG for each plot.
+      # @param say [#call] told why there are no PNG
       # @return [String] path of the page
-      def page(results, folder)
+      def page(results, folder, say)
         FileUtils.mkdir_p(folder)
         plots = Plots.of(results).merge(*Scaling.groups(results).map { |sweep| Scaling.plots(sweep) })
         plots.each { |name, svg| File.write(File.join(folder, "#{name}.svg"), svg) }
+        pictures(plots.keys, folder, say)
         path = File.join(folder, "index.html")
         File.write(path, html(results, plots))
         path
+      end
+
+      # The page needs none of them, and so is written without the converter, too.
+      def pictures(names, folder, say)
+        converter = Programs.need(CONVERTER)
+        names.each do |name|
+          plot = File.join(folder, name)
+          output, status = Open3.capture2e(converter, "--zoom", "2", "--background-color", "white", "--output", "#{plot}.png",
+                                           "#{plot}.svg")
+          raise Failure, "#{CONVERTER}: #{output.lines.first.to_s.strip}" unless status.success?
+        end
+      rescue UsageError => e
+        say.call("plots as SVG alone: #{e.message}")
       end
 
       STYLE = <<~CSS
