@@ -111,7 +111,8 @@ class ExplainTest < Minitest::Test
         task(:waits) { sh "echo begun; until [ -e gate ]; do sleep 0.01; done", verbose: false }
         task(all: %i[both waits])
       RUBY
-      IO.popen([RakefileRun::READ_LIVE, RAKUDA, "-j2", "--failure", "continue", "all", { chdir: folder, err: File::NULL }]) do |out|
+      command = [RAKUDA, "-j2", "--failure", "continue", "all", { chdir: folder, err: File::NULL }]
+      IO.popen([RakefileRun::READ_LIVE, *command]) do |out|
         assert_equal "begun\n", out.gets
         status = {}
         wait_for("the failure") do

@@ -278,7 +278,8 @@ fn what_directory_makes_has_that_word_for_its_place() {
         "directory"
     );
     let mut junit = Vec::new();
-    rakuda_record::export::junit::write(&run, &std::collections::BTreeMap::default(), &mut junit).unwrap();
+    rakuda_record::export::junit::write(&run, &std::collections::BTreeMap::default(), &mut junit)
+        .unwrap();
     let junit = String::from_utf8(junit).unwrap();
     assert!(junit.contains(r#"name="out" classname="directory""#), "{junit}");
     assert!(!junit.contains("dsl_definition"), "{junit}");

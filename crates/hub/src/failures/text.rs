@@ -249,7 +249,10 @@ to resume: rakuda -j4
         let plain = summary.text();
         assert!(!plain.contains('\x1b'), "{plain:?}");
         let coloured = Summary { colour: true, ..summary }.text();
-        assert!(coloured.contains("\n\x1b[31;1mout/b.dat\x1b[0m: failed after 1.2 s"), "{coloured:?}");
+        assert!(
+            coloured.contains("\n\x1b[31;1mout/b.dat\x1b[0m: failed after 1.2 s"),
+            "{coloured:?}"
+        );
         assert_eq!(coloured.replace(RED, "").replace(PLAIN, ""), plain);
         assert_eq!(coloured.matches('\x1b').count(), 2, "{coloured:?}");
     }
