@@ -306,7 +306,7 @@ module ParallelTests
       task(:taker) { puts QUEUE.pop; LOCK.synchronize { puts "locked" } }
       task(:giver) { LOCK.synchronize { QUEUE << "given"; sleep 0.01; puts "unlocking" } }
     RAKEFILE
-    rakuda(rakefile, "-j2") { |run| assert_equal %w[given unlocking locked], run.lines, run.err }
+    rakuda(rakefile, "-j2", "--output", "line") { |run| assert_equal %w[given unlocking locked], run.lines, run.err }
   end
 
   def test_chain_of_a_hundred_thousand_tasks

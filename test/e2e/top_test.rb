@@ -62,7 +62,7 @@ class TopTest < Minitest::Test
     assert_match(%r{\A3/\d done, 1 running, 0 queued, 2 failed}, first[1])
     assert_equal 24, first.size
     assert_operator first.map(&:size).max, :<=, 80
-    assert(first.any?(/\A +[\d.]+ m?s +\S+ +slow +until \[ -e g/), first.join("\n"))
+    assert(first.any?(/\A *[\d.]+ m?s +slow +until \[ -e g/), first.join("\n"))
     assert(first.any?(%r{\Amap/\*\.bam +3 +0 +0 }), first.join("\n"))
     assert_includes first, "  no reference"
     assert_equal [""], terminal.lines, "the screen is as it was"
