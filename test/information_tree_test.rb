@@ -182,7 +182,8 @@ class InformationTreeTest < Minitest::Test
   def test_words_of_a_registration_that_mean_nothing_are_told
     token = File.join(@folder, "some.token")
     File.write(token, "#{"a" * 64}\n", perm: 0o600)
-    [[["--validity", "soon"], "understand --validity soon: expected a time such as 100ms or 30s, PROVIDER=TIME or"],
+    [[["--validity", "soon"],
+      "understand --validity soon: expected a time such as 100ms or 30s, PROVIDER=TIME or ATTRIBUTE=TIME"],
      [["--register", "ftp://x", "--register-token-file", token], "understand the address \"ftp://x\"; expected http://HOST:PORT"],
      [["--name", ""], "call this machine \"\""]].each do |words, message|
       _, err, status = Open3.capture3(environment, ENGINE, "info", *words, chdir: @folder)
