@@ -7,6 +7,7 @@ require "fileutils"
 require "minitest/autorun"
 require "open3"
 require_relative "../support/engines"
+require_relative "../support/rakefile_run"
 require_relative "../support/run_processes"
 require_relative "../support/scratch_folder"
 require_relative "../support/waiting"
@@ -120,7 +121,7 @@ class UnvouchedTest < Minitest::Test
   end
 
   def start(*options, limit: nil)
-    Open3.popen3(Engines::REAL, *words(limit, options), chdir: @folder) do |stdin, out, err, thread|
+    Open3.popen3(Engines::REAL.merge(RakefileRun::READ_LIVE), *words(limit, options), chdir: @folder) do |stdin, out, err, thread|
       stdin.close
       yield thread, out, err
     end
