@@ -52,7 +52,8 @@ class ClusterGfarmCase < Minitest::Test
     printed = +""
     IO.pipe do |reader, writer|
       pid = @testbed.start("head", RAKUDA, "-q", "-F", "#{@shared}/hosts", *words, "SHARED=#{@shared}",
-                           chdir: folder, environment: { "SHARED" => @shared }, out: writer, err: writer)
+                           chdir: folder, environment: { "SHARED" => @shared, "RAKEOPT" => "--output line" }, out: writer,
+                           err: writer)
       writer.close
       listening = Thread.new { loop { printed << reader.readpartial(4096) } rescue EOFError }
       yield -> { printed.dup }
