@@ -2,7 +2,10 @@
 //! what is under way is bounded, an end is seen only when all was taken, and nobody waits for ever.
 
 use proptest::prelude::*;
-use rakuda_core::streams::{HOP_WINDOW_BYTES, HopReceiver, HopSender, SenderState};
+use rakuda_core::Time;
+use rakuda_core::streams::{
+    HOP_WINDOW_BYTES, HOP_WINDOW_BYTES_MAX, HopReceiver, HopSender, SenderState,
+};
 
 /// A small generator, so that one number decides a life.
 struct Dice(u64);
@@ -77,7 +80,11 @@ fn live(seed: u64) {
     let (mut given, mut taken) = (0, Vec::new());
     let mut left = false;
     let mut idle = 0;
+    // Where steps are long, the window grows while all this goes on.
+    let (mut now, pace) = (0, [1, 2_000_000, 50_000_000][dice.below(3)]);
     while !matches!(sender.state(), SenderState::Done | SenderState::Left) {
+        now += dice.below(pace) as u64;
+        receiver.on_time(Time(now));
         let mut moved = step(&mut dice, &mut there, &mut back, &mut sender, &mut receiver);
         if given < length {
             let most = 1 + dice.below(200_000);
@@ -89,8 +96,10 @@ fn live(seed: u64) {
             sender.finish(7);
         }
         // What is under way and not taken is bounded, whatever lies between.
-        assert!(left || given - taken.len() <= HOP_WINDOW_BYTES);
-        assert!(receiver.pending().len() <= HOP_WINDOW_BYTES);
+        let window = receiver.window_bytes();
+        assert!((HOP_WINDOW_BYTES..=HOP_WINDOW_BYTES_MAX).contains(&window));
+        assert!(left || given - taken.len() <= window);
+        assert!(receiver.pending().len() <= window);
         let wanted = 1 + dice.below(150_000);
         let some = receiver.pending()[..wanted.min(receiver.pending().len())].to_vec();
         receiver.on_taken(some.len());

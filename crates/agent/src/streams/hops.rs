@@ -3,10 +3,13 @@
 
 use std::os::fd::OwnedFd;
 
+use rakuda_core::Time;
 use rakuda_core::streams::{HopError, HopReceiver, HopSender, SenderState};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
+
+use crate::clock;
 
 /// What is read at once.
 const READ_BYTES: usize = 16 << 10;
@@ -35,6 +38,7 @@ impl HopIntake {
 
     /// Hears and says what can be.
     pub fn pump(&mut self) -> Result<(), String> {
+        self.machine.on_time(Time(clock::monotonic_ns()));
         let mut bytes = [0; READ_BYTES];
         let done = loop {
             if self.machine.is_over() {

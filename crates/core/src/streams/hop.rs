@@ -7,11 +7,18 @@
 
 use alloc::vec::Vec;
 
-/// Bytes that a receiver holds at most, and so a sender may have sent that no reader's host has taken.
+use crate::Time;
+
+/// Bytes of the window that an edge begins with: what a receiver holds at most, and so a sender may
+/// have sent that no reader's host has taken.
 pub const HOP_WINDOW_BYTES: usize = 1 << 20;
+/// Maximum bytes of a window: 160 MB/s with a round trip of 100 ms.
+pub const HOP_WINDOW_BYTES_MAX: usize = 16 << 20;
+/// Minimum time over which a rate is taken: shorter ones see bursts.
+const RATE_NS_MIN: u64 = 10_000_000;
 /// Maximum bytes of one piece.
 const PIECE_BYTES_MAX: usize = 128 << 10;
-/// So much is taken before more may be sent.
+/// So much is taken before more may be sent, at most.
 const GRANT_BYTES: usize = HOP_WINDOW_BYTES / 4;
 
 /// A piece of records follows: its length, u32.
@@ -24,6 +31,10 @@ const CREDIT: u8 = 3;
 const LEFT: u8 = 4;
 /// All was taken, and the accounts agree.
 const DONE: u8 = 5;
+/// Wants an answer, from which the receiver knows the round trip.
+const PROBE: u8 = 6;
+/// The answer. None comes behind `END`: nothing may lie unread where the receiver closes.
+const ECHO: u8 = 7;
 
 /// Numbers are little endian; `None`: no such word.
 fn body_bytes(kind: u8) -> Option<usize> {
@@ -31,7 +42,7 @@ fn body_bytes(kind: u8) -> Option<usize> {
         DATA => Some(4),
         END => Some(16),
         CREDIT => Some(8),
-        LEFT | DONE => Some(0),
+        LEFT | DONE | PROBE | ECHO => Some(0),
         _ => None,
     }
 }
@@ -217,10 +228,12 @@ impl HopSender {
                 (CREDIT, _) => {
                     let more = usize::try_from(number).map_err(|_| HopError::Broken)?;
                     self.credit = self.credit.saturating_add(more);
-                    if self.credit > HOP_WINDOW_BYTES {
+                    if self.credit > HOP_WINDOW_BYTES_MAX {
                         return Err(HopError::Broken);
                     }
                 }
+                (PROBE, SenderState::Open) => self.out.say(ECHO, &[]),
+                (PROBE, SenderState::Ending) => {}
                 (LEFT, _) => self.state = SenderState::Left,
                 (DONE, SenderState::Ending) => self.state = SenderState::Done,
                 _ => return Err(HopError::Broken),
@@ -263,6 +276,72 @@ enum ReceiverState {
     Gone,
 }
 
+/// How much may be under way, from the rate and the round trip of an edge.
+///
+/// The window becomes 2 x rate x round trip. While it holds up the sender, the rate is window / round
+/// trip, so it doubles with each answer. It never gets smaller: what is under way cannot be taken
+/// back, and a rate that is low once, because the sender had nothing, says nothing of the line.
+#[derive(Debug)]
+struct Window {
+    bytes: usize,
+    now: Time,
+    /// When the probe was sent that has no answer.
+    probed: Option<Time>,
+    /// The shortest round trip; others waited behind data. `None`: none is known.
+    round_trip_ns: Option<u64>,
+    /// Since when bytes are counted. `None`: from the first probe on.
+    since: Option<Time>,
+    /// Bytes taken since then.
+    taken: u64,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self {
+            bytes: HOP_WINDOW_BYTES,
+            now: Time(0),
+            probed: None,
+            round_trip_ns: None,
+            since: None,
+            taken: 0,
+        }
+    }
+}
+
+impl Window {
+    /// Whether a probe is to be sent now.
+    fn probes(&mut self) -> bool {
+        let is_due = self.probed.is_none() && self.bytes < HOP_WINDOW_BYTES_MAX;
+        if is_due {
+            self.probed = Some(self.now);
+            if self.since.is_none() {
+                self.since = Some(self.now);
+                self.taken = 0;
+            }
+        }
+        is_due
+    }
+
+    /// An answer came; by how many bytes the window has grown. `None`: nobody had asked.
+    fn on_echo(&mut self) -> Option<usize> {
+        let sample = self.now.0.saturating_sub(self.probed.take()?.0);
+        let round_trip = self.round_trip_ns.map_or(sample, |shortest| shortest.min(sample));
+        self.round_trip_ns = Some(round_trip);
+        let elapsed = self.now.0.saturating_sub(self.since?.0);
+        if elapsed < RATE_NS_MIN {
+            return Some(0);
+        }
+        // One time follows on the other, so that no burst falls between two.
+        self.since = Some(self.now);
+        let taken = core::mem::take(&mut self.taken);
+        let wanted = 2 * u128::from(taken) * u128::from(round_trip) / u128::from(elapsed);
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).min(HOP_WINDOW_BYTES_MAX);
+        let more = wanted.saturating_sub(self.bytes);
+        self.bytes += more;
+        Some(more)
+    }
+}
+
 /// The reading end of an edge.
 #[derive(Debug)]
 pub struct HopReceiver {
@@ -277,6 +356,7 @@ pub struct HopReceiver {
     /// Bytes taken for which no credit was given yet.
     owed: usize,
     came: u64,
+    window: Window,
     words: Words,
     out: Outgoing,
 }
@@ -291,6 +371,7 @@ impl Default for HopReceiver {
             credit: HOP_WINDOW_BYTES,
             owed: 0,
             came: 0,
+            window: Window::default(),
             words: Words::default(),
             out: Outgoing::default(),
         }
@@ -298,6 +379,16 @@ impl Default for HopReceiver {
 }
 
 impl HopReceiver {
+    /// It is so late. Without a clock the window stays as it is.
+    pub fn on_time(&mut self, now: Time) {
+        self.window.now = now;
+    }
+
+    /// Bytes that may be under way.
+    pub fn window_bytes(&self) -> usize {
+        self.window.bytes
+    }
+
     /// What the other side says.
     pub fn on_received(&mut self, mut bytes: &[u8]) -> Result<(), HopError> {
         loop {
@@ -333,6 +424,13 @@ impl HopReceiver {
                     return Err(HopError::Differs { said: first, came: self.came });
                 }
                 (END, ReceiverState::Left) => {}
+                (ECHO, ReceiverState::Open | ReceiverState::Left) => {
+                    let more = self.window.on_echo().ok_or(HopError::Broken)?;
+                    if more > 0 && self.state == ReceiverState::Open {
+                        self.out.say(CREDIT, &[more as u64]);
+                        self.credit += more;
+                    }
+                }
                 _ => return Err(HopError::Broken),
             }
         }
@@ -362,15 +460,19 @@ impl HopReceiver {
         if self.taken == self.held.len() {
             self.held.clear();
             self.taken = 0;
-        } else if self.taken >= GRANT_BYTES {
+        } else if self.taken >= self.window.bytes / 4 {
             self.held.drain(..self.taken);
             self.taken = 0;
         }
         self.owed += bytes;
+        self.window.taken += bytes as u64;
         if self.owed >= GRANT_BYTES && self.state == ReceiverState::Open {
             self.out.say(CREDIT, &[self.owed as u64]);
             self.credit += self.owed;
             self.owed = 0;
+            if self.window.probes() {
+                self.out.say(PROBE, &[]);
+            }
         }
     }
 
@@ -459,6 +561,8 @@ mod tests {
         assert_eq!(receiver.pending().len(), sent);
         receiver.on_taken(GRANT_BYTES);
         pass(&mut sender, &mut receiver);
+        // The answer to the probe goes first.
+        pass(&mut sender, &mut receiver);
         assert!(sender.room() > 0);
     }
 
@@ -477,10 +581,96 @@ mod tests {
         assert_eq!(sender.on_received(&[DONE]), Err(HopError::Broken));
         assert_eq!(sender.on_closed(), Err(HopError::EndsEarly));
         let mut credit = alloc::vec![CREDIT];
-        credit.extend_from_slice(&1_u64.to_le_bytes());
+        credit.extend_from_slice(&(HOP_WINDOW_BYTES_MAX as u64).to_le_bytes());
         assert_eq!(sender.on_received(&credit), Err(HopError::Broken));
         let mut flood = alloc::vec![DATA];
         flood.extend_from_slice(&u32::MAX.to_le_bytes());
         assert_eq!(HopReceiver::default().on_received(&flood), Err(HopError::Broken));
+    }
+
+    /// A line: its one-way delay, and bytes a millisecond that it and a reader take.
+    struct Line {
+        delay_ms: u64,
+        wire: usize,
+        reader: usize,
+    }
+
+    /// Bytes that a reader has got after so long, and the window then.
+    fn carried(line: &Line, milliseconds: u64) -> (usize, usize) {
+        use alloc::collections::VecDeque;
+
+        let (mut sender, mut receiver) = (HopSender::default(), HopReceiver::default());
+        let piece = alloc::vec![7; PIECE_BYTES_MAX];
+        let mut there: VecDeque<(u64, Vec<u8>)> = VecDeque::new();
+        let mut back: VecDeque<(u64, Vec<u8>)> = VecDeque::new();
+        let mut got = 0;
+        for now in 0..milliseconds {
+            receiver.on_time(Time(now * 1_000_000));
+            while back.front().is_some_and(|(due, _)| *due <= now) {
+                sender.on_received(&back.pop_front().unwrap().1).unwrap();
+            }
+            let mut free = line.wire;
+            while free > 0 {
+                sender.take([&piece[..]].into_iter());
+                let bytes = sender.to_write();
+                let bytes = bytes[..bytes.len().min(free)].to_vec();
+                if bytes.is_empty() {
+                    break;
+                }
+                free -= bytes.len();
+                sender.on_written(bytes.len());
+                there.push_back((now + line.delay_ms, bytes));
+            }
+            while there.front().is_some_and(|(due, _)| *due <= now) {
+                receiver.on_received(&there.pop_front().unwrap().1).unwrap();
+            }
+            let some = receiver.pending().len().min(line.reader);
+            receiver.on_taken(some);
+            got += some;
+            assert!(receiver.pending().len() <= receiver.window_bytes());
+            let bytes = receiver.to_write().to_vec();
+            receiver.on_written(bytes.len());
+            back.push_back((now + line.delay_ms, bytes));
+        }
+        (got, receiver.window_bytes())
+    }
+
+    #[test]
+    fn a_long_line_is_filled() {
+        // 100 MB/s with a round trip of 50 ms: 1 MiB under way would be 21 MB/s.
+        let line = Line { delay_ms: 25, wire: 100_000, reader: usize::MAX };
+        let (got, window) = carried(&line, 3_000);
+        assert!(got > 250_000_000, "{got}");
+        assert!((5_000_000..=HOP_WINDOW_BYTES_MAX).contains(&window), "{window}");
+    }
+
+    #[test]
+    fn a_line_longer_than_any_window_is_used_as_far_as_the_largest_goes() {
+        let line = Line { delay_ms: 100, wire: 1_000_000, reader: usize::MAX };
+        let (got, window) = carried(&line, 5_000);
+        assert_eq!(window, HOP_WINDOW_BYTES_MAX);
+        assert!(got > 4 * 5 * HOP_WINDOW_BYTES_MAX / 2, "{got}");
+    }
+
+    #[test]
+    fn the_window_of_a_short_line_and_of_a_slow_reader_stays() {
+        let short = Line { delay_ms: 1, wire: 100_000, reader: usize::MAX };
+        assert_eq!(carried(&short, 1_000).1, HOP_WINDOW_BYTES);
+        let slow = Line { delay_ms: 25, wire: 100_000, reader: 1_000 };
+        assert_eq!(carried(&slow, 3_000).1, HOP_WINDOW_BYTES);
+    }
+
+    #[test]
+    fn an_answer_that_nobody_asked_for_is_found_out() {
+        assert_eq!(HopReceiver::default().on_received(&[ECHO]), Err(HopError::Broken));
+    }
+
+    #[test]
+    fn nothing_is_answered_behind_the_end() {
+        let mut sender = HopSender::default();
+        sender.finish(0);
+        let bytes = sender.to_write().len();
+        sender.on_received(&[PROBE]).unwrap();
+        assert_eq!(sender.to_write().len(), bytes);
     }
 }

@@ -27,7 +27,9 @@ pub use flow::{
     WINDOW_BYTES, WINDOW_BYTES_MIN,
 };
 pub use graph::{Component, GraphError, StreamEnds, StreamGraph};
-pub use hop::{HOP_WINDOW_BYTES, HopError, HopReceiver, HopSender, SenderState};
+pub use hop::{
+    HOP_WINDOW_BYTES, HOP_WINDOW_BYTES_MAX, HopError, HopReceiver, HopSender, SenderState,
+};
 pub use record::{Cut, Cutter, RecordKind};
 pub use route::{
     Choice, Distance, GroupId, Groups, Hop, LineCost, Load, PlanCost, Route, choose, cost_of,
