@@ -52,7 +52,6 @@ module Rakuda
       @command_line = []
       @rule_properties = nil
       @own = { keys: {}, resources: {}, memory_bytes: 0, seed: 0, grace_ms: 5000, prefix: false, record: true,
-               oversubscribe: nil,
                given: [] }
     end
 
@@ -249,7 +248,7 @@ module Rakuda
 
     # @return [Boolean] whether tasks that need more slots at once than there are run all the same
     def oversubscribes?
-      @own[:oversubscribe] == true
+      configuration.on?("OVERSUBSCRIBE")
     end
 
     # @return [Array<String>, nil] what starts this run again, where that is no call of rakuda
