@@ -146,8 +146,9 @@ pub fn remove_failed_files(root: &Path, really: bool) -> Vec<(PathBuf, Fate)> {
     fates.collect()
 }
 
-/// Not by the time of its last change, which a mode or a link changes as well.
-fn is_same(now: FileIdentity, noted: FileIdentity) -> bool {
+/// Whether a file is the one that was noted, and as it was: not by the time of its last change, which a mode or a link
+/// changes as well.
+pub(crate) fn is_same(now: FileIdentity, noted: FileIdentity) -> bool {
     let what = |file: FileIdentity| (file.inode, file.bytes, file.modified_ns);
     what(now) == what(noted)
 }

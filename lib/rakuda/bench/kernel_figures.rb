@@ -1,15 +1,13 @@
 # frozen_string_literal: true
 
 require "rakuda/bench/figures"
+require "rakuda/bench/page_cache"
 
 module Rakuda
   module Bench
     # The figures of an MPI kernel's result from the raw times in it, as iobench/README.md defines them, and what a valid
     # result must show. The kernels compute them in `figures.c`; this is how `verify` does so once more.
     module KernelFigures
-      # What of a file may be in memory where it was to be cold, and be missing where it was to be warm.
-      RESIDENT_MAX = 0.01
-
       module_function
 
       # @param phase [Hash] as it stands in a result
@@ -100,20 +98,14 @@ module Rakuda
         at = "#{phase["name"]} #{phase["rep"]}"
         before, after = phase.values_at("cache_before", "cache_after")
         if phase["name"].end_with?("read")
-          return [] if conditions["cache"] == "any" || (before && in_state?(before, conditions["cache"]))
+          state = conditions["cache"]
+          return [] if state == "any" || (before && before["known"] && PageCache.in_state?(state, before["resident_frac"] || 0))
 
-          return ["#{at}: it does not show that it was #{conditions["cache"]}"]
+          return ["#{at}: it does not show that it was #{state}"]
         end
         return [] if !conditions["durable"] || (after && after["known"] && after["dirty_bytes"].to_i.zero?)
 
         ["#{at}: it does not show that what was written was on disk"]
-      end
-
-      def in_state?(before, state)
-        return false unless before["known"]
-
-        share = before["resident_frac"] || 0
-        state == "cold" ? share <= RESIDENT_MAX : share >= 1 - RESIDENT_MAX
       end
     end
   end

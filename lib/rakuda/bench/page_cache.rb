@@ -40,9 +40,15 @@ module Rakuda
       def faults(state, rounds)
         rounds.filter_map do |round|
           share = round["resident"] or next
-          wrong = { "cold" => share > SHARE_MAX, "warm" => share < 1 - SHARE_MAX }[state]
-          "round #{round["round"] + 1}: #{(share * 100).round(1)} % of its inputs were in the page cache, not #{state}" if wrong
+          next if in_state?(state, share)
+
+          "round #{round["round"] + 1}: #{(share * 100).round(1)} % of its inputs were in the page cache, not #{state}"
         end
+      end
+
+      # @param share [Float] which part of files is in memory
+      def in_state?(state, share)
+        { "cold" => share <= SHARE_MAX, "warm" => share >= 1 - SHARE_MAX }.fetch(state, true)
       end
     end
   end

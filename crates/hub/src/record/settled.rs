@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::unfinished::UnfinishedTargets;
 use crate::facts::identity_of;
+use crate::failed_files::is_same;
 
 #[derive(Serialize, Deserialize)]
 struct Line {
@@ -110,12 +111,6 @@ fn add(root: &Path, lines: &[Line]) -> io::Result<()> {
 
 fn path_in(root: &Path) -> PathBuf {
     root.join("settled")
-}
-
-/// Not by the time of its last change, which a mode or a link changes as well.
-fn is_same(now: FileIdentity, made: FileIdentity) -> bool {
-    let what = |file: FileIdentity| (file.inode, file.bytes, file.modified_ns);
-    what(now) == what(made)
 }
 
 #[cfg(test)]

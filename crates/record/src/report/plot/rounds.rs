@@ -57,18 +57,22 @@ fn time_axis(body: &mut String, most_ns: u64) -> impl Fn(f64) -> f64 + use<> {
     let step = step(most_us, 5.0);
     let mut us = 0.0;
     while us <= most_us {
-        let y = high(us * 1e3);
-        let _ = write!(
-            body,
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{us}</text>",
-            WIDTH - RIGHT,
-            LEFT - 6.0,
-            y + 4.0
-        );
+        grid_line(body, high(us * 1e3), us);
         us += step;
     }
     high
+}
+
+/// A line over all of the plot, with its time at the left.
+fn grid_line(body: &mut String, y: f64, us: f64) {
+    let _ = write!(
+        body,
+        "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{us}</text>",
+        WIDTH - RIGHT,
+        LEFT - 6.0,
+        y + 4.0
+    );
 }
 
 /// The line below, with words.
@@ -237,16 +241,7 @@ fn clocks(figures: &SyncFigures) -> Option<String> {
     let step = step(most_us, 3.0);
     let mut us = -(most_us / step).floor() * step;
     while us <= most_us {
-        let y = high(us * 1e3);
-        let _ = write!(
-            body,
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            WIDTH - RIGHT,
-            LEFT - 6.0,
-            y + 4.0,
-            if us.abs() < step / 2.0 { 0.0 } else { us }
-        );
+        grid_line(&mut body, high(us * 1e3), if us.abs() < step / 2.0 { 0.0 } else { us });
         us += step;
     }
     let wide = (WIDTH - LEFT - RIGHT) / all.len() as f64;
