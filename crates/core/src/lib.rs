@@ -16,6 +16,7 @@
 //!   for), `locality` (candidate nodes), `suitability` (chosen nodes), `learned` with `level` and
 //!   `residency` (what policies go by), `ready`, `queue`, `victims` (ready tasks by policy), `fleet`, `node`, `running`
 //!   (capacity), `invocation`, `lost_files`, `random`, `id_set`
+//! - `run`: the parts of a run as one machine, which hub and simulator drive
 //! - beside the scheduler: `attempts` (the life of attempts, leases on cores), `files` (which files
 //!   go along; knows names), `reach` (files that no file server hands out, and failures that may be
 //!   due to that), `streams` (tasks joined through stdin and stdout), `sync` (rounds of commands that
@@ -63,6 +64,7 @@ mod reach;
 mod ready;
 mod requirement;
 mod residency;
+mod run;
 mod running;
 mod scheduler;
 mod serial_order;
@@ -90,6 +92,7 @@ pub use reach::{
     FilePlaces, Reach, ReachEffect, ReachInput, ReachView, ReachWarning, Reachability, files_behind,
 };
 pub use requirement::{Capacity, Choice, Devices, Requirement};
+pub use run::{Effect, Input, Run};
 pub use scheduler::Scheduler;
 pub use suitability::{NodeRank, Suits};
 pub use task::{Reason, TaskState};

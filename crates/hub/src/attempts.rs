@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use rakuda_core::{AttemptEffect, Attempts, NodeId, Refusal, TaskId};
+use rakuda_core::{AttemptEffect, Input, NodeId, Refusal, TaskId};
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentRequest, CommandId, OutputStream};
 use rakuda_proto::front::{CommandOptions, HubMessage, Program, Usage};
@@ -24,10 +24,6 @@ pub(crate) const LOST_STATUS: i32 = libc::SIGKILL;
 
 /// An attempt that has not ended.
 pub(crate) type RunningAttempt = rakuda_core::Attempt<AttemptDetails, PendingCommand>;
-/// All of them.
-pub(crate) type RunningAttempts = Attempts<AttemptDetails, PendingCommand>;
-/// What is to be done for them.
-pub(crate) type Effect = AttemptEffect<PendingCommand>;
 
 /// What the hub keeps with an attempt.
 #[derive(Debug, Default)]
@@ -122,19 +118,8 @@ impl RunningCommand {
 }
 
 impl Hub {
-    /// Tells the attempts something, and does what follows.
-    pub(crate) fn tell_attempts(
-        &mut self,
-        tell: impl FnOnce(&mut RunningAttempts, &mut Vec<Effect>),
-    ) {
-        let mut effects = Vec::new();
-        tell(&mut self.attempts, &mut effects);
-        for effect in effects {
-            self.perform_for_attempt(effect);
-        }
-    }
-
-    fn perform_for_attempt(&mut self, effect: Effect) {
+    /// Does what attempts want.
+    pub(crate) fn perform_for_attempt(&mut self, effect: AttemptEffect<PendingCommand>) {
         match effect {
             AttemptEffect::Leased { id } => self.link.push(&HubMessage::Leased { task: id.0 }),
             AttemptEffect::Start { id, command, frees_core } => {
@@ -159,7 +144,7 @@ impl Hub {
             }
             AttemptEffect::Signal { id } => self.signal_commands_of(id),
             AttemptEffect::Unwind { id } => {
-                let details = self.attempts.get(id).map(|attempt| &attempt.details);
+                let details = self.run.attempts().get(id).map(|attempt| &attempt.details);
                 let reason = details.and_then(|details| details.lost.clone()).unwrap_or_default();
                 self.link.push(&HubMessage::ActionLost { task: id.0, reason });
             }
@@ -168,7 +153,7 @@ impl Hub {
 
     /// The code of an action wants its cores.
     pub(crate) fn want_lease(&mut self, id: TaskId) {
-        self.tell_attempts(|attempts, out| attempts.want_lease(id, out));
+        self.tell(Input::LeaseWanted { id });
     }
 
     /// An action, or code outside of actions, wants a command started.
@@ -180,12 +165,12 @@ impl Hub {
         }
         let Some(id) = task else { return self.start_command(None, pending) };
         self.note_named(id, &pending);
-        let mut left = None;
-        self.tell_attempts(|attempts, out| left = attempts.want_command(id, pending, out));
-        if let Some(pending) = left {
-            // Of an action that has ended, a thread goes on.
-            self.start_command(task, pending);
-        }
+        self.tell(Input::CommandWanted { id, command: pending });
+    }
+
+    /// Of an action that has ended, a thread goes on.
+    pub(crate) fn start_unowned(&mut self, id: TaskId, pending: PendingCommand) {
+        self.start_command(Some(id), pending);
     }
 
     fn start_command(&mut self, task: Option<TaskId>, pending: PendingCommand) {
@@ -200,22 +185,19 @@ impl Hub {
         }
     }
 
-    /// Sends commands that wait for a core of a node far away to it. Not those that are more than a command: of rounds,
-    /// of streams, and those that are told of other hosts.
-    pub(crate) fn prepare_commands(&mut self) {
+    /// Hands cores that are free to those that wait for some, and commands that wait for a core of
+    /// a node far away to it. Not those that are more than a command: of rounds, of streams, and
+    /// those that are told of other hosts. Whether the core was told something.
+    pub(crate) fn grant_leases(&mut self) -> bool {
         let mut effects = Vec::new();
-        let (streams, scheduler) = (&self.streams, &self.scheduler);
+        let streams = &self.streams;
         let may = |id, pending: &PendingCommand| {
             let is_plain = pending.options.as_ref().is_none_or(|options| options.gate.is_none());
-            is_plain
-                && streams.ends_of(id).is_none()
-                && streams.fault_of(id).is_none()
-                && scheduler.gang_of(id).is_none()
+            is_plain && streams.ends_of(id).is_none() && streams.fault_of(id).is_none()
         };
-        self.attempts.prepare(may, &mut effects);
-        for effect in effects {
-            self.perform_for_attempt(effect);
-        }
+        let told = self.run.grant(self.now, may, &mut effects);
+        self.perform_effects(effects);
+        told
     }
 
     /// Hands a command to the agent of its node.
@@ -236,7 +218,7 @@ impl Hub {
         {
             options.get_or_insert_default().memory_bytes_max = bytes;
         }
-        let attempt = task.and_then(|id| self.attempts.acting(id));
+        let attempt = task.and_then(|id| self.run.attempts().acting(id));
         let (attempt, node) =
             attempt.map_or((0, LOCAL_NODE), |attempt| (attempt.number(), attempt.node()));
         if let Some(options) = &mut options
@@ -257,7 +239,7 @@ impl Hub {
         };
         self.program_names.note(&program);
         self.commands.insert(command, running);
-        if let Some(details) = task.and_then(|id| self.attempts.details_mut(id)) {
+        if let Some(details) = task.and_then(|id| self.run.details_mut(id)) {
             details.begun.push(command);
         }
         let source = self.source_of(command, task);
@@ -318,8 +300,7 @@ impl Hub {
             self.signal(command, signal);
         }
         if let Some(id) = task {
-            let now = self.now;
-            self.tell_attempts(|attempts, out| attempts.command_begun(node, id, number, now, out));
+            self.tell(Input::CommandBegun { node, id, attempt: number });
         }
     }
 
@@ -327,31 +308,26 @@ impl Hub {
     pub(crate) fn on_command_withdrawn(&mut self, command: CommandId) {
         let Some(running) = self.commands.remove(&command) else { return };
         let (Some(id), Some(prepared)) = (running.task, running.prepared) else { return };
-        if let Some(details) = self.attempts.details_mut(id) {
+        if let Some(details) = self.run.details_mut(id) {
             details.begun.retain(|begun| *begun != command);
         }
-        let (node, number, mut left) = (running.node, running.attempt, None);
-        self.tell_attempts(|attempts, out| {
-            left = attempts.command_withdrawn(node, id, number, prepared.pending, out);
-        });
-        if let Some(pending) = left {
-            self.end_stopped(pending.command);
-        }
+        let (node, attempt) = (running.node, running.attempt);
+        self.tell(Input::CommandWithdrawn { node, id, attempt, command: prepared.pending });
     }
 
     /// A command that runs does not free its core at its end.
     pub(crate) fn on_core_kept(&mut self, command: CommandId) {
         let Some(running) = self.commands.get(&command) else { return };
         let (Some(id), number) = (running.task, running.attempt) else { return };
-        self.tell_attempts(|attempts, out| attempts.core_kept(id, number, out));
+        self.tell(Input::CoreKept { id, attempt: number });
     }
 
     /// A command has ended well, which is told next, and another one has its core.
     pub(crate) fn on_core_freed(&mut self, command: CommandId) {
         let Some(running) = self.commands.get(&command) else { return };
-        let (node, number, now) = (running.node, running.attempt, self.now);
+        let (node, attempt) = (running.node, running.attempt);
         if let Some(id) = running.task {
-            self.attempts.core_freed(node, id, number, now);
+            self.tell(Input::CoreFreed { node, id, attempt });
         }
     }
 
@@ -361,12 +337,12 @@ impl Hub {
         match why {
             Refusal::Aborted => self.end_stopped(command),
             Refusal::NodeLost => {
-                let details = self.attempts.get(id).map(|attempt| &attempt.details);
+                let details = self.run.attempts().get(id).map(|attempt| &attempt.details);
                 let lost = details.and_then(|details| details.lost.clone()).unwrap_or_default();
                 self.end_unstarted(command, LOST_STATUS, lost);
             }
             Refusal::Inputs => {
-                let Some(details) = self.attempts.details_mut(id) else { return };
+                let Some(details) = self.run.details_mut(id) else { return };
                 let why = details.unseen.clone().unwrap_or_default();
                 let (status, error) = (UNSEEN_STATUS, Some(why.0.clone()));
                 details.failed_command = Some(FailedCommand { program, status, error });
@@ -376,7 +352,7 @@ impl Hub {
     }
 
     /// The front asked for a command that will not be started any more.
-    fn end_stopped(&mut self, command: CommandId) {
+    pub(crate) fn end_stopped(&mut self, command: CommandId) {
         self.end_unstarted(command, INTERRUPTED_STATUS, Text::from("the run is stopping"));
     }
 
@@ -389,16 +365,16 @@ impl Hub {
 
     /// What the commands of an attempt read is in place; or why it cannot be had.
     pub(crate) fn on_inputs_seen(&mut self, id: TaskId, number: u32, wrong: Option<Text>) {
-        if self.attempts.acting_as(id, number).is_none() {
+        if self.run.attempts().acting_as(id, number).is_none() {
             return;
         }
         let Some(why) = wrong else {
             self.ask_for_time(id);
-            return self.tell_attempts(|attempts, out| attempts.inputs_ready(id, number, out));
+            return self.tell(Input::InputsReady { id, attempt: number });
         };
-        if let Some(details) = self.attempts.details_mut(id) {
+        if let Some(details) = self.run.details_mut(id) {
             details.unseen = Some(why);
         }
-        self.tell_attempts(|attempts, out| attempts.inputs_refused(id, number, out));
+        self.tell(Input::InputsRefused { id, attempt: number });
     }
 }

@@ -270,11 +270,11 @@ impl Hub {
         if self.choosing.is_idle() {
             return;
         }
-        let known = tasks.iter().filter_map(|id| self.scheduler.task(*id));
+        let known = tasks.iter().filter_map(|id| self.run.scheduler().task(*id));
         let of: BTreeSet<RequirementId> = known.map(|task| task.requirement).collect();
         let mut peers =
             Peers { count: u32::try_from(tasks.len()).unwrap_or(u32::MAX), ..Peers::default() };
-        for wants in of.iter().filter_map(|id| self.scheduler.requirement(*id)) {
+        for wants in of.iter().filter_map(|id| self.run.scheduler().requirement(*id)) {
             peers.cores = peers.cores.max(wants.cores);
             peers.memory_bytes = peers.memory_bytes.max(wants.memory_bytes);
         }
@@ -316,7 +316,7 @@ impl Hub {
 
     /// Nothing runs, and tasks wait for a node that suits: that can be asked about, and after a while is said once.
     fn tell_waiting(&mut self) {
-        let counts = self.scheduler.counts();
+        let counts = self.run.scheduler().counts();
         if counts.ready == 0 || counts.running > 0 || self.stopping.is_stopping() {
             self.choosing.waits_since = None;
             return;
@@ -329,13 +329,13 @@ impl Hub {
             return;
         }
         let is_chooser = |id: &TaskId| {
-            let task = self.scheduler.task(*id);
+            let task = self.run.scheduler().task(*id);
             task.is_some_and(|it| {
                 matches!(it.state, TaskState::Ready | TaskState::Mustered)
                     && self.choosing.of_core.contains_key(&it.requirement)
             })
         };
-        let waiting = self.scheduler.task_ids().find(is_chooser);
+        let waiting = self.run.scheduler().task_ids().find(is_chooser);
         if let Some(id) = waiting {
             self.choosing.is_wait_told = true;
             let name = self.display_name(id);
@@ -409,13 +409,13 @@ impl Hub {
         if self.choosing.is_idle() {
             return;
         }
-        let Some(task) = self.scheduler.task(id) else { return };
-        let requirement = self.scheduler.requirement(task.requirement);
+        let Some(task) = self.run.scheduler().task(id) else { return };
+        let requirement = self.run.scheduler().requirement(task.requirement);
         let memory_bytes = requirement.map_or(0, |requirement| requirement.memory_bytes);
         let what = (id, task.requirement);
         self.choosing.chosen.remove(&id);
         let mut nodes = vec![node];
-        nodes.extend(self.scheduler.nodes_of(id).into_iter().filter(|other| *other != node));
+        nodes.extend(self.run.scheduler().nodes_of(id).into_iter().filter(|other| *other != node));
         for node in nodes {
             let cores = self.cores_on(id, node);
             let claim = Claim { cores, memory_bytes, since: self.now.time };
@@ -426,8 +426,8 @@ impl Hub {
     /// The node of an attempt that was noted just now was chosen: what that rested on.
     pub(crate) fn note_choice(&mut self, id: TaskId) {
         let Some(values) = self.choosing.chosen.remove(&id) else { return };
-        let Some(attempt) = self.attempts.get(id) else { return };
-        let Some(task) = self.scheduler.task(id) else { return };
+        let Some(attempt) = self.run.attempts().get(id) else { return };
+        let Some(task) = self.run.scheduler().task(id) else { return };
         let front = self.choosing.of_core.get(&task.requirement);
         let wish = front.and_then(|front| self.choosing.wanted.get(front)).map(|it| &it.wish);
         let value = |seen: &Seen| match &seen.value {
@@ -444,7 +444,7 @@ impl Hub {
             values: values.iter().map(|seen| (seen.name.to_string(), value(seen))).collect(),
         };
         let event = JournalEvent::NodeChosen(event);
-        self.record.about_task(&self.scheduler, &self.names, id, &event);
+        self.record.about_task(self.run.scheduler(), &self.names, id, &event);
     }
 
     /// Tells the core which nodes suit, where that is another than it knows; whether it was told something.

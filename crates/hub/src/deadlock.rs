@@ -21,7 +21,7 @@ impl Hub {
 
     /// Whether all that is under way is the front's own code. Nodes may come as long as something waits for one.
     fn is_all_with_the_front(&self) -> bool {
-        let counts = self.scheduler.counts();
+        let counts = self.run.scheduler().counts();
         let decided = counts.deciding == 0 && counts.inspecting == 0 && counts.lost == 0;
         let alone = self.settings.cluster.is_none();
         decided

@@ -13,7 +13,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use rakuda_agent::inspector::Inspector;
 use rakuda_agent::{operations, residency};
 use rakuda_core::files::Search;
-use rakuda_core::{Event, NodeId, Policy, TaskId, TaskKind};
+use rakuda_core::{Event, Input, NodeId, Policy, TaskId, TaskKind};
 use rakuda_proto::Text;
 use rakuda_proto::cluster::{FromAgent, Operations, ToAgent};
 use rakuda_proto::files::FileVersion;
@@ -98,15 +98,15 @@ impl Hub {
     /// Asks about the inputs of an attempt that begins; to be called when it is among those that run.
     pub(crate) fn ask_about_inputs(&mut self, id: TaskId) {
         let Some((node, number)) =
-            self.attempts.acting(id).map(|attempt| (attempt.node(), attempt.number()))
+            self.run.attempts().acting(id).map(|attempt| (attempt.node(), attempt.number()))
         else {
             return;
         };
         let placed = self.placed_bytes(id, node);
         let is_staged = self.staging.is_some();
         let mut vouched = Vec::new();
-        for input in self.scheduler.inputs(id) {
-            let Some(task) = self.scheduler.task(input) else { continue };
+        for input in self.run.scheduler().inputs(id) {
+            let Some(task) = self.run.scheduler().task(input) else { continue };
             if task.kind != TaskKind::File || task.modified_ns.is_none() {
                 continue;
             }
@@ -114,7 +114,7 @@ impl Hub {
                 vouched.push((Text(self.path_of(input)), identity));
             }
         }
-        if let Some(details) = self.attempts.details_mut(id) {
+        if let Some(details) = self.run.details_mut(id) {
             details.inputs = placed;
         }
         if is_staged {
@@ -123,7 +123,7 @@ impl Hub {
         }
         let gone = self.target_put_away(id, node);
         if !vouched.is_empty() || gone.is_some() {
-            self.attempts.await_inputs(id);
+            self.tell(Input::InputsAwaited { id });
             let files = vouched.clone();
             let limit_ms = self.visible_ms();
             let probe = FileProbe::Visibility { id, number, vouched };
@@ -137,7 +137,7 @@ impl Hub {
     /// The target of an attempt on another machine, when it is missing since this machine, or a run
     /// before, has put away what was there.
     fn target_put_away(&mut self, id: TaskId, node: NodeId) -> Option<Text> {
-        let attempt = self.attempts.acting(id)?;
+        let attempt = self.run.attempts().acting(id)?;
         let is_missing = self.names.is_path(id) && attempt.details.before.is_none();
         if node == LOCAL_NODE || !is_missing {
             return None;
@@ -151,13 +151,13 @@ impl Hub {
     /// Asks what of the inputs of an attempt is in its node's memory.
     pub(crate) fn ask_about_residency(&mut self, id: TaskId) {
         let Some((node, number)) =
-            self.attempts.acting(id).map(|attempt| (attempt.node(), attempt.number()))
+            self.run.attempts().acting(id).map(|attempt| (attempt.node(), attempt.number()))
         else {
             return;
         };
         let (mut files, mut measured) = (Vec::new(), Vec::new());
-        for input in self.scheduler.inputs(id) {
-            let Some(task) = self.scheduler.task(input) else { continue };
+        for input in self.run.scheduler().inputs(id) {
+            let Some(task) = self.run.scheduler().task(input) else { continue };
             let Some(modified_ns) = task.modified_ns.filter(|_| task.kind == TaskKind::File) else {
                 continue;
             };
@@ -195,7 +195,7 @@ impl Hub {
     /// its target, where nodes share no file system. The question goes before the command on the
     /// same link, and is answered before the command is begun.
     pub(crate) fn ask_for_time(&mut self, id: TaskId) {
-        let Some(attempt) = self.attempts.acting(id) else { return };
+        let Some(attempt) = self.run.attempts().acting(id) else { return };
         let (node, number) = (attempt.node(), attempt.number());
         let is_new = attempt.details.began_there_ns.is_none() && self.files.guesses_outputs(id);
         if is_new && self.is_staged_target(id) {
@@ -217,7 +217,7 @@ impl Hub {
     /// An action ended well: its agent says what its target is, on another machine, and what is
     /// beside it. Whether it was asked.
     pub(crate) fn ask_about_target(&mut self, id: TaskId) -> bool {
-        let Some(attempt) = self.attempts.get(id) else { return false };
+        let Some(attempt) = self.run.attempts().get(id) else { return false };
         if self.settings.config.dry_run || !self.names.is_path(id) {
             return false;
         }
@@ -242,7 +242,7 @@ impl Hub {
                 ToAgent::LookAround { question, path, searches: asked }
             }
         });
-        self.attempts.inspect(id);
+        self.tell(Input::Inspecting { id });
         true
     }
 
@@ -250,13 +250,13 @@ impl Hub {
     /// ended, as far as it is known to be theirs, so that it writes nothing while the next attempt
     /// does. Whether there is something to wait for, also for whose fault it is.
     pub(crate) fn ask_to_end_left(&mut self, id: TaskId) -> bool {
-        let Some(attempt) = self.attempts.get(id) else { return false };
-        let is_last = attempt.number() >= self.scheduler.attempts_max(id)
+        let Some(attempt) = self.run.attempts().get(id) else { return false };
+        let is_last = attempt.number() >= self.run.scheduler().attempts_max(id)
             || attempt.is_aborted()
             || self.stopping.is_stopping()
-            || !self.scheduler.goes_on(id);
+            || !self.run.scheduler().goes_on(id);
         let node = attempt.node();
-        let details = self.attempts.details_mut(id);
+        let details = self.run.details_mut(id);
         let commands =
             details.map(|details| std::mem::take(&mut details.begun)).unwrap_or_default();
         if is_last || commands.is_empty() {
@@ -264,7 +264,7 @@ impl Hub {
         }
         let left = FileProbe::Left { id };
         self.ask(node, left, |question| ToAgent::EndLeft { question, commands });
-        self.attempts.clear(id);
+        self.tell(Input::Clearing { id });
         true
     }
 
@@ -307,7 +307,7 @@ impl Hub {
                 {
                     let wrong =
                         wrong.map(|(path, seen)| self.describe_unseen(node, &path, seen, &vouched));
-                    if wrong.is_none() && self.attempts.acting_as(id, number).is_some() {
+                    if wrong.is_none() && self.run.attempts().acting_as(id, number).is_some() {
                         self.ask_about_residency(id);
                     }
                     self.on_inputs_seen(id, number, wrong);
@@ -325,8 +325,8 @@ impl Hub {
             FromAgent::Time { question, now_ns } => {
                 if let Some((_, FileProbe::Time { id, number })) =
                     self.file_probes.open.remove(&question)
-                    && self.attempts.acting_as(id, number).is_some()
-                    && let Some(details) = self.attempts.details_mut(id)
+                    && self.run.attempts().acting_as(id, number).is_some()
+                    && let Some(details) = self.run.details_mut(id)
                 {
                     details.began_there_ns.get_or_insert(now_ns);
                 }
@@ -360,8 +360,8 @@ impl Hub {
         files: &[Option<(u64, u64)>],
     ) {
         let measured = || inputs.iter().zip(files).filter_map(|(id, file)| Some((*id, (*file)?)));
-        if self.attempts.acting_as(id, number).is_some()
-            && let Some(details) = self.attempts.details_mut(id)
+        if self.run.attempts().acting_as(id, number).is_some()
+            && let Some(details) = self.run.details_mut(id)
         {
             for (_, (in_memory, bytes)) in measured() {
                 details.inputs.measured_bytes += bytes;
@@ -418,7 +418,7 @@ impl Hub {
         for (_, probe) in gone.into_values() {
             match probe {
                 FileProbe::Target { id, searches } if self.staging.is_none() => {
-                    let Some(attempt) = self.attempts.get(id) else { continue };
+                    let Some(attempt) = self.run.attempts().get(id) else { continue };
                     let path = self.record.project().find(&attempt.details.target);
                     let look = |search| self.search_here(&path, search);
                     let (found, more): (_, Vec<bool>) = searches.iter().map(look).unzip();

@@ -114,11 +114,11 @@ impl Hub {
         let mut ids = Vec::with_capacity(tasks.len());
         for &task in tasks {
             let id = self.known(task)?;
-            let state = self.scheduler.task(id).map(|task| task.state);
+            let state = self.run.scheduler().task(id).map(|task| task.state);
             if state != Some(TaskState::Defined) {
                 return Err(HubError::Protocol("a gang was defined when its tasks were wanted"));
             }
-            if self.scheduler.gang_of(id).is_some() || ids.contains(&id) {
+            if self.run.scheduler().gang_of(id).is_some() || ids.contains(&id) {
                 return Err(HubError::Protocol("a task is in two gangs"));
             }
             ids.push(id);
@@ -131,7 +131,7 @@ impl Hub {
     }
 
     fn add_gang(&mut self, tasks: &[TaskId], oversubscribe: bool) {
-        let id = u32::try_from(self.scheduler.gangs_len()).expect("few gangs");
+        let id = u32::try_from(self.run.scheduler().gangs_len()).expect("few gangs");
         // What nodes elsewhere have room for a dry run does not know.
         let dry = self.settings.config.dry_run;
         let unknown = dry && self.settings.elsewhere;
@@ -149,8 +149,8 @@ impl Hub {
     /// A task that asks for nodes is a gang of its own, if the front says nothing else.
     pub(crate) fn define_gangs_of_one(&mut self) {
         for id in std::mem::take(&mut self.wide_tasks) {
-            let state = self.scheduler.task(id).map(|task| task.state);
-            if self.scheduler.gang_of(id).is_none() && state == Some(TaskState::Defined) {
+            let state = self.run.scheduler().task(id).map(|task| task.state);
+            if self.run.scheduler().gang_of(id).is_none() && state == Some(TaskState::Defined) {
                 self.add_gang(&[id], false);
             }
         }
@@ -182,13 +182,13 @@ impl Hub {
         let Some(id) = task else { return options };
         let requirement = self.requirement_of[id.0 as usize] as usize;
         let Some((wanted, asked)) = self.requirement_nodes[requirement] else { return options };
-        let nodes = self.scheduler.nodes_of(id);
+        let nodes = self.run.scheduler().nodes_of(id);
         if nodes.is_empty() {
             return options;
         }
         let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
         // Fewer nodes than it asks for share its slots; fewer cores have more than one each.
-        let shares = self.scheduler.gang_of(id).is_some_and(|gang| gang.oversubscribed)
+        let shares = self.run.scheduler().gang_of(id).is_some_and(|gang| gang.oversubscribed)
             || self.settings.oversubscribe && asked < u32::MAX;
         let slots = |index: u32, node: NodeId| {
             let cores = self.agents.node(node).capacity.cores;
@@ -206,13 +206,13 @@ impl Hub {
 
     /// Cores that a task of a gang has on a node.
     pub(crate) fn gang_cores_on(&self, id: TaskId, node: NodeId) -> Option<u32> {
-        self.scheduler.gang_of(id)?;
-        self.scheduler.cores_held(id, node)
+        self.run.scheduler().gang_of(id)?;
+        self.run.scheduler().cores_held(id, node)
     }
 
     pub(crate) fn note_gang(&mut self, id: GangId, oversubscribed: bool) {
         self.gangs_too_large.remove(&id);
-        let tasks = self.scheduler.gang(id).tasks.to_vec();
+        let tasks = self.run.scheduler().gang(id).tasks.to_vec();
         if self.settings.config.dry_run {
             return;
         }
@@ -231,13 +231,13 @@ impl Hub {
             self.warn(&format!("{names} {what} (oversubscribed)"));
         }
         let mut nodes: Vec<u32> = Vec::new();
-        for node in tasks.iter().flat_map(|task| self.scheduler.nodes_of(*task)) {
+        for node in tasks.iter().flat_map(|task| self.run.scheduler().nodes_of(*task)) {
             if !nodes.contains(&node.0) {
                 nodes.push(node.0);
             }
         }
         self.record.gang_started(
-            &self.scheduler,
+            self.run.scheduler(),
             &self.names,
             &JournalEvent::GangStarted(GangStarted {
                 time_ns: self.now.journal_ns(),
@@ -261,7 +261,7 @@ impl Hub {
     fn has_less_than_asked(&self, id: TaskId) -> bool {
         let requirement = self.requirement_of[id.0 as usize] as usize;
         self.requirement_nodes[requirement].is_some_and(|(wanted, slots)| {
-            let nodes = self.scheduler.nodes_of(id);
+            let nodes = self.run.scheduler().nodes_of(id);
             let cut = |node: &NodeId| self.agents.node(*node).capacity.cores < slots;
             nodes.len() < wanted as usize || slots < u32::MAX && nodes.iter().any(cut)
         })
@@ -269,7 +269,7 @@ impl Hub {
 
     /// A gang needs more than there is. While nodes are being started, some may come.
     pub(crate) fn on_gang_too_large(&mut self, id: GangId, slots: u64, slots_there: u64) {
-        let tasks = self.scheduler.gang(id).tasks.to_vec();
+        let tasks = self.run.scheduler().gang(id).tasks.to_vec();
         let names = self.some_names(&tasks);
         let more = match self.settings.cluster {
             None => format!("give it -j {slots}"),
@@ -304,8 +304,8 @@ impl Hub {
     /// Which task of a gang may run on no node that there is, and why.
     fn barred(&self, tasks: &[TaskId]) -> Option<String> {
         tasks.iter().find_map(|id| {
-            let requirement = self.scheduler.task(*id)?.requirement;
-            let allowed = self.scheduler.requirement(requirement)?.allowed_nodes.as_ref()?;
+            let requirement = self.run.scheduler().task(*id)?.requirement;
+            let allowed = self.run.scheduler().requirement(requirement)?.allowed_nodes.as_ref()?;
             if allowed.iter().any(|node| self.agents.is_up(*node)) {
                 return None;
             }
@@ -325,7 +325,7 @@ impl Hub {
             return;
         }
         while let Some((id, reason)) = self.gangs_too_large.pop_first() {
-            let gang = self.scheduler.gang(id);
+            let gang = self.run.scheduler().gang(id);
             if gang.too_large {
                 let first = gang.tasks[0];
                 if self.gangs_to_share.remove(&id) {

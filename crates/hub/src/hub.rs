@@ -11,7 +11,10 @@ use rakuda_agent::{Agent, AgentConfig, clock, processes};
 pub(crate) use rakuda_cluster::LOCAL_NODE;
 use rakuda_cluster::{ClusterPlan, Elsewhere, Node, NodeReport, report_channel};
 use rakuda_core::files::FilePolicy;
-use rakuda_core::{Event, GangId, NodeId, Now, Output, Requirement, Scheduler, TaskId, Time};
+use rakuda_core::{
+    Effect, Event, GangId, Input, NodeId, Now, Output, ReachEffect, ReachInput, Requirement, Run,
+    TaskId, Time,
+};
 use rakuda_locate::Located;
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
@@ -25,7 +28,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::HubError;
 use crate::agents::{Agents, Reports};
-use crate::attempts::{PendingCommand, RunningAttempts, RunningCommand};
+use crate::attempts::{AttemptDetails, PendingCommand, RunningCommand};
 use crate::choosing::Choosing;
 use crate::control::{Control, Question, next_question};
 use crate::failed_files::FailedFiles;
@@ -82,7 +85,7 @@ pub enum RunEnding {
 }
 
 /// What the loop waits for.
-enum Input {
+enum Arrival {
     /// SIGTERM.
     Terminate,
     /// Something is due.
@@ -114,7 +117,8 @@ pub(crate) struct Hub {
     /// When what is handled now came in, by both clocks: all that is decided and noted goes by that.
     pub now: Now,
     pub settings: RunSettings,
-    pub scheduler: Scheduler,
+    /// All that is decided: what happens goes in, what is to be done comes out.
+    pub run: Run<AttemptDetails, PendingCommand>,
     pub names: Names,
     pub link: FrontLink,
     pub guard: Guard,
@@ -141,10 +145,6 @@ pub(crate) struct Hub {
     pub plan_turns: Vec<u32>,
     /// What the core wants done, in order.
     pub outputs: VecDeque<Output>,
-    /// Attempts that have not ended, and the leases on cores.
-    pub attempts: RunningAttempts,
-    /// Ends of invocations that must not be told before all actions on lost nodes have been unwound.
-    pub endings: Vec<Output>,
     /// Nodes that are lost, and of which nothing was said yet.
     pub group_losses: GroupLosses,
     /// Nodes that came while the run went on.
@@ -231,8 +231,8 @@ pub(crate) struct Hub {
     pub program_names: ProgramNames,
     /// The directory has changed: names in the record are made absolute.
     pub moved: bool,
-    /// Reused by calls of the core.
-    scratch: Vec<Output>,
+    /// Reused by `tell`.
+    effects: Vec<Effect<PendingCommand>>,
 }
 
 /// Serves one front until it leaves, with one agent in this process.
@@ -439,24 +439,20 @@ async fn greet(
 impl Hub {
     fn new(settings: RunSettings, link: FrontLink, agents: Agents, inspector: Inspector) -> Self {
         let now = read_clocks();
-        let mut attempts = RunningAttempts::default();
-        for (id, place) in agents.places() {
-            attempts.set_cores(id, place.node.capacity.cores);
-        }
         let record = Record::new(record_config(&settings, now));
         let mut printer = Printer::new(settings.output);
         printer.set_ci(settings.ci);
         if settings.progress == ProgressMode::Live {
             printer.set_screen(Screen::new());
         }
+        let reach = Reachability::new(mount_of(&settings.directory, settings.cluster.is_some()));
         Self {
             now,
-            attempts,
+            run: Run::new(settings.config.clone(), reach.has_servers()),
             requirement_cores: vec![1],
             requirement_nodes: vec![None],
             wide_tasks: Vec::new(),
             requirement_of: Vec::new(),
-            scheduler: Scheduler::new(settings.config.clone()),
             names: Names::default(),
             link,
             guard: Guard::default(),
@@ -472,7 +468,6 @@ impl Hub {
             plan_turns: Vec::new(),
             rerun: settings.rerun.is_on().then(|| Rerun::new(&settings)),
             outputs: VecDeque::new(),
-            endings: Vec::new(),
             group_losses: GroupLosses::default(),
             newcomers: Newcomers::default(),
             reopened: BTreeSet::new(),
@@ -485,7 +480,7 @@ impl Hub {
             times: Times::new(&settings, now.time),
             choosing: Choosing::default(),
             information: Information::default(),
-            reach: Reachability::new(mount_of(&settings.directory, settings.cluster.is_some())),
+            reach,
             files: file_policy(&settings),
             staging: staging_of(&settings),
             file_probes: FileProbes::new(inspector),
@@ -516,7 +511,7 @@ impl Hub {
             just_seen: None,
             fresh_looks: FreshLooks::default(),
             program_names: ProgramNames::default(),
-            scratch: Vec::new(),
+            effects: Vec::new(),
             settings,
         }
     }
@@ -547,6 +542,10 @@ impl Hub {
             self.cut_off_targets = targets;
             self.record.add_doubts(doubts);
         }
+        let cores = self.agents.places().map(|(id, place)| (id, place.node.capacity.cores));
+        for (node, cores) in cores.collect::<Vec<_>>() {
+            self.tell(Input::CoresSet { node, cores });
+        }
         self.add_requirement(Requirement::default());
         for (id, capacity) in self.agents.capacities() {
             self.event(Event::NodeJoined { id, capacity, files_kept: false });
@@ -556,19 +555,57 @@ impl Hub {
         self.open_catalogue();
     }
 
-    /// Tells the core; what it wants done waits in `outputs`.
-    pub(crate) fn event(&mut self, event: Event<'_>) {
-        let now = self.now.time;
-        match event {
-            Event::NodeJoined { id, .. } | Event::NodeLost { id } => self.choosing.touch(id),
-            Event::ActionEnded { id, .. } => self.choosing.on_ended(id),
+    /// Tells the run what happened, and does what follows; what the scheduler wants waits in `outputs`.
+    pub(crate) fn tell(&mut self, input: Input<'_, PendingCommand>) {
+        match &input {
+            Input::NodeJoined { id, .. } | Input::NodeLost { id } | Input::NodeLeft { id } => {
+                self.choosing.touch(*id);
+            }
+            Input::Event(Event::NodeJoined { id, .. }) => self.choosing.touch(*id),
+            Input::Event(Event::ActionEnded { id, .. }) => self.choosing.on_ended(*id),
             // Its cores are for others meanwhile.
-            Event::InvocationStarted { caller: Some(_), .. } => self.touch_all(),
+            Input::InvocationStarted { caller: Some(_), .. } => self.touch_all(),
             _ => {}
         }
-        self.scheduler.handle(now, event, &mut self.scratch);
-        self.attempts.hold_lookahead(self.scheduler.is_gang_due());
-        self.outputs.extend(self.scratch.drain(..));
+        let mut next = Some(input);
+        while let Some(input) = next.take() {
+            let mut effects = std::mem::take(&mut self.effects);
+            self.run.handle(self.now, input, &self.inputs, &mut effects);
+            for effect in effects.drain(..) {
+                if matches!(effect, Effect::Reach(ReachEffect::Continue)) {
+                    next = Some(Input::Reach(ReachInput::Continued));
+                } else {
+                    self.perform_effect(effect);
+                }
+            }
+            self.effects = effects;
+        }
+    }
+
+    /// Tells the scheduler alone.
+    pub(crate) fn event(&mut self, event: Event<'_>) {
+        self.tell(Input::Event(event));
+    }
+
+    fn perform_effect(&mut self, effect: Effect<PendingCommand>) {
+        match effect {
+            Effect::Output(output) => self.outputs.push_back(output),
+            Effect::Attempt(effect) => self.perform_for_attempt(effect),
+            Effect::Reach(effect) => self.perform_for_reach(effect),
+            Effect::StartHeld { id, start } => self.note_claim(id, start.node),
+            Effect::FailureLost { id } => {
+                self.on_unwound(id);
+            }
+            Effect::StartUnowned { id, command } => self.start_unowned(id, command),
+            Effect::DropUnowned { command, .. } => self.end_stopped(command.command),
+        }
+    }
+
+    /// Does what `what` wants done, as if it had come of an input.
+    pub(crate) fn perform_effects(&mut self, what: Vec<Effect<PendingCommand>>) {
+        for effect in what {
+            self.perform_effect(effect);
+        }
     }
 
     async fn serve(
@@ -612,7 +649,7 @@ impl Hub {
                 self.inputs.due_ns(),
                 self.group_losses.due_ns(),
                 self.newcomers.due_ns(),
-                self.reach.core.due_ns(),
+                self.run.reach().due_ns(),
                 self.sync.due_ns(),
                 self.flush_due_ns,
                 self.output_retry_ns,
@@ -621,32 +658,32 @@ impl Hub {
             ];
             let deadline = deadlines.into_iter().flatten().min();
             let wait = deadline.map(|deadline_ns| self.until(deadline_ns));
-            let input = tokio::select! {
+            let arrival = tokio::select! {
                 // In this order: reports may come without end, and the first two are rare.
                 biased;
-                _ = terminate.recv() => Input::Terminate,
-                () = sleep(wait) => Input::Deadline,
-                report = reports.recv(), if !behind => Input::Report(report),
-                ready = self.link.ready() => Input::FrontReady(ready),
+                _ = terminate.recv() => Arrival::Terminate,
+                () = sleep(wait) => Arrival::Deadline,
+                report = reports.recv(), if !behind => Arrival::Report(report),
+                ready = self.link.ready() => Arrival::FrontReady(ready),
                 // Its end of the link may be held by a process that it has forked.
-                _ = self.guard.front_ended(), if !self.guard.has_told() => Input::FrontEnded,
-                moved = next_moved(&mut self.staging) => Input::Moved(moved),
-                told = next_not_joined(&mut self.streams) => Input::NotJoined(told),
-                located = self.inputs.located() => Input::Located(located),
-                reached = self.reach.answered() => Input::Reached(reached),
-                () = some_content(self.rerun.as_ref()) => Input::Contents,
-                heard = next_heard(&mut self.information) => Input::Heard(heard),
-                question = next_question(&mut self.control) => Input::Asked(question),
+                _ = self.guard.front_ended(), if !self.guard.has_told() => Arrival::FrontEnded,
+                moved = next_moved(&mut self.staging) => Arrival::Moved(moved),
+                told = next_not_joined(&mut self.streams) => Arrival::NotJoined(told),
+                located = self.inputs.located() => Arrival::Located(located),
+                reached = self.reach.answered() => Arrival::Reached(reached),
+                () = some_content(self.rerun.as_ref()) => Arrival::Contents,
+                heard = next_heard(&mut self.information) => Arrival::Heard(heard),
+                question = next_question(&mut self.control) => Arrival::Asked(question),
             };
             self.tick();
-            match input {
-                Input::Terminate => {
+            match arrival {
+                Arrival::Terminate => {
                     self.note_stop("terminate");
                     return Ok(self.cut_off(reports).await);
                 }
-                Input::Deadline => self.on_deadline(),
-                Input::Report(report) => self.on_report(report),
-                Input::FrontReady(ready) => {
+                Arrival::Deadline => self.on_deadline(),
+                Arrival::Report(report) => self.on_report(report),
+                Arrival::FrontReady(ready) => {
                     ready?;
                     let open = self.hear_front(messages)?;
                     if !open && !self.goodbye {
@@ -657,18 +694,18 @@ impl Hub {
                         });
                     }
                 }
-                Input::FrontEnded => {
+                Arrival::FrontEnded => {
                     // What it has said before.
                     self.hear_front(messages)?;
                     self.front_gone |= !self.goodbye;
                 }
-                Input::Moved(moved) => self.on_moved(moved),
-                Input::NotJoined(told) => self.on_not_joined(told),
-                Input::Located(located) => self.on_located(located),
-                Input::Reached(reached) => self.on_reached(reached),
-                Input::Contents => self.on_contents(),
-                Input::Heard(heard) => self.on_heard(heard),
-                Input::Asked((question, answer)) => {
+                Arrival::Moved(moved) => self.on_moved(moved),
+                Arrival::NotJoined(told) => self.on_not_joined(told),
+                Arrival::Located(located) => self.on_located(located),
+                Arrival::Reached(reached) => self.on_reached(reached),
+                Arrival::Contents => self.on_contents(),
+                Arrival::Heard(heard) => self.on_heard(heard),
+                Arrival::Asked((question, answer)) => {
                     // Who has asked may be gone again.
                     let _ = answer.send(self.answer(&question));
                 }
@@ -676,6 +713,8 @@ impl Hub {
             let at_once = if behind { 0 } else { REPORTS_AT_ONCE };
             for _ in 0..at_once {
                 let Some(report) = reports.try_recv() else { break };
+                // What is wanted is done before the next report: it may be about just that.
+                self.perform_all();
                 self.tick();
                 self.on_report(report);
             }
@@ -697,6 +736,7 @@ impl Hub {
     fn hear_front(&mut self, messages: &mut Vec<FrontMessage>) -> Result<bool, HubError> {
         let open = self.link.receive(messages)?;
         for message in messages.drain(..) {
+            self.perform_all();
             self.tick();
             self.on_message(message)?;
         }
@@ -728,7 +768,7 @@ impl Hub {
         self.tell_nothing_left();
         let held = self.inputs.held.as_ref();
         let needs_nodes = held.is_some_and(|held| held.needs_nodes);
-        if self.agents.is_expecting() && (self.scheduler.queued() > 0 || needs_nodes) {
+        if self.agents.is_expecting() && (self.run.scheduler().queued() > 0 || needs_nodes) {
             self.agents.want_nodes();
         }
         self.show_progress();
@@ -804,7 +844,7 @@ impl Hub {
         let needs = |pending: &PendingCommand| {
             pending.options.as_ref().is_some_and(|options| options.environment < below)
         };
-        if !self.attempts.all().flat_map(|(_, attempt)| attempt.gated()).any(needs) {
+        if !self.run.attempts().all().flat_map(|(_, attempt)| attempt.gated()).any(needs) {
             self.agents.forget_environments(below);
             self.environments_below = None;
         }
@@ -830,7 +870,7 @@ impl Hub {
     /// Whether every node that takes tasks has enough to go on with.
     fn is_well_supplied(&self) -> bool {
         let up = self.agents.places().filter(|(id, _)| self.agents.is_up(*id));
-        up.into_iter().all(|(id, _)| self.attempts.is_well_supplied(id))
+        up.into_iter().all(|(id, _)| self.run.attempts().is_well_supplied(id))
     }
 
     /// Has the front show a line on stderr.

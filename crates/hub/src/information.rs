@@ -404,7 +404,7 @@ impl Hub {
     /// What the run knows of a node by itself, as of now.
     #[expect(clippy::cast_precision_loss, reason = "bytes and ns of less than 2^53")]
     pub(crate) fn refresh_own(&mut self, node: NodeId) {
-        let Some(view) = self.scheduler.node(node) else { return };
+        let Some(view) = self.run.scheduler().node(node) else { return };
         let place = self.agents.node(node);
         let name = place.name.to_display();
         let memory = i128::from(place.capacity.memory_bytes) - view.memory_bytes_free;

@@ -219,7 +219,7 @@ impl Hub {
     pub(crate) fn locate_inputs(&mut self) -> bool {
         let unlocated = std::mem::take(&mut self.inputs.unlocated);
         let Some(catalogue) = &mut self.inputs.catalogue else { return false };
-        let scheduler = &self.scheduler;
+        let scheduler = self.run.scheduler();
         let mut wanted: Vec<TaskId> = unlocated
             .into_iter()
             .filter(|id| {
@@ -325,7 +325,7 @@ impl Hub {
 
     fn will_run_any(&self) -> bool {
         let now = self.now;
-        self.scheduler.forecast(now).into_iter().any(|runs| runs)
+        self.run.scheduler().forecast(now).into_iter().any(|runs| runs)
     }
 
     /// What is held goes on when nothing is waited for any more.
@@ -369,9 +369,9 @@ impl Hub {
         if !self.inputs.several {
             return sum;
         }
-        for input in self.scheduler.inputs(id) {
+        for input in self.run.scheduler().inputs(id) {
             let places = self.places_of(input);
-            let task = self.scheduler.task(input);
+            let task = self.run.scheduler().task(input);
             let bytes = task.map_or(0, |task| task.bytes.saturating_add(task.secondary_bytes));
             if !places.as_slice().is_empty() {
                 sum.placed_bytes += bytes;

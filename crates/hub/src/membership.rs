@@ -7,7 +7,7 @@
 
 use rakuda_cluster::{NodeEvent, NodeReport};
 use rakuda_core::{
-    AttemptState, Capacity, Event, NodeId, Output, ReachInput, RequirementId, TaskId, TaskState,
+    AttemptState, Capacity, Event, Input, NodeId, Output, RequirementId, TaskId, TaskState,
 };
 use rakuda_proto::Text;
 use rakuda_proto::agent::AgentEvent;
@@ -100,7 +100,7 @@ impl Hub {
         self.ask_distance(id);
         self.inputs.add_name(id, &facts.host.0);
         self.match_hosts();
-        self.attempts.set_cores(id, cores);
+        self.tell(Input::CoresSet { node: id, cores });
         self.ask_trip(id);
         if is_back {
             self.tell_losses();
@@ -117,8 +117,7 @@ impl Hub {
         let capacity = self.agents.node(id).capacity.clone();
         // Before it joins: that starts something there at once.
         self.tell_node_end(id);
-        self.event(Event::NodeJoined { id, capacity, files_kept });
-        self.tell_reach(ReachInput::NodeJoined { id });
+        self.tell(Input::NodeJoined { id, capacity, files_kept });
         self.note_joined(id);
         self.note_node(id);
         self.check_held_invocation();
@@ -156,7 +155,6 @@ impl Hub {
     pub(crate) fn on_node_lost(&mut self, id: NodeId, why: &str, again: bool) {
         self.answer_for(Some(id));
         self.forget_source(id);
-        let failed = self.reach.core.take_failures_on(id);
         self.lose_staging(id);
         let name = self.agents.node(id).name.to_display();
         let place = self.agents.place_mut(id);
@@ -164,21 +162,18 @@ impl Hub {
         place.trouble = Some(why.to_owned());
         let reason = format!("node {name} was lost ({why})");
         self.requests.retain(|(node, _)| *node != Some(id));
-        // The core first: what it then wants of these tasks waits for their actions' end.
-        self.unwind_all(id, &reason);
+        self.set_lost_on(id, &reason);
+        let there = |(_, attempt): &(TaskId, &RunningAttempt)| attempt.node() == id;
+        let acting = self.run.attempts().all_acting().filter(there).map(|(task, _)| task);
+        let acting: Vec<TaskId> = acting.collect();
+        self.tell(Input::NodeLost { id });
+        for task in acting {
+            self.release_inputs(task, id);
+        }
         self.lose_workers(id);
         self.end_commands_of(id, &reason);
-        self.attempts.set_cores(id, 0);
-        self.event(Event::NodeLost { id });
-        // The front has seen their end; for the core they went with the node.
-        for task in failed {
-            self.set_lost(task, &reason);
-            self.attempts.lose_failed(task);
-            self.on_unwound(task);
-        }
         self.lose_streams_on(id);
         self.on_heard_of(id);
-        self.tell_reach(ReachInput::NodeLost { id });
         if !again {
             self.event(Event::NodeGivenUp { id });
         }
@@ -204,24 +199,14 @@ impl Hub {
         self.check_nodes_left();
     }
 
-    /// The front is told that the node of these actions is gone; their ends are waited for.
-    fn unwind_all(&mut self, node: NodeId, reason: &str) {
-        let on_it = |(_, attempt): &(TaskId, &RunningAttempt)| attempt.node() == node;
-        let lost: Vec<TaskId> =
-            self.attempts.all_acting().filter(on_it).map(|(id, _)| id).collect();
-        for id in &lost {
-            self.set_lost(*id, reason);
-        }
-        let now = self.now;
-        self.tell_attempts(|attempts, out| attempts.lose_node(node, now, out));
-        for id in lost {
-            self.release_inputs(id, node);
-        }
-    }
-
-    fn set_lost(&mut self, id: TaskId, reason: &str) {
-        if let Some(details) = self.attempts.details_mut(id) {
-            details.lost = Some(Text::from(reason));
+    /// How the node of attempts was lost: of those that run there, and of those that have failed.
+    fn set_lost_on(&mut self, node: NodeId, reason: &str) {
+        let there = self.run.attempts().all().filter(|(_, attempt)| attempt.node() == node);
+        let there: Vec<TaskId> = there.map(|(id, _)| id).collect();
+        for id in there {
+            if let Some(details) = self.run.details_mut(id) {
+                details.lost = Some(Text::from(reason));
+            }
         }
     }
 
@@ -308,11 +293,11 @@ impl Hub {
             return;
         }
         let is_queued = |id: &TaskId| {
-            self.scheduler.task(*id).is_some_and(|task| {
+            self.run.scheduler().task(*id).is_some_and(|task| {
                 task.requirement == requirement && task.state == TaskState::Ready
             })
         };
-        let Some(id) = self.scheduler.task_ids().find(is_queued) else { return };
+        let Some(id) = self.run.scheduler().task_ids().find(is_queued) else { return };
         let name = self.display_name(id);
         if let Some(line) = self.too_late(requirement, &name) {
             return self.warn(&line);
@@ -344,17 +329,10 @@ impl Hub {
 
     /// The action of an attempt whose node is gone has ended in the front; whether it was one.
     pub(crate) fn on_unwound(&mut self, id: TaskId) -> bool {
-        if !self.attempts.is_unwinding(id) {
-            return false;
-        }
-        let Some(attempt) = self.attempts.take(id) else { return false };
+        let mut effects = Vec::new();
+        let Some(attempt) = self.run.take_unwound(id, &mut effects) else { return false };
         self.note_lost_attempt(id, &attempt);
-        if let AttemptState::Unwinding { next: Some(next), .. } = attempt.state() {
-            self.start_action(id, next);
-        }
-        if !self.attempts.is_any_unwinding() {
-            self.outputs.extend(self.endings.drain(..));
-        }
+        self.perform_effects(effects);
         true
     }
 

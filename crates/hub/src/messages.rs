@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rakuda_agent::clock;
 use rakuda_core::{
-    ActionOutcome as CoreOutcome, Event, Held, InvocationId, Output, Places, RuleId, TaskId,
+    ActionOutcome as CoreOutcome, Event, Held, Input, InvocationId, Output, Places, RuleId, TaskId,
     TaskKind, Timestamp, total_ns,
 };
 use rakuda_proto::Text;
@@ -75,7 +75,7 @@ impl Hub {
                 let tasks: Vec<_> =
                     tasks.into_iter().map(|task| self.known(task)).collect::<Result<_, _>>()?;
                 let caller = caller.map(|task| self.known(task)).transpose()?;
-                let caller = caller.filter(|id| !self.attempts.is_unwinding(*id));
+                let caller = caller.filter(|id| !self.run.attempts().is_unwinding(*id));
                 self.invoke_located(InvocationId(invocation), tasks, caller);
             }
             FrontMessage::ActionEnded(task, outcome, Text(message), ran) => {
@@ -84,7 +84,7 @@ impl Hub {
             }
             FrontMessage::AskAfter { task } => {
                 let id = self.known(task)?;
-                if self.attempts.acting(id).is_some() {
+                if self.run.attempts().acting(id).is_some() {
                     self.event(Event::KindChanged { id, kind: TaskKind::Asked });
                 }
             }
@@ -144,13 +144,9 @@ impl Hub {
     /// These tasks are wanted now.
     pub(crate) fn invoke(&mut self, id: InvocationId, tasks: &[TaskId], caller: Option<TaskId>) {
         self.progress.start(self.now.time.0);
-        if let Some(caller) = caller {
-            let now = self.now;
-            self.tell_attempts(|attempts, out| attempts.suspend(id, caller, now, out));
-        }
         self.note_invocation(id, tasks, caller);
         self.want_home(tasks, caller.is_some());
-        self.event(Event::InvocationStarted { id, tasks, caller });
+        self.tell(Input::InvocationStarted { id, tasks, caller });
     }
 
     /// What an action printed itself.
@@ -248,7 +244,7 @@ impl Hub {
                 && requirement.choice.is_none()
                 && requirement.resources.is_empty();
         if !simple {
-            self.attempts.disable_lookahead();
+            self.tell(Input::LookaheadOff);
         }
         self.add_requirement(requirement);
         Ok(())
@@ -382,7 +378,7 @@ impl Hub {
         if self.on_unwound(id) {
             return;
         }
-        let Some(node) = self.attempts.acting(id).map(RunningAttempt::node) else { return };
+        let Some(node) = self.run.attempts().acting(id).map(RunningAttempt::node) else { return };
         // Whoever ends well all the same has not read, or was not read, as it should have been.
         // Nor has a worker whose round did not begin, whatever its action makes of that.
         let fault = self.sync.take_fault(id).or_else(|| self.streams.fault_of(id).cloned());
@@ -399,8 +395,8 @@ impl Hub {
         }
         let in_journal = |ns| clock::journal_clock().at(ns);
         let code = code.map(|(from_ns, to_ns)| (in_journal(from_ns), in_journal(to_ns)));
-        self.attempts.end_action(id, code, self.now);
-        if let Some(details) = self.attempts.details_mut(id) {
+        self.tell(Input::ActionEnded { id, code });
+        if let Some(details) = self.run.details_mut(id) {
             details.message = message.to_vec();
         }
         let is_held = match outcome {
@@ -413,7 +409,7 @@ impl Hub {
         if is_held {
             return;
         }
-        let Some(attempt) = self.attempts.take(id) else { return };
+        let Some(attempt) = self.run.take(id) else { return };
         // The machine of the hub has no need to ask.
         let looks =
             outcome == ActionOutcome::Ok && self.names.is_path(id) && !self.settings.config.dry_run;
@@ -438,7 +434,7 @@ impl Hub {
         let mut after = None;
         if self.names.is_path(id) && !self.settings.config.dry_run {
             if ok {
-                if self.scheduler.gang_of(id).is_some() {
+                if self.run.scheduler().gang_of(id).is_some() {
                     self.await_gang(id, attempt);
                 } else {
                     self.record.mark_finished(self.names.name(id));
@@ -677,13 +673,8 @@ impl Hub {
                 self.link.push(&HubMessage::CommandEnded(
                     command.0, status, process, captured, error, usage,
                 ));
-                // What an earlier attempt has left behind is none of this one's.
-                if let Some((id, _)) = task
-                    .zip(number)
-                    .filter(|(id, number)| self.attempts.acting_as(*id, *number).is_some())
-                {
-                    let now = self.now;
-                    self.tell_attempts(|attempts, out| attempts.command_ended(id, now, out));
+                if let Some((id, attempt)) = task.zip(number) {
+                    self.tell(Input::CommandEnded { id, attempt });
                 }
             }
         }
@@ -691,8 +682,8 @@ impl Hub {
 
     /// What the hub keeps with an attempt whose action runs.
     fn details_of_acting(&mut self, id: TaskId) -> Option<&mut AttemptDetails> {
-        self.attempts.acting(id)?;
-        self.attempts.details_mut(id)
+        self.run.attempts().acting(id)?;
+        self.run.details_mut(id)
     }
 
     /// An action, or a command of it, printed something.

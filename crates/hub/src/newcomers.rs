@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rakuda_cluster::Newcomer;
-use rakuda_core::{Event, NodeId, RequirementId};
+use rakuda_core::{Event, Input, NodeId, RequirementId};
 use rakuda_proto::front::RequirementDefinition;
 use rakuda_proto::journal::NodeGone;
 
@@ -66,7 +66,7 @@ impl Hub {
     pub(crate) fn on_node_appeared(&mut self, newcomer: Newcomer) {
         let name = newcomer.name.clone();
         let id = self.agents.add(newcomer);
-        self.attempts.set_cores(id, 0);
+        self.tell(Input::CoresSet { node: id, cores: 0 });
         self.inputs.on_node_added(id, &name.0);
         let name = name.to_display();
         let admits = |(requirement, definition): &(u32, RequirementDefinition)| {
@@ -128,7 +128,7 @@ impl Hub {
             if since.1 != done {
                 *since = (now_ns, done);
             }
-            if now_ns - since.0 >= idle_ns && !self.scheduler.is_only_choice(id) {
+            if now_ns - since.0 >= idle_ns && !self.run.scheduler().is_only_choice(id) {
                 self.newcomers.idle.remove(&id);
                 self.let_go(id, idle_ns);
             }
@@ -136,13 +136,13 @@ impl Hub {
     }
 
     fn is_idle(&self, id: NodeId) -> bool {
-        let view = self.scheduler.node(id);
+        let view = self.run.scheduler().node(id);
         self.agents.is_up(id)
             && view.is_some_and(|node| node.running == 0 && node.queued == 0)
             && !self.commands.values().any(|running| running.node == id)
             && self.agents.node(id).port.unreported() == 0
             // What has ended there belongs to something that goes on.
-            && !self.scheduler.is_awaiting_peers_on(id)
+            && !self.run.scheduler().is_awaiting_peers_on(id)
             && !self.streams.is_passing(id)
     }
 
@@ -152,8 +152,7 @@ impl Hub {
         let why = format!("it ran nothing for {} s", idle_ns / 1_000_000_000);
         place.trouble = Some(why);
         place.node.port.close();
-        self.attempts.set_cores(id, 0);
-        self.event(Event::NodeLost { id });
+        self.tell(Input::NodeLeft { id });
     }
 
     /// A node that was told to go has gone.

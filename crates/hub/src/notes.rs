@@ -96,10 +96,11 @@ impl Hub {
             return;
         }
         self.reopened.remove(&id);
-        let Some(attempt) = self.attempts.get(id) else { return };
+        let Some(attempt) = self.run.attempts().get(id) else { return };
         let time_ns = attempt.began().journal_ns();
         let target = attempt.details.target.as_os_str().as_encoded_bytes();
-        let others = self.scheduler.nodes_of(id).into_iter().filter(|node| *node != attempt.node());
+        let others =
+            self.run.scheduler().nodes_of(id).into_iter().filter(|node| *node != attempt.node());
         let elsewhere: Vec<(u32, u32)> =
             others.map(|node| (node.0, self.cores_on(id, node))).collect();
         let start = AttemptStart {
@@ -120,17 +121,18 @@ impl Hub {
             || attempt.number() == 1 && self.remains_settled.contains(name);
         let now = self.now;
         let build_all = self.settings.config.build_all;
-        let evidence = Evidence { scheduler: &self.scheduler, names: &self.names, now, build_all };
+        let evidence =
+            Evidence { scheduler: self.run.scheduler(), names: &self.names, now, build_all };
         let mut reasons = evidence.reasons(id, unfinished);
         reasons.extend(self.changes_of(id).iter().map(|change| change.reason.clone()));
-        self.record.attempt_started(&self.scheduler, &self.names, &start, &reasons);
+        self.record.attempt_started(self.run.scheduler(), &self.names, &start, &reasons);
         self.note_choice(id);
     }
 
     /// What a task says that it needs of memory, if it does.
     pub(crate) fn memory_wanted(&self, id: TaskId) -> Option<u64> {
-        let requirement = self.scheduler.task(id)?.requirement;
-        let bytes = self.scheduler.requirement(requirement)?.memory_bytes;
+        let requirement = self.run.scheduler().task(id)?.requirement;
+        let bytes = self.run.scheduler().requirement(requirement)?.memory_bytes;
         (bytes > 0).then_some(bytes)
     }
 
@@ -208,7 +210,7 @@ impl Hub {
         if counts {
             self.record.count_settled(how);
         }
-        let Some(task) = self.scheduler.task(id) else { return };
+        let Some(task) = self.run.scheduler().task(id) else { return };
         let told = match how {
             Settled::Executed => !task.has_action && task.disturbed,
             // A task that was opened again had run; then its file came back.
@@ -221,43 +223,54 @@ impl Hub {
             return;
         }
         let went_badly = |id: &TaskId| {
-            self.scheduler.task(*id).is_some_and(|task| match task.state {
+            self.run.scheduler().task(*id).is_some_and(|task| match task.state {
                 TaskState::Settled(how) => !how.is_well(),
                 _ => false,
             })
         };
-        let needed = self.scheduler.prerequisites(id);
+        let needed = self.run.scheduler().prerequisites(id);
         let because = needed.filter(went_badly).map(|id| id.0).collect();
         let time_ns = self.now.journal_ns();
-        self.record.task_settled(&self.scheduler, &self.names, id, time_ns, how, because);
+        self.record.task_settled(self.run.scheduler(), &self.names, id, time_ns, how, because);
     }
 
     /// Whether an abandoned task counts as not run because of others: what has no action would not have run either, and
     /// what was begun was stopped.
     fn counts_as_not_run(&self, id: TaskId) -> bool {
-        self.scheduler.task(id).is_some_and(|task| task.has_action && task.attempt == 0)
+        self.run.scheduler().task(id).is_some_and(|task| task.has_action && task.attempt == 0)
     }
 
     /// A task was lost with too many nodes.
     pub(crate) fn note_blamed(&mut self, id: TaskId, nodes: &[NodeId]) {
         let nodes = nodes.iter().map(|node| node.0).collect();
         let event = TaskBlamed { time_ns: self.now.journal_ns(), task: id.0, nodes };
-        self.record.about_task(&self.scheduler, &self.names, id, &JournalEvent::TaskBlamed(event));
+        self.record.about_task(
+            self.run.scheduler(),
+            &self.names,
+            id,
+            &JournalEvent::TaskBlamed(event),
+        );
     }
 
     /// What a task made is to be made again.
     pub(crate) fn note_reopened(&mut self, id: TaskId) {
         self.reopened.insert(id);
-        self.progress.on_reopened(self.scheduler.task(id).is_some_and(|task| task.attempt > 0));
+        self.progress
+            .on_reopened(self.run.scheduler().task(id).is_some_and(|task| task.attempt > 0));
         let event = TaskReopened { time_ns: self.now.journal_ns(), task: id.0 };
         let event = JournalEvent::TaskReopened(event);
-        self.record.about_task(&self.scheduler, &self.names, id, &event);
+        self.record.about_task(self.run.scheduler(), &self.names, id, &event);
     }
 
     /// A file that is needed is out of reach.
     pub(crate) fn note_input_lost(&mut self, id: TaskId) {
         let event = InputLost { time_ns: self.now.journal_ns(), task: id.0 };
-        self.record.about_task(&self.scheduler, &self.names, id, &JournalEvent::InputLost(event));
+        self.record.about_task(
+            self.run.scheduler(),
+            &self.names,
+            id,
+            &JournalEvent::InputLost(event),
+        );
     }
 
     /// The machine's clock may have been set. Its times are those of files, and the journal's are
@@ -279,8 +292,8 @@ impl Hub {
     /// Tasks that would have run, and those that stand for others, and that the run did not come to.
     fn note_not_reached(&mut self) {
         let time_ns = self.now.journal_ns();
-        let runs = self.scheduler.forecast(self.now);
-        let (scheduler, names) = (&self.scheduler, &self.names);
+        let runs = self.run.scheduler().forecast(self.now);
+        let (scheduler, names) = (self.run.scheduler(), &self.names);
         let is_left = |id: &TaskId| {
             let Some(task) = scheduler.task(*id) else { return false };
             let stands = !task.has_action && scheduler.prerequisites(*id).next().is_some();

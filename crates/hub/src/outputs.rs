@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rakuda_core::{
-    ActionOutcome, Event, FailurePolicy, InvocationId, NextAttempt, NodeId, Output, Places,
-    ReachInput, Scheduler, Settled, TaskId,
+    ActionOutcome, Event, Input, InvocationId, NextAttempt, NodeId, Output, Places, ReachInput,
+    Settled, TaskId,
 };
 use rakuda_proto::front::{HubMessage, SettledHow};
 use rakuda_proto::journal::FileIdentity;
@@ -66,10 +66,12 @@ impl Hub {
                 let outcome = ActionOutcome::Succeeded;
                 self.event(Event::ActionEnded { id, attempt, outcome, run_ns: None });
             }
+            // Its node may have gone since it was placed.
+            Output::StartAction { id, attempt, .. } if !self.run.is_wanted(id, attempt) => {}
             Output::StartAction { id, attempt: number, node, devices } => {
                 self.note_claim(id, node);
                 let start = NextAttempt { number, node, devices };
-                if !self.attempts.hold_start(id, &start) && !self.defer_for_streams(id, &start) {
+                if !self.defer_for_streams(id, &start) {
                     self.start_action(id, &start);
                 }
             }
@@ -85,7 +87,8 @@ impl Hub {
             Output::AttemptFailed { id, attempt, retried } => {
                 self.link.push(&HubMessage::AttemptFailed(id.0, attempt, retried));
                 if !retried {
-                    self.give_back_early_ones(id);
+                    let signals = !self.stopping.is_stopping();
+                    self.tell(Input::TaskGivenUp { id, signals });
                 }
             }
             Output::RetryDelayed { id, attempt, delay_ns } => {
@@ -95,15 +98,14 @@ impl Hub {
             Output::NodeDrained { id, failures } => self.drain_node(id, failures),
             Output::NodeTakenBack { id } => self.take_back_node(id),
             Output::NowhereToRun { requirement } => self.tell_nowhere(requirement),
-            Output::AttemptLost { id, attempt, rerun, .. } => {
+            Output::AttemptLost { id, .. } => {
                 self.choosing.on_ended(id);
-                self.attempts.on_attempt_lost(id, attempt, rerun);
                 self.on_stream_member_lost(id);
             }
             Output::TaskReopened { id } => self.note_reopened(id),
             Output::InputLost { id } => {
                 self.note_input_lost(id);
-                self.tell_reach(ReachInput::InputAwaited { id });
+                self.tell(Input::Reach(ReachInput::InputAwaited { id }));
             }
             // A file without a name is never there.
             Output::TargetMissing { id } if self.names.name(id).is_empty() => {}
@@ -116,7 +118,7 @@ impl Hub {
                 if how.is_well() {
                     self.on_settled_elsewhere(id);
                 }
-                let attempts = self.scheduler.task(id).map_or(0, |task| task.attempt);
+                let attempts = self.run.scheduler().task(id).map_or(0, |task| task.attempt);
                 let aborted = self.failures.is_aborted(id);
                 self.progress.on_settled(id, how, attempts > 0, aborted);
                 if how == Settled::Failed {
@@ -135,10 +137,7 @@ impl Hub {
             ending @ Output::InvocationEnded { .. } => {
                 // One that has waited for it has its cores again.
                 self.touch_all();
-                if self.attempts.is_any_unwinding() {
-                    // The front must know first that all of its actions have ended.
-                    self.endings.push(ending);
-                } else if let Some(Output::InvocationEnded { id, failed, abandoned }) =
+                if let Some(Output::InvocationEnded { id, failed, abandoned }) =
                     self.hold_for_comings(ending)
                 {
                     self.end_invocation(id, failed, abandoned);
@@ -153,12 +152,12 @@ impl Hub {
         mut failed: Vec<TaskId>,
         abandoned: Vec<TaskId>,
     ) {
-        if self.settings.config.dry_run && !self.attempts.is_called(id) {
+        if self.settings.config.dry_run && !self.run.attempts().is_called(id) {
             self.plan_turns.push(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
         }
         self.tell_losses();
         failed.extend(self.take_not_brought());
-        self.attempts.resume(id, self.now);
+        self.tell(Input::InvocationOver { id });
         self.note_invocation_ended(id, &failed, &abandoned);
         self.tell_without_record();
         self.any_failed |= !failed.is_empty() || !abandoned.is_empty();
@@ -189,7 +188,7 @@ impl Hub {
         if just_seen.is_none() {
             self.note_here(id, identity);
         }
-        let lost = self.reach.core.is_lost(id);
+        let lost = self.run.reach().is_lost(id);
         let places = if lost { Places::Nowhere } else { self.places_of(id) };
         self.event(Event::FactGathered { id, fact: fact_of(identity, places) });
     }
@@ -201,34 +200,6 @@ impl Hub {
         }
         let cores = self.requirement_cores[self.requirement_of[id.0 as usize] as usize];
         cores.min(self.agents.node(node).capacity.cores)
-    }
-
-    /// A task has failed for good: where nothing more of its invocation may start, actions that were only begun
-    /// early, and have had no core yet, are taken back.
-    fn give_back_early_ones(&mut self, failed: TaskId) {
-        if self.settings.config.failure == FailurePolicy::Continue {
-            return;
-        }
-        let owner = |scheduler: &Scheduler, id| scheduler.task(id).and_then(|task| task.invocation);
-        let of_failed = owner(&self.scheduler, failed);
-        let scheduler = &self.scheduler;
-        let early = self.attempts.give_back_early(|id| owner(scheduler, id) == of_failed);
-        for id in early {
-            self.abort_action(id);
-        }
-    }
-
-    /// Hands cores that are free to those that wait for some; whether the core was told something.
-    pub(crate) fn grant_leases(&mut self) -> bool {
-        let now = self.now;
-        self.tell_attempts(|attempts, out| attempts.grant(now, out));
-        self.prepare_commands();
-        let changed = self.attempts.take_lookahead();
-        let told = !changed.is_empty();
-        for (id, actions) in changed {
-            self.event(Event::LookaheadSet { id, actions });
-        }
-        told
     }
 
     pub(crate) fn start_action(&mut self, id: TaskId, start: &NextAttempt) {
@@ -247,7 +218,7 @@ impl Hub {
         let cores = self.cores_on(id, *node);
         let details = AttemptDetails { target, before, ..AttemptDetails::default() };
         let unstaged = self.staging.is_some();
-        let leased = self.attempts.begin(id, start, cores, self.now, unstaged, details);
+        let leased = self.run.begin(self.now, id, start, cores, unstaged, details);
         self.note_attempt(id);
         self.open_streams_for(id, start.node);
         self.ask_about_inputs(id);

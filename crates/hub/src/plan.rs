@@ -52,15 +52,17 @@ impl Hub {
     fn plan(&self) -> Document {
         let now = self.now;
         let build_all = self.settings.config.build_all;
-        let evidence = Evidence { scheduler: &self.scheduler, names: &self.names, now, build_all };
+        let evidence =
+            Evidence { scheduler: self.run.scheduler(), names: &self.names, now, build_all };
         let durations = durations_of(&self.settings.directory);
-        let tasks = self.scheduler.task_ids().map(|id| self.planned(evidence, &durations, id));
+        let tasks =
+            self.run.scheduler().task_ids().map(|id| self.planned(evidence, &durations, id));
         Document::new(tasks.collect(), &self.plan_turns, self.settings.cores_known())
             .with_streams(self.planned_streams())
     }
 
     fn planned(&self, evidence: Evidence<'_>, durations: &Durations, id: TaskId) -> PlannedTask {
-        let view = self.scheduler.task(id);
+        let view = self.run.scheduler().task(id);
         let action = view.is_some_and(|task| task.has_action);
         let executed = view.is_some_and(|task| task.state == TaskState::Settled(Settled::Executed));
         let name = Text(self.names.name(id).to_vec());
@@ -75,7 +77,7 @@ impl Hub {
         let rule = self.record.location_of(id).cloned();
         let duration = if runs { durations.estimate(&name, rule.as_ref()) } else { None };
         // A task that was deferred may wait for others that got their numbers later; the forecast does without those.
-        let prerequisites = self.scheduler.prerequisites(id).filter(|other| *other < id);
+        let prerequisites = self.run.scheduler().prerequisites(id).filter(|other| *other < id);
         let prerequisites = prerequisites.map(|id| id.0).collect();
         let work = PlannedWork {
             runs,

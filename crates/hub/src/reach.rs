@@ -10,8 +10,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use rakuda_core::{
-    AttemptState, Event, HostId, Reach, ReachEffect, ReachInput, ReachView, ReachWarning, TaskId,
-    Time,
+    AttemptState, Effect, Event, HostId, Input, Reach, ReachEffect, ReachInput, ReachWarning,
+    TaskId, Time,
 };
 use rakuda_locate::{GfarmMount, Reached, gfarm_mount};
 use rakuda_proto::front::ActionOutcome;
@@ -30,7 +30,6 @@ pub(crate) type RoundAnswer = (u32, Result<Reached, String>);
 pub(crate) struct Reachability {
     /// `None`: the run's folder is not in Gfarm, or there is one node only.
     mount: Option<GfarmMount>,
-    pub core: rakuda_core::Reachability,
     sender: UnboundedSender<RoundAnswer>,
     answers: UnboundedReceiver<RoundAnswer>,
     hosts: HostNames,
@@ -70,14 +69,12 @@ impl HostNames {
 impl Reachability {
     pub fn new(mount: Option<GfarmMount>) -> Self {
         let (sender, answers) = unbounded_channel();
-        Self {
-            core: rakuda_core::Reachability::new(mount.is_some()),
-            mount,
-            sender,
-            answers,
-            hosts: HostNames::default(),
-            reason: String::new(),
-        }
+        Self { mount, sender, answers, hosts: HostNames::default(), reason: String::new() }
+    }
+
+    /// Whether files are handed out by servers of their own.
+    pub fn has_servers(&self) -> bool {
+        self.mount.is_some()
     }
 
     /// The answers of the round under way; for ever when there is none.
@@ -95,32 +92,14 @@ pub(crate) fn mount_of(directory: &std::path::Path, several: bool) -> Option<Gfa
 }
 
 impl Hub {
-    /// Says what happened, and does what follows.
-    pub(crate) fn tell_reach(&mut self, input: ReachInput) {
-        let mut next = Some(input);
-        while let Some(input) = next.take() {
-            for effect in self.handle_reach(input) {
-                if effect == ReachEffect::Continue {
-                    next = Some(ReachInput::Continued);
-                } else {
-                    self.perform_for_reach(effect);
-                }
-            }
-        }
-    }
-
-    fn handle_reach(&mut self, input: ReachInput) -> Vec<ReachEffect> {
-        let mut effects = Vec::new();
-        let view = ReachView { scheduler: &self.scheduler, places: &self.inputs };
-        self.reach.core.handle(self.now.time, input, &view, &mut effects);
-        effects
-    }
-
-    fn perform_for_reach(&mut self, effect: ReachEffect) {
+    /// Does what reachability wants.
+    pub(crate) fn perform_for_reach(&mut self, effect: ReachEffect) {
         match effect {
             ReachEffect::Ask { round, files } => self.ask_who_hands_out(round, &files),
-            ReachEffect::Attribute { id } => self.attempts.attribute(id),
-            ReachEffect::PassOn { id } => self.pass_on(id),
+            ReachEffect::PassOn { id } => {
+                self.forget_left(id);
+                self.pass_on(id);
+            }
             ReachEffect::HandedOut { id, hosts, back } => {
                 let hosts: Vec<Vec<u8>> =
                     hosts.iter().map(|host| self.reach.hosts.name(*host).to_vec()).collect();
@@ -131,8 +110,10 @@ impl Hub {
             }
             ReachEffect::Event(event) => self.event(event),
             ReachEffect::Warn(warning) => self.warn_of_reach(&warning),
-            // `make_room_for` looks for it; `tell_reach` does.
-            ReachEffect::FreeName { .. } | ReachEffect::Continue => {}
+            // Done by the run, `make_room_for` and `tell`.
+            ReachEffect::Attribute { .. }
+            | ReachEffect::FreeName { .. }
+            | ReachEffect::Continue => {}
         }
     }
 
@@ -177,7 +158,7 @@ impl Hub {
                 ReachInput::Unanswered { round }
             }
         };
-        self.tell_reach(input);
+        self.tell(Input::Reach(input));
     }
 
     fn warn_of_reach(&mut self, warning: &ReachWarning) {
@@ -233,51 +214,46 @@ impl Hub {
 
     /// An action failed. Whether it is to be found out first what it failed over.
     pub(crate) fn hold_failure(&mut self, id: TaskId) -> bool {
-        let Some(attempt) = self.attempts.get(id) else { return false };
-        let (node, began, told_to_end) =
-            (attempt.node(), attempt.began().time, attempt.is_aborted());
-        self.tell_reach(ReachInput::ActionFailed { id, node, began, told_to_end });
-        let attempt = self.attempts.get(id);
+        self.tell(Input::ActionFailed { id });
+        let attempt = self.run.attempts().get(id);
         attempt.is_some_and(|attempt| *attempt.state() == AttemptState::Attributing)
     }
 
     /// The end of a failed attempt.
     pub(crate) fn pass_on(&mut self, id: TaskId) {
-        let Some(attempt) = self.attempts.take(id) else { return };
+        let Some(attempt) = self.run.take(id) else { return };
         let outcome = ActionOutcome::Failed;
         self.finish_action(id, &attempt, outcome, &attempt.details.message, None);
     }
 
-    /// The core wants an action to end that has failed already, which it does not know yet.
-    pub(crate) fn end_attribution(&mut self, id: TaskId) {
-        self.forget_left(id);
-        self.tell_reach(ReachInput::FailedTold { id });
-    }
-
     /// The catalogue says that no host that is up holds a file. Whether the core has been told so now.
     pub(crate) fn on_held_by_none(&mut self, id: TaskId) -> bool {
-        let before = self.reach.core.is_lost(id);
-        self.tell_reach(ReachInput::HeldByNone { id });
-        !before && self.reach.core.is_lost(id)
+        let before = self.run.reach().is_lost(id);
+        self.tell(Input::Reach(ReachInput::HeldByNone { id }));
+        !before && self.run.reach().is_lost(id)
     }
 
     /// Asks again about what is waited for, when it is time.
     pub(crate) fn look_for_awaited(&mut self) {
-        if self.reach.core.due_ns().is_some_and(|due_ns| Time(due_ns) <= self.now.time) {
-            self.tell_reach(ReachInput::TimeCame);
+        if self.run.reach().due_ns().is_some_and(|due_ns| Time(due_ns) <= self.now.time) {
+            self.tell(Input::Reach(ReachInput::TimeCame));
         }
     }
 
     /// Hosts that a failed task waits for.
     pub(crate) fn waits_for_silent(&self, id: TaskId) -> Option<String> {
-        let hosts = self.reach.core.waits_for(id)?;
+        let hosts = self.run.reach().waits_for(id)?;
         Some(self.reach.hosts.list(&hosts))
     }
 
     /// A task begins: whether its file is out of reach, and its name has been made free for the new one.
     pub(crate) fn make_room_for(&mut self, id: TaskId, target: &std::path::Path) -> bool {
-        let effects = self.handle_reach(ReachInput::MakingBegan { id });
-        if !effects.contains(&ReachEffect::FreeName { id }) {
+        let began = Input::Reach(ReachInput::MakingBegan { id });
+        let mut effects = Vec::new();
+        self.run.handle(self.now, began, &self.inputs, &mut effects);
+        let frees =
+            |effect: &Effect<_>| matches!(effect, Effect::Reach(ReachEffect::FreeName { .. }));
+        if !effects.iter().any(frees) {
             return false;
         }
         self.inputs.forget(id);

@@ -30,7 +30,7 @@ impl Hub {
         self.front_gone = true;
         self.hide_progress();
         let _ = self.printer.flush();
-        let replaced = self.attempts.take_in_code();
+        let replaced = self.run.take_in_code();
         self.end_attempts(reports).await;
         self.agents.signal_all(libc::SIGKILL);
         self.close_agents(false).await;

@@ -152,7 +152,7 @@ impl Hub {
     pub(crate) fn read_last_records(&mut self, tasks: &[TaskId]) {
         let Some(rerun) = &mut self.rerun else { return };
         let wanted = tasks.iter().filter(|id| {
-            let task = self.scheduler.task(**id);
+            let task = self.run.scheduler().task(**id);
             task.is_some_and(|task| {
                 task.kind == TaskKind::File && task.has_action && task.modified_ns.is_some()
             })
@@ -204,7 +204,7 @@ impl Hub {
         code: Option<Held>,
     ) {
         if outcome == ActionOutcome::Ok
-            && self.attempts.acting(id).is_some()
+            && self.run.attempts().acting(id).is_some()
             && let Some(rerun) = &mut self.rerun
             && let Some(inputs) = rerun.inputs_of.get_mut(&id)
             && !inputs.settle(&rerun.contents)
@@ -221,8 +221,8 @@ impl Hub {
             return;
         };
         let mut inputs = Inputs::default();
-        for input in self.scheduler.inputs(id) {
-            if self.scheduler.task(input).is_some_and(|task| task.kind == TaskKind::File)
+        for input in self.run.scheduler().inputs(id) {
+            if self.run.scheduler().task(input).is_some_and(|task| task.kind == TaskKind::File)
                 && let path = path_of(&self.settings.directory, self.names.name(input))
                 && let Some(identity) = identity_of(&path)
             {

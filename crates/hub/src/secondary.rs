@@ -84,7 +84,7 @@ impl Hub {
         searches: &[Search],
         around: Around,
     ) {
-        let Some(attempt) = self.attempts.get(id) else { return };
+        let Some(attempt) = self.run.attempts().get(id) else { return };
         let target = attempt.details.target.clone();
         let own_folder = folder_and_name(target.as_os_str().as_bytes()).0;
         let (mut files, mut strays) = (Files::new(), Files::new());
@@ -156,7 +156,7 @@ impl Hub {
     fn fail_outputs(&mut self, id: TaskId, why: &str) {
         let reason = format!("task {}: {why}", self.display_name(id));
         self.link.push(&HubMessage::TargetNotMade { task: id.0, reason: Text::from(reason) });
-        let Some(attempt) = self.attempts.take(id) else { return };
+        let Some(attempt) = self.run.take(id) else { return };
         self.finish_action(id, &attempt, ActionOutcome::Failed, why.as_bytes(), None);
     }
 
@@ -168,7 +168,7 @@ impl Hub {
             (Text(name.to_vec()), version.bytes)
         };
         let named = files.iter().map(named).collect();
-        if let Some(details) = self.attempts.details_mut(id) {
+        if let Some(details) = self.run.details_mut(id) {
             details.secondary = named;
         }
     }

@@ -62,7 +62,7 @@ impl Hub {
     fn status(&mut self, with_values: bool) -> Value {
         let now_ns = self.now.time.0;
         let view = self.view(now_ns);
-        let counts = self.scheduler.counts();
+        let counts = self.run.scheduler().counts();
         let mut status = json!({
             "run": self.record.run(),
             "time_ns": self.now.journal_ns(),
@@ -87,7 +87,7 @@ impl Hub {
                 "unknown_tasks": left.unknown,
             });
         }
-        let tasks = self.attempts.all_acting().take(LIST_MAX).map(|(id, _)| {
+        let tasks = self.run.attempts().all_acting().take(LIST_MAX).map(|(id, _)| {
             let mut task = json!({"task": self.display_name(id)});
             self.add_running(id, &mut task);
             task
@@ -104,7 +104,7 @@ impl Hub {
             self.refresh_own(id);
         }
         let mut running = vec![0; self.agents.len()];
-        for (_, attempt) in self.attempts.all_acting() {
+        for (_, attempt) in self.run.attempts().all_acting() {
             running[attempt.node().0 as usize] += 1;
         }
         let node = |(id, place): (NodeId, &Member)| {
@@ -146,7 +146,7 @@ impl Hub {
             answer["near"] = self.near(name).into();
             return answer;
         };
-        let Some(task) = self.scheduler.task(id) else { return answer };
+        let Some(task) = self.run.scheduler().task(id) else { return answer };
         answer["state"] = self.state_word(id).into();
         match task.state {
             TaskState::Waiting { .. } => self.add_waiting(id, &mut answer),
@@ -154,7 +154,8 @@ impl Hub {
             TaskState::Running { .. } => self.add_running(id, &mut answer),
             TaskState::Settled(Settled::Abandoned) => {
                 let because: Vec<TaskId> = self
-                    .scheduler
+                    .run
+                    .scheduler()
                     .prerequisites_of(id)
                     .filter(|other| self.has_failed(*other))
                     .take(LIST_MAX)
@@ -173,7 +174,7 @@ impl Hub {
             | TaskState::Inspecting => {}
         }
         let requirement = task.requirement;
-        if let Some(gang) = self.scheduler.gang_of(id) {
+        if let Some(gang) = self.run.scheduler().gang_of(id) {
             let is_waiting = matches!(gang.phase, GangPhase::Waiting);
             answer["gang"] = self.gang(&gang);
             let choosers = if is_waiting { self.choosers(id, requirement) } else { Vec::new() };
@@ -198,7 +199,7 @@ impl Hub {
             GangPhase::Failed => "failed",
         };
         let ready = |id: &&TaskId| {
-            let state = self.scheduler.task(**id).map(|task| task.state);
+            let state = self.run.scheduler().task(**id).map(|task| task.state);
             state == Some(TaskState::Mustered)
         };
         let mut answer = json!({
@@ -230,10 +231,11 @@ impl Hub {
     /// the first, and the one that is asked about.
     fn choosers(&mut self, asked: TaskId, requirement: RequirementId) -> Vec<Value> {
         let mut tasks = BTreeMap::from([(requirement, asked)]);
-        let all = self.scheduler.gang_of(asked).map_or(Vec::new(), |gang| gang.tasks.to_vec());
+        let all =
+            self.run.scheduler().gang_of(asked).map_or(Vec::new(), |gang| gang.tasks.to_vec());
         let count = all.len();
         for task in all.into_iter().take(LIST_MAX) {
-            if let Some(known) = self.scheduler.task(task) {
+            if let Some(known) = self.run.scheduler().task(task) {
                 tasks.entry(known.requirement).or_insert(task);
             }
         }
@@ -255,21 +257,21 @@ impl Hub {
     }
 
     fn has_failed(&self, id: TaskId) -> bool {
-        let state = self.scheduler.task(id).map(|task| task.state);
+        let state = self.run.scheduler().task(id).map(|task| task.state);
         matches!(state, Some(TaskState::Settled(Settled::Failed | Settled::Abandoned)))
     }
 
     fn add_waiting(&self, id: TaskId, answer: &mut Value) {
-        let missing: Vec<TaskId> = self.scheduler.missing_prerequisites(id).collect();
+        let missing: Vec<TaskId> = self.run.scheduler().missing_prerequisites(id).collect();
         answer["waits_for_count"] = missing.len().into();
         answer["waits_for"] = self.list(&missing[..missing.len().min(LIST_MAX)]);
-        answer["roots"] = self.list(&self.scheduler.roots(id, LIST_MAX, STEPS_MAX));
+        answer["roots"] = self.list(&self.run.scheduler().roots(id, LIST_MAX, STEPS_MAX));
     }
 
     fn add_queued(&mut self, id: TaskId, requirement: RequirementId, answer: &mut Value) {
-        answer["queued"] = self.scheduler.counts().ready.into();
-        answer["ahead"] = self.scheduler.ready_before(id).into();
-        let nodes = self.scheduler.candidate_nodes(id);
+        answer["queued"] = self.run.scheduler().counts().ready.into();
+        answer["ahead"] = self.run.scheduler().ready_before(id).into();
+        let nodes = self.run.scheduler().candidate_nodes(id);
         let names = nodes.iter().map(|node| self.agents.node(*node).name.to_display());
         answer["candidate_nodes"] = names.collect::<Vec<_>>().into();
         let all = self.agents.capacities();
@@ -280,7 +282,7 @@ impl Hub {
 
     /// What keeps a node from taking such a task now; none: nothing does.
     fn shortage(&mut self, requirement: RequirementId, node: NodeId) -> Option<Value> {
-        let room = self.scheduler.room(requirement, node)?;
+        let room = self.run.scheduler().room(requirement, node)?;
         let mut short = Map::new();
         if !room.allowed {
             short.insert("not_allowed".into(), true.into());
@@ -306,9 +308,13 @@ impl Hub {
             let free = u64::try_from(room.memory_bytes_free).unwrap_or(0);
             short.insert("memory_bytes".into(), json!({"needed": room.memory_bytes, "free": free}));
         }
-        let free = self.scheduler.devices_free(node);
-        for (resource, needed) in
-            self.scheduler.requirement(requirement).into_iter().flat_map(|wants| &wants.resources)
+        let free = self.run.scheduler().devices_free(node);
+        for (resource, needed) in self
+            .run
+            .scheduler()
+            .requirement(requirement)
+            .into_iter()
+            .flat_map(|wants| &wants.resources)
         {
             let free = free.get(resource.0 as usize).copied().unwrap_or(0);
             if *needed as usize > free {
@@ -334,13 +340,14 @@ impl Hub {
         if let Some(hosts) = self.waits_for_silent(id) {
             answer["waits_for_file_servers"] = hosts.into();
         }
-        let Some(attempt) = self.attempts.acting(id) else { return };
+        let Some(attempt) = self.run.attempts().acting(id) else { return };
         let now_ns = self.now.time.0;
         let seconds = |since_ns: u64| now_ns.saturating_sub(since_ns) as f64 / 1e9;
         answer["attempt"] = attempt.number().into();
-        answer["attempts_max"] = self.scheduler.attempts_max(id).into();
+        answer["attempts_max"] = self.run.scheduler().attempts_max(id).into();
         answer["node"] = self.agents.node(attempt.node()).name.to_display().into();
-        answer["elapsed_s"] = (self.attempts.ran_ns(id, attempt, self.now) as f64 / 1e9).into();
+        answer["elapsed_s"] =
+            (self.run.attempts().ran_ns(id, attempt, self.now) as f64 / 1e9).into();
         if attempt.is_suspended() {
             answer["waits_for_invocation"] = true.into();
         } else if !attempt.holds_lease() {
@@ -361,7 +368,7 @@ impl Hub {
     }
 
     fn state_word(&self, id: TaskId) -> &'static str {
-        let Some(task) = self.scheduler.task(id) else { return "unknown" };
+        let Some(task) = self.run.scheduler().task(id) else { return "unknown" };
         match task.state {
             TaskState::Defined => "not_started",
             TaskState::Waiting { missing: 0 } => "waits_for_turn",
@@ -372,7 +379,7 @@ impl Hub {
             | TaskState::Comparing
             | TaskState::Inspecting => "deciding",
             TaskState::Ready => "queued",
-            TaskState::Mustered if self.scheduler.gang_of(id).is_none() => "waits_to_retry",
+            TaskState::Mustered if self.run.scheduler().gang_of(id).is_none() => "waits_to_retry",
             TaskState::Mustered => "waits_for_gang",
             TaskState::AwaitingPeers { .. } => "ended_before_gang",
             TaskState::Lost => "lost",
@@ -385,7 +392,7 @@ impl Hub {
     }
 
     fn find(&self, name: &str) -> Option<TaskId> {
-        self.scheduler.task_ids().find(|id| self.names.name(*id) == name.as_bytes())
+        self.run.scheduler().task_ids().find(|id| self.names.name(*id) == name.as_bytes())
     }
 
     /// Names that hold the word, or have the same last part.
@@ -396,7 +403,7 @@ impl Hub {
             let other_last = other.rsplit('/').next().unwrap_or(&other);
             !last.is_empty() && (other.contains(&last) || is_close(other_last, &last))
         };
-        let ids = self.scheduler.task_ids().take(STEPS_MAX).filter(is_near);
+        let ids = self.run.scheduler().task_ids().take(STEPS_MAX).filter(is_near);
         ids.take(NEAR_MAX).map(|id| self.display_name(id)).collect()
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rakuda_agent::signals;
 use rakuda_cluster::{NodeEvent, NodeReport};
-use rakuda_core::{Aborting, ActionOutcome, AttemptState, Event, ReachInput, TaskId};
+use rakuda_core::{AttemptState, Event, Input, ReachInput, TaskId};
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
 use rakuda_proto::front::StopHow;
 use rakuda_proto::journal::{Outcome, RunOutcome};
@@ -124,7 +124,7 @@ impl Hub {
         self.stopping.ladder.clear();
         self.flush_due_ns = None;
         self.progress.show_soon(self.now.time.0);
-        self.tell_reach(ReachInput::StopRequested);
+        self.tell(Input::Reach(ReachInput::StopRequested));
         self.event(Event::StopRequested { kill: true });
         // Also commands that no action waits for, and those whose action is being aborted.
         let commands: Vec<_> = self.commands.keys().copied().collect();
@@ -140,16 +140,7 @@ impl Hub {
     pub(crate) fn abort_action(&mut self, id: TaskId) {
         // Those of a run that is stopped are told in one go.
         let signals = !self.stopping.is_stopping();
-        let mut aborting = None;
-        self.tell_attempts(|attempts, out| aborting = attempts.abort(id, signals, out));
-        match aborting {
-            Some(Aborting::NotBegun(attempt)) => {
-                let outcome = ActionOutcome::Failed;
-                self.event(Event::ActionEnded { id, attempt, outcome, run_ns: None });
-            }
-            Some(Aborting::Failed) => self.end_attribution(id),
-            Some(Aborting::UnderWay) | None => {}
-        }
+        self.tell(Input::Abort { id, signals });
     }
 
     /// Tells the commands of an attempt to end.
@@ -220,7 +211,8 @@ impl Hub {
     /// The front has said goodbye. Whether the run was stopped, by the user or by what ended the
     /// front; then nothing may be left of it.
     pub(crate) async fn end_run(&mut self, reports: &mut Reports) -> bool {
-        let stopped = self.stopping.is_stopping() || self.attempts.all_acting().next().is_some();
+        let stopped =
+            self.stopping.is_stopping() || self.run.attempts().all_acting().next().is_some();
         self.end_attempts(reports).await;
         if stopped || self.stopping.next_deadline_ns().is_some() {
             // Groups whose leader was ended, but not all members.
@@ -278,9 +270,8 @@ impl Hub {
         }
         self.tick();
         self.answer_for(None);
-        self.tell_reach(ReachInput::RunEnded);
-        self.endings.clear();
-        for (id, attempt) in self.attempts.take_all(self.now) {
+        self.tell(Input::Reach(ReachInput::RunEnded));
+        for (id, attempt) in self.run.take_all(self.now) {
             if matches!(attempt.state(), AttemptState::Unwinding { .. }) {
                 self.note_lost_attempt(id, &attempt);
                 continue;

@@ -8,7 +8,7 @@ use rakuda_core::sync::clock::{Exchange, Offset};
 use rakuda_core::sync::rounds::{
     Fault, NodeClock, Passed, RoundEffect, RoundResult, RoundSpec, Rounds,
 };
-use rakuda_core::{NodeId, TaskId, Time};
+use rakuda_core::{Input, NodeId, TaskId, Time};
 use rakuda_link::time::ClockExchange;
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentRequest, CacheEvidence, CommandId, GateStamps, RoundStop};
@@ -199,7 +199,7 @@ impl Hub {
             return false;
         }
         let Some(round) = self.sync.rounds.get_mut(&id) else { return true };
-        let gang = task.and_then(|task| self.scheduler.gang_of(task));
+        let gang = task.and_then(|task| self.run.scheduler().gang_of(task));
         round.oversubscribed |= gang.is_some_and(|gang| gang.oversubscribed);
         gate.hold = round.definition.hold;
         gate.pin = round.definition.pin;
@@ -303,7 +303,7 @@ impl Hub {
         self.tell_rounds(|core, now, out| core.exchanged(now, node, exchange, out));
         let trip_ns = self.sync.core.clocks().best(node).map(Exchange::round_trip_ns);
         if let Some(trip_ns) = trip_ns.and_then(|ns| u64::try_from(ns).ok()) {
-            self.attempts.set_trip(node, trip_ns);
+            self.tell(Input::TripMeasured { node, trip_ns });
         }
         if !self.sync.core.clocks().is_asked(node) {
             self.choosing.touch(node);
@@ -357,7 +357,7 @@ impl Hub {
         if self.sync.rounds.is_empty() {
             return;
         }
-        if self.stopping.is_stopping() || self.scheduler.starts_nothing_more() {
+        if self.stopping.is_stopping() || self.run.scheduler().starts_nothing_more() {
             self.tell_rounds(Rounds::stop);
         }
         self.tell_rounds(Rounds::tick);

@@ -245,11 +245,11 @@ impl Hub {
         if self.times.nowhere.is_empty() || self.stopping.is_stopping() || self.goodbye {
             return;
         }
-        let counts = self.scheduler.counts();
+        let counts = self.run.scheduler().counts();
         let is_idle = counts.deciding == 0
             && counts.inspecting == 0
-            && self.attempts.all_acting().all(|(_, attempt)| attempt.is_suspended())
-            && counts.running == self.attempts.all_acting().count();
+            && self.run.attempts().all_acting().all(|(_, attempt)| attempt.is_suspended())
+            && counts.running == self.run.attempts().all_acting().count();
         let comes = |state: NodeState| state == NodeState::Starting;
         if counts.ready == 0
             || !is_idle
@@ -258,12 +258,12 @@ impl Hub {
             return;
         }
         let is_left = |id: &TaskId| {
-            self.scheduler.task(*id).is_some_and(|task| {
+            self.run.scheduler().task(*id).is_some_and(|task| {
                 task.state == rakuda_core::TaskState::Ready
                     && self.times.nowhere.contains(&task.requirement)
             })
         };
-        let left: Vec<TaskId> = self.scheduler.task_ids().filter(is_left).collect();
+        let left: Vec<TaskId> = self.run.scheduler().task_ids().filter(is_left).collect();
         if left.len() < counts.ready {
             // Something else is missing for the others: they wait as on nodes that do not end.
             return;

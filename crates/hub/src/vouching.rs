@@ -62,7 +62,7 @@ impl Hub {
 
     /// What a target is now that was changed at such a time; none: it was not.
     fn doubted(&self, id: TaskId) -> Option<FileIdentity> {
-        let task = self.scheduler.task(id)?;
+        let task = self.run.scheduler().task(id)?;
         let is_target = task.kind == TaskKind::File && task.has_action;
         if !is_target || self.is_unfinished(self.names.name(id)) {
             return None;

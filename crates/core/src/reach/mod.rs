@@ -292,7 +292,7 @@ impl Reachability {
     }
 
     /// Attempts that failed on a node that is lost went with it: nothing is to be found out about them any more.
-    pub fn take_failures_on(&mut self, node: NodeId) -> Vec<TaskId> {
+    pub(crate) fn take_failures_on(&mut self, node: NodeId) -> Vec<TaskId> {
         self.failures.take_on(node)
     }
 

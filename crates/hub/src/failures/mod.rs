@@ -146,7 +146,7 @@ impl Hub {
         if self.failures.notes.len() >= NOTES_MAX && !self.failures.notes.contains_key(&id) {
             return;
         }
-        let attempt = self.attempts.get(id).filter(|_| self.attempts.is_unwinding(id));
+        let attempt = self.run.attempts().get(id).filter(|_| self.run.attempts().is_unwinding(id));
         let listens = self.settings.output != OutputMode::None;
         let note = Note {
             number: self.failures.count,
@@ -239,15 +239,15 @@ impl Hub {
 
     /// Tasks that failed by themselves, in the order of failing as far as that is remembered.
     fn failed_tasks(&self) -> Vec<TaskId> {
-        if self.scheduler.counts().failed == 0 {
+        if self.run.scheduler().counts().failed == 0 {
             return Vec::new();
         }
         let has_failed = |id: &TaskId| {
-            let state = self.scheduler.task(*id).map(|task| task.state);
+            let state = self.run.scheduler().task(*id).map(|task| task.state);
             state == Some(TaskState::Settled(rakuda_core::Settled::Failed))
         };
         let own = |id: &TaskId| has_failed(id) && !self.failures.aborted.contains(id);
-        let mut failed: Vec<TaskId> = self.scheduler.task_ids().filter(own).collect();
+        let mut failed: Vec<TaskId> = self.run.scheduler().task_ids().filter(own).collect();
         let place = |id: &TaskId| self.failures.notes.get(id).map_or(u32::MAX, |note| note.number);
         failed.sort_by_key(|id| (place(id), *id));
         failed
@@ -264,12 +264,19 @@ impl Hub {
             },
             log: self.log_shown(),
             colour: self.settings.colour,
-            not_started: self.scheduler.forecast(now).into_iter().filter(|runs| *runs).count(),
+            not_started: self
+                .run
+                .scheduler()
+                .forecast(now)
+                .into_iter()
+                .filter(|runs| *runs)
+                .count(),
             tasks: failed.iter().take(TASKS_MAX).map(|id| self.failed_task(*id)).collect(),
             ..Summary::default()
         };
-        for id in self.scheduler.task_ids().filter(|id| self.scheduler.has_action(*id)) {
-            let Some(task) = self.scheduler.task(id) else { continue };
+        for id in self.run.scheduler().task_ids().filter(|id| self.run.scheduler().has_action(*id))
+        {
+            let Some(task) = self.run.scheduler().task(id) else { continue };
             match task.state {
                 TaskState::Settled(rakuda_core::Settled::Executed) => summary.done += 1,
                 TaskState::Settled(rakuda_core::Settled::Abandoned) if task.attempt == 0 => {
@@ -291,10 +298,10 @@ impl Hub {
     }
 
     fn failed_task(&self, id: TaskId) -> FailedTask {
-        let (count, first) = self.scheduler.abandoned_because_of(id, NAMES_MAX, STEPS_MAX);
+        let (count, first) = self.run.scheduler().abandoned_because_of(id, NAMES_MAX, STEPS_MAX);
         let mut task = FailedTask {
             name: self.display_name(id),
-            attempts: self.scheduler.attempts_max(id),
+            attempts: self.run.scheduler().attempts_max(id),
             not_run: first.into_iter().map(|id| self.display_name(id)).collect(),
             not_run_count: count,
             ..FailedTask::default()

@@ -80,7 +80,7 @@ impl Hub {
         };
         let farewell = Farewell {
             done: self.progress.done,
-            up_to_date: self.scheduler.counts().not_needed,
+            up_to_date: self.run.scheduler().counts().not_needed,
             took_ns: self.now.time.0.saturating_sub(started_ns),
             made: &self.progress.made,
             recorded: self.record.folder_if_open().is_some(),

@@ -171,7 +171,7 @@ impl Hub {
             && self.progress.started_ns.is_some()
             && !self.output_lost
             && !self.goodbye
-            && self.scheduler.live_invocations().next().is_some()
+            && self.run.scheduler().live_invocations().next().is_some()
     }
 
     /// Shows what is due. Cheap when nothing is.
@@ -216,12 +216,12 @@ impl Hub {
         self.inform();
         let now = self.now;
         let (names, record) = (&self.names, &self.record);
-        let all_known = self.progress.remaining.refresh(&self.scheduler, names, record, now);
+        let all_known = self.progress.remaining.refresh(self.run.scheduler(), names, record, now);
         let rate = self.rate(now_ns);
         let mut running: Vec<(Reverse<u64>, TaskId)> = Vec::new();
-        for (id, attempt) in self.attempts.all_acting() {
+        for (id, attempt) in self.run.attempts().all_acting() {
             if attempt.holds_lease() {
-                running.push((Reverse(self.attempts.ran_ns(id, attempt, self.now)), id));
+                running.push((Reverse(self.run.attempts().ran_ns(id, attempt, self.now)), id));
             }
         }
         let load = self.load(now_ns, &running);
@@ -294,7 +294,7 @@ impl Hub {
         if !self.has_several_nodes() {
             return Vec::new();
         }
-        let attempts = running.iter().filter_map(|(_, id)| self.attempts.acting(*id));
+        let attempts = running.iter().filter_map(|(_, id)| self.run.attempts().acting(*id));
         let nodes: BTreeSet<NodeId> = attempts.map(RunningAttempt::node).collect();
         nodes.into_iter().map(|node| printable(&self.agents.node(node).name.0)).collect()
     }
@@ -302,7 +302,7 @@ impl Hub {
     fn busy(&self, id: TaskId, elapsed_ns: u64) -> Busy {
         let of_task = self.commands.values().find(|command| command.task == Some(id));
         let program = of_task.map(|command| program_name(&command.program));
-        let node = self.attempts.acting(id).filter(|_| self.has_several_nodes());
+        let node = self.run.attempts().acting(id).filter(|_| self.has_several_nodes());
         let node =
             node.map(|attempt| printable(self.agents.node(attempt.node()).name.0.as_slice()));
         Busy { name: self.display_name(id), program, node, elapsed_ns }

@@ -89,7 +89,7 @@ impl Hub {
             return Vec::new();
         }
         let now: BTreeSet<&[u8]> =
-            self.scheduler.inputs(id).map(|input| self.names.name(input)).collect();
+            self.run.scheduler().inputs(id).map(|input| self.names.name(input)).collect();
         let then: BTreeSet<&[u8]> =
             record.prerequisites.iter().map(|name| name.0.as_slice()).collect();
         let change = |name: &&[u8]| Change {
@@ -106,11 +106,11 @@ impl Hub {
         };
         let notes: HashMap<&[u8], &str> =
             record.contents.iter().map(|(name, note)| (name.0.as_slice(), note.as_str())).collect();
-        for input in self.scheduler.inputs(id) {
+        for input in self.run.scheduler().inputs(id) {
             let name = self.names.name(input);
             let path = path_of(&self.settings.directory, name);
             let is_file =
-                self.scheduler.task(input).is_some_and(|task| task.kind == TaskKind::File);
+                self.run.scheduler().task(input).is_some_and(|task| task.kind == TaskKind::File);
             let Some(identity) = identity_of(&path).filter(|_| is_file) else { continue };
             let Some(noted) = notes.get(name) else {
                 // Of directories and the like nothing is ever noted.

@@ -83,7 +83,7 @@ impl Hub {
         let Some(staging) = &self.staging else { return };
         let is_there = |node: NodeId| node == LOCAL_NODE || self.agents.is_there(node);
         let is_somewhere = staging.ledger.nodes_with(file).into_iter().any(is_there);
-        if !is_somewhere && files_behind(&self.scheduler, id).contains(&file) {
+        if !is_somewhere && files_behind(self.run.scheduler(), id).contains(&file) {
             self.event(Event::InputLacked { id, input: file });
         }
     }

@@ -168,7 +168,7 @@ impl Hub {
         if self.is_unfinished(self.names.name(id)) {
             return;
         }
-        let Some(task) = self.scheduler.task(id) else { return };
+        let Some(task) = self.run.scheduler().task(id) else { return };
         let is_open = matches!(task.state, TaskState::Defined | TaskState::Waiting { .. });
         let Some(staging) = self.staging.as_mut().filter(|_| is_open) else { return };
         let here = staging.ledger.version(id);

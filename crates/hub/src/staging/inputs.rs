@@ -52,7 +52,7 @@ enum Added {
 impl Hub {
     /// The first command of an attempt is about to start: its inputs are to be on its node.
     pub(crate) fn stage_inputs(&mut self, id: TaskId) {
-        let Some(attempt) = self.attempts.acting(id) else { return };
+        let Some(attempt) = self.run.attempts().acting(id) else { return };
         let (node, number) = (attempt.node(), attempt.number());
         match self.needs(id, node) {
             Ok(needs) => {
@@ -132,7 +132,7 @@ impl Hub {
         {
             self.add_folder(&mut needs, node, folder);
         }
-        let mut walk: Vec<TaskId> = self.scheduler.inputs(id).collect();
+        let mut walk: Vec<TaskId> = self.run.scheduler().inputs(id).collect();
         let named = self.staging.as_ref().and_then(|staging| staging.named.get(&id));
         walk.extend(named.into_iter().flatten());
         let mut seen = BTreeSet::new();
@@ -140,8 +140,8 @@ impl Hub {
             if !seen.insert(input) {
                 continue;
             }
-            match self.scheduler.task(input).map(|task| task.kind) {
-                Some(TaskKind::Plain) => walk.extend(self.scheduler.inputs(input)),
+            match self.run.scheduler().task(input).map(|task| task.kind) {
+                Some(TaskKind::Plain) => walk.extend(self.run.scheduler().inputs(input)),
                 Some(TaskKind::Directory) => {
                     let folder = self.home_path(input);
                     self.add_folder(&mut needs, node, &folder);
@@ -223,7 +223,7 @@ impl Hub {
         let Some(staging) = &self.staging else { return Vec::new() };
         let (folder, target) = (folder.as_os_str().as_bytes(), target.as_os_str().as_bytes());
         let is_file = |id: &TaskId| {
-            let kind = self.scheduler.task(*id).map(|task| task.kind);
+            let kind = self.run.scheduler().task(*id).map(|task| task.kind);
             kind != Some(TaskKind::Directory) && staging.ledger.version(*id).is_some()
         };
         self.files.tasks_below(folder, target).filter(is_file).collect()
@@ -328,7 +328,7 @@ impl Hub {
         queue.retain(|waiting| *waiting != id);
         // Each that is let in is there no more; the first that is not keeps its place.
         while let Some(next) = queue.pop_front() {
-            let attempt = self.attempts.acting(next).filter(|attempt| attempt.node() == node);
+            let attempt = self.run.attempts().acting(next).filter(|attempt| attempt.node() == node);
             let Some(number) = attempt.map(RunningAttempt::number) else { continue };
             let files = self.needs(next, node).map(|needs| needs.files).unwrap_or_default();
             if !self.admit(next, node, number, files) {

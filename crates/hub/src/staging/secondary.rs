@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use rakuda_agent::files::version_of;
 use rakuda_core::files::absolute;
-use rakuda_core::{NodeId, TaskId, TaskKind};
+use rakuda_core::{Input, NodeId, TaskId, TaskKind};
 use rakuda_proto::Text;
 use rakuda_proto::files::FileVersion;
 
@@ -23,7 +23,7 @@ use crate::secondary::Files;
 impl Hub {
     /// Whether what is written beside a task's target may go with it.
     pub(crate) fn is_staged_target(&self, id: TaskId) -> bool {
-        let is_file = self.scheduler.task(id).is_some_and(|task| task.kind == TaskKind::File);
+        let is_file = self.run.scheduler().task(id).is_some_and(|task| task.kind == TaskKind::File);
         self.staging.is_some() && is_file && self.is_staged(&self.home_path(id))
     }
 
@@ -71,7 +71,8 @@ impl Hub {
     /// Whether a task still has this file, as its own or as a secondary one.
     pub(super) fn keeps(&self, id: TaskId, path: &[u8]) -> bool {
         let state = self.staging.as_ref().and_then(|staging| staging.ledger.state(id));
-        let is_file = self.scheduler.task(id).is_some_and(|task| task.kind != TaskKind::Directory);
+        let is_file =
+            self.run.scheduler().task(id).is_some_and(|task| task.kind != TaskKind::Directory);
         is_file
             && state.is_some_and(|state| {
                 let target = self.home_path(id);
@@ -117,7 +118,7 @@ impl Hub {
     /// Ruby code has made these of a target and its secondary files here, and commands the others
     /// on their node: these go there, and the task is settled then.
     pub(super) fn follow(&mut self, id: TaskId, coming: Followed, files: Files) {
-        let Some(attempt) = self.attempts.get(id) else { return };
+        let Some(attempt) = self.run.attempts().get(id) else { return };
         let (node, number) = (coming.node, attempt.number());
         let part = |(path, version): (Vec<u8>, FileVersion)| {
             let here = named(Path::new("/"), &path);
@@ -137,13 +138,13 @@ impl Hub {
             let _ = reports.send(Moved(Kind::Followed { id, number, result }));
         });
         staging.comings.insert(id, Coming::Followed(coming));
-        self.attempts.stage_out(id);
+        self.tell(Input::StagingOut { id });
     }
 
     /// It is there, or cannot be.
     pub(super) fn on_followed(&mut self, id: TaskId, number: u32, result: Result<(), String>) {
         let Some(staging) = &mut self.staging else { return };
-        let is_it = self.attempts.get(id).is_some_and(|attempt| attempt.number() == number);
+        let is_it = self.run.attempts().get(id).is_some_and(|attempt| attempt.number() == number);
         let followed = match staging.comings.remove(&id) {
             Some(Coming::Followed(followed)) if is_it => followed,
             Some(other) => {

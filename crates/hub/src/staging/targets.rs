@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use rakuda_core::files::matches_glob;
-use rakuda_core::{NodeId, Output, Places, TaskId, TaskKind, TaskState};
+use rakuda_core::{Input, NodeId, Output, Places, TaskId, TaskKind, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::cluster::ToAgent;
 use rakuda_proto::files::FileVersion;
@@ -42,7 +42,7 @@ impl Hub {
         if self.staging.is_none() {
             return attempt.ran_command();
         }
-        let is_file = self.scheduler.task(id).is_some_and(|task| task.kind == TaskKind::File);
+        let is_file = self.run.scheduler().task(id).is_some_and(|task| task.kind == TaskKind::File);
         is_file && attempt.was_staged_for()
     }
 
@@ -57,7 +57,7 @@ impl Hub {
         files: Files,
         mut strays: Files,
     ) {
-        let Some(attempt) = self.attempts.get(id) else { return };
+        let Some(attempt) = self.run.attempts().get(id) else { return };
         // Ruby code may have written it here, or have had it brought here; the younger one counts.
         let AttemptDetails { target, before, .. } = &attempt.details;
         let here = self.staging.as_ref().and_then(|_| identity_of(target));
@@ -111,7 +111,7 @@ impl Hub {
         seen: FileIdentity,
         state: &State,
     ) {
-        let Some(attempt) = self.attempts.get(id) else { return };
+        let Some(attempt) = self.run.attempts().get(id) else { return };
         let stays = !self.comes_home(id, attempt);
         self.settle_state(id, node, state.clone());
         self.remember(id, node, state, true);
@@ -120,7 +120,7 @@ impl Hub {
             self.release_endings();
             return;
         }
-        self.attempts.stage_out(id);
+        self.tell(Input::StagingOut { id });
         let coming = Coming::Made { node, seen };
         if let Some(staging) = &mut self.staging {
             staging.comings.insert(id, coming);
@@ -199,9 +199,9 @@ impl Hub {
             if !wanted.insert(id) {
                 continue;
             }
-            match self.scheduler.task(id) {
+            match self.run.scheduler().task(id) {
                 Some(task) if task.kind == TaskKind::Plain => {
-                    walk.extend(self.scheduler.prerequisites(id));
+                    walk.extend(self.run.scheduler().prerequisites(id));
                 }
                 Some(task) if matches!(task.state, TaskState::Settled(how) if how.is_well()) => {
                     self.fetch_settled(id);
@@ -217,7 +217,9 @@ impl Hub {
         let Some(staging) = &self.staging else { return };
         let by_user = staging.wanted.contains(&id);
         let is_wanted = by_user || staging.wanted_by_actions.contains(&id);
-        if is_wanted && self.scheduler.task(id).is_some_and(|task| task.kind == TaskKind::Plain) {
+        if is_wanted
+            && self.run.scheduler().task(id).is_some_and(|task| task.kind == TaskKind::Plain)
+        {
             self.want_home(added, !by_user);
         }
     }
@@ -343,7 +345,7 @@ impl Hub {
 
     /// An attempt whose action had ended well was lost with its node before its target was known or at home.
     pub(crate) fn note_lost_target(&mut self, id: TaskId, reason: &str) {
-        let Some(attempt) = self.attempts.take(id) else { return };
+        let Some(attempt) = self.run.take(id) else { return };
         let (outcome, settled) = (Outcome::Lost, TargetEnding::Untouched);
         let message = reason.as_bytes();
         let note = AttemptNote { outcome, message, retried: true, after: None, settled };
@@ -368,13 +370,13 @@ impl Hub {
 
     /// The target of an attempt is where it belongs.
     fn finish_well(&mut self, id: TaskId, seen: Option<FileIdentity>) {
-        let Some(attempt) = self.attempts.take(id) else { return };
+        let Some(attempt) = self.run.take(id) else { return };
         self.finish_action(id, &attempt, ActionOutcome::Ok, &attempt.details.message, seen);
     }
 
     /// The target of an attempt cannot be brought to where it belongs.
     pub(super) fn finish_not_brought(&mut self, id: TaskId, why: &str) {
-        let Some(attempt) = self.attempts.take(id) else { return };
+        let Some(attempt) = self.run.take(id) else { return };
         self.finish_action(id, &attempt, ActionOutcome::Failed, why.as_bytes(), None);
     }
 }

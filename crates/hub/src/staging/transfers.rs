@@ -225,7 +225,7 @@ impl Hub {
         let (from, to_node) = (from.0, to.0);
         let staged = FileStaged { time_ns, task, from, to: to_node, companions, bytes, took_ns };
         let event = JournalEvent::FileStaged(staged);
-        self.record.about_task(&self.scheduler, &self.names, id, &event);
+        self.record.about_task(self.run.scheduler(), &self.names, id, &event);
         self.forget_program_like(id);
         self.on_brought(id, to);
     }

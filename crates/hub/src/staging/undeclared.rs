@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use rakuda_agent::files::version_of;
 use rakuda_core::files::{Seen, names_in};
-use rakuda_core::{NodeId, TaskId};
+use rakuda_core::{Input, NodeId, TaskId};
 use rakuda_proto::Text;
 use rakuda_proto::front::{FileAnswer, FrontMessage, HubMessage, Program, RedirectTarget};
 
@@ -88,7 +88,7 @@ impl Hub {
         if self.fetch_of_other(request, task, path) {
             return;
         }
-        let node = self.attempts.acting(task).map_or(LOCAL_NODE, RunningAttempt::node);
+        let node = self.run.attempts().acting(task).map_or(LOCAL_NODE, RunningAttempt::node);
         let to = to.map(|to| self.path_on(node, &at(&to)));
         self.ask_own_node(request, task, path, |hosts, there, _| async move {
             let changed = change(&hosts, &there, to).await?;
@@ -131,7 +131,7 @@ impl Hub {
         let here = at(path);
         let ran_there =
             |attempt: &&RunningAttempt| attempt.node() != LOCAL_NODE && attempt.was_staged_for();
-        let node = self.attempts.acting(task).filter(ran_there).map(RunningAttempt::node);
+        let node = self.run.attempts().acting(task).filter(ran_there).map(RunningAttempt::node);
         let Some(node) = node.filter(|_| self.is_staged(&here)) else {
             self.answer_file(request, Ok(FileAnswer::Nowhere));
             return;
@@ -184,13 +184,13 @@ impl Hub {
             && let Some(staging) = &mut self.staging
         {
             staging.written.entry(task).or_default().insert(here);
-            self.attempts.inputs_changed(task);
+            self.tell(Input::InputsChanged { id: task });
         }
     }
 
     /// A command of an action is about to start: what its words name is to be on its node.
     pub(crate) fn note_named(&mut self, task: TaskId, command: &PendingCommand) {
-        let node = self.attempts.acting(task).map(RunningAttempt::node);
+        let node = self.run.attempts().acting(task).map(RunningAttempt::node);
         let Some(node) = node.filter(|node| *node != LOCAL_NODE && self.staging.is_some()) else {
             return;
         };
@@ -206,11 +206,11 @@ impl Hub {
         let missing: Vec<TaskId> = needed.tasks.into_iter().filter(is_missing).collect();
         if !missing.is_empty() {
             staging.named.entry(task).or_default().extend(missing);
-            self.attempts.inputs_changed(task);
+            self.tell(Input::InputsChanged { id: task });
         }
         for path in needed.files {
             if self.send_to(task, node, &path) {
-                self.attempts.inputs_changed(task);
+                self.tell(Input::InputsChanged { id: task });
             }
         }
         let folders = needed.folders.iter().map(|folder| named(Path::new("/"), folder));

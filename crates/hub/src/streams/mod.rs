@@ -214,7 +214,8 @@ impl Hub {
         for component in graph.components() {
             component.cycles.iter().flatten().for_each(|stream| is_cyclic[*stream] = true);
         }
-        let gang = members.first().and_then(|id| self.scheduler.gang_of(*id)).map(|gang| gang.id);
+        let gang =
+            members.first().and_then(|id| self.run.scheduler().gang_of(*id)).map(|gang| gang.id);
         let Some(gang) = gang else { return Err(HubError::Protocol("a component is no gang")) };
         // Those over spools run one after the other, and read files of one node.
         self.event(Event::GangJoined { id: gang, spread: !spooled });
@@ -235,7 +236,7 @@ impl Hub {
     /// Streams whose tasks would run, after a dry run.
     pub(crate) fn planned_streams(&self) -> Vec<PlannedStream> {
         let runs = |id: &TaskId| {
-            let state = self.scheduler.task(*id).map(|task| task.state);
+            let state = self.run.scheduler().task(*id).map(|task| task.state);
             state == Some(TaskState::Settled(Settled::Executed))
         };
         let components = self.streams.components.iter();
@@ -387,7 +388,7 @@ impl Hub {
 
     /// Where members run; one that runs nothing is with the others.
     fn nodes_of_members(&self, members: &[TaskId], node: NodeId) -> BTreeMap<TaskId, NodeId> {
-        let of = |id: &TaskId| match self.scheduler.task(*id).map(|task| task.state) {
+        let of = |id: &TaskId| match self.run.scheduler().task(*id).map(|task| task.state) {
             Some(TaskState::Running { node }) => node,
             _ => node,
         };

@@ -207,7 +207,7 @@ impl Hub {
             streams,
         });
         let all = component.members.clone();
-        self.record.gang_started(&self.scheduler, &self.names, &event, &all);
+        self.record.gang_started(self.run.scheduler(), &self.names, &event, &all);
     }
 
     fn note_streams_ended(
@@ -222,7 +222,7 @@ impl Hub {
             streams: accounts.to_vec(),
             fault: fault.cloned(),
         });
-        self.record.gang_started(&self.scheduler, &self.names, &event, &[]);
+        self.record.gang_started(self.run.scheduler(), &self.names, &event, &[]);
     }
 }
 

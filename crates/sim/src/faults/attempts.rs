@@ -1,12 +1,12 @@
-//! What the hub does for `rakuda_core::Attempts`: messages in, effects out; and what must hold of attempts.
+//! What the hub does for attempts: messages in, effects out; and what must hold of them.
 //!
 //! The rules are held against an account of its own (`Shadow`): who asked for what, and when which gate was passed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_core::{
-    ActionOutcome, Attempt, AttemptEffect, AttemptState, Attempts, NextAttempt, NodeId, ReachInput,
-    Refusal, TaskId, Time,
+    ActionOutcome, Attempt, AttemptEffect, AttemptState, Input, NextAttempt, NodeId, Refusal,
+    TaskId, Time,
 };
 
 use super::chaos::{Chaos, Ended, Happening, Order, Start};
@@ -15,8 +15,6 @@ use crate::units::SECOND_NS;
 
 /// How long files are brought, or looked at, at most.
 const FILES_NS_MAX: u64 = SECOND_NS;
-
-type Effects = Vec<AttemptEffect<u32>>;
 
 /// What the hub waits for.
 #[derive(Clone, Debug)]
@@ -59,7 +57,6 @@ pub(crate) struct Running {
 /// Attempts, and what is held against them.
 #[derive(Debug, Default)]
 pub(crate) struct HubAttempts {
-    pub(crate) core: Attempts<Shadow, u32>,
     pub(crate) commands: BTreeMap<u32, Running>,
     /// Commands that were asked for, until they are started or refused: whose, and whether each is
     /// the last of its action.
@@ -72,26 +69,17 @@ pub(crate) struct HubAttempts {
 impl Chaos {
     /// Cores of a node that an action of a task needs.
     pub(crate) fn cores_on(&self, task: u32, node: u32) -> u32 {
-        let held = self.hub.scheduler.cores_held(TaskId(task), NodeId(node));
-        if let Some(cores) = held.filter(|_| self.hub.scheduler.gang_of(TaskId(task)).is_some()) {
+        let held = self.hub.run.scheduler().cores_held(TaskId(task), NodeId(node));
+        if let Some(cores) =
+            held.filter(|_| self.hub.run.scheduler().gang_of(TaskId(task)).is_some())
+        {
             return cores;
         }
         self.scenario.jobs[task as usize].cores.min(self.scenario.cores[node as usize])
     }
 
-    pub(crate) fn tell_attempts(
-        &mut self,
-        tell: impl FnOnce(&mut Attempts<Shadow, u32>, &mut Effects),
-    ) {
-        let mut effects = Effects::new();
-        tell(&mut self.hub.attempts.core, &mut effects);
-        for effect in effects {
-            self.perform(&effect);
-        }
-    }
-
     fn later(&mut self, task: u32, what: Later) {
-        let Some(attempt) = self.hub.attempts.core.get(TaskId(task)) else { return };
+        let Some(attempt) = self.hub.run.attempts().get(TaskId(task)) else { return };
         let (life, attempt) = (self.hub.life, attempt.number());
         let at_most = if self.scenario.short { FILES_NS_MAX / 1000 } else { FILES_NS_MAX };
         let at = self.now + 1 + self.random.below(at_most);
@@ -103,14 +91,14 @@ impl Chaos {
         let (cores, unstaged) = (self.cores_on(id.0, start.node.0), self.scenario.stages);
         let heeded = (!unstaged).then_some(0);
         let details = Shadow { heeded, ..Shadow::default() };
-        let leased = self.hub.attempts.core.begin(id, start, cores, now, unstaged, details);
+        let leased = self.hub.run.begin(now, id, start, cores, unstaged, details);
         self.shadow(id).had_lease = leased;
         if !leased {
             self.count("actions begun early");
         }
         if !unstaged && self.random.below(4) == 0 {
             // Its node is asked whether it sees what was made elsewhere.
-            self.hub.attempts.core.await_inputs(id);
+            self.tell(Input::InputsAwaited { id });
             self.shadow(id).heeded = None;
             self.later(id.0, Later::Inputs { changes: 0, well: true });
         }
@@ -118,7 +106,7 @@ impl Chaos {
     }
 
     pub(crate) fn shadow(&mut self, id: TaskId) -> &mut Shadow {
-        self.hub.attempts.core.details_mut(id).expect("it has an attempt")
+        self.hub.run.details_mut(id).expect("it has an attempt")
     }
 
     pub(crate) fn on_from_front(&mut self, life: u64, task: u32, what: &FromFront) {
@@ -127,22 +115,20 @@ impl Chaos {
         }
         self.note(format_args!("front: {task} {what:?}"));
         let id = TaskId(task);
-        let number = self.hub.attempts.core.get(id).map(rakuda_core::Attempt::number);
+        let number = self.hub.run.attempts().get(id).map(rakuda_core::Attempt::number);
         match *what {
             FromFront::WantLease => {
                 self.stand_in_line(id);
-                self.tell_attempts(|attempts, out| attempts.want_lease(id, out));
+                self.tell(Input::LeaseWanted { id });
             }
             FromFront::Want { attempt, command, is_last } => {
                 assert_eq!(number, Some(attempt), "the next attempt of {task} began too soon");
                 self.hub.attempts.wanted.insert(command, (task, is_last));
                 self.stand_in_line(id);
-                let mut left = None;
-                self.tell_attempts(|attempts, out| left = attempts.want_command(id, command, out));
-                assert_eq!(left, None, "command {command} of {task} is given back");
+                self.tell(Input::CommandWanted { id, command });
             }
             FromFront::Changed if self.scenario.stages => {
-                self.hub.attempts.core.inputs_changed(id);
+                self.tell(Input::InputsChanged { id });
                 self.shadow(id).changes += 1;
             }
             FromFront::Changed => {}
@@ -155,7 +141,7 @@ impl Chaos {
 
     /// Where an attempt is to stand, if it has no lease.
     fn stand_in_line(&mut self, id: TaskId) {
-        let attempt = self.hub.attempts.core.acting(id);
+        let attempt = self.hub.run.attempts().acting(id);
         if attempt.is_none_or(|attempt| {
             let has_place = attempt.holds_lease() || attempt.is_prepared();
             has_place || attempt.details.aborted && !attempt.details.had_lease
@@ -174,18 +160,17 @@ impl Chaos {
         if self.on_unwound(id) {
             return;
         }
-        let now = Time(self.now).into();
-        self.hub.attempts.core.end_action(id, None, now);
+        self.tell(Input::ActionEnded { id, code: None });
         self.shadow(id).in_line = None;
         if outcome == ActionOutcome::Succeeded {
             if self.scenario.inspects {
-                self.hub.attempts.core.inspect(id);
+                self.tell(Input::Inspecting { id });
                 self.later(id.0, Later::Inspected);
             } else {
                 self.finish_attempt(id.0, outcome);
             }
         } else if self.scenario.inspects {
-            self.hub.attempts.core.clear(id);
+            self.tell(Input::Clearing { id });
             self.later(id.0, Later::Cleared);
         } else {
             self.look_into(id);
@@ -194,12 +179,11 @@ impl Chaos {
 
     /// An action has failed: whose fault is that?
     pub(crate) fn look_into(&mut self, id: TaskId) {
-        let attempt = self.hub.attempts.core.get(id).expect("it has not ended");
-        let (node, began, told_to_end) =
-            (attempt.node(), attempt.began().time, attempt.is_aborted());
+        let attempt = self.hub.run.attempts().get(id).expect("it has not ended");
+        let (node, told_to_end) = (attempt.node(), attempt.is_aborted());
         if self.scenario.gfarm.is_some() {
-            self.tell_reach(ReachInput::ActionFailed { id, node, began, told_to_end });
-            let attempt = self.hub.attempts.core.get(id);
+            self.tell(Input::ActionFailed { id });
+            let attempt = self.hub.run.attempts().get(id);
             if attempt.is_some_and(|one| *one.state() != AttemptState::Attributing) {
                 self.finish_attempt(id.0, ActionOutcome::Failed);
             }
@@ -212,36 +196,35 @@ impl Chaos {
 
     /// The front has ended an action whose node was gone; the next attempt begins, if there is one.
     pub(crate) fn on_unwound(&mut self, id: TaskId) -> bool {
-        if !self.hub.attempts.core.is_unwinding(id) {
+        let mut effects = Vec::new();
+        if self.hub.run.take_unwound(id, &mut effects).is_none() {
             return false;
         }
-        let attempt = self.hub.attempts.core.take(id).expect("it is there");
         self.count("actions unwound");
-        if let AttemptState::Unwinding { next: Some(next), .. } = attempt.state() {
-            self.start(id, next);
+        for effect in effects {
+            self.perform(effect);
         }
-        self.act_endings();
         true
     }
 
     pub(crate) fn on_later(&mut self, life: u64, task: u32, attempt: u32, what: &Later) {
         let id = TaskId(task);
-        let current = self.hub.attempts.core.get(id).filter(|current| current.number() == attempt);
+        let current = self.hub.run.attempts().get(id).filter(|current| current.number() == attempt);
         if !self.hub.is_up() || life != self.hub.life {
             return;
         }
         match *what {
             Later::Inputs { changes, well: true } => {
-                if self.hub.attempts.core.acting_as(id, attempt).is_some() {
+                if self.hub.run.attempts().acting_as(id, attempt).is_some() {
                     self.shadow(id).heeded = Some(changes);
                 }
-                self.tell_attempts(|attempts, out| attempts.inputs_ready(id, attempt, out));
+                self.tell(Input::InputsReady { id, attempt });
             }
             Later::Inputs { well: false, .. } => {
-                if self.hub.attempts.core.acting_as(id, attempt).is_some() {
+                if self.hub.run.attempts().acting_as(id, attempt).is_some() {
                     self.shadow(id).refused = true;
                 }
-                self.tell_attempts(|attempts, out| attempts.inputs_refused(id, attempt, out));
+                self.tell(Input::InputsRefused { id, attempt });
             }
             Later::Inspected => {
                 if current.is_some_and(|one| *one.state() == AttemptState::Inspecting) {
@@ -256,7 +239,7 @@ impl Chaos {
         }
     }
 
-    fn perform(&mut self, effect: &AttemptEffect<u32>) {
+    pub(crate) fn perform_for_attempt(&mut self, effect: &AttemptEffect<u32>) {
         self.note(format_args!("{effect:?}"));
         match *effect {
             AttemptEffect::Leased { id } => self.say_to_front(id.0, ToFront::Leased),
@@ -325,7 +308,7 @@ impl Chaos {
     }
 
     fn send_to(&mut self, id: TaskId, order: Order) {
-        let attempt = self.hub.attempts.core.acting(id).expect("it runs");
+        let attempt = self.hub.run.attempts().acting(id).expect("it runs");
         let node = attempt.node().0;
         let session = self.hub.peers[node as usize].session;
         self.send_order(node, session, order);
@@ -336,15 +319,12 @@ impl Chaos {
         let Some(running) = self.hub.attempts.commands.get_mut(&command) else { return };
         running.begun_ns = self.now;
         let (id, attempt) = (TaskId(running.task), running.attempt);
-        let now = Time(self.now).into();
-        if self.hub.attempts.core.acting_as(id, attempt).is_some() {
+        if self.hub.run.attempts().acting_as(id, attempt).is_some() {
             let shadow = self.shadow(id);
             (shadow.in_line, shadow.had_lease) = (None, true);
         }
         self.count("prepared commands begun");
-        self.tell_attempts(|attempts, out| {
-            attempts.command_begun(NodeId(node), id, attempt, now, out);
-        });
+        self.tell(Input::CommandBegun { node: NodeId(node), id, attempt });
     }
 
     /// One has come back.
@@ -354,28 +334,24 @@ impl Chaos {
         let is_last = self.hub.attempts.last.remove(&command);
         self.count("prepared commands withdrawn");
         self.hub.attempts.wanted.insert(command, (id.0, is_last));
-        if self.hub.attempts.core.acting_as(id, attempt).is_some_and(|one| !one.is_aborted()) {
+        if self.hub.run.attempts().acting_as(id, attempt).is_some_and(|one| !one.is_aborted()) {
             self.hub.attempts.places += 1;
             self.shadow(id).in_line = Some(-self.hub.attempts.places);
         }
-        let mut left = None;
-        self.tell_attempts(|attempts, out| {
-            left = attempts.command_withdrawn(NodeId(node), id, attempt, command, out);
-        });
-        assert_eq!(left, None, "command {command} of {} is of no attempt", id.0);
+        self.tell(Input::CommandWithdrawn { node: NodeId(node), id, attempt, command });
     }
 
     pub(crate) fn on_core_kept(&mut self, command: u32) {
         let Some(running) = self.hub.attempts.commands.get(&command) else { return };
         let (id, attempt) = (TaskId(running.task), running.attempt);
-        self.tell_attempts(|attempts, out| attempts.core_kept(id, attempt, out));
+        self.tell(Input::CoreKept { id, attempt });
     }
 
     /// `leased`: else it only goes to its node, where it waits for a core.
     fn start_command(&mut self, id: TaskId, command: u32, leased: bool) -> Start {
         let is_last = self.settle_command(id, command);
         let attempt =
-            self.hub.attempts.core.acting(id).expect("only actions that run start commands");
+            self.hub.run.attempts().acting(id).expect("only actions that run start commands");
         let Shadow { changes, heeded, refused, aborted, .. } = attempt.details;
         let (task, node, number) = (id.0, attempt.node().0, attempt.number());
         assert_eq!(
@@ -413,18 +389,17 @@ impl Chaos {
             return self.refuse_old_end(ended);
         };
         let id = TaskId(ended.task);
-        let now = Time(self.now).into();
+        let attempt = running.attempt;
         if ended.freed {
-            let node = NodeId(running.node);
-            self.hub.attempts.core.core_freed(node, id, running.attempt, now);
+            self.tell(Input::CoreFreed { node: NodeId(running.node), id, attempt });
         }
-        if self.hub.attempts.core.acting_as(id, running.attempt).is_some() {
+        if self.hub.run.attempts().acting_as(id, running.attempt).is_some() {
             if self.hub.attempts.last.remove(&ended.command) {
                 self.shadow(id).content = ended.content;
             }
-            self.tell_attempts(|attempts, out| attempts.command_ended(id, now, out));
+            self.tell(Input::CommandEnded { id, attempt });
             let waits = |one: &Attempt<Shadow, u32>| !one.gated().is_empty() && !one.holds_lease();
-            if self.hub.attempts.core.acting(id).is_some_and(waits) {
+            if self.hub.run.attempts().acting(id).is_some_and(waits) {
                 // Others of it wait, and its core is another one's.
                 self.stand_in_line(id);
             }

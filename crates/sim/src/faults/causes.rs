@@ -124,7 +124,7 @@ impl Chaos {
         let mut sole = places.filter(|(id, places)| {
             **places == only
                 && self.hub.made.contains_key(&id.0)
-                && !self.hub.reach.core.is_lost(**id)
+                && !self.hub.run.reach().is_lost(**id)
         });
         // It is another host's in truth where the maker's disk was full.
         sole.next().is_some_and(|(id, _)| {

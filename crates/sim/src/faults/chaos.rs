@@ -337,6 +337,7 @@ impl Chaos {
             Happening::AgentGoesOn { node } => self.on_agent_goes_on(node),
             Happening::Gfarm(what) => self.on_gfarm(what),
         }
+        self.perform_outputs();
         if may_free_cores {
             self.settle_leases();
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rakuda_core::{ActionOutcome, AttemptState, Event, TaskId, TaskState};
+use rakuda_core::{ActionOutcome, AttemptState, Event, Input, TaskId, TaskState};
 
 use super::chaos::{Chaos, Ended};
 use super::hub::Made;
@@ -28,16 +28,13 @@ impl Chaos {
         if waits_for.is_empty() {
             return self.finish_attempt(task, ActionOutcome::Failed);
         }
-        self.hub.attempts.core.attribute(TaskId(task));
+        self.tell(Input::Attributing { id: TaskId(task) });
         self.hub.doubts.push(Doubt { task, node, since_ns: self.now, waits_for });
     }
 
-    pub(crate) fn take_doubts_on(&mut self, lost: u32) -> Vec<u32> {
-        let (there, left) =
-            std::mem::take(&mut self.hub.doubts).into_iter().partition(|doubt| doubt.node == lost);
-        self.hub.doubts = left;
-        let there: Vec<Doubt> = there;
-        there.into_iter().map(|doubt| doubt.task).collect()
+    /// A node is gone: failures there went with it.
+    pub(crate) fn forget_doubts_on(&mut self, lost: u32) {
+        self.hub.doubts.retain(|doubt| doubt.node != lost);
     }
 
     /// A node was heard that sent this then, or is lost: failures that waited for that are clear.
@@ -51,7 +48,7 @@ impl Chaos {
         self.hub.doubts = left;
         for Doubt { task, .. } in clear {
             // The end of another one of its gang may have ended it, too.
-            let attempt = self.hub.attempts.core.get(TaskId(task));
+            let attempt = self.hub.run.attempts().get(TaskId(task));
             if attempt.is_some_and(|one| *one.state() == AttemptState::Attributing) {
                 self.finish_attempt(task, ActionOutcome::Failed);
             }
@@ -61,11 +58,11 @@ impl Chaos {
     /// An attempt has ended, well or not, and all that is to be known of it is.
     pub(crate) fn finish_attempt(&mut self, task: u32, outcome: ActionOutcome) {
         let id = TaskId(task);
-        let attempt = self.hub.attempts.core.take(id).expect("it has not ended");
+        let attempt = self.hub.run.take(id).expect("it has not ended");
         let (number, node) = (attempt.number(), attempt.node());
         let given_back = attempt.is_given_back() && outcome != ActionOutcome::Succeeded;
         let outcome = if given_back { ActionOutcome::GivenBack } else { outcome };
-        let state = self.hub.scheduler.task(id).expect("it was defined");
+        let state = self.hub.run.scheduler().task(id).expect("it was defined");
         let runs = state.state == TaskState::Running { node } && state.attempt == number;
         assert!(runs, "task {task} ends on {node:?} as attempt {number}, but it is {state:?}");
         self.note(format_args!("ended {task} attempt {number} {outcome:?}"));
@@ -81,11 +78,11 @@ impl Chaos {
         }
         let uncounted = state.uncounted;
         let aborted = attempt.is_aborted();
-        let goes_on = self.hub.scheduler.goes_on(id);
-        self.tell(Event::ActionEnded { id, attempt: number, outcome, run_ns: None });
+        let goes_on = self.hub.run.scheduler().goes_on(id);
+        self.event(Event::ActionEnded { id, attempt: number, outcome, run_ns: None });
         if outcome == ActionOutcome::Failed && !aborted {
             let counts =
-                self.hub.scheduler.task(id).is_some_and(|task| task.uncounted == uncounted);
+                self.hub.run.scheduler().task(id).is_some_and(|task| task.uncounted == uncounted);
             self.check_cause(task, number, counts, goes_on);
         }
     }
@@ -96,9 +93,9 @@ impl Chaos {
         let Ended { task, attempt, outcome, .. } = *ended;
         let id = TaskId(task);
         self.count("ends not taken");
-        let before = self.hub.scheduler.task(id).expect("it was defined").state;
-        self.tell(Event::ActionEnded { id, attempt, outcome, run_ns: None });
-        let after = self.hub.scheduler.task(id).expect("it was defined").state;
+        let before = self.hub.run.scheduler().task(id).expect("it was defined").state;
+        self.event(Event::ActionEnded { id, attempt, outcome, run_ns: None });
+        let after = self.hub.run.scheduler().task(id).expect("it was defined").state;
         assert!(after == before, "an old end of task {task} was taken");
     }
 }

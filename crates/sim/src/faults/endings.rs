@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rakuda_core::{Aborting, ActionOutcome, AttemptState, Event, NodeId, ReachInput, TaskId, Time};
+use rakuda_core::{AttemptState, Input, NodeId, TaskId};
 
 use super::attempts::Running;
 use super::chaos::Chaos;
@@ -22,27 +22,14 @@ impl Chaos {
 
     /// The hub wants an attempt to end.
     pub(crate) fn abort_attempt(&mut self, id: TaskId) {
-        let mut aborting = None;
-        if let Some(shadow) = self.hub.attempts.core.details_mut(id) {
+        if let Some(shadow) = self.hub.run.details_mut(id) {
             shadow.aborted = true;
         }
-        self.tell_attempts(|attempts, out| aborting = attempts.abort(id, true, out));
-        match aborting {
-            Some(Aborting::NotBegun(attempt)) => {
-                self.count("attempts aborted before they began");
-                let outcome = ActionOutcome::Failed;
-                self.tell(Event::ActionEnded { id, attempt, outcome, run_ns: None });
-            }
-            Some(Aborting::Failed) => {
-                if self.scenario.gfarm.is_some() {
-                    self.tell_reach(ReachInput::FailedTold { id });
-                } else {
-                    self.hub.doubts.retain(|doubt| doubt.task != id.0);
-                    self.finish_attempt(id.0, ActionOutcome::Failed);
-                }
-            }
-            Some(Aborting::UnderWay) | None => {}
+        let state = self.hub.run.attempts().get(id).map(rakuda_core::Attempt::state);
+        if matches!(state, Some(AttemptState::Unwinding { next: Some(_), .. })) {
+            self.count("attempts aborted before they began");
         }
+        self.tell(Input::Abort { id, signals: true });
     }
 
     /// Something wants attempts to end: one that may fail, or all that have not had a core yet.
@@ -50,9 +37,9 @@ impl Chaos {
         if !self.hub.is_up() {
             return;
         }
-        let early = self.hub.attempts.core.give_back_early(|_| true);
+        let early = self.hub.run.give_back_early(|_| true);
         for id in early {
-            let attempt = self.hub.attempts.core.get(id).expect("it acts");
+            let attempt = self.hub.run.attempts().get(id).expect("it acts");
             assert!(!attempt.details.had_lease, "{id:?} has had a core");
             self.count("actions given back");
             self.abort_attempt(id);
@@ -60,7 +47,7 @@ impl Chaos {
         let may_fail = |(id, _): &(TaskId, _)| self.troubles[id.0 as usize] > 0;
         let is_held =
             |state: &AttemptState| matches!(state, AttemptState::Unwinding { next: Some(_), .. });
-        let all = || self.hub.attempts.core.all().map(|(id, one)| (id, one.state()));
+        let all = || self.hub.run.attempts().all().map(|(id, one)| (id, one.state()));
         let held = all().filter(may_fail).find(|(_, state)| is_held(state));
         let one = held.or_else(|| all().find(may_fail));
         let Some((id, state)) = one else { return };
@@ -73,7 +60,7 @@ impl Chaos {
             AttemptState::Inspecting | AttemptState::StagingOut => false,
         };
         let aborted =
-            self.hub.attempts.core.get(id).is_some_and(|one| one.is_aborted() && one.is_acting());
+            self.hub.run.attempts().get(id).is_some_and(|one| one.is_aborted() && one.is_acting());
         if ends && !aborted {
             self.troubles[id.0 as usize] -= 1;
             self.count("attempts aborted");
@@ -84,8 +71,19 @@ impl Chaos {
     /// The node of attempts is gone. Those whose end was only to be looked at have ended.
     pub(crate) fn lose_attempts(&mut self, node: u32) {
         let there = NodeId(node);
-        let now = Time(self.now).into();
-        self.tell_attempts(|attempts, out| attempts.lose_node(there, now, out));
+        let looked_at = |state: &AttemptState| {
+            matches!(
+                state,
+                AttemptState::Inspecting | AttemptState::StagingOut | AttemptState::Clearing
+            )
+        };
+        let attempts = self.hub.run.attempts().all();
+        let ended = attempts.filter(|(_, one)| one.node() == there && looked_at(one.state()));
+        let ended: Vec<TaskId> = ended.map(|(id, _)| id).collect();
+        for id in ended {
+            self.hub.run.take(id);
+        }
+        self.tell(Input::NodeLost { id: there });
         let there_too = |(_, one): &(&u32, &Running)| one.node == node;
         let gone = self.hub.attempts.commands.iter().filter(there_too);
         let gone: Vec<(u32, u32)> = gone.map(|(command, one)| (*command, one.task)).collect();
@@ -93,23 +91,5 @@ impl Chaos {
             self.hub.attempts.commands.remove(&command);
             self.say_to_front(task, ToFront::CommandEnded { command, well: false });
         }
-        let looked_at = |state: &AttemptState| {
-            matches!(
-                state,
-                AttemptState::Inspecting | AttemptState::StagingOut | AttemptState::Clearing
-            )
-        };
-        let ended: Vec<TaskId> = self
-            .hub
-            .attempts
-            .core
-            .all()
-            .filter(|(_, one)| one.node() == there && looked_at(one.state()))
-            .map(|(id, _)| id)
-            .collect();
-        for id in ended {
-            self.hub.attempts.core.take(id);
-        }
-        self.hub.attempts.core.set_cores(there, 0);
     }
 }

@@ -1,16 +1,17 @@
-//! The hub: the scheduler, what is told to it and what it says, the journal, sessions with agents.
+//! The hub: what is told to the run and what it says, the journal, sessions with agents.
 //!
 //! Starts anew from its journal alone. Checks at each step that no effect is taken twice and
 //! nothing is made that is there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rakuda_core::{
-    Capacity, Config, Counts, Event, Fact, GangId, InvocationId, NextAttempt, NodeId, Output,
-    Places, ReachInput, Requirement, RequirementId, Scheduler, Settled, TaskId, TaskKind, Time,
+    Capacity, Config, Counts, Effect, Event, Fact, FilePlaces as _, GangId, Input, InvocationId,
+    NextAttempt, NodeId, Output, Places, ReachEffect, ReachInput, Requirement, RequirementId, Run,
+    Settled, TaskId, TaskKind, Time,
 };
 
-use super::attempts::HubAttempts;
+use super::attempts::{HubAttempts, Shadow};
 use super::chaos::{Chaos, Ended, Happening, Order, Report};
 use super::doubts::Doubt;
 use super::reach::HubReach;
@@ -49,7 +50,12 @@ pub(crate) struct Hub {
     up: bool,
     /// How often it was started.
     pub(crate) life: u64,
-    pub(crate) scheduler: Scheduler,
+    /// All that is decided: the same parts as the hub's.
+    pub(crate) run: Run<Shadow, u32>,
+    /// What the scheduler wants, in order: done when all has been taken in that came together.
+    outputs: VecDeque<Output>,
+    /// Starts that wait until the last attempt is unwound: whether they are needed was checked when they were placed.
+    held_starts: BTreeSet<(TaskId, u32)>,
     /// No node joins before: what the last hub started has ended by then.
     opens_ns: u64,
     pub(crate) peers: Vec<Peer>,
@@ -59,8 +65,6 @@ pub(crate) struct Hub {
     pub(crate) reach: HubReach,
     /// The end of the invocation was held until an attempt is unwound.
     was_held: bool,
-    /// Ends that the front is not to hear before all its actions have ended.
-    endings: Vec<Output>,
     /// The journal: files that were made and those that the workflow starts from; and attempts that have not ended.
     pub(crate) made: BTreeMap<u32, Made>,
     pub(crate) open: BTreeSet<u32>,
@@ -78,7 +82,9 @@ impl Hub {
         Self {
             up: false,
             life: 0,
-            scheduler: Scheduler::new(Config::default()),
+            run: Run::new(Config::default(), false),
+            outputs: VecDeque::new(),
+            held_starts: BTreeSet::new(),
             opens_ns: 0,
             peers: vec![Peer::default(); scenario.cores.len()],
             sessions: 0,
@@ -86,14 +92,13 @@ impl Hub {
             doubts: Vec::new(),
             reach: HubReach::default(),
             was_held: false,
-            endings: Vec::new(),
             made,
             open: BTreeSet::new(),
         }
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        self.scheduler.counts()
+        self.run.scheduler().counts()
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -107,36 +112,38 @@ impl Chaos {
         let hub = &mut self.hub;
         hub.up = true;
         hub.life += 1;
-        hub.scheduler = Scheduler::new(self.scenario.config.clone());
+        hub.run = Run::new(self.scenario.config.clone(), self.scenario.gfarm.is_some());
+        hub.outputs.clear();
+        hub.held_starts.clear();
         hub.opens_ns = if hub.life == 1 { 0 } else { self.now + SILENCE_NS };
         for peer in &mut hub.peers {
             *peer = Peer { heard_ns: hub.opens_ns, given_up: peer.given_up, ..Peer::default() };
         }
         hub.attempts = HubAttempts::default();
         hub.doubts.clear();
-        hub.reach = HubReach::new(self.scenario.gfarm.is_some(), self.now);
+        hub.reach = HubReach::new(self.now);
         self.gfarm.causes.clear();
-        hub.endings.clear();
-        for node in 0..self.scenario.cores.len() as u32 {
-            hub.attempts.core.set_cores(NodeId(node), 0);
-        }
-        if self.scenario.wide {
-            hub.attempts.core.disable_lookahead();
-        }
         // Targets of attempts that did not end are not taken as good.
         for task in std::mem::take(&mut hub.open) {
             hub.made.remove(&task);
         }
         self.start_front();
         self.note(format_args!("hub starts"));
+        for node in 0..self.scenario.cores.len() as u32 {
+            self.tell(Input::CoresSet { node: NodeId(node), cores: 0 });
+        }
+        if self.scenario.wide {
+            self.tell(Input::LookaheadOff);
+        }
         if self.hub.life > 1 {
             // What the journal places on nodes is out of reach until they have joined.
             for node in 0..self.hub.peers.len() as u32 {
                 self.hub.peers[node as usize].lost = true;
-                self.tell(Event::NodeLost { id: NodeId(node) });
+                self.event(Event::NodeLost { id: NodeId(node) });
             }
         }
         self.define();
+        self.perform_outputs();
     }
 
     pub(crate) fn stop_hub(&mut self) {
@@ -147,9 +154,9 @@ impl Chaos {
 
     fn define(&mut self) {
         let requirement = Requirement::default();
-        self.tell(Event::RequirementDefined { id: RequirementId(0), requirement });
+        self.event(Event::RequirementDefined { id: RequirementId(0), requirement });
         let requirement = Requirement { cores: 2, ..Requirement::default() };
-        self.tell(Event::RequirementDefined { id: RequirementId(1), requirement });
+        self.event(Event::RequirementDefined { id: RequirementId(1), requirement });
         let mut wanted: BTreeSet<u32> = (0..self.scenario.jobs.len() as u32).collect();
         for index in 0..self.scenario.jobs.len() {
             let job = self.scenario.jobs[index].clone();
@@ -158,7 +165,7 @@ impl Chaos {
             job.inputs.iter().for_each(|input| {
                 wanted.remove(input);
             });
-            self.tell(Event::TaskDefined {
+            self.event(Event::TaskDefined {
                 id,
                 kind: TaskKind::File,
                 has_action: job.has_action,
@@ -167,17 +174,17 @@ impl Chaos {
                 prerequisites: &prerequisites,
             });
             let fact = self.fact(index as u32);
-            self.tell(Event::FactGathered { id, fact });
+            self.event(Event::FactGathered { id, fact });
             self.locate(index as u32);
         }
         for (index, (members, oversubscribe)) in self.scenario.gangs.clone().into_iter().enumerate()
         {
             let (id, tasks) = (GangId(index as u32), members.into_iter().map(TaskId));
             let tasks: Vec<TaskId> = tasks.collect();
-            self.tell(Event::GangDefined { id, tasks: &tasks, oversubscribe });
+            self.event(Event::GangDefined { id, tasks: &tasks, oversubscribe });
         }
         let wanted: Vec<TaskId> = wanted.into_iter().map(TaskId).collect();
-        self.tell(Event::InvocationStarted { id: InvocationId(0), tasks: &wanted, caller: None });
+        self.tell(Input::InvocationStarted { id: InvocationId(0), tasks: &wanted, caller: None });
     }
 
     /// What the hub knows of a file.
@@ -186,43 +193,89 @@ impl Chaos {
             return Fact { modified_ns: None, bytes: 0, places: Places::Unknown };
         };
         let places = match made.place {
-            _ if self.scenario.gfarm.is_some() => self.hub.reach.places_of_fact(TaskId(task)),
+            _ if self.hub.run.reach().is_lost(TaskId(task)) => Places::Nowhere,
+            _ if self.scenario.gfarm.is_some() => self.hub.reach.places.places_of(TaskId(task)),
             SERVER => Places::Unknown,
             node => Places::One(NodeId(node)),
         };
         Fact { modified_ns: Some(made.modified_ns.into()), bytes: 1, places }
     }
 
-    pub(crate) fn tell(&mut self, event: Event<'_>) {
-        let mut outputs = Vec::new();
-        self.hub.scheduler.handle(Time(self.now), event, &mut outputs);
-        self.hub.scheduler.check_invariants();
-        self.hub.attempts.core.hold_lookahead(self.hub.scheduler.is_gang_due());
-        self.hub.reach.hold(&mut outputs);
-        // What is to end is told when all else is: it may have not begun, and then has ended at once.
-        let mut aborts = Vec::new();
-        for output in outputs {
-            match output {
-                Output::AbortAction { id } => aborts.push(id),
-                other => self.act(other),
+    /// Tells the run what happened, and does what follows; what the scheduler wants waits, as in the hub.
+    pub(crate) fn tell(&mut self, input: Input<'_, u32>) {
+        let mut next = Some(input);
+        while let Some(input) = next.take() {
+            let is_of_attempts = !matches!(
+                input,
+                Input::Event(_)
+                    | Input::InvocationStarted { .. }
+                    | Input::NodeJoined { .. }
+                    | Input::NodeLost { .. }
+                    | Input::Abort { .. }
+            );
+            let mut effects = Vec::new();
+            let hub = &mut self.hub;
+            hub.run.handle(Time(self.now).into(), input, &hub.reach.places, &mut effects);
+            if !is_of_attempts {
+                hub.run.scheduler().check_invariants();
             }
-        }
-        for id in aborts {
-            self.act(Output::AbortAction { id });
+            hub.was_held |= hub.run.is_end_held();
+            for effect in effects {
+                assert!(next.is_none(), "{effect:?} follows Continue");
+                if matches!(effect, Effect::Reach(ReachEffect::Continue)) {
+                    next = Some(Input::Reach(ReachInput::Continued));
+                } else {
+                    self.perform(effect);
+                }
+            }
         }
     }
 
-    pub(crate) fn act(&mut self, output: Output) {
-        match output {
-            Output::StartAction { id, attempt: number, node, devices } => {
+    pub(crate) fn event(&mut self, event: Event<'_>) {
+        self.tell(Input::Event(event));
+    }
+
+    pub(crate) fn perform(&mut self, effect: Effect<u32>) {
+        match effect {
+            Effect::Output(output) => self.hub.outputs.push_back(output),
+            Effect::Attempt(effect) => self.perform_for_attempt(&effect),
+            Effect::Reach(effect) => self.perform_for_reach(effect),
+            Effect::StartHeld { id, start } => {
                 self.check_needed(id.0);
-                let start = NextAttempt { number, node, devices };
-                if self.hub.attempts.core.hold_start(id, &start) {
-                    self.note(format_args!("held {} attempt {number}", id.0));
-                    self.count("attempts held until the last is unwound");
-                } else {
-                    self.start(id, &start);
+                self.hub.held_starts.insert((id, start.number));
+                self.note(format_args!("held {} attempt {}", id.0, start.number));
+                self.count("attempts held until the last is unwound");
+            }
+            Effect::FailureLost { id } => {
+                let was_held = self.hub.reach.held.remove(&id);
+                assert_eq!(was_held, self.scenario.gfarm.is_some(), "the failure of {}", id.0);
+                assert!(self.on_unwound(id), "the failure of {} went with no node", id.0);
+            }
+            Effect::StartUnowned { id, command } | Effect::DropUnowned { id, command } => {
+                panic!("command {command} of {} is of no attempt", id.0);
+            }
+        }
+    }
+
+    /// Does what the scheduler wants.
+    pub(crate) fn perform_outputs(&mut self) {
+        while self.hub.up
+            && let Some(output) = self.hub.outputs.pop_front()
+        {
+            self.act(output);
+        }
+    }
+
+    fn act(&mut self, output: Output) {
+        match output {
+            Output::StartAction { id, attempt, .. } if !self.hub.run.is_wanted(id, attempt) => {
+                self.count("starts whose node had gone");
+            }
+            Output::StartAction { id, attempt: number, node, devices } => {
+                if !self.hub.held_starts.remove(&(id, number)) {
+                    self.check_needed(id.0);
                 }
+                self.start(id, &NextAttempt { number, node, devices });
             }
             Output::GatherFact { id } => {
                 let life = self.hub.life;
@@ -232,10 +285,9 @@ impl Chaos {
                 self.note(format_args!("failed {} retried {retried}", id.0));
             }
             Output::RetryDelayed { .. } => unreachable!("no task of a simulation has a delay"),
-            Output::AttemptLost { id, attempt, node, rerun } => {
+            Output::AttemptLost { id, node, .. } => {
                 self.note(format_args!("lost {} node {}", id.0, node.0));
                 self.count("attempts lost");
-                self.hub.attempts.core.on_attempt_lost(id, attempt, rerun);
             }
             Output::TaskReopened { id } => {
                 self.note(format_args!("again {}", id.0));
@@ -244,7 +296,7 @@ impl Chaos {
             Output::InputLost { id } => {
                 self.note(format_args!("waits for {}", id.0));
                 self.count("inputs waited for");
-                self.tell_reach(ReachInput::InputAwaited { id });
+                self.tell(Input::Reach(ReachInput::InputAwaited { id }));
             }
             Output::NodeDrained { id, .. } => {
                 self.note(format_args!("node {} set aside", id.0));
@@ -257,12 +309,6 @@ impl Chaos {
                     // What an earlier attempt elsewhere left does not matter: the file is as it was.
                     self.hub.open.remove(&id.0);
                 }
-            }
-            ending @ Output::InvocationEnded { .. }
-                if self.hub.attempts.core.is_any_unwinding() =>
-            {
-                self.hub.was_held = true;
-                self.hub.endings.push(ending);
             }
             Output::InvocationEnded { failed, abandoned, .. } => {
                 if !self.may_fail(&failed) {
@@ -292,23 +338,14 @@ impl Chaos {
         }
     }
 
-    /// What the front had to hear before.
-    pub(crate) fn act_endings(&mut self) {
-        if !self.hub.attempts.core.is_any_unwinding() {
-            for ending in std::mem::take(&mut self.hub.endings) {
-                self.act(ending);
-            }
-        }
-    }
-
     /// An attempt begins.
-    pub(crate) fn start(&mut self, id: TaskId, start: &NextAttempt) {
+    fn start(&mut self, id: TaskId, start: &NextAttempt) {
         let (task, node, attempt) = (id.0, start.node.0, start.number);
         self.note(format_args!("start {task} attempt {attempt} node {node}"));
         self.hub.open.insert(task);
         // Its old file is overwritten from now on.
         let place = self.place_of(node);
-        self.tell_reach(ReachInput::MakingBegan { id });
+        self.tell(Input::Reach(ReachInput::MakingBegan { id }));
         let is_one_name = self.scenario.gfarm.is_some();
         if self.hub.made.get(&task).is_some_and(|made| is_one_name || made.place == place) {
             self.hub.made.remove(&task);
@@ -326,12 +363,16 @@ impl Chaos {
     /// A file that is there, and newer than all that it is made from, is not made once more.
     fn check_needed(&self, task: u32) {
         let Some(made) = self.hub.made.get(&task) else { return };
-        if self.hub.scheduler.gang_of(TaskId(task)).is_some() {
+        if self.hub.run.scheduler().gang_of(TaskId(task)).is_some() {
             // Another one of its gang has to run.
             return;
         }
+        if self.hub.reach.back_ns.get(&TaskId(task)) == Some(&self.now) {
+            // It was placed by what was told before that, of the same answers.
+            return;
+        }
         let is_there = if self.scenario.gfarm.is_some() {
-            !self.hub.reach.core.is_lost(TaskId(task))
+            !self.hub.run.reach().is_lost(TaskId(task))
         } else {
             made.place == SERVER || self.hub.peers[made.place as usize].session != 0
         };
@@ -354,7 +395,13 @@ impl Chaos {
         }
         for task in (0..is_target.len() as u32).filter(|task| is_target[*task as usize]) {
             let made = self.hub.made.get(&task).copied();
-            let made = made.unwrap_or_else(|| panic!("target {task} was not made"));
+            let Some(made) = made else {
+                // Its disk went after the scheduler had ended the invocation, while the shell waited for what is being
+                // unwound.
+                assert!(self.hub.was_held, "target {task} was not made");
+                self.count("targets lost while an end waited");
+                continue;
+            };
             if self.scenario.gfarm.is_some() {
                 self.check_target_in_gfarm(task);
                 continue;
@@ -376,7 +423,7 @@ impl Chaos {
     pub(crate) fn on_looked(&mut self, id: TaskId, life: u64) {
         if self.hub.up && life == self.hub.life {
             let fact = self.fact(id.0);
-            self.tell(Event::FactGathered { id, fact });
+            self.event(Event::FactGathered { id, fact });
         }
     }
 
@@ -405,8 +452,8 @@ impl Chaos {
             }
         }
         self.abort_late(TIMEOUT_NS);
-        if self.hub.reach.core.due_ns().is_some_and(|due_ns| due_ns <= self.now) {
-            self.tell_reach(ReachInput::TimeCame);
+        if self.hub.run.reach().due_ns().is_some_and(|due_ns| due_ns <= self.now) {
+            self.tell(Input::Reach(ReachInput::TimeCame));
         }
     }
 
@@ -416,17 +463,11 @@ impl Chaos {
         let peer = &mut self.hub.peers[node as usize];
         peer.session = 0;
         peer.lost = true;
-        let mut failed = self.take_doubts_on(node);
-        failed.extend(self.take_attributed_on(node));
+        self.forget_doubts_on(node);
         self.lose_attempts(node);
-        // The front has seen their end: nothing of them is waited for.
-        for task in failed {
-            self.hub.attempts.core.lose_failed(TaskId(task));
-            self.on_unwound(TaskId(task));
-        }
-        self.tell(Event::NodeLost { id: NodeId(node) });
         self.heard_of(node, u64::MAX);
-        self.tell_reach(ReachInput::NodeLost { id: NodeId(node) });
+        // Each report is an input of its own.
+        self.perform_outputs();
     }
 
     fn give_up(&mut self, node: u32) {
@@ -434,7 +475,7 @@ impl Chaos {
         self.count("nodes given up");
         self.hub.peers[node as usize].given_up = true;
         self.forget_files(node);
-        self.tell(Event::NodeGivenUp { id: NodeId(node) });
+        self.event(Event::NodeGivenUp { id: NodeId(node) });
     }
 
     fn forget_files(&mut self, node: u32) {
@@ -510,11 +551,11 @@ impl Chaos {
         // A file has one byte: memory for a few of them.
         let capacity = Capacity { cores, cache_bytes: 2 * u64::from(cores), ..Capacity::default() };
         let life = self.hub.life;
-        self.hub.attempts.core.set_cores(NodeId(node), cores);
-        self.hub.attempts.core.set_trip(NodeId(node), self.scenario.trip_ns);
+        let (id, trip_ns) = (NodeId(node), self.scenario.trip_ns);
+        self.tell(Input::CoresSet { node: id, cores });
+        self.tell(Input::TripMeasured { node: id, trip_ns });
         self.hub.reach.came_ns.entry(node).or_insert(self.now);
-        self.tell(Event::NodeJoined { id: NodeId(node), capacity, files_kept });
-        self.tell_reach(ReachInput::NodeJoined { id: NodeId(node) });
+        self.tell(Input::NodeJoined { id, capacity, files_kept });
         for ended in untold {
             if ended.life == life && !self.ended {
                 self.count("late reports");

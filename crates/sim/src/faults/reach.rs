@@ -1,11 +1,10 @@
-//! What the hub does for `rakuda_core::Reachability`: what happened goes in, effects come out; and
-//! what must hold of them.
+//! What the hub does for reachability, and what must hold of that.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_core::{
-    ActionOutcome, AttemptState, Event, FilePlaces, HostId, NodeId, Output, Places, ReachEffect,
-    ReachInput, ReachView, ReachWarning, Reachability, TaskId, Time,
+    ActionOutcome, AttemptState, Event, FilePlaces, HostId, Input, NodeId, Places, ReachEffect,
+    ReachInput, ReachWarning, TaskId,
 };
 
 use super::chaos::Chaos;
@@ -42,11 +41,7 @@ impl FilePlaces for HubPlaces {
 /// The part, and what is held against it.
 #[derive(Debug)]
 pub(crate) struct HubReach {
-    pub(crate) core: Reachability,
     pub(crate) places: HubPlaces,
-    /// Effects are being performed: what the scheduler wants waits until they have been.
-    is_busy: bool,
-    outputs: VecDeque<Output>,
     /// The round under way, and when it, or the last one, began.
     round: Option<u32>,
     asked_ns: u64,
@@ -60,6 +55,8 @@ pub(crate) struct HubReach {
     pub(crate) limited: BTreeSet<TaskId>,
     /// Inputs that were waited for in vain.
     pub(crate) given_up: BTreeSet<TaskId>,
+    /// When files were last found to be readable again.
+    pub(crate) back_ns: BTreeMap<TaskId, u64>,
     /// When a round last had no answer.
     pub(crate) unanswered_ns: Option<u64>,
     /// When the hub began.
@@ -70,17 +67,14 @@ pub(crate) struct HubReach {
 
 impl Default for HubReach {
     fn default() -> Self {
-        Self::new(false, 0)
+        Self::new(0)
     }
 }
 
 impl HubReach {
-    pub(crate) fn new(is_on: bool, started_ns: u64) -> Self {
+    pub(crate) fn new(started_ns: u64) -> Self {
         Self {
-            core: Reachability::new(is_on),
             places: HubPlaces::default(),
-            is_busy: false,
-            outputs: VecDeque::new(),
             round: None,
             asked_ns: started_ns,
             warned: BTreeSet::new(),
@@ -88,54 +82,20 @@ impl HubReach {
             uncharged: BTreeMap::new(),
             limited: BTreeSet::new(),
             given_up: BTreeSet::new(),
+            back_ns: BTreeMap::new(),
             unanswered_ns: None,
             started_ns,
             came_ns: BTreeMap::new(),
         }
     }
 
-    pub(crate) fn places_of_fact(&self, id: TaskId) -> Places {
-        if self.core.is_lost(id) { Places::Nowhere } else { self.places.places_of(id) }
-    }
-
     pub(crate) fn set_made(&mut self, id: TaskId, node: NodeId) {
         self.places.0.insert(id, Places::One(node));
-    }
-
-    /// What the scheduler wants waits while effects are performed, as in the hub.
-    pub(crate) fn hold(&mut self, outputs: &mut Vec<Output>) {
-        if self.is_busy {
-            self.outputs.extend(outputs.drain(..));
-        }
     }
 }
 
 impl Chaos {
-    pub(crate) fn tell_reach(&mut self, input: ReachInput) {
-        let was_busy = std::mem::replace(&mut self.hub.reach.is_busy, true);
-        let mut next = Some(input);
-        while let Some(input) = next.take() {
-            let mut effects = Vec::new();
-            let view = ReachView { scheduler: &self.hub.scheduler, places: &self.hub.reach.places };
-            self.hub.reach.core.handle(Time(self.now), input, &view, &mut effects);
-            for effect in effects {
-                assert!(next.is_none(), "{effect:?} follows Continue");
-                if effect == ReachEffect::Continue {
-                    next = Some(ReachInput::Continued);
-                } else {
-                    self.perform_for_reach(effect);
-                }
-            }
-        }
-        self.hub.reach.is_busy = was_busy;
-        while !self.hub.reach.is_busy
-            && let Some(output) = self.hub.reach.outputs.pop_front()
-        {
-            self.act(output);
-        }
-    }
-
-    fn perform_for_reach(&mut self, effect: ReachEffect) {
+    pub(crate) fn perform_for_reach(&mut self, effect: ReachEffect) {
         if !matches!(effect, ReachEffect::HandedOut { back: false, .. }) {
             self.note(format_args!("{effect:?}"));
         }
@@ -152,7 +112,6 @@ impl Chaos {
             }
             ReachEffect::Attribute { id } => {
                 assert!(self.hub.reach.held.insert(id), "the failure of {} is held twice", id.0);
-                self.hub.attempts.core.attribute(id);
             }
             ReachEffect::PassOn { id } => self.pass_on(id),
             ReachEffect::HandedOut { id, hosts, back } => {
@@ -160,7 +119,8 @@ impl Chaos {
                 self.hub.reach.places.0.insert(id, places.clone());
                 if back {
                     self.count("files that are back");
-                    self.tell(Event::PlacesFound { id, places });
+                    self.hub.reach.back_ns.insert(id, self.now);
+                    self.event(Event::PlacesFound { id, places });
                 }
             }
             ReachEffect::Event(event) => self.tell_scheduler_of_reach(event),
@@ -198,7 +158,7 @@ impl Chaos {
             }
             _ => panic!("nothing calls for {event:?}"),
         }
-        self.tell(event);
+        self.event(event);
     }
 
     fn warn_of_reach(&mut self, warning: ReachWarning) {
@@ -219,11 +179,14 @@ impl Chaos {
 
     /// A failed attempt comes to its end.
     fn pass_on(&mut self, id: TaskId) {
-        let attempt = self.hub.attempts.core.get(id).expect("it has not ended");
+        let attempt = self.hub.run.attempts().get(id).expect("it has not ended");
         let is_held = self.hub.reach.held.remove(&id);
         let state = attempt.state();
-        assert_eq!(is_held, *state == AttemptState::Attributing, "{} is {state:?}", id.0);
-        assert!(is_held || *state == AttemptState::Clearing, "{} is {state:?}", id.0);
+        let is_attributing = *state == AttemptState::Attributing;
+        assert!(is_attributing || *state == AttemptState::Clearing, "{} is {state:?}", id.0);
+        let is_known = is_held == (is_attributing && self.scenario.gfarm.is_some());
+        assert!(is_known, "{} is {state:?}", id.0);
+        self.hub.doubts.retain(|doubt| doubt.task != id.0);
         self.finish_attempt(id.0, ActionOutcome::Failed);
     }
 
@@ -248,13 +211,13 @@ impl Chaos {
         let Some(hosts) = self.gfarm.listed_hosts(task) else { return };
         if hosts.is_empty() {
             self.hub.reach.warned.insert(id);
-            return self.tell_reach(ReachInput::HeldByNone { id });
+            return self.tell(Input::Reach(ReachInput::HeldByNone { id }));
         }
         let hosts: Vec<HostId> = hosts.into_iter().map(HostId).collect();
         let places = self.places_on(&hosts);
         self.hub.reach.places.0.insert(id, places.clone());
         if places != Places::Unknown {
-            self.tell(Event::PlacesFound { id, places });
+            self.event(Event::PlacesFound { id, places });
         }
     }
 
@@ -263,15 +226,6 @@ impl Chaos {
         self.hub.reach.round = None;
         self.note(format_args!("round answered"));
         self.note_answer(&answer);
-        self.tell_reach(answer);
-    }
-
-    /// A node is gone, and failures there with it.
-    pub(crate) fn take_attributed_on(&mut self, node: u32) -> Vec<u32> {
-        let failed = self.hub.reach.core.take_failures_on(NodeId(node));
-        for id in &failed {
-            assert!(self.hub.reach.held.remove(id), "the failure of {} is not held", id.0);
-        }
-        failed.into_iter().map(|id| id.0).collect()
+        self.tell(Input::Reach(answer));
     }
 }

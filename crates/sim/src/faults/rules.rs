@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rakuda_core::{Event, NodeId, Time};
+use rakuda_core::{NodeId, Time};
 
 use super::attempts::HubAttempts;
 use super::chaos::Chaos;
@@ -11,19 +11,17 @@ impl Chaos {
     /// Hands free cores to those that stand in line, after whatever has happened.
     pub(crate) fn settle_leases(&mut self) {
         while self.hub.is_up() && !self.ended {
-            let now = Time(self.now).into();
-            self.tell_attempts(|attempts, out| attempts.grant(now, out));
-            self.tell_attempts(|attempts, out| attempts.prepare(|_, _| true, out));
+            let mut effects = Vec::new();
+            let told = self.hub.run.grant(Time(self.now).into(), |_, _| true, &mut effects);
+            for effect in effects {
+                self.perform(effect);
+            }
             self.check_leases();
-            let changed = self.hub.attempts.core.take_lookahead();
-            if changed.is_empty() {
+            self.perform_outputs();
+            if !told {
                 return;
             }
-            for (id, actions) in changed {
-                self.count(if actions > 0 { "looking ahead begins" } else { "looking ahead ends" });
-                self.note(format_args!("node {} looks ahead by {actions}", id.0));
-                self.tell(Event::LookaheadSet { id, actions });
-            }
+            self.count("changes of how far nodes look ahead");
         }
     }
 
@@ -33,7 +31,7 @@ impl Chaos {
         let mut used = vec![0; nodes];
         let (mut granted, mut first) = (vec![i64::MIN; nodes], vec![(i64::MAX, 0); nodes]);
         let mut stand = Vec::new();
-        for (id, one) in self.hub.attempts.core.all() {
+        for (id, one) in self.hub.run.attempts().all() {
             let node = one.node().0 as usize;
             if one.holds_lease() {
                 used[node] += one.cores();
@@ -49,7 +47,7 @@ impl Chaos {
         }
         for node in 0..nodes {
             let cores = self.scenario.cores[node];
-            let passed = self.hub.attempts.core.passed_on(NodeId(node as u32));
+            let passed = self.hub.run.attempts().passed_on(NodeId(node as u32));
             assert!(
                 used[node] + passed <= cores,
                 "{} of {cores} cores of node {node} are leased",
@@ -60,7 +58,7 @@ impl Chaos {
                 "one that came later has a lease on node {node}"
             );
             let (place, wants) = first[node];
-            let passed = self.hub.attempts.core.passed_on(NodeId(node as u32));
+            let passed = self.hub.run.attempts().passed_on(NodeId(node as u32));
             let fits = place < i64::MAX && used[node] + passed + wants <= cores;
             assert!(!fits, "a core of node {node} is free, and one stands in line");
         }
@@ -73,7 +71,7 @@ impl Chaos {
 
     /// The hub stops: each command that was asked for and has not been started waits at a gate.
     pub(crate) fn stop_attempts(&mut self) {
-        let attempts = self.hub.attempts.core.take_all(Time(self.now).into());
+        let attempts = self.hub.run.take_all(Time(self.now).into());
         let gated = attempts.values().flat_map(|attempt| attempt.gated().iter().copied());
         let gated: BTreeSet<u32> = gated.collect();
         let wanted: BTreeSet<u32> = self.hub.attempts.wanted.keys().copied().collect();
@@ -83,7 +81,8 @@ impl Chaos {
 
     /// The workflow has ended.
     pub(crate) fn check_none_left(&mut self) {
-        let HubAttempts { core, wanted, .. } = &self.hub.attempts;
+        let HubAttempts { wanted, .. } = &self.hub.attempts;
+        let core = self.hub.run.attempts();
         assert!(!core.is_any_unwinding(), "actions are being unwound");
         assert_eq!(core.all().count(), 0, "attempts are left: {core:?}");
         assert!(wanted.is_empty(), "commands are neither started nor refused: {wanted:?}");

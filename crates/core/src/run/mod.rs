@@ -1,0 +1,372 @@
+//! A run as one machine: hands each input to its part, and tells the others what it says.
+//!
+//! It has no state of its own but the parts: the scheduler (which task runs where), attempts (their
+//! life, and the leases on cores), reachability (which files can be read, and what failures are due
+//! to). The hub and the simulator of faults drive it; neither tells a part anything but through
+//! [`Run::handle`] and the few functions beside it. What follows from what between the parts stands
+//! here alone, and is told in `docs/design/run.md`.
+
+mod input;
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::mem;
+
+pub use input::{Effect, Input};
+
+use crate::attempts::{Aborting, Attempt, AttemptEffect, Attempts, NextAttempt, State};
+use crate::config::{Config, FailurePolicy};
+use crate::event::{ActionOutcome, Event, Output};
+use crate::ids::{NodeId, TaskId};
+use crate::reach::{FilePlaces, ReachEffect, ReachInput, ReachView, Reachability};
+use crate::scheduler::Scheduler;
+use crate::task::TaskState;
+use crate::time::Now;
+
+/// See the file's head. `D`: what the shell keeps with an attempt; `C`: a command that has not been started.
+#[derive(Debug)]
+pub struct Run<D, C> {
+    scheduler: Scheduler,
+    attempts: Attempts<D, C>,
+    reach: Reachability,
+    /// Ends of invocations that must not be told before all actions on lost nodes have been unwound.
+    endings: Vec<Output>,
+    /// Empty between inputs; kept for their memory.
+    outputs: Vec<Output>,
+    attempt_effects: Vec<AttemptEffect<C>>,
+}
+
+impl<D, C> Run<D, C> {
+    /// A run with no tasks and no nodes. `asks_servers`: files are handed out by servers of their own (Gfarm).
+    pub fn new(config: Config, asks_servers: bool) -> Self {
+        Self {
+            scheduler: Scheduler::new(config),
+            attempts: Attempts::default(),
+            reach: Reachability::new(asks_servers),
+            endings: Vec::new(),
+            outputs: Vec::new(),
+            attempt_effects: Vec::new(),
+        }
+    }
+
+    /// Which task runs where.
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
+    }
+
+    /// Attempts that have not ended.
+    pub fn attempts(&self) -> &Attempts<D, C> {
+        &self.attempts
+    }
+
+    /// Which files can be read.
+    pub fn reach(&self) -> &Reachability {
+        &self.reach
+    }
+
+    /// Whether the end of an invocation waits until actions on lost nodes have been unwound.
+    pub fn is_end_held(&self) -> bool {
+        !self.endings.is_empty()
+    }
+
+    /// What the shell keeps with the attempt of a task.
+    pub fn details_mut(&mut self, id: TaskId) -> Option<&mut D> {
+        self.attempts.details_mut(id)
+    }
+
+    /// Takes in one input and adds what is to be done to `out`, in the order in which it is to be done.
+    pub fn handle<P: FilePlaces>(
+        &mut self,
+        now: Now,
+        input: Input<'_, C>,
+        places: &P,
+        out: &mut Vec<Effect<C>>,
+    ) {
+        match input {
+            Input::Event(event) => self.tell(now, event, out),
+            Input::Reach(input) => self.tell_reach(now, input, places, out),
+            Input::InvocationStarted { id, tasks, caller } => {
+                if let Some(caller) = caller {
+                    self.tell_attempts(out, |attempts, out| attempts.suspend(id, caller, now, out));
+                }
+                self.tell(now, Event::InvocationStarted { id, tasks, caller }, out);
+            }
+            Input::InvocationOver { id } => self.attempts.resume(id, now),
+            Input::CoresSet { node, cores } => self.attempts.set_cores(node, cores),
+            Input::TripMeasured { node, trip_ns } => self.attempts.set_trip(node, trip_ns),
+            Input::LookaheadOff => self.attempts.disable_lookahead(),
+            Input::NodeJoined { id, capacity, files_kept } => {
+                self.tell(now, Event::NodeJoined { id, capacity, files_kept }, out);
+                self.tell_reach(now, ReachInput::NodeJoined { id }, places, out);
+            }
+            Input::NodeLost { id } => self.lose_node(now, id, places, out),
+            Input::NodeLeft { id } => {
+                self.attempts.set_cores(id, 0);
+                self.tell(now, Event::NodeLost { id }, out);
+            }
+            Input::LeaseWanted { id } => {
+                self.tell_attempts(out, |attempts, out| attempts.want_lease(id, out));
+            }
+            Input::CommandWanted { id, command } => {
+                let mut left = None;
+                self.tell_attempts(out, |attempts, out| {
+                    left = attempts.want_command(id, command, out);
+                });
+                out.extend(left.map(|command| Effect::StartUnowned { id, command }));
+            }
+            Input::CommandBegun { node, id, attempt } => {
+                self.tell_attempts(out, |attempts, out| {
+                    attempts.command_begun(node, id, attempt, now, out);
+                });
+            }
+            Input::CommandWithdrawn { node, id, attempt, command } => {
+                let mut left = None;
+                self.tell_attempts(out, |attempts, out| {
+                    left = attempts.command_withdrawn(node, id, attempt, command, out);
+                });
+                out.extend(left.map(|command| Effect::DropUnowned { id, command }));
+            }
+            Input::CoreKept { id, attempt } => {
+                self.tell_attempts(out, |attempts, out| attempts.core_kept(id, attempt, out));
+            }
+            Input::CoreFreed { node, id, attempt } => {
+                self.attempts.core_freed(node, id, attempt, now);
+            }
+            Input::CommandEnded { id, attempt } => {
+                // What an earlier attempt has left behind is none of this one's.
+                if self.attempts.acting_as(id, attempt).is_some() {
+                    self.tell_attempts(out, |attempts, out| attempts.command_ended(id, now, out));
+                }
+            }
+            Input::InputsAwaited { id } => self.attempts.await_inputs(id),
+            Input::InputsChanged { id } => self.attempts.inputs_changed(id),
+            Input::InputsReady { id, attempt } => {
+                self.tell_attempts(out, |attempts, out| attempts.inputs_ready(id, attempt, out));
+            }
+            Input::InputsRefused { id, attempt } => {
+                self.tell_attempts(out, |attempts, out| attempts.inputs_refused(id, attempt, out));
+            }
+            Input::ActionEnded { id, code } => self.attempts.end_action(id, code, now),
+            Input::Inspecting { id } => self.attempts.inspect(id),
+            Input::StagingOut { id } => self.attempts.stage_out(id),
+            Input::Clearing { id } => self.attempts.clear(id),
+            Input::Attributing { id } => self.attempts.attribute(id),
+            Input::ActionFailed { id } => {
+                let Some(attempt) = self.attempts.get(id) else { return };
+                let (node, began) = (attempt.node(), attempt.began().time);
+                let told_to_end = attempt.is_aborted();
+                let failed = ReachInput::ActionFailed { id, node, began, told_to_end };
+                self.tell_reach(now, failed, places, out);
+            }
+            Input::Abort { id, signals } => self.abort(now, id, signals, places, out),
+            Input::TaskGivenUp { id, signals } => {
+                for early in self.begun_early_with(id) {
+                    self.abort(now, early, signals, places, out);
+                }
+            }
+        }
+    }
+
+    /// Tells the scheduler; what it says that concerns attempts is theirs first.
+    fn tell(&mut self, now: Now, event: Event<'_>, out: &mut Vec<Effect<C>>) {
+        let mut outputs = mem::take(&mut self.outputs);
+        self.scheduler.handle(now.time, event, &mut outputs);
+        self.attempts.hold_lookahead(self.scheduler.is_gang_due());
+        for output in outputs.drain(..) {
+            match output {
+                Output::StartAction { id, attempt: number, node, devices } => {
+                    let start = NextAttempt { number, node, devices };
+                    if self.attempts.hold_start(id, &start) {
+                        out.push(Effect::StartHeld { id, start });
+                    } else {
+                        let NextAttempt { number: attempt, node, devices } = start;
+                        let start = Output::StartAction { id, attempt, node, devices };
+                        out.push(Effect::Output(start));
+                    }
+                }
+                Output::AttemptLost { id, attempt, node, rerun } => {
+                    self.attempts.on_attempt_lost(id, attempt, rerun);
+                    out.push(Effect::Output(Output::AttemptLost { id, attempt, node, rerun }));
+                }
+                Output::InvocationEnded { .. } if self.attempts.is_any_unwinding() => {
+                    self.endings.push(output);
+                }
+                other => out.push(Effect::Output(other)),
+            }
+        }
+        self.outputs = outputs;
+    }
+
+    fn tell_attempts(
+        &mut self,
+        out: &mut Vec<Effect<C>>,
+        tell: impl FnOnce(&mut Attempts<D, C>, &mut Vec<AttemptEffect<C>>),
+    ) {
+        tell(&mut self.attempts, &mut self.attempt_effects);
+        out.extend(self.attempt_effects.drain(..).map(Effect::Attempt));
+    }
+
+    fn tell_reach<P: FilePlaces>(
+        &mut self,
+        now: Now,
+        input: ReachInput,
+        places: &P,
+        out: &mut Vec<Effect<C>>,
+    ) {
+        let mut effects = Vec::new();
+        let view = ReachView { scheduler: &self.scheduler, places };
+        self.reach.handle(now.time, input, &view, &mut effects);
+        for effect in effects {
+            if let ReachEffect::Attribute { id } = effect {
+                self.attempts.attribute(id);
+            }
+            out.push(Effect::Reach(effect));
+        }
+    }
+
+    /// A node is gone. Its actions are unwound before the scheduler hears of it, so that what it
+    /// wants of their tasks next waits for their ends.
+    fn lose_node<P: FilePlaces>(
+        &mut self,
+        now: Now,
+        id: NodeId,
+        places: &P,
+        out: &mut Vec<Effect<C>>,
+    ) {
+        // The front has seen the ends of these; for the scheduler they went with the node.
+        self.reach.take_failures_on(id);
+        let is_failed = |(_, attempt): &(TaskId, &Attempt<D, C>)| {
+            attempt.node() == id && *attempt.state() == State::Attributing
+        };
+        let failed: Vec<TaskId> = self.attempts.all().filter(is_failed).map(|(id, _)| id).collect();
+        self.tell_attempts(out, |attempts, out| {
+            attempts.lose_node(id, now, out);
+            for task in &failed {
+                attempts.lose_failed(*task);
+            }
+        });
+        self.attempts.set_cores(id, 0);
+        self.tell(now, Event::NodeLost { id }, out);
+        out.extend(failed.into_iter().map(|id| Effect::FailureLost { id }));
+        self.tell_reach(now, ReachInput::NodeLost { id }, places, out);
+    }
+
+    fn abort<P: FilePlaces>(
+        &mut self,
+        now: Now,
+        id: TaskId,
+        signals: bool,
+        places: &P,
+        out: &mut Vec<Effect<C>>,
+    ) {
+        let mut aborting = None;
+        self.tell_attempts(out, |attempts, out| aborting = attempts.abort(id, signals, out));
+        match aborting {
+            Some(Aborting::NotBegun(attempt)) => {
+                let outcome = ActionOutcome::Failed;
+                self.tell(now, Event::ActionEnded { id, attempt, outcome, run_ns: None }, out);
+            }
+            Some(Aborting::Failed) => {
+                self.tell_reach(now, ReachInput::FailedTold { id }, places, out);
+            }
+            Some(Aborting::UnderWay) | None => {}
+        }
+    }
+
+    /// A task has failed for good: where nothing more of its invocation may start, actions that
+    /// were only begun early, and have had no core yet, are taken back.
+    fn begun_early_with(&mut self, failed: TaskId) -> Vec<TaskId> {
+        if self.scheduler.config.failure == FailurePolicy::Continue {
+            return Vec::new();
+        }
+        let scheduler = &self.scheduler;
+        let owner = |id| scheduler.task(id).and_then(|task| task.invocation);
+        let of_failed = owner(failed);
+        self.attempts.give_back_early(|id| owner(id) == of_failed)
+    }
+}
+
+/// Beginning and ending.
+impl<D, C> Run<D, C> {
+    /// Whether what [`Output::StartAction`] wanted is still wanted: the node may have gone since.
+    pub fn is_wanted(&self, id: TaskId, attempt: u32) -> bool {
+        self.scheduler.task(id).is_some_and(|task| {
+            task.attempt == attempt && matches!(task.state, TaskState::Running { .. })
+        })
+    }
+
+    /// An action is begun; whether it has a lease at once. `unstaged`: what its commands read is to be brought first.
+    pub fn begin(
+        &mut self,
+        now: Now,
+        id: TaskId,
+        start: &NextAttempt,
+        cores: u32,
+        unstaged: bool,
+        details: D,
+    ) -> bool {
+        self.attempts.begin(id, start, cores, now, unstaged, details)
+    }
+
+    /// Hands free cores to those that stand in line, and commands to far nodes that `may` wait
+    /// there; whether the scheduler was told something.
+    pub fn grant(
+        &mut self,
+        now: Now,
+        may: impl Fn(TaskId, &C) -> bool,
+        out: &mut Vec<Effect<C>>,
+    ) -> bool {
+        let scheduler = &self.scheduler;
+        let may = |id, command: &C| scheduler.gang_of(id).is_none() && may(id, command);
+        self.attempts.grant(now, &mut self.attempt_effects);
+        self.attempts.prepare(may, &mut self.attempt_effects);
+        out.extend(self.attempt_effects.drain(..).map(Effect::Attempt));
+        let changed = self.attempts.take_lookahead();
+        let told = !changed.is_empty();
+        for (id, actions) in changed {
+            self.tell(now, Event::LookaheadSet { id, actions }, out);
+        }
+        told
+    }
+
+    /// An attempt has ended: the shell notes what is to be noted of it, and tells
+    /// [`Event::ActionEnded`].
+    pub fn take(&mut self, id: TaskId) -> Option<Attempt<D, C>> {
+        self.attempts.take(id)
+    }
+
+    /// The front has ended the action of an attempt whose node is gone, if it is one. The next
+    /// attempt, if there is one, is wanted from now on; so are the ends that waited for the last one.
+    pub fn take_unwound(&mut self, id: TaskId, out: &mut Vec<Effect<C>>) -> Option<Attempt<D, C>> {
+        if !self.attempts.is_unwinding(id) {
+            return None;
+        }
+        let attempt = self.attempts.take(id)?;
+        if let State::Unwinding { next: Some(next), .. } = attempt.state() {
+            let NextAttempt { number: attempt, node, devices } = next.clone();
+            out.push(Effect::Output(Output::StartAction { id, attempt, node, devices }));
+        }
+        if !self.attempts.is_any_unwinding() {
+            out.extend(self.endings.drain(..).map(Effect::Output));
+        }
+        Some(attempt)
+    }
+
+    /// Actions that were begun early, and have had no core yet, among `of`: each is to be aborted.
+    pub fn give_back_early(&mut self, of: impl Fn(TaskId) -> bool) -> Vec<TaskId> {
+        self.attempts.give_back_early(of)
+    }
+
+    /// The run is over: takes all attempts, with the time that they have held their cores.
+    pub fn take_all(&mut self, now: Now) -> BTreeMap<TaskId, Attempt<D, C>> {
+        self.endings.clear();
+        self.attempts.take_all(now)
+    }
+
+    /// Takes the attempts whose actions run code of their own, and no command.
+    pub fn take_in_code(&mut self) -> BTreeMap<TaskId, Attempt<D, C>> {
+        self.attempts.take_in_code()
+    }
+}

@@ -1,0 +1,268 @@
+//! What follows from what between the parts.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{Effect, Input, Run};
+use crate::attempts::{AttemptEffect, NextAttempt, Refusal, State};
+use crate::config::{Config, FailurePolicy};
+use crate::event::{ActionOutcome, Event, Output, TaskKind};
+use crate::fact::Places;
+use crate::ids::{InvocationId, NodeId, RequirementId, TaskId};
+use crate::reach::{FilePlaces, ReachEffect};
+use crate::requirement::{Capacity, Requirement};
+use crate::time::{Now, Time};
+
+const FIRST: TaskId = TaskId(0);
+const SECOND: TaskId = TaskId(1);
+
+struct NoFiles;
+
+impl FilePlaces for NoFiles {
+    fn places_of(&self, _: TaskId) -> Places {
+        Places::Unknown
+    }
+
+    fn known(&self) -> impl Iterator<Item = TaskId> {
+        core::iter::empty()
+    }
+}
+
+/// A shell that begins nothing by itself.
+struct Shell {
+    run: Run<(), u32>,
+    now: u64,
+}
+
+impl Shell {
+    /// Plain tasks, none of which needs another, and nodes with one core each.
+    fn new(config: Config, tasks: u32, nodes: u32) -> Self {
+        let mut shell = Self { run: Run::new(config, false), now: 0 };
+        let requirement = Requirement::default();
+        shell.tell(Input::Event(Event::RequirementDefined { id: RequirementId(0), requirement }));
+        for id in (0..tasks).map(TaskId) {
+            shell.tell(Input::Event(Event::TaskDefined {
+                id,
+                kind: TaskKind::Plain,
+                has_action: true,
+                deferred: false,
+                requirement: RequirementId(0),
+                prerequisites: &[],
+            }));
+        }
+        for node in 0..nodes {
+            shell.join(NodeId(node));
+        }
+        shell
+    }
+
+    fn tell(&mut self, input: Input<'_, u32>) -> Vec<Effect<u32>> {
+        self.now += 1;
+        let mut out = Vec::new();
+        self.run.handle(self.now(), input, &NoFiles, &mut out);
+        self.run.scheduler().check_invariants();
+        out
+    }
+
+    fn now(&self) -> Now {
+        Time(self.now).into()
+    }
+
+    fn join(&mut self, id: NodeId) -> Vec<Effect<u32>> {
+        self.tell(Input::CoresSet { node: id, cores: 1 });
+        let capacity = Capacity { cores: 1, ..Capacity::default() };
+        self.tell(Input::NodeJoined { id, capacity, files_kept: false })
+    }
+
+    fn invoke(&mut self, tasks: &[TaskId]) -> Vec<Effect<u32>> {
+        self.tell(Input::InvocationStarted { id: InvocationId(0), tasks, caller: None })
+    }
+
+    /// Begins what is wanted; returns it.
+    fn begin_all(&mut self, effects: &[Effect<u32>]) -> Vec<(TaskId, NextAttempt)> {
+        let starts = starts(effects);
+        for (id, start) in &starts {
+            self.run.begin(self.now(), *id, start, 1, false, ());
+        }
+        starts
+    }
+}
+
+fn starts(effects: &[Effect<u32>]) -> Vec<(TaskId, NextAttempt)> {
+    let start = |effect: &Effect<u32>| match effect {
+        Effect::Output(Output::StartAction { id, attempt, node, devices }) => {
+            Some((*id, NextAttempt { number: *attempt, node: *node, devices: devices.clone() }))
+        }
+        _ => None,
+    };
+    effects.iter().filter_map(start).collect()
+}
+
+fn held(effects: &[Effect<u32>]) -> Vec<TaskId> {
+    let held = |effect: &Effect<u32>| match effect {
+        Effect::StartHeld { id, .. } => Some(*id),
+        _ => None,
+    };
+    effects.iter().filter_map(held).collect()
+}
+
+fn ends(effects: &[Effect<u32>]) -> usize {
+    let is_end =
+        |effect: &&Effect<u32>| matches!(effect, Effect::Output(Output::InvocationEnded { .. }));
+    effects.iter().filter(is_end).count()
+}
+
+#[test]
+fn the_next_attempt_waits_until_the_last_one_is_unwound() {
+    let mut shell = Shell::new(Config::default(), 1, 2);
+    let effects = shell.invoke(&[FIRST]);
+    let [(id, first)] = &shell.begin_all(&effects)[..] else { panic!("{effects:?}") };
+    let effects = shell.tell(Input::NodeLost { id: first.node });
+    let unwinds = |effect: &Effect<u32>| matches!(effect, Effect::Attempt(AttemptEffect::Unwind { id }) if *id == FIRST);
+    assert!(effects.first().is_some_and(unwinds), "{effects:?}");
+    assert_eq!((held(&effects), starts(&effects)), (vec![*id], vec![]));
+    let mut effects = Vec::new();
+    let attempt = shell.run.take_unwound(*id, &mut effects).expect("it is unwound");
+    assert!(matches!(attempt.state(), State::Unwinding { rerun: true, .. }));
+    let [(_, next)] = &starts(&effects)[..] else { panic!("{effects:?}") };
+    assert_eq!(next.number, first.number + 1);
+    assert_ne!(next.node, first.node);
+    assert!(shell.run.is_wanted(*id, next.number));
+    assert!(shell.run.take_unwound(*id, &mut effects).is_none());
+}
+
+#[test]
+fn what_was_placed_on_a_node_that_has_gone_since_is_not_begun() {
+    let mut shell = Shell::new(Config::default(), 1, 2);
+    let effects = shell.invoke(&[FIRST]);
+    let [(id, first)] = &starts(&effects)[..] else { panic!("{effects:?}") };
+    assert!(shell.run.is_wanted(*id, first.number));
+    // It has not been begun: nothing is to be unwound, and the next one need not wait.
+    let effects = shell.tell(Input::NodeLost { id: first.node });
+    let [(_, next)] = &starts(&effects)[..] else { panic!("{effects:?}") };
+    assert!(!shell.run.is_wanted(*id, first.number));
+    assert!(shell.run.is_wanted(*id, next.number));
+    assert_eq!(held(&effects), []);
+}
+
+#[test]
+fn an_invocation_ends_when_all_on_lost_nodes_is_unwound() {
+    let config = Config { failure: FailurePolicy::Wait, ..Config::default() };
+    let mut shell = Shell::new(config, 2, 2);
+    let effects = shell.invoke(&[FIRST, SECOND]);
+    let begun = shell.begin_all(&effects);
+    let [(lost, there), (failed, other)] = &begun[..] else { panic!("{effects:?}") };
+    // The invocation starts nothing more, so what is lost is not begun again.
+    shell.tell(Input::ActionEnded { id: *failed, code: None });
+    shell.run.take(*failed);
+    let (attempt, outcome) = (other.number, ActionOutcome::Failed);
+    let effects = shell.tell(Input::Event(Event::ActionEnded {
+        id: *failed,
+        attempt,
+        outcome,
+        run_ns: None,
+    }));
+    assert_eq!(ends(&effects), 0);
+    let effects = shell.tell(Input::NodeLost { id: there.node });
+    assert_eq!((ends(&effects), shell.run.is_end_held()), (0, true), "{effects:?}");
+    let mut effects = Vec::new();
+    shell.run.take_unwound(*lost, &mut effects);
+    assert_eq!((ends(&effects), shell.run.is_end_held()), (1, false), "{effects:?}");
+}
+
+#[test]
+fn an_attempt_that_waits_for_the_last_one_can_be_aborted() {
+    let mut shell = Shell::new(Config::default(), 1, 2);
+    let effects = shell.invoke(&[FIRST]);
+    let [(id, first)] = &shell.begin_all(&effects)[..] else { panic!("{effects:?}") };
+    let effects = shell.tell(Input::NodeLost { id: first.node });
+    assert_eq!(held(&effects), [*id]);
+    let effects = shell.tell(Input::Abort { id: *id, signals: true });
+    let failed =
+        |effect: &Effect<u32>| matches!(effect, Effect::Output(Output::AttemptFailed { .. }));
+    assert!(effects.iter().any(failed), "{effects:?}");
+    let mut effects = Vec::new();
+    shell.run.take_unwound(*id, &mut effects);
+    assert_eq!(starts(&effects), []);
+}
+
+#[test]
+fn a_failure_that_is_looked_into_goes_with_its_node() {
+    let mut shell = Shell::new(Config::default(), 1, 2);
+    let effects = shell.invoke(&[FIRST]);
+    let [(id, first)] = &shell.begin_all(&effects)[..] else { panic!("{effects:?}") };
+    shell.tell(Input::ActionEnded { id: *id, code: None });
+    shell.tell(Input::Attributing { id: *id });
+    let effects = shell.tell(Input::NodeLost { id: first.node });
+    let lost = |effect: &Effect<u32>| matches!(effect, Effect::FailureLost { .. });
+    assert!(effects.iter().any(lost), "{effects:?}");
+    let mut effects = Vec::new();
+    let attempt = shell.run.take_unwound(*id, &mut effects).expect("it went with its node");
+    assert!(matches!(attempt.state(), State::Unwinding { rerun: true, .. }));
+    assert_eq!(starts(&effects).len(), 1);
+}
+
+#[test]
+fn a_failure_that_is_looked_into_is_passed_on_when_the_action_is_to_end() {
+    let mut shell = Shell::new(Config::default(), 1, 1);
+    let effects = shell.invoke(&[FIRST]);
+    let [(id, _)] = &shell.begin_all(&effects)[..] else { panic!("{effects:?}") };
+    shell.tell(Input::ActionEnded { id: *id, code: None });
+    shell.tell(Input::Attributing { id: *id });
+    let effects = shell.tell(Input::Abort { id: *id, signals: true });
+    assert!(
+        matches!(effects[..], [Effect::Reach(ReachEffect::PassOn { id: FIRST })]),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn commands_of_attempts_that_have_ended_are_of_nobody() {
+    let mut shell = Shell::new(Config::default(), 1, 1);
+    let effects = shell.tell(Input::CommandWanted { id: FIRST, command: 7 });
+    assert!(matches!(effects[..], [Effect::StartUnowned { id: FIRST, command: 7 }]), "{effects:?}");
+    let effects = shell.invoke(&[FIRST]);
+    let [(id, first)] = &shell.begin_all(&effects)[..] else { panic!("{effects:?}") };
+    let effects = shell.tell(Input::CommandWanted { id: *id, command: 8 });
+    assert!(
+        matches!(effects[..], [Effect::Attempt(AttemptEffect::Start { command: 8, .. })]),
+        "{effects:?}"
+    );
+    // Of an earlier attempt: the core of this one is not given away.
+    shell.tell(Input::CommandEnded { id: *id, attempt: first.number + 1 });
+    assert!(shell.run.attempts().get(*id).is_some_and(crate::attempts::Attempt::holds_lease));
+    let other = Input::CommandWithdrawn { node: first.node, id: SECOND, attempt: 1, command: 9 };
+    let effects = shell.tell(other);
+    assert!(matches!(effects[..], [Effect::DropUnowned { id: SECOND, command: 9 }]), "{effects:?}");
+}
+
+#[test]
+fn actions_begun_early_are_taken_back_when_a_task_has_failed_for_good() {
+    for (failure, aborted) in [(FailurePolicy::Wait, true), (FailurePolicy::Continue, false)] {
+        let config = Config { failure, ..Config::default() };
+        let mut shell = Shell::new(config, 2, 1);
+        let effects = shell.invoke(&[FIRST, SECOND]);
+        let [(running, start)] = &shell.begin_all(&effects)[..] else { panic!("{effects:?}") };
+        // The only core is in use: this one has none.
+        let early = if *running == FIRST { SECOND } else { FIRST };
+        assert!(!shell.run.begin(shell.now(), early, start, 1, false, ()));
+        let effects = shell.tell(Input::TaskGivenUp { id: *running, signals: true });
+        let is_abort = |effect: &Effect<u32>| matches!(effect, Effect::Attempt(AttemptEffect::Abort { id }) if *id == early);
+        assert_eq!(effects.iter().any(is_abort), aborted, "{failure:?}: {effects:?}");
+    }
+}
+
+#[test]
+fn what_waits_on_a_node_that_goes_is_refused() {
+    let mut shell = Shell::new(Config::default(), 1, 1);
+    let effects = shell.invoke(&[FIRST]);
+    let [(id, first)] = &shell.begin_all(&effects)[..] else { panic!("{effects:?}") };
+    shell.tell(Input::InputsAwaited { id: *id });
+    assert!(shell.tell(Input::CommandWanted { id: *id, command: 3 }).is_empty());
+    let effects = shell.tell(Input::NodeLost { id: first.node });
+    let refused = |effect: &Effect<u32>| {
+        let why = Refusal::NodeLost;
+        matches!(effect, Effect::Attempt(AttemptEffect::Refuse { command: 3, why: is, .. }) if *is == why)
+    };
+    assert!(effects.iter().any(refused), "{effects:?}");
+}
