@@ -48,6 +48,23 @@ class TargetsTest < Minitest::Test
     targets("-j2", "given.out[x y]", "c.out") { |_run, log| assert_equal ["c.out", "x y"], log.sort }
   end
 
+  # A task with a source and a target: docs/design/record.md says which calls these are.
+  def test_a_task_on_one_machine_takes_four_metadata_calls
+    count = 100
+    rakefile = <<~RUBY
+      copies = Array.new(#{count}) { |i| file("t\#{i}" => "s\#{i}") { sh "cp s\#{i} t\#{i}", verbose: false } }
+      task default: copies
+    RUBY
+    rakuda(rakefile, "-j2", "-q", files: Array.new(count) { |i| ["s#{i}", "x"] }.to_h) do |run|
+      assert_equal 0, run.status, run.err
+      journal = File.readlines(Dir[File.join(run.folder, ".rakuda/runs/*/journal.jsonl")].first).map { |line| JSON.parse(line) }
+      calls = journal.filter_map { |event| event["run_file_system_operations"] }.last
+      # Beside them, those of the run itself.
+      assert_operator calls, :<=, (4 * count) + 50
+      assert_operator calls, :>=, count, "nothing was counted"
+    end
+  end
+
   def test_plain_tasks_wait_for_what_stands_before_them_and_what_follows_waits_for_them
     targets("-j4", "p", "q", "a.out", "b.out", "p", "c.out") do |_run, log|
       assert_equal [%w[p] * 3, %w[q] * 3, %w[a.out b.out], %w[c.out]],

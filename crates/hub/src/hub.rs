@@ -644,20 +644,7 @@ impl Hub {
                 return Ok(self.cut_off(reports).await);
             }
             let behind = self.output_retry_ns.is_some();
-            let deadlines = [
-                self.stopping.next_deadline_ns(),
-                self.inputs.due_ns(),
-                self.group_losses.due_ns(),
-                self.newcomers.due_ns(),
-                self.run.reach().due_ns(),
-                self.sync.due_ns(),
-                self.flush_due_ns,
-                self.output_retry_ns,
-                self.retries.due_ns(),
-                self.progress_due_ns().filter(|_| !behind),
-            ];
-            let deadline = deadlines.into_iter().flatten().min();
-            let wait = deadline.map(|deadline_ns| self.until(deadline_ns));
+            let wait = self.next_deadline_ns().map(|deadline_ns| self.until(deadline_ns));
             let arrival = tokio::select! {
                 // In this order: reports may come without end, and the first two are rare.
                 biased;
@@ -721,6 +708,24 @@ impl Hub {
             // What follows from it is decided and noted now, however long that took.
             self.tick();
         }
+    }
+
+    /// When something is due next.
+    fn next_deadline_ns(&self) -> Option<u64> {
+        let behind = self.output_retry_ns.is_some();
+        let deadlines = [
+            self.stopping.next_deadline_ns(),
+            self.inputs.due_ns(),
+            self.group_losses.due_ns(),
+            self.newcomers.due_ns(),
+            self.run.reach().due_ns(),
+            self.sync.due_ns(),
+            self.flush_due_ns,
+            self.output_retry_ns,
+            self.retries.due_ns(),
+            self.progress_due_ns().filter(|_| !behind),
+        ];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Reads the clocks. The loop alone does: what it hands on is decided and noted as of that moment.
