@@ -50,8 +50,8 @@ class ArchitectureTest < Minitest::Test
     readers = sources.select { |path| File.read(path).match?(/clock::(?:Reading::now|(?:monotonic|journal|wall|file)_ns)\(/) }
     readers.map! { |path| path.delete_prefix("#{ROOT}/") }
     assert_equal ["crates/hub/src/hub.rs"], readers
-    shipped = sources.grep_v(/tests\.rs\z/).to_h { |path| [path, File.read(path).scan(/(?<!fn )read_clocks\(\)/).size] }
-    assert_operator shipped.values.sum, :<=, 3, "the loop reads the clocks and hands on `now`"
+    calls = sources.sum { |path| File.read(path).scan(/(?<!fn )read_clocks\(\)/).size }
+    assert_operator calls, :<=, 3, "the loop reads the clocks and hands on `now`; tests have times of their own"
   end
 
   private

@@ -51,7 +51,6 @@ use crate::progress::Progress;
 use crate::reach::{Reachability, RoundAnswer, mount_of};
 use crate::record::{self, Record, Source, Turn, cannot_be_made};
 use crate::rerun::Rerun;
-use crate::retries::Retries;
 use crate::screen::Screen;
 use crate::settings::RunSettings;
 use crate::staging::{Moved, Staging, next_moved};
@@ -197,7 +196,6 @@ pub(crate) struct Hub {
     pub flush_urgent: bool,
     /// Output waits for its reader; it is tried again then.
     pub output_retry_ns: Option<u64>,
-    pub retries: Retries,
     /// The socket takes nothing any more. (Its end is not always to be read: a front that was
     /// killed with messages unread leaves an error behind instead.)
     pub front_gone: bool,
@@ -494,7 +492,6 @@ impl Hub {
             flush_due_ns: None,
             flush_urgent: false,
             output_retry_ns: None,
-            retries: Retries::default(),
             front_gone: false,
             output_lost: false,
             environments_below: None,
@@ -718,11 +715,10 @@ impl Hub {
             self.inputs.due_ns(),
             self.group_losses.due_ns(),
             self.newcomers.due_ns(),
-            self.run.reach().due_ns(),
+            self.run.due_ns(),
             self.sync.due_ns(),
             self.flush_due_ns,
             self.output_retry_ns,
-            self.retries.due_ns(),
             self.progress_due_ns().filter(|_| !behind),
         ];
         deadlines.into_iter().flatten().min()

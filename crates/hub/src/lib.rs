@@ -38,7 +38,6 @@ pub mod record;
 mod replacement;
 mod requirements;
 mod rerun;
-mod retries;
 mod screen;
 mod secondary;
 mod settings;

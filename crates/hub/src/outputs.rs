@@ -91,9 +91,8 @@ impl Hub {
                     self.tell(Input::TaskGivenUp { id, signals });
                 }
             }
-            Output::RetryDelayed { id, attempt, delay_ns } => {
-                self.retries.add(self.now.time.0.saturating_add(delay_ns), id, attempt);
-            }
+            // The run waits for that itself.
+            Output::RetryDelayed { .. } => {}
             Output::TaskBlamed { id, nodes } => self.tell_blamed(id, &nodes),
             Output::NodeDrained { id, failures } => self.drain_node(id, failures),
             Output::NodeTakenBack { id } => self.take_back_node(id),

@@ -11,7 +11,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use rakuda_core::{
     AttemptState, Effect, Event, HostId, Input, Reach, ReachEffect, ReachInput, ReachWarning,
-    TaskId, Time,
+    TaskId,
 };
 use rakuda_locate::{GfarmMount, Reached, gfarm_mount};
 use rakuda_proto::front::ActionOutcome;
@@ -231,13 +231,6 @@ impl Hub {
         let before = self.run.reach().is_lost(id);
         self.tell(Input::Reach(ReachInput::HeldByNone { id }));
         !before && self.run.reach().is_lost(id)
-    }
-
-    /// Asks again about what is waited for, when it is time.
-    pub(crate) fn look_for_awaited(&mut self) {
-        if self.run.reach().due_ns().is_some_and(|due_ns| Time(due_ns) <= self.now.time) {
-            self.tell(Input::Reach(ReachInput::TimeCame));
-        }
     }
 
     /// Hosts that a failed task waits for.

@@ -192,10 +192,11 @@ impl Hub {
         if self.inputs.due_ns().is_some_and(|due_ns| due_ns <= self.now.time.0) {
             self.on_held_long();
         }
-        self.try_again();
         self.let_idle_nodes_go();
         self.tell_due_losses();
-        self.look_for_awaited();
+        if self.run.due_ns().is_some_and(|due_ns| due_ns <= self.now.time.0) {
+            self.tell(Input::TimeCame);
+        }
         let now = self.now.time.0;
         let due = |(deadline, ..): &mut (u64, CommandId, i32)| *deadline <= now;
         let due: Vec<_> = self.stopping.ladder.extract_if(.., due).collect();

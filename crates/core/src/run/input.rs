@@ -13,6 +13,8 @@ pub enum Input<'a, C> {
     Event(Event<'a>),
     /// For reachability alone.
     Reach(ReachInput),
+    /// It is [`Run::due_ns`](super::Run::due_ns), or later.
+    TimeCame,
     /// Tasks are wanted; the action of `caller`, if it still runs, waits for them.
     InvocationStarted {
         /// Which.

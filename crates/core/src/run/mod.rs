@@ -2,11 +2,12 @@
 //!
 //! It has no state of its own but the parts: the scheduler (which task runs where), attempts (their
 //! life, and the leases on cores), reachability (which files can be read, and what failures are due
-//! to). The hub and the simulator of faults drive it; neither tells a part anything but through
+//! to), and what waits: retries that are delayed, ends of invocations. The hub and the simulator of faults drive it; neither tells a part anything but through
 //! [`Run::handle`] and the few functions beside it. What follows from what between the parts stands
 //! here alone, and is told in `docs/design/run.md`.
 
 mod input;
+mod retries;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,7 @@ use crate::reach::{FilePlaces, ReachEffect, ReachInput, ReachView, Reachability}
 use crate::scheduler::Scheduler;
 use crate::task::TaskState;
 use crate::time::Now;
+use retries::Retries;
 
 /// See the file's head. `D`: what the shell keeps with an attempt; `C`: a command that has not been started.
 #[derive(Debug)]
@@ -33,6 +35,7 @@ pub struct Run<D, C> {
     reach: Reachability,
     /// Ends of invocations that must not be told before all actions on lost nodes have been unwound.
     endings: Vec<Output>,
+    retries: Retries,
     /// Empty between inputs; kept for their memory.
     outputs: Vec<Output>,
     attempt_effects: Vec<AttemptEffect<C>>,
@@ -46,6 +49,7 @@ impl<D, C> Run<D, C> {
             attempts: Attempts::default(),
             reach: Reachability::new(asks_servers),
             endings: Vec::new(),
+            retries: Retries::default(),
             outputs: Vec::new(),
             attempt_effects: Vec::new(),
         }
@@ -64,6 +68,11 @@ impl<D, C> Run<D, C> {
     /// Which files can be read.
     pub fn reach(&self) -> &Reachability {
         &self.reach
+    }
+
+    /// When [`Input::TimeCame`] is due, by the clock of `now`.
+    pub fn due_ns(&self) -> Option<u64> {
+        self.retries.due_ns().into_iter().chain(self.reach.due_ns()).min()
     }
 
     /// Whether the end of an invocation waits until actions on lost nodes have been unwound.
@@ -92,6 +101,14 @@ impl<D, C> Run<D, C> {
                     self.tell_attempts(out, |attempts, out| attempts.suspend(id, caller, now, out));
                 }
                 self.tell(now, Event::InvocationStarted { id, tasks, caller }, out);
+            }
+            Input::TimeCame => {
+                while let Some((id, attempt)) = self.retries.take(now.time.0) {
+                    self.tell(now, Event::RetryDue { id, attempt }, out);
+                }
+                if self.reach.due_ns().is_some_and(|due_ns| due_ns <= now.time.0) {
+                    self.tell_reach(now, ReachInput::TimeCame, places, out);
+                }
             }
             Input::InvocationOver { id } => self.attempts.resume(id, now),
             Input::CoresSet { node, cores } => self.attempts.set_cores(node, cores),
@@ -189,6 +206,10 @@ impl<D, C> Run<D, C> {
                 Output::AttemptLost { id, attempt, node, rerun } => {
                     self.attempts.on_attempt_lost(id, attempt, rerun);
                     out.push(Effect::Output(Output::AttemptLost { id, attempt, node, rerun }));
+                }
+                Output::RetryDelayed { id, attempt, delay_ns } => {
+                    self.retries.add(now.time.0.saturating_add(delay_ns), id, attempt);
+                    out.push(Effect::Output(output));
                 }
                 Output::InvocationEnded { .. } if self.attempts.is_any_unwinding() => {
                     self.endings.push(output);

@@ -253,6 +253,37 @@ fn actions_begun_early_are_taken_back_when_a_task_has_failed_for_good() {
 }
 
 #[test]
+fn a_retry_that_is_delayed_is_wanted_when_its_time_has_come() {
+    let mut shell = Shell::new(Config { retry: 1, ..Config::default() }, 0, 1);
+    let (requirement, id) = (RequirementId(1), FIRST);
+    let delayed = Requirement { retry_delay_ns: 100, ..Requirement::default() };
+    shell.tell(Input::Event(Event::RequirementDefined { id: requirement, requirement: delayed }));
+    shell.tell(Input::Event(Event::TaskDefined {
+        id,
+        kind: TaskKind::Plain,
+        has_action: true,
+        deferred: false,
+        requirement,
+        prerequisites: &[],
+    }));
+    let effects = shell.invoke(&[id]);
+    let [(_, first)] = &shell.begin_all(&effects)[..] else { panic!("{effects:?}") };
+    assert_eq!(shell.run.due_ns(), None);
+    shell.tell(Input::ActionEnded { id, code: None });
+    shell.run.take(id);
+    let (attempt, outcome) = (first.number, ActionOutcome::Failed);
+    let ended = Event::ActionEnded { id, attempt, outcome, run_ns: None };
+    let effects = shell.tell(Input::Event(ended));
+    assert_eq!(starts(&effects), []);
+    assert_eq!(shell.run.due_ns(), Some(shell.now + 100));
+    assert_eq!(starts(&shell.tell(Input::TimeCame)), []);
+    shell.now += 100;
+    let effects = shell.tell(Input::TimeCame);
+    let [(_, next)] = &starts(&effects)[..] else { panic!("{effects:?}") };
+    assert_eq!((next.number, shell.run.due_ns()), (2, None));
+}
+
+#[test]
 fn what_waits_on_a_node_that_goes_is_refused() {
     let mut shell = Shell::new(Config::default(), 1, 1);
     let effects = shell.invoke(&[FIRST]);

@@ -11,9 +11,8 @@ use rakuda_core::{Now, Time};
 use rakuda_proto::journal::RunOutcome;
 use rakuda_record::marks::marks;
 
-use super::tests::{World, break_journal};
+use super::tests::{World, break_journal, stamp_ns};
 use super::*;
-use crate::hub::read_clocks;
 
 /// Two targets: `good` is finished, `half` is being made. Returns the journal when both are noted.
 fn good_and_half(name: &str) -> (World, PathBuf) {
@@ -49,7 +48,7 @@ fn what_a_full_disk_kept_out_of_the_journal_is_neither_renamed_nor_taken_as_good
     let good = break_journal(&mut world);
     world.end(0);
     world.record.flush().unwrap_err();
-    world.record.disable(read_clocks().wall_ns());
+    world.record.disable(stamp_ns());
     world.begin(2);
     world.write("unknown");
     // Killed here.
@@ -121,7 +120,7 @@ fn a_mark_stays_when_what_is_unfinished_cannot_be_noted() {
     let list = world.directory.join(".rakuda/unfinished");
     fs::create_dir(&list).unwrap();
     world.record.flush().unwrap_err();
-    world.record.disable(read_clocks().wall_ns());
+    world.record.disable(stamp_ns());
     world.record.finish(RunOutcome::Stopped, Now::default()).unwrap_err();
     world.record.open = None;
     fs::remove_dir(&list).unwrap();
@@ -249,7 +248,7 @@ fn who_is_to_wait_for_another_that_looks_after_dead_runs_knows_it() {
     drop(other);
     let turn = take_turn(&world.directory).unwrap();
     assert!(take_turn(&world.directory).is_none(), "it is taken");
-    assert_eq!(recover_in_turn(&world.directory, turn, read_clocks().wall_ns()).len(), 1);
+    assert_eq!(recover_in_turn(&world.directory, turn, stamp_ns()).len(), 1);
     assert!(world.has("half._fail_"));
 }
 
@@ -263,7 +262,7 @@ fn is_doubted_at(name: &str, ahead_ns: &[i64], from_then_ns: i64) -> bool {
     }
     world.record.flush().unwrap();
     world.record.open = None;
-    let then_ns = read_clocks().wall_ns();
+    let then_ns = stamp_ns();
     let mut text = fs::read(&journal).unwrap();
     text.extend_from_slice(b"\0\0\0\n");
     fs::write(&journal, text).unwrap();

@@ -135,7 +135,7 @@ fn pause() {
 /// Cheap when there is nothing: one directory that is not there.
 #[cfg(test)]
 pub fn recover(directory: &Path) -> Vec<String> {
-    recover_in_turn(directory, Turn::late(None), crate::hub::read_clocks().wall_ns())
+    recover_in_turn(directory, Turn::late(None), super::tests::stamp_ns())
 }
 
 /// The same for who need not wait any more.

@@ -1,5 +1,7 @@
 use super::*;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rakuda_core::{Config, Event, Now, Requirement, RequirementId, TaskKind as CoreKind, Time};
 
@@ -7,7 +9,17 @@ use rakuda_proto::journal::{InputBytes, RunOutcome};
 use rakuda_record::history::RunSummary;
 
 use crate::facts::identity_of;
-use crate::hub::read_clocks;
+
+/// What the file system stamps files with now, ns since 1970: what is doubted of files goes by that.
+pub(super) fn stamp_ns() -> i64 {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("rakuda-stamp-{}-{number}", std::process::id()));
+    fs::write(&path, b"").unwrap();
+    let stamp = fs::metadata(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    stamp.mtime() * 1_000_000_000 + stamp.mtime_nsec()
+}
 
 /// A folder with a record, and the tasks that are noted in it.
 pub(super) struct World {
@@ -57,7 +69,7 @@ impl World {
             keeps_output: true,
             limits: Limits { runs: 100, bytes: 1 << 30 },
             started: RunStarted {
-                time_ns: read_clocks().journal_ns(),
+                time_ns: stamp_ns(),
                 failed_target: "rename".into(),
                 ..RunStarted::default()
             },
@@ -207,7 +219,7 @@ fn a_write_that_fails_leaves_whole_lines() {
     world.record.flush().unwrap();
     let journal = world.journal();
     fs::OpenOptions::new().append(true).open(&journal).unwrap().write_all(b"{\"event\":").unwrap();
-    world.record.disable(read_clocks().wall_ns());
+    world.record.disable(stamp_ns());
     let text = fs::read_to_string(&journal).unwrap();
     assert!(text.ends_with("}\n"), "{text}");
 }
@@ -222,7 +234,7 @@ fn what_could_not_be_written_for_a_while_is_written_when_the_run_ends() {
     let good = break_journal(&mut world);
     world.end(0);
     world.record.flush().unwrap_err();
-    world.record.disable(read_clocks().wall_ns());
+    world.record.disable(stamp_ns());
     world.end(1);
     world.begin(2);
     world.end(2);
@@ -245,7 +257,7 @@ fn a_run_whose_journal_could_not_be_ended_leaves_nothing_to_be_settled() {
     let good = break_journal(&mut world);
     world.end(0);
     world.record.flush().unwrap_err();
-    world.record.disable(read_clocks().wall_ns());
+    world.record.disable(stamp_ns());
     world.record.finish(RunOutcome::Done, Now::default()).unwrap();
     world.record.open = None;
     drop(good);

@@ -153,9 +153,10 @@ impl Chaos {
     }
 
     fn define(&mut self) {
-        let requirement = Requirement::default();
+        let retry_delay_ns = self.scenario.retry_delay_ns;
+        let requirement = Requirement { retry_delay_ns, ..Requirement::default() };
         self.event(Event::RequirementDefined { id: RequirementId(0), requirement });
-        let requirement = Requirement { cores: 2, ..Requirement::default() };
+        let requirement = Requirement { cores: 2, retry_delay_ns, ..Requirement::default() };
         self.event(Event::RequirementDefined { id: RequirementId(1), requirement });
         let mut wanted: BTreeSet<u32> = (0..self.scenario.jobs.len() as u32).collect();
         for index in 0..self.scenario.jobs.len() {
@@ -284,7 +285,10 @@ impl Chaos {
             Output::AttemptFailed { id, retried, .. } => {
                 self.note(format_args!("failed {} retried {retried}", id.0));
             }
-            Output::RetryDelayed { .. } => unreachable!("no task of a simulation has a delay"),
+            Output::RetryDelayed { id, .. } => {
+                self.note(format_args!("waits {}", id.0));
+                self.count("retries delayed");
+            }
             Output::AttemptLost { id, node, .. } => {
                 self.note(format_args!("lost {} node {}", id.0, node.0));
                 self.count("attempts lost");
@@ -452,8 +456,8 @@ impl Chaos {
             }
         }
         self.abort_late(TIMEOUT_NS);
-        if self.hub.run.reach().due_ns().is_some_and(|due_ns| due_ns <= self.now) {
-            self.tell(Input::Reach(ReachInput::TimeCame));
+        if self.hub.run.due_ns().is_some_and(|due_ns| due_ns <= self.now) {
+            self.tell(Input::TimeCame);
         }
     }
 

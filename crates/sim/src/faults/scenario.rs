@@ -45,6 +45,8 @@ pub(crate) struct Scenario {
     pub(crate) wide: bool,
     /// How long messages take there and back, as far as the hub knows: long ones have commands sent to nodes early.
     pub(crate) trip_ns: u64,
+    /// How long a task that failed waits before it is tried again.
+    pub(crate) retry_delay_ns: u64,
     /// What commands read is brought first.
     pub(crate) stages: bool,
     /// Each node looks at targets that were made there.
@@ -117,6 +119,12 @@ impl Scenario {
             gfarm,
             short,
             wide,
+            // Whose fault a failure over a server is depends on when its task runs again.
+            retry_delay_ns: if gfarm.is_none() && seed.is_multiple_of(5) {
+                3 * SECOND_NS
+            } else {
+                0
+            },
             trip_ns: [0, SECOND_NS / 20, 5 * SECOND_NS][(seed % 3) as usize],
             stages,
             inspects,

@@ -1,43 +1,32 @@
-//! Tasks that failed and wait before they are tried again (`needs retry_delay:`). The core says how long; it knows
+//! Tasks that failed and wait before they are tried again (`needs retry_delay:`). The scheduler says how long; it knows
 //! what has become of a task meanwhile.
 
-use std::collections::BTreeSet;
+use alloc::collections::BTreeSet;
 
-use rakuda_core::{Event, TaskId};
-
-use crate::hub::Hub;
+use crate::ids::TaskId;
 
 /// What is to be tried again, and when.
-#[derive(Debug, Default)]
-pub(crate) struct Retries {
+#[derive(Clone, Debug, Default)]
+pub(super) struct Retries {
     /// By the clock that never steps, ns; which task; the attempt that failed.
     due: BTreeSet<(u64, TaskId, u32)>,
 }
 
 impl Retries {
     /// An attempt failed, and the next one is to wait until then.
-    pub fn add(&mut self, due_ns: u64, id: TaskId, attempt: u32) {
+    pub(super) fn add(&mut self, due_ns: u64, id: TaskId, attempt: u32) {
         self.due.insert((due_ns, id, attempt));
     }
 
     /// When the next wait is over.
-    pub fn due_ns(&self) -> Option<u64> {
+    pub(super) fn due_ns(&self) -> Option<u64> {
         self.due.first().map(|(due_ns, ..)| *due_ns)
     }
 
     /// A wait that is over at `now_ns`.
-    fn take(&mut self, now_ns: u64) -> Option<(TaskId, u32)> {
+    pub(super) fn take(&mut self, now_ns: u64) -> Option<(TaskId, u32)> {
         self.due_ns().filter(|due_ns| *due_ns <= now_ns)?;
         self.due.pop_first().map(|(_, id, attempt)| (id, attempt))
-    }
-}
-
-impl Hub {
-    /// Tells the core of waits that are over.
-    pub(crate) fn try_again(&mut self) {
-        while let Some((id, attempt)) = self.retries.take(self.now.time.0) {
-            self.event(Event::RetryDue { id, attempt });
-        }
     }
 }
 
