@@ -107,12 +107,24 @@ class InformationOfRunTest < Minitest::Test
     service = Process.spawn(ENGINE, "info", *words, out: writer)
     writer.close
     line = output.wait_readable(PATIENCE_S) && output.gets
-    yield line.to_s.split.first
+    address = line.to_s.split.first
+    wait_for_queue(address)
+    yield address
   ensure
     output&.close
     if service
       Process.kill(:TERM, service)
       Process.wait(service)
+    end
+  end
+
+  # Until the provider has run for the first time: what a service has not heard of is called nothing.
+  def wait_for_queue(address)
+    words = ["nodes", "--service", address, "--token-file", @token_file, "--cols", "queue", "--csv"]
+    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PATIENCE_S
+    until Open3.capture2e(ENGINE, "ctl", *words).first.include?("12")
+      flunk "the service has no value of its provider" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+      sleep 0.02
     end
   end
 
