@@ -298,10 +298,13 @@ impl Rounds {
         nodes.into_iter().any(|node| self.clocks.is_asked(node))
     }
 
+    /// A burst that a round before has begun is not waited for where the clock is known well enough without.
     fn commit_if_timed(&mut self, now: Time, id: u32, out: &mut Vec<RoundEffect>) {
-        let is_timing =
-            self.open.get(&id).is_some_and(|round| matches!(round.phase, Phase::Timing(_)));
-        if is_timing && !self.is_any_asked(id) {
+        let Some(round) = self.open.get(&id) else { return };
+        let mut nodes = round.nodes().into_iter();
+        if matches!(round.phase, Phase::Timing(_))
+            && nodes.all(|node| !self.clocks.is_asked(node) || self.clocks.is_fresh(now, node))
+        {
             self.commit(now, id, out);
         }
     }
