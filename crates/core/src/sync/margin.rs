@@ -21,7 +21,7 @@ pub(super) const FIRST_NS_WORKER: u64 = 100_000;
 pub(super) const FIRST_ROUND_TRIPS: u64 = 3;
 /// Rounds that are remembered of each node: one in which a worker was late counts for so long.
 const KEPT: usize = 32;
-/// A round counts for at most so many times what is left before the first: a link that was cut says nothing of the next.
+/// A round counts for at most so many times what a first round has: a link that was cut says nothing of the next.
 const FIRSTS_MAX: u64 = 2;
 
 /// What is known of one node when a round is decided.
