@@ -225,7 +225,7 @@ mod tests {
             let drift_ns = drift(out_ns + back_ns);
             assert!((error_ns - (out_ns - back_ns) / 2).abs() <= drift_ns, "{error_ns}");
             assert!(error_ns.abs() <= said.bound_ns, "{error_ns} {said:?}");
-            assert!(said.bound_ns <= (out_ns + back_ns) / 2 + drift_ns, "{said:?}");
+            assert!(said.bound_ns <= midpoint(out_ns, back_ns) + drift_ns, "{said:?}");
         }
     }
 
