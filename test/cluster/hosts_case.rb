@@ -34,6 +34,24 @@ class ClusterHostsCase < Minitest::Test
     end
   RUBY
 
+  # Says its rank and host, and what it has heard from all others.
+  MPI_HELLO = <<~'C'
+    #include <mpi.h>
+    #include <stdio.h>
+
+    int main(int argc, char **argv) {
+      int rank, size, length, sum = 0;
+      char name[MPI_MAX_PROCESSOR_NAME];
+      if (MPI_Init(&argc, &argv) != MPI_SUCCESS) return 1;
+      MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+      MPI_Comm_size(MPI_COMM_WORLD, &size);
+      MPI_Get_processor_name(name, &length);
+      MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+      printf("%d of %d on %s, sum %d\n", rank, size, name, sum);
+      return MPI_Finalize() != MPI_SUCCESS;
+    }
+  C
+
   def setup
     @testbed = Testbed.up(**testbed_settings)
     @folder = File.join(@testbed.folder, name)

@@ -16,7 +16,8 @@ class DebTest < Minitest::Test
   NEEDED = %w[libc6 libgcc-s1 rake ruby ruby-msgpack].freeze
   # What Debian wants elsewhere, or in another form, than tools/install puts it.
   OWN_PLACES = %w[zsh/vendor-completions/_rakuda man/man1/rakuda.1.gz man/man7/rakuda-properties.7.gz doc/rakuda/copyright
-                  doc/rakuda/changelog.gz doc/rakuda/changelog.Debian.gz].map { |name| "usr/share/#{name}" }.freeze
+                  doc/rakuda/changelog.gz doc/rakuda/changelog.Debian.gz]
+               .map { |name| "usr/share/#{name}" }.push("usr/include/rakuda_gate.h").freeze
 
   def setup
     @place = Dir.mktmpdir("rakuda deb")

@@ -38,6 +38,7 @@ class InstallTest < Minitest::Test
     assert_match(/\A#{version.source.sub("rakudad", "rakudactl")}$/, command("rakudactl", "--version", chdir: work))
     assert_match(/^mr-sort /, command("rakudactl", "bench", "list", chdir: work))
     assert_empty broken_links
+    wait_at_gates(work)
     uninstalled = make("uninstall")
     assert_equal ["work"], Dir.children(@place), uninstalled
   end
@@ -128,6 +129,24 @@ class InstallTest < Minitest::Test
   end
 
   private
+
+  # Programs that call the gate themselves are built, and find it, as the documentation says.
+  def wait_at_gates(work)
+    File.write(File.join(work, "called.c"), <<~'C')
+      #include <rakuda_gate.h>
+      int main(void) { return rakuda_gate() ? 0 : 3; }
+    C
+    run_well("cc", "-I", "#{@prefix}/include", "called.c", "-o", "called", chdir: work)
+    assert_equal 3, Open3.capture2e("./called", chdir: work).last.exitstatus, "no round has started it"
+    File.write(File.join(work, "Rakefile"), <<~'RUBY')
+      sync(:c, workers: 1, gate: :call, overhead: false) { |w| sh "./called" }
+      sync(:ruby, workers: 1, gate: :call, overhead: false) do |w|
+        sh "ruby", "-I", ENV.fetch("LIBRARY"), "-r", "rakuda/gate", "-e", "exit Rakuda::Gate.wait"
+      end
+      task default: %w[c ruby]
+    RUBY
+    command("rakuda", "-q", "LIBRARY=#{@prefix}/lib/rakuda/lib", chdir: work)
+  end
 
   # Of README and of what it calls the documentation. Pages of bench, iobench and testbed tell of files beside them.
   def broken_links

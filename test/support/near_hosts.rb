@@ -11,6 +11,7 @@ require_relative "engines"
 # nothing of networks.
 module NearHosts
   RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
+  RAKUDACTL = File.expand_path("../../bin/rakudactl", __dir__)
   SSH = <<~'SH'
     #!/bin/sh
     while test "$1" != --; do shift; done
@@ -47,15 +48,25 @@ module NearHosts
 
     def rakuda(rakefile, *words)
       write("Rakefile", rakefile)
-      environment = { "PATH" => "#{@base}/bin:#{ENV.fetch("PATH")}", "NEAR_HOSTS" => @base }
-      out, err, status = Open3.capture3(Engines::REAL.merge(environment), "timeout", "-s", "KILL", "120", RAKUDA, "-F", "hosts",
-                                        "--filesystem", "local", "-q", *words, chdir: @folder)
-      Result.new(out, err, status.exitstatus)
+      start(RAKUDA, "-F", "hosts", "--filesystem", "local", "-q", *words)
     end
+
+    # A command that starts a run.
+    def rakudactl(*words) = start(RAKUDACTL, *words, "--", "-F", "hosts", "--filesystem", "local")
+
+    def make_executable(name) = FileUtils.chmod(0o755, File.join(@folder, name))
+
+    # What commands have written beside the folders of all hosts.
+    def said = Dir[File.join(@base, "said.*")].sort.map { |path| File.read(path) }
+
+    def forget = FileUtils.rm(Dir[File.join(@base, "said.*")])
+
+    # A host's folder of the run; nil before the first.
+    def folder(host) = Dir[File.join(@base, host, "rakuda-*/files/*")].first
 
     # Files of a host's folder of the run, or of the run's own at home.
     def files(host = nil)
-      folder = host ? Dir[File.join(@base, host, "rakuda-*/files/*")].first : @folder
+      folder = host ? folder(host) : @folder
       return [] unless folder
 
       Dir.glob("**/*", base: folder).select { |name| File.file?(File.join(folder, name)) }.sort - %w[Rakefile hosts]
@@ -65,6 +76,14 @@ module NearHosts
     def events
       journal = Dir[File.join(@folder, ".rakuda/runs/*/journal.jsonl")].max
       File.readlines(journal).map { |line| JSON.parse(line) }
+    end
+
+    private
+
+    def start(*words)
+      environment = { "PATH" => "#{@base}/bin:#{ENV.fetch("PATH")}", "NEAR_HOSTS" => @base }
+      out, err, status = Open3.capture3(Engines::REAL.merge(environment), "timeout", "-s", "KILL", "120", *words, chdir: @folder)
+      Result.new(out, err, status.exitstatus)
     end
   end
 

@@ -21,14 +21,23 @@ class ClusterSlurmGangsTest < ClusterHostsCase
 
   # Its nodes are not all of the allocation.
   def test_mpirun_starts_a_rank_for_each_slot_of_the_task_by_itself
+    write("hello.c", MPI_HELLO)
     write("Rakefile", <<~'RUBY')
+      file("hello" => "hello.c") { |t| sh "mpicc -o hello hello.c" }
       needs nodes: 2, cores: 2
-      task(:default) { sh "mpirun --allow-run-as-root --mca oob_tcp_if_include eth0 hostname; echo $RAKUDA_NODES" }
+      task(default: "hello") do
+        sh "mpirun --allow-run-as-root --mca btl tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 " \
+           "$PWD/hello; echo $RAKUDA_NODES"
+      end
     RUBY
     result = in_allocation(3, "-q")
     assert_equal 0, result.status, result.err
     *ranks, nodes = result.lines
-    assert_equal nodes.split(",").to_h { |node| [node, 2] }, ranks.tally
+    hosts = nodes.split(",")
+    assert_equal 2, hosts.size
+    # Each rank has heard of all: 0 + 1 + 2 + 3.
+    assert_equal [0, 1, 2, 3], ranks.map { |line| Integer(line[/\A(\d+) of 4 on \S+, sum 6$/, 1]) }.sort
+    assert_equal hosts.to_h { |host| [host, 2] }, ranks.map { |line| line[/ on ([^,]+),/, 1] }.tally
   end
 
   def test_a_round_begins_at_one_instant_on_the_nodes_of_an_allocation

@@ -7,28 +7,11 @@ require_relative "../hosts_case"
 # Tasks that have several hosts at once: what only real hosts, ssh and MPI can show. All else of gangs is in
 # test/gangs_test.rb and the seeds of the simulator.
 class ClusterGangsTest < ClusterHostsCase
-  HELLO = <<~'C'
-    #include <mpi.h>
-    #include <stdio.h>
-
-    int main(int argc, char **argv) {
-      int rank, size, length, sum = 0;
-      char name[MPI_MAX_PROCESSOR_NAME];
-      if (MPI_Init(&argc, &argv) != MPI_SUCCESS) return 1;
-      MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-      MPI_Comm_size(MPI_COMM_WORLD, &size);
-      MPI_Get_processor_name(name, &length);
-      MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-      printf("%d of %d on %s, sum %d\n", rank, size, name, sum);
-      return MPI_Finalize() != MPI_SUCCESS;
-    }
-  C
-
   MPIRUN = "mpirun --allow-run-as-root --mca btl tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 " \
            "--mca plm_rsh_agent ssh"
 
   def test_an_mpi_program_runs_on_all_nodes_of_its_task
-    write("hello.c", HELLO)
+    write("hello.c", MPI_HELLO)
     result = rakuda(<<~RUBY, "-q")
       file("hello" => "hello.c") { |t| sh "mpicc -o hello hello.c" }
       needs nodes: 2, cores: 2

@@ -203,6 +203,32 @@ mod tests {
         }
     }
 
+    /// No exchange can tell the directions apart: the error is half of what they differ, and the bound knows.
+    #[test]
+    fn a_line_whose_directions_differ_moves_the_middle_by_half_of_that_within_the_bound() {
+        let ahead_ns = 7_200_000_000_000;
+        for (out_ns, back_ns) in [(30_000_000, 2_000_000), (0, 20_000_000), (5_000_000, 5_000_000)]
+        {
+            let mut filter = ClockFilter::default();
+            for sent_ns in (0..64).map(|number| number * 40_000_000) {
+                let there_ns = sent_ns + out_ns + ahead_ns;
+                filter.add(Exchange {
+                    sent_ns,
+                    there_received_ns: there_ns,
+                    there_sent_ns: there_ns,
+                    received_ns: sent_ns + out_ns + back_ns,
+                });
+            }
+            let here_ns = 63 * 40_000_000 + out_ns + back_ns;
+            let said = filter.at(here_ns).unwrap();
+            let error_ns = said.ahead_ns - ahead_ns;
+            let drift_ns = drift(out_ns + back_ns);
+            assert!((error_ns - (out_ns - back_ns) / 2).abs() <= drift_ns, "{error_ns}");
+            assert!(error_ns.abs() <= said.bound_ns, "{error_ns} {said:?}");
+            assert!(said.bound_ns <= midpoint(out_ns, back_ns) + drift_ns, "{said:?}");
+        }
+    }
+
     #[test]
     fn times_that_cannot_be_are_not_reckoned_with() {
         let sound =

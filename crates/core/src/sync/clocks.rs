@@ -13,8 +13,13 @@ use crate::time::Time;
 
 /// So many exchanges are made one after the other: the best of them counts.
 pub const BURST: u32 = 16;
+/// Of a node that is known they take some so long, but for two: rounds wait for them.
+const BURST_NS: u64 = 40_000_000;
+const BURST_MIN: u32 = 2;
 /// A clock that was asked within so long need not be asked again: two clocks drift apart by 30 us at most meanwhile.
 const FRESH_NS: u64 = 50_000_000;
+/// Nor within so many of its shortest round trips: that is 6 % of what its bound is at least.
+const FRESH_ROUND_TRIPS: u64 = 50;
 
 /// What is known of the clocks of nodes.
 #[derive(Clone, Debug, Default)]
@@ -37,8 +42,8 @@ struct Measured {
     awaited: u32,
     /// When the last burst was over.
     fresh: Option<Time>,
-    /// The longest round trip of the burst that is under way, or was the last.
-    round_trip_ns_max: i64,
+    /// The longest round trips of the burst that is under way or was the last, and of the one before.
+    round_trip_ns_max: [i64; 2],
 }
 
 impl Clocks {
@@ -53,9 +58,9 @@ impl Clocks {
         if let Known::Measured(measured) = known
             && measured.awaited == 0
         {
-            measured.awaited = BURST;
-            measured.round_trip_ns_max = 0;
-            out.push(RoundEffect::Measure { node, exchanges: BURST });
+            measured.awaited = measured.burst();
+            measured.round_trip_ns_max = [0, measured.round_trip_ns_max[0]];
+            out.push(RoundEffect::Measure { node, exchanges: measured.awaited });
         }
     }
 
@@ -63,7 +68,8 @@ impl Clocks {
     pub fn exchanged(&mut self, now: Time, node: NodeId, exchange: Exchange) {
         let Some(Known::Measured(measured)) = self.nodes.get_mut(&node) else { return };
         measured.filter.add(exchange);
-        measured.round_trip_ns_max = measured.round_trip_ns_max.max(exchange.round_trip_ns());
+        let longest = &mut measured.round_trip_ns_max[0];
+        *longest = exchange.round_trip_ns().max(*longest);
         measured.awaited = measured.awaited.saturating_sub(1);
         if measured.awaited == 0 {
             measured.fresh = Some(now);
@@ -80,9 +86,16 @@ impl Clocks {
         matches!(self.nodes.get(&node), Some(Known::Measured(Measured { awaited: 1.., .. })))
     }
 
-    /// Whether the clock was asked a moment ago, or need not be.
+    /// Whether the clock was asked a moment ago, or need not be. What is under way can be waited for or not.
     pub fn is_fresh(&self, now: Time, node: NodeId) -> bool {
-        self.is_known_since(node, now, FRESH_NS)
+        match self.nodes.get(&node) {
+            Some(Known::Exactly(_)) => true,
+            Some(Known::Measured(measured)) => {
+                let age_ns_max = FRESH_NS.max(FRESH_ROUND_TRIPS * measured.trip_ns());
+                measured.fresh.is_some_and(|fresh| now.0.saturating_sub(fresh.0) <= age_ns_max)
+            }
+            None => false,
+        }
     }
 
     /// Whether the last burst was over at most so long ago, and none is under way.
@@ -105,10 +118,10 @@ impl Clocks {
         }
     }
 
-    /// The longest round trip of its last burst: what a message to it may take.
+    /// The longest round trip of its last two bursts: what a message to it may take.
     pub fn round_trip_ns_max(&self, node: NodeId) -> u64 {
-        let longest = self.measured(node).map_or(0, |measured| measured.round_trip_ns_max);
-        u64::try_from(longest).unwrap_or(0)
+        let [last, former] = self.measured(node).map_or([0; 2], |it| it.round_trip_ns_max);
+        u64::try_from(last.max(former)).unwrap_or(0)
     }
 
     /// The exchange with the shortest round trip; nothing where the clock is known exactly.
@@ -126,6 +139,20 @@ impl Clocks {
             Known::Measured(measured) => Some(measured),
             Known::Exactly(_) => None,
         }
+    }
+}
+
+impl Measured {
+    /// The shortest round trip that is known; 0: none is.
+    fn trip_ns(&self) -> u64 {
+        self.filter.round_trip_ns_min().and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0)
+    }
+
+    /// How often the node is asked. Where trips are long an exchange of a second ago bounds the clock almost as well as
+    /// a new one, and all that are kept count.
+    fn burst(&self) -> u32 {
+        let exchanges = BURST_NS.checked_div(self.trip_ns()).unwrap_or(u64::MAX);
+        u32::try_from(exchanges).unwrap_or(BURST).clamp(BURST_MIN, BURST)
     }
 }
 
@@ -160,6 +187,39 @@ mod tests {
         assert!((said.ahead_ns - 1_000_000).abs() <= said.bound_ns && said.bound_ns <= 7);
         clocks.lose(node);
         assert_eq!(clocks.at(node, 20), None);
+    }
+
+    #[test]
+    fn a_far_node_is_asked_less_often_and_stays_fresh_for_longer() {
+        for (trip_ns, expected, fresh_ns) in [
+            (100_000, BURST, 50_000_000),
+            (5_000_000, 8, 250_000_000),
+            (20_000_000, BURST_MIN, 1_000_000_000),
+        ] {
+            let (mut clocks, node, mut out) = (Clocks::default(), NodeId(3), Vec::new());
+            clocks.measure(node, &mut out);
+            for _ in 0..BURST {
+                let there_ns = trip_ns / 2;
+                clocks.exchanged(
+                    Time(0),
+                    node,
+                    Exchange {
+                        sent_ns: 0,
+                        there_received_ns: there_ns,
+                        there_sent_ns: there_ns,
+                        received_ns: trip_ns,
+                    },
+                );
+            }
+            assert!(
+                clocks.is_fresh(Time(fresh_ns), node) && !clocks.is_fresh(Time(fresh_ns + 1), node)
+            );
+            out.clear();
+            clocks.measure(node, &mut out);
+            assert_eq!(out, [RoundEffect::Measure { node, exchanges: expected }]);
+            assert!(clocks.is_fresh(Time(fresh_ns), node), "no burst has to be waited for");
+            assert_eq!(clocks.round_trip_ns_max(node), trip_ns.unsigned_abs());
+        }
     }
 
     #[test]

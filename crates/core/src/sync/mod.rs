@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod clocks;
+mod margin;
 mod round;
 pub mod rounds;
 pub mod statistics;

@@ -1,5 +1,5 @@
 use super::super::clocks::BURST;
-use super::super::round::{MARGIN_NS_MIN, MARGIN_NS_WORKER, MARGIN_ROUND_TRIPS};
+use super::super::margin::{FIRST_NS_MIN, FIRST_NS_WORKER, FIRST_ROUND_TRIPS};
 use super::*;
 use proptest::prelude::*;
 use std::vec;
@@ -80,7 +80,7 @@ const FAR: Host =
 #[test]
 fn the_margin_is_of_the_longest_round_trip_and_each_node_is_told_by_its_own_clock() {
     let (_, now, t0, nodes) = committed(&[NEAR, FAR]);
-    let margin_ns = MARGIN_NS_MIN + 2 * MARGIN_NS_WORKER + MARGIN_ROUND_TRIPS * 5_000_000;
+    let margin_ns = FIRST_NS_MIN + 2 * FIRST_NS_WORKER + FIRST_ROUND_TRIPS * 5_000_000;
     assert!(t0 - now >= i64::try_from(margin_ns).unwrap());
     assert_eq!(nodes.len(), 2);
     assert!((NEAR.here(nodes[0].1) - t0).abs() <= 50_000 + 60_000);

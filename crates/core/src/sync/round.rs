@@ -7,17 +7,9 @@ use alloc::vec::Vec;
 
 use super::clock::Offset;
 use super::clocks::Clocks;
+use super::margin::{Margins, NodeNow, SEEN_BEFORE_NS, Taken};
 use crate::ids::NodeId;
 use crate::time::Time;
-
-/// A worker whose gate saw the instant later than so long before it was late, whether it began in time or not.
-const SEEN_BEFORE_NS: i64 = 1_000_000;
-/// The least time from the decision to the instant.
-pub(super) const MARGIN_NS_MIN: u64 = 10_000_000;
-/// And what each worker adds: its node has to wake it up before.
-pub(super) const MARGIN_NS_WORKER: u64 = 100_000;
-/// And so many times the longest round trip to one of its nodes.
-pub(super) const MARGIN_ROUND_TRIPS: u64 = 3;
 
 /// What a round is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -253,11 +245,30 @@ impl Round {
     }
 
     /// From the decision to the instant.
-    pub fn margin_ns(&self, clocks: &Clocks) -> u64 {
-        let trips = self.nodes().into_iter().map(|node| clocks.round_trip_ns_max(node));
-        MARGIN_NS_MIN
-            + MARGIN_NS_WORKER * u64::from(self.spec.workers)
-            + MARGIN_ROUND_TRIPS * trips.max().unwrap_or(0)
+    pub fn margin_ns(&self, margins: &Margins, clocks: &Clocks) -> u64 {
+        margins.of(self.spec.workers, self.nodes().into_iter().map(|node| node_now(node, clocks)))
+    }
+
+    /// It is over: tells what it has needed on each node all of whose workers have told when they saw the instant.
+    pub fn teach(&self, margins: &mut Margins, clocks: &Clocks) {
+        let Phase::Committed(decided, t0) = self.phase else { return };
+        for (node, told) in &self.told {
+            let here = || self.workers.iter().filter(|it| it.node == Some(*node));
+            let seen_ns = here().map(|it| Some(it.passed?.0.woke_ns));
+            let Some(seen_ns) = seen_ns.reduce(|one, other| Some(one?.max(other?))).flatten()
+            else {
+                continue;
+            };
+            // Its clock may show so much less than was told.
+            let needed_ns = seen_ns - told.ahead_ns + told.bound_ns - signed(decided);
+            let taken = Taken {
+                workers: self.spec.workers,
+                needed_ns: u64::try_from(needed_ns).unwrap_or(0),
+                margin_ns: t0.0 - decided.0,
+                is_late: here().any(|it| self.is_late(it)),
+            };
+            margins.learn(node_now(*node, clocks), taken);
+        }
     }
 
     /// How far the worker's clock was ahead when it began: as was known before the round, or as is known now.
@@ -283,7 +294,8 @@ impl Round {
             return false;
         };
         let due_ns = signed(t0) + told.ahead_ns + passed.offset_ns;
-        passed.woke_ns > due_ns - SEEN_BEFORE_NS || passed.spins && passed.spun_ns > due_ns
+        passed.woke_ns > due_ns - SEEN_BEFORE_NS.cast_signed()
+            || passed.spins && passed.spun_ns > due_ns
     }
 
     pub fn result(&self, clocks: &Clocks) -> RoundResult {
@@ -354,6 +366,10 @@ impl Round {
         };
         self.nodes().into_iter().filter_map(known).collect()
     }
+}
+
+fn node_now(node: NodeId, clocks: &Clocks) -> NodeNow {
+    NodeNow { node, round_trip_ns_max: clocks.round_trip_ns_max(node) }
 }
 
 /// What starts on two nodes are off by at most, one against the other. On one node all read one clock.

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 
 use super::clock::Exchange;
 use super::clocks::Clocks;
+use super::margin::Margins;
 pub use super::round::{Fault, NodeClock, Passed, RoundResult, RoundSpec, WorkerResult};
 use super::round::{Phase, Round, Worker, WorkerState, signed};
 use crate::ids::NodeId;
@@ -59,11 +60,13 @@ pub enum RoundEffect {
     },
 }
 
-/// All rounds that have not ended, and the clocks of their nodes.
+/// All rounds that have not ended, the clocks of their nodes, and what former rounds have needed there.
 #[derive(Clone, Debug, Default)]
 pub struct Rounds {
-    rounds: BTreeMap<u32, Round>,
+    /// Those that have not ended.
+    open: BTreeMap<u32, Round>,
     clocks: Clocks,
+    margins: Margins,
 }
 
 impl Rounds {
@@ -74,13 +77,13 @@ impl Rounds {
 
     /// A round that workers will come to.
     pub fn define(&mut self, id: u32, spec: RoundSpec) {
-        let former = self.rounds.insert(id, Round::new(spec));
+        let former = self.open.insert(id, Round::new(spec));
         assert!(former.is_none(), "a round is defined once");
     }
 
     /// Whether a command of this worker may be handed over: the round is known, was not given up, and waits for it.
     pub fn takes(&self, id: u32, worker: u32) -> bool {
-        let Some(round) = self.rounds.get(&id) else { return false };
+        let Some(round) = self.open.get(&id) else { return false };
         let awaited = round.workers.get(worker as usize);
         round.phase == Phase::Gathering
             && awaited.is_some_and(|it| it.state == WorkerState::Awaited)
@@ -88,7 +91,7 @@ impl Rounds {
 
     /// Why it was given up.
     pub fn fault(&self, id: u32) -> Option<Fault> {
-        match self.rounds.get(&id)?.phase {
+        match self.open.get(&id)?.phase {
             Phase::GivenUp(fault) => Some(fault),
             Phase::Gathering | Phase::Timing(_) | Phase::Committed(..) => None,
         }
@@ -118,7 +121,7 @@ impl Rounds {
             return;
         }
         it.state = WorkerState::Ready;
-        let Some(round) = self.rounds.get_mut(&id) else { return };
+        let Some(round) = self.open.get_mut(&id) else { return };
         let all_ready = round.workers.iter().all(|it| it.state == WorkerState::Ready);
         if all_ready && round.phase == Phase::Gathering && !round.spec.is_plain {
             round.phase = Phase::Timing(Time(now.0.saturating_add(TIMING_NS_MAX)));
@@ -162,8 +165,9 @@ impl Rounds {
     /// A node is gone, with its workers and its clock.
     pub fn node_lost(&mut self, now: Time, node: NodeId, out: &mut Vec<RoundEffect>) {
         self.clocks.lose(node);
+        self.margins.lose(node);
         for id in self.with_workers_on(node) {
-            let Some(round) = self.rounds.get_mut(&id) else { continue };
+            let Some(round) = self.open.get_mut(&id) else { continue };
             let mut first = None;
             for (it, worker) in round.workers.iter_mut().zip(0..) {
                 if it.node == Some(node) && !it.is_over() {
@@ -215,10 +219,10 @@ impl Rounds {
     /// Nothing more is started: rounds whose workers have not all come never begin.
     pub fn stop(&mut self, now: Time, out: &mut Vec<RoundEffect>) {
         let lacks = |round: &Round| round.workers.iter().any(|it| it.state == WorkerState::Awaited);
-        let lacking = self.rounds.iter().filter(|(_, round)| lacks(round));
+        let lacking = self.open.iter().filter(|(_, round)| lacks(round));
         let ids: Vec<u32> = lacking.map(|(id, _)| *id).collect();
         for id in ids {
-            if let Some(round) = self.rounds.get_mut(&id) {
+            if let Some(round) = self.open.get_mut(&id) {
                 let awaited =
                     round.workers.iter_mut().filter(|it| it.state == WorkerState::Awaited);
                 awaited.for_each(|it| it.state = WorkerState::Left);
@@ -230,14 +234,14 @@ impl Rounds {
 
     /// When [`Self::tick`] is to be called next.
     pub fn due(&self) -> Option<Time> {
-        self.rounds.values().filter_map(Round::due).min()
+        self.open.values().filter_map(Round::due).min()
     }
 
     /// What is due now.
     pub fn tick(&mut self, now: Time, out: &mut Vec<RoundEffect>) {
-        let ids: Vec<u32> = self.rounds.keys().copied().collect();
+        let ids: Vec<u32> = self.open.keys().copied().collect();
         for id in ids {
-            let Some(round) = self.rounds.get_mut(&id) else { continue };
+            let Some(round) = self.open.get_mut(&id) else { continue };
             if round.stop_time().is_some_and(|time| time <= now) {
                 round.is_stopped = true;
                 out.push(RoundEffect::Stop { round: id });
@@ -255,57 +259,60 @@ impl Rounds {
 
     /// Whether all of a round is over, and clocks alone are waited for.
     pub fn is_closing(&self) -> bool {
-        self.rounds.values().any(|round| round.closing.is_some())
+        self.open.values().any(|round| round.closing.is_some())
     }
 
     /// When a worker has gone through its gate, ns by the hub's clock.
     pub fn started_ns(&self, id: u32, worker: u32) -> Option<i64> {
-        self.rounds.get(&id)?.started_ns(worker, &self.clocks)
+        self.open.get(&id)?.started_ns(worker, &self.clocks)
     }
 
     /// Where the command of a worker was handed over.
     pub fn node_of(&self, id: u32, worker: u32) -> Option<NodeId> {
-        self.rounds.get(&id)?.workers.get(worker as usize)?.node
+        self.open.get(&id)?.workers.get(worker as usize)?.node
     }
 
     /// Whether it has not ended.
     pub fn is_known(&self, id: u32) -> bool {
-        self.rounds.contains_key(&id)
+        self.open.contains_key(&id)
     }
 
     /// Whether the workers of a round were stopped by its own time.
     pub fn was_stopped(&self, id: u32) -> bool {
-        self.rounds
+        self.open
             .get(&id)
             .is_some_and(|round| round.is_stopped && round.spec.stop_after_ns.is_some())
     }
 
     fn worker(&mut self, id: u32, worker: u32) -> Option<&mut Worker> {
-        self.rounds.get_mut(&id)?.workers.get_mut(worker as usize)
+        self.open.get_mut(&id)?.workers.get_mut(worker as usize)
     }
 
     fn with_workers_on(&self, node: NodeId) -> Vec<u32> {
         let has = |round: &Round| round.workers.iter().any(|it| it.node == Some(node));
-        self.rounds.iter().filter(|(_, round)| has(round)).map(|(id, _)| *id).collect()
+        self.open.iter().filter(|(_, round)| has(round)).map(|(id, _)| *id).collect()
     }
 
     fn is_any_asked(&self, id: u32) -> bool {
-        let nodes = self.rounds.get(&id).map(Round::nodes).unwrap_or_default();
+        let nodes = self.open.get(&id).map(Round::nodes).unwrap_or_default();
         nodes.into_iter().any(|node| self.clocks.is_asked(node))
     }
 
+    /// A burst that a round before has begun is not waited for where the clock is known well enough without.
     fn commit_if_timed(&mut self, now: Time, id: u32, out: &mut Vec<RoundEffect>) {
-        let is_timing =
-            self.rounds.get(&id).is_some_and(|round| matches!(round.phase, Phase::Timing(_)));
-        if is_timing && !self.is_any_asked(id) {
+        let Some(round) = self.open.get(&id) else { return };
+        let mut nodes = round.nodes().into_iter();
+        if matches!(round.phase, Phase::Timing(_))
+            && nodes.all(|node| !self.clocks.is_asked(node) || self.clocks.is_fresh(now, node))
+        {
             self.commit(now, id, out);
         }
     }
 
     /// Decides the instant with what is known of the clocks.
     fn commit(&mut self, now: Time, id: u32, out: &mut Vec<RoundEffect>) {
-        let Some(round) = self.rounds.get_mut(&id) else { return };
-        let t0 = Time(now.0 + round.margin_ns(&self.clocks));
+        let Some(round) = self.open.get_mut(&id) else { return };
+        let t0 = Time(now.0 + round.margin_ns(&self.margins, &self.clocks));
         let mut nodes = Vec::new();
         for node in round.nodes() {
             let Some(offset) = self.clocks.at(node, signed(t0)) else {
@@ -321,7 +328,7 @@ impl Rounds {
 
     /// Only a round that has not begun can be given up; one in which nobody waits need not be.
     fn give_up(&mut self, id: u32, fault: Fault, out: &mut Vec<RoundEffect>) {
-        let Some(round) = self.rounds.get_mut(&id) else { return };
+        let Some(round) = self.open.get_mut(&id) else { return };
         if round.is_pending() {
             round.phase = Phase::GivenUp(fault);
             out.push(RoundEffect::GiveUp { round: id, fault });
@@ -330,13 +337,14 @@ impl Rounds {
 
     /// When all are over the clocks are asked once more, so that they are known on both sides of the round.
     fn end_if_over(&mut self, now: Time, id: u32, out: &mut Vec<RoundEffect>) {
-        let Some(round) = self.rounds.get_mut(&id) else { return };
+        let Some(round) = self.open.get_mut(&id) else { return };
         if round.closing.is_some() || !round.workers.iter().all(Worker::is_over) {
             return;
         }
         if matches!(round.phase, Phase::GivenUp(_)) {
             return self.end(id, out);
         }
+        round.teach(&mut self.margins, &self.clocks);
         round.closing = Some(Time(now.0.saturating_add(CLOSING_NS_MAX)));
         for node in round.nodes() {
             // One that is lost says no more.
@@ -348,14 +356,14 @@ impl Rounds {
     }
 
     fn close_if_timed(&mut self, id: u32, out: &mut Vec<RoundEffect>) {
-        let is_closing = self.rounds.get(&id).is_some_and(|round| round.closing.is_some());
+        let is_closing = self.open.get(&id).is_some_and(|round| round.closing.is_some());
         if is_closing && !self.is_any_asked(id) {
             self.end(id, out);
         }
     }
 
     fn end(&mut self, id: u32, out: &mut Vec<RoundEffect>) {
-        if let Some(round) = self.rounds.remove(&id) {
+        if let Some(round) = self.open.remove(&id) {
             out.push(RoundEffect::Ended { round: id, result: round.result(&self.clocks) });
         }
     }

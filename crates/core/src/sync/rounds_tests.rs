@@ -1,4 +1,4 @@
-use super::super::round::{MARGIN_NS_MIN, MARGIN_NS_WORKER};
+use super::super::margin::{FIRST_NS_MIN, FIRST_NS_WORKER, MARGIN_NS_MIN};
 use super::*;
 use proptest::prelude::*;
 use std::vec;
@@ -38,8 +38,28 @@ fn at(t0: Time, late_ns: i64) -> Passed {
 #[test]
 fn the_instant_is_decided_when_the_last_worker_waits() {
     let (rounds, t0) = gathered(3);
-    assert_eq!(t0, Time(20 + MARGIN_NS_MIN + 3 * MARGIN_NS_WORKER));
+    assert_eq!(t0, Time(20 + FIRST_NS_MIN + 3 * FIRST_NS_WORKER));
     assert_eq!(rounds.due(), None);
+}
+
+#[test]
+fn the_next_round_has_what_this_one_has_needed() {
+    for (seen_after_ns, expected_ns) in [(300_000, MARGIN_NS_MIN), (4_000_000, 9_000_000)] {
+        let (mut rounds, t0) = gathered(2);
+        let mut out = Vec::new();
+        for worker in 0..2 {
+            rounds.passed(t0, 0, worker, Passed { woke_ns: 20 + seen_after_ns, ..at(t0, 3) });
+            rounds.over(Time(t0.0 + 500), 0, worker, 400, &mut out);
+        }
+        out.clear();
+        rounds.define(1, spec(2));
+        for worker in 0..2 {
+            rounds.prepared(t0, 1, worker, HERE, &mut out);
+            rounds.ready(t0, 1, worker, &mut out);
+        }
+        let [RoundEffect::Commit { t0: next, .. }] = out.as_slice() else { panic!("{out:?}") };
+        assert_eq!(*next, Time(t0.0 + expected_ns));
+    }
 }
 
 #[test]

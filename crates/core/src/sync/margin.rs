@@ -1,0 +1,193 @@
+//! How long before its instant a round is decided: long enough that every worker sees the instant in time, and no
+//! longer, since all wait for it.
+//!
+//! Each worker notes when it saw the instant, so what a round has needed is known afterwards: telling the nodes and
+//! waking all workers there. The next one gets twice the most of the last rounds. It knows no worker and no clock.
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+use crate::ids::NodeId;
+
+/// A worker whose gate saw the instant later than so long before it was late, whether it began in time or not.
+pub(super) const SEEN_BEFORE_NS: u64 = 1_000_000;
+/// The least time from the decision to the instant.
+pub(super) const MARGIN_NS_MIN: u64 = 2_000_000;
+/// The least for a node of which no round is known.
+pub(super) const FIRST_NS_MIN: u64 = 10_000_000;
+/// And what each worker adds to that: its node has to wake it up before. Of known nodes it is what each worker adds
+/// that is more than there were.
+pub(super) const FIRST_NS_WORKER: u64 = 100_000;
+/// And so many times the longest round trip to it.
+pub(super) const FIRST_ROUND_TRIPS: u64 = 3;
+/// Rounds that are remembered of each node: one in which a worker was late counts for so long.
+const KEPT: usize = 32;
+/// A round counts for at most so many times what a first round has: a link that was cut says nothing of the next.
+const FIRSTS_MAX: u64 = 2;
+
+/// What is known of one node when a round is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NodeNow {
+    pub node: NodeId,
+    /// The longest round trip of the last questions to it.
+    pub round_trip_ns_max: u64,
+}
+
+/// What a round has needed on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// Workers that the round had, on all nodes.
+    pub workers: u32,
+    /// From the decision until the last worker of the node saw the instant.
+    pub needed_ns: u64,
+    /// It had so long.
+    pub margin_ns: u64,
+    /// A worker of the node was late.
+    pub is_late: bool,
+}
+
+/// What the last rounds have needed, by node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Margins {
+    /// The oldest first.
+    nodes: BTreeMap<NodeId, VecDeque<Taken>>,
+}
+
+impl Margins {
+    /// For a round of so many workers on these nodes.
+    pub fn of(&self, workers: u32, nodes: impl IntoIterator<Item = NodeNow>) -> u64 {
+        let each = nodes.into_iter().map(|node| self.of_node(workers, node));
+        each.max().unwrap_or(0).max(MARGIN_NS_MIN)
+    }
+
+    /// A round is over that had begun. One who was late although it saw the instant in time has slept too long, perhaps
+    /// since the wakes of all were too close to the instant: the next round has more, but no more than a first round
+    /// has without its trips, as nothing that is longer than the wakes helps.
+    pub fn learn(&mut self, now: NodeNow, taken: Taken) {
+        let wakes_ns = FIRST_NS_MIN + FIRST_NS_WORKER * u64::from(taken.workers);
+        let late_ns = if taken.is_late { taken.margin_ns.min(wakes_ns) / 2 } else { 0 };
+        let needed_ns = taken.needed_ns + late_ns;
+        let needed_ns = needed_ns.min(FIRSTS_MAX * first_ns(taken.workers, now));
+        let rounds = self.nodes.entry(now.node).or_default();
+        rounds.push_back(Taken { needed_ns, ..taken });
+        if rounds.len() > KEPT {
+            rounds.pop_front();
+        }
+    }
+
+    /// The node is gone, and what comes after it is another.
+    pub fn lose(&mut self, node: NodeId) {
+        self.nodes.remove(&node);
+    }
+
+    fn of_node(&self, workers: u32, now: NodeNow) -> u64 {
+        let needed = |it: &Taken| {
+            it.needed_ns + FIRST_NS_WORKER * u64::from(workers.saturating_sub(it.workers))
+        };
+        let rounds = self.nodes.get(&now.node);
+        match rounds.and_then(|rounds| rounds.iter().map(needed).max()) {
+            Some(needed_ns) => SEEN_BEFORE_NS + (2 * needed_ns).max(now.round_trip_ns_max),
+            None => first_ns(workers, now),
+        }
+    }
+}
+
+/// Where no round is known.
+fn first_ns(workers: u32, now: NodeNow) -> u64 {
+    FIRST_NS_MIN + FIRST_NS_WORKER * u64::from(workers) + FIRST_ROUND_TRIPS * now.round_trip_ns_max
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    const HERE: NodeNow = NodeNow { node: NodeId(0), round_trip_ns_max: 0 };
+
+    /// A round whose last worker saw the instant so long after the decision; whether one was late.
+    fn live(margins: &mut Margins, workers: u32, now: NodeNow, needed_ns: u64) -> (u64, bool) {
+        let margin_ns = margins.of(workers, [now]);
+        let is_late = needed_ns + SEEN_BEFORE_NS > margin_ns;
+        margins.learn(now, Taken { workers, needed_ns, margin_ns, is_late });
+        (margin_ns, is_late)
+    }
+
+    proptest! {
+        /// Delays that differ by up to twice never make a worker late, and cost little more than they are.
+        #[test]
+        fn nobody_is_late_where_delays_are_known(
+            delay_ns in 0u64..3_000_000,
+            parts in prop::collection::vec(0u64..=1_000, 1..200),
+        ) {
+            let mut margins = Margins::default();
+            for part in parts {
+                let needed_ns = delay_ns + delay_ns * part / 1_000;
+                let (margin_ns, is_late) = live(&mut margins, 8, HERE, needed_ns);
+                prop_assert!(!is_late, "{needed_ns} in {margin_ns}");
+            }
+            let most_ns = (SEEN_BEFORE_NS + 4 * delay_ns).max(MARGIN_NS_MIN);
+            prop_assert!(margins.of(8, [HERE]) <= most_ns);
+        }
+
+        /// Whatever delays there are: the margin is at least what each of the last rounds has needed, it is longer
+        /// after a worker was late unless it was far longer than before a first round, and it stays bounded.
+        #[test]
+        fn the_margin_grows_at_once_and_never_falls_below_what_was_needed(
+            delays in prop::collection::vec((0u64..60_000_000, 1u32..60, prop::bool::ANY), 1..120),
+            round_trip_ns_max in 0u64..40_000_000,
+        ) {
+            let now = NodeNow { round_trip_ns_max, ..HERE };
+            let (mut margins, mut last) = (Margins::default(), Vec::new());
+            for (delay_ns, workers, overslept) in delays {
+                let margin_ns = margins.of(workers, [now]);
+                let is_late = overslept || delay_ns + SEEN_BEFORE_NS > margin_ns;
+                margins.learn(now, Taken { workers, needed_ns: delay_ns, margin_ns, is_late });
+                last.push(delay_ns);
+                let next_ns = margins.of(workers, [now]);
+                let first_ns = first_ns(workers, now);
+                let wakes_ns = FIRST_NS_MIN + FIRST_NS_WORKER * u64::from(workers);
+                if is_late {
+                    prop_assert!(next_ns > margin_ns.min(wakes_ns), "{margin_ns} then {next_ns}");
+                }
+                if delay_ns + SEEN_BEFORE_NS > margin_ns {
+                    prop_assert!(next_ns > margin_ns.min(first_ns), "{margin_ns} then {next_ns}");
+                }
+                for needed_ns in last.iter().rev().take(KEPT) {
+                    let counts_ns = (*needed_ns).min(FIRSTS_MAX * FIRST_NS_MIN);
+                    prop_assert!(next_ns >= SEEN_BEFORE_NS + counts_ns);
+                }
+                prop_assert!(next_ns <= SEEN_BEFORE_NS + 2 * FIRSTS_MAX * (first_ns + 60 * FIRST_NS_WORKER));
+            }
+        }
+    }
+
+    #[test]
+    fn a_first_round_has_long_and_those_after_it_what_it_took() {
+        let mut margins = Margins::default();
+        let far = NodeNow { node: NodeId(1), round_trip_ns_max: 20_000_000 };
+        assert_eq!(margins.of(8, [HERE]), 10_800_000);
+        assert_eq!(margins.of(8, [HERE, far]), 70_800_000);
+        live(&mut margins, 8, HERE, 300_000);
+        live(&mut margins, 8, far, 12_000_000);
+        assert_eq!(margins.of(8, [HERE]), MARGIN_NS_MIN);
+        assert_eq!(margins.of(8, [HERE, far]), 25_000_000);
+        // Ten workers more than there were may take 1 ms more.
+        assert_eq!(margins.of(18, [HERE, far]), 27_000_000);
+        margins.lose(NodeId(1));
+        assert_eq!(margins.of(8, [HERE, far]), 70_800_000);
+    }
+
+    #[test]
+    fn who_sleeps_too_long_lengthens_the_margin_and_is_forgotten_after_many_rounds() {
+        let mut margins = Margins::default();
+        live(&mut margins, 2, HERE, 100_000);
+        let late =
+            Taken { workers: 2, needed_ns: 100_000, margin_ns: MARGIN_NS_MIN, is_late: true };
+        margins.learn(HERE, late);
+        for _ in 1..KEPT {
+            assert_eq!(live(&mut margins, 2, HERE, 100_000), (3_200_000, false));
+        }
+        live(&mut margins, 2, HERE, 100_000);
+        assert_eq!(margins.of(2, [HERE]), MARGIN_NS_MIN);
+    }
+}
