@@ -124,12 +124,12 @@ class WalkthroughTest < Minitest::Test
 
     # The command as it has to be here: the page's runs have other names.
     def with_runs(command)
-      newest = Dir.children(File.join(@folder, ".rakuda/runs")).max if command.include?("/ID/")
-      command.gsub("/ID/", "/#{newest}/").gsub(/\b\d{8}-\d{6}[\d.-]*/) do |name|
+      command = command.gsub(/\b\d{8}-\d{6}[\d.-]*/) do |name|
         meant = @runs.keys.select { |run| run.start_with?(name) }
         @test.assert_equal 1, meant.size, "#{@page}: #{command}: the page names #{meant.size} runs that begin so"
         @runs.fetch(meant.first)
       end
+      command.include?("/ID/") ? command.gsub("/ID/", "/#{Dir.children(File.join(@folder, ".rakuda/runs")).max}/") : command
     end
 
     def compare(expected, printed, place)
@@ -138,7 +138,9 @@ class WalkthroughTest < Minitest::Test
       expected, printed = [expected, printed].map { |lines| lines.map { |line| plain(line) } }
       return @test.assert_equal(expected.sort, printed.sort, place) unless expected.any?(/\.\.\./)
 
-      pattern = expected.map { |line| line.strip == "..." ? "(?:.*\n)*?" : "#{Regexp.escape(line).gsub("\\.\\.\\.", ".*")}\n" }.join
+      pattern = expected.map do |line|
+        line.strip == "..." ? "(?:.*\n)*?" : "#{Regexp.escape(line).gsub("\\.\\.\\.", ".*")}\n"
+      end.join
       @test.assert_match(/\A#{pattern}\z/, printed.map { |line| "#{line}\n" }.join, place)
     end
 
