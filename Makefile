@@ -41,9 +41,9 @@ install:
 	$(CARGO) build --release --locked --bins
 	@tools/install install
 
-# Needs Python with venv, and fetches zig.
+# Needs Python with venv, and fetches zig. MACHINE="x86_64 aarch64": for x86-64, with an engine for hosts of the other type.
 dist:
-	@tools/dist
+	@tools/dist $(MACHINE)
 
 # Needs dpkg-dev and binutils.
 deb:

@@ -18,7 +18,10 @@ Gem::Specification.new do |spec|
   own_engine = File.exist?(File.join(root, engine))
   spec.platform = Gem::Platform::CURRENT if own_engine
   spec.files = Dir.glob("{lib,exe,iobench/schema}/**/*", base: root).select { |path| File.file?(File.join(root, path)) } +
-               %w[LICENSE README.md CHANGELOG.md libexec/rakuda-tasks libexec/rakuda-bench] + (own_engine ? [engine] : [])
+               %w[LICENSE libexec/rakuda-tasks libexec/rakuda-bench] + (own_engine ? [engine] : []) +
+               # All that README and these pages lead to, as tools/install has it.
+               Dir.glob(%w[*.md docs/*.md docs/*/*.md docs/pictures/* docs/reference/*.json {bench,iobench,testbed}/README.md],
+                        base: root)
   spec.bindir = "exe"
   spec.executables = %w[rakuda rakudactl]
   spec.metadata["rubygems_mfa_required"] = "true"

@@ -37,6 +37,27 @@ class DocsTest < Minitest::Test
     assert_empty unknown
   end
 
+  def test_questions_in_the_pages_are_those_of_rakudactl_with_options_that_its_help_knows
+    wrong = (pages - ["CHANGELOG.md"]).flat_map do |page|
+      questions(page).filter_map do |line, question, rest|
+        next "#{page}: no question #{question} in: #{line}" unless question_options.key?(question)
+
+        unknown = rest.scan(OPTION) - question_options[question]
+        "#{page}: #{unknown.join(", ")} in: #{line}" if unknown.any?
+      end
+    end
+    assert_empty wrong
+  end
+
+  def test_every_question_and_option_of_rakudactl_is_in_the_reference
+    text = read("docs/reference/rakudactl.md") + read("docs/reference/information.md")
+    missing = option_columns.except("help").flat_map do |question, columns|
+      [["rakudactl #{question}"], *columns].reject { |forms| forms.any? { |form| text.include?(form) } }
+                                           .map { |forms| "#{question}: #{forms.join(", ")}" }
+    end
+    assert_empty missing
+  end
+
   def test_links_between_pages_lead_somewhere
     broken = pages.flat_map do |page|
       links = read(page).scan(/\]\(([^)#\s]+)(?:#[^)]*)?\)/).flatten.grep_v(/\A[a-z]+:/)
@@ -109,6 +130,37 @@ class DocsTest < Minitest::Test
   # Lines of indented or fenced blocks, and code in running text, that start with the command.
   def commands(page)
     read(page).scan(%r{^(?:    |```\w*\n)\$? ?((?:\.\./)*(?:bin/)?rakuda [^\n#|]*)|`((?:bin/)?rakuda -[^`]*)`}).flatten.compact
+  end
+
+  # Lines of blocks, and code in running text: the whole, the question, and what follows up to the next command. What
+  # `bench` is asked has a help of its own; behind ` -- ` stand options of `rakuda`.
+  def questions(page)
+    found = read(page).scan(/^ {4,}(?:\$ )?((?:\.\.\/)*(?:bin\/)?rakudactl [^\n]*)|`((?:bin\/)?rakudactl [^`]*)`/).flatten.compact
+    found.filter_map do |line|
+      question, rest = line.gsub(/\s+/, " ").match(/rakudactl (?:-C \S+ )?([a-z][\w-]*)(.*)/)&.captures
+      [line, question, rest.sub(/ (?:--|\||&&|#|>) .*/, "")] if question && question != "bench"
+    end
+  end
+
+  # Of each question of rakudactl the options, those that mean the same together.
+  def option_columns
+    @option_columns ||= begin
+      names = help_of_rakudactl[/^Commands:\n(.*?)\n\n/m, 1].scan(/^  ([a-z][\w-]*)/).flatten
+      names.to_h do |name|
+        lines = help_of_rakudactl(name).lines.grep(/\A\s+-/)
+        [name, lines.map { |line| line.strip.split(/\s{2,}/).first.scan(OPTION) } - [%w[-h --help], %w[-C --directory]]]
+      end
+    end
+  end
+
+  def question_options
+    @question_options ||= option_columns.transform_values { |columns| columns.flatten + %w[-h --help -C --directory] }
+  end
+
+  def help_of_rakudactl(*question)
+    output, status = Open3.capture2e(File.join(ROOT, "bin/rakudactl"), "help", *question)
+    assert status.success?, output
+    output
   end
 
   def repository_files

@@ -185,6 +185,12 @@ class LivePageTest < Minitest::Test
     browser.wait_for("document.querySelector('#curve svg') !== null && !document.getElementById('attempts').hidden")
     browser.evaluate("document.getElementById('ask-values').click()")
     browser.wait_for("[...document.querySelectorAll('#node-rows th')].some((head) => head.textContent === 'mem_available')")
+    # Of each rule: name, done, running, failed, mean, in all, and a bar.
+    rows = "[...document.querySelectorAll('#rule-rows tbody tr')]"
+    cells = browser.evaluate("#{rows}.map((row) => [...row.cells].map((it) => it.innerText))")
+    made = cells.find { |row| row[1] == "20" }
+    assert_equal 7, made&.size, cells.inspect
+    assert_match(/\A[\d.]+ (?:ms|s)\z/, made[5])
   end
 
   def search(browser, text)

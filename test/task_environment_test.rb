@@ -7,9 +7,9 @@ require "open3"
 require "rakuda"
 require_relative "support/scratch_folder"
 
-# `needs env:`. A virtual environment of Python is made for real, from a wheel of this test and without a network. Tools
-# that cannot be had here (apptainer, podman, conda, environment modules) are stand-ins that note how they were called and
-# do what the tool would do with the command; Docker is one, too.
+# `needs env:`. A virtual environment of Python is made for real, from a wheel of this test and without a network, and a
+# module of Debian's environment-modules is loaded. Tools that cannot be had here (apptainer, podman, conda) are stand-ins
+# that note how they were called and do what the tool would do with the command; Docker is one, too.
 class TaskEnvironmentTest < Minitest::Test
   include ScratchFolder
 
@@ -141,6 +141,26 @@ class TaskEnvironmentTest < Minitest::Test
     assert_match(%r{needs env: module load none/1 failed}, errors)
   ensure
     ENV.delete("MODULESHOME")
+  end
+
+  def test_a_module_of_real_environment_modules_is_loaded_and_named_where_the_task_fails
+    FileUtils.mkdir_p(path("modulefiles/camel"))
+    File.write(path("modulefiles/camel/2"), "#%Module\nsetenv CAMEL dromedary\nprepend-path PATH /opt/camel/bin\n")
+    environment = { "MODULEPATH" => path("modulefiles"), "XDG_CACHE_HOME" => path("cache"), "MODULESHOME" => nil }
+    File.write(project("Rakefile"), <<~'RUBY')
+      needs env: { module: "camel/2" }
+      file("humps") { |t| sh 'echo "$CAMEL ${PATH%%:*}" > humps' }
+      needs env: { module: "camel/2" }
+      task(default: "humps") { sh "rakudactl explain default; test $CAMEL = bactrian" }
+    RUBY
+    environment["PATH"] = "#{File.dirname(RAKUDA)}:#{ENV.fetch("PATH")}"
+    out, errors, status = Open3.capture3(environment, RAKUDA, chdir: path("project"))
+    assert_equal 1, status.exitstatus, errors
+    assert_equal "dromedary /opt/camel/bin\n", File.read(project("humps"))
+    assert_match(%r{^default: running.*^  in the environment: module camel/2$}m, out)
+    assert_match(%r{^default: failed after.*^  in the environment: module camel/2$}m, errors)
+    document, = Open3.capture3("#{RAKUDA}ctl", "export", "wfformat", chdir: path("project"))
+    assert_match(%r{; in the environment module camel/2: ID\d+ ID\d+\z}, JSON.parse(document)["description"])
   end
 
   def test_containers_run_the_command_in_its_folder_with_the_tool_that_is_there

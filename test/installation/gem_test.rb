@@ -43,6 +43,19 @@ class GemTest < Minitest::Test
     refute_match(%r{/gems/|exe/rakuda|bin/rakuda}, output, "the backtrace has only lines of the Rakefile")
   end
 
+  def test_links_of_its_readme_lead_to_pages_in_the_gem
+    files = run_well("ruby", "-e", "puts Gem::Specification.load('rakuda.gemspec').files", chdir: ROOT).lines(chomp: true)
+    pages = files.grep(%r{\A(?:README\.md|docs/(?:guide|reference)/.*\.md)\z})
+    assert_operator pages.size, :>, 20
+    dead = pages.flat_map do |page|
+      links = File.read(File.join(ROOT, page)).scan(/\]\(([^)#\s]+)(?:#[^)]*)?\)/).flatten.grep_v(/\A[a-z]+:/)
+      targets = links.map { |link| File.expand_path(link, "/#{File.dirname(page)}").delete_prefix("/") }
+      targets.reject! { |target| files.any? { |file| file == target || file.start_with?("#{target}/") } }
+      targets.map { |target| "#{page}: #{target}" }
+    end
+    assert_empty dead
+  end
+
   def test_version_of_the_gem_is_that_of_the_engine
     print_version = "print Gem::Specification.load('rakuda.gemspec').version"
     version = run_well("ruby", "-e", print_version, chdir: ROOT)

@@ -82,6 +82,17 @@ class InstallTest < Minitest::Test
     refute_path_exists stage
   end
 
+  def test_engines_for_other_machine_types_are_installed_beside_the_own_one
+    engine = File.join(@place, "rakudad")
+    ["", "-aarch64", "-foreign"].each { |type| File.write(engine + type, "engine#{type}", perm: 0o755) }
+    run_well(File.join(ROOT, "tools/install"), "install", chdir: @place, environment: { "PREFIX" => @prefix, "ENGINE" => engine })
+    libexec = File.join(@prefix, "lib/rakuda/libexec")
+    assert_equal %w[rakudad rakudad-aarch64], Dir.children(libexec).grep(/rakudad/).sort
+    assert_equal "engine-aarch64", File.read(File.join(libexec, "rakudad-aarch64"))
+    make("uninstall")
+    refute_path_exists libexec
+  end
+
   def test_the_unit_of_systemd_finds_the_engine_of_its_prefix
     @prefix = File.join(@place, "100% a | b & c")
     make("install")

@@ -27,6 +27,8 @@ module NearHosts
 
   # A folder of the run with hosts beside it.
   class Run
+    attr_reader :base
+
     def initialize(base)
       @base = base
       @folder = File.join(base, "home")
@@ -43,12 +45,27 @@ module NearHosts
 
     def read(name) = File.read(File.join(@folder, name))
 
+    # An engine in a folder of its own; the hosts say that they are of another machine type.
+    def engine(machine)
+      folder = File.join(@base, "engine")
+      FileUtils.mkdir_p(folder)
+      real = File.realpath(Engines::REAL.fetch("RAKUDA_ENGINE"))
+      begin
+        File.link(real, File.join(folder, "rakudad"))
+      rescue Errno::EXDEV, Errno::EPERM
+        FileUtils.cp(real, folder)
+      end
+      script = "test \"$1\" = -m && exec echo #{machine}\nexec /usr/bin/uname \"$@\""
+      File.write(File.join(@base, "bin/uname"), "#!/bin/sh\n#{script}\n", perm: 0o755)
+      File.join(folder, "rakudad")
+    end
+
     # Here and on all hosts.
     def remove(name) = FileUtils.rm(Dir[File.join(@folder, name), File.join(@base, "*/rakuda-*/files/*", name)])
 
-    def rakuda(rakefile, *words)
+    def rakuda(rakefile, *words, environment: {})
       write("Rakefile", rakefile)
-      start(RAKUDA, "-F", "hosts", "--filesystem", "local", "-q", *words)
+      start(RAKUDA, "-F", "hosts", "--filesystem", "local", "-q", *words, environment: environment)
     end
 
     # A command that starts a run.
@@ -80,8 +97,8 @@ module NearHosts
 
     private
 
-    def start(*words)
-      environment = { "PATH" => "#{@base}/bin:#{ENV.fetch("PATH")}", "NEAR_HOSTS" => @base }
+    def start(*words, environment: {})
+      environment = { "PATH" => "#{@base}/bin:#{ENV.fetch("PATH")}", "NEAR_HOSTS" => @base }.merge(environment)
       out, err, status = Open3.capture3(Engines::REAL.merge(environment), "timeout", "-s", "KILL", "120", *words, chdir: @folder)
       Result.new(out, err, status.exitstatus)
     end

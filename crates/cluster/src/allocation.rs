@@ -10,7 +10,7 @@ use rakuda_link::gate::DialIn;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::agent_slot::{AgentSlot, Coming, Words};
-use crate::program::Program;
+use crate::program::Programs;
 use crate::reports::NodeEvent;
 use crate::search::Search;
 use crate::slurm::Job;
@@ -31,11 +31,10 @@ pub(crate) struct Allocation {
     steps: u32,
     /// Steps whose srun has not ended.
     running: u32,
-    /// A node has not got the program; then it is sent to each whose agent is started again.
-    ships: bool,
+    /// Nodes that had not got the program, and their machine types; it is sent when an agent is started there again.
+    ships: BTreeMap<String, String>,
     invitation: Rc<str>,
-    program: Rc<Program>,
-    path: Rc<str>,
+    programs: Rc<Programs>,
     events: UnboundedSender<StepEvent>,
     /// What srun has said of nodes.
     words: Rc<Words>,
@@ -46,10 +45,7 @@ impl Allocation {
     pub async fn begin(search: &Rc<Search>, job: Job) -> Result<(), String> {
         let listener = search.listener(job.nodes.first().map(String::as_str)).await?;
         let (invitation, mut dial_ins) = listener.invite()?;
-        let program = search.launcher.program()?;
-        let path = std::env::current_exe();
-        let path =
-            path.map_err(|error| format!("cannot find the engine's own program: {error}"))?;
+        let programs = search.launcher.programs()?;
         let (starter, mut wanted) = unbounded_channel();
         let (events, mut came) = unbounded_channel();
         let mut allocation = Self {
@@ -57,10 +53,9 @@ impl Allocation {
             waiting: BTreeMap::new(),
             steps: 0,
             running: 0,
-            ships: false,
+            ships: BTreeMap::new(),
             invitation: invitation.to_text().into(),
-            program,
-            path: path.to_string_lossy().into(),
+            programs,
             events,
             words: Rc::default(),
             job,
@@ -74,7 +69,7 @@ impl Allocation {
         search.launcher.tell(NodeEvent::AllAppeared(Ok(())));
         drop(starter);
         let all = (allocation.job.list.clone(), allocation.job.nodes.len());
-        allocation.start(all, allocation.job.nodes.clone(), false);
+        allocation.start(all, allocation.job.nodes.clone(), None);
         allocation.serve(&mut dial_ins, &mut wanted, &mut came).await;
         Ok(())
     }
@@ -97,7 +92,10 @@ impl Allocation {
                     }
                 }
                 name = wanted.recv() => match name {
-                    Some(name) => self.start((name.clone(), 1), vec![name], self.ships),
+                    Some(name) => {
+                        let ships = self.ships.get(&name).cloned();
+                        self.start((name.clone(), 1), vec![name], ships);
+                    }
                     None => break,
                 },
                 Some(event) = came.recv() => self.on_event(event),
@@ -118,10 +116,10 @@ impl Allocation {
 
     fn on_event(&mut self, event: StepEvent) {
         match event {
-            StepEvent::Wanted(name) => {
-                self.ships = true;
-                if self.waiting.contains_key(&name) {
-                    self.start((name.clone(), 1), vec![name], true);
+            StepEvent::Wanted { node, machine } => {
+                self.ships.insert(node.clone(), machine.clone());
+                if self.waiting.contains_key(&node) {
+                    self.start((node.clone(), 1), vec![node], Some(machine));
                 }
             }
             StepEvent::Late(number, said) => {
@@ -165,7 +163,7 @@ impl Allocation {
         }
     }
 
-    fn start(&mut self, nodes: (String, usize), names: Vec<String>, ships: bool) {
+    fn start(&mut self, nodes: (String, usize), names: Vec<String>, ships: Option<String>) {
         self.steps += 1;
         self.running += 1;
         for name in names {
@@ -178,8 +176,7 @@ impl Allocation {
             nodes,
             ships,
             invitation: Rc::clone(&self.invitation),
-            program: Rc::clone(&self.program),
-            path: Rc::clone(&self.path),
+            programs: Rc::clone(&self.programs),
         };
         tokio::task::spawn_local(steps::run(step, self.events.clone()));
     }

@@ -16,6 +16,15 @@ pub enum ClusterError {
     /// The program that hosts are brought is this one, and cannot be read.
     #[error("cannot read the engine's own program: {0}")]
     Program(#[source] io::Error),
+    /// The program for another machine type, which lies beside this one.
+    #[error("cannot read the engine for other machines, {}: {why}", path.display())]
+    OtherProgram {
+        /// Of the program.
+        path: std::path::PathBuf,
+        /// Why.
+        #[source]
+        why: io::Error,
+    },
     /// The thread of the links could not be begun.
     #[error(transparent)]
     Thread(io::Error),

@@ -21,7 +21,7 @@ use crate::connection::NodeConnection;
 use crate::data::Data;
 use crate::leaders::Leaders;
 use crate::port::{LOCAL_NODE, Newcomer};
-use crate::program::{Depot, Program};
+use crate::program::{Depot, Programs};
 use crate::remote::{RemotePort, Shared};
 use crate::reports::{NodeEvent, NodeReport, ReportSender, StateReports};
 use crate::route::{Reached, Route};
@@ -96,9 +96,9 @@ impl Launcher {
         self.tell(NodeEvent::Appeared(Box::new(Newcomer { name, port: Box::new(port), ends_ns })));
     }
 
-    /// The engine's own.
-    pub fn program(&self) -> Result<Rc<Program>, String> {
-        self.depot.program()
+    /// The engine's own, and those for other machine types.
+    pub fn programs(&self) -> Result<Rc<Programs>, String> {
+        self.depot.programs()
     }
 
     /// Tells the hub what is not of a node.

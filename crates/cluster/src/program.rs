@@ -1,9 +1,14 @@
-//! The engine's own program, as it is shipped to hosts: its content and what that is called; and who has it already.
+//! The engine's programs, as they are shipped to hosts: their content and what that is called;
+//! and who has which already.
 //!
+//! Hosts of another machine type than this one get `rakudad-MACHINE`, which lies beside the
+//! engine's own program. A host says itself what type it is of: the script that starts the program
+//! there chooses.
 //! Hosts that share a home share the program, too: the one that asks first is sent it, and the others wait for that.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use tokio::sync::Notify;
@@ -14,7 +19,7 @@ use crate::error::ClusterError;
 #[derive(Debug, Default)]
 pub(crate) struct Depot {
     folders: RefCell<BTreeMap<String, Shipment>>,
-    program: OnceCell<Result<Rc<Program>, String>>,
+    programs: OnceCell<Result<Rc<Programs>, String>>,
 }
 
 #[derive(Debug, Clone)]
@@ -33,35 +38,103 @@ pub(crate) enum Answer {
     Look,
 }
 
-/// The program.
+/// A program, and which hosts can run it.
 #[derive(Debug)]
 pub(crate) struct Program {
+    /// As `uname -m` says it.
+    pub machine: String,
+    pub path: PathBuf,
     pub bytes: Vec<u8>,
     /// BLAKE3 of `bytes`, in hexadecimal.
     pub name: String,
 }
 
+/// All that there are; the engine's own comes first.
+#[derive(Debug)]
+pub(crate) struct Programs(Vec<Program>);
+
+/// What the names of programs for other machine types begin with; the type follows.
+const OTHERS: &str = "rakudad-";
+
 /// What this program's folder is called on hosts.
 pub fn program_name() -> Result<String, ClusterError> {
-    Program::own().map(|program| program.name)
+    let own = Program::read(PathBuf::from("/proc/self/exe"), std::env::consts::ARCH);
+    own.map(|program| program.name).map_err(ClusterError::Program)
 }
 
 impl Program {
-    fn own() -> Result<Self, ClusterError> {
-        let bytes = std::fs::read("/proc/self/exe").map_err(ClusterError::Program)?;
+    fn read(path: PathBuf, machine: &str) -> std::io::Result<Self> {
+        let bytes = std::fs::read(&path)?;
         let name = blake3::hash(&bytes).to_hex().to_string();
-        Ok(Self { bytes, name })
+        Ok(Self { machine: machine.to_owned(), path, bytes, name })
     }
+}
+
+impl Programs {
+    /// The engine's own, and those beside it.
+    fn find() -> Result<Self, ClusterError> {
+        let path = std::env::current_exe().map_err(ClusterError::Program)?;
+        // Its file may have been replaced since; its content is still there.
+        let mut own = Program::read(PathBuf::from("/proc/self/exe"), std::env::consts::ARCH)
+            .map_err(ClusterError::Program)?;
+        own.path = path;
+        let mut programs = vec![own];
+        let folder = programs[0].path.parent().unwrap_or(Path::new("/")).to_owned();
+        for (machine, path) in others(&folder) {
+            if machine != programs[0].machine {
+                let other = Program::read(path.clone(), &machine);
+                programs.push(other.map_err(|why| ClusterError::OtherProgram { path, why })?);
+            }
+        }
+        Ok(Self(programs))
+    }
+
+    /// For the machine type, when there is one.
+    pub fn of(&self, machine: &str) -> Option<&Program> {
+        self.0.iter().find(|program| program.machine == machine)
+    }
+
+    /// Shell words that set `m` to the machine type of a host, and of the program for it `n` to the
+    /// name, `b` to the size, and what `more` says of it; where there is none, they say so and end.
+    /// Without any quote but `"`, and without backslash, exclamation mark and line end, if `more`
+    /// has none.
+    pub fn choice(&self, more: impl Fn(&Program) -> String) -> String {
+        let ours = self.0.iter().map(|program| {
+            let Program { machine, name, bytes, .. } = program;
+            format!("{machine}) n={name} b={}{} ;;", bytes.len(), more(program))
+        });
+        let ours = ours.collect::<Vec<_>>().join(" ");
+        let folder = self.0[0].path.parent().unwrap_or(Path::new("/")).to_string_lossy();
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._+-@,:=".contains(&byte);
+        let folder = if folder.bytes().all(is_plain) { &*folder } else { "the engine" };
+        format!(
+            "m=$(uname -m); case \"$m\" in {ours} *) echo \"its machine type is $m, and there is no engine for that: expected {OTHERS}$m beside {folder}/rakudad, where rakuda runs (make dist MACHINE=$m makes it)\" >&2; exit 1 ;; esac"
+        )
+    }
+}
+
+/// Programs for other machine types in `folder`, sorted by type.
+fn others(folder: &Path) -> BTreeMap<String, PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let named = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let machine = name.strip_prefix(OTHERS)?;
+        let is_type = machine.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        (is_type && !machine.is_empty() && entry.path().is_file())
+            .then(|| (machine.to_owned(), entry.path()))
+    });
+    named.collect()
 }
 
 impl Depot {
     /// Read once, when the first host is connected.
-    pub fn program(&self) -> Result<Rc<Program>, String> {
-        let read = || Program::own().map(Rc::new).map_err(|error| error.to_string());
-        self.program.get_or_init(read).clone()
+    pub fn programs(&self) -> Result<Rc<Programs>, String> {
+        let read = || Programs::find().map(Rc::new).map_err(|error| error.to_string());
+        self.programs.get_or_init(read).clone()
     }
 
-    /// A host says that the program is not in `folder`; waits while another one is being sent it.
+    /// A host says that the program for its machine type is not in a folder; `folder` names both.
+    /// Waits while another one is being sent it.
     /// `again`: it was told to look before, in vain.
     pub async fn answer(&self, folder: &str, again: bool) -> Answer {
         loop {
@@ -90,5 +163,69 @@ impl Depot {
         if let Some(Shipment::UnderWay(over)) = before {
             over.notify_waiters();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn program(machine: &str, path: &str) -> Program {
+        let bytes = machine.as_bytes().to_vec();
+        Program {
+            machine: machine.into(),
+            path: path.into(),
+            bytes,
+            name: format!("hash_{machine}"),
+        }
+    }
+
+    /// What a host of a machine type does with the choice: its status, and what it prints.
+    #[expect(clippy::disallowed_methods, reason = "the shell that reads it, in a test")]
+    fn on(machine: &str, programs: &Programs) -> (Option<i32>, String) {
+        let choice = programs.choice(|program| format!(" p={}", program.machine));
+        assert!(!choice.contains(['\'', '!', '\\', '\n']), "{choice}");
+        let script = format!("uname() {{ echo {machine}; }}; {choice}; echo $m $n $b $p");
+        let output = Command::new("/bin/sh").args(["-c", &script]).output().unwrap();
+        let words = if output.status.success() { output.stdout } else { output.stderr };
+        (output.status.code(), String::from_utf8(words).unwrap().trim().to_owned())
+    }
+
+    #[test]
+    fn a_host_takes_the_program_of_its_machine_type() {
+        let programs = Programs(vec![
+            program("x86_64", "/opt/l/rakudad"),
+            program("aarch64", "/opt/l/rakudad-aarch64"),
+        ]);
+        assert_eq!(on("x86_64", &programs), (Some(0), "x86_64 hash_x86_64 6 x86_64".into()));
+        let expected = "aarch64 hash_aarch64 7 aarch64";
+        assert_eq!(on("aarch64", &programs), (Some(0), expected.into()));
+        assert_eq!(programs.of("aarch64").unwrap().name, "hash_aarch64");
+        assert!(programs.of("riscv64").is_none());
+    }
+
+    #[test]
+    fn a_host_without_a_program_for_it_says_which_file_is_missing() {
+        let (status, words) = on("riscv64", &Programs(vec![program("x86_64", "/opt/l/rakudad")]));
+        assert_eq!(status, Some(1));
+        assert!(words.contains("machine type is riscv64"), "{words}");
+        assert!(words.contains("rakudad-riscv64 beside /opt/l/rakudad"), "{words}");
+        let (_, words) = on("riscv64", &Programs(vec![program("x86_64", "/it's/rakudad")]));
+        assert!(words.contains("beside the engine/rakudad"), "{words}");
+    }
+
+    #[test]
+    fn programs_of_other_types_are_those_beside_with_a_type_in_their_name() {
+        let folder = std::env::temp_dir().join(format!("rakuda-others-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("rakudad-folder")).unwrap();
+        for name in ["rakudad", "rakudad-aarch64", "rakudad-", "rakudad-a b", "rakudad.d"] {
+            std::fs::write(folder.join(name), name).unwrap();
+        }
+        let found: Vec<String> = others(&folder).into_keys().collect();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(found, ["aarch64"]);
+        assert!(others(Path::new("/there/is/none")).is_empty());
     }
 }

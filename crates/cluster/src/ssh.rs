@@ -12,7 +12,7 @@ use rakuda_proto::cluster::Role;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::unix::pipe;
 
-use crate::program::{Answer, Depot, Program};
+use crate::program::{Answer, Depot, Programs};
 use crate::watched::{self, Piece, Started, Watched, read_piece};
 
 /// A host that says nothing for so long cannot be used.
@@ -61,14 +61,14 @@ pub(crate) async fn launch(
     role: Role,
 ) -> Result<Launched, LaunchError> {
     let lasting = |why: String| LaunchError { why, passing: false };
-    let program = depot.program().map_err(lasting)?;
+    let programs = depot.programs().map_err(lasting)?;
     let token = token();
-    let script = remote_line(&token, &program, words_of(role));
+    let script = remote_line(&token, &programs, words_of(role));
     let mut all: Vec<&[u8]> = vec![b"ssh"];
     all.extend(options.iter().map(Vec::as_slice));
     all.extend([b"-oBatchMode=yes".as_slice(), b"-T", b"--", host.as_bytes(), script.as_bytes()]);
     let Launched { mut reader, mut writer, ssh } = start(&all)?;
-    match converse(&mut reader, &mut writer, &token, depot, &program).await {
+    match converse(&mut reader, &mut writer, &token, depot, &programs).await {
         Ok(()) => Ok(Launched { reader, writer, ssh }),
         Err(why) => Err(explain(ssh, why).await),
     }
@@ -93,7 +93,7 @@ async fn converse(
     writer: &mut pipe::Sender,
     token: &str,
     depot: &Depot,
-    program: &Program,
+    programs: &Programs,
 ) -> Result<(), String> {
     let mut looked = false;
     let mut sending: Option<String> = None;
@@ -105,12 +105,17 @@ async fn converse(
         };
         let folder = match words.split_once(' ').unwrap_or((&words, "")) {
             ("link", _) => break Ok(()),
+            // The machine type, and what the cache folder is called.
             ("want", folder) => folder.trim().to_owned(),
             _ => break Err(format!("it said `{words}`, which is not expected")),
         };
         if sending.is_some() {
             break Err("it was sent the program and has it not".into());
         }
+        let machine = folder.split(' ').next().unwrap_or_default();
+        let Some(program) = programs.of(machine) else {
+            break Err(format!("it wants a program for `{machine}`, which is not expected"));
+        };
         let sent = match depot.answer(&folder, looked).await {
             Answer::Look => {
                 looked = true;
@@ -174,26 +179,25 @@ pub(crate) fn token() -> String {
 
 /// For the login shell, whichever that is: neither sh, csh nor fish change what stands between these quotes, as long as
 /// there is no quote, exclamation mark, backslash or line end in it.
-fn remote_line(token: &str, program: &Program, words: &str) -> String {
-    let (mark, name, bytes) = (mark(token), &program.name, program.bytes.len());
+fn remote_line(token: &str, programs: &Programs, words: &str) -> String {
+    let mark = mark(token);
     let script = [
+        &programs.choice(|_| String::new()),
         "u=$(umask)",
         "umask 077",
         "d=\"${XDG_CACHE_HOME:-$HOME/.cache}/rakuda/bin\"",
-        &format!("p=\"$d/{name}/rakudad\" t=\"$d/{name}/.{token}\" i={token}"),
+        &format!("p=\"$d/$n/rakudad\" t=\"$d/$n/.{token}\" i={token}"),
         "until test -x \"$p\"",
-        &format!("do mkdir -p \"$d/{name}\" || exit 1"),
+        "do mkdir -p \"$d/$n\" || exit 1",
         // Whoever comes first gives the folder its name, by which hosts that share it are known.
         "test -s \"$d/id\" || { echo $i > \"$t\" && ln \"$t\" \"$d/id\" 2>/dev/null",
         "rm -f \"$t\"",
         "}",
         "read i < \"$d/id\"",
-        &format!("echo {mark} want $i"),
+        &format!("echo {mark} want $m $i"),
         "read w || exit 1",
         // `head` takes no byte more: nothing else is sent before the agent's hello.
-        &format!(
-            "test \"$w\" = look || {{ head -c {bytes} > \"$t\" && test $(wc -c < \"$t\") -eq {bytes} && chmod 700 \"$t\" && mv -f \"$t\" \"$p\" || {{ rm -f \"$t\""
-        ),
+        "test \"$w\" = look || { head -c $b > \"$t\" && test $(wc -c < \"$t\") -eq $b && chmod 700 \"$t\" && mv -f \"$t\" \"$p\" || { rm -f \"$t\"",
         "exit 1",
         "}",
         // What no run has used for a month.

@@ -13,7 +13,7 @@ use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::program::Program;
+use crate::program::Programs;
 use crate::ssh::{mark, token};
 use crate::tool::{self, quoted};
 use crate::watched::{Piece, Started, read_piece};
@@ -41,8 +41,8 @@ const NO_REASON: &str = "srun: cluster configuration lacks support for cpu bindi
 /// What comes of a step.
 #[derive(Debug)]
 pub(crate) enum StepEvent {
-    /// A node has not got the program.
-    Wanted(String),
+    /// A node has not got the program for its machine type.
+    Wanted { node: String, machine: String },
     /// A line of srun.
     Said(String),
     /// The agents of a step that are not there do not come any more; in srun's words. It may still run.
@@ -59,13 +59,11 @@ pub(crate) struct Step {
     pub job: String,
     /// The nodes, as Slurm writes lists; and how many.
     pub nodes: (String, usize),
-    /// The program comes along.
-    pub ships: bool,
+    /// The program for this machine type comes along.
+    pub ships: Option<String>,
     /// What agents are given, with its line end.
     pub invitation: Rc<str>,
-    pub program: Rc<Program>,
-    /// Where the program lies on this machine.
-    pub path: Rc<str>,
+    pub programs: Rc<Programs>,
 }
 
 /// Starts the agents, and reports until srun has ended.
@@ -140,20 +138,20 @@ fn words(step: &Step, token: &str) -> Vec<String> {
 
 /// What runs on each node, until it becomes the agent.
 fn script(step: &Step, token: &str) -> String {
-    let Program { name, bytes } = &*step.program;
-    let size = bytes.len();
     let agent = "agent --join - --name \"$SLURMD_NODENAME\" --cores \"$SLURM_CPUS_ON_NODE\"";
-    let folder = format!("d=\"${{XDG_CACHE_HOME:-$HOME/.cache}}/rakuda/bin/{name}\"");
-    if step.ships {
+    // Where each lies on this machine is where it may lie there.
+    let choice =
+        step.programs.choice(|program| format!(" p={}", quoted(&program.path.to_string_lossy())));
+    let folder = "d=\"${XDG_CACHE_HOME:-$HOME/.cache}/rakuda/bin/$n\"";
+    if step.ships.is_some() {
         let lines = [
+            &choice,
             "u=$(umask)",
             "umask 077",
-            &folder,
+            folder,
             &format!("t=\"$d/.{token}.$SLURMD_NODENAME\""),
             // `head` takes no byte more: the invitation follows.
-            &format!(
-                "mkdir -p \"$d\" && head -c {size} > \"$t\" && test $(wc -c < \"$t\") -eq {size} && chmod 700 \"$t\" && mv -f \"$t\" \"$d/rakudad\" || {{ rm -f \"$t\"; exit 1; }}"
-            ),
+            "mkdir -p \"$d\" && head -c $b > \"$t\" && test $(wc -c < \"$t\") -eq $b && chmod 700 \"$t\" && mv -f \"$t\" \"$d/rakudad\" || { rm -f \"$t\"; exit 1; }",
             // Commands make files as the user's login says.
             "umask $u",
             &format!("exec \"$d/rakudad\" {agent}"),
@@ -161,11 +159,14 @@ fn script(step: &Step, token: &str) -> String {
         return lines.join("; ");
     }
     let lines = [
-        folder,
-        format!("p={}", quoted(&step.path)),
+        choice,
+        folder.to_owned(),
         // Another version there would be refused by the hub.
-        format!("test -x \"$p\" && test $(wc -c < \"$p\") -eq {size} || p=\"$d/rakudad\""),
-        format!("test -x \"$p\" || {{ echo \"{} want $SLURMD_NODENAME\"; exit 0; }}", mark(token)),
+        "test -x \"$p\" && test $(wc -c < \"$p\") -eq $b || p=\"$d/rakudad\"".to_owned(),
+        format!(
+            "test -x \"$p\" || {{ echo \"{} want $SLURMD_NODENAME $m\"; exit 0; }}",
+            mark(token)
+        ),
         format!("exec \"$p\" {agent}"),
     ];
     lines.join("; ")
@@ -174,8 +175,8 @@ fn script(step: &Step, token: &str) -> String {
 /// Whoever does not take it says why on stderr, or ends.
 async fn hand_over(mut stdin: pipe::Sender, step: Step) {
     let sent = async {
-        if step.ships {
-            stdin.write_all(&step.program.bytes).await?;
+        if let Some(program) = step.ships.as_deref().and_then(|machine| step.programs.of(machine)) {
+            stdin.write_all(&program.bytes).await?;
         }
         stdin.write_all(step.invitation.as_bytes()).await
     };
@@ -194,8 +195,9 @@ async fn listen(stdout: pipe::Receiver, token: String, events: UnboundedSender<S
             let text = String::from_utf8_lossy(&line);
             let wanted =
                 text.split_once(&mark).and_then(|(_, rest)| rest.trim().strip_prefix("want "));
-            if let Some(node) = wanted {
-                let _ = events.send(StepEvent::Wanted(node.to_owned()));
+            if let Some((node, machine)) = wanted.and_then(|words| words.split_once(' ')) {
+                let (node, machine) = (node.to_owned(), machine.to_owned());
+                let _ = events.send(StepEvent::Wanted { node, machine });
             }
             line.clear();
         }

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use rakuda_core::{GangPhase, GangView, NodeId, Reason, RequirementId, Settled, TaskId, TaskState};
+use rakuda_record::words::environment_in_words;
 use serde_json::{Map, Value, json};
 
 use crate::agents::Member;
@@ -148,6 +149,9 @@ impl Hub {
         };
         let Some(task) = self.run.scheduler().task(id) else { return answer };
         answer["state"] = self.state_word(id).into();
+        if let Some(environment) = environment_in_words(self.record.parameters_of(id)) {
+            answer["environment"] = environment.into();
+        }
         match task.state {
             TaskState::Waiting { .. } => self.add_waiting(id, &mut answer),
             TaskState::Ready => self.add_queued(id, task.requirement, &mut answer),

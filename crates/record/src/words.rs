@@ -5,6 +5,25 @@ use rakuda_proto::journal::{Reason, ReasonKind};
 
 use crate::printable::{printable, shown};
 
+/// The parameter that says in what a task's commands run (`needs env:`).
+const ENVIRONMENT: &[u8] = b"needs env";
+
+/// What a task's commands run in, by its parameters: `conda env.yml, sha256 ...`.
+pub fn environment(parameters: &[(Text, Text)]) -> Option<&Text> {
+    parameters.iter().find(|(name, _)| name.0 == ENVIRONMENT).map(|(_, value)| value)
+}
+
+/// The same for people: no more of a digest than tells it from others.
+pub fn environment_in_words(parameters: &[(Text, Text)]) -> Option<String> {
+    let mut words = printable(&environment(parameters)?.0);
+    if let Some(at) = words.rfind("sha256 ")
+        && words[at + 7..].bytes().all(|byte| byte.is_ascii_hexdigit())
+    {
+        words.truncate(words.len().min(at + 7 + 12));
+    }
+    Some(words)
+}
+
 /// Why a task runs or would run, after its name and a colon.
 pub fn reason_in_words(reason: &Reason) -> String {
     let path = reason.path.as_ref().map(shown).unwrap_or_default();
@@ -95,6 +114,16 @@ fn escaped(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_environment_is_told_with_the_beginning_of_its_digest() {
+        let parameters = |value: &str| vec![(Text::from("needs env"), Text::from(value))];
+        let digest = "0123456789ab".repeat(5);
+        let long = parameters(&format!("conda env.yml, sha256 {digest}cdef"));
+        assert_eq!(environment_in_words(&long).unwrap(), "conda env.yml, sha256 0123456789ab");
+        assert_eq!(environment_in_words(&parameters("module gcc/12")).unwrap(), "module gcc/12");
+        assert_eq!(environment_in_words(&[(Text::from("level"), Text::from("2"))]), None);
+    }
 
     #[test]
     fn command_lines_can_be_typed_again() {

@@ -75,6 +75,9 @@ fn print(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
         }
         state => writeln!(out, "{task}: {}", in_words(state))?,
     }
+    if answer["environment"].is_string() {
+        writeln!(out, "  in the environment: {}", text(&answer["environment"]))?;
+    }
     if answer["gang"].is_object() {
         print_gang(&answer["gang"], out)?;
     }

@@ -23,6 +23,7 @@ use crate::hub::Hub;
 use crate::printer::OutputMode;
 use crate::targets::TargetEnding;
 use rakuda_record::printable::printable;
+use rakuda_record::words::environment_in_words;
 use text::{FailedTask, Summary, TASKS_MAX};
 
 /// Failures that are remembered with all that is known about them.
@@ -304,6 +305,7 @@ impl Hub {
             attempts: self.run.scheduler().attempts_max(id),
             not_run: first.into_iter().map(|id| self.display_name(id)).collect(),
             not_run_count: count,
+            environment: environment_in_words(self.record.parameters_of(id)),
             ..FailedTask::default()
         };
         if let Some(note) = self.failures.notes.get(&id) {

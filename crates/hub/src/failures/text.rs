@@ -32,6 +32,8 @@ pub(crate) struct FailedTask {
     pub cause: Option<Cause>,
     /// The last lines that it printed; `None`: nobody listened.
     pub output: Option<Vec<String>>,
+    /// What its commands ran in, with `needs env:`.
+    pub environment: Option<String>,
     /// What was done with its target, as `renamed to x._fail_`.
     pub target: Option<String>,
     /// The first of the tasks that were not run because of it.
@@ -158,6 +160,9 @@ impl Summary {
             }
             None => {}
         }
+        if let Some(environment) = &task.environment {
+            let _ = writeln!(text, "  in the environment: {environment}");
+        }
         self.describe_output(task, text);
         if let Some(target) = &task.target {
             let _ = writeln!(text, "  its target was {target}");
@@ -209,6 +214,7 @@ mod tests {
             took_ns: 1_240_000_000,
             cause: Some(Cause::Command { line: b"./make b".to_vec(), status: 9, error: None }),
             output: Some(vec!["one".into(), "two".into()]),
+            environment: Some("module gcc/12".into()),
             target: Some("renamed to out/b.dat._fail_".into()),
             not_run: vec!["x".into(), "y".into()],
             not_run_count: 4,
@@ -232,6 +238,7 @@ mod tests {
 out/b.dat: failed after 1.2 s on n1 (attempt 2 of 3)
   command: ./make b
   signal 9 (SIGKILL)
+  in the environment: module gcc/12
   the end of its output:
     one
     two
@@ -260,7 +267,7 @@ to resume: rakuda -j4
     #[test]
     fn a_task_that_took_nodes_down_is_told_with_their_names() {
         let cause = Some(Cause::Lost(["n1", "n2", "n3"].map(str::to_owned).to_vec()));
-        let task = FailedTask { cause, ..failed_task() };
+        let task = FailedTask { cause, environment: None, ..failed_task() };
         let text = Summary { tasks: vec![task], failed: 1, ..Summary::default() }.text();
         let expected = "\
 out/b.dat: failed after 1.2 s on n1

@@ -15,6 +15,7 @@ use super::ExportError;
 use super::names::{base_name, file_identifier, iso_time, plain_words, seconds, shell_word};
 use super::workflow::{Step, Workflow, attempts, outcome};
 use crate::held::total_ns;
+use crate::words::environment;
 use crate::{Attempt, Command, Run};
 
 /// Version of the format.
@@ -66,9 +67,25 @@ fn description(run: &Run, workflow: &Workflow) -> String {
     }
     let [done, failed, not_run] = counts;
     format!(
-        "Run {} of a Rakefile: {done} tasks done, {failed} failed or were cut off, {not_run} did not run",
-        run.started.run
+        "Run {} of a Rakefile: {done} tasks done, {failed} failed or were cut off, {not_run} did not run{}",
+        run.started.run,
+        environments(run, workflow)
     )
+}
+
+/// What tasks with `needs env:` ran in, and which these were; nothing when there are none.
+fn environments(run: &Run, workflow: &Workflow) -> String {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for step in &workflow.steps {
+        let task = run.tasks[step.task as usize].as_ref();
+        if let Some(environment) = task.and_then(|task| environment(&task.defined.params)) {
+            found.entry(environment.to_display()).or_default().push(identifier(step.task));
+        }
+    }
+    let told = found.iter().map(|(environment, tasks)| {
+        format!("; in the environment {environment}: {}", tasks.join(" "))
+    });
+    told.collect()
 }
 
 /// The attempt whose figures stand for the task: its last.

@@ -16,10 +16,9 @@ use super::{JOURNAL, METADATA, Parts, Sources};
 use crate::export::names::{base_name, iso_duration, iso_time, shell_word, uri_path};
 use crate::export::workflow::{Workflow, attempts, failure, outcome};
 use crate::held::total_ns;
+use crate::words::environment;
 use crate::{Attempt, Run, Task};
 
-/// The parameter that says in what a task's commands ran.
-const ENVIRONMENT: &[u8] = b"needs env";
 const CONTEXT: &str = "https://w3id.org/ro/crate/1.1/context";
 const CRATE_PROFILE: &str = "https://w3id.org/ro/crate/1.1";
 const WORKFLOW_CRATE: &str = "https://w3id.org/workflowhub/workflow-ro-crate/1.0";
@@ -310,9 +309,7 @@ impl<'a> Crate<'a> {
             // In between it may have given up its cores.
             action["duration"] = json!(iso_duration(total_ns(&held)));
         }
-        if let Some((_, environment)) =
-            one.task.defined.params.iter().find(|(name, _)| name.0 == ENVIRONMENT)
-        {
+        if let Some(environment) = environment(&one.task.defined.params) {
             action["description"] = json!(format!(
                 "{}\nin the environment: {}",
                 description(self.run, one.attempt),

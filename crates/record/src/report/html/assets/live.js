@@ -139,12 +139,11 @@
     const most = Math.max(...tables.rules.map((rule) => rule.total_s), 1e-9);
     const body = byId("rule-rows").tBodies[0];
     fill(body, tables.rules, (rule) => [[rule.label, "t"], [many(rule.done)], [many(rule.running)],
-      [many(rule.failed), rule.failed ? "bad" : ""], [seconds(rule.mean_s)]]);
+      [many(rule.failed), rule.failed ? "bad" : ""], [seconds(rule.mean_s)], [seconds(rule.total_s)]]);
     tables.rules.forEach((rule, i) => {
       const cell = body.rows[i].insertCell();
       cell.className = "t";
       element("span", cell, null, "bar").style.width = (100 * rule.total_s / most).toFixed(1) + "%";
-      cell.title = seconds(rule.total_s) + " in all";
     });
     byId("streams").hidden = !tables.streams.length;
     fill(byId("streams").querySelector("tbody"), tables.streams, (it) => [[it.name, "t"], [it.state, it.state === "open" || it.state === "ended" ? "t" : "t bad"],
