@@ -264,7 +264,9 @@ fn what_agents_tell_of_their_nodes_comes_in_reports_of_the_leader_and_the_rest_a
             // Nobody tells anything new before all have dealt with the report.
             drop(settled);
             assert_eq!(hub.counts.of("state") as u64, reports);
-            agents.iter().for_each(|agent| agent.link.settle_state());
+            for agent in &agents {
+                agent.link.settle_state();
+            }
         }
         let threads = table.registry().find("threads").unwrap();
         assert!(table.nodes().all(|(row, _)| table.number(row, threads) >= 1.0));

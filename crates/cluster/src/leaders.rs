@@ -44,9 +44,16 @@ pub(crate) struct Leader {
     /// Something of these has changed.
     changed: Notify,
     /// Links of agents for whose states and beats it answers, by the number of each.
-    carried: RefCell<BTreeMap<u32, (LinkHandle, Rc<Cell<bool>>)>>,
+    carried: RefCell<BTreeMap<u32, CarriedLink>>,
     /// The number of the next.
     next_member: Cell<u32>,
+}
+
+#[derive(Clone)]
+struct CarriedLink {
+    link: LinkHandle,
+    /// Its agent has the run's folder.
+    up: Rc<Cell<bool>>,
 }
 
 /// An agent's place among the links that a leader answers for, until it is dropped.
@@ -60,7 +67,7 @@ impl Carried {
     /// would deal with that.
     pub fn set_link(&self, link: &LinkHandle, up: &Rc<Cell<bool>>) {
         link.be_carried();
-        let carried = (link.clone(), Rc::clone(up));
+        let carried = CarriedLink { link: link.clone(), up: Rc::clone(up) };
         self.leader.carried.borrow_mut().insert(self.member, carried);
     }
 }
@@ -316,7 +323,7 @@ impl Leader {
     fn on_beats(&self, silent: &[MemberSilence]) {
         let silent: BTreeMap<u32, u64> =
             silent.iter().map(|silence| (silence.member, silence.silent_ns)).collect();
-        for (member, (link, _)) in &*self.carried.borrow() {
+        for (member, CarriedLink { link, .. }) in &*self.carried.borrow() {
             link.on_carried(silent.get(member).copied().unwrap_or(0));
         }
     }
@@ -327,7 +334,7 @@ impl Leader {
         for MemberState { member, held_ns, delta } in report.states {
             // One that has gone meanwhile has nobody to whom it matters.
             let carried = self.carried.borrow().get(&member).cloned();
-            if let Some((link, up)) = carried
+            if let Some(CarriedLink { link, up }) = carried
                 && up.get()
             {
                 link.carry_state(delta.0, held_ns, Rc::clone(&unsettled) as Rc<dyn Any>);

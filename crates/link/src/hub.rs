@@ -65,6 +65,8 @@ pub struct LinkHandle {
     shared: Rc<Shared>,
 }
 
+type OnEvent = Rc<dyn Fn(LinkEvent)>;
+
 struct Shared {
     link: Link<FromAgent>,
     /// Wanted: no event any more.
@@ -73,7 +75,7 @@ struct Shared {
     ended: Cell<bool>,
     changed: Notify,
     /// Who is told what happens, until the end.
-    on_event: RefCell<Option<Rc<dyn Fn(LinkEvent)>>>,
+    on_event: RefCell<Option<OnEvent>>,
     /// Of a state that came by a leader; dropped when that was dealt with.
     unsettled: RefCell<Option<Rc<dyn Any>>>,
     /// Ends the task where it stands.
@@ -226,7 +228,7 @@ fn spawn<E: Fn(LinkEvent) + 'static>(
     on_event: E,
     serve: impl AsyncFnOnce(Server<'_>) + 'static,
 ) -> LinkHandle {
-    let on_event: Rc<dyn Fn(LinkEvent)> = Rc::new(on_event);
+    let on_event: OnEvent = Rc::new(on_event);
     let link = Link::new(Limits::with_silence_ms(hub_silence_ms(&settings)));
     let shared = Rc::new(Shared {
         link,
