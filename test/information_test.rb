@@ -240,6 +240,17 @@ class InformationTest < Minitest::Test
     assert_includes validated(cut, "application/openmetrics-text").fetch(1), "Missing # EOF"
   end
 
+  # It refuses what Prometheus cannot read with status 1, and has an opinion of names and units, with status 3.
+  def test_promtool_reads_the_older_text_format
+    wait_for { value("queue") && value("mode") }
+    old = get("/metrics", "Accept" => "text/plain").body
+    output, errors, status = promtool(old)
+    assert_includes [0, 3], status.exitstatus, errors
+    assert_equal [], (output + errors).lines.grep_v(/net_speed/), "of Mbit/s it has heard nothing"
+    _, errors, status = promtool(old.sub(/^(rakuda_mem_total_bytes\{.*\}) \d+$/, '\\1 much'))
+    assert_equal 1, status.exitstatus, errors
+  end
+
   def test_metrics_stay_sound_whatever_a_user_calls_values
     name = JSON.parse(get("/v1/nodes").body).dig("nodes", 0, "node")
     values = ["up=1", "age=3 s", "node=4", "node_info=5", "x2=6 B", "x2_bytes=7", "load1_total=8", "x_count=9"]
@@ -296,6 +307,12 @@ class InformationTest < Minitest::Test
     output, errors, status = validated(response.body, response["content-type"])
     assert status.success?, errors
     JSON.parse(output)
+  end
+
+  def promtool(text)
+    Open3.capture3("promtool", "check", "metrics", stdin_data: text)
+  rescue Errno::ENOENT
+    flunk "promtool is not installed (Debian: prometheus); see test/packages.apt"
   end
 
   def validated(text, kind)

@@ -118,8 +118,10 @@ impl FarHosts {
                 host.node.port.ask(sample);
                 None
             }
-            NodeEvent::State(delta) if is_current => {
-                let applied = host.receiver.apply(&delta, table, now);
+            NodeEvent::State { delta, held_ns } if is_current => {
+                // Ages in it are as of when it was made.
+                let made = Time(now.0.saturating_sub(held_ns));
+                let applied = host.receiver.apply(&delta, table, made);
                 host.node.port.settle_state();
                 host.deltas += 1;
                 let Err(error) = applied else {
@@ -142,7 +144,7 @@ impl FarHosts {
                 table.set_state(host.row, State::Down);
                 is_new.then(|| format!("{name} is not reached: {why}"))
             }
-            NodeEvent::State(_)
+            NodeEvent::State { .. }
             | NodeEvent::Agent(_)
             | NodeEvent::Answer(_)
             | NodeEvent::Exchange(_)

@@ -112,7 +112,10 @@ impl Node {
         self.until(|event| match event {
             LinkEvent::Up(facts) => Some(facts.cores),
             LinkEvent::Lost(why) => panic!("lost: {why}"),
-            LinkEvent::Message(_) | LinkEvent::Exchange(_) | LinkEvent::State(_) => None,
+            LinkEvent::Message(_)
+            | LinkEvent::Exchange(_)
+            | LinkEvent::State(_)
+            | LinkEvent::CarriedState(..) => None,
         })
         .await
     }

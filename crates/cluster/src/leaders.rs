@@ -1,20 +1,24 @@
 //! The life of each leader of a host group, as the hub sees it: launched, up, lost, launched again.
 //! One future a leader, on the thread of the links.
 //!
-//! Its one connection carries a link to itself, whose beats say that it lives, and a stream to each
-//! host of its group. It does not know what goes over these, nor tasks; what a leader's loss means
+//! Its one connection carries a link to itself and a stream to each host of its group. On its own link it
+//! tells, for all agents behind it, which are there and how their nodes are; that is handed to the links of
+//! these. It does not know what else goes over them, nor tasks; what a leader's loss means
 //! for a node the node's own life tells.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
+use rakuda_link::group;
 use rakuda_link::hub::{LinkEvent, LinkHandle, attach};
 use rakuda_link::mux::{self, Opener};
 use rakuda_link::relay::{self, Pieces, RelayError};
 use rakuda_proto::Text;
-use rakuda_proto::cluster::{AgentSettings, Call, Role};
+use rakuda_proto::cluster::{AgentSettings, Call, FromAgent, Role};
+use rakuda_proto::cluster::{GroupState, MemberSilence, MemberState};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::nodes::{BACKOFF_S_MAX, FRUITLESS_MAX, HELLO_LIMIT, Launcher};
@@ -39,6 +43,39 @@ pub(crate) struct Leader {
     members: Cell<usize>,
     /// Something of these has changed.
     changed: Notify,
+    /// Links of agents for whose states and beats it answers, by the number of each.
+    carried: RefCell<BTreeMap<u32, CarriedLink>>,
+    /// The number of the next.
+    next_member: Cell<u32>,
+}
+
+#[derive(Clone)]
+struct CarriedLink {
+    link: LinkHandle,
+    /// Its agent has the run's folder.
+    up: Rc<Cell<bool>>,
+}
+
+/// An agent's place among the links that a leader answers for, until it is dropped.
+pub(crate) struct Carried {
+    leader: Rc<Leader>,
+    member: u32,
+}
+
+impl Carried {
+    /// The link of that agent, before it has greeted. What the leader tells of it counts when it is up: before, nobody
+    /// would deal with that.
+    pub fn set_link(&self, link: &LinkHandle, up: &Rc<Cell<bool>>) {
+        link.be_carried();
+        let carried = CarriedLink { link: link.clone(), up: Rc::clone(up) };
+        self.leader.carried.borrow_mut().insert(self.member, carried);
+    }
+}
+
+impl Drop for Carried {
+    fn drop(&mut self) {
+        self.leader.carried.borrow_mut().remove(&self.member);
+    }
 }
 
 enum State {
@@ -93,6 +130,8 @@ impl Leaders {
             fruitful: Cell::new(false),
             members: Cell::new(0),
             changed: Notify::new(),
+            carried: RefCell::default(),
+            next_member: Cell::new(0),
         });
         self.0.insert(path.to_vec(), Rc::downgrade(&leader));
         let route = Route::Through(Membership::new(&leader));
@@ -113,10 +152,16 @@ impl Leader {
     pub async fn launch(self: &Rc<Self>, host: &str, role: Role) -> Result<Reached, LaunchError> {
         let opener = self.opener().await?;
         let start = self.starts.get();
+        let carried = (role == Role::Agent).then(|| {
+            let member = self.next_member.get();
+            self.next_member.set(member + 1);
+            Carried { leader: Rc::clone(self), member }
+        });
         let call = Call::Start {
             host: (host != self.host).then(|| host.to_owned()),
             ssh_options: self.launcher.ssh_options.iter().cloned().map(Text).collect(),
             role,
+            member: carried.as_ref().map(|carried| carried.member),
         };
         let permit = self.permits.acquire().await;
         let called = call_host(&opener, &call).await;
@@ -125,7 +170,12 @@ impl Leader {
             Ok(reached) => {
                 self.fruitful.set(true);
                 let (pieces, writer) = reached;
-                let carrier = Carrier::Stream(pieces.last_words(), Rc::clone(self), start);
+                let carrier = Carrier::Stream {
+                    words: pieces.last_words(),
+                    leader: Rc::clone(self),
+                    start,
+                    carried,
+                };
                 Ok(Reached { reader: Box::new(pieces), writer: Box::new(writer), carrier })
             }
             Err(RelayError::Failed(failed)) => {
@@ -229,8 +279,8 @@ impl Leader {
         let up = Cell::new(false);
         let own = async {
             let (events, mut heard) = tokio::sync::mpsc::unbounded_channel();
-            let _link = match self.own_link(&opener, events).await {
-                Ok(link) => EndedLink(link),
+            let link = match self.own_link(&opener, events).await {
+                Ok(link) => EndedLink(Rc::new(link)),
                 Err(error) => return error.to_string(),
             };
             let in_time = tokio::time::sleep(HELLO_LIMIT);
@@ -242,7 +292,17 @@ impl Leader {
                             up.set(true);
                             self.enter(State::Up(opener.clone()));
                         }
-                        Some(LinkEvent::Message(_) | LinkEvent::Exchange(_) | LinkEvent::State(_)) => {}
+                        Some(LinkEvent::Message(FromAgent::Beats { silent })) => self.on_beats(&silent),
+                        Some(LinkEvent::State(report)) => match group::read_report(&report) {
+                            Ok(report) => self.on_report(report, &link.0),
+                            Err(error) => return format!("what it tells is not understood: {error}"),
+                        },
+                        // It has nothing else to say.
+                        Some(
+                            LinkEvent::Message(_)
+                            | LinkEvent::Exchange(_)
+                            | LinkEvent::CarriedState(..),
+                        ) => {}
                         Some(LinkEvent::Lost(why)) => return why,
                         None => return String::from("its link has ended"),
                     },
@@ -259,7 +319,30 @@ impl Leader {
         (why, up.get())
     }
 
-    /// The link to the leader itself: heartbeats in both directions, and no message.
+    /// Those of its agents that are not named were heard a moment ago.
+    fn on_beats(&self, silent: &[MemberSilence]) {
+        let silent: BTreeMap<u32, u64> =
+            silent.iter().map(|silence| (silence.member, silence.silent_ns)).collect();
+        for (member, CarriedLink { link, .. }) in &*self.carried.borrow() {
+            link.on_carried(silent.get(member).copied().unwrap_or(0));
+        }
+    }
+
+    /// Hands on what its agents tell. The next report may come when all of it was dealt with.
+    fn on_report(&self, report: GroupState, own_link: &Rc<LinkHandle>) {
+        let unsettled = Rc::new(Unsettled(Rc::clone(own_link)));
+        for MemberState { member, held_ns, delta } in report.states {
+            // One that has gone meanwhile has nobody to whom it matters.
+            let carried = self.carried.borrow().get(&member).cloned();
+            if let Some(CarriedLink { link, up }) = carried
+                && up.get()
+            {
+                link.carry_state(delta.0, held_ns, Rc::clone(&unsettled) as Rc<dyn Any>);
+            }
+        }
+    }
+
+    /// The link to the leader itself: beats of both, and what it tells for its agents.
     async fn own_link(
         &self,
         opener: &Opener,
@@ -276,11 +359,20 @@ impl Leader {
 }
 
 /// Ends with its owner.
-struct EndedLink(LinkHandle);
+struct EndedLink(Rc<LinkHandle>);
 
 impl Drop for EndedLink {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+/// A report that was not dealt with in full: it was when this is dropped.
+struct Unsettled(Rc<LinkHandle>);
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        self.0.settle_state();
     }
 }
 

@@ -267,8 +267,12 @@ impl Life {
                         Err(None) => return,
                     },
                     LinkEvent::Exchange(exchange) => NodeEvent::Exchange(exchange),
-                    LinkEvent::State(state) => {
-                        let event = NodeEvent::State(state);
+                    LinkEvent::State(delta) => {
+                        let event = NodeEvent::State { delta, held_ns: 0 };
+                        return states.send(NodeReport { node, incarnation, event });
+                    }
+                    LinkEvent::CarriedState(delta, held_ns) => {
+                        let event = NodeEvent::State { delta, held_ns };
                         return states.send(NodeReport { node, incarnation, event });
                     }
                     LinkEvent::Lost(why) => return drop(lost.send(why)),
@@ -284,7 +288,9 @@ impl Life {
         let agent = self.launcher.agent.clone();
         let (link, carrier) = match arrived {
             Arrived::Launched(Reached { reader, writer, carrier }) => {
-                (attach(reader, writer, &run, agent, on_event), Some(carrier))
+                let link = attach(reader, writer, &run, agent, on_event);
+                carrier.set_link(&link, &up);
+                (link, Some(carrier))
             }
             Arrived::DialIn(dial_in) => {
                 (attach_arrival(dial_in.0, dial_in.1, &run, agent, on_event), None)

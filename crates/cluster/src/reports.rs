@@ -32,7 +32,12 @@ pub enum NodeEvent {
     /// It has said what time it is there.
     Exchange(ClockExchange),
     /// How it is, as a delta; another comes when the hub has dealt with it.
-    State(Vec<u8>),
+    State {
+        /// As its agent has made it.
+        delta: Vec<u8>,
+        /// For how long it has lain on the way, at a leader.
+        held_ns: u64,
+    },
     /// It was up and is gone; why; whether it will be started once more.
     Lost(String, bool),
     /// It could not be started; why; whether that will be tried once more.
@@ -174,7 +179,7 @@ mod tests {
         let state = |number: u32| NodeReport {
             node: NodeId(number),
             incarnation: 1,
-            event: NodeEvent::State(Vec::new()),
+            event: NodeEvent::State { delta: Vec::new(), held_ns: 0 },
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let mut came = || -> Vec<u32> {

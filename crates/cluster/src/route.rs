@@ -1,15 +1,16 @@
 //! How a host is reached: by ssh from here, or by the leader of its group. Either way there are two
 //! directions of bytes to a program there, and words about its end.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use rakuda_link::hub::{Reader, Writer};
+use rakuda_link::hub::{LinkHandle, Reader, Writer};
 use rakuda_link::relay::LastWords;
 
 use rakuda_proto::cluster::Role;
 
-use crate::leaders::{Leader, Membership};
+use crate::leaders::{Carried, Leader, Membership};
 use crate::nodes::Launcher;
 use crate::ssh::{self, LaunchError, Launched};
 use crate::watched::Watched;
@@ -35,8 +36,15 @@ pub(crate) struct Reached {
 /// What has it, and may know why it ended. Dropping it ends it.
 pub(crate) enum Carrier {
     Ssh(Watched),
-    /// A stream through a leader, and when that leader was started.
-    Stream(LastWords, Rc<Leader>, u32),
+    /// A stream through a leader.
+    Stream {
+        words: LastWords,
+        leader: Rc<Leader>,
+        /// Which of its starts that was.
+        start: u32,
+        /// It answers for the states and beats of the agent at the other end.
+        carried: Option<Carried>,
+    },
 }
 
 impl Route {
@@ -71,6 +79,13 @@ impl Route {
 }
 
 impl Carrier {
+    /// The link that it carries, before that has greeted.
+    pub fn set_link(&self, link: &LinkHandle, up: &Rc<Cell<bool>>) {
+        if let Self::Stream { carried: Some(carried), .. } = self {
+            carried.set_link(link, up);
+        }
+    }
+
     /// `why` a link has ended, with what ssh, the program on its stderr, or the leader has said about it.
     pub async fn explain(&self, why: String) -> String {
         let words = match self {
@@ -78,7 +93,7 @@ impl Carrier {
                 let _ = tokio::time::timeout(LAST_WORDS, ssh.ended()).await;
                 ssh.words()
             }
-            Self::Stream(words, leader, start) => {
+            Self::Stream { words, leader, start, carried: _ } => {
                 let said = words.borrow().clone();
                 if said.is_empty() {
                     // The leader's own loss is known when its ssh has said why.

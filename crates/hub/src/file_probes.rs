@@ -346,7 +346,9 @@ impl Hub {
             FromAgent::Ready { .. }
             | FromAgent::Event(_)
             | FromAgent::Signalled { .. }
-            | FromAgent::AllEnded { .. } => {}
+            | FromAgent::AllEnded { .. }
+            // Only a leader says it, to who has its own link.
+            | FromAgent::Beats { .. } => {}
         }
     }
 

@@ -141,6 +141,7 @@ impl Information {
         name: &str,
         delta: &[u8],
         now: Time,
+        held_ns: u64,
     ) -> Result<(), Option<String>> {
         let row = self.row(node, name);
         let new = || Source {
@@ -150,7 +151,9 @@ impl Information {
             is_told: false,
         };
         let source = self.sources.entry(node).or_insert_with(new);
-        match source.receiver.apply(delta, &mut self.table, now) {
+        // Ages in it are as of when it was made.
+        let made = Time(now.0.saturating_sub(held_ns));
+        match source.receiver.apply(delta, &mut self.table, made) {
             Ok(()) => {
                 source.heard = now;
                 source.is_broken = false;
@@ -377,9 +380,9 @@ impl Hub {
     }
 
     /// The agent of a node elsewhere says how that is.
-    pub(crate) fn on_state(&mut self, node: NodeId, delta: &[u8]) {
+    pub(crate) fn on_state(&mut self, node: NodeId, delta: &[u8], held_ns: u64) {
         let name = self.agents.node(node).name.to_display();
-        let applied = self.information.apply(node, &name, delta, self.now.time);
+        let applied = self.information.apply(node, &name, delta, self.now.time, held_ns);
         self.agents.node(node).port.settle_state();
         match applied {
             Ok(()) => {
@@ -515,7 +518,7 @@ mod tests {
         let (mut information, mut agent) = (sampled(), Agent::new());
         let tell = |information: &mut Information, delta: &[u8], at_ms: u64| {
             let at = Time(at_ms * MS);
-            let applied = information.apply(NODE, "host1", delta, at);
+            let applied = information.apply(NODE, "host1", delta, at, 0);
             (applied.map_err(|why| why.is_some()), information.is_suspected(NODE, at))
         };
         assert_eq!(tell(&mut information, &agent.tell(1.0, Time(0)), 0), (Ok(()), false));
@@ -535,7 +538,7 @@ mod tests {
     fn a_node_that_has_told_nothing_that_makes_sense_is_suspected_in_the_end() {
         let mut information = sampled();
         for at_ms in [0, 500, 1000] {
-            let applied = information.apply(NODE, "host1", b"x", Time(at_ms * MS));
+            let applied = information.apply(NODE, "host1", b"x", Time(at_ms * MS), 0);
             assert_eq!(
                 applied,
                 Err((at_ms == 0).then(|| "the frame is of version 120, expected 1".to_owned()))
@@ -546,11 +549,22 @@ mod tests {
     }
 
     #[test]
+    fn what_has_lain_at_a_leader_is_older_by_that() {
+        let (mut information, mut agent) = (sampled(), Agent::new());
+        let told = agent.tell(1.0, Time(0));
+        information.apply(NODE, "host1", &told, Time(1000 * MS), 50 * MS).unwrap();
+        let load = information.table.registry().find("load1").unwrap();
+        let sampled = information.table.sampled(information.rows[&NODE], load);
+        assert_eq!(sampled, Some(Time(950 * MS)));
+        assert!(!information.is_suspected(NODE, Time(2000 * MS)), "it was heard when it came");
+    }
+
+    #[test]
     fn an_agent_does_not_say_what_the_run_keeps_there() {
         let (mut information, mut agent) = (sampled(), Agent::new());
         let [cores, ..] = of_run::define(&mut agent.table);
         agent.table.set(Row(0), cores, Value::Number(99.0), Time(0));
-        information.apply(NODE, "host1", &agent.tell(1.0, Time(0)), Time(0)).unwrap();
+        information.apply(NODE, "host1", &agent.tell(1.0, Time(0)), Time(0), 0).unwrap();
         let row = information.rows[&NODE];
         let [cores, ..] = information.own;
         assert!(information.table.cell(row, cores).is_none());

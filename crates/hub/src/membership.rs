@@ -44,7 +44,7 @@ impl Hub {
             }
             NodeEvent::Failed(why, again) => self.on_node_failed(node, why, again),
             NodeEvent::Answer(answer) if current => self.on_answer(answer),
-            NodeEvent::State(delta) if current => self.on_state(node, &delta),
+            NodeEvent::State { delta, held_ns } if current => self.on_state(node, &delta, held_ns),
             NodeEvent::Appeared(newcomer) => self.on_node_appeared(*newcomer),
             NodeEvent::Gone => self.on_node_gone(node),
             NodeEvent::Told(text) => self.warn(&text),
@@ -58,7 +58,7 @@ impl Hub {
             NodeEvent::Agent(_)
             | NodeEvent::Answer(_)
             | NodeEvent::Exchange(_)
-            | NodeEvent::State(_)
+            | NodeEvent::State { .. }
             | NodeEvent::Lost(..) => {}
         }
     }

@@ -4,6 +4,7 @@
 //! then takes the old one's place ([`attach_arrival`]). It does not know how agents are launched,
 //! nor what becomes of their commands.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -15,7 +16,7 @@ use tokio::time::{Duration, timeout};
 use crate::frame::Decoder;
 use crate::greeting::{read_hello, say_refused, say_welcome};
 use crate::io::{Came, Ending, Link, MachineClock};
-use crate::session::Limits;
+use crate::session::{Limits, Nanoseconds};
 use crate::time::ClockExchange;
 
 /// After bye was said, the other side has so long to close; then it is left alone.
@@ -35,6 +36,8 @@ pub enum LinkEvent {
     Exchange(ClockExchange),
     /// How its node is, as a delta ([`LinkHandle::settle_state`] lets the next come).
     State(Vec<u8>),
+    /// The same by the leader of its group, which has had it for so long.
+    CarriedState(Vec<u8>, Nanoseconds),
     /// It is gone, and why; the last event.
     Lost(String),
 }
@@ -62,6 +65,8 @@ pub struct LinkHandle {
     shared: Rc<Shared>,
 }
 
+type OnEvent = Rc<dyn Fn(LinkEvent)>;
+
 struct Shared {
     link: Link<FromAgent>,
     /// Wanted: no event any more.
@@ -69,6 +74,10 @@ struct Shared {
     /// The task that serves the link is over.
     ended: Cell<bool>,
     changed: Notify,
+    /// Who is told what happens, until the end.
+    on_event: RefCell<Option<OnEvent>>,
+    /// Of a state that came by a leader; dropped when that was dealt with.
+    unsettled: RefCell<Option<Rc<dyn Any>>>,
     /// Ends the task where it stands.
     task: RefCell<Option<tokio::task::AbortHandle>>,
 }
@@ -117,7 +126,31 @@ impl LinkHandle {
 
     /// The state that came last was dealt with: another may come.
     pub fn settle_state(&self) {
-        self.shared.link.settle_state();
+        if self.shared.unsettled.take().is_none() {
+            self.shared.link.settle_state();
+        }
+    }
+
+    /// The agent is reached through a leader that answers for its states and beats.
+    pub fn be_carried(&self) {
+        self.shared.link.be_carried();
+    }
+
+    /// The leader has last heard the agent so long ago.
+    pub fn on_carried(&self, silent_ns: Nanoseconds) {
+        self.shared.link.on_carried(silent_ns);
+    }
+
+    /// The leader passes on how the agent's node is, and has had it for so long. `unsettled` is dropped when that was
+    /// dealt with, or nobody will.
+    pub fn carry_state(&self, delta: Vec<u8>, held_ns: Nanoseconds, unsettled: Rc<dyn Any>) {
+        let on_event = self.shared.on_event.borrow().clone();
+        if let Some(on_event) = on_event
+            && !self.shared.closing.get()
+        {
+            self.shared.unsettled.replace(Some(unsettled));
+            on_event(LinkEvent::CarriedState(delta, held_ns));
+        }
     }
 
     /// Bytes that the agent has not acknowledged.
@@ -129,6 +162,8 @@ impl LinkHandle {
 impl Shared {
     fn end(&self) {
         self.ended.set(true);
+        self.on_event.take();
+        self.unsettled.take();
         self.changed.notify_waiters();
     }
 
@@ -193,18 +228,21 @@ fn spawn<E: Fn(LinkEvent) + 'static>(
     on_event: E,
     serve: impl AsyncFnOnce(Server<'_>) + 'static,
 ) -> LinkHandle {
+    let on_event: OnEvent = Rc::new(on_event);
     let link = Link::new(Limits::with_silence_ms(hub_silence_ms(&settings)));
     let shared = Rc::new(Shared {
         link,
         closing: Cell::new(false),
         ended: Cell::new(false),
         changed: Notify::new(),
+        on_event: RefCell::new(Some(Rc::clone(&on_event))),
+        unsettled: RefCell::new(None),
         task: RefCell::new(None),
     });
     let welcome = Welcome { run: run.to_owned(), received: 0, settings };
     let for_task = Rc::clone(&shared);
     let task = tokio::task::spawn_local(async move {
-        serve(Server { shared: &for_task, welcome, on_event: &on_event }).await;
+        serve(Server { shared: &for_task, welcome, on_event: &*on_event }).await;
         for_task.end();
     });
     shared.task.replace(Some(task.abort_handle()));

@@ -54,6 +54,10 @@ pub trait StateSource {
     fn restart(&self);
     /// The newest, as far as the other side does not know it; none: it knows all.
     fn take(&self) -> Option<Vec<u8>>;
+    /// The other side has dealt with what was taken last.
+    fn on_taken(&self) {}
+    /// Something has come from the other side.
+    fn on_heard(&self) {}
 }
 
 /// None yet, or the one.
@@ -171,6 +175,20 @@ impl<In: DeserializeOwned> Link<In> {
         self.wake.notify_one();
     }
 
+    /// From now on the leader of a group answers for states and beats of this link.
+    pub fn be_carried(&self) {
+        self.session.borrow_mut().be_carried();
+    }
+
+    /// That leader has last heard the other side so long ago.
+    pub fn on_carried(&self, silent_ns: Nanoseconds) {
+        self.session.borrow_mut().on_carried(self.now().saturating_sub(silent_ns));
+        if silent_ns > 0 {
+            // It may be gone earlier than is waited for now.
+            self.wake.notify_one();
+        }
+    }
+
     /// Begins on a connection whose other side has taken everything up to `peer_received`.
     pub fn reconnect(&self, peer_received: u64) -> Result<(), SessionError> {
         let now = self.now();
@@ -222,6 +240,9 @@ impl<In: DeserializeOwned> Link<In> {
                     read => read.map(|_| {
                         read_ns = self.machine_ns();
                         self.session.borrow_mut().on_bytes(self.now());
+                        if let Some(source) = self.source() {
+                            source.on_heard();
+                        }
                     }),
                 },
                 () = self.wake.notified(), if out.is_written() => Ok(()),
@@ -235,6 +256,10 @@ impl<In: DeserializeOwned> Link<In> {
                 Ok(()) => {}
             }
         }
+    }
+
+    fn source(&self) -> Option<Rc<dyn StateSource>> {
+        self.source.0.borrow().clone()
     }
 
     /// Takes all whole frames.
@@ -259,10 +284,14 @@ impl<In: DeserializeOwned> Link<In> {
                     exchange.map(Came::Exchange).into_iter().for_each(&mut *on_came);
                 }
                 (frame, _) => {
+                    let is_taken = matches!(frame, Frame::StateTaken);
                     let result = self.session.borrow_mut().on_frame(now, frame, &mut messages);
                     // What came before a wrong frame was right.
                     messages.drain(..).map(Came::Message).for_each(&mut *on_came);
                     last = result?;
+                    if is_taken && let Some(source) = self.source() {
+                        source.on_taken();
+                    }
                 }
             }
         }
@@ -288,7 +317,7 @@ impl<In: DeserializeOwned> Link<In> {
         }
         let (mut session, now) = (self.session.borrow_mut(), self.now());
         session.fill(now, little, &mut out.bytes)?;
-        let source = self.source.0.borrow().clone();
+        let source = self.source();
         session.fill_state(now, &mut out.bytes, || source?.take());
         out.flushed = out.bytes.is_empty();
         Ok(())

@@ -3,7 +3,8 @@
 //! [`frame`], [`session`] and [`time`] are pure: bytes and times in, bytes and messages out. [`io`] runs a session
 //! over a connection; [`hub`] and [`agent`] are its two ends. Over TCP, [`credentials`] say
 //! who may connect, [`gate`] lets them in, and [`tcp`] dials. Through the leader of a host group, links of many agents
-//! go over one connection: [`mux`], with [`relay`] at the head of each. Data links carry files: [`content`] says
+//! go over one connection: [`mux`], with [`relay`] at the head of each;
+//! the leader answers for their states and beats: [`sieve`], [`group`]. Data links carry files: [`content`] says
 //! what goes over one of their streams. [`peers`] connects hosts of a run with one another.
 //! None of them knows what the messages mean,
 //! starts anything, or knows who launched the other side. The format is told in `docs/design/clusters.md`.
@@ -14,6 +15,7 @@ pub mod credentials;
 pub mod frame;
 pub mod gate;
 mod greeting;
+pub mod group;
 pub mod hub;
 pub mod invitation;
 pub mod io;
@@ -22,6 +24,7 @@ pub mod peers;
 pub mod private_file;
 pub mod relay;
 pub mod session;
+pub mod sieve;
 mod state_lane;
 pub mod stdio;
 pub mod tcp;

@@ -136,6 +136,17 @@ fn cut(words: &mut String) {
     words.truncate(end);
 }
 
+/// Passes on what has come: any number of bytes.
+pub async fn pass_bytes(
+    writer: &mut (impl AsyncWrite + Unpin),
+    bytes: &[u8],
+) -> std::io::Result<()> {
+    for piece in bytes.chunks(PASSED_BYTES) {
+        write_piece(writer, DATA, piece).await?;
+    }
+    Ok(())
+}
+
 /// Passes on what comes from `reader`, in pieces, until it ends.
 pub async fn pass_pieces(
     reader: &mut (impl AsyncRead + Unpin),

@@ -136,6 +136,9 @@ pub struct Session<In> {
     owed: Option<(Nanoseconds, usize)>,
     /// Pieces of a message so far.
     pieces: Vec<u8>,
+    /// The leader of the other side's group answers for its states and beats: it makes none of its own, gets none of
+    /// ours, and was last heard then, as the leader says.
+    carried_heard_ns: Option<Nanoseconds>,
     /// When anything was last heard, and last said.
     heard_ns: Nanoseconds,
     said_ns: Nanoseconds,
@@ -162,6 +165,7 @@ impl<In: DeserializeOwned> Session<In> {
             taken: 0,
             owed: None,
             pieces: Vec::new(),
+            carried_heard_ns: None,
             heard_ns: now,
             said_ns: now,
             bye: None,
@@ -174,6 +178,19 @@ impl<In: DeserializeOwned> Session<In> {
     /// Other limits from now on: the agent learns them from its welcome.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
+    }
+
+    /// From now on a leader answers for states and beats of this link.
+    pub fn be_carried(&mut self) {
+        self.carried_heard_ns.get_or_insert(0);
+    }
+
+    /// The leader says when the other side was last heard there. A later word counts, also when it names an earlier
+    /// time.
+    pub fn on_carried(&mut self, heard_ns: Nanoseconds) {
+        if let Some(before) = &mut self.carried_heard_ns {
+            *before = heard_ns;
+        }
     }
 
     /// The last data frame that was taken: for hello and welcome.
@@ -323,7 +340,7 @@ impl<In: DeserializeOwned> Session<In> {
             frame::encode(out, Kind::Bye, why.as_bytes());
             *said = true;
         }
-        if out.len() == before && now >= self.said_ns + self.beat_ns() {
+        if out.len() == before && now >= self.beat_deadline() {
             frame::encode(out, Kind::Beat, b"");
         }
         if out.len() > before {
@@ -336,16 +353,23 @@ impl<In: DeserializeOwned> Session<In> {
         self.limits.silence_ns / BEATS_IN_SILENCE
     }
 
+    fn beat_deadline(&self) -> Nanoseconds {
+        match self.carried_heard_ns {
+            Some(_) => u64::MAX,
+            None => self.said_ns + self.beat_ns(),
+        }
+    }
+
     /// When [`Session::fill`] or [`Session::check_silence`] has something to do although nothing has happened.
     pub fn deadline(&self) -> Nanoseconds {
-        let beat = self.said_ns + self.beat_ns();
+        let beat = self.beat_deadline();
         let ack = self.owed.map_or(u64::MAX, |(since, _)| since + ACK_DELAY_NS);
         self.silence_deadline().min(beat).min(ack)
     }
 
     /// When the other side counts as gone.
     pub fn silence_deadline(&self) -> Nanoseconds {
-        self.heard_ns + self.limits.silence_ns
+        self.heard_ns.max(self.carried_heard_ns.unwrap_or(0)) + self.limits.silence_ns
     }
 
     /// Whether the other side has been silent for too long.

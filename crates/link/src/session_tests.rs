@@ -181,6 +181,28 @@ fn silence_is_found_at_its_limit_and_not_before() {
 }
 
 #[test]
+fn a_link_that_a_leader_answers_for_beats_not_and_is_silent_since_the_leader_says_so() {
+    let mut a = session();
+    a.be_carried();
+    let silent_at = |a: &Session<Vec<u8>>| {
+        let at = a.silence_deadline();
+        a.check_silence(at - 1).unwrap();
+        assert!(a.check_silence(at).is_err());
+        assert_eq!(a.deadline(), at, "there is nothing else to wake for");
+        at
+    };
+    assert_eq!(silent_at(&a), LIMITS.silence_ns);
+    assert!(filled(&mut a, LIMITS.silence_ns - 1).is_empty());
+    a.on_carried(700 * MS);
+    assert_eq!(silent_at(&a), 700 * MS + LIMITS.silence_ns);
+    // It was silent for longer than its leader had believed.
+    a.on_carried(400 * MS);
+    assert_eq!(silent_at(&a), 400 * MS + LIMITS.silence_ns);
+    a.on_bytes(500 * MS);
+    assert_eq!(silent_at(&a), 500 * MS + LIMITS.silence_ns, "its own bytes count, too");
+}
+
+#[test]
 fn beyond_the_limit_a_session_is_full_and_far_beyond_it_fails() {
     let mut a = session();
     a.send(&vec![0; 1200]);

@@ -221,7 +221,8 @@ fn pieces() -> Vec<u8> {
 
 fn call() -> Vec<u8> {
     let ssh_options = vec![Text::from("-p"), Text::from("22")];
-    let call = Call::Start { host: Some("host1".into()), ssh_options, role: Role::Agent };
+    let call =
+        Call::Start { host: Some("host1".into()), ssh_options, role: Role::Agent, member: Some(7) };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut out = Vec::new();
     runtime.block_on(relay::write_call(&mut out, &call)).unwrap();

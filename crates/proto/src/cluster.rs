@@ -275,6 +275,11 @@ pub enum FromAgent {
         /// Bytes in memory and bytes in all; `None`: not known.
         files: Vec<Option<(u64, u64)>>,
     },
+    /// From the leader of a host group: the beat of all its agents. Those that are not named were heard a moment ago.
+    Beats {
+        /// Of which nothing was heard for longer.
+        silent: Vec<MemberSilence>,
+    },
     /// The answer to `Expect`.
     Seen {
         /// Which.
@@ -286,10 +291,37 @@ pub enum FromAgent {
     },
 }
 
+/// An agent behind a leader of which nothing is heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberSilence {
+    /// The number that the hub has given it.
+    pub member: u32,
+    /// Since the last byte.
+    pub silent_ns: u64,
+}
+
+/// What a leader tells on its state lane: how the nodes of its group are, as far as that is new.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupState {
+    /// In the order in which they came; no agent has two.
+    pub states: Vec<MemberState>,
+}
+
+/// What an agent behind a leader tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberState {
+    /// The number that the hub has given it.
+    pub member: u32,
+    /// For how long the leader has had it.
+    pub held_ns: u64,
+    /// As the agent has made it.
+    pub delta: Text,
+}
+
 /// The head of each stream from a hub to the leader of a host group: where the stream is to lead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Call {
-    /// To the leader itself: a link without messages, whose beats say that both are there.
+    /// To the leader itself: a link that says that both are there, and how the leader's agents are.
     Leader,
     /// To a program that the leader starts.
     Start {
@@ -299,6 +331,9 @@ pub enum Call {
         ssh_options: Vec<Text>,
         /// What.
         role: Role,
+        /// The number of an agent for whose states and beats the leader answers, not given before to another. `None`:
+        /// all bytes are passed on as they are.
+        member: Option<u32>,
     },
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use rakuda_info::registry::{AttributeId, Registry, split_instance};
+use rakuda_info::registry::{AttributeId, Registry, is_name, split_instance};
 use serde::{Deserialize, Serialize};
 
 /// See the file's head.
@@ -23,43 +23,51 @@ impl Freshness {
 
     /// Adds `TIME`, `PROVIDER=TIME`, or `ATTRIBUTE=TIME`; a name that both have is the provider's.
     pub fn add(&mut self, word: &str) -> Result<(), String> {
-        let (provider, time) =
-            word.split_once('=').map_or((None, word), |(provider, time)| (Some(provider), time));
+        // An instance may have any letters: `fs_free('/a=b')`.
+        let (name, time) =
+            word.rsplit_once('=').map_or((None, word), |(name, time)| (Some(name), time));
         let age = rakuda_info::duration_ns(time);
         let age =
             age.ok_or("expected a time such as 100ms or 30s, PROVIDER=TIME or ATTRIBUTE=TIME")?;
-        match provider {
+        match name {
             None => self.others = Some(age),
-            Some(provider) if rakuda_info::registry::is_name(provider) => {
-                self.of.insert(provider.to_owned(), Some(age));
+            Some(name) if is_name(name) => {
+                self.of.insert(name.to_owned(), Some(age));
             }
-            Some(provider) => {
-                return Err(format!("{provider:?} is no name of a provider or an attribute"));
+            Some(name) => {
+                return Err(format!("{name:?} is no name of a provider or an attribute"));
             }
         }
         Ok(())
     }
 
-    /// With providers in the place of attributes: one that samples a needed attribute is to be as fresh as that.
-    /// `None`: all are needed.
+    /// With providers in the place of attributes: each is to be as fresh as the attribute of it that is needed and has
+    /// the shortest age. That is the attribute's own, else its family's, else the provider's, else that of all others;
+    /// so an attribute's may be longer than its provider's, too. `None`: all are needed.
     #[must_use]
     pub fn resolved(&self, registry: &Registry, needed: Option<&[AttributeId]>) -> Self {
         let is_provider = |name: &str| registry.iter().any(|(_, it)| it.provider == name);
-        let (mut resolved, mut by_attribute) = (self.clone(), Self::default());
+        let of_attribute = |name: &str| {
+            let family = split_instance(name).map(|(family, _)| family);
+            let mut names = std::iter::once(name).chain(family);
+            names.find_map(|name| self.of.get(name).filter(|_| !is_provider(name)))
+        };
+        let mut by_provider: BTreeMap<&str, Option<u64>> = BTreeMap::new();
+        let wanted =
+            registry.iter().filter(|(id, _)| needed.is_none_or(|needed| needed.contains(id)));
+        for (_, it) in wanted {
+            let age = of_attribute(&it.name).copied().unwrap_or_else(|| self.of(&it.provider));
+            let shortest = by_provider.entry(&it.provider).or_insert(age);
+            *shortest = least(*shortest, age);
+        }
+        let mut resolved = self.clone();
         resolved.of.retain(|name, _| is_provider(name));
-        for (name, age) in self.of.iter().filter(|(name, _)| !is_provider(name)) {
-            let is_meant = |full: &str| {
-                full == name || split_instance(full).is_some_and(|(family, _)| family == name)
-            };
-            let wanted = registry.iter().filter(|(id, it)| {
-                is_meant(&it.name) && needed.is_none_or(|needed| needed.contains(id))
-            });
-            for (_, attribute) in wanted {
-                let of = BTreeMap::from([(attribute.provider.clone(), *age)]);
-                by_attribute = by_attribute.and(&Self { of, others: None });
+        for (provider, age) in by_provider {
+            if age != resolved.of(provider) {
+                resolved.of.insert(provider.to_owned(), age);
             }
         }
-        resolved.and(&by_attribute)
+        resolved
     }
 
     /// Oldest age of a provider's values, ns; nothing: any.
@@ -83,11 +91,15 @@ impl Freshness {
     /// What is fresh enough for both.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
-        let least = |one: Option<u64>, two: Option<u64>| one.into_iter().chain(two).min();
         let names = self.of.keys().chain(other.of.keys());
         let of = names.map(|name| (name.clone(), least(self.of(name), other.of(name)))).collect();
         Self { of, others: least(self.others, other.others) }
     }
+}
+
+/// Nothing: any age will do.
+fn least(one: Option<u64>, two: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(two).min()
 }
 
 #[cfg(test)]
@@ -138,6 +150,35 @@ mod tests {
         assert_eq!(of(Some(&[]), "users"), Some(3000), "it is the provider of that name");
         let words = made(&["load1=100ms"]);
         assert_eq!(words.resolved(&registry, Some(&[id("load5")])).of("load"), None);
+    }
+
+    #[test]
+    fn an_attribute_may_do_with_older_values_than_the_rest_of_its_provider() {
+        let registry = Registry::new();
+        let id = |name: &str| registry.find(name).unwrap();
+        let of = |words: &[&str], needed: Option<&[AttributeId]>| {
+            made(words).resolved(&registry, needed).of("load").map(|ns| ns / 1_000_000)
+        };
+        let words = ["load1=10s", "load=1s", "2s"];
+        assert_eq!(of(&words, Some(&[id("load1")])), Some(10_000));
+        assert_eq!(of(&words, Some(&[id("load1"), id("load5")])), Some(1000));
+        assert_eq!(of(&words, None), Some(1000));
+        assert_eq!(of(&["load1=10s", "2s"], Some(&[id("load1")])), Some(10_000));
+        assert_eq!(of(&["load1=10s", "2s"], Some(&[])), Some(2000));
+    }
+
+    #[test]
+    fn an_instance_may_have_any_letters_and_comes_before_its_family() {
+        let mut registry = Registry::new();
+        let mut define = |name: &str| {
+            let disk = rakuda_info::catalogue::find("fs_free").unwrap().attribute(name.into());
+            registry.define(disk).unwrap()
+        };
+        let (odd, even) = (define("fs_free('/a=b')"), define("fs_free('/')"));
+        let freshness = made(&["fs_free('/a=b')=10s", "fs_free=1s"]);
+        let of = |id| freshness.resolved(&registry, Some(&[id])).of("file_systems");
+        assert_eq!((of(odd), of(even)), (Some(10_000_000_000), Some(1_000_000_000)));
+        assert!(Freshness::default().add("F_S('/')=1s").unwrap_err().contains("is no name"));
     }
 
     #[test]

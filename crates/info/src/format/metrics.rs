@@ -4,6 +4,7 @@
 //! `instance`. A name that is taken already has the provider in it: `rakuda_up_of_user`. Texts of the
 //! catalogue are labels of `rakuda_node_info`; others, which may be long, are not there.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -69,7 +70,7 @@ pub fn write(table: &Table, now: Time, format: Format) -> String {
             }
         }
         if !lines.is_empty() {
-            put_head(&mut out, name, "gauge", family.unit, family.help, format);
+            put_head(&mut out, name, "gauge", family.unit, &family.help, format);
             out.push_str(&lines);
         }
     }
@@ -91,7 +92,10 @@ fn families(table: &Table) -> BTreeMap<String, Family> {
         // What is built in keeps its name.
         let key = (built_in.is_none(), name, suffix);
         let (_, family) = known.entry(key).or_insert_with(|| {
-            let help = built_in.map_or("", |built_in| built_in.help);
+            let help = match built_in {
+                Some(built_in) => Cow::from(built_in.help),
+                None => format!("of the provider {}", attribute.provider).into(),
+            };
             let family = Family { unit: suffix.trim_start_matches('_'), help, members: Vec::new() };
             (&attribute.provider, family)
         });
@@ -120,7 +124,7 @@ fn word(name: &str) -> String {
 
 struct Family {
     unit: &'static str,
-    help: &'static str,
+    help: Cow<'static, str>,
     members: Vec<(AttributeId, Option<String>)>,
 }
 
