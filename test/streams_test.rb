@@ -143,6 +143,29 @@ class StreamsTest < Minitest::Test
     end
   end
 
+  # The slow reader waits for what the fast one makes at its end.
+  def test_slow_reader_whose_rest_is_spilled_holds_up_nobody
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: "all", to: %w[fast slow], slow: :spill, spill: "64MB"
+      task(:all) { sh "seq 2000000", verbose: false }
+      file("fast") { |t| sh "cksum > #{t.name}.new && mv #{t.name}.new #{t.name}", verbose: false }
+      file("slow") { |t| sh "until test -e fast; do sleep 0.05; done; cksum > #{t.name}", verbose: false }
+    RAKEFILE
+    rakuda(rakefile, "-j3", "slow") do |run|
+      assert_equal 0, run.status, run.err
+      assert_equal File.read("fast"), File.read("slow")
+      stream = JSON.parse(control("report", "--json")).fetch("streams").first
+      assert_operator stream["spilled_bytes"], :>, 4 << 20
+      assert stream["balanced"]
+      assert_match(/^stream s: .* in = out, [\d.]+ MB spilled for slow readers \([\d.]+ MB at most at one time\)$/,
+                   control("report", "--text"))
+      refute Dir.exist?(".rakuda/spools"), "the folder goes with the run"
+    end
+    rakuda(rakefile.sub(/until .* done; /, ""), "-j1", "slow") do |run|
+      assert_equal [0, File.read("fast")], [run.status, File.read("slow")], run.err
+    end
+  end
+
   def test_reader_that_leaves_early_ends_its_writer_well
     rakuda(<<~RAKEFILE, "-j2") { |run| assert_equal [0, "y\ny\n"], [run.status, File.read("two")], run.err }
       stream :s, from: "all", to: "two"
@@ -343,6 +366,12 @@ class StreamsTest < Minitest::Test
     "stream :s, from: 'a', to: 'b', recrd: :line" => "s: unknown keyword recrd; there are from, to, record, window",
     "stream :s, from: 'a', to: 'b', record: :word" => "s: record: expected :line, :nul, :raw, or { bytes: N }",
     "stream :s, from: 'a', to: 'b', window: '1k'" => "s: window: expected a number of bytes from \"2M\" to \"1G\"",
+    "stream :s, from: 'a', to: 'b', slow: :drop" => "s: slow: expected :block or :spill, not :drop",
+    "stream :s, from: 'a', to: 'b', slow: :spill, spill: '1M'" =>
+      "s: spill: expected a number of bytes from \"16M\" to \"16T\", not \"1M\"",
+    "stream :s, from: 'a', to: 'b', spill: '1G'" => "s: spill: says how much `slow: :spill` may keep on disk; add slow: :spill",
+    "stream :s, from: 'a', to: 'b', slow: :spill, replay: :journal" =>
+      "s: slow: :spill is for readers that run beside one another; with replay: :journal each reads a file of its own",
     "stream :s, from: 'a', to: 'b', spool_max: '1k'" => "s: spool_max: expected a number of bytes from \"1M\" to \"16T\"",
     "stream :s, from: 'a', to: 'b', replay: 'x'" => "s: replay: expected :gang or :journal or :atomic",
     "stream :s, from: 'a', to: 'b'; stream :s, from: 'c', to: 'd'" => "s: there is a stream of that name already (Rakefile:1)",

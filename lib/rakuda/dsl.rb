@@ -62,7 +62,7 @@ module Rakuda
     #   stream :frames, from: "camera", to: "film", record: { bytes: 4096 }
     # @param name [Symbol, String]
     # @param keywords [Hash] `from`, `to`: names, patterns or tasks; `record`: :line, :nul, :raw or { bytes: N };
-    #   `window`, `spool_max`, `on_close`, `replay`, `meta`
+    #   `window`, `slow`, `spill`, `spool_max`, `on_close`, `replay`, `meta`
     # @raise [ConfigurationError] with the line of the Rakefile
     def stream(*arguments, **keywords, &block)
       return super if defined?(super)

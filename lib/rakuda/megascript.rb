@@ -109,7 +109,7 @@ module MegaScript
 
   # A way from the stdout of tasks to the stdin of others: merged record by record, and each gets all.
   class Stream
-    KEYWORDS = %i[record window spool_max on_close replay].freeze
+    KEYWORDS = %i[record window slow spill spool_max on_close replay].freeze
 
     # @return [Array<Task>] what writes into it
     attr_reader :in

@@ -27,7 +27,7 @@ module Rakuda
       def fields
         options = definition.options
         { "name" => name.b, "record" => options[:record], "window" => options[:window],
-          "spool_max" => options[:spool_max],
+          "spool_max" => options[:spool_max], "spill" => options[:slow] == "spill" ? options[:spill] : 0,
           "drain" => options[:on_close] == "drain", "writers" => writers.map(&:rakuda_number),
           "readers" => readers.map(&:rakuda_number), "place" => definition.place.to_s.b, "meta" => options[:meta] }
       end
@@ -60,9 +60,12 @@ module Rakuda
     RECORDS = { line: "line", nul: "nul", raw: "raw" }.freeze
     REPLAYS = %w[gang journal atomic].freeze
     ON_CLOSE = %w[sigpipe drain].freeze
-    DEFAULTS = { record: "line", window: 0, spool_max: 0, on_close: "sigpipe", replay: "gang", meta: {} }.freeze
-    KEYWORDS = %i[from to record window spool_max on_close replay meta].freeze
+    SLOW = %w[block spill].freeze
+    DEFAULTS = { record: "line", window: 0, spool_max: 0, on_close: "sigpipe", replay: "gang", slow: "block",
+                 spill: 1 << 30, meta: {} }.freeze
+    KEYWORDS = %i[from to record window slow spill spool_max on_close replay meta].freeze
     WINDOW = (2 << 20..1 << 30).freeze
+    SPILL = (16 << 20..16 << 40).freeze
     SPOOL_MAX = (1 << 20..16 << 40).freeze
     RECORD_BYTES_MAX = 1 << 30
     PATTERN = /[*?\[{]/.freeze
@@ -90,6 +93,7 @@ module Rakuda
       end
 
       options = DEFAULTS.merge(keywords.except(:from, :to).to_h { |key, value| option(name, key, value) })
+      check_slow(name, options, keywords)
       from, to = %i[from to].map { |key| ends(name, key, keywords[key]) }
       @definitions << Definition.new(name, from, to, options, place, scope)
       @components = nil
@@ -130,12 +134,26 @@ module Rakuda
       case key
       when :record then [:record, record(name, value)]
       when :window then [:window, bytes(name, key, value, WINDOW, "\"2M\" to \"1G\"")]
+      when :slow then [:slow, one_of(name, key, value, SLOW)]
+      when :spill then [:spill, bytes(name, key, value, SPILL, "\"16M\" to \"16T\"")]
       when :spool_max then [:spool_max, bytes(name, key, value, SPOOL_MAX, "\"1M\" to \"16T\"")]
       when :on_close then [:on_close, one_of(name, key, value, ON_CLOSE)]
       when :replay then [:replay, one_of(name, key, value, REPLAYS)]
       when :meta then [:meta, meta(name, value)]
       else raise ConfigurationError, "#{name}: unknown keyword #{key}; there are #{KEYWORDS.join(", ")}"
       end
+    end
+
+    # What would have no effect.
+    def check_slow(name, options, keywords)
+      if keywords.key?(:spill) && options[:slow] != "spill"
+        raise ConfigurationError, "#{name}: spill: says how much `slow: :spill` may keep on disk; add slow: :spill, " \
+                                  "or leave it out"
+      end
+      return unless options[:slow] == "spill" && options[:replay] != "gang"
+
+      raise ConfigurationError, "#{name}: slow: :spill is for readers that run beside one another; with " \
+                                "replay: :#{options[:replay]} each reads a file of its own; leave one of the two out"
     end
 
     def record(name, value)

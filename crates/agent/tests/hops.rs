@@ -46,6 +46,7 @@ fn plan(writers: StreamEnd, readers: StreamEnd) -> StreamPlan {
         writers: vec![writers],
         readers: vec![readers],
         is_cyclic: false,
+        spill: None,
     }
 }
 

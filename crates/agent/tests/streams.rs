@@ -8,7 +8,8 @@ use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
 use rakuda_proto::front::{CommandOptions, Program};
 use rakuda_proto::streams::{
-    OpeningId, RecordForm, StreamAccount, StreamEnd, StreamEvent, StreamPlan, StreamRequest,
+    OpeningId, RecordForm, SpillPlan, StreamAccount, StreamEnd, StreamEvent, StreamPlan,
+    StreamRequest,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -26,6 +27,7 @@ fn plan(name: &str, writers: &[u32], readers: &[u32]) -> StreamPlan {
         writers: ends(writers),
         readers: ends(readers),
         is_cyclic: false,
+        spill: None,
     }
 }
 
@@ -137,6 +139,29 @@ fn with_node<F: Future<Output = ()>>(name: &str, test: impl FnOnce(Node) -> F) {
 /// A program that prints lines in pieces that end anywhere.
 fn lines_of(name: &str, count: u32) -> String {
     format!("seq -f '{name} %g' {count} | dd obs=777 2>/dev/null")
+}
+
+/// The slow reader waits for a file that the fast one makes when it has got all: without a spill neither would end.
+#[test]
+fn a_reader_that_sleeps_until_the_fast_one_has_all_gets_all_too() {
+    with_node("spill", |mut node| async move {
+        let folder = Text(node.folder.as_os_str().as_encoded_bytes().to_vec());
+        let spill = Some(SpillPlan { folder, bytes_max: 64 << 20 });
+        let plans = vec![StreamPlan { spill, ..plan("s", &[0], &[1, 2]) }];
+        let slow = "until test -e fast; do sleep 0.02; done; cksum > slow";
+        let lines = ["seq 3000000", "cksum > fast.new && mv fast.new fast", slow];
+        let outcome = node.run(plans, &lines).await;
+        assert!(outcome.statuses.values().all(|status| *status == 0), "{outcome:?}");
+        assert_eq!(outcome.fault, None);
+        assert_eq!(node.read("fast"), node.read("slow"));
+        let account = &outcome.accounts[0];
+        assert!(account.spilled_bytes > 8 << 20, "{account:?}");
+        assert!((account.spilled_bytes..64 << 20).contains(&account.spilled_bytes_max));
+        assert!(account.memory_bytes_max <= (4 + 1 + 2 + 2) << 20, "{account:?}");
+        // They have no names while they are written, and none is left.
+        let left = std::fs::read_dir(&node.folder).unwrap();
+        assert_eq!(left.count(), 2);
+    });
 }
 
 #[test]

@@ -182,7 +182,8 @@ fn records_of(dice: &mut Dice, kind: RecordKind, task: TaskId, budget: usize) ->
 impl World {
     fn new(dice: &mut Dice, plan: &Plan, tree: &Tree, budget: usize) -> Self {
         let window = WINDOW_BYTES_MIN + dice.below(1 << 20);
-        let settings = FlowSettings { record: plan.kind, window, on_close: plan.on_close };
+        let settings =
+            FlowSettings { record: plan.kind, window, on_close: plan.on_close, spills: false };
         let edges = |ends: &[PlaceEnd]| -> Vec<usize> {
             let edge = |end: &PlaceEnd| match end {
                 PlaceEnd::Edge(edge) => Some(*edge),

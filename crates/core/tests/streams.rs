@@ -115,6 +115,66 @@ fn check_merge(sources: &[Source], sink: &[u8], complete: bool) {
     assert!(!complete || all, "records are missing");
 }
 
+/// What was spilled, as a shell keeps it: a log, and where each reader is that is behind.
+#[derive(Default)]
+struct Log {
+    pieces: Vec<(Vec<u8>, u64)>,
+    next: Vec<Option<usize>>,
+    bytes_max: usize,
+    /// Bytes that were written, all in all.
+    total: usize,
+}
+
+impl Log {
+    /// Bytes that a reader may still ask for.
+    fn held(&self) -> usize {
+        let first = self.next.iter().flatten().min().copied().unwrap_or(self.pieces.len());
+        self.pieces[first..].iter().map(|(bytes, _)| bytes.len()).sum()
+    }
+
+    /// Whoever has caught up, or left, asks for nothing more.
+    fn look(&mut self, flow: &Flow) {
+        for (number, next) in self.next.iter_mut().enumerate() {
+            if !flow.is_behind(number) {
+                *next = None;
+            }
+        }
+    }
+
+    /// Takes what is to be spilled, as far as it may grow.
+    fn take_from(&mut self, flow: &mut Flow) -> bool {
+        let mut moved = false;
+        self.look(flow);
+        while let Some((bytes, records)) = flow.to_spill() {
+            if self.held() + bytes.len() > self.bytes_max {
+                flow.on_spill_full();
+                break;
+            }
+            self.total += bytes.len();
+            self.pieces.push((bytes.to_vec(), records));
+            for reader in flow.on_spilled() {
+                assert!(self.next[reader].is_none(), "it was behind already");
+                self.next[reader] = Some(self.pieces.len() - 1);
+            }
+            moved = true;
+        }
+        moved
+    }
+
+    /// Gives a reader what it has next.
+    fn give_to(&mut self, flow: &mut Flow, reader: usize) {
+        self.look(flow);
+        flow.on_spill_room();
+        if flow.wants_load(reader) {
+            let next = self.next[reader].as_mut().expect("it was told of");
+            let (bytes, records) = &self.pieces[*next];
+            flow.load_space(reader).extend_from_slice(bytes);
+            flow.on_loaded(reader, *records);
+            *next += 1;
+        }
+    }
+}
+
 struct Life {
     kind: RecordKind,
     writers: usize,
@@ -123,17 +183,27 @@ struct Life {
     leaves: bool,
     long: bool,
     on_close: OnClose,
+    /// Maximum bytes that may be spilled.
+    spill: Option<usize>,
 }
 
-fn live(seed: u64, life: &Life) {
+/// Lives one stream; bytes that were spilled.
+fn live(seed: u64, life: &Life) -> usize {
     let dice = &mut Dice(seed);
     let window = WINDOW_BYTES_MIN + dice.below(1 << 20);
-    let settings = FlowSettings { record: life.kind, window, on_close: life.on_close };
+    let spills = life.spill.is_some();
+    let settings = FlowSettings { record: life.kind, window, on_close: life.on_close, spills };
+    let mut log = Log {
+        next: vec![None; life.readers],
+        bytes_max: life.spill.unwrap_or_default(),
+        ..Log::default()
+    };
     let mut flow = Flow::new(settings, life.writers, life.readers);
     let mut sources: Vec<Source> =
         (0..life.writers).map(|writer| source(dice, life.kind, writer, life.long)).collect();
     let mut sinks = vec![Vec::new(); life.readers];
-    let bound = window + life.writers * CARRY_BYTES_MAX + 16 * READ_BYTES;
+    let loaded = if spills { life.readers * CARRY_BYTES_MAX } else { 0 };
+    let bound = window + life.writers * CARRY_BYTES_MAX + 16 * READ_BYTES + loaded;
     let mut idle = 0;
     // A reader that sleeps: nobody else may lose or hold more because of it.
     let mut sleeper = dice.one_in(2).then(|| dice.below(life.readers));
@@ -157,8 +227,15 @@ fn live(seed: u64, life: &Life) {
             }
             idle = 0;
         }
-        if sleeper != Some(reader) && write(&mut flow, dice, reader, &mut sinks[reader]) {
+        if spills && log.take_from(&mut flow) {
             idle = 0;
+        }
+        assert!(log.held() <= log.bytes_max, "{} are spilled", log.held());
+        if sleeper != Some(reader) {
+            log.give_to(&mut flow, reader);
+            if write(&mut flow, dice, reader, &mut sinks[reader]) {
+                idle = 0;
+            }
         }
         if life.leaves && dice.one_in(200) {
             flow.on_reader_left(reader);
@@ -182,6 +259,7 @@ fn live(seed: u64, life: &Life) {
         }
     }
     assert_eq!(flow.faults(), []);
+    log.total
 }
 
 fn kind(number: usize) -> RecordKind {
@@ -202,7 +280,7 @@ proptest! {
         leaves in any::<bool>(), drain in any::<bool>(),
     ) {
         let on_close = if drain { OnClose::Drain } else { OnClose::Sigpipe };
-        live(seed, &Life { kind: kind(number), writers, readers, leaves, long: false, on_close });
+        live(seed, &Life { kind: kind(number), writers, readers, leaves, long: false, on_close, spill: None });
     }
 }
 
@@ -215,9 +293,45 @@ proptest! {
     ) {
         let life = Life {
             kind: kind(number), writers, readers, leaves: false, long: true, on_close: OnClose::Drain,
+            spill: None,
         };
         live(seed, &life);
     }
+}
+
+proptest! {
+    #![proptest_config(RunnerConfig { cases: 100, failure_persistence: None, ..RunnerConfig::default() })]
+
+    #[test]
+    fn what_is_spilled_comes_back_whole_in_order_and_within_its_cap(
+        seed in any::<u64>(), writers in 1_usize..5, readers in 2_usize..5, number in 0_usize..6,
+        leaves in any::<bool>(), cap in 0_usize..(8 << 20),
+    ) {
+        let life = Life {
+            kind: kind(number), writers, readers, leaves, long: number > 3, on_close: OnClose::Drain,
+            spill: Some(cap),
+        };
+        live(seed, &life);
+    }
+}
+
+#[test]
+fn lives_of_streams_that_spill_do_spill() {
+    let life = |seed| {
+        let kind = RecordKind::Fixed(200_000);
+        let spill = Some(64 << 20);
+        let life = Life {
+            kind,
+            writers: 4,
+            readers: 2,
+            leaves: false,
+            long: false,
+            on_close: OnClose::Drain,
+            spill,
+        };
+        live(seed, &life)
+    };
+    assert!((0..8).map(life).sum::<usize>() > 1 << 20);
 }
 
 fn feed(flow: &mut Flow, writer: usize, bytes: &[u8]) {
@@ -311,6 +425,80 @@ fn a_stalled_reader_stops_its_writers_and_nothing_else() {
     assert_eq!(flow.read(0).bytes, (fed[0] + fed[1]) as u64);
     assert_eq!(drink(&mut flow, 1).len(), fed[0] + fed[1]);
     assert!(!flow.is_full() && flow.wants(0) && flow.wants(1));
+}
+
+/// Two readers, of which the second does not read; what the first has got, and what is spilled.
+fn feed_and_spill(flow: &mut Flow, log: &mut Log, bytes: usize) -> usize {
+    let line = [&[b'x'; 999][..], b"\n"].concat();
+    let mut fed = 0;
+    while fed < bytes {
+        log.take_from(flow);
+        if !flow.wants(0) {
+            break;
+        }
+        feed(flow, 0, &line);
+        fed += line.len();
+        drink(flow, 0);
+    }
+    fed
+}
+
+#[test]
+fn a_slow_reader_whose_rest_is_spilled_holds_up_nobody_until_the_cap() {
+    let settings = FlowSettings { spills: true, ..FlowSettings::default() };
+    let mut flow = Flow::new(settings, 1, 2);
+    let mut log = Log { next: vec![None; 2], bytes_max: 20 << 20, ..Log::default() };
+    let fed = feed_and_spill(&mut flow, &mut log, usize::MAX);
+    assert!(flow.is_full() && flow.to_spill().is_none());
+    // The window and the cap, as far as whole pieces fit.
+    assert!((23 << 20..25 << 20).contains(&fed), "{fed}");
+    assert_eq!(flow.read(0).bytes, fed as u64);
+    assert!(!flow.is_behind(0) && flow.wants_load(1) && flow.has_pending(1));
+    let mut got = 0;
+    while got < fed {
+        log.give_to(&mut flow, 1);
+        let piece = drink(&mut flow, 1).len();
+        assert!(piece > 0);
+        got += piece;
+    }
+    assert!(!flow.is_behind(1) && flow.wants(0));
+    flow.on_writer_closed(0);
+    flow.on_writer_ended(0, true);
+    assert!(flow.is_over());
+    assert_eq!((flow.faults(), flow.read(1).records), (&[][..], fed as u64 / 1_000));
+}
+
+#[test]
+fn one_reader_alone_has_nobody_to_hold_up_and_spills_nothing() {
+    let settings = FlowSettings { spills: true, ..FlowSettings::default() };
+    let mut flow = Flow::new(settings, 1, 1);
+    let line = [&[b'x'; 999][..], b"\n"].concat();
+    while flow.wants(0) {
+        feed(&mut flow, 0, &line);
+    }
+    assert!(flow.is_full() && flow.to_spill().is_none());
+}
+
+#[test]
+fn a_reader_that_leaves_within_what_was_spilled_has_counted_its_records() {
+    for loads in [false, true] {
+        let settings = FlowSettings { spills: true, ..FlowSettings::default() };
+        let mut flow = Flow::new(settings, 1, 2);
+        let mut log = Log { next: vec![None; 2], bytes_max: 20 << 20, ..Log::default() };
+        feed(&mut flow, 0, b"1\n2\n3\n");
+        flow.on_written(1, 3);
+        feed_and_spill(&mut flow, &mut log, 8 << 20);
+        assert!(flow.wants_load(1));
+        if loads {
+            log.give_to(&mut flow, 1);
+            assert!(flow.pending(1).next().is_some_and(|piece| piece.starts_with(b"\n3\n")));
+            flow.on_written(1, 2);
+        }
+        flow.on_reader_left(1);
+        let expected = if loads { (5, 2) } else { (3, 1) };
+        assert_eq!((flow.read(1).bytes, flow.read(1).records), expected);
+        assert!(!flow.is_behind(1) && flow.wants(0));
+    }
 }
 
 #[test]

@@ -314,6 +314,8 @@ pub struct StreamDefinition {
     pub window: u64,
     /// Maximum bytes of the spool of each writer; 0: the usual ones.
     pub spool_max: u64,
+    /// Maximum bytes that go to disk for slow readers; 0: these hold up the others.
+    pub spill: u64,
     /// When all readers have left, what writers still write is read and dropped.
     pub drain: bool,
     /// Whose stdout goes in.

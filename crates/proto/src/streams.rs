@@ -57,6 +57,17 @@ pub struct StreamPlan {
     pub readers: Vec<StreamEnd>,
     /// It is in a cycle.
     pub is_cyclic: bool,
+    /// What a slow reader has not read goes to disk, where it would hold up another one.
+    pub spill: Option<SpillPlan>,
+}
+
+/// Where what slow readers have not read goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpillPlan {
+    /// A folder of the node.
+    pub folder: Text,
+    /// Maximum bytes on disk.
+    pub bytes_max: u64,
 }
 
 /// One end of an edge between two hosts.
@@ -107,9 +118,20 @@ pub struct StreamAccount {
     pub readers: Vec<EndAccount>,
     /// Maximum bytes of memory that it took, on all hosts together.
     pub memory_bytes_max: u64,
+    /// Bytes that went to disk for slow readers, on all hosts together.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub spilled_bytes: u64,
+    /// The most of these that was on disk at one time, with checksums; on all hosts together.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub spilled_bytes_max: u64,
     /// Its edges between hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<HopAccount>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What lies between two hosts.

@@ -76,7 +76,11 @@ pub fn hold(event: &JournalEvent) -> bool {
         JournalEvent::StreamsEnded(event) => {
             let ends = event.streams.iter().flat_map(|one| one.writers.iter().chain(&one.readers));
             let mut amounts = ends.flat_map(|end| [end.bytes, end.records, end.dropped]);
-            let memory = event.streams.iter().all(|one| is_amount(one.memory_bytes_max));
+            let mut totals = event
+                .streams
+                .iter()
+                .flat_map(|one| [one.memory_bytes_max, one.spilled_bytes, one.spilled_bytes_max]);
+            let memory = totals.all(is_amount);
             is_time(event.time_ns) && memory && amounts.all(is_amount)
         }
         JournalEvent::NodeChosen(event) => is_time(event.time_ns) && event.node < NODES_MAX,

@@ -2,12 +2,13 @@
 //!
 //! `Openings` keeps the ends of pipes that commands get; `relay` is the thread of one opening;
 //! `hops` are ends of edges to other hosts, and `carrier` connects them; `spool` keeps what goes
-//! through a stream in a file. What goes where is decided in
+//! through a stream in a file, and `spill` what slow readers have not read. What goes where is decided in
 //! `rakuda_core::streams`.
 
 mod carrier;
 mod hops;
 mod relay;
+mod spill;
 mod spool;
 
 use std::collections::BTreeMap;

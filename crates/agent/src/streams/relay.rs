@@ -24,6 +24,7 @@ use rustix::io::Errno;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::hops::{HopIntake, HopOutlet};
+use super::spill::Spill;
 use super::spool::{SpoolReader, SpoolWriter};
 use crate::clock;
 
@@ -63,6 +64,8 @@ pub(super) struct Through {
     flow: Flow,
     intakes: Vec<Intake>,
     outlets: Vec<Outlet>,
+    /// What slow readers have not read, where it may go to disk.
+    spill: Option<Spill>,
     /// For the agent: all readers have left.
     unread: Arc<AtomicBool>,
     memory_bytes_max: usize,
@@ -312,6 +315,7 @@ impl Relay {
             for reader in 0..stream.outlets.len() {
                 stream.write(reader)?;
             }
+            stream.spill()?;
             stream.pump()?;
             let memory = stream.memory_bytes();
             stream.memory_bytes_max = stream.memory_bytes_max.max(memory);
@@ -344,9 +348,12 @@ impl Through {
             Err(_) => usize::MAX,
         };
         let on_close = if plan.drain { OnClose::Drain } else { OnClose::Sigpipe };
-        let settings = FlowSettings { record, window, on_close };
+        let spill = plan.spill.as_ref();
+        let spill = spill.map(|spill| Spill::new(spill.folder.as_path().into(), spill.bytes_max));
+        let settings = FlowSettings { record, window, on_close, spills: spill.is_some() };
         let flow = Flow::new(settings, intakes.len(), outlets.len());
-        Self { plan, flow, intakes, outlets, unread, memory_bytes_max: 0, said: Vec::new() }
+        let said = Vec::new();
+        Self { plan, flow, intakes, outlets, spill, unread, memory_bytes_max: 0, said }
     }
 
     /// Whether a writer is to be read from now.
@@ -516,13 +523,53 @@ impl Through {
         self.flow.memory_bytes() + intakes.sum::<usize>() + outlets.sum::<usize>()
     }
 
+    /// Moves to disk what slow readers have not read, as far as it would hold up others, and lets go of
+    /// what they have read of it.
+    fn spill(&mut self) -> Result<(), String> {
+        let Some(spill) = &mut self.spill else { return Ok(()) };
+        let name = &self.plan.name;
+        let flow = &mut self.flow;
+        if spill.release(|reader| flow.is_behind(reader)) {
+            flow.on_spill_room();
+        }
+        while let Some((bytes, records)) = flow.to_spill() {
+            let place = spill.append(bytes, records);
+            let words = |error| format!("stream {}: could not spill: {error}", name.to_display());
+            match place.map_err(words)? {
+                Some(place) => {
+                    for reader in flow.on_spilled() {
+                        spill.begin(reader, place);
+                    }
+                }
+                None => flow.on_spill_full(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings back what a reader is to have next of that which was spilled.
+    fn load(&mut self, reader: usize) -> Result<(), String> {
+        let Some(spill) = &mut self.spill else { return Ok(()) };
+        if self.flow.wants_load(reader) {
+            let read = spill.read(reader, self.flow.load_space(reader));
+            let name = &self.plan.name;
+            let words = |error| format!("stream {}: what was spilled {error}", name.to_display());
+            self.flow.on_loaded(reader, read.map_err(words)?);
+        }
+        Ok(())
+    }
+
     /// Writes what there is until the pipe is full.
     fn write(&mut self, reader: usize) -> Result<(), String> {
-        if let Outlet::Hop(hop) = &mut self.outlets[reader] {
-            self.flow.give_to(reader, &mut hop.machine);
-            return Ok(());
+        loop {
+            self.load(reader)?;
+            let Outlet::Hop(hop) = &mut self.outlets[reader] else { break };
+            if !self.flow.give_to(reader, &mut hop.machine) {
+                return Ok(());
+            }
         }
         loop {
+            self.load(reader)?;
             let pieces: Vec<IoSlice<'_>> =
                 self.flow.pending(reader).take(PIECES_MAX).map(IoSlice::new).collect();
             let Some(first) = pieces.first() else { return Ok(()) };
@@ -630,6 +677,8 @@ impl Through {
             writers: writers.map(|(number, end)| of(end, self.flow.written(number))).collect(),
             readers: readers.map(|(number, end)| of(end, self.flow.read(number))).collect(),
             memory_bytes_max: self.memory_bytes_max as u64,
+            spilled_bytes: self.spill.as_ref().map_or(0, |spill| spill.bytes),
+            spilled_bytes_max: self.spill.as_ref().map_or(0, |spill| spill.held_bytes_max),
             hops: Vec::new(),
         }
     }

@@ -14,11 +14,15 @@ use std::path::{Path, PathBuf};
 /// Maximum bytes of a piece.
 const PIECE_BYTES: usize = 64 << 10;
 /// Bytes of a checksum.
-const SUM_BYTES: usize = 16;
+pub(super) const SUM_BYTES: usize = 16;
 /// In place of a length: the last piece.
 const LAST: u32 = u32::MAX;
 
-fn sum(bytes: &[u8]) -> [u8; SUM_BYTES] {
+/// A checksum.
+pub(super) type Sum = [u8; SUM_BYTES];
+
+/// The checksum of some bytes.
+pub(super) fn sum(bytes: &[u8]) -> Sum {
     let mut sum = [0; SUM_BYTES];
     sum.copy_from_slice(&blake3::hash(bytes).as_bytes()[..SUM_BYTES]);
     sum
@@ -27,7 +31,7 @@ fn sum(bytes: &[u8]) -> [u8; SUM_BYTES] {
 /// Maximum bytes of a spool where the stream has no `spool_max:`.
 const SPOOL_BYTES_MAX: u64 = 4 << 30;
 /// After so many bytes each it is looked how much room there is.
-const LOOK_BYTES: u64 = 16 << 20;
+pub(super) const LOOK_BYTES: u64 = 16 << 20;
 /// So much stays free, or a twentieth of a small file system.
 const FREE_BYTES_MIN: u64 = 256 << 20;
 
@@ -40,14 +44,22 @@ fn refusal(total: u64, bytes_max: u64, free: Option<(u64, u64)>) -> Option<Strin
              give the stream a larger one, or {hint}"
         ));
     }
-    let (free, size) = free?;
+    let (free, kept) = lack(free?)?;
+    Some(format!(
+        "its spool of {total} bytes leaves {free} bytes free where {kept} are to stay; \
+         free some, or {hint}"
+    ))
+}
+
+/// Bytes that are free on a file system of so many, and those that are to stay free, when they are fewer.
+fn lack((free, size): (u64, u64)) -> Option<(u64, u64)> {
     let kept = FREE_BYTES_MIN.min(size / 20);
-    (free < kept).then(|| {
-        format!(
-            "its spool of {total} bytes leaves {free} bytes free where {kept} are to stay; \
-             free some, or {hint}"
-        )
-    })
+    (free < kept).then_some((free, kept))
+}
+
+/// Whether a file may not grow, for the sake of its file system.
+pub(super) fn lacks_room(file: &File) -> bool {
+    room_at(file).and_then(lack).is_some()
 }
 
 /// Bytes that are free where a file is, and all there are.
@@ -176,7 +188,7 @@ impl SpoolReader {
     }
 }
 
-fn damage() -> io::Error {
+pub(super) fn damage() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "does not match its checksum")
 }
 

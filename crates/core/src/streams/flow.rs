@@ -1,12 +1,14 @@
 //! One stream in one place: what its writers print is merged, and each reader gets all of it.
 //!
 //! The shell reads into the buffers that `space` hands out and writes what `pending` shows; all
-//! else is decided here. Knows no descriptors: a pipe that ends or breaks is told.
+//! else is decided here. Knows no descriptors: a pipe that ends or breaks is told. Nor does it know
+//! where what is spilled lies: the shell keeps it, in order, and gives it back when it is asked to.
 
 use alloc::vec::Vec;
 
 use super::record::{Cutter, RecordKind};
 use super::ring::{Place, Ring};
+use super::spill::Loaded;
 
 /// Bytes of a writer's buffer, and so of one read at most.
 pub const READ_BYTES: usize = 128 << 10;
@@ -35,11 +37,14 @@ pub struct FlowSettings {
     pub window: usize,
     /// When all readers have left.
     pub on_close: OnClose,
+    /// What a slow reader has not read goes elsewhere, where it would hold up a faster one.
+    pub spills: bool,
 }
 
 impl Default for FlowSettings {
     fn default() -> Self {
-        Self { record: RecordKind::Line, window: WINDOW_BYTES, on_close: OnClose::Sigpipe }
+        let (record, on_close) = (RecordKind::Line, OnClose::Sigpipe);
+        Self { record, window: WINDOW_BYTES, on_close, spills: false }
     }
 }
 
@@ -134,6 +139,8 @@ struct Reader {
     state: ReaderState,
     place: Place,
     account: Account,
+    /// What came back of that which was spilled before it has read it.
+    loaded: Loaded,
 }
 
 /// One stream.
@@ -147,6 +154,8 @@ pub struct Flow {
     exclusive: Option<usize>,
     /// A writer has ended badly: no reader will see an end.
     aborted: bool,
+    /// No more can be spilled for now.
+    spill_is_full: bool,
     faults: Vec<Fault>,
 }
 
@@ -175,6 +184,7 @@ impl Flow {
             state: ReaderState::Open,
             place: Place::default(),
             account: Account::default(),
+            loaded: Loaded::default(),
         };
         let readers = (0..readers).map(reader).collect();
         let window = settings.window.max(WINDOW_BYTES_MIN);
@@ -186,6 +196,7 @@ impl Flow {
             ring,
             exclusive: None,
             aborted: false,
+            spill_is_full: false,
             faults: Vec::new(),
         }
     }
@@ -344,25 +355,109 @@ impl Flow {
         }
     }
 
-    /// The pieces that a reader has not got, the next one first.
+    /// The pieces that a reader has not got, the next one first. Of one that is behind what is in
+    /// memory: those that were loaded.
     pub fn pending(&self, reader: usize) -> impl Iterator<Item = &[u8]> {
         let one = &self.readers[reader];
         let open = one.state == ReaderState::Open;
-        open.then(|| self.ring.pending(one.place)).into_iter().flatten()
+        let is_behind = self.ring.is_gone(one.place);
+        let loaded = one.loaded.after(one.place.within());
+        let loaded = Some(loaded).filter(|piece| open && is_behind && !piece.is_empty());
+        let ring = (open && !is_behind).then(|| self.ring.pending(one.place));
+        loaded.into_iter().chain(ring.into_iter().flatten())
     }
 
-    /// Whether there is something for a reader.
+    /// Whether there is something for a reader, be it spilled.
     pub fn has_pending(&self, reader: usize) -> bool {
-        self.pending(reader).next().is_some()
+        self.is_behind(reader) || self.pending(reader).next().is_some()
     }
 
     /// So many of the pending bytes are in a reader's pipe.
     pub fn on_written(&mut self, reader: usize, bytes: usize) {
         let one = &mut self.readers[reader];
         one.account.bytes += bytes as u64;
-        one.account.records += self.ring.advance(&mut one.place, bytes);
+        if !self.ring.is_gone(one.place) {
+            one.account.records += self.ring.advance(&mut one.place, bytes);
+        } else if one.place.read_of(bytes, one.loaded.len()) {
+            let stays = self.ring.is_gone(one.place);
+            one.account.records += one.loaded.finish(stays);
+        }
         self.release();
         self.look_for_ends();
+    }
+
+    /// What is to go elsewhere, so that writers can go on and a slow reader holds up no faster one:
+    /// bytes, and how many records end in them. It is read by one reader at least.
+    pub fn to_spill(&self) -> Option<(&[u8], u64)> {
+        if !self.settings.spills || self.spill_is_full || self.aborted {
+            return None;
+        }
+        let is_stopped = |writer: usize| {
+            self.writers[writer].state != WriterState::Failed
+                && !self.writers[writer].is_done()
+                && !self.has_room(writer)
+        };
+        let mut open = self.readers.iter().filter(|one| one.state == ReaderState::Open);
+        let is_gap = open.any(|one| self.ring.has_passed_oldest(one.place));
+        if !is_gap || !(0..self.writers.len()).any(is_stopped) {
+            return None;
+        }
+        self.ring.oldest()
+    }
+
+    /// What was to be spilled is where it can be loaded from. Returns the readers that go on with it, later; those that
+    /// were behind already have it after what they have not loaded.
+    pub fn on_spilled(&mut self) -> Vec<usize> {
+        let mut behind = Vec::new();
+        let (bytes, records) = self.ring.oldest().expect("it was shown");
+        for (number, one) in self.readers.iter_mut().enumerate() {
+            let Some(within) = self.ring.within_oldest(one.place) else { continue };
+            if one.state != ReaderState::Open {
+                continue;
+            }
+            if within == bytes.len() {
+                one.place.read_of(0, within);
+                one.account.records += records;
+            } else {
+                one.loaded.expect(self.settings.record.count(&bytes[..within], 0));
+                behind.push(number);
+            }
+        }
+        self.ring.forget_oldest();
+        self.retry_others(usize::MAX);
+        self.look_for_ends();
+        behind
+    }
+
+    /// Nothing more can be spilled: writers wait for the slowest reader until there is room.
+    pub fn on_spill_full(&mut self) {
+        self.spill_is_full = true;
+    }
+
+    /// More can be spilled again.
+    pub fn on_spill_room(&mut self) {
+        self.spill_is_full = false;
+    }
+
+    /// Whether a reader goes on with what was spilled.
+    pub fn is_behind(&self, reader: usize) -> bool {
+        let one = &self.readers[reader];
+        one.state == ReaderState::Open && self.ring.is_gone(one.place)
+    }
+
+    /// Whether what comes next for a reader is to be loaded.
+    pub fn wants_load(&self, reader: usize) -> bool {
+        self.is_behind(reader) && self.readers[reader].loaded.len() == 0
+    }
+
+    /// Where to load the next spilled piece of a reader to; empty.
+    pub fn load_space(&mut self, reader: usize) -> &mut Vec<u8> {
+        self.readers[reader].loaded.space()
+    }
+
+    /// A whole piece was loaded, as it was spilled.
+    pub fn on_loaded(&mut self, reader: usize, records: u64) {
+        self.readers[reader].loaded.on_loaded(records);
     }
 
     /// A reader on another host does not read any more. When all is on its way there it is at its end here, and has not
@@ -382,6 +477,7 @@ impl Flow {
         self.close_account(reader);
         self.readers[reader].state = ReaderState::Left;
         self.readers[reader].account.is_special = true;
+        self.readers[reader].loaded = Loaded::default();
         self.release();
         if self.is_abandoned() {
             self.abandon();
@@ -419,7 +515,8 @@ impl Flow {
         }
         for reader in 0..self.readers.len() {
             let one = &self.readers[reader];
-            if one.state != ReaderState::Open || !self.ring.is_at_end(one.place) {
+            let is_at_end = !self.ring.is_gone(one.place) && self.ring.is_at_end(one.place);
+            if one.state != ReaderState::Open || !is_at_end {
                 continue;
             }
             self.close_account(reader);
@@ -436,12 +533,15 @@ impl Flow {
     /// Counts the records of the chunk in which a reader has stopped.
     fn close_account(&mut self, reader: usize) {
         let one = &mut self.readers[reader];
-        let (bytes, all) = self.ring.within(one.place);
-        let records = match (all, self.settings.record) {
+        let kind = self.settings.record;
+        let is_behind = self.ring.is_gone(one.place);
+        let (bytes, all) = if is_behind { (&[][..], None) } else { self.ring.within(one.place) };
+        let records = match (all, kind) {
             (Some(records), _) => records,
             (None, RecordKind::Fixed(size)) => {
                 one.account.bytes / u64::from(size) - one.account.records
             }
+            (None, kind) if is_behind => one.loaded.records_before(kind, one.place.within()),
             (None, kind) => kind.count(bytes, 0),
         };
         one.account.records += records;
@@ -484,7 +584,8 @@ impl Flow {
     /// Bytes of memory that it takes, by capacity.
     pub fn memory_bytes(&self) -> usize {
         let buffers = self.writers.iter().map(|writer| writer.buffer.capacity()).sum::<usize>();
-        self.ring.held_bytes() + self.ring.spare_bytes() + buffers
+        let loaded = self.readers.iter().map(|reader| reader.loaded.capacity()).sum::<usize>();
+        self.ring.held_bytes() + self.ring.spare_bytes() + buffers + loaded
     }
 
     /// Of a writer.

@@ -4,6 +4,7 @@
 //! - `record`: where records end
 //! - `ring`: bytes that wait for the slowest reader
 //! - `flow`: one stream in one place: merging, multicast, windows, ends, accounts
+//! - `spill`: what a slow reader gets back of that which went to disk
 //! - `hop`: an edge between two hosts: credit in bytes, ends, accounts
 //! - `edge`: what an edge means for the stream at each end of it
 //! - `tree`: where a stream passes on which hosts
@@ -19,6 +20,7 @@ mod hop;
 mod record;
 mod ring;
 mod route;
+mod spill;
 mod stall;
 mod tree;
 

@@ -27,6 +27,24 @@ pub(super) struct Place {
     within: usize,
 }
 
+impl Place {
+    /// Bytes of its chunk that are read.
+    pub fn within(self) -> usize {
+        self.within
+    }
+
+    /// So many bytes more of its chunk, which has `length`, are read; whether that is all of it.
+    pub fn read_of(&mut self, bytes: usize, length: usize) -> bool {
+        self.within += bytes;
+        assert!(self.within <= length, "a reader reads no more than there is");
+        if self.within < length {
+            return false;
+        }
+        *self = Self { chunk: self.chunk + 1, within: 0 };
+        true
+    }
+}
+
 /// The chunks.
 #[derive(Debug)]
 pub(super) struct Ring {
@@ -117,6 +135,35 @@ impl Ring {
             .filter(|piece| !piece.is_empty())
     }
 
+    /// Whether what a reader reads next was let go of before it has read it.
+    pub fn is_gone(&self, place: Place) -> bool {
+        place.chunk < self.first
+    }
+
+    /// The oldest chunk, and how many records end in it.
+    pub fn oldest(&self) -> Option<(&[u8], u64)> {
+        self.chunks.front().map(|chunk| (&chunk.bytes[..], chunk.records))
+    }
+
+    /// Bytes of the oldest chunk that a reader has read; nothing: it reads another one.
+    pub fn within_oldest(&self, place: Place) -> Option<usize> {
+        (place.chunk == self.first).then_some(place.within)
+    }
+
+    /// Whether a reader has read the oldest chunk, and so has another one after it.
+    pub fn has_passed_oldest(&self, place: Place) -> bool {
+        place.chunk > self.first
+    }
+
+    /// Lets go of the oldest chunk, whoever has read it.
+    pub fn forget_oldest(&mut self) {
+        if let Some(chunk) = self.chunks.pop_front() {
+            self.held_bytes -= chunk.bytes.capacity();
+            self.first += 1;
+            self.give_back(chunk.bytes);
+        }
+    }
+
     /// Whether a reader has read all.
     pub fn is_at_end(&self, place: Place) -> bool {
         self.pending(place).next().is_none()
@@ -154,16 +201,13 @@ impl Ring {
     /// Lets go of what all readers have passed: `slowest` is the least of their places. Without
     /// readers (`None`) all goes.
     pub fn release(&mut self, slowest: Option<Place>) {
-        while let Some(chunk) = self.chunks.front() {
+        while !self.chunks.is_empty() {
             let passed = slowest.is_none_or(|place| place.chunk > self.first);
             if !passed {
                 // The last chunk stays until it is full: what comes is appended to it.
                 return;
             }
-            self.held_bytes -= chunk.bytes.capacity();
-            self.first += 1;
-            let chunk = self.chunks.pop_front().expect("it was looked at");
-            self.give_back(chunk.bytes);
+            self.forget_oldest();
         }
     }
 }

@@ -13,7 +13,9 @@ use rakuda_core::{Event, Held, NextAttempt, NodeId, Settled, TaskId, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::agent::AgentRequest;
 use rakuda_proto::front::{ActionOutcome, ComponentDefinition, StreamDefinition};
-use rakuda_proto::streams::{OpeningId, StreamAccount, StreamEnd, StreamPlan, StreamRequest};
+use rakuda_proto::streams::{
+    OpeningId, SpillPlan, StreamAccount, StreamEnd, StreamPlan, StreamRequest,
+};
 
 mod edges;
 mod losses;
@@ -21,7 +23,7 @@ mod over;
 mod places;
 
 use crate::HubError;
-use crate::hub::Hub;
+use crate::hub::{Hub, LOCAL_NODE};
 use crate::plan::PlannedStream;
 use edges::Edges;
 pub(crate) use edges::{NotJoined, next_not_joined};
@@ -186,8 +188,12 @@ fn plan_of(
         writers,
         readers,
         is_cyclic: false,
+        spill: None,
     }
 }
+
+/// Where processes keep large files that are theirs alone, on nodes that have no folder of the run.
+const SPILL_FOLDER: &str = "/var/tmp";
 
 impl Hub {
     /// The front says which tasks streams join. They are a gang already.
@@ -340,7 +346,10 @@ impl Hub {
         component.opening_of.extend(members.iter().map(|member| (*member, opening)));
         let nodes = opened.iter().map(|(node, ..)| (*node, None)).collect();
         self.note_streams_opened(opening, place, &node_of, &edges, &members);
-        for (node, plans, hops) in opened {
+        for (node, mut plans, hops) in opened {
+            if !is_spooled {
+                self.place_spills(place, node, &mut plans);
+            }
             let open = StreamRequest::Open(opening, plans, hops.map(Box::new));
             self.requests.push((Some(node), AgentRequest::Streams(open)));
         }
@@ -357,6 +366,21 @@ impl Hub {
             held: None,
         };
         self.streams.open.insert(opening, opened);
+    }
+
+    /// Says where on a node that goes which slow readers have not read.
+    fn place_spills(&self, place: usize, node: NodeId, plans: &mut [StreamPlan]) {
+        let folder = match node {
+            LOCAL_NODE => self.record.passing_folder(),
+            _ => SPILL_FOLDER.into(),
+        };
+        let folder = Text::from(folder.to_string_lossy().into_owned());
+        let streams = &self.streams.components[place].streams;
+        for plan in plans.iter_mut().filter(|plan| plan.readers.len() > 1) {
+            let stream = streams.iter().find(|stream| stream.name == plan.name);
+            let bytes_max = stream.map_or(0, |stream| stream.spill);
+            plan.spill = (bytes_max > 0).then(|| SpillPlan { folder: folder.clone(), bytes_max });
+        }
     }
 
     /// Nothing could be opened: the commands of its members find no streams, and say why.

@@ -287,5 +287,15 @@ fn merged(opening: &Opening, number: usize, name: &Text) -> Result<StreamAccount
         }
     }
     let memory_bytes_max = own.iter().map(|account| account.memory_bytes_max).sum();
-    Ok(StreamAccount { name: name.clone(), writers, readers, memory_bytes_max, hops })
+    let spilled_bytes = own.iter().map(|account| account.spilled_bytes).sum();
+    let spilled_bytes_max = own.iter().map(|account| account.spilled_bytes_max).sum();
+    Ok(StreamAccount {
+        name: name.clone(),
+        writers,
+        readers,
+        memory_bytes_max,
+        spilled_bytes,
+        spilled_bytes_max,
+        hops,
+    })
 }

@@ -100,6 +100,8 @@ fn stream(report: &Report, stream: &StreamSummary) -> Value {
         "records": stream.records(),
         "balanced": stream.is_balanced(),
         "memory_bytes_max": stream.memory_bytes_max,
+        "spilled_bytes": stream.spilled_bytes,
+        "spilled_bytes_max": stream.spilled_bytes_max,
         "writers": sides(&stream.writers, "separator_added"),
         "readers": sides(&stream.readers, "left_early"),
     });

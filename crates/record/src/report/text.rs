@@ -90,7 +90,16 @@ pub fn ends_words(stream: &StreamSummary) -> String {
         (true, true) => "all readers left early",
         (true, false) => "in = out",
     };
-    format!("{ends}{}", after_comma(&dropped_note(stream.dropped())))
+    let dropped = after_comma(&dropped_note(stream.dropped()));
+    format!("{ends}{dropped}{}", after_comma(&spilled_note(stream)))
+}
+
+fn spilled_note(stream: &StreamSummary) -> String {
+    if stream.spilled_bytes == 0 {
+        return String::new();
+    }
+    let (all, most) = (bytes(stream.spilled_bytes), bytes(stream.spilled_bytes_max));
+    format!("{all} spilled for slow readers ({most} at most at one time)")
 }
 
 fn dropped_note(dropped: u64) -> String {

@@ -26,6 +26,10 @@ pub struct StreamSummary {
     pub readers: Vec<StreamSide>,
     /// Maximum memory that one of its openings took, bytes.
     pub memory_bytes_max: u64,
+    /// Bytes that went to disk for slow readers, in all openings that ended well.
+    pub spilled_bytes: u64,
+    /// The most that one of its openings had on disk at one time.
+    pub spilled_bytes_max: u64,
     /// What went between hosts, in the last opening that ended well.
     pub hops: Vec<HopAccount>,
     /// How its messages went between hosts; nothing: they were on one.
@@ -87,7 +91,7 @@ impl StreamSummary {
 /// Streams of which an opening has ended well, in the order of their names.
 pub fn streams(run: &Run) -> Vec<StreamSummary> {
     type Sides = BTreeMap<u32, EndAccount>;
-    let mut found: BTreeMap<String, (Sides, Sides, u64)> = BTreeMap::new();
+    let mut found: BTreeMap<String, (Sides, Sides, StreamSummary)> = BTreeMap::new();
     let mut ways: BTreeMap<String, (Vec<HopAccount>, Option<StreamRoute>)> = BTreeMap::new();
     for one in &run.streams {
         let ended = one.ended.as_ref().filter(|ended| ended.fault.is_none());
@@ -99,8 +103,10 @@ pub fn streams(run: &Run) -> Vec<StreamSummary> {
     }
     let ended = run.streams.iter().filter_map(|one| one.ended.as_ref());
     for account in ended.filter(|ended| ended.fault.is_none()).flat_map(|ended| &ended.streams) {
-        let (writers, readers, memory) = found.entry(account.name.to_display()).or_default();
-        *memory = account.memory_bytes_max.max(*memory);
+        let (writers, readers, sums) = found.entry(account.name.to_display()).or_default();
+        sums.memory_bytes_max = account.memory_bytes_max.max(sums.memory_bytes_max);
+        sums.spilled_bytes = sums.spilled_bytes.saturating_add(account.spilled_bytes);
+        sums.spilled_bytes_max = account.spilled_bytes_max.max(sums.spilled_bytes_max);
         for (sides, ends) in [(writers, &account.writers), (readers, &account.readers)] {
             for end in ends {
                 if let StreamEnd::Task(task) = end.end {
@@ -114,10 +120,10 @@ pub fn streams(run: &Run) -> Vec<StreamSummary> {
     };
     found
         .into_iter()
-        .map(|(name, (writers, readers, memory_bytes_max))| {
+        .map(|(name, (writers, readers, sums))| {
             let (hops, route) = ways.remove(&name).unwrap_or_default();
             let (writers, readers) = (sides(writers), sides(readers));
-            StreamSummary { name, writers, readers, memory_bytes_max, hops, route }
+            StreamSummary { name, writers, readers, hops, route, ..sums }
         })
         .collect()
 }
