@@ -244,8 +244,8 @@ module Rakuda
       def predict
         raise UsageError, "expected a result of fio, and results of workflows" if @options.words.size < 2
 
-        fio, *results = results_of_words.values
-        @out.puts Prediction.lines(Prediction.rows(fio, results, @options[:instance], @options.behind))
+        (_, fio), *results = results_of_words.to_a
+        @out.puts Prediction.lines(Prediction.rows(fio, results.to_h, @options[:instance], @options.behind))
         0
       end
 

@@ -8,6 +8,7 @@ require "rakuda/bench/comparison"
 require "rakuda/bench/fit"
 require "rakuda/bench/mapreduce/comparison"
 require "rakuda/bench/measured"
+require "rakuda/bench/prediction"
 require "rakuda/bench/scaling"
 require "rakuda/bench/workflows"
 require "rakuda/bench/workspace"
@@ -86,9 +87,18 @@ module Rakuda
                                                        timeout: options[:timeout], benchmark: workflows.benchmark,
                                                        cache: options[:cache], check: workflows.check,
                                                        digest: workflows.digest)
-        comparison.call.each { |result| write(options[:out], result) }
+        results = comparison.call.each { |result| write(options[:out], result) }
+        keep(options[:out], results.first, workflows.record) if workflows.record
+        results
       ensure
         workspace&.remove unless options[:keep]
+      end
+
+      # The instance of a workflow that is known by a run alone, for `predict`.
+      def keep(out, result, record)
+        path = Prediction.kept(out, result)
+        FileUtils.mkdir_p(File.dirname(path))
+        File.write(path, record)
       end
 
       # Runs MapReduce jobs in engines, one job after the other, and writes a result for each.
