@@ -37,6 +37,18 @@ class MicroBenchmarkTest < Minitest::Test
     assert_equal ["file_stat", 200.0, 150.0, 250.0, [150.0, 50.0]],
                  kind.values_at("name", "ops_per_s", "min_ops_per_s", "max_ops_per_s", "nodes_ops_per_s")
     assert_equal kind["ops_per_s"], kind["nodes_ops_per_s"].sum
+    assert_equal [2, 200.0, nil], kind.values_at("reps", "median_ops_per_s", "ci95")
+  end
+
+  # Bytes and times are added up; rates are never averaged.
+  def test_repetitions_of_a_step_have_a_median_and_from_six_on_an_interval
+    steps = (1..6).to_h { |time| ["write-1m-#{time - 1}", [bytes(0, 0.0, time.to_f, 60)]] }
+    step, = MICRO.derived(steps)
+    assert_equal ["write-1m", 21.0, 6, 17.5, 10.0, 60.0, [10.0, 60.0]],
+                 step.values_at("name", "time_s", "reps", "median_bw", "min_bw", "max_bw", "ci95")
+    assert_in_delta 360 / 21.0, step["bw"]
+    assert_empty MICRO.too_few(steps)
+    assert_equal ["write-1m: 4 repetitions, and only tiny may have fewer than 5"], MICRO.too_few(steps.first(4).to_h)
   end
 
   # 99 % of 1.7 s with 17 ms (Iwai, Tatebe, Tanaka 2016, 5.4.1).

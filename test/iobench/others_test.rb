@@ -55,7 +55,7 @@ class BenchOthersTest < Minitest::Test
   def test_a_kernel_stands_beside_ours_for_show_in_one_run
     out, err, status = bench("run", "argot-io", "fio-files", "--", "--mesh", "256x64x16", "--writer", "block")
     assert status.success?, out + err
-    assert_match(%r{^ +read +\S+ [kMG]B/s, .*, 2 times  \[\S+ [kMG]B - \S+ [kMG]B\]$}, out)
+    assert_match(%r{^ +read +\S+ [kMG]B/s .*; median of 2 \S+ [kMG]B/s \[\S+ [kMG]B/s - \S+ [kMG]B/s\]$}, out)
     files = %w[argot-io fio-files].map { |name| File.join(@folder, "bench-results/#{name}-tiny.json") }
     kernel, fio = files.map { |file| JSON.parse(File.read(file)) }
     written = fio["steps"].select { |name, _| name.start_with?("write") }.values.flatten.sum { |one| one["bytes"] }

@@ -296,6 +296,17 @@ class BenchRunnerTest < Minitest::Test
     results = Dir[File.join(@folder, "bench-results/*.json")].map { |path| JSON.parse(File.read(path)) }
     assert_equal 1, results.map { |result| result.dig("verification", "digest") }.uniq.size
     assert_equal([22, 22], results.map { |result| result.dig("instance", "tasks") })
+    a_mosaic_is_predicted_from_the_run_that_was_kept
+  end
+
+  def a_mosaic_is_predicted_from_the_run_that_was_kept
+    fio = self.class.suite.keys.find { |path| path.end_with?("/fio-tiny.json") }
+    out, err, status = bench("predict", fio, "bench-results/montage-tiny-make.json")
+    assert status.success?, err
+    assert_match(/^montage in make: predicted [\d.]+ \S+, measured [\d.]+ \S+: [-+]\d+ %$/, out)
+    kept = File.join(@folder, "bench-results/instances/montage-tiny.json")
+    File.write(kept, File.read(kept).sub(/"sizeInBytes":\s*\d+/, '"sizeInBytes": 7'))
+    assert_match(/is of another run than this result of montage/, refused("predict", fio, "bench-results/montage-tiny-make.json"))
   end
 
   def test_a_comparison_that_is_interrupted_ends_its_engine_and_leaves_no_files

@@ -14,6 +14,7 @@ module Rakuda
         def recorded? = name.start_with?("homology") || name == "montage"
       end
 
+      FAMILIES = %w[mpi micro mapreduce workflow].freeze
       KERNEL_SIZES = { "tiny" => {}, "small" => {}, "large" => {} }.freeze
       MIB = 1 << 20
       DFSIO_SIZES = { "tiny" => { files: 16, bytes: MIB, reducers: 1 }, "small" => { files: 32, bytes: 32 * MIB, reducers: 1 },
@@ -28,9 +29,10 @@ module Rakuda
                   summary: "gauge configurations: a file for each process, one by MPI-IO, one by rank 0"),
         Entry.new(name: "fio", family: "micro", needs: %w[fio],
                   summary: "sequential reading and writing by block size, at the same time by all workers",
-                  sizes: { "tiny" => { bytes: 16 * MIB, blocks: %w[4k 64k] },
-                           "small" => { bytes: 2048 * MIB, blocks: %w[4k 16k 64k 256k 1m] },
-                           "large" => { bytes: 24_576 * MIB, blocks: %w[4k 8k 16k 32k 64k 128k 256k 512k 1m] } }),
+                  sizes: { "tiny" => { bytes: 16 * MIB, blocks: %w[4k 64k], trials: 2 },
+                           "small" => { bytes: 2048 * MIB, blocks: %w[4k 64k 1m], trials: 6 },
+                           "large" => { bytes: 24_576 * MIB, trials: 6,
+                                        blocks: %w[4k 8k 16k 32k 64k 128k 256k 512k 1m] } }),
         Entry.new(name: "metadata", family: "micro", needs: [],
                   summary: "create, stat and remove of directories and files, by all workers at the same time",
                   sizes: { "tiny" => { operations: 200, trials: 2 }, "small" => { operations: 10_000, trials: 10 },
@@ -89,7 +91,8 @@ module Rakuda
       def all
         others = Others.all.map do |one|
           taken = ALL.any? { |ours| ours.name == one.name }
-          raise UsageError, "#{one.folder}: #{one.name} is a benchmark of ours: rename it" if taken
+          raise UsageError, "#{one.folder}: #{one.name} is a benchmark of ours, or a family: rename it" if
+            taken || FAMILIES.include?(one.name)
 
           Entry.new(name: one.name, family: Others::FAMILY, summary: one.summary, sizes: one.sizes, needs: one.needs.keys,
                     program: one.program, packages: one.needs)

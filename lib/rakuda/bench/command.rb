@@ -6,6 +6,7 @@ require "json"
 require "rakuda/bench/catalogue"
 require "rakuda/bench/comparison"
 require "rakuda/bench/errors"
+require "rakuda/bench/fit"
 require "rakuda/bench/measured"
 require "rakuda/bench/options"
 require "rakuda/bench/prediction"
@@ -37,7 +38,7 @@ module Rakuda
             diff A B                     two results of the same instance
             predict FIO FILE... [-- OPTION...]  what the simulator says of workflows with fio's rates, beside their results
 
-        NAME is a benchmark of `list`, or mapreduce for all jobs of that family; workflows may also be files in WfFormat
+        NAME is a benchmark of `list`; with run also a family: all of mpi, micro, mapreduce or workflow. Workflows may also be files in WfFormat
         (FILE.json).
 
         Exit status: 0 valid, 1 a run failed, 2 usage, 3 it ran but a result is not valid.
@@ -133,6 +134,8 @@ module Rakuda
         return together(@options.words) if @options.words.size > 1
 
         name = word("a benchmark")
+        return family(name) if Catalogue::FAMILIES.include?(name) && name != "mapreduce"
+
         if map_reduce?(name)
           @options.check(["run of MapReduce"])
           return map_reduce(name)
@@ -142,6 +145,16 @@ module Rakuda
           return compare_in([Engine.named("rakuda")], name)
         end
         together([name])
+      end
+
+      # All of a family: what is measured in one run, workflows one after the other.
+      def family(name)
+        entries = Catalogue.all.select { |entry| entry.family == name }
+        return together(entries.map(&:name)) unless name == "workflow"
+
+        @options.check(["run of a workflow"])
+        engine = [Engine.named("rakuda")]
+        finish(entries.flat_map { |entry| Suites.compare(entry.name, engine, @options, slots, method(:say)) })
       end
 
       # The work of a family, as Options::TAKEN has it.
@@ -186,9 +199,12 @@ module Rakuda
 
       def measured(parts)
         if @options[:dry_run]
+          raise UsageError, "--seconds tries sizes out: not with --dry-run" if @options[:seconds]
+
           @out.puts Measured.new(@options, method(:say)).rakefile(parts, File.expand_path(@options[:dir]))
           return 0
         end
+        parts = Fit.new(@options, method(:say)).call(parts) if @options[:seconds]
         finish(Measured.new(@options, method(:say)).call(parts))
       end
 
@@ -228,8 +244,8 @@ module Rakuda
       def predict
         raise UsageError, "expected a result of fio, and results of workflows" if @options.words.size < 2
 
-        fio, *results = results_of_words.values
-        @out.puts Prediction.lines(Prediction.rows(fio, results, @options[:instance], @options.behind))
+        (_, fio), *results = results_of_words.to_a
+        @out.puts Prediction.lines(Prediction.rows(fio, results.to_h, @options[:instance], @options.behind))
         0
       end
 

@@ -17,7 +17,10 @@ module Rakuda
     # it, so that what was done stands in the record of that run.
     class Measured
       # One benchmark with its settings.
-      Part = Struct.new(:entry, :scale, :words, :point, :swept, keyword_init: true) do
+      # `own` are its settings where they are not those of the size.
+      Part = Struct.new(:entry, :scale, :words, :point, :swept, :own, keyword_init: true) do
+        def settings = own || Catalogue.settings(entry, scale)
+
         def file = "#{entry.name}-#{scale}#{"-n#{point.nodes}-p#{point.ranks}" if swept}.json"
       end
 
@@ -122,7 +125,7 @@ module Rakuda
       # In an empty folder of its own, with all cores.
       def other_task(part, before, work)
         folder = File.join(work, part.entry.name)
-        words = [part.entry.program, *Catalogue.settings(part.entry, part.scale).fetch(:words), *part.words]
+        words = [part.entry.program, *part.settings.fetch(:words), *part.words]
         <<~RUBY
           desc "ncore=#{slots}"
           file(#{part.file.inspect} => #{[before].compact.inspect}) do |t|
@@ -227,7 +230,7 @@ module Rakuda
       end
 
       def bytes(part)
-        return Catalogue.settings(part.entry, part.scale).fetch(:bytes) if part.entry.family == Others::FAMILY
+        return part.settings.fetch(:bytes) if part.entry.family == Others::FAMILY
         return Micro.bytes(part, @options[:workers]) unless part.entry.family == "mpi"
 
         Measured.kernel_bytes(part.entry, part.scale, part.point.ranks, part.words)

@@ -14,8 +14,14 @@ module Rakuda
     # what their output says together.
     module Micro
       SCHEMA = "rakuda-bench-micro/1"
+      # Behind the name of a step that is repeated.
+      NUMBER = /-\d+\z/
       # What of the time may pass between the first and the last worker to begin (Iwai, Tatebe, Tanaka 2016: 5.4.1).
       SKEW_MAX = 0.01
+      # Time for which the largest blocks are read from memory, over and over, s: once is too short to be measured.
+      REREAD_S = 2
+      # Unless `tiny`.
+      REPETITIONS_MIN = 5
       # The parameter of the round that removes files.
       CLEAN = "clean"
 
@@ -59,22 +65,23 @@ module Rakuda
 
       # @return [Hash{String => Array<String>}] a command for each step; %w is the worker
       def metadata_steps(part, work)
-        settings = Catalogue.settings(part.entry, part.scale)
+        settings = part.settings
         command = [Programs.own("metadata-ops"), "--dir", "#{work}/metadata.%w", "--operations", settings.fetch(:operations).to_s]
         settings.fetch(:trials).times.to_h { |trial| ["metadata-#{trial}", command] }
       end
 
       # Written and flushed, then read from disk: fio drops a file's pages before it reads. Last, the largest blocks are read once
-      # more, from memory.
+      # more, from memory. All that is repeated, so that a repetition of each lies between those of the others.
       def fio_steps(part, work)
-        settings = Catalogue.settings(part.entry, part.scale)
+        settings = part.settings
         steps = settings.fetch(:blocks).product(%w[write read]) + [[settings.fetch(:blocks).last, "reread"]]
-        steps.to_h do |block, step|
+        settings.fetch(:trials).times.to_a.product(steps).to_h do |trial, (block, step)|
           words = [Programs.need("fio"), "--name=worker", "--rw=#{step == "write" ? "write" : "read"}", "--bs=#{block}",
                    "--size=#{settings.fetch(:bytes)}", "--filename=#{work}/fio.%w", "--ioengine=psync", "--output-format=json",
                    "--thread"]
           words << { "write" => "--end_fsync=1", "read" => "--invalidate=1", "reread" => "--invalidate=0" }.fetch(step)
-          ["#{step}-#{block}", words]
+          words.push("--time_based", "--runtime=#{REREAD_S}") if step == "reread" && part.scale != "tiny"
+          ["#{step}-#{block}-#{trial}", words]
         end
       end
 
@@ -85,7 +92,7 @@ module Rakuda
       def rates(result)
         block = result.fetch("settings").fetch("blocks").last
         disk, memory, write = %w[read reread write].map do |step|
-          outputs = result.fetch("steps").fetch("#{step}-#{block}")
+          outputs = result.fetch("steps").select { |name, _| name.sub(NUMBER, "") == "#{step}-#{block}" }.values.flatten
           seconds = outputs.sum { |one| one["end_ns"] - one["start_ns"] } / 1e9
           [(outputs.sum { |one| one["bytes"] } / seconds / (1 << 20)).round, 1].max
         end
@@ -94,7 +101,7 @@ module Rakuda
 
       # @return [Integer] bytes that are there at the same time
       def bytes(part, workers)
-        settings = Catalogue.settings(part.entry, part.scale)
+        settings = part.settings
         part.entry.name == "fio" ? settings.fetch(:bytes) * workers : 0
       end
 
@@ -107,7 +114,7 @@ module Rakuda
         end
         reasons = raw.filter_map { |name, outputs| "#{name}: #{outputs.size} of #{workers} workers" if outputs.size != workers }
         sync = sync.merge("together" => together(raw, sync))
-        reasons += apart(raw, sync) unless part.scale == "tiny"
+        reasons += apart(raw, sync) + too_few(raw) unless part.scale == "tiny"
         described(part, raw, machine, workers, reasons).merge("sync" => sync)
       end
 
@@ -147,12 +154,21 @@ module Rakuda
         reasons
       end
 
+      # Why there are no intervals worth the name.
+      def too_few(raw)
+        raw.keys.group_by { |name| name.sub(NUMBER, "") }.filter_map do |name, ones|
+          next if ones.size >= REPETITIONS_MIN
+
+          "#{name}: #{ones.size} repetitions, and only tiny may have fewer than #{REPETITIONS_MIN}"
+        end
+      end
+
       # @param raw [Hash] what each worker measured, by step
       # @return [Hash] the result
       def described(part, raw, machine, workers, reasons)
         { "schema" => SCHEMA, "id" => SecureRandom.uuid, "benchmark" => part.entry.name, "family" => part.entry.family,
           "size" => part.scale,
-          "workers" => workers, "settings" => Catalogue.settings(part.entry, part.scale).transform_keys(&:to_s),
+          "workers" => workers, "settings" => part.settings.transform_keys(&:to_s),
           "machine" => machine, "steps" => raw, "derived" => derived(raw), "valid" => reasons.empty?, "reasons" => reasons,
           "ended_at" => Time.now.utc.iso8601 }
       end
@@ -168,24 +184,13 @@ module Rakuda
           "end_ns" => end_ms * 1_000_000, "calls" => job.fetch(way).fetch("total_ios") }
       end
 
-      # Steps whose names differ in a number at the end are repetitions: all bytes / the sum of their times, and the extremes.
-      # @param result [Hash]
-      # @return [Array<Hash>] name, bw, time_s, repetitions, min_bw, max_bw
-      def repeated(result)
-        result.fetch("derived").group_by { |one| one["name"].sub(/-\d+\z/, "") }.map do |name, ones|
-          bytes = ones.sum { |one| result.fetch("steps").fetch(one["name"]).sum { |worker| worker["bytes"] } }
-          time, rates = ones.sum { |one| one["time_s"] }, ones.map { |one| one["bw"] }
-          { "name" => name, "bw" => bytes / time, "time_s" => time, "repetitions" => ones.size, "min_bw" => rates.min,
-            "max_bw" => rates.max }
-        end
-      end
-
       # The figures of a result from what the workers printed. Times of different nodes are not compared: of several, the longest
-      # counts.
+      # counts. Steps whose names differ in a number at the end are repetitions.
       # @return [Array<Hash>]
       def derived(raw)
         kinds = raw.select { |_, outputs| outputs.first.key?("ns") }
-        raw.except(*kinds.keys).map { |name, outputs| bandwidth(name, outputs) } + (kinds.empty? ? [] : operations(kinds.values))
+        groups = raw.except(*kinds.keys).group_by { |name, _| name.sub(NUMBER, "") }
+        groups.map { |name, ones| bandwidth(name, ones.map(&:last)) } + (kinds.empty? ? [] : operations(kinds.values))
       end
 
       # From the first worker of a node to begin to the last to end.
@@ -198,13 +203,34 @@ module Rakuda
 
       def by_node(outputs) = outputs.group_by { |one| one["node"].to_i }.sort.map(&:last)
 
-      def bandwidth(name, outputs)
+      # All bytes / the sum of the times of the repetitions, and what single repetitions have reached.
+      # @param repetitions [Array<Array<Hash>>]
+      def bandwidth(name, repetitions)
+        once = repetitions.map { |outputs| transfer(outputs) }
+        time = once.sum { |one| one[:time] }
+        figures = { "name" => name, "bw" => once.sum { |one| one[:bytes].sum } / time, "time_s" => time,
+                    "start_skew" => once.map { |one| one[:skew] }.max }
+        figures.merge!(spread(once.map { |one| one[:bytes].sum / one[:time] }, "bw")) if once.size > 1
+        return figures if once.first[:bytes].size == 1
+
+        bytes, spans = %i[bytes spans].map { |key| once.map { |one| one[key] }.transpose.map(&:sum) }
+        figures.merge("nodes_bw" => bytes.zip(spans).map { |sum, spent| sum / spent })
+      end
+
+      # One repetition: bytes and time of each node, the longest of these times, and the largest skew.
+      def transfer(outputs)
         nodes = by_node(outputs)
         spans = nodes.map { |ones| span(ones) }
-        bytes = nodes.map { |ones| ones.sum { |one| one["bytes"] } }
-        time = spans.map(&:first).max
-        figures = { "name" => name, "bw" => bytes.sum / time, "time_s" => time, "start_skew" => spans.map(&:last).max }
-        nodes.size > 1 ? figures.merge("nodes_bw" => bytes.zip(spans).map { |sum, (spent, _)| sum / spent }) : figures
+        { bytes: nodes.map { |ones| ones.sum { |one| one["bytes"] } }, spans: spans.map(&:first),
+          time: spans.map(&:first).max, skew: spans.map(&:last).max }
+      end
+
+      # @param rates [Array<Numeric>] of repetitions
+      # @param unit [String] bw or ops_per_s
+      def spread(rates, unit)
+        summary = Figures.summary(rates)
+        { "reps" => rates.size, "median_#{unit}" => summary["median"], "min_#{unit}" => summary["min"],
+          "max_#{unit}" => summary["max"], "ci95" => summary["ci95"] }
       end
 
       # Means over the trials.
@@ -217,7 +243,7 @@ module Rakuda
           rates = nodes.map(&:sum)
           figures = { "name" => kind, "ops_per_s" => mean(rates), "time_s" => spans.map(&:first).max,
                       "start_skew" => spans.map(&:last).max }
-          figures.merge!("min_ops_per_s" => rates.min, "max_ops_per_s" => rates.max) if trials.size > 1
+          figures.merge!(spread(rates, "ops_per_s")) if trials.size > 1
           figures["nodes_ops_per_s"] = nodes.transpose.map { |of_node| mean(of_node) } if nodes.first.size > 1
           figures
         end

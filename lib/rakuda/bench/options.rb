@@ -10,20 +10,21 @@ module Rakuda
       DEFAULTS = { size: "tiny", dir: "bench-work", out: "bench-results", rounds: nil, slots: nil, ranks: [2], per_node: nil,
                    workers: 2, engines: nil,
                    timeout: 3600, seed: 1, html: nil, family: nil, keep: false, dry_run: false, scale_bytes: 1.0,
-                   scale_time: 0.0, hosts: nil, nodes: [1], cache: "any", instance: nil, force: false }.freeze
+                   scale_time: 0.0, hosts: nil, nodes: [1], cache: "any", instance: nil, force: false,
+                   seconds: nil }.freeze
       PLACES = %i[size dir out timeout].freeze
       # Options that each kind of work takes; all others have no effect there, and are refused.
       TAKEN = {
         "list" => %i[family], "info" => %i[ranks], "verify" => [], "report" => %i[html], "diff" => %i[force],
         "predict" => %i[instance],
         "prepare" => %i[size dir scale_bytes scale_time], "emit" => %i[size dir engines slots scale_bytes scale_time],
-        "run of a kernel" => PLACES + %i[cache rounds keep dry_run ranks per_node hosts nodes],
-        "run of a micro-benchmark" => PLACES + %i[keep dry_run hosts workers],
+        "run of a kernel" => PLACES + %i[cache rounds keep dry_run seconds ranks per_node hosts nodes],
+        "run of a micro-benchmark" => PLACES + %i[keep dry_run seconds hosts workers],
         "run of others' benchmarks" => PLACES + %i[keep dry_run workers],
         "run of a workflow" => PLACES + %i[cache rounds keep slots scale_bytes scale_time],
         "run of MapReduce" => PLACES + %i[cache rounds keep slots engines],
         "compare" => PLACES + %i[cache rounds keep slots engines scale_bytes scale_time],
-        "suite" => %i[dir out timeout keep slots ranks per_node hosts nodes workers size]
+        "suite" => %i[dir out timeout keep slots ranks per_node hosts nodes workers size seconds]
       }.freeze
       # What stands on the command line for it, where that is another word.
       WORDS = { ranks: "np" }.freeze
@@ -107,6 +108,9 @@ module Rakuda
 
       def counts(on)
         on.on("--rounds N", Integer, "rounds or repetitions [1 for tiny, else 6]") { |value| set(:rounds, count(value)) }
+        on.on("--seconds S", Float, "sizes such that all writing, and all reading, take S seconds; suite node: 2") do |value|
+          set(:seconds, positive(value))
+        end
         on.on("-j", "--slots N", Integer, "tasks at the same time [the cores of this machine]") { |value|
  set(:slots, count(value)) }
         on.on("--np N,...", Array, "ranks of MPI kernels; several are a sweep [2]") { |value| set(:ranks, several(value)) }

@@ -72,12 +72,13 @@ module Rakuda
       end
 
       def rates(name, group)
-        all = group.flat_map { |result| result["family"] == Others::FAMILY ? Micro.repeated(result) : result["derived"] || [] }
+        all = group.flat_map { |result| result["derived"] || [] }
         by_unit = all.group_by { |one| one["ops_per_s"] && !one["bw_last_done"] ? "operations" : "bandwidth" }
         by_unit.to_h do |unit, ones|
           bars = ones.map do |one|
             value = unit == "operations" ? one["ops_per_s"] : one["bw"] || one["bw_last_done"]
-            Bar.new(one["name"], value, [one["min_bw"], one["max_bw"]].compact,
+            key = unit == "operations" ? "ops_per_s" : "bw"
+            Bar.new(one["name"], value, one.values_at("min_#{key}", "max_#{key}").compact,
                     unit == "operations" ? "#{value.round} /s" : "#{Figures.bytes(value)}/s")
           end
           ["#{name}-#{unit}", draw("#{name}: #{unit}", bars)]

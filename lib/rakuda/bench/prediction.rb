@@ -5,8 +5,10 @@ require "open3"
 require "rakuda/bench/catalogue"
 require "rakuda/bench/errors"
 require "rakuda/bench/figures"
+require "rakuda/bench/instance"
 require "rakuda/bench/micro"
 require "rakuda/bench/programs"
+require "tempfile"
 
 module Rakuda
   module Bench
@@ -21,7 +23,7 @@ module Rakuda
       module_function
 
       # @param fio [Hash] a result of fio
-      # @param results [Array<Hash>] of workflows on one machine
+      # @param results [Hash{String => Hash}] of workflows on one machine, by file
       # @param instance [String, nil] the file in WfFormat that the results are of; nil for workflows of the catalogue
       # @param words [Array<String>] more of the simulator's options
       # @return [Array<Row>]
@@ -29,25 +31,59 @@ module Rakuda
       def rows(fio, results, instance, words)
         raise UsageError, "expected a result of fio first, not of #{fio["benchmark"]}" unless fio["benchmark"] == "fio"
 
-        results.map do |result|
+        results.map do |path, result|
           raise UsageError, "expected results of workflows behind it, not of #{result["benchmark"]}" unless
             result["schema"] == "rakuda-bench-workflow/1" && result["derived"].any?
 
-          command = [*workflow(result, instance), "--nodes", "1", "--cores", result.dig("engine", "slots").to_s, "--file-system",
-                     "local", "--rates", Micro.rates(fio).join(","), "--json", *words]
+          told = ["--nodes", "1", "--cores", result.dig("engine", "slots").to_s, "--file-system", "local", "--rates",
+                  Micro.rates(fio).join(","), "--json", *words]
           Row.new(benchmark: result["benchmark"], engine: result.dig("engine", "name"), measured: measured(result),
-                  predicted: simulated(command))
+                  predicted: workflow(path, result, instance) { |workload| simulated(workload + told) })
         end
       end
 
-      def workflow(result, instance)
-        return [instance] if instance
+      # @return [String] where the instance of a recorded workflow is kept beside its results
+      def kept(out, result)
+        File.join(out, "instances", "#{result["benchmark"]}-#{result["size"]}.json")
+      end
+
+      # Yields the simulator's words for the workflow.
+      def workflow(path, result, instance)
+        return yield([instance]) if instance
 
         entry = Catalogue::ALL.find { |one| one.name == result["benchmark"] }
         settings = entry && entry.sizes[result["size"]]
-        return settings.fetch(:simulated) if settings&.key?(:simulated) && !settings.key?(:bytes)
+        return yield(settings.fetch(:simulated)) if settings&.key?(:simulated) && !settings.key?(:bytes)
+
+        record = kept(File.dirname(path), result)
+        return computing(record, result) { |file| yield([file]) } if entry&.recorded? && File.file?(record)
 
         raise UsageError, "the simulator has no #{result["benchmark"]} of this size: name its file in WfFormat with --instance"
+      end
+
+      # A recorded task's time holds its reading and writing, which the simulator adds by the rates: what is left is the time that
+      # it used the processor.
+      # @return [Hash] the instance with these times
+      def without_io(instance)
+        tasks = instance.dig("workflow", "execution", "tasks").map do |task|
+          share = [task.fetch("avgCPU", 100.0) / 100.0 / task.fetch("coreCount", 1), 1.0].min
+          task.merge("runtimeInSeconds" => task.fetch("runtimeInSeconds") * share)
+        end
+        execution = instance["workflow"]["execution"].merge("tasks" => tasks)
+        instance.merge("workflow" => instance["workflow"].merge("execution" => execution))
+      end
+
+      def computing(record, result)
+        unless Instance.load(record).digest == result.dig("instance", "hash")
+          raise UsageError, "#{record} is of another run than this result of #{result["benchmark"]}: compare once more, or " \
+                            "name the workflow's file with --instance"
+        end
+
+        Tempfile.create(["instance", ".json"]) do |file|
+          file.write(JSON.generate(without_io(JSON.parse(File.read(record)))))
+          file.close
+          yield file.path
+        end
       end
 
       # What an engine takes before and after its tasks is in no prediction.

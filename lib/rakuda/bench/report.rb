@@ -7,7 +7,6 @@ require "rakuda/bench/errors"
 require "rakuda/bench/figures"
 require "rakuda/bench/mapreduce/split"
 require "rakuda/bench/micro"
-require "rakuda/bench/others"
 require "rakuda/bench/plots"
 require "rakuda/bench/programs"
 require "rakuda/bench/scaling"
@@ -53,8 +52,6 @@ module Rakuda
         when "rakuda-bench-workflow/1" then workflow_lines(result)
         when "rakuda-bench-mapreduce/1" then map_reduce_lines(result)
         when "rakuda-bench-micro/1"
-          return Micro.repeated(result).map { |one| repeated_line(one) } if result["family"] == Others::FAMILY
-
           derived.map { |one| micro_line(one) } + sync_line(result) + rates_line(result)
         else derived.map { |one| kernel_line(one) }
         end
@@ -85,15 +82,18 @@ module Rakuda
       end
 
       def micro_line(one)
-        if one["bw"]
-          of_nodes = one["nodes_bw"]&.map { |rate| "#{Figures.bytes(rate)}/s" }
-          return format("%-18s %14s/s,  in %s%s", one["name"], Figures.bytes(one["bw"]), Figures.seconds(one["time_s"]),
-                        nodes_words(of_nodes))
-        end
+        unit, plain = one["bw"] ? ["bw", ->(rate) { "#{Figures.bytes(rate)}/s" }] : ["ops_per_s", ->(rate) { rate.round.to_s }]
+        nodes = one["nodes_#{unit}"]&.map(&plain)
+        words = unit == "bw" ? "in #{Figures.seconds(one["time_s"])}" : "operations/s"
+        format("%-18s %16s  %s%s%s", one["name"], plain[one[unit]], words, spread(one, unit, plain), nodes_words(nodes))
+      end
 
-        spread = one.key?("min_ops_per_s") ? "  [#{one["min_ops_per_s"].round} - #{one["max_ops_per_s"].round}]" : ""
-        format("%-18s %14s operations/s%s%s", one["name"], one["ops_per_s"].round, spread,
-               nodes_words(one["nodes_ops_per_s"]&.map { |rate| rate.round.to_s }))
+      # What single repetitions have reached.
+      def spread(one, unit, plain)
+        return "" unless one.key?("reps")
+
+        median, least, greatest = %w[median min max].map { |name| plain[one["#{name}_#{unit}"]] }
+        "; median of #{one["reps"]} #{median} [#{least} - #{greatest}]#{interval(one["ci95"], &plain)}"
       end
 
       def nodes_words(rates) = rates ? "; of each node #{rates.join(", ")}" : ""
@@ -107,11 +107,6 @@ module Rakuda
         ["workers #{lag}#{overhead}: together for #{(sync["together"] * 100).floor(1)} % of the shortest program's time#{late}"]
       end
 
-      def repeated_line(one)
-        spread = one["repetitions"] > 1 ? "  [#{Figures.bytes(one["min_bw"])} - #{Figures.bytes(one["max_bw"])}]" : ""
-        "#{micro_line(one)}, #{one["repetitions"]} times#{spread}"
-      end
-
       def rates_line(result)
         return [] unless result["benchmark"] == "fio"
 
@@ -122,9 +117,7 @@ module Rakuda
         line = format("%-18s %14s/s,  %s in %s", one["name"], Figures.bytes(one["bw_last_done"]), Figures.bytes(one["bytes"]),
                       Figures.seconds(one["time_s"]))
         rate = ->(value) { "#{Figures.bytes(value)}/s" }
-        spread = "; median of #{one["reps"]} #{rate[one["median_bw"]]} [#{rate[one["min_bw"]]} - #{rate[one["max_bw"]]}]" \
-                 "#{interval(one["ci95"], &rate)}"
-        "#{line}#{spread if one["reps"] > 1}; until the first rank ended #{rate[one["bw_first_done"]]}; " \
+        "#{line}#{spread(one, "bw", rate) if one["reps"] > 1}; until the first rank ended #{rate[one["bw_first_done"]]}; " \
           "#{one["ops_per_s"].round} operations/s"
       end
 

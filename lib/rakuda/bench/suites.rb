@@ -5,8 +5,10 @@ require "json"
 require "open3"
 require "rakuda/bench/catalogue"
 require "rakuda/bench/comparison"
+require "rakuda/bench/fit"
 require "rakuda/bench/mapreduce/comparison"
 require "rakuda/bench/measured"
+require "rakuda/bench/prediction"
 require "rakuda/bench/scaling"
 require "rakuda/bench/workflows"
 require "rakuda/bench/workspace"
@@ -20,7 +22,7 @@ module Rakuda
       ALL = {
         "ci" => { size: "tiny", measured: %w[argot-io les-io qcd-io metadata fio],
                   workflows: { "homology-io" => %w[rakuda], "copyfile" => %w[rakuda make xargs] } },
-        "node" => { size: "small", measured: %w[argot-io les-io qcd-io metadata fio],
+        "node" => { size: "small", seconds: 2.0, measured: %w[argot-io les-io qcd-io metadata fio],
                     workflows: { "homology" => %w[rakuda make xargs], "homology-io" => %w[rakuda make xargs],
                                  "copyfile" => %w[rakuda make xargs], "montage" => %w[rakuda make ninja],
                                  "montage-io" => %w[rakuda rake make ninja xargs] } }
@@ -28,8 +30,6 @@ module Rakuda
       # Rounds where no other number is asked for.
       # From six on there is an interval.
       ROUNDS = { "tiny" => 1, "small" => 6, "large" => 6 }.freeze
-      # Reading as few epochs, or configurations, as `small` has takes less than 10 s on one machine, and is not valid.
-      KERNEL_WORDS = { %w[node argot-io] => %w[--reps 15], %w[node qcd-io] => %w[--reps 30] }.freeze
 
       module_function
 
@@ -45,8 +45,11 @@ module Rakuda
         # What they need is looked for before anything is measured.
         suite.fetch(:workflows).each_key { |workflow| Workflows.new(workflow, sized) }
         parts = suite.fetch(:measured).flat_map do |entry|
-          Measured.parts(Catalogue.find(entry), suite.fetch(:size), KERNEL_WORDS.fetch([name, entry], []), options)
+          Measured.parts(Catalogue.find(entry), suite.fetch(:size), [], options)
         end
+        raise UsageError, "--seconds means nothing to the suite #{name}" if options.given?(:seconds) && !suite.key?(:seconds)
+
+        parts = Fit.new(options.with(seconds: options[:seconds] || suite[:seconds]), say).call(parts) if suite.key?(:seconds)
         results = Measured.new(options, say).call(parts)
         results + engines.flat_map { |workflow, names| compare(workflow, names, sized, slots, say) }
       end
@@ -84,9 +87,18 @@ module Rakuda
                                                        timeout: options[:timeout], benchmark: workflows.benchmark,
                                                        cache: options[:cache], check: workflows.check,
                                                        digest: workflows.digest)
-        comparison.call.each { |result| write(options[:out], result) }
+        results = comparison.call.each { |result| write(options[:out], result) }
+        keep(options[:out], results.first, workflows.record) if workflows.record
+        results
       ensure
         workspace&.remove unless options[:keep]
+      end
+
+      # The instance of a workflow that is known by a run alone, for `predict`.
+      def keep(out, result, record)
+        path = Prediction.kept(out, result)
+        FileUtils.mkdir_p(File.dirname(path))
+        File.write(path, record)
       end
 
       # Runs MapReduce jobs in engines, one job after the other, and writes a result for each.

@@ -147,9 +147,15 @@ module Rakuda
         ours = Catalogue::ALL.find { |entry| entry.name == result["benchmark"] && entry.family == "micro" } or return []
         steps, workers = result.fetch("steps"), result.fetch("workers")
         sized = ours.sizes.fetch(result["size"]).transform_keys(&:to_s)
-        found = differences(sized, result.fetch("settings"), "settings")
+        found = differences(sized.merge(fitted(result)), result.fetch("settings"), "settings")
         found += steps.filter_map { |name, outputs| "#{name}: #{outputs.size} of #{workers} workers" if outputs.size != workers }
-        result["size"] != "tiny" && result["sync"] ? found + Micro.apart(steps, result["sync"]) : found
+        result["size"] != "tiny" && result["sync"] ? found + Micro.apart(steps, result["sync"]) + Micro.too_few(steps) : found
+      end
+
+      # With --seconds bytes and repetitions are not those of the size.
+      def fitted(result)
+        settings = result.fetch("settings")
+        settings.key?("seconds") ? settings.slice("seconds", "bytes", "trials") : {}
       end
 
       # Of engines: each round ended well, there are enough, and all that was made was looked at.

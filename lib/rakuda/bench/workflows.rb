@@ -32,6 +32,10 @@ module Rakuda
       # @return [String, nil]
       attr_reader :digest
 
+      # What the run that was recorded says of tasks, files and times, in WfFormat; known as the digest is.
+      # @return [String, nil]
+      attr_reader :record
+
       # @return [String] what the results call it
       def benchmark = @entry ? @name : File.basename(@name, ".json")
 
@@ -112,6 +116,7 @@ module Rakuda
         run([Programs.rakudactl, "export", "wfformat", "-o", path], folder)
         check ? run(check, folder) : run([*rakuda, "check"], folder, environment)
         instance = Instance.load(path)
+        @record = File.read(path)
         @digest = Workspace.digest(folder, instance.outputs)
         instance.outputs.each { |file| FileUtils.rm_f(File.join(folder, file)) }
         instance
