@@ -57,10 +57,8 @@ pub(crate) struct Hub {
     pub(crate) attempts: HubAttempts,
     pub(crate) doubts: Vec<Doubt>,
     pub(crate) reach: HubReach,
-    /// The end of the invocation was held until an attempt is unwound.
-    was_held: bool,
-    /// Ends that the front is not to hear before all its actions have ended.
-    endings: Vec<Output>,
+    /// The invocation has ended, and the front is not to hear that before all its actions have ended.
+    is_ending: bool,
     /// The journal: files that were made and those that the workflow starts from; and attempts that have not ended.
     pub(crate) made: BTreeMap<u32, Made>,
     pub(crate) open: BTreeSet<u32>,
@@ -85,8 +83,7 @@ impl Hub {
             attempts: HubAttempts::default(),
             doubts: Vec::new(),
             reach: HubReach::default(),
-            was_held: false,
-            endings: Vec::new(),
+            is_ending: false,
             made,
             open: BTreeSet::new(),
         }
@@ -116,7 +113,7 @@ impl Chaos {
         hub.doubts.clear();
         hub.reach = HubReach::new(self.scenario.gfarm.is_some(), self.now);
         self.gfarm.causes.clear();
-        hub.endings.clear();
+        hub.is_ending = false;
         for node in 0..self.scenario.cores.len() as u32 {
             hub.attempts.core.set_cores(NodeId(node), 0);
         }
@@ -258,19 +255,16 @@ impl Chaos {
                     self.hub.open.remove(&id.0);
                 }
             }
-            ending @ Output::InvocationEnded { .. }
-                if self.hub.attempts.core.is_any_unwinding() =>
-            {
-                self.hub.was_held = true;
-                self.hub.endings.push(ending);
-            }
             Output::InvocationEnded { failed, abandoned, .. } => {
+                // What dies from now on is no loss that the scheduler could make good, though the front may hear
+                // of the end much later.
                 if !self.may_fail(&failed) {
                     assert!(failed.is_empty(), "tasks failed: {failed:?}, abandoned {abandoned:?}");
                     assert!(abandoned.is_empty(), "tasks abandoned: {abandoned:?}");
-                    self.check_end();
+                    self.check_targets();
                 }
-                self.ended = true;
+                self.hub.is_ending = true;
+                self.act_endings();
             }
             Output::GangStarted { id, oversubscribed } => {
                 self.note(format_args!("gang {} begins", id.0));
@@ -292,12 +286,11 @@ impl Chaos {
         }
     }
 
-    /// What the front had to hear before.
+    /// The run is over when the invocation has ended, and all actions have.
     pub(crate) fn act_endings(&mut self) {
-        if !self.hub.attempts.core.is_any_unwinding() {
-            for ending in std::mem::take(&mut self.hub.endings) {
-                self.act(ending);
-            }
+        if self.hub.is_ending && !self.hub.attempts.core.is_any_unwinding() {
+            self.check_none_left();
+            self.ended = true;
         }
     }
 
@@ -346,8 +339,7 @@ impl Chaos {
 
     /// Every target is whole and as it should be, unless the machine that has it has died since the
     /// hub last heard of it.
-    fn check_end(&mut self) {
-        self.check_none_left();
+    fn check_targets(&mut self) {
         let mut is_target = vec![true; self.scenario.jobs.len()];
         for job in &self.scenario.jobs {
             job.inputs.iter().for_each(|input| is_target[*input as usize] = false);
@@ -361,9 +353,8 @@ impl Chaos {
             }
             if made.place != SERVER {
                 let Peer { session, lost, .. } = self.hub.peers[made.place as usize];
-                // The scheduler may have ended it before that, and the shell waits for what is being unwound.
-                assert!(!lost || self.hub.was_held, "target {task} is on a lost node");
-                if lost || session == 0 || self.agents[made.place as usize].session != session {
+                assert!(!lost, "target {task} is on a lost node");
+                if session == 0 || self.agents[made.place as usize].session != session {
                     self.count("ends before a loss was noticed");
                     continue;
                 }
