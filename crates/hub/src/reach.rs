@@ -10,8 +10,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use rakuda_core::{
-    AttemptState, Event, HostId, Reach, ReachEffect, ReachInput, ReachView, ReachWarning, TaskId,
-    Time,
+    AttemptState, Event, FilePlaces as _, HostId, Reach, ReachEffect, ReachInput, ReachView,
+    ReachWarning, TaskId, Time,
 };
 use rakuda_locate::{GfarmMount, Reached, gfarm_mount};
 use rakuda_proto::front::ActionOutcome;
@@ -121,13 +121,14 @@ impl Hub {
             ReachEffect::Ask { round, files } => self.ask_who_hands_out(round, &files),
             ReachEffect::Attribute { id } => self.attempts.attribute(id),
             ReachEffect::PassOn { id } => self.pass_on(id),
-            ReachEffect::HandedOut { id, hosts, back } => {
+            ReachEffect::HandedOut { id, hosts } => {
                 let hosts: Vec<Vec<u8>> =
                     hosts.iter().map(|host| self.reach.hosts.name(*host).to_vec()).collect();
-                let places = self.inputs.set_found(id, &hosts);
-                if back {
-                    self.event(Event::PlacesFound { id, places });
-                }
+                self.inputs.set_found(id, &hosts);
+            }
+            ReachEffect::Back { files } => {
+                let files = files.into_iter().map(|id| (id, self.inputs.places_of(id))).collect();
+                self.event(Event::FilesFound { files });
             }
             ReachEffect::Event(event) => self.event(event),
             ReachEffect::Warn(warning) => self.warn_of_reach(&warning),
@@ -277,10 +278,12 @@ impl Hub {
     /// A task begins: whether its file is out of reach, and its name has been made free for the new one.
     pub(crate) fn make_room_for(&mut self, id: TaskId, target: &std::path::Path) -> bool {
         let effects = self.handle_reach(ReachInput::MakingBegan { id });
+        if self.reach.mount.is_some() {
+            self.inputs.forget(id);
+        }
         if !effects.contains(&ReachEffect::FreeName { id }) {
             return false;
         }
-        self.inputs.forget(id);
         rakuda_agent::operations::count(target, 1);
         // Where it cannot be removed, the command says so that writes to it.
         std::fs::remove_file(target).is_ok()

@@ -302,6 +302,7 @@ impl Chaos {
         // Its old file is overwritten from now on.
         let place = self.place_of(node);
         self.tell_reach(ReachInput::MakingBegan { id });
+        self.hub.reach.forget(id);
         let is_one_name = self.scenario.gfarm.is_some();
         if self.hub.made.get(&task).is_some_and(|made| is_one_name || made.place == place) {
             self.hub.made.remove(&task);

@@ -98,6 +98,11 @@ impl HubReach {
         if self.core.is_lost(id) { Places::Nowhere } else { self.places.places_of(id) }
     }
 
+    /// The file of a task that begins is at no place.
+    pub(crate) fn forget(&mut self, id: TaskId) {
+        self.places.0.remove(&id);
+    }
+
     pub(crate) fn set_made(&mut self, id: TaskId, node: NodeId) {
         self.places.0.insert(id, Places::One(node));
     }
@@ -136,7 +141,7 @@ impl Chaos {
     }
 
     fn perform_for_reach(&mut self, effect: ReachEffect) {
-        if !matches!(effect, ReachEffect::HandedOut { back: false, .. }) {
+        if !matches!(effect, ReachEffect::HandedOut { .. }) {
             self.note(format_args!("{effect:?}"));
         }
         match effect {
@@ -155,17 +160,18 @@ impl Chaos {
                 self.hub.attempts.core.attribute(id);
             }
             ReachEffect::PassOn { id } => self.pass_on(id),
-            ReachEffect::HandedOut { id, hosts, back } => {
+            ReachEffect::HandedOut { id, hosts } => {
                 let places = self.places_on(&hosts);
-                self.hub.reach.places.0.insert(id, places.clone());
-                if back {
-                    self.count("files that are back");
-                    self.tell(Event::PlacesFound { id, places });
-                }
+                self.hub.reach.places.0.insert(id, places);
+            }
+            ReachEffect::Back { files } => {
+                *self.counts.entry("files that are back").or_default() += files.len() as u64;
+                let places = &self.hub.reach.places;
+                let files = files.into_iter().map(|id| (id, places.places_of(id))).collect();
+                self.tell(Event::FilesFound { files });
             }
             ReachEffect::Event(event) => self.tell_scheduler_of_reach(event),
             ReachEffect::FreeName { id } => {
-                self.hub.reach.places.0.remove(&id);
                 self.truth.remove(id.0);
                 self.gfarm.remove(id.0);
             }
