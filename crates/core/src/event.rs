@@ -85,6 +85,12 @@ pub enum Event<'a> {
         /// The nodes that hold it.
         places: Places,
     },
+    /// Files that were out of reach are in reach again. Those that are found together are told together: nothing is
+    /// decided of one before all are known.
+    FilesFound {
+        /// Whose, each with the nodes that hold it.
+        files: Vec<(TaskId, Places)>,
+    },
     /// What lies beside a file, declared to belong to it: counts where it is weighed which node holds a task's input.
     SecondaryFound {
         /// Whose file.

@@ -5,6 +5,7 @@
 //! for, or fails. Knows no capacity and no queue; what is where is in `lost_files.rs`.
 
 use crate::event::{Output, Settled, TaskKind};
+use crate::fact::Places;
 use crate::ids::{InvocationId, NodeId, TaskId};
 use crate::scheduler::Scheduler;
 use crate::task::{KnownFact, Reason, TaskState};
@@ -46,7 +47,8 @@ impl Scheduler {
         }
     }
 
-    /// What runs and may not have read a file that is lost is uncharged, also when the file is back before it fails.
+    /// What runs and may not have read a file that is lost, or made again, is uncharged, also when the file is back
+    /// before it fails.
     pub(crate) fn uncharge_readers(&mut self, id: TaskId) {
         let mut cursor = self.graph.first_dependent(id);
         while let Some(dependent) = self.graph.dependent_at(&mut cursor) {
@@ -297,6 +299,19 @@ impl Scheduler {
         } else {
             self.set_state(id, TaskState::Lost);
             out.push(Output::InputLost { id });
+        }
+    }
+
+    /// Files are in reach again. All of them are known to be so before anything is decided: what is decided of one may
+    /// want another, and would have that one made again.
+    pub(crate) fn on_files_found(&mut self, files: &[(TaskId, Places)], out: &mut Vec<Output>) {
+        for (id, places) in files {
+            self.learn_places(*id, places.clone());
+        }
+        if self.config.files_on_nodes {
+            for (id, _) in files {
+                self.on_file_back(*id, out);
+            }
         }
     }
 

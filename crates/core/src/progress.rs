@@ -127,17 +127,21 @@ impl Scheduler {
         self.graph.tasks[id].fact = known;
     }
 
-    /// A file that is missing by now is nowhere.
-    pub(crate) fn on_places_found(&mut self, id: TaskId, found: Places, out: &mut Vec<Output>) {
+    /// Whether there is such a file: one that is missing by now is nowhere.
+    pub(crate) fn learn_places(&mut self, id: TaskId, found: Places) -> bool {
         let KnownFact::Present { modified, bytes, .. } = self.graph.tasks[id].fact else {
-            return;
+            return false;
         };
         let mut known = KnownFact::Present { modified, bytes, places: found };
         if self.config.files_on_nodes {
             self.lost_files.hold(id, &self.graph.tasks[id].fact, &mut known);
         }
         self.graph.tasks[id].fact = known;
-        if !self.config.files_on_nodes {
+        true
+    }
+
+    pub(crate) fn on_places_found(&mut self, id: TaskId, found: Places, out: &mut Vec<Output>) {
+        if !self.learn_places(id, found) || !self.config.files_on_nodes {
             return;
         }
         if self.is_lost(id) {

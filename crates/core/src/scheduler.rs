@@ -140,6 +140,7 @@ impl Scheduler {
             }
             Event::RecordCompared { id, rerun } => self.on_record_compared(id, rerun, out),
             Event::FactGathered { id, fact } => self.on_fact_gathered(now, id, fact, out),
+            Event::FilesFound { files } => self.on_files_found(&files, out),
             Event::PlacesFound { id, places } => self.on_places_found(id, places, out),
             Event::SecondaryFound { id, bytes } => self.graph.set_secondary_bytes(id, bytes),
             Event::FileGivenUp { id } => self.on_file_given_up(id, out),

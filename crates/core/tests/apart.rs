@@ -6,7 +6,7 @@ mod common;
 
 use common::{Script, started};
 use expect_test::expect;
-use rakuda_core::{Config, Event, NodeId, Output, Places, TaskId, TaskState};
+use rakuda_core::{Config, Event, NodeId, Output, Places, Policy, TaskId, TaskState};
 
 fn script() -> Script {
     let config = Config { files_on_nodes: true, files_apart: true, ..Config::default() };
@@ -187,6 +187,53 @@ fn an_input_that_nothing_makes_is_waited_for_until_it_is_given_up() {
             0 failed
             1 abandoned
             invocation 0 ended, failed [0], abandoned [1]
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn files_that_come_back_together_are_not_made_again_for_one_another() {
+    let policy = Policy::Fifo;
+    let config = Config { files_on_nodes: true, files_apart: true, policy, ..Config::default() };
+    let mut script = Script::new(config);
+    script.node(0, 1);
+    script.node(1, 1);
+    let first = script.file(None, &[]);
+    let second = script.file(None, &[first]);
+    let new = script.file(None, &[]);
+    let end = script.file(None, &[second, new]);
+    let long = script.plain(&[]);
+    let after = script.plain(&[new, long]);
+    script.invoke(&[end, after]);
+    for (file, at) in [(first, 1000), (new, 1001), (second, 1002), (end, 1003)] {
+        if file == second || file == end {
+            script.fact(file, None);
+        }
+        script.ok(file);
+        script.found(file, at, 0);
+    }
+    // What is left waits for `long`, and has `new` made again: it is newer than `end` now.
+    places(&mut script, new, Places::Nowhere);
+    script.ok(new);
+    script.found(new, 2000, 0);
+    let busy = script.plain(&[]);
+    script.invoke(&[busy]);
+    for file in [first, second, new, end] {
+        places(&mut script, file, Places::Nowhere);
+    }
+    assert_eq!(script.scheduler.task(TaskId(new)).unwrap().state, TaskState::Ready);
+    script.text();
+    // With `new`, all that `end` waits for is there. It runs again, and reads `second`: that is back, too.
+    let files = [first, second, new, end].map(|id| (TaskId(id), Places::One(NodeId(0))));
+    script.send("all are back", Event::FilesFound { files: files.to_vec() });
+    assert_eq!(started(&script.ok(busy)), [end]);
+    expect![[r#"
+        all are back
+            2 not needed
+        action 6 succeeded
+            6 executed
+            invocation 1 ended well
+            start 3 on node 0, attempt 2
     "#]]
     .assert_eq(&script.text());
 }

@@ -298,6 +298,37 @@ fn a_lost_node_ends_a_gang_and_it_runs_again_without_a_retry() {
 }
 
 #[test]
+fn a_reader_of_a_file_that_is_made_again_with_its_gang_is_uncharged() {
+    let mut script = Script::new(Config { retry: 0, files_on_nodes: true, ..fifo() });
+    script.node(0, 4);
+    let long = script.plain(&[]);
+    let (kept, lost) = (script.file(None, &[]), script.file(None, &[]));
+    let (reader, after) = (script.file(None, &[kept]), script.file(None, &[lost, long]));
+    script.gang(&[kept, lost], false);
+    script.invoke(&[reader, after]);
+    script.node(1, 1);
+    script.ok(kept);
+    script.ok(lost);
+    script.found(kept, 1000, 0);
+    script.found(lost, 1001, 1);
+    script.fact(reader, None);
+    script.text();
+    script.lose(1);
+    script.fail(reader);
+    expect![[r#"
+        node 1 is lost
+            2 open again
+            1 open again
+            gang 0 begins
+            start 1 on node 0, attempt 2
+            start 2 on node 0, attempt 2
+        action 3 failed
+            attempt 1 of 3 failed, retried
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
 fn too_many_tasks_are_told_with_their_number_and_fail_when_refused() {
     let mut script = script(&[2]);
     let wide = script.requirement(Requirement { cores: 2, ..Requirement::default() });

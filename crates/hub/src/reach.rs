@@ -10,8 +10,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use rakuda_core::{
-    AttemptState, Effect, Event, HostId, Input, Reach, ReachEffect, ReachInput, ReachWarning,
-    TaskId,
+    AttemptState, Effect, Event, FilePlaces as _, HostId, Input, Reach, ReachEffect, ReachInput,
+    ReachWarning, TaskId,
 };
 use rakuda_locate::{GfarmMount, Reached, gfarm_mount};
 use rakuda_proto::front::ActionOutcome;
@@ -100,13 +100,14 @@ impl Hub {
                 self.forget_left(id);
                 self.pass_on(id);
             }
-            ReachEffect::HandedOut { id, hosts, back } => {
+            ReachEffect::HandedOut { id, hosts } => {
                 let hosts: Vec<Vec<u8>> =
                     hosts.iter().map(|host| self.reach.hosts.name(*host).to_vec()).collect();
-                let places = self.inputs.set_found(id, &hosts);
-                if back {
-                    self.event(Event::PlacesFound { id, places });
-                }
+                self.inputs.set_found(id, &hosts);
+            }
+            ReachEffect::Back { files } => {
+                let files = files.into_iter().map(|id| (id, self.inputs.places_of(id))).collect();
+                self.event(Event::FilesFound { files });
             }
             ReachEffect::Event(event) => self.event(event),
             ReachEffect::Warn(warning) => self.warn_of_reach(&warning),
@@ -244,12 +245,14 @@ impl Hub {
         let began = Input::Reach(ReachInput::MakingBegan { id });
         let mut effects = Vec::new();
         self.run.handle(self.now, began, &self.inputs, &mut effects);
+        if self.reach.has_servers() {
+            self.inputs.forget(id);
+        }
         let frees =
             |effect: &Effect<_>| matches!(effect, Effect::Reach(ReachEffect::FreeName { .. }));
         if !effects.iter().any(frees) {
             return false;
         }
-        self.inputs.forget(id);
         rakuda_agent::operations::count(target, 1);
         // Where it cannot be removed, the command says so that writes to it.
         std::fs::remove_file(target).is_ok()

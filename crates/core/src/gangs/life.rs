@@ -154,6 +154,8 @@ impl Scheduler {
         let Some(owner) = owner.filter(|owner| self.invocations.goes_on(*owner)) else { return };
         for member in members {
             if matches!(self.graph.tasks[member].state, TaskState::Settled(how) if how.is_well()) {
+                // Its file is good, and is overwritten all the same.
+                self.uncharge_readers(member);
                 self.reopen(member, owner, out);
             }
         }

@@ -111,7 +111,7 @@ pub enum ReachInput {
         /// Whose file.
         id: TaskId,
     },
-    /// A task begins that makes a file.
+    /// A task begins that makes a file. When this has been handled, the shell takes the file to be at no place.
     MakingBegan {
         /// Which.
         id: TaskId,
@@ -144,14 +144,18 @@ pub enum ReachEffect {
         /// Whose.
         id: TaskId,
     },
-    /// Hosts hand a file out: note where it is. `back`: it was out of reach; tell the scheduler its places.
+    /// Hosts hand a file out: note where it is.
     HandedOut {
         /// Whose.
         id: TaskId,
         /// Which hosts.
         hosts: Vec<HostId>,
-        /// It was out of reach.
-        back: bool,
+    },
+    /// Files that were out of reach are handed out, as has been noted: tell the scheduler the places of all at once
+    /// (`FilesFound`).
+    Back {
+        /// Whose.
+        files: Vec<TaskId>,
     },
     /// Tell the scheduler.
     Event(Event<'static>),
@@ -322,7 +326,7 @@ impl Reachability {
             }
             ReachInput::Answered { round, files, silent } => {
                 if self.end_round(round) {
-                    self.take_answers(now, files, &silent, out);
+                    self.take_answers(now, files, &silent, view, out);
                 }
             }
             ReachInput::Unanswered { round } => {
@@ -416,15 +420,22 @@ impl Reachability {
         out.push(ReachEffect::Ask { round: self.rounds, files });
     }
 
-    fn take_answers(
+    fn take_answers<P: FilePlaces>(
         &mut self,
         now: Time,
         mut files: Vec<(TaskId, Reach)>,
         silent: &BTreeMap<HostId, TaskId>,
+        view: &ReachView<'_, P>,
         out: &mut Vec<ReachEffect>,
     ) {
-        let asked: BTreeSet<TaskId> = files.iter().map(|(id, _)| *id).collect();
+        // What the catalogue does not know tells nothing of a host.
+        let (unknown, known): (Vec<_>, Vec<_>) =
+            files.iter().partition(|(_, reach)| *reach == Reach::Unknown);
+        let asked: BTreeSet<TaskId> = known.into_iter().map(|(id, _)| *id).collect();
         self.unresponsive.note(|id| asked.contains(&id), silent, now.0);
+        for (id, _) in unknown {
+            self.tell_by_another(*id, view);
+        }
         if !silent.is_empty() && self.unresponsive.is_young(now.0) {
             self.trouble_ns = Some(now.0);
         }
@@ -433,18 +444,18 @@ impl Reachability {
         for (id, reach) in files {
             match reach {
                 Reach::Nowhere if self.set_lost(id, now) => lost.push(id),
-                Reach::Hosts(hosts) if self.is_back(id) => {
-                    back.push(ReachEffect::HandedOut { id, hosts, back: true });
-                }
                 Reach::Hosts(hosts) => {
-                    out.push(ReachEffect::HandedOut { id, hosts, back: false });
+                    out.push(ReachEffect::HandedOut { id, hosts });
+                    if self.is_back(id) {
+                        back.push(id);
+                    }
                 }
                 Reach::Nowhere | Reach::Unknown => {}
             }
         }
-        // Prerequisites have smaller numbers, and come last: when one of them is back what was to
-        // be made of it is known to be back, too.
-        out.extend(back.into_iter().rev());
+        if !back.is_empty() {
+            out.push(ReachEffect::Back { files: back });
+        }
         if !lost.is_empty() {
             self.stage = Stage::Searching { lost, silent: silent.keys().copied().collect() };
         }
@@ -511,8 +522,7 @@ impl Reachability {
         self.lost.remove(&id) || was_awaited
     }
 
-    /// Files that come back together are told one by one: the scheduler may want an input of the first that is back
-    /// itself by the time at which the shell says so. Nobody waits for that one.
+    /// A file may be back by the time at which the shell says that the scheduler wants it. Nobody waits for that one.
     fn await_input<P: FilePlaces>(
         &mut self,
         now: Time,
@@ -572,7 +582,15 @@ impl Reachability {
         if self.stage == Stage::Asking {
             self.begun.insert(id);
         }
-        if !self.lost.remove(&id) {
+        self.tell_by_another(id, view);
+        if self.lost.remove(&id) {
+            out.push(ReachEffect::FreeName { id });
+        }
+    }
+
+    /// A file tells nothing of its host any more: another one of its node does, if there is one.
+    fn tell_by_another<P: FilePlaces>(&mut self, id: TaskId, view: &ReachView<'_, P>) {
+        if !self.unresponsive.files().any(|file| file == id) {
             return;
         }
         let places = view.places.places_of(id);
@@ -580,7 +598,6 @@ impl Reachability {
         let tells = |other: &TaskId| *other != id && !view.is_being_made(*other);
         let other = first.and_then(|node| view.kept_only_on(*node).find(tells));
         self.unresponsive.replace_file(id, other);
-        out.push(ReachEffect::FreeName { id });
     }
 }
 

@@ -96,6 +96,7 @@ impl Shell {
                     self.started.push(id);
                     // Its shell has removed the name of what is out of reach.
                     self.tell(ReachInput::MakingBegan { id });
+                    self.known.0.remove(&id);
                 }
                 Output::GatherFact { id } => self.gather(id),
                 Output::AttemptFailed { id, retried, .. } => self.failed.push((id, retried)),
@@ -180,12 +181,13 @@ impl Shell {
                 match effect.clone() {
                     ReachEffect::PassOn { id } => self.end(id, ActionOutcome::Failed),
                     ReachEffect::Event(event) => self.event(event),
-                    ReachEffect::HandedOut { id, hosts, back } => {
+                    ReachEffect::HandedOut { id, hosts } => {
                         self.known.0.insert(id, NodeId(hosts[0].0));
-                        if back {
-                            let places = self.known.places_of(id);
-                            self.event(Event::PlacesFound { id, places });
-                        }
+                    }
+                    ReachEffect::Back { files } => {
+                        let files = files.into_iter().map(|id| (id, self.known.places_of(id)));
+                        let files = files.collect();
+                        self.event(Event::FilesFound { files });
                     }
                     ReachEffect::FreeName { id } => {
                         self.known.0.remove(&id);
@@ -230,8 +232,12 @@ fn on(host: HostId) -> Reach {
     Reach::Hosts(vec![host])
 }
 
-fn handed_out(id: TaskId, host: HostId, back: bool) -> ReachEffect {
-    ReachEffect::HandedOut { id, hosts: vec![host], back }
+fn handed_out(id: TaskId, host: HostId) -> ReachEffect {
+    ReachEffect::HandedOut { id, hosts: vec![host] }
+}
+
+fn back(files: &[TaskId]) -> ReachEffect {
+    ReachEffect::Back { files: files.to_vec() }
 }
 
 fn out_of_reach(files: &[TaskId], silent: &[HostId]) -> ReachEffect {
@@ -287,9 +293,9 @@ fn failed_action_waits_for_its_inputs_what_lies_behind_them_and_a_file_of_each_n
     assert_eq!(shell.fail(end), [attribute(end), ask(1, &[source, mid, half])]);
     assert_eq!(shell.failed, []);
     let out = shell.answer(1, &[(source, on(A)), (mid, on(A)), (half, on(B))], &[]);
-    let found = [handed_out(source, A, false), handed_out(mid, A, false)];
+    let found = [handed_out(source, A), handed_out(mid, A)];
     assert_eq!(out[..2], found);
-    assert_eq!(out[2..], [handed_out(half, B, false), pass_on(end)]);
+    assert_eq!(out[2..], [handed_out(half, B), pass_on(end)]);
     assert_eq!(shell.failed, [(end, false)], "it counts");
 }
 
@@ -423,7 +429,7 @@ fn one_round_is_under_way_at_a_time() {
     assert_eq!(shell.part.due_ns(), None);
     assert_eq!(shell.answer(2, &[], &[]), [], "nobody has asked that");
     let out = shell.answer(1, &[(source, on(A))], &[]);
-    assert_eq!(out, [handed_out(source, A, false), pass_on(one), ask(2, &[source])]);
+    assert_eq!(out, [handed_out(source, A), pass_on(one), ask(2, &[source])]);
     let out = shell.answer(1, &[(source, Reach::Nowhere)], &[]);
     assert_eq!(out, [], "it has been answered");
 }
@@ -477,10 +483,10 @@ fn of_a_lost_node_some_files_are_asked_about_and_all_once_one_is_out_of_reach() 
     assert_eq!(rest.len(), 18, "those that are neither out of reach nor found elsewhere");
     assert!(!rest.contains(&files[3]) && !rest.contains(&files[0]));
     assert_eq!(shell.answer(2, &[(files[4], Reach::Nowhere)], &[]).len(), 2, "they were searched");
-    let back = shell.tell(ReachInput::NodeJoined { id: NodeId(2) });
-    assert_eq!(back, [ask(3, &[files[3], files[4]])]);
+    let out = shell.tell(ReachInput::NodeJoined { id: NodeId(2) });
+    assert_eq!(out, [ask(3, &[files[3], files[4]])]);
     let out = shell.answer(3, &[(files[3], on(B)), (files[4], Reach::Unknown)], &[]);
-    assert_eq!(out, [handed_out(files[3], B, true)]);
+    assert_eq!(out, [handed_out(files[3], B), back(&[files[3]])]);
     assert!(!shell.part.is_lost(files[3]) && shell.part.is_lost(files[4]));
 }
 
@@ -534,7 +540,7 @@ fn node_that_was_lost_is_asked_about_its_files_when_it_comes_again() {
     shell.invoke(&[target]);
     shell.make(target, 1);
     assert_eq!(shell.tell(ReachInput::NodeLost { id: NodeId(1) }), [ask(1, &[target])]);
-    assert_eq!(shell.answer(1, &[(target, on(B))], &[]), [handed_out(target, B, false)]);
+    assert_eq!(shell.answer(1, &[(target, on(B))], &[]), [handed_out(target, B)]);
     assert_eq!(shell.tell(ReachInput::NodeJoined { id: NodeId(1) }), [ask(2, &[target])]);
     let out = shell.answer(2, &[(target, Reach::Nowhere)], &[]);
     assert_eq!(out, [out_of_reach(&[target], &[]), nowhere(target)]);
@@ -566,7 +572,7 @@ fn input_that_nothing_makes_is_asked_about_until_it_is_back_or_60_seconds_are_ov
         if is_back {
             assert_eq!(shell.pass(5), [ask(2, &[source])]);
             let out = shell.answer(2, &[(source, on(A))], &[]);
-            assert_eq!(out, [handed_out(source, A, true)]);
+            assert_eq!(out, [handed_out(source, A), back(&[source])]);
             assert_eq!((shell.started, shell.part.due_ns()), (vec![end], None));
             continue;
         }
@@ -598,7 +604,7 @@ fn input_that_is_back_before_the_shell_says_that_it_is_waited_for_is_not_given_u
     shell.tell(ReachInput::HeldByNone { id: source });
     shell.tell(ReachInput::NodeJoined { id: NodeId(0) });
     let out = shell.answer(1, &[(source, on(A))], &[]);
-    assert_eq!(out, [handed_out(source, A, true)]);
+    assert_eq!(out, [handed_out(source, A), back(&[source])]);
     assert_eq!(shell.tell(ReachInput::InputAwaited { id: source }), []);
     assert_eq!(shell.part.due_ns(), None);
 }
@@ -612,7 +618,7 @@ fn input_that_only_the_scheduler_takes_for_lost_is_told_as_soon_as_hosts_hand_it
     shell.invoke(&[end]);
     assert_eq!(shell.pass(5), [ask(1, &[source])]);
     let out = shell.answer(1, &[(source, on(A))], &[]);
-    assert_eq!(out, [handed_out(source, A, true)]);
+    assert_eq!(out, [handed_out(source, A), back(&[source])]);
     assert_eq!((shell.started, shell.part.due_ns()), (vec![end], None));
 }
 
@@ -640,7 +646,7 @@ fn failures_on_a_node_that_is_lost_go_with_it() {
     assert_eq!(shell.part.take_failures_on(node), [end]);
     assert_eq!(shell.part.take_failures_on(node), []);
     let out = shell.answer(1, &[(mid, on(A))], &[]);
-    assert_eq!(out, [handed_out(mid, A, false)]);
+    assert_eq!(out, [handed_out(mid, A)]);
 }
 
 #[test]
@@ -648,7 +654,7 @@ fn failure_of_an_action_that_is_to_end_is_passed_on_at_once_and_once() {
     let (mut shell, [_, mid, _, end]) = chain();
     shell.fail(end);
     assert_eq!(shell.tell(ReachInput::FailedTold { id: end }), [pass_on(end)]);
-    assert_eq!(shell.answer(1, &[(mid, on(A))], &[]), [handed_out(mid, A, false)]);
+    assert_eq!(shell.answer(1, &[(mid, on(A))], &[]), [handed_out(mid, A)]);
 }
 
 #[test]
@@ -665,9 +671,8 @@ fn name_of_a_lost_file_is_made_free_before_it_is_made_again_and_another_file_tel
     assert_eq!(shell.part.unresponsive.files().collect::<Vec<_>>(), [half]);
 }
 
-/// What depends on a file that is back, too, would run again between the two.
 #[test]
-fn files_that_are_back_are_told_from_the_last_to_the_first() {
+fn files_that_are_back_are_told_together_when_all_have_been_noted() {
     let mut shell = Shell::new();
     let files: Vec<TaskId> = (0..3).map(|_| shell.file(&[])).collect();
     for id in &files {
@@ -675,8 +680,29 @@ fn files_that_are_back_are_told_from_the_last_to_the_first() {
     }
     shell.tell(ReachInput::NodeJoined { id: NodeId(0) });
     let out = shell.answer(1, &files.iter().map(|id| (*id, on(A))).collect::<Vec<_>>(), &[]);
-    let back: Vec<_> = files.iter().rev().map(|id| handed_out(*id, A, true)).collect();
-    assert_eq!(out, back);
+    let noted = files.iter().map(|id| handed_out(*id, A));
+    assert_eq!(out, noted.chain([back(&files)]).collect::<Vec<_>>());
+}
+
+#[test]
+fn catalogue_that_does_not_know_a_file_says_nothing_of_a_silent_host_and_another_file_is_asked_about()
+ {
+    let (mut shell, [_, mid, half, end]) = chain();
+    shell.known.0.insert(half, NodeId(0));
+    shell.fail(end);
+    let found = [(mid, on(B)), (half, on(A))];
+    shell.answer(1, &found, &[(A, mid)]);
+    // Elsewhere, too: it is not out of reach.
+    shell.known.0.insert(mid, NodeId(0));
+    shell.answer(2, &found, &[(A, mid)]);
+    assert_eq!(shell.part.waits_for(end), Some(vec![A]));
+    shell.known.0.insert(mid, NodeId(0));
+    assert_eq!(shell.pass(5), [ask(3, &[mid])]);
+    assert_eq!(shell.answer(3, &[(mid, Reach::Unknown)], &[]), []);
+    assert_eq!(shell.part.waits_for(end), Some(vec![A]), "it may be silent still");
+    assert_eq!(shell.pass(5), [ask(4, &[half])]);
+    let out = shell.answer(4, &[(half, on(A))], &[]);
+    assert_eq!(out, [handed_out(half, A), uncharged(end), pass_on(end)]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What happens to a run, and what its shell is to do.
 
+use alloc::vec::Vec;
+
 use crate::attempts::{AttemptEffect, Held, NextAttempt};
 use crate::event::{Event, Output};
 use crate::ids::{InvocationId, NodeId, TaskId};
@@ -209,6 +211,15 @@ pub enum Effect<C> {
         id: TaskId,
         /// Where and what.
         start: NextAttempt,
+    },
+    /// The scheduler has ended an invocation; `InvocationEnded` follows when all on lost nodes is unwound.
+    EndHeld {
+        /// Which.
+        id: InvocationId,
+        /// Tasks that failed.
+        failed: Vec<TaskId>,
+        /// Tasks that were not run because of that.
+        abandoned: Vec<TaskId>,
     },
     /// An attempt that had failed went with its node: the front has ended its action long ago.
     /// Answer with [`Run::take_unwound`](super::Run::take_unwound).

@@ -75,11 +75,6 @@ impl<D, C> Run<D, C> {
         self.retries.due_ns().into_iter().chain(self.reach.due_ns()).min()
     }
 
-    /// Whether the end of an invocation waits until actions on lost nodes have been unwound.
-    pub fn is_end_held(&self) -> bool {
-        !self.endings.is_empty()
-    }
-
     /// What the shell keeps with the attempt of a task.
     pub fn details_mut(&mut self, id: TaskId) -> Option<&mut D> {
         self.attempts.details_mut(id)
@@ -211,7 +206,11 @@ impl<D, C> Run<D, C> {
                     self.retries.add(now.time.0.saturating_add(delay_ns), id, attempt);
                     out.push(Effect::Output(output));
                 }
-                Output::InvocationEnded { .. } if self.attempts.is_any_unwinding() => {
+                Output::InvocationEnded { id, ref failed, ref abandoned }
+                    if self.attempts.is_any_unwinding() =>
+                {
+                    let (failed, abandoned) = (failed.clone(), abandoned.clone());
+                    out.push(Effect::EndHeld { id, failed, abandoned });
                     self.endings.push(output);
                 }
                 other => out.push(Effect::Output(other)),

@@ -63,8 +63,9 @@ pub(crate) struct Hub {
     pub(crate) attempts: HubAttempts,
     pub(crate) doubts: Vec<Doubt>,
     pub(crate) reach: HubReach,
-    /// The end of the invocation was held until an attempt is unwound.
-    was_held: bool,
+    /// The scheduler has ended the invocation: what dies from now on is no loss that it could make good, though the front
+    /// may hear of the end much later.
+    is_ending: bool,
     /// The journal: files that were made and those that the workflow starts from; and attempts that have not ended.
     pub(crate) made: BTreeMap<u32, Made>,
     pub(crate) open: BTreeSet<u32>,
@@ -91,7 +92,7 @@ impl Hub {
             attempts: HubAttempts::default(),
             doubts: Vec::new(),
             reach: HubReach::default(),
-            was_held: false,
+            is_ending: false,
             made,
             open: BTreeSet::new(),
         }
@@ -123,6 +124,7 @@ impl Chaos {
         hub.doubts.clear();
         hub.reach = HubReach::new(self.now);
         self.gfarm.causes.clear();
+        hub.is_ending = false;
         // Targets of attempts that did not end are not taken as good.
         for task in std::mem::take(&mut hub.open) {
             hub.made.remove(&task);
@@ -220,7 +222,6 @@ impl Chaos {
             if !is_of_attempts {
                 hub.run.scheduler().check_invariants();
             }
-            hub.was_held |= hub.run.is_end_held();
             for effect in effects {
                 assert!(next.is_none(), "{effect:?} follows Continue");
                 if matches!(effect, Effect::Reach(ReachEffect::Continue)) {
@@ -246,6 +247,10 @@ impl Chaos {
                 self.hub.held_starts.insert((id, start.number));
                 self.note(format_args!("held {} attempt {}", id.0, start.number));
                 self.count("attempts held until the last is unwound");
+            }
+            Effect::EndHeld { failed, abandoned, .. } => {
+                self.count("ends held until all is unwound");
+                self.on_invocation_over(&failed, &abandoned);
             }
             Effect::FailureLost { id } => {
                 let was_held = self.hub.reach.held.remove(&id);
@@ -315,11 +320,8 @@ impl Chaos {
                 }
             }
             Output::InvocationEnded { failed, abandoned, .. } => {
-                if !self.may_fail(&failed) {
-                    assert!(failed.is_empty(), "tasks failed: {failed:?}, abandoned {abandoned:?}");
-                    assert!(abandoned.is_empty(), "tasks abandoned: {abandoned:?}");
-                    self.check_end();
-                }
+                self.on_invocation_over(&failed, &abandoned);
+                self.check_none_left();
                 self.ended = true;
             }
             Output::GangStarted { id, oversubscribed } => {
@@ -342,6 +344,16 @@ impl Chaos {
         }
     }
 
+    /// The scheduler has ended the invocation, which the front may not have heard yet.
+    fn on_invocation_over(&mut self, failed: &[TaskId], abandoned: &[TaskId]) {
+        if std::mem::replace(&mut self.hub.is_ending, true) || self.may_fail(failed) {
+            return;
+        }
+        assert!(failed.is_empty(), "tasks failed: {failed:?}, abandoned {abandoned:?}");
+        assert!(abandoned.is_empty(), "tasks abandoned: {abandoned:?}");
+        self.check_targets();
+    }
+
     /// An attempt begins.
     fn start(&mut self, id: TaskId, start: &NextAttempt) {
         let (task, node, attempt) = (id.0, start.node.0, start.number);
@@ -350,6 +362,7 @@ impl Chaos {
         // Its old file is overwritten from now on.
         let place = self.place_of(node);
         self.tell(Input::Reach(ReachInput::MakingBegan { id }));
+        self.hub.reach.forget(id);
         let is_one_name = self.scenario.gfarm.is_some();
         if self.hub.made.get(&task).is_some_and(|made| is_one_name || made.place == place) {
             self.hub.made.remove(&task);
@@ -371,10 +384,6 @@ impl Chaos {
             // Another one of its gang has to run.
             return;
         }
-        if self.hub.reach.back_ns.get(&TaskId(task)) == Some(&self.now) {
-            // It was placed by what was told before that, of the same answers.
-            return;
-        }
         let is_there = if self.scenario.gfarm.is_some() {
             !self.hub.run.reach().is_lost(TaskId(task))
         } else {
@@ -391,30 +400,22 @@ impl Chaos {
 
     /// Every target is whole and as it should be, unless the machine that has it has died since the
     /// hub last heard of it.
-    fn check_end(&mut self) {
-        self.check_none_left();
+    fn check_targets(&mut self) {
         let mut is_target = vec![true; self.scenario.jobs.len()];
         for job in &self.scenario.jobs {
             job.inputs.iter().for_each(|input| is_target[*input as usize] = false);
         }
         for task in (0..is_target.len() as u32).filter(|task| is_target[*task as usize]) {
             let made = self.hub.made.get(&task).copied();
-            let Some(made) = made else {
-                // Its disk went after the scheduler had ended the invocation, while the shell waited for what is being
-                // unwound.
-                assert!(self.hub.was_held, "target {task} was not made");
-                self.count("targets lost while an end waited");
-                continue;
-            };
+            let made = made.unwrap_or_else(|| panic!("target {task} was not made"));
             if self.scenario.gfarm.is_some() {
                 self.check_target_in_gfarm(task);
                 continue;
             }
             if made.place != SERVER {
                 let Peer { session, lost, .. } = self.hub.peers[made.place as usize];
-                // The scheduler may have ended it before that, and the shell waits for what is being unwound.
-                assert!(!lost || self.hub.was_held, "target {task} is on a lost node");
-                if lost || session == 0 || self.agents[made.place as usize].session != session {
+                assert!(!lost, "target {task} is on a lost node");
+                if session == 0 || self.agents[made.place as usize].session != session {
                     self.count("ends before a loss was noticed");
                     continue;
                 }

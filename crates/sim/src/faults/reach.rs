@@ -55,8 +55,6 @@ pub(crate) struct HubReach {
     pub(crate) limited: BTreeSet<TaskId>,
     /// Inputs that were waited for in vain.
     pub(crate) given_up: BTreeSet<TaskId>,
-    /// When files were last found to be readable again.
-    pub(crate) back_ns: BTreeMap<TaskId, u64>,
     /// When a round last had no answer.
     pub(crate) unanswered_ns: Option<u64>,
     /// When the hub began.
@@ -82,11 +80,15 @@ impl HubReach {
             uncharged: BTreeMap::new(),
             limited: BTreeSet::new(),
             given_up: BTreeSet::new(),
-            back_ns: BTreeMap::new(),
             unanswered_ns: None,
             started_ns,
             came_ns: BTreeMap::new(),
         }
+    }
+
+    /// The file of a task that begins is at no place.
+    pub(crate) fn forget(&mut self, id: TaskId) {
+        self.places.0.remove(&id);
     }
 
     pub(crate) fn set_made(&mut self, id: TaskId, node: NodeId) {
@@ -96,7 +98,7 @@ impl HubReach {
 
 impl Chaos {
     pub(crate) fn perform_for_reach(&mut self, effect: ReachEffect) {
-        if !matches!(effect, ReachEffect::HandedOut { back: false, .. }) {
+        if !matches!(effect, ReachEffect::HandedOut { .. }) {
             self.note(format_args!("{effect:?}"));
         }
         match effect {
@@ -114,18 +116,18 @@ impl Chaos {
                 assert!(self.hub.reach.held.insert(id), "the failure of {} is held twice", id.0);
             }
             ReachEffect::PassOn { id } => self.pass_on(id),
-            ReachEffect::HandedOut { id, hosts, back } => {
+            ReachEffect::HandedOut { id, hosts } => {
                 let places = self.places_on(&hosts);
-                self.hub.reach.places.0.insert(id, places.clone());
-                if back {
-                    self.count("files that are back");
-                    self.hub.reach.back_ns.insert(id, self.now);
-                    self.event(Event::PlacesFound { id, places });
-                }
+                self.hub.reach.places.0.insert(id, places);
+            }
+            ReachEffect::Back { files } => {
+                *self.counts.entry("files that are back").or_default() += files.len() as u64;
+                let places = &self.hub.reach.places;
+                let files = files.into_iter().map(|id| (id, places.places_of(id))).collect();
+                self.event(Event::FilesFound { files });
             }
             ReachEffect::Event(event) => self.tell_scheduler_of_reach(event),
             ReachEffect::FreeName { id } => {
-                self.hub.reach.places.0.remove(&id);
                 self.truth.remove(id.0);
                 self.gfarm.remove(id.0);
             }
