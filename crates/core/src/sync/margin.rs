@@ -2,7 +2,8 @@
 //! longer, since all wait for it.
 //!
 //! Each worker notes when it saw the instant, so what a round has needed is known afterwards: telling the nodes and
-//! waking all workers there. The next one gets twice the most of the last rounds. It knows no worker and no clock.
+//! waking all workers there. The next one gets twice the most of the last rounds,
+//! as far as a first round has that. It knows no worker and no clock.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -21,8 +22,9 @@ pub(super) const FIRST_NS_WORKER: u64 = 100_000;
 pub(super) const FIRST_ROUND_TRIPS: u64 = 3;
 /// Rounds that are remembered of each node: one in which a worker was late counts for so long.
 const KEPT: usize = 32;
-/// A round counts for at most so many times what a first round has: a link that was cut says nothing of the next.
-const FIRSTS_MAX: u64 = 2;
+/// A round counts for at most so many times what a first round has: neither a link that was cut nor a machine that is
+/// far too busy makes all rounds after it wait.
+const FIRSTS_MAX: u64 = 1;
 
 /// What is known of one node when a round is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +87,13 @@ impl Margins {
         };
         let rounds = self.nodes.get(&now.node);
         match rounds.and_then(|rounds| rounds.iter().map(needed).max()) {
-            Some(needed_ns) => SEEN_BEFORE_NS + (2 * needed_ns).max(now.round_trip_ns_max),
+            // Twice what was needed is for delays that vary; where they are long that need not be more than a first
+            // round has. A busy machine lets workers oversleep however long they were to sleep.
+            Some(needed_ns) => {
+                let enough_ns =
+                    first_ns(workers, now).max(SEEN_BEFORE_NS + needed_ns + needed_ns / 4);
+                (SEEN_BEFORE_NS + (2 * needed_ns).max(now.round_trip_ns_max)).min(enough_ns)
+            }
             None => first_ns(workers, now),
         }
     }
