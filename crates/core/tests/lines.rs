@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::test_runner::Config as RunnerConfig;
 use rakuda_core::streams::{
-    CARRY_BYTES_MAX, Flow, FlowSettings, GroupId, Groups, HOP_WINDOW_BYTES, HopReceiver, HopSender,
-    OnClose, PlaceEnd, READ_BYTES, ReaderState, RecordKind, Route, SenderState, Tree,
-    WINDOW_BYTES_MIN, tree_of,
+    CARRY_BYTES_MAX, Flow, FlowSettings, GroupId, Groups, HOP_WINDOW_BYTES, HOP_WINDOW_BYTES_MAX,
+    HopReceiver, HopSender, OnClose, PlaceEnd, READ_BYTES, ReaderState, RecordKind, Route,
+    SenderState, Tree, WINDOW_BYTES_MIN, Ways, tree_by_group,
 };
-use rakuda_core::{NodeId, TaskId};
+use rakuda_core::{NodeId, TaskId, Time};
 
 /// A small generator, so that one number decides a life.
 struct Dice(u64);
@@ -39,8 +39,11 @@ impl Dice {
     }
 }
 
+/// A step of the clock that edges see: lines have a delay of up to 0.2 s.
+const TICK_NS: u64 = 100_000;
+
 /// Says which seed it was when a check fails.
-struct Seed(u64, Route);
+struct Seed(u64, Option<Route>);
 
 impl Drop for Seed {
     fn drop(&mut self) {
@@ -159,6 +162,8 @@ struct World {
     readers: BTreeMap<TaskId, Reader>,
     lost: Option<NodeId>,
     window: usize,
+    /// The largest window that an edge had.
+    window_max: usize,
 }
 
 fn records_of(dice: &mut Dice, kind: RecordKind, task: TaskId, budget: usize) -> Writer {
@@ -238,6 +243,7 @@ impl World {
                 .collect(),
             lost: None,
             window,
+            window_max: 0,
         }
     }
 
@@ -311,7 +317,10 @@ impl World {
         for (writer, end) in place.writers.clone().into_iter().enumerate() {
             let PlaceEnd::Edge(edge) = end else { continue };
             let (machine, said) = place.into.get_mut(&edge).unwrap();
-            assert!(machine.pending().len() <= HOP_WINDOW_BYTES);
+            machine.on_time(Time(self.now * TICK_NS));
+            let window = machine.window_bytes();
+            assert!(machine.pending().len() <= window && window <= HOP_WINDOW_BYTES_MAX);
+            self.window_max = self.window_max.max(window);
             if said.is_none() && place.flow.wants(writer) {
                 moved |= place.flow.take_from(writer, machine);
             }
@@ -588,8 +597,8 @@ fn on_hosts(dice: &mut Dice, first: u32, lost: Option<NodeId>) -> Vec<(TaskId, N
         .collect()
 }
 
-/// Whose life it is: the route without the end of the conventional one.
-fn live(seed: u64, route: Route) {
+/// Whose life it is: the route without the end of the conventional one; nothing: each group has one of its own.
+fn live(seed: u64, route: Option<Route>) {
     let _seed = Seed(seed, route);
     let dice = &mut Dice(seed);
     dice.below(2);
@@ -599,11 +608,22 @@ fn live(seed: u64, route: Route) {
     let mut plan = Plan { kind, on_close, writers, readers, is_slow: dice.one_in(3) };
     // Mostly little, and sometimes more than all windows hold together.
     let budget = if dice.one_in(64) { 3 << 20 } else { dice.below(20_000) };
-    let route_now = |plan: &Plan| match route {
-        Route::Conventional { .. } => Route::Conventional { end: plan.readers[0].1 },
-        Route::Direct | Route::Relay => route,
+    let tree_now = |dice: &mut Dice, plan: &Plan, lost: Option<NodeId>| {
+        let groups = groups(dice, lost);
+        let ways = match route {
+            Some(Route::Conventional { .. }) => {
+                Ways::of(Route::Conventional { end: plan.readers[0].1 }, &groups)
+            }
+            Some(route) => Ways::of(route, &groups),
+            None => {
+                let relayed = (0..3).filter(|_| dice.one_in(2)).map(GroupId).collect();
+                let meeting = dice.one_in(2).then(|| plan.readers[0].1);
+                Ways { meeting, relayed }
+            }
+        };
+        tree_by_group(&groups, &ways, &plan.writers, &plan.readers)
     };
-    let tree = tree_of(&groups(dice, None), route_now(&plan), &plan.writers, &plan.readers);
+    let tree = tree_now(dice, &plan, None);
     let mut world = World::new(dice, &plan, &tree, budget);
     let leaves = dice.one_in(3);
     for reader in world.readers.values_mut().filter(|_| leaves) {
@@ -637,7 +657,7 @@ fn live(seed: u64, route: Route) {
             *node = NodeId((node.0 + 1) % 9);
         }
     }
-    let tree = tree_of(&groups(dice, lost), route_now(&plan), &plan.writers, &plan.readers);
+    let tree = tree_now(dice, &plan, lost);
     assert!(tree.places.iter().all(|place| Some(place.node) != lost));
     let mut world = World::new(dice, &plan, &tree, budget);
     assert_eq!(world.run(dice, &mut None), End::Well);
@@ -650,7 +670,7 @@ fn any_host(dice: &mut Dice, tree: &Tree) -> NodeId {
     tree.places[dice.below(tree.places.len())].node
 }
 
-fn live_all(route: Route) {
+fn live_all(route: Option<Route>) {
     for seed in 0..u64::from(RunnerConfig::default().cases / 4) {
         live(seed, route);
     }
@@ -658,15 +678,35 @@ fn live_all(route: Route) {
 
 #[test]
 fn whatever_happens_on_direct_lines_what_comes_out_is_whole_or_known_not_to_be() {
-    live_all(Route::Direct);
+    live_all(Some(Route::Direct));
 }
 
 #[test]
 fn whatever_happens_over_representatives_what_comes_out_is_whole_or_known_not_to_be() {
-    live_all(Route::Relay);
+    live_all(Some(Route::Relay));
 }
 
 #[test]
 fn whatever_happens_over_one_output_end_what_comes_out_is_whole_or_known_not_to_be() {
-    live_all(Route::Conventional { end: NodeId(0) });
+    live_all(Some(Route::Conventional { end: NodeId(0) }));
+}
+
+#[test]
+fn whatever_happens_where_each_group_has_its_way_what_comes_out_is_whole_or_known_not_to_be() {
+    live_all(None);
+}
+
+#[test]
+fn edges_see_the_clock_and_widen_their_window_on_a_long_line() {
+    let dice = &mut Dice(1);
+    let (writers, readers) = (vec![(TaskId(0), NodeId(0))], vec![(TaskId(10), NodeId(8))]);
+    let (kind, on_close) = (RecordKind::Line, OnClose::Drain);
+    let plan = Plan { kind, on_close, writers, readers, is_slow: false };
+    let groups = groups(dice, None);
+    let tree = tree_by_group(&groups, &Ways::default(), &plan.writers, &plan.readers);
+    let mut world = World::new(dice, &plan, &tree, 12 << 20);
+    world.lines[0].delay = 2_000;
+    world.lines[0].piece = 300_000;
+    assert_eq!(world.run(dice, &mut None), End::Well);
+    assert!(world.window_max > HOP_WINDOW_BYTES, "{}", world.window_max);
 }

@@ -179,6 +179,8 @@ pub enum RouteKind {
     Direct,
     /// Over the host of one reader.
     Conventional,
+    /// Over the representatives of some groups, and directly to the hosts of the others.
+    Mixed,
 }
 
 /// What a route would cost.
@@ -203,6 +205,9 @@ pub struct StreamRoute {
     pub lan: u32,
     /// Edges between groups.
     pub wan: u32,
+    /// Of a mixed one: the groups whose representatives pass on, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub relayed: Vec<Text>,
     /// What was weighed.
     pub costs: Vec<RouteCost>,
     /// There and back between the two groups that are farthest from each other, as measured, ns; nothing: it was not

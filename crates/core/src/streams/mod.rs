@@ -34,8 +34,9 @@ pub use hop::{
 };
 pub use record::{Cut, Cutter, RecordKind};
 pub use route::{
-    Choice, Distance, GroupId, Groups, Hop, LineCost, Load, PlanCost, Route, choose, cost_of,
-    farthest_ns, hops_of_merge, hops_of_multicast, line_between,
+    Between, Choice, Distance, GroupId, Groups, Hop, LineCost, Load, PlanCost, Route, Ways,
+    between_ns, choose, cost_of, cost_over, hops_by_group, hops_of_merge, hops_of_multicast,
+    improve, line_between,
 };
 pub use stall::StallWatch;
-pub use tree::{Place, PlaceEnd, Tree, meeting_of, tree_of};
+pub use tree::{Place, PlaceEnd, Tree, meeting_of, tree_by_group, tree_of};

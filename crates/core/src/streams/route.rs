@@ -76,6 +76,45 @@ pub enum Route {
     Relay,
 }
 
+/// How messages go where that is chosen group by group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ways {
+    /// The host where all that is written meets; nothing: as usual (`meeting_of`).
+    pub meeting: Option<NodeId>,
+    /// The groups whose representatives pass on what is for them and from them. To the hosts of the others, and from
+    /// them, it goes directly.
+    pub relayed: BTreeSet<GroupId>,
+}
+
+impl Ways {
+    /// Those of a route that is one for all.
+    pub fn of(route: Route, groups: &Groups) -> Self {
+        match route {
+            Route::Conventional { end } => Self { meeting: Some(end), ..Self::default() },
+            Route::Direct => Self::default(),
+            Route::Relay => {
+                Self { meeting: None, relayed: groups.representative.keys().copied().collect() }
+            }
+        }
+    }
+}
+
+/// The copies of one message from where it is to all other hosts that read, as `Ways` says of groups. No host gets two.
+pub fn hops_by_group(
+    groups: &Groups,
+    relayed: &BTreeSet<GroupId>,
+    writer: NodeId,
+    readers: &[NodeId],
+) -> Vec<Hop> {
+    let (over, straight): (Vec<NodeId>, Vec<NodeId>) =
+        readers.iter().partition(|reader| relayed.contains(&groups.group(**reader)));
+    let mut hops = hops_of_multicast(groups, Route::Relay, writer, &over);
+    let has_it: BTreeSet<NodeId> = hops.iter().map(|hop| hop.to).collect();
+    let straight: Vec<NodeId> = straight.into_iter().filter(|to| !has_it.contains(to)).collect();
+    hops.extend(hops_of_multicast(groups, Route::Direct, writer, &straight));
+    hops
+}
+
 /// The copies of one message of a writer to all hosts that read, in the order in which they are
 /// sent. `readers` are hosts, each of them once however many tasks read there.
 pub fn hops_of_multicast(
@@ -196,22 +235,33 @@ pub fn hops_of_merge(
     writers: &[NodeId],
     reader: NodeId,
 ) -> Vec<Hop> {
+    hops_of_merge_by_group(groups, &Ways::of(route, groups).relayed, writers, reader)
+}
+
+/// The same where only some groups make packs.
+pub fn hops_of_merge_by_group(
+    groups: &Groups,
+    relayed: &BTreeSet<GroupId>,
+    writers: &[NodeId],
+    reader: NodeId,
+) -> Vec<Hop> {
     let mut hops = Vec::new();
     let mut packs: BTreeMap<GroupId, NodeId> = BTreeMap::new();
     for &writer in writers {
         let over = groups.distance(writer, reader);
         let group = groups.group(writer);
-        let through = groups.representative.get(&group).copied();
-        match (over, route, through) {
-            (Distance::None, _, _) => {}
-            (Distance::Wan, Route::Relay, Some(through)) => {
+        let through =
+            groups.representative.get(&group).filter(|_| relayed.contains(&group)).copied();
+        match (over, through) {
+            (Distance::None, _) => {}
+            (Distance::Wan, Some(through)) => {
                 let over = groups.distance(writer, through);
                 if over != Distance::None {
                     hops.push(Hop { from: writer, to: through, over });
                 }
                 packs.insert(group, through);
             }
-            (Distance::Lan | Distance::Wan, _, _) => {
+            (Distance::Lan | Distance::Wan, _) => {
                 hops.push(Hop { from: writer, to: reader, over });
             }
         }
@@ -253,9 +303,12 @@ pub fn line_between(lan: &LineCost, usual: &LineCost, measured_ns: Option<u64>) 
     }
 }
 
-/// The time there and back between the two of some groups that are farthest from each other, from that of each to one
-/// place, ns: what all have of that lies within groups. `None`: it is not known of all.
-pub fn farthest_ns(groups: &Groups, from_here: &BTreeMap<GroupId, u64>) -> Option<u64> {
+/// By two groups, the smaller one first.
+pub type Between<T> = BTreeMap<(GroupId, GroupId), T>;
+
+/// The time there and back between each two of some groups, from that of each to one place, ns:
+/// what all have of that lies within groups. `None`: it is not known of all.
+pub fn between_ns(groups: &Groups, from_here: &BTreeMap<GroupId, u64>) -> Option<Between<u64>> {
     let all: BTreeMap<GroupId, u64> = groups
         .representative
         .keys()
@@ -272,7 +325,7 @@ pub fn farthest_ns(groups: &Groups, from_here: &BTreeMap<GroupId, u64>) -> Optio
         }
         false
     };
-    let mut farthest = None;
+    let mut found = Between::new();
     for (one, first) in &all {
         for (other, second) in all.range(..one) {
             let (first, second) = (first - nearest, second - nearest);
@@ -281,10 +334,10 @@ pub fn farthest_ns(groups: &Groups, from_here: &BTreeMap<GroupId, u64>) -> Optio
             } else {
                 first.saturating_add(second)
             };
-            farthest = farthest.max(Some(between));
+            found.insert((*other, *one), between);
         }
     }
-    farthest
+    Some(found)
 }
 
 /// What goes through a stream, and over what.
@@ -308,25 +361,52 @@ pub struct PlanCost {
     pub period_ns: u64,
     /// From the writer to the last reader.
     pub delay_ns: u64,
+    /// For each message, the sum over all copies.
+    pub total_ns: u64,
     /// The delay with what a message waits for those before it (M/D/1); nothing: more comes than
     /// the plan can carry, or nearly so.
     pub response_ns: Option<u64>,
 }
 
+impl PlanCost {
+    /// The smaller, the cheaper: by response, where the plan can carry the load, else by period; then by all that is
+    /// sent.
+    pub fn key(&self) -> (u8, u64, u64) {
+        match self.response_ns {
+            Some(response) => (0, response, self.total_ns),
+            None => (1, self.period_ns, self.total_ns),
+        }
+    }
+}
+
 /// What some hops cost, which one message takes in their order.
 pub fn cost_of(groups: &Groups, hops: &[Hop], load: &Load) -> PlanCost {
+    cost_over(groups, hops, load, &Between::new())
+}
+
+/// The same with the lines between some groups.
+pub fn cost_over(
+    groups: &Groups,
+    hops: &[Hop],
+    load: &Load,
+    between: &Between<LineCost>,
+) -> PlanCost {
     let mut busy: BTreeMap<NodeId, u64> = BTreeMap::new();
     let mut carried: BTreeMap<(GroupId, GroupId), u64> = BTreeMap::new();
     // When a host has sent its last copy so far, and when it has the message.
     let mut free: BTreeMap<NodeId, u64> = BTreeMap::new();
-    let mut delay_ns = 0;
+    let (mut delay_ns, mut total_ns) = (0, 0);
     for hop in hops {
         let line = match hop.over {
             Distance::None => continue,
             Distance::Lan => &load.lan,
-            Distance::Wan => &load.wan,
+            Distance::Wan => {
+                let (one, other) = (groups.group(hop.from), groups.group(hop.to));
+                between.get(&(one.min(other), one.max(other))).unwrap_or(&load.wan)
+            }
         };
         let copy = line.copy_ns(load.bytes);
+        total_ns += copy;
         *busy.entry(hop.from).or_default() += copy;
         *busy.entry(hop.to).or_default() += copy;
         if hop.over == Distance::Wan {
@@ -347,7 +427,7 @@ pub fn cost_of(groups: &Groups, hops: &[Hop], load: &Load) -> PlanCost {
         let wait = u128::from(period_ns) * rho / (2 * (1000 - rho));
         delay_ns.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX))
     });
-    PlanCost { period_ns, delay_ns, response_ns }
+    PlanCost { period_ns, delay_ns, total_ns, response_ns }
 }
 
 /// A route with what it costs.
@@ -362,18 +442,41 @@ pub struct Choice {
 /// The cheapest of some plans: by response, where all can carry the load that come into question, else
 /// by period. Stays with `now` unless another is cheaper by a fifth. Ties go to the first.
 pub fn choose(plans: &[Choice], now: Option<Route>) -> Option<Choice> {
-    let key = |choice: &Choice| match choice.cost.response_ns {
-        Some(response) => (0, response),
-        None => (1, choice.cost.period_ns),
-    };
+    let key = |choice: &Choice| choice.cost.key();
     let best = plans.iter().min_by_key(|choice| key(choice)).copied()?;
     let Some(held) = plans.iter().find(|choice| Some(choice.route) == now).copied() else {
         return Some(best);
     };
-    let ((best_class, best_key), (held_class, held_key)) = (key(&best), key(&held));
+    let ((best_class, best_key, _), (held_class, held_key, _)) = (key(&best), key(&held));
     let is_better =
         best_class < held_class || best_key.saturating_mul(5) < held_key.saturating_mul(4);
     Some(if is_better { best } else { held })
+}
+
+/// Makes some ways cheaper, group by group, as long as that is possible; `cost`: what ways cost.
+/// What it returns costs no more than what it was given.
+pub fn improve(
+    ways: &Ways,
+    groups: &BTreeSet<GroupId>,
+    cost: impl Fn(&Ways) -> PlanCost,
+) -> (Ways, PlanCost) {
+    let (mut best, mut least) = (ways.clone(), cost(ways));
+    loop {
+        let before = least.key();
+        for group in groups {
+            let mut other = best.clone();
+            if !other.relayed.remove(group) {
+                other.relayed.insert(*group);
+            }
+            let found = cost(&other);
+            if found.key() < least.key() {
+                (best, least) = (other, found);
+            }
+        }
+        if least.key() == before {
+            return (best, least);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -554,20 +657,78 @@ mod tests {
         let ms = |times: [u64; 3]| {
             [HG1, HG2, HG3].into_iter().zip(times.map(|time| time * 1_000_000)).collect()
         };
-        assert_eq!(farthest_ns(&groups, &ms([1, 1, 1])), Some(0));
-        assert_eq!(farthest_ns(&groups, &ms([1, 11, 5])), Some(14_000_000));
+        let between = |groups: &Groups, times| {
+            let found = between_ns(groups, &ms(times)).unwrap();
+            [(HG1, HG2), (HG1, HG3), (HG2, HG3)].map(|pair| found[&pair] / 1_000_000)
+        };
+        assert_eq!(between(&groups, [1, 1, 1]), [0, 0, 0]);
+        assert_eq!(between(&groups, [1, 11, 5]), [10, 4, 14]);
         groups.above.insert(HG2, HG3);
-        assert_eq!(farthest_ns(&groups, &ms([1, 11, 5])), Some(10_000_000));
+        assert_eq!(between(&groups, [1, 11, 5]), [10, 4, 6]);
         let mut some: BTreeMap<GroupId, u64> = ms([1, 1, 1]);
         some.remove(&HG2);
-        assert_eq!(farthest_ns(&groups, &some), None);
+        assert_eq!(between_ns(&groups, &some), None);
+    }
+
+    const LAN: LineCost = LineCost { message_ns: 5_000, kib_ns: 820, round_trip_ns: 100_000 };
+    const WAN: LineCost = LineCost { message_ns: 5_000, kib_ns: 8_200, round_trip_ns: 10_000_000 };
+
+    fn chosen(
+        groups: &Groups,
+        writer: NodeId,
+        readers: &[NodeId],
+        between: &Between<LineCost>,
+    ) -> (Ways, PlanCost, [PlanCost; 2]) {
+        let load = Load { bytes: 64 << 10, per_1000_s: 1_000_000, lan: LAN, wan: WAN };
+        let cost = |ways: &Ways| {
+            let hops = hops_by_group(groups, &ways.relayed, writer, readers);
+            cost_over(groups, &hops, &load, between)
+        };
+        let pure = [Route::Direct, Route::Relay].map(|route| Ways::of(route, groups));
+        let costs = [cost(&pure[0]), cost(&pure[1])];
+        let [direct, relay] = pure;
+        let first = if costs[1].key() < costs[0].key() { relay } else { direct };
+        let (ways, found) = improve(&first, &groups.representative.keys().copied().collect(), cost);
+        (ways, found, costs)
+    }
+
+    #[test]
+    fn a_group_with_one_reader_is_reached_directly_and_one_with_many_over_its_representative() {
+        // b0 in HG1, none in HG2 but the writer, b1 to b9 in HG3.
+        let (groups, a, readers) = figure(1, 1, 10);
+        let (ways, cost, [direct, relay]) = chosen(&groups, a, &readers, &Between::new());
+        assert!(!ways.relayed.contains(&HG1) && ways.relayed.contains(&HG3), "{ways:?}");
+        assert!(cost.key() < direct.key() && cost.key() < relay.key());
+        let hops = hops_by_group(&groups, &ways.relayed, a, &readers);
+        assert!(hops.contains(&Hop { from: a, to: NodeId(0), over: Distance::Wan }));
+    }
+
+    #[test]
+    fn a_near_group_is_reached_directly_though_a_far_one_is_not() {
+        let (groups, a, readers) = figure(2, 2, 12);
+        let near = Between::from([((HG1, HG2), LAN)]);
+        let (ways, ..) = chosen(&groups, a, &readers, &near);
+        assert!(ways.relayed.contains(&HG3), "{ways:?}");
+        let hops = hops_by_group(&groups, &ways.relayed, a, &readers);
+        let wan = |group| {
+            let is_to = |hop: &&Hop| groups.group(hop.to) == group && hop.over == Distance::Wan;
+            hops.iter().filter(is_to).count()
+        };
+        assert_eq!((wan(HG1), wan(HG3)), (2, 1), "{ways:?}");
+        let (far, ..) = chosen(&groups, a, &readers, &Between::new());
+        assert!(far.relayed.contains(&HG1), "{far:?}");
     }
 
     #[test]
     fn a_route_is_kept_unless_another_is_cheaper_by_a_fifth() {
         let plan = |route, response| Choice {
             route,
-            cost: PlanCost { period_ns: 1, delay_ns: response, response_ns: Some(response) },
+            cost: PlanCost {
+                period_ns: 1,
+                delay_ns: response,
+                total_ns: 1,
+                response_ns: Some(response),
+            },
         };
         let near = vec![plan(Route::Direct, 100), plan(Route::Relay, 85)];
         assert_eq!(choose(&near, Some(Route::Direct)).unwrap().route, Route::Direct);

@@ -7,7 +7,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::route::{Distance, Groups, Hop, Route, hops_of_merge, hops_of_multicast};
+use super::route::{Distance, Groups, Hop, Route, Ways, hops_by_group, hops_of_merge_by_group};
 use crate::ids::{NodeId, TaskId};
 
 /// What goes into a place, or out of it.
@@ -49,7 +49,7 @@ impl Tree {
 
 /// The host where all that is written meets.
 pub fn meeting_of(
-    route: Route,
+    ways: &Ways,
     writers: &[(TaskId, NodeId)],
     readers: &[(TaskId, NodeId)],
 ) -> NodeId {
@@ -57,8 +57,8 @@ pub fn meeting_of(
         let first = ends.first().map(|(_, node)| *node)?;
         ends.iter().all(|(_, node)| *node == first).then_some(first)
     };
-    if let Route::Conventional { end } = route {
-        return end;
+    if let Some(meeting) = ways.meeting {
+        return meeting;
     }
     one(writers).or_else(|| one(readers)).unwrap_or_else(|| {
         let mut tasks: BTreeMap<NodeId, usize> = BTreeMap::new();
@@ -77,14 +77,23 @@ pub fn tree_of(
     writers: &[(TaskId, NodeId)],
     readers: &[(TaskId, NodeId)],
 ) -> Tree {
-    let meeting = meeting_of(route, writers, readers);
+    tree_by_group(groups, &Ways::of(route, groups), writers, readers)
+}
+
+/// The same where the way is chosen group by group.
+pub fn tree_by_group(
+    groups: &Groups,
+    ways: &Ways,
+    writers: &[(TaskId, NodeId)],
+    readers: &[(TaskId, NodeId)],
+) -> Tree {
+    let meeting = meeting_of(ways, writers, readers);
     let hosts = |ends: &[(TaskId, NodeId)]| {
         let hosts: BTreeSet<NodeId> = ends.iter().map(|(_, node)| *node).collect();
         hosts.into_iter().filter(|host| *host != meeting).collect::<Vec<_>>()
     };
-    let route = if matches!(route, Route::Conventional { .. }) { Route::Direct } else { route };
-    let up = hops_of_merge(groups, route, &hosts(writers), meeting);
-    let down = hops_of_multicast(groups, route, meeting, &hosts(readers));
+    let up = hops_of_merge_by_group(groups, &ways.relayed, &hosts(writers), meeting);
+    let down = hops_by_group(groups, &ways.relayed, meeting, &hosts(readers));
     let mut places = Places::new(meeting, &up, &down);
     for (index, hop) in up.iter().enumerate() {
         places.up(hop.from).readers.push(PlaceEnd::Edge(index));
@@ -210,6 +219,16 @@ mod tests {
                 let end = readers[0].1;
                 for route in [Route::Direct, Route::Relay, Route::Conventional { end }] {
                     check(&tree_of(&groups, route, &writers, &readers), &writers, &readers);
+                }
+                // Each set of groups.
+                for set in 0_u32..8 {
+                    let in_set = (0..3).filter(|group| set & (1 << group) != 0);
+                    let relayed: BTreeSet<GroupId> = in_set.map(GroupId).collect();
+                    for meeting in [None, Some(NodeId(6)), Some(end)] {
+                        let ways = Ways { meeting, relayed: relayed.clone() };
+                        let tree = tree_by_group(&groups, &ways, &writers, &readers);
+                        check(&tree, &writers, &readers);
+                    }
                 }
             }
         }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_cluster::ClusterPlan;
 use rakuda_core::streams::{
-    Choice, Distance, GroupId, Groups, LineCost, Load, PlaceEnd, Route, Tree, choose, cost_of,
-    farthest_ns, line_between, tree_of,
+    Between, Distance, GroupId, Groups, LineCost, Load, PlaceEnd, PlanCost, Route, Tree, Ways,
+    between_ns, cost_over, improve, line_between, tree_by_group,
 };
 use rakuda_core::{NodeId, TaskId};
 use rakuda_link::credentials::CredentialsError;
@@ -41,7 +41,7 @@ impl Hub {
     ) -> Result<(Edges, Vec<NodePlans>), CredentialsError> {
         let groups = self.stream_groups(node_of.values().copied());
         let used: BTreeSet<NodeId> = node_of.values().copied().collect();
-        let round_trip_ns = self.round_trip_between(&groups, &used);
+        let round_trips = self.round_trips_between(&groups, &used);
         let component = &self.streams.components[place];
         let mut edges = Edges::default();
         let mut plans: BTreeMap<NodeId, Vec<StreamPlan>> = BTreeMap::new();
@@ -51,8 +51,13 @@ impl Hub {
             };
             let (writers, readers) = (on(&stream.writers), on(&stream.readers));
             let wish = self.settings.stream_route;
-            let known = Known { round_trip_ns, bytes_per_s: self.declared_by(stream) };
-            let (tree, route) = route_of(&groups, wish, known, &writers, &readers);
+            let known =
+                Known { round_trips: round_trips.as_ref(), bytes_per_s: self.declared_by(stream) };
+            let (tree, mut route, relayed) = route_of(&groups, wish, &known, &writers, &readers);
+            if route.route == RouteKind::Mixed {
+                let names = relayed.iter().map(|group| self.group_name(&groups, *group));
+                route.relayed = names.collect();
+            }
             let first = edges.all.len();
             for hop in &tree.edges {
                 let line = match hop.over {
@@ -75,8 +80,19 @@ impl Hub {
         Ok((edges, opened))
     }
 
-    /// There and back between those groups of some nodes that are farthest from each other: what is known of it.
-    fn round_trip_between(&self, groups: &Groups, nodes: &BTreeSet<NodeId>) -> Option<u64> {
+    /// What the host file calls a group.
+    fn group_name(&self, groups: &Groups, group: GroupId) -> Text {
+        let plan = self.settings.cluster.as_ref();
+        let name = plan.and_then(|plan| plan.group_of(groups.representative[&group]));
+        Text::from(name.unwrap_or_default())
+    }
+
+    /// There and back between the groups of some nodes: what is known of it.
+    fn round_trips_between(
+        &self,
+        groups: &Groups,
+        nodes: &BTreeSet<NodeId>,
+    ) -> Option<Between<u64>> {
         let used: BTreeSet<GroupId> = nodes.iter().map(|node| groups.group_of[node]).collect();
         let mut of_used = Groups { above: groups.above.clone(), ..Groups::default() };
         let mut times: BTreeMap<GroupId, u64> = BTreeMap::new();
@@ -90,7 +106,7 @@ impl Hub {
                 *least = time.min(*least);
             }
         }
-        farthest_ns(&of_used, &times)
+        between_ns(&of_used, &times)
     }
 
     /// What the writers of a stream are said to write in a second, where anything is said of them.
@@ -192,18 +208,10 @@ fn places_of(
     places.collect()
 }
 
-fn kind_of(route: Route) -> RouteKind {
-    match route {
-        Route::Conventional { .. } => RouteKind::Conventional,
-        Route::Direct => RouteKind::Direct,
-        Route::Relay => RouteKind::Relay,
-    }
-}
-
 /// What is known of a stream and its lines.
 #[derive(Clone, Copy)]
-struct Known {
-    round_trip_ns: Option<u64>,
+struct Known<'known> {
+    round_trips: Option<&'known Between<u64>>,
     bytes_per_s: Option<u64>,
 }
 
@@ -227,55 +235,148 @@ fn bytes_per_s(text: &str) -> Option<u64> {
     Some(u64::try_from(u128::from(thousandths) * factor / 1_000).unwrap_or(u64::MAX))
 }
 
-/// The tree of a stream over the route that is wished for, or the cheaper one, and why.
+/// Hosts of readers that are tried as the one that all goes over.
+const ENDS_MAX: usize = 8;
+
+/// The tree of a stream over the route that is wished for, or the cheapest one, and why; with the
+/// groups that it goes to over representatives.
 fn route_of(
     groups: &Groups,
     wish: RouteWish,
-    known: Known,
+    known: &Known<'_>,
     writers: &[(TaskId, NodeId)],
     readers: &[(TaskId, NodeId)],
-) -> (Tree, StreamRoute) {
+) -> (Tree, StreamRoute, BTreeSet<GroupId>) {
     let end = readers.first().expect("a stream has readers").1;
     let per_1000_s = known
         .bytes_per_s
         .map_or(MESSAGES_PER_1000_S, |bytes| bytes.saturating_mul(1_000) / MESSAGE_BYTES);
-    let wan = line_between(&LAN, &WAN, known.round_trip_ns);
-    let load = Load { bytes: MESSAGE_BYTES, per_1000_s, lan: LAN, wan };
-    let choice = |route: Route| {
-        let tree = tree_of(groups, route, writers, readers);
-        Choice { route, cost: cost_of(groups, &tree.edges, &load) }
+    let load = Load { bytes: MESSAGE_BYTES, per_1000_s, lan: LAN, wan: WAN };
+    let measured = known.round_trips.into_iter().flatten();
+    let lines: Between<LineCost> =
+        measured.map(|(pair, ns)| (*pair, line_between(&LAN, &WAN, Some(*ns)))).collect();
+    let cost = |ways: &Ways| {
+        let tree = tree_by_group(groups, ways, writers, readers);
+        cost_over(groups, &tree.edges, &load, &lines)
     };
-    // The shorter way is taken where both cost the same.
-    let plans = [Route::Direct, Route::Relay, Route::Conventional { end }].map(choice);
-    let chosen = match wish {
-        RouteWish::Auto => choose(&plans[..2], None).map_or(Route::Direct, |choice| choice.route),
-        RouteWish::Direct => Route::Direct,
-        RouteWish::Relay => Route::Relay,
-        RouteWish::Conventional => Route::Conventional { end },
+    let of = |kind: RouteKind, route: Route| {
+        let ways = Ways::of(route, groups);
+        (kind, cost(&ways), ways)
     };
-    let tree = tree_of(groups, chosen, writers, readers);
+    let mut ends: Vec<NodeId> = readers.iter().map(|(_, node)| *node).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let over = |end| of(RouteKind::Conventional, Route::Conventional { end });
+    let conventional = ends.into_iter().take(ENDS_MAX).map(over);
+    // The shorter way is taken where several cost the same.
+    let plans = [
+        of(RouteKind::Direct, Route::Direct),
+        of(RouteKind::Relay, Route::Relay),
+        conventional.min_by_key(|(_, cost, _)| cost.key()).expect("a stream has readers"),
+    ];
+    let mut costs: Vec<RouteCost> =
+        plans.iter().map(|(kind, cost, _)| route_cost(*kind, cost)).collect();
+    let (kind, ways) = match wish {
+        RouteWish::Auto => {
+            let best = plans.iter().min_by_key(|(_, cost, _)| cost.key());
+            let (kind, least, ways) = best.expect("there are three");
+            let tasks = writers.iter().chain(readers);
+            let used: BTreeSet<GroupId> = tasks.map(|(_, node)| groups.group_of[node]).collect();
+            let (other, cost) = improve(ways, &used, cost);
+            if cost.key() < least.key() {
+                costs.push(route_cost(RouteKind::Mixed, &cost));
+                (RouteKind::Mixed, other)
+            } else {
+                (*kind, ways.clone())
+            }
+        }
+        RouteWish::Direct => (RouteKind::Direct, Ways::of(Route::Direct, groups)),
+        RouteWish::Relay => (RouteKind::Relay, Ways::of(Route::Relay, groups)),
+        RouteWish::Conventional => {
+            (RouteKind::Conventional, Ways::of(Route::Conventional { end }, groups))
+        }
+    };
+    let tree = tree_by_group(groups, &ways, writers, readers);
     let (lan, wan) = tree.lines();
-    let cost = |choice: &Choice| RouteCost {
-        route: kind_of(choice.route),
-        period_ns: choice.cost.period_ns,
-        delay_ns: choice.cost.delay_ns,
-    };
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let route = StreamRoute {
-        route: kind_of(chosen),
+        route: kind,
         wish,
         lan: count(lan),
         wan: count(wan),
-        costs: plans.iter().map(cost).collect(),
-        round_trip_ns: known.round_trip_ns,
+        relayed: Vec::new(),
+        costs,
+        round_trip_ns: known.round_trips.and_then(|all| all.values().max().copied()),
         declared_bytes_per_s: known.bytes_per_s,
     };
-    (tree, route)
+    (tree, route, ways.relayed)
+}
+
+fn route_cost(route: RouteKind, cost: &PlanCost) -> RouteCost {
+    RouteCost { route, period_ns: cost.period_ns, delay_ns: cost.delay_ns }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::bytes_per_s;
+    use super::*;
+
+    /// Hosts 10g to 10g+9 in group g, of which the first represents it.
+    fn groups(count: u32) -> Groups {
+        let mut groups = Groups::default();
+        for group in 0..count {
+            groups.representative.insert(GroupId(group), NodeId(group * 10));
+            for host in 0..10 {
+                groups.group_of.insert(NodeId(group * 10 + host), GroupId(group));
+            }
+        }
+        groups
+    }
+
+    fn on(hosts: impl IntoIterator<Item = u32>, first: u32) -> Vec<(TaskId, NodeId)> {
+        (first..).zip(hosts).map(|(task, host)| (TaskId(task), NodeId(host))).collect()
+    }
+
+    fn auto(writers: &[(TaskId, NodeId)], readers: &[(TaskId, NodeId)]) -> StreamRoute {
+        let known = Known { round_trips: None, bytes_per_s: Some(1_000_000) };
+        let (_, route, relayed) = route_of(&groups(3), RouteWish::Auto, &known, writers, readers);
+        assert_eq!(route.route == RouteKind::Mixed, route.costs.len() == 4);
+        let is_mixed = route.route == RouteKind::Mixed;
+        assert!(!is_mixed || !relayed.is_empty(), "{route:?}");
+        let delay = |kind| route.costs.iter().find(|cost| cost.route == kind).unwrap().delay_ns;
+        let kinds = [RouteKind::Direct, RouteKind::Relay, RouteKind::Conventional];
+        let least = kinds.map(delay).into_iter().min().unwrap();
+        assert!(delay(route.route) <= least + least / 10, "{route:?}");
+        route
+    }
+
+    #[test]
+    fn a_writer_that_is_far_from_all_its_readers_sends_over_one_of_them_where_that_costs_least() {
+        // The one reader nearby costs a copy within the group; all goes over it, not over a third host.
+        let route = auto(&on([1, 2, 3], 0), &on([11, 12, 13, 14, 15], 100));
+        assert_ne!(route.route, RouteKind::Direct);
+        let cost = |kind| route.costs.iter().find(|cost| cost.route == kind).unwrap().delay_ns;
+        assert!(cost(RouteKind::Conventional) < cost(RouteKind::Direct), "{route:?}");
+    }
+
+    #[test]
+    fn each_group_has_the_way_that_is_cheaper_for_it() {
+        let route = auto(&on([1], 0), &on([11, 21, 22, 23, 24, 25, 26, 27, 28, 29], 100));
+        assert_eq!(route.route, RouteKind::Mixed, "{route:?}");
+    }
+
+    #[test]
+    fn whatever_is_wished_for_is_taken() {
+        let (writers, readers) = (on([1, 2], 0), on([11, 12, 21], 100));
+        let known = Known { round_trips: None, bytes_per_s: None };
+        for (wish, kind) in [
+            (RouteWish::Direct, RouteKind::Direct),
+            (RouteWish::Relay, RouteKind::Relay),
+            (RouteWish::Conventional, RouteKind::Conventional),
+        ] {
+            let (_, route, _) = route_of(&groups(3), wish, &known, &writers, &readers);
+            assert_eq!((route.route, route.costs.len()), (kind, 3));
+        }
+    }
 
     #[test]
     fn what_writers_are_said_to_write_is_read() {

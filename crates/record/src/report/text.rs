@@ -120,9 +120,13 @@ pub fn end_note(word: &str, account: &EndAccount) -> String {
 /// How the messages of a stream went, and why so.
 pub fn route_words(route: &StreamRoute) -> String {
     let word = match route.route {
-        RouteKind::Relay => "relay",
-        RouteKind::Direct => "direct",
-        RouteKind::Conventional => "conventional",
+        RouteKind::Relay => "relay".to_owned(),
+        RouteKind::Direct => "direct".to_owned(),
+        RouteKind::Conventional => "conventional".to_owned(),
+        RouteKind::Mixed => {
+            let names: Vec<String> = route.relayed.iter().map(|name| name.to_display()).collect();
+            format!("over representatives in {}, else direct", shown(&names.join(", ")))
+        }
     };
     let why = match (route.wish, route.round_trip_ns) {
         (RouteWish::Auto, None) => "chosen by cost".to_owned(),
