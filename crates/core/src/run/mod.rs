@@ -2,9 +2,10 @@
 //!
 //! It has no state of its own but the parts: the scheduler (which task runs where), attempts (their
 //! life, and the leases on cores), reachability (which files can be read, and what failures are due
-//! to), and what waits: retries that are delayed, ends of invocations. The hub and the simulator of faults drive it; neither tells a part anything but through
-//! [`Run::handle`] and the few functions beside it. What follows from what between the parts stands
-//! here alone, and is told in `docs/design/run.md`.
+//! to), and what waits: retries that are delayed, ends of invocations. The hub and the simulator of
+//! faults drive it; neither tells a part anything but through [`Run::handle`] and the few functions
+//! beside it. What follows from what between the parts stands here alone, and is told in
+//! `docs/design/run.md`.
 
 mod input;
 mod retries;

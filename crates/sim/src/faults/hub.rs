@@ -63,8 +63,8 @@ pub(crate) struct Hub {
     pub(crate) attempts: HubAttempts,
     pub(crate) doubts: Vec<Doubt>,
     pub(crate) reach: HubReach,
-    /// The scheduler has ended the invocation: what dies from now on is no loss that it could make good, though the front
-    /// may hear of the end much later.
+    /// The scheduler has ended the invocation: what dies from now on is no loss that it could make
+    /// good, though the front may hear of the end much later.
     is_ending: bool,
     /// The journal: files that were made and those that the workflow starts from; and attempts that have not ended.
     pub(crate) made: BTreeMap<u32, Made>,
