@@ -124,7 +124,8 @@ pub fn route_words(route: &StreamRoute) -> String {
         RouteKind::Direct => "direct".to_owned(),
         RouteKind::Conventional => "conventional".to_owned(),
         RouteKind::Mixed => {
-            let names: Vec<String> = route.relayed.iter().map(|name| name.to_display()).collect();
+            let names: Vec<String> =
+                route.relayed.iter().map(rakuda_proto::Text::to_display).collect();
             format!("over representatives in {}, else direct", shown(&names.join(", ")))
         }
     };
