@@ -590,8 +590,8 @@ impl Hub {
             Effect::Attempt(effect) => self.perform_for_attempt(effect),
             Effect::Reach(effect) => self.perform_for_reach(effect),
             Effect::StartHeld { id, start } => self.note_claim(id, start.node),
-            // It is told when it comes.
-            Effect::EndHeld { .. } => {}
+            // The first is told when it comes.
+            Effect::EndHeld { .. } | Effect::LookaheadSet { .. } => {}
             Effect::FailureLost { id } => {
                 self.on_unwound(id);
             }

@@ -212,6 +212,13 @@ pub enum Effect<C> {
         /// Where and what.
         start: NextAttempt,
     },
+    /// The scheduler has been told how many actions a node may begin early.
+    LookaheadSet {
+        /// Which.
+        id: NodeId,
+        /// 0: none.
+        actions: u32,
+    },
     /// The scheduler has ended an invocation; `InvocationEnded` follows when all on lost nodes is unwound.
     EndHeld {
         /// Which.

@@ -347,6 +347,7 @@ impl<D, C> Run<D, C> {
         let changed = self.attempts.take_lookahead();
         let told = !changed.is_empty();
         for (id, actions) in changed {
+            out.push(Effect::LookaheadSet { id, actions });
             self.tell(now, Event::LookaheadSet { id, actions }, out);
         }
         told

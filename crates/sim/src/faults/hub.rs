@@ -248,6 +248,10 @@ impl Chaos {
                 self.note(format_args!("held {} attempt {}", id.0, start.number));
                 self.count("attempts held until the last is unwound");
             }
+            Effect::LookaheadSet { id, actions } => {
+                self.count(if actions > 0 { "looking ahead begins" } else { "looking ahead ends" });
+                self.note(format_args!("node {} looks ahead by {actions}", id.0));
+            }
             Effect::EndHeld { failed, abandoned, .. } => {
                 self.count("ends held until all is unwound");
                 self.on_invocation_over(&failed, &abandoned);

@@ -21,7 +21,6 @@ impl Chaos {
             if !told {
                 return;
             }
-            self.count("changes of how far nodes look ahead");
         }
     }
 
