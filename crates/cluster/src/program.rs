@@ -53,6 +53,10 @@ pub(crate) struct Program {
 #[derive(Debug)]
 pub(crate) struct Programs(Vec<Program>);
 
+/// Shell words that take a program from stdin and put it into place, when it is whole. `b` is its
+/// size, `t` a name for it meanwhile, `p` its place. `head` takes no byte more than that.
+pub(crate) const RECEIVE: &str = "head -c $b > \"$t\" && test $(wc -c < \"$t\") -eq $b && chmod 700 \"$t\" && mv -f \"$t\" \"$p\"";
+
 /// What the names of programs for other machine types begin with; the type follows.
 const OTHERS: &str = "rakudad-";
 

@@ -12,7 +12,7 @@ use rakuda_proto::cluster::Role;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::unix::pipe;
 
-use crate::program::{Answer, Depot, Programs};
+use crate::program::{Answer, Depot, Programs, RECEIVE};
 use crate::watched::{self, Piece, Started, Watched, read_piece};
 
 /// A host that says nothing for so long cannot be used.
@@ -196,8 +196,8 @@ fn remote_line(token: &str, programs: &Programs, words: &str) -> String {
         "read i < \"$d/id\"",
         &format!("echo {mark} want $m $i"),
         "read w || exit 1",
-        // `head` takes no byte more: nothing else is sent before the agent's hello.
-        "test \"$w\" = look || { head -c $b > \"$t\" && test $(wc -c < \"$t\") -eq $b && chmod 700 \"$t\" && mv -f \"$t\" \"$p\" || { rm -f \"$t\"",
+        // Nothing else is sent before the agent's hello.
+        &format!("test \"$w\" = look || {{ {RECEIVE} || {{ rm -f \"$t\""),
         "exit 1",
         "}",
         // What no run has used for a month.

@@ -13,7 +13,7 @@ use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::program::Programs;
+use crate::program::{Programs, RECEIVE};
 use crate::ssh::{mark, token};
 use crate::tool::{self, quoted};
 use crate::watched::{Piece, Started, read_piece};
@@ -149,12 +149,12 @@ fn script(step: &Step, token: &str) -> String {
             "u=$(umask)",
             "umask 077",
             folder,
-            &format!("t=\"$d/.{token}.$SLURMD_NODENAME\""),
-            // `head` takes no byte more: the invitation follows.
-            "mkdir -p \"$d\" && head -c $b > \"$t\" && test $(wc -c < \"$t\") -eq $b && chmod 700 \"$t\" && mv -f \"$t\" \"$d/rakudad\" || { rm -f \"$t\"; exit 1; }",
+            &format!("p=\"$d/rakudad\" t=\"$d/.{token}.$SLURMD_NODENAME\""),
+            // The invitation follows.
+            &format!("mkdir -p \"$d\" && {RECEIVE} || {{ rm -f \"$t\"; exit 1; }}"),
             // Commands make files as the user's login says.
             "umask $u",
-            &format!("exec \"$d/rakudad\" {agent}"),
+            &format!("exec \"$p\" {agent}"),
         ];
         return lines.join("; ");
     }

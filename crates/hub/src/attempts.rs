@@ -168,12 +168,7 @@ impl Hub {
         self.tell(Input::CommandWanted { id, command: pending });
     }
 
-    /// Of an action that has ended, a thread goes on.
-    pub(crate) fn start_unowned(&mut self, id: TaskId, pending: PendingCommand) {
-        self.start_command(Some(id), pending);
-    }
-
-    fn start_command(&mut self, task: Option<TaskId>, pending: PendingCommand) {
+    pub(crate) fn start_command(&mut self, task: Option<TaskId>, pending: PendingCommand) {
         self.hand_over(task, pending, Handing::Start { frees_core: false });
     }
 

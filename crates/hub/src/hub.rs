@@ -555,13 +555,12 @@ impl Hub {
     /// Tells the run what happened, and does what follows; what the scheduler wants waits in `outputs`.
     pub(crate) fn tell(&mut self, input: Input<'_, PendingCommand>) {
         match &input {
-            Input::NodeJoined { id, .. } | Input::NodeLost { id } | Input::NodeLeft { id } => {
-                self.choosing.touch(*id);
-            }
-            Input::Event(Event::NodeJoined { id, .. }) => self.choosing.touch(*id),
+            Input::Event(Event::NodeJoined { id, .. })
+            | Input::NodeLost { id }
+            | Input::NodeLeft { id } => self.choosing.touch(*id),
             Input::Event(Event::ActionEnded { id, .. }) => self.choosing.on_ended(*id),
             // Its cores are for others meanwhile.
-            Input::InvocationStarted { caller: Some(_), .. } => self.touch_all(),
+            Input::Event(Event::InvocationStarted { caller: Some(_), .. }) => self.touch_all(),
             _ => {}
         }
         let mut next = Some(input);
@@ -579,7 +578,7 @@ impl Hub {
         }
     }
 
-    /// Tells the scheduler alone.
+    /// The same of an event of the scheduler.
     pub(crate) fn event(&mut self, event: Event<'_>) {
         self.tell(Input::Event(event));
     }
@@ -595,7 +594,8 @@ impl Hub {
             Effect::FailureLost { id } => {
                 self.on_unwound(id);
             }
-            Effect::StartUnowned { id, command } => self.start_unowned(id, command),
+            // Of an action that has ended, a thread goes on.
+            Effect::StartUnowned { id, command } => self.start_command(Some(id), command),
             Effect::DropUnowned { command, .. } => self.end_stopped(command.command),
         }
     }

@@ -117,7 +117,7 @@ impl Hub {
         let capacity = self.agents.node(id).capacity.clone();
         // Before it joins: that starts something there at once.
         self.tell_node_end(id);
-        self.tell(Input::NodeJoined { id, capacity, files_kept });
+        self.event(Event::NodeJoined { id, capacity, files_kept });
         self.note_joined(id);
         self.note_node(id);
         self.check_held_invocation();

@@ -146,7 +146,7 @@ impl Hub {
         self.progress.start(self.now.time.0);
         self.note_invocation(id, tasks, caller);
         self.want_home(tasks, caller.is_some());
-        self.tell(Input::InvocationStarted { id, tasks, caller });
+        self.event(Event::InvocationStarted { id, tasks, caller });
     }
 
     /// What an action printed itself.

@@ -194,9 +194,7 @@ impl Hub {
         }
         self.let_idle_nodes_go();
         self.tell_due_losses();
-        if self.run.due_ns().is_some_and(|due_ns| due_ns <= self.now.time.0) {
-            self.tell(Input::TimeCame);
-        }
+        self.tell(Input::TimeCame);
         let now = self.now.time.0;
         let due = |(deadline, ..): &mut (u64, CommandId, i32)| *deadline <= now;
         let due: Vec<_> = self.stopping.ladder.extract_if(.., due).collect();

@@ -180,8 +180,8 @@ module Rakuda
         other = rounds.filter_map(&:digest).uniq - [digests.tally.max_by(&:last)&.first]
         faults << "it made other files than most runs did" unless other.empty?
         faults.concat(PageCache.faults(@options.fetch(:cache), rounds.map { |round| described(round) }))
-        short = @options.fetch(:size) != "tiny" && @options.fetch(:rounds) < 5
-        faults << "fewer than 5 rounds, which only tiny may have" if short
+        short = @options.fetch(:size) != "tiny" && @options.fetch(:rounds) < Figures::REPETITIONS_MIN
+        faults << "fewer than #{Figures::REPETITIONS_MIN} rounds, which only tiny may have" if short
         faults
       end
     end

@@ -4,6 +4,9 @@ module Rakuda
   module Bench
     # What several repetitions say together. It knows no benchmark.
     module Figures
+      # Fewer say little of how far they vary: only results of the size `tiny` may have them.
+      REPETITIONS_MIN = 5
+
       module_function
 
       # @param values [Array<Numeric>] not empty
@@ -12,6 +15,14 @@ module Rakuda
         sorted = values.sort
         middle = sorted.size / 2
         sorted.size.odd? ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2.0
+      end
+
+      # @param what [String] that of which there are so many
+      # @return [String, nil] why they say too little, unless the size is tiny; nil when they do not
+      def too_few(count, what)
+        return if count >= REPETITIONS_MIN
+
+        "#{count} #{what}, and only tiny may have fewer than #{REPETITIONS_MIN}"
       end
 
       # A 95 % interval of the median by order statistics: no assumption on the distribution.

@@ -69,7 +69,7 @@ module Rakuda
       def initialize(options, say)
         @options = options
         @say = say
-        @repetitions = [@options[:rounds] || REPETITIONS, 5].max
+        @repetitions = [@options[:rounds] || REPETITIONS, Figures::REPETITIONS_MIN].max
       end
 
       # @param parts [Array<Measured::Part>]

@@ -79,10 +79,11 @@ module Rakuda
       def against(result)
         conditions, instance = result.values_at("conditions", "instance")
         reps = instance.fetch("reps")
+        few = Figures.too_few(reps, "repetitions") unless result["size"] == "tiny"
         verification(result) + result.fetch("phases").flat_map { |phase| cache(phase, conditions) } +
           result.fetch("phases").group_by { |phase| phase["name"] }.filter_map do |name, ones|
             "#{name}: #{ones.size} repetitions, and #{reps} were asked for" unless ones.size == reps
-          end + (result["size"] != "tiny" && reps < 5 ? ["#{reps} repetitions, and only tiny may have fewer than 5"] : [])
+          end + [few].compact
       end
 
       def verification(result)

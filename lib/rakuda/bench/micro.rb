@@ -20,8 +20,6 @@ module Rakuda
       SKEW_MAX = 0.01
       # Time for which the largest blocks are read from memory, over and over, s: once is too short to be measured.
       REREAD_S = 2
-      # Unless `tiny`.
-      REPETITIONS_MIN = 5
       # The parameter of the round that removes files.
       CLEAN = "clean"
 
@@ -157,9 +155,8 @@ module Rakuda
       # Why there are no intervals worth the name.
       def too_few(raw)
         raw.keys.group_by { |name| name.sub(NUMBER, "") }.filter_map do |name, ones|
-          next if ones.size >= REPETITIONS_MIN
-
-          "#{name}: #{ones.size} repetitions, and only tiny may have fewer than #{REPETITIONS_MIN}"
+          few = Figures.too_few(ones.size, "repetitions")
+          "#{name}: #{few}" if few
         end
       end
 

@@ -5,6 +5,7 @@ require "open3"
 require "rakuda/bench/catalogue"
 require "rakuda/bench/comparison"
 require "rakuda/bench/errors"
+require "rakuda/bench/figures"
 require "rakuda/bench/kernel_figures"
 require "rakuda/bench/mapreduce/split"
 require "rakuda/bench/micro"
@@ -162,7 +163,7 @@ module Rakuda
       def rounds_against(result)
         rounds = result.fetch("rounds")
         found = rounds.filter_map { |round| "round #{round["round"] + 1}: #{round["fault"]}" if round["fault"] }
-        found << "#{rounds.size} rounds, and only tiny may have fewer than 5" if result["size"] != "tiny" && rounds.size < 5
+        found.concat([Figures.too_few(rounds.size, "rounds")].compact) unless result["size"] == "tiny"
         made = result.dig("instance", "bytes_out")
         checked = result.dig("verification", "checked_bytes")
         others = rounds.filter_map { |round| round["digest"] }.uniq - [result.dig("verification", "digest")]

@@ -6,26 +6,17 @@ use crate::attempts::{AttemptEffect, Held, NextAttempt};
 use crate::event::{Event, Output};
 use crate::ids::{InvocationId, NodeId, TaskId};
 use crate::reach::{ReachEffect, ReachInput};
-use crate::requirement::Capacity;
 
 /// What happened outside.
 #[derive(Clone, Debug)]
 pub enum Input<'a, C> {
-    /// For the scheduler alone: definitions, facts, answers, ends of attempts that were taken.
+    /// For the scheduler: definitions, facts, answers, ends of attempts that were taken, invocations, nodes that join.
+    /// What an event means to the other parts follows; but a node that is lost, or leaves, is an input of its own.
     Event(Event<'a>),
     /// For reachability alone.
     Reach(ReachInput),
-    /// It is [`Run::due_ns`](super::Run::due_ns), or later.
+    /// Some time has passed. Due at [`Run::due_ns`](super::Run::due_ns); before, it says nothing.
     TimeCame,
-    /// Tasks are wanted; the action of `caller`, if it still runs, waits for them.
-    InvocationStarted {
-        /// Which.
-        id: InvocationId,
-        /// What is wanted.
-        tasks: &'a [TaskId],
-        /// Whose action waits.
-        caller: Option<TaskId>,
-    },
     /// The end of an invocation has been told: the action that waited for it has its cores again.
     InvocationOver {
         /// Which.
@@ -47,15 +38,6 @@ pub enum Input<'a, C> {
     },
     /// A task needs more than one plain core: no action is begun early any more.
     LookaheadOff,
-    /// A node takes tasks from now on.
-    NodeJoined {
-        /// Which.
-        id: NodeId,
-        /// What tasks may use of it.
-        capacity: Capacity,
-        /// What was made there is there still.
-        files_kept: bool,
-    },
     /// A node is gone, with all that ran there.
     NodeLost {
         /// Which.

@@ -90,14 +90,8 @@ impl<D, C> Run<D, C> {
         out: &mut Vec<Effect<C>>,
     ) {
         match input {
-            Input::Event(event) => self.tell(now, event, out),
+            Input::Event(event) => self.on_event(now, event, places, out),
             Input::Reach(input) => self.tell_reach(now, input, places, out),
-            Input::InvocationStarted { id, tasks, caller } => {
-                if let Some(caller) = caller {
-                    self.tell_attempts(out, |attempts, out| attempts.suspend(id, caller, now, out));
-                }
-                self.tell(now, Event::InvocationStarted { id, tasks, caller }, out);
-            }
             Input::TimeCame => {
                 while let Some((id, attempt)) = self.retries.take(now.time.0) {
                     self.tell(now, Event::RetryDue { id, attempt }, out);
@@ -110,10 +104,6 @@ impl<D, C> Run<D, C> {
             Input::CoresSet { node, cores } => self.attempts.set_cores(node, cores),
             Input::TripMeasured { node, trip_ns } => self.attempts.set_trip(node, trip_ns),
             Input::LookaheadOff => self.attempts.disable_lookahead(),
-            Input::NodeJoined { id, capacity, files_kept } => {
-                self.tell(now, Event::NodeJoined { id, capacity, files_kept }, out);
-                self.tell_reach(now, ReachInput::NodeJoined { id }, places, out);
-            }
             Input::NodeLost { id } => self.lose_node(now, id, places, out),
             Input::NodeLeft { id } => {
                 self.attempts.set_cores(id, 0);
@@ -182,26 +172,41 @@ impl<D, C> Run<D, C> {
         }
     }
 
-    /// Tells the scheduler; what it says that concerns attempts is theirs first.
+    /// Tells the scheduler, and the other parts what the event means to them.
+    fn on_event<P: FilePlaces>(
+        &mut self,
+        now: Now,
+        event: Event<'_>,
+        places: &P,
+        out: &mut Vec<Effect<C>>,
+    ) {
+        if let Event::InvocationStarted { id, caller: Some(caller), .. } = event {
+            self.tell_attempts(out, |attempts, out| attempts.suspend(id, caller, now, out));
+        }
+        let joined = if let Event::NodeJoined { id, .. } = event { Some(id) } else { None };
+        self.tell(now, event, out);
+        if let Some(id) = joined {
+            self.tell_reach(now, ReachInput::NodeJoined { id }, places, out);
+        }
+    }
+
+    /// Tells the scheduler alone; what it says that concerns attempts is theirs first.
     fn tell(&mut self, now: Now, event: Event<'_>, out: &mut Vec<Effect<C>>) {
         let mut outputs = mem::take(&mut self.outputs);
         self.scheduler.handle(now.time, event, &mut outputs);
         self.attempts.hold_lookahead(self.scheduler.is_gang_due());
         for output in outputs.drain(..) {
             match output {
-                Output::StartAction { id, attempt: number, node, devices } => {
+                Output::StartAction { id, attempt: number, node, devices }
+                    if self.attempts.is_unwinding(id) =>
+                {
                     let start = NextAttempt { number, node, devices };
-                    if self.attempts.hold_start(id, &start) {
-                        out.push(Effect::StartHeld { id, start });
-                    } else {
-                        let NextAttempt { number: attempt, node, devices } = start;
-                        let start = Output::StartAction { id, attempt, node, devices };
-                        out.push(Effect::Output(start));
-                    }
+                    self.attempts.hold_start(id, &start);
+                    out.push(Effect::StartHeld { id, start });
                 }
-                Output::AttemptLost { id, attempt, node, rerun } => {
+                Output::AttemptLost { id, attempt, rerun, .. } => {
                     self.attempts.on_attempt_lost(id, attempt, rerun);
-                    out.push(Effect::Output(Output::AttemptLost { id, attempt, node, rerun }));
+                    out.push(Effect::Output(output));
                 }
                 Output::RetryDelayed { id, attempt, delay_ns } => {
                     self.retries.add(now.time.0.saturating_add(delay_ns), id, attempt);

@@ -71,11 +71,23 @@ impl Shell {
     fn join(&mut self, id: NodeId) -> Vec<Effect<u32>> {
         self.tell(Input::CoresSet { node: id, cores: 1 });
         let capacity = Capacity { cores: 1, ..Capacity::default() };
-        self.tell(Input::NodeJoined { id, capacity, files_kept: false })
+        self.tell(Input::Event(Event::NodeJoined { id, capacity, files_kept: false }))
     }
 
     fn invoke(&mut self, tasks: &[TaskId]) -> Vec<Effect<u32>> {
-        self.tell(Input::InvocationStarted { id: InvocationId(0), tasks, caller: None })
+        self.tell(Input::Event(Event::InvocationStarted {
+            id: InvocationId(0),
+            tasks,
+            caller: None,
+        }))
+    }
+
+    /// Invokes the first task, and begins its first attempt.
+    fn begin_first(&mut self) -> NextAttempt {
+        let effects = self.invoke(&[FIRST]);
+        let begun = self.begin_all(&effects);
+        let [(FIRST, first)] = &begun[..] else { panic!("{effects:?}") };
+        first.clone()
     }
 
     /// Begins what is wanted; returns it.
@@ -119,20 +131,21 @@ fn held_ends(effects: &[Effect<u32>]) -> usize {
 #[test]
 fn the_next_attempt_waits_until_the_last_one_is_unwound() {
     let mut shell = Shell::new(Config::default(), 1, 2);
-    let effects = shell.invoke(&[FIRST]);
-    let [(id, first)] = &shell.begin_all(&effects)[..] else { panic!("{effects:?}") };
+    let first = shell.begin_first();
     let effects = shell.tell(Input::NodeLost { id: first.node });
-    let unwinds = |effect: &Effect<u32>| matches!(effect, Effect::Attempt(AttemptEffect::Unwind { id }) if *id == FIRST);
+    let unwinds = |effect: &Effect<u32>| {
+        matches!(effect, Effect::Attempt(AttemptEffect::Unwind { id: FIRST }))
+    };
     assert!(effects.first().is_some_and(unwinds), "{effects:?}");
-    assert_eq!((held(&effects), starts(&effects)), (vec![*id], vec![]));
+    assert_eq!((held(&effects), starts(&effects)), (vec![FIRST], vec![]));
     let mut effects = Vec::new();
-    let attempt = shell.run.take_unwound(*id, &mut effects).expect("it is unwound");
+    let attempt = shell.run.take_unwound(FIRST, &mut effects).expect("it is unwound");
     assert!(matches!(attempt.state(), State::Unwinding { rerun: true, .. }));
     let [(_, next)] = &starts(&effects)[..] else { panic!("{effects:?}") };
     assert_eq!(next.number, first.number + 1);
     assert_ne!(next.node, first.node);
-    assert!(shell.run.is_wanted(*id, next.number));
-    assert!(shell.run.take_unwound(*id, &mut effects).is_none());
+    assert!(shell.run.is_wanted(FIRST, next.number));
+    assert!(shell.run.take_unwound(FIRST, &mut effects).is_none());
 }
 
 #[test]
@@ -177,31 +190,29 @@ fn an_invocation_ends_when_all_on_lost_nodes_is_unwound() {
 #[test]
 fn an_attempt_that_waits_for_the_last_one_can_be_aborted() {
     let mut shell = Shell::new(Config::default(), 1, 2);
-    let effects = shell.invoke(&[FIRST]);
-    let [(id, first)] = &shell.begin_all(&effects)[..] else { panic!("{effects:?}") };
+    let first = shell.begin_first();
     let effects = shell.tell(Input::NodeLost { id: first.node });
-    assert_eq!(held(&effects), [*id]);
-    let effects = shell.tell(Input::Abort { id: *id, signals: true });
+    assert_eq!(held(&effects), [FIRST]);
+    let effects = shell.tell(Input::Abort { id: FIRST, signals: true });
     let failed =
         |effect: &Effect<u32>| matches!(effect, Effect::Output(Output::AttemptFailed { .. }));
     assert!(effects.iter().any(failed), "{effects:?}");
     let mut effects = Vec::new();
-    shell.run.take_unwound(*id, &mut effects);
+    shell.run.take_unwound(FIRST, &mut effects);
     assert_eq!(starts(&effects), []);
 }
 
 #[test]
 fn a_failure_that_is_looked_into_goes_with_its_node() {
     let mut shell = Shell::new(Config::default(), 1, 2);
-    let effects = shell.invoke(&[FIRST]);
-    let [(id, first)] = &shell.begin_all(&effects)[..] else { panic!("{effects:?}") };
-    shell.tell(Input::ActionEnded { id: *id, code: None });
-    shell.tell(Input::Attributing { id: *id });
+    let first = shell.begin_first();
+    shell.tell(Input::ActionEnded { id: FIRST, code: None });
+    shell.tell(Input::Attributing { id: FIRST });
     let effects = shell.tell(Input::NodeLost { id: first.node });
     let lost = |effect: &Effect<u32>| matches!(effect, Effect::FailureLost { .. });
     assert!(effects.iter().any(lost), "{effects:?}");
     let mut effects = Vec::new();
-    let attempt = shell.run.take_unwound(*id, &mut effects).expect("it went with its node");
+    let attempt = shell.run.take_unwound(FIRST, &mut effects).expect("it went with its node");
     assert!(matches!(attempt.state(), State::Unwinding { rerun: true, .. }));
     assert_eq!(starts(&effects).len(), 1);
 }
@@ -209,11 +220,10 @@ fn a_failure_that_is_looked_into_goes_with_its_node() {
 #[test]
 fn a_failure_that_is_looked_into_is_passed_on_when_the_action_is_to_end() {
     let mut shell = Shell::new(Config::default(), 1, 1);
-    let effects = shell.invoke(&[FIRST]);
-    let [(id, _)] = &shell.begin_all(&effects)[..] else { panic!("{effects:?}") };
-    shell.tell(Input::ActionEnded { id: *id, code: None });
-    shell.tell(Input::Attributing { id: *id });
-    let effects = shell.tell(Input::Abort { id: *id, signals: true });
+    shell.begin_first();
+    shell.tell(Input::ActionEnded { id: FIRST, code: None });
+    shell.tell(Input::Attributing { id: FIRST });
+    let effects = shell.tell(Input::Abort { id: FIRST, signals: true });
     assert!(
         matches!(effects[..], [Effect::Reach(ReachEffect::PassOn { id: FIRST })]),
         "{effects:?}"
@@ -225,16 +235,15 @@ fn commands_of_attempts_that_have_ended_are_of_nobody() {
     let mut shell = Shell::new(Config::default(), 1, 1);
     let effects = shell.tell(Input::CommandWanted { id: FIRST, command: 7 });
     assert!(matches!(effects[..], [Effect::StartUnowned { id: FIRST, command: 7 }]), "{effects:?}");
-    let effects = shell.invoke(&[FIRST]);
-    let [(id, first)] = &shell.begin_all(&effects)[..] else { panic!("{effects:?}") };
-    let effects = shell.tell(Input::CommandWanted { id: *id, command: 8 });
+    let first = shell.begin_first();
+    let effects = shell.tell(Input::CommandWanted { id: FIRST, command: 8 });
     assert!(
         matches!(effects[..], [Effect::Attempt(AttemptEffect::Start { command: 8, .. })]),
         "{effects:?}"
     );
     // Of an earlier attempt: the core of this one is not given away.
-    shell.tell(Input::CommandEnded { id: *id, attempt: first.number + 1 });
-    assert!(shell.run.attempts().get(*id).is_some_and(crate::attempts::Attempt::holds_lease));
+    shell.tell(Input::CommandEnded { id: FIRST, attempt: first.number + 1 });
+    assert!(shell.run.attempts().get(FIRST).is_some_and(crate::attempts::Attempt::holds_lease));
     let other = Input::CommandWithdrawn { node: first.node, id: SECOND, attempt: 1, command: 9 };
     let effects = shell.tell(other);
     assert!(matches!(effects[..], [Effect::DropUnowned { id: SECOND, command: 9 }]), "{effects:?}");
@@ -270,8 +279,7 @@ fn a_retry_that_is_delayed_is_wanted_when_its_time_has_come() {
         requirement,
         prerequisites: &[],
     }));
-    let effects = shell.invoke(&[id]);
-    let [(_, first)] = &shell.begin_all(&effects)[..] else { panic!("{effects:?}") };
+    let first = shell.begin_first();
     assert_eq!(shell.run.due_ns(), None);
     shell.tell(Input::ActionEnded { id, code: None });
     shell.run.take(id);
@@ -290,10 +298,9 @@ fn a_retry_that_is_delayed_is_wanted_when_its_time_has_come() {
 #[test]
 fn what_waits_on_a_node_that_goes_is_refused() {
     let mut shell = Shell::new(Config::default(), 1, 1);
-    let effects = shell.invoke(&[FIRST]);
-    let [(id, first)] = &shell.begin_all(&effects)[..] else { panic!("{effects:?}") };
-    shell.tell(Input::InputsAwaited { id: *id });
-    assert!(shell.tell(Input::CommandWanted { id: *id, command: 3 }).is_empty());
+    let first = shell.begin_first();
+    shell.tell(Input::InputsAwaited { id: FIRST });
+    assert!(shell.tell(Input::CommandWanted { id: FIRST, command: 3 }).is_empty());
     let effects = shell.tell(Input::NodeLost { id: first.node });
     let refused = |effect: &Effect<u32>| {
         let why = Refusal::NodeLost;

@@ -22,9 +22,6 @@ pub(super) const FIRST_NS_WORKER: u64 = 100_000;
 pub(super) const FIRST_ROUND_TRIPS: u64 = 3;
 /// Rounds that are remembered of each node: one in which a worker was late counts for so long.
 const KEPT: usize = 32;
-/// A round counts for at most so many times what a first round has: neither a link that was cut nor a machine that is
-/// far too busy makes all rounds after it wait.
-const FIRSTS_MAX: u64 = 1;
 
 /// What is known of one node when a round is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +65,8 @@ impl Margins {
         let wakes_ns = FIRST_NS_MIN + FIRST_NS_WORKER * u64::from(taken.workers);
         let late_ns = if taken.is_late { taken.margin_ns.min(wakes_ns) / 2 } else { 0 };
         let needed_ns = taken.needed_ns + late_ns;
-        let needed_ns = needed_ns.min(FIRSTS_MAX * first_ns(taken.workers, now));
+        // Neither a link that was cut nor a machine that is far too busy makes all rounds after it wait.
+        let needed_ns = needed_ns.min(first_ns(taken.workers, now));
         let rounds = self.nodes.entry(now.node).or_default();
         rounds.push_back(Taken { needed_ns, ..taken });
         if rounds.len() > KEPT {
@@ -161,10 +159,10 @@ mod tests {
                     prop_assert!(next_ns > margin_ns.min(first_ns), "{margin_ns} then {next_ns}");
                 }
                 for needed_ns in last.iter().rev().take(KEPT) {
-                    let counts_ns = (*needed_ns).min(FIRSTS_MAX * FIRST_NS_MIN);
+                    let counts_ns = (*needed_ns).min(FIRST_NS_MIN);
                     prop_assert!(next_ns >= SEEN_BEFORE_NS + counts_ns);
                 }
-                prop_assert!(next_ns <= SEEN_BEFORE_NS + 2 * FIRSTS_MAX * (first_ns + 60 * FIRST_NS_WORKER));
+                prop_assert!(next_ns <= SEEN_BEFORE_NS + 2 * (first_ns + 60 * FIRST_NS_WORKER));
             }
         }
     }

@@ -7,6 +7,7 @@
 //! only when the accounts are there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStringExt as _;
 
 use rakuda_core::streams::{StreamEnds, StreamGraph};
 use rakuda_core::{Event, Held, NextAttempt, NodeId, Settled, TaskId, TaskState};
@@ -374,7 +375,7 @@ impl Hub {
             LOCAL_NODE => self.record.passing_folder(),
             _ => SPILL_FOLDER.into(),
         };
-        let folder = Text::from(folder.to_string_lossy().into_owned());
+        let folder = Text(folder.into_os_string().into_vec());
         let streams = &self.streams.components[place].streams;
         for plan in plans.iter_mut().filter(|plan| plan.readers.len() > 1) {
             let stream = streams.iter().find(|stream| stream.name == plan.name);
@@ -423,7 +424,7 @@ impl Hub {
     fn spool_of(&self, place: usize, task: u32, node: NodeId) -> Text {
         let path = self.record.passing_folder().join(format!("{place}-{task}"));
         let path = self.agents.node(node).port.path_there(&path);
-        Text::from(path.to_string_lossy().into_owned())
+        Text(path.into_os_string().into_vec())
     }
 
     /// An action of a component has ended. True: it is held until it is known what went through.

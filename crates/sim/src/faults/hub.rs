@@ -187,7 +187,7 @@ impl Chaos {
             self.event(Event::GangDefined { id, tasks: &tasks, oversubscribe });
         }
         let wanted: Vec<TaskId> = wanted.into_iter().map(TaskId).collect();
-        self.tell(Input::InvocationStarted { id: InvocationId(0), tasks: &wanted, caller: None });
+        self.event(Event::InvocationStarted { id: InvocationId(0), tasks: &wanted, caller: None });
     }
 
     /// What the hub knows of a file.
@@ -208,18 +208,14 @@ impl Chaos {
     pub(crate) fn tell(&mut self, input: Input<'_, u32>) {
         let mut next = Some(input);
         while let Some(input) = next.take() {
-            let is_of_attempts = !matches!(
+            let is_for_scheduler = matches!(
                 input,
-                Input::Event(_)
-                    | Input::InvocationStarted { .. }
-                    | Input::NodeJoined { .. }
-                    | Input::NodeLost { .. }
-                    | Input::Abort { .. }
+                Input::Event(_) | Input::TimeCame | Input::NodeLost { .. } | Input::Abort { .. }
             );
             let mut effects = Vec::new();
             let hub = &mut self.hub;
             hub.run.handle(Time(self.now).into(), input, &hub.reach.places, &mut effects);
-            if !is_of_attempts {
+            if is_for_scheduler {
                 hub.run.scheduler().check_invariants();
             }
             for effect in effects {
@@ -461,9 +457,7 @@ impl Chaos {
             }
         }
         self.abort_late(TIMEOUT_NS);
-        if self.hub.run.due_ns().is_some_and(|due_ns| due_ns <= self.now) {
-            self.tell(Input::TimeCame);
-        }
+        self.tell(Input::TimeCame);
     }
 
     fn lose(&mut self, node: u32) {
@@ -564,7 +558,7 @@ impl Chaos {
         self.tell(Input::CoresSet { node: id, cores });
         self.tell(Input::TripMeasured { node: id, trip_ns });
         self.hub.reach.came_ns.entry(node).or_insert(self.now);
-        self.tell(Input::NodeJoined { id, capacity, files_kept });
+        self.event(Event::NodeJoined { id, capacity, files_kept });
         for ended in untold {
             if ended.life == life && !self.ended {
                 self.count("late reports");
