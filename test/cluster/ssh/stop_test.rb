@@ -58,6 +58,8 @@ class ClusterStopTest < ClusterHostsCase
 
   def test_nodes_that_hang_do_not_hold_up_the_end_for_ever
     stop_while_writing(SlowWriters::OF_COMMANDS.fetch(:command)) do |pid|
+      # The target grows on one of them; the agent of the other may not have been started yet.
+      wait_for("both nodes to join") { %w[host1 host2].all? { |host| joined.include?(host) } }
       %w[host1 host2].each { |host| @testbed.run!(host, "pkill", "-STOP", "-x", "rakuda-agent") }
       Process.kill(:TERM, pid)
     end
@@ -81,6 +83,12 @@ class ClusterStopTest < ClusterHostsCase
       _, status = Process.wait2(pid)
       return printed.value, status
     end
+  end
+
+  # Names of nodes, by the journal of the run that goes on.
+  def joined
+    lines = Dir[File.join(@folder, ".rakuda/runs/*/journal.jsonl")].flat_map { |path| File.readlines(path) }
+    lines.grep(/"event":"node_joined"/).map { |line| line[/"name":"([^"]*)"/, 1] }
   end
 
   def check(what)
