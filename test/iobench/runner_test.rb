@@ -221,6 +221,22 @@ class BenchRunnerTest < Minitest::Test
     assert status.success?, err
   end
 
+  def test_a_workflow_for_pegasus_is_what_its_api_writes
+    python = File.join(ENV.fetch("CARGO_TARGET_DIR", File.join(ROOT, "target")), "validators/bin/python")
+    assert_path_exists python, "the validators are not installed: run tools/validators"
+    File.write(File.join(@folder, "diamond.json"), JSON.generate(INSTANCE))
+    _, err, status = bench("emit", "diamond.json", "--engines", "pegasus")
+    assert status.success?, err
+    program, workflow = File.join(ROOT, "test/validators/pegasus.py"), File.join(@folder, "bench-work/workflow.yml")
+    out, status = Open3.capture2e(python, program, "diamond.json", workflow, chdir: @folder)
+    assert status.success?, out
+    assert_equal "4 jobs\n", out
+    File.write(workflow, File.read(workflow).sub('"registerReplica": false', '"registerReplica": true'))
+    out, status = Open3.capture2e(python, program, "diamond.json", workflow, chdir: @folder)
+    assert_equal 1, status.exitstatus
+    assert_match(/\Ajobs: written/, out)
+  end
+
   def test_a_search_with_a_real_aligner_finds_where_reads_come_from
     out, err, status = bench("compare", "homology", "--engines", "rakuda,xargs")
     assert status.success?, out + err

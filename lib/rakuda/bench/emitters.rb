@@ -182,14 +182,15 @@ module Rakuda
         PYTHON
       end
 
-      # Workflow and transformations in Pegasus' YAML, version 5.0; files stand where they are.
+      # Workflow and transformations in Pegasus' YAML; files stand where they are. What no task reads is a result.
       def pegasus(instance, _slots)
         programs = instance.tasks.map { |task| task.command.first }.uniq
-        jobs = instance.ordered.map { |task| pegasus_job(instance, task) }
+        results = instance.outputs - instance.tasks.flat_map(&:inputs)
+        jobs = instance.ordered.map { |task| pegasus_job(task, results) }
         children = instance.tasks.flat_map { |task| task.parents.map { |parent| [parent, task.id] } }.group_by(&:first)
         dependencies = children.map { |id, pairs| { "id" => id, "children" => pairs.map(&:last) } }
         JSON.pretty_generate(
-          "pegasus" => "5.0", "name" => instance.name,
+          "pegasus" => "5.0.4", "name" => instance.name,
           "transformationCatalog" => { "transformations" => programs.map { |path| transformation(path) } },
           "jobs" => jobs, "jobDependencies" => dependencies
         ) << "\n"
@@ -199,10 +200,10 @@ module Rakuda
         { "name" => File.basename(path), "sites" => [{ "name" => "local", "pfn" => path, "type" => "installed" }] }
       end
 
-      def pegasus_job(instance, task)
+      def pegasus_job(task, results)
         uses = task.inputs.map { |file| { "lfn" => file, "type" => "input" } } +
                task.outputs.map do |file|
-                 { "lfn" => file, "type" => "output", "stageOut" => goals(instance).include?(file), "registerReplica" => false }
+                 { "lfn" => file, "type" => "output", "stageOut" => results.include?(file), "registerReplica" => false }
                end
         { "type" => "job", "name" => File.basename(task.command.first), "id" => task.id, "arguments" => task.command.drop(1),
           "uses" => uses }
