@@ -221,6 +221,40 @@ class BenchRunnerTest < Minitest::Test
     assert status.success?, err
   end
 
+  # The generator is installed by `make bench-engines` alone: a stand-in for it draws the diamond.
+  def test_shapes_of_wfcommons_are_scaled_to_the_bytes_of_their_size
+    FileUtils.mkdir_p(%w[bin modules].map { |name| File.join(@folder, name) })
+    File.write(File.join(@folder, "modules/numpy.py"), "class random:\n    seed = staticmethod(int)\n")
+    File.write(File.join(@folder, "modules/wfcommons.py"), <<~PYTHON)
+      import json, sys, types
+      class BlastRecipe:
+          @classmethod
+          def from_num_tasks(cls, tasks):
+              assert tasks == 200, tasks
+              return cls()
+      class WorkflowGenerator:
+          def __init__(self, recipe):
+              assert isinstance(recipe, BlastRecipe)
+          def build_workflow(self, name):
+              return types.SimpleNamespace(write_json=lambda path: path.write_text(#{JSON.generate(JSON.generate(INSTANCE))}))
+      wfchef = sys.modules["wfcommons.wfchef"] = types.ModuleType("wfcommons.wfchef")
+      wfchef.recipes = types.SimpleNamespace(BlastRecipe=BlastRecipe)
+    PYTHON
+    environment = { "PYTHONPATH" => File.join(@folder, "modules") }
+    out, err, status = bench("compare", "wf-blast", "--engines", "rakuda,make", "--size", "tiny", environment: environment)
+    assert status.success?, out + err
+    result = JSON.parse(File.read(Dir[File.join(@folder, "bench-results/wf-blast-tiny-*.json")].first))
+    assert_in_delta 20 << 20, result.dig("instance", "bytes_in"), 10
+    assert_equal [4, "wf-blast"], [result.dig("instance", "tasks"), result["benchmark"]]
+  end
+
+  def test_shapes_of_wfcommons_without_their_generator
+    File.write(File.join(@folder, "wfcommons.py"), "raise ImportError")
+    _, err, status = bench("run", "wf-bwa", "--size", "tiny", environment: { "PYTHONPATH" => @folder })
+    assert_equal 2, status.exitstatus
+    assert_match(/no wfcommons for .*`make bench-engines` installs it/, err)
+  end
+
   def test_a_workflow_for_pegasus_is_what_its_api_writes
     python = File.join(ENV.fetch("CARGO_TARGET_DIR", File.join(ROOT, "target")), "validators/bin/python")
     assert_path_exists python, "the validators are not installed: run tools/validators"

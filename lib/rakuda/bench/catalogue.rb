@@ -12,13 +12,26 @@ module Rakuda
       Entry = Struct.new(:name, :family, :summary, :sizes, :needs, :program, :packages, keyword_init: true) do
         # @return [Boolean] a workflow whose tasks rakuda finds out by running a Rakefile once
         def recorded? = name.start_with?("homology") || name == "montage"
+
+        # @return [Boolean] one that every engine can run
+        def workflow? = %w[workflow wfcommons].include?(family)
       end
 
-      FAMILIES = %w[mpi micro mapreduce workflow].freeze
+      FAMILIES = %w[mpi micro mapreduce workflow wfcommons].freeze
       KERNEL_SIZES = { "tiny" => {}, "small" => {}, "large" => {} }.freeze
       MIB = 1 << 20
       DFSIO_SIZES = { "tiny" => { files: 16, bytes: MIB, reducers: 1 }, "small" => { files: 32, bytes: 32 * MIB, reducers: 1 },
                       "large" => { files: 256, bytes: 100 * MIB, reducers: 1 } }.freeze
+
+      # Applications whose shapes WfCommons draws, and what each does. In the instances bytes range over seven powers of ten:
+      # they are scaled so that all tasks together read as many as the size says.
+      SHAPES = { "blast" => "a search of sequences, split, searched, and joined", "bwa" => "alignment of reads to a genome",
+                 "cycles" => "parameters of a model of crops", "epigenomics" => "lanes of a sequencer through one pipeline each",
+                 "genome" => "individuals of the 1000 genomes, merged and analysed", "montage" => "a mosaic of the sky",
+                 "seismology" => "seismograms deconvolved, and one task over all", "soykb" => "variants of soybeans",
+                 "srasearch" => "runs of an archive, each fetched and searched" }.freeze
+      SHAPE_SIZES = { "tiny" => { tasks: 200, reading: 20 * MIB }, "small" => { tasks: 1000, reading: 4096 * MIB },
+                      "large" => { tasks: 5000, reading: 100 * 1024 * MIB, time: 0.01 } }.freeze
 
       ALL = [
         Entry.new(name: "argot-io", family: "mpi", needs: %w[mpirun], sizes: KERNEL_SIZES,
@@ -81,7 +94,11 @@ module Rakuda
                   summary: "a random graph in layers, as its I/O",
                   sizes: { "tiny" => { simulated: %w[layers --tasks 100], bytes: 1e-4 },
                            "small" => { simulated: %w[layers --tasks 2000], bytes: 0.01 },
-                           "large" => { simulated: %w[layers --tasks 10000], bytes: 1.0 } })
+                           "large" => { simulated: %w[layers --tasks 10000], bytes: 1.0 } }),
+        *SHAPES.map do |shape, summary|
+          Entry.new(name: "wf-#{shape}", family: "wfcommons", needs: [], summary: "#{summary}: its shape, as its I/O",
+                    sizes: SHAPE_SIZES.transform_values { |settings| { recipe: shape, **settings } })
+        end
       ].freeze
 
       module_function

@@ -80,7 +80,7 @@ module Rakuda
       end
 
       def list
-        family = @options[:family]
+        family = @options[:family] || @options.words.first
         all = Catalogue.all
         shown = all.select { |entry| family.nil? || entry.family == family }
         raise UsageError, "no family #{family}; there are #{all.map(&:family).uniq.join(", ")}" if shown.empty?
@@ -140,7 +140,7 @@ module Rakuda
           @options.check(["run of MapReduce"])
           return map_reduce(name)
         end
-        if name.end_with?(".json") || Catalogue.find(name).family == "workflow"
+        if name.end_with?(".json") || Catalogue.find(name).workflow?
           @options.check(["run of a workflow"])
           return compare_in([Engine.named("rakuda")], name)
         end
@@ -150,7 +150,7 @@ module Rakuda
       # All of a family: what is measured in one run, workflows one after the other.
       def family(name)
         entries = Catalogue.all.select { |entry| entry.family == name }
-        return together(entries.map(&:name)) unless name == "workflow"
+        return together(entries.map(&:name)) unless entries.first.workflow?
 
         @options.check(["run of a workflow"])
         engine = [Engine.named("rakuda")]
@@ -164,7 +164,7 @@ module Rakuda
       # Kernels, micro-benchmarks and those of others, one after the other in one run. Options behind -- are the kernels'.
       def together(names)
         entries = names.uniq.map { |name| Catalogue.find(name) }
-        other = entries.find { |entry| %w[workflow mapreduce].include?(entry.family) }
+        other = entries.find { |entry| entry.workflow? || entry.family == "mapreduce" }
         raise UsageError, "#{other.name} is a #{other.family}: run it alone" if other
 
         families = entries.map(&:family).uniq

@@ -39,10 +39,8 @@ module Rakuda
       # @return [String, nil] why it cannot be run
       def missing
         return "no #{name} (Debian: #{Programs::PACKAGES[name] || name})" unless program
-        return unless @known[:module]
 
-        _, status = Open3.capture2e(program, "-c", "import #{@known[:module]}")
-        status.success? ? nil : "no #{@known[:module]} for #{program}: `make bench-engines` installs it"
+        @known[:module]&.then { |name| Programs.missing_module(name) }
       end
 
       # @return [Array<String>] what starts it, in the folder of the emitted file

@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
+require "open3"
 require "rakuda/bench/errors"
 
 module Rakuda
   module Bench
-    # Where programs are: the kernels and tasks of `iobench`, rakuda, and what others have made. It starts nothing.
+    # Where programs are: the kernels and tasks of `iobench`, rakuda, and what others have made. It starts nothing but a Python that
+    # is asked for a module.
     module Programs
       ROOT = File.expand_path("../../..", __dir__)
       # Debian's package of what can be missing.
@@ -34,6 +36,19 @@ module Rakuda
       def need(name, packages = nil)
         package = (packages || PACKAGES)[name]
         find(name) or raise UsageError, "no #{name} in PATH#{" (Debian: #{package})" if package}"
+      end
+
+      # A module of Python. Those of `make bench-engines` come first, as programs do.
+      # @return [String, nil] why it is not there
+      def missing_module(name)
+        python = find("python3") or return "no python3 (Debian: python3)"
+        _, status = Open3.capture2e(python, "-c", "import #{name}")
+        status.success? ? nil : "no #{name} for #{python}: `make bench-engines` installs it"
+      end
+
+      # @raise [UsageError]
+      def need_module(name)
+        missing_module(name)&.then { |why| raise UsageError, why }
       end
 
       # @return [String] the engine's front

@@ -11,7 +11,7 @@ require "rakuda/bench/workspace"
 module Rakuda
   module Bench
     # Where workflows come from, and their inputs: the simulator's (`rakudactl sim --save`), a Rakefile that rakuda runs once
-    # and exports (`rakudactl export wfformat`), or a file in WfFormat.
+    # and exports (`rakudactl export wfformat`), the generator of WfCommons, or a file in WfFormat.
     class Workflows
       # What the run that was checked must have made, by name of the task.
       GOALS = { "homology.rake" => "best", "montage.rake" => "mosaic" }.freeze
@@ -23,7 +23,8 @@ module Rakuda
         @options = options
         @entry = name.end_with?(".json") ? nil : Catalogue.find(name)
         @entry&.needs&.each { |program| Programs.need(program) }
-        return if @entry.nil? || @entry.family == "workflow"
+        Programs.need_module("wfcommons") if @entry&.family == "wfcommons"
+        return if @entry.nil? || @entry.workflow?
 
         raise UsageError, "#{name} is no workflow: it cannot be compared between engines"
       end
@@ -67,11 +68,12 @@ module Rakuda
       def load(folder)
         return recorded(folder) if @entry&.recorded?
 
-        path = @entry ? simulated(folder) : File.expand_path(@name)
+        settings = @entry ? Catalogue.settings(@entry, @options[:size]) : {}
+        path = @entry ? described(folder, settings) : File.expand_path(@name)
         raise UsageError, "no file #{@name}" unless File.file?(path)
 
-        settings = @entry ? Catalogue.settings(@entry, @options[:size]) : {}
-        Instance.load(path, scale_bytes: settings.fetch(:bytes, 1.0) * @options[:scale_bytes],
+        bytes = settings.key?(:reading) ? settings[:reading].to_f / Instance.load(path).bytes_read : settings.fetch(:bytes, 1.0)
+        Instance.load(path, scale_bytes: bytes * @options[:scale_bytes],
                             scale_time: @options.given?(:scale_time) ? @options[:scale_time] : settings.fetch(:time, 0.0))
       end
 
@@ -91,10 +93,22 @@ module Rakuda
 
       private
 
-      def simulated(folder)
+      # @return [String] the instance's file
+      def described(folder, settings)
         path = File.join(folder, "workflow.json")
-        words = Catalogue.settings(@entry, @options[:size]).fetch(:simulated)
-        run([Programs.rakudactl, "sim", *words, "--save", path], folder)
+        return path if File.file?(path)
+
+        return drawn(path, settings) if settings.key?(:recipe)
+
+        run([Programs.rakudactl, "sim", *settings.fetch(:simulated), "--save", path], folder)
+        path
+      end
+
+      # @return [String] the file
+      def drawn(path, settings)
+        script = File.join(__dir__, "shapes.py")
+        command = [Programs.find("python3"), script, settings.fetch(:recipe), settings.fetch(:tasks).to_s, path]
+        run(command, File.dirname(path), { "PYTHONHASHSEED" => "0" })
         path
       end
 
