@@ -5,8 +5,8 @@ require "rakuda/bench/errors"
 
 module Rakuda
   module Bench
-    # Where programs are: the kernels and tasks of `iobench`, rakuda, and what others have made. It starts nothing but a Python that
-    # is asked for a module.
+    # Where programs are: the kernels and tasks of `iobench`, rakuda, and what others have made. It starts nothing but a
+    # Python that is asked for a module.
     module Programs
       ROOT = File.expand_path("../../..", __dir__)
       # Debian's package of what can be missing.

@@ -96,8 +96,9 @@ module Rakuda
       # @return [String] the instance's file
       def described(folder, settings)
         path = File.join(folder, "workflow.json")
-        return path if File.file?(path)
+        return path if @described == path
 
+        @described = path
         return drawn(path, settings) if settings.key?(:recipe)
 
         run([Programs.rakudactl, "sim", *settings.fetch(:simulated), "--save", path], folder)
