@@ -8,6 +8,7 @@ require "tmpdir"
 require "rakuda/bench/comparison"
 require "rakuda/bench/emitters"
 require "rakuda/bench/engines"
+require "rakuda/bench/idiomatic"
 require "rakuda/bench/instance"
 require "rakuda/bench/report"
 require "rakuda/bench/verification"
@@ -198,13 +199,50 @@ class BenchRunnerTest < Minitest::Test
     File.write(File.join(@folder, "diamond.json"), JSON.generate(INSTANCE))
     here = %w[rakuda rake make ninja xargs].select { |name| Rakuda::Bench::Engine.named(name).missing.nil? }
     assert_operator here & %w[rakuda rake make xargs], :==, %w[rakuda rake make xargs]
-    out, err, status = bench("compare", "diamond.json", "--engines", here.join(","), "--rounds", "6", "--scale-time", "1")
+    out, err, status = bench("compare", "diamond.json", "--engines", here.join(","), "--rounds", "6", "--scale-time", "1",
+                             "--style", "flat,idiomatic")
     assert status.success?, out + err
     results = Dir[File.join(@folder, "bench-results/*.json")].map { |path| JSON.parse(File.read(path)) }
-    assert_equal here.sort, results.map { |result| result.dig("engine", "name") }.sort
+    styled = results.group_by { |result| result.dig("engine", "style") }
+                    .transform_values { |group| group.map { |result| result.dig("engine", "name") }.sort }
+    assert_equal({ "flat" => here.sort, "idiomatic" => here.sort - %w[xargs] }, styled)
+    assert_match(/^    make, idiomatic +\d/, out)
     assert_equal 1, results.map { |result| result.dig("verification", "digest") }.uniq.size
     assert_equal [4], results.flat_map { |result| result["rounds"].map { |round| round["tasks_ns"].size } }.uniq
     results.each { |result| assert_operator result.dig("derived", "busy_s"), :>=, 0.01 }
+  end
+
+  # Each task of KINDS reads and writes files of one stem.
+  KINDS = %w[in->cut-1 in->cut-2 cut-1->sum-1.a+sum-1.b cut-2->sum-2.a+sum-2.b sum-1.a->x.end sum-1.b->y.end
+             x.end+y.end->all in->all.end].freeze
+
+  def kinds
+    tasks = KINDS.map.with_index do |text, number|
+      reads, writes = text.split("->").map { |part| part.split("+") }
+      { "id" => number.to_s, "name" => writes.first[/\A[a-z]+/].sub(/\A[xy]\z/, "end"), "parents" => [], "inputFiles" => reads,
+        "outputFiles" => writes }
+    end
+    by_file = tasks.flat_map { |task| task["outputFiles"].map { |file| [file, task["id"]] } }.to_h
+    tasks.each { |task| task["parents"] = task["inputFiles"].filter_map { |file| by_file[file] }.uniq }
+    files = (["in"] + by_file.keys).map { |file| { "id" => file, "sizeInBytes" => 3 } }
+    specification = { "tasks" => tasks, "files" => files }
+    Rakuda::Bench::Instance.new({ "name" => "kinds", "workflow" => { "specification" => specification } }, 1.0, 0.0)
+  end
+
+  def test_snakemake_gets_a_wildcard_for_a_kind_that_only_its_files_match
+    file, text = Rakuda::Bench::Idiomatic.emit("snakemake", kinds, 2)
+    assert_equal "Snakefile", file
+    assert_includes text, "output: \"cut-{stem}\"\n"
+    assert_includes text, "output: \"sum-{stem}.a\", \"sum-{stem}.b\"\n"
+    # all.end would match {stem}.end, too, and nothing is left of all for a stem: those tasks are rules of their own.
+    assert_equal 3, text.scan("{stem}").size
+    assert_equal 4, text.scan(/^rule task_\d+:/).size
+  end
+
+  def test_a_style_that_is_not_there
+    words = %w[copyfile --engines make --style]
+    assert_match(/--style fancy: .*expected flat, idiomatic/, refused("compare", *words, "fancy"))
+    assert_match(/one style at a time/, refused("emit", *words, "flat,idiomatic"))
   end
 
   def test_a_workflow_is_written_for_every_engine

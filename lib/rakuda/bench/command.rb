@@ -122,7 +122,9 @@ module Rakuda
         workspace = Workspace.new(@options[:dir])
         workspace.make(0)
         instance = workflows.load(workspace.path)
-        file, text = Emitters.emit(engine, instance, slots)
+        raise UsageError, "emit writes one style at a time" if @options[:style].size > 1
+
+        file, text = Engine::STYLES.fetch(@options[:style].first).emit(engine, instance, slots)
         path = File.join(workspace.path, file)
         File.write(path, text)
         @out.puts path
@@ -142,7 +144,7 @@ module Rakuda
         end
         if name.end_with?(".json") || Catalogue.find(name).workflow?
           @options.check(["run of a workflow"])
-          return compare_in([Engine.named("rakuda")], name)
+          return compare_in(styled(%w[rakuda]), name)
         end
         together([name])
       end
@@ -153,8 +155,8 @@ module Rakuda
         return together(entries.map(&:name)) unless entries.first.workflow?
 
         @options.check(["run of a workflow"])
-        engine = [Engine.named("rakuda")]
-        finish(entries.flat_map { |entry| Suites.compare(entry.name, engine, @options, slots, method(:say)) })
+        engines = styled(%w[rakuda])
+        finish(entries.flat_map { |entry| Suites.compare(entry.name, engines, @options, slots, method(:say)) })
       end
 
       # The work of a family, as Options::TAKEN has it.
@@ -178,7 +180,15 @@ module Rakuda
         return map_reduce(word("a benchmark")) if map_reduce?(word("a benchmark"))
 
         names = @options[:engines] or raise UsageError, "expected --engines A,B; there are #{Engine::KNOWN.keys.join(", ")}"
-        compare_in(names.uniq.map { |name| Engine.named(name) }, word("a workflow"))
+        compare_in(styled(names.uniq), word("a workflow"))
+      end
+
+      # Engines in each style that was asked for; of one whose file is the same in both, the first.
+      def styled(names)
+        names.flat_map do |name|
+          styles = Idiomatic::WRITERS.key?(name) ? @options[:style] : @options[:style].take(1)
+          styles.map { |style| Engine.named(name, style) }
+        end
       end
 
       def map_reduce?(name)

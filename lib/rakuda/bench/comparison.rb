@@ -2,7 +2,6 @@
 
 require "fileutils"
 require "open3"
-require "rakuda/bench/emitters"
 require "rakuda/bench/engines"
 require "rakuda/bench/figures"
 require "rakuda/bench/launch"
@@ -50,7 +49,7 @@ module Rakuda
         @instance = instance
         @engines = engines
         @options = options
-        @rounds = engines.to_h { |engine| [engine.name, []] }
+        @rounds = engines.to_h { |engine| [engine.label, []] }
       end
 
       # @return [Array<Hash>] a result for each engine
@@ -82,16 +81,16 @@ module Rakuda
       end
 
       def run(engine, round, order)
-        folder = File.join(@options.fetch(:workspace).path, "#{engine.name}-#{round}")
+        folder = File.join(@options.fetch(:workspace).path, "#{engine.name}-#{engine.style}-#{round}")
         FileUtils.rm_rf(folder)
         place_inputs(folder)
-        file, text = Emitters.emit(engine.name, @instance, @options.fetch(:slots))
+        file, text = engine.emit(@instance, @options.fetch(:slots))
         File.write(File.join(folder, file), text)
         taken = Round.new(round: round, order: order)
         taken.resident = PageCache.prepare(@options.fetch(:cache), @instance.inputs.map { |input| File.join(folder, input) })
         measure(engine, folder, taken)
-        @rounds.fetch(engine.name) << taken
-        @options.fetch(:say).call("#{engine.name}, round #{round + 1}: #{taken.fault || Figures.seconds(taken.makespan)}")
+        @rounds.fetch(engine.label) << taken
+        @options.fetch(:say).call("#{engine.label}, round #{round + 1}: #{taken.fault || Figures.seconds(taken.makespan)}")
       ensure
         FileUtils.rm_rf(folder) if folder
       end
@@ -141,12 +140,13 @@ module Rakuda
       end
 
       def result(engine, machine)
-        rounds = @rounds.fetch(engine.name)
+        rounds = @rounds.fetch(engine.label)
         reasons = reasons(rounds)
         {
           "schema" => WORKFLOW_SCHEMA, "id" => SecureRandom.uuid, "benchmark" => @options.fetch(:benchmark),
           "family" => "workflow", "size" => @options.fetch(:size), "instance" => described_instance,
-          "engine" => { "name" => engine.name, "version" => engine.version, "slots" => @options.fetch(:slots), "style" => "flat",
+          "engine" => { "name" => engine.name, "version" => engine.version, "slots" => @options.fetch(:slots),
+                        "style" => engine.style,
                         "command" => engine.command(@options.fetch(:slots)).map { |word| File.basename(word) } },
           "machine" => machine, "conditions" => { "cache" => @options.fetch(:cache), "durable" => false },
           "rounds" => rounds.map { |round| described(round) }, "derived" => derived(rounds),

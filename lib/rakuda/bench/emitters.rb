@@ -6,7 +6,7 @@ require "shellwords"
 
 module Rakuda
   module Bench
-    # An instance as the file that an engine reads: one rule a task, the same command in each. It starts nothing.
+    # An instance as the file that an engine reads, flat: one rule a task, the same command in each. It starts nothing.
     module Emitters
       # Engine => [name of its file, method].
       ALL = { "rakuda" => ["Rakefile", :rakefile], "rake" => ["Rakefile", :rakefile], "pwrake" => ["Rakefile", :rakefile],
@@ -23,11 +23,12 @@ module Rakuda
       # @param engine [String]
       # @param instance [Instance]
       # @param slots [Integer]
+      # @yield for another text than the flat one; nil for that
       # @return [Array(String, String)] name of the file, and what is in it
       # @raise [UsageError]
       def emit(engine, instance, slots)
         file, method = ALL.fetch(engine) { raise UsageError, "no engine #{engine}; there are #{ALL.keys.join(", ")}" }
-        text = method(method).call(instance, slots)
+        text = (yield if block_given?) || method(method).call(instance, slots)
         comment = { "workflow.swift" => "//" }.fetch(file, "#")
         head = "#{comment} #{instance.name}, #{instance.tasks.size} tasks, for #{engine}; made by `rakudactl bench emit`.\n"
         [file, text.start_with?("#!") ? text.sub("\n", "\n#{head}") : head + text]
@@ -45,7 +46,9 @@ module Rakuda
         (outside + task.parents.map { |parent| instance.by_id.fetch(parent).target }).uniq
       end
 
-      def shell(task) = Shellwords.join(task.command)
+      def shell(task) = shell_words(task.command)
+
+      def shell_words(words) = Shellwords.join(words)
 
       def rakefile(instance, _slots)
         tasks = instance.ordered.map do |task|
@@ -64,8 +67,12 @@ module Rakuda
           "#{make(task.target)}: #{needed(instance, task).map { |file| make(file) }.join(" ")}\n" \
             "\t@#{shell(task).gsub("$", "$$")}\n#{others}"
         end
-        "EQUALS := =\n.DELETE_ON_ERROR:\n.SUFFIXES:\n.PHONY: default\ndefault: #{goals(instance).map { |file|
- make(file) }.join(" ")}\n#{rules.join}"
+        makefile_of(instance, rules)
+      end
+
+      def makefile_of(instance, rules)
+        goals = goals(instance).map { |file| make(file) }.join(" ")
+        "EQUALS := =\n.DELETE_ON_ERROR:\n.SUFFIXES:\n.PHONY: default\ndefault: #{goals}\n#{rules.join}"
       end
 
       # A bare = makes the line an assignment.
@@ -73,11 +80,14 @@ module Rakuda
 
       def ninja(instance, _slots)
         rules = instance.ordered.map do |task|
-          command = shell(task).gsub("$", "$$")
-          outputs = [task.target, *(["|", *task.outputs.drop(1)] if task.outputs.size > 1)].join(" ")
-          "build #{outputs}: run #{needed(instance, task).join(" ")}\n  command = #{command}\n"
+          "#{ninja_build(instance, task, "run")}  command = #{shell(task).gsub("$", "$$")}\n"
         end
         "rule run\n  command = $command\n#{rules.join}default #{goals(instance).join(" ")}\n"
+      end
+
+      def ninja_build(instance, task, rule)
+        outputs = [task.target, *(["|", *task.outputs.drop(1)] if task.outputs.size > 1)].join(" ")
+        "build #{outputs}: #{rule} #{needed(instance, task).join(" ")}\n"
       end
 
       # Level after level, since xargs knows no prerequisites.
@@ -90,13 +100,15 @@ module Rakuda
       end
 
       def snakefile(instance, _slots)
-        rules = instance.ordered.map.with_index do |task, number|
-          command = shell(task).gsub("{", "{{").gsub("}", "}}")
-          threads = task.cores > 1 ? "    threads: #{task.cores}\n" : ""
-          "rule task_#{number}:\n    input: #{python(needed(instance, task))}\n    output: #{python(task.outputs)}\n#{threads}" \
-            "    shell: #{JSON.generate(command)}\n"
-        end
+        rules = instance.ordered.map.with_index { |task, number| snake_rule(instance, task, number) }
         "rule all:\n    input: #{python(goals(instance))}\n    default_target: True\n#{rules.join}"
+      end
+
+      def snake_rule(instance, task, number)
+        command = shell(task).gsub("{", "{{").gsub("}", "}}")
+        threads = task.cores > 1 ? "    threads: #{task.cores}\n" : ""
+        "rule task_#{number}:\n    input: #{python(needed(instance, task))}\n    output: #{python(task.outputs)}\n#{threads}" \
+          "    shell: #{JSON.generate(command)}\n"
       end
 
       def python(words) = words.map { |word| JSON.generate(word) }.join(", ")

@@ -2,6 +2,7 @@
 
 require "open3"
 require "rakuda/bench/emitters"
+require "rakuda/bench/idiomatic"
 require "rakuda/bench/programs"
 
 module Rakuda
@@ -22,19 +23,41 @@ module Rakuda
         "dask" => { program: "python3", words: %w[workflow_dask.py], module: "distributed" }
       }.freeze
 
-      attr_reader :name
+      # Style of the file => who writes it.
+      STYLES = { "flat" => Emitters, "idiomatic" => Idiomatic }.freeze
 
-      # @param name [String]
-      # @raise [UsageError] when nobody can run it here
-      def self.named(name)
-        KNOWN.key?(name) or raise UsageError, "no engine #{name} is run here; there are #{KNOWN.keys.join(", ")}"
-        new(name)
+      attr_reader :name, :style
+
+      class << self
+        # @param name [String]
+        # @param style [String] in which its file is written, flat or idiomatic
+        # @raise [UsageError] when nobody can run it here
+        def named(name, style = "flat")
+          KNOWN.key?(name) or raise UsageError, "no engine #{name} is run here; there are #{KNOWN.keys.join(", ")}"
+          new(name, style)
+        end
+
+        # @return [String] what tells it from others in one comparison
+        def label(name, style) = style == "idiomatic" ? "#{name}, idiomatic" : name
+
+        # @param result [Hash]
+        # @return [String, nil] nil where no engine ran
+        def label_of(result)
+          name, style = result.fetch("engine", {}).values_at("name", "style")
+          name && label(name, style)
+        end
       end
 
-      def initialize(name)
+      def initialize(name, style)
         @name = name
+        @style = style
         @known = KNOWN.fetch(name)
       end
+
+      def label = Engine.label(name, style)
+
+      # @return [Array(String, String)] name of its file, and what is in it
+      def emit(instance, slots) = STYLES.fetch(style).emit(name, instance, slots)
 
       # @return [String, nil] why it cannot be run
       def missing

@@ -11,19 +11,19 @@ module Rakuda
                    workers: 2, engines: nil,
                    timeout: 3600, seed: 1, html: nil, family: nil, keep: false, dry_run: false, scale_bytes: 1.0,
                    scale_time: 0.0, hosts: nil, nodes: [1], cache: "any", instance: nil, force: false,
-                   seconds: nil }.freeze
+                   seconds: nil, style: %w[flat] }.freeze
       PLACES = %i[size dir out timeout].freeze
       # Options that each kind of work takes; all others have no effect there, and are refused.
       TAKEN = {
         "list" => %i[family], "info" => %i[ranks], "verify" => [], "report" => %i[html], "diff" => %i[force],
         "predict" => %i[instance],
-        "prepare" => %i[size dir scale_bytes scale_time], "emit" => %i[size dir engines slots scale_bytes scale_time],
+        "prepare" => %i[size dir scale_bytes scale_time], "emit" => %i[size dir engines slots style scale_bytes scale_time],
         "run of a kernel" => PLACES + %i[cache rounds keep dry_run seconds ranks per_node hosts nodes],
         "run of a micro-benchmark" => PLACES + %i[keep dry_run seconds hosts workers],
         "run of others' benchmarks" => PLACES + %i[keep dry_run workers],
-        "run of a workflow" => PLACES + %i[cache rounds keep slots scale_bytes scale_time],
+        "run of a workflow" => PLACES + %i[cache rounds keep slots style scale_bytes scale_time],
         "run of MapReduce" => PLACES + %i[cache rounds keep slots engines],
-        "compare" => PLACES + %i[cache rounds keep slots engines scale_bytes scale_time],
+        "compare" => PLACES + %i[cache rounds keep slots engines style scale_bytes scale_time],
         "suite" => %i[dir out timeout keep slots ranks per_node hosts nodes workers size seconds]
       }.freeze
       # What stands on the command line for it, where that is another word.
@@ -81,6 +81,9 @@ module Rakuda
           sizes(on)
           counts(on)
           on.on("--engines A,B", Array, "engines to compare") { |value| set(:engines, value) }
+          on.on("--style STYLE,...", Array, "one rule for each task (flat), for each kind (idiomatic) [flat]") do |value|
+            set(:style, styles(value))
+          end
           on.on("--family NAME", "list: only these") { |value| set(:family, value) }
           on.on("--html FOLDER", "report: write a page and pictures into FOLDER") { |value| set(:html, value) }
           on.on("--instance FILE", "predict: the workflow in WfFormat that the results are of") do |value|
@@ -142,6 +145,12 @@ module Rakuda
         words.map { |word| count(Integer(word, 10)) }.uniq
       rescue ArgumentError
         raise OptionParser::InvalidArgument, "#{words.join(",")}: expected numbers with commas between"
+      end
+
+      def styles(words)
+        other = (words - %w[flat idiomatic]).first and
+          raise OptionParser::InvalidArgument, "#{other}: expected flat, idiomatic, or both with a comma between"
+        words.uniq
       end
 
       def positive(value)

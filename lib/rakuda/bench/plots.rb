@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "cgi"
+require "rakuda/bench/engines"
 require "rakuda/bench/figures"
 
 module Rakuda
@@ -37,7 +38,7 @@ module Rakuda
         bars = group.filter_map do |result|
           time = result.dig("derived", "makespan_s") or next
           points = Report.makespans(result).values
-          Bar.new(result.dig("engine", "name"), time["median"], points, Figures.seconds(time["median"]))
+          Bar.new(Engine.label_of(result), time["median"], points, Figures.seconds(time["median"]))
         end
         draw("#{name}: makespan, median and every round", bars) unless bars.empty?
       end
@@ -67,7 +68,7 @@ module Rakuda
           left += width
           %(<rect x="#{(left - width).round(1)}" y="#{top + 4}" width="#{width}" height="#{ROW - 8}" fill="#{colour}"/>)
         end
-        name = CGI.escapeHTML(result.dig("engine", "name"))
+        name = CGI.escapeHTML(Engine.label_of(result))
         %(<text x="#{LEFT - 8}" y="#{top + 17}" text-anchor="end" fill="currentColor">#{name}</text>) + bars.join
       end
 

@@ -3,6 +3,7 @@
 require "json"
 require "open3"
 require "rakuda/bench/catalogue"
+require "rakuda/bench/engines"
 require "rakuda/bench/errors"
 require "rakuda/bench/figures"
 require "rakuda/bench/instance"
@@ -37,7 +38,7 @@ module Rakuda
 
           told = ["--nodes", "1", "--cores", result.dig("engine", "slots").to_s, "--file-system", "local", "--rates",
                   Micro.rates(fio).join(","), "--json", *words]
-          Row.new(benchmark: result["benchmark"], engine: result.dig("engine", "name"), measured: measured(result),
+          Row.new(benchmark: result["benchmark"], engine: Engine.label_of(result), measured: measured(result),
                   predicted: workflow(path, result, instance) { |workload| simulated(workload + told) })
         end
       end

@@ -3,6 +3,7 @@
 require "cgi"
 require "fileutils"
 require "open3"
+require "rakuda/bench/engines"
 require "rakuda/bench/errors"
 require "rakuda/bench/figures"
 require "rakuda/bench/mapreduce/split"
@@ -37,7 +38,7 @@ module Rakuda
 
       # With what it ran, and where, if that is not this machine alone.
       def engine(result)
-        name = result.dig("engine", "name")
+        name = Engine.label_of(result)
         return name unless result.key?("hosts")
 
         "#{name}, #{format("%d nodes, %d ranks", *Scaling.place(result)).gsub(/\b1 (node|rank)s/, '1 \1')}"
@@ -131,7 +132,7 @@ module Rakuda
       def ratios(results)
         results.group_by { |result| result.dig("instance", "hash") }.values.select { |group| group.size > 1 }.flat_map do |group|
           base = group.find { |result| result.dig("engine", "name") == "rakuda" } || group.first
-          name = base.dig("engine", "name")
+          name = Engine.label_of(base)
           lines = ["#{group.first["benchmark"]}: time as a multiple of #{name}'s, median of rounds [least - greatest]"] +
                   group.map { |result| ratio_line(result, base, :makespans) }
           next lines unless base["schema"] == "rakuda-bench-mapreduce/1"
@@ -143,10 +144,10 @@ module Rakuda
 
       def ratio_line(result, base, times)
         ratios = in_rounds(method(times).call(result), method(times).call(base))
-        name = result.dig("engine", "name")
-        return format("    %-14s -", name) if ratios.empty?
+        name = Engine.label_of(result)
+        return format("    %-20s -", name) if ratios.empty?
 
-        format("    %-14s %6.2f [%.2f - %.2f]%s", name, Figures.median(ratios), *ratios.minmax, undecided(ratios))
+        format("    %-20s %6.2f [%.2f - %.2f]%s", name, Figures.median(ratios), *ratios.minmax, undecided(ratios))
       end
 
       # @return [Array<Float>] a ratio for each round in which both ended well

@@ -136,7 +136,10 @@ module Rakuda
 
       def write(out, result)
         FileUtils.mkdir_p(out)
-        file = "#{result.fetch("benchmark")}-#{result.fetch("size")}-#{result.fetch("engine").fetch("name")}.json"
+        engine = result.fetch("engine")
+        words = [*result.fetch_values("benchmark", "size"), engine.fetch("name")]
+        words << "idiomatic" if engine["style"] == "idiomatic"
+        file = "#{words.join("-")}.json"
         File.write(File.join(out, file), "#{JSON.pretty_generate(result)}\n")
       end
     end
