@@ -94,7 +94,7 @@ module Rakuda
         @out.puts "#{entry.name}: #{entry.summary}", "family: #{entry.family}"
         entry.sizes.each { |size, settings| @out.puts format("%-6s %s", size, told(entry, size, settings)) }
         missing = entry.needs.reject { |program| Programs.find(program) }
-        missing.each { |program| @out.puts "missing: #{program} (Debian: #{(entry.packages || Programs::PACKAGES)[program]})" }
+        missing.each { |program| @out.puts "missing: #{program}#{Programs.source(program, entry.packages)}" }
         0
       end
 

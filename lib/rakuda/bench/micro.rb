@@ -187,7 +187,12 @@ module Rakuda
       def derived(raw)
         kinds = raw.select { |_, outputs| outputs.first.key?("ns") }
         groups = raw.except(*kinds.keys).group_by { |name, _| name.sub(NUMBER, "") }
-        groups.map { |name, ones| bandwidth(name, ones.map(&:last)) } + (kinds.empty? ? [] : operations(kinds.values))
+        of_steps = groups.map do |name, ones|
+          repetitions = ones.map(&:last)
+          moved = repetitions.flatten.sum { |output| output.fetch("bytes") }
+          moved.zero? ? counted(name, repetitions) : bandwidth(name, repetitions)
+        end
+        of_steps + (kinds.empty? ? [] : operations(kinds.values))
       end
 
       # From the first worker of a node to begin to the last to end.
@@ -212,6 +217,16 @@ module Rakuda
 
         bytes, spans = %i[bytes spans].map { |key| once.map { |one| one[key] }.transpose.map(&:sum) }
         figures.merge("nodes_bw" => bytes.zip(spans).map { |sum, spent| sum / spent })
+      end
+
+      # Of a step that moves no bytes: calls of each worker / its time, added; the mean of the repetitions.
+      # @param repetitions [Array<Array<Hash>>]
+      def counted(name, repetitions)
+        once = repetitions.map { |outputs| transfer(outputs) }
+        rates = repetitions.map { |outputs| outputs.sum { |one| one.fetch("calls") * 1e9 / (one["end_ns"] - one["start_ns"]) } }
+        figures = { "name" => name, "ops_per_s" => mean(rates), "time_s" => once.map { |one| one[:time] }.max,
+                    "start_skew" => once.map { |one| one[:skew] }.max }
+        rates.size > 1 ? figures.merge(spread(rates, "ops_per_s")) : figures
       end
 
       # One repetition: bytes and time of each node, the longest of these times, and the largest skew.

@@ -32,10 +32,18 @@ module Rakuda
         folders.map { |folder| File.join(folder, name) }.find { |path| File.file?(path) && File.executable?(path) }
       end
 
+      # @param packages [Hash, nil] Debian's package of each program; nil for one that Debian has not
+      # @return [String] how to get it, in brackets
+      def source(name, packages = nil)
+        package = (packages || PACKAGES)[name]
+        return " (Debian: #{package})" if package
+
+        packages&.key?(name) ? " (not in Debian: build it from its source)" : ""
+      end
+
       # @raise [UsageError] with the package that has it
       def need(name, packages = nil)
-        package = (packages || PACKAGES)[name]
-        find(name) or raise UsageError, "no #{name} in PATH#{" (Debian: #{package})" if package}"
+        find(name) or raise UsageError, "no #{name} in PATH#{source(name, packages)}"
       end
 
       # A module of Python. Those of `make bench-engines` come first, as programs do.
