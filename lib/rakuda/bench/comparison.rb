@@ -81,7 +81,7 @@ module Rakuda
       end
 
       def run(engine, round, order)
-        folder = File.join(@options.fetch(:workspace).path, "#{engine.name}-#{engine.style}-#{round}")
+        folder = File.join(@options.fetch(:workspace).path, "#{Engine.file_label(engine.name, engine.style)}-#{round}")
         FileUtils.rm_rf(folder)
         place_inputs(folder)
         file, text = engine.emit(@instance, @options.fetch(:slots))

@@ -40,6 +40,9 @@ module Rakuda
         # @return [String] what tells it from others in one comparison
         def label(name, style) = style == "idiomatic" ? "#{name}, idiomatic" : name
 
+        # @return [String] likewise, in names of files
+        def file_label(name, style) = style == "idiomatic" ? "#{name}-idiomatic" : name
+
         # @param result [Hash]
         # @return [String, nil] nil where no engine ran
         def label_of(result)

@@ -136,10 +136,8 @@ module Rakuda
 
       def write(out, result)
         FileUtils.mkdir_p(out)
-        engine = result.fetch("engine")
-        words = [*result.fetch_values("benchmark", "size"), engine.fetch("name")]
-        words << "idiomatic" if engine["style"] == "idiomatic"
-        file = "#{words.join("-")}.json"
+        engine = Engine.file_label(*result.fetch("engine").values_at("name", "style"))
+        file = "#{result.fetch("benchmark")}-#{result.fetch("size")}-#{engine}.json"
         File.write(File.join(out, file), "#{JSON.pretty_generate(result)}\n")
       end
     end
