@@ -26,6 +26,10 @@ const PERIOD_NS: u64 = 1_000_000_000;
 /// Shortest and longest time between two samples.
 const PERIODS_NS: std::ops::RangeInclusive<u64> = 10_000_000..=3_600_000_000_000;
 
+/// Nodes that are down are kept for so long unless told otherwise, and the shortest and longest that can be told.
+const KEEP_DOWN_NS: u64 = 3_600_000_000_000;
+const KEEP_DOWNS_NS: std::ops::RangeInclusive<u64> = 1_000_000_000..=31_622_400_000_000_000;
+
 /// The token file unless told otherwise: in this user's own folder. `making`: the folder is made when it is not there.
 pub fn token_file(making: bool) -> anyhow::Result<PathBuf> {
     let folder = if making { files::make_scratch()? } else { files::scratch() };
@@ -159,6 +163,7 @@ fn understood(words: &[&str]) -> anyhow::Result<Wanted> {
     let mut validity = Freshness::default();
     let mut listen = LISTEN;
     let (mut token, mut providers, mut period) = (None, None, PERIOD_NS);
+    let mut keep_down = KEEP_DOWN_NS;
     let mut watched = Vec::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -197,6 +202,13 @@ fn understood(words: &[&str]) -> anyhow::Result<Wanted> {
                     format!("understand --period {value}: expected 10ms to 1h, such as 500ms")
                 })?;
             }
+            "--keep-down" => {
+                let value = value()?;
+                let found = rakuda_info::duration_ns(value).filter(|it| KEEP_DOWNS_NS.contains(it));
+                keep_down = found.with_context(|| {
+                    format!("understand --keep-down {value}: expected 1s to 366d, such as 30min")
+                })?;
+            }
             _ => return Err(WordError::Unknown((*word).to_owned()).into()),
         }
     }
@@ -211,9 +223,18 @@ fn understood(words: &[&str]) -> anyhow::Result<Wanted> {
         Some(file) => ExternalProvider::read(&file)?,
         None => Vec::new(),
     };
-    let period = Duration::from_nanos(period);
+    let (period, keep_down) = (Duration::from_nanos(period), Duration::from_nanos(keep_down));
     let register_token = register_token.unwrap_or_else(|| token_file.clone());
-    let config =
-        ServiceConfig { listen, token_file, period, watched, externals, has_own, name, validity };
+    let config = ServiceConfig {
+        listen,
+        token_file,
+        period,
+        watched,
+        externals,
+        has_own,
+        name,
+        validity,
+        keep_down,
+    };
     Ok(Wanted { config, hosts, register, register_token })
 }

@@ -15,7 +15,7 @@ use rakuda_info::external;
 use rakuda_info::format::fragments::Fragments;
 use rakuda_info::format::{Format, json, metrics};
 use rakuda_info::provider::{self, FileSystems, Provider, Root, quick};
-use rakuda_info::query::{Followed, Query, Question, QuestionError, oldest};
+use rakuda_info::query::{Answer, Followed, Query, Question, QuestionError, oldest};
 use rakuda_info::table::{NodeId, State, Table};
 use rakuda_info::value::Kind;
 use tokio::net::TcpListener;
@@ -65,6 +65,8 @@ pub struct ServiceConfig {
     pub name: Option<String>,
     /// Answers have no older values, as far as newer ones can be had.
     pub validity: Freshness,
+    /// Nodes of services that register here are removed when they have been down for so long.
+    pub keep_down: Duration,
 }
 
 /// Why there is no service.
@@ -109,6 +111,7 @@ pub struct Service {
     long_lived: Vec<String>,
     complain: fn(&str),
     validity: Freshness,
+    keep_down: Duration,
     /// Services that it has registered with: how each is told that this one ends.
     registered: RefCell<Vec<(oneshot::Sender<()>, tokio::task::JoinHandle<()>)>>,
     /// Has nodes that others tell of sampled now.
@@ -160,6 +163,7 @@ impl Service {
             long_lived,
             complain,
             validity: config.validity,
+            keep_down: config.keep_down,
             registered: RefCell::default(),
             ask_others: RefCell::default(),
         });
@@ -249,6 +253,7 @@ impl Service {
             let now = moment().now;
             let Inner { table, sources, .. } = &mut *self.inner.borrow_mut();
             sources.note_silence(table, now);
+            sources.remove_long_down(table, now, self.keep_down.as_nanos() as u64);
             let newest = table.change();
             self.changes.send_if_modified(|known| std::mem::replace(known, newest) != newest);
         }
@@ -388,9 +393,9 @@ impl Service {
                     let query = service.query(&question).ok()?;
                     let now = moment().now;
                     let answer = service.look(|table| query.answer_next(table, now, followed));
-                    if std::mem::take(is_first) || !answer.is_empty() {
-                        let text = json::write(&answer);
-                        return Some(format!("id: {}\ndata: {text}\n\n", answer.change).into());
+                    let text = event_text(answer, std::mem::take(is_first));
+                    if !text.is_empty() {
+                        return Some(text.into());
                     }
                 }
             })
@@ -554,6 +559,20 @@ impl Service {
     }
 }
 
+/// What has changed, and in an event `gone` behind it which nodes were removed. The first one is never empty.
+fn event_text(mut answer: Answer, is_first: bool) -> String {
+    let (change, gone) = (answer.change, std::mem::take(&mut answer.gone));
+    let mut text = String::new();
+    if is_first || !answer.is_empty() {
+        text = format!("id: {change}\ndata: {}\n\n", json::write(&answer));
+    }
+    if !gone.is_empty() {
+        let data = json::write_gone(change, &gone);
+        text.push_str(&format!("id: {change}\nevent: gone\ndata: {data}\n\n"));
+    }
+    text
+}
+
 fn bad_question(error: &QuestionError) -> Reply {
     let text = json::write_error(&error.to_string(), Some(&error.error));
     Reply::new(StatusCode::BAD_REQUEST, "application/json", text)
@@ -661,6 +680,28 @@ pub fn sample_into(table: &mut Table) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_that_were_removed_have_an_event_of_their_own() {
+        let mut answer = Answer {
+            change: 7,
+            now: Time(0),
+            columns: None,
+            is_grouped: false,
+            rows: Vec::new(),
+            left: vec!["a".into()],
+            gone: vec!["a".into(), "b".into()],
+        };
+        let gone = "id: 7\nevent: gone\n\
+                    data: {\"version\":2,\"change\":7,\"nodes\":[],\"gone\":[\"a\",\"b\"]}\n\n";
+        let left = "id: 7\ndata: {\"version\":2,\"change\":7,\"nodes\":[],\"left\":[\"a\"]}\n\n";
+        assert_eq!(event_text(answer.clone(), false), format!("{left}{gone}"));
+        answer.left.clear();
+        assert_eq!(event_text(answer.clone(), false), gone);
+        answer.gone.clear();
+        assert_eq!(event_text(answer.clone(), false), "");
+        assert_ne!(event_text(answer, true), "", "the first one is never empty");
+    }
 
     #[test]
     fn parameters_of_a_query_are_checked() {

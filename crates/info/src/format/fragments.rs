@@ -105,7 +105,7 @@ impl Fragments {
 
     /// The object of version 2 (UTF-8) with these nodes and all that is known of them.
     pub fn write(&mut self, table: &Table, nodes: &[NodeId], now: Time) -> Vec<u8> {
-        self.nodes.resize_with(table.nodes().len(), Fragment::default);
+        self.nodes.resize_with(table.rows(), Fragment::default);
         for node in nodes {
             self.renew(table, *node);
         }
