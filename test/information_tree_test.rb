@@ -176,7 +176,8 @@ class InformationTreeTest < Minitest::Test
     assert(lines.find { |line| line.start_with?("data: ") }, "it has told all nodes")
     assert_equal "200", post(top, "/v1/sources/a?session=1&validity=1d&last=true", "").code
     assert(lines.find { |line| line == "event: gone" })
-    assert_equal({ "version" => 2, "nodes" => [], "gone" => ["a"] }, JSON.parse(lines.first.delete_prefix("data: ")).except("change"))
+    assert_equal({ "version" => 2, "nodes" => [], "gone" => ["a"] },
+JSON.parse(lines.first.delete_prefix("data: ")).except("change"))
     assert_equal ["b"], nodes(top).keys
     answer = JSON.parse(get(top, "/v1/nodes?since=#{change}").body)
     assert_equal [["a"], ["a"]], answer.values_at("left", "gone")

@@ -203,6 +203,9 @@ pub struct Table {
     texts: Vec<usize>,
     /// Of each node: the newest change of its state or of a value.
     touched: Vec<u64>,
+    /// Of each node: the newest change of more than a value: of its state, of which attributes it has, and of which
+    /// are defined.
+    reshaped: Vec<u64>,
     by_name: BTreeMap<(Option<Arc<str>>, Arc<str>), NodeId>,
     /// Rows of nodes that were removed, for others.
     free: BTreeSet<NodeId>,
@@ -234,6 +237,7 @@ impl Table {
             nodes: Vec::new(),
             texts: Vec::new(),
             touched: Vec::new(),
+            reshaped: Vec::new(),
             by_name: BTreeMap::new(),
             free: BTreeSet::new(),
             gone: VecDeque::new(),
@@ -281,11 +285,13 @@ impl Table {
         let node = if let Some(node) = self.free.pop_first() {
             self.nodes[node.index()] = known;
             self.touched[node.index()] = self.change;
+            self.reshaped[node.index()] = self.change;
             node
         } else {
             self.nodes.push(known);
             self.texts.push(0);
             self.touched.push(self.change);
+            self.reshaped.push(self.change);
             NodeId(self.nodes.len() as u32 - 1)
         };
         self.by_name.insert(key, node);
@@ -301,6 +307,7 @@ impl Table {
         self.columns.iter_mut().for_each(|column| column.clear(node));
         self.texts[node.index()] = 0;
         self.touched[node.index()] = self.change;
+        self.reshaped[node.index()] = self.change;
         let Node { name, run, born, .. } = self.nodes[node.index()].clone();
         self.by_name.remove(&(run.clone(), Arc::clone(&name)));
         self.free.insert(node);
@@ -373,12 +380,23 @@ impl Table {
             known.state = state;
             known.change = self.change;
             self.touched[node.index()] = self.change;
+            self.reshaped[node.index()] = self.change;
         }
     }
 
     /// The newest change of a node's state or of one of its values; times of samples are none.
     pub(crate) fn touched(&self, node: NodeId) -> u64 {
         self.touched[node.index()]
+    }
+
+    /// The newest change of a node's state, of which attributes it has, or of which of them are defined and why not.
+    pub(crate) fn reshaped(&self, node: NodeId) -> u64 {
+        self.reshaped[node.index()]
+    }
+
+    /// The changes that set the values of an attribute that some node has, by node; 0: never set.
+    pub(crate) fn value_changes(&self, attribute: AttributeId) -> &[u64] {
+        &self.columns[attribute.index()].changes
     }
 
     /// Notes a sample. An older one than is known, and a value of another kind, has no effect but
@@ -405,10 +423,15 @@ impl Table {
             value => value,
         };
         column.sampled[index] = sampled;
-        if column.changes[index] == 0 || column.value(node) != value {
+        let is_first = column.changes[index] == 0;
+        let known = column.value(node);
+        if is_first || known != value {
             self.change += 1;
             column.changes[index] = self.change;
             self.touched[index] = self.change;
+            if is_first || known.kind().is_none() || value.kind().is_none() {
+                self.reshaped[index] = self.change;
+            }
             column.put(node, value);
             self.texts[index] = others + column.text_bytes(node);
         }
