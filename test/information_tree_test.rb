@@ -76,6 +76,17 @@ class InformationTreeTest < Minitest::Test
     out, err, status = ctl("nodes", "-F", "hosts.toml", "--json")
     assert status.success?, err
     assert_equal expected, picked(by_name(out))
+    # Programs of hosts are others while the service runs.
+    File.write(File.join(@folder, "hosts.toml"),
+HOSTS.sub('name = "rack"', 'name = "cage"').sub("echo rack", "echo cage").sub("echo height", "echo depth"))
+    Process.kill(:HUP, @services.first.pid)
+    wait_for("what another program says") { nodes(@services.first).values.map { |it|
+ it.dig("cage", "value") } == %w[host1 host2] }
+    wait_for("the end of the other one") { said(@services.first).values.all? { |values| values.first.nil? } }
+    whys = nodes(@services.first).values.map { |it| it.dig("rack", "why") }
+    assert_equal ["its provider was removed"] * 2, whys
+    depths = nodes(@services.first, "--max-age", "0").values.map { |it| it.dig("depth", "value") }
+    assert_equal [42, 42], depths
   end
 
   # The names of its attributes come with its first frame, values with later ones; and so on up.
