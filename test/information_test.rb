@@ -134,6 +134,29 @@ class InformationTest < Minitest::Test
     assert_equal 1, File.readlines(@errors).grep(/broken/).size, "it is said once"
   end
 
+  def test_providers_come_change_and_go_while_the_service_runs
+    wait_for { value("queue") && value("provider_error('broken')") }
+    file = File.join(@folder, "providers.toml")
+    command = ["sh", "-c", "echo program $$; exec sleep 98764"]
+    lives = "[[provider]]\nname = \"lives\"\ncommand = #{command}\nlong_lived = true\n"
+    provide(file, PROVIDERS.sub("queue 12", "queue 13").sub(/^\[\[provider\]\]\nname = "broken".*?(?=^\[\[)/m, "") + lives)
+    wait_for { value("program") && value("queue")["value"] == 13 }
+    assert_equal [nil, "its provider was removed"], value("provider_error('broken')").values_at("value", "why")
+    program = value("program")["value"]
+    provide(file, "[[provider]]\nname = \"lives\"\n")
+    wait_for { File.read(@errors).include?("missing field `command`") }
+    assert_match(/failed to understand the file of providers #{file}: .*; all providers go on$/m, File.read(@errors))
+    assert_equal program, value("program")["value"]
+    provide(file, "")
+    wait_for { value("program")["value"].nil? }
+    wait_for { !File.exist?("/proc/#{program.to_i}") }
+    assert_equal([nil, "its provider was removed"], value("queue").values_at("value", "why"))
+    provide(file, lives)
+    wait_for { value("program")["value"] }
+    refute_equal program, value("program")["value"]
+    assert_nil value("provider_error('lives')"), "that it was killed is no fault of it"
+  end
+
   def test_a_user_gives_a_node_a_value
     name = JSON.parse(get("/v1/nodes").body).dig("nodes", 0, "node")
     _, errors, status = rakudactl("set-attr", name, "rack=r7", "weight=3.5 kg", *service)
@@ -147,6 +170,13 @@ class InformationTest < Minitest::Test
     assert_equal ["rakudactl: no user has set rack of this node (status 400)\n", 1], [errors, status.exitstatus]
     assert rakudactl("set-attr", name, "rack=r8", *service).last.success?
     assert_equal "r8", value("rack")["value"]
+  end
+
+  # Another file, which the service is told to read.
+  def provide(file, text)
+    File.write("#{file}.new", text)
+    File.rename("#{file}.new", file)
+    Process.kill(:HUP, @service)
   end
 
   def stream_code

@@ -76,6 +76,17 @@ class InformationTreeTest < Minitest::Test
     out, err, status = ctl("nodes", "-F", "hosts.toml", "--json")
     assert status.success?, err
     assert_equal expected, picked(by_name(out))
+    # Programs of hosts are others while the service runs.
+    File.write(File.join(@folder, "hosts.toml"),
+HOSTS.sub('name = "rack"', 'name = "cage"').sub("echo rack", "echo cage").sub("echo height", "echo depth"))
+    Process.kill(:HUP, @services.first.pid)
+    wait_for("what another program says") { nodes(@services.first).values.map { |it|
+ it.dig("cage", "value") } == %w[host1 host2] }
+    wait_for("the end of the other one") { said(@services.first).values.all? { |values| values.first.nil? } }
+    whys = nodes(@services.first).values.map { |it| it.dig("rack", "why") }
+    assert_equal ["its provider was removed"] * 2, whys
+    depths = nodes(@services.first, "--max-age", "0").values.map { |it| it.dig("depth", "value") }
+    assert_equal [42, 42], depths
   end
 
   # The names of its attributes come with its first frame, values with later ones; and so on up.
@@ -166,6 +177,27 @@ class InformationTreeTest < Minitest::Test
     socket&.close
   end
 
+  def test_nodes_that_are_long_down_are_removed_and_events_say_so
+    top = serve("top", "-F", "none", "--keep-down", "1s")
+    %w[a b].each { |node| assert_equal "200", post(top, "/v1/sources/#{node}?session=1&validity=1d", frame(node)).code }
+    change = JSON.parse(ctl("nodes", *top.words, "--json").first)["change"]
+    socket = stream(top, "/v1/nodes?fields=state")
+    socket.timeout = PATIENCE_S if socket.respond_to?(:timeout=)
+    lines = socket.each_line.lazy.map(&:chomp)
+    assert(lines.find { |line| line.start_with?("data: ") }, "it has told all nodes")
+    assert_equal "200", post(top, "/v1/sources/a?session=1&validity=1d&last=true", "").code
+    assert(lines.find { |line| line == "event: gone" })
+    assert_equal({ "version" => 2, "nodes" => [], "gone" => ["a"] },
+JSON.parse(lines.first.delete_prefix("data: ")).except("change"))
+    assert_equal ["b"], nodes(top).keys
+    answer = JSON.parse(get(top, "/v1/nodes?since=#{change}").body)
+    assert_equal [["a"], ["a"]], answer.values_at("left", "gone")
+    assert_equal "200", post(top, "/v1/sources/c?session=1&validity=1d", frame("c")).code
+    assert_equal %w[b c], nodes(top).keys
+  ensure
+    socket&.close
+  end
+
   # More than a service has room for of others, who are let in all the same.
   def test_services_that_register_are_not_counted_with_those_who_ask
     top = serve("top", "-F", "none")
@@ -185,6 +217,7 @@ class InformationTreeTest < Minitest::Test
     [[["--validity", "soon"],
       "understand --validity soon: expected a time such as 100ms or 30s, PROVIDER=TIME or ATTRIBUTE=TIME"],
      [["--register", "ftp://x", "--register-token-file", token], "understand the address \"ftp://x\"; expected http://HOST:PORT"],
+     [["--keep-down", "0s"], "understand --keep-down 0s: expected 1s to 366d, such as 30min"],
      [["--name", ""], "call this machine \"\""]].each do |words, message|
       _, err, status = Open3.capture3(environment, ENGINE, "info", *words, chdir: @folder)
       assert_includes err, message
@@ -231,6 +264,10 @@ class InformationTreeTest < Minitest::Test
     address = URI(service.address + path)
     headers = { "Authorization" => "Bearer #{File.read(service.token_file).chomp}" }
     Net::HTTP.start(address.host, address.port, read_timeout: PATIENCE_S) { |http| http.post(address.request_uri, body, headers) }
+  end
+
+  def get(service, path)
+    Net::HTTP.get_response(URI(service.address + path), "Authorization" => "Bearer #{File.read(service.token_file).chomp}")
   end
 
   # @return [TCPSocket] a stream that has begun

@@ -25,6 +25,8 @@ const SILENT_MIN: Duration = Duration::from_secs(1);
 /// Agents have so long to end.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 const CLOSE_LOOK: Duration = Duration::from_millis(10);
+/// Any folder does that each host has.
+const ROOT: &str = "/";
 /// What rates and shares are of is looked at twice.
 const DELTAS: u32 = 2;
 
@@ -54,29 +56,41 @@ struct Host {
     is_given_up: bool,
 }
 
+fn plan_of(file: &str) -> anyhow::Result<ClusterPlan> {
+    let file = std::path::absolute(file).unwrap_or_else(|_| PathBuf::from(file));
+    let host_file = Some(Text(file.into_os_string().into_encoded_bytes()));
+    let settings = ClusterSettings { host_file, ..Default::default() };
+    ClusterPlan::new(settings, Path::new(ROOT)).map_err(anyhow::Error::from)
+}
+
+fn together(
+    mut providers: Vec<ExternalProvider>,
+    of_host_file: &[ExternalProvider],
+) -> anyhow::Result<Vec<ExternalProvider>> {
+    for provider in of_host_file {
+        let name = &provider.name;
+        anyhow::ensure!(
+            providers.iter().all(|it| it.name != *name),
+            "start the provider {name}: --providers and the host file both name it"
+        );
+        providers.push(provider.clone());
+    }
+    Ok(providers)
+}
+
 impl FarHosts {
     /// Begins to start agents on the hosts of a host file; they sample every `period`, and run these providers and
     /// those of the file. The hosts get rows in the table.
     pub fn start(
         file: &str,
         period: Duration,
-        mut providers: Vec<ExternalProvider>,
+        providers: Vec<ExternalProvider>,
         table: &mut Table,
     ) -> anyhow::Result<Self> {
-        let file = std::path::absolute(file).unwrap_or_else(|_| PathBuf::from(file));
-        let host_file = Some(Text(file.into_os_string().into_encoded_bytes()));
-        // Any folder does that each host has.
-        let root = Path::new("/");
-        let plan = ClusterPlan::new(ClusterSettings { host_file, ..Default::default() }, root)?;
+        let plan = plan_of(file)?;
+        let root = Path::new(ROOT);
         let has_own = plan.own_takes_tasks;
-        for provider in plan.providers() {
-            let name = &provider.name;
-            anyhow::ensure!(
-                providers.iter().all(|it| it.name != *name),
-                "start the provider {name}: --providers and the host file both name it"
-            );
-            providers.push(provider.clone());
-        }
+        let providers = together(providers, plan.providers())?;
         let (sender, reports) = report_channel();
         let config = ClusterConfig { plan, directory: root.to_path_buf(), collect_output: false };
         let elsewhere = rakuda_cluster::start(config, sender).context("reach the hosts")?;
@@ -92,6 +106,26 @@ impl FarHosts {
         Ok(Self { reports, hosts, period, providers, has_own })
     }
 
+    /// All providers, once the host file is read anew, and with these others.
+    pub fn providers_anew(
+        file: &str,
+        others: Vec<ExternalProvider>,
+    ) -> anyhow::Result<Vec<ExternalProvider>> {
+        together(others, plan_of(file)?.providers())
+    }
+
+    /// From now on these provide, also on hosts that come up later.
+    pub fn set_providers(&mut self, providers: Vec<ExternalProvider>) {
+        self.providers = providers;
+        // What is for an agent that is not there goes nowhere; the next one is told when it comes.
+        self.hosts.iter().for_each(|host| host.node.port.ask(self.sample()));
+    }
+
+    fn sample(&self) -> ToAgent {
+        let period_ms = u32::try_from(self.period.as_millis()).unwrap_or(u32::MAX);
+        ToAgent::Sample { period_ms, providers: self.providers.iter().map(Into::into).collect() }
+    }
+
     /// The next that is to be noted; never when there is no host elsewhere.
     pub async fn next(&mut self) -> NodeReport {
         match self.reports.recv().await {
@@ -104,9 +138,7 @@ impl FarHosts {
     pub fn note(&mut self, report: NodeReport, table: &mut Table, now: Time) -> Option<String> {
         // Numbers begin behind that of this machine.
         let index = (report.node.0 as usize).checked_sub(1)?;
-        let period_ms = u32::try_from(self.period.as_millis()).unwrap_or(u32::MAX);
-        let providers = self.providers.iter().map(Into::into).collect();
-        let sample = ToAgent::Sample { period_ms, providers };
+        let sample = self.sample();
         let host = self.hosts.get_mut(index)?;
         let name = host.node.name.to_display();
         let is_current = host.incarnation == report.incarnation;

@@ -11,7 +11,7 @@ use rakuda_agent::providers::ExternalProvider;
 use rakuda_agent::{files, limits, processes};
 use rakuda_info::table::Table;
 use rakuda_service::{Client, Freshness, Registration, Service, ServiceConfig, Token};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 
@@ -25,6 +25,10 @@ const NO_HOSTS: &str = "none";
 const PERIOD_NS: u64 = 1_000_000_000;
 /// Shortest and longest time between two samples.
 const PERIODS_NS: std::ops::RangeInclusive<u64> = 10_000_000..=3_600_000_000_000;
+
+/// Nodes that are down are kept for so long unless told otherwise, and the shortest and longest that can be told.
+const KEEP_DOWN_NS: u64 = 3_600_000_000_000;
+const KEEP_DOWNS_NS: std::ops::RangeInclusive<u64> = 1_000_000_000..=31_622_400_000_000_000;
 
 /// The token file unless told otherwise: in this user's own folder. `making`: the folder is made when it is not there.
 pub fn token_file(making: bool) -> anyhow::Result<PathBuf> {
@@ -57,10 +61,12 @@ pub fn run(words: &[&str]) -> anyhow::Result<()> {
 }
 
 async fn serve(wanted: Wanted) -> anyhow::Result<()> {
-    let Wanted { mut config, hosts, register, register_token } = wanted;
+    let Wanted { mut config, providers_file, hosts, register, register_token } = wanted;
+    let anew = Anew { providers_file, hosts: hosts.clone() };
     let told_of = hosts.clone().or_else(|| (!config.has_own).then(|| NO_HOSTS.to_owned()));
     let mut terminate = signal(SignalKind::terminate()).context("listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for signals")?;
+    let mut hang_up = anew.listen()?;
     let file = config.token_file.clone();
     let period = config.period;
     let mut table = Table::new();
@@ -82,8 +88,10 @@ async fn serve(wanted: Wanted) -> anyhow::Result<()> {
         let _ = ask.send(());
     });
     let (end, ended) = oneshot::channel();
+    let (provide, provided) = unbounded_channel();
     let watching = hosts.map(|hosts| {
-        tokio::task::spawn_local(watch(hosts, Rc::clone(&service), period, asked, ended))
+        let orders = Orders { asked, provided, ended };
+        tokio::task::spawn_local(watch(hosts, Rc::clone(&service), period, orders))
     });
     service.be_ready().await;
     if let Some(client) = client {
@@ -98,9 +106,21 @@ async fn serve(wanted: Wanted) -> anyhow::Result<()> {
     // Who does not read it knows it already.
     let _ = writeln!(out, "http://{} token {}", service.address(), file.display());
     let _ = out.flush();
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            () = hung_up(&mut hang_up) => match anew.read() {
+                Ok(providers) => {
+                    // Without hosts elsewhere nobody listens.
+                    let _ = provide.send(providers.clone());
+                    if let Err(error) = service.set_externals(providers) {
+                        complain(&format!("failed to start a provider: {error}"));
+                    }
+                }
+                Err(error) => complain(&format!("failed to {error:#}; all providers go on")),
+            },
+        }
     }
     service.leave().await;
     service.end();
@@ -115,14 +135,49 @@ fn complain(line: &str) {
     crate::complain(&format!("rakudad info: {line}\n"));
 }
 
+/// Where providers are named, which SIGHUP has read anew.
+struct Anew {
+    providers_file: Option<PathBuf>,
+    /// The host file.
+    hosts: Option<String>,
+}
+
+impl Anew {
+    /// Where nothing can be read anew, the signal ends the service, as it ends other programs.
+    fn listen(&self) -> anyhow::Result<Option<Signal>> {
+        let is_any = self.providers_file.is_some() || self.hosts.is_some();
+        is_any.then(|| signal(SignalKind::hangup()).context("listen for signals")).transpose()
+    }
+
+    fn read(&self) -> anyhow::Result<Vec<ExternalProvider>> {
+        let own = match &self.providers_file {
+            Some(file) => ExternalProvider::read(file)?,
+            None => Vec::new(),
+        };
+        match &self.hosts {
+            Some(file) => FarHosts::providers_anew(file, own),
+            None => Ok(own),
+        }
+    }
+}
+
+async fn hung_up(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// What [`watch`] is told.
+struct Orders {
+    asked: UnboundedReceiver<()>,
+    provided: UnboundedReceiver<Vec<ExternalProvider>>,
+    ended: oneshot::Receiver<()>,
+}
+
 /// Notes what hosts tell, until the service ends.
-async fn watch(
-    mut hosts: FarHosts,
-    service: Rc<Service>,
-    period: Duration,
-    mut asked: UnboundedReceiver<()>,
-    mut ended: oneshot::Receiver<()>,
-) {
+async fn watch(mut hosts: FarHosts, service: Rc<Service>, period: Duration, orders: Orders) {
+    let Orders { mut asked, mut provided, mut ended } = orders;
     let mut looks = tokio::time::interval(period);
     loop {
         tokio::select! {
@@ -138,6 +193,7 @@ async fn watch(
                 service.change(|table| hosts.note_silence(table, rakuda_service::now()));
             }
             Some(()) = asked.recv() => hosts.sample_now(),
+            Some(providers) = provided.recv() => hosts.set_providers(providers),
         }
     }
     hosts.close().await;
@@ -146,6 +202,7 @@ async fn watch(
 /// What the words of the command line say.
 struct Wanted {
     config: ServiceConfig,
+    providers_file: Option<PathBuf>,
     /// The host file.
     hosts: Option<String>,
     /// The service that it registers with.
@@ -159,6 +216,7 @@ fn understood(words: &[&str]) -> anyhow::Result<Wanted> {
     let mut validity = Freshness::default();
     let mut listen = LISTEN;
     let (mut token, mut providers, mut period) = (None, None, PERIOD_NS);
+    let mut keep_down = KEEP_DOWN_NS;
     let mut watched = Vec::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -197,6 +255,13 @@ fn understood(words: &[&str]) -> anyhow::Result<Wanted> {
                     format!("understand --period {value}: expected 10ms to 1h, such as 500ms")
                 })?;
             }
+            "--keep-down" => {
+                let value = value()?;
+                let found = rakuda_info::duration_ns(value).filter(|it| KEEP_DOWNS_NS.contains(it));
+                keep_down = found.with_context(|| {
+                    format!("understand --keep-down {value}: expected 1s to 366d, such as 30min")
+                })?;
+            }
             _ => return Err(WordError::Unknown((*word).to_owned()).into()),
         }
     }
@@ -207,13 +272,22 @@ fn understood(words: &[&str]) -> anyhow::Result<Wanted> {
         Some(file) => file,
         None => token_file(true)?,
     };
-    let externals = match providers {
-        Some(file) => ExternalProvider::read(&file)?,
+    let externals = match &providers {
+        Some(file) => ExternalProvider::read(file)?,
         None => Vec::new(),
     };
-    let period = Duration::from_nanos(period);
+    let (period, keep_down) = (Duration::from_nanos(period), Duration::from_nanos(keep_down));
     let register_token = register_token.unwrap_or_else(|| token_file.clone());
-    let config =
-        ServiceConfig { listen, token_file, period, watched, externals, has_own, name, validity };
-    Ok(Wanted { config, hosts, register, register_token })
+    let config = ServiceConfig {
+        listen,
+        token_file,
+        period,
+        watched,
+        externals,
+        has_own,
+        name,
+        validity,
+        keep_down,
+    };
+    Ok(Wanted { config, providers_file: providers, hosts, register, register_token })
 }

@@ -324,7 +324,7 @@ fn an_agent_tells_how_its_node_is_when_it_is_asked_to_and_not_before() {
             assert!(table.number(row, threads) >= 1.0, "the first delta has all");
             node.link.settle_state();
         }
-        assert_eq!(table.nodes().len(), 1);
+        assert_eq!(table.len(), 1);
         node.link.close();
         node.link.ended().await;
     });

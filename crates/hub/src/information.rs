@@ -290,7 +290,7 @@ impl Hub {
     /// The service has said something, or is not there any more.
     fn on_news(&mut self, news: News) {
         let table = match news {
-            News::Known(table) => table,
+            News::Known(table) => *table,
             News::Silent(why) => {
                 self.information.service = None;
                 self.warn_of_service(&why);

@@ -204,6 +204,15 @@ pub fn fail(table: &mut Table, node: NodeId, provider: &str, why: &str, now: Tim
     set_fault(table, node, provider, Value::text(why), now);
 }
 
+/// Makes all values of a provider undefined that is not there any more; that is no fault of it.
+pub fn forget(table: &mut Table, node: NodeId, provider: &str, now: Time) {
+    for id in of_provider(table, provider) {
+        if table.has(node, id) {
+            table.set(node, id, Value::undefined("its provider was removed"), now);
+        }
+    }
+}
+
 /// Whether a provider's last run on a node was a failure, so that asking for another is of no use.
 pub fn has_failed(table: &Table, node: NodeId, provider: &str) -> bool {
     let id = table.registry().find(&fault_name(provider));

@@ -94,12 +94,14 @@ pub struct Answer {
     pub rows: Vec<AnswerRow>,
     /// Of an answer to what has changed: nodes that have changed, or were in the answer before, and are not in it now.
     pub left: Vec<Arc<str>>,
+    /// Of an answer to what has changed: nodes that the table had and has no more, whoever asks.
+    pub gone: Vec<Arc<str>>,
 }
 
 impl Answer {
     /// Whether nothing is told.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.left.is_empty()
+        self.rows.is_empty() && self.left.is_empty() && self.gone.is_empty()
     }
 }
 
@@ -235,7 +237,9 @@ impl Query {
         let chosen: BTreeSet<NodeId> = rows.iter().map(|(_, (row, _))| row.node).collect();
         let changed = table.nodes().filter(|(id, _)| table.touched(*id) > since);
         let left = changed.filter(|(id, _)| !chosen.contains(id));
-        Answer { left: left.map(|(_, node)| Arc::clone(&node.name)).collect(), ..answer }
+        let gone: Vec<Arc<str>> = table.gone_since(since).map(|(_, name)| name.clone()).collect();
+        let left = left.map(|(_, node)| Arc::clone(&node.name)).chain(gone.iter().cloned());
+        Answer { left: left.collect(), gone, ..answer }
     }
 
     /// What has changed for somebody: a node that comes into the answer is told whole, and one that leaves it by name.
@@ -243,18 +247,31 @@ impl Query {
     pub fn answer_next(&self, table: &Table, now: Time, followed: &mut Followed) -> Answer {
         if self.group_by.is_some() || followed.since.is_none() && self.since.is_some() {
             let rows = self.rows(table, now);
-            followed.since = Some(table.change());
+            let before = followed.since.replace(table.change());
             followed.nodes = rows.iter().map(|(_, (row, _))| row.node).collect();
-            return self.answer(table, now);
+            let answer = self.answer(table, now);
+            let Some(before) = before else { return answer };
+            let gone = table.gone_since(before).map(|(_, name)| name.clone()).collect();
+            return Answer { gone, ..answer };
         }
         let rows = self.rows(table, now);
-        let since = |node| followed.since.filter(|_| followed.nodes.contains(&node));
+        // A number may be that of another node by now.
+        let is_same =
+            |node: NodeId| followed.since.is_some_and(|it| table.get_node(node).born <= it);
+        let was_told = |node: NodeId| followed.nodes.contains(&node) && is_same(node);
+        let since = |node| followed.since.filter(|_| was_told(node));
         let answer = self.made(table, now, rows.iter(), &since);
         let chosen: BTreeSet<NodeId> = rows.iter().map(|(_, (row, _))| row.node).collect();
-        let left = followed.nodes.difference(&chosen);
-        let left = left.map(|id| Arc::clone(&table.get_node(*id).name)).collect();
+        let removed: Vec<_> =
+            followed.since.map_or_else(Vec::new, |it| table.gone_since(it).collect());
+        let is_there = |id: &NodeId| is_same(*id) && table.is_there(*id);
+        let left = followed.nodes.difference(&chosen).filter(|id| is_there(id));
+        let left = left.map(|id| &table.get_node(*id).name);
+        let told = removed.iter().filter(|(id, _)| followed.nodes.contains(id));
+        let left = left.chain(told.map(|(_, name)| *name)).cloned().collect();
+        let gone = removed.into_iter().map(|(_, name)| name.clone()).collect();
         *followed = Followed { since: Some(answer.change), nodes: chosen };
-        Answer { left, ..answer }
+        Answer { left, gone, ..answer }
     }
 
     /// Of these rows what is newer than a change, which may differ by node.
@@ -279,7 +296,15 @@ impl Query {
         let rows = rows.collect();
         let columns = headings
             .map(|headings| headings.into_iter().map(|(name, _, kind)| (name, kind)).collect());
-        Answer { change: table.change(), now, columns, is_grouped, rows, left: Vec::new() }
+        Answer {
+            change: table.change(),
+            now,
+            columns,
+            is_grouped,
+            rows,
+            left: Vec::new(),
+            gone: Vec::new(),
+        }
     }
 
     fn headings(&self) -> Option<Vec<Heading>> {
@@ -651,6 +676,43 @@ mod tests {
         assert_eq!(next(&table, &mut followed), "n4:down(mem_total state)");
         set(&mut table, n3, 1.0, 5_000_000_000);
         assert_eq!(next(&table, &mut followed), "n3:up(mem_total state)", "it is told whole");
+    }
+
+    #[test]
+    fn nodes_that_were_removed_are_told_to_who_follows_and_to_who_asks() {
+        let mut table = table();
+        let question =
+            Question { condition: Some("load1 < 1.5".to_owned()), ..question("mem_total") };
+        let (mut followed, mut grouped) = (Followed::default(), Followed::default());
+        let of = |table: &Table, question: &Question, followed: &mut Followed| {
+            let query = Query::new(question, table.registry()).unwrap();
+            let answer = query.answer_next(table, Time(9_000_000_000), followed);
+            let mut gone: Vec<_> = answer.gone.iter().map(|name| format!("!{name}")).collect();
+            gone.sort_unstable();
+            (answer, gone.join(" "))
+        };
+        let next = |table: &Table, followed: &mut Followed| {
+            let (answer, gone) = of(table, &question, followed);
+            format!("{} {gone}", told(&answer))
+        };
+        let groups = Question { group_by: Some("state".to_owned()), ..Question::default() };
+        next(&table, &mut followed);
+        of(&table, &groups, &mut grouped);
+        let before = table.change();
+        let [n1, n3] = ["n1", "n3"].map(|name| table.find_node(name).unwrap());
+        table.remove(n3);
+        table.remove(n1);
+        // In the place of one that was told: it is another node.
+        let other = table.node(None, "other");
+        let [load, mem] = ["load1", "mem_total"].map(|name| table.registry().find(name).unwrap());
+        table.set(other, load, Value::Number(1.0), Time(1));
+        table.set(other, mem, Value::Number(1.0), Time(1));
+        assert_eq!(next(&table, &mut followed), "other:up(mem_total) -n3 !n1 !n3");
+        assert_eq!(next(&table, &mut followed), " ");
+        assert_eq!(of(&table, &groups, &mut grouped).1, "!n1 !n3");
+        let question = Question { since: Some(before), ..question.clone() };
+        let answer = Query::new(&question, table.registry()).unwrap().answer(&table, Time(1));
+        assert_eq!((answer.gone.len(), told(&answer).contains("-n3")), (2, true));
     }
 
     /// Nodes with states and names of values; who has left.

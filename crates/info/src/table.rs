@@ -3,7 +3,7 @@
 //!
 //! It knows nothing of where values come from; whoever sets them says when they were sampled, by the reader's clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,7 +12,10 @@ use rakuda_core::Time;
 use crate::registry::{Attribute, AttributeId, Refusal, Registry};
 use crate::value::{Kind, TEXT_BYTES_MAX, Value};
 
-/// The number of a node within its table.
+/// Maximum number of removed nodes whose names are known; those that were removed first are forgotten.
+const GONE_MAX: usize = 1 << 16;
+
+/// The number of a node within its table. That of a node that was removed is given to another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeId(pub u32);
 
@@ -74,6 +77,20 @@ pub struct Node {
     pub state: State,
     /// The change that set the state.
     pub change: u64,
+    /// The change with which it came into being.
+    pub born: u64,
+}
+
+/// A node that was removed.
+#[derive(Debug, Clone)]
+struct Gone {
+    node: NodeId,
+    name: Arc<str>,
+    run: Option<Arc<str>>,
+    /// The change with which it came into being.
+    born: u64,
+    /// The change that removed it.
+    change: u64,
 }
 
 /// A value with all that is known of it.
@@ -155,6 +172,17 @@ impl Column {
         }
     }
 
+    /// Nobody has ever said anything of it.
+    fn clear(&mut self, node: NodeId) {
+        let index = node.index();
+        if index < self.changes.len() {
+            self.put(node, Value::Undefined("".into()));
+            self.reasons.remove(&node.0);
+            self.sampled[index] = Time(0);
+            self.changes[index] = 0;
+        }
+    }
+
     fn text_bytes(&self, node: NodeId) -> usize {
         let text = match &self.values {
             Values::Texts(texts) => texts.get(node.index()).and_then(Option::as_ref),
@@ -175,7 +203,16 @@ pub struct Table {
     texts: Vec<usize>,
     /// Of each node: the newest change of its state or of a value.
     touched: Vec<u64>,
+    /// Of each node: the newest change of more than a value: of its state, of which attributes it has, and of which
+    /// are defined.
+    reshaped: Vec<u64>,
     by_name: BTreeMap<(Option<Arc<str>>, Arc<str>), NodeId>,
+    /// Rows of nodes that were removed, for others.
+    free: BTreeSet<NodeId>,
+    /// The oldest first.
+    gone: VecDeque<Gone>,
+    /// How many nodes were ever removed.
+    removals: u64,
     change: u64,
 }
 
@@ -194,8 +231,19 @@ impl Table {
     /// One without nodes.
     pub fn with(registry: Registry) -> Self {
         let columns = registry.iter().map(|(_, attribute)| Column::new(attribute.kind)).collect();
-        let (nodes, texts, touched) = (Vec::new(), Vec::new(), Vec::new());
-        Self { registry, columns, nodes, texts, touched, by_name: BTreeMap::new(), change: 0 }
+        Self {
+            registry,
+            columns,
+            nodes: Vec::new(),
+            texts: Vec::new(),
+            touched: Vec::new(),
+            reshaped: Vec::new(),
+            by_name: BTreeMap::new(),
+            free: BTreeSet::new(),
+            gone: VecDeque::new(),
+            removals: 0,
+            change: 0,
+        }
     }
 
     /// Which attributes there are.
@@ -232,24 +280,86 @@ impl Table {
             return node;
         }
         self.change += 1;
-        let node = NodeId(self.nodes.len() as u32);
         let (run, name) = (key.0.clone(), key.1.clone());
+        let known = Node { name, run, state: State::Up, change: self.change, born: self.change };
+        let node = if let Some(node) = self.free.pop_first() {
+            self.nodes[node.index()] = known;
+            self.touched[node.index()] = self.change;
+            self.reshaped[node.index()] = self.change;
+            node
+        } else {
+            self.nodes.push(known);
+            self.texts.push(0);
+            self.touched.push(self.change);
+            self.reshaped.push(self.change);
+            NodeId(self.nodes.len() as u32 - 1)
+        };
         self.by_name.insert(key, node);
-        self.nodes.push(Node { name, run, state: State::Up, change: self.change });
-        self.texts.push(0);
-        self.touched.push(self.change);
         node
+    }
+
+    /// Forgets a node and all its values; its number is given to the next one that comes. Whoever keeps the number
+    /// drops it first.
+    pub fn remove(&mut self, node: NodeId) {
+        assert!(!self.free.contains(&node), "a node is removed once");
+        self.change += 1;
+        self.removals += 1;
+        self.columns.iter_mut().for_each(|column| column.clear(node));
+        self.texts[node.index()] = 0;
+        self.touched[node.index()] = self.change;
+        self.reshaped[node.index()] = self.change;
+        let Node { name, run, born, .. } = self.nodes[node.index()].clone();
+        self.by_name.remove(&(run.clone(), Arc::clone(&name)));
+        self.free.insert(node);
+        self.gone.push_back(Gone { node, name, run, born, change: self.change });
+        if self.gone.len() > GONE_MAX {
+            self.gone.pop_front();
+        }
+    }
+
+    /// How many nodes were ever removed.
+    pub fn removals(&self) -> u64 {
+        self.removals
+    }
+
+    /// Nodes that were there at a change, were removed since and have not come back, by the number and the name that
+    /// each had; of many the newest 65,536.
+    pub(crate) fn gone_since(&self, change: u64) -> impl Iterator<Item = (NodeId, &Arc<str>)> {
+        let newer = self.gone.iter().rev().take_while(move |it| it.change > change);
+        let is_back = |it: &Gone| self.by_name.contains_key(&(it.run.clone(), it.name.clone()));
+        newer.filter(move |it| it.born <= change && !is_back(it)).map(|it| (it.node, &it.name))
     }
 
     /// By its name; of several runs' the first.
     pub fn find_node(&self, name: &str) -> Option<NodeId> {
-        let found = self.nodes.iter().position(|node| &*node.name == name);
-        found.map(|index| NodeId(index as u32))
+        self.nodes().find(|(_, node)| &*node.name == name).map(|(id, _)| id)
     }
 
     /// All nodes, by number.
-    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node)> {
-        self.nodes.iter().enumerate().map(|(index, node)| (NodeId(index as u32), node))
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        let rows = self.nodes.iter().enumerate();
+        let rows = rows.map(|(index, node)| (NodeId(index as u32), node));
+        rows.filter(|(id, _)| self.free.is_empty() || !self.free.contains(id))
+    }
+
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len() - self.free.len()
+    }
+
+    /// Whether there is no node.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every number of a node is smaller.
+    pub(crate) fn rows(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether a number is that of a node.
+    pub(crate) fn is_there(&self, node: NodeId) -> bool {
+        node.index() < self.nodes.len() && !self.free.contains(&node)
     }
 
     /// A node.
@@ -270,12 +380,23 @@ impl Table {
             known.state = state;
             known.change = self.change;
             self.touched[node.index()] = self.change;
+            self.reshaped[node.index()] = self.change;
         }
     }
 
     /// The newest change of a node's state or of one of its values; times of samples are none.
     pub(crate) fn touched(&self, node: NodeId) -> u64 {
         self.touched[node.index()]
+    }
+
+    /// The newest change of a node's state, of which attributes it has, or of which of them are defined and why not.
+    pub(crate) fn reshaped(&self, node: NodeId) -> u64 {
+        self.reshaped[node.index()]
+    }
+
+    /// The changes that set the values of an attribute that some node has, by node; 0: never set.
+    pub(crate) fn value_changes(&self, attribute: AttributeId) -> &[u64] {
+        &self.columns[attribute.index()].changes
     }
 
     /// Notes a sample. An older one than is known, and a value of another kind, has no effect but
@@ -302,10 +423,15 @@ impl Table {
             value => value,
         };
         column.sampled[index] = sampled;
-        if column.changes[index] == 0 || column.value(node) != value {
+        let is_first = column.changes[index] == 0;
+        let known = column.value(node);
+        if is_first || known != value {
             self.change += 1;
             column.changes[index] = self.change;
             self.touched[index] = self.change;
+            if is_first || known.kind().is_none() || value.kind().is_none() {
+                self.reshaped[index] = self.change;
+            }
             column.put(node, value);
             self.texts[index] = others + column.text_bytes(node);
         }
@@ -439,6 +565,31 @@ mod tests {
             table.supposing(node, &numbers, |it| (it.number(node, load), it.has(node, runnable)));
         assert_eq!(seen, (7.0, false), "what nobody has said is not supposed");
         assert_eq!((table.cell(node, load), table.change()), before);
+    }
+
+    #[test]
+    fn a_row_of_a_node_that_was_removed_is_used_again_and_nothing_of_it_is_left() {
+        let mut table = Table::new();
+        let [load, os] = ["load1", "os"].map(|name| table.registry().find(name).unwrap());
+        let (first, second) = (table.node(None, "a"), table.node(None, "b"));
+        for node in [first, second] {
+            table.set(node, load, Value::Number(1.0), Time(10));
+            table.set(node, os, Value::text("x".repeat(60 << 10)), Time(10));
+        }
+        let before = table.change();
+        table.remove(first);
+        assert_eq!((table.len(), table.find_node("a"), table.removals()), (1, None, 1));
+        let gone = |since| table.gone_since(since).map(|it| it.1.to_string()).collect::<Vec<_>>();
+        assert_eq!((gone(before), gone(table.change())), (vec!["a".to_owned()], vec![]));
+        let third = table.node(None, "c");
+        assert_eq!((third, table.cell(third, load)), (first, None));
+        assert_eq!(table.get_node(third).born, table.change());
+        table.set(third, load, Value::Number(2.0), Time(5));
+        table.set(third, os, Value::text("y".repeat(60 << 10)), Time(5));
+        assert!(table.has(third, os) && table.number(third, load) > 1.0, "times are its own");
+        table.node(None, "a");
+        assert_eq!(table.len(), 3);
+        assert_eq!(table.gone_since(before).count(), 0, "it has come back");
     }
 
     #[test]

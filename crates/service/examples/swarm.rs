@@ -126,6 +126,7 @@ async fn serve(number: u32, wanted: &Wanted, folder: &Path) -> Result<(), Failur
     let nodes = Nodes::new(each(number)..each(number + 1), wanted, &mut table);
     let nodes = Rc::new(RefCell::new(nodes));
     let config = ServiceConfig {
+        keep_down: Duration::from_secs(3600),
         listen: ([127, 0, 0, 1], 0).into(),
         token_file: folder.join("token"),
         period: wanted.period,

@@ -7,9 +7,8 @@ use rakuda_agent::clock;
 use rakuda_agent::programs::{Program, Runner};
 use rakuda_agent::providers::ExternalProvider;
 use rakuda_info::external::{OUTPUT_BYTES_MAX, parse, wait_ns};
-use tokio::sync::mpsc::UnboundedSender;
 
-use crate::sampling::{Ask, Found, moment};
+use crate::sampling::{Ask, Found, Telling, moment};
 
 /// A long-lived provider that has lived so long was no fault of its start.
 const LIVED_NS: u64 = 60_000_000_000;
@@ -17,28 +16,28 @@ const LIVED_NS: u64 = 60_000_000_000;
 /// Until nobody listens any more.
 pub(crate) fn serve(
     provider: &ExternalProvider,
-    mark: &str,
+    mark: String,
     asked: &Receiver<Ask>,
-    found: &UnboundedSender<Found>,
+    telling: &Telling,
 ) {
     let mut runner = Runner::new();
     let program = Program {
         words: provider.command.clone(),
-        mark: mark_of(mark, &provider.name),
+        mark,
         limit: provider.limit,
         bytes_max: OUTPUT_BYTES_MAX,
     };
     let mut faults = 0;
     let mut asks: Vec<Ask> = Vec::new();
     loop {
-        if found.is_closed() {
+        if telling.is_over() {
             return;
         }
         let begun_ns = clock::monotonic_ns();
-        let fault = run(provider, &program, &mut runner, found);
+        let fault = run(provider, &program, &mut runner, telling);
         let Ok(fault) = fault else { return };
         for ask in asks.drain(..) {
-            let _ = found.send(Found::Asked(ask.done));
+            telling.tell(Found::Asked(ask.done));
         }
         let has_lived = clock::monotonic_ns() - begun_ns >= LIVED_NS;
         faults = match fault {
@@ -51,9 +50,9 @@ pub(crate) fn serve(
         match asked.recv_timeout(Duration::from_nanos(wait)) {
             // One that fails is not tried sooner because it is asked.
             Ok(ask) if faults > 0 => {
-                let _ = found.send(Found::Asked(ask.done));
+                telling.tell(Found::Asked(ask.done));
                 let left = due_ns.saturating_sub(clock::monotonic_ns());
-                if !pass(left, asked, found) {
+                if !pass(left, asked, telling) {
                     return;
                 }
             }
@@ -64,18 +63,13 @@ pub(crate) fn serve(
     }
 }
 
-/// What a provider's processes carry.
-pub(crate) fn mark_of(mark: &str, provider: &str) -> String {
-    format!("{mark}/{provider}")
-}
-
 /// Lets time pass; who asks meanwhile is answered at once. False: nobody listens any more.
-fn pass(left_ns: u64, asked: &Receiver<Ask>, found: &UnboundedSender<Found>) -> bool {
+fn pass(left_ns: u64, asked: &Receiver<Ask>, telling: &Telling) -> bool {
     let due_ns = clock::monotonic_ns().saturating_add(left_ns);
     loop {
         let left_ns = due_ns.saturating_sub(clock::monotonic_ns());
         match asked.recv_timeout(Duration::from_nanos(left_ns)) {
-            Ok(ask) => drop(found.send(Found::Asked(ask.done))),
+            Ok(ask) => drop(telling.tell(Found::Asked(ask.done))),
             Err(RecvTimeoutError::Timeout) => return true,
             Err(RecvTimeoutError::Disconnected) => return false,
         }
@@ -87,12 +81,12 @@ fn run(
     provider: &ExternalProvider,
     program: &Program,
     runner: &mut Runner,
-    found: &UnboundedSender<Found>,
+    telling: &Telling,
 ) -> Result<bool, ()> {
     let name = || provider.name.clone();
     let mut on_line = |line: &[u8]| {
         let (output, at) = (parse(line), moment().now);
-        found.send(Found::External { provider: name(), output, is_line: true, at }).is_ok()
+        telling.tell(Found::External { provider: name(), output, is_line: true, at })
     };
     let result = runner.run(program, &mut on_line);
     let at = moment().now;
@@ -110,5 +104,5 @@ fn run(
         }
         Err(fault) => (failed(format!("provider {} {fault}", provider.name)), true),
     };
-    found.send(news).map(|()| is_fault).map_err(|_| ())
+    if telling.tell(news) { Ok(is_fault) } else { Err(()) }
 }

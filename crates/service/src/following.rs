@@ -28,7 +28,7 @@ const SILENT_MIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub enum News {
     /// All that it knows.
-    Known(Table),
+    Known(Box<Table>),
     /// It does not answer, or what it says makes no sense; why. Nothing follows.
     Silent(String),
 }
@@ -99,7 +99,7 @@ impl Known {
             let asked = now();
             match self.look(path) {
                 Ok(table) => {
-                    sender.send(News::Known(table)).ok()?;
+                    sender.send(News::Known(Box::new(table))).ok()?;
                     return Some(passed(asked));
                 }
                 Err(why) if passed(since) >= limit => {

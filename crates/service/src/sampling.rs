@@ -4,9 +4,11 @@
 //! A thread samples by its period, and when it is asked. What it finds goes to the service through
 //! a channel; nobody waits for a thread but who asks for a fresh sample.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use rakuda_agent::clock;
@@ -49,37 +51,82 @@ pub(crate) struct Sampler {
     asks: Sender<Ask>,
     /// A long-lived provider tells by itself.
     takes_asks: bool,
+    /// What an external provider's processes carry.
+    mark: Option<String>,
+    /// As long as this is there, what the thread finds is told.
+    _alive: Arc<()>,
 }
 
 impl Sampler {
+    /// What an external provider's processes carry.
+    pub fn mark(&self) -> Option<&str> {
+        self.mark.as_deref()
+    }
+
     /// Asks for a sample; true: it will be told when that is noted.
     pub fn ask(&self, ask: Ask) -> bool {
         self.takes_asks && self.asks.send(ask).is_ok()
     }
 }
 
+/// Where a thread tells what it finds, as long as somebody wants that of it.
+pub(crate) struct Telling {
+    found: mpsc::UnboundedSender<Found>,
+    alive: Weak<()>,
+}
+
+impl Telling {
+    fn new(found: &mpsc::UnboundedSender<Found>) -> (Self, Arc<()>) {
+        let alive = Arc::new(());
+        (Self { found: found.clone(), alive: Arc::downgrade(&alive) }, alive)
+    }
+
+    /// Nobody listens any more.
+    pub fn is_over(&self) -> bool {
+        self.found.is_closed() || self.alive.strong_count() == 0
+    }
+
+    /// False: nobody listens any more.
+    pub fn tell(&self, found: Found) -> bool {
+        !self.is_over() && self.found.send(found).is_ok()
+    }
+}
+
 /// What external providers have running: it is killed when this is dropped.
 pub(crate) struct Programs {
+    /// The beginning of all marks.
     mark: String,
-    names: Vec<String>,
+    /// Of each that was started and is not ended.
+    marks: RefCell<BTreeSet<String>>,
+    started: Cell<u32>,
 }
 
 impl Programs {
     /// None of them runs yet.
-    pub fn of(externals: &[ExternalProvider]) -> Self {
-        let names = externals.iter().map(|provider| provider.name.clone()).collect();
-        Self { mark: rakuda_agent::processes::new_mark(), names }
+    pub fn new() -> Self {
+        let mark = rakuda_agent::processes::new_mark();
+        Self { mark, marks: RefCell::default(), started: Cell::new(0) }
     }
 
-    /// The mark of all of them.
-    pub fn mark(&self) -> &str {
-        &self.mark
+    /// What processes of a provider that is started now carry: another of that name has another one.
+    fn mark_of(&self, provider: &str) -> String {
+        let number = self.started.get() + 1;
+        self.started.set(number);
+        let mark = format!("{}/{provider}/{number}", self.mark);
+        self.marks.borrow_mut().insert(mark.clone());
+        mark
+    }
+
+    /// Kills what runs of a provider whose thread was told to end.
+    pub fn end_of(&self, mark: &str) {
+        if self.marks.borrow_mut().remove(mark) {
+            rakuda_agent::programs::kill_marked([mark]);
+        }
     }
 
     /// Kills what runs.
     pub fn end(&self) {
-        let marks = self.names.iter().map(|name| external::mark_of(&self.mark, name));
-        rakuda_agent::programs::kill_marked(marks);
+        rakuda_agent::programs::kill_marked(&*self.marks.borrow());
     }
 }
 
@@ -121,9 +168,8 @@ impl Machine {
     /// Starts threads that sample every `period` or run these programs, until it is dropped.
     pub fn start(period: Duration, externals: &[ExternalProvider]) -> std::io::Result<Self> {
         let (found, news) = mpsc::unbounded_channel();
-        let programs = Rc::new(Programs::of(externals));
-        let (root, mark) = (Root::new("/"), programs.mark());
-        let samplers = start(&root, period, Vec::new(), externals.to_vec(), mark, &found)?;
+        let (root, programs) = (Root::new("/"), Rc::new(Programs::new()));
+        let samplers = start(&root, period, Vec::new(), externals.to_vec(), &programs, &found)?;
         // A driver that hangs keeps nobody from being known.
         let is_built_in =
             |name: &String| *name != nvml::PROVIDER && externals.iter().all(|it| it.name != *name);
@@ -200,7 +246,7 @@ pub(crate) fn start(
     period: Duration,
     watched: Vec<String>,
     externals: Vec<ExternalProvider>,
-    mark: &str,
+    programs: &Programs,
     found: &mpsc::UnboundedSender<Found>,
 ) -> std::io::Result<Vec<Sampler>> {
     let file_systems: Vec<Box<dyn Provider>> = vec![Box::new(FileSystems::new(watched))];
@@ -213,14 +259,26 @@ pub(crate) fn start(
         samplers.push(spawn("gpus", vec![Box::new(gpus)], root, period, found)?);
     }
     for provider in externals {
-        let (asks, asked) = channel();
-        let (name, mark, found) = (provider.name.clone(), mark.to_owned(), found.clone());
-        let takes_asks = !provider.is_long_lived();
-        let serve = move || external::serve(&provider, &mark, &asked, &found);
-        std::thread::Builder::new().name("provider".to_owned()).spawn(serve)?;
-        samplers.push(Sampler { providers: vec![name], asks, takes_asks });
+        samplers.push(start_external(provider, programs, found)?);
     }
     Ok(samplers)
+}
+
+/// The thread of an external provider. It ends when its sampler is dropped, and what it has running then is killed.
+pub(crate) fn start_external(
+    provider: ExternalProvider,
+    programs: &Programs,
+    found: &mpsc::UnboundedSender<Found>,
+) -> std::io::Result<Sampler> {
+    let (asks, asked) = channel();
+    let (telling, alive) = Telling::new(found);
+    let providers = vec![provider.name.clone()];
+    let takes_asks = !provider.is_long_lived();
+    let mark = programs.mark_of(&provider.name);
+    let its = mark.clone();
+    let serve = move || external::serve(&provider, its, &asked, &telling);
+    std::thread::Builder::new().name("provider".to_owned()).spawn(serve)?;
+    Ok(Sampler { providers, asks, takes_asks, mark: Some(mark), _alive: alive })
 }
 
 fn spawn(
@@ -232,10 +290,10 @@ fn spawn(
 ) -> std::io::Result<Sampler> {
     let (asks, asked) = channel();
     let names = providers.iter().map(|provider| provider.name().to_owned()).collect();
-    let (root, found) = (root.clone(), found.clone());
-    let serve = move || serve(&mut providers, &root, period, &asked, &found);
+    let (root, (telling, alive)) = (root.clone(), Telling::new(found));
+    let serve = move || serve(&mut providers, &root, period, &asked, &telling);
     std::thread::Builder::new().name(name.to_owned()).spawn(serve)?;
-    Ok(Sampler { providers: names, asks, takes_asks: true })
+    Ok(Sampler { providers: names, asks, takes_asks: true, mark: None, _alive: alive })
 }
 
 /// Until nobody listens any more.
@@ -244,7 +302,7 @@ fn serve(
     root: &Root,
     period: Duration,
     asked: &Receiver<Ask>,
-    found: &mpsc::UnboundedSender<Found>,
+    telling: &Telling,
 ) {
     let mut round = 0;
     let mut due_ns = clock::monotonic_ns();
@@ -270,14 +328,13 @@ fn serve(
             if is_wanted {
                 let at = moment();
                 let sample = provider.sample(root, at);
-                let is_told = found.send(Found::BuiltIn { provider: name, sample, at: at.now });
-                if is_told.is_err() {
+                if !telling.tell(Found::BuiltIn { provider: name, sample, at: at.now }) {
                     return;
                 }
             }
         }
         match ask {
-            Some(ask) => drop(found.send(Found::Asked(ask.done))),
+            Some(ask) => drop(telling.tell(Found::Asked(ask.done))),
             None => round += 1,
         }
     }

@@ -11,11 +11,12 @@ use hyper::header::ACCEPT;
 use hyper::{Method, StatusCode};
 use rakuda_agent::providers::ExternalProvider;
 use rakuda_info::Time;
+use rakuda_info::catalogue::BUILT_IN;
 use rakuda_info::external;
 use rakuda_info::format::fragments::Fragments;
 use rakuda_info::format::{Format, json, metrics};
 use rakuda_info::provider::{self, FileSystems, Provider, Root, quick};
-use rakuda_info::query::{Followed, Query, Question, QuestionError, oldest};
+use rakuda_info::query::{Answer, Followed, Query, Question, QuestionError, oldest};
 use rakuda_info::table::{NodeId, State, Table};
 use rakuda_info::value::Kind;
 use tokio::net::TcpListener;
@@ -39,8 +40,6 @@ const LOOK: Duration = Duration::from_millis(5);
 const SILENCE_LOOK: Duration = Duration::from_millis(250);
 /// Below it are the requests of services that register.
 const SOURCES: &str = "/v1/sources/";
-/// Whose values nobody samples.
-const USER: &str = "user";
 /// Shortest time between two events to one client.
 const EVENT_TIME: Duration = Duration::from_millis(100);
 /// Between the two looks of [`sample_once`], which rates and shares are of.
@@ -65,6 +64,8 @@ pub struct ServiceConfig {
     pub name: Option<String>,
     /// Answers have no older values, as far as newer ones can be had.
     pub validity: Freshness,
+    /// Nodes of services that register here are removed when they have been down for so long.
+    pub keep_down: Duration,
 }
 
 /// Why there is no service.
@@ -101,14 +102,17 @@ struct Inner {
 /// A service that listens.
 pub struct Service {
     inner: RefCell<Inner>,
-    samplers: Vec<Sampler>,
+    samplers: RefCell<Vec<Sampler>>,
+    /// Where samplers tell what they find.
+    found: mpsc::UnboundedSender<Found>,
     changes: watch::Sender<u64>,
     address: SocketAddr,
     programs: Programs,
-    /// Providers that tell by themselves.
-    long_lived: Vec<String>,
+    /// Programs that provide, here or on the nodes that others tell of.
+    externals: RefCell<Vec<ExternalProvider>>,
     complain: fn(&str),
     validity: Freshness,
+    keep_down: Duration,
     /// Services that it has registered with: how each is told that this one ends.
     registered: RefCell<Vec<(oneshot::Sender<()>, tokio::task::JoinHandle<()>)>>,
     /// Has nodes that others tell of sampled now.
@@ -129,13 +133,11 @@ impl Service {
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let (found, news) = mpsc::unbounded_channel();
-        let programs = Programs::of(&config.externals);
-        let long_lived = config.externals.iter().filter(|it| it.is_long_lived());
-        let long_lived = long_lived.map(|it| it.name.clone()).collect();
+        let (programs, externals) = (Programs::new(), RefCell::new(config.externals.clone()));
         let root = Root::new("/");
         let samplers = if config.has_own {
-            let (period, watched, externals) = (config.period, config.watched, config.externals);
-            sampling::start(&root, period, watched, externals, programs.mark(), &found)
+            let (period, watched) = (config.period, config.watched);
+            sampling::start(&root, period, watched, config.externals, &programs, &found)
                 .map_err(ServiceError::Threads)?
         } else {
             Vec::new()
@@ -153,13 +155,15 @@ impl Service {
         let (changes, _) = watch::channel(0);
         let service = Rc::new(Self {
             inner,
-            samplers,
+            samplers: RefCell::new(samplers),
+            found,
             changes,
             address,
             programs,
-            long_lived,
+            externals,
             complain,
             validity: config.validity,
+            keep_down: config.keep_down,
             registered: RefCell::default(),
             ask_others: RefCell::default(),
         });
@@ -237,6 +241,34 @@ impl Service {
         self.refresh(&Freshness::of_all(u64::MAX).only(Some(&first))).await;
     }
 
+    /// From now on these programs provide. Those that are new are started, those that are not among them any more are
+    /// killed, and their values are undefined; those that are others by now are both. The rest goes on.
+    pub fn set_externals(&self, externals: Vec<ExternalProvider>) -> std::io::Result<()> {
+        let before = self.externals.replace(externals.clone());
+        let Some(own) = self.inner.borrow().own else { return Ok(()) };
+        for provider in before.iter().filter(|it| !externals.contains(it)) {
+            let mut samplers = self.samplers.borrow_mut();
+            let is_its =
+                |it: &Sampler| it.mark().is_some() && it.providers == [provider.name.as_str()];
+            if let Some(place) = samplers.iter().position(is_its) {
+                let sampler = samplers.swap_remove(place);
+                let mark = sampler.mark().map(str::to_owned);
+                // It tells nothing from here on, not even that its program was killed.
+                drop(sampler);
+                self.programs.end_of(&mark.unwrap_or_default());
+            }
+            self.inner.borrow_mut().complaints.remove(&provider.name);
+            if externals.iter().all(|it| it.name != provider.name) {
+                self.change(|table| external::forget(table, own, &provider.name, moment().now));
+            }
+        }
+        for provider in externals.into_iter().filter(|it| !before.contains(it)) {
+            let sampler = sampling::start_external(provider, &self.programs, &self.found)?;
+            self.samplers.borrow_mut().push(sampler);
+        }
+        Ok(())
+    }
+
     /// Kills what external providers have running.
     pub fn end(&self) {
         self.programs.end();
@@ -249,6 +281,7 @@ impl Service {
             let now = moment().now;
             let Inner { table, sources, .. } = &mut *self.inner.borrow_mut();
             sources.note_silence(table, now);
+            sources.remove_long_down(table, now, self.keep_down.as_nanos() as u64);
             let newest = table.change();
             self.changes.send_if_modified(|known| std::mem::replace(known, newest) != newest);
         }
@@ -266,6 +299,12 @@ impl Service {
         let Inner { table, own: Some(own), complaints, .. } = &mut *self.inner.borrow_mut() else {
             return;
         };
+        if let Found::External { provider, .. } | Found::Failed { provider, .. } = &found
+            && self.externals.borrow().iter().all(|it| it.name != *provider)
+        {
+            // It was on its way when its provider was removed.
+            return;
+        }
         let (provider, told) = match found {
             Found::BuiltIn { provider, sample, at } => {
                 provider::note(table, *own, provider, &sample, at);
@@ -388,9 +427,9 @@ impl Service {
                     let query = service.query(&question).ok()?;
                     let now = moment().now;
                     let answer = service.look(|table| query.answer_next(table, now, followed));
-                    if std::mem::take(is_first) || !answer.is_empty() {
-                        let text = json::write(&answer);
-                        return Some(format!("id: {}\ndata: {text}\n\n", answer.change).into());
+                    let text = event_text(answer, std::mem::take(is_first));
+                    if !text.is_empty() {
+                        return Some(text.into());
                     }
                 }
             })
@@ -408,7 +447,7 @@ impl Service {
             sampled.is_none_or(|sampled| now.0.saturating_sub(sampled.0) > age_ns)
         };
         let mut waited = Vec::new();
-        for sampler in &self.samplers {
+        for sampler in &*self.samplers.borrow() {
             let only: Vec<String> =
                 sampler.providers.iter().filter(|name| is_stale(name)).cloned().collect();
             let (done, is_done) = oneshot::channel();
@@ -450,11 +489,15 @@ impl Service {
         let mut up = table.nodes().filter(|(id, node)| is_of_agent(*id) && node.state == State::Up);
         let names: BTreeSet<&str> =
             table.registry().iter().map(|(_, it)| it.provider.as_str()).collect();
+        let externals = self.externals.borrow();
+        // Those of users, of programs that tell by themselves, and of such as were removed are not.
+        let is_sampled = |name: &str| {
+            BUILT_IN.iter().any(|it| it.provider == name)
+                || externals.iter().any(|it| it.name == name && !it.is_long_lived())
+        };
         up.any(|(id, _)| {
             names.iter().any(|name| {
-                let is_asked = *name != USER
-                    && self.long_lived.iter().all(|it| it != name)
-                    && !external::has_failed(table, id, name);
+                let is_asked = is_sampled(name) && !external::has_failed(table, id, name);
                 let age_ns = freshness.of(name).filter(|_| is_asked);
                 let sampled = age_ns.and_then(|_| oldest(table, id, name));
                 let since = now.0.saturating_sub(age_ns.unwrap_or(0));
@@ -552,6 +595,17 @@ impl Service {
             Err(why) => bad(&why),
         }
     }
+}
+
+/// What has changed, and in an event `gone` behind it which nodes were removed. The first one is never empty.
+fn event_text(mut answer: Answer, is_first: bool) -> String {
+    let (change, gone) = (answer.change, std::mem::take(&mut answer.gone));
+    let is_told = is_first || !answer.is_empty();
+    let told = is_told.then(|| format!("id: {change}\ndata: {}\n\n", json::write(&answer)));
+    let removed = (!gone.is_empty()).then(|| {
+        format!("id: {change}\nevent: gone\ndata: {}\n\n", json::write_gone(change, &gone))
+    });
+    [told, removed].into_iter().flatten().collect()
 }
 
 fn bad_question(error: &QuestionError) -> Reply {
@@ -661,6 +715,28 @@ pub fn sample_into(table: &mut Table) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_that_were_removed_have_an_event_of_their_own() {
+        let mut answer = Answer {
+            change: 7,
+            now: Time(0),
+            columns: None,
+            is_grouped: false,
+            rows: Vec::new(),
+            left: vec!["a".into()],
+            gone: vec!["a".into(), "b".into()],
+        };
+        let gone = "id: 7\nevent: gone\n\
+                    data: {\"version\":2,\"change\":7,\"nodes\":[],\"gone\":[\"a\",\"b\"]}\n\n";
+        let left = "id: 7\ndata: {\"version\":2,\"change\":7,\"nodes\":[],\"left\":[\"a\"]}\n\n";
+        assert_eq!(event_text(answer.clone(), false), format!("{left}{gone}"));
+        answer.left.clear();
+        assert_eq!(event_text(answer.clone(), false), gone);
+        answer.gone.clear();
+        assert_eq!(event_text(answer.clone(), false), "");
+        assert_ne!(event_text(answer, true), "", "the first one is never empty");
+    }
 
     #[test]
     fn parameters_of_a_query_are_checked() {

@@ -3,7 +3,7 @@
 //!
 //! It sees frames and times; connections are not its business.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_info::Time;
 use rakuda_info::delta::{FrameError, Receiver};
@@ -67,6 +67,8 @@ pub(crate) struct Sources {
     all: BTreeMap<String, Source>,
     /// Who tells of a node. `None`: who did is gone.
     owners: BTreeMap<NodeId, Option<String>>,
+    /// Since when nodes that others told of are down.
+    down: BTreeMap<NodeId, Time>,
 }
 
 impl Sources {
@@ -83,7 +85,7 @@ impl Sources {
         if !self.all.contains_key(name) && self.all.len() == SOURCES_MAX {
             return Err(Refused::Full);
         }
-        let Self { all, owners } = self;
+        let Self { all, owners, .. } = self;
         let source = all.entry(name.to_owned()).or_insert_with(|| Source {
             session: said.session.clone(),
             receiver: Receiver::new(),
@@ -135,7 +137,7 @@ impl Sources {
     /// Nodes of services that are silent for longer than what they said holds are suspected, and in the end down.
     pub fn note_silence(&mut self, table: &mut Table, now: Time) {
         self.forget(table, &|_, source| source.is_gone(now));
-        let Self { all, owners } = self;
+        let Self { all, owners, .. } = self;
         for (name, source) in all {
             let silent_ns = now.0.saturating_sub(source.heard.0);
             if silent_ns <= source.validity_ns || source.before_silence.is_some() {
@@ -154,7 +156,7 @@ impl Sources {
     /// Who is gone may lose its nodes to others, so it is to tell all anew: nothing is kept of it. Its nodes are down
     /// until somebody tells of them.
     fn forget(&mut self, table: &mut Table, is_gone: &dyn Fn(&str, &Source) -> bool) {
-        let Self { all, owners } = self;
+        let Self { all, owners, .. } = self;
         all.retain(|name, source| {
             if !is_gone(name, source) {
                 return true;
@@ -165,6 +167,35 @@ impl Sources {
             }
             false
         });
+    }
+
+    /// Removes nodes that have been down for `keep_ns` and that nobody tells of: a service below that is there and has
+    /// one keeps it itself for as long as it is told to.
+    pub fn remove_long_down(&mut self, table: &mut Table, now: Time, keep_ns: u64) {
+        let Self { all, owners, down } = self;
+        for id in owners.keys() {
+            if table.get_node(*id).state == State::Down {
+                down.entry(*id).or_insert(now);
+            } else {
+                down.remove(id);
+            }
+        }
+        let is_long = |since: &Time| now.0.saturating_sub(since.0) >= keep_ns;
+        let mut long: BTreeSet<NodeId> =
+            down.iter().filter(|(_, since)| is_long(since)).map(|(id, _)| *id).collect();
+        if long.is_empty() {
+            return;
+        }
+        for source in all.values() {
+            for id in source.receiver.nodes() {
+                long.remove(id);
+            }
+        }
+        for id in long {
+            owners.remove(&id);
+            down.remove(&id);
+            table.remove(id);
+        }
     }
 
     /// Whether another service tells of a node, or did.
@@ -377,6 +408,45 @@ mod tests {
         assert_eq!(gap, Err(Refused::Frame(FrameError::Gap { expected: 1, found: 0 })));
         above.hear("one", &mut anew, 0, Time(S)).unwrap();
         assert_eq!(above.states(), "a:down b:up");
+    }
+
+    #[test]
+    fn nodes_that_are_long_down_are_removed_by_each_level_in_turn() {
+        const KEEP: u64 = 100 * S;
+        let mut above = Above::default();
+        let own = above.table.node(None, "own");
+        above.table.set_state(own, State::Down);
+        let mut below = Below::new("1", &["a", "b"]);
+        let look = |above: &mut Above, seconds: u64| {
+            let now = Time(seconds * S);
+            above.sources.note_silence(&mut above.table, now);
+            above.sources.remove_long_down(&mut above.table, now, KEEP);
+        };
+        let b = below.table.find_node("b").unwrap();
+        below.table.set_state(b, State::Down);
+        for seconds in 0..110 {
+            above.hear("one", &mut below, 0, Time(seconds * S)).unwrap();
+            look(&mut above, seconds);
+        }
+        assert_eq!(above.states(), "own:down a:up b:down", "the one below has it still");
+        below.table.remove(b);
+        above.hear("one", &mut below, 0, Time(110 * S)).unwrap();
+        look(&mut above, 110);
+        assert_eq!(above.states(), "own:down a:up", "own nodes are for others to remove");
+        below.table.node(None, "c");
+        above.hear("one", &mut below, 0, Time(111 * S)).unwrap();
+        assert_eq!(above.states(), "own:down a:up c:up", "the row is used again");
+        above.hear("two", &mut Below::new("2", &["b"]), 0, Time(111 * S)).unwrap();
+        assert_eq!(above.states(), "own:down a:up c:up b:up");
+        // Both are silent for good: down after 30 s and a look, removed 100 s later.
+        look(&mut above, 142);
+        for (seconds, count) in [(241, 4), (242, 1)] {
+            look(&mut above, seconds);
+            assert_eq!(above.table.len(), count, "after {seconds} s");
+        }
+        below.sender.restart();
+        above.hear("one", &mut below, 0, Time(250 * S)).unwrap();
+        assert_eq!(above.states(), "own:down a:up c:up", "it may come back");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rakuda_agent::Inform;
 use rakuda_agent::providers::ExternalProvider;
 use rakuda_info::delta::Sender;
+use rakuda_info::external::forget;
 use rakuda_info::table::{NodeId, Table};
 use rakuda_link::io::StateSource;
 use tokio::task::AbortHandle;
@@ -34,6 +35,8 @@ struct Known {
     table: Table,
     row: NodeId,
     sender: Sender,
+    /// Names of programs that provide.
+    providers: Vec<String>,
 }
 
 /// As long as it samples.
@@ -51,6 +54,16 @@ impl Drop for Sampling {
 }
 
 impl Known {
+    /// What others than these have told is not known any more.
+    fn provide(&mut self, providers: &[ExternalProvider]) {
+        let names = providers.iter().map(|it| it.name.clone()).collect();
+        for name in std::mem::replace(&mut self.providers, names) {
+            if !self.providers.contains(&name) {
+                forget(&mut self.table, self.row, &name, moment().now);
+            }
+        }
+    }
+
     fn note(&mut self, machine: &mut Machine, finding: Finding) {
         machine.note(finding, &mut self.table, self.row);
     }
@@ -62,7 +75,7 @@ impl Default for Teller {
         // Who takes it calls the node what it is called there.
         let row = table.node(None, "here");
         let sender = Sender::new(SILENCE_NS).telling_samples();
-        let known = Rc::new(RefCell::new(Known { table, row, sender }));
+        let known = Rc::new(RefCell::new(Known { table, row, sender, providers: Vec::new() }));
         Self { known, sampling: RefCell::default() }
     }
 }
@@ -82,6 +95,7 @@ impl Inform for Teller {
     fn sample(&self, period: Duration, providers: Vec<ExternalProvider>, news: Rc<dyn Fn()>) {
         self.sampling.replace(None);
         self.restart();
+        self.known.borrow_mut().provide(&providers);
         if period.is_zero() {
             return;
         }

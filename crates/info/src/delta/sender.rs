@@ -1,5 +1,7 @@
 //! What is worth telling of a table, as frames.
 
+use std::collections::BTreeSet;
+
 use rakuda_core::Time;
 
 use super::bytes::{put_signed, put_text, put_varint};
@@ -21,7 +23,17 @@ struct Told {
     at: Time,
 }
 
-/// One end of a session with a receiver. Its table only ever grows.
+/// A node that was told.
+#[derive(Debug)]
+struct ToldNode {
+    id: NodeId,
+    state: State,
+    /// By attribute.
+    values: Vec<Option<Told>>,
+}
+
+/// One end of a session with a receiver. A session's nodes only ever grow in number: when one was removed from the
+/// table, a new session begins without it.
 #[derive(Debug)]
 pub struct Sender {
     /// What has not been told for so long is told again, ns, if it was sampled anew.
@@ -32,17 +44,26 @@ pub struct Sender {
     sequence: u64,
     /// How many of the table's were told.
     attributes: usize,
-    /// The states of the nodes that were told.
-    states: Vec<State>,
-    /// By node, then attribute.
-    told: Vec<Vec<Option<Told>>>,
+    /// By their numbers within the session.
+    nodes: Vec<ToldNode>,
+    /// Those that are told, as they are in the table.
+    known: BTreeSet<NodeId>,
+    /// How many nodes had been removed from the table when the session began.
+    removals: u64,
 }
 
 impl Sender {
     /// One that begins a session.
     pub fn new(silence_ns: u64) -> Self {
-        let (states, told) = (Vec::new(), Vec::new());
-        Self { silence_ns, tells_samples: false, sequence: 0, attributes: 0, states, told }
+        Self {
+            silence_ns,
+            tells_samples: false,
+            sequence: 0,
+            attributes: 0,
+            nodes: Vec::new(),
+            known: BTreeSet::new(),
+            removals: 0,
+        }
     }
 
     /// One that also tells when values were sampled that have not moved: for who must know that
@@ -62,6 +83,10 @@ impl Sender {
     /// What the receiver does not know yet and is worth telling; the first frame of a session is
     /// never empty. The caller sends it, or restarts the session.
     pub fn take(&mut self, table: &Table, now: Time) -> Option<Vec<u8>> {
+        if self.removals != table.removals() {
+            self.restart();
+            self.removals = table.removals();
+        }
         let mut out = vec![VERSION];
         put_varint(&mut out, self.sequence + 1);
         let mut is_empty = self.sequence > 0;
@@ -92,40 +117,37 @@ impl Sender {
     }
 
     fn put_nodes(&mut self, table: &Table, out: &mut Vec<u8>) -> bool {
-        let known = self.states.len();
-        let fresh = table.nodes().skip(known);
-        put_varint(out, fresh.len() as u64);
-        for (_, node) in fresh {
-            put_text(out, &node.name);
-            // A node is up until something else is said.
-            self.states.push(State::Up);
-            self.told.push(Vec::new());
+        let Self { nodes, known, .. } = self;
+        let any = known.len() < table.len();
+        put_varint(out, (table.len() - known.len()) as u64);
+        if any {
+            for (id, node) in table.nodes().filter(|(id, _)| known.insert(*id)) {
+                put_text(out, &node.name);
+                // A node is up until something else is said.
+                nodes.push(ToldNode { id, state: State::Up, values: Vec::new() });
+            }
         }
-        let moved: Vec<(NodeId, &State)> = table
-            .nodes()
-            .zip(&self.states)
-            .filter(|((_, node), told)| node.state != **told)
-            .map(|((id, node), _)| (id, &node.state))
-            .collect();
+        let is_moved = |told: &ToldNode| table.get_node(told.id).state != told.state;
+        let moved = nodes.iter_mut().enumerate().filter(|(_, told)| is_moved(told));
+        let moved: Vec<(usize, &mut ToldNode)> = moved.collect();
         put_varint(out, moved.len() as u64);
-        let any = known < self.states.len() || !moved.is_empty();
-        for (id, state) in moved {
-            put_varint(out, id.0.into());
-            put_text(out, state.word());
-            self.states[id.0 as usize] = state.clone();
+        let any = any || !moved.is_empty();
+        for (number, told) in moved {
+            told.state.clone_from(&table.get_node(told.id).state);
+            put_varint(out, number as u64);
+            put_text(out, told.state.word());
         }
         any
     }
 
     fn put_blocks(&mut self, table: &Table, now: Time, out: &mut Vec<u8>) -> bool {
-        // No value: as it was told.
-        let mut news: Vec<(NodeId, Time, AttributeId, Option<Value>)> = Vec::new();
-        for (node, _) in table.nodes() {
-            let told = &mut self.told[node.0 as usize];
-            told.resize(table.registry().len(), None);
+        // By the number of the node within the session. No value: as it was told.
+        let mut news: Vec<(usize, Time, AttributeId, Option<Value>)> = Vec::new();
+        for (node, ToldNode { id, values, .. }) in self.nodes.iter_mut().enumerate() {
+            values.resize(table.registry().len(), None);
             for (attribute, described) in table.registry().iter() {
-                let told = &mut told[usize::from(attribute.0)];
-                let Some(cell) = table.cell(node, attribute) else { continue };
+                let told = &mut values[usize::from(attribute.0)];
+                let Some(cell) = table.cell(*id, attribute) else { continue };
                 let is_news = told.as_ref().is_none_or(|told| {
                     let is_moved = cell.change != told.change
                         && is_worth(&told.value, &cell.value, described.threshold);
@@ -152,7 +174,7 @@ impl Sender {
             news.chunk_by(|one, next| (one.0, one.1) == (next.0, next.1)).collect();
         put_varint(out, blocks.len() as u64);
         for block in &blocks {
-            put_varint(out, block[0].0.0.into());
+            put_varint(out, block[0].0 as u64);
             put_varint(out, now.0.saturating_sub(block[0].1.0) / 1000);
             put_varint(out, block.len() as u64);
             let mut next = 0;

@@ -86,7 +86,7 @@ proptest! {
         let mut now = 1_000_000_000_000;
         for step in steps.into_iter().chain([Step::Send]) {
             now += 1_000_000;
-            let nodes = below.nodes().len() as u32;
+            let nodes = below.len() as u32;
             match step {
                 Step::Define(name, is_text) => drop(below.define(own(name % 8, is_text))),
                 Step::Node(name) => drop(below.node(None, &format!("node{}", name % 5))),
@@ -228,7 +228,7 @@ fn a_receiver_of_one_node_takes_its_values_under_whatever_name_and_no_others() {
         sender.restart();
     }
     assert_eq!(table.number(here, load), 1.5);
-    assert_eq!(table.nodes().len(), 1);
+    assert_eq!(table.len(), 1);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Whole rows of the object of nodes, kept as they were written last.
 //!
-//! A row is written anew only when a value or the state of its node has changed. Ages change all the
-//! time, so a kept row has none: it has the places at which they stand, and each answer puts them in
-//! from the times of the samples. So every age is that of the moment of the answer, and the bytes are
-//! those that `json` writes without this (`fragments_tests.rs` holds both against one another).
+//! A row is written anew only when the state of its node has changed, or which values it has; where
+//! values have changed, they alone are put in the place of those before. Ages change all the time, so
+//! a kept row has none: it has the places at which they stand, and each answer puts them in from the
+//! times of the samples. So every age is that of the moment of the answer, and the bytes are those
+//! that `json` writes without this (`fragments_tests.rs` holds both against one another).
 
 use rakuda_core::Time;
 
@@ -17,26 +18,47 @@ const BYTES_MAX: usize = 128 << 20;
 /// For ages in front of which nothing is known yet: digits of an age of less than a day, and a comma.
 const AGE_BYTES: usize = 10;
 
+/// Where a value stands in a row, and its age.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    attribute: AttributeId,
+    /// From where to where its value goes in the text.
+    value: (u32, u32),
+    /// Up to where the text goes in front of its age.
+    age: u32,
+}
+
 /// A row, without ages.
 #[derive(Debug, Default)]
 struct Fragment {
     /// The change that it shows ([`Table::touched`]); 0: it is not kept.
     touched: u64,
     text: String,
-    /// Up to where the text goes in front of each age, and of which attribute that is.
-    ages: Vec<(usize, AttributeId)>,
+    /// Of all values, in the order of the text.
+    places: Vec<Place>,
+}
+
+fn put_value(out: &mut String, table: &Table, node: NodeId, attribute: AttributeId) {
+    let number = table.number(node, attribute);
+    if !number.is_nan() {
+        put_number(out, number);
+    } else if let Some(text) = table.text(node, attribute) {
+        put_text(out, text);
+    } else {
+        out.push_str("null");
+    }
 }
 
 impl Fragment {
     fn bytes(&self) -> usize {
-        self.text.capacity() + self.ages.capacity() * size_of::<(usize, AttributeId)>()
+        self.text.capacity() + self.places.capacity() * size_of::<Place>()
     }
 
     /// What `json` writes of a node with all that is known of it.
     fn render(&mut self, table: &Table, node: NodeId) {
         self.touched = table.touched(node);
         self.text.clear();
-        self.ages.clear();
+        self.places.clear();
         let out = &mut self.text;
         let known = table.get_node(node);
         out.push('{');
@@ -46,24 +68,21 @@ impl Fragment {
         put_text_field(out, "node", &known.name);
         put_text_field(out, "state", known.state.word());
         out.push_str("\"values\":{");
-        let mut is_first = true;
         for id in table.registry().by_name() {
             let Some(cell) = table.cell(node, id) else { continue };
-            if !std::mem::replace(&mut is_first, false) {
+            if !self.places.is_empty() {
                 out.push(',');
             }
             let attribute = table.registry().get(id);
             put_text(out, &attribute.name);
             out.push_str(":{\"value\":");
-            match &cell.value {
-                Value::Number(number) => put_number(out, *number),
-                Value::Text(text) => put_text(out, text),
-                Value::Undefined(_) => out.push_str("null"),
-            }
+            let begin = out.len() as u32;
+            put_value(out, table, node, id);
+            let value = (begin, out.len() as u32);
             out.push_str(",\"unit\":");
             put_text(out, &attribute.unit);
             out.push_str(",\"age_s\":");
-            self.ages.push((out.len(), id));
+            self.places.push(Place { attribute: id, value, age: out.len() as u32 });
             if let Value::Undefined(why) = &cell.value
                 && !why.is_empty()
             {
@@ -75,15 +94,43 @@ impl Fragment {
         out.push_str("}}");
     }
 
+    /// The same of a row that has the right values in the right places, but for some that have changed since.
+    fn refill(&mut self, table: &Table, node: NodeId, changes: &[&[u64]], before: &mut String) {
+        std::mem::swap(&mut self.text, before);
+        let out = &mut self.text;
+        out.clear();
+        out.reserve(before.len());
+        let mut copied = 0;
+        // How much longer the text is up to here.
+        let mut moved = 0_i32;
+        for place in &mut self.places {
+            let (begin, end) = place.value;
+            if changes[place.attribute.index()][node.index()] > self.touched {
+                out.push_str(&before[copied..begin as usize]);
+                let begin = out.len() as u32;
+                put_value(out, table, node, place.attribute);
+                place.value = (begin, out.len() as u32);
+                moved = place.value.1.wrapping_sub(end).cast_signed();
+                copied = end as usize;
+            } else {
+                place.value = (begin.wrapping_add_signed(moved), end.wrapping_add_signed(moved));
+            }
+            place.age = place.age.wrapping_add_signed(moved);
+        }
+        out.push_str(&before[copied..]);
+        self.touched = table.touched(node);
+    }
+
     fn put(&self, out: &mut Vec<u8>, node: NodeId, sampled: &[&[Time]], now: Time) {
         let text = self.text.as_bytes();
         let mut begin = 0;
         let mut digits = Digits::default();
-        for (end, id) in &self.ages {
-            out.extend_from_slice(&text[begin..*end]);
-            let at = age_digits(sampled[id.index()][node.index()], now, &mut digits);
+        for place in &self.places {
+            let end = place.age as usize;
+            out.extend_from_slice(&text[begin..end]);
+            let at = age_digits(sampled[place.attribute.index()][node.index()], now, &mut digits);
             out.extend_from_slice(&digits[at..]);
-            begin = *end;
+            begin = end;
         }
         out.extend_from_slice(&text[begin..]);
     }
@@ -95,6 +142,8 @@ pub struct Fragments {
     /// By number of the node.
     nodes: Vec<Fragment>,
     bytes: usize,
+    /// For a row that is refilled: room for its text before.
+    before: String,
 }
 
 impl Fragments {
@@ -105,14 +154,15 @@ impl Fragments {
 
     /// The object of version 2 (UTF-8) with these nodes and all that is known of them.
     pub fn write(&mut self, table: &Table, nodes: &[NodeId], now: Time) -> Vec<u8> {
-        self.nodes.resize_with(table.nodes().len(), Fragment::default);
+        self.nodes.resize_with(table.rows(), Fragment::default);
+        let ids = || table.registry().iter().map(|(id, _)| id);
+        let changes: Vec<&[u64]> = ids().map(|id| table.value_changes(id)).collect();
         for node in nodes {
-            self.renew(table, *node);
+            self.renew(table, *node, &changes);
         }
-        let ids = table.registry().iter().map(|(id, _)| id);
-        let sampled: Vec<&[Time]> = ids.map(|id| table.sample_times(id)).collect();
+        let sampled: Vec<&[Time]> = ids().map(|id| table.sample_times(id)).collect();
         let kept = nodes.iter().map(|node| &self.nodes[node.index()]);
-        let bytes: usize = kept.map(|it| it.text.len() + it.ages.len() * AGE_BYTES + 1).sum();
+        let bytes: usize = kept.map(|it| it.text.len() + it.places.len() * AGE_BYTES + 1).sum();
         let mut head = String::new();
         super::json::put_head(&mut head, table.change(), false);
         let mut out = Vec::with_capacity(bytes + 64);
@@ -135,13 +185,17 @@ impl Fragments {
     }
 
     /// Brings a row up to date, as far as there is room for it.
-    fn renew(&mut self, table: &Table, node: NodeId) {
+    fn renew(&mut self, table: &Table, node: NodeId, changes: &[&[u64]]) {
         let fragment = &mut self.nodes[node.index()];
         if fragment.touched == table.touched(node) {
             return;
         }
         let before = fragment.bytes();
-        fragment.render(table, node);
+        if fragment.touched == 0 || table.reshaped(node) > fragment.touched {
+            fragment.render(table, node);
+        } else {
+            fragment.refill(table, node, changes, &mut self.before);
+        }
         self.bytes = self.bytes - before + fragment.bytes();
         if self.bytes > BYTES_MAX {
             self.bytes -= fragment.bytes();

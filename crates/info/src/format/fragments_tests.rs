@@ -16,6 +16,7 @@ enum Step {
     Set(u8, u8, Told, u64),
     State(u8, bool),
     Node(u8, bool),
+    Remove(u8),
     Ask(u64, Option<u8>),
 }
 
@@ -43,6 +44,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(node, attribute, told, time)| Step::Set(node, attribute, told, time)),
         1 => (0_u8..5, any::<bool>()).prop_map(|(node, is_up)| Step::State(node, is_up)),
         1 => (0_u8..5, any::<bool>()).prop_map(|(node, of_run)| Step::Node(node, of_run)),
+        1 => (0_u8..5).prop_map(Step::Remove),
         3 => (time, proptest::option::of(0_u8..4)).prop_map(|(now, limit)| Step::Ask(now, limit)),
     ]
 }
@@ -53,11 +55,16 @@ proptest! {
         let mut table = Table::new();
         let mut fragments = Fragments::new();
         for step in steps {
-            let count = table.nodes().len();
+            let count = table.len();
             let some = |node: u8| table.nodes().nth(usize::from(node) % count.max(1)).map(|it| it.0);
             match step {
                 Step::Node(node, of_run) => {
                     table.node(of_run.then_some("run \"1\""), &format!("node\n{node}"));
+                }
+                Step::Remove(node) => {
+                    if let Some(node) = some(node) {
+                        table.remove(node);
+                    }
                 }
                 Step::State(node, is_up) => {
                     let state = if is_up { State::Up } else { State::Suspected };

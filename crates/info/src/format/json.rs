@@ -2,6 +2,7 @@
 //! values the whole table of 500 nodes takes several times as long.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use rakuda_core::Time;
 
@@ -21,12 +22,37 @@ pub fn write(answer: &Answer) -> String {
         put_row(&mut out, row, answer.now);
     }
     out.push(']');
-    for (index, name) in answer.left.iter().enumerate() {
-        out.push_str(if index == 0 { ",\"left\":[" } else { "," });
-        put_text(&mut out, name);
-    }
-    out.push_str(if answer.left.is_empty() { "}" } else { "]}" });
+    put_names(&mut out, "left", &answer.left);
+    put_names(&mut out, "gone", &answer.gone);
+    out.push('}');
     out
+}
+
+/// Of an answer that nodes were removed, and nothing else.
+pub fn write_gone(change: u64, gone: &[Arc<str>]) -> String {
+    let mut out = String::new();
+    put_head(&mut out, change, false);
+    out.push(']');
+    put_names(&mut out, "gone", gone);
+    out.push('}');
+    out
+}
+
+/// A field behind others, where there is something to say.
+fn put_names(out: &mut String, field: &str, names: &[Arc<str>]) {
+    for (index, name) in names.iter().enumerate() {
+        if index == 0 {
+            out.push(',');
+            put_text(out, field);
+            out.push_str(":[");
+        } else {
+            out.push(',');
+        }
+        put_text(out, name);
+    }
+    if !names.is_empty() {
+        out.push(']');
+    }
 }
 
 /// What is wrong with a question.
