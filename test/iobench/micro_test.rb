@@ -2,6 +2,7 @@
 
 require "minitest/autorun"
 require "rakuda/bench/micro"
+require "rakuda/bench/report"
 
 # The figures of micro-benchmarks from what their workers have printed.
 class MicroBenchmarkTest < Minitest::Test
@@ -60,5 +61,8 @@ class MicroBenchmarkTest < Minitest::Test
     reasons = MICRO.apart(steps, { "together" => 0.98 })
     assert_equal ["all workers ran together for 98.0 % of the shortest program's time: expected at least 99 %"], reasons
     assert_empty MICRO.apart(steps, { "together" => 0.99 })
+    rule = ->(overhead_s) { Rakuda::Bench::Report.rule_line("steps" => steps, "sync" => { "overhead_s" => overhead_s }) }
+    assert_equal "the shortest program ran 1.70 s, as it must: all run together for 99 % of 1.60 s and longer", rule[0.016]
+    assert_match(/1\.70 s, which is too short: all run together for 99 % of 1\.80 s and longer\z/, rule[0.018])
   end
 end

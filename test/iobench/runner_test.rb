@@ -10,6 +10,7 @@ require "rakuda/bench/emitters"
 require "rakuda/bench/engines"
 require "rakuda/bench/idiomatic"
 require "rakuda/bench/instance"
+require "rakuda/bench/options"
 require "rakuda/bench/report"
 require "rakuda/bench/verification"
 require "support/waiting"
@@ -325,6 +326,30 @@ class BenchRunnerTest < Minitest::Test
       assert_operator result["sync"]["overhead_s"], :>, 0
       assert_equal [2], result["steps"].values.map(&:size).uniq
     end
+  end
+
+  def test_sizes_of_micro_benchmarks_are_those_of_the_command_line
+    words = %w[--file-size 2M --blocks 1M,64k --rounds 1 --operations 7]
+    out, err, status = bench("run", "metadata", "fio", *words)
+    assert status.success?, out + err
+    metadata, fio = %w[metadata fio].map { |name| JSON.parse(File.read(File.join(@folder, "bench-results/#{name}-tiny.json"))) }
+    assert_equal [[7, 7]], (metadata["steps"].values.map { |workers| workers.map { |one| one["operations"] } })
+    assert_equal %w[write-64k read-64k write-1m read-1m reread-1m], (fio["derived"].map { |one| one["name"] })
+    assert_equal [2 << 20], fio["steps"].values.flatten.map { |one| one["bytes"] }.uniq
+    _, err, status = bench("verify", *Dir[File.join(@folder, "bench-results/*.json")])
+    assert status.success?, err
+    # What the command line has not said is that of the size.
+    changed = fio.merge("settings" => fio["settings"].merge("said" => %w[bytes blocks]))
+    assert_match(/trials/, Rakuda::Bench::Verification.faults(changed).join)
+    memory = Rakuda::Bench::Options.new(%w[run fio --file-size memory])[:file_size]
+    assert_in_delta File.read("/proc/meminfo")[/^MemTotal:\s+(\d+)/, 1].to_i * 1024, memory, 1 << 20
+  end
+
+  def test_sizes_that_cannot_be_are_refused
+    assert_match(/--file-size 100k: expected a multiple of 1 MiB/, refused("run", "fio", "--file-size", "100k"))
+    assert_match(/--blocks 3k: expected sizes that divide 1 MiB/, refused("run", "fio", "--blocks", "4k,3k"))
+    assert_match(/give one of them/, refused("run", "fio", "--seconds", "1", "--file-size", "1M"))
+    assert_match(/--operations means nothing to `run of a kernel`/, refused("run", "argot-io", "--operations", "1"))
   end
 
   def test_rates_of_fio_are_what_the_simulator_takes

@@ -35,7 +35,8 @@ module Rakuda
       # A part, or one for each point of a sweep.
       # @return [Array<Part>]
       def self.parts(entry, scale, words, options)
-        return [Part.new(entry: entry, scale: scale, words: words)] unless entry.family == "mpi"
+        own = Micro.own_settings(entry, scale, options) if entry.family == "micro"
+        return [Part.new(entry: entry, scale: scale, words: words, own: own)] unless entry.family == "mpi"
 
         points = Scaling.points(options[:nodes], options[:ranks], options[:per_node])
         raise UsageError, "fewer ranks (--np) than nodes (--nodes)" if points.empty?

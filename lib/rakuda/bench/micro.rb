@@ -58,6 +58,23 @@ module Rakuda
         RUBY
       end
 
+      # What of a size the command line has otherwise: the command line's name of each setting.
+      SETTINGS = { "fio" => { bytes: :file_size, blocks: :blocks, trials: :rounds },
+                   "metadata" => { operations: :operations, trials: :rounds } }.freeze
+
+      # @param options [Options]
+      # @return [Hash, nil] the settings of a size with what the command line says; nothing where it says nothing
+      # @raise [UsageError] for a size that is found by trial, and said
+      def own_settings(entry, scale, options)
+        given = SETTINGS.fetch(entry.name).select { |_, option| options.given?(option) }
+        return if given.empty?
+
+        if options.given?(:seconds) && given.value?(:file_size)
+          raise UsageError, "--seconds finds the size of files, and --file-size says it: give one of them"
+        end
+        Catalogue.settings(entry, scale).merge(given.transform_values { |option| options[option] }, said: given.keys.map(&:to_s))
+      end
+
       # @return [String] name of the statement `sync`
       def rounds_of(part) = "#{part.entry.name}-#{part.scale}-rounds"
 
@@ -134,11 +151,17 @@ module Rakuda
       # The part of the time of the shortest program in which all run together: less the overhead (2016 paper, 5.4.1), or the
       # start lag where that was longer.
       def together(raw, sync)
-        shortest = raw.values.flatten.map { |one| one.fetch("end_ns") - one.fetch("start_ns") }.min.to_i / 1e9
+        shortest = shortest(raw)
         return 0.0 unless shortest.positive?
 
-        [1.0 - (sync.values_at("overhead_s", "lag_s").compact.max.to_f / shortest), 0.0].max
+        [1.0 - (apart_s(sync) / shortest), 0.0].max
       end
+
+      # @return [Float] how long the shortest program of any worker ran, s
+      def shortest(raw) = raw.values.flatten.map { |one| one.fetch("end_ns") - one.fetch("start_ns") }.min.to_i / 1e9
+
+      # @return [Float] for so long not all workers run, s
+      def apart_s(sync) = sync.values_at("overhead_s", "lag_s").compact.max.to_f
 
       # Why workers did not run together for long enough.
       def apart(raw, sync)

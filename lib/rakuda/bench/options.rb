@@ -11,7 +11,7 @@ module Rakuda
                    workers: 2, engines: nil,
                    timeout: 3600, seed: 1, html: nil, family: nil, keep: false, dry_run: false, scale_bytes: 1.0,
                    scale_time: 0.0, hosts: nil, nodes: [1], cache: "any", instance: nil, force: false,
-                   seconds: nil, style: %w[flat] }.freeze
+                   seconds: nil, style: %w[flat], file_size: nil, blocks: nil, operations: nil }.freeze
       PLACES = %i[size dir out timeout].freeze
       # Options that each kind of work takes; all others have no effect there, and are refused.
       TAKEN = {
@@ -19,7 +19,7 @@ module Rakuda
         "predict" => %i[instance],
         "prepare" => %i[size dir scale_bytes scale_time], "emit" => %i[size dir engines slots style scale_bytes scale_time],
         "run of a kernel" => PLACES + %i[cache rounds keep dry_run seconds ranks per_node hosts nodes],
-        "run of a micro-benchmark" => PLACES + %i[keep dry_run seconds hosts workers],
+        "run of a micro-benchmark" => PLACES + %i[keep dry_run seconds hosts workers rounds file_size blocks operations],
         "run of others' benchmarks" => PLACES + %i[keep dry_run workers],
         "run of a workflow" => PLACES + %i[cache rounds keep slots style scale_bytes scale_time],
         "run of MapReduce" => PLACES + %i[cache rounds keep slots engines],
@@ -111,6 +111,11 @@ module Rakuda
 
       def counts(on)
         on.on("--rounds N", Integer, "rounds or repetitions [1 for tiny, else 6]") { |value| set(:rounds, count(value)) }
+        on.on("--file-size SIZE", "fio: file of each worker, such as 256M; memory: as large as this machine's") do |value|
+          set(:file_size, bytes(value))
+        end
+        on.on("--blocks SIZE,...", Array, "fio: sizes of blocks, such as 4k,64k,1m") { |value| set(:blocks, blocks(value)) }
+        on.on("--operations N", Integer, "metadata: how often each worker does each") { |value| set(:operations, count(value)) }
         on.on("--seconds S", Float, "sizes such that all writing, and all reading, take S seconds; suite node: 2") do |value|
           set(:seconds, positive(value))
         end
@@ -138,6 +143,26 @@ module Rakuda
         raise OptionParser::InvalidArgument, "#{value}: expected 1 to #{most}" unless value.between?(1, most)
 
         value
+      end
+
+      # @return [Integer] of a text such as 256M; whole blocks of 1 MiB, as blocks of all sizes must fit
+      def bytes(text)
+        return File.read("/proc/meminfo")[/^MemTotal:\s+(\d+)/, 1].to_i >> 10 << 20 if text == "memory"
+
+        number, unit = text.match(/\A(\d{1,9})([kmgt])\z/i)&.captures
+        size = number.to_i << { "k" => 10, "m" => 20, "g" => 30, "t" => 40 }.fetch(unit.to_s.downcase, 0)
+        return size if size.positive? && (size % (1 << 20)).zero?
+
+        raise OptionParser::InvalidArgument, "#{text}: expected a multiple of 1 MiB, such as 256M or 24G, or memory"
+      end
+
+      # @return [Array<String>] as fio reads them, from small to large, each once
+      def blocks(words)
+        words = words.map(&:downcase).uniq
+        bad = words.find { |word| !word.match?(/\A(?:[1-9]\d{0,3}k|1m)\z/) || (1024 % word.to_i).positive? }
+        raise OptionParser::InvalidArgument, "#{bad}: expected sizes that divide 1 MiB, such as 4k,64k,1m" if bad || words.empty?
+
+        words.sort_by { |word| word.to_i << (word.end_with?("m") ? 10 : 0) }
       end
 
       # @return [Array<Integer>] as they stand, each once

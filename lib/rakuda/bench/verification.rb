@@ -153,10 +153,11 @@ module Rakuda
         result["size"] != "tiny" && result["sync"] ? found + Micro.apart(steps, result["sync"]) + Micro.too_few(steps) : found
       end
 
-      # With --seconds bytes and repetitions are not those of the size.
+      # With --seconds bytes and repetitions are not those of the size, nor is what the command line has said.
       def fitted(result)
         settings = result.fetch("settings")
-        settings.key?("seconds") ? settings.slice("seconds", "bytes", "trials") : {}
+        said = settings.key?("said") ? settings.slice("said", *settings["said"]) : {}
+        settings.key?("seconds") ? said.merge(settings.slice("seconds", "bytes", "trials")) : said
       end
 
       # Of engines: each round ended well, there are enough, and all that was made was looked at.
