@@ -151,9 +151,19 @@ pub fn route_words(route: &StreamRoute) -> String {
             "as asked for".to_owned()
         }
     };
-    let pace = route.declared_bytes_per_s.filter(|_| route.wish == RouteWish::Auto);
-    let pace = pace.map(|pace| format!(", {}/s as the Rakefile says", bytes(pace)));
-    format!("{word} ({why}{})", pace.unwrap_or_default())
+    let said = if route.wish == RouteWish::Auto { said_words(route) } else { String::new() };
+    format!("{word} ({why}{said})")
+}
+
+/// What the Rakefile says of messages.
+fn said_words(route: &StreamRoute) -> String {
+    let pace = route.declared_bytes_per_s.map(|pace| format!("{}/s", bytes(pace)));
+    let often = route
+        .declared_per_1000_s
+        .map(|many| format!("{}.{:03} messages a second", many / 1_000, many % 1_000));
+    let bursts = route.in_bursts.then(|| "in bursts".to_owned());
+    let said: Vec<String> = pace.into_iter().chain(often).chain(bursts).collect();
+    if said.is_empty() { String::new() } else { format!("; said: {}", said.join(", ")) }
 }
 
 /// What each route that was weighed would cost.
