@@ -46,6 +46,14 @@ class WfFormatTest < Minitest::Test
     assert_includes JSON.parse(File.read(path))["description"], "6 tasks done, 1 failed or were cut off, 1 did not run"
   end
 
+  def test_a_stream_is_a_file_between_its_tasks
+    instance = ask("wfformat.py", export("wfformat", joined))
+    reader = instance["tasks"]["counted"]
+    file = "streams/lines/#{format("ID%07d", tasks(joined).key("say"))}"
+    assert_equal [[], 10], [instance["warnings"], instance["sizes"][file]]
+    assert_equal [["say"], [file]], reader.values_at("parents", "inputs")
+  end
+
   def test_the_validator_refuses_what_is_wrong
     refused("is not declared") { |workflow| workflow["specification"]["tasks"][0]["parents"] = ["nobody"] }
     refused("numberOfTasks") { |workflow| workflow["specification"]["metrics"]["numberOfTasks"] += 1 }
@@ -96,6 +104,13 @@ class CrateTest < Minitest::Test
     refute wrong.key?("result")
     assert_includes graph["#run"]["error"], "1 tasks failed"
     assert(graph.values.none? { |entity| entity["name"].to_s.start_with?("never, attempt") })
+  end
+
+  def test_a_run_with_streams_keeps_the_profile
+    crate = export("ro-crate", joined, "--license", "https://spdx.org/licenses/CC0-1.0")
+    assert_equal [true, []], validate(crate, "required").values_at("passed", "issues")
+    assert_equal [], validate(crate, "recommended")["issues"].grep_v(UNKNOWN)
+    assert_equal ["stream lines", "10"], entities(crate)["#stream/lines"].values_at("name", "value")
   end
 
   def test_files_lead_from_action_to_action

@@ -16,7 +16,7 @@ class MegascriptTest < Minitest::Test
     require "rakuda/megascript"
     raise "too early" if defined?(Task) || defined?(Stream)
     include MegaScript
-    a = Task.new("./sim", cost: 10, output: "1MB/s")
+    a = Task.new("./sim", cost: 10, output: "1MB/s", frequency: 5r/2)
     b = 5.times.map { |i| Task.new("./ana", i) }
     s = Stream.new
     s.in << a
@@ -32,7 +32,7 @@ class MegascriptTest < Minitest::Test
       assert_equal "5000", out.lines.last.chomp
       journal = File.readlines(Dir[".rakuda/runs/*/journal.jsonl"].first).map { |line| JSON.parse(line) }
       stream = journal.find { |line| line["event"] == "streams_opened" }.fetch("streams").first
-      assert_equal({ "sim" => { "cost" => "10", "output" => "1MB/s" } }, stream["meta"])
+      assert_equal({ "sim" => { "cost" => "10", "output" => "1MB/s", "frequency" => "2.500" } }, stream["meta"])
     end
   end
 

@@ -139,7 +139,7 @@ class StreamsTest < Minitest::Test
       assert_equal ["s", 21, 9, true], stream.values_at("name", "bytes", "records", "balanced")
       assert_equal({ "a" => 6, "b" => 3 }, stream["writers"].to_h { |side| side.values_at("task", "records") })
       assert_includes control("report", "--text"), "stream s: 21 B, 9 records, in = out\n  from a: 12 B, 6 records\n"
-      assert_match(/s0 \[label="s".*s0 -> t\d+;/m, (control("export", "dot", "-o", "g.dot") && File.read("g.dot")))
+      assert_match(/s0 \[label="s\\n21 B".*s0 -> t\d+;/m, (control("export", "dot", "-o", "g.dot") && File.read("g.dot")))
     end
   end
 
@@ -291,7 +291,19 @@ class StreamsTest < Minitest::Test
       assert_includes run.err, "  error: stream s: the last record of task w has 2 bytes in place of 4\n"
       refute_includes run.err, "SIGTERM"
       check_counts("failed" => 1, "stopped" => 1, "abandoned" => 1, "done" => 0)
+      check_failed_stream("stream s: the last record of task w has 2 bytes in place of 4")
     end
+  end
+
+  # It stands in every form of the report, and between its tasks in the graph.
+  def check_failed_stream(fault)
+    stream = JSON.parse(control("report", "--json")).fetch("streams").first
+    assert_equal ["s", "Rakefile:1", "failed", fault, false], stream.values_at("name", "place", "ended", "fault", "balanced")
+    assert_equal [["w"], ["r"]], (%w[writers readers].map { |side| stream[side].map { |one| one["task"] } })
+    assert_match(/^stream s: .*, failed: #{fault}$/, control("report", "--text"))
+    page = File.read(control("report").strip)
+    ["<title>stream s (Rakefile:1): 1 stream not whole, ", "<title>into stream s: 1 writer</title>",
+     "<span class=\"bad\">failed: #{fault}</span>"].each { |part| assert_includes page, part }
   end
 
   # Each member is ended by the other's failure in one attempt, and fails itself, or ends well, in the other.

@@ -73,7 +73,7 @@ module MegaScript
       @name = @file ? of_file(name) : name&.to_s
       @after = prerequisites(after)
       @needs = keywords.slice(*NEEDS).each { |key, value| check_need(key, value) }
-      @meta = keywords.slice(*META)
+      @meta = Rakuda::StreamMeta.texts(keywords.slice(*META)).transform_keys(&:to_sym)
       MegaScript.refuse(self, "name: default is the name under which all run; give it another one") if @name == "default"
     end
 

@@ -30,6 +30,17 @@ module Rakuda
         nil
       end
 
+      # @example
+      #   Rakuda::StreamMeta.texts(cost: 1r/3, output: "1MB/s") # => { "cost" => "0.333", "output" => "1MB/s" }
+      # @param meta [Hash{Symbol, String => Object}] without a mistake
+      # @return [Hash{String => String}] as the engine reads it: numbers in decimal, with three places or none
+      def texts(meta)
+        meta.to_h do |key, value|
+          is_number = %w[cost frequency].include?(key.to_s) && !/\A\d+\z/.match?(value.to_s)
+          [key.to_s, is_number ? format("%.3f", Float(value)) : value.to_s]
+        end
+      end
+
       private
 
       def good?(word, value)

@@ -187,7 +187,7 @@ module Rakuda
         mistake = StreamMeta.mistake(of)
         raise ConfigurationError, "#{name}: meta: #{task}: #{mistake}" if mistake
       end
-      value.to_h { |task, of| [task.to_s, of.to_h { |key, one| [key.to_s, one.to_s] }] }
+      value.to_h { |task, of| [task.to_s, StreamMeta.texts(of)] }
     end
 
     def ends(name, key, value)

@@ -35,7 +35,8 @@ class EverythingExampleTest < ExampleTest
   def check_page
     page = File.read(control("report").strip)
     ['<h2 id="streams">Streams</h2>', "240 records", "in = out", '<h2 id="rounds">Synchronised rounds</h2>',
-     'href="#streams"', 'href="#rounds"'].each { |part| assert page.include?(part), "#{part} is not on the page" }
+     'href="#streams"', 'href="#rounds"', "<title>stream sweeps (", '<path class="edge stream-edge"',
+     '<table class="sortable" id="streams-table">'].each { |part| assert page.include?(part), "#{part} is not on the page" }
   end
 
   # The disks are measured anew, and nothing else.

@@ -35,6 +35,9 @@ module ExportedRuns
     task bare: [] do
       puts "bare"
     end
+    stream :lines, from: "say", to: "counted"
+    task(:say) { sh "seq 5" }
+    file("counted") { |t| sh "wc -l > #{t.name}" }
   RUBY
 
   class << self
@@ -67,6 +70,11 @@ module ExportedRuns
 
   def good
     ExportedRuns.folder("all", "bare")
+  end
+
+  # Two tasks that a stream joins.
+  def joined
+    ExportedRuns.folder("counted")
   end
 
   def failed

@@ -5,6 +5,7 @@
 use crate::fact::{Fact, Places};
 use crate::ids::{GangId, InvocationId, NodeId, RequirementId, RuleId, TaskId};
 use crate::requirement::{Capacity, Devices, Requirement};
+use crate::streams::Weights;
 use crate::suitability::Suits;
 use crate::time::{Time, Timestamp};
 use alloc::vec::Vec;
@@ -51,6 +52,13 @@ pub enum Event<'a> {
         id: GangId,
         /// Where one node has no room for all of them, they may go to several.
         spread: bool,
+    },
+    /// What is said of the tasks of a gang that streams join: where they go to several nodes, they go by that.
+    GangWeighed {
+        /// Which.
+        id: GangId,
+        /// Computing and traffic.
+        weights: &'a Weights,
     },
     /// The answer to `GangTooLarge`: nothing more comes that it could run on, and its tasks share what there is.
     GangShares {

@@ -162,6 +162,7 @@ impl Scheduler {
                 self.on_gang_defined(id, tasks, oversubscribe);
             }
             Event::GangJoined { id, spread } => self.on_gang_joined(id, spread),
+            Event::GangWeighed { id, weights } => self.on_gang_weighed(id, weights),
             Event::GangShares { id } => self.on_gang_shares(id),
             Event::GangRefused { id } => self.on_gang_refused(id, out),
             Event::NodeJoined { id, capacity, files_kept } => {

@@ -5,10 +5,12 @@ mod common;
 
 use common::{Script, placed, started};
 use expect_test::expect;
+use rakuda_core::streams::{Said, StreamEnds, Volume};
 use rakuda_core::{
-    ActionOutcome, Choice, Config, Event, FailurePolicy, GangPhase, NodeId, Policy, Requirement,
-    RequirementId, Suits, TaskId, TaskKind, Timestamp,
+    ActionOutcome, Choice, Config, Event, FailurePolicy, GangPhase, NodeId, Output, Policy,
+    Requirement, RequirementId, Suits, TaskId, TaskKind, Timestamp,
 };
+use std::collections::BTreeMap;
 
 fn fifo() -> Config {
     Config { policy: Policy::Fifo, ..Config::default() }
@@ -374,6 +376,46 @@ fn joined_tasks_go_to_one_node_where_they_fit_and_are_spread_evenly_where_they_d
     script.joined(&large, true);
     let nodes: Vec<u32> = placed(&script.invoke(&large)).iter().map(|(_, node)| *node).collect();
     assert_eq!(nodes, [1, 2, 0, 1, 2]);
+}
+
+#[test]
+fn joined_tasks_go_by_what_is_said_of_computing_and_traffic() {
+    let mut script = script(&[2, 2]);
+    let at = |outputs: Vec<Output>| -> Vec<u32> {
+        let mut places = placed(&outputs);
+        places.sort_unstable();
+        places.iter().map(|(_, node)| *node).collect()
+    };
+    let rate = |bytes| Said { output: Some(Volume::PerSecond(bytes)), ..Said::default() };
+    let tasks: Vec<u32> = (0..4).map(|_| script.plain(&[])).collect();
+    let [a, b, c, d] = tasks[..] else { panic!() };
+    let ids = |tasks: &[u32]| tasks.iter().copied().map(TaskId).collect::<Vec<_>>();
+    let stream = |writers: &[u32], readers: &[u32]| StreamEnds {
+        writers: ids(writers),
+        readers: ids(readers),
+    };
+    // d prints much for a, and a little goes on to b and c.
+    let streams = [stream(&[d], &[a]), stream(&[a], &[b, c])];
+    let gang = script.joined(&tasks, true);
+    script.weigh(
+        gang,
+        &streams,
+        &BTreeMap::from([(TaskId(d), rate(1 << 30)), (TaskId(a), rate(1))]),
+    );
+    assert_eq!(at(script.invoke(&tasks)), [0, 1, 1, 0]);
+    for task in tasks {
+        script.ok(task);
+    }
+    // More than there is room for, of which one computes as much as all others: it has a node for itself.
+    let tasks: Vec<u32> = (0..5).map(|_| script.plain(&[])).collect();
+    let costs = tasks.iter().map(|task| {
+        let cost_milli = Some(if *task == tasks[4] { 4_000 } else { 1_000 });
+        (TaskId(*task), Said { cost_milli, ..Said::default() })
+    });
+    let gang = script.joined(&tasks, true);
+    script.weigh(gang, &[stream(&tasks[..4], &tasks[4..])], &costs.collect());
+    assert!(started(&script.invoke(&tasks)).is_empty());
+    assert_eq!(at(script.share(gang)), [1, 1, 1, 1, 0]);
 }
 
 #[test]

@@ -214,9 +214,15 @@ pub struct StreamRoute {
     /// known, and taken as it usually is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_ns: Option<u64>,
-    /// What its writers are said to write in a second, bytes; nothing: they say nothing, and it was taken as usual.
+    /// What its tasks are said to write and read in a second, bytes; nothing: it was taken as usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declared_bytes_per_s: Option<u64>,
+    /// Messages in 1,000 s that follow from what the Rakefile says; nothing: it says nothing of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declared_per_1000_s: Option<u64>,
+    /// A writer is said to send many messages at once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_bursts: bool,
 }
 
 /// What went over an edge between two hosts.

@@ -7,6 +7,7 @@ use super::{Gang, GangPhase};
 use crate::event::{Output, Settled, TaskKind};
 use crate::ids::{GangId, InvocationId, NodeId, TaskId};
 use crate::scheduler::Scheduler;
+use crate::streams::Weights;
 use crate::task::{Reason, TaskState};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -37,6 +38,7 @@ impl Scheduler {
             uncharged: false,
             joined: false,
             spread: false,
+            weights: Weights::default(),
             begins: None,
         };
         self.gangs.all.push(id, gang);
@@ -47,6 +49,11 @@ impl Scheduler {
     pub(crate) fn on_gang_joined(&mut self, id: GangId, spread: bool) {
         self.gangs.all[id].joined = true;
         self.gangs.all[id].spread = spread;
+    }
+
+    /// What is said of its tasks.
+    pub(crate) fn on_gang_weighed(&mut self, id: GangId, weights: &Weights) {
+        self.gangs.all[id].weights = weights.clone();
     }
 
     /// Whether a gang runs, all of whose tasks are decided. Of one that is joined plain tasks do not

@@ -11,6 +11,7 @@ mod places;
 use crate::ids::{GangId, IdVec, NodeId, TaskId};
 use crate::node::Need;
 use crate::scheduler::Scheduler;
+use crate::streams::Weights;
 use crate::task::TaskState;
 use crate::time::Time;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -58,6 +59,8 @@ pub(crate) struct Gang {
     joined: bool,
     /// Where they do not fit on one node, they may go to several.
     spread: bool,
+    /// What is said of its tasks; of one that is not joined nothing.
+    weights: Weights,
     /// When it can begin at the earliest by the times that were known when it had its plan; none: not known.
     begins: Option<Time>,
 }

@@ -15,11 +15,12 @@ use crate::locality::candidate_nodes;
 use crate::node::Need;
 use crate::requirement::Capacity;
 use crate::scheduler::Scheduler;
+use crate::streams::{Placer, Weights};
 use crate::task::TaskState;
 use crate::time::Time;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::cmp::{Ordering, Reverse};
+use core::cmp::Reverse;
 
 /// So many gangs are tried beside the oldest, each time that something becomes free.
 const TRIED_MAX: usize = 8;
@@ -30,15 +31,12 @@ struct Load {
     cores: u64,
     memory_bytes: u128,
     devices: BTreeMap<ResourceId, u64>,
-    /// So many tasks.
-    tasks: u64,
 }
 
 impl Load {
     fn add(&mut self, need: Need, resources: &[(ResourceId, u32)]) {
         self.cores += u64::from(need.cores);
         self.memory_bytes += u128::from(need.memory_bytes);
-        self.tasks += 1;
         for (id, count) in resources {
             *self.devices.entry(*id).or_default() += u64::from(*count);
         }
@@ -47,7 +45,6 @@ impl Load {
     fn remove(&mut self, need: Need, resources: &[(ResourceId, u32)]) {
         self.cores -= u64::from(need.cores);
         self.memory_bytes -= u128::from(need.memory_bytes);
-        self.tasks -= 1;
         for (id, count) in resources {
             *self.devices.entry(*id).or_default() -= u64::from(*count);
         }
@@ -244,8 +241,10 @@ impl Scheduler {
                     self.fleet.nodes.ids().find_map(|node| self.plan(&wanted, Some(node), how))
                 };
                 let whole = suiting.and_then(on_one).or_else(|| on_one(Nodes::All));
-                let spread =
-                    || self.plan_evenly(&wanted).or_else(|| self.plan(&wanted, None, Nodes::All));
+                let spread = || {
+                    self.plan_evenly(&wanted, &gang.weights)
+                        .or_else(|| self.plan(&wanted, None, Nodes::All))
+                };
                 whole.or_else(|| if gang.spread { spread() } else { None })
             }
             () => {
@@ -256,9 +255,11 @@ impl Scheduler {
         let (slots, oversubscribed) = match fits {
             Some(slots) => (Some(slots), false),
             None if gang.oversubscribe && gang.joined && !gang.spread => {
-                (self.plan_on_largest(&wanted), true)
+                (self.plan_on_largest(&wanted, &gang.weights), true)
             }
-            None if gang.oversubscribe => (self.plan_oversubscribed(&wanted, None), true),
+            None if gang.oversubscribe => {
+                (self.plan_oversubscribed(&wanted, None, &gang.weights), true)
+            }
             None => (None, false),
         };
         let Some(slots) = slots else {
@@ -383,18 +384,28 @@ impl Scheduler {
         load.leaves_room(&node.capacity, need, resources).then_some(need)
     }
 
-    /// Places as even as they can be: each task goes where the fewest are for each core.
-    fn plan_evenly(&self, wanted: &[(TaskId, RequirementId)]) -> Option<Vec<Slot>> {
+    /// Places as even as they can be: each task goes where the least is computed for each core, or, as far as that
+    /// stays even, where those are that it sends to and reads from.
+    fn plan_evenly(
+        &self,
+        wanted: &[(TaskId, RequirementId)],
+        weights: &Weights,
+    ) -> Option<Vec<Slot>> {
+        let (mut placer, wanted) = self.placer(weights, wanted);
         let mut loads = Loads::new();
         let mut slots: Vec<Slot> = Vec::with_capacity(wanted.len());
-        for &(member, requirement) in wanted {
+        for (member, requirement) in wanted {
             let own = slots.iter().rev().take_while(|slot| slot.member == member);
             let own: Vec<NodeId> = own.map(|slot| slot.node).collect();
             let free = self.fleet.nodes.ids().filter(|node| !own.contains(node));
             let fits = free.filter_map(|node| {
                 self.fits_beside(&loads, node, requirement).map(|need| (node, need))
             });
-            let (node, need) = fits.min_by(|(a, _), (b, _)| self.less_loaded(&loads, *a, *b))?;
+            let better = |a: NodeId, b: NodeId| {
+                placer.compare(member, (a, self.cores_of(a)), (b, self.cores_of(b)))
+            };
+            let (node, need) = fits.min_by(|(a, _), (b, _)| better(*a, *b))?;
+            placer.put(member, node);
             let resources = &self.fleet.requirements[requirement].requirement.resources;
             loads.entry(node).or_default().add(need, resources);
             slots.push(Slot { member, node, need, held: false });
@@ -402,18 +413,34 @@ impl Scheduler {
         Some(slots)
     }
 
-    /// Which of two nodes would have fewer tasks for each core with one more, compared as fractions.
-    fn less_loaded(&self, loads: &Loads, a: NodeId, b: NodeId) -> Ordering {
-        let tasks = |id: NodeId| loads.get(&id).map_or(0, |load| load.tasks) + 1;
-        let cores = |id: NodeId| u64::from(self.fleet.nodes[id].capacity.cores.max(1));
-        (tasks(a) * cores(b)).cmp(&(tasks(b) * cores(a))).then(a.cmp(&b))
+    /// For the tasks of a gang, by what is said of them; and the tasks in the order in which they get their places.
+    fn placer<'a>(
+        &self,
+        weights: &'a Weights,
+        wanted: &[(TaskId, RequirementId)],
+    ) -> (Placer<'a>, Vec<(TaskId, RequirementId)>) {
+        let tasks = wanted.iter().map(|(task, _)| *task);
+        let placer = Placer::new(weights, tasks, self.fleet.cores);
+        let mut ordered = wanted.to_vec();
+        for alike in ordered.chunk_by_mut(|one, other| one.1 == other.1) {
+            placer.order(alike, |(task, _)| *task);
+        }
+        (placer, ordered)
+    }
+
+    fn cores_of(&self, node: NodeId) -> u32 {
+        self.fleet.nodes[node].capacity.cores
     }
 
     /// Puts tasks that are joined on one node: that with the most cores that could take each of them.
-    fn plan_on_largest(&self, wanted: &[(TaskId, RequirementId)]) -> Option<Vec<Slot>> {
+    fn plan_on_largest(
+        &self,
+        wanted: &[(TaskId, RequirementId)],
+        weights: &Weights,
+    ) -> Option<Vec<Slot>> {
         let mut nodes: Vec<NodeId> = self.fleet.nodes.ids().collect();
         nodes.sort_by_key(|node| (Reverse(self.fleet.nodes[*node].capacity.cores), *node));
-        nodes.into_iter().find_map(|node| self.plan_oversubscribed(wanted, Some(node)))
+        nodes.into_iter().find_map(|node| self.plan_oversubscribed(wanted, Some(node), weights))
     }
 
     /// Spreads more tasks than there are slots over the nodes by their cores. What no core is left
@@ -422,10 +449,12 @@ impl Scheduler {
         &self,
         wanted: &[(TaskId, RequirementId)],
         only: Option<NodeId>,
+        weights: &Weights,
     ) -> Option<Vec<Slot>> {
+        let (mut placer, wanted) = self.placer(weights, wanted);
         let mut loads = Loads::new();
         let mut slots: Vec<Slot> = Vec::with_capacity(wanted.len());
-        for &(member, requirement) in wanted {
+        for (member, requirement) in wanted {
             let class = &self.fleet.requirements[requirement];
             let resources = &class.requirement.resources;
             let own = slots.iter().rev().take_while(|slot| slot.member == member);
@@ -438,7 +467,10 @@ impl Scheduler {
                     && !own.contains(id)
                     && load.leaves_devices(&node.capacity, resources)
             });
-            let found = suits.min_by(|(a, _), (b, _)| self.less_loaded(&loads, *a, *b));
+            let found = suits.min_by(|(a, one), (b, other)| {
+                let (a, b) = ((*a, one.capacity.cores), (*b, other.capacity.cores));
+                placer.compare(member, a, b)
+            });
             let Some((id, node)) = found else {
                 // One that asks for more nodes than there are has all of them.
                 if own.is_empty() {
@@ -446,6 +478,7 @@ impl Scheduler {
                 }
                 continue;
             };
+            placer.put(member, id);
             let load = loads.entry(id).or_default();
             let whole = class.need(node);
             let cores_left = u64::from(node.capacity.cores) - load.cores;

@@ -9,6 +9,8 @@
 //! - `edge`: what an edge means for the stream at each end of it
 //! - `tree`: where a stream passes on which hosts
 //! - `stall`: whether anything has moved
+//! - `said`: what is said of tasks before they run, and the traffic that follows
+//! - `placement`: which tasks go to which node, by what is said of them
 //! - `route`: over which hosts copies go, and what a plan costs
 //!
 //! It does not know tasks' names, pipes or processes, and reads no clock.
@@ -17,9 +19,11 @@ mod edge;
 mod flow;
 mod graph;
 mod hop;
+mod placement;
 mod record;
 mod ring;
 mod route;
+mod said;
 mod spill;
 mod stall;
 mod tree;
@@ -32,11 +36,13 @@ pub use graph::{Component, GraphError, StreamEnds, StreamGraph};
 pub use hop::{
     HOP_WINDOW_BYTES, HOP_WINDOW_BYTES_MAX, HopError, HopReceiver, HopSender, SenderState,
 };
+pub use placement::{Placer, Weights};
 pub use record::{Cut, Cutter, RecordKind};
 pub use route::{
     Between, Choice, Distance, GroupId, Groups, Hop, LineCost, Load, PlanCost, Route, Ways,
     between_ns, choose, cost_of, cost_over, hops_by_group, hops_of_merge, hops_of_multicast,
     improve, line_between,
 };
+pub use said::{BURST_PER_1000_S, IN_ALL_S, MESSAGE_BYTES, Said, Traffic, Volume, thousandths};
 pub use stall::StallWatch;
 pub use tree::{Place, PlaceEnd, Tree, meeting_of, tree_by_group, tree_of};

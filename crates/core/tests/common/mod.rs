@@ -1,10 +1,12 @@
 //! A scheduler whose events and outputs are written down as text, invariants checked after every event.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use rakuda_core::streams::{Said, StreamEnds, Weights};
 use rakuda_core::{
     ActionOutcome, Capacity, Config, Event, Fact, GangId, InvocationId, NodeId, Output, Places,
     Requirement, RequirementId, ResourceId, Scheduler, Settled, TaskId, TaskKind, Time, Timestamp,
 };
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 pub struct Script {
@@ -129,6 +131,12 @@ impl Script {
         let id = self.gang(tasks, false);
         self.quietly(Event::GangJoined { id: GangId(id), spread });
         id
+    }
+
+    /// What is said of the tasks of a gang that streams join.
+    pub fn weigh(&mut self, gang: u32, streams: &[StreamEnds], said: &BTreeMap<TaskId, Said>) {
+        let weights = &Weights::of(streams, said);
+        self.quietly(Event::GangWeighed { id: GangId(gang), weights });
     }
 
     pub fn share(&mut self, gang: u32) -> Vec<Output> {

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStringExt as _;
 
-use rakuda_core::streams::{StreamEnds, StreamGraph};
+use rakuda_core::streams::{Said, StreamEnds, StreamGraph, Volume, Weights, thousandths};
 use rakuda_core::{Event, Held, NextAttempt, NodeId, Settled, TaskId, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::agent::AgentRequest;
@@ -52,6 +52,8 @@ struct Component {
     streams: Vec<StreamDefinition>,
     /// By stream: what comes out of it may come back into it.
     is_cyclic: Vec<bool>,
+    /// What the Rakefile says of its members.
+    said: BTreeMap<TaskId, Said>,
     /// Its members run one after the other, over spools.
     spooled: bool,
     /// By member: its ends are open.
@@ -193,6 +195,19 @@ fn plan_of(
     }
 }
 
+/// What the words of `meta:` say, which the front has checked.
+fn said(words: &BTreeMap<&str, &str>) -> Said {
+    let volume = |word| Volume::read(words.get(word)?);
+    let number = |word| thousandths(words.get(word)?).map(|number: u64| number.max(1));
+    Said {
+        cost_milli: number("cost"),
+        output: volume("output"),
+        input: volume("input"),
+        per_1000_s: number("frequency"),
+        is_burst: words.get("pattern").is_some_and(|pattern| *pattern == "burst"),
+    }
+}
+
 /// Where processes keep large files that are theirs alone, on nodes that have no folder of the run.
 const SPILL_FOLDER: &str = "/var/tmp";
 
@@ -226,18 +241,41 @@ impl Hub {
         let Some(gang) = gang else { return Err(HubError::Protocol("a component is no gang")) };
         // Those over spools run one after the other, and read files of one node.
         self.event(Event::GangJoined { id: gang, spread: !spooled });
+        let said = self.said_of(&members, &streams);
+        let ends: Vec<StreamEnds> = streams.iter().map(ends).collect();
+        let weights = Weights::of(&ends, &said);
+        if !weights.is_empty() {
+            self.event(Event::GangWeighed { id: gang, weights: &weights });
+        }
         let place = self.streams.components.len();
         self.streams.of.extend(members.iter().map(|id| (*id, place)));
         self.streams.components.push(Component {
             members,
             streams,
             is_cyclic,
+            said,
             spooled,
             opening_of: BTreeMap::new(),
             done: BTreeSet::new(),
             waiting: BTreeMap::new(),
         });
         Ok(())
+    }
+
+    /// What statements say of tasks. Of two that say something of one task the first counts, word by word.
+    fn said_of(&self, members: &[TaskId], streams: &[StreamDefinition]) -> BTreeMap<TaskId, Said> {
+        let mut found = BTreeMap::new();
+        for member in members {
+            let name = Text(self.names.name(*member).to_vec());
+            let mut words: BTreeMap<&str, &str> = BTreeMap::new();
+            for (word, value) in streams.iter().filter_map(|one| one.meta.get(&name)).flatten() {
+                words.entry(word).or_insert(value);
+            }
+            if !words.is_empty() {
+                found.insert(*member, said(&words));
+            }
+        }
+        found
     }
 
     /// Streams whose tasks would run, after a dry run.

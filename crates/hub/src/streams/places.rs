@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_cluster::ClusterPlan;
 use rakuda_core::streams::{
-    Between, Distance, GroupId, Groups, LineCost, Load, PlaceEnd, PlanCost, Route, Tree, Ways,
-    between_ns, cost_over, improve, line_between, tree_by_group,
+    BURST_PER_1000_S, Between, Distance, GroupId, Groups, LineCost, Load, MESSAGE_BYTES, PlaceEnd,
+    PlanCost, Route, StreamEnds, Traffic, Tree, Ways, between_ns, cost_over, improve, line_between,
+    tree_by_group,
 };
 use rakuda_core::{NodeId, TaskId};
 use rakuda_link::credentials::CredentialsError;
@@ -24,9 +25,7 @@ use crate::hub::{Hub, LOCAL_NODE};
 /// What is opened on a node.
 pub(super) type NodePlans = (NodeId, Vec<StreamPlan>, Option<HopSet>);
 
-/// A message, where nothing is known of a stream.
-const MESSAGE_BYTES: u64 = 64 << 10;
-/// Messages in 1,000 s, likewise.
+/// Messages in 1,000 s, where nothing is said of a stream.
 const MESSAGES_PER_1000_S: u64 = 1_000_000;
 /// Lines as they usually are: 10 Gbit/s within a group, and 1 Gbit/s with 5 ms a way between two.
 const LAN: LineCost = LineCost { message_ns: 5_000, kib_ns: 820, round_trip_ns: 100_000 };
@@ -43,6 +42,8 @@ impl Hub {
         let used: BTreeSet<NodeId> = node_of.values().copied().collect();
         let round_trips = self.round_trips_between(&groups, &used);
         let component = &self.streams.components[place];
+        let writing: BTreeSet<u32> =
+            component.streams.iter().flat_map(|stream| &stream.writers).copied().collect();
         let mut edges = Edges::default();
         let mut plans: BTreeMap<NodeId, Vec<StreamPlan>> = BTreeMap::new();
         for (number, stream) in component.streams.iter().enumerate() {
@@ -51,8 +52,12 @@ impl Hub {
             };
             let (writers, readers) = (on(&stream.writers), on(&stream.readers));
             let wish = self.settings.stream_route;
-            let known =
-                Known { round_trips: round_trips.as_ref(), bytes_per_s: self.declared_by(stream) };
+            let ends = StreamEnds {
+                writers: writers.iter().map(|(task, _)| *task).collect(),
+                readers: readers.iter().map(|(task, _)| *task).collect(),
+            };
+            let traffic = Traffic::of(&ends, &component.said, |task| writing.contains(&task.0));
+            let known = Known { round_trips: round_trips.as_ref(), traffic };
             let (tree, mut route, relayed) = route_of(&groups, wish, &known, &writers, &readers);
             if route.route == RouteKind::Mixed {
                 let names = relayed.iter().map(|group| self.group_name(&groups, *group));
@@ -107,15 +112,6 @@ impl Hub {
             }
         }
         between_ns(&of_used, &times)
-    }
-
-    /// What the writers of a stream are said to write in a second, where anything is said of them.
-    fn declared_by(&self, stream: &StreamDefinition) -> Option<u64> {
-        let said = stream.writers.iter().filter_map(|writer| {
-            let name = Text(self.names.name(TaskId(*writer)).to_vec());
-            bytes_per_s(stream.meta.get(&name)?.get("output")?)
-        });
-        said.reduce(u64::saturating_add)
     }
 
     /// Routes are chosen by what lies between groups: how far a node is away is asked when it is there.
@@ -209,30 +205,22 @@ fn places_of(
 }
 
 /// What is known of a stream and its lines.
-#[derive(Clone, Copy)]
 struct Known<'known> {
     round_trips: Option<&'known Between<u64>>,
-    bytes_per_s: Option<u64>,
+    traffic: Traffic,
 }
 
-/// Reads `1MB/s`, with B, KB, MB or GB, of which each is 1,000 of the one before.
-fn bytes_per_s(text: &str) -> Option<u64> {
-    let text = text.trim().strip_suffix("/s")?.trim_end();
-    let unit_at = text.find(|letter: char| letter.is_ascii_alphabetic())?;
-    let (number, unit) = text.split_at(unit_at);
-    let factor = match unit {
-        "B" => 1,
-        "KB" | "kB" => 1_000,
-        "MB" => 1_000_000,
-        "GB" => 1_000_000_000,
-        _ => return None,
-    };
-    // Three places behind the point are enough.
-    let (whole, part) = number.trim_end().split_once('.').unwrap_or((number.trim_end(), ""));
-    let part: String = part.chars().chain("000".chars()).take(3).collect();
-    let thousandths = whole.parse::<u64>().ok()?.checked_mul(1_000)?;
-    let thousandths = thousandths.checked_add(part.parse().ok()?)?;
-    Some(u64::try_from(u128::from(thousandths) * factor / 1_000).unwrap_or(u64::MAX))
+impl Known<'_> {
+    /// As it is said, and as it usually is where nothing is.
+    fn load(&self) -> Load {
+        let traffic = &self.traffic;
+        let per_1000_s = match traffic.per_1000_s {
+            _ if traffic.is_burst => BURST_PER_1000_S,
+            said => said.unwrap_or(MESSAGES_PER_1000_S),
+        };
+        let bytes = traffic.message_bytes.unwrap_or(MESSAGE_BYTES);
+        Load { bytes, per_1000_s, lan: LAN, wan: WAN }
+    }
 }
 
 /// Hosts of readers that are tried as the one that all goes over.
@@ -248,10 +236,7 @@ fn route_of(
     readers: &[(TaskId, NodeId)],
 ) -> (Tree, StreamRoute, BTreeSet<GroupId>) {
     let end = readers.first().expect("a stream has readers").1;
-    let per_1000_s = known
-        .bytes_per_s
-        .map_or(MESSAGES_PER_1000_S, |bytes| bytes.saturating_mul(1_000) / MESSAGE_BYTES);
-    let load = Load { bytes: MESSAGE_BYTES, per_1000_s, lan: LAN, wan: WAN };
+    let load = known.load();
     let measured = known.round_trips.into_iter().flatten();
     let lines: Between<LineCost> =
         measured.map(|(pair, ns)| (*pair, line_between(&LAN, &WAN, Some(*ns)))).collect();
@@ -307,7 +292,9 @@ fn route_of(
         relayed: Vec::new(),
         costs,
         round_trip_ns: known.round_trips.and_then(|all| all.values().max().copied()),
-        declared_bytes_per_s: known.bytes_per_s,
+        declared_bytes_per_s: known.traffic.bytes_per_s,
+        declared_per_1000_s: known.traffic.per_1000_s,
+        in_bursts: known.traffic.is_burst,
     };
     (tree, route, ways.relayed)
 }
@@ -319,6 +306,8 @@ fn route_cost(route: RouteKind, cost: &PlanCost) -> RouteCost {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::streams::said;
+    use rakuda_core::streams::{Said, Volume};
 
     /// Hosts 10g to 10g+9 in group g, of which the first represents it.
     fn groups(count: u32) -> Groups {
@@ -337,7 +326,8 @@ mod tests {
     }
 
     fn auto(writers: &[(TaskId, NodeId)], readers: &[(TaskId, NodeId)]) -> StreamRoute {
-        let known = Known { round_trips: None, bytes_per_s: Some(1_000_000) };
+        let traffic = Traffic { per_1000_s: Some(15_258), ..Traffic::default() };
+        let known = Known { round_trips: None, traffic };
         let (_, route, relayed) = route_of(&groups(3), RouteWish::Auto, &known, writers, readers);
         assert_eq!(route.route == RouteKind::Mixed, route.costs.len() == 4);
         let is_mixed = route.route == RouteKind::Mixed;
@@ -367,7 +357,7 @@ mod tests {
     #[test]
     fn whatever_is_wished_for_is_taken() {
         let (writers, readers) = (on([1, 2], 0), on([11, 12, 21], 100));
-        let known = Known { round_trips: None, bytes_per_s: None };
+        let known = Known { round_trips: None, traffic: Traffic::default() };
         for (wish, kind) in [
             (RouteWish::Direct, RouteKind::Direct),
             (RouteWish::Relay, RouteKind::Relay),
@@ -378,10 +368,46 @@ mod tests {
         }
     }
 
+    /// One writer, nine readers far away.
+    fn of_traffic(traffic: Traffic) -> StreamRoute {
+        let known = Known { round_trips: None, traffic };
+        let (writers, readers) = (on([1], 0), on(11..20, 100));
+        route_of(&groups(2), RouteWish::Auto, &known, &writers, &readers).1
+    }
+
     #[test]
-    fn what_writers_are_said_to_write_is_read() {
-        let read = ["1MB/s", "1.5 KB/s", "20 B/s", "2GB/s", "0.0625 MB/s"].map(bytes_per_s);
-        assert_eq!(read, [1_000_000, 1_500, 20, 2_000_000_000, 62_000].map(Some));
-        assert_eq!(["1MB", "MB/s", "x/s", "1TB/s", "-1B/s"].map(bytes_per_s), [None; 5]);
+    fn what_is_said_of_messages_decides_what_a_route_would_cost() {
+        let direct = |route: &StreamRoute| {
+            let cost = route.costs.iter().find(|cost| cost.route == RouteKind::Direct);
+            cost.unwrap().period_ns
+        };
+        let (usual, small) = (
+            of_traffic(Traffic::default()),
+            of_traffic(Traffic { message_bytes: Some(100), ..Traffic::default() }),
+        );
+        assert!(direct(&small) * 10 < direct(&usual), "{small:?} {usual:?}");
+        // Rare small messages take the shortest way; of many each line is to carry as few as can be.
+        let rare =
+            Traffic { per_1000_s: Some(10_000), message_bytes: Some(100), ..Traffic::default() };
+        let burst = Traffic { is_burst: true, ..rare.clone() };
+        let (rare, burst) = (of_traffic(rare), of_traffic(burst));
+        assert_eq!(rare.route, RouteKind::Direct, "{rare:?}");
+        assert_ne!(burst.route, RouteKind::Direct, "{burst:?}");
+        assert_eq!((rare.in_bursts, burst.in_bursts), (false, true));
+    }
+
+    #[test]
+    fn words_of_the_front_are_read() {
+        let words =
+            [("cost", "0.5"), ("output", "1.5MB/s"), ("frequency", "20"), ("pattern", "burst")];
+        let expected = Said {
+            cost_milli: Some(500),
+            output: Some(Volume::PerSecond(1_500_000)),
+            input: None,
+            per_1000_s: Some(20_000),
+            is_burst: true,
+        };
+        assert_eq!(said(&BTreeMap::from(words)), expected);
+        assert_eq!(said(&BTreeMap::from([("pattern", "steady")])), Said::default());
     }
 }

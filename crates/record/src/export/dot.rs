@@ -115,6 +115,12 @@ const FAILED: &str = "color=\"#c00000\", penwidth=2.5";
 /// The border of what was not run.
 const NOT_RUN: &str = "color=\"#909090\", style=\"filled,dashed\"";
 
+/// The look of a stream; `broken`: what went in did not all come out.
+fn stream_shape(broken: bool) -> String {
+    let border = if broken { format!(", {FAILED}") } else { String::new() };
+    format!("shape=cds, fillcolor=\"#d8e8f8\"{border}")
+}
+
 #[cfg(test)]
 #[path = "dot_tests.rs"]
 mod tests;

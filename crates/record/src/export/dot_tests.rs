@@ -1,6 +1,6 @@
 //! What the graphs of a sample run say. That Graphviz takes them is tested in test/exports_test.rb.
 
-use super::super::samples::{Builder, everything, task};
+use super::super::samples::{Builder, everything, task, with_streams};
 use super::*;
 use rakuda_proto::journal::{JournalEvent, Outcome, RuleDefined, RunOutcome, Settled, TaskSettled};
 
@@ -69,4 +69,28 @@ fn what_a_failed_run_did_not_reach_is_there_and_nothing_is_drawn_past_it() {
     assert!(text.contains("r1 -> r2 [label=\"×1\"];"), "{text}");
     assert!(!text.contains("r0 -> r2"), "{text}");
     assert!(text.contains("r2 [label=\"call1 (Rakefile:36)\\n1 task\\n1 not reached\""), "{text}");
+}
+
+#[test]
+fn streams_stand_between_tasks_and_between_rules() {
+    let mut run = with_streams();
+    run.streams[0].ended.as_mut().unwrap().streams[1].readers[0].records = 1;
+    let draw = |of| {
+        let mut bytes = Vec::new();
+        let nodes = write(&run, of, &mut bytes).unwrap();
+        (String::from_utf8(bytes).unwrap(), nodes)
+    };
+    let (tasks, _) = draw(Of::Tasks);
+    let back = format!("s0 [label=\"back\\n16 B\", {}];", stream_shape(true));
+    let lines = format!("s1 [label=\"lines\\n4.10 kB\", {}];", stream_shape(false));
+    let edges = ["t0 -> s0;", "s0 -> t1;", "t1 -> s1;", "s1 -> t0;", "s1 -> t2;"];
+    for part in edges.into_iter().chain([&*back, &*lines]) {
+        assert!(tasks.contains(part), "{part}\n{tasks}");
+    }
+    let (rules, nodes) = draw(Of::Rules);
+    assert_eq!(nodes, 4, "two rules and two streams\n{rules}");
+    let back = "[label=\"back (Rakefile:4)\\n16 B\\n1 not whole\"";
+    for part in [back, "s1 -> r1 [label=\"×2\"];", "r0 -> s1 [label=\"×1\"];"] {
+        assert!(rules.contains(part), "{part}\n{rules}");
+    }
 }

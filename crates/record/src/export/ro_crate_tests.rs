@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::super::samples::everything;
+use super::super::samples::{everything, with_streams};
 use super::*;
 
 /// A folder that is gone afterwards.
@@ -27,10 +27,13 @@ impl Drop for Folder {
 }
 
 fn made(name: &str, license: Option<&str>) -> (Folder, Vec<Value>) {
+    made_of(everything(), name, license)
+}
+
+fn made_of(mut run: Run, name: &str, license: Option<&str>) -> (Folder, Vec<Value>) {
     let folder = Folder::new(name);
     fs::write(folder.0.join("Rakefile"), "task :all\n").unwrap();
     fs::write(folder.0.join("j"), "{}\n").unwrap();
-    let mut run = everything();
     run.started.directory = Text::from(folder.0.to_str().unwrap());
     let journal = &folder.0.join("j");
     let sources = Sources { journal, directory: &folder.0, license, made_ns: 0 };
@@ -155,6 +158,7 @@ fn only_ordinary_files_below_the_folder_get_into_a_crate() {
         fs::remove_dir_all(&to).unwrap();
     }
     // The folder that the journal names is not asked: this is a journal from elsewhere.
+    let mut run = everything();
     run.started.directory = Text::from("/etc");
     run.started.rakefile = Text::from("passwd");
     write(&run, &sources, &to).unwrap_err();
@@ -179,4 +183,25 @@ fn what_killed_exports_have_left_goes() {
     remove_abandoned(&path);
     let left = kept.map(|name| folder.0.join(name).exists());
     assert_eq!((left, fs::read_dir(&folder.0).unwrap().count()), ([true; 3], 3));
+}
+
+#[test]
+fn a_stream_is_the_result_of_its_writers_and_the_object_of_its_readers() {
+    let (_folder, graph) = made_of(with_streams(), "streams", None);
+    let lines = entity(&graph, "#stream/lines");
+    let told = [&lines["@type"], &lines["name"], &lines["value"], &lines["unitText"]];
+    assert_eq!(told, ["PropertyValue", "stream lines", "4096", "bytes"]);
+    let action = |task: u32| entity(&graph, &format!("#task/{task}/1"));
+    assert_eq!(action(1)["result"], reference("#stream/lines"));
+    assert_eq!(action(1)["object"], reference("#stream/back"));
+    assert_eq!(action(0)["object"], reference("#stream/lines"));
+    assert_eq!(action(2)["result"], reference("#file/plot"));
+    let known: BTreeSet<&str> = graph.iter().filter_map(|entity| entity["@id"].as_str()).collect();
+    references_in(&Value::Array(graph.clone()), &mut |id| {
+        assert!(known.contains(id) || id.starts_with("http"), "{id}");
+    });
+}
+
+fn reference(id: &str) -> Value {
+    serde_json::json!({ "@id": id })
 }

@@ -2,12 +2,15 @@
 //! a failure, an abandoned task, a cut-off one, a name that is no UTF-8, overlapping commands and a
 //! task of two cores.
 
+use std::collections::BTreeMap;
+
 use rakuda_proto::Text;
 use rakuda_proto::journal::{
     AttemptEnded, AttemptStarted, CommandEnded, CommandStarted, FileIdentity, JournalEvent,
     NodeJoined, Outcome, Reason, ReasonKind, RuleDefined, RunEnded, RunOutcome, RunStarted,
-    Settled, TaskDefined, TaskKind, TaskSettled,
+    Settled, StreamNote, StreamsEnded, StreamsOpened, TaskDefined, TaskKind, TaskSettled,
 };
+use rakuda_proto::streams::{EndAccount, RecordForm, StreamAccount, StreamEnd};
 
 use crate::Run;
 
@@ -216,6 +219,74 @@ pub(super) fn everything() -> Run {
         because: vec![4],
     }));
     builder.finish(RunOutcome::Failed, 110);
+    builder.run
+}
+
+/// `sim` writes into `lines`, which `stats` and `plot` read; `stats` answers over `back`; `sum` takes the file of
+/// `plot`.
+pub(super) fn with_streams() -> Run {
+    let mut builder = Builder::new();
+    let plain = |number, name, rule| {
+        let kind = TaskKind::Plain;
+        TaskDefined { kind, ..task(number, name, rule, &[]) }
+    };
+    builder.define([
+        plain(0, "stats", 1),
+        plain(1, "sim", 0),
+        task(2, "plot", 1, &[]),
+        task(3, "sum", 1, &[2]),
+    ]);
+    for number in 0..3 {
+        builder.begin(number, 1, 1, 10);
+    }
+    let note = |name: &str, writers: &[u32], readers: &[u32]| StreamNote {
+        name: name.into(),
+        record: RecordForm::Line,
+        writers: writers.to_vec(),
+        readers: readers.to_vec(),
+        place: format!("Rakefile:{}", name.len()).into(),
+        meta: BTreeMap::new(),
+        route: None,
+    };
+    builder.add(JournalEvent::StreamsOpened(StreamsOpened {
+        time_ns: START_NS + 11 * MS,
+        opening: 0,
+        node: 0,
+        nodes: Vec::new(),
+        members: vec![0, 1, 2],
+        spooled: false,
+        streams: vec![note("lines", &[1], &[0, 2]), note("back", &[0], &[1])],
+    }));
+    let account = |name: &str, writer: u32, readers: &[u32], bytes: u64| {
+        let end = |task: u32| EndAccount {
+            end: StreamEnd::Task(task),
+            bytes,
+            records: bytes / 8,
+            is_special: false,
+            dropped: 0,
+        };
+        StreamAccount {
+            name: name.into(),
+            writers: vec![end(writer)],
+            readers: readers.iter().copied().map(end).collect(),
+            memory_bytes_max: 1 << 20,
+            spilled_bytes: 0,
+            spilled_bytes_max: 0,
+            hops: Vec::new(),
+        }
+    };
+    builder.add(JournalEvent::StreamsEnded(StreamsEnded {
+        time_ns: START_NS + 40 * MS,
+        opening: 0,
+        streams: vec![account("lines", 1, &[0, 2], 4_096), account("back", 0, &[1], 16)],
+        fault: None,
+    }));
+    for (number, bytes) in [(0, None), (1, None), (2, Some(30))] {
+        builder.end(number, Outcome::Done, 41, bytes);
+    }
+    builder.begin(3, 1, 1, 42);
+    builder.end(3, Outcome::Done, 43, Some(1));
+    builder.finish(RunOutcome::Done, 50);
     builder.run
 }
 

@@ -3,8 +3,11 @@
 //! Seconds and bytes as in the format's documentation. A task that did not end well is in
 //! `execution` like any other, since the format has no word for how a task ended; the description
 //! counts them. Nothing is invented: a value that the journal does not have is left out.
+//!
+//! The format knows files alone. So a stream is, of each writer, a file that it makes and that each
+//! reader takes.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{BufWriter, Write};
 
 use rakuda_proto::Text;
@@ -13,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::ExportError;
 use super::names::{base_name, file_identifier, iso_time, plain_words, seconds, shell_word};
-use super::workflow::{Step, Workflow, attempts, outcome};
+use super::workflow::{Step, StreamEdges, Workflow, attempts, outcome};
 use crate::held::total_ns;
 use crate::words::environment;
 use crate::{Attempt, Command, Run};
@@ -31,13 +34,14 @@ pub fn write(run: &Run, out: impl Write) -> Result<(), ExportError> {
         return Err(ExportError::Empty(run.started.run.clone()));
     }
     let folder = Text(base_name(&run.started.directory.0).to_vec()).to_display();
-    let mut body = json!({ "specification": specification(run, &workflow) });
+    let streams = StreamEdges::of(run, &workflow);
+    let mut body = json!({ "specification": specification(run, &workflow, &streams) });
     if let Some(execution) = execution(run, &workflow) {
         body["execution"] = execution;
     }
     let document = json!({
         "name": format!("{folder}-{}", run.started.run),
-        "description": description(run, &workflow),
+        "description": description(run, &workflow, &streams),
         "schemaVersion": SCHEMA_VERSION,
         "runtimeSystem": {
             "name": "Rakuda",
@@ -55,7 +59,7 @@ fn non_empty<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
     if text.is_empty() { otherwise } else { text }
 }
 
-fn description(run: &Run, workflow: &Workflow) -> String {
+fn description(run: &Run, workflow: &Workflow, streams: &StreamEdges) -> String {
     let mut counts = [0usize; 3];
     for step in &workflow.steps {
         let place = match last_attempt(run, step) {
@@ -67,10 +71,62 @@ fn description(run: &Run, workflow: &Workflow) -> String {
     }
     let [done, failed, not_run] = counts;
     format!(
-        "Run {} of a Rakefile: {done} tasks done, {failed} failed or were cut off, {not_run} did not run{}",
+        "Run {} of a Rakefile: {done} tasks done, {failed} failed or were cut off, {not_run} did not run{}{}",
         run.started.run,
-        environments(run, workflow)
+        environments(run, workflow),
+        streams_words(streams)
     )
+}
+
+/// Which files are streams, and which streams are not there.
+fn streams_words(streams: &StreamEdges) -> String {
+    let names =
+        |names: &mut dyn Iterator<Item = &String>| names.cloned().collect::<Vec<_>>().join(" ");
+    let mut words = String::new();
+    if !streams.streams.is_empty() {
+        let all = names(&mut streams.streams.iter().map(|stream| &stream.name));
+        words = format!(
+            "; files {STREAM_FOLDER}NAME/ID are what a task wrote into a stream, read while it was written: {all}"
+        );
+    }
+    if !streams.left_out.is_empty() {
+        let all = names(&mut streams.left_out.iter());
+        words = format!("{words}; streams that would close a circle are left out: {all}");
+    }
+    words
+}
+
+/// What steps have because of streams.
+#[derive(Default, Clone)]
+struct Joined {
+    parents: Vec<usize>,
+    children: Vec<usize>,
+    inputs: Vec<String>,
+    output: Option<String>,
+}
+
+fn joined(workflow: &Workflow, streams: &StreamEdges) -> Vec<Joined> {
+    let mut all = vec![Joined::default(); workflow.steps.len()];
+    for stream in &streams.streams {
+        for (writer, _) in &stream.writers {
+            let file = stream_file(workflow, &stream.name, *writer);
+            all[*writer].children.extend(&stream.readers);
+            all[*writer].output = Some(file.clone());
+            for reader in &stream.readers {
+                all[*reader].parents.push(*writer);
+                all[*reader].inputs.push(file.clone());
+            }
+        }
+    }
+    all
+}
+
+/// Below this stand the files that streams are told as.
+const STREAM_FOLDER: &str = "streams/";
+
+fn stream_file(workflow: &Workflow, name: &str, writer: usize) -> String {
+    let name = format!("{STREAM_FOLDER}{name}/{}", identifier(workflow.steps[writer].task));
+    file_identifier(&Text::from(name))
 }
 
 /// What tasks with `needs env:` ran in, and which these were; nothing when there are none.
@@ -108,14 +164,16 @@ fn file(run: &Run, task: u32) -> String {
         .map_or_else(String::new, |task| file_identifier(&task.defined.name))
 }
 
-fn specification(run: &Run, workflow: &Workflow) -> Value {
-    let ids = |indices: &[usize]| -> Vec<String> {
-        indices.iter().map(|index| identifier(workflow.steps[*index].task)).collect()
+fn specification(run: &Run, workflow: &Workflow, streams: &StreamEdges) -> Value {
+    let ids = |indices: &[usize], more: &[usize]| -> Vec<String> {
+        let all: BTreeSet<usize> = indices.iter().chain(more).copied().collect();
+        all.into_iter().map(|index| identifier(workflow.steps[index].task)).collect()
     };
+    let joined = joined(workflow, streams);
     let mut used = vec![false; run.tasks.len()];
     let mut secondary: BTreeMap<String, u64> = BTreeMap::new();
     let mut tasks = Vec::with_capacity(workflow.steps.len());
-    for step in &workflow.steps {
+    for (step, joined) in workflow.steps.iter().zip(&joined) {
         let ended = last_attempt(run, step).and_then(|attempt| attempt.ended.as_ref());
         let beside = ended.into_iter().flat_map(|ended| &ended.secondary);
         let beside: Vec<(String, u64)> =
@@ -129,10 +187,10 @@ fn specification(run: &Run, workflow: &Workflow) -> Value {
         tasks.push(json!({
             "name": name(run, step.task),
             "id": identifier(step.task),
-            "parents": ids(&step.parents),
-            "children": ids(&step.children),
-            "inputFiles": step.inputs.iter().map(|task| file(run, *task)).collect::<Vec<_>>(),
-            "outputFiles": output.iter().map(|task| file(run, *task)).chain(beside).collect::<Vec<_>>(),
+            "parents": ids(&step.parents, &joined.parents),
+            "children": ids(&step.children, &joined.children),
+            "inputFiles": step.inputs.iter().map(|task| file(run, *task)).chain(joined.inputs.iter().cloned()).collect::<Vec<_>>(),
+            "outputFiles": output.iter().map(|task| file(run, *task)).chain(beside).chain(joined.output.clone()).collect::<Vec<_>>(),
         }));
     }
     let mut files: Vec<(String, u64)> = (0u32..)
@@ -140,11 +198,17 @@ fn specification(run: &Run, workflow: &Workflow) -> Value {
         .filter(|(task, _)| used[*task as usize])
         .filter_map(|(task, bytes)| Some((file(run, task), (*bytes)?)))
         .collect();
+    for stream in &streams.streams {
+        let written = stream.writers.iter().map(|(writer, bytes)| {
+            (stream_file(workflow, &stream.name, *writer), bytes.unwrap_or_default())
+        });
+        files.extend(written);
+    }
     // A secondary file may be a task's own file, too.
     let known: HashSet<&String> = files.iter().map(|(name, _)| name).collect();
     secondary.retain(|name, _| !known.contains(name));
     files.extend(secondary);
-    let mut metrics = shape(workflow);
+    let mut metrics = shape(workflow, &joined);
     metrics["numberOfFiles"] = json!(files.len());
     metrics["sumOfFileSizesInBytes"] = json!(files.iter().map(|(_, bytes)| bytes).sum::<u64>());
     let files: Vec<Value> =
@@ -153,16 +217,29 @@ fn specification(run: &Run, workflow: &Workflow) -> Value {
 }
 
 /// Levels and widths: a step without parents is at level 0, any other one below its lowest parent.
-fn shape(workflow: &Workflow) -> Value {
-    let mut levels = Vec::with_capacity(workflow.steps.len());
-    let mut widths: Vec<usize> = Vec::new();
-    for step in &workflow.steps {
-        let level = step.parents.iter().map(|parent| levels[*parent] + 1).max().unwrap_or(0);
-        levels.push(level);
+fn shape(workflow: &Workflow, joined: &[Joined]) -> Value {
+    let count = workflow.steps.len();
+    let (mut levels, mut widths) = (vec![0; count], Vec::<usize>::new());
+    let mut missing: Vec<usize> = workflow
+        .steps
+        .iter()
+        .zip(joined)
+        .map(|(step, joined)| step.parents.len() + joined.parents.len())
+        .collect();
+    let mut ready: Vec<usize> = (0..count).filter(|step| missing[*step] == 0).collect();
+    while let Some(step) = ready.pop() {
+        let level: usize = levels[step];
         if widths.len() <= level {
             widths.resize(level + 1, 0);
         }
         widths[level] += 1;
+        for &child in workflow.steps[step].children.iter().chain(&joined[step].children) {
+            levels[child] = levels[child].max(level + 1);
+            missing[child] -= 1;
+            if missing[child] == 0 {
+                ready.push(child);
+            }
+        }
     }
     json!({
         "numberOfTasks": workflow.steps.len(),

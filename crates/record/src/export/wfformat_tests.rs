@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::samples::{Builder, everything, group, source, task};
+use super::super::samples::{Builder, everything, group, source, task, with_streams};
 use super::*;
 use rakuda_proto::journal::RunOutcome;
 
@@ -132,4 +132,34 @@ fn secondary_files_are_outputs_and_stand_among_the_files_once() {
     let named = |name| files.iter().filter(|file| file["id"] == name).count();
     assert_eq!((named("out/a.idx"), named("out/b"), files.len()), (1, 1, 4));
     assert_eq!(specification["metrics"]["sumOfFileSizesInBytes"], 327);
+}
+
+#[test]
+fn a_stream_is_a_file_of_each_writer_and_one_that_closes_a_circle_is_left_out() {
+    let document = exported(&with_streams());
+    let specification = &document["workflow"]["specification"];
+    let of = |number: usize, key: &str| specification["tasks"][number][key].clone();
+    let (stats, sim, plot, sum) = ("ID0000000", "ID0000001", "ID0000002", "ID0000003");
+    let file = format!("streams/lines/{sim}");
+    // `back` comes first by name: it is an order, and `lines` would close a circle.
+    assert_eq!((of(0, "children"), of(1, "parents")), (json!([sim]), json!([stats])));
+    let back = format!("streams/back/{stats}");
+    assert_eq!((of(0, "outputFiles"), of(1, "inputFiles")), (json!([back]), json!([back])));
+    assert_eq!(of(2, "parents"), json!([]));
+    let words = document["description"].as_str().unwrap();
+    assert!(words.contains("read while it was written: back; streams that would"), "{words}");
+    assert!(words.ends_with("left out: lines"), "{words}");
+
+    let mut run = with_streams();
+    run.streams[0].opened.streams.truncate(1);
+    run.streams[0].ended.as_mut().unwrap().streams.truncate(1);
+    let document = exported(&run);
+    let specification = &document["workflow"]["specification"];
+    let of = |number: usize, key: &str| specification["tasks"][number][key].clone();
+    assert_eq!((of(1, "children"), of(1, "outputFiles")), (json!([stats, plot]), json!([file])));
+    assert_eq!((of(0, "parents"), of(0, "inputFiles")), (json!([sim]), json!([file])));
+    assert_eq!((of(2, "parents"), of(2, "children")), (json!([sim]), json!([sum])));
+    assert_eq!(specification["files"][2], json!({ "id": file, "sizeInBytes": 4_096 }));
+    let metrics = &specification["metrics"];
+    assert_eq!((&metrics["numberOfLevels"], &metrics["maximumWidth"]), (&json!(3), &json!(2)));
 }

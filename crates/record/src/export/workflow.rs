@@ -5,10 +5,11 @@
 //! dependents. The latter are files. Formats take their edges from here; what they make of them is
 //! theirs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_proto::journal::{Outcome, Settled, TaskKind};
 
+use crate::summary::streams::{StreamSide, streams};
 use crate::{Attempt, Run, Task};
 
 /// A group with more pairs of (what is below, what is above) than this is kept as a step of its
@@ -35,6 +36,76 @@ pub(crate) struct Workflow {
     pub steps: Vec<Step>,
     /// By task number: the size of its file, when it is a file that is, or was at the end of its last attempt, there.
     pub bytes: Vec<Option<u64>>,
+}
+
+/// Streams between steps, as far as they are an order: a workflow knows no circles.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct StreamEdges {
+    /// In the order of their names.
+    pub streams: Vec<StreamEdge>,
+    /// Names of those that would close a circle, or have too many edges, and are left out.
+    pub left_out: Vec<String>,
+}
+
+/// A stream between steps.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct StreamEdge {
+    /// As the Rakefile has it.
+    pub name: String,
+    /// Indices of the steps that write, and the bytes that each wrote; nothing: that is not known.
+    pub writers: Vec<(usize, Option<u64>)>,
+    /// Indices of the steps that read.
+    pub readers: Vec<usize>,
+}
+
+impl StreamEdges {
+    /// Of a run.
+    pub(crate) fn of(run: &Run, workflow: &Workflow) -> Self {
+        let mut found = Self::default();
+        if run.streams.is_empty() {
+            return found;
+        }
+        let place: BTreeMap<u32, usize> =
+            workflow.steps.iter().zip(0..).map(|(step, index)| (step.task, index)).collect();
+        let mut after: Vec<Vec<usize>> =
+            workflow.steps.iter().map(|step| step.children.clone()).collect();
+        for stream in streams(run) {
+            let index = |side: &StreamSide| place.get(&side.task).copied();
+            let bytes = |side: &StreamSide| side.account.as_ref().map(|account| account.bytes);
+            let writers: Vec<(usize, Option<u64>)> = stream
+                .writers
+                .iter()
+                .filter_map(|side| Some((index(side)?, bytes(side))))
+                .collect();
+            let readers: Vec<usize> = stream.readers.iter().filter_map(index).collect();
+            let closes_circle = reach_any(&after, &readers, writers.iter().map(|(step, _)| *step));
+            if closes_circle || writers.len().saturating_mul(readers.len()) > PAIRS_MAX {
+                found.left_out.push(stream.name);
+                continue;
+            }
+            for (writer, _) in &writers {
+                after[*writer].extend(&readers);
+            }
+            found.streams.push(StreamEdge { name: stream.name, writers, readers });
+        }
+        found
+    }
+}
+
+/// Whether a way leads from some steps to one of others.
+fn reach_any(after: &[Vec<usize>], from: &[usize], to: impl Iterator<Item = usize>) -> bool {
+    let wanted: BTreeSet<usize> = to.collect();
+    let mut seen = vec![false; after.len()];
+    let mut ahead = from.to_vec();
+    while let Some(step) = ahead.pop() {
+        if wanted.contains(&step) {
+            return true;
+        }
+        if !std::mem::replace(&mut seen[step], true) {
+            ahead.extend(&after[step]);
+        }
+    }
+    false
 }
 
 /// What of a task its dependents depend on.

@@ -7,7 +7,7 @@ use crate::report::{Report, failures, node_name, sync};
 use crate::summary::io::Cache;
 use crate::summary::seconds;
 use crate::summary::stats::Distribution;
-use crate::summary::streams::{Copies, StreamSide, StreamSummary, streams};
+use crate::summary::streams::{Copies, StreamFate, StreamSide, StreamSummary, streams};
 use crate::summary::tables::{GroupSummary, NodeSummary, Usage};
 
 /// Version of the fields.
@@ -82,9 +82,10 @@ pub fn summary(report: &Report) -> Value {
 fn stream(report: &Report, stream: &StreamSummary) -> Value {
     let sides = |sides: &[StreamSide], special: &str| -> Vec<Value> {
         let side = |side: &StreamSide| {
-            let account = &side.account;
+            let task = report.name(side.task);
+            let Some(account) = &side.account else { return json!({ "task": task }) };
             let mut object = json!({
-                "task": report.name(side.task),
+                "task": task,
                 "bytes": account.bytes,
                 "records": account.records,
                 "dropped_bytes": account.dropped,
@@ -94,8 +95,16 @@ fn stream(report: &Report, stream: &StreamSummary) -> Value {
         };
         sides.iter().map(side).collect()
     };
+    let (ended, fault) = match &stream.fate {
+        StreamFate::Well => ("well", None),
+        StreamFate::Fault(fault) => ("failed", Some(fault)),
+        StreamFate::Closed => ("closed", None),
+        StreamFate::Open => ("open", None),
+    };
     let mut object = json!({
         "name": stream.name,
+        "place": stream.place,
+        "ended": ended,
         "bytes": stream.bytes(),
         "records": stream.records(),
         "balanced": stream.is_balanced(),
@@ -105,6 +114,9 @@ fn stream(report: &Report, stream: &StreamSummary) -> Value {
         "writers": sides(&stream.writers, "separator_added"),
         "readers": sides(&stream.readers, "left_early"),
     });
+    if let Some(fault) = fault {
+        object["fault"] = fault.as_str().into();
+    }
     if let Some(route) = &stream.route {
         object["route"] = json!(route);
         let copies = |line: LineKind| {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use rakuda_proto::streams::{
-    EndAccount, HopAccount, HopWay, LineKind, RouteKind, RouteWish, StreamRoute,
+    EndAccount, HopAccount, HopWay, LineKind, RouteCost, RouteKind, RouteWish, StreamRoute,
 };
 
 use crate::printable::printable;
@@ -11,7 +11,7 @@ use crate::report::format::{bytes, count, counted, counted_u64, percent, seconds
 use crate::report::{Failure, Report, failures, node_name, sync};
 use crate::summary::curve::{BINS, Curve};
 use crate::summary::seconds as of_ns;
-use crate::summary::streams::{StreamSummary, streams as summed};
+use crate::summary::streams::{StreamFate, StreamSummary, streams as summed};
 use crate::summary::tables::GroupSummary;
 
 /// Columns of the curve.
@@ -45,15 +45,18 @@ pub fn text(report: &Report) -> String {
 fn streams(out: &mut String, report: &Report) {
     for stream in summed(report.run) {
         let (total, records) = (bytes(stream.bytes()), counted_u64(stream.records(), "record"));
-        let ends = ends_words(&stream);
+        let ends = shown(&ends_words(&stream));
         let _ = writeln!(out, "\nstream {}: {total}, {records}, {ends}", shown(&stream.name));
         for (word, sides) in [("from", &stream.writers), ("to", &stream.readers)] {
             for side in sides.iter().take(ROWS) {
-                let account = &side.account;
-                let note = after_comma(&end_note(word, account));
+                let name = shown(&report.name(side.task));
+                let Some(account) = &side.account else {
+                    let _ = writeln!(out, "  {word:<4} {name}: not known");
+                    continue;
+                };
+                let note = after_comma(&end_note(word, account, &stream));
                 let (size, records) =
                     (bytes(account.bytes), counted_u64(account.records, "record"));
-                let name = shown(&report.name(side.task));
                 let _ = writeln!(out, "  {word:<4} {name}: {size}, {records}{note}");
             }
             more(out, sides.len(), ROWS.min(sides.len()), "tasks");
@@ -66,6 +69,9 @@ fn streams(out: &mut String, report: &Report) {
 fn hops(out: &mut String, report: &Report, stream: &StreamSummary) {
     let Some(route) = &stream.route else { return };
     let _ = writeln!(out, "  route {}", route_words(route));
+    if !route.costs.is_empty() {
+        let _ = writeln!(out, "  weighed: {}", costs_words(route));
+    }
     for (name, line) in [("within groups", LineKind::Lan), ("between groups", LineKind::Wan)] {
         let copies = stream.copies(line);
         if copies.edges > 0 {
@@ -77,7 +83,7 @@ fn hops(out: &mut String, report: &Report, stream: &StreamSummary) {
     for hop in stream.hops.iter().take(ROWS) {
         let (from, to) = (node_name(report.run, hop.from), node_name(report.run, hop.to));
         let (size, records) = (bytes(hop.bytes), counted_u64(hop.records, "record"));
-        let note = after_comma(&way_note(hop));
+        let note = after_comma(&way_note(hop, stream));
         let _ = writeln!(out, "  {} -> {}: {size}, {records}{note}", shown(&from), shown(&to));
     }
     more(out, stream.hops.len(), ROWS.min(stream.hops.len()), "edges");
@@ -85,10 +91,14 @@ fn hops(out: &mut String, report: &Report, stream: &StreamSummary) {
 
 /// How what went into a stream and what came out of it are to each other.
 pub fn ends_words(stream: &StreamSummary) -> String {
-    let ends = match (stream.is_balanced(), stream.is_abandoned()) {
-        (false, _) => "in and out differ",
-        (true, true) => "all readers left early",
-        (true, false) => "in = out",
+    let ends = match &stream.fate {
+        StreamFate::Fault(fault) => format!("failed: {fault}"),
+        StreamFate::Closed => "closed before its end, as a task failed or the run ended".to_owned(),
+        StreamFate::Open => "not ended".to_owned(),
+        StreamFate::Well if !stream.is_whole() => "not read to its end".to_owned(),
+        StreamFate::Well if !stream.is_balanced() => "in and out differ".to_owned(),
+        StreamFate::Well if stream.is_abandoned() => "all readers left early".to_owned(),
+        StreamFate::Well => "in = out".to_owned(),
     };
     let dropped = after_comma(&dropped_note(stream.dropped()));
     format!("{ends}{dropped}{}", after_comma(&spilled_note(stream)))
@@ -107,9 +117,11 @@ fn dropped_note(dropped: u64) -> String {
 }
 
 /// What is to be said of an end of a stream; `word`: "from" or "to".
-pub fn end_note(word: &str, account: &EndAccount) -> String {
+pub fn end_note(word: &str, account: &EndAccount, stream: &StreamSummary) -> String {
     let special = match (word, account.is_special) {
         ("to", true) => "left early",
+        ("to", false) if stream.is_whole() && stream.got_all(account) => "in = out",
+        ("to", false) if stream.is_whole() => "in and out differ",
         (_, true) => "and a separator that was added",
         (_, false) => "",
     };
@@ -139,16 +151,50 @@ pub fn route_words(route: &StreamRoute) -> String {
             "as asked for".to_owned()
         }
     };
-    format!("{word} ({why})")
+    let said = if route.wish == RouteWish::Auto { said_words(route) } else { String::new() };
+    format!("{word} ({why}{said})")
+}
+
+/// What the Rakefile says of messages.
+fn said_words(route: &StreamRoute) -> String {
+    let pace = route.declared_bytes_per_s.map(|pace| format!("{}/s", bytes(pace)));
+    let often = route
+        .declared_per_1000_s
+        .map(|many| format!("{}.{:03} messages a second", many / 1_000, many % 1_000));
+    let bursts = route.in_bursts.then(|| "in bursts".to_owned());
+    let said: Vec<String> = pace.into_iter().chain(often).chain(bursts).collect();
+    if said.is_empty() { String::new() } else { format!("; said: {}", said.join(", ")) }
+}
+
+/// What each route that was weighed would cost.
+pub fn costs_words(route: &StreamRoute) -> String {
+    let cost = |cost: &RouteCost| {
+        let name = match cost.route {
+            RouteKind::Relay => "relay",
+            RouteKind::Direct => "direct",
+            RouteKind::Conventional => "conventional",
+            RouteKind::Mixed => "by group",
+        };
+        let ms = |ns: u64| format!("{}.{:03} ms", ns / 1_000_000, ns / 1_000 % 1_000);
+        format!("{name} {} a message, {} to the last reader", ms(cost.period_ns), ms(cost.delay_ns))
+    };
+    route.costs.iter().map(cost).collect::<Vec<_>>().join("; ")
 }
 
 /// What is to be said of an edge between hosts.
-pub fn way_note(hop: &HopAccount) -> String {
+///
+/// Of a stream that has ended well the sums of both ends are equal: that was checked by the receiver and by the hub.
+pub fn way_note(hop: &HopAccount, stream: &StreamSummary) -> String {
     let way = match hop.way {
         HopWay::Direct => None,
         HopWay::Hub => Some("over the hub's host"),
     };
-    let notes: Vec<&str> = way.into_iter().chain(hop.left.then_some("left early")).collect();
+    let end = match (hop.left, &stream.fate) {
+        (true, _) => Some("left early"),
+        (false, StreamFate::Well) => Some("in = out"),
+        (false, StreamFate::Fault(_) | StreamFate::Closed | StreamFate::Open) => None,
+    };
+    let notes: Vec<&str> = way.into_iter().chain(end).collect();
     notes.join(", ")
 }
 

@@ -2,7 +2,8 @@
 //! and times; what was done for them is an edge with the number of pairs.
 //!
 //! Plain tasks of different names have different places, so the graph stays as small as the
-//! Rakefile. Tasks without an action are contracted. How it is drawn is not known here.
+//! Rakefile. Tasks without an action are contracted. Streams stand between rules in the same way,
+//! one for each statement that made some. How it is drawn is not known here.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ use crate::export::workflow::{Workflow, attempts, outcome};
 use crate::summary::groups::{DIRECTORY, Groups, is_rakes_own};
 use crate::summary::outcomes::{Fate, fate};
 use crate::summary::patterns::Pattern;
+use crate::summary::streams::streams;
 
 /// What is known of a rule's tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,6 +57,27 @@ impl RuleNode {
     }
 }
 
+/// Streams that one statement of the Rakefile has made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StreamNode {
+    /// Their name, or what their names have in common.
+    pub name: String,
+    /// `FILE:LINE` of the statement.
+    pub place: String,
+    /// Streams.
+    pub streams: usize,
+    /// Of these which did not end well, or are not ended.
+    pub broken: usize,
+    /// Bytes that readers were to get.
+    pub bytes: u64,
+    /// Records likewise.
+    pub records: u64,
+    /// Indices of the nodes whose tasks write into them, and how many tasks; in order.
+    pub from: Vec<(usize, usize)>,
+    /// And of those whose tasks read from them.
+    pub to: Vec<(usize, usize)>,
+}
+
 /// See the head of this file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleGraph {
@@ -62,6 +85,8 @@ pub struct RuleGraph {
     pub nodes: Vec<RuleNode>,
     /// Indices of two nodes, what was done before and what after, and how many pairs of tasks; in order.
     pub edges: Vec<(usize, usize, usize)>,
+    /// Streams between them, in the order of their statements.
+    pub streams: Vec<StreamNode>,
 }
 
 impl RuleGraph {
@@ -104,12 +129,46 @@ impl RuleGraph {
         let place: BTreeMap<Option<u32>, usize> = nodes.keys().copied().zip(0..).collect();
         let edges =
             edges.iter().map(|((from, to), count)| (place[from], place[to], *count)).collect();
+        let node_of = |task: u32| {
+            run.tasks.get(task as usize)?.as_ref()?;
+            place.get(&rule_of(task)).copied()
+        };
+        let streams = stream_nodes(run, node_of);
         let named = |(mut node, pattern): (RuleNode, Pattern)| {
             node.pattern = node.pattern.or_else(|| pattern.text());
             node
         };
-        Self { nodes: nodes.into_values().map(named).collect(), edges }
+        Self { nodes: nodes.into_values().map(named).collect(), edges, streams }
     }
+}
+
+/// The streams of a run by statement; `node_of`: the node of a task, where it has one.
+fn stream_nodes(run: &Run, node_of: impl Fn(u32) -> Option<usize>) -> Vec<StreamNode> {
+    type Ends = BTreeMap<usize, usize>;
+    let mut found: BTreeMap<String, (StreamNode, Pattern, Ends, Ends)> = BTreeMap::new();
+    for stream in streams(run) {
+        // One of an older journal may have no place: then it stands for itself.
+        let key = if stream.place.is_empty() { stream.name.clone() } else { stream.place.clone() };
+        let (node, pattern, from, to) = found.entry(key).or_default();
+        node.place.clone_from(&stream.place);
+        node.streams += 1;
+        node.broken += usize::from(!stream.is_balanced());
+        node.bytes = node.bytes.saturating_add(stream.bytes());
+        node.records = node.records.saturating_add(stream.records());
+        pattern.add(&stream.name);
+        for (ends, sides) in [(from, &stream.writers), (to, &stream.readers)] {
+            for node in sides.iter().filter_map(|side| node_of(side.task)) {
+                *ends.entry(node).or_default() += 1;
+            }
+        }
+        node.name = pattern.text().unwrap_or(stream.name);
+    }
+    let whole = |(node, _, from, to): (StreamNode, Pattern, Ends, Ends)| StreamNode {
+        from: from.into_iter().collect(),
+        to: to.into_iter().collect(),
+        ..node
+    };
+    found.into_values().map(whole).collect()
 }
 
 impl RuleNode {

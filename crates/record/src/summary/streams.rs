@@ -1,18 +1,33 @@
 //! What went through the streams of a run, by stream and task.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use rakuda_proto::Text;
 use rakuda_proto::streams::{EndAccount, HopAccount, LineKind, StreamEnd, StreamRoute};
 
-use crate::run::Run;
+use crate::run::{Run, Streams};
 
 /// One end of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamSide {
     /// Whose stdout or stdin it is.
     pub task: u32,
-    /// Of its last attempt.
-    pub account: EndAccount,
+    /// Of the last opening in which the task had a part; nothing: what went through was not told.
+    pub account: Option<EndAccount>,
+}
+
+/// How the last opening of a stream ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum StreamFate {
+    /// All that was written was read, or its reader left.
+    #[default]
+    Well,
+    /// With something wrong, in words for people.
+    Fault(String),
+    /// It was closed before its end: a member failed, was lost, or the run was stopped.
+    Closed,
+    /// It has not ended, and the run goes on.
+    Open,
 }
 
 /// One stream.
@@ -20,19 +35,23 @@ pub struct StreamSide {
 pub struct StreamSummary {
     /// As the Rakefile has it.
     pub name: String,
+    /// `FILE:LINE` of the statement.
+    pub place: String,
     /// What wrote into it, by number.
     pub writers: Vec<StreamSide>,
     /// What read from it, by number.
     pub readers: Vec<StreamSide>,
+    /// How it ended.
+    pub fate: StreamFate,
     /// Maximum memory that one of its openings took, bytes.
     pub memory_bytes_max: u64,
-    /// Bytes that went to disk for slow readers, in all openings that ended well.
+    /// Bytes that went to disk for slow readers, in all openings that told.
     pub spilled_bytes: u64,
     /// The most that one of its openings had on disk at one time.
     pub spilled_bytes_max: u64,
-    /// What went between hosts, in the last opening that ended well.
+    /// What went between hosts, in the last opening that told.
     pub hops: Vec<HopAccount>,
-    /// How its messages went between hosts; nothing: they were on one.
+    /// How its messages went between hosts in the last opening; nothing: they were on one.
     pub route: Option<StreamRoute>,
 }
 
@@ -50,13 +69,12 @@ pub struct Copies {
 impl StreamSummary {
     /// Bytes that readers were to get: those that writers wrote, and separators that were added.
     pub fn bytes(&self) -> u64 {
-        let of = |side: &StreamSide| side.account.bytes + u64::from(side.account.is_special);
-        self.writers.iter().map(of).sum()
+        accounts(&self.writers).map(|account| account.bytes + u64::from(account.is_special)).sum()
     }
 
     /// Records that readers were to get.
     pub fn records(&self) -> u64 {
-        self.writers.iter().map(|side| side.account.records).sum()
+        accounts(&self.writers).map(|account| account.records).sum()
     }
 
     /// Copies over the lines of a kind.
@@ -72,45 +90,75 @@ impl StreamSummary {
 
     /// Bytes that writers wrote when all readers had left, beside those that went in.
     pub fn dropped(&self) -> u64 {
-        self.writers.iter().map(|side| side.account.dropped).sum()
+        accounts(&self.writers).map(|account| account.dropped).sum()
     }
 
     /// Whether no reader has stayed to the end.
     pub fn is_abandoned(&self) -> bool {
-        !self.readers.is_empty() && self.readers.iter().all(|side| side.account.is_special)
+        let left = |side: &StreamSide| side.account.as_ref().is_some_and(|one| one.is_special);
+        !self.readers.is_empty() && self.readers.iter().all(left)
     }
 
-    /// Whether each reader that did not leave early got all.
+    /// Whether it has ended well, and what went through was told of each of its tasks.
+    pub fn is_whole(&self) -> bool {
+        let sides = self.writers.iter().chain(&self.readers);
+        self.fate == StreamFate::Well && sides.into_iter().all(|side| side.account.is_some())
+    }
+
+    /// Whether it is whole, and each reader that did not leave early got all.
     pub fn is_balanced(&self) -> bool {
-        let whole = self.readers.iter().filter(|side| !side.account.is_special);
-        let (bytes, records) = (self.bytes(), self.records());
-        whole.into_iter().all(|side| (side.account.bytes, side.account.records) == (bytes, records))
+        self.is_whole()
+            && accounts(&self.readers).all(|account| self.got_all(account) || account.is_special)
+    }
+
+    /// Whether a reader has got what all writers wrote.
+    pub fn got_all(&self, reader: &EndAccount) -> bool {
+        (reader.bytes, reader.records) == (self.bytes(), self.records())
     }
 }
 
-/// Streams of which an opening has ended well, in the order of their names.
+fn accounts(sides: &[StreamSide]) -> impl Iterator<Item = &EndAccount> {
+    sides.iter().filter_map(|side| side.account.as_ref())
+}
+
+/// All streams that were opened, in the order of their names.
 pub fn streams(run: &Run) -> Vec<StreamSummary> {
-    type Sides = BTreeMap<u32, EndAccount>;
-    let mut found: BTreeMap<String, (Sides, Sides, StreamSummary)> = BTreeMap::new();
-    let mut ways: BTreeMap<String, (Vec<HopAccount>, Option<StreamRoute>)> = BTreeMap::new();
+    type Sides = BTreeMap<u32, Option<EndAccount>>;
+    let mut found: BTreeMap<&Text, (Sides, Sides, StreamSummary)> = BTreeMap::new();
     for one in &run.streams {
-        let ended = one.ended.as_ref().filter(|ended| ended.fault.is_none());
-        for account in ended.into_iter().flat_map(|ended| &ended.streams) {
-            let note = one.opened.streams.iter().find(|note| note.name == account.name);
-            let route = note.and_then(|note| note.route.clone());
-            ways.insert(account.name.to_display(), (account.hops.clone(), route));
+        let members: BTreeSet<u32> = one.opened.members.iter().copied().collect();
+        for note in &one.opened.streams {
+            let (writers, readers, stream) = found.entry(&note.name).or_default();
+            stream.name = note.name.to_display();
+            stream.place = note.place.to_display();
+            stream.route.clone_from(&note.route);
+            let mut has_part = false;
+            for (sides, tasks) in [(&mut *writers, &note.writers), (&mut *readers, &note.readers)] {
+                for task in tasks {
+                    let is_member = members.contains(task);
+                    has_part |= is_member;
+                    let side = sides.entry(*task).or_default();
+                    if is_member {
+                        *side = None;
+                    }
+                }
+            }
+            // Over spools only some of the members have a part in an opening.
+            if has_part {
+                stream.fate = fate(run, one);
+            }
         }
-    }
-    let ended = run.streams.iter().filter_map(|one| one.ended.as_ref());
-    for account in ended.filter(|ended| ended.fault.is_none()).flat_map(|ended| &ended.streams) {
-        let (writers, readers, sums) = found.entry(account.name.to_display()).or_default();
-        sums.memory_bytes_max = account.memory_bytes_max.max(sums.memory_bytes_max);
-        sums.spilled_bytes = sums.spilled_bytes.saturating_add(account.spilled_bytes);
-        sums.spilled_bytes_max = account.spilled_bytes_max.max(sums.spilled_bytes_max);
-        for (sides, ends) in [(writers, &account.writers), (readers, &account.readers)] {
-            for end in ends {
-                if let StreamEnd::Task(task) = end.end {
-                    sides.insert(task, end.clone());
+        for account in one.ended.iter().flat_map(|ended| &ended.streams) {
+            let Some((writers, readers, stream)) = found.get_mut(&account.name) else { continue };
+            stream.memory_bytes_max = account.memory_bytes_max.max(stream.memory_bytes_max);
+            stream.spilled_bytes = stream.spilled_bytes.saturating_add(account.spilled_bytes);
+            stream.spilled_bytes_max = account.spilled_bytes_max.max(stream.spilled_bytes_max);
+            stream.hops.clone_from(&account.hops);
+            for (sides, ends) in [(writers, &account.writers), (readers, &account.readers)] {
+                for end in ends {
+                    if let StreamEnd::Task(task) = end.end {
+                        sides.insert(task, Some(end.clone()));
+                    }
                 }
             }
         }
@@ -118,14 +166,35 @@ pub fn streams(run: &Run) -> Vec<StreamSummary> {
     let sides = |sides: Sides| {
         sides.into_iter().map(|(task, account)| StreamSide { task, account }).collect()
     };
-    found
-        .into_iter()
-        .map(|(name, (writers, readers, sums))| {
-            let (hops, route) = ways.remove(&name).unwrap_or_default();
-            let (writers, readers) = (sides(writers), sides(readers));
-            StreamSummary { name, writers, readers, hops, route, ..sums }
-        })
-        .collect()
+    let whole = |(writers, readers, stream)| {
+        let (writers, readers) = (sides(writers), sides(readers));
+        StreamSummary { writers, readers, ..stream }
+    };
+    found.into_values().map(whole).collect()
+}
+
+fn fate(run: &Run, one: &Streams) -> StreamFate {
+    match &one.ended {
+        Some(ended) => match &ended.fault {
+            Some(fault) => StreamFate::Fault(with_names(run, &fault.to_display())),
+            None => StreamFate::Well,
+        },
+        None if run.ended.is_none() => StreamFate::Open,
+        None => StreamFate::Closed,
+    }
+}
+
+/// What an agent says of a fault, with the name of the task in the place of `task N`.
+fn with_names(run: &Run, text: &str) -> String {
+    let Some((before, after)) = text.split_once("task ") else { return text.to_owned() };
+    let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+    let number = after[..digits].parse::<usize>().ok();
+    match number.and_then(|number| run.tasks.get(number)?.as_ref()) {
+        Some(task) => {
+            format!("{before}task {}{}", task.defined.name.to_display(), &after[digits..])
+        }
+        None => text.to_owned(),
+    }
 }
 
 /// A stream of a run that may go on.
@@ -168,11 +237,12 @@ pub fn stream_states(run: &Run) -> Vec<StreamState> {
             state.name = name;
             state.is_open = one.ended.is_none();
             let fault = one.ended.as_ref().and_then(|ended| ended.fault.as_ref());
-            state.fault = fault.map(rakuda_proto::Text::to_display);
+            state.fault = fault.map(|fault| with_names(run, &fault.to_display()));
             (state.writers, state.readers) = (note.writers.len(), note.readers.len());
         }
     }
-    for summary in streams(run) {
+    let told = |stream: &StreamSummary| !matches!(stream.fate, StreamFate::Fault(_));
+    for summary in streams(run).into_iter().filter(told) {
         if let Some(state) = states.get_mut(&summary.name) {
             (state.bytes, state.records) = (summary.bytes(), summary.records());
         }
@@ -183,10 +253,15 @@ pub fn stream_states(run: &Run) -> Vec<StreamState> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rakuda_proto::journal::{
+        JournalEvent, RunEnded, RunOutcome, StreamNote, StreamsEnded, StreamsOpened, TaskDefined,
+    };
+    use rakuda_proto::streams::{RecordForm, StreamAccount};
 
     fn side(task: u32, bytes: u64, records: u64, is_special: bool) -> StreamSide {
         let end = StreamEnd::Task(task);
-        StreamSide { task, account: EndAccount { end, bytes, records, is_special, dropped: 0 } }
+        let account = EndAccount { end, bytes, records, is_special, dropped: 0 };
+        StreamSide { task, account: Some(account) }
     }
 
     #[test]
@@ -198,11 +273,116 @@ mod tests {
         };
         assert!(stream.is_balanced());
         assert!(!stream.is_abandoned());
-        stream.readers[0].account.records = 2;
+        stream.readers[0].account.as_mut().unwrap().records = 2;
         assert!(!stream.is_balanced());
-        stream.readers[0].account.is_special = true;
-        stream.writers[1].account.dropped = 7;
+        stream.readers[0].account.as_mut().unwrap().is_special = true;
+        stream.writers[1].account.as_mut().unwrap().dropped = 7;
         assert!(stream.is_abandoned());
         assert_eq!((stream.bytes(), stream.dropped()), (16, 7));
+    }
+
+    fn opened(opening: u32, members: &[u32]) -> JournalEvent {
+        JournalEvent::StreamsOpened(StreamsOpened {
+            time_ns: i64::from(opening),
+            opening,
+            node: 0,
+            nodes: Vec::new(),
+            members: members.to_vec(),
+            spooled: false,
+            streams: vec![StreamNote {
+                name: "s".into(),
+                record: RecordForm::Line,
+                writers: vec![0],
+                readers: vec![1],
+                place: "Rakefile:1".into(),
+                meta: BTreeMap::new(),
+                route: None,
+            }],
+        })
+    }
+
+    fn ended(opening: u32, sides: [&[StreamSide]; 2], fault: Option<&str>) -> JournalEvent {
+        let [writers, readers] =
+            sides.map(|sides| sides.iter().filter_map(|side| side.account.clone()).collect());
+        JournalEvent::StreamsEnded(StreamsEnded {
+            time_ns: i64::from(opening),
+            opening,
+            streams: vec![StreamAccount {
+                name: "s".into(),
+                writers,
+                readers,
+                memory_bytes_max: 0,
+                spilled_bytes: 0,
+                spilled_bytes_max: 0,
+                hops: Vec::new(),
+            }],
+            fault: fault.map(Text::from),
+        })
+    }
+
+    fn run(events: impl IntoIterator<Item = JournalEvent>) -> Run {
+        let mut run = Run::default();
+        for (task, name) in [(0, "a"), (1, "b")] {
+            let defined = TaskDefined { task, name: name.into(), ..TaskDefined::default() };
+            run.add(JournalEvent::TaskDefined(defined));
+        }
+        events.into_iter().for_each(|event| run.add(event));
+        run
+    }
+
+    #[test]
+    fn a_stream_that_failed_or_was_closed_stands_there_and_is_not_balanced() {
+        let fault = "stream s: the last record of task 0 has 2 bytes in place of 4";
+        let part = [side(0, 2, 0, false)];
+        let found = streams(&run([opened(1, &[0, 1]), ended(1, [&part, &[]], Some(fault))]));
+        let [stream] = &found[..] else { panic!("{found:?}") };
+        let words = "stream s: the last record of task a has 2 bytes in place of 4";
+        assert_eq!(stream.fate, StreamFate::Fault(words.to_owned()));
+        assert_eq!(
+            (&*stream.place, stream.bytes(), stream.is_balanced()),
+            ("Rakefile:1", 2, false)
+        );
+        assert_eq!(stream.readers, [StreamSide { task: 1, account: None }]);
+
+        let mut closed = run([opened(1, &[0, 1])]);
+        assert_eq!(streams(&closed)[0].fate, StreamFate::Open);
+        closed.add(JournalEvent::RunEnded(RunEnded {
+            time_ns: 2,
+            how: RunOutcome::Failed,
+            executed: 0,
+            done: None,
+            not_needed: 0,
+            failed: 1,
+            abandoned: 0,
+            metadata_operations: None,
+            run_file_system_operations: None,
+        }));
+        let stream = streams(&closed).remove(0);
+        assert_eq!((stream.fate.clone(), stream.is_balanced()), (StreamFate::Closed, false));
+    }
+
+    #[test]
+    fn an_opening_that_ended_well_makes_good_one_that_did_not_and_no_other_does() {
+        let (written, read) = ([side(0, 8, 2, false)], [side(1, 8, 2, false)]);
+        let again = [
+            opened(1, &[0, 1]),
+            ended(1, [&written, &[]], Some("a connection broke")),
+            opened(2, &[0, 1]),
+            ended(2, [&written, &read], None),
+        ];
+        assert!(streams(&run(again.clone()))[0].is_balanced());
+        // Over spools: the writer alone has a part in the first opening.
+        let spooled = [opened(1, &[0]), ended(1, [&written, &[]], None)];
+        let half = streams(&run(spooled.clone())).remove(0);
+        assert_eq!(
+            (half.fate.clone(), half.is_balanced(), half.bytes()),
+            (StreamFate::Well, false, 8)
+        );
+        let rest = [opened(2, &[1]), ended(2, [&[], &read], None)];
+        assert!(streams(&run(spooled.into_iter().chain(rest)))[0].is_balanced());
+        // And what had ended well before the last attempt does not count.
+        let last = again.into_iter().chain([opened(3, &[0, 1])]);
+        let stream = streams(&run(last)).remove(0);
+        assert_eq!((stream.fate.clone(), stream.bytes()), (StreamFate::Open, 0));
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! Plain tasks of different names have different places, so the graph stays as small as the Rakefile.
 
-use super::{FAILED, Graph, NOT_RUN, fill};
+use super::{FAILED, Graph, NOT_RUN, fill, stream_shape};
 use crate::Run;
 use crate::export::names::seconds;
 use crate::history::pattern_of;
-use crate::summary::rule_graph::{RuleGraph, RuleNode};
+use crate::report::format::bytes;
+use crate::summary::rule_graph::{RuleGraph, RuleNode, StreamNode};
 
 pub(super) fn draw(run: &Run, graph: &mut Graph) -> usize {
     let rules = RuleGraph::of(run);
@@ -25,7 +26,29 @@ pub(super) fn draw(run: &Run, graph: &mut Graph) -> usize {
         let (from, to) = (rules.nodes[from].rule, rules.nodes[to].rule);
         graph.edge(&id(from), &id(to), &format!("×{count}"));
     }
-    rules.nodes.len()
+    for (number, stream) in rules.streams.iter().enumerate() {
+        let node = format!("s{number}");
+        graph.node(&node, &stream_label(stream), &stream_shape(stream.broken > 0));
+        for &(from, count) in &stream.from {
+            graph.edge(&id(rules.nodes[from].rule), &node, &format!("×{count}"));
+        }
+        for &(to, count) in &stream.to {
+            graph.edge(&node, &id(rules.nodes[to].rule), &format!("×{count}"));
+        }
+    }
+    rules.nodes.len() + rules.streams.len()
+}
+
+fn stream_label(stream: &StreamNode) -> String {
+    let place = &stream.place;
+    let name =
+        if place.is_empty() { stream.name.clone() } else { format!("{} ({place})", stream.name) };
+    let many =
+        if stream.streams == 1 { String::new() } else { format!("{} streams, ", stream.streams) };
+    let through = bytes(stream.bytes);
+    let broken =
+        if stream.broken == 0 { String::new() } else { format!("\n{} not whole", stream.broken) };
+    format!("{name}\n{many}{through}{broken}")
 }
 
 fn id(rule: Option<u32>) -> String {

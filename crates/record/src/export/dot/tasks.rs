@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 use rakuda_proto::Text;
 use rakuda_proto::journal::{Outcome, TaskKind};
 
-use super::{FAILED, Graph, NOT_RUN, fill};
+use super::{FAILED, Graph, NOT_RUN, fill, stream_shape};
 use crate::export::names::seconds;
 use crate::export::workflow::{Step, Workflow, attempts, outcome};
+use crate::report::format::bytes;
+use crate::summary::streams::streams;
 use crate::{Run, Task};
 
 /// With more folders than this clusters do not help.
@@ -67,17 +69,14 @@ fn draw_edges(workflow: &Workflow, graph: &mut Graph) {
     }
 }
 
-/// Each stream once, as it was opened last: an edge from each writer to it, and from it to each reader.
+/// Each stream once: an edge from each writer to it, and from it to each reader.
 fn draw_streams(run: &Run, graph: &mut Graph) {
-    let mut streams = BTreeMap::new();
-    for opened in run.streams.iter().map(|one| &one.opened) {
-        streams.extend(opened.streams.iter().map(|stream| (stream.name.clone(), stream)));
-    }
-    for (number, stream) in streams.values().enumerate() {
+    for (number, stream) in streams(run).iter().enumerate() {
         let node = format!("s{number}");
-        graph.node(&node, &stream.name.to_display(), "shape=cds, fillcolor=\"#d8e8f8\"");
-        stream.writers.iter().for_each(|task| graph.edge(&id(*task), &node, ""));
-        stream.readers.iter().for_each(|task| graph.edge(&node, &id(*task), ""));
+        let label = format!("{}\n{}", stream.name, bytes(stream.bytes()));
+        graph.node(&node, &label, &stream_shape(!stream.is_balanced()));
+        stream.writers.iter().for_each(|side| graph.edge(&id(side.task), &node, ""));
+        stream.readers.iter().for_each(|side| graph.edge(&node, &id(side.task), ""));
     }
 }
 

@@ -6,7 +6,7 @@
 //! `CreateAction`, and has per attempt a `ControlAction` that ties a step to the tool's
 //! `CreateAction`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use rakuda_proto::journal::{FileIdentity, Outcome, RunOutcome};
@@ -16,6 +16,8 @@ use super::{JOURNAL, METADATA, Parts, Sources};
 use crate::export::names::{base_name, iso_duration, iso_time, shell_word, uri_path};
 use crate::export::workflow::{Workflow, attempts, failure, outcome};
 use crate::held::total_ns;
+use crate::report::text::ends_words;
+use crate::summary::streams::{StreamSide, StreamSummary, streams};
 use crate::words::environment;
 use crate::{Attempt, Run, Task};
 
@@ -61,6 +63,7 @@ pub(super) fn write(
     crate_.write_workflow(parts, &mut list)?;
     crate_.write_actions(&mut list)?;
     crate_.write_files(&mut list)?;
+    crate_.write_streams(&mut list)?;
     list.out.write_all(b"\n]}\n")
 }
 
@@ -115,6 +118,11 @@ struct Crate<'a> {
     rules: BTreeMap<Option<u32>, (usize, String)>,
     /// Tasks whose files are in the crate: true: made in this run.
     files: BTreeMap<u32, bool>,
+    /// Those of which something is told.
+    streams: Vec<StreamSummary>,
+    /// By task: which of these it has written into, and read from.
+    wrote: BTreeMap<u32, usize>,
+    read: BTreeMap<u32, usize>,
     rakefile: String,
 }
 
@@ -141,7 +149,14 @@ impl<'a> Crate<'a> {
             rules.entry(one.task.defined.rule).or_insert_with(|| (position, rule_name(run, one)));
         }
         let rakefile = uri_path(&parts.rakefile.0);
-        Self { run, workflow, did, rules, files, rakefile }
+        let streams = streams(run);
+        let (mut wrote, mut read) = (BTreeMap::new(), BTreeMap::new());
+        for (stream, index) in streams.iter().zip(0..) {
+            let told = |side: &&StreamSide| side.account.is_some();
+            wrote.extend(stream.writers.iter().filter(told).map(|side| (side.task, index)));
+            read.extend(stream.readers.iter().filter(told).map(|side| (side.task, index)));
+        }
+        Self { run, workflow, did, rules, files, streams, wrote, read, rakefile }
     }
 
     fn root(&self, sources: &Sources<'_>) -> Value {
@@ -316,10 +331,17 @@ impl<'a> Crate<'a> {
                 environment.to_display()
             ));
         }
-        let inputs = &self.workflow.steps[one.step].inputs;
-        set(&mut action, "object", references(inputs.iter().map(|task| self.file_id(*task))));
+        let inputs = self.workflow.steps[one.step].inputs.iter().map(|task| self.file_id(*task));
+        // What is told of a stream is of the last attempt.
+        let is_last =
+            attempts(one.task).next_back().is_some_and(|last| std::ptr::eq(last, one.attempt));
+        let stream = |of: &BTreeMap<u32, usize>| {
+            of.get(&number).filter(|_| is_last).map(|index| stream_id(&self.streams[*index]))
+        };
+        set(&mut action, "object", references(inputs.chain(stream(&self.read))));
         let made = outcome(one.attempt) == Some(Outcome::Done) && self.files.contains_key(&number);
-        set(&mut action, "result", references(made.then(|| self.file_id(number))));
+        let made = made.then(|| self.file_id(number));
+        set(&mut action, "result", references(made.into_iter().chain(stream(&self.wrote))));
         Self::add_outcome(&mut action, failure);
         action
     }
@@ -337,6 +359,25 @@ impl<'a> Crate<'a> {
             entity["description"] =
                 json!("described, not contained; the name is relative to the run's folder");
             list.add(&entity)?;
+        }
+        Ok(())
+    }
+
+    /// No file, but what passed from task to task.
+    fn write_streams<W: Write>(&self, list: &mut List<'_, W>) -> io::Result<()> {
+        let used: BTreeSet<usize> =
+            self.wrote.values().chain(self.read.values()).copied().collect();
+        for stream in used.into_iter().map(|index| &self.streams[index]) {
+            list.add(&json!({
+                "@id": stream_id(stream),
+                "@type": "PropertyValue",
+                "name": format!("stream {}", stream.name),
+                "value": stream.bytes().to_string(),
+                "unitText": "bytes",
+                "description": format!(
+                    "{} records that its writers printed, and each reader had as its standard input: {}",
+                    stream.records(), ends_words(stream)),
+            }))?;
         }
         Ok(())
     }
@@ -364,6 +405,10 @@ fn file_entity(id: &str, name: &str, identity: Option<&FileIdentity>) -> Value {
         entity["dateModified"] = json!(iso_time(identity.modified_ns));
     }
     entity
+}
+
+fn stream_id(stream: &StreamSummary) -> String {
+    format!("#stream/{}", uri_path(stream.name.as_bytes()))
 }
 
 fn action_id(one: &Did<'_>) -> String {

@@ -132,7 +132,12 @@ fn graph_section(body: &mut String, report: &Report) {
         Some(picture) => {
             let _ = write!(body, "<figure class=\"graph\">{picture}</figure>");
             *body += "<p class=\"soft\">What comes first stands above; a line is the thicker the more pairs of tasks it stands \
-                      for. Tasks without an action are left out.</p>";
+                      for. Tasks without an action are left out.";
+            *body += if report.run.streams.is_empty() {
+                "</p>"
+            } else {
+                " Boxes with round ends are <a href=\"#streams\">streams</a>.</p>"
+            };
         }
         None => {
             *body += "<p class=\"soft\">Too many rules for a picture here; <code>rakudactl export dot --of rules</code> writes the \

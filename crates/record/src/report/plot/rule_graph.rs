@@ -1,12 +1,13 @@
-//! The graph of rules as a picture: what comes first stands above. Rules of the same distance from
-//! the beginning share a row, and stand where most of what precedes them does.
+//! The graph of rules as a picture: what comes first stands above, and streams between the rules that
+//! they join. Boxes of the same distance from the beginning share a row, and stand where most of
+//! what precedes them does.
 
 use std::fmt::Write as _;
 
 use crate::report::Report;
-use crate::report::format::{counted, seconds};
+use crate::report::format::{bytes, counted, counted_u64, seconds};
 use crate::report::plot::{colour_class, escape};
-use crate::summary::rule_graph::{RuleGraph, RuleNode};
+use crate::summary::rule_graph::{RuleGraph, RuleNode, StreamNode};
 use crate::summary::seconds as of_ns;
 
 /// Rules that are drawn; a graph of more is not read as a picture.
@@ -24,7 +25,26 @@ const LABEL: usize = 24;
 /// Times that the boxes of all rows are put in order.
 const SWEEPS: usize = 4;
 
-/// Where each rule stands: its row, and its place in that.
+/// What is drawn: rules, and after them streams; what comes before what.
+struct Shape {
+    count: usize,
+    edges: Vec<(usize, usize)>,
+}
+
+impl Shape {
+    fn of(graph: &RuleGraph) -> Self {
+        let rules = graph.nodes.len();
+        let mut edges: Vec<(usize, usize)> =
+            graph.edges.iter().map(|&(from, to, _)| (from, to)).collect();
+        for (number, stream) in (rules..).zip(&graph.streams) {
+            edges.extend(stream.from.iter().map(|&(from, _)| (from, number)));
+            edges.extend(stream.to.iter().map(|&(to, _)| (number, to)));
+        }
+        Self { count: rules + graph.streams.len(), edges }
+    }
+}
+
+/// Where each box stands: its row, and its place in that.
 #[derive(Debug, PartialEq)]
 struct Layout {
     row: Vec<usize>,
@@ -35,7 +55,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(graph: &RuleGraph) -> Self {
+    fn of(graph: &Shape) -> Self {
         let row = rows(graph);
         let count = row.iter().max().map_or(0, |last| last + 1);
         let mut order: Vec<Vec<usize>> = vec![Vec::new(); count];
@@ -60,13 +80,13 @@ impl Layout {
     }
 }
 
-/// The longest way to each rule, in edges. Rules may need one another's files; an edge that would
-/// close a circle does not count.
-fn rows(graph: &RuleGraph) -> Vec<usize> {
-    let count = graph.nodes.len();
+/// The longest way to each box, in edges. Rules may need one another's files, or read what the other
+/// writes; an edge that would close a circle does not count.
+fn rows(graph: &Shape) -> Vec<usize> {
+    let count = graph.count;
     let mut row = vec![0; count];
     let mut after: Vec<Vec<usize>> = vec![Vec::new(); count];
-    for &(from, to, _) in &graph.edges {
+    for &(from, to) in &graph.edges {
         if from != to && !reaches(&after, to, from) {
             after[from].push(to);
         }
@@ -105,8 +125,8 @@ fn place(order: &[Vec<usize>], width: f64, middle: &mut [f64]) {
 }
 
 /// The mean place of what precedes a rule, or of what comes after it; its own where there is nothing.
-fn wanted(graph: &RuleGraph, middle: &[f64], node: usize, down: bool) -> f64 {
-    let others = graph.edges.iter().filter_map(|&(from, to, _)| {
+fn wanted(graph: &Shape, middle: &[f64], node: usize, down: bool) -> f64 {
+    let others = graph.edges.iter().filter_map(|&(from, to)| {
         let (own, other) = if down { (to, from) } else { (from, to) };
         (own == node && other != node).then(|| middle[other])
     });
@@ -117,19 +137,34 @@ fn wanted(graph: &RuleGraph, middle: &[f64], node: usize, down: bool) -> f64 {
     others.iter().sum::<f64>() / others.len() as f64
 }
 
-/// The picture; none of a run without rules, or with more than [`NODES_MAX`].
+/// The picture; none of a run without rules, or with more boxes than [`NODES_MAX`].
 pub fn rule_graph(report: &Report) -> Option<String> {
     let graph = RuleGraph::of(report.run);
-    if graph.nodes.is_empty() || graph.nodes.len() > NODES_MAX {
+    let rules = graph.nodes.len();
+    if rules == 0 || rules + graph.streams.len() > NODES_MAX {
         return None;
     }
-    let layout = Layout::of(&graph);
+    let layout = Layout::of(&Shape::of(&graph));
     let mut body = String::new();
     for &(from, to, count) in &graph.edges {
-        edge(&mut body, &layout, from, to, count);
+        let words = format!("{} of tasks", counted(count, "pair"));
+        edge(&mut body, &layout, (from, to), count, "edge", &words);
+    }
+    for (number, stream) in (rules..).zip(&graph.streams) {
+        for &(from, count) in &stream.from {
+            let words = format!("into stream {}: {}", stream.name, counted(count, "writer"));
+            edge(&mut body, &layout, (from, number), count, "edge stream-edge", &words);
+        }
+        for &(to, count) in &stream.to {
+            let words = format!("from stream {}: {}", stream.name, counted(count, "reader"));
+            edge(&mut body, &layout, (number, to), count, "edge stream-edge", &words);
+        }
     }
     for (number, node) in graph.nodes.iter().enumerate() {
         rule(&mut body, report, &layout, number, node);
+    }
+    for (number, node) in (rules..).zip(&graph.streams) {
+        stream(&mut body, &layout, number, node);
     }
     let high = layout.rows as f64 * DOWN - (DOWN - HIGH) + 4.0;
     let width = layout.width;
@@ -138,7 +173,14 @@ pub fn rule_graph(report: &Report) -> Option<String> {
     ))
 }
 
-fn edge(body: &mut String, layout: &Layout, from: usize, to: usize, count: usize) {
+fn edge(
+    body: &mut String,
+    layout: &Layout,
+    (from, to): (usize, usize),
+    count: usize,
+    class: &str,
+    words: &str,
+) {
     let (x1, x2) = (layout.middle[from], layout.middle[to]);
     let top = |node: usize| 2.0 + layout.row[node] as f64 * DOWN;
     let (y1, y2) = (top(from) + HIGH, top(to));
@@ -159,9 +201,46 @@ fn edge(body: &mut String, layout: &Layout, from: usize, to: usize, count: usize
     };
     let _ = write!(
         body,
-        "<path class=\"edge\" stroke-width=\"{thick:.1}\" d=\"{line}\"><title>{}</title></path>",
-        escape(&format!("{} of tasks", counted(count, "pair")))
+        "<path class=\"{class}\" stroke-width=\"{thick:.1}\" d=\"{line}\"><title>{}</title></path>",
+        escape(words)
     );
+}
+
+/// A stream has round ends.
+fn stream(body: &mut String, layout: &Layout, number: usize, node: &StreamNode) {
+    let x = layout.middle[number] - WIDE / 2.0;
+    let y = 2.0 + layout.row[number] as f64 * DOWN;
+    let mut facts = format!("{}, {}", bytes(node.bytes), counted_u64(node.records, "record"));
+    if node.streams > 1 {
+        facts = format!("{}, {facts}", counted(node.streams, "stream"));
+    }
+    let place = if node.place.is_empty() { String::new() } else { format!(" ({})", node.place) };
+    let class = if node.broken > 0 { "stream rule-failed" } else { "stream" };
+    let bad = match node.broken {
+        0 => String::new(),
+        broken => format!("{} not whole, ", counted(broken, "stream")),
+    };
+    let _ = write!(
+        body,
+        "<g><title>{}</title><rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{WIDE}\" height=\"{HIGH}\" \
+         rx=\"{:.1}\"/><text class=\"strong\" x=\"{:.1}\" y=\"{:.1}\">{}</text><text x=\"{:.1}\" y=\"{:.1}\">{}</text></g>",
+        escape(&format!("stream {}{place}: {bad}{facts}", node.name)),
+        HIGH / 2.0,
+        x + 22.0,
+        y + 18.0,
+        escape(&short(&node.name)),
+        x + 22.0,
+        y + 35.0,
+        escape(&format!("{bad}{facts}"))
+    );
+}
+
+fn short(label: &str) -> String {
+    if label.chars().count() > LABEL {
+        label.chars().take(LABEL - 1).chain(['…']).collect()
+    } else {
+        label.to_owned()
+    }
 }
 
 fn rule(body: &mut String, report: &Report, layout: &Layout, number: usize, node: &RuleNode) {
@@ -173,11 +252,6 @@ fn rule(body: &mut String, report: &Report, layout: &Layout, number: usize, node
         colour_class(place, summary.curve.groups.len())
     });
     let label = label(report, node);
-    let short: String = if label.chars().count() > LABEL {
-        label.chars().take(LABEL - 1).chain(['…']).collect()
-    } else {
-        label.clone()
-    };
     let mut facts = counted(node.tasks, "task");
     if let Some(mean_ns) = node.mean_ns() {
         let _ = write!(facts, ", mean {}", seconds(of_ns(mean_ns)));
@@ -208,7 +282,7 @@ fn rule(body: &mut String, report: &Report, layout: &Layout, number: usize, node
         HIGH - 14.0,
         x + 18.0,
         y + 18.0,
-        escape(&short),
+        escape(&short(&label)),
         x + 18.0,
         y + 35.0,
         escape(&facts)
@@ -227,9 +301,25 @@ fn label(report: &Report, node: &RuleNode) -> String {
 mod tests {
     use super::*;
 
-    fn graph(count: usize, edges: &[(usize, usize)]) -> RuleGraph {
-        let edges = edges.iter().map(|&(from, to)| (from, to, 1)).collect();
-        RuleGraph { nodes: vec![RuleNode::default(); count], edges }
+    fn graph(count: usize, edges: &[(usize, usize)]) -> Shape {
+        Shape { count, edges: edges.to_vec() }
+    }
+
+    #[test]
+    fn a_stream_stands_between_the_rules_that_it_joins_and_one_that_goes_back_closes_no_circle() {
+        let stream = |from, to| StreamNode {
+            from: vec![(from, 2)],
+            to: vec![(to, 1)],
+            ..StreamNode::default()
+        };
+        let graph = RuleGraph {
+            nodes: vec![RuleNode::default(); 2],
+            edges: Vec::new(),
+            streams: vec![stream(1, 0), stream(0, 1)],
+        };
+        let shape = Shape::of(&graph);
+        assert_eq!(shape.edges, [(1, 2), (2, 0), (0, 3), (3, 1)]);
+        assert_eq!(rows(&shape), [2, 0, 1, 3]);
     }
 
     #[test]
