@@ -19,10 +19,11 @@ class LivePageTest < Minitest::Test
     Dir.mkdir("out") unless File.directory?("out")
     20.times { |i| file("out/a#{i}.txt") { |t| sh "echo made #{i} > #{t.name}" } }
     file("out/bad.txt") { |t| sh "echo 'no such star <b>bold</b>'; exit 3" }
+    file("out/last.txt" => "out/late.txt") { |t| sh "echo last > #{t.name}" }
     file("out/late.txt" => (0...20).map { |i| "out/a#{i}.txt" }) do |t|
       sh "echo waiting; until [ -e go ]; do sleep 0.05; done; echo late > #{t.name}"
     end
-    task default: ["out/late.txt", "out/bad.txt"]
+    task default: ["out/last.txt", "out/bad.txt"]
   RUBY
 
   # How light the ground of the page is.
@@ -171,7 +172,7 @@ class LivePageTest < Minitest::Test
   def check_page(browser)
     browser.wait_for("document.getElementById('state').textContent === 'running'")
     assert_equal "", browser.evaluate("location.hash"), "the token is not left in the address"
-    browser.wait_for("[...document.querySelectorAll('.card')].some((card) => card.textContent.startsWith('Tasks done20 of 22'))")
+    browser.wait_for("[...document.querySelectorAll('.card')].some((card) => card.textContent.startsWith('Tasks done20 of 23'))")
     names = "[...document.querySelectorAll('%s .virtual-row:not([hidden])')].map((row) => row.children[1].textContent)"
     browser.wait_for("#{format(names, "#running-table")}.length === 1")
     assert_equal ["out/late.txt"], browser.evaluate(format(names, "#running-table"))
@@ -181,6 +182,7 @@ class LivePageTest < Minitest::Test
     browser.wait_for("#{format(names, "#task-table")}.length === 11")
     browser.evaluate("document.querySelector('#task-table .virtual-row').click()")
     browser.wait_for("document.querySelector('#task-detail .neighbours')?.textContent.includes('out/late.txt')")
+    check_waiting(browser, names)
     search(browser, "")
     browser.wait_for("document.querySelector('#curve svg') !== null && !document.getElementById('attempts').hidden")
     browser.evaluate("document.getElementById('ask-values').click()")
@@ -188,9 +190,29 @@ class LivePageTest < Minitest::Test
     # Of each rule: name, done, running, failed, mean, in all, and a bar.
     rows = "[...document.querySelectorAll('#rule-rows tbody tr')]"
     cells = browser.evaluate("#{rows}.map((row) => [...row.cells].map((it) => it.innerText))")
-    made = cells.find { |row| row[1] == "20" }
+    made = cells.find { |row| row[1] == "20 of 20" }
+    assert_includes cells.map { |row| row[0, 2] }, ["out/last.txt", "0 of 1"], "nothing of that rule has begun"
     assert_equal 7, made&.size, cells.inspect
     assert_match(/\A[\d.]+ (?:ms|s)\z/, made[5])
+  end
+
+  # What has not begun is found, and says what it waits for.
+  def check_waiting(browser, names)
+    search(browser, "LAST")
+    browser.wait_for("#{format(names, "#task-table")}.join() === 'out/last.txt'")
+    assert_includes browser.evaluate("document.getElementById('count').textContent"), "and 1 not begun"
+    browser.evaluate("document.querySelector('#task-table .virtual-row').click()")
+    browser.wait_for("document.querySelector('#task-detail .neighbours')?.textContent.includes('waits for 1 task')")
+    assert_includes browser.evaluate("document.querySelector('#task-detail .neighbours').textContent"), "out/late.txt"
+    choose(browser, "not begun")
+    search(browser, "")
+    browser.wait_for("#{format(names, "#task-table")}.join() === 'out/last.txt'")
+    choose(browser, "")
+  end
+
+  def choose(browser, state)
+    browser.evaluate("{ const choice = document.getElementById('status'); choice.value = #{JSON.generate(state)}; " \
+                     "choice.dispatchEvent(new Event('change')) }")
   end
 
   def search(browser, text)

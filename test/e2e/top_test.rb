@@ -63,7 +63,10 @@ class TopTest < Minitest::Test
     assert_equal 24, first.size
     assert_operator first.map(&:size).max, :<=, 80
     assert(first.any?(/\A *[\d.]+ m?s +slow +until \[ -e g/), first.join("\n"))
-    assert(first.any?(%r{\Amap/\*\.bam +3 +0 +0 }), first.join("\n"))
+    assert(first.any?(%r{\Amap/\*\.bam +3/3 +0 +0 }), first.join("\n"))
+    # Tasks of rules of which nothing has begun count, too: together they are what the head says.
+    totals = first.filter_map { |line| line[%r{ \d+/(\d+) +\d+ +\d+ }, 1]&.to_i }
+    assert_equal first[1][%r{/(\d+) done}, 1].to_i, totals.sum, first.join("\n")
     assert_includes first, "  no reference"
     assert_equal [""], terminal.lines, "the screen is as it was"
     assert_equal 1, status["running"], "and the run goes on"
@@ -86,7 +89,7 @@ class TopTest < Minitest::Test
     out, errors, status = Open3.capture3(CTL, "top", chdir: @folder)
     assert status.success?
     assert_match(/\Arakudactl: top needs a terminal.*ssh -t/, errors)
-    assert_match(%r{^3/\d done, 1 running.*^map/\*\.bam +3 .*^failed 1 of 2: bad1: status 3$.*^  no reference$}m, out)
+    assert_match(%r{^3/\d done, 1 running.*^map/\*\.bam +3/3 .*^failed 1 of 2: bad1: status 3$.*^  no reference$}m, out)
     out, errors, = Open3.capture3({ "TERM" => "dumb" }, CTL, "top", "--text", chdir: @folder)
     assert_match(/^failed 1 of 2/, out)
     assert_empty errors

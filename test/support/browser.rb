@@ -12,6 +12,9 @@ class Browser
   FLAGS = %w[--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
              --disable-component-update --disable-sync --hide-scrollbars --remote-debugging-pipe].freeze
 
+  # Far longer than anything takes that a page does.
+  WAIT_S_MAX = 120
+
   # What pages said on the console or died of, and the addresses that they asked for, but for data.
   attr_reader :complaints, :requests
 
@@ -63,8 +66,11 @@ class Browser
 
   # Waits until a JavaScript expression is true; the page may be another one meanwhile.
   def wait_for(condition)
-    look = "new Promise((done) => { const look = () => (#{condition}) ? done(true) : setTimeout(look, 50); look(); })"
-    evaluate(look)
+    look = "new Promise((done) => { const until = Date.now() + #{1000 * WAIT_S_MAX}, look = () => (#{condition}) ? done(true) " \
+           ": Date.now() > until ? done(false) : setTimeout(look, 50); look(); })"
+    return if evaluate(look)
+
+    raise "#{condition} did not come true within #{WAIT_S_MAX} s; the page complains: #{@complaints.inspect}"
   rescue RuntimeError => e
     raise unless e.message.match?(/context was destroyed|Cannot find context|navigated/)
 

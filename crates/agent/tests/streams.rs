@@ -8,8 +8,8 @@ use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
 use rakuda_proto::front::{CommandOptions, Program};
 use rakuda_proto::streams::{
-    OpeningId, RecordForm, SpillPlan, StreamAccount, StreamEnd, StreamEvent, StreamPlan,
-    StreamRequest,
+    OpeningId, RecordForm, SpillPlan, StreamAccount, StreamEnd, StreamEvent, StreamPassed,
+    StreamPlan, StreamRequest,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -96,7 +96,8 @@ impl Node {
                 | AgentEvent::Streams(
                     StreamEvent::Stalled(..)
                     | StreamEvent::Listening(..)
-                    | StreamEvent::Dialled(..),
+                    | StreamEvent::Dialled(..)
+                    | StreamEvent::Passed(..),
                 ) => {}
                 AgentEvent::Streams(StreamEvent::Ended(id, accounts, fault)) => {
                     assert_eq!(id, OPENING);
@@ -187,6 +188,29 @@ fn writers_are_merged_and_all_readers_get_all() {
             assert_eq!((reader.bytes, reader.records), (written, 50_000));
             assert!(!reader.is_special);
         }
+    });
+}
+
+#[test]
+fn what_has_gone_through_is_told_while_it_goes_on() {
+    with_node("passed", |mut node| async move {
+        node.ask(StreamRequest::Open(OPENING, vec![plan("s", &[0], &[1])], None));
+        node.start(0, "mkfifo go; echo one; printf tw; read x < go; echo o");
+        node.start(1, "cat > all");
+        let passed = loop {
+            match node.events.recv().await.unwrap() {
+                AgentEvent::Streams(StreamEvent::Passed(_, passed)) => break passed,
+                AgentEvent::Streams(StreamEvent::Ended(..)) => panic!("nothing was told"),
+                _ => {}
+            }
+        };
+        // Half a record counts with its bytes.
+        let expected = StreamPassed { name: Text::from("s"), bytes: 6, records: 1 };
+        assert_eq!(passed, [expected]);
+        std::fs::write(node.folder.join("go"), "\n").unwrap();
+        let outcome = node.finish(2).await;
+        assert!(outcome.statuses.values().all(|status| *status == 0), "{outcome:?}");
+        assert_eq!(node.read("all"), "one\ntwo\n");
     });
 }
 

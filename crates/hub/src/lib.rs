@@ -14,6 +14,7 @@ mod facts;
 mod failed_files;
 mod failures;
 mod file_probes;
+mod finding;
 mod fresh_looks;
 mod front_link;
 mod gangs;

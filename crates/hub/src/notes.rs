@@ -255,8 +255,8 @@ impl Hub {
     /// What a task made is to be made again.
     pub(crate) fn note_reopened(&mut self, id: TaskId) {
         self.reopened.insert(id);
-        self.progress
-            .on_reopened(self.run.scheduler().task(id).is_some_and(|task| task.attempt > 0));
+        let acted = self.run.scheduler().task(id).is_some_and(|task| task.attempt > 0);
+        self.progress.on_reopened(self.record.rule_of(id), acted);
         let event = TaskReopened { time_ns: self.now.journal_ns(), task: id.0 };
         let event = JournalEvent::TaskReopened(event);
         self.record.about_task(self.run.scheduler(), &self.names, id, &event);

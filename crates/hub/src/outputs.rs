@@ -119,7 +119,8 @@ impl Hub {
                 }
                 let attempts = self.run.scheduler().task(id).map_or(0, |task| task.attempt);
                 let aborted = self.failures.is_aborted(id);
-                self.progress.on_settled(id, how, attempts > 0, aborted);
+                let rule = self.record.rule_of(id);
+                self.progress.on_settled(id, rule, how, attempts > 0, aborted);
                 if how == Settled::Failed {
                     self.tell_failure(id);
                 }

@@ -14,10 +14,14 @@ use serde_json::{Map, Value, json};
 use crate::agents::Member;
 use crate::failures::command_line;
 use crate::hub::Hub;
+use crate::streams::Passing;
+use crate::sync::OpenRound;
 use rakuda_record::printable::printable;
 
 /// Tasks that a list names.
 const LIST_MAX: usize = 20;
+/// Rules that are told of.
+const RULES_MAX: usize = 1000;
 /// Names that are suggested.
 const NEAR_MAX: usize = 5;
 /// Tasks that are looked at for one answer.
@@ -42,6 +46,10 @@ impl Hub {
                     status
                 }
                 (Some("explain"), Some(name)) => self.explain(name),
+                (Some("explain"), None) if question["number"].is_u64() => {
+                    self.explain_number(&question["number"])
+                }
+                (Some("find"), _) => self.find_waiting(&question),
                 (Some("set"), _) => {
                     let node = question["node"].as_str().unwrap_or_default();
                     match self.set_value(node, &question["values"]) {
@@ -51,7 +59,7 @@ impl Hub {
                 }
                 (Some("explain"), None) => json!({"error": "expected \"task\": NAME"}),
                 _ => {
-                    json!({"error": "unknown question: expected \"ask\": \"status\", \"explain\" or \"set\""})
+                    json!({"error": "unknown question: expected \"ask\": \"status\", \"explain\", \"find\" or \"set\""})
                 }
             },
             Err(_) => json!({"error": "expected one JSON object on a line"}),
@@ -95,7 +103,27 @@ impl Hub {
         });
         status["tasks"] = tasks.collect();
         status["nodes"] = self.nodes(with_values);
+        status["rules"] = self.rules();
+        status["streams"] = self.streams.passing().iter().map(passing_json).collect();
+        status["rounds"] = self.sync.open_rounds().map(|round| open_round_json(&round)).collect();
         status
+    }
+
+    /// How many tasks the rules have that have any, each place once: those of which the most are, first.
+    fn rules(&self) -> Value {
+        let mut rules: BTreeMap<Option<String>, (usize, Option<String>)> = BTreeMap::new();
+        for (number, rule) in self.progress.rules() {
+            let place = self.record.location_of_rule(number).map(rakuda_proto::Text::to_display);
+            let known = rules.entry(place).or_default();
+            known.0 += rule.total();
+            known.1 = known.1.take().or_else(|| rule.pattern());
+        }
+        let mut rules: Vec<_> = rules.into_iter().collect();
+        rules.sort_by_key(|(_, (total, _))| std::cmp::Reverse(*total));
+        rules.truncate(RULES_MAX);
+        let rule =
+            |(place, (total, pattern))| json!({"place": place, "pattern": pattern, "total": total});
+        rules.into_iter().map(rule).collect()
     }
 
     /// All nodes of the run, in the order of their numbers.
@@ -147,6 +175,19 @@ impl Hub {
             answer["near"] = self.near(name).into();
             return answer;
         };
+        self.explain_task(id, answer)
+    }
+
+    /// The same of a task that is known by its number in the plan.
+    fn explain_number(&mut self, number: &Value) -> Value {
+        let number = number.as_u64().and_then(|number| u32::try_from(number).ok());
+        let known = number.filter(|number| (*number as usize) < self.run.scheduler().tasks_len());
+        let Some(id) = known.map(TaskId) else { return json!({"error": "there is no such task"}) };
+        let answer = json!({"run": self.record.run(), "task": self.display_name(id)});
+        self.explain_task(id, answer)
+    }
+
+    fn explain_task(&mut self, id: TaskId, mut answer: Value) -> Value {
         let Some(task) = self.run.scheduler().task(id) else { return answer };
         answer["state"] = self.state_word(id).into();
         if let Some(environment) = environment_in_words(self.record.parameters_of(id)) {
@@ -371,7 +412,7 @@ impl Hub {
         tasks.iter().map(entry).collect()
     }
 
-    fn state_word(&self, id: TaskId) -> &'static str {
+    pub(crate) fn state_word(&self, id: TaskId) -> &'static str {
         let Some(task) = self.run.scheduler().task(id) else { return "unknown" };
         match task.state {
             TaskState::Defined => "not_started",
@@ -410,6 +451,26 @@ impl Hub {
         let ids = self.run.scheduler().task_ids().take(STEPS_MAX).filter(is_near);
         ids.take(NEAR_MAX).map(|id| self.display_name(id)).collect()
     }
+}
+
+fn passing_json(stream: &Passing) -> Value {
+    json!({
+        "stream": stream.name,
+        "bytes": stream.bytes,
+        "records": stream.records,
+        "live": stream.is_live,
+    })
+}
+
+fn open_round_json(round: &OpenRound) -> Value {
+    json!({
+        "sync": round.sync,
+        "number": round.number,
+        "kind": round.kind,
+        "workers": round.workers,
+        "begun": round.begun,
+        "failed": round.failed,
+    })
 }
 
 /// Whether one mistake in typing leads from one to the other: a letter more, less, or another.

@@ -83,6 +83,20 @@ impl Round {
     }
 }
 
+/// A round that goes on, for those who look at the run.
+pub(crate) struct OpenRound {
+    /// What it is a round of.
+    pub sync: String,
+    /// From 0, of that.
+    pub number: u32,
+    pub kind: &'static str,
+    pub workers: u32,
+    /// Workers that have begun.
+    pub begun: usize,
+    /// Commands that did not end well.
+    pub failed: u32,
+}
+
 impl Default for SyncRounds {
     fn default() -> Self {
         let mut core = Rounds::default();
@@ -117,6 +131,18 @@ impl SyncRounds {
                 kept.drain(..kept.len() - OUTPUT_BYTES_MAX);
             }
         }
+    }
+
+    /// Rounds that have not ended.
+    pub fn open_rounds(&self) -> impl Iterator<Item = OpenRound> {
+        self.rounds.values().map(|round| OpenRound {
+            sync: round.definition.sync.to_display(),
+            number: round.definition.number,
+            kind: round.definition.kind.word(),
+            workers: round.definition.workers,
+            begun: round.gates.len(),
+            failed: round.failed,
+        })
     }
 
     pub fn due_ns(&self) -> Option<u64> {

@@ -271,4 +271,17 @@ pub enum StreamEvent {
     Dialled(OpeningId, u32, Option<Text>),
     /// Nothing has moved in the cycles for some time: what is known of them, for people.
     Stalled(OpeningId, Text),
+    /// What has gone in so far, of the streams that have writers on the node; no more often than once a second.
+    Passed(OpeningId, Vec<StreamPassed>),
+}
+
+/// What the writers of one node have written so far.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamPassed {
+    /// As the Rakefile has it.
+    pub name: Text,
+    /// Bytes, with separators that were added.
+    pub bytes: u64,
+    /// Whole records.
+    pub records: u64,
 }

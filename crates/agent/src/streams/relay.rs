@@ -17,7 +17,8 @@ use rakuda_core::streams::{
 use rakuda_proto::Text;
 use rakuda_proto::agent::AgentEvent;
 use rakuda_proto::streams::{
-    EndAccount, OpeningId, RecordForm, StreamAccount, StreamEnd, StreamEvent, StreamPlan,
+    EndAccount, OpeningId, RecordForm, StreamAccount, StreamEnd, StreamEvent, StreamPassed,
+    StreamPlan,
 };
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
@@ -28,6 +29,8 @@ use super::spill::Spill;
 use super::spool::{SpoolReader, SpoolWriter};
 use crate::clock;
 
+/// Between two times that the hub is told what has gone through.
+const PASSED_NS: u64 = 1_000_000_000;
 /// Pieces of one write.
 const PIECES_MAX: usize = 16;
 
@@ -120,6 +123,10 @@ pub(super) struct Relay {
     bell: Arc<OwnedFd>,
     events: UnboundedSender<AgentEvent>,
     watch: Option<StallWatch>,
+    /// When the hub is told next what has gone through.
+    passed_due: Time,
+    /// Something may have gone through since it was told.
+    has_passed: bool,
     /// After an edge broke the hub has so long to find out that a host is lost.
     patience_ms: u32,
 }
@@ -159,8 +166,17 @@ impl Relay {
         let bell = Arc::new(bell);
         let is_cyclic = streams.iter().any(|stream| stream.plan.is_cyclic);
         let watch = is_cyclic.then(|| StallWatch::new(now()));
-        let relay =
-            Self { id, streams, words: heard, bell: Arc::clone(&bell), events, watch, patience_ms };
+        let relay = Self {
+            id,
+            streams,
+            words: heard,
+            bell: Arc::clone(&bell),
+            events,
+            watch,
+            passed_due: Time(now().0 + PASSED_NS),
+            has_passed: false,
+            patience_ms,
+        };
         let builder = std::thread::Builder::new().name(format!("streams-{}", id.0));
         let thread = builder.spawn(move || relay.run())?;
         Ok(RelayHandle { words, bell, thread })
@@ -216,7 +232,9 @@ impl Relay {
             }
             if self.wait()? {
                 self.move_bytes()?;
+                self.has_passed = true;
             }
+            self.tell_passed();
         }
     }
 
@@ -280,11 +298,26 @@ impl Relay {
         if is_ready {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
-        let due = self.watch.as_ref().and_then(StallWatch::due)?;
+        let stall_due = self.watch.as_ref().and_then(StallWatch::due);
+        let due = [stall_due, self.has_passed.then_some(self.passed_due)];
+        let due = due.into_iter().flatten().min()?;
         let left = due.0.saturating_sub(now().0);
         let tv_sec = i64::try_from(left / 1_000_000_000).unwrap_or(i64::MAX);
         let tv_nsec = i64::try_from(left % 1_000_000_000).unwrap_or(0);
         Some(Timespec { tv_sec, tv_nsec })
+    }
+
+    /// For those who look at the run: what has gone through, now and then.
+    fn tell_passed(&mut self) {
+        if !self.has_passed || now() < self.passed_due {
+            return;
+        }
+        self.has_passed = false;
+        self.passed_due = Time(now().0 + PASSED_NS);
+        let passed: Vec<StreamPassed> = self.streams.iter().filter_map(Through::passed).collect();
+        if !passed.is_empty() {
+            let _ = self.events.send(AgentEvent::Streams(StreamEvent::Passed(self.id, passed)));
+        }
     }
 
     fn tell_stall(&self) {
@@ -660,6 +693,19 @@ impl Through {
                 )
             }
         }
+    }
+
+    /// What the tasks that write into it have written so far; nothing: there are none here.
+    fn passed(&self) -> Option<StreamPassed> {
+        let writers = self.plan.writers.iter().enumerate();
+        let tasks = writers.filter(|(_, end)| matches!(end, StreamEnd::Task(_)));
+        let accounts: Vec<Account> = tasks.map(|(number, _)| self.flow.written(number)).collect();
+        let bytes = |account: &Account| account.bytes + u64::from(account.is_special);
+        (!accounts.is_empty()).then(|| StreamPassed {
+            name: self.plan.name.clone(),
+            bytes: accounts.iter().map(bytes).sum(),
+            records: accounts.iter().map(|account| account.records).sum(),
+        })
     }
 
     fn account(&self) -> StreamAccount {

@@ -6,13 +6,14 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 
 use rakuda_record::folder::{RunFolder, RunState};
-use rakuda_record::live::LiveRun;
+use rakuda_record::live::{LiveRun, told};
 use rakuda_record::reader::read_events;
 use rakuda_record::regular::open_regular;
 use rakuda_record::report::{Failure, failure};
+use rakuda_record::summary::groups::Groups;
 use rakuda_record::summary::outcomes::{Fate, fate};
-use rakuda_record::summary::rule_counts::{RuleCounts, rule_counts};
-use rakuda_record::summary::streams::{StreamState, stream_states};
+use rakuda_record::summary::rule_counts::RuleCounts;
+use rakuda_record::summary::streams::StreamState;
 use rakuda_record::sync::SyncFigures;
 use serde_json::{Value, json};
 
@@ -119,7 +120,9 @@ impl Feed {
         let mut rounds = SyncFigures::default();
         rounds.add_run(run);
         let state = if live.is_some() { "" } else { RunState::of_journal(run).word() };
-        let (rules, streams) = (rule_counts(run), stream_states(run));
+        let rules = told::rules(run, &Groups::of(run), live.as_ref());
+        let rules = rules.into_iter().map(|(_, rule)| rule).collect();
+        let streams = told::streams(run, live.as_ref());
         let task = failed.get(chosen.min(failed.len().saturating_sub(1))).copied();
         let chosen = task.and_then(|task| self.failure(task));
         Ok(Look { run: name, live, state, rules, streams, rounds, failed, chosen })

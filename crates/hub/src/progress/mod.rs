@@ -9,6 +9,7 @@
     reason = "estimates, shown rounded: nothing is decided by them"
 )]
 
+mod by_rule;
 pub(crate) mod duration;
 pub(crate) mod earlier;
 pub(crate) mod estimate;
@@ -27,6 +28,7 @@ use rakuda_proto::front::ProgressMode;
 use crate::attempts::RunningAttempt;
 use crate::hub::Hub;
 use crate::screen::Screen;
+pub(crate) use by_rule::RuleTotal;
 use earlier::EarlierRuns;
 use estimate::{Load, RunningTask};
 use farewell::Made;
@@ -125,13 +127,22 @@ impl Progress {
         self.done
     }
 
-    /// What a task had made is lost; `acted`: it had made it in this run.
-    pub fn on_reopened(&mut self, acted: bool) {
-        self.done = self.done.saturating_sub(usize::from(acted));
+    /// What a task of this rule had made is lost; `acted`: it had made it in this run.
+    pub fn on_reopened(&mut self, rule: u32, acted: bool) {
+        if acted {
+            self.done = self.done.saturating_sub(1);
+            self.remaining.on_reopened(rule);
+        }
     }
 
-    /// A task is done with; `acted`: an attempt was made; `aborted`: it was told to end.
-    pub fn on_settled(&mut self, id: TaskId, how: Settled, acted: bool, aborted: bool) {
+    /// Rules that have tasks, by number, with how many.
+    pub fn rules(&self) -> impl Iterator<Item = (u32, &RuleTotal)> {
+        self.remaining.by_rule().all()
+    }
+
+    /// A task of this rule is done with; `acted`: an attempt was made; `aborted`: it was told to end.
+    pub fn on_settled(&mut self, id: TaskId, rule: u32, how: Settled, acted: bool, aborted: bool) {
+        let before = self.done + self.stopped + self.failed;
         match how {
             // What was made, was lost and came back is not needed, and done all the same.
             Settled::Executed | Settled::NotNeeded if acted => self.done += 1,
@@ -141,7 +152,8 @@ impl Progress {
             Settled::Failed => self.failed += 1,
             Settled::Executed | Settled::NotNeeded | Settled::Abandoned => {}
         }
-        self.remaining.on_settled(id);
+        let is_over = self.done + self.stopped + self.failed > before;
+        self.remaining.on_settled(id, rule, is_over);
         self.changed = true;
     }
 }

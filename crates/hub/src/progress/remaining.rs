@@ -10,6 +10,7 @@ use rakuda_proto::Text;
 use rakuda_record::history::{Durations, pattern_of};
 
 use crate::names::Names;
+use crate::progress::by_rule::ByRule;
 use crate::progress::estimate::{KindLeft, Known};
 use crate::record::Record;
 
@@ -70,6 +71,7 @@ pub(crate) struct Remaining {
     kind_numbers: BTreeMap<(u32, Text), u32>,
     /// By task, as far as names have been looked at.
     kind_of: Vec<u32>,
+    by_rule: ByRule,
     earlier: Option<Durations>,
 }
 
@@ -87,14 +89,28 @@ impl Remaining {
         self.earlier = Some(durations);
     }
 
-    /// A task is done with.
-    pub fn on_settled(&mut self, id: TaskId) {
+    /// How many tasks each rule has.
+    pub fn by_rule(&self) -> &ByRule {
+        &self.by_rule
+    }
+
+    /// A task of this rule that was done is to be made again.
+    pub fn on_reopened(&mut self, rule: u32) {
+        self.by_rule.on_reopened(rule);
+    }
+
+    /// A task of this rule is done with; `is_over`: it counts as one of the run's.
+    pub fn on_settled(&mut self, id: TaskId, rule: u32, is_over: bool) {
+        if is_over {
+            self.by_rule.on_over(rule);
+        }
         let index = id.0 as usize;
         if self.expected.get(index) != Some(&true) {
             return;
         }
         self.expected[index] = false;
         self.count -= 1;
+        self.by_rule.on_settled(rule);
         if let Some(kind) = self.kind_of.get(index).filter(|kind| **kind != NO_KIND) {
             self.kinds[*kind as usize].remaining -= 1;
         }
@@ -126,21 +142,31 @@ impl Remaining {
             if len <= SMALL || len > before + before / 16 {
                 self.expected = scheduler.forecast(now);
                 self.count = self.expected.iter().filter(|expected| **expected).count();
+                self.by_rule.forget_left();
+                for id in (0..).zip(&self.expected).filter_map(|(id, is)| is.then_some(id)) {
+                    self.by_rule.on_expected(record.rule_of(TaskId(id)));
+                }
                 self.kind_of.clear();
                 self.kinds.iter_mut().for_each(|kind| kind.remaining = 0);
             } else {
                 for index in before..len {
-                    let acts = scheduler.has_action(TaskId(index as u32));
+                    let id = TaskId(index as u32);
+                    let acts = scheduler.has_action(id);
                     self.expected.push(acts);
                     self.count += usize::from(acts);
+                    if acts {
+                        self.by_rule.on_expected(record.rule_of(id));
+                    }
                 }
             }
         }
         let end = len.min(self.kind_of.len() + NAMES_MAX);
         for index in self.kind_of.len()..end {
             let kind = if self.expected[index] {
-                let kind = self.kind_number(TaskId(index as u32), names, record);
+                let id = TaskId(index as u32);
+                let kind = self.kind_number(id, names, record);
                 self.kinds[kind as usize].remaining += 1;
+                self.by_rule.on_name(record.rule_of(id), names.name(id));
                 kind
             } else {
                 NO_KIND

@@ -325,6 +325,11 @@ impl Record {
         self.definitions.location(self.rule_of(id))
     }
 
+    /// Where the actions of a rule stand, when that is known.
+    pub fn location_of_rule(&self, rule: u32) -> Option<&Text> {
+        self.definitions.location(rule)
+    }
+
     /// Digest of the source of a task's actions, when that is known.
     pub fn source_of(&self, id: TaskId) -> Option<&str> {
         self.definitions.source(self.rule_of(id))

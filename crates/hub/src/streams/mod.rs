@@ -15,12 +15,13 @@ use rakuda_proto::Text;
 use rakuda_proto::agent::AgentRequest;
 use rakuda_proto::front::{ActionOutcome, ComponentDefinition, StreamDefinition};
 use rakuda_proto::streams::{
-    OpeningId, SpillPlan, StreamAccount, StreamEnd, StreamPlan, StreamRequest,
+    OpeningId, SpillPlan, StreamAccount, StreamEnd, StreamPassed, StreamPlan, StreamRequest,
 };
 
 mod edges;
 mod losses;
 mod over;
+mod passing;
 mod places;
 
 use crate::HubError;
@@ -28,6 +29,7 @@ use crate::hub::{Hub, LOCAL_NODE};
 use crate::plan::PlannedStream;
 use edges::Edges;
 pub(crate) use edges::{NotJoined, next_not_joined};
+pub(crate) use passing::Passing;
 
 /// So many tasks of a cycle that stands still are named.
 const STALLED_NAMES_MAX: usize = 10;
@@ -69,6 +71,8 @@ struct Opening {
     component: usize,
     /// By node with a place of a stream: what it has told of what went through; nothing: it has not yet.
     nodes: BTreeMap<NodeId, Option<Vec<StreamAccount>>>,
+    /// By node: what has gone in there so far.
+    passed: BTreeMap<NodeId, Vec<StreamPassed>>,
     /// By member: its node.
     node_of: BTreeMap<TaskId, NodeId>,
     /// Between nodes.
@@ -395,6 +399,7 @@ impl Hub {
         let opened = Opening {
             component: place,
             nodes,
+            passed: BTreeMap::new(),
             node_of,
             edges,
             left: members.into_iter().collect(),
@@ -437,6 +442,7 @@ impl Hub {
         let opened = Opening {
             component: place,
             nodes: BTreeMap::new(),
+            passed: BTreeMap::new(),
             node_of,
             edges: Edges::default(),
             left,

@@ -20,6 +20,7 @@ impl Hub {
     pub(crate) fn on_stream_event(&mut self, node: NodeId, event: StreamEvent) {
         match event {
             StreamEvent::Stalled(id, text) => self.tell_stalled(id, node, &text),
+            StreamEvent::Passed(id, streams) => self.streams.on_passed(id, node, streams),
             StreamEvent::Listening(id, addresses, socket) => {
                 self.on_node_listens(id, node, (addresses, socket));
             }

@@ -11,6 +11,7 @@
 mod detail;
 mod pictures;
 mod rows;
+pub mod told;
 
 use std::collections::BTreeSet;
 
@@ -19,8 +20,8 @@ use serde_json::{Value, json};
 
 use crate::Run;
 use crate::summary::groups::Groups;
-use crate::summary::rule_counts::{RuleCounts, rule_counts_of};
-use crate::summary::streams::{StreamState, stream_states};
+use crate::summary::rule_counts::RuleCounts;
+use crate::summary::streams::StreamState;
 use crate::sync::{Round, SyncFigures};
 
 pub use detail::detail;
@@ -78,31 +79,30 @@ pub fn cores_busy(run: &Run) -> u64 {
 }
 
 /// What a page is told of the rules of a run, and of its streams and synchronised rounds where there are any.
-pub fn tables(run: &Run, groups: &Groups) -> Value {
+/// `status` is what its hub says.
+pub fn tables(run: &Run, groups: &Groups, status: Option<&Value>) -> Value {
     json!({
-        "rules": rules(run, groups),
-        "streams": stream_states(run).iter().map(stream).collect::<Vec<_>>(),
+        "rules": told::rules(run, groups, status).iter().map(rule).collect::<Vec<_>>(),
+        "streams": told::streams(run, status).iter().map(stream).collect::<Vec<_>>(),
         "rounds": rounds(run),
         "cores_busy": cores_busy(run),
     })
 }
 
-fn rules(run: &Run, groups: &Groups) -> Vec<Value> {
-    let rule = |(group, rule): (u32, RuleCounts)| {
-        json!({
-            "key": rule_key(&groups.list[group as usize]),
-            "label": rule.label,
-            "running": rule.running,
-            "done": rule.done,
-            "failed": rule.failed,
-            "mean_s": rule.mean_ns().map(|ns| ns as f64 / 1e9),
-            "total_s": rule.total_ns as f64 / 1e9,
-        })
-    };
-    rule_counts_of(run, groups).into_iter().map(rule).collect()
+fn rule((key, rule): &(String, RuleCounts)) -> Value {
+    json!({
+        "key": key,
+        "label": rule.label,
+        "running": rule.running,
+        "done": rule.done,
+        "total": rule.total,
+        "failed": rule.failed,
+        "mean_s": rule.mean_ns().map(|ns| ns as f64 / 1e9),
+        "total_s": rule.total_ns as f64 / 1e9,
+    })
 }
 
-/// What goes through is known when an opening has ended; of one that is open for the first time nothing is said.
+/// Of one that is open nothing is said until its hub, or the end of an earlier opening, has told what went through.
 fn stream(stream: &StreamState) -> Value {
     let known = !stream.is_open || stream.bytes > 0;
     json!({
@@ -174,7 +174,7 @@ mod tests {
         let ended = r#"[0,"a.out","fit","n1","failed",1,1.0,3.0,"status 3","fit a"]"#;
         assert_eq!(rows(&mut live, ENDED), [ended]);
         assert_eq!(cores_busy(&live.run), 0);
-        let told = tables(&live.run, &Groups::of(&live.run));
+        let told = tables(&live.run, &Groups::of(&live.run), None);
         assert_eq!(
             (&told["rules"][0]["failed"], &told["rules"][0]["key"]),
             (&json!(1), &json!("fit"))

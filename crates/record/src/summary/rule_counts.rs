@@ -17,6 +17,8 @@ pub struct RuleCounts {
     pub done: usize,
     /// Tasks that failed.
     pub failed: usize,
+    /// All its tasks but those that need not run: done, failed, stopped, running or to come. None: nobody has said.
+    pub total: Option<usize>,
     /// Run times of the last attempts of those that are done, ns.
     pub total_ns: u64,
 }
@@ -28,12 +30,8 @@ impl RuleCounts {
     }
 }
 
-/// A row for each rule, those of which something runs first, then those that took most time.
-pub fn rule_counts(run: &Run) -> Vec<RuleCounts> {
-    rule_counts_of(run, &Groups::of(run)).into_iter().map(|(_, rule)| rule).collect()
-}
-
-/// The same with the number of the group that each is.
+/// A row for each rule with the number of its group, those of which something runs first, then those that took most
+/// time.
 pub fn rule_counts_of(run: &Run, groups: &Groups) -> Vec<(u32, RuleCounts)> {
     let label = |group: &crate::summary::groups::Group| RuleCounts {
         label: group.label(),

@@ -7,6 +7,8 @@ use std::fmt::Write as _;
 use rakuda_record::printable::{cut_middle, printable};
 use rakuda_record::report::Failure;
 use rakuda_record::report::format::bytes;
+use rakuda_record::summary::rule_counts::RuleCounts;
+use rakuda_record::summary::streams::StreamState;
 use rakuda_record::words::duration_in_words;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::{Constraint, Layout, Rect};
@@ -20,6 +22,11 @@ use super::super::feed::Look;
 /// Maximum width of a node's name, and of a task's where a command needs the room.
 const NODE_WIDTH_MAX: usize = 12;
 const NAME_WIDTH_MAX: usize = 28;
+/// Open streams and open rounds that have a line each.
+const STREAMS_MAX: usize = 3;
+const ROUNDS_MAX: usize = 2;
+/// Head of the column.
+const DONE: &str = "done";
 /// Rows of failures and their output.
 const FAILURE_ROWS: u16 = 8;
 
@@ -156,12 +163,25 @@ fn joined(look: &Look) -> Vec<Row> {
         let through: u64 = look.streams.iter().map(|stream| stream.bytes).sum();
         let mut line = format!("streams: {open} of {} open", look.streams.len());
         if through > 0 || open < look.streams.len() {
-            let _ = write!(line, ", {} went through those that have ended", bytes(through));
+            let _ = write!(line, ", {} went through", bytes(through));
         }
         if wrong > 0 {
             let _ = write!(line, ", {wrong} went wrong");
         }
         rows.push((line, if wrong > 0 { BAD } else { Style::new() }));
+        rows.extend(open_streams(look));
+    }
+    for round in look.live.iter().flat_map(|live| list(live, "rounds")).take(ROUNDS_MAX) {
+        let (name, number, kind) =
+            (text(&round["sync"]), word(round, "number"), text(&round["kind"]));
+        let (begun, workers) = (word(round, "begun"), word(round, "workers"));
+        let failed = word(round, "failed");
+        let mut line =
+            format!("round {number} ({kind}) of {name}: {begun} of {workers} workers have begun");
+        if failed > 0 {
+            let _ = write!(line, ", {failed} failed");
+        }
+        rows.push((line, if failed > 0 { BAD } else { Style::new() }));
     }
     if let Some(round) = look.rounds.rounds().last().map(|round| &round.ended) {
         let troubled = look.rounds.troubled();
@@ -177,15 +197,39 @@ fn joined(look: &Look) -> Vec<Row> {
     rows
 }
 
-fn rules(look: &Look) -> Vec<Row> {
-    let head = format!("{:<22} {:>6} {:>4} {:>4} {:>8}", "rule", "done", "run", "fail", "mean");
+/// The open streams through which most has gone, as far as that is known.
+fn open_streams(look: &Look) -> Vec<Row> {
+    let mut open: Vec<_> =
+        look.streams.iter().filter(|stream| stream.is_open && stream.bytes > 0).collect();
+    open.sort_by_key(|stream| std::cmp::Reverse(stream.bytes));
+    let line = |stream: &StreamState| {
+        let name = cut_middle(&printable(stream.name.as_bytes()), NAME_WIDTH_MAX);
+        let (writers, readers) = (stream.writers, stream.readers);
+        let (through, records) = (bytes(stream.bytes), stream.records);
+        format!("  {name}: {through}, {records} records, {writers} to {readers} tasks")
+    };
+    open.into_iter().take(STREAMS_MAX).map(|stream| (line(stream), Style::new())).collect()
+}
+
+/// Tasks of each rule: done of all, where that is known.
+fn rules(look: &Look, width: usize) -> Vec<Row> {
+    let done = |rule: &RuleCounts| match rule.total {
+        Some(total) => format!("{}/{total}", rule.done),
+        None => rule.done.to_string(),
+    };
+    let widest = look.rules.iter().map(|rule| done(rule).len()).max().unwrap_or(0).max(DONE.len());
+    let room = width.saturating_sub(widest + 1 + 4 + 1 + 4 + 1 + 8 + 1).max(8);
+    let head =
+        format!("{:<room$} {DONE:>widest$} {:>4} {:>4} {:>8}", "rule", "run", "fail", "mean");
     let mut rows = vec![(head, HEAD)];
     for rule in &look.rules {
         let mean = rule.mean_ns().map_or_else(|| "-".to_owned(), duration_in_words);
-        let label = cut_middle(&printable(rule.label.as_bytes()), 22);
+        let label = cut_middle(&printable(rule.label.as_bytes()), room);
         let line = format!(
-            "{label:<22} {:>6} {:>4} {:>4} {mean:>8}",
-            rule.done, rule.running, rule.failed
+            "{label:<room$} {:>widest$} {:>4} {:>4} {mean:>8}",
+            done(rule),
+            rule.running,
+            rule.failed
         );
         rows.push((line, if rule.failed > 0 { BAD } else { Style::new() }));
     }
@@ -270,7 +314,7 @@ pub fn draw(look: &Look, chosen: usize, area: Rect, buffer: &mut Buffer) {
     put(tasks, buffer, &running(look, width));
     let [left, right] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Length(30)]).areas(tables);
-    put(left, buffer, &rules(look));
+    put(left, buffer, &rules(look, usize::from(left.width).saturating_sub(1)));
     put(right, buffer, &nodes(look));
     put(Rect { y: told.y + u16::from(below > 0), height: failed_rows, ..told }, buffer, &failed);
     let choose = if look.failed.len() > 1 { "   ↑ ↓ other failures" } else { "" };
@@ -281,9 +325,13 @@ pub fn draw(look: &Look, chosen: usize, area: Rect, buffer: &mut Buffer) {
 pub fn lines(look: &Look) -> String {
     const WIDTH: usize = 120;
     let mut out = format!("rakuda {}\n{}\n", look.run, progress(look));
-    for part in
-        [joined(look), running(look, WIDTH), rules(look), nodes(look), failures(look, 0, WIDTH)]
-    {
+    for part in [
+        joined(look),
+        running(look, WIDTH),
+        rules(look, WIDTH / 2),
+        nodes(look),
+        failures(look, 0, WIDTH),
+    ] {
         if !part.is_empty() {
             out.push('\n');
         }
@@ -298,8 +346,6 @@ pub fn lines(look: &Look) -> String {
 #[cfg(test)]
 mod tests {
     use rakuda_proto::journal::RoundEnded;
-    use rakuda_record::summary::rule_counts::RuleCounts;
-    use rakuda_record::summary::streams::StreamState;
     use rakuda_record::sync::SyncFigures;
     use ratatui_core::backend::TestBackend;
     use ratatui_core::terminal::Terminal;
@@ -323,6 +369,7 @@ mod tests {
             running: tasks,
             done: 120,
             failed: 2,
+            total: Some(2_600),
             total_ns: 240_000_000_000,
         };
         let chosen = Failure {
@@ -361,7 +408,11 @@ mod tests {
         assert_eq!(lines[0], "rakuda 20261122-010558.634-11897");
         assert_eq!(lines[1], "120/2707 done, 8 running, 30 queued, 2 failed, 35.0/s, 70 s left");
         assert_eq!(lines[4], "3.2 s  host1 map/s0.bam   bwa mem ?[2J ref.fa");
-        assert!(lines.iter().any(|line| line.starts_with("map/*.bam ") && line.contains("2.0 s")));
+        let of_rule = lines.iter().find(|line| line.starts_with("map/*.bam "));
+        assert!(
+            of_rule.is_some_and(|line| line.contains(" 120/2600    8    2    2.0 s")),
+            "{lines:#?}"
+        );
         assert!(
             lines.iter().any(|line| line.ends_with("host2       lost        0   0")),
             "{lines:#?}"
@@ -404,17 +455,31 @@ mod tests {
         assert_eq!(drawn(&look, 80, 24)[3], "streams: 1 of 1 open");
         let ended = StreamState { bytes: 1_500_000, ..StreamState::default() };
         look.streams = vec![open, ended];
+        assert_eq!(drawn(&look, 80, 24)[3], "streams: 1 of 2 open, 1.50 MB went through");
+        look.streams[0] = StreamState {
+            name: "lines".to_owned(),
+            is_open: true,
+            writers: 3,
+            readers: 1,
+            bytes: 2_000_000,
+            records: 40,
+            ..StreamState::default()
+        };
         let round = RoundEnded {
             kind: "counted".to_owned(),
             workers: 4,
             lag_ns: Some(1_200),
             ..RoundEnded::default()
         };
+        look.live.as_mut().unwrap()["rounds"] = json!([
+            {"sync": "io", "number": 3, "kind": "counted", "workers": 4, "begun": 2, "failed": 0}]);
         look.rounds.add(&[round], &std::collections::BTreeMap::new(), &|_| String::new());
         let lines = drawn(&look, 80, 24);
-        assert_eq!(lines[3], "streams: 1 of 2 open, 1.50 MB went through those that have ended");
+        assert_eq!(lines[3], "streams: 1 of 2 open, 3.50 MB went through");
+        assert_eq!(lines[4], "  lines: 2.00 MB, 40 records, 3 to 1 tasks");
+        assert_eq!(lines[5], "round 3 (counted) of io: 2 of 4 workers have begun");
         assert!(
-            lines[4].starts_with(
+            lines[6].starts_with(
                 "synchronised rounds: 1, 0 late, 0 failed, 0 not begun; the last: 4 workers"
             ),
             "{lines:#?}"

@@ -77,6 +77,12 @@ impl Answers {
                 Ok(number) => self.task(number).await,
                 Err(_) => Made::failed(NOT_FOUND, "expected the number of a task").reply(),
             },
+            ["v1", "run", "waiting"] => {
+                let words = asked.query.iter().find(|(name, _)| name == "words");
+                let words = words.map(|(_, value)| value.clone()).unwrap_or_default();
+                let watch = self.watch.clone();
+                made(move || Ok(Made::good(JSON, watch.find(&words).to_string()))).await
+            }
             ["v1", "run", "nodes"] => self.nodes().await,
             ["v1", "run", "pictures"] => {
                 let watch = self.watch.clone();
@@ -86,7 +92,7 @@ impl Answers {
             ["report"] => self.report().await,
             _ => Made::failed(
                 NOT_FOUND,
-                "expected /, /report, /metrics, /v1/run/events, /v1/run/tasks/N, /v1/run/nodes or /v1/run/pictures",
+                "expected /, /report, /metrics, /v1/run/events, /v1/run/tasks/N, /v1/run/waiting, /v1/run/nodes or /v1/run/pictures",
             )
             .reply(),
         }
@@ -128,7 +134,7 @@ impl Answers {
         made(move || {
             Ok(match watch.task(number) {
                 Some(task) => Made::good(JSON, task.to_string()),
-                None => Made::failed(NOT_FOUND, "the journal has no such task yet"),
+                None => Made::failed(NOT_FOUND, "there is no such task"),
             })
         })
         .await

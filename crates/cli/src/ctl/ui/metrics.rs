@@ -127,6 +127,16 @@ fn of_tables(to: &mut Writer, tables: &Value) {
         })
     });
     to.family("rakuda_run_rule_tasks", "", "Tasks of a rule that were begun, by state", of_rule);
+    let total = rules.iter().map(|rule| {
+        let labels = vec![("rule", text(&rule["label"])), ("place", text(&rule["key"]))];
+        (labels, rule["total"].as_f64())
+    });
+    to.family(
+        "rakuda_run_rule_total_tasks",
+        "",
+        "Tasks of a rule: done, failed, stopped, running or to come",
+        total,
+    );
     let time = rules.iter().map(|rule| {
         let labels = vec![("rule", text(&rule["label"])), ("place", text(&rule["key"]))];
         (labels, rule["total_s"].as_f64())
@@ -160,12 +170,14 @@ mod tests {
             "rate_per_s": 1.5, "now_s": 4.0,
             "nodes": [{"node": "a", "state": "up", "cores": 4, "running": 2, "done": 3}]});
         let tables = json!({"cores_busy": 2, "streams": [], "rules": [
-            {"key": "Rakefile:3", "label": "map/*.\"bam\"", "running": 2, "done": 3, "failed": 0, "total_s": 9.5}]});
+            {"key": "Rakefile:3", "label": "map/*.\"bam\"", "running": 2, "done": 3, "failed": 0, "total": 8,
+             "total_s": 9.5}]});
         let found = write(Some(&status), &tables, true, Format::OpenMetrics);
         for line in [
             "rakuda_run_up{} 1",
             "rakuda_run_tasks{run=\"r1\",state=\"done\"} 3",
             "rakuda_run_rule_tasks{rule=\"map/*.\\\"bam\\\"\",place=\"Rakefile:3\",state=\"running\"} 2",
+            "rakuda_run_rule_total_tasks{rule=\"map/*.\\\"bam\\\"\",place=\"Rakefile:3\"} 8",
             "# UNIT rakuda_run_rule_seconds seconds",
             "rakuda_run_node_cores{run=\"r1\",node=\"a\"} 4",
             "rakuda_run_cores_busy{} 2",

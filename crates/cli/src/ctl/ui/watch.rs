@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use super::super::feed::{Follower, status};
 use super::super::place::Place;
 use super::super::report::read_tails;
+use super::waiting::{find, waiting};
 
 /// Shortest time between two looks.
 const EVERY_NS: u64 = 1_000_000_000;
@@ -28,6 +29,8 @@ const EVERY_NS: u64 = 1_000_000_000;
 const SHARE: u64 = 20;
 /// Shortest time between two pictures.
 const PICTURE_NS: u64 = 2_000_000_000;
+/// What the journal says of a task that it has defined and not begun.
+const NOT_STARTED: &str = "not started";
 /// Rows of one message.
 const ROWS_MAX: usize = 2000;
 
@@ -164,11 +167,28 @@ impl Watch {
         self.seen().ended
     }
 
-    /// All of one task; none: the journal does not know it.
+    /// All of one task; none: nobody knows it. Of one that has not begun, the hub says what it waits for.
     pub fn task(&self, number: u32) -> Option<Value> {
         let folder = self.seen().follower.folder().clone();
         let tail = read_tails(&folder, &[number]).remove(&number);
-        live::detail(&self.seen().follower.live.run, number, tail.as_deref())
+        let known = live::detail(&self.seen().follower.live.run, number, tail.as_deref());
+        if known.as_ref().is_some_and(|known| known["status"] != NOT_STARTED) {
+            return known;
+        }
+        match (known, waiting(&self.place, &self.run, number)) {
+            (Some(mut known), Some(waiting)) => {
+                for name in ["status", "waits_for", "roots"] {
+                    known[name] = waiting[name].clone();
+                }
+                Some(known)
+            }
+            (known, waiting) => known.or(waiting),
+        }
+    }
+
+    /// Tasks that have not begun, by words of their names.
+    pub fn find(&self, words: &str) -> Value {
+        find(&self.place, &self.run, words)
     }
 
     /// What the hub says with the values of nodes.
@@ -236,7 +256,7 @@ impl Seen {
             }
             self.rows.insert(self.change, (number, row.to_string()));
         }
-        self.tables = tables(&live.run, &groups);
+        self.tables = tables(&live.run, &groups, told);
         Ok(())
     }
 

@@ -116,6 +116,7 @@
     bar.setAttribute("aria-valuemax", status.total);
     bar.firstElementChild.style.width = (status.total ? 100 * status.done / status.total : 0) + "%";
     showNodes();
+    showRounds();
   }
 
   // ---- tables of few rows
@@ -133,12 +134,28 @@
     });
   }
 
+  const ofAll = (rule) => many(rule.done) + (rule.total === null ? "" : " of " + many(rule.total));
+
+  // Rounds that go on, which the hub tells of, before those that are over.
+  let rounds = [];
+  function showRounds() {
+    const time = (ns) => ns === null ? "" : seconds(ns / 1e9), open = (status && status.rounds) || [];
+    byId("rounds").hidden = !rounds.length && !open.length;
+    const shown = open.map((it) => [[it.sync, "t"], [many(it.number)], [it.kind, "t"], [many(it.workers)], ["open"], [""], [""], [""],
+      [many(it.begun) + " of " + many(it.workers) + " have begun" + (it.failed ? ", " + many(it.failed) + " failed" : ""), it.failed ? "t bad" : "t"]]);
+    for (const it of rounds) {
+      shown.push([[it.sync, "t"], [many(it.number)], [it.kind, "t"], [many(it.workers)], [time(it.lag_ns)], [time(it.span_ns)],
+        [time(it.overhead_ns)], [many(it.late), it.late ? "bad" : ""], [it.fault || "", "t bad"]]);
+    }
+    fill(byId("rounds").querySelector("tbody"), shown, (cells) => cells);
+  }
+
   function showTables(tables) {
     busy = tables.cores_busy;
     for (const rule of tables.rules) labels.set(rule.key, rule.label);
     const most = Math.max(...tables.rules.map((rule) => rule.total_s), 1e-9);
     const body = byId("rule-rows").tBodies[0];
-    fill(body, tables.rules, (rule) => [[rule.label, "t"], [many(rule.done)], [many(rule.running)],
+    fill(body, tables.rules, (rule) => [[rule.label, "t"], [ofAll(rule)], [many(rule.running)],
       [many(rule.failed), rule.failed ? "bad" : ""], [seconds(rule.mean_s)], [seconds(rule.total_s)]]);
     tables.rules.forEach((rule, i) => {
       const cell = body.rows[i].insertCell();
@@ -149,10 +166,8 @@
     fill(byId("streams").querySelector("tbody"), tables.streams, (it) => [[it.name, "t"], [it.state, it.state === "open" || it.state === "ended" ? "t" : "t bad"],
       [many(it.writers)], [many(it.readers)], [it.bytes === null ? "–" : size(it.bytes)],
       [it.records === null ? "–" : many(it.records)]]);
-    const time = (ns) => ns === null ? "" : seconds(ns / 1e9);
-    byId("rounds").hidden = !tables.rounds.length;
-    fill(byId("rounds").querySelector("tbody"), tables.rounds, (it) => [[it.sync, "t"], [many(it.number)], [it.kind, "t"], [many(it.workers)],
-      [time(it.lag_ns)], [time(it.span_ns)], [time(it.overhead_ns)], [many(it.late), it.late ? "bad" : ""], [it.fault || "", "t bad"]]);
+    rounds = tables.rounds;
+    showRounds();
     sections();
   }
 
@@ -233,26 +248,44 @@
     now.show(sorted.length, (i) => sorted[i]);
   }
 
-  // All tasks. Without a search the list itself, backwards; with one what is found, looked for in pieces of a few milliseconds.
+  // All tasks. Without a search the list itself, backwards; with one what is found, looked for in pieces of a few milliseconds, and
+  // after it tasks that have not begun, which the server is asked for.
   const all = (() => {
     const field = byId("search"), choice = byId("status"), counted = byId("count");
-    let words = [], wanted = "", found = null, search = 0, stale = false;
+    const WAITING = "not begun";
+    let words = [], wanted = "", found = null, waiting = [], more = false, search = 0, stale = false, asked = 0;
     const statuses = new Set();
+    element("option", choice, WAITING).value = WAITING;
     const fits = (row) => (!wanted || row[STATUS] === wanted) && (!words.length || (() => {
       const text = [row[NAME], label(row), row[NODE], row[COMMAND], row[EXIT]].join("\n").toLowerCase();
       return words.every((word) => text.includes(word));
     })());
     function show() {
       const of = found || list, last = of.length - 1;
-      table.show(of.length, (i) => of === list ? list[last - i] : list[of[last - i]]);
-      set(counted, (found ? many(found.length) + " of " : "") + many(list.length) + (list.length === 1 ? " task" : " tasks"));
+      const ahead = found ? waiting.filter((row) => !rows.has(row[NUMBER])) : [];
+      table.show(of.length + ahead.length, (i) => i > last ? ahead[i - of.length] : of === list ? list[last - i] : list[of[last - i]]);
+      set(counted, (found ? many(found.length) + " of " : "") + many(list.length) + (list.length === 1 ? " task" : " tasks") +
+        (ahead.length ? ", and " + (more ? "more than " : "") + many(ahead.length) + " not begun" : ""));
+    }
+    // One question at a time; the last one counts.
+    async function askWaiting(mine) {
+      try {
+        const answer = await ask("/v1/run/waiting?words=" + encodeURIComponent(words.join(" ")));
+        if (!answer.ok || mine !== search) return;
+        const told = await answer.json();
+        waiting = told.tasks.map(([number, name, place, state]) => [number, name, place, null, state.replaceAll("_", " "), 0, null, null, null, null]);
+        more = told.more;
+        show();
+      } catch { /* the next time it may be there again */ }
     }
     function look() {
       words = field.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
       wanted = choice.value;
       const mine = ++search;
       stale = false;
-      if (!words.length && !wanted) { found = null; show(); return; }
+      clearTimeout(asked);
+      if (!words.length && !wanted) { found = null; waiting = []; show(); return; }
+      if (!wanted || wanted === WAITING) asked = setTimeout(askWaiting, 300, mine); else waiting = [];
       const fresh = [];
       let i = 0;
       (function piece() {
@@ -268,7 +301,7 @@
     }
     field.addEventListener("input", look);
     choice.addEventListener("change", look);
-    setInterval(() => { if (stale && found) look(); }, 2000);
+    setInterval(() => { if (found && !ended && (stale || waiting.length)) look(); }, 2000);
     return {
       changed(row, isNew) {
         if (!statuses.has(row[STATUS])) {
@@ -315,18 +348,23 @@
       pair("message", attempt.message);
     }
     const around = element("div", into, null, "neighbours");
-    for (const [title, of] of [["needs", told.needs], ["is needed by", told.needed_by]]) {
+    for (const [title, of] of [["needs", told.needs], ["is needed by", told.needed_by], ["waits for", told.waits_for], ["in the end for", told.roots]]) {
+      if (!of) continue;
       const box = element("div", around);
       element("h3", box, title + " " + many(of.count) + (of.count === 1 ? " task" : " tasks") + (of.count > of.list.length ? ", of which" : ""));
       const items = element("ul", box);
       for (const [other, name, state] of of.list) {
-        const item = element("li", items), button = element("button", item, name);
-        button.type = "button";
-        button.addEventListener("click", () => { table.pick(other); showTask(other, byId("task-detail"), true); });
+        const item = element("li", items);
+        if (other === null) element("span", item, name);
+        else {
+          const button = element("button", item, name);
+          button.type = "button";
+          button.addEventListener("click", () => { table.pick(other); showTask(other, byId("task-detail"), true); });
+        }
         element("span", item, " " + state, state === "failed" ? "bad" : "soft");
       }
     }
-    element("pre", into, told.tail === null ? "(it has printed nothing)" : told.tail);
+    if (told.attempts.length) element("pre", into, told.tail === null ? "(it has printed nothing)" : told.tail);
     if (scroll) into.scrollIntoView({ block: "nearest" });
   }
 

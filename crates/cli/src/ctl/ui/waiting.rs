@@ -1,0 +1,67 @@
+//! Tasks that have not begun: the journal does not know them, so the hub is asked, in pieces.
+
+use std::time::Duration;
+
+use rakuda_agent::clock;
+use serde_json::{Value, json};
+
+use super::super::live;
+use super::super::place::Place;
+
+/// Tasks that a page is told of.
+const FOUND_MAX: usize = 1000;
+/// Time for one search: what was not looked at until then is said to be left.
+const SEARCH_TIME: Duration = Duration::from_secs(5);
+
+fn ask(place: &Place, run: &str, question: &Value) -> Option<Value> {
+    live::ask(place, Some(run), question).ok()?.into_iter().next_back()
+}
+
+/// `{"tasks": [[number, name, place, state], ...], "more": true}`, of those whose names hold all words; `more`: there may
+/// be others.
+pub fn find(place: &Place, run: &str, words: &str) -> Value {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let until_ns =
+        clock::monotonic_ns() + u64::try_from(SEARCH_TIME.as_nanos()).unwrap_or(u64::MAX);
+    let mut tasks = Vec::new();
+    let mut next = Value::from(0);
+    while !next.is_null() && tasks.len() < FOUND_MAX && clock::monotonic_ns() < until_ns {
+        let question = json!({"ask": "find", "words": words, "from": next});
+        // A run that has ended has none left.
+        let Some(answer) = ask(place, run, &question) else {
+            return json!({"tasks": tasks, "more": false});
+        };
+        let found = answer["tasks"].as_array().into_iter().flatten();
+        tasks.extend(found.map(|it| json!([it["number"], it["task"], it["place"], it["state"]])));
+        next = answer["next"].clone();
+    }
+    let more = !next.is_null() || tasks.len() > FOUND_MAX;
+    tasks.truncate(FOUND_MAX);
+    json!({"tasks": tasks, "more": more})
+}
+
+/// One of them, in the form of [`rakuda_record::live::detail`]; none: there is no such task.
+pub fn waiting(place: &Place, run: &str, number: u32) -> Option<Value> {
+    let told = ask(place, run, &json!({"ask": "explain", "number": number}))?;
+    let name = told["task"].as_str()?;
+    let list = |name: &str| -> Vec<Value> {
+        let entries = told[name].as_array().into_iter().flatten();
+        entries.map(|it| json!([null, it["task"], in_words(&it["state"])])).collect()
+    };
+    let waits_for = list("waits_for");
+    let count = told["waits_for_count"].as_u64().unwrap_or(waits_for.len() as u64);
+    let roots = list("roots");
+    Some(json!({
+        "task": number,
+        "name": name,
+        "status": in_words(&told["state"]),
+        "waits_for": {"count": count, "list": waits_for},
+        "roots": {"count": roots.len(), "list": roots},
+        "attempts": [],
+        "tail": null,
+    }))
+}
+
+fn in_words(state: &Value) -> String {
+    state.as_str().unwrap_or("unknown").replace('_', " ")
+}

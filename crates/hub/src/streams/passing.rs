@@ -1,0 +1,49 @@
+//! What has gone so far through streams that are open, as agents tell it about once a second: for those who look at a
+//! run. What is said when streams end are their accounts, and those alone are noted.
+
+use std::collections::BTreeMap;
+
+use rakuda_core::NodeId;
+use rakuda_proto::streams::{OpeningId, StreamPassed};
+
+use super::Streams;
+
+/// A stream that is open.
+pub(crate) struct Passing {
+    /// As the Rakefile has it.
+    pub name: String,
+    /// That its writers have written in this opening.
+    pub bytes: u64,
+    pub records: u64,
+    /// All its writers are of this opening. Otherwise they run one after the other, each in its own.
+    pub is_live: bool,
+}
+
+impl Streams {
+    /// An agent says what has gone in at its node.
+    pub fn on_passed(&mut self, id: OpeningId, node: NodeId, streams: Vec<StreamPassed>) {
+        if let Some(opening) = self.open.get_mut(&id) {
+            opening.passed.insert(node, streams);
+        }
+    }
+
+    /// Those of which something is known, in the order of their names.
+    pub fn passing(&self) -> Vec<Passing> {
+        let mut found: BTreeMap<String, Passing> = BTreeMap::new();
+        for opening in self.open.values().filter(|opening| !opening.is_over) {
+            let is_live = !self.components[opening.component].spooled;
+            for stream in opening.passed.values().flatten() {
+                let name = stream.name.to_display();
+                let passing = found.entry(name.clone()).or_insert_with(|| Passing {
+                    name,
+                    bytes: 0,
+                    records: 0,
+                    is_live,
+                });
+                passing.bytes = passing.bytes.saturating_add(stream.bytes);
+                passing.records = passing.records.saturating_add(stream.records);
+            }
+        }
+        found.into_values().collect()
+    }
+}
