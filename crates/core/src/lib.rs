@@ -17,10 +17,10 @@
 //!   `residency` (what policies go by), `ready`, `queue`, `victims` (ready tasks by policy), `fleet`, `node`, `running`
 //!   (capacity), `invocation`, `lost_files`, `random`, `id_set`
 //! - `run`: the parts of a run as one machine, which hub and simulator drive
-//! - beside the scheduler: `attempts` (the life of attempts, leases on cores), `files` (which files
-//!   go along; knows names), `reach` (files that no file server hands out, and failures that may be
-//!   due to that), `streams` (tasks joined through stdin and stdout), `sync` (rounds of commands that
-//!   begin at one instant, clocks of nodes)
+//! - beside the scheduler: `attempts` (the life of attempts, leases on cores), `nodes` (the life of
+//!   nodes), `files` (which files go along; knows names), `reach` (files that no file server hands
+//!   out, and failures that may be due to that), `streams` (tasks joined through stdin and stdout),
+//!   `sync` (rounds of commands that begin at one instant, clocks of nodes)
 //! - `invariants`: what always holds between two events
 #![no_std]
 
@@ -56,6 +56,7 @@ mod lineage;
 mod locality;
 mod lost_files;
 mod node;
+mod nodes;
 mod progress;
 mod queue;
 mod random;
@@ -88,6 +89,7 @@ pub use gangs::{GangPhase, GangView};
 pub use ids::{
     GangId, HostId, Id, InvocationId, NodeId, RequirementId, ResourceId, RuleId, TaskId,
 };
+pub use nodes::{NodeEffect, NodeInput, NodeLimits, NodeOrigin, NodeState, Nodes};
 pub use reach::{
     FilePlaces, Reach, ReachEffect, ReachInput, ReachView, ReachWarning, Reachability, files_behind,
 };

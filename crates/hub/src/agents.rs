@@ -1,7 +1,7 @@
 //! The nodes of a run and their agents: in the hub's own process, or over a link.
 //!
-//! It knows where a node is in its life, and what an agent has to be told that comes later than others. How nodes are
-//! reached is the business of `rakuda_cluster`.
+//! It knows what an agent has to be told that comes later than others. Where a node is in its life is the business of
+//! `rakuda_core`, how it is reached that of `rakuda_cluster`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,45 +10,8 @@ use rakuda_cluster::{
 };
 use rakuda_core::{Capacity, NodeId};
 use rakuda_proto::agent::{AgentEvent, AgentRequest};
-use rakuda_proto::cluster::FromAgent;
+use rakuda_proto::cluster::{FromAgent, NodeFacts};
 use tokio::sync::mpsc::UnboundedReceiver;
-
-/// Where a node is in its life (docs/design/clusters.md).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NodeState {
-    /// Its agent is being started, or will be once more.
-    Starting,
-    /// It takes tasks.
-    Up,
-    /// It is there, but too much has failed on it.
-    Drained,
-    /// It is gone, and not started again.
-    Lost,
-    /// It could never be started.
-    Failed,
-    /// The hub's own, which takes no tasks because there are others.
-    Spare,
-    /// It was told to go, and is still there.
-    Leaving,
-    /// It has gone as it was told.
-    Gone,
-}
-
-impl NodeState {
-    /// For people and programs.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Starting => "starting",
-            Self::Up => "up",
-            Self::Drained => "set_aside",
-            Self::Lost => "lost",
-            Self::Failed => "failed",
-            Self::Spare => "spare",
-            Self::Leaving => "leaving",
-            Self::Gone => "gone",
-        }
-    }
-}
 
 /// All that agents report: the one in this process has a channel of its own, since it is the fastest.
 pub(crate) struct Reports {
@@ -84,14 +47,15 @@ fn answered(answer: FromAgent) -> NodeReport {
     NodeReport { node: LOCAL_NODE, incarnation: 0, event: NodeEvent::Answer(answer) }
 }
 
-/// A node in its life.
+/// What is known of a node, but where it is in its life.
 pub(crate) struct Member {
     pub node: Node,
-    pub state: NodeState,
-    /// Of its present link, from 1; 0: it has had none.
-    pub incarnation: u32,
     /// Why it is not up.
     pub trouble: Option<String>,
+    /// What an agent has said of itself, until the run has taken its link.
+    pub facts: Option<NodeFacts>,
+    /// Why a link has ended, until the run has taken that.
+    pub link_trouble: Option<String>,
     /// Actions that ended well here.
     pub done: u32,
     /// It came while the run went on, and may be let go.
@@ -122,49 +86,43 @@ pub(crate) struct Agents {
     directory: Option<AgentRequest>,
     paused: bool,
     source: Option<Box<dyn NodeSource>>,
-    /// Nodes will appear that are not known yet.
-    expecting: bool,
     /// Why those that were expected do not appear.
     pub not_appeared: Option<String>,
 }
 
 impl Agents {
-    /// The first is the hub's own; whether it takes tasks.
-    pub fn new(nodes: Vec<Node>, own_takes_tasks: bool) -> Self {
+    /// The first is the hub's own.
+    pub fn new(nodes: Vec<Node>) -> Self {
         assert!(!nodes.is_empty(), "a hub has at least its own node");
-        let place = |(node, number)| {
-            let state = match number {
-                _ if number == LOCAL_NODE.0 && own_takes_tasks => NodeState::Up,
-                0 => NodeState::Spare,
-                _ => NodeState::Starting,
-            };
-            Member {
-                node,
-                state,
-                incarnation: 0,
-                trouble: None,
-                done: 0,
-                is_dial_in: false,
-                ends_ns: None,
-                told: BTreeSet::new(),
-            }
+        let place = |node| Member {
+            node,
+            trouble: None,
+            facts: None,
+            link_trouble: None,
+            done: 0,
+            is_dial_in: false,
+            ends_ns: None,
+            told: BTreeSet::new(),
         };
-        let places = nodes.into_iter().zip(0..).map(place).collect();
+        let places = nodes.into_iter().map(place).collect();
         Self {
             places,
             environments: BTreeMap::new(),
             directory: None,
             paused: false,
             source: None,
-            expecting: false,
             not_appeared: None,
         }
     }
 
-    /// Nodes will come from there; `expecting`: without any of them the run may not have one.
-    pub fn set_source(&mut self, source: Box<dyn NodeSource>, expecting: bool) {
+    /// Nodes will come from there.
+    pub fn set_source(&mut self, source: Box<dyn NodeSource>) {
         self.source = Some(source);
-        self.expecting = expecting;
+    }
+
+    /// Whether nodes may come from somewhere.
+    pub fn has_source(&self) -> bool {
+        self.source.is_some()
     }
 
     /// There is something to run.
@@ -174,25 +132,15 @@ impl Agents {
         }
     }
 
-    /// All that were expected have appeared, or never will.
-    pub fn expect_no_more(&mut self) {
-        self.expecting = false;
-    }
-
-    /// Whether nodes will appear that are not known yet.
-    pub fn is_expecting(&self) -> bool {
-        self.expecting
-    }
-
     /// A node that was not known; its number.
     pub fn add(&mut self, newcomer: Newcomer) -> NodeId {
         let id = NodeId(u32::try_from(self.places.len()).expect("nodes have small numbers"));
         self.places.push(Member {
             // No cores: as many as its agent finds.
             node: Node { name: newcomer.name, capacity: Capacity::default(), port: newcomer.port },
-            state: NodeState::Starting,
-            incarnation: 0,
             trouble: None,
+            facts: None,
+            link_trouble: None,
             done: 0,
             is_dial_in: true,
             ends_ns: newcomer.ends_ns,
@@ -220,30 +168,6 @@ impl Agents {
     /// All, with their numbers.
     pub fn places(&self) -> impl Iterator<Item = (NodeId, &Member)> {
         self.places.iter().zip(0..).map(|(place, number)| (NodeId(number), place))
-    }
-
-    /// Whether it takes tasks now.
-    pub fn is_up(&self, id: NodeId) -> bool {
-        self.place(id).state == NodeState::Up
-    }
-
-    /// Whether its agent is there.
-    pub fn is_there(&self, id: NodeId) -> bool {
-        matches!(self.place(id).state, NodeState::Up | NodeState::Drained)
-    }
-
-    /// Whether a node takes tasks or may come to.
-    pub fn any_left(&self) -> bool {
-        let left = |place: &Member| {
-            matches!(place.state, NodeState::Up | NodeState::Drained | NodeState::Starting)
-        };
-        self.expecting || self.places.iter().any(left)
-    }
-
-    /// What the nodes that take tasks have.
-    pub fn capacities(&self) -> Vec<(NodeId, Capacity)> {
-        let up = self.places().filter(|(_, place)| place.state == NodeState::Up);
-        up.map(|(id, place)| (id, place.node.capacity.clone())).collect()
     }
 
     /// A node's agent is there: it is told what the others know.
@@ -430,7 +354,7 @@ mod tests {
             capacity: Capacity::default(),
             port: Box::new(Listening(Rc::clone(heard))),
         };
-        let mut agents = Agents::new(heard.iter().map(node).collect(), true);
+        let mut agents = Agents::new(heard.iter().map(node).collect());
         let define = |environment| AgentRequest::DefineEnvironment {
             environment,
             set: BTreeMap::new(),

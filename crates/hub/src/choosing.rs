@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rakuda_cluster::ClusterPlan;
 use rakuda_core::{
-    Choice as CoreChoice, Event, NodeId, RequirementId, Suits, TaskId, TaskState, Time,
+    Choice as CoreChoice, Event, NodeId, NodeState, RequirementId, Suits, TaskId, TaskState, Time,
 };
 use rakuda_info::choice::{Choice, Claim, Claims, Never, Seen, Standing, Verdict, Wish};
 use rakuda_info::external;
@@ -23,7 +23,6 @@ use rakuda_proto::front::{RequirementDefinition, StrictField};
 use rakuda_proto::journal::{JournalEvent, NodeChosen};
 use serde_json::json;
 
-use crate::agents::NodeState;
 use crate::hub::Hub;
 use crate::information::Information;
 
@@ -384,16 +383,18 @@ impl Hub {
     /// The rows of all nodes that take tasks, now or later; nothing: of some not all is known yet, or others may come.
     fn rows_of_all(&self) -> Option<Vec<Row>> {
         let is_open = self.settings.cluster.as_ref().is_some_and(ClusterPlan::is_joinable);
-        if is_open || self.agents.is_expecting() {
+        if is_open || self.run.nodes().is_expecting() {
             return None;
         }
         let mut rows = Vec::new();
-        for (id, place) in self.agents.places() {
-            match place.state {
+        for (id, state) in self.run.nodes().states() {
+            match state {
                 NodeState::Up | NodeState::Drained if self.information.is_known(id) => {
                     rows.push(*self.information.rows.get(&id)?);
                 }
-                NodeState::Up | NodeState::Drained | NodeState::Starting => return None,
+                NodeState::Up | NodeState::Drained | NodeState::Starting | NodeState::Away => {
+                    return None;
+                }
                 NodeState::Lost
                 | NodeState::Failed
                 | NodeState::Spare
@@ -463,7 +464,7 @@ impl Hub {
             for &node in &touched {
                 let Self { choosing, information, .. } = self;
                 let suits = match choosing.verdict(information, requirement, node, now) {
-                    Some(Verdict::Suits(rank)) if self.agents.is_up(node) => {
+                    Some(Verdict::Suits(rank)) if self.run.nodes().is_up(node) => {
                         let at_once = choosing.at_once(information, requirement, node, now);
                         Some(Suits { rank, at_once })
                     }

@@ -12,7 +12,6 @@ use rakuda_proto::front::{CommandOptions, HubMessage, RequirementDefinition};
 use rakuda_proto::journal::{FileIdentity, GangStarted, JournalEvent};
 
 use crate::HubError;
-use crate::agents::{Member, NodeState};
 use crate::attempts::RunningAttempt;
 use crate::hub::{Hub, LOCAL_NODE};
 
@@ -280,7 +279,7 @@ impl Hub {
             _ => ("need", " together"),
         };
         let nodes = self.nodes_wanted(&tasks);
-        let there = self.agents.places().filter(|(id, _)| self.agents.is_up(*id)).count();
+        let there = self.agents.places().filter(|(id, _)| self.run.nodes().is_up(*id)).count();
         let what = if let Some(nodes) = nodes.filter(|nodes| *nodes as usize > there) {
             let more = format!("name more of them (-F FILE, --nodes {nodes})");
             format!(
@@ -306,7 +305,7 @@ impl Hub {
         tasks.iter().find_map(|id| {
             let requirement = self.run.scheduler().task(*id)?.requirement;
             let allowed = self.run.scheduler().requirement(requirement)?.allowed_nodes.as_ref()?;
-            if allowed.iter().any(|node| self.agents.is_up(*node)) {
+            if allowed.iter().any(|node| self.run.nodes().is_up(*node)) {
                 return None;
             }
             let place = |node: &NodeId| {
@@ -320,8 +319,7 @@ impl Hub {
 
     /// Fails the gangs that are too large, unless nodes may come.
     pub(crate) fn refuse_gangs(&mut self) {
-        let starting = |place: &Member| place.state == NodeState::Starting;
-        if self.agents.is_expecting() || self.agents.places().any(|(_, place)| starting(place)) {
+        if self.run.nodes().is_expecting() || self.run.nodes().is_any_coming() {
             return;
         }
         while let Some((id, reason)) = self.gangs_too_large.pop_first() {

@@ -40,7 +40,7 @@ impl Hub {
         let outermost = self.groups_of(loss.node).first().cloned();
         let is_other = |id: NodeId| self.groups_of(id).first() == outermost.as_ref();
         let others_there = outermost.is_some()
-            && self.agents.places().any(|(id, _)| self.agents.is_there(id) && is_other(id));
+            && self.agents.places().any(|(id, _)| self.run.nodes().is_there(id) && is_other(id));
         self.group_losses.losses.push(loss);
         if others_there {
             let due_ns = self.now.time.0 + TOGETHER_NS;

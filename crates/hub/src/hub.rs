@@ -9,11 +9,11 @@ use std::time::Duration;
 use rakuda_agent::inspector::Inspector;
 use rakuda_agent::{Agent, AgentConfig, clock, processes};
 pub(crate) use rakuda_cluster::LOCAL_NODE;
-use rakuda_cluster::{ClusterPlan, Elsewhere, Node, NodeReport, report_channel};
+use rakuda_cluster::{Elsewhere, Node, NodeReport, report_channel};
 use rakuda_core::files::FilePolicy;
 use rakuda_core::{
-    Effect, Event, GangId, Input, NodeId, Now, Output, ReachEffect, ReachInput, Requirement, Run,
-    TaskId, Time,
+    Effect, Event, GangId, Input, NodeId, NodeInput, Now, Output, ReachEffect, ReachInput,
+    Requirement, Run, TaskId, Time,
 };
 use rakuda_locate::Located;
 use rakuda_proto::Text;
@@ -317,16 +317,14 @@ pub async fn run_with(
     let inspector = Inspector::new(answer_sender).map_err(HubError::SetUp)?;
     let mut reports = Reports { local, answers, remote };
     let mut nodes = nodes(&settings, sender)?;
-    let own_takes_tasks = settings.cluster.as_ref().is_none_or(|cluster| cluster.own_takes_tasks);
     let elsewhere = match settings.cluster_config() {
         Some(config) => rakuda_cluster::start(config, remote_sender)?,
         None => Elsewhere::default(),
     };
     nodes.extend(elsewhere.nodes);
-    let mut agents = Agents::new(nodes, own_takes_tasks);
+    let mut agents = Agents::new(nodes);
     if let Some(source) = elsewhere.source {
-        let expecting = settings.cluster.as_ref().is_some_and(ClusterPlan::brings_nodes);
-        agents.set_source(source, expecting);
+        agents.set_source(source);
     }
     let mut hub = Hub::new(settings, link, agents, inspector);
     (hub.guard, hub.front) = (guard, front);
@@ -514,6 +512,7 @@ impl Hub {
     }
 
     fn welcome(&mut self, turn: Option<Turn>) {
+        self.tell_known_nodes();
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let jobs = self.settings.capacity.cores;
         self.link.push(&HubMessage::Welcome(version, self.record.run().to_owned(), jobs));
@@ -539,12 +538,8 @@ impl Hub {
             self.cut_off_targets = targets;
             self.record.add_doubts(doubts);
         }
-        let cores = self.agents.places().map(|(id, place)| (id, place.node.capacity.cores));
-        for (node, cores) in cores.collect::<Vec<_>>() {
-            self.tell(Input::CoresSet { node, cores });
-        }
         self.add_requirement(Requirement::default());
-        for (id, capacity) in self.agents.capacities() {
+        for (id, capacity) in self.capacities() {
             self.event(Event::NodeJoined { id, capacity, files_kept: false });
             self.tell_node_end(id);
         }
@@ -557,7 +552,7 @@ impl Hub {
         match &input {
             Input::Event(Event::NodeJoined { id, .. })
             | Input::NodeLost { id }
-            | Input::NodeLeft { id } => self.choosing.touch(*id),
+            | Input::Node { id, input: NodeInput::LetGo } => self.choosing.touch(*id),
             Input::Event(Event::ActionEnded { id, .. }) => self.choosing.on_ended(*id),
             // Its cores are for others meanwhile.
             Input::Event(Event::InvocationStarted { caller: Some(_), .. }) => self.touch_all(),
@@ -588,6 +583,7 @@ impl Hub {
             Effect::Output(output) => self.outputs.push_back(output),
             Effect::Attempt(effect) => self.perform_for_attempt(effect),
             Effect::Reach(effect) => self.perform_for_reach(effect),
+            Effect::Node(effect) => self.perform_for_node(effect),
             Effect::StartHeld { id, start } => self.note_claim(id, start.node),
             // The first is told when it comes.
             Effect::EndHeld { .. } | Effect::LookaheadSet { .. } => {}
@@ -771,7 +767,7 @@ impl Hub {
         self.tell_nothing_left();
         let held = self.inputs.held.as_ref();
         let needs_nodes = held.is_some_and(|held| held.needs_nodes);
-        if self.agents.is_expecting() && (self.run.scheduler().queued() > 0 || needs_nodes) {
+        if self.run.nodes().is_expecting() && (self.run.scheduler().queued() > 0 || needs_nodes) {
             self.agents.want_nodes();
         }
         self.show_progress();
@@ -872,7 +868,7 @@ impl Hub {
 
     /// Whether every node that takes tasks has enough to go on with.
     fn is_well_supplied(&self) -> bool {
-        let up = self.agents.places().filter(|(id, _)| self.agents.is_up(*id));
+        let up = self.agents.places().filter(|(id, _)| self.run.nodes().is_up(*id));
         up.into_iter().all(|(id, _)| self.run.attempts().is_well_supplied(id))
     }
 

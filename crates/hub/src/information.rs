@@ -18,7 +18,6 @@ use rakuda_proto::cluster::ToAgent;
 use rakuda_service::{Client, Finding, Follower, Machine, News, Token};
 use serde_json::{Map, json};
 
-use crate::agents::NodeState;
 use crate::hub::{Hub, LOCAL_NODE};
 use crate::settings::InformationService;
 
@@ -257,7 +256,8 @@ impl Hub {
     }
 
     fn nodes_there(&self) -> Vec<NodeId> {
-        let there = self.agents.places().map(|(id, _)| id).filter(|id| self.agents.is_there(*id));
+        let there =
+            self.agents.places().map(|(id, _)| id).filter(|id| self.run.nodes().is_there(*id));
         there.collect()
     }
 
@@ -459,7 +459,7 @@ impl Hub {
         let now_ns = self.now.time.0;
         let max_age = question["max_age_ns"].as_u64().map(|age_ns| now_ns.saturating_sub(age_ns));
         let since = max_age.or_else(|| question["sampled_since_ns"].as_u64());
-        let up = self.agents.places().filter(|(_, place)| place.state == NodeState::Up);
+        let up = self.agents.places().filter(|(id, _)| self.run.nodes().is_up(*id));
         let missing = up.map(|(id, _)| id).filter(|id| {
             !self.information.has_told(*id, |provider| !provider.is_long_lived())
                 || since.is_some_and(|since| !self.information.is_sampled_since(*id, Time(since)))

@@ -8,12 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-use rakuda_core::{Event, FilePlaces, InvocationId, NodeId, Places, TaskId, TaskKind};
+use rakuda_core::{Event, FilePlaces, InvocationId, NodeId, NodeState, Places, TaskId, TaskKind};
 use rakuda_locate::{GfarmMount, Hosts, Located, Locator, gfarm_mount};
 use rakuda_proto::journal::{FileIdentity, InputBytes};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::agents::{Member, NodeState};
 use crate::hub::{Hub, LOCAL_NODE};
 
 /// The start of tasks waits so long for the catalogue at most.
@@ -190,7 +189,7 @@ impl Hub {
     /// Finds out whether places can be known in this run.
     pub(crate) fn open_catalogue(&mut self) {
         self.inputs.several = self.agents.len() > 1 || self.settings.cluster.is_some();
-        self.inputs.own_is_spare = !self.agents.is_up(LOCAL_NODE);
+        self.inputs.own_is_spare = !self.run.nodes().is_up(LOCAL_NODE);
         if !self.inputs.several || !self.settings.config.locality || self.staging.is_some() {
             return;
         }
@@ -200,7 +199,7 @@ impl Hub {
         for (id, place) in self.agents.places().filter(|(id, _)| *id != LOCAL_NODE) {
             hosts.add(id.0, &place.node.name.0);
         }
-        if self.agents.is_up(LOCAL_NODE) {
+        if self.run.nodes().is_up(LOCAL_NODE) {
             hosts.add(LOCAL_NODE.0, &self.agents.node(LOCAL_NODE).name.0);
         }
         let (sender, answers) = unbounded_channel();
@@ -318,9 +317,10 @@ impl Hub {
 
     /// Whether nodes are on their way that hold files: the first of them is not to take the others' tasks.
     fn waits_for_hosts(&self) -> bool {
-        let comes = |place: &Member| place.state == NodeState::Starting && place.incarnation == 0;
+        let comes = |state: NodeState| state == NodeState::Starting;
         self.inputs.catalogue.is_some()
-            && (self.agents.is_expecting() || self.agents.places().any(|(_, place)| comes(place)))
+            && (self.run.nodes().is_expecting()
+                || self.run.nodes().states().any(|(_, state)| comes(state)))
     }
 
     fn will_run_any(&self) -> bool {
@@ -341,7 +341,7 @@ impl Hub {
     /// The time is over for which tasks are held; but as long as no node is there, they would only
     /// stand in the queue for all of them.
     pub(crate) fn on_held_long(&mut self) {
-        let none_is_up = !self.agents.places().any(|(id, _)| self.agents.is_up(id));
+        let none_is_up = !self.agents.places().any(|(id, _)| self.run.nodes().is_up(id));
         let waits_on = none_is_up && self.waits_for_hosts();
         match &mut self.inputs.held {
             Some(held) if held.needs_nodes && waits_on => {

@@ -5,9 +5,10 @@
 //! and what it left of its target be put away. Until then a new attempt waits here. It does not
 //! know how a node is reached.
 
-use rakuda_cluster::{NodeEvent, NodeReport};
+use rakuda_cluster::{ClusterPlan, NodeEvent, NodeReport};
 use rakuda_core::{
-    AttemptState, Capacity, Event, Input, NodeId, Output, RequirementId, TaskId, TaskState,
+    AttemptState, Capacity, Event, Input, NodeEffect, NodeId, NodeInput, NodeLimits, NodeOrigin,
+    NodeState, Output, RequirementId, TaskId, TaskState,
 };
 use rakuda_proto::Text;
 use rakuda_proto::agent::AgentEvent;
@@ -15,11 +16,10 @@ use rakuda_proto::cluster::NodeFacts;
 use rakuda_proto::front::{HubMessage, StopHow, Usage};
 use rakuda_proto::journal::{NodeJoined, NodeLost, Outcome};
 
-use crate::agents::{Member, NodeState};
 use crate::attempts::{LOST_STATUS, RunningAttempt};
 use crate::failures;
 use crate::group_losses::Loss;
-use crate::hub::Hub;
+use crate::hub::{Hub, LOCAL_NODE};
 use crate::notes::AttemptNote;
 use crate::targets::TargetEnding;
 
@@ -28,7 +28,7 @@ impl Hub {
     pub(crate) fn on_report(&mut self, report: NodeReport) {
         self.agents.note(&report);
         let NodeReport { node, incarnation, event } = report;
-        let current = self.agents.place(node).incarnation == incarnation;
+        let current = self.run.nodes().is_current(node, incarnation);
         match event {
             NodeEvent::Agent(AgentEvent::Streams(event)) if current => {
                 self.on_stream_event(node, event);
@@ -38,19 +38,23 @@ impl Hub {
             }
             NodeEvent::Agent(event) if current => self.on_agent_event(event),
             NodeEvent::Exchange(exchange) if current => self.on_exchange(node, exchange),
-            NodeEvent::Up(facts) => self.on_node_up(node, incarnation, &facts),
-            NodeEvent::Lost(why, again) if current && self.agents.is_there(node) => {
-                self.on_node_lost(node, &why, again);
+            NodeEvent::Up(facts) => {
+                self.agents.place_mut(node).facts = Some(facts);
+                self.tell_node(node, NodeInput::LinkUp { incarnation });
             }
-            NodeEvent::Failed(why, again) => self.on_node_failed(node, why, again),
+            NodeEvent::Lost(why, again) => self.on_link_down(node, incarnation, why, again),
+            NodeEvent::Failed(why, again) => {
+                self.agents.place_mut(node).trouble = Some(why);
+                self.tell_node(node, NodeInput::StartFailed { again });
+            }
             NodeEvent::Answer(answer) if current => self.on_answer(answer),
             NodeEvent::State { delta, held_ns } if current => self.on_state(node, &delta, held_ns),
             NodeEvent::Appeared(newcomer) => self.on_node_appeared(*newcomer),
-            NodeEvent::Gone => self.on_node_gone(node),
+            NodeEvent::Gone => self.tell_node(node, NodeInput::Farewell),
             NodeEvent::Told(text) => self.warn(&text),
             NodeEvent::Invited(text) => self.newcomers.set_invitation(text),
             NodeEvent::AllAppeared(how) => {
-                self.agents.expect_no_more();
+                self.tell(Input::NodesExpected(false));
                 self.agents.not_appeared = how.err();
                 self.check_held_invocation();
                 self.check_nodes_left();
@@ -58,9 +62,53 @@ impl Hub {
             NodeEvent::Agent(_)
             | NodeEvent::Answer(_)
             | NodeEvent::Exchange(_)
-            | NodeEvent::State { .. }
-            | NodeEvent::Lost(..) => {}
+            | NodeEvent::State { .. } => {}
         }
+    }
+
+    /// All nodes that are known when the run begins. How long they are waited for is decided by their links, which are
+    /// served while this thread waits for files (docs/design/nodes.md).
+    pub(crate) fn tell_known_nodes(&mut self) {
+        let plan = self.settings.cluster.as_ref();
+        let takes_tasks = plan.is_none_or(|plan| plan.own_takes_tasks);
+        let expecting = self.agents.has_source() && plan.is_some_and(ClusterPlan::brings_nodes);
+        let cores = self.agents.places().map(|(id, place)| (id, place.node.capacity.cores));
+        for (node, cores) in cores.collect::<Vec<_>>() {
+            let origin = match node {
+                LOCAL_NODE => NodeOrigin::Own { takes_tasks },
+                _ => NodeOrigin::Awaited,
+            };
+            self.tell_node(node, NodeInput::Known { origin, limits: NodeLimits::default() });
+            self.tell(Input::CoresSet { node, cores });
+        }
+        self.tell(Input::NodesExpected(expecting));
+    }
+
+    fn tell_node(&mut self, id: NodeId, input: NodeInput) {
+        self.tell(Input::Node { id, input });
+    }
+
+    /// A link has ended, or is waited for no longer.
+    pub(crate) fn on_link_down(&mut self, id: NodeId, incarnation: u32, why: String, again: bool) {
+        self.agents.place_mut(id).link_trouble = Some(why);
+        self.tell_node(id, NodeInput::LinkDown { incarnation, again });
+    }
+
+    pub(crate) fn perform_for_node(&mut self, effect: NodeEffect) {
+        match effect {
+            NodeEffect::Welcome { id, is_back, files_kept } => {
+                self.on_node_up(id, is_back, files_kept);
+            }
+            NodeEffect::Lose { id } => self.on_node_lost(id),
+            NodeEffect::GiveUp { id } | NodeEffect::Miss { id } => self.on_node_missed(id),
+            NodeEffect::Gone { id } => self.on_node_gone(id),
+        }
+    }
+
+    /// What the nodes that take tasks have.
+    pub(crate) fn capacities(&self) -> Vec<(NodeId, Capacity)> {
+        let up = self.agents.places().filter(|(id, _)| self.run.nodes().is_up(*id));
+        up.map(|(id, place)| (id, place.node.capacity.clone())).collect()
     }
 
     /// Says how a node holds commands to their memory; once for the run, and again where it differs.
@@ -80,15 +128,11 @@ impl Hub {
         self.memory_told.push(is_watched);
     }
 
-    fn on_node_up(&mut self, id: NodeId, incarnation: u32, facts: &NodeFacts) {
-        let capacity = self.capacity_of(id, facts);
+    fn on_node_up(&mut self, id: NodeId, is_back: bool, files_kept: bool) {
+        let incarnation = self.run.nodes().link(id).expect("it is there");
+        let facts = self.agents.place_mut(id).facts.take().expect("its agent has told them");
+        let capacity = self.capacity_of(id, &facts);
         let place = self.agents.place_mut(id);
-        if place.state != NodeState::Starting {
-            return;
-        }
-        let is_back = place.incarnation > 0;
-        place.state = NodeState::Up;
-        place.incarnation = incarnation;
         place.trouble = None;
         let cores = capacity.cores;
         place.node.capacity = capacity;
@@ -106,9 +150,9 @@ impl Hub {
             self.tell_losses();
             self.warn(&format!("node {name} is back"));
         }
-        if !self.hold_node(id, facts) {
+        if !self.hold_node(id, &facts) {
             // Files on a shared file system are no node's; of those in Gfarm each is looked for by itself.
-            self.join_node(id, true);
+            self.join_node(id, files_kept);
         }
     }
 
@@ -147,19 +191,19 @@ impl Hub {
         let Capacity { cores, memory_bytes, .. } = node.capacity;
         let (time_ns, name) = (self.now.journal_ns(), node.name.clone());
         // What only runs commands outside of tasks has nothing that tasks may use.
-        let cores = if self.agents.is_up(id) { cores } else { 0 };
+        let cores = if self.run.nodes().is_up(id) { cores } else { 0 };
         let group = self.settings.cluster.as_ref().and_then(|plan| plan.group_of(id));
         self.record.add_node(NodeJoined { time_ns, node: id.0, name, cores, memory_bytes, group });
     }
 
-    pub(crate) fn on_node_lost(&mut self, id: NodeId, why: &str, again: bool) {
+    fn on_node_lost(&mut self, id: NodeId) {
         self.answer_for(Some(id));
         self.forget_source(id);
         self.lose_staging(id);
         let name = self.agents.node(id).name.to_display();
         let place = self.agents.place_mut(id);
-        place.state = if again { NodeState::Starting } else { NodeState::Lost };
-        place.trouble = Some(why.to_owned());
+        let why = place.link_trouble.take().unwrap_or_default();
+        place.trouble = Some(why.clone());
         let reason = format!("node {name} was lost ({why})");
         self.requests.retain(|(node, _)| *node != Some(id));
         self.set_lost_on(id, &reason);
@@ -174,9 +218,6 @@ impl Hub {
         self.end_commands_of(id, &reason);
         self.lose_streams_on(id);
         self.on_heard_of(id);
-        if !again {
-            self.event(Event::NodeGivenUp { id });
-        }
         for task in self.take_comings(id) {
             self.note_lost_target(task, &reason);
         }
@@ -185,7 +226,7 @@ impl Hub {
         self.record.node_lost(NodeLost {
             time_ns: self.now.journal_ns(),
             node: id.0,
-            reason: Some(why.to_owned()),
+            reason: Some(why.clone()),
         });
         let again = |output: &&Output| match output {
             Output::AttemptLost { node, rerun, .. } => *node == id && *rerun,
@@ -193,7 +234,7 @@ impl Hub {
         };
         let reruns = self.outputs.iter().filter(again).count();
         if !self.stopping.is_stopping() {
-            self.tell_loss(Loss { node: id, why: why.to_owned(), reruns });
+            self.tell_loss(Loss { node: id, why, reruns });
         }
         self.flush_urgent = true;
         self.check_nodes_left();
@@ -226,23 +267,14 @@ impl Hub {
         }
     }
 
-    fn on_node_failed(&mut self, id: NodeId, why: String, again: bool) {
-        let joined_before = self.agents.place(id).incarnation > 0;
-        let place = self.agents.place_mut(id);
-        if again || place.state != NodeState::Starting {
-            place.trouble = Some(why);
-            return;
-        }
-        place.state = if joined_before { NodeState::Lost } else { NodeState::Failed };
-        let name = place.node.name.to_display();
-        let line = format!("node {name} cannot be used: {why}");
-        place.trouble = Some(why);
-        if self.agents.any_left() && !self.stopping.is_stopping() {
+    /// A node that was waited for will not come.
+    fn on_node_missed(&mut self, id: NodeId) {
+        let place = self.agents.place(id);
+        let why = place.trouble.as_deref().unwrap_or_default();
+        let line = format!("node {} cannot be used: {why}", place.node.name.to_display());
+        if self.run.nodes().is_any_left() && !self.stopping.is_stopping() {
             self.tell_losses();
             self.warn(&line);
-        }
-        if joined_before {
-            self.event(Event::NodeGivenUp { id });
         }
         self.check_held_invocation();
         self.check_nodes_left();
@@ -266,28 +298,24 @@ impl Hub {
         let name = self.agents.node(id).name.to_display();
         let why = format!("{failures} actions failed there one after the other");
         self.warn(&format!("node {name} is set aside: {why}, while others did well"));
-        let place = self.agents.place_mut(id);
-        place.state = NodeState::Drained;
-        place.trouble = Some(why);
+        if self.run.nodes().state(id) == NodeState::Drained {
+            self.agents.place_mut(id).trouble = Some(why);
+        }
     }
 
     /// The core uses it again, since no other is left.
     pub(crate) fn take_back_node(&mut self, id: NodeId) {
         let name = self.agents.node(id).name.to_display();
         self.warn(&format!("node {name} is used again: no other is left"));
-        let place = self.agents.place_mut(id);
-        place.state = NodeState::Up;
-        place.trouble = None;
+        if self.run.nodes().is_up(id) {
+            self.agents.place_mut(id).trouble = None;
+        }
     }
 
     /// What some tasks ask for is on no node. While nodes are being started, one may come.
     pub(crate) fn tell_nowhere(&mut self, requirement: RequirementId) {
-        let starting = |place: &Member| place.state == NodeState::Starting;
         let is_fixed = self.settings.cluster.is_none() && self.settings.walltime_ns.is_none();
-        if is_fixed
-            || self.agents.is_expecting()
-            || self.agents.places().any(|(_, place)| starting(place))
-        {
+        if is_fixed || self.run.nodes().is_expecting() || self.run.nodes().is_any_coming() {
             // When no node comes, the time may have been too short for it.
             self.note_nowhere(requirement);
             return;
@@ -311,7 +339,7 @@ impl Hub {
 
     /// Without a node the run cannot go on, and says why.
     pub(crate) fn check_nodes_left(&mut self) {
-        if self.agents.any_left() || self.stopping.is_stopping() || self.goodbye {
+        if self.run.nodes().is_any_left() || self.stopping.is_stopping() || self.goodbye {
             return;
         }
         let told = self.agents.places().filter_map(|(_, place)| {

@@ -8,11 +8,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rakuda_cluster::Newcomer;
-use rakuda_core::{Event, Input, NodeId, RequirementId};
+use rakuda_core::{Event, Input, NodeId, NodeInput, NodeLimits, NodeOrigin, RequirementId};
 use rakuda_proto::front::RequirementDefinition;
 use rakuda_proto::journal::NodeGone;
 
-use crate::agents::NodeState;
 use crate::hub::Hub;
 use crate::requirements::allowed_nodes;
 
@@ -66,7 +65,8 @@ impl Hub {
     pub(crate) fn on_node_appeared(&mut self, newcomer: Newcomer) {
         let name = newcomer.name.clone();
         let id = self.agents.add(newcomer);
-        self.tell(Input::CoresSet { node: id, cores: 0 });
+        let known = NodeInput::Known { origin: NodeOrigin::Awaited, limits: NodeLimits::default() };
+        self.tell(Input::Node { id, input: known });
         self.inputs.on_node_added(id, &name.0);
         let name = name.to_display();
         let admits = |(requirement, definition): &(u32, RequirementDefinition)| {
@@ -137,7 +137,7 @@ impl Hub {
 
     fn is_idle(&self, id: NodeId) -> bool {
         let view = self.run.scheduler().node(id);
-        self.agents.is_up(id)
+        self.run.nodes().is_up(id)
             && view.is_some_and(|node| node.running == 0 && node.queued == 0)
             && !self.commands.values().any(|running| running.node == id)
             && self.agents.node(id).port.unreported() == 0
@@ -148,22 +148,15 @@ impl Hub {
 
     fn let_go(&mut self, id: NodeId, idle_ns: u64) {
         let place = self.agents.place_mut(id);
-        place.state = NodeState::Leaving;
         let why = format!("it ran nothing for {} s", idle_ns / 1_000_000_000);
         place.trouble = Some(why);
         place.node.port.close();
-        self.tell(Input::NodeLeft { id });
+        self.tell(Input::Node { id, input: NodeInput::LetGo });
     }
 
     /// A node that was told to go has gone.
     pub(crate) fn on_node_gone(&mut self, id: NodeId) {
-        let place = self.agents.place_mut(id);
-        if place.state != NodeState::Leaving {
-            return;
-        }
-        place.state = NodeState::Gone;
-        let reason = place.trouble.clone();
-        self.event(Event::NodeGivenUp { id });
+        let reason = self.agents.place(id).trouble.clone();
         self.record.node_gone(NodeGone { time_ns: self.now.journal_ns(), node: id.0, reason });
     }
 }

@@ -7,7 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use rakuda_core::{GangPhase, GangView, NodeId, Reason, RequirementId, Settled, TaskId, TaskState};
+use rakuda_core::{
+    GangPhase, GangView, NodeId, NodeState, Reason, RequirementId, Settled, TaskId, TaskState,
+};
 use rakuda_record::words::environment_in_words;
 use serde_json::{Map, Value, json};
 
@@ -139,7 +141,7 @@ impl Hub {
         let node = |(id, place): (NodeId, &Member)| {
             let mut node = json!({
                 "node": place.node.name.to_display(),
-                "state": place.state.word(),
+                "state": word_of(self.run.nodes().state(id)),
                 "cores": place.node.capacity.cores,
                 "running": running[id.0 as usize],
                 "done": place.done,
@@ -156,7 +158,7 @@ impl Hub {
             }
             if with_values {
                 node["values"] = self.information.values_of(id, self.now.time);
-                if self.agents.is_up(id) && self.information.is_suspected(id, self.now.time) {
+                if self.run.nodes().is_up(id) && self.information.is_suspected(id, self.now.time) {
                     node["state"] = "suspected".into();
                 }
             }
@@ -284,7 +286,7 @@ impl Hub {
                 tasks.entry(known.requirement).or_insert(task);
             }
         }
-        let nodes: Vec<NodeId> = self.agents.capacities().into_iter().map(|(id, _)| id).collect();
+        let nodes: Vec<NodeId> = self.capacities().into_iter().map(|(id, _)| id).collect();
         let mut choosers = Vec::new();
         for (requirement, task) in tasks {
             let mut unsuited = Vec::new();
@@ -319,7 +321,7 @@ impl Hub {
         let nodes = self.run.scheduler().candidate_nodes(id);
         let names = nodes.iter().map(|node| self.agents.node(*node).name.to_display());
         answer["candidate_nodes"] = names.collect::<Vec<_>>().into();
-        let all = self.agents.capacities();
+        let all = self.capacities();
         let short: Vec<Value> =
             all.iter().filter_map(|(node, _)| self.shortage(requirement, *node)).collect();
         answer["short"] = short.into();
@@ -485,6 +487,19 @@ fn is_close(one: &str, other: &str) -> bool {
     rest(1, one) == rest(1, other)
         || rest(0, one) == rest(1, other)
         || rest(1, one) == rest(0, other)
+}
+
+fn word_of(state: NodeState) -> &'static str {
+    match state {
+        NodeState::Spare => "spare",
+        NodeState::Starting | NodeState::Away => "starting",
+        NodeState::Up => "up",
+        NodeState::Drained => "set_aside",
+        NodeState::Lost => "lost",
+        NodeState::Failed => "failed",
+        NodeState::Leaving => "leaving",
+        NodeState::Gone => "gone",
+    }
 }
 
 fn reason_word(reason: Reason) -> &'static str {

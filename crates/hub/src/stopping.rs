@@ -181,9 +181,11 @@ impl Hub {
     /// A node elsewhere whose file system hangs cannot even kill: when the run is to end, it is waited for no longer.
     fn give_up_node_of(&mut self, command: CommandId) {
         let Some(node) = self.commands.get(&command).map(|running| running.node) else { return };
-        if node != LOCAL_NODE && self.agents.is_there(node) {
+        if node != LOCAL_NODE
+            && let Some(incarnation) = self.run.nodes().link(node)
+        {
             self.agents.node(node).port.give_up();
-            self.on_node_lost(node, "its commands do not end", false);
+            self.on_link_down(node, incarnation, "its commands do not end".to_owned(), false);
         }
     }
 

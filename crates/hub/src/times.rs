@@ -13,7 +13,6 @@ use rakuda_proto::Text;
 use rakuda_proto::front::{HubMessage, StopHow};
 use rakuda_record::history::{Durations, Estimate};
 
-use crate::agents::NodeState;
 use crate::hub::Hub;
 use crate::progress::duration::duration;
 use crate::progress::earlier::EarlierRuns;
@@ -152,7 +151,7 @@ impl Hub {
 
     /// When the last of the nodes that are there ends; none: some of them do not, as far as is known.
     fn last_end(&self) -> Option<NodeEnd> {
-        let there = self.agents.places().map(|(id, _)| id).filter(|id| self.agents.is_up(*id));
+        let there = self.agents.places().map(|(id, _)| id).filter(|id| self.run.nodes().is_up(*id));
         let ends: Option<Vec<NodeEnd>> = there.map(|id| self.node_end(id)).collect();
         let walltime = self.times.ends.map(|at| NodeEnd { at, of: Bound::Walltime });
         ends?.into_iter().max().or(walltime)
@@ -250,11 +249,7 @@ impl Hub {
             && counts.inspecting == 0
             && self.run.attempts().all_acting().all(|(_, attempt)| attempt.is_suspended())
             && counts.running == self.run.attempts().all_acting().count();
-        let comes = |state: NodeState| state == NodeState::Starting;
-        if counts.ready == 0
-            || !is_idle
-            || self.agents.places().any(|(_, place)| comes(place.state))
-        {
+        if counts.ready == 0 || !is_idle || self.run.nodes().is_any_coming() {
             return;
         }
         let is_left = |id: &TaskId| {

@@ -5,16 +5,26 @@ use alloc::vec::Vec;
 use crate::attempts::{AttemptEffect, Held, NextAttempt};
 use crate::event::{Event, Output};
 use crate::ids::{InvocationId, NodeId, TaskId};
+use crate::nodes::{NodeEffect, NodeInput};
 use crate::reach::{ReachEffect, ReachInput};
 
 /// What happened outside.
 #[derive(Clone, Debug)]
 pub enum Input<'a, C> {
     /// For the scheduler: definitions, facts, answers, ends of attempts that were taken, invocations, nodes that join.
-    /// What an event means to the other parts follows; but a node that is lost, or leaves, is an input of its own.
+    /// What an event means to the other parts follows; but a node that comes, is lost or leaves is an input of its own.
     Event(Event<'a>),
     /// For reachability alone.
     Reach(ReachInput),
+    /// For the nodes of the run: a step in the life of one. What it means to the other parts follows.
+    Node {
+        /// Which.
+        id: NodeId,
+        /// What happened to it.
+        input: NodeInput,
+    },
+    /// Whether nodes will appear that are not known yet.
+    NodesExpected(bool),
     /// Some time has passed. Due at [`Run::due_ns`](super::Run::due_ns); before, it says nothing.
     TimeCame,
     /// The end of an invocation has been told: the action that waited for it has its cores again.
@@ -38,13 +48,8 @@ pub enum Input<'a, C> {
     },
     /// A task needs more than one plain core: no action is begun early any more.
     LookaheadOff,
-    /// A node is gone, with all that ran there.
+    /// The answer to [`NodeEffect::Lose`]: a node is gone, with all that ran there.
     NodeLost {
-        /// Which.
-        id: NodeId,
-    },
-    /// A node on which nothing runs was told to go.
-    NodeLeft {
         /// Which.
         id: NodeId,
     },
@@ -185,6 +190,8 @@ pub enum Effect<C> {
     Output(Output),
     /// What attempts want.
     Attempt(AttemptEffect<C>),
+    /// What has become of a node.
+    Node(NodeEffect),
     /// What reachability wants. An [`Event`] is to be given back, in its place among the others.
     Reach(ReachEffect),
     /// The scheduler has placed the next attempt of a task; it waits until the last one is unwound.

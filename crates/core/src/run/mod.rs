@@ -1,7 +1,7 @@
 //! A run as one machine: hands each input to its part, and tells the others what it says.
 //!
 //! It has no state of its own but the parts: the scheduler (which task runs where), attempts (their
-//! life, and the leases on cores), reachability (which files can be read, and what failures are due
+//! life, and the leases on cores), nodes (theirs), reachability (which files can be read, and what failures are due
 //! to), and what waits: retries that are delayed, ends of invocations. The hub and the simulator of
 //! faults drive it; neither tells a part anything but through [`Run::handle`] and the few functions
 //! beside it. What follows from what between the parts stands here alone, and is told in
@@ -22,6 +22,7 @@ use crate::attempts::{Aborting, Attempt, AttemptEffect, Attempts, NextAttempt, S
 use crate::config::{Config, FailurePolicy};
 use crate::event::{ActionOutcome, Event, Output};
 use crate::ids::{NodeId, TaskId};
+use crate::nodes::{NodeEffect, NodeInput, NodeOrigin, NodeState, Nodes};
 use crate::reach::{FilePlaces, ReachEffect, ReachInput, ReachView, Reachability};
 use crate::scheduler::Scheduler;
 use crate::task::TaskState;
@@ -33,6 +34,7 @@ use retries::Retries;
 pub struct Run<D, C> {
     scheduler: Scheduler,
     attempts: Attempts<D, C>,
+    nodes: Nodes,
     reach: Reachability,
     /// Ends of invocations that must not be told before all actions on lost nodes have been unwound.
     endings: Vec<Output>,
@@ -48,6 +50,7 @@ impl<D, C> Run<D, C> {
         Self {
             scheduler: Scheduler::new(config),
             attempts: Attempts::default(),
+            nodes: Nodes::default(),
             reach: Reachability::new(asks_servers),
             endings: Vec::new(),
             retries: Retries::default(),
@@ -66,6 +69,11 @@ impl<D, C> Run<D, C> {
         &self.attempts
     }
 
+    /// Where nodes are in their lives.
+    pub fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
     /// Which files can be read.
     pub fn reach(&self) -> &Reachability {
         &self.reach
@@ -73,7 +81,8 @@ impl<D, C> Run<D, C> {
 
     /// When [`Input::TimeCame`] is due, by the clock of `now`.
     pub fn due_ns(&self) -> Option<u64> {
-        self.retries.due_ns().into_iter().chain(self.reach.due_ns()).min()
+        let nodes_ns = self.nodes.due().map(|due| due.0);
+        [nodes_ns, self.retries.due_ns(), self.reach.due_ns()].into_iter().flatten().min()
     }
 
     /// What the shell keeps with the attempt of a task.
@@ -92,6 +101,14 @@ impl<D, C> Run<D, C> {
         match input {
             Input::Event(event) => self.on_event(now, event, places, out),
             Input::Reach(input) => self.tell_reach(now, input, places, out),
+            Input::Node { id, input } => self.on_node(now, id, input, out),
+            Input::NodesExpected(expecting) => self.nodes.set_expecting(expecting),
+            // The shell answers first; the rest is still due.
+            Input::TimeCame if self.nodes.due().is_some_and(|due| due <= now.time) => {
+                let mut effects = Vec::new();
+                self.nodes.take_due(now.time, &mut effects);
+                self.follow_nodes(now, &effects, out);
+            }
             Input::TimeCame => {
                 while let Some((id, attempt)) = self.retries.take(now.time.0) {
                     self.tell(now, Event::RetryDue { id, attempt }, out);
@@ -105,10 +122,6 @@ impl<D, C> Run<D, C> {
             Input::TripMeasured { node, trip_ns } => self.attempts.set_trip(node, trip_ns),
             Input::LookaheadOff => self.attempts.disable_lookahead(),
             Input::NodeLost { id } => self.lose_node(now, id, places, out),
-            Input::NodeLeft { id } => {
-                self.attempts.set_cores(id, 0);
-                self.tell(now, Event::NodeLost { id }, out);
-            }
             Input::LeaseWanted { id } => {
                 self.tell_attempts(out, |attempts, out| attempts.want_lease(id, out));
             }
@@ -196,6 +209,7 @@ impl<D, C> Run<D, C> {
         self.scheduler.handle(now.time, event, &mut outputs);
         self.attempts.hold_lookahead(self.scheduler.is_gang_due());
         for output in outputs.drain(..) {
+            self.note_health(now, &output);
             match output {
                 Output::StartAction { id, attempt: number, node, devices }
                     if self.attempts.is_unwinding(id) =>
@@ -277,6 +291,50 @@ impl<D, C> Run<D, C> {
         self.tell(now, Event::NodeLost { id }, out);
         out.extend(failed.into_iter().map(|id| Effect::FailureLost { id }));
         self.tell_reach(now, ReachInput::NodeLost { id }, places, out);
+        if self.nodes.state(id) == NodeState::Lost {
+            self.tell(now, Event::NodeGivenUp { id }, out);
+        }
+    }
+
+    /// A step in the life of a node, and what it means to the scheduler and to attempts.
+    fn on_node(&mut self, now: Now, id: NodeId, input: NodeInput, out: &mut Vec<Effect<C>>) {
+        let was = self.nodes.known_state(id);
+        let mut effects = Vec::new();
+        self.nodes.handle(now.time, id, input, &mut effects);
+        if let NodeInput::Known { origin, .. } = input {
+            self.attempts.set_cores(id, 0);
+            if matches!(origin, NodeOrigin::Recorded { .. }) {
+                self.tell(now, Event::NodeLost { id }, out);
+            }
+        }
+        if was == Some(NodeState::Up) && self.nodes.state(id) == NodeState::Leaving {
+            self.attempts.set_cores(id, 0);
+            self.tell(now, Event::NodeLost { id }, out);
+        }
+        self.follow_nodes(now, &effects, out);
+    }
+
+    fn follow_nodes(&mut self, now: Now, effects: &[NodeEffect], out: &mut Vec<Effect<C>>) {
+        for effect in effects {
+            match *effect {
+                NodeEffect::GiveUp { id } | NodeEffect::Gone { id } => {
+                    self.tell(now, Event::NodeGivenUp { id }, out);
+                }
+                NodeEffect::Welcome { .. } | NodeEffect::Lose { .. } | NodeEffect::Miss { .. } => {}
+            }
+            // Last: what the shell then says comes after what was wanted before.
+            out.push(Effect::Node(*effect));
+        }
+    }
+
+    /// What the scheduler thinks of a node.
+    fn note_health(&mut self, now: Now, output: &Output) {
+        let (id, input) = match *output {
+            Output::NodeDrained { id, .. } => (id, NodeInput::Drain),
+            Output::NodeTakenBack { id } => (id, NodeInput::TakeBack),
+            _ => return,
+        };
+        self.nodes.handle(now.time, id, input, &mut Vec::new());
     }
 
     fn abort<P: FilePlaces>(

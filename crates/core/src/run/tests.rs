@@ -9,6 +9,7 @@ use crate::config::{Config, FailurePolicy};
 use crate::event::{ActionOutcome, Event, Output, TaskKind};
 use crate::fact::Places;
 use crate::ids::{InvocationId, NodeId, RequirementId, TaskId};
+use crate::nodes::{NodeEffect, NodeInput, NodeLimits, NodeOrigin, NodeState};
 use crate::reach::{FilePlaces, ReachEffect};
 use crate::requirement::{Capacity, Requirement};
 use crate::time::{Now, Time};
@@ -50,8 +51,11 @@ impl Shell {
                 prerequisites: &[],
             }));
         }
-        for node in 0..nodes {
-            shell.join(NodeId(node));
+        for id in (0..nodes).map(NodeId) {
+            let (origin, limits) = (NodeOrigin::Awaited, NodeLimits::default());
+            shell.node(id, NodeInput::Known { origin, limits });
+            shell.node(id, NodeInput::LinkUp { incarnation: 1 });
+            shell.join(id);
         }
         shell
     }
@@ -62,6 +66,10 @@ impl Shell {
         self.run.handle(self.now(), input, &NoFiles, &mut out);
         self.run.scheduler().check_invariants();
         out
+    }
+
+    fn node(&mut self, id: NodeId, input: NodeInput) -> Vec<Effect<u32>> {
+        self.tell(Input::Node { id, input })
     }
 
     fn now(&self) -> Now {
@@ -307,4 +315,48 @@ fn what_waits_on_a_node_that_goes_is_refused() {
         matches!(effect, Effect::Attempt(AttemptEffect::Refuse { command: 3, why: is, .. }) if *is == why)
     };
     assert!(effects.iter().any(refused), "{effects:?}");
+}
+
+#[test]
+fn node_that_is_given_up_when_it_is_lost_is_waited_for_by_no_task() {
+    for again in [true, false] {
+        let mut shell = Shell::new(Config::default(), 1, 2);
+        let first = shell.begin_first();
+        let id = first.node;
+        let effects = shell.node(id, NodeInput::LinkDown { incarnation: 1, again });
+        // The shell ends first what it looks at there.
+        let [Effect::Node(NodeEffect::Lose { .. })] = effects[..] else { panic!("{effects:?}") };
+        assert!(shell.run.is_wanted(FIRST, first.number));
+        shell.tell(Input::NodeLost { id });
+        assert!(!shell.run.is_wanted(FIRST, first.number));
+        let is_given_up = shell.run.scheduler.lost_files.given_up.contains(&id);
+        assert_eq!(is_given_up, !again, "{effects:?}");
+    }
+}
+
+#[test]
+fn node_that_is_let_go_gets_no_tasks() {
+    let mut shell = Shell::new(Config::default(), 1, 1);
+    shell.node(NodeId(0), NodeInput::LetGo);
+    assert_eq!(starts(&shell.invoke(&[FIRST])), []);
+    let effects = shell.node(NodeId(0), NodeInput::Farewell);
+    assert!(matches!(effects[..], [Effect::Node(NodeEffect::Gone { .. })]), "{effects:?}");
+}
+
+#[test]
+fn shell_ends_what_it_looks_at_on_a_node_before_the_rest_that_is_due() {
+    let mut shell = Shell::new(Config::default(), 0, 0);
+    let limits = NodeLimits { start_ns: Some(10), away_ns: Some(30), ..NodeLimits::default() };
+    let id = NodeId(0);
+    shell.node(id, NodeInput::Known { origin: NodeOrigin::Awaited, limits });
+    let known = shell.now;
+    assert_eq!(shell.run.due_ns(), Some(known + 11));
+    shell.now += 100;
+    let effects = shell.tell(Input::TimeCame);
+    assert!(matches!(effects[..], [Effect::Node(NodeEffect::Lose { .. })]), "{effects:?}");
+    assert_eq!(shell.run.due_ns(), Some(known + 31));
+    shell.tell(Input::NodeLost { id });
+    let effects = shell.tell(Input::TimeCame);
+    assert!(matches!(effects[..], [Effect::Node(NodeEffect::GiveUp { .. })]), "{effects:?}");
+    assert_eq!((shell.run.nodes().state(id), shell.run.due_ns()), (NodeState::Lost, None));
 }

@@ -280,7 +280,7 @@ impl Hub {
 
     fn load(&self, now_ns: u64, running: &[(Reverse<u64>, TaskId)]) -> Load {
         let progress = &self.progress;
-        let cores: u32 = self.agents.capacities().iter().map(|(_, capacity)| capacity.cores).sum();
+        let cores: u32 = self.capacities().iter().map(|(_, capacity)| capacity.cores).sum();
         let started_ns = progress.started_ns.unwrap_or(now_ns);
         let total_ns = (now_ns.saturating_sub(started_ns) as f64).max(1.0);
         let now_busy_ns: f64 = running.iter().map(|(Reverse(ran_ns), _)| *ran_ns as f64).sum();

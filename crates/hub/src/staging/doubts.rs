@@ -42,7 +42,7 @@ impl Hub {
         why: String,
         nodes: &BTreeSet<NodeId>,
     ) {
-        let is_asked = |node: &NodeId| *node != LOCAL_NODE && self.agents.is_there(*node);
+        let is_asked = |node: &NodeId| *node != LOCAL_NODE && self.run.nodes().is_there(*node);
         let waits_for: BTreeSet<NodeId> = nodes.iter().copied().filter(is_asked).collect();
         for node in &waits_for {
             self.ask_for_life(*node);
@@ -81,7 +81,7 @@ impl Hub {
     /// tasks, the core is told that it is an input.
     pub(super) fn tell_lacked_behind(&mut self, id: TaskId, file: TaskId) {
         let Some(staging) = &self.staging else { return };
-        let is_there = |node: NodeId| node == LOCAL_NODE || self.agents.is_there(node);
+        let is_there = |node: NodeId| node == LOCAL_NODE || self.run.nodes().is_there(node);
         let is_somewhere = staging.ledger.nodes_with(file).into_iter().any(is_there);
         if !is_somewhere && files_behind(self.run.scheduler(), id).contains(&file) {
             self.event(Event::InputLacked { id, input: file });

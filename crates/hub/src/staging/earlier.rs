@@ -11,7 +11,6 @@ use rakuda_proto::journal::FileIdentity;
 use super::ledger::State;
 use super::targets::version_in;
 use super::{beside, named};
-use crate::agents::NodeState;
 use crate::facts::fact_of;
 use crate::hub::{Hub, LOCAL_NODE};
 
@@ -239,9 +238,9 @@ impl Hub {
         let silent: Vec<&[u8]> = self
             .agents
             .places()
-            .filter(|(id, place)| {
+            .filter(|(id, _)| {
                 *id != LOCAL_NODE
-                    && (place.state == NodeState::Starting && !staging.joined.contains(id)
+                    && (self.run.nodes().state(*id).is_coming() && !staging.joined.contains(id)
                         || staging.memory.asked.contains(id))
             })
             .map(|(_, place)| place.node.name.0.as_slice())

@@ -125,7 +125,7 @@ impl Hub {
 
     /// Whether the files of a node can be got at.
     pub(super) fn is_within_reach(&self, node: NodeId) -> bool {
-        node == LOCAL_NODE || self.agents.is_there(node)
+        node == LOCAL_NODE || self.run.nodes().is_there(node)
     }
 
     fn start_transfer(&mut self, id: TaskId, from: NodeId, to: NodeId) {
@@ -267,7 +267,7 @@ impl Hub {
 
     /// Removes copies from a node.
     pub(super) fn remove_copies(&mut self, node: NodeId, files: &[(TaskId, State)]) {
-        if files.is_empty() || !self.agents.is_there(node) {
+        if files.is_empty() || !self.run.nodes().is_there(node) {
             return;
         }
         let mut named = Vec::new();

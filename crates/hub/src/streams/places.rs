@@ -152,7 +152,8 @@ impl Hub {
         let takes_tasks =
             |node: NodeId| node != LOCAL_NODE || plan.is_some_and(|plan| plan.own_takes_tasks);
         let mut nodes: BTreeSet<NodeId> = involved.collect();
-        let up = self.agents.places().map(|(node, _)| node).filter(|node| self.agents.is_up(*node));
+        let up =
+            self.agents.places().map(|(node, _)| node).filter(|node| self.run.nodes().is_up(*node));
         nodes.extend(up.filter(|node| takes_tasks(*node)));
         let mut numbers: BTreeMap<String, GroupId> = BTreeMap::new();
         let mut groups = Groups::default();

@@ -253,7 +253,7 @@ impl Chaos {
                 self.send_to(id, Order::Prepare { start, freed });
             }
             AttemptEffect::Release { node } => {
-                let session = self.hub.peers[node.0 as usize].session;
+                let session = self.session_of(node.0);
                 self.send_order(node.0, session, Order::Release);
             }
             AttemptEffect::Withdraw { id } => {
@@ -302,7 +302,7 @@ impl Chaos {
         let own = self.hub.attempts.commands.iter().filter(|(_, one)| one.task == id.0);
         let own: Vec<(u32, u32)> = own.map(|(command, one)| (*command, one.node)).collect();
         for (command, node) in own {
-            let session = self.hub.peers[node as usize].session;
+            let session = self.session_of(node);
             self.send_order(node, session, order(command));
         }
     }
@@ -310,7 +310,7 @@ impl Chaos {
     fn send_to(&mut self, id: TaskId, order: Order) {
         let attempt = self.hub.run.attempts().acting(id).expect("it runs");
         let node = attempt.node().0;
-        let session = self.hub.peers[node as usize].session;
+        let session = self.session_of(node);
         self.send_order(node, session, order);
     }
 

@@ -23,8 +23,7 @@ impl Chaos {
         let places: BTreeSet<u32> =
             self.inputs_of(task).into_iter().map(|(_, place)| place).collect();
         let others = places.into_iter().filter(|place| *place != SERVER && *place != node);
-        let waits_for: BTreeSet<u32> =
-            others.filter(|other| !self.hub.peers[*other as usize].lost).collect();
+        let waits_for: BTreeSet<u32> = others.filter(|other| !self.is_lost(*other)).collect();
         if waits_for.is_empty() {
             return self.finish_attempt(task, ActionOutcome::Failed);
         }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rakuda_core::{
     Capacity, Config, Counts, Effect, Event, Fact, FilePlaces as _, GangId, Input, InvocationId,
-    NextAttempt, NodeId, Output, Places, ReachEffect, ReachInput, Requirement, RequirementId, Run,
-    Settled, TaskId, TaskKind, Time,
+    NextAttempt, NodeEffect, NodeId, NodeInput, NodeLimits, NodeOrigin, NodeState, Output, Places,
+    ReachEffect, ReachInput, Requirement, RequirementId, Run, Settled, TaskId, TaskKind, Time,
 };
 
 use super::attempts::{HubAttempts, Shadow};
@@ -21,6 +21,8 @@ use crate::units::SECOND_NS;
 
 /// A node that was not heard for so long is lost.
 const SILENCE_NS: u64 = 8 * SECOND_NS;
+/// A node that was not heard for so long is given up.
+const AWAY_NS: u64 = 40 * SECOND_NS;
 /// An action that runs longer is ended.
 const TIMEOUT_NS: u64 = 60 * SECOND_NS;
 const LOOK_NS: u64 = 100_000;
@@ -32,18 +34,16 @@ pub(crate) struct Made {
     pub(crate) modified_ns: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Peer {
-    /// 0: none.
-    pub(crate) session: u64,
-    /// Of the `Hello` that it began with.
+/// What an agent has sent. Where its node is in its life, the run knows.
+#[derive(Clone, Debug, Default)]
+struct Peer {
+    /// Of the `Hello` that its session began with.
     incarnation: u64,
-    heard_ns: u64,
     /// When the agent sent what was heard last.
     sent_ns: u64,
-    /// The scheduler was told that it is lost.
-    pub(crate) lost: bool,
-    given_up: bool,
+    /// Its session that begins: whether the disk is as it was, and what has ended and could not be told.
+    files_kept: bool,
+    untold: Vec<Ended>,
 }
 
 pub(crate) struct Hub {
@@ -58,8 +58,9 @@ pub(crate) struct Hub {
     held_starts: BTreeSet<(TaskId, u32)>,
     /// No node joins before: what the last hub started has ended by then.
     opens_ns: u64,
-    pub(crate) peers: Vec<Peer>,
-    sessions: u64,
+    peers: Vec<Peer>,
+    /// Sessions of all nodes so far, with all hubs.
+    sessions: u32,
     pub(crate) attempts: HubAttempts,
     pub(crate) doubts: Vec<Doubt>,
     pub(crate) reach: HubReach,
@@ -110,6 +111,7 @@ impl Hub {
 impl Chaos {
     /// A hub begins, with what the journal says.
     pub(crate) fn start_hub(&mut self) {
+        let given_up = self.nodes_given_up();
         let hub = &mut self.hub;
         hub.up = true;
         hub.life += 1;
@@ -117,9 +119,7 @@ impl Chaos {
         hub.outputs.clear();
         hub.held_starts.clear();
         hub.opens_ns = if hub.life == 1 { 0 } else { self.now + SILENCE_NS };
-        for peer in &mut hub.peers {
-            *peer = Peer { heard_ns: hub.opens_ns, given_up: peer.given_up, ..Peer::default() };
-        }
+        hub.peers.fill(Peer::default());
         hub.attempts = HubAttempts::default();
         hub.doubts.clear();
         hub.reach = HubReach::new(self.now);
@@ -131,21 +131,40 @@ impl Chaos {
         }
         self.start_front();
         self.note(format_args!("hub starts"));
-        for node in 0..self.scenario.cores.len() as u32 {
-            self.tell(Input::CoresSet { node: NodeId(node), cores: 0 });
+        for (node, given_up) in (0..).zip(given_up) {
+            self.know_node(node, given_up);
         }
         if self.scenario.wide {
             self.tell(Input::LookaheadOff);
         }
-        if self.hub.life > 1 {
-            // What the journal places on nodes is out of reach until they have joined.
-            for node in 0..self.hub.peers.len() as u32 {
-                self.hub.peers[node as usize].lost = true;
-                self.event(Event::NodeLost { id: NodeId(node) });
-            }
-        }
         self.define();
         self.perform_outputs();
+    }
+
+    /// What the last hub has noted of nodes.
+    fn nodes_given_up(&self) -> Vec<bool> {
+        let mut given_up = vec![false; self.scenario.cores.len()];
+        for (id, state) in self.hub.run.nodes().states() {
+            given_up[id.0 as usize] = state == NodeState::Lost;
+        }
+        given_up
+    }
+
+    fn know_node(&mut self, node: u32, given_up: bool) {
+        let holds_inputs = self.scenario.jobs.iter().any(|j| !j.has_action && j.place == node);
+        // What the last hub has started may run until no node can join. After that the nodes have their time.
+        let closed_ns = self.hub.opens_ns - if self.hub.life == 1 { 0 } else { self.now };
+        let limits = NodeLimits {
+            start_ns: Some(SILENCE_NS),
+            unresponsive_ns: Some(SILENCE_NS),
+            // Inputs are always waited for, for nothing makes them.
+            away_ns: (!holds_inputs).then_some(closed_ns + AWAY_NS),
+        };
+        let origin = match self.hub.life {
+            1 => NodeOrigin::Awaited,
+            _ => NodeOrigin::Recorded { given_up },
+        };
+        self.tell(Input::Node { id: NodeId(node), input: NodeInput::Known { origin, limits } });
     }
 
     pub(crate) fn stop_hub(&mut self) {
@@ -237,6 +256,7 @@ impl Chaos {
         match effect {
             Effect::Output(output) => self.hub.outputs.push_back(output),
             Effect::Attempt(effect) => self.perform_for_attempt(&effect),
+            Effect::Node(effect) => self.perform_for_node(effect),
             Effect::Reach(effect) => self.perform_for_reach(effect),
             Effect::StartHeld { id, start } => {
                 self.check_needed(id.0);
@@ -387,7 +407,7 @@ impl Chaos {
         let is_there = if self.scenario.gfarm.is_some() {
             !self.hub.run.reach().is_lost(TaskId(task))
         } else {
-            made.place == SERVER || self.hub.peers[made.place as usize].session != 0
+            made.place == SERVER || self.session_of(made.place) != 0
         };
         let mut walk = self.scenario.jobs[task as usize].inputs.clone();
         let mut newest = 0;
@@ -413,8 +433,8 @@ impl Chaos {
                 continue;
             }
             if made.place != SERVER {
-                let Peer { session, lost, .. } = self.hub.peers[made.place as usize];
-                assert!(!lost, "target {task} is on a lost node");
+                assert!(!self.is_lost(made.place), "target {task} is on a lost node");
+                let session = self.session_of(made.place);
                 if session == 0 || self.agents[made.place as usize].session != session {
                     self.count("ends before a loss was noticed");
                     continue;
@@ -436,49 +456,53 @@ impl Chaos {
         if !self.hub.up {
             return;
         }
+        while self.hub.run.nodes().due().is_some_and(|due| due.0 <= self.now) {
+            self.tell(Input::TimeCame);
+        }
         for node in 0..self.hub.peers.len() as u32 {
-            let peer = &self.hub.peers[node as usize];
-            let is_silent = self.now > peer.heard_ns + SILENCE_NS;
-            if peer.session != 0 && !is_silent {
-                let (session, heard_ns) = (peer.session, peer.sent_ns);
+            let (session, heard_ns) =
+                (self.session_of(node), self.hub.peers[node as usize].sent_ns);
+            if session != 0 {
                 self.send_order(node, session, Order::Ping { heard_ns });
-            } else if is_silent && !peer.lost {
-                self.lose(node);
-            }
-            let peer = &self.hub.peers[node as usize];
-            let holds_inputs = self.scenario.jobs.iter().any(|j| !j.has_action && j.place == node);
-            // Most are waited for; inputs always, for nothing makes them.
-            if peer.lost
-                && !peer.given_up
-                && !holds_inputs
-                && self.now > peer.heard_ns + 40 * SECOND_NS
-            {
-                self.give_up(node);
             }
         }
         self.abort_late(TIMEOUT_NS);
         self.tell(Input::TimeCame);
     }
 
+    /// 0: it has none.
+    pub(crate) fn session_of(&self, node: u32) -> u64 {
+        self.hub.run.nodes().link(NodeId(node)).map_or(0, u64::from)
+    }
+
+    /// Whether the scheduler was told so.
+    pub(crate) fn is_lost(&self, node: u32) -> bool {
+        matches!(self.hub.run.nodes().state(NodeId(node)), NodeState::Away | NodeState::Lost)
+    }
+
+    fn perform_for_node(&mut self, effect: NodeEffect) {
+        match effect {
+            NodeEffect::Welcome { id, files_kept, .. } => self.welcome(id.0, files_kept),
+            NodeEffect::Lose { id } => self.lose(id.0),
+            NodeEffect::GiveUp { id } => {
+                self.note(format_args!("node {} is given up", id.0));
+                self.count("nodes given up");
+                self.forget_files(id.0);
+            }
+            NodeEffect::Miss { .. } | NodeEffect::Gone { .. } => {
+                panic!("nothing calls for {effect:?}")
+            }
+        }
+    }
+
     fn lose(&mut self, node: u32) {
         self.note(format_args!("node {node} is lost"));
         self.count("nodes lost");
-        let peer = &mut self.hub.peers[node as usize];
-        peer.session = 0;
-        peer.lost = true;
         self.forget_doubts_on(node);
         self.lose_attempts(node);
         self.heard_of(node, u64::MAX);
         // Each report is an input of its own.
         self.perform_outputs();
-    }
-
-    fn give_up(&mut self, node: u32) {
-        self.note(format_args!("node {node} is given up"));
-        self.count("nodes given up");
-        self.hub.peers[node as usize].given_up = true;
-        self.forget_files(node);
-        self.event(Event::NodeGivenUp { id: NodeId(node) });
     }
 
     fn forget_files(&mut self, node: u32) {
@@ -494,22 +518,21 @@ impl Chaos {
         }
         if let Report::Hello { incarnation, files_kept, untold } = report {
             let peer = &self.hub.peers[node as usize];
-            let is_known = peer.session != 0 && peer.incarnation == incarnation;
+            let is_known = self.session_of(node) != 0 && peer.incarnation == incarnation;
             if self.now >= self.hub.opens_ns && !is_known {
                 self.join(node, sent_ns, incarnation, files_kept, untold);
             }
             return;
         }
-        let now = self.now;
-        let peer = &mut self.hub.peers[node as usize];
-        if peer.session != session || session == 0 {
+        if self.session_of(node) != session || session == 0 {
             if matches!(report, Report::Ended(_)) {
                 self.count("reports of old sessions");
             }
             return;
         }
-        peer.heard_ns = now;
-        peer.sent_ns = sent_ns;
+        self.hub.peers[node as usize].sent_ns = sent_ns;
+        let incarnation = u32::try_from(session).expect("sessions are few");
+        self.tell(Input::Node { id: NodeId(node), input: NodeInput::Heard { incarnation } });
         self.heard_of(node, sent_ns);
         match report {
             Report::Ended(ended) => self.on_ended(&ended),
@@ -530,17 +553,25 @@ impl Chaos {
         files_kept: bool,
         untold: Vec<Ended>,
     ) {
-        if self.hub.peers[node as usize].session != 0 {
+        let id = NodeId(node);
+        if let Some(link) = self.hub.run.nodes().link(id) {
             self.count("sessions begun anew");
-            self.lose(node);
+            let input = NodeInput::LinkDown { incarnation: link, again: true };
+            self.tell(Input::Node { id, input });
         }
-        let now = self.now;
         self.hub.sessions += 1;
         let session = self.hub.sessions;
+        self.hub.peers[node as usize] = Peer { incarnation, sent_ns, files_kept, untold };
+        self.tell(Input::Node { id, input: NodeInput::LinkUp { incarnation: session } });
+    }
+
+    /// A session begins. `are_files_trusted`: those on the node count, if they are there.
+    fn welcome(&mut self, node: u32, are_files_trusted: bool) {
+        let session = self.session_of(node);
         let peer = &mut self.hub.peers[node as usize];
-        let files_kept = self.scenario.gfarm.is_some() || files_kept && !peer.given_up;
-        let given_up = false;
-        *peer = Peer { session, incarnation, heard_ns: now, sent_ns, lost: false, given_up };
+        let (incarnation, sent_ns) = (peer.incarnation, peer.sent_ns);
+        let untold = std::mem::take(&mut peer.untold);
+        let files_kept = self.scenario.gfarm.is_some() || peer.files_kept && are_files_trusted;
         self.note(format_args!("node {node} joins kept {files_kept}"));
         if !files_kept {
             self.forget_files(node);
