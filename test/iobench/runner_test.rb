@@ -220,7 +220,7 @@ class BenchRunnerTest < Minitest::Test
   def kinds
     tasks = KINDS.map.with_index do |text, number|
       reads, writes = text.split("->").map { |part| part.split("+") }
-      { "id" => number.to_s, "name" => writes.first[/\A[a-z]+/].sub(/\A[xy]\z/, "end"), "parents" => [], "inputFiles" => reads,
+      { "id" => number.to_s, "name" => writes.first[/\A\w+(-\d)?/].sub(/\A[xy]\z/, "end"), "parents" => [], "inputFiles" => reads,
         "outputFiles" => writes }
     end
     by_file = tasks.flat_map { |task| task["outputFiles"].map { |file| [file, task["id"]] } }.to_h
@@ -238,6 +238,19 @@ class BenchRunnerTest < Minitest::Test
     # all.end would match {stem}.end, too, and nothing is left of all for a stem: those tasks are rules of their own.
     assert_equal 3, text.scan("{stem}").size
     assert_equal 4, text.scan(/^rule task_\d+:/).size
+  end
+
+  # What make takes out of values: # begins a comment, and a backslash before some signs goes.
+  def test_make_gets_words_with_signs_of_its_own
+    words = %w[a#b a;b $HOME a\\b x=y] + ["a b"]
+    tasks = %w[1 2].map { |id| Rakuda::Bench::Instance::Task.new(id: id, name: "n#{id}", command: ["printf", "%s\\n", *words, id],
+                                                                 inputs: [], outputs: ["o=#{id}"], parents: [], cores: 1) }
+    instance = Struct.new(:name, :ordered, :tasks, :inputs, :by_id).new("signs", tasks, tasks, [], {})
+    file, text = Rakuda::Bench::Idiomatic.emit("make", instance, 2)
+    File.write(File.join(@folder, file), text)
+    out, err, status = Open3.capture3("make", "-r", "-s", chdir: @folder)
+    assert status.success?, err
+    assert_equal %w[1 2].flat_map { |id| [*words, id] }, out.lines(chomp: true)
   end
 
   def test_a_style_that_is_not_there

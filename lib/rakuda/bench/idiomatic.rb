@@ -6,7 +6,7 @@ require "rakuda/bench/emitters"
 module Rakuda
   module Bench
     # An instance as a person writes it: one rule for each kind of task, and a table of its files and arguments. Tasks are of a
-    # kind when they have one name and one program. It starts nothing.
+    # kind when they have one program, and names that differ in numbers alone. It starts nothing.
     module Idiomatic
       # Engine => method. All others get one loop over all tasks, or one list, anyway: their file is the flat one.
       WRITERS = { "rakuda" => :rakefile, "rake" => :rakefile, "pwrake" => :rakefile, "make" => :makefile, "ninja" => :ninja,
@@ -14,7 +14,7 @@ module Rakuda
       # What a wildcard of Snakemake may stand for here.
       STEM = "[^/]+"
 
-      # Tasks of one name and program; `word` is a name for them that every engine takes.
+      # `word` is a name that every engine takes.
       Kind = Struct.new(:word, :program, :tasks)
 
       module_function
@@ -26,9 +26,9 @@ module Rakuda
 
       # @return [Array<Kind>] in the order of their first tasks
       def kinds(instance)
-        groups = instance.ordered.group_by { |task| [task.name, task.command.first] }
+        groups = instance.ordered.group_by { |task| [task.name.gsub(/\d+/, ""), task.command.first] }
         groups.map.with_index do |((name, program), tasks), number|
-          Kind.new("#{name.gsub(/\W/, "_").sub(/\A(?=\d)/, "_")}_#{number}", program, tasks)
+          Kind.new("#{name[/[A-Za-z]\w*/]&.squeeze("_")&.delete_suffix("_") || "kind"}_#{number + 1}", program, tasks)
         end
       end
 
@@ -51,15 +51,19 @@ module Rakuda
           rows = kind.tasks.map do |task|
             target = Emitters.make(task.target)
             others = task.outputs.drop(1).map { |file| "#{Emitters.make(file)}: #{target} ;\n" }.join
-            "#{target}: private WORDS := #{Emitters.shell_words(task.command.drop(1)).gsub("$", "$$")}\n" \
+            # In a value of one target alone a backslash before ; would be lost.
+            "WORDS_#{target} := #{make_words(task.command.drop(1))}\n" \
               "#{target}: #{Emitters.needed(instance, task).map { |file| Emitters.make(file) }.join(" ")}\n#{others}"
           end
           targets = kind.tasks.map { |task| Emitters.make(task.target) }.join(" ")
           "#{kind.word} := #{targets}\n#{rows.join}$(#{kind.word}):\n" \
-            "\t@#{Emitters.shell_words([kind.program]).gsub("$", "$$")} $(WORDS)\n"
+            "\t@#{Emitters.shell_words([kind.program]).gsub("$", "$$")} $(WORDS_$@)\n"
         end
         Emitters.makefile_of(instance, rules)
       end
+
+      # In a value \# is a bare #.
+      def make_words(words) = Emitters.shell_words(words).gsub("$", "$$").gsub("\\#") { "\\\\\\#" }
 
       def ninja(instance)
         rules = kinds(instance).map do |kind|
@@ -99,7 +103,8 @@ module Rakuda
 
         pattern = /\A#{Regexp.escape(prefix)}#{STEM}(?:#{Regexp.union(lists.first)})\z/
         own = kind.tasks.flat_map(&:outputs)
-        return if own.grep_v(pattern).any? || (instance.outputs - own).grep(pattern).any? || ambiguous?(kind, prefix, lists.first)
+        others = instance.files.keys - own
+        return if own.grep_v(pattern).any? || others.grep(pattern).any? || ambiguous?(kind, prefix, lists.first)
 
         [prefix, lists.first]
       end
