@@ -221,6 +221,26 @@ class ChoosingTest < Minitest::Test
     end
   end
 
+  # What was just written is in memory, unless the kernel does not tell.
+  def test_a_node_tells_what_of_the_files_that_its_tasks_use_is_in_memory
+    rakefile = <<~RUBY
+      file("made") { sh "head -c 123456 /dev/zero > made" }
+      file("read" => "made") { sh "until test -e go; do sleep 0.05; done; cp made read" }
+      task default: "read"
+    RUBY
+    start_rakuda(rakefile, "-q") do |pid, folder, _|
+      told = nil
+      wait_for("bytes in memory") do
+        text, = ask(folder, "nodes", "--json", "--cols", "run_page_cache")
+        told = text.start_with?("{") && JSON.parse(text).dig("nodes", 0, "values", "run_page_cache")
+        told && (told["value"].to_i.positive? || told["why"].to_s.include?("cachestat"))
+      end
+      assert_includes [[123_456, "B"], [nil, "B"]], told.values_at("value", "unit")
+      FileUtils.touch(File.join(folder, "go"))
+      Process.wait(pid)
+    end
+  end
+
   def test_max_age_has_a_run_sample_and_ages_are_told
     start_rakuda("task(:default) { sh 'until test -e go; do sleep 0.05; done' }", "-q") do |pid, folder, _|
       ages = lambda do |*words|

@@ -7,12 +7,21 @@ require_relative "services"
 
 # What others answer that have the same: slapd with the entries, Prometheus with the numbers.
 module Information
+  # Asks slapd, with the start of a process.
+  class Ldapsearch
+    PACKAGE = "ldap-utils"
+
+    def self.program = Information.server("ldapsearch")
+  end
+
   # slapd of OpenLDAP with entries of a service.
   class Slapd
     BASE = "Mds-Vo-name=local,o=grid"
     FOUND = ["objectClass", "RakudaNode"].freeze
 
-    def self.program = ["/usr/sbin/slapd", "/usr/local/sbin/slapd"].find { |file| File.executable?(file) }
+    PACKAGE = "slapd"
+
+    def self.program = Information.server("slapd")
 
     def initialize(folder, ldif)
       @folder = File.join(folder, "slapd")
@@ -33,8 +42,10 @@ module Information
     # @return [Array(Float, Integer)] as {Information.mean}, over one connection
     def timed(rounds) = Information.mean(rounds) { search }
 
-    # @return [Array(Float, Integer)] of the whole command
+    # @return [Array(Float, Integer)] of the whole command; nothing, where that is missing
     def command(rounds)
+      return [nil, 0] unless Ldapsearch.program
+
       Information.command(rounds, ["ldapsearch", "-x", "-LLL", "-o", "ldif-wrap=no", "-H", "ldap://127.0.0.1:#{@port}",
                                    "-b", BASE, FOUND.join("=")])
     end
@@ -125,11 +136,142 @@ BASE) + encoded(10, "\2") + encoded(10, "\0") + none + none + encoded(1, "\0") +
     end
   end
 
+  # A server of others that is on the path, or where Debian puts servers.
+  def self.server(name)
+    folders = ENV.fetch("PATH").split(":") + %w[/usr/sbin /usr/local/sbin]
+    folders.map { |folder| File.join(folder, name) }.find { |file| File.executable?(file) }
+  end
+
+  # What node_exporter says of this machine, which it samples for each question.
+  class NodeExporter
+    PACKAGE = "prometheus-node-exporter"
+
+    def self.program = Information.server("prometheus-node-exporter")
+
+    def initialize
+      @port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+      @pid = Information.start(NodeExporter.program, "--web.listen-address=127.0.0.1:#{@port}", %i[out err] => File::NULL)
+      Information.wait("node_exporter") { get.include?("node_load1") }
+    end
+
+    # @return [Array(Float, Integer)] as {Information.mean}, over one connection
+    def timed(rounds) = Information.mean(rounds) { get.bytesize }
+
+    def stop = Information.stop([@pid])
+
+    private
+
+    def get
+      @socket ||= TCPSocket.new("127.0.0.1", @port)
+      @socket.write("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+      Information.body(@socket)
+    rescue Errno::ECONNREFUSED
+      ""
+    end
+  end
+
+  # Ganglia's gmetad, which has the same nodes from one source and tells all it knows to whoever connects.
+  class Gmetad
+    PACKAGE = "gmetad"
+
+    def self.program = Information.server("gmetad")
+
+    # @param nodes [Array<Hash>] of a service's answer
+    def initialize(folder, nodes)
+      @folder = File.join(folder, "gmetad")
+      FileUtils.rm_rf(@folder)
+      FileUtils.mkdir_p(File.join(@folder, "rrds"))
+      @source = TCPServer.new("127.0.0.1", 0)
+      xml = cluster(nodes)
+      @serving = Thread.new { loop { tell(xml) } }
+      @port, other = Array.new(2) { TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] } }
+      File.write(File.join(@folder, "gmetad.conf"), configuration(other))
+      @pid = Information.start(Gmetad.program, "-c", "gmetad.conf", "-d", "1", chdir: @folder, %i[out err] => File::NULL)
+      Information.wait("all nodes in gmetad") { get.scan("<HOST ").size == nodes.size }
+    end
+
+    # @return [Array(Float, Integer)] as {Information.mean}, a connection for each question: that is how it is asked
+    def timed(rounds) = Information.mean(rounds) { get.bytesize }
+
+    def stop
+      @serving&.kill
+      Information.stop([@pid]) if @pid
+    end
+
+    private
+
+    # Scraped once: what is measured is how it answers. It keeps no history.
+    def configuration(interactive)
+      <<~CONF
+        data_source "rakuda" 3600 127.0.0.1:#{@source.addr[1]}
+        gridname "grid"
+        setuid off
+        write_rrds off
+        rrd_rootdir "#{@folder}/rrds"
+        xml_port #{@port}
+        interactive_port #{interactive}
+        all_trusted on
+      CONF
+    end
+
+    def tell(xml)
+      client = @source.accept
+      client.write(xml)
+    rescue SystemCallError
+      nil
+    ensure
+      client&.close
+    end
+
+    def get
+      TCPSocket.open("127.0.0.1", @port, &:read)
+    rescue SystemCallError
+      ""
+    end
+
+    # As gmond says it.
+    def cluster(nodes)
+      now = Time.now.to_i
+      hosts = nodes.each_with_index.map do |node, index|
+        metrics = node["values"].map { |name, value| metric(name, value) }
+        address = "10.#{index >> 16}.#{index >> 8 & 255}.#{index & 255}"
+        "<HOST NAME=\"#{node["node"]}\" IP=\"#{address}\" TAGS=\"\" REPORTED=\"#{now}\" TN=\"1\" " \
+          "TMAX=\"20\" DMAX=\"0\" LOCATION=\"unspecified\" GMOND_STARTED=\"#{now}\">\n#{metrics.join}</HOST>\n"
+      end
+      "<?xml version=\"1.0\" encoding=\"ISO-8859-1\" standalone=\"yes\"?>\n<GANGLIA_XML VERSION=\"3.7.2\" SOURCE=\"gmond\">\n" \
+        "<CLUSTER NAME=\"rakuda\" LOCALTIME=\"#{now}\" OWNER=\"\" LATLONG=\"\" URL=\"\">\n#{hosts.join}</CLUSTER>\n" \
+        "</GANGLIA_XML>\n"
+    end
+
+    def metric(name, value)
+      kind = value["value"].is_a?(Numeric) ? "double" : "string"
+      name, text = [name, value["value"].to_s].map { |it| it.encode(xml: :attr) }
+      "<METRIC NAME=#{name} VAL=#{text} TYPE=\"#{kind}\" UNITS=\"#{value["unit"]}\" TN=\"1\" TMAX=\"60\" DMAX=\"0\" " \
+        "SLOPE=\"both\" SOURCE=\"gmond\"/>\n"
+    end
+  end
+
+  # @return [String] the body of an answer of HTTP, whole or in chunks
+  def self.body(socket)
+    head = socket.gets("\r\n\r\n")
+    return socket.read(head[/^content-length: (\d+)/i, 1].to_i) if head.match?(/^content-length/i)
+
+    text = +""
+    until (length = socket.gets.to_i(16)).zero?
+      text << socket.read(length)
+      socket.read(2)
+    end
+    socket.read(2)
+    text
+  end
+
   # A server of Prometheus that scrapes a service each second. It keeps numbers only.
   class Prometheus
     QUERY = "/api/v1/query?query=%7B__name__%3D~%22rakuda_.%2B%22%7D"
 
-    def self.program = ENV.fetch("PATH").split(":").map { |it| File.join(it, "prometheus") }.find { |it| File.executable?(it) }
+    PACKAGE = "prometheus"
+
+    def self.program = Information.server("prometheus")
 
     # @param nodes [Integer] so many are waited for
     def initialize(folder, service, nodes)
@@ -161,22 +303,9 @@ BASE) + encoded(10, "\2") + encoded(10, "\0") + none + none + encoded(1, "\0") +
     def get
       @socket ||= TCPSocket.new("127.0.0.1", @port)
       @socket.write("GET #{QUERY} HTTP/1.1\r\nHost: localhost\r\n\r\n")
-      head = @socket.gets("\r\n\r\n")
-      return @socket.read(head[/^content-length: (\d+)/i, 1].to_i) if head.match?(/^content-length/i)
-
-      chunks
+      Information.body(@socket)
     rescue Errno::ECONNREFUSED
       ""
-    end
-
-    def chunks
-      text = +""
-      until (length = @socket.gets.to_i(16)).zero?
-        text << @socket.read(length)
-        @socket.read(2)
-      end
-      @socket.read(2)
-      text
     end
   end
 end

@@ -2,6 +2,7 @@
 
 require "fileutils"
 require "optparse"
+require_relative "figures"
 require_relative "others"
 require_relative "services"
 
@@ -15,6 +16,7 @@ module Information
   # Increase from 2 to 64 KB in the paper's table 1, ms, by nodes: cached, uncached.
   PAPER = { 16 => [130, 260], 32 => [320, 540], 64 => [690, 910] }.freeze
   PARTS = (0...8)
+  PARTS_OF_ALL = %i[by_data by_providers one_node swarms].freeze
   # Nodes, services that they are behind, KB of text of each.
   SWARMS = [[500, 8, 0], [500, 8, 32], [500, 500, 0], [10_000, 100, 0]].freeze
   FILTER = { where: "load1 < 20", fields: "load1,load5,mem_available,cpu_idle,threads" }.freeze
@@ -26,15 +28,20 @@ module Information
     def initialize(values)
       @values = values
       @rounds = values[:rounds]
+      @figures = Figures.new
       @folder = File.join(ROOT, "tmp/information-#{Process.pid}")
       FileUtils.mkdir_p(@folder)
     end
 
     def call
       puts "one client, mean of #{@rounds}; all of it on this machine, load #{load}"
-      puts Slapd.program ? `#{Slapd.program} -VV 2>&1`.lines.grep(/slapd/).first : "slapd is not installed: left out"
-      puts Prometheus.program ? `#{Prometheus.program} --version 2>&1`.lines.first : "Prometheus is not installed: left out"
-      %i[by_data by_providers swarms].each { |part| send(part) if @values[:parts].include?(part) }
+      puts Slapd.program ? `#{Slapd.program} -VV 2>&1`.lines.grep(/slapd/).first : missing(Slapd)
+      puts missing(Ldapsearch) unless Ldapsearch.program
+      { Prometheus => "--version", NodeExporter => "--version", Gmetad => "-V" }.each do |other, word|
+        puts other.program ? `#{other.program} #{word} 2>&1`.lines.first : missing(other)
+      end
+      PARTS_OF_ALL.each { |part| send(part) if @values[:parts].include?(part) }
+      puts "", @figures.write(@values[:svg]) if @values[:svg]
       puts "", "load at the end #{load}"
     ensure
       FileUtils.rm_rf(@folder)
@@ -43,6 +50,11 @@ module Information
     private
 
     def load = File.read("/proc/loadavg").split.first(3).join(" ")
+
+    def missing(other) = "#{other.name[/\w+\z/]} is not installed (Debian: #{other::PACKAGE}): left out"
+
+    # A column of times in ms that may be missing.
+    def number(cell) = cell.to_s.match?(/\A-?\d/) ? cell.to_f : nil
 
     def ms(seconds) = seconds ? format("%.2f", seconds * 1000) : "-"
 
@@ -63,6 +75,9 @@ module Information
       end
       head = ["nodes", "KB a node", "KB", "cached", "2 columns", "uncached", "rakudactl", "slapd", "ldapsearch"]
       table("data per node, 8 programs; ms", head, rows)
+      @figures.data(rows.map do |row|
+        [row[0], row[1], { "cached" => number(row[3]), "uncached" => number(row[5]), "slapd" => number(row[7]) }]
+      end)
       slopes(rows)
     ensure
       tree&.stop
@@ -96,6 +111,8 @@ module Information
         ours = [3, 5, 7].map { |place| format("%.1f", 62 * slope(of_count.map { |row| [row[1], row[place].to_f] })) }
         [count, *ours, *PAPER.fetch(count, ["-", "-"])]
       end
+      names = ["cached", "uncached", "slapd", "paper: cached", "paper: uncached"]
+      @figures.slopes(found.map { |row| [row.first, names.zip(row.drop(1).map { |cell| number(cell) }).to_h] })
       table("62 KB more of each node; ms", ["nodes", "cached", "uncached", "slapd", "paper cached", "paper uncached"], found)
     end
 
@@ -111,6 +128,32 @@ module Information
       end
       head = ["nodes", "programs", "cached", "uncached", "uncached, all programs"]
       table("programs per node, the question names one; ms", head, rows)
+      names = ["cached", "uncached", "uncached, all"]
+      @figures.providers(rows.map { |row| [row[0], row[1], names.zip(row.drop(2).map { |cell| number(cell) }).to_h] })
+    end
+
+    # This machine by itself: what node_exporter says of it, and what a service does.
+    def one_node
+      service = Service.new(@folder, "alone", "-F", "localhost").ready
+      questions = [["values, cached", {}, "/v1/nodes"], ["values, uncached", { max_age: 0 }, "/v1/nodes"],
+                   ["/metrics", {}, "/metrics"]]
+      rows = questions.map do |name, query, path|
+        time, bytes = Information.mean(@rounds) { service.get(query, path:).bytesize }
+        [name, ms(time), bytes / 1000]
+      end
+      table("this machine alone", ["", "ms", "KB"], rows << ["node_exporter, /metrics", *exporter])
+    ensure
+      Information.stop([service.pid]) if service
+    end
+
+    def exporter
+      return [missing(NodeExporter), "-"] unless NodeExporter.program
+
+      exporter = NodeExporter.new
+      time, bytes = exporter.timed(@rounds)
+      [ms(time), bytes / 1000]
+    ensure
+      exporter&.stop
     end
 
     def row_of_providers(count, programs)
@@ -132,8 +175,12 @@ module Information
 
       times, costs = @values[:swarms].map { |swarm| rows_of_swarm(*swarm) }.transpose
       head = ["nodes", "services", "KB a node", "filter, 5 columns", "KB", "whole table", "KB", "uncached", "slapd", "ldapsearch",
-              "Prometheus"]
+              "Prometheus", "gmetad"]
       table("swarm; ms", head, times)
+      @figures.swarms(times.map do |row|
+        names = { "whole table" => 5, "uncached" => 7, "slapd" => 8, "Prometheus" => 10, "gmetad" => 11 }
+        [*row.first(3), names.transform_values { |place| number(row[place]) }]
+      end)
       head = ["nodes", "services", "KB a node", "% of a core", "MB resident", "KB/s received"]
       table("what the service takes, nodes sampled once a second", head, costs)
     end
@@ -146,7 +193,8 @@ module Information
       filter, few = top.timed(@rounds, FILTER)
       whole, all = top.timed(@rounds, {})
       uncached, = top.timed(@rounds, max_age: 0)
-      times = [ms(filter), few / 1000, ms(whole), all / 1000, ms(uncached), *slapd(swarm), prometheus(swarm, nodes)]
+      times = [ms(filter), few / 1000, ms(whole), all / 1000, ms(uncached), *slapd(swarm), prometheus(swarm, nodes),
+               gmetad(swarm, kilobytes)]
       [times, cost].map { |row| [nodes, services, kilobytes, *row] }
     ensure
       swarm&.stop
@@ -159,6 +207,16 @@ module Information
       ms(prometheus.timed(@rounds).first)
     ensure
       prometheus&.stop
+    end
+
+    # It has no place for texts of some KB.
+    def gmetad(swarm, kilobytes)
+      return "-" unless Gmetad.program && kilobytes.zero?
+
+      gmetad = Gmetad.new(@folder, JSON.parse(swarm.top.get)["nodes"])
+      ms(gmetad.timed(@rounds).first)
+    ensure
+      gmetad&.stop
     end
 
     # @param programs [Array] number, and the file that it prints
@@ -183,7 +241,7 @@ module Information
   def self.numbers(text) = text.split(",").map { |word| Integer(word, 10) }
 
   VALUES = { nodes: [1, 2, 4, 8, 16, 32, 64], sizes: [2, 4, 8, 16, 32, 64], providers: [1, 2, 4, 8, 16, 32, 64],
-             at: [1, 64], swarms: SWARMS, rounds: 3, parts: %i[by_data by_providers swarms] }.freeze
+             at: [1, 64], swarms: SWARMS, rounds: 3, parts: PARTS_OF_ALL }.freeze
 
   def self.main(words)
     values = VALUES.dup
@@ -197,6 +255,7 @@ module Information
         values[:swarms] = (values[:swarms].equal?(SWARMS) ? [] : values[:swarms]) + [numbers(list)]
       end
       options.on("--rounds N", Integer, "questions of which the mean is taken") { |count| values[:rounds] = count }
+      options.on("--svg FOLDER", "draws what was measured beside the paper's figures") { |folder| values[:svg] = folder }
       options.on("--parts LIST", "of #{VALUES[:parts].join(",")}") { |list| values[:parts] = list.split(",").map(&:to_sym) }
     end.parse!(words)
     %i[INT TERM].each { |signal| trap(signal) { raise Stop, "ended by SIG#{signal}" } }

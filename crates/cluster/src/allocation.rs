@@ -45,7 +45,7 @@ impl Allocation {
     pub async fn begin(search: &Rc<Search>, job: Job) -> Result<(), String> {
         let listener = search.listener(job.nodes.first().map(String::as_str)).await?;
         let (invitation, mut dial_ins) = listener.invite()?;
-        let programs = search.launcher.programs()?;
+        let programs = search.launcher.programs().await?;
         let (starter, mut wanted) = unbounded_channel();
         let (events, mut came) = unbounded_channel();
         let mut allocation = Self {

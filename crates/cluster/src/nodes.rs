@@ -97,8 +97,8 @@ impl Launcher {
     }
 
     /// The engine's own, and those for other machine types.
-    pub fn programs(&self) -> Result<Rc<Programs>, String> {
-        self.depot.programs()
+    pub async fn programs(&self) -> Result<Rc<Programs>, String> {
+        self.depot.programs().await
     }
 
     /// Tells the hub what is not of a node.

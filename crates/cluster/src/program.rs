@@ -6,12 +6,13 @@
 //! there chooses.
 //! Hosts that share a home share the program, too: the one that asks first is sent it, and the others wait for that.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OnceCell};
+use tokio::task::spawn_blocking;
 
 use crate::error::ClusterError;
 
@@ -131,10 +132,22 @@ fn others(folder: &Path) -> BTreeMap<String, PathBuf> {
 }
 
 impl Depot {
-    /// Read once, when the first host is connected.
-    pub fn programs(&self) -> Result<Rc<Programs>, String> {
-        let read = || Programs::find().map(Rc::new).map_err(|error| error.to_string());
-        self.programs.get_or_init(read).clone()
+    /// Read once, when the first host is connected, on a thread of its own: links are served meanwhile.
+    pub async fn programs(&self) -> Result<Rc<Programs>, String> {
+        self.programs_by(Programs::find).await
+    }
+
+    async fn programs_by(
+        &self,
+        find: impl FnOnce() -> Result<Programs, ClusterError> + Send + 'static,
+    ) -> Result<Rc<Programs>, String> {
+        let read = || async {
+            match spawn_blocking(find).await {
+                Ok(found) => found.map(Rc::new).map_err(|error| error.to_string()),
+                Err(error) => Err(format!("read the engine's own program: {error}")),
+            }
+        };
+        self.programs.get_or_init(read).await.clone()
     }
 
     /// A host says that the program for its machine type is not in a folder; `folder` names both.
@@ -195,6 +208,21 @@ mod tests {
         let output = Command::new("/bin/sh").args(["-c", &script]).output().unwrap();
         let words = if output.status.success() { output.stdout } else { output.stderr };
         (output.status.code(), String::from_utf8(words).unwrap().trim().to_owned())
+    }
+
+    #[tokio::test]
+    async fn links_are_served_while_programs_are_read() {
+        let (go_on, waited) = std::sync::mpsc::channel();
+        let depot = Depot::default();
+        let limit = std::time::Duration::from_secs(60);
+        let read = depot.programs_by(move || {
+            waited.recv_timeout(limit).expect("the thread of the links goes on meanwhile");
+            Ok(Programs(vec![program("x86_64", "/opt/l/rakudad")]))
+        });
+        let (programs, ()) = tokio::join!(read, async { go_on.send(()).unwrap() });
+        assert!(programs.unwrap().of("x86_64").is_some());
+        let again = depot.programs_by(|| unreachable!("they are read once")).await;
+        assert!(again.is_ok());
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub(crate) async fn launch(
     role: Role,
 ) -> Result<Launched, LaunchError> {
     let lasting = |why: String| LaunchError { why, passing: false };
-    let programs = depot.programs().map_err(lasting)?;
+    let programs = depot.programs().await.map_err(lasting)?;
     let token = token();
     let script = remote_line(&token, &programs, words_of(role));
     let mut all: Vec<&[u8]> = vec![b"ssh"];

@@ -42,6 +42,8 @@ enum FileProbe {
     Holdings { files: Vec<HeldFile> },
     /// What of the inputs is in memory.
     Residency { id: TaskId, number: u32, inputs: Vec<TaskId> },
+    /// What of the files that tasks there have used last is in memory.
+    PageCache,
 }
 
 /// Probes that have no answer yet.
@@ -155,23 +157,42 @@ impl Hub {
         else {
             return;
         };
-        let (mut files, mut measured) = (Vec::new(), Vec::new());
-        for input in self.run.scheduler().inputs(id) {
-            let Some(task) = self.run.scheduler().task(input) else { continue };
-            let Some(modified_ns) = task.modified_ns.filter(|_| task.kind == TaskKind::File) else {
-                continue;
-            };
-            if task.bytes > 0 && files.len() < residency::FILES_MAX {
-                let version = FileVersion { bytes: task.bytes, modified_ns };
-                files.push((Text(self.path_of(input)), version));
-                measured.push(input);
-            }
-        }
+        let inputs = self.run.scheduler().inputs(id);
+        let inputs = inputs.filter_map(|input| Some((input, self.file_of(input)?)));
+        let (measured, files): (Vec<TaskId>, Vec<_>) = inputs.take(residency::FILES_MAX).unzip();
+        self.information.page_caches.note(node, measured.iter().copied());
         // What an agent elsewhere cannot tell it says itself.
         if !files.is_empty() && (node != LOCAL_NODE || self.file_probes.own_residency) {
             let probe = FileProbe::Residency { id, number, inputs: measured };
             self.ask(node, probe, |question| ToAgent::AskResident { question, files });
         }
+    }
+
+    /// A file that is there and has something in it, as the agents are to call it.
+    fn file_of(&self, id: TaskId) -> Option<(Text, FileVersion)> {
+        let task = self.run.scheduler().task(id)?;
+        let modified_ns = task.modified_ns.filter(|_| task.kind == TaskKind::File)?;
+        let version = FileVersion { bytes: task.bytes, modified_ns };
+        (task.bytes > 0).then(|| (Text(self.path_of(id)), version))
+    }
+
+    /// Values of a node are wanted: now and then it is asked what of the files that its tasks have used is in memory.
+    pub(crate) fn ask_page_cache(&mut self, node: NodeId) {
+        let Some(files) = self.information.page_caches.due(node, self.now.time) else { return };
+        let files: Vec<_> = files.into_iter().filter_map(|id| self.file_of(id)).collect();
+        if files.is_empty() || node == LOCAL_NODE && !self.file_probes.own_residency {
+            let unknown = vec![None; files.len()];
+            return self.on_page_cache(node, &unknown);
+        }
+        self.ask(node, FileProbe::PageCache, |question| ToAgent::AskResident { question, files });
+    }
+
+    fn on_page_cache(&mut self, node: NodeId, files: &[Option<(u64, u64)>]) {
+        self.information.page_caches.answered(node);
+        let name = self.agents.node(node).name.to_display();
+        let row = self.information.row(node, &name);
+        self.information.set_page_cache(row, files, self.now.time);
+        self.on_information(node);
     }
 
     /// Asks a node which of these files, called `paths` there, it has.
@@ -222,6 +243,7 @@ impl Hub {
             return false;
         }
         let made_there = self.is_made_there(id, attempt);
+        self.information.page_caches.note(attempt.node(), [id]);
         let node = if made_there { attempt.node() } else { LOCAL_NODE };
         let since_ns = attempt.details.began_there_ns.filter(|_| made_there);
         let mut target = attempt.details.target.clone();
@@ -332,10 +354,12 @@ impl Hub {
                 }
             }
             FromAgent::Resident { question, files } => {
-                if let Some((node, FileProbe::Residency { id, number, inputs })) =
-                    self.file_probes.open.remove(&question)
-                {
-                    self.on_residency(id, number, node, &inputs, &files);
+                match self.file_probes.open.remove(&question) {
+                    Some((node, FileProbe::Residency { id, number, inputs })) => {
+                        self.on_residency(id, number, node, &inputs, &files);
+                    }
+                    Some((node, FileProbe::PageCache)) => self.on_page_cache(node, &files),
+                    _ => {}
                 }
             }
             FromAgent::LeftEnded { question, .. } => {
@@ -417,8 +441,9 @@ impl Hub {
         let (gone, kept) = open.into_iter().partition(|(_, (node, _))| of_lost(node));
         self.file_probes.open = kept;
         let gone: BTreeMap<u32, (NodeId, FileProbe)> = gone;
-        for (_, probe) in gone.into_values() {
+        for (node, probe) in gone.into_values() {
             match probe {
+                FileProbe::PageCache => self.information.page_caches.answered(node),
                 FileProbe::Target { id, searches } if self.staging.is_none() => {
                     let Some(attempt) = self.run.attempts().get(id) else { continue };
                     let path = self.record.project().find(&attempt.details.target);

@@ -19,6 +19,7 @@ use rakuda_service::{Client, Finding, Follower, Machine, News, Token};
 use serde_json::{Map, json};
 
 use crate::hub::{Hub, LOCAL_NODE};
+use crate::page_cache::PageCaches;
 use crate::settings::InformationService;
 
 /// So many periods without a sample: the node is suspected.
@@ -43,7 +44,7 @@ struct Source {
 pub(crate) struct Information {
     pub table: Table,
     /// Of what the run itself says.
-    own: [AttributeId; 7],
+    own: [AttributeId; 8],
     /// Samples this machine.
     machine: Option<Machine>,
     /// Agents elsewhere sample so often; nothing: they do not.
@@ -56,6 +57,8 @@ pub(crate) struct Information {
     sources: BTreeMap<NodeId, Source>,
     /// The service that knows of nodes, if there is one and it answers.
     service: Option<Followed>,
+    /// Which files nodes are asked about.
+    pub page_caches: PageCaches,
 }
 
 /// A service whose values are taken.
@@ -73,7 +76,8 @@ impl Default for Information {
         let own = of_run::define(&mut table);
         let (machine, period, providers) = (None, None, Vec::new());
         let (rows, sources, service) = (BTreeMap::new(), BTreeMap::new(), None);
-        Self { table, own, machine, period, providers, rows, sources, service }
+        let page_caches = PageCaches::default();
+        Self { table, own, machine, period, providers, rows, sources, service, page_caches }
     }
 }
 
@@ -131,6 +135,19 @@ impl Information {
                 self.table.set(row, id, Value::number(value), now);
             }
         }
+    }
+
+    /// Takes what of the files that it was asked about is in a node's memory, and how many bytes they have in all; of
+    /// which that is not known, it is left out.
+    pub fn set_page_cache(&mut self, row: Row, files: &[Option<(u64, u64)>], now: Time) {
+        let [.., id] = self.own;
+        let known = files.iter().flatten();
+        #[expect(clippy::cast_precision_loss, reason = "bytes of less than 2^53")]
+        let bytes = known.clone().map(|(in_memory, _)| *in_memory).sum::<u64>() as f64;
+        let is_known = files.is_empty() || known.count() > 0;
+        let why = "the node cannot tell of any of the files (cachestat, Linux 6.5)";
+        let value = if is_known { Value::number(bytes) } else { Value::undefined(why) };
+        self.table.set(row, id, value, now);
     }
 
     /// Takes a delta of a node elsewhere. When it makes no sense: the reason, where the one before did.
@@ -320,6 +337,7 @@ impl Hub {
                     if node != LOCAL_NODE {
                         self.ask_clock(node);
                     }
+                    self.ask_page_cache(node);
                     self.on_information(node);
                 }
                 // It does not know of it, or not any more.
@@ -376,6 +394,7 @@ impl Hub {
             machine.note(finding, table, row);
             next = machine.next_finding();
         }
+        self.ask_page_cache(LOCAL_NODE);
         self.on_information(LOCAL_NODE);
     }
 
@@ -387,6 +406,7 @@ impl Hub {
         match applied {
             Ok(()) => {
                 self.ask_clock(node);
+                self.ask_page_cache(node);
                 self.on_information(node);
             }
             Err(Some(why)) => {

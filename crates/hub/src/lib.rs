@@ -29,6 +29,7 @@ mod names;
 mod newcomers;
 mod notes;
 mod outputs;
+mod page_cache;
 mod plan;
 mod printer;
 mod program_names;

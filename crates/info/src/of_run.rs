@@ -1,7 +1,8 @@
-//! The attributes that a run itself gives its nodes: what its hub keeps there, and how far away a node is.
+//! The attributes that a run itself gives its nodes: what its hub keeps there, how far away a node is, and what of the
+//! run's files is in its memory.
 //!
-//! They are set when they change, not sampled, so no value is older than what has been started. Who keeps the books is
-//! not known here.
+//! But for the last, they are set when they change, not sampled, so no value is older than what has been started. Who
+//! keeps the books is not known here.
 
 use crate::registry::{Attribute, AttributeId, Threshold};
 use crate::table::Table;
@@ -25,8 +26,11 @@ pub const CLOCK_BOUND: &str = "clock_bound";
 /// From the hub to the agent and back.
 pub const ROUND_TRIP: &str = "round_trip";
 
+/// How much of the files that tasks there have used last is in its memory.
+pub const PAGE_CACHE: &str = "run_page_cache";
+
 /// Name, unit.
-pub const ATTRIBUTES: [(&str, &str); 7] = [
+pub const ATTRIBUTES: [(&str, &str); 8] = [
     (CORES, ""),
     (RUNNING, ""),
     (CORES_RESERVED, ""),
@@ -34,10 +38,11 @@ pub const ATTRIBUTES: [(&str, &str); 7] = [
     (CLOCK_OFFSET, "s"),
     (CLOCK_BOUND, "s"),
     (ROUND_TRIP, "s"),
+    (PAGE_CACHE, "B"),
 ];
 
 /// Their numbers in a table, in the order of [`ATTRIBUTES`].
-pub fn define(table: &mut Table) -> [AttributeId; 7] {
+pub fn define(table: &mut Table) -> [AttributeId; 8] {
     ATTRIBUTES.map(|(name, unit)| {
         let (name, unit, provider) = (name.to_owned(), unit.to_owned(), PROVIDER.to_owned());
         let threshold = Threshold::default();

@@ -330,8 +330,16 @@ impl Table {
         newer.filter(move |it| it.born <= change && !is_back(it)).map(|it| (it.node, &it.name))
     }
 
-    /// By its name; of several runs' the first.
+    /// By its name: one of no run, else of several runs' the first.
     pub fn find_node(&self, name: &str) -> Option<NodeId> {
+        if let Some(node) = self.by_name.get(&(None, Arc::from(name))) {
+            return Some(*node);
+        }
+        // Those of no run stand first. A service has no others, and is told of new names by the thousand.
+        let has_runs = self.by_name.last_key_value().is_some_and(|((run, _), _)| run.is_some());
+        if !has_runs {
+            return None;
+        }
         self.nodes().find(|(_, node)| &*node.name == name).map(|(id, _)| id)
     }
 
@@ -601,7 +609,11 @@ mod tests {
         assert_eq!(table.cell(first, host), None);
         assert_eq!(table.text(second, host).map(|text| &**text), Some("b"));
         assert_eq!(table.node(None, "a"), first);
-        assert_ne!(table.node(Some("run"), "a"), first);
+        let of_run = table.node(Some("run"), "a");
+        assert_ne!(of_run, first);
+        let alone = table.node(Some("run"), "c");
+        let found = ["a", "c", "d"].map(|name| table.find_node(name));
+        assert_eq!(found, [Some(first), Some(alone), None]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 require "cgi"
 require "rakuda/bench/engines"
 require "rakuda/bench/figures"
+require "rakuda/bench/scaling"
 
 module Rakuda
   module Bench
@@ -51,7 +52,7 @@ module Rakuda
       def parts(name, group)
         all = group.select { |result| result.dig("derived", "makespan_s") }
         longest = all.map { |result| PARTS.keys.sum { |part| result["derived"][part] } }.max or return
-        scale = (WIDTH - LEFT - RIGHT) / [longest, 1e-12].max
+        scale = (WIDTH - LEFT - RIGHT).fdiv([longest, 1e-12].max)
         rows = all.each_with_index.map { |result, index| stacked(result, HEAD + ROW + (index * ROW), scale) }
         legend = PARTS.values.map.with_index do |(word, colour), index|
           left = LEFT + (index * 90)
@@ -86,11 +87,17 @@ module Rakuda
         end
       end
 
-      def draw(title, bars)
-        longest = bars.flat_map { |bar| [bar.value, *bar.points] }.max
-        scale = (WIDTH - LEFT - RIGHT) / [longest, 1e-12].max
+      # @param logarithmic [Boolean] from a tenth of the least value on
+      def draw(title, bars, logarithmic: false)
+        values = bars.flat_map { |bar| [bar.value, *bar.points] }
+        across = logarithmic ? Scaling.axis([values.min / 10, values.max], LEFT, WIDTH - RIGHT) : linear(values.max)
         height = HEAD + (ROW * bars.size) + 10
-        frame(title, bars.each_with_index.map { |bar, index| row(bar, HEAD + (index * ROW), scale) }, height)
+        frame(title, bars.each_with_index.map { |bar, index| row(bar, HEAD + (index * ROW), across) }, height)
+      end
+
+      def linear(longest)
+        scale = (WIDTH - LEFT - RIGHT).fdiv([longest, 1e-12].max)
+        ->(value) { (LEFT + (value * scale)).round(1) }
       end
 
       def frame(title, rows, height)
@@ -103,18 +110,16 @@ module Rakuda
         SVG
       end
 
-      def row(bar, top, scale)
+      def row(bar, top, across)
         middle = top + (ROW / 2)
-        points = bar.points.map { |value| %(<circle cx="#{x(value, scale)}" cy="#{middle}" r="3" fill="#d55e00"/>) }
+        points = bar.points.map { |value| %(<circle cx="#{across[value]}" cy="#{middle}" r="3" fill="#d55e00"/>) }
         farthest = [bar.value, *bar.points].max
         <<~SVG.chomp
           <text x="#{LEFT - 8}" y="#{middle + 4}" text-anchor="end" fill="currentColor">#{CGI.escapeHTML(bar.label.to_s)}</text>
-          <rect x="#{LEFT}" y="#{top + 4}" width="#{(bar.value * scale).round(1)}" height="#{ROW - 8}" fill="#5b8fc9"/>
-          #{points.join}<text x="#{(x(farthest, scale) + 8).round(1)}" y="#{middle + 4}" fill="currentColor">#{CGI.escapeHTML(bar.text)}</text>
+          <rect x="#{LEFT}" y="#{top + 4}" width="#{(across[bar.value] - LEFT).round(1)}" height="#{ROW - 8}" fill="#5b8fc9"/>
+          #{points.join}<text x="#{(across[farthest] + 8).round(1)}" y="#{middle + 4}" fill="currentColor">#{CGI.escapeHTML(bar.text)}</text>
         SVG
       end
-
-      def x(value, scale) = (LEFT + (value * scale)).round(1)
     end
   end
 end
