@@ -204,7 +204,7 @@ class EndToEndSyncTest < Minitest::Test
     text, = Open3.capture2(RAKUDACTL, "-C", @folder, "report", "--text")
     assert_match(/^said +bw +4 +2 +2 +6.5 +4 +9 +13 +0$/, text)
     assert_match(/^said +none +8 +2 +2 +4$/, text)
-    assert_match(/^first round of said with 2 workers: start lag \d.* of the 3 others/, text)
+    assert_match(/^first round of said with 2 workers: start lag \d.*, mean of the 3 others \d/, text)
     Open3.capture2(RAKUDACTL, "-C", @folder, "report", "-o", "page.html")
     assert_includes File.read(File.join(@folder, "page.html")), "printed by the programs"
   end

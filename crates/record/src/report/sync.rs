@@ -453,11 +453,18 @@ pub fn remarks(figures: &SyncFigures) -> Vec<String> {
         let group = &it.group;
         let (first, others) = (duration_in_words(it.first.mean), duration_in_words(it.others.0));
         lines.push(format!(
-            "first round of {}with {} workers: {} {first}, of the {} others {others} (mean)",
-            if figures.statements().len() > 1 { format!("{} ", group.sync) } else { String::new() },
+            "first round {}with {} workers: {} {first}, {} {others}",
+            if figures.statements().len() > 1 {
+                format!("of {} ", group.sync)
+            } else {
+                String::new()
+            },
             group.workers,
             it.what,
-            it.others.1,
+            match it.others.1 {
+                1 => "of the other".to_owned(),
+                count => format!("mean of the {count} others"),
+            },
         ));
     }
     lines.extend(figures.caches().iter().map(|(state, cache)| cache_line(state, cache)));
@@ -469,23 +476,28 @@ pub fn remarks(figures: &SyncFigures) -> Vec<String> {
 fn trouble_lines(troubled: &Troubled) -> Vec<String> {
     let Troubled { late, failed, given_up, clock_set, oversubscribed, null_lost } = *troubled;
     let mut lines = Vec::new();
+    let rounds =
+        |count: usize| if count == 1 { "1 round".to_owned() } else { format!("{count} rounds") };
     if late + failed + given_up > 0 {
+        let late = rounds(late);
         lines.push(format!(
-            "{late} rounds with a late worker; {failed} with a failed one and {given_up} that did not begin, which do \
+            "{late} with a late worker; {failed} with a failed one and {given_up} that did not begin, which do \
              not count"
         ));
     }
     if null_lost > 0 {
-        lines.push(format!("{null_lost} rounds of programs that do nothing have no overhead"));
+        lines.push(format!("without overhead: {} of programs that do nothing", rounds(null_lost)));
     }
     if clock_set > 0 {
         lines.push(format!(
-            "{clock_set} rounds during which the clock of a node was set: their lags may be wrong"
+            "{} during which the clock of a node was set: the lag may be wrong there",
+            rounds(clock_set)
         ));
     }
     if oversubscribed > 0 {
         lines.push(format!(
-            "{oversubscribed} rounds with more workers than slots (oversubscribed): lags are the machine's"
+            "{} with more workers than slots (oversubscribed): lags are the machine's",
+            rounds(oversubscribed)
         ));
     }
     lines
