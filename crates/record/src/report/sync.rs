@@ -536,6 +536,29 @@ mod tests {
     }
 
     #[test]
+    fn rounds_that_did_not_go_as_they_should_are_told_with_their_number() {
+        assert!(trouble_lines(&Troubled::default()).is_empty());
+        let one = Troubled { late: 1, clock_set: 1, ..Troubled::default() };
+        let several =
+            Troubled { failed: 2, oversubscribed: 3, null_lost: 2, ..Troubled::default() };
+        assert_eq!(
+            trouble_lines(&one),
+            [
+                "1 round with a late worker; 0 with a failed one and 0 that did not begin, which do not count",
+                "1 round during which the clock of a node was set: the lag may be wrong there",
+            ]
+        );
+        assert_eq!(
+            trouble_lines(&several),
+            [
+                "0 rounds with a late worker; 2 with a failed one and 0 that did not begin, which do not count",
+                "without overhead: 2 rounds of programs that do nothing",
+                "3 rounds with more workers than slots (oversubscribed): lags are the machine's",
+            ]
+        );
+    }
+
+    #[test]
     fn cells_with_commas_are_quoted() {
         assert_eq!(cell(&json!("a,\"b\"")), "\"a,\"\"b\"\"\"");
         assert_eq!(cell(&Value::Null), "");
