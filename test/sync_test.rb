@@ -169,6 +169,8 @@ class SyncTest < Minitest::Test
     "WORKER_COUNT = 1\nTASK_FILE = 'true'\nARGUMENTS = \"a 'b\"" => "c.rb:3: ARGUMENTS: expected words as in a shell",
     "WORKER_COUNT = 1\nTASK_FILE = 'true'\nCOLLECT = { bw: '(' }" => "c.rb:3: COLLECT: bw: no pattern: end pattern with",
     "WORKER_COUNT = 1\nTASK_FILE = 'true'\nCOLLECT = 3" => "c.rb:3: COLLECT: expected patterns with one group",
+    "WORKER_COUNTS = 1\nTASK_FILE = 'true'" => "c.rb:1: WORKER_COUNTS: expected WORKER_COUNT",
+    "WORKER_COUNT = 1\nTASK_FILE = 'true'\nSIZE = 1\nARGUMENT = '-x'" => "c.rb:4: ARGUMENT: expected ARGUMENTS",
     "WORKER_COUNT = 1\nend" => "c.rb:2: syntax error",
     "WORKER_COUNT = 1\nNOTHING.x" => "c.rb:2: uninitialized constant NOTHING"
   }.freeze
@@ -182,6 +184,25 @@ class SyncTest < Minitest::Test
     end
     error = assert_raises(Rakuda::ConfigurationError) { Rakuda::SyncConfiguration.new("nothere.rb", {}, {}) }
     assert_includes error.message, "nothere.rb: no such file"
+  end
+
+  OPTION_MISTAKES = {
+    { gate: "wrong" } => "--gate: expected auto, preload, exec, call, none, not \"wrong\"",
+    { rounds: 0 } => "--rounds: expected a whole number from 1",
+    { workers: [0] } => "--workers: expected a number from 1 on",
+    { ready_within: -1 } => "--ready-within: expected seconds",
+    { stop_after: 1, gate: "none" } => "--stop-after: needs a gate, not gate: none"
+  }.freeze
+
+  def test_mistakes_of_options_are_told_with_their_name
+    in_folder("c.rb" => "WORKER_COUNT = 1\nTASK_FILE = 'true'") do
+      OPTION_MISTAKES.each do |options, complaint|
+        error = assert_raises(Rakuda::ConfigurationError, complaint) do
+          Rakuda::SyncConfiguration.new("c.rb", {}, options).define(nil)
+        end
+        assert_includes error.message, complaint
+      end
+    end
   end
 
   private

@@ -54,6 +54,7 @@ module Rakuda
       keywords = { **@options, workers: @workers.sum, over: @parameters, collect: @collect }.compact
       step = keywords[:offset]
       keywords[:offset] = ->(worker) { worker.id * step } if step.is_a?(Numeric)
+      check_keywords(keywords)
       check_slots(application)
       last = application.sync([nil], keywords, method(:run).to_proc, @origin)
       Rake::Task.define_task({ sync: [last.name] })
@@ -66,13 +67,26 @@ module Rakuda
 
     private
 
+    # What the command line has said is told by its own name.
+    def check_keywords(keywords)
+      SyncOptions.new(keywords)
+    rescue ConfigurationError => e
+      name, rest = e.message.match(/\A(\w+)(:.*)/m)&.captures
+      raise e unless name && @options[name.to_sym]
+
+      raise ConfigurationError, "--#{name.tr("_", "-")}#{rest.gsub(/(?<= ):(?=[a-z])/, "")}"
+    end
+
+    def workers_place
+      @options[:workers] ? "--workers" : "#{place("WORKER_COUNT")}: WORKER_COUNT"
+    end
+
     # Said before anything runs.
     def check_slots(application)
       slots = application.jobs
       return if application.cluster? || application.oversubscribes? || @workers.sum <= slots
 
-      where = @options[:workers] ? @origin : place("WORKER_COUNT")
-      raise ConfigurationError, "#{where}: WORKER_COUNT: #{@workers.sum} workers begin together and need as many slots, and " \
+      raise ConfigurationError, "#{workers_place}: #{@workers.sum} workers begin together and need as many slots, and " \
                                 "there are #{slots}: add -j #{@workers.sum}, take fewer workers, or let them share slots " \
                                 "(--oversubscribe)"
     end
@@ -96,6 +110,7 @@ module Rakuda
 
       space = Module.new
       space.module_eval(File.read(path), path)
+      refuse_misspelt(space, path)
       names = space.constants(false).map(&:to_s) & NAMES
       @lines = names.to_h { |name| [name, space.const_source_location(name)&.last] }
       names.to_h { |name| [name, space.const_get(name)] }
@@ -105,6 +120,16 @@ module Rakuda
       line = e.message[/\A#{Regexp.escape(path)}:(\d+)/, 1] || e.backtrace_locations&.find { |it| it.path == path }&.lineno
       message = e.message.lines.first&.chomp&.delete_prefix("#{path}:#{line}: ")&.gsub(/#<Module:0x\h+>::/, "")
       raise ConfigurationError, "#{path}#{":#{line}" if line}: #{message}"
+    end
+
+    # A name that is nearly one of ours would have no effect. Others are the file's own.
+    def refuse_misspelt(space, path)
+      own = space.constants(false).map(&:to_s)
+      spelling = DidYouMean::SpellChecker.new(dictionary: NAMES - own)
+      (own - NAMES).each do |name|
+        meant = spelling.correct(name).first or next
+        raise ConfigurationError, "#{path}:#{space.const_source_location(name)&.last}: #{name}: expected #{meant}"
+      end
     end
 
     # A list is JSON, or words with commas or white space between them.
@@ -148,7 +173,8 @@ module Rakuda
       good = counts.all? { |count| count.is_a?(Integer) && count.between?(1, SyncOptions::WORKERS_MAX) }
       return counts if good && !counts.empty?
 
-      refuse("WORKER_COUNT", value, "a number from 1 on, or a list of them, one for each program of TASK_FILE")
+      raise ConfigurationError, "#{workers_place}: expected a number from 1 on, or a list of them, one for each program of " \
+                                "TASK_FILE, not #{value.inspect}"
     end
 
     def programs_of(value)

@@ -204,7 +204,7 @@ class EndToEndSyncTest < Minitest::Test
     text, = Open3.capture2(RAKUDACTL, "-C", @folder, "report", "--text")
     assert_match(/^said +bw +4 +2 +2 +6.5 +4 +9 +13 +0$/, text)
     assert_match(/^said +none +8 +2 +2 +4$/, text)
-    assert_match(/^first round of said with 2 workers: start lag \d.* of the 3 others/, text)
+    assert_match(/^first round of said with 2 workers: start lag \d.*, mean of the 3 others \d/, text)
     Open3.capture2(RAKUDACTL, "-C", @folder, "report", "-o", "page.html")
     assert_includes File.read(File.join(@folder, "page.html")), "printed by the programs"
   end
@@ -214,7 +214,7 @@ class EndToEndSyncTest < Minitest::Test
     assert_equal [true], column(rounds, "oversubscribed")
     assert_whole rounds[0]
     text, = Open3.capture2(RAKUDACTL, "-C", @folder, "report", "--text")
-    assert_includes text, "1 rounds with more workers than slots (oversubscribed)"
+    assert_includes text, "1 round with more workers than slots (oversubscribed)"
   end
 
   def test_offsets_are_no_overhead_and_there_is_one_for_each_worker
@@ -342,7 +342,7 @@ class EndToEndSyncTest < Minitest::Test
     folder = configured("refused")
     out, status = Open3.capture2e(Engines::REAL, RAKUDACTL, "sync", "-j", "2", "--workers", "5", "conf.rb", chdir: folder)
     assert_equal 1, status.exitstatus
-    assert_equal "rakuda: conf.rb: WORKER_COUNT: 5 workers begin together and need as many slots, and there are 2: add -j 5, " \
+    assert_equal "rakuda: --workers: 5 workers begin together and need as many slots, and there are 2: add -j 5, " \
                  "take fewer workers, or let them share slots (--oversubscribe)\n", out
     out, err, status = ctl(folder, "conf.rb", "--", "-P")
     assert_equal [0, ""], [status.exitstatus, err]

@@ -169,7 +169,7 @@ module Rakuda
         reasons = []
         reasons << "workers began up to #{(skew * 100).round(1)} % of the time apart: expected at most 1 %" if skew > SKEW_MAX
         if sync["together"] < 1 - SKEW_MAX
-          reasons << "all workers ran together for #{(sync["together"] * 100).round(1)} % of the shortest program's time: " \
+          reasons << "all workers ran together for #{(sync["together"] * 100).floor(1)} % of the shortest program's time: " \
                      "expected at least 99 %"
         end
         reasons

@@ -453,11 +453,18 @@ pub fn remarks(figures: &SyncFigures) -> Vec<String> {
         let group = &it.group;
         let (first, others) = (duration_in_words(it.first.mean), duration_in_words(it.others.0));
         lines.push(format!(
-            "first round of {}with {} workers: {} {first}, of the {} others {others} (mean)",
-            if figures.statements().len() > 1 { format!("{} ", group.sync) } else { String::new() },
+            "first round {}with {} workers: {} {first}, {} {others}",
+            if figures.statements().len() > 1 {
+                format!("of {} ", group.sync)
+            } else {
+                String::new()
+            },
             group.workers,
             it.what,
-            it.others.1,
+            match it.others.1 {
+                1 => "of the other".to_owned(),
+                count => format!("mean of the {count} others"),
+            },
         ));
     }
     lines.extend(figures.caches().iter().map(|(state, cache)| cache_line(state, cache)));
@@ -469,23 +476,28 @@ pub fn remarks(figures: &SyncFigures) -> Vec<String> {
 fn trouble_lines(troubled: &Troubled) -> Vec<String> {
     let Troubled { late, failed, given_up, clock_set, oversubscribed, null_lost } = *troubled;
     let mut lines = Vec::new();
+    let rounds =
+        |count: usize| if count == 1 { "1 round".to_owned() } else { format!("{count} rounds") };
     if late + failed + given_up > 0 {
+        let late = rounds(late);
         lines.push(format!(
-            "{late} rounds with a late worker; {failed} with a failed one and {given_up} that did not begin, which do \
+            "{late} with a late worker; {failed} with a failed one and {given_up} that did not begin, which do \
              not count"
         ));
     }
     if null_lost > 0 {
-        lines.push(format!("{null_lost} rounds of programs that do nothing have no overhead"));
+        lines.push(format!("without overhead: {} of programs that do nothing", rounds(null_lost)));
     }
     if clock_set > 0 {
         lines.push(format!(
-            "{clock_set} rounds during which the clock of a node was set: their lags may be wrong"
+            "{} during which the clock of a node was set: the lag may be wrong there",
+            rounds(clock_set)
         ));
     }
     if oversubscribed > 0 {
         lines.push(format!(
-            "{oversubscribed} rounds with more workers than slots (oversubscribed): lags are the machine's"
+            "{} with more workers than slots (oversubscribed): lags are the machine's",
+            rounds(oversubscribed)
         ));
     }
     lines
@@ -521,6 +533,29 @@ mod tests {
     fn numbers_are_as_exact_as_one_reads_them() {
         let words = [0.0, 12.5, 0.123_456, 123_456.78, 1e-7, 7.0].map(number);
         assert_eq!(words, ["0", "12.5", "0.1235", "123456.8", "1.000e-7", "7"]);
+    }
+
+    #[test]
+    fn rounds_that_did_not_go_as_they_should_are_told_with_their_number() {
+        assert!(trouble_lines(&Troubled::default()).is_empty());
+        let one = Troubled { late: 1, clock_set: 1, ..Troubled::default() };
+        let several =
+            Troubled { failed: 2, oversubscribed: 3, null_lost: 2, ..Troubled::default() };
+        assert_eq!(
+            trouble_lines(&one),
+            [
+                "1 round with a late worker; 0 with a failed one and 0 that did not begin, which do not count",
+                "1 round during which the clock of a node was set: the lag may be wrong there",
+            ]
+        );
+        assert_eq!(
+            trouble_lines(&several),
+            [
+                "0 rounds with a late worker; 2 with a failed one and 0 that did not begin, which do not count",
+                "without overhead: 2 rounds of programs that do nothing",
+                "3 rounds with more workers than slots (oversubscribed): lags are the machine's",
+            ]
+        );
     }
 
     #[test]
