@@ -143,6 +143,13 @@ class StreamsTest < Minitest::Test
     end
   end
 
+  # The bench lasts two minutes; here a second shows the same: nothing lost, memory bounded, another stream goes on.
+  def test_a_reader_that_sleeps_in_the_middle_loses_nothing_and_holds_up_no_other_stream
+    out, status = Open3.capture2e(File.join(ROOT, "bench/streams/sleeper"), "--seconds", "1", "--mib", "16")
+    assert status.success?, out
+    assert_equal 4, out.scan(/^ok: /).size, out
+  end
+
   # The slow reader waits for what the fast one makes at its end.
   def test_slow_reader_whose_rest_is_spilled_holds_up_nobody
     rakefile = <<~'RAKEFILE'

@@ -1,8 +1,11 @@
 //! Streams over several hosts, with virtual lines between them, one life from each seed: lines are slow, break and lose
-//! hosts; readers sleep and leave; writers fail. What comes out is whole, or it is known that it is not; nobody waits
-//! for ever; what waits anywhere is bounded.
+//! hosts; readers sleep and leave; writers fail; what slow readers leave is spilled. What comes out is whole, or it is
+//! known that it is not; nobody waits for ever; what waits anywhere is bounded.
 //!
-//! `PROPTEST_CASES=400000 cargo test --release -p rakuda-core --test lines` lives a quarter as many for each route.
+//! `PROPTEST_CASES=400000 cargo test --release -p rakuda-core --test lines` lives a quarter as many for each route, and
+//! a hundredth of these with spills (a life of those moves some megabytes).
+
+mod spills;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,6 +16,7 @@ use rakuda_core::streams::{
     SenderState, Tree, WINDOW_BYTES_MIN, Ways, tree_by_group,
 };
 use rakuda_core::{NodeId, TaskId, Time};
+use spills::Log;
 
 /// A small generator, so that one number decides a life.
 struct Dice(u64);
@@ -120,6 +124,8 @@ struct Line {
 struct Place {
     node: NodeId,
     flow: Flow,
+    /// What its slow readers have not read; nothing: they hold up the others.
+    spilled: Option<Log>,
     writers: Vec<PlaceEnd>,
     readers: Vec<PlaceEnd>,
     /// By edge: the end of it that is here.
@@ -144,6 +150,8 @@ struct Plan {
     writers: Vec<(TaskId, NodeId)>,
     readers: Vec<(TaskId, NodeId)>,
     is_slow: bool,
+    /// Maximum bytes that each place spills.
+    spill: Option<usize>,
 }
 
 /// How an attempt ended.
@@ -187,8 +195,12 @@ fn records_of(dice: &mut Dice, kind: RecordKind, task: TaskId, budget: usize) ->
 impl World {
     fn new(dice: &mut Dice, plan: &Plan, tree: &Tree, budget: usize) -> Self {
         let window = WINDOW_BYTES_MIN + dice.below(1 << 20);
-        let settings =
-            FlowSettings { record: plan.kind, window, on_close: plan.on_close, spills: false };
+        let settings = FlowSettings {
+            record: plan.kind,
+            window,
+            on_close: plan.on_close,
+            spills: plan.spill.is_some(),
+        };
         let edges = |ends: &[PlaceEnd]| -> Vec<usize> {
             let edge = |end: &PlaceEnd| match end {
                 PlaceEnd::Edge(edge) => Some(*edge),
@@ -199,6 +211,11 @@ impl World {
         let place = |place: &rakuda_core::streams::Place| Place {
             node: place.node,
             flow: Flow::new(settings, place.writers.len(), place.readers.len()),
+            spilled: plan.spill.map(|bytes_max| Log {
+                bytes_max,
+                next: vec![None; place.readers.len()],
+                ..Log::default()
+            }),
             writers: place.writers.clone(),
             readers: place.readers.clone(),
             into: edges(&place.writers)
@@ -245,6 +262,11 @@ impl World {
             window,
             window_max: 0,
         }
+    }
+
+    /// Bytes that went to disk in all places.
+    fn spilled(&self) -> usize {
+        self.places.iter().filter_map(|place| place.spilled.as_ref()).map(|log| log.total).sum()
     }
 
     fn is_up(&self, node: NodeId) -> bool {
@@ -303,6 +325,9 @@ impl World {
             place.flow.on_reader_left(reader);
             return true;
         }
+        if let Some(log) = &mut place.spilled {
+            log.give_to(&mut place.flow, reader);
+        }
         let Some(piece) = place.flow.pending(reader).next() else { return false };
         let bytes = if dice.one_in(3) { 1 + dice.below(piece.len()) } else { piece.len() };
         one.got.extend_from_slice(&piece[..bytes]);
@@ -328,14 +353,24 @@ impl World {
             moved |= now.is_some();
             *said = said.or(now);
         }
+        if let Some(log) = &mut place.spilled {
+            moved |= log.take_from(&mut place.flow);
+            assert!(log.held() <= log.bytes_max, "{} are spilled", log.held());
+        }
         for (reader, end) in place.readers.clone().into_iter().enumerate() {
             let PlaceEnd::Edge(edge) = end else { continue };
+            if let Some(log) = &mut place.spilled {
+                log.give_to(&mut place.flow, reader);
+            }
             let machine = place.out.get_mut(&edge).unwrap();
             moved |= place.flow.give_to(reader, machine);
             place.flow.settle_to(reader, machine);
         }
         assert_eq!(place.flow.faults(), []);
-        let bound = self.window + place.writers.len() * CARRY_BYTES_MAX + 16 * READ_BYTES;
+        // Whoever is behind has loaded one piece.
+        let loaded = place.spilled.as_ref().map_or(0, |_| place.readers.len());
+        let bound =
+            self.window + (place.writers.len() + loaded) * CARRY_BYTES_MAX + 16 * READ_BYTES;
         assert!(place.flow.memory_bytes() <= bound);
         moved | self.send(number)
     }
@@ -598,16 +633,22 @@ fn on_hosts(dice: &mut Dice, first: u32, lost: Option<NodeId>) -> Vec<(TaskId, N
 }
 
 /// Whose life it is: the route without the end of the conventional one; nothing: each group has one of its own.
-fn live(seed: u64, route: Option<Route>) {
+/// Answers how much was spilled.
+fn live(seed: u64, route: Option<Route>, spills: bool) -> usize {
     let _seed = Seed(seed, route);
     let dice = &mut Dice(seed);
     dice.below(2);
     let kind = [RecordKind::Line, RecordKind::Nul, RecordKind::Fixed(37)][dice.below(3)];
     let on_close = if dice.one_in(2) { OnClose::Drain } else { OnClose::Sigpipe };
     let (writers, readers) = (on_hosts(dice, 0, None), on_hosts(dice, 10, None));
-    let mut plan = Plan { kind, on_close, writers, readers, is_slow: dice.one_in(3) };
+    let mut plan = Plan { kind, on_close, writers, readers, is_slow: dice.one_in(3), spill: None };
     // Mostly little, and sometimes more than all windows hold together.
-    let budget = if dice.one_in(64) { 3 << 20 } else { dice.below(20_000) };
+    let mut budget = if dice.one_in(64) { 3 << 20 } else { dice.below(20_000) };
+    if spills {
+        plan.is_slow = true;
+        plan.spill = Some(if dice.one_in(2) { 64 << 20 } else { dice.below(4 << 20) });
+        budget = (3 << 20) + dice.below(3 << 20);
+    }
     let tree_now = |dice: &mut Dice, plan: &Plan, lost: Option<NodeId>| {
         let groups = groups(dice, lost);
         let ways = match route {
@@ -645,9 +686,10 @@ fn live(seed: u64, route: Option<Route>) {
     let end = world.run(dice, &mut wrong);
     world.check_readers();
     assert!(end == End::Well || !is_calm);
+    let spilled = world.spilled();
     if end == End::Well {
         world.check_ends();
-        return;
+        return spilled;
     }
     // All is tried again, without the host that was lost, and ends well.
     let lost = world.lost;
@@ -663,6 +705,7 @@ fn live(seed: u64, route: Option<Route>) {
     assert_eq!(world.run(dice, &mut None), End::Well);
     world.check_readers();
     world.check_ends();
+    spilled + world.spilled()
 }
 
 /// A host over which something passes, with tasks or without.
@@ -672,8 +715,13 @@ fn any_host(dice: &mut Dice, tree: &Tree) -> NodeId {
 
 fn live_all(route: Option<Route>) {
     for seed in 0..u64::from(RunnerConfig::default().cases / 4) {
-        live(seed, route);
+        live(seed, route, false);
     }
+    // So many that some of them spill, whatever the route.
+    let spilled = (0..u64::from(RunnerConfig::default().cases / 400).max(8))
+        .map(|seed| live(seed, route, true));
+    let count = spilled.filter(|bytes| *bytes > 0).count();
+    assert!(count > 1, "{count} have spilled");
 }
 
 #[test]
@@ -701,7 +749,7 @@ fn edges_see_the_clock_and_widen_their_window_on_a_long_line() {
     let dice = &mut Dice(1);
     let (writers, readers) = (vec![(TaskId(0), NodeId(0))], vec![(TaskId(10), NodeId(8))]);
     let (kind, on_close) = (RecordKind::Line, OnClose::Drain);
-    let plan = Plan { kind, on_close, writers, readers, is_slow: false };
+    let plan = Plan { kind, on_close, writers, readers, is_slow: false, spill: None };
     let groups = groups(dice, None);
     let tree = tree_by_group(&groups, &Ways::default(), &plan.writers, &plan.readers);
     let mut world = World::new(dice, &plan, &tree, 12 << 20);

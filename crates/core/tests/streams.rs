@@ -1,12 +1,15 @@
 //! One stream against a naive model: whatever the chunks in which bytes come and go, whoever stalls
 //! or leaves, nothing is lost, mixed or split, all readers see one order, and memory is bounded.
 
+mod spills;
+
 use proptest::prelude::*;
 use proptest::test_runner::Config as RunnerConfig;
 use rakuda_core::streams::{
     Account, CARRY_BYTES_MAX, Fault, Flow, FlowSettings, OnClose, READ_BYTES, ReaderState,
     RecordKind, WINDOW_BYTES_MIN,
 };
+use spills::Log;
 
 /// A small generator, so that one number decides a life.
 struct Dice(u64);
@@ -113,66 +116,6 @@ fn check_merge(sources: &[Source], sink: &[u8], complete: bool) {
     }
     let all = next.iter().zip(sources).all(|(next, source)| *next == source.records.len());
     assert!(!complete || all, "records are missing");
-}
-
-/// What was spilled, as a shell keeps it: a log, and where each reader is that is behind.
-#[derive(Default)]
-struct Log {
-    pieces: Vec<(Vec<u8>, u64)>,
-    next: Vec<Option<usize>>,
-    bytes_max: usize,
-    /// Bytes that were written, all in all.
-    total: usize,
-}
-
-impl Log {
-    /// Bytes that a reader may still ask for.
-    fn held(&self) -> usize {
-        let first = self.next.iter().flatten().min().copied().unwrap_or(self.pieces.len());
-        self.pieces[first..].iter().map(|(bytes, _)| bytes.len()).sum()
-    }
-
-    /// Whoever has caught up, or left, asks for nothing more.
-    fn look(&mut self, flow: &Flow) {
-        for (number, next) in self.next.iter_mut().enumerate() {
-            if !flow.is_behind(number) {
-                *next = None;
-            }
-        }
-    }
-
-    /// Takes what is to be spilled, as far as it may grow.
-    fn take_from(&mut self, flow: &mut Flow) -> bool {
-        let mut moved = false;
-        self.look(flow);
-        while let Some((bytes, records)) = flow.to_spill() {
-            if self.held() + bytes.len() > self.bytes_max {
-                flow.on_spill_full();
-                break;
-            }
-            self.total += bytes.len();
-            self.pieces.push((bytes.to_vec(), records));
-            for reader in flow.on_spilled() {
-                assert!(self.next[reader].is_none(), "it was behind already");
-                self.next[reader] = Some(self.pieces.len() - 1);
-            }
-            moved = true;
-        }
-        moved
-    }
-
-    /// Gives a reader what it has next.
-    fn give_to(&mut self, flow: &mut Flow, reader: usize) {
-        self.look(flow);
-        flow.on_spill_room();
-        if flow.wants_load(reader) {
-            let next = self.next[reader].as_mut().expect("it was told of");
-            let (bytes, records) = &self.pieces[*next];
-            flow.load_space(reader).extend_from_slice(bytes);
-            flow.on_loaded(reader, *records);
-            *next += 1;
-        }
-    }
 }
 
 struct Life {

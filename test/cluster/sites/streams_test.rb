@@ -52,6 +52,27 @@ class StreamRoutesTest < ClusterHostsCase
     assert_includes refused.err, "auto, relay, direct"
   end
 
+  # host1 and host2, host3, and host4 in a group within that of host3: from host1 the line of each group is passed once.
+  def test_groups_within_groups_pass_a_stream_on_one_to_the_other
+    write("hosts.toml", <<~TOML)
+      [[group]]
+      name = "near"
+      hosts = ["host1 1", "host2 1"]
+
+      [[group]]
+      name = "far"
+      hosts = ["host3 1"]
+
+      [[group]]
+      name = "far/deep"
+      hosts = ["host4 1"]
+    TOML
+    assert_equal ["relay", 2, 1], copies("relay")
+    hops = JSON.parse(ctl("report", "--json")).dig("streams", 0, "hops")
+    assert_equal [%w[host1 host2], %w[host1 host3], %w[host3 host4]], hops.map { |hop| hop.values_at("from", "to") }.sort
+    assert_equal [10_000], hops.map { |hop| hop["records"] }.uniq
+  end
+
   # The writer is on host2 and the reader on host4: the representatives, host1 and host3, have no task of it, and are there
   # before it begins.
   PASSED_ON = <<~'RUBY'

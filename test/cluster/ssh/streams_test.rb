@@ -96,6 +96,24 @@ class ClusterStreamsTest < ClusterHostsCase
     assert_equal ["direct"], hops.map { |hop| hop["way"] }.uniq
   end
 
+  # By number alone a and c would be apart.
+  def test_members_that_are_said_to_send_one_another_much_are_on_one_host
+    write("hosts", "host1 3\nhost2 3\n")
+    result = rakuda(<<~'RUBY', "-q")
+      much, little = { output: "10MB/s" }, { output: "1B/s" }
+      stream :one, from: "a", to: "c", meta: { "a" => much, "c" => little }
+      stream :two, from: "b", to: "d", meta: { "b" => much, "d" => little }
+      stream :both, from: %w[c d], to: "out"
+      %w[a b].each { |name| task(name) { sh "hostname > by.#{name}; echo #{name}" } }
+      %w[c d].each { |name| task(name) { sh "hostname > by.#{name}; cat" } }
+      file("out") { |t| sh "cat > #{t.name}" }
+      task default: "out"
+    RUBY
+    assert_equal [0, %w[a b]], [result.status, read("out").split.sort], result.err
+    a, b, c, d = hosts_of("a", "b", "c", "d").values
+    assert_equal [[a, b], 2], [[c, d], [a, b].uniq.size]
+  end
+
   def test_hosts_that_cannot_reach_each_other_are_joined_over_the_hubs
     write("hosts", APART)
     address = @testbed.run!("host1", "getent", "hosts", "host2").split.first
