@@ -19,14 +19,14 @@ help:
 	@echo "make install    build, and install below PREFIX=$(PREFIX), without root; make uninstall takes it away again"
 	@echo "make dist    a tarball for every x86-64 Linux with glibc 2.17 or later, in dist/"
 	@echo "make deb     a package for this Debian and later ones, in dist/"
-	@echo "make test-systems    run the Ruby tests on Debian 13, in a chroot; as root"
+	@echo "make test-systems    run the Ruby tests on Debian 12 and 13, the portable engine on Debian 11, in chroots; as root"
 	@echo "make demo    set up, build, and run examples/montage into tmp/demo"
 	@echo "make test    set up, build, and run lints and all tests; WITHOUT=testbed,cluster leaves out those that need root"
 	@echo "make check   while you work: format, lints, unit tests, parity on the fake hub; no set-up, debug build"
 	@echo "make build   set up, and build the engine (target/release)"
 	@echo "make build-bench  set up, and build the I/O kernels (iobench/README.md)"
 	@echo "make sim     run workflows in which things die: SEEDS=1000 FROM=1"
-	@echo "make bench-engines  install Snakemake, Parsl, Dask, Spark and Hadoop's runner for rakudactl bench, into target/engines"
+	@echo "make bench-engines  install Snakemake, Nextflow, Parsl, Dask, Spark and Hadoop's runner for rakudactl bench, into target/engines"
 	@echo "make bench   compare with other tools (bench/README.md); BENCH='--rounds 3 --only A,B' for less"
 	@echo "make lint, make setup, make clean"
 
@@ -54,6 +54,7 @@ deb:
 # Needs root and debootstrap; minutes for each system.
 test-systems: build
 	@tools/test-systems
+	@tools/test-systems bullseye -- portable
 
 uninstall:
 	@tools/install uninstall
@@ -102,13 +103,15 @@ lint: test-setup
 		tools/install tools/dist tools/deb tools/test-systems tools/test-control-groups test/installation/first_hour.sh libexec/rakuda-tasks iobench/test/check.sh
 	$(MAKE) -C iobench lint
 
-# Engines from PyPI that workflows are compared in; the others are Debian's.
+# Engines from PyPI and Maven Central that workflows are compared in; the others are Debian's.
 bench-engines: build-bench
 	@tools/setup bench/packages.apt
 	python3 -m venv target/engines
 	target/engines/bin/pip install --quiet --disable-pip-version-check -r bench/engines.txt
 	rm -rf target/engines/classes
 	mkdir -p target/engines/classes
+	mvn --quiet --batch-mode --file bench/nextflow.xml dependency:copy-dependencies -DincludeScope=runtime \
+		-DoutputDirectory=$(CURDIR)/target/engines/nextflow
 	javac -Xlint:all,-classfile,-processing,-path -Werror -d target/engines/classes \
 		-cp "$$(echo target/engines/lib/python3*/site-packages/pyspark/jars)/*" iobench/mapreduce/*.java
 	jar cf target/engines/mapreduce.jar -C target/engines/classes .

@@ -24,8 +24,8 @@ fn count(value: &Value) -> usize {
     value.as_u64().map_or(0, |count| usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-/// A row for each rule with its key, as [`rule_counts_of`] has them, then those of which no task has begun. A rule whose
-/// place is not known has no total.
+/// A row for each rule with its key, as [`rule_counts_of`] has them, then those of which no task has begun.
+/// A rule whose place is not known has no total.
 pub fn rules(run: &Run, groups: &Groups, status: Option<&Value>) -> Vec<(String, RuleCounts)> {
     let mut told: BTreeMap<String, (usize, &Value)> = BTreeMap::new();
     let mut order = Vec::new();

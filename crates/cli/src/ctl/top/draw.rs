@@ -314,7 +314,7 @@ pub fn draw(look: &Look, chosen: usize, area: Rect, buffer: &mut Buffer) {
     put(tasks, buffer, &running(look, width));
     let [left, right] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Length(30)]).areas(tables);
-    put(left, buffer, &rules(look, usize::from(left.width).saturating_sub(1)));
+    put(left, buffer, &rules(look, usize::from(left.width).saturating_sub(2)));
     put(right, buffer, &nodes(look));
     put(Rect { y: told.y + u16::from(below > 0), height: failed_rows, ..told }, buffer, &failed);
     let choose = if look.failed.len() > 1 { "   ↑ ↓ other failures" } else { "" };

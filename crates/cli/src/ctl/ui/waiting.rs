@@ -17,8 +17,8 @@ fn ask(place: &Place, run: &str, question: &Value) -> Option<Value> {
     live::ask(place, Some(run), question).ok()?.into_iter().next_back()
 }
 
-/// `{"tasks": [[number, name, place, state], ...], "more": true}`, of those whose names hold all words; `more`: there may
-/// be others.
+/// `{"tasks": [[number, name, place, state], ...], "more": true}`, of those whose names hold all words.
+/// `more`: there may be others.
 pub fn find(place: &Place, run: &str, words: &str) -> Value {
     let words: Vec<&str> = words.split_whitespace().collect();
     let until_ns =

@@ -16,6 +16,7 @@
   // ---- words
   function seconds(value) {
     if (value === null || value === undefined) return "";
+    if (value === 0) return "0 s";
     if (value >= 3600) return Math.floor(value / 3600) + " h " + Math.round((value % 3600) / 60) + " min";
     if (value >= 100) return Math.floor(value / 60) + " min " + Math.round(value % 60) + " s";
     if (value >= 1) return value.toPrecision(3) + " s";
@@ -156,7 +157,7 @@
     const most = Math.max(...tables.rules.map((rule) => rule.total_s), 1e-9);
     const body = byId("rule-rows").tBodies[0];
     fill(body, tables.rules, (rule) => [[rule.label, "t"], [ofAll(rule)], [many(rule.running)],
-      [many(rule.failed), rule.failed ? "bad" : ""], [seconds(rule.mean_s)], [seconds(rule.total_s)]]);
+      [many(rule.failed), rule.failed ? "bad" : ""], [seconds(rule.mean_s)], [seconds(rule.total_s || null)]]);
     tables.rules.forEach((rule, i) => {
       const cell = body.rows[i].insertCell();
       cell.className = "t";
@@ -512,7 +513,7 @@
     }
     const whole = cells.seconds, unit = 10 ** Math.floor(Math.log10(Math.max(whole, 1e-3) / 4)), tick = [1, 2, 5, 10].map((k) => k * unit).find((k) => whole / k <= 8) || whole;
     for (let t = 0; t <= whole; t += tick) {
-      const x = LEFT + (wide - LEFT - 8) * t / whole, text = seconds(t || 0).replace(/^0 µs$/, "0");
+      const x = LEFT + (wide - LEFT - 8) * t / whole, text = seconds(t).replace(/^0 s$/, "0");
       context.textAlign = t ? "center" : "left";
       if (x + 24 < wide) context.fillText(text, x, high - 6);
     }

@@ -79,6 +79,7 @@
   }
 
   function seconds(value) {
+    if (value === 0) return "0 s";
     if (value >= 3600) return Math.floor(value / 3600) + " h " + Math.round((value % 3600) / 60) + " min";
     if (value >= 100) return Math.floor(value / 60) + " min " + Math.round(value % 60) + " s";
     if (value >= 1) return value.toPrecision(3) + " s";
