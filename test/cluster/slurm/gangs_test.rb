@@ -4,7 +4,8 @@ require "json"
 require "minitest/autorun"
 require_relative "../hosts_case"
 
-# Tasks that have several nodes of an allocation of Slurm, and rounds that begin on all of its nodes at one instant.
+# Tasks that have several nodes of an allocation of Slurm, rounds that begin on all of its nodes at one instant, and streams
+# between its nodes.
 class ClusterSlurmGangsTest < ClusterHostsCase
   def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 1 }
 
@@ -54,6 +55,22 @@ class ClusterSlurmGangsTest < ClusterHostsCase
     end
     hosts = (0..3).map { |worker| read("said.#{worker}").split[1] }
     assert_equal [2, 2], hosts.tally.values
+  end
+
+  # Three tasks and two cores on each node: they are on both, and the nodes reach each other without the hub's host.
+  def test_a_stream_goes_from_node_to_node_of_an_allocation
+    write("Rakefile", <<~'RUBY')
+      stream :s, from: %w[a b], to: "out"
+      %w[a b].each { |name| task(name) { sh "hostname > by.#{name}; seq 1000" } }
+      file("out") { |t| sh "hostname > by.out; sort -n > #{t.name}" }
+      task default: "out"
+    RUBY
+    result = in_allocation(2, "-q")
+    assert_equal 0, result.status, result.err
+    assert_equal((1..1000).flat_map { |number| [number, number] }, read("out").lines.map(&:to_i))
+    assert_equal 2, %w[a b out].map { |task| read("by.#{task}") }.uniq.size
+    stream = JSON.parse(ctl("report", "--json")).fetch("streams").first
+    assert_equal [true, ["direct"]], [stream["balanced"], stream["hops"].map { |hop| hop["way"] }.uniq]
   end
 
   private
