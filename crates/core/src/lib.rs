@@ -20,7 +20,8 @@
 //! - beside the scheduler: `attempts` (the life of attempts, leases on cores), `nodes` (the life of
 //!   nodes), `files` (which files go along; knows names), `reach` (files that no file server hands
 //!   out, and failures that may be due to that), `streams` (tasks joined through stdin and stdout),
-//!   `sync` (rounds of commands that begin at one instant, clocks of nodes)
+//!   `sync` (rounds of commands that begin at one instant, clocks of nodes), `stopping` (signals for
+//!   what has to end, and the last steps of a run)
 //! - `invariants`: what always holds between two events
 #![no_std]
 
@@ -69,6 +70,7 @@ mod run;
 mod running;
 mod scheduler;
 mod serial_order;
+mod stopping;
 pub mod streams;
 mod suitability;
 pub mod sync;
@@ -96,6 +98,9 @@ pub use reach::{
 pub use requirement::{Capacity, Choice, Devices, Requirement};
 pub use run::{Effect, Input, Run};
 pub use scheduler::Scheduler;
+pub use stopping::{
+    Shutdown, ShutdownStep, Signal, StopEffect, StopHow, StopSettings, Stopping, Wait,
+};
 pub use suitability::{NodeRank, Suits};
 pub use task::{Reason, TaskState};
 pub use time::{FileTime, Now, Time, Timestamp};

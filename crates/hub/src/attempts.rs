@@ -158,7 +158,7 @@ impl Hub {
 
     /// An action, or code outside of actions, wants a command started.
     pub(crate) fn want_command(&mut self, task: Option<TaskId>, pending: PendingCommand) {
-        if self.stopping.is_stopping() {
+        if self.run.stopping().is_stopping() {
             self.leave_round_of(pending.options.as_deref());
             self.end_stopped(pending.command);
             return;

@@ -316,7 +316,7 @@ impl Hub {
     /// Nothing runs, and tasks wait for a node that suits: that can be asked about, and after a while is said once.
     fn tell_waiting(&mut self) {
         let counts = self.run.scheduler().counts();
-        if counts.ready == 0 || counts.running > 0 || self.stopping.is_stopping() {
+        if counts.ready == 0 || counts.running > 0 || self.run.stopping().is_stopping() {
             self.choosing.waits_since = None;
             return;
         }

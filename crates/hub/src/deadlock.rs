@@ -30,6 +30,6 @@ impl Hub {
             && self.inputs.held.is_none()
             && self.file_probes.is_empty()
             && (alone || counts.ready == 0)
-            && self.stopping.next_deadline_ns().is_none()
+            && self.run.stopping().due().is_none()
     }
 }

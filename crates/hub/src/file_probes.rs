@@ -275,7 +275,7 @@ impl Hub {
         let Some(attempt) = self.run.attempts().get(id) else { return false };
         let is_last = attempt.number() >= self.run.scheduler().attempts_max(id)
             || attempt.is_aborted()
-            || self.stopping.is_stopping()
+            || self.run.stopping().is_stopping()
             || !self.run.scheduler().goes_on(id);
         let node = attempt.node();
         let details = self.run.details_mut(id);

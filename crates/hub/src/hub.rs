@@ -54,7 +54,7 @@ use crate::rerun::Rerun;
 use crate::screen::Screen;
 use crate::settings::RunSettings;
 use crate::staging::{Moved, Staging, next_moved};
-use crate::stopping::Stopping;
+use crate::stopping::stop_settings;
 use crate::streams::{NotJoined, Streams, next_not_joined};
 use crate::sync::SyncRounds;
 use crate::times::Times;
@@ -160,7 +160,6 @@ pub(crate) struct Hub {
     /// Tasks of which it says so, and that are not known to be in a gang.
     pub wide_tasks: Vec<TaskId>,
     pub requirement_of: Vec<u32>,
-    pub stopping: Stopping,
     pub any_failed: bool,
     pub failures: Failures,
     /// Where inputs of tasks are.
@@ -444,7 +443,7 @@ impl Hub {
         let reach = Reachability::new(mount_of(&settings.directory, settings.cluster.is_some()));
         Self {
             now,
-            run: Run::new(settings.config.clone(), reach.has_servers()),
+            run: Run::new(settings.config.clone(), reach.has_servers(), stop_settings(&settings)),
             requirement_cores: vec![1],
             requirement_nodes: vec![None],
             wide_tasks: Vec::new(),
@@ -469,7 +468,6 @@ impl Hub {
             reopened: BTreeSet::new(),
             commands: BTreeMap::new(),
             requests: Vec::new(),
-            stopping: Stopping::new(settings.grace_ms),
             any_failed: false,
             failures: Failures::default(),
             inputs: Inputs::default(),
@@ -583,6 +581,7 @@ impl Hub {
             Effect::Output(output) => self.outputs.push_back(output),
             Effect::Attempt(effect) => self.perform_for_attempt(effect),
             Effect::Reach(effect) => self.perform_for_reach(effect),
+            Effect::Stop(effect) => self.perform_for_stop(effect),
             Effect::Node(effect) => self.perform_for_node(effect),
             Effect::StartHeld { id, start } => self.note_claim(id, start.node),
             // The first is told when it comes.
@@ -709,7 +708,6 @@ impl Hub {
     fn next_deadline_ns(&self) -> Option<u64> {
         let behind = self.output_retry_ns.is_some();
         let deadlines = [
-            self.stopping.next_deadline_ns(),
             self.inputs.due_ns(),
             self.group_losses.due_ns(),
             self.newcomers.due_ns(),
@@ -727,7 +725,7 @@ impl Hub {
         self.now = read_clocks();
     }
 
-    fn until(&self, deadline_ns: u64) -> Duration {
+    pub(crate) fn until(&self, deadline_ns: u64) -> Duration {
         Duration::from_nanos(deadline_ns.saturating_sub(self.now.time.0))
     }
 
@@ -907,7 +905,7 @@ async fn some_content(rerun: Option<&Rerun>) {
 }
 
 /// For ever without a time.
-async fn sleep(wait: Option<Duration>) {
+pub(crate) async fn sleep(wait: Option<Duration>) {
     match wait {
         Some(wait) => tokio::time::sleep(wait).await,
         None => std::future::pending().await,

@@ -233,7 +233,7 @@ impl Hub {
             _ => false,
         };
         let reruns = self.outputs.iter().filter(again).count();
-        if !self.stopping.is_stopping() {
+        if !self.run.stopping().is_stopping() {
             self.tell_loss(Loss { node: id, why, reruns });
         }
         self.flush_urgent = true;
@@ -272,7 +272,7 @@ impl Hub {
         let place = self.agents.place(id);
         let why = place.trouble.as_deref().unwrap_or_default();
         let line = format!("node {} cannot be used: {why}", place.node.name.to_display());
-        if self.run.nodes().is_any_left() && !self.stopping.is_stopping() {
+        if self.run.nodes().is_any_left() && !self.run.stopping().is_stopping() {
             self.tell_losses();
             self.warn(&line);
         }
@@ -339,7 +339,7 @@ impl Hub {
 
     /// Without a node the run cannot go on, and says why.
     pub(crate) fn check_nodes_left(&mut self) {
-        if self.run.nodes().is_any_left() || self.stopping.is_stopping() || self.goodbye {
+        if self.run.nodes().is_any_left() || self.run.stopping().is_stopping() || self.goodbye {
             return;
         }
         let told = self.agents.places().filter_map(|(_, place)| {

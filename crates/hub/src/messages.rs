@@ -472,7 +472,7 @@ impl Hub {
         let other_ending = match ok {
             true => None,
             false if given_back => Some("given back"),
-            false if attempt.is_aborted() || self.stopping.by_user() => Some("aborted"),
+            false if attempt.is_aborted() || self.run.stopping().by_user() => Some("aborted"),
             false => Some("failed"),
         };
         self.name_ended_group(id, total_ns(attempt.held()), other_ending);

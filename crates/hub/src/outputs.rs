@@ -87,8 +87,7 @@ impl Hub {
             Output::AttemptFailed { id, attempt, retried } => {
                 self.link.push(&HubMessage::AttemptFailed(id.0, attempt, retried));
                 if !retried {
-                    let signals = !self.stopping.is_stopping();
-                    self.tell(Input::TaskGivenUp { id, signals });
+                    self.tell(Input::TaskGivenUp { id });
                 }
             }
             // The run waits for that itself.

@@ -84,7 +84,7 @@ impl Hub {
             "failed": view.failed,
             "abandoned": self.record.abandoned(),
             "rate_per_s": view.rate,
-            "stopping": self.stopping.is_stopping(),
+            "stopping": self.run.stopping().is_stopping(),
         });
         let seconds = |ns: u64| ns as f64 / 1e9;
         if let Some((signal, in_ns)) = view.stopping.and_then(|stopping| stopping.next) {

@@ -1,44 +1,22 @@
-//! Ending what runs: gently first, then not.
+//! Ending what runs, as the core decides it: signals, process groups, agents.
 //!
-//! One ladder of signals for each command that has to go: SIGINT (a user's Ctrl-C) or SIGTERM (a
-//! failure with FAILURE_TERMINATION=kill), after a grace SIGTERM, after another SIGKILL.
-
-use std::time::Duration;
+//! What comes when is `rakuda_core::Stopping`'s business, and at the end of a run `rakuda_core::Shutdown`'s.
 
 use rakuda_agent::signals;
 use rakuda_cluster::{NodeEvent, NodeReport};
-use rakuda_core::{AttemptState, Event, Input, ReachInput, TaskId};
+use rakuda_core::{
+    AttemptState, Input, ReachInput, Shutdown, ShutdownStep, Signal, StopEffect,
+    StopHow as CoreStopHow, StopSettings, Stopping, TaskId, Wait,
+};
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
 use rakuda_proto::front::StopHow;
 use rakuda_proto::journal::{Outcome, RunOutcome};
 
 use crate::agents::Reports;
-use crate::hub::{Hub, LOCAL_NODE, RunEnding};
+use crate::hub::{Hub, LOCAL_NODE, RunEnding, sleep};
 use crate::notes::AttemptNote;
+use crate::settings::RunSettings;
 use crate::targets::TargetEnding;
-
-/// How long commands have to end when the front was killed, ms.
-const FRONT_LOST_GRACE_MS: u64 = 1000;
-/// How long a node elsewhere has to tell of its commands' end after SIGKILL, ms.
-const SILENT_NODE_MS: u64 = 3000;
-/// After the last signal.
-const GIVE_UP: i32 = -1;
-/// How long agents elsewhere have to end, ms.
-const CLOSING_MS: u64 = 2000;
-/// How long an allocation may take to be given back, ms.
-const RELEASING_MS: u64 = 10_000;
-/// How often it is looked whether they have, ms.
-const CLOSING_STEP_MS: u64 = 5;
-
-/// Signals still to come, and whether the run as a whole is ending.
-#[derive(Debug)]
-pub(crate) struct Stopping {
-    grace_ns: u64,
-    how: Option<StopHow>,
-    by_user: bool,
-    /// When, whom, with what.
-    ladder: Vec<(u64, CommandId, i32)>,
-}
 
 /// A run that is to end, as it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,107 +27,93 @@ pub(crate) struct StoppingView {
     pub can_kill: bool,
 }
 
-impl Stopping {
-    pub fn new(grace_ms: u64) -> Self {
-        Self { grace_ns: grace_ms * 1_000_000, how: None, by_user: false, ladder: Vec::new() }
-    }
-
-    /// The user has asked to stop: nothing more starts.
-    pub fn is_stopping(&self) -> bool {
-        self.how.is_some()
-    }
-
-    /// Whether the user did, and not an error of the hub's own.
-    pub fn by_user(&self) -> bool {
-        self.by_user
-    }
-
-    /// When `on_deadline` is due.
-    pub fn next_deadline_ns(&self) -> Option<u64> {
-        self.ladder.iter().map(|(deadline, ..)| *deadline).min()
-    }
-
-    /// What comes next when commands do not end: the signal's name and in how long; none: nothing
-    /// was sent yet or the last one was.
-    pub fn next_step(&self, now_ns: u64) -> Option<(&'static str, u64)> {
-        let (deadline_ns, _, signal) = self.ladder.iter().min_by_key(|(deadline, ..)| *deadline)?;
-        let name = if *signal == libc::SIGKILL { "SIGKILL" } else { "SIGTERM" };
-        Some((name, deadline_ns.saturating_sub(now_ns)))
-    }
-
+impl StoppingView {
     /// What the display and answers say about the end that is near; none: no one wants the run to end.
-    pub fn view(&self, now_ns: u64) -> Option<StoppingView> {
-        self.is_stopping().then(|| StoppingView {
-            next: self.next_step(now_ns),
-            can_kill: self.by_user && self.how != Some(StopHow::Kill),
-        })
-    }
-
-    fn first_signal(&self) -> i32 {
-        match self.how {
-            None => libc::SIGTERM,
-            // Commands of a run in a script's background ignore SIGINT, as the run itself does.
-            Some(StopHow::Interrupt) if signals::is_ignored(libc::SIGINT) => libc::SIGTERM,
-            Some(StopHow::Interrupt) => libc::SIGINT,
-            Some(StopHow::Kill) => libc::SIGKILL,
-        }
+    pub fn of(stopping: &Stopping, now_ns: u64) -> Option<Self> {
+        let next = |(due, signal): (rakuda_core::Time, Signal)| {
+            (name_of(signal), due.0.saturating_sub(now_ns))
+        };
+        stopping
+            .is_stopping()
+            .then(|| Self { next: stopping.next_signal().map(next), can_kill: stopping.can_kill() })
     }
 }
 
-fn next_signal(signal: i32) -> Option<i32> {
+/// By what a run ends its commands.
+pub(crate) fn stop_settings(settings: &RunSettings) -> StopSettings {
+    // Commands of a run in a script's background ignore SIGINT, as the run itself does.
+    let ignored = signals::is_ignored(libc::SIGINT);
+    let first = if ignored { Signal::Terminate } else { Signal::Interrupt };
+    StopSettings { grace_ns: settings.grace_ms * 1_000_000, first }
+}
+
+fn name_of(signal: Signal) -> &'static str {
     match signal {
-        libc::SIGINT => Some(libc::SIGTERM),
-        libc::SIGTERM => Some(libc::SIGKILL),
-        _ => None,
+        Signal::Interrupt => "SIGINT",
+        Signal::Terminate => "SIGTERM",
+        Signal::Kill => "SIGKILL",
+    }
+}
+
+fn number_of(signal: Signal) -> i32 {
+    match signal {
+        Signal::Interrupt => libc::SIGINT,
+        Signal::Terminate => libc::SIGTERM,
+        Signal::Kill => libc::SIGKILL,
     }
 }
 
 impl Hub {
     /// The user wants the run to end.
     pub(crate) fn stop_for_user(&mut self, how: StopHow) {
-        self.stopping.by_user = true;
-        self.stop(how);
+        self.tell_stop(how, true);
     }
 
     /// The run is to end.
     pub(crate) fn stop(&mut self, how: StopHow) {
-        if self.stopping.how == Some(StopHow::Kill) {
-            return;
-        }
-        self.stopping.how = Some(how);
-        self.note_stop(match how {
-            StopHow::Interrupt => "interrupt",
-            StopHow::Kill => "kill",
-        });
-        self.stopping.ladder.clear();
-        self.flush_due_ns = None;
-        self.progress.show_soon(self.now.time.0);
-        self.tell(Input::Reach(ReachInput::StopRequested));
-        self.event(Event::StopRequested { kill: true });
+        self.tell_stop(how, false);
+    }
+
+    fn tell_stop(&mut self, how: StopHow, by_user: bool) {
+        let how = match how {
+            StopHow::Interrupt => CoreStopHow::Gently,
+            StopHow::Kill => CoreStopHow::AtOnce,
+        };
         // Also commands that no action waits for, and those whose action is being aborted.
-        let commands: Vec<_> = self.commands.keys().copied().collect();
-        for command in commands {
-            self.send_signal(command, self.stopping.first_signal());
-        }
-        if how == StopHow::Kill {
-            self.agents.signal_all(libc::SIGKILL);
+        let commands: Vec<u32> = self.commands.keys().map(|command| command.0).collect();
+        self.tell(Input::Stop { how, by_user, commands: &commands });
+    }
+
+    pub(crate) fn perform_for_stop(&mut self, effect: StopEffect) {
+        match effect {
+            StopEffect::Begin { how } => {
+                self.note_stop(match how {
+                    CoreStopHow::Gently => "interrupt",
+                    CoreStopHow::AtOnce => "kill",
+                });
+                self.flush_due_ns = None;
+                self.progress.show_soon(self.now.time.0);
+            }
+            StopEffect::Send { command, signal } => {
+                self.signal(CommandId(command), number_of(signal));
+            }
+            StopEffect::KillAll => {
+                self.agents.signal_all(libc::SIGKILL);
+            }
+            StopEffect::GiveUpNode { command } => self.give_up_node_of(CommandId(command)),
         }
     }
 
     /// The core wants this action to end early. Its commands go first.
     pub(crate) fn abort_action(&mut self, id: TaskId) {
-        // Those of a run that is stopped are told in one go.
-        let signals = !self.stopping.is_stopping();
-        self.tell(Input::Abort { id, signals });
+        self.tell(Input::Abort { id });
     }
 
     /// Tells the commands of an attempt to end.
     pub(crate) fn signal_commands_of(&mut self, id: TaskId) {
         let own = self.commands.iter().filter(|(_, command)| command.task == Some(id));
-        let commands: Vec<_> = own.map(|(command, _)| *command).collect();
-        for command in commands {
-            self.send_signal(command, self.stopping.first_signal());
-        }
+        let commands: Vec<u32> = own.map(|(command, _)| command.0).collect();
+        self.tell(Input::CommandsToEnd { commands: &commands });
     }
 
     /// Sends a signal to a command's process group, once.
@@ -164,18 +128,6 @@ impl Hub {
         let node = self.commands.get(&command).map(|running| running.node);
         // After its start, which may not have been passed on yet.
         self.requests.push((node, AgentRequest::Signal { command, signal }));
-    }
-
-    /// Sends a signal, and the sterner ones after it when that does not help.
-    fn send_signal(&mut self, command: CommandId, signal: i32) {
-        self.signal(command, signal);
-        if let Some(next) = next_signal(signal) {
-            let deadline = self.now.time.0 + self.stopping.grace_ns;
-            self.stopping.ladder.push((deadline, command, next));
-        } else if self.stopping.is_stopping() {
-            let deadline = self.now.time.0 + SILENT_NODE_MS * 1_000_000;
-            self.stopping.ladder.push((deadline, command, GIVE_UP));
-        }
     }
 
     /// A node elsewhere whose file system hangs cannot even kill: when the run is to end, it is waited for no longer.
@@ -197,35 +149,16 @@ impl Hub {
         self.let_idle_nodes_go();
         self.tell_due_losses();
         self.tell(Input::TimeCame);
-        let now = self.now.time.0;
-        let due = |(deadline, ..): &mut (u64, CommandId, i32)| *deadline <= now;
-        let due: Vec<_> = self.stopping.ladder.extract_if(.., due).collect();
-        for (_, command, signal) in due {
-            if signal == GIVE_UP {
-                self.give_up_node_of(command);
-            } else {
-                self.send_signal(command, signal);
-            }
-        }
     }
 
     /// The front has said goodbye. Whether the run was stopped, by the user or by what ended the
     /// front; then nothing may be left of it.
     pub(crate) async fn end_run(&mut self, reports: &mut Reports) -> bool {
         let stopped =
-            self.stopping.is_stopping() || self.run.attempts().all_acting().next().is_some();
+            self.run.stopping().is_stopping() || self.run.attempts().all_acting().next().is_some();
         self.end_attempts(reports).await;
-        if stopped || self.stopping.next_deadline_ns().is_some() {
-            // Groups whose leader was ended, but not all members.
-            let mut left = self.agents.signal_all(libc::SIGTERM);
-            for _ in 0..20 {
-                if left == 0 {
-                    break;
-                }
-                tokio::time::sleep(Duration::from_millis(FRONT_LOST_GRACE_MS / 20)).await;
-                left = self.agents.signal_all(0);
-            }
-            self.agents.signal_all(libc::SIGKILL);
+        if stopped || self.run.stopping().due().is_some() {
+            self.shut_down(Shutdown::of_groups(self.now.time), None).await;
         }
         stopped
     }
@@ -247,25 +180,7 @@ impl Hub {
     /// Ends the commands that still run, within a second, and settles the targets of attempts
     /// that did not come to their end.
     pub(crate) async fn end_attempts(&mut self, reports: &mut Reports) {
-        self.signal_commands(libc::SIGTERM);
-        let killed_at = tokio::time::sleep(Duration::from_millis(FRONT_LOST_GRACE_MS));
-        let silent_at =
-            tokio::time::sleep(Duration::from_millis(FRONT_LOST_GRACE_MS + SILENT_NODE_MS));
-        tokio::pin!(killed_at, silent_at);
-        let (mut killed, mut gave_up) = (false, false);
-        while self.agents.unreported() > 0 {
-            tokio::select! {
-                report = reports.recv() => self.note_last_report(report),
-                () = &mut killed_at, if !killed => {
-                    killed = true;
-                    self.signal_commands(libc::SIGKILL);
-                }
-                () = &mut silent_at, if !gave_up => {
-                    gave_up = true;
-                    self.agents.give_up_silent();
-                }
-            }
-        }
+        self.shut_down(Shutdown::of_commands(self.now.time), Some(&mut *reports)).await;
         while let Some(report) = reports.try_recv() {
             self.note_last_report(report);
         }
@@ -311,29 +226,62 @@ impl Hub {
         if let Some(staging) = &mut self.staging {
             staging.end();
         }
-        let mut steps = 0..CLOSING_MS / CLOSING_STEP_MS;
-        if nothing_left || self.record.is_unsettled() {
-            self.agents.end_all();
-            while !self.agents.have_ended_all() && steps.next().is_some() {
-                tokio::time::sleep(Duration::from_millis(CLOSING_STEP_MS)).await;
+        let nothing_left = nothing_left || self.record.is_unsettled();
+        self.shut_down(Shutdown::of_agents(self.now.time, nothing_left), None).await;
+    }
+
+    /// Takes the last steps of a run as they become due. Reports are heard as long as `reports` are given.
+    async fn shut_down(&mut self, mut shutdown: Shutdown, mut reports: Option<&mut Reports>) {
+        loop {
+            self.tick();
+            let has_come = self.has_come(shutdown.waits());
+            let mut steps = Vec::new();
+            let is_over = shutdown.step(self.now.time, has_come, &mut steps);
+            for step in steps {
+                self.perform_step(step);
             }
-            self.agents.give_up_unended();
-            self.put_away_again();
-        }
-        self.agents.close();
-        while !self.agents.are_closed() && steps.next().is_some() {
-            tokio::time::sleep(Duration::from_millis(CLOSING_STEP_MS)).await;
-        }
-        if !self.agents.are_closed() {
-            self.agents.give_up();
-        }
-        for _ in 0..RELEASING_MS / CLOSING_STEP_MS {
-            if self.agents.is_source_closed() {
-                break;
+            if is_over {
+                return;
             }
-            tokio::time::sleep(Duration::from_millis(CLOSING_STEP_MS)).await;
+            let wait = shutdown.due().map(|due| self.until(due.0));
+            let report = async {
+                match &mut reports {
+                    Some(reports) => reports.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                report = report => self.note_last_report(report),
+                () = sleep(wait) => {}
+            }
         }
-        self.tick();
+    }
+
+    fn has_come(&self, what: Wait) -> bool {
+        match what {
+            Wait::Reports => self.agents.unreported() == 0,
+            Wait::Groups => self.agents.signal_all(0) == 0,
+            Wait::Below => self.agents.have_ended_all(),
+            Wait::Agents => self.agents.are_closed(),
+            Wait::Release => self.agents.is_source_closed(),
+        }
+    }
+
+    fn perform_step(&mut self, step: ShutdownStep) {
+        match step {
+            ShutdownStep::SignalCommands(signal) => self.signal_commands(number_of(signal)),
+            ShutdownStep::GiveUpSilent => self.agents.give_up_silent(),
+            ShutdownStep::SignalGroups(signal) => {
+                self.agents.signal_all(number_of(signal));
+            }
+            ShutdownStep::EndBelow => self.agents.end_all(),
+            ShutdownStep::GiveUpUnended => {
+                self.agents.give_up_unended();
+                self.put_away_again();
+            }
+            ShutdownStep::Close => self.agents.close(),
+            ShutdownStep::GiveUp => self.agents.give_up(),
+        }
     }
 
     /// Ends what runs, at once: nothing waits for the record any more. What has not been started never is.

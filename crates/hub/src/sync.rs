@@ -383,7 +383,7 @@ impl Hub {
         if self.sync.rounds.is_empty() {
             return;
         }
-        if self.stopping.is_stopping() || self.run.scheduler().starts_nothing_more() {
+        if self.run.stopping().is_stopping() || self.run.scheduler().starts_nothing_more() {
             self.tell_rounds(Rounds::stop);
         }
         self.tell_rounds(Rounds::tick);

@@ -241,7 +241,7 @@ impl Hub {
 
     /// Ends the run when all that is left would not end in time.
     pub(crate) fn check_time_left(&mut self) {
-        if self.times.nowhere.is_empty() || self.stopping.is_stopping() || self.goodbye {
+        if self.times.nowhere.is_empty() || self.run.stopping().is_stopping() || self.goodbye {
             return;
         }
         let counts = self.run.scheduler().counts();

@@ -7,6 +7,7 @@ use crate::event::{Event, Output};
 use crate::ids::{InvocationId, NodeId, TaskId};
 use crate::nodes::{NodeEffect, NodeInput};
 use crate::reach::{ReachEffect, ReachInput};
+use crate::stopping::{StopEffect, StopHow};
 
 /// What happened outside.
 #[derive(Clone, Debug)]
@@ -170,15 +171,25 @@ pub enum Input<'a, C> {
     Abort {
         /// Whose.
         id: TaskId,
-        /// Its commands have not been told yet.
-        signals: bool,
     },
     /// The user has been told that a task has failed for good.
     TaskGivenUp {
         /// Which.
         id: TaskId,
-        /// Commands that are to end have not been told yet.
-        signals: bool,
+    },
+    /// The run is to end.
+    Stop {
+        /// How.
+        how: StopHow,
+        /// The user has asked for it.
+        by_user: bool,
+        /// All that run, by the shell's numbers, also those that no action waits for.
+        commands: &'a [u32],
+    },
+    /// The answer to [`AttemptEffect::Signal`]: these commands are to end.
+    CommandsToEnd {
+        /// By the shell's numbers.
+        commands: &'a [u32],
     },
 }
 
@@ -192,6 +203,8 @@ pub enum Effect<C> {
     Attempt(AttemptEffect<C>),
     /// What has become of a node.
     Node(NodeEffect),
+    /// What commands that have to end are told.
+    Stop(StopEffect),
     /// What reachability wants. An [`Event`] is to be given back, in its place among the others.
     Reach(ReachEffect),
     /// The scheduler has placed the next attempt of a task; it waits until the last one is unwound.

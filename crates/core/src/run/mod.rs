@@ -1,11 +1,11 @@
 //! A run as one machine: hands each input to its part, and tells the others what it says.
 //!
 //! It has no state of its own but the parts: the scheduler (which task runs where), attempts (their
-//! life, and the leases on cores), nodes (theirs), reachability (which files can be read, and what failures are due
-//! to), and what waits: retries that are delayed, ends of invocations. The hub and the simulator of
-//! faults drive it; neither tells a part anything but through [`Run::handle`] and the few functions
-//! beside it. What follows from what between the parts stands here alone, and is told in
-//! `docs/design/run.md`.
+//! life, and the leases on cores), nodes (theirs), stopping (what has to end), reachability (which
+//! files can be read, and what failures are due to), and what waits: retries that are delayed, ends
+//! of invocations. The hub and the simulator of faults drive it; neither tells a part anything but
+//! through [`Run::handle`] and the few functions beside it. What follows from what between the parts
+//! stands here alone, and is told in `docs/design/run.md`.
 
 mod input;
 mod retries;
@@ -25,6 +25,7 @@ use crate::ids::{NodeId, TaskId};
 use crate::nodes::{NodeEffect, NodeInput, NodeOrigin, NodeState, Nodes};
 use crate::reach::{FilePlaces, ReachEffect, ReachInput, ReachView, Reachability};
 use crate::scheduler::Scheduler;
+use crate::stopping::{StopEffect, StopHow, StopSettings, Stopping};
 use crate::task::TaskState;
 use crate::time::Now;
 use retries::Retries;
@@ -35,6 +36,7 @@ pub struct Run<D, C> {
     scheduler: Scheduler,
     attempts: Attempts<D, C>,
     nodes: Nodes,
+    stopping: Stopping,
     reach: Reachability,
     /// Ends of invocations that must not be told before all actions on lost nodes have been unwound.
     endings: Vec<Output>,
@@ -46,11 +48,12 @@ pub struct Run<D, C> {
 
 impl<D, C> Run<D, C> {
     /// A run with no tasks and no nodes. `asks_servers`: files are handed out by servers of their own (Gfarm).
-    pub fn new(config: Config, asks_servers: bool) -> Self {
+    pub fn new(config: Config, asks_servers: bool, stops: StopSettings) -> Self {
         Self {
             scheduler: Scheduler::new(config),
             attempts: Attempts::default(),
             nodes: Nodes::default(),
+            stopping: Stopping::new(stops),
             reach: Reachability::new(asks_servers),
             endings: Vec::new(),
             retries: Retries::default(),
@@ -74,6 +77,11 @@ impl<D, C> Run<D, C> {
         &self.nodes
     }
 
+    /// What has to end.
+    pub fn stopping(&self) -> &Stopping {
+        &self.stopping
+    }
+
     /// Which files can be read.
     pub fn reach(&self) -> &Reachability {
         &self.reach
@@ -82,7 +90,9 @@ impl<D, C> Run<D, C> {
     /// When [`Input::TimeCame`] is due, by the clock of `now`.
     pub fn due_ns(&self) -> Option<u64> {
         let nodes_ns = self.nodes.due().map(|due| due.0);
-        [nodes_ns, self.retries.due_ns(), self.reach.due_ns()].into_iter().flatten().min()
+        let stops_ns = self.stopping.due().map(|due| due.0);
+        let due = [nodes_ns, stops_ns, self.retries.due_ns(), self.reach.due_ns()];
+        due.into_iter().flatten().min()
     }
 
     /// What the shell keeps with the attempt of a task.
@@ -116,6 +126,7 @@ impl<D, C> Run<D, C> {
                 if self.reach.due_ns().is_some_and(|due_ns| due_ns <= now.time.0) {
                     self.tell_reach(now, ReachInput::TimeCame, places, out);
                 }
+                self.tell_stopping(out, |stopping, out| stopping.take_due(now.time, out));
             }
             Input::InvocationOver { id } => self.attempts.resume(id, now),
             Input::CoresSet { node, cores } => self.attempts.set_cores(node, cores),
@@ -176,11 +187,25 @@ impl<D, C> Run<D, C> {
                 let failed = ReachInput::ActionFailed { id, node, began, told_to_end };
                 self.tell_reach(now, failed, places, out);
             }
-            Input::Abort { id, signals } => self.abort(now, id, signals, places, out),
-            Input::TaskGivenUp { id, signals } => {
+            Input::Abort { id } => self.abort(now, id, places, out),
+            Input::TaskGivenUp { id } => {
                 for early in self.begun_early_with(id) {
-                    self.abort(now, early, signals, places, out);
+                    self.abort(now, early, places, out);
                 }
+            }
+            Input::Stop { how, by_user, commands } => {
+                if self.stopping.begin(how, by_user) {
+                    out.push(Effect::Stop(StopEffect::Begin { how }));
+                    self.tell_reach(now, ReachInput::StopRequested, places, out);
+                    self.tell(now, Event::StopRequested { kill: true }, out);
+                    self.tell_stopping(out, |stopping, out| stopping.end(now.time, commands, out));
+                    if how == StopHow::AtOnce {
+                        out.push(Effect::Stop(StopEffect::KillAll));
+                    }
+                }
+            }
+            Input::CommandsToEnd { commands } => {
+                self.tell_stopping(out, |stopping, out| stopping.end(now.time, commands, out));
             }
         }
     }
@@ -246,6 +271,16 @@ impl<D, C> Run<D, C> {
     ) {
         tell(&mut self.attempts, &mut self.attempt_effects);
         out.extend(self.attempt_effects.drain(..).map(Effect::Attempt));
+    }
+
+    fn tell_stopping(
+        &mut self,
+        out: &mut Vec<Effect<C>>,
+        tell: impl FnOnce(&mut Stopping, &mut Vec<StopEffect>),
+    ) {
+        let mut effects = Vec::new();
+        tell(&mut self.stopping, &mut effects);
+        out.extend(effects.into_iter().map(Effect::Stop));
     }
 
     fn tell_reach<P: FilePlaces>(
@@ -337,15 +372,10 @@ impl<D, C> Run<D, C> {
         self.nodes.handle(now.time, id, input, &mut Vec::new());
     }
 
-    fn abort<P: FilePlaces>(
-        &mut self,
-        now: Now,
-        id: TaskId,
-        signals: bool,
-        places: &P,
-        out: &mut Vec<Effect<C>>,
-    ) {
+    fn abort<P: FilePlaces>(&mut self, now: Now, id: TaskId, places: &P, out: &mut Vec<Effect<C>>) {
         let mut aborting = None;
+        // Those of a run that is stopped are told in one go.
+        let signals = !self.stopping.is_stopping();
         self.tell_attempts(out, |attempts, out| aborting = attempts.abort(id, signals, out));
         match aborting {
             Some(Aborting::NotBegun(attempt)) => {

@@ -12,10 +12,12 @@ use crate::ids::{InvocationId, NodeId, RequirementId, TaskId};
 use crate::nodes::{NodeEffect, NodeInput, NodeLimits, NodeOrigin, NodeState};
 use crate::reach::{FilePlaces, ReachEffect};
 use crate::requirement::{Capacity, Requirement};
+use crate::stopping::{Signal, StopEffect, StopHow, StopSettings};
 use crate::time::{Now, Time};
 
 const FIRST: TaskId = TaskId(0);
 const SECOND: TaskId = TaskId(1);
+const STOPS: StopSettings = StopSettings { grace_ns: 100, first: Signal::Interrupt };
 
 struct NoFiles;
 
@@ -38,7 +40,7 @@ struct Shell {
 impl Shell {
     /// Plain tasks, none of which needs another, and nodes with one core each.
     fn new(config: Config, tasks: u32, nodes: u32) -> Self {
-        let mut shell = Self { run: Run::new(config, false), now: 0 };
+        let mut shell = Self { run: Run::new(config, false, STOPS), now: 0 };
         let requirement = Requirement::default();
         shell.tell(Input::Event(Event::RequirementDefined { id: RequirementId(0), requirement }));
         for id in (0..tasks).map(TaskId) {
@@ -201,7 +203,7 @@ fn an_attempt_that_waits_for_the_last_one_can_be_aborted() {
     let first = shell.begin_first();
     let effects = shell.tell(Input::NodeLost { id: first.node });
     assert_eq!(held(&effects), [FIRST]);
-    let effects = shell.tell(Input::Abort { id: FIRST, signals: true });
+    let effects = shell.tell(Input::Abort { id: FIRST });
     let failed =
         |effect: &Effect<u32>| matches!(effect, Effect::Output(Output::AttemptFailed { .. }));
     assert!(effects.iter().any(failed), "{effects:?}");
@@ -231,7 +233,7 @@ fn a_failure_that_is_looked_into_is_passed_on_when_the_action_is_to_end() {
     shell.begin_first();
     shell.tell(Input::ActionEnded { id: FIRST, code: None });
     shell.tell(Input::Attributing { id: FIRST });
-    let effects = shell.tell(Input::Abort { id: FIRST, signals: true });
+    let effects = shell.tell(Input::Abort { id: FIRST });
     assert!(
         matches!(effects[..], [Effect::Reach(ReachEffect::PassOn { id: FIRST })]),
         "{effects:?}"
@@ -267,7 +269,7 @@ fn actions_begun_early_are_taken_back_when_a_task_has_failed_for_good() {
         // The only core is in use: this one has none.
         let early = if *running == FIRST { SECOND } else { FIRST };
         assert!(!shell.run.begin(shell.now(), early, start, 1, false, ()));
-        let effects = shell.tell(Input::TaskGivenUp { id: *running, signals: true });
+        let effects = shell.tell(Input::TaskGivenUp { id: *running });
         let is_abort = |effect: &Effect<u32>| matches!(effect, Effect::Attempt(AttemptEffect::Abort { id }) if *id == early);
         assert_eq!(effects.iter().any(is_abort), aborted, "{failure:?}: {effects:?}");
     }
@@ -359,4 +361,42 @@ fn shell_ends_what_it_looks_at_on_a_node_before_the_rest_that_is_due() {
     let effects = shell.tell(Input::TimeCame);
     assert!(matches!(effects[..], [Effect::Node(NodeEffect::GiveUp { .. })]), "{effects:?}");
     assert_eq!((shell.run.nodes().state(id), shell.run.due_ns()), (NodeState::Lost, None));
+}
+
+fn stops(effects: &[Effect<u32>]) -> Vec<StopEffect> {
+    let stop = |effect: &Effect<u32>| match effect {
+        Effect::Stop(effect) => Some(*effect),
+        _ => None,
+    };
+    effects.iter().filter_map(stop).collect()
+}
+
+#[test]
+fn stop_is_noted_before_commands_are_told_and_tells_them_once() {
+    let mut shell = Shell::new(Config::default(), 1, 1);
+    shell.begin_first();
+    shell.tell(Input::CommandWanted { id: FIRST, command: 3 });
+    let stop = Input::Stop { how: StopHow::Gently, by_user: true, commands: &[3] };
+    let effects = shell.tell(stop);
+    assert!(matches!(effects[0], Effect::Stop(StopEffect::Begin { .. })), "{effects:?}");
+    let told = StopEffect::Send { command: 3, signal: Signal::Interrupt };
+    assert_eq!(stops(&effects)[1..], [told]);
+    let aborts =
+        |effect: &Effect<u32>| matches!(effect, Effect::Output(Output::AbortAction { id: FIRST }));
+    assert!(effects.iter().any(aborts), "{effects:?}");
+    // Its attempt asks for no signal of its own.
+    let effects = shell.tell(Input::Abort { id: FIRST });
+    let signals =
+        |effect: &Effect<u32>| matches!(effect, Effect::Attempt(AttemptEffect::Signal { .. }));
+    assert!(!effects.iter().any(signals), "{effects:?}");
+    assert_eq!(shell.run.due_ns(), Some(shell.now - 1 + 100));
+    shell.now += 100;
+    let sterner = StopEffect::Send { command: 3, signal: Signal::Terminate };
+    assert_eq!(stops(&shell.tell(Input::TimeCame)), [sterner]);
+    let effects = shell.tell(Input::Stop { how: StopHow::AtOnce, by_user: true, commands: &[3] });
+    let killed = StopEffect::Send { command: 3, signal: Signal::Kill };
+    let begun = StopEffect::Begin { how: StopHow::AtOnce };
+    assert_eq!(stops(&effects), [begun, killed, StopEffect::KillAll]);
+    let again = Input::Stop { how: StopHow::Gently, by_user: true, commands: &[3] };
+    assert!(shell.tell(again).is_empty());
 }

@@ -105,7 +105,7 @@ impl Hub {
         message: &[u8],
         settled: Option<&TargetEnding>,
     ) {
-        if attempt.is_aborted() || self.stopping.by_user() {
+        if attempt.is_aborted() || self.run.stopping().by_user() {
             self.failures.aborted.insert(id);
             return;
         }
@@ -207,7 +207,7 @@ impl Hub {
 
     /// Says at the end of a run that did not end well what went wrong and how to go on.
     pub(crate) fn print_summary(&mut self) {
-        let stopped = self.stopping.by_user();
+        let stopped = self.run.stopping().by_user();
         let failed = self.failed_tasks();
         if failed.is_empty() && !stopped {
             return;

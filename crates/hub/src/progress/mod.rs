@@ -28,6 +28,7 @@ use rakuda_proto::front::ProgressMode;
 use crate::attempts::RunningAttempt;
 use crate::hub::Hub;
 use crate::screen::Screen;
+use crate::stopping::StoppingView;
 pub(crate) use by_rule::RuleTotal;
 use earlier::EarlierRuns;
 use estimate::{Load, RunningTask};
@@ -251,7 +252,7 @@ impl Hub {
             running: count,
             failed: self.progress.failed,
             rate,
-            stopping: self.stopping.view(now_ns),
+            stopping: StoppingView::of(self.run.stopping(), now_ns),
             left: if all_known { estimate::time_left(&load) } else { None },
             busy: busy.collect(),
             nodes,

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use rakuda_core::{ActionOutcome, Prepared};
+use rakuda_core::{ActionOutcome, Prepared, Signal};
 
 use super::chaos::{Chaos, Ended, Happening, Order, Report, Start};
 use super::truth::SERVER;
@@ -49,6 +49,8 @@ struct Process {
     frees_core: bool,
     /// Cores that its action has on this node.
     cores: u32,
+    /// It ends only when it is killed.
+    is_deaf: bool,
     /// It has come to its end, and the agent stalls and does not know yet.
     is_over: bool,
 }
@@ -173,8 +175,11 @@ impl Chaos {
                     self.send_report(node, Report::CoreKept { command });
                 }
             }
-            Order::Abort { command } => {
-                if agent.running.get(&command).is_some_and(|process| !process.is_over) {
+            Order::Signal { command, signal } => {
+                let ends = |process: &Process| {
+                    !process.is_over && (!process.is_deaf || signal == Signal::Kill)
+                };
+                if agent.running.get(&command).is_some_and(ends) {
                     self.finish(node, command, ActionOutcome::Failed, None);
                 }
             }
@@ -230,9 +235,19 @@ impl Chaos {
                 (ActionOutcome::Succeeded, content)
             }
         };
-        let is_over = false;
-        let process =
-            Process { life, task, attempt, outcome, content, target, frees_core, cores, is_over };
+        let is_deaf = hangs && self.random.below(2) == 0;
+        let process = Process {
+            life,
+            task,
+            attempt,
+            outcome,
+            content,
+            target,
+            frees_core,
+            cores,
+            is_deaf,
+            is_over: false,
+        };
         let other = self.agent(node).running.insert(command, process);
         assert!(other.is_none(), "command {command} is started twice");
         self.check_cores(node);

@@ -284,7 +284,9 @@ impl Chaos {
                 self.say_to_front(id.0, ToFront::Abort);
             }
             AttemptEffect::Signal { id } => {
-                self.tell_commands_of(id, |command| Order::Abort { command });
+                let own = self.hub.attempts.commands.iter().filter(|(_, one)| one.task == id.0);
+                let commands: Vec<u32> = own.map(|(command, _)| *command).collect();
+                self.tell(Input::CommandsToEnd { commands: &commands });
             }
             AttemptEffect::Unwind { id } => self.say_to_front(id.0, ToFront::Lost),
         }

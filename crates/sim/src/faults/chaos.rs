@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rakuda_core::{ActionOutcome, TaskId};
+use rakuda_core::{ActionOutcome, Signal, StopHow, TaskId};
 
 use super::agent::Agent;
 use super::attempts::Later;
@@ -81,8 +81,9 @@ pub(crate) enum Order {
     KeepCore {
         command: u32,
     },
-    Abort {
+    Signal {
         command: u32,
+        signal: Signal,
     },
     /// A heartbeat: when the agent sent what the hub has heard last.
     Ping {
@@ -163,6 +164,7 @@ pub(crate) enum Happening {
     },
     Tick,
     Fault,
+    UserStops(StopHow),
     HubUp,
     MachineUp {
         node: u32,
@@ -242,6 +244,12 @@ impl Chaos {
         self.start_hub();
         self.queue.push(0, Happening::Tick);
         self.queue.push(self.scenario.between_ns, Happening::Fault);
+        if let Some((at_ns, again_ns)) = self.scenario.stop {
+            self.queue.push(at_ns, Happening::UserStops(StopHow::Gently));
+            if let Some(again_ns) = again_ns {
+                self.queue.push(at_ns + again_ns, Happening::UserStops(StopHow::AtOnce));
+            }
+        }
         while !self.ended {
             let (now, happening) = self.queue.pop().expect("a clock ticks");
             self.now = now;
@@ -330,6 +338,7 @@ impl Chaos {
                 self.queue.push(self.now + SECOND_NS, Happening::Tick);
             }
             Happening::Fault => self.inject(),
+            Happening::UserStops(how) => self.stop_by_user(how),
             Happening::HubUp => self.start_hub(),
             Happening::MachineUp { node } => self.on_machine_up(node),
             Happening::LinkUp { node } => self.on_link_up(node),

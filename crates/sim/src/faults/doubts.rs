@@ -79,7 +79,8 @@ impl Chaos {
         let aborted = attempt.is_aborted();
         let goes_on = self.hub.run.scheduler().goes_on(id);
         self.event(Event::ActionEnded { id, attempt: number, outcome, run_ns: None });
-        if outcome == ActionOutcome::Failed && !aborted {
+        // When the run is to end, no failure waits to be looked into.
+        if outcome == ActionOutcome::Failed && !aborted && !self.is_stopping() {
             let counts =
                 self.hub.run.scheduler().task(id).is_some_and(|task| task.uncounted == uncounted);
             self.check_cause(task, number, counts, goes_on);

@@ -29,7 +29,7 @@ impl Chaos {
         if matches!(state, Some(AttemptState::Unwinding { next: Some(_), .. })) {
             self.count("attempts aborted before they began");
         }
-        self.tell(Input::Abort { id, signals: true });
+        self.tell(Input::Abort { id });
     }
 
     /// Something wants attempts to end: one that may fail, or all that have not had a core yet.

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use rakuda_core::{
     Capacity, Config, Counts, Effect, Event, Fact, FilePlaces as _, GangId, Input, InvocationId,
     NextAttempt, NodeEffect, NodeId, NodeInput, NodeLimits, NodeOrigin, NodeState, Output, Places,
-    ReachEffect, ReachInput, Requirement, RequirementId, Run, Settled, TaskId, TaskKind, Time,
+    ReachEffect, ReachInput, Requirement, RequirementId, Run, Settled, Signal, StopEffect, StopHow,
+    StopSettings, TaskId, TaskKind, Time,
 };
 
 use super::attempts::{HubAttempts, Shadow};
@@ -26,6 +27,8 @@ const AWAY_NS: u64 = 40 * SECOND_NS;
 /// An action that runs longer is ended.
 const TIMEOUT_NS: u64 = 60 * SECOND_NS;
 const LOOK_NS: u64 = 100_000;
+/// So long a command has to end after each signal.
+const STOPS: StopSettings = StopSettings { grace_ns: 2 * SECOND_NS, first: Signal::Interrupt };
 
 /// What the journal says of a task whose action ended well.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +87,7 @@ impl Hub {
         Self {
             up: false,
             life: 0,
-            run: Run::new(Config::default(), false),
+            run: Run::new(Config::default(), false, STOPS),
             outputs: VecDeque::new(),
             held_starts: BTreeSet::new(),
             opens_ns: 0,
@@ -115,7 +118,7 @@ impl Chaos {
         let hub = &mut self.hub;
         hub.up = true;
         hub.life += 1;
-        hub.run = Run::new(self.scenario.config.clone(), self.scenario.gfarm.is_some());
+        hub.run = Run::new(self.scenario.config.clone(), self.scenario.gfarm.is_some(), STOPS);
         hub.outputs.clear();
         hub.held_starts.clear();
         hub.opens_ns = if hub.life == 1 { 0 } else { self.now + SILENCE_NS };
@@ -229,7 +232,11 @@ impl Chaos {
         while let Some(input) = next.take() {
             let is_for_scheduler = matches!(
                 input,
-                Input::Event(_) | Input::TimeCame | Input::NodeLost { .. } | Input::Abort { .. }
+                Input::Event(_)
+                    | Input::TimeCame
+                    | Input::NodeLost { .. }
+                    | Input::Abort { .. }
+                    | Input::Stop { .. }
             );
             let mut effects = Vec::new();
             let hub = &mut self.hub;
@@ -256,6 +263,7 @@ impl Chaos {
         match effect {
             Effect::Output(output) => self.hub.outputs.push_back(output),
             Effect::Attempt(effect) => self.perform_for_attempt(&effect),
+            Effect::Stop(effect) => self.perform_for_stop(effect),
             Effect::Node(effect) => self.perform_for_node(effect),
             Effect::Reach(effect) => self.perform_for_reach(effect),
             Effect::StartHeld { id, start } => {
@@ -342,6 +350,11 @@ impl Chaos {
             Output::InvocationEnded { failed, abandoned, .. } => {
                 self.on_invocation_over(&failed, &abandoned);
                 self.check_none_left();
+                if self.is_stopping() {
+                    self.count("runs ended by the user");
+                    let commands = &self.hub.attempts.commands;
+                    assert!(commands.is_empty(), "commands are left: {commands:?}");
+                }
                 self.ended = true;
             }
             Output::GangStarted { id, oversubscribed } => {
@@ -366,7 +379,10 @@ impl Chaos {
 
     /// The scheduler has ended the invocation, which the front may not have heard yet.
     fn on_invocation_over(&mut self, failed: &[TaskId], abandoned: &[TaskId]) {
-        if std::mem::replace(&mut self.hub.is_ending, true) || self.may_fail(failed) {
+        if std::mem::replace(&mut self.hub.is_ending, true) || self.is_stopping() {
+            return;
+        }
+        if self.may_fail(failed) {
             return;
         }
         assert!(failed.is_empty(), "tasks failed: {failed:?}, abandoned {abandoned:?}");
@@ -478,6 +494,43 @@ impl Chaos {
     /// Whether the scheduler was told so.
     pub(crate) fn is_lost(&self, node: u32) -> bool {
         matches!(self.hub.run.nodes().state(NodeId(node)), NodeState::Away | NodeState::Lost)
+    }
+
+    fn perform_for_stop(&mut self, effect: StopEffect) {
+        let command = match effect {
+            StopEffect::Begin { how } => return self.note(format_args!("the run ends {how:?}")),
+            // Those are told one by one, too.
+            StopEffect::KillAll => return,
+            StopEffect::Send { command, .. } | StopEffect::GiveUpNode { command } => command,
+        };
+        // It may have ended meanwhile.
+        let Some(running) = self.hub.attempts.commands.get(&command) else { return };
+        let node = running.node;
+        let Some(link) = self.hub.run.nodes().link(NodeId(node)) else { return };
+        if let StopEffect::Send { signal, .. } = effect {
+            if signal == Signal::Kill {
+                self.count("commands killed");
+            }
+            self.send_order(node, u64::from(link), Order::Signal { command, signal });
+        } else {
+            self.count("nodes given up that do not kill");
+            let input = NodeInput::LinkDown { incarnation: link, again: false };
+            self.tell(Input::Node { id: NodeId(node), input });
+        }
+    }
+
+    /// The user wants the run to end.
+    pub(crate) fn stop_by_user(&mut self, how: StopHow) {
+        if !self.hub.up {
+            return;
+        }
+        self.count("stops by the user");
+        let commands: Vec<u32> = self.hub.attempts.commands.keys().copied().collect();
+        self.tell(Input::Stop { how, by_user: true, commands: &commands });
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.hub.run.stopping().is_stopping()
     }
 
     fn perform_for_node(&mut self, effect: NodeEffect) {

@@ -84,7 +84,8 @@ impl Chaos {
     }
 
     fn restart_hub(&mut self, for_ns: u64) {
-        if self.hub.is_up() {
+        // A run that is to end is not taken up again.
+        if self.hub.is_up() && !self.is_stopping() {
             self.count("hub restarts");
             self.stop_hub();
             self.queue.push(self.now + for_ns, Happening::HubUp);

@@ -43,6 +43,8 @@ pub(crate) struct Scenario {
     pub(crate) short: bool,
     /// Some tasks need two cores: nothing is begun early.
     pub(crate) wide: bool,
+    /// When the user stops the run, and after how long again, at once.
+    pub(crate) stop: Option<(u64, Option<u64>)>,
     /// How long messages take there and back, as far as the hub knows: long ones have commands sent to nodes early.
     pub(crate) trip_ns: u64,
     /// How long a task that failed waits before it is tried again.
@@ -107,6 +109,7 @@ impl Scenario {
             config.retry += 3;
             stages = false;
         }
+        let stop = seed.is_multiple_of(7).then(|| draw_stop(&mut random, heals_ns));
         // Whose fault it is that a task in Gfarm failed, `causes` holds against each for itself.
         let gangs =
             if gfarm.is_none() { draw_gangs(seed, &mut jobs, config.policy) } else { Vec::new() };
@@ -119,6 +122,7 @@ impl Scenario {
             gfarm,
             short,
             wide,
+            stop,
             // Whose fault a failure over a server is depends on when its task runs again.
             retry_delay_ns: if gfarm.is_none() && seed.is_multiple_of(5) {
                 3 * SECOND_NS
@@ -132,6 +136,13 @@ impl Scenario {
             between_ns,
         }
     }
+}
+
+/// In the time in which things go wrong; one of two users is impatient.
+fn draw_stop(random: &mut Random, heals_ns: u64) -> (u64, Option<u64>) {
+    let at_ns = random.below(heals_ns);
+    let again = random.below(2) == 0;
+    (at_ns, again.then(|| random.below(5 * SECOND_NS)))
 }
 
 /// Layers, of which each takes from those before it: one wide one and a point where all meet are among what comes out.
