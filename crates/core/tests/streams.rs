@@ -335,6 +335,23 @@ fn a_reader_elsewhere_that_leaves_after_the_end_has_not_taken_all() {
 }
 
 #[test]
+fn readers_are_at_their_end_when_the_one_leaves_for_whom_the_last_writer_waited() {
+    let settings = FlowSettings { window: WINDOW_BYTES_MIN, ..FlowSettings::default() };
+    let mut flow = Flow::new(settings, 1, 2);
+    while flow.wants(0) {
+        feed(&mut flow, 0, b"some line\n");
+    }
+    flow.on_writer_closed(0);
+    flow.on_writer_ended(0, true);
+    drink(&mut flow, 0);
+    // All that was written is read; that it is all is not known while there is no room.
+    assert_eq!(flow.reader_state(0), ReaderState::Open);
+    flow.on_reader_left(1);
+    assert_eq!(flow.reader_state(0), ReaderState::AtEnd);
+    assert!(flow.is_over());
+}
+
+#[test]
 fn a_last_record_without_newline_gets_one_and_a_torn_one_is_a_fault() {
     let mut flow = Flow::new(FlowSettings::default(), 1, 1);
     feed(&mut flow, 0, b"a\nb");

@@ -482,6 +482,8 @@ impl Flow {
         if self.is_abandoned() {
             self.abandon();
         }
+        // It may have been the one for which the last writer waited, to say that it is done.
+        self.look_for_ends();
     }
 
     /// Nobody will read what waits.
