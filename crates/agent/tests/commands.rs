@@ -344,6 +344,8 @@ async fn told(
     let mut told = Vec::new();
     while told.len() < count {
         told.push(match events.recv().await.unwrap() {
+            // It comes when the end of the output was seen after that of the command.
+            AgentEvent::OutputEnded { .. } => continue,
             AgentEvent::CommandBegun { command } => ("begun", command.0),
             AgentEvent::CommandWithdrawn { command } => ("withdrawn", command.0),
             AgentEvent::CoreKept { command } => ("kept", command.0),
