@@ -383,7 +383,6 @@ impl Flow {
             one.account.records += one.loaded.finish(stays);
         }
         self.release();
-        self.look_for_ends();
     }
 
     /// What is to go elsewhere, so that writers can go on and a slow reader holds up no faster one:
@@ -482,8 +481,6 @@ impl Flow {
         if self.is_abandoned() {
             self.abandon();
         }
-        // It may have been the one for which the last writer waited, to say that it is done.
-        self.look_for_ends();
     }
 
     /// Nobody will read what waits.
@@ -495,14 +492,21 @@ impl Flow {
         }
     }
 
+    /// Lets go of what all have read: writers that waited for room go on, and the last one may be done then.
     fn release(&mut self) {
+        if self.free() {
+            self.retry_others(usize::MAX);
+        }
+        self.look_for_ends();
+    }
+
+    /// Lets go of what all have read; whether there is more room.
+    fn free(&mut self) -> bool {
         let open = self.readers.iter().filter(|reader| reader.state == ReaderState::Open);
         let slowest = open.map(|reader| reader.place).min();
         let held = self.ring.held_bytes();
         self.ring.release(slowest);
-        if self.ring.held_bytes() < held {
-            self.retry_others(usize::MAX);
-        }
+        self.ring.held_bytes() < held
     }
 
     /// Readers that have got all of a stream that has ended are at their end.
@@ -529,7 +533,8 @@ impl Flow {
                 self.faults.push(Fault::Differs { reader, expected, found });
             }
         }
-        self.release();
+        // No writer waits any more.
+        self.free();
     }
 
     /// Counts the records of the chunk in which a reader has stopped.
