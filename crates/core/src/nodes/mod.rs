@@ -203,11 +203,6 @@ impl Nodes {
         self.node(id).state
     }
 
-    /// The same; none: it is not known yet.
-    pub(crate) fn known_state(&self, id: NodeId) -> Option<NodeState> {
-        self.all.get(id.0 as usize).map(|node| node.state)
-    }
-
     /// All states, with the numbers of their nodes.
     pub fn states(&self) -> impl Iterator<Item = (NodeId, NodeState)> + '_ {
         self.all.iter().zip(0..).map(|(node, number)| (NodeId(number), node.state))
@@ -221,11 +216,6 @@ impl Nodes {
     /// Whether its agent is there.
     pub fn is_there(&self, id: NodeId) -> bool {
         self.state(id).is_there()
-    }
-
-    /// Whether a node has been there.
-    pub fn was_there(&self, id: NodeId) -> bool {
-        self.node(id).incarnation > 0
     }
 
     /// Whether a link is the last that a node has had: what others still say is not heard.

@@ -333,7 +333,7 @@ impl<D, C> Run<D, C> {
 
     /// A step in the life of a node, and what it means to the scheduler and to attempts.
     fn on_node(&mut self, now: Now, id: NodeId, input: NodeInput, out: &mut Vec<Effect<C>>) {
-        let was = self.nodes.known_state(id);
+        let leaves = matches!(input, NodeInput::LetGo) && self.nodes.is_up(id);
         let mut effects = Vec::new();
         self.nodes.handle(now.time, id, input, &mut effects);
         if let NodeInput::Known { origin, .. } = input {
@@ -342,7 +342,7 @@ impl<D, C> Run<D, C> {
                 self.tell(now, Event::NodeLost { id }, out);
             }
         }
-        if was == Some(NodeState::Up) && self.nodes.state(id) == NodeState::Leaving {
+        if leaves {
             self.attempts.set_cores(id, 0);
             self.tell(now, Event::NodeLost { id }, out);
         }

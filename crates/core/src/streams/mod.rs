@@ -43,6 +43,6 @@ pub use route::{
     between_ns, choose, cost_of, cost_over, hops_by_group, hops_of_merge, hops_of_multicast,
     improve, line_between,
 };
-pub use said::{BURST_PER_1000_S, IN_ALL_S, MESSAGE_BYTES, Said, Traffic, Volume, thousandths};
+pub use said::{BURST_PER_1000_S, MESSAGE_BYTES, Said, Traffic, Volume, thousandths};
 pub use stall::StallWatch;
 pub use tree::{Place, PlaceEnd, Tree, meeting_of, tree_by_group, tree_of};

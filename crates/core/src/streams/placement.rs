@@ -37,10 +37,7 @@ struct Link {
 impl Weights {
     /// Of streams and what is said of their tasks.
     pub fn of(streams: &[StreamEnds], said: &BTreeMap<TaskId, Said>) -> Self {
-        let writers: BTreeSet<TaskId> =
-            streams.iter().flat_map(|ends| &ends.writers).copied().collect();
-        let link = |ends: &StreamEnds| {
-            let traffic = Traffic::of(ends, said, |task| writers.contains(&task));
+        let link = |(ends, traffic): (&StreamEnds, Traffic)| {
             let rates = traffic.of_writers.iter().map(|rate| rate.unwrap_or(0));
             let writers = ends.writers.iter().copied().zip(rates).collect();
             traffic.bytes_per_s.map(|_| Link { writers, readers: ends.readers.clone() })
@@ -48,7 +45,7 @@ impl Weights {
         let cost = |(task, said): (&TaskId, &Said)| Some((*task, said.cost_milli?.max(1)));
         Self {
             cost_milli: said.iter().filter_map(cost).collect(),
-            links: streams.iter().filter_map(link).collect(),
+            links: streams.iter().zip(Traffic::of_all(streams, said)).filter_map(link).collect(),
         }
     }
 
@@ -57,14 +54,7 @@ impl Weights {
         self.cost_milli.is_empty() && self.links.is_empty()
     }
 
-    /// How much a task computes on each of so many nodes; one that says nothing as those that do, on average.
-    fn weight(&self, task: TaskId, nodes: u64) -> u64 {
-        match self.cost_milli.get(&task) {
-            Some(cost) => (cost / nodes.max(1)).max(1),
-            None => self.usual(),
-        }
-    }
-
+    /// How much a task that says nothing computes on each of its nodes: as those that do, on average.
     fn usual(&self) -> u64 {
         let sum: u128 = self.cost_milli.values().map(|cost| u128::from(*cost)).sum();
         let mean = sum.checked_div(self.cost_milli.len() as u128);
@@ -110,8 +100,12 @@ impl<'a> Placer<'a> {
         for task in wanted {
             *nodes.entry(task).or_default() += 1;
         }
-        let weight: BTreeMap<TaskId, u64> =
-            nodes.iter().map(|(task, count)| (*task, weights.weight(*task, *count))).collect();
+        let usual = weights.usual();
+        let on_each = |(task, count): (&TaskId, &u64)| {
+            let cost = weights.cost_milli.get(task);
+            (*task, cost.map_or(usual, |cost| (cost / (*count).max(1)).max(1)))
+        };
+        let weight: BTreeMap<TaskId, u64> = nodes.iter().map(on_each).collect();
         let all =
             nodes.iter().map(|(task, count)| u128::from(weight[task]) * u128::from(*count)).sum();
         let (mut writes, mut reads) = (BTreeMap::new(), BTreeMap::new());
@@ -159,10 +153,10 @@ impl<'a> Placer<'a> {
 
     /// Bytes in a second that need not leave a node if the task goes there; 0 where that has its share already.
     fn saved(&self, task: TaskId, (node, cores): (NodeId, u32)) -> u64 {
-        if self.links_of(task) == (None, None) || self.is_over(task, node, cores) {
+        let (writes, reads) = self.links_of(task);
+        if (writes, reads) == (None, None) || self.is_over(task, node, cores) {
             return 0;
         }
-        let (writes, reads) = self.links_of(task);
         let kept =
             writes.map_or(
                 0,

@@ -3,7 +3,7 @@
 //! Says only what somebody has said, and what follows from that by the rules of
 //! docs/design/streams.md. What is usual otherwise, and what it is used for, is not known here.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::graph::StreamEnds;
@@ -12,7 +12,7 @@ use crate::ids::TaskId;
 /// A message, where its size does not follow from what is said, bytes.
 pub const MESSAGE_BYTES: u64 = 64 << 10;
 /// A volume in all is taken as passing in so many seconds.
-pub const IN_ALL_S: u64 = 100;
+const IN_ALL_S: u64 = 100;
 /// Messages in 1,000 s of writers that send in bursts: as many as can be carried.
 pub const BURST_PER_1000_S: u64 = u64::MAX;
 
@@ -91,8 +91,15 @@ pub struct Traffic {
 }
 
 impl Traffic {
+    /// Of all streams of a component, in their order.
+    pub fn of_all(streams: &[StreamEnds], said: &BTreeMap<TaskId, Said>) -> Vec<Self> {
+        let writing: BTreeSet<TaskId> =
+            streams.iter().flat_map(|ends| &ends.writers).copied().collect();
+        streams.iter().map(|ends| Self::of(ends, said, |task| writing.contains(&task))).collect()
+    }
+
     /// Of a stream with these ends; `writes`: whether a task writes into any stream.
-    pub fn of(
+    fn of(
         ends: &StreamEnds,
         said: &BTreeMap<TaskId, Said>,
         writes: impl Fn(TaskId) -> bool,

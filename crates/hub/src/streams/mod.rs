@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStringExt as _;
 
-use rakuda_core::streams::{Said, StreamEnds, StreamGraph, Volume, Weights, thousandths};
+use rakuda_core::streams::{Said, StreamEnds, StreamGraph, Traffic, Volume, Weights, thousandths};
 use rakuda_core::{Event, Held, NextAttempt, NodeId, Settled, TaskId, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::agent::AgentRequest;
@@ -54,8 +54,8 @@ struct Component {
     streams: Vec<StreamDefinition>,
     /// By stream: what comes out of it may come back into it.
     is_cyclic: Vec<bool>,
-    /// What the Rakefile says of its members.
-    said: BTreeMap<TaskId, Said>,
+    /// By stream: what follows from what the Rakefile says of its members.
+    traffic: Vec<Traffic>,
     /// Its members run one after the other, over spools.
     spooled: bool,
     /// By member: its ends are open.
@@ -247,6 +247,7 @@ impl Hub {
         self.event(Event::GangJoined { id: gang, spread: !spooled });
         let said = self.said_of(&members, &streams);
         let ends: Vec<StreamEnds> = streams.iter().map(ends).collect();
+        let traffic = Traffic::of_all(&ends, &said);
         let weights = Weights::of(&ends, &said);
         if !weights.is_empty() {
             self.event(Event::GangWeighed { id: gang, weights: &weights });
@@ -257,7 +258,7 @@ impl Hub {
             members,
             streams,
             is_cyclic,
-            said,
+            traffic,
             spooled,
             opening_of: BTreeMap::new(),
             done: BTreeSet::new(),

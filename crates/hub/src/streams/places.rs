@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rakuda_cluster::ClusterPlan;
 use rakuda_core::streams::{
     BURST_PER_1000_S, Between, Distance, GroupId, Groups, LineCost, Load, MESSAGE_BYTES, PlaceEnd,
-    PlanCost, Route, StreamEnds, Traffic, Tree, Ways, between_ns, cost_over, improve, line_between,
+    PlanCost, Route, Traffic, Tree, Ways, between_ns, cost_over, improve, line_between,
     tree_by_group,
 };
 use rakuda_core::{NodeId, TaskId};
@@ -42,8 +42,6 @@ impl Hub {
         let used: BTreeSet<NodeId> = node_of.values().copied().collect();
         let round_trips = self.round_trips_between(&groups, &used);
         let component = &self.streams.components[place];
-        let writing: BTreeSet<u32> =
-            component.streams.iter().flat_map(|stream| &stream.writers).copied().collect();
         let mut edges = Edges::default();
         let mut plans: BTreeMap<NodeId, Vec<StreamPlan>> = BTreeMap::new();
         for (number, stream) in component.streams.iter().enumerate() {
@@ -52,11 +50,7 @@ impl Hub {
             };
             let (writers, readers) = (on(&stream.writers), on(&stream.readers));
             let wish = self.settings.stream_route;
-            let ends = StreamEnds {
-                writers: writers.iter().map(|(task, _)| *task).collect(),
-                readers: readers.iter().map(|(task, _)| *task).collect(),
-            };
-            let traffic = Traffic::of(&ends, &component.said, |task| writing.contains(&task.0));
+            let traffic = component.traffic[number].clone();
             let known = Known { round_trips: round_trips.as_ref(), traffic };
             let (tree, mut route, relayed) = route_of(&groups, wish, &known, &writers, &readers);
             if route.route == RouteKind::Mixed {

@@ -284,8 +284,8 @@ impl Chaos {
                 self.say_to_front(id.0, ToFront::Abort);
             }
             AttemptEffect::Signal { id } => {
-                let own = self.hub.attempts.commands.iter().filter(|(_, one)| one.task == id.0);
-                let commands: Vec<u32> = own.map(|(command, _)| *command).collect();
+                let own = self.commands_of(id).into_iter();
+                let commands: Vec<u32> = own.map(|(command, _)| command).collect();
                 self.tell(Input::CommandsToEnd { commands: &commands });
             }
             AttemptEffect::Unwind { id } => self.say_to_front(id.0, ToFront::Lost),
@@ -300,10 +300,14 @@ impl Chaos {
         is_last
     }
 
-    fn tell_commands_of(&mut self, id: TaskId, order: impl Fn(u32) -> Order) {
+    /// The commands of a task, each with its node.
+    fn commands_of(&self, id: TaskId) -> Vec<(u32, u32)> {
         let own = self.hub.attempts.commands.iter().filter(|(_, one)| one.task == id.0);
-        let own: Vec<(u32, u32)> = own.map(|(command, one)| (*command, one.node)).collect();
-        for (command, node) in own {
+        own.map(|(command, one)| (*command, one.node)).collect()
+    }
+
+    fn tell_commands_of(&mut self, id: TaskId, order: impl Fn(u32) -> Order) {
+        for (command, node) in self.commands_of(id) {
             let session = self.session_of(node);
             self.send_order(node, session, order(command));
         }
