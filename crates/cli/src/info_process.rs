@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -142,6 +142,11 @@ struct Anew {
     hosts: Option<String>,
 }
 
+/// What the file of `--providers` says.
+fn provided(file: Option<&Path>) -> anyhow::Result<Vec<ExternalProvider>> {
+    Ok(file.map(ExternalProvider::read).transpose()?.unwrap_or_default())
+}
+
 impl Anew {
     /// Where nothing can be read anew, the signal ends the service, as it ends other programs.
     fn listen(&self) -> anyhow::Result<Option<Signal>> {
@@ -150,10 +155,7 @@ impl Anew {
     }
 
     fn read(&self) -> anyhow::Result<Vec<ExternalProvider>> {
-        let own = match &self.providers_file {
-            Some(file) => ExternalProvider::read(file)?,
-            None => Vec::new(),
-        };
+        let own = provided(self.providers_file.as_deref())?;
         match &self.hosts {
             Some(file) => FarHosts::providers_anew(file, own),
             None => Ok(own),
@@ -272,10 +274,7 @@ fn understood(words: &[&str]) -> anyhow::Result<Wanted> {
         Some(file) => file,
         None => token_file(true)?,
     };
-    let externals = match &providers {
-        Some(file) => ExternalProvider::read(file)?,
-        None => Vec::new(),
-    };
+    let externals = provided(providers.as_deref())?;
     let (period, keep_down) = (Duration::from_nanos(period), Duration::from_nanos(keep_down));
     let register_token = register_token.unwrap_or_else(|| token_file.clone());
     let config = ServiceConfig {

@@ -487,18 +487,17 @@ impl Service {
         let Inner { table, own, sources, .. } = &*self.inner.borrow();
         let is_of_agent = |id: NodeId| Some(id) != *own && !sources.owns(id);
         let mut up = table.nodes().filter(|(id, node)| is_of_agent(*id) && node.state == State::Up);
-        let names: BTreeSet<&str> =
-            table.registry().iter().map(|(_, it)| it.provider.as_str()).collect();
         let externals = self.externals.borrow();
         // Those of users, of programs that tell by themselves, and of such as were removed are not.
         let is_sampled = |name: &str| {
             BUILT_IN.iter().any(|it| it.provider == name)
                 || externals.iter().any(|it| it.name == name && !it.is_long_lived())
         };
+        let names = table.registry().iter().map(|(_, it)| it.provider.as_str());
+        let names: BTreeSet<&str> = names.filter(|name| is_sampled(name)).collect();
         up.any(|(id, _)| {
             names.iter().any(|name| {
-                let is_asked = is_sampled(name) && !external::has_failed(table, id, name);
-                let age_ns = freshness.of(name).filter(|_| is_asked);
+                let age_ns = freshness.of(name).filter(|_| !external::has_failed(table, id, name));
                 let sampled = age_ns.and_then(|_| oldest(table, id, name));
                 let since = now.0.saturating_sub(age_ns.unwrap_or(0));
                 sampled.is_some_and(|sampled| sampled.0 < since)
@@ -508,9 +507,7 @@ impl Service {
 
     /// A service tells of its nodes.
     fn hear(&self, name: &str, asked: &Asked) -> Reply {
-        let of = |wanted: &str| {
-            asked.query.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
-        };
+        let of = |wanted: &str| asked.of(wanted);
         let said = (|| {
             Some(Said {
                 session: of("session").filter(|it| !it.is_empty())?.to_owned(),

@@ -93,7 +93,11 @@ impl StreamEdges {
 }
 
 /// Whether a way leads from some steps to one of others.
-fn reach_any(after: &[Vec<usize>], from: &[usize], to: impl Iterator<Item = usize>) -> bool {
+pub(crate) fn reach_any(
+    after: &[Vec<usize>],
+    from: &[usize],
+    to: impl Iterator<Item = usize>,
+) -> bool {
     let wanted: BTreeSet<usize> = to.collect();
     let mut seen = vec![false; after.len()];
     let mut ahead = from.to_vec();

@@ -129,12 +129,25 @@ pub fn end_note(word: &str, account: &EndAccount, stream: &StreamSummary) -> Str
     if special.is_empty() { dropped } else { format!("{special}{}", after_comma(&dropped)) }
 }
 
+fn route_name(kind: RouteKind) -> &'static str {
+    match kind {
+        RouteKind::Relay => "relay",
+        RouteKind::Direct => "direct",
+        RouteKind::Conventional => "conventional",
+        RouteKind::Mixed => "by group",
+    }
+}
+
+fn ms(ns: u64) -> String {
+    format!("{}.{:03} ms", ns / 1_000_000, ns / 1_000 % 1_000)
+}
+
 /// How the messages of a stream went, and why so.
 pub fn route_words(route: &StreamRoute) -> String {
     let word = match route.route {
-        RouteKind::Relay => "relay".to_owned(),
-        RouteKind::Direct => "direct".to_owned(),
-        RouteKind::Conventional => "conventional".to_owned(),
+        kind @ (RouteKind::Relay | RouteKind::Direct | RouteKind::Conventional) => {
+            route_name(kind).to_owned()
+        }
         RouteKind::Mixed => {
             let names: Vec<String> =
                 route.relayed.iter().map(rakuda_proto::Text::to_display).collect();
@@ -143,10 +156,7 @@ pub fn route_words(route: &StreamRoute) -> String {
     };
     let why = match (route.wish, route.round_trip_ns) {
         (RouteWish::Auto, None) => "chosen by cost".to_owned(),
-        (RouteWish::Auto, Some(ns)) => {
-            let us = ns / 1_000;
-            format!("chosen by cost, {}.{:03} ms between groups", us / 1_000, us % 1_000)
-        }
+        (RouteWish::Auto, Some(ns)) => format!("chosen by cost, {} between groups", ms(ns)),
         (RouteWish::Relay | RouteWish::Direct | RouteWish::Conventional, _) => {
             "as asked for".to_owned()
         }
@@ -169,13 +179,7 @@ fn said_words(route: &StreamRoute) -> String {
 /// What each route that was weighed would cost.
 pub fn costs_words(route: &StreamRoute) -> String {
     let cost = |cost: &RouteCost| {
-        let name = match cost.route {
-            RouteKind::Relay => "relay",
-            RouteKind::Direct => "direct",
-            RouteKind::Conventional => "conventional",
-            RouteKind::Mixed => "by group",
-        };
-        let ms = |ns: u64| format!("{}.{:03} ms", ns / 1_000_000, ns / 1_000 % 1_000);
+        let name = route_name(cost.route);
         format!("{name} {} a message, {} to the last reader", ms(cost.period_ns), ms(cost.delay_ns))
     };
     route.costs.iter().map(cost).collect::<Vec<_>>().join("; ")

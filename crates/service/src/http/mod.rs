@@ -61,6 +61,13 @@ pub struct Asked {
     pub body: Vec<u8>,
 }
 
+impl Asked {
+    /// The first value of a parameter of the query.
+    pub fn of(&self, wanted: &str) -> Option<&str> {
+        self.query.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
+    }
+}
+
 /// An answer.
 pub struct Reply {
     /// As HTTP numbers it.

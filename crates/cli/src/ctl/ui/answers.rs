@@ -78,8 +78,7 @@ impl Answers {
                 Err(_) => Made::failed(NOT_FOUND, "expected the number of a task").reply(),
             },
             ["v1", "run", "waiting"] => {
-                let words = asked.query.iter().find(|(name, _)| name == "words");
-                let words = words.map(|(_, value)| value.clone()).unwrap_or_default();
+                let words = asked.of("words").unwrap_or_default().to_owned();
                 let watch = self.watch.clone();
                 made(move || Ok(Made::good(JSON, watch.find(&words).to_string()))).await
             }
@@ -100,8 +99,7 @@ impl Answers {
 
     /// All that a page does not know, then what is new after each look, until the run has ended.
     fn events(&self, asked: &Asked) -> Reply {
-        let since = asked.query.iter().find(|(name, _)| name == "since");
-        let since = since.and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
+        let since = asked.of("since").and_then(|it| it.parse().ok()).unwrap_or(0);
         let known = Rc::new(RefCell::new(Known::up_to(since)));
         let changes = Rc::new(tokio::sync::Mutex::new(self.watch.changes()));
         let (watch, open) = (self.watch.clone(), Open::new(&self.open));

@@ -127,25 +127,23 @@ fn of_tables(to: &mut Writer, tables: &Value) {
         })
     });
     to.family("rakuda_run_rule_tasks", "", "Tasks of a rule that were begun, by state", of_rule);
-    let total = rules.iter().map(|rule| {
-        let labels = vec![("rule", text(&rule["label"])), ("place", text(&rule["key"]))];
-        (labels, rule["total"].as_f64())
-    });
+    let by_rule = |field: &'static str| {
+        rules.iter().map(move |rule| {
+            let labels = vec![("rule", text(&rule["label"])), ("place", text(&rule["key"]))];
+            (labels, rule[field].as_f64())
+        })
+    };
     to.family(
         "rakuda_run_rule_total_tasks",
         "",
         "Tasks of a rule: done, failed, stopped, running or to come",
-        total,
+        by_rule("total"),
     );
-    let time = rules.iter().map(|rule| {
-        let labels = vec![("rule", text(&rule["label"])), ("place", text(&rule["key"]))];
-        (labels, rule["total_s"].as_f64())
-    });
     to.family(
         "rakuda_run_rule_seconds",
         "seconds",
         "Run time of the tasks of a rule that are done",
-        time,
+        by_rule("total_s"),
     );
     let busy = [(vec![], tables["cores_busy"].as_f64())].into_iter();
     to.family("rakuda_run_cores_busy", "", "Cores that commands keep busy", busy);

@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use crate::export::workflow::reach_any;
 use crate::report::Report;
 use crate::report::format::{bytes, counted, counted_u64, seconds};
 use crate::report::plot::{colour_class, escape};
@@ -87,7 +88,7 @@ fn rows(graph: &Shape) -> Vec<usize> {
     let mut row = vec![0; count];
     let mut after: Vec<Vec<usize>> = vec![Vec::new(); count];
     for &(from, to) in &graph.edges {
-        if from != to && !reaches(&after, to, from) {
+        if from != to && !reach_any(&after, &[to], std::iter::once(from)) {
             after[from].push(to);
         }
     }
@@ -99,20 +100,6 @@ fn rows(graph: &Shape) -> Vec<usize> {
         }
     }
     row
-}
-
-fn reaches(after: &[Vec<usize>], from: usize, wanted: usize) -> bool {
-    let mut seen = vec![false; after.len()];
-    let mut ahead = vec![from];
-    while let Some(node) = ahead.pop() {
-        if node == wanted {
-            return true;
-        }
-        if !std::mem::replace(&mut seen[node], true) {
-            ahead.extend(&after[node]);
-        }
-    }
-    false
 }
 
 fn place(order: &[Vec<usize>], width: f64, middle: &mut [f64]) {
