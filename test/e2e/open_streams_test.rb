@@ -6,10 +6,12 @@ require "minitest/autorun"
 require "open3"
 require_relative "../support/run_processes"
 require_relative "../support/scratch_folder"
+require_relative "../support/waiting"
 
 # What has gone through a stream is told while it is open, by `rakudactl status` and `rakudactl top`.
 class OpenStreamsTest < Minitest::Test
   include ScratchFolder
+  include Waiting
 
   CTL = File.expand_path("../../bin/rakudactl", __dir__)
   RAKEFILE = <<~'RUBY'
@@ -18,13 +20,11 @@ class OpenStreamsTest < Minitest::Test
     stream :lines, from: "ticks", to: "count"
     task default: "count"
   RUBY
-  # Far longer than it takes.
-  LIMIT_S = 60
-
   def test_bytes_of_an_open_stream_are_told
     File.write(path("Rakefile"), RAKEFILE)
     pid = Process.spawn(RAKUDA, "-j2", "-q", chdir: @folder, %i[out err] => File::NULL)
-    told = wait_for_stream
+    told = []
+    wait_for("the bytes of the stream") { (told = streams).first&.fetch("bytes") == 8 }
     assert_equal [{ "stream" => "lines", "bytes" => 8, "records" => 2, "live" => true }], told
     text, = Open3.capture2(CTL, "top", "--text", chdir: @folder)
     assert_match(/^streams: 1 of 1 open, 8 B went through$/, text)
@@ -38,13 +38,10 @@ class OpenStreamsTest < Minitest::Test
 
   private
 
-  def wait_for_stream
-    limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + LIMIT_S
-    loop do
-      out, = Open3.capture3(CTL, "status", "--json", chdir: @folder)
-      # Before the run has begun there is none.
-      streams = JSON.parse(out).dig("runs", 0, "streams") unless out.empty?
-      return streams if streams&.first&.fetch("bytes") == 8 || Process.clock_gettime(Process::CLOCK_MONOTONIC) > limit
-    end
+  # @return [Array<Hash>] the streams of the run
+  def streams
+    out, = Open3.capture3(CTL, "status", "--json", chdir: @folder)
+    # Before the run has begun there is none.
+    (out.empty? ? nil : JSON.parse(out).dig("runs", 0, "streams")) || []
   end
 end

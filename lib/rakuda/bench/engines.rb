@@ -41,7 +41,7 @@ module Rakuda
         def label(name, style) = style == "idiomatic" ? "#{name}, idiomatic" : name
 
         # @return [String] likewise, in names of files
-        def file_label(name, style) = style == "idiomatic" ? "#{name}-idiomatic" : name
+        def file_label(name, style) = label(name, style).sub(", ", "-")
 
         # @param result [Hash]
         # @return [String, nil] nil where no engine ran

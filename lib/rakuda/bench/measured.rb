@@ -127,12 +127,13 @@ module Rakuda
       def other_task(part, before, work)
         folder = File.join(work, part.entry.name)
         words = [part.entry.program, *part.settings.fetch(:words), *part.words]
+        environment = MPI.merge("BENCH_WORKERS" => @options[:workers].to_s)
         <<~RUBY
           desc "ncore=#{slots}"
           file(#{part.file.inspect} => #{[before].compact.inspect}) do |t|
             rm_rf #{folder.inspect}, verbose: false
             mkdir_p #{folder.inspect}, verbose: false
-            sh({ "BENCH_WORKERS" => #{@options[:workers].to_s.inspect} }, *#{words.inspect}, chdir: #{folder.inspect}, out: File.expand_path(t.name))
+            sh(#{environment.inspect}, *#{words.inspect}, chdir: #{folder.inspect}, out: File.expand_path(t.name))
             rm_rf #{folder.inspect}, verbose: false
           end
         RUBY

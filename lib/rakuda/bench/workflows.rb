@@ -66,15 +66,7 @@ module Rakuda
       # The instance alone; of a search that needs a run it is not known before.
       # @return [Instance]
       def load(folder)
-        return recorded(folder) if @entry&.recorded?
-
-        settings = @entry ? Catalogue.settings(@entry, @options[:size]) : {}
-        path = @entry ? described(folder, settings) : File.expand_path(@name)
-        raise UsageError, "no file #{@name}" unless File.file?(path)
-
-        bytes = settings.key?(:reading) ? settings[:reading].to_f / Instance.load(path).bytes_read : settings.fetch(:bytes, 1.0)
-        Instance.load(path, scale_bytes: bytes * @options[:scale_bytes],
-                            scale_time: @options.given?(:scale_time) ? @options[:scale_time] : settings.fetch(:time, 0.0))
+        (@instances ||= {})[folder] ||= @entry&.recorded? ? recorded(folder) : loaded(folder)
       end
 
       # What is checked besides the digests of files: the whole output, against what it must be.
@@ -93,12 +85,19 @@ module Rakuda
 
       private
 
+      def loaded(folder)
+        settings = @entry ? Catalogue.settings(@entry, @options[:size]) : {}
+        path = @entry ? described(folder, settings) : File.expand_path(@name)
+        raise UsageError, "no file #{@name}" unless File.file?(path)
+
+        bytes = settings.key?(:reading) ? settings[:reading].to_f / Instance.load(path).bytes_read : settings.fetch(:bytes, 1.0)
+        Instance.load(path, scale_bytes: bytes * @options[:scale_bytes],
+                            scale_time: @options.given?(:scale_time) ? @options[:scale_time] : settings.fetch(:time, 0.0))
+      end
+
       # @return [String] the instance's file
       def described(folder, settings)
         path = File.join(folder, "workflow.json")
-        return path if @described == path
-
-        @described = path
         return drawn(path, settings) if settings.key?(:recipe)
 
         run([Programs.rakudactl, "sim", *settings.fetch(:simulated), "--save", path], folder)
