@@ -9,7 +9,7 @@ class LoopbackSsh
   SSHD = "/usr/sbin/sshd"
 
   # @return [Boolean] whether there can be one
-  def self.there? = File.executable?(SSHD) && system("command -v ssh ssh-keygen > /dev/null")
+  def self.there? = File.executable?(SSHD) && system("command -v ssh > /dev/null && command -v ssh-keygen > /dev/null")
 
   # @return [String] the file for `ssh -F`
   attr_reader :config

@@ -173,8 +173,7 @@ module Rakuda
       good = counts.all? { |count| count.is_a?(Integer) && count.between?(1, SyncOptions::WORKERS_MAX) }
       return counts if good && !counts.empty?
 
-      raise ConfigurationError, "#{workers_place}: expected a number from 1 on, or a list of them, one for each program of " \
-                                "TASK_FILE, not #{value.inspect}"
+      refuse("WORKER_COUNT", value, "a number from 1 on, or a list of them, one for each program of TASK_FILE", workers_place)
     end
 
     def programs_of(value)
@@ -217,8 +216,8 @@ module Rakuda
       refuse("ARGUMENTS", value, "words as in a shell (#{e.message.lines.first.chomp})")
     end
 
-    def refuse(name, value, expected)
-      raise ConfigurationError, "#{place(name)}: #{name}: expected #{expected}, not #{value.inspect}"
+    def refuse(name, value, expected, where = "#{place(name)}: #{name}")
+      raise ConfigurationError, "#{where}: expected #{expected}, not #{value.inspect}"
     end
   end
 end

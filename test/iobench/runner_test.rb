@@ -13,6 +13,7 @@ require "rakuda/bench/instance"
 require "rakuda/bench/options"
 require "rakuda/bench/report"
 require "rakuda/bench/verification"
+require "support/exported_runs"
 require "support/waiting"
 
 # `rakudactl bench`: the suite that CI runs, results that were changed, workflows for other engines, bad input.
@@ -308,7 +309,7 @@ class BenchRunnerTest < Minitest::Test
   end
 
   def test_a_workflow_for_pegasus_is_what_its_api_writes
-    python = File.join(ENV.fetch("CARGO_TARGET_DIR", File.join(ROOT, "target")), "validators/bin/python")
+    python = ExportedRuns::PYTHON
     assert_path_exists python, "the validators are not installed: run tools/validators"
     File.write(File.join(@folder, "diamond.json"), JSON.generate(INSTANCE))
     _, err, status = bench("emit", "diamond.json", "--engines", "pegasus")

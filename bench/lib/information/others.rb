@@ -142,18 +142,8 @@ BASE) + encoded(10, "\2") + encoded(10, "\0") + none + none + encoded(1, "\0") +
     folders.map { |folder| File.join(folder, name) }.find { |file| File.executable?(file) }
   end
 
-  # What node_exporter says of this machine, which it samples for each question.
-  class NodeExporter
-    PACKAGE = "prometheus-node-exporter"
-
-    def self.program = Information.server("prometheus-node-exporter")
-
-    def initialize
-      @port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
-      @pid = Information.start(NodeExporter.program, "--web.listen-address=127.0.0.1:#{@port}", %i[out err] => File::NULL)
-      Information.wait("node_exporter") { get.include?("node_load1") }
-    end
-
+  # A server that is asked over one connection of HTTP. Its class says what for, in PATH.
+  module OverHttp
     # @return [Array(Float, Integer)] as {Information.mean}, over one connection
     def timed(rounds) = Information.mean(rounds) { get.bytesize }
 
@@ -163,10 +153,26 @@ BASE) + encoded(10, "\2") + encoded(10, "\0") + none + none + encoded(1, "\0") +
 
     def get
       @socket ||= TCPSocket.new("127.0.0.1", @port)
-      @socket.write("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+      @socket.write("GET #{self.class::PATH} HTTP/1.1\r\nHost: localhost\r\n\r\n")
       Information.body(@socket)
     rescue Errno::ECONNREFUSED
       ""
+    end
+  end
+
+  # What node_exporter says of this machine, which it samples for each question.
+  class NodeExporter
+    include OverHttp
+
+    PATH = "/metrics"
+    PACKAGE = "prometheus-node-exporter"
+
+    def self.program = Information.server("prometheus-node-exporter")
+
+    def initialize
+      @port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+      @pid = Information.start(NodeExporter.program, "--web.listen-address=127.0.0.1:#{@port}", %i[out err] => File::NULL)
+      Information.wait("node_exporter") { get.include?("node_load1") }
     end
   end
 
@@ -267,7 +273,9 @@ BASE) + encoded(10, "\2") + encoded(10, "\0") + none + none + encoded(1, "\0") +
 
   # A server of Prometheus that scrapes a service each second. It keeps numbers only.
   class Prometheus
-    QUERY = "/api/v1/query?query=%7B__name__%3D~%22rakuda_.%2B%22%7D"
+    include OverHttp
+
+    PATH = "/api/v1/query?query=%7B__name__%3D~%22rakuda_.%2B%22%7D"
 
     PACKAGE = "prometheus"
 
@@ -285,11 +293,6 @@ BASE) + encoded(10, "\2") + encoded(10, "\0") + none + none + encoded(1, "\0") +
       Information.wait("all nodes in Prometheus") { get.scan('"__name__":"rakuda_load1"').size == nodes }
     end
 
-    # @return [Array(Float, Integer)] as {Information.mean}, over one connection
-    def timed(rounds) = Information.mean(rounds) { get.bytesize }
-
-    def stop = Information.stop([@pid])
-
     private
 
     def configuration(service)
@@ -298,14 +301,6 @@ BASE) + encoded(10, "\2") + encoded(10, "\0") + none + none + encoded(1, "\0") +
                            authorization: { credentials_file: service.token_file },
                            static_configs: [{ targets: ["#{service.address.host}:#{service.address.port}"] }] }]
       )
-    end
-
-    def get
-      @socket ||= TCPSocket.new("127.0.0.1", @port)
-      @socket.write("GET #{QUERY} HTTP/1.1\r\nHost: localhost\r\n\r\n")
-      Information.body(@socket)
-    rescue Errno::ECONNREFUSED
-      ""
     end
   end
 end

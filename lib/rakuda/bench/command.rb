@@ -118,12 +118,12 @@ module Rakuda
 
       def emit
         engine = (@options[:engines] || []).first or raise UsageError, "expected --engines ENGINE"
+        raise UsageError, "emit writes one style at a time" if @options[:style].size > 1
+
         workflows = Workflows.new(word("a workflow"), @options)
         workspace = Workspace.new(@options[:dir])
         workspace.make(0)
         instance = workflows.load(workspace.path)
-        raise UsageError, "emit writes one style at a time" if @options[:style].size > 1
-
         file, text = Engine::STYLES.fetch(@options[:style].first).emit(engine, instance, slots)
         path = File.join(workspace.path, file)
         File.write(path, text)

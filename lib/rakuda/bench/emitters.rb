@@ -101,11 +101,18 @@ module Rakuda
 
       def snakefile(instance, _slots)
         rules = instance.ordered.map.with_index { |task, number| snake_rule(instance, task, number) }
+        snakefile_of(instance, rules)
+      end
+
+      def snakefile_of(instance, rules)
         "rule all:\n    input: #{python(goals(instance))}\n    default_target: True\n#{rules.join}"
       end
 
+      # Of text that is no wildcard.
+      def braces(text) = text.gsub("{", "{{").gsub("}", "}}")
+
       def snake_rule(instance, task, number)
-        command = shell(task).gsub("{", "{{").gsub("}", "}}")
+        command = braces(shell(task))
         threads = task.cores > 1 ? "    threads: #{task.cores}\n" : ""
         "rule task_#{number}:\n    input: #{python(needed(instance, task))}\n    output: #{python(task.outputs)}\n#{threads}" \
           "    shell: #{JSON.generate(command)}\n"

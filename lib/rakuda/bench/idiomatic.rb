@@ -85,7 +85,7 @@ module Rakuda
 
           kind.tasks.map { |task| Emitters.snake_rule(instance, task, number += 1) }
         end
-        "rule all:\n    input: #{Emitters.python(Emitters.goals(instance))}\n    default_target: True\n#{rules.join}"
+        Emitters.snakefile_of(instance, rules)
       end
 
       # What comes behind the wildcard in each output, and before it in all.
@@ -142,15 +142,13 @@ module Rakuda
           }
           rule #{kind.word}_rule:
               input: lambda wildcards: #{kind.word}[wildcards.stem][0]
-              output: #{Emitters.python(suffixes.map { |suffix| "#{escaped(prefix)}{stem}#{escaped(suffix)}" })}
+              output: #{Emitters.python(suffixes.map { |suffix| "#{Emitters.braces(prefix)}{stem}#{Emitters.braces(suffix)}" })}
               wildcard_constraints: stem=r"#{STEM}"
               threads: #{threads}
               params: words=lambda wildcards: #{kind.word}[wildcards.stem][1]
-              shell: #{JSON.generate("#{escaped(Emitters.shell_words([kind.program]))} {params.words}")}
+              shell: #{JSON.generate("#{Emitters.braces(Emitters.shell_words([kind.program]))} {params.words}")}
         SNAKE
       end
-
-      def escaped(text) = text.gsub("{", "{{").gsub("}", "}}")
     end
   end
 end
