@@ -53,6 +53,22 @@ class EndCommandsTest < Minitest::Test
     assert_equal "stopped", told("failed.json")["state"]
   end
 
+  # The guard ends what a stopped run has left, however late it comes to that: the commands are no part of it.
+  def test_they_are_not_ended_with_what_a_stopped_run_has_left
+    File.write(path("Rakefile"), RAKEFILE)
+    pid = Process.spawn(RAKUDA, "-q", "--on-fail", "sleep 1; echo fail >> order", "long", chdir: @folder,
+                        %i[out err] => File::NULL)
+    sleep 0.01 until File.exist?(path("begun"))
+    guard, hub = RunProcesses.of(pid).values_at(:guard, :hub)
+    Process.kill(:STOP, guard)
+    Process.kill(:INT, pid)
+    sleep 0.01 while RunProcesses.alive?(hub)
+    sleep 0.3
+    Process.kill(:CONT, guard)
+    _, status = Process.wait2(pid)
+    assert_equal [130, ["fail"]], [status.exitstatus, File.readlines(path("order"), chomp: true)]
+  end
+
   def test_nothing_to_do_no_record_and_no_run
     rakuda("-q", "good")
     rakuda("-q", *BOTH, "good")

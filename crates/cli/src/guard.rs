@@ -3,8 +3,9 @@
 //! It starts Ruby, and a hub each time that Ruby asks for one. All that a run ever starts stands
 //! below it (child subreaper). When the hub or Ruby was killed, or the run stopped, it ends what is
 //! left, and only then settles the targets: before that, something might still write to them. It
-//! does the same when the process above it is killed. It knows no protocol, and holds no end of the
-//! socket between the two.
+//! does the same when the process above it is killed. It knows no protocol. Of the socket between the
+//! two it holds the hub's end, so that Ruby hears of the hub's end only when nothing is left that is
+//! to be ended: what Ruby starts after that is its own.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -62,6 +63,8 @@ struct RunningHub {
     socket: OwnedFd,
     /// It may still say something.
     speaks: bool,
+    /// Its end of the link to the front.
+    link: OwnedFd,
 }
 
 /// What the guard has below it.
@@ -167,7 +170,7 @@ impl Guard {
             }
             self.take_signals();
             while let Some(request) = self.requests.receive() {
-                self.start_hub(&request);
+                self.start_hub(request);
             }
             self.hear_hubs();
         }
@@ -214,8 +217,10 @@ impl Guard {
         }
         if let Some(place) = self.hubs.iter().position(|hub| hub.id == id) {
             self.hear_hubs();
-            self.hubs.swap_remove(place);
+            let hub = self.hubs.swap_remove(place);
             self.on_hub_end(ending);
+            // The front goes on from here.
+            drop(hub.link);
         }
     }
 
@@ -251,15 +256,21 @@ impl Guard {
     }
 
     /// A hub that cannot be started leaves its end of the link closed, which the front tells.
-    fn start_hub(&mut self, request: &HubRequest) {
+    fn start_hub(&mut self, request: HubRequest) {
         let started = UnixStream::pair().and_then(|(ours, theirs)| {
-            let id = start_hub(request, &theirs)?;
-            self.hubs.push(RunningHub { id, socket: ours.into(), speaks: true });
-            Ok(())
+            let id = start_hub(&request, &theirs)?;
+            Ok((id, ours.into()))
         });
-        if let Err(error) = started {
-            let program = request.program.to_string_lossy();
-            crate::complain(&format!("rakuda: failed to start the engine {program}: {error}\n"));
+        match started {
+            Ok((id, socket)) => {
+                let [link, ..] = request.descriptors;
+                self.hubs.push(RunningHub { id, socket, speaks: true, link });
+            }
+            Err(error) => {
+                let program = request.program.to_string_lossy();
+                let text = format!("rakuda: failed to start the engine {program}: {error}\n");
+                crate::complain(&text);
+            }
         }
     }
 }
