@@ -50,10 +50,14 @@ class MegascriptTest < Minitest::Test
       "s = Stream.new; s.in << Task.new('x'); s.out << Task.new('y'); Scheduler.add(s); Scheduler.run" =>
         "p.rb:3: Stream: a stream joins a task that was not added: x",
       "Scheduler.add(Stream.new); Scheduler.run" => "p.rb:3: Stream: in: it has no task",
-      "Task.new('x', cost: nil)" => "p.rb:3: Task: cost: expected a number above 0: computing, in any unit, not nil",
+      "Task.new('x', cost: nil)" => "p.rb:3: Task: cost: expected a number above 0 and up to 10^15: computing, in any unit, " \
+                                    "not nil",
+      "Task.new('x', cost: 10**20)" => "p.rb:3: Task: cost: expected a number above 0 and up to 10^15: computing, in any " \
+                                       "unit, not 100000000000000000000",
       "Task.new('x', input: [1])" => "p.rb:3: Task: input: expected bytes or bytes a second, such as",
       "Task.new('x', output: '1 gigabyte')" => "such as \"20MB\" or \"1.5MB/s\", with B, KB, MB or GB, not \"1 gigabyte\"",
-      "Task.new('x', frequency: -1)" => "p.rb:3: Task: frequency: expected a number above 0: messages a second, not -1",
+      "Task.new('x', frequency: -1)" => "p.rb:3: Task: frequency: expected a number above 0 and up to 10^15: messages a " \
+                                        "second, not -1",
       "Task.new('x', pattern: :star)" => "p.rb:3: Task: pattern: expected :steady or :burst, not :star",
       "Task.new('x', memory: ->(n) { n })" => "p.rb:3: Task: memory: expected text, numbers, lists",
       "Task.new('x', name: 'default')" => "p.rb:3: Task: name: default is the name under which all run",

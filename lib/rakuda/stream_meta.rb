@@ -6,7 +6,8 @@
 module Rakuda
   # What is known of a task before it runs.
   module StreamMeta
-    NUMBER = "a number above 0"
+    NUMBER = "a number above 0 and up to 10^15"
+    NUMBER_MAX = 10**15
     VOLUME = "bytes or bytes a second, such as \"20MB\" or \"1.5MB/s\", with B, KB, MB or GB"
     PATTERNS = %w[steady burst].freeze
     # Each with what is expected of its value.
@@ -18,7 +19,7 @@ module Rakuda
 
     class << self
       # @example
-      #   Rakuda::StreamMeta.mistake(cost: nil) # => "cost: expected a number above 0: computing, in any unit, not nil"
+      #   Rakuda::StreamMeta.mistake(pattern: nil) # => "pattern: expected :steady or :burst, not nil"
       # @param meta [Hash{Symbol, String => Object}]
       # @return [String, nil] what is wrong first
       def mistake(meta)
@@ -53,7 +54,7 @@ module Rakuda
 
       def number?(value)
         value = Float(value, exception: false) if value.is_a?(String)
-        (value.is_a?(Integer) || value.is_a?(Float) || value.is_a?(Rational)) && value.positive? && value.to_f.finite?
+        (value.is_a?(Integer) || value.is_a?(Float) || value.is_a?(Rational)) && value.positive? && value <= NUMBER_MAX
       end
     end
   end
