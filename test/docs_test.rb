@@ -67,6 +67,16 @@ class DocsTest < Minitest::Test
     assert_empty broken
   end
 
+  # Such a listing has all of its file but the comment at its head.
+  def test_listings_of_examples_are_what_the_examples_hold
+    listings = pages.flat_map { |page| read(page).scan(/^<!-- example: (\S+) -->\n```\w+\n(.*?)^```$/m) }
+    refute_empty listings
+    listings.each do |example, listing|
+      program = read(example).lines.drop_while { |line| line.match?(/\A(#|$)/) }.join
+      assert_equal program, listing, example
+    end
+  end
+
   # Rows of tables, code and what cannot be broken are as long as they are.
   def test_lines_of_pages_are_no_longer_than_120_characters
     long = pages.flat_map do |page|
