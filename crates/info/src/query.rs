@@ -263,13 +263,18 @@ impl Query {
         let answer = self.made(table, now, rows.iter(), &since);
         let chosen: BTreeSet<NodeId> = rows.iter().map(|(_, (row, _))| row.node).collect();
         let removed: Vec<_> =
-            followed.since.map_or_else(Vec::new, |it| table.gone_since(it).collect());
+            followed.since.map_or_else(Vec::new, |it| table.removed_since(it).collect());
         let is_there = |id: &NodeId| is_same(*id) && table.is_there(*id);
         let left = followed.nodes.difference(&chosen).filter(|id| is_there(id));
         let left = left.map(|id| &table.get_node(*id).name);
-        let told = removed.iter().filter(|(id, _)| followed.nodes.contains(id));
-        let left = left.chain(told.map(|(_, name)| *name)).cloned().collect();
-        let gone = removed.into_iter().map(|(_, name)| name.clone()).collect();
+        // One that has come back is another node: in the answer it is told whole, and else whoever was told of the
+        // one before would keep that.
+        let is_told = |back: Option<NodeId>| back.is_some_and(|back| chosen.contains(&back));
+        let told = removed.iter().filter(|(id, ..)| followed.nodes.contains(id));
+        let told = told.filter(|(_, _, back)| !is_told(*back));
+        let left = left.chain(told.map(|(_, name, _)| *name)).cloned().collect();
+        let gone = removed.into_iter().filter(|(_, _, back)| back.is_none());
+        let gone = gone.map(|(_, name, _)| name.clone()).collect();
         *followed = Followed { since: Some(answer.change), nodes: chosen };
         Answer { left, gone, ..answer }
     }
@@ -713,6 +718,39 @@ mod tests {
         let question = Question { since: Some(before), ..question.clone() };
         let answer = Query::new(&question, table.registry()).unwrap().answer(&table, Time(1));
         assert_eq!((answer.gone.len(), told(&answer).contains("-n3")), (2, true));
+    }
+
+    #[test]
+    fn a_node_that_was_removed_and_comes_back_as_another_is_told_to_who_follows() {
+        let mut table = table();
+        let question =
+            Question { condition: Some("load1 < 1.5".to_owned()), ..question("mem_total") };
+        let mut followed = Followed::default();
+        let next = |table: &Table, followed: &mut Followed| {
+            let query = Query::new(&question, table.registry()).unwrap();
+            let answer = query.answer_next(table, Time(9_000_000_000), followed);
+            assert!(answer.gone.is_empty(), "{:?}", answer.gone);
+            told(&answer)
+        };
+        next(&table, &mut followed);
+        let [n3, n4] = ["n3", "n4"].map(|name| table.find_node(name).unwrap());
+        // One comes back at its number and the other at another one; of both nothing is known now.
+        table.remove(n3);
+        assert_eq!(table.node(None, "n3"), n3);
+        table.remove(n4);
+        table.node(None, "other");
+        assert_ne!(table.node(None, "n4"), n4);
+        assert_eq!(next(&table, &mut followed), "-n4 -n3");
+        assert_eq!(next(&table, &mut followed), "");
+        let n3 = table.find_node("n3").unwrap();
+        let load = table.registry().find("load1").unwrap();
+        table.set(n3, load, Value::Number(1.0), Time(1));
+        assert_eq!(next(&table, &mut followed), "n3:up(mem_total)");
+        // It may suit again at once.
+        table.remove(n3);
+        let n3 = table.node(None, "n3");
+        table.set(n3, load, Value::Number(1.2), Time(1));
+        assert_eq!(next(&table, &mut followed), "n3:up(mem_total)");
     }
 
     /// Nodes with states and names of values; who has left.

@@ -325,9 +325,18 @@ impl Table {
     /// Nodes that were there at a change, were removed since and have not come back, by the number and the name that
     /// each had; of many the newest 65,536.
     pub(crate) fn gone_since(&self, change: u64) -> impl Iterator<Item = (NodeId, &Arc<str>)> {
+        let removed = self.removed_since(change);
+        removed.filter(|(_, _, back)| back.is_none()).map(|(node, name, _)| (node, name))
+    }
+
+    /// Those, and the ones that have come back by their names, each with the number that it has now.
+    pub(crate) fn removed_since(
+        &self,
+        change: u64,
+    ) -> impl Iterator<Item = (NodeId, &Arc<str>, Option<NodeId>)> {
         let newer = self.gone.iter().rev().take_while(move |it| it.change > change);
-        let is_back = |it: &Gone| self.by_name.contains_key(&(it.run.clone(), it.name.clone()));
-        newer.filter(move |it| it.born <= change && !is_back(it)).map(|it| (it.node, &it.name))
+        let back = |it: &Gone| self.by_name.get(&(it.run.clone(), it.name.clone())).copied();
+        newer.filter(move |it| it.born <= change).map(move |it| (it.node, &it.name, back(it)))
     }
 
     /// By its name: one of no run, else of several runs' the first.
