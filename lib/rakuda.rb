@@ -3,6 +3,12 @@
 # Loads what every run needs. Knows nothing of the engine: what only a run with actions needs (msgpack, sockets,
 # fiddle) is loaded by Rakuda::Session when the first task is invoked, so that `rakuda -T` stays quick.
 
+# RubyGems finds a gem by its name in its own file; to find who has a file rake.rb, it would read those of all gems.
+begin
+  gem "rake" if defined?(Gem)
+rescue Gem::LoadError
+  nil # not in the bundle, or rake is no gem
+end
 require "rake"
 require "rakuda/fiber_stacks"
 

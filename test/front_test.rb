@@ -116,3 +116,31 @@ Engines.each do |engine, environment|
     Object.const_set("FrontTest#{engine.capitalize}", self)
   end
 end
+
+# The order in which a run is made ready.
+class FrontStartTest < Minitest::Test
+  LIB = File.expand_path("../lib", __dir__)
+  # An engine that tells, when it is started, which of the session's files are loaded.
+  PROGRAM = <<~'RUBY'
+    require "rakuda"
+    require "rakuda/engine"
+    Rakuda::Engine.class_eval do
+      def start(_settings)
+        puts "started", $LOADED_FEATURES.grep(%r{/rakuda/(session|planner|reactor)\.rb\z})
+        raise Rakuda::EngineError, "enough"
+      end
+    end
+    application = Rakuda::Application.new
+    application.init("rakuda", [])
+    begin
+      application.session
+    rescue Rakuda::EngineError => e
+      puts e.message
+    end
+  RUBY
+
+  def test_the_engine_starts_before_ruby_loads_what_a_session_needs
+    out, status = Open3.capture2e(RbConfig.ruby, "-I", LIB, "-e", PROGRAM)
+    assert_equal [true, "started\nenough\n"], [status.success?, out]
+  end
+end

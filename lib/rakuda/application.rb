@@ -132,10 +132,9 @@ module Rakuda
     # @return [Session]
     def session
       @session ||= begin
-        require "rakuda/session"
         @former&.retire
         at_exit { close_session } if @over # invoked by an `at_exit`
-        Session.new(self, hello)
+        begin_session(hello)
       end
     end
 
@@ -479,6 +478,20 @@ module Rakuda
       session.close(failed)
       @former = session
       run_end_commands(session, failed) unless options.dryrun
+    end
+
+    # The engine starts on another core while Ruby loads what a session needs.
+    def begin_session(settings)
+      require "rakuda/engine"
+      engine = Engine.new
+      engine.start(settings)
+      begin
+        require "rakuda/session"
+        Session.new(self, engine, settings)
+      rescue Exception # rubocop:disable Lint/RescueException -- a signal: nobody else would say goodbye
+        engine.finish(true)
+        raise
+      end
     end
 
     def run_end_commands(session, failed)

@@ -16,9 +16,8 @@ module Rakuda
     # @return [String, nil] name of the run, once the engine has said it
     attr_reader :run
 
-    # Has the engine started and says hello; does not wait for the answer.
+    # Has the engine started and says hello, in one frame with what follows; does not wait for the answer.
     # @param settings [Hash] of the message Hello
-    # @return [Link]
     # @raise [EngineError]
     def start(settings)
       program = find
@@ -28,9 +27,9 @@ module Rakuda
       ours.nonblock = theirs.nonblock = false
       Guard.start_hub(program, theirs)
       theirs.close
+      require "rakuda/link" # while the engine starts; who asks only where its program is needs no MessagePack
       @link = Link.new(ours)
       @link.send_message("Hello", VERSION, settings)
-      @link
     rescue SystemCallError => e
       raise EngineError, "cannot start the engine #{program}: #{e.message}"
     end

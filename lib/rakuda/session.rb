@@ -3,8 +3,6 @@
 # One run against one engine: invocations, and what every message of the hub does. The coordinator of planner, reactor,
 # shell and engine; it knows the protocol's messages and decides nothing about order.
 
-require "rakuda/link"
-require "rakuda/engine"
 require "rakuda/working_directory"
 require "rakuda/reactor"
 require "rakuda/action"
@@ -49,11 +47,12 @@ module Rakuda
     attr_reader :rounds
 
     # @param application [Application]
+    # @param engine [Engine] to which Hello has been said
     # @param settings [Hash] of the message Hello
-    def initialize(application, settings)
+    def initialize(application, engine, settings)
       @application = application
-      @engine = Engine.new
-      @link = @engine.start(settings)
+      @engine = engine
+      @link = engine.link
       @moved = {}                          # numbers of actions that left the directory changed for those that follow
       @told = Dir.pwd                      # the directory in which the hub looks at relative names
       @directory = WorkingDirectory.new(shared: application.serial?)

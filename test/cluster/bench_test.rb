@@ -92,6 +92,14 @@ class ClusterBenchTest < Minitest::Test
     assert_match(/^  statx +\d/, output)
   end
 
+  def test_the_figures_of_2018_are_swept_over_ssh_and_in_slurm
+    output = run_script("sweeps", "--nodes", "1,2", "--size", "tiny")
+    ways = output.scan(/^(ssh|Slurm): (\d+) results, all valid$/)
+    assert_equal output.include?("not run: ") ? [%w[ssh 10]] : [%w[ssh 10], %w[Slurm 10]], ways, output
+    assert_equal ways.size * 2, output.scan(/^les-io instant_write over (?:nodes|ranks): /).size
+    assert_equal ways.size, output.scan(%r{^ +paper, figure 4: .* 11\.0 GB/s with 512 processes; sizes here are scaled$}).size
+  end
+
   def test_wrong_words_are_refused_in_one_line
     output, status = Open3.capture2e("#{FOLDER}/faults", "--only", "flood")
     assert_equal [1, 1], [status.exitstatus, output.lines.grep_v(/^(command|machine):/).size], output

@@ -1,8 +1,10 @@
 # frozen_string_literal: true
 
 require "minitest/autorun"
+require "rakuda/bench/measured"
 require "rakuda/bench/options"
 require "rakuda/bench/scaling"
+require "rakuda/bench/suites"
 
 # Which runs a sweep has, and what its results say together.
 class BenchScalingTest < Minitest::Test
@@ -43,6 +45,30 @@ class BenchScalingTest < Minitest::Test
     svg = Scaling.plots(Scaling.groups([result(1, 1, 100), zero]).first).fetch("argot-io-write-over-nodes")
     assert_equal 2, svg.scan("<circle").size
     refute_match(/NaN|Infinity/, svg)
+  end
+
+  # Of each way to nodes: what `rakuda` is told. One node of others gives a task one slot, whatever its ranks.
+  def test_in_slurm_the_allocation_is_as_large_as_the_largest_point
+    { %w[--cluster slurm] => [%w[--cluster slurm --nodes 4], "ncore=1"], %w[-F /hosts] => [%w[-F /hosts], "ncore=1"],
+      [] => [["-j", [4, Etc.nprocessors].max.to_s], "ncore=2"] }.each do |words, (told, cores)|
+      options = Rakuda::Bench::Options.new([*words, "--nodes", "1,4,2", "--np", "2,4"])
+      parts = Rakuda::Bench::Measured.parts(Rakuda::Bench::Catalogue.find("argot-io"), "tiny", [], options)
+      measured = Rakuda::Bench::Measured.new(options, nil)
+      rakefile = measured.rakefile(parts, "/work")
+      assert_includes rakefile, "desc \"#{cores}\""
+      # Elsewhere an mpirun without hosts stays where it is.
+      assert_equal words.include?("slurm"), rakefile.include?('"mpirun", "--host", "localhost:4", "-n", "4"')
+      assert_equal told, measured.places(parts)
+    end
+  end
+
+  def test_one_way_to_nodes_is_taken
+    options = Rakuda::Bench::Options.new(%w[-F hosts --cluster slurm])
+    error = assert_raises(Rakuda::Bench::UsageError) { options.check(["run of a kernel"]) }
+    assert_equal "-F and --cluster: expected one of them", error.message
+    options = Rakuda::Bench::Options.new(%w[--cluster slurm])
+    error = assert_raises(Rakuda::Bench::UsageError) { Rakuda::Bench::Suites.run("ci", options, 2, nil) }
+    assert_match(/--cluster means nothing to the suite ci/, error.message)
   end
 
   def test_numbers_that_are_none_are_refused

@@ -153,7 +153,7 @@ module Rakuda
       def refuse_given(part, option)
         given = part.words & [option, "--reps", "--min-seconds"]
         raise UsageError, "--seconds chooses #{given.first}: leave one of both out" unless given.empty?
-        raise UsageError, "--seconds is for kernels on this machine, not with -F or --nodes" if @options[:hosts] || part.swept
+        raise UsageError, "--seconds is for kernels here, not with -F, --cluster or --nodes" if @options.far? || part.swept
       end
 
       def conditions(part)

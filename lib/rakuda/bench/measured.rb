@@ -113,6 +113,14 @@ module Rakuda
         RUBY
       end
 
+      # @return [Array<String>] words of `rakuda`: the nodes of a sweep's largest point, or this machine
+      def places(parts)
+        return ["-F", @options[:hosts]] if @options[:hosts]
+        return ["-j", slots.to_s] unless @options[:cluster]
+
+        ["--cluster", @options[:cluster], "--nodes", parts.filter_map { |part| part.point&.nodes }.max.to_s]
+      end
+
       private
 
       def task(part, before, work)
@@ -141,11 +149,13 @@ module Rakuda
 
       def kernel_task(part, before, work)
         nodes, ranks = part.point.nodes, part.point.ranks
-        command = ["mpirun", "-n", ranks.to_s, Programs.own(part.entry.name), "--dir", work, "--size", part.scale,
+        # In an allocation mpirun takes all of its nodes, unless it is told which.
+        here = @options[:cluster] && nodes == 1 ? ["--host", "localhost:#{ranks}"] : []
+        command = ["mpirun", *here, "-n", ranks.to_s, Programs.own(part.entry.name), "--dir", work, "--size", part.scale,
                    *part.words, "--out"]
         rule = "file(#{part.file.inspect} => #{[before].compact.inspect})"
         return <<~RUBY if nodes == 1
-          desc "ncore=#{@options[:hosts] ? 1 : ranks}"
+          desc "ncore=#{@options.far? ? 1 : ranks}"
           #{rule} { |t| kernel(#{command.map(&:inspect).join(", ")}, t.name) }
         RUBY
 
@@ -158,7 +168,7 @@ module Rakuda
       end
 
       def start(out, parts)
-        where = @options[:hosts] ? ["-F", @options[:hosts]] : ["-j", slots.to_s]
+        where = places(parts)
         pid = Process.spawn({ "RAKUDA_ENGINE" => nil }, Programs.rakuda, "-q", "-k", *where,
                             chdir: out, pgroup: true, in: File::NULL, out: :err)
         waiter = Process.detach(pid)

@@ -10,7 +10,7 @@ module Rakuda
       DEFAULTS = { size: "tiny", dir: "bench-work", out: "bench-results", rounds: nil, slots: nil, ranks: [2], per_node: nil,
                    workers: 2, engines: nil,
                    timeout: 3600, seed: 1, html: nil, family: nil, keep: false, dry_run: false, scale_bytes: 1.0,
-                   scale_time: 0.0, hosts: nil, nodes: [1], cache: "any", instance: nil, force: false,
+                   scale_time: 0.0, hosts: nil, cluster: nil, nodes: [1], cache: "any", instance: nil, force: false,
                    seconds: nil, style: %w[flat], file_size: nil, blocks: nil, operations: nil }.freeze
       PLACES = %i[size dir out timeout].freeze
       # Options that each kind of work takes; all others have no effect there, and are refused.
@@ -18,13 +18,13 @@ module Rakuda
         "list" => %i[family], "info" => %i[ranks], "verify" => [], "report" => %i[html], "diff" => %i[force],
         "predict" => %i[instance],
         "prepare" => %i[size dir scale_bytes scale_time], "emit" => %i[size dir engines slots style scale_bytes scale_time],
-        "run of a kernel" => PLACES + %i[cache rounds keep dry_run seconds ranks per_node hosts nodes],
+        "run of a kernel" => PLACES + %i[cache rounds keep dry_run seconds ranks per_node hosts cluster nodes],
         "run of a micro-benchmark" => PLACES + %i[keep dry_run seconds hosts workers rounds file_size blocks operations],
         "run of others' benchmarks" => PLACES + %i[keep dry_run workers],
         "run of a workflow" => PLACES + %i[cache rounds keep slots style scale_bytes scale_time],
         "run of MapReduce" => PLACES + %i[cache rounds keep slots engines],
         "compare" => PLACES + %i[cache rounds keep slots engines style scale_bytes scale_time],
-        "suite" => %i[dir out timeout keep slots ranks per_node hosts nodes workers size seconds]
+        "suite" => %i[dir out timeout keep slots ranks per_node hosts cluster nodes workers size seconds]
       }.freeze
       # What stands on the command line for it, where that is another word.
       WORDS = { ranks: "np" }.freeze
@@ -47,6 +47,9 @@ module Rakuda
 
       def [](name) = @values.fetch(name)
 
+      # @return [Boolean] whether there are nodes beside this machine
+      def far? = !(self[:hosts] || self[:cluster]).nil?
+
       # @return [Options] the same with other values
       def with(changes)
         dup.tap { |copy| copy.instance_variable_set(:@values, @values.merge(changes)) }
@@ -62,6 +65,7 @@ module Rakuda
           word = WORDS.fetch(other, other).to_s.tr("_", "-")
           raise UsageError, "--#{word} means nothing to `#{work}`; it does to #{fitting.join(", ")}"
         end
+        raise UsageError, "-F and --cluster: expected one of them" if self[:hosts] && self[:cluster]
         return if behind.empty? || takes_behind
 
         raise UsageError, "options behind -- (#{behind.first}) are for MPI kernels of `run`, and for `predict`"
@@ -126,6 +130,9 @@ module Rakuda
         on.on("-F", "--hosts FILE",
 "run kernels and micro-benchmarks on the hosts of FILE; --dir of kernels must be one folder on all of them") do |value|
           set(:hosts, File.expand_path(value))
+        end
+        on.on("--cluster slurm", %w[slurm], "run kernels in an allocation of Slurm that is asked for, in place of -F") do |value|
+          set(:cluster, value)
         end
         on.on("--nodes N,...", Array, "hosts that the ranks of a kernel are spread over; several are a sweep [1]") { |value|
  set(:nodes, several(value)) }

@@ -36,6 +36,7 @@ module Rakuda
       # @return [Array<Hash>] results
       def run(name, options, slots, say)
         return paper(options, say) if name == "paper"
+        raise UsageError, "--cluster means nothing to the suite #{name}; it does to paper" if options.given?(:cluster)
 
         suite = ALL.fetch(name) { raise UsageError, "no suite #{name}; there are #{ALL.keys.join(", ")}, paper" }
         engines = suite.fetch(:workflows).transform_values { |names| names.map { |engine| present(engine) } }
@@ -57,9 +58,9 @@ module Rakuda
       # The four figures of Iwai, Tatebe 2018 with sizes scaled down: over the nodes of --nodes, or over ranks of this machine.
       def paper(options, say)
         Scaling::PAPER.flat_map.with_index do |figure, index|
-          nodes = figure.over == :nodes && options[:hosts] ? options[:nodes] : [1]
+          nodes = figure.over == :nodes && options.far? ? options[:nodes] : [1]
           ranks = figure.ranks || [1, 2, 4].map { |count| count * figure.per_node }
-          own = options.with(nodes: nodes, ranks: ranks, per_node: options[:hosts] ? figure.per_node : nil,
+          own = options.with(nodes: nodes, ranks: ranks, per_node: options.far? ? figure.per_node : nil,
                              out: File.join(options[:out], "figure-#{index + 1}"))
           Measured.new(own, say).call(Measured.parts(Catalogue.find(figure.benchmark), options[:size], figure.words, own))
         end
