@@ -18,6 +18,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 const OPENING: OpeningId = OpeningId(3);
 const KEY: peers::Key = [5; peers::KEY_BYTES];
+const NEXT_KEY: peers::Key = [6; peers::KEY_BYTES];
 const WRITER: u32 = 0;
 const READER: u32 = 1;
 
@@ -32,6 +33,8 @@ struct Side {
 struct Outcome {
     status: Option<i32>,
     account: Option<StreamAccount>,
+    /// Of routes before the last one.
+    earlier: Vec<StreamAccount>,
     fault: Option<String>,
 }
 
@@ -60,6 +63,34 @@ impl Side {
         let credentials = Text(authority.issue_peer().unwrap().to_bytes());
         let hops = HopSet { credentials, hops: vec![hop], patience_ms: 1 };
         self.ask(StreamRequest::Open(OPENING, vec![plan], Some(Box::new(hops))));
+    }
+
+    /// Makes another edge, and is heard to.
+    async fn prepare(&mut self, authority: &Authority, plan: StreamPlan) -> Vec<Text> {
+        let hop = HopPlan { edge: 1, key: Text(NEXT_KEY.to_vec()), peer: Text::from("the other") };
+        let credentials = Text(authority.issue_peer().unwrap().to_bytes());
+        let hops = HopSet { credentials, hops: vec![hop], patience_ms: 1 };
+        self.ask(StreamRequest::Reroute(OPENING, vec![plan], Some(Box::new(hops))));
+        let (mut is_prepared, mut addresses) = (false, None);
+        while !is_prepared || addresses.is_none() {
+            match self.stream_event().await {
+                StreamEvent::Prepared(_, why_not) => is_prepared = why_not.is_none(),
+                StreamEvent::Listening(_, door, _) => addresses = Some(door),
+                _ => {}
+            }
+        }
+        addresses.unwrap()
+    }
+
+    /// What is said next of streams; none of them ends.
+    async fn stream_event(&mut self) -> StreamEvent {
+        loop {
+            match self.events.recv().await.unwrap() {
+                AgentEvent::Streams(StreamEvent::Ended(.., fault)) => panic!("{fault:?}"),
+                AgentEvent::Streams(event) => return event,
+                _ => {}
+            }
+        }
     }
 
     fn start(&self, line: &str) {
@@ -95,6 +126,7 @@ impl Side {
                 }
                 AgentEvent::Streams(StreamEvent::Ended(_, mut accounts, fault)) => {
                     outcome.account = accounts.pop();
+                    outcome.earlier = accounts;
                     outcome.fault = fault.map(|text| text.to_display());
                 }
                 AgentEvent::Streams(StreamEvent::Dialled(_, _, why_not)) => {
@@ -239,5 +271,72 @@ fn a_connection_that_is_lost_is_a_fault_and_no_end() {
             side.agent.signal_all(libc::SIGKILL);
         }
         reader.ask(StreamRequest::Close(OPENING));
+    });
+}
+
+/// Both sides make another edge, which is connected.
+async fn prepare(writer: &mut Side, reader: &mut Side) {
+    let authority = Authority::new().unwrap();
+    writer.prepare(&authority, plan(StreamEnd::Task(WRITER), StreamEnd::Hop(1))).await;
+    let reading = plan(StreamEnd::Hop(1), StreamEnd::Task(READER));
+    let addresses = reader.prepare(&authority, reading).await;
+    let port = addresses[0].to_display().rsplit_once(':').unwrap().1.to_owned();
+    let address = Text::from(format!("127.0.0.1:{port}"));
+    writer.ask(StreamRequest::Dial(OPENING, 1, vec![address]));
+    while !matches!(writer.stream_event().await, StreamEvent::Dialled(_, 1, None)) {}
+}
+
+const IN_TWO_HALVES: &str = "seq 300000; while [ ! -e go ]; do sleep 0.02; done; seq 300001 600000";
+
+fn check_all(folder: &std::path::Path) {
+    let lines = (1..=600_000).map(|number| format!("{number}\n").into_bytes());
+    let all: Vec<u8> = lines.flatten().collect();
+    assert!(std::fs::read(folder.join("all")).unwrap() == all);
+}
+
+#[test]
+fn a_stream_that_changes_to_another_edge_loses_nothing() {
+    with_two("reroute", |mut writer, mut reader, folder| async move {
+        join(Way::Tcp, &mut writer, &mut reader).await;
+        reader.start("cat > all");
+        writer.start(IN_TWO_HALVES);
+        prepare(&mut writer, &mut reader).await;
+        // The old edge ends before the reader's host knows that all change: that is no end.
+        writer.ask(StreamRequest::Switch(OPENING));
+        while !matches!(writer.stream_event().await, StreamEvent::Switched(_)) {}
+        std::fs::write(folder.join("go"), "").unwrap();
+        reader.ask(StreamRequest::Switch(OPENING));
+        while !matches!(reader.stream_event().await, StreamEvent::Switched(_)) {}
+        let (sent, got) = tokio::join!(writer.finish(), reader.finish());
+        assert_eq!((sent.status, got.status), (Some(0), Some(0)), "{sent:?} {got:?}");
+        check_all(&folder);
+        let records = |outcome: &Outcome| {
+            let last = outcome.account.as_ref().unwrap();
+            [outcome.earlier[0].readers[0].records, last.readers[0].records]
+        };
+        assert_eq!(records(&sent), records(&got));
+        assert_eq!(records(&sent).iter().sum::<u64>(), 600_000);
+        assert!(records(&sent)[1] >= 300_000, "{sent:?}");
+    });
+}
+
+#[test]
+fn a_change_that_comes_to_nothing_leaves_all_as_it_was() {
+    with_two("keep", |mut writer, mut reader, folder| async move {
+        join(Way::Tcp, &mut writer, &mut reader).await;
+        reader.start("cat > all");
+        writer.start(IN_TWO_HALVES);
+        prepare(&mut writer, &mut reader).await;
+        writer.ask(StreamRequest::Keep(OPENING));
+        std::fs::write(folder.join("go"), "").unwrap();
+        // All has come over the old edge before its reader's host knows: the end waits for that.
+        let (sent, got) = tokio::join!(writer.finish(), async {
+            tokio::task::yield_now().await;
+            reader.ask(StreamRequest::Keep(OPENING));
+            reader.finish().await
+        });
+        assert_eq!((sent.status, got.status), (Some(0), Some(0)), "{sent:?} {got:?}");
+        check_all(&folder);
+        assert!(sent.earlier.is_empty() && got.earlier.is_empty());
     });
 }

@@ -97,6 +97,8 @@ impl Node {
                     StreamEvent::Stalled(..)
                     | StreamEvent::Listening(..)
                     | StreamEvent::Dialled(..)
+                    | StreamEvent::Prepared(..)
+                    | StreamEvent::Switched(..)
                     | StreamEvent::Passed(..),
                 ) => {}
                 AgentEvent::Streams(StreamEvent::Ended(id, accounts, fault)) => {

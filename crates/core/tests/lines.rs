@@ -1,6 +1,6 @@
 //! Streams over several hosts, with virtual lines between them, one life from each seed: lines are slow, break and lose
-//! hosts; readers sleep and leave; writers fail; what slow readers leave is spilled. What comes out is whole, or it is
-//! known that it is not; nobody waits for ever; what waits anywhere is bounded.
+//! hosts; readers sleep and leave; writers fail; what slow readers leave is spilled; routes change. What comes out is
+//! whole, or it is known that it is not; nobody waits for ever; what waits anywhere is bounded.
 //!
 //! `PROPTEST_CASES=400000 cargo test --release -p rakuda-core --test lines` lives a quarter as many for each route, and
 //! a hundredth of these with spills (a life of those moves some megabytes).
@@ -135,11 +135,23 @@ struct Place {
     closed: BTreeSet<usize>,
     /// An edge of it broke: it passes on nothing any more.
     is_broken: bool,
+    /// It belongs to a route that this host does not use yet.
+    is_prepared: bool,
+}
+
+/// A task's end that goes on in another place: whether it writes, and the place and end in both.
+#[derive(Clone, Copy, Debug)]
+struct Handing {
+    task: (TaskId, bool),
+    from: (usize, usize),
+    to: (usize, usize),
 }
 
 impl Place {
     fn is_over(&self) -> bool {
-        self.flow.is_over() && self.closed.len() == self.into.len() + self.out.len()
+        !self.is_prepared
+            && self.flow.is_over()
+            && self.closed.len() == self.into.len() + self.out.len()
     }
 }
 
@@ -170,6 +182,16 @@ struct World {
     readers: BTreeMap<TaskId, Reader>,
     lost: Option<NodeId>,
     window: usize,
+    /// By task and whether it writes: the place where its end is.
+    at: BTreeMap<(TaskId, bool), usize>,
+    handings: Vec<Handing>,
+    /// Hosts that have not changed to the route that is prepared.
+    to_switch: Vec<NodeId>,
+    /// Routes that are changed to, and when.
+    reroutes: Vec<(usize, Tree)>,
+    /// How many were, to the end.
+    rerouted: usize,
+    settings: (FlowSettings, Option<usize>),
     /// The largest window that an edge had.
     window_max: usize,
 }
@@ -201,47 +223,10 @@ impl World {
             on_close: plan.on_close,
             spills: plan.spill.is_some(),
         };
-        let edges = |ends: &[PlaceEnd]| -> Vec<usize> {
-            let edge = |end: &PlaceEnd| match end {
-                PlaceEnd::Edge(edge) => Some(*edge),
-                PlaceEnd::Task(_) => None,
-            };
-            ends.iter().filter_map(edge).collect()
-        };
-        let place = |place: &rakuda_core::streams::Place| Place {
-            node: place.node,
-            flow: Flow::new(settings, place.writers.len(), place.readers.len()),
-            spilled: plan.spill.map(|bytes_max| Log {
-                bytes_max,
-                next: vec![None; place.readers.len()],
-                ..Log::default()
-            }),
-            writers: place.writers.clone(),
-            readers: place.readers.clone(),
-            into: edges(&place.writers)
-                .into_iter()
-                .map(|edge| (edge, Default::default()))
-                .collect(),
-            out: edges(&place.readers)
-                .into_iter()
-                .map(|edge| (edge, HopSender::default()))
-                .collect(),
-            closed: BTreeSet::new(),
-            is_broken: false,
-        };
-        let lines = tree.edges.iter().map(|hop| Line {
-            from: hop.from,
-            to: hop.to,
-            delay: dice.up_to(&[2, 2_000]) as u64,
-            piece: 1 + dice.up_to(&[9_000, 300_000]),
-            there: VecDeque::new(),
-            back: VecDeque::new(),
-            is_closed: [false; 2],
-        });
-        Self {
+        let mut world = Self {
             now: 0,
-            lines: lines.collect(),
-            places: tree.places.iter().map(place).collect(),
+            lines: Vec::new(),
+            places: Vec::new(),
             writers: plan
                 .writers
                 .iter()
@@ -260,7 +245,152 @@ impl World {
                 .collect(),
             lost: None,
             window,
+            at: BTreeMap::new(),
+            handings: Vec::new(),
+            to_switch: Vec::new(),
+            reroutes: Vec::new(),
+            rerouted: 0,
+            settings: (settings, plan.spill),
             window_max: 0,
+        };
+        world.add(dice, tree, false);
+        world
+    }
+
+    /// The places and lines of a tree, and who goes on there from others.
+    fn add(&mut self, dice: &mut Dice, tree: &Tree, is_prepared: bool) {
+        let (settings, spill) = self.settings;
+        let first = self.lines.len();
+        for place in &tree.places {
+            let move_on = |end: &PlaceEnd| match end {
+                PlaceEnd::Edge(edge) => PlaceEnd::Edge(first + edge),
+                PlaceEnd::Task(task) => PlaceEnd::Task(*task),
+            };
+            let writers: Vec<PlaceEnd> = place.writers.iter().map(move_on).collect();
+            let readers: Vec<PlaceEnd> = place.readers.iter().map(move_on).collect();
+            let number = self.places.len();
+            for (writes, ends) in [(true, &writers), (false, &readers)] {
+                for (end, task) in ends.iter().enumerate() {
+                    let PlaceEnd::Task(task) = task else { continue };
+                    let task = (*task, writes);
+                    let Some(old) = self.at.get(&task).copied() else {
+                        self.at.insert(task, number);
+                        continue;
+                    };
+                    let before = &self.places[old];
+                    let ends = if writes { &before.writers } else { &before.readers };
+                    let there = ends.iter().position(|one| *one == PlaceEnd::Task(task.0));
+                    let from = (old, there.unwrap());
+                    self.handings.push(Handing { task, from, to: (number, end) });
+                }
+            }
+            let edges = |ends: &[PlaceEnd]| -> Vec<usize> {
+                let edge = |end: &PlaceEnd| match end {
+                    PlaceEnd::Edge(edge) => Some(*edge),
+                    PlaceEnd::Task(_) => None,
+                };
+                ends.iter().filter_map(edge).collect()
+            };
+            self.places.push(Place {
+                node: place.node,
+                flow: Flow::new(settings, writers.len(), readers.len()),
+                spilled: spill.map(|bytes_max| Log {
+                    bytes_max,
+                    next: vec![None; readers.len()],
+                    ..Log::default()
+                }),
+                into: edges(&writers).into_iter().map(|edge| (edge, Default::default())).collect(),
+                out: edges(&readers).into_iter().map(|edge| (edge, HopSender::default())).collect(),
+                writers,
+                readers,
+                closed: BTreeSet::new(),
+                is_broken: false,
+                is_prepared,
+            });
+        }
+        let lines = tree.edges.iter().map(|hop| Line {
+            from: hop.from,
+            to: hop.to,
+            delay: dice.up_to(&[2, 2_000]) as u64,
+            piece: 1 + dice.up_to(&[9_000, 300_000]),
+            there: VecDeque::new(),
+            back: VecDeque::new(),
+            is_closed: [false; 2],
+        });
+        self.lines.extend(lines);
+    }
+
+    /// The next route is prepared everywhere when it is time; sometimes one host cannot, and all stays as it is.
+    fn prepare(&mut self, dice: &mut Dice, steps: usize) {
+        let is_time = self.reroutes.first().is_some_and(|(at, _)| *at <= steps);
+        if !is_time || !self.handings.is_empty() || !self.to_switch.is_empty() {
+            return;
+        }
+        let (_, tree) = self.reroutes.remove(0);
+        let has_ended = |place: &Place| place.is_over() || place.is_broken;
+        let mut current = self.at.values().map(|number| &self.places[*number]);
+        if self.lost.is_some() || current.any(has_ended) {
+            return;
+        }
+        let (places, lines) = (self.places.len(), self.lines.len());
+        self.add(dice, &tree, true);
+        if dice.one_in(8) {
+            self.places.truncate(places);
+            self.lines.truncate(lines);
+            self.handings.clear();
+            return;
+        }
+        let nodes: BTreeSet<NodeId> = tree.places.iter().map(|place| place.node).collect();
+        self.to_switch = nodes.into_iter().collect();
+    }
+
+    /// One host hears that all change; whether one was left.
+    fn switch(&mut self, dice: &mut Dice) -> bool {
+        if self.to_switch.is_empty() {
+            return false;
+        }
+        let node = self.to_switch.swap_remove(dice.below(self.to_switch.len()));
+        for place in self.places.iter_mut().filter(|place| place.node == node) {
+            place.is_prepared = false;
+        }
+        true
+    }
+
+    /// Who can goes on in the next place; whether anybody did.
+    fn hand_on(&mut self) -> bool {
+        let before = self.handings.len();
+        let (places, at, lost) = (&mut self.places, &mut self.at, self.lost);
+        self.handings.retain(|Handing { task, from, to }| {
+            let (old, new) = places.split_at_mut(to.0);
+            let (old, new) = (&mut old[from.0], &mut new[0]);
+            if new.is_prepared || old.is_broken || new.is_broken || lost == Some(old.node) {
+                return true;
+            }
+            let (old, new) = (&mut old.flow, &mut new.flow);
+            let is_handed = if task.1 {
+                old.hand_writer(from.1, new, to.1)
+            } else {
+                old.hand_reader(from.1, new, to.1)
+            };
+            if is_handed {
+                at.insert(*task, to.0);
+            }
+            !is_handed
+        });
+        self.rerouted += usize::from(before > 0 && self.handings.is_empty());
+        self.handings.len() < before
+    }
+
+    fn is_here(&self, task: TaskId, writes: bool, number: usize) -> bool {
+        self.at.get(&(task, writes)) == Some(&number)
+    }
+
+    /// A writer's commands have ended: whatever route has an end of it hears that.
+    fn end_writer(&mut self, task: TaskId, well: bool) {
+        for place in &mut self.places {
+            if let Some(end) = place.writers.iter().position(|one| *one == PlaceEnd::Task(task)) {
+                place.flow.on_writer_ended(end, well);
+            }
         }
     }
 
@@ -275,8 +405,11 @@ impl World {
 
     /// A task of a place writes; whether anything moved.
     fn write(&mut self, dice: &mut Dice, number: usize, writer: usize) -> bool {
+        let PlaceEnd::Task(task) = self.places[number].writers[writer] else { return false };
+        if !self.is_here(task, true, number) {
+            return false;
+        }
         let place = &mut self.places[number];
-        let PlaceEnd::Task(task) = place.writers[writer] else { return false };
         let one = self.writers.get_mut(&task).unwrap();
         if one.ended {
             return false;
@@ -286,11 +419,11 @@ impl World {
             one.ended = true;
             let (first, well) = (dice.one_in(2), !fails);
             if first {
-                place.flow.on_writer_ended(writer, well);
+                self.end_writer(task, well);
             }
-            place.flow.on_writer_closed(writer);
+            self.places[number].flow.on_writer_closed(writer);
             if !first {
-                place.flow.on_writer_ended(writer, well);
+                self.end_writer(task, well);
             }
             return true;
         }
@@ -310,15 +443,19 @@ impl World {
 
     /// A task of a place reads; whether anything moved.
     fn read(&mut self, dice: &mut Dice, number: usize, reader: usize) -> bool {
+        let PlaceEnd::Task(task) = self.places[number].readers[reader] else { return false };
+        let goes_on = self.handings.iter().any(|one| one.from == (number, reader) && !one.task.1);
+        if !self.is_here(task, false, number) {
+            return false;
+        }
         let place = &mut self.places[number];
-        let PlaceEnd::Task(task) = place.readers[reader] else { return false };
         let one = self.readers.get_mut(&task).unwrap();
         if one.left || one.saw_end || self.now < one.sleeps_until {
             return false;
         }
         if place.flow.reader_state(reader) == ReaderState::AtEnd {
-            one.saw_end = true;
-            return true;
+            one.saw_end = !goes_on;
+            return one.saw_end;
         }
         if one.leaves_at.is_some_and(|at| one.got.len() >= at) {
             one.left = true;
@@ -425,6 +562,10 @@ impl World {
     /// Brings the next bytes of a line to their end, or the news that nothing more comes; whether there was anything.
     fn carry(&mut self, edge: usize, is_there: bool) -> bool {
         let now = self.now;
+        // The other end of a connection is not looked at before the route is in use there.
+        if self.place_of(edge, !is_there).is_some_and(|place| place.is_prepared) {
+            return false;
+        }
         let line = &mut self.lines[edge];
         let (way, closed) = if is_there {
             (&mut line.there, line.is_closed[0])
@@ -438,6 +579,7 @@ impl World {
             None => return false,
         };
         let Some(place) = self.place_of(edge, !is_there) else { return bytes.is_some() };
+        assert!(!place.is_prepared);
         if place.is_broken || place.closed.contains(&edge) {
             return bytes.is_some();
         }
@@ -490,7 +632,7 @@ impl World {
 
     fn work(&mut self, dice: &mut Dice, number: usize) -> bool {
         let place = &self.places[number];
-        if !self.is_up(place.node) || place.is_broken {
+        if !self.is_up(place.node) || place.is_broken || place.is_prepared {
             return false;
         }
         let (writers, readers) = (place.writers.len(), place.readers.len());
@@ -503,9 +645,10 @@ impl World {
 
     /// All that could happen, happens once; whether anything did.
     fn sweep(&mut self, dice: &mut Dice) -> bool {
-        let mut moved = false;
+        let mut moved = self.switch(dice);
         for number in 0..self.places.len() {
-            if !self.is_up(self.places[number].node) || self.places[number].is_broken {
+            let place = &self.places[number];
+            if !self.is_up(place.node) || place.is_broken || place.is_prepared {
                 continue;
             }
             for writer in 0..self.places[number].writers.len() {
@@ -540,7 +683,7 @@ impl World {
     }
 
     fn is_over(&self) -> bool {
-        self.places.iter().all(Place::is_over)
+        self.handings.is_empty() && self.places.iter().all(Place::is_over)
     }
 
     fn run(&mut self, dice: &mut Dice, wrong: &mut Option<(usize, Wrong)>) -> End {
@@ -556,7 +699,12 @@ impl World {
                     Wrong::Cut(_) => {}
                 }
             }
-            idle = if self.step(dice) { 0 } else { idle + 1 };
+            self.prepare(dice, steps);
+            if dice.one_in(100) {
+                self.switch(dice);
+            }
+            let handed = self.hand_on();
+            idle = if self.step(dice) | handed { 0 } else { idle + 1 };
             if idle < 30 || self.sweep(dice) || self.wait() {
                 continue;
             }
@@ -570,12 +718,16 @@ impl World {
     /// All is over: who reads has all of it, or has left.
     fn check_ends(&self) {
         let all: usize = self.writers.values().map(|writer| writer.bytes.len()).sum();
-        for place in &self.places {
+        for (number, place) in self.places.iter().enumerate() {
             for (reader, end) in place.readers.iter().enumerate() {
                 let PlaceEnd::Task(task) = end else { continue };
+                if !self.is_here(*task, false, number) {
+                    continue;
+                }
                 let one = &self.readers[task];
                 match place.flow.reader_state(reader) {
-                    ReaderState::AtEnd => assert_eq!(one.got.len(), all),
+                    // Who left on a route before has nothing to leave where nothing comes any more.
+                    ReaderState::AtEnd => assert!(one.left || one.got.len() == all),
                     ReaderState::Left => assert!(one.left),
                     ReaderState::Open => panic!("a reader has no end"),
                 }
@@ -633,8 +785,8 @@ fn on_hosts(dice: &mut Dice, first: u32, lost: Option<NodeId>) -> Vec<(TaskId, N
 }
 
 /// Whose life it is: the route without the end of the conventional one; nothing: each group has one of its own.
-/// Answers how much was spilled.
-fn live(seed: u64, route: Option<Route>, spills: bool) -> usize {
+/// Answers how much was spilled, and how often the route was changed.
+fn live(seed: u64, route: Option<Route>, spills: bool) -> (usize, usize) {
     let _seed = Seed(seed, route);
     let dice = &mut Dice(seed);
     dice.below(2);
@@ -666,6 +818,14 @@ fn live(seed: u64, route: Option<Route>, spills: bool) -> usize {
     };
     let tree = tree_now(dice, &plan, None);
     let mut world = World::new(dice, &plan, &tree, budget);
+    for _ in 0..dice.below(3) {
+        let at = dice.up_to(&[30, 300, 3_000]);
+        let groups = groups(dice, None);
+        let relayed = (0..3).filter(|_| dice.one_in(2)).map(GroupId).collect();
+        let ways = Ways { meeting: dice.one_in(2).then(|| plan.readers[0].1), relayed };
+        let tree = tree_by_group(&groups, &ways, &plan.writers, &plan.readers);
+        world.reroutes.push((at, tree));
+    }
     let leaves = dice.one_in(3);
     for reader in world.readers.values_mut().filter(|_| leaves) {
         reader.leaves_at = dice.one_in(2).then(|| dice.below(budget + 1));
@@ -686,10 +846,10 @@ fn live(seed: u64, route: Option<Route>, spills: bool) -> usize {
     let end = world.run(dice, &mut wrong);
     world.check_readers();
     assert!(end == End::Well || !is_calm);
-    let spilled = world.spilled();
+    let (spilled, rerouted) = (world.spilled(), world.rerouted);
     if end == End::Well {
         world.check_ends();
-        return spilled;
+        return (spilled, rerouted);
     }
     // All is tried again, without the host that was lost, and ends well.
     let lost = world.lost;
@@ -705,7 +865,7 @@ fn live(seed: u64, route: Option<Route>, spills: bool) -> usize {
     assert_eq!(world.run(dice, &mut None), End::Well);
     world.check_readers();
     world.check_ends();
-    spilled + world.spilled()
+    (spilled + world.spilled(), rerouted)
 }
 
 /// A host over which something passes, with tasks or without.
@@ -714,12 +874,13 @@ fn any_host(dice: &mut Dice, tree: &Tree) -> NodeId {
 }
 
 fn live_all(route: Option<Route>) {
-    for seed in 0..u64::from(RunnerConfig::default().cases / 4) {
-        live(seed, route, false);
-    }
+    let rerouted: usize = (0..u64::from(RunnerConfig::default().cases / 4))
+        .map(|seed| live(seed, route, false).1)
+        .sum();
+    assert!(rerouted > 4, "{rerouted} routes were changed");
     // So many that some of them spill, whatever the route.
     let spilled = (0..u64::from(RunnerConfig::default().cases / 400).max(8))
-        .map(|seed| live(seed, route, true));
+        .map(|seed| live(seed, route, true).0);
     let count = spilled.filter(|bytes| *bytes > 0).count();
     assert!(count > 1, "{count} have spilled");
 }

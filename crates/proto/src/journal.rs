@@ -37,6 +37,8 @@ pub enum JournalEvent {
     GangStarted(GangStarted),
     /// Streams between tasks were opened.
     StreamsOpened(StreamsOpened),
+    /// Some of them are changed to another route while they are open.
+    StreamsRerouted(StreamsRerouted),
     /// All has gone through them, or one is at fault.
     StreamsEnded(StreamsEnded),
     /// A command is about to start.
@@ -410,6 +412,26 @@ pub struct StreamNote {
     /// How its messages go between nodes; nothing: it is on one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route: Option<StreamRoute>,
+}
+
+/// See [`JournalEvent::StreamsRerouted`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamsRerouted {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// Its number in this run.
+    pub opening: u32,
+    /// Those that are changed.
+    pub streams: Vec<StreamReroute>,
+}
+
+/// A stream that goes another way from now on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamReroute {
+    /// As the Rakefile has it.
+    pub name: Text,
+    /// How its messages go, and why.
+    pub route: StreamRoute,
 }
 
 /// See [`JournalEvent::StreamsEnded`].

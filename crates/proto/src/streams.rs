@@ -220,6 +220,12 @@ pub struct StreamRoute {
     /// Messages in 1,000 s that follow from what the Rakefile says; nothing: it says nothing of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declared_per_1000_s: Option<u64>,
+    /// What went in a second, bytes, when it was changed to; nothing: it was taken at the begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_bytes_per_s: Option<u64>,
+    /// Messages in 1,000 s that were taken to be that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_per_1000_s: Option<u64>,
     /// A writer is said to send many messages at once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_bursts: bool,
@@ -258,6 +264,14 @@ pub enum StreamRequest {
     EndMember(OpeningId, u32, bool),
     /// Close all ends at once, and report nothing.
     Close(OpeningId),
+    /// Make these streams, which follow those of the same tasks that are open, and wait. Answered by
+    /// `StreamEvent::Listening` and `StreamEvent::Prepared`. Until `Switch` or `Keep` comes no reader sees an end.
+    Reroute(OpeningId, Vec<StreamPlan>, Option<Box<HopSet>>),
+    /// Writers go on in the streams that were made last, and readers when they have read all of those before. Answered
+    /// by `StreamEvent::Switched`.
+    Switch(OpeningId),
+    /// All stays with the streams that were open before.
+    Keep(OpeningId),
 }
 
 /// From an agent to the hub.
@@ -271,6 +285,10 @@ pub enum StreamEvent {
     Dialled(OpeningId, u32, Option<Text>),
     /// Nothing has moved in the cycles for some time: what is known of them, for people.
     Stalled(OpeningId, Text),
+    /// Streams to change to are made; or why they cannot be.
+    Prepared(OpeningId, Option<Text>),
+    /// All readers here have read all that went the old way.
+    Switched(OpeningId),
     /// What has gone in so far, of the streams that have writers on the node; no more often than once a second.
     Passed(OpeningId, Vec<StreamPassed>),
 }

@@ -85,6 +85,7 @@ events! {
     "attempt_started" AttemptStarted ATTEMPT_STARTED,
     "gang_started" GangStarted GANG_STARTED,
     "streams_opened" StreamsOpened STREAMS_OPENED,
+    "streams_rerouted" StreamsRerouted STREAMS_REROUTED,
     "streams_ended" StreamsEnded STREAMS_ENDED,
     "command_started" CommandStarted COMMAND_STARTED,
     "command_prepared" CommandPrepared COMMAND_PREPARED,

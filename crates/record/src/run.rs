@@ -10,8 +10,8 @@ use rakuda_proto::Text;
 use rakuda_proto::journal::{
     AttemptEnded, AttemptStarted, CommandEnded, CommandStarted, FileStaged, GangStarted, InputLost,
     JournalEvent, NodeChosen, NodeJoined, NodeLost, RoundEnded, RoundValues, RuleDefined, RunEnded,
-    RunOutcome, RunStarted, StopRequested, StreamsEnded, StreamsOpened, TaskBlamed, TaskDefined,
-    TaskReopened, TaskSettled,
+    RunOutcome, RunStarted, StopRequested, StreamsEnded, StreamsOpened, StreamsRerouted,
+    TaskBlamed, TaskDefined, TaskReopened, TaskSettled,
 };
 
 use crate::bounds::{CORES_OF_RUN_MAX, NODES_MAX, TASKS_MAX};
@@ -116,6 +116,8 @@ pub enum Loss {
 pub struct Streams {
     /// What they join.
     pub opened: StreamsOpened,
+    /// Changes of routes meanwhile, in their order.
+    pub rerouted: Vec<StreamsRerouted>,
     /// What went through them; none: not all did.
     pub ended: Option<StreamsEnded>,
 }
@@ -282,16 +284,10 @@ impl Run {
                     command.ended = Some(ended);
                 }
             }
-            JournalEvent::AttemptEnded(ended) => {
-                self.see(ended.time_ns);
-                if let Some(task) = get(&mut self.tasks, ended.task)
-                    && let Some(attempt) = task.attempts.last_mut()
-                {
-                    attempt.ended = Some(ended);
-                }
-            }
+            JournalEvent::AttemptEnded(ended) => self.end_attempt(ended),
             JournalEvent::GangStarted(gang) => self.add_gang(gang),
             JournalEvent::StreamsOpened(opened) => self.begin_streams(opened),
+            JournalEvent::StreamsRerouted(event) => self.reroute_streams(event),
             JournalEvent::StreamsEnded(ended) => self.end_streams(ended),
             JournalEvent::TaskSettled(settled) => self.settle(settled),
             JournalEvent::TaskBlamed(event) => self.add_loss(Loss::Blamed(event)),
@@ -316,9 +312,26 @@ impl Run {
         }
     }
 
+    fn end_attempt(&mut self, ended: AttemptEnded) {
+        self.see(ended.time_ns);
+        if let Some(task) = get(&mut self.tasks, ended.task)
+            && let Some(attempt) = task.attempts.last_mut()
+        {
+            attempt.ended = Some(ended);
+        }
+    }
+
     fn begin_streams(&mut self, opened: StreamsOpened) {
         self.see(opened.time_ns);
-        self.streams.push(Streams { opened, ended: None });
+        self.streams.push(Streams { opened, rerouted: Vec::new(), ended: None });
+    }
+
+    fn reroute_streams(&mut self, event: StreamsRerouted) {
+        self.see(event.time_ns);
+        let opened = |one: &&mut Streams| one.opened.opening == event.opening;
+        if let Some(streams) = self.streams.iter_mut().find(opened) {
+            streams.rerouted.push(event);
+        }
     }
 
     fn end_streams(&mut self, ended: StreamsEnded) {

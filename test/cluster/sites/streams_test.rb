@@ -52,6 +52,40 @@ class StreamRoutesTest < ClusterHostsCase
     assert_includes refused.err, "auto, relay, direct"
   end
 
+  # A megabyte now and then, in place of the little that is said: two copies over the line between sites come later than
+  # one. It goes on until the route has changed.
+  def test_a_route_changes_while_a_stream_is_open_and_nothing_is_lost
+    write("w.rb", <<~'RUBY')
+      $stdout.sync = true
+      number = 0
+      rest = 5
+      while rest.positive?
+        puts "#{number += 1} #{"x" * 900_000}"
+        sleep 0.2
+        journals = Dir.glob(".rakuda/runs/*/journal.jsonl").map { |path| File.read(path) }
+        rest -= 1 if journals.any? { |journal| journal.include?("streams_rerouted") }
+      end
+    RUBY
+    write("Rakefile", <<~'RUBY')
+      stream :s, from: "w", to: %w[r1 r2 r3], meta: { "w" => { output: "1KB/s", frequency: 10 } }
+      task(:w) { sh "ruby w.rb" }
+      %w[r1 r2 r3].each { |r| file(r) { |t| sh "cat > #{t.name}" } }
+      task default: %w[r1 r2 r3]
+    RUBY
+    @testbed.run!("head", RAKUDA, "-q", "-F", "hosts.toml", chdir: @folder)
+    lines = File.readlines(File.join(@folder, "r1"), chomp: true)
+    assert_equal (1..lines.size).map { |number| "#{number} #{"x" * 900_000}".hash }, lines.map(&:hash)
+    assert_equal [read("r1")] * 2, [read("r2"), read("r3")]
+    journal = Dir.glob(File.join(@folder, ".rakuda/runs/*/journal.jsonl")).flat_map { |path| File.readlines(path) }
+    rerouted = journal.map { |line| JSON.parse(line) }.select { |line| line["event"] == "streams_rerouted" }
+    changes = rerouted.flat_map { |line| line["streams"] }
+    assert_equal([%w[s relay]], changes.map { |one| [one["name"], one.dig("route", "route")] })
+    assert_match(/^  before: route direct .*\n  route relay .*; seen: /, ctl("report", "--text"))
+    stream = JSON.parse(ctl("report", "--json")).fetch("streams").first
+    assert stream.fetch("balanced")
+    assert_equal lines.size, stream.fetch("records")
+  end
+
   # host1 and host2, host3, and host4 in a group within that of host3: from host1 the line of each group is passed once.
   def test_groups_within_groups_pass_a_stream_on_one_to_the_other
     write("hosts.toml", <<~TOML)

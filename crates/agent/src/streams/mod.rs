@@ -119,6 +119,22 @@ impl Openings {
                     }
                 }
             }
+            StreamRequest::Reroute(id, plans, hops) => {
+                if let Err(error) = self.reroute(id, plans, hops.as_deref(), events) {
+                    let prepared = StreamEvent::Prepared(id, Some(Text::from(error.to_string())));
+                    let _ = events.send(AgentEvent::Streams(prepared));
+                }
+            }
+            StreamRequest::Switch(id) => {
+                if let Some(opening) = self.open.get(&id) {
+                    opening.relay.switch();
+                }
+            }
+            StreamRequest::Keep(id) => {
+                if let Some(opening) = self.open.get(&id) {
+                    opening.relay.keep();
+                }
+            }
             StreamRequest::Close(id) => {
                 if let Some(opening) = self.open.remove(&id) {
                     opening.relay.stop();
@@ -150,13 +166,38 @@ impl Openings {
         };
         let mut streams = Vec::with_capacity(plans.len());
         for plan in plans {
-            streams.push(open_stream(plan, &mut members, &mut ends)?);
+            streams.push(open_stream(plan, Some(&mut members), &mut ends)?);
         }
         let members = members.into_iter().map(|(task, ends)| (task, Rc::new(ends))).collect();
         let patience_ms = hops.map_or(0, |hops| hops.patience_ms);
         let relay = Relay::start(id, streams, patience_ms, events.clone())?;
         self.open.insert(id, Opening { relay, members, keys });
         if let (Some(hops), Some(carrier)) = (hops, &self.carrier) {
+            let read = Credentials::from_bytes(&hops.credentials.0);
+            carrier.listen(id, read.map_err(io::Error::other)?);
+        }
+        Ok(())
+    }
+
+    /// Makes streams that follow those of an opening. Whose thread has ended needs none, and has said so.
+    fn reroute(
+        &mut self,
+        id: OpeningId,
+        plans: Vec<StreamPlan>,
+        hops: Option<&HopSet>,
+        events: &UnboundedSender<AgentEvent>,
+    ) -> io::Result<()> {
+        let Some(hops) = hops.filter(|_| self.open.contains_key(&id)) else { return Ok(()) };
+        let (mut ends, keys) = self.expect_hops(hops, events)?;
+        let mut streams = Vec::with_capacity(plans.len());
+        for plan in plans {
+            streams.push(open_stream(plan, None, &mut ends)?);
+        }
+        if let Some(opening) = self.open.get_mut(&id) {
+            opening.keys.extend(keys);
+            opening.relay.reroute(streams);
+        }
+        if let Some(carrier) = &self.carrier {
             let read = Credentials::from_bytes(&hops.credentials.0);
             carrier.listen(id, read.map_err(io::Error::other)?);
         }
@@ -200,9 +241,10 @@ fn words_of(error: &io::Error, ends: usize) -> String {
     )
 }
 
+/// Without `members` tasks have their pipes already, and hand them on.
 fn open_stream(
     plan: StreamPlan,
-    members: &mut BTreeMap<u32, Ends>,
+    mut members: Option<&mut BTreeMap<u32, Ends>>,
     hops: &mut HopEnds,
 ) -> io::Result<Through> {
     let mut hop = |edge: u32| {
@@ -214,6 +256,10 @@ fn open_stream(
     for writer in &plan.writers {
         intakes.push(match writer {
             StreamEnd::Task(task) => {
+                let Some(members) = &mut members else {
+                    intakes.push(Intake::Closed);
+                    continue;
+                };
                 let (reading, writing) = pipe()?;
                 rustix::fs::fcntl_setfl(&reading, rustix::fs::OFlags::NONBLOCK)?;
                 let ends = members.entry(*task).or_default();
@@ -230,6 +276,10 @@ fn open_stream(
     for reader in &plan.readers {
         outlets.push(match reader {
             StreamEnd::Task(task) => {
+                let Some(members) = &mut members else {
+                    outlets.push(Outlet::Closed);
+                    continue;
+                };
                 let (reading, writing) = pipe()?;
                 rustix::fs::fcntl_setfl(&writing, rustix::fs::OFlags::NONBLOCK)?;
                 members.entry(*task).or_default().stdin = Some(reading);

@@ -3,6 +3,7 @@
 //! It copies. It ends when all readers are at their ends or have left, when something is wrong, or
 //! when it is told to stop; on its way out it closes all that it holds.
 
+use std::collections::BTreeSet;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
@@ -72,14 +73,32 @@ pub(super) struct Through {
     /// For the agent: all readers have left.
     unread: Arc<AtomicBool>,
     memory_bytes_max: usize,
+    /// It was made to be changed to, and is not in use yet.
+    is_prepared: bool,
+    /// Readers whose pipes go to another stream when they have read all of this one.
+    kept: BTreeSet<usize>,
+    /// Who writes was told that nobody reads.
+    has_broken: bool,
     /// Of edges that have ended well: writer, edge, and the records that the sender has counted.
     said: Vec<(usize, u32, u64)>,
+}
+
+/// A task's end that goes from one stream to the one that follows it: the places of both, and of the end in both.
+#[derive(Clone, Copy, Debug)]
+struct Handing {
+    is_writer: bool,
+    from: (usize, usize),
+    to: (usize, usize),
 }
 
 /// What the agent tells the thread.
 #[derive(Debug)]
 enum Word {
     EndMember(u32, bool),
+    /// These follow those of the same tasks.
+    Reroute(Vec<Through>),
+    Switch,
+    Keep,
     Stop,
 }
 
@@ -95,6 +114,21 @@ impl RelayHandle {
     /// A task has ended; the agent has closed its ends of that task's pipes.
     pub fn end_member(&self, task: u32, well: bool) {
         self.say(Word::EndMember(task, well));
+    }
+
+    /// Makes streams to change to.
+    pub fn reroute(&self, streams: Vec<Through>) {
+        self.say(Word::Reroute(streams));
+    }
+
+    /// Changes to those that were made last.
+    pub fn switch(&self) {
+        self.say(Word::Switch);
+    }
+
+    /// Drops those that were made last.
+    pub fn keep(&self) {
+        self.say(Word::Keep);
     }
 
     /// Closes all and reports nothing.
@@ -123,6 +157,10 @@ pub(super) struct Relay {
     bell: Arc<OwnedFd>,
     events: UnboundedSender<AgentEvent>,
     watch: Option<StallWatch>,
+    /// Ends that go to the streams that follow.
+    handings: Vec<Handing>,
+    /// A change has begun whose end was not told.
+    is_switching: bool,
     /// When the hub is told next what has gone through.
     passed_due: Time,
     /// Something may have gone through since it was told.
@@ -173,6 +211,8 @@ impl Relay {
             bell: Arc::clone(&bell),
             events,
             watch,
+            handings: Vec::new(),
+            is_switching: false,
             passed_due: Time(now().0 + PASSED_NS),
             has_passed: false,
             patience_ms,
@@ -193,7 +233,7 @@ impl Relay {
         if stopped {
             return;
         }
-        let accounts = self.streams.iter().map(Through::account).collect();
+        let accounts = self.in_use().map(Through::account).collect();
         let ended = StreamEvent::Ended(self.id, accounts, fault.clone());
         // The hub is gone only when the run is over.
         let _ = self.events.send(AgentEvent::Streams(ended));
@@ -210,7 +250,7 @@ impl Relay {
             let left = Duration::from_nanos(until.saturating_sub(now().0));
             match self.words.recv_timeout(left) {
                 Ok(Word::Stop) | Err(RecvTimeoutError::Disconnected) => return true,
-                Ok(Word::EndMember(..)) => {}
+                Ok(Word::EndMember(..) | Word::Reroute(_) | Word::Switch | Word::Keep) => {}
                 Err(RecvTimeoutError::Timeout) => return false,
             }
         }
@@ -222,12 +262,18 @@ impl Relay {
                 match word {
                     Word::Stop => return Ok(End::Stopped),
                     Word::EndMember(task, well) => self.end_member(task, well),
+                    Word::Reroute(streams) => self.prepare(streams),
+                    Word::Switch => self.switch(),
+                    Word::Keep => self.keep(),
                 }
             }
-            for stream in &mut self.streams {
+            for stream in self.streams.iter_mut().filter(|stream| !stream.is_prepared) {
                 stream.settle()?;
             }
-            if self.streams.iter().all(Through::is_over) {
+            if self.hand_on() {
+                continue;
+            }
+            if self.handings.is_empty() && self.streams.iter().all(Through::is_over) {
                 return Ok(End::Well);
             }
             if self.wait()? {
@@ -236,6 +282,80 @@ impl Relay {
             }
             self.tell_passed();
         }
+    }
+
+    /// Streams of which accounts are given.
+    fn in_use(&self) -> impl Iterator<Item = &Through> {
+        self.streams.iter().filter(|stream| !stream.is_prepared)
+    }
+
+    /// Others are to follow streams that are open: from now on no reader of those sees an end.
+    fn prepare(&mut self, streams: Vec<Through>) {
+        for mut stream in streams {
+            let place = self.streams.len();
+            let ends = [(true, &stream.plan.writers), (false, &stream.plan.readers)];
+            for (is_writer, ends) in ends {
+                for (number, end) in ends.iter().enumerate() {
+                    let Some(from) = self.place_of(is_writer, end) else { continue };
+                    self.handings.push(Handing { is_writer, from, to: (place, number) });
+                    let before = &mut self.streams[from.0];
+                    if is_writer {
+                        stream.unread = Arc::clone(&before.unread);
+                    } else {
+                        before.kept.insert(from.1);
+                    }
+                }
+            }
+            stream.is_prepared = true;
+            self.streams.push(stream);
+        }
+        self.tell(StreamEvent::Prepared(self.id, None));
+    }
+
+    /// Where a task's end is now.
+    fn place_of(&self, is_writer: bool, end: &StreamEnd) -> Option<(usize, usize)> {
+        let is_task = matches!(end, StreamEnd::Task(_));
+        let streams = self.streams.iter().enumerate().rev().filter(|_| is_task);
+        let mut found = streams.filter_map(|(place, stream)| {
+            let ends = if is_writer { &stream.plan.writers } else { &stream.plan.readers };
+            ends.iter().position(|one| one == end).map(|number| (place, number))
+        });
+        found.next()
+    }
+
+    fn switch(&mut self) {
+        for stream in &mut self.streams {
+            stream.is_prepared = false;
+        }
+        self.is_switching = true;
+    }
+
+    fn keep(&mut self) {
+        for handing in self.handings.drain(..) {
+            self.streams[handing.from.0].kept.remove(&handing.from.1);
+        }
+        self.streams.retain(|stream| !stream.is_prepared);
+    }
+
+    /// Hands ends on that can be; whether any was.
+    fn hand_on(&mut self) -> bool {
+        let before = self.handings.len();
+        let streams = &mut self.streams;
+        self.handings.retain(|handing| {
+            let (old, new) = streams.split_at_mut(handing.to.0);
+            let (old, new) = (&mut old[handing.from.0], &mut new[0]);
+            new.is_prepared || !old.hand(*handing, new)
+        });
+        if self.is_switching && self.handings.is_empty() {
+            self.is_switching = false;
+            self.tell(StreamEvent::Switched(self.id));
+        }
+        self.handings.len() < before
+    }
+
+    fn tell(&self, event: StreamEvent) {
+        // The hub is gone only when the run is over.
+        let _ = self.events.send(AgentEvent::Streams(event));
     }
 
     fn end_member(&mut self, task: u32, well: bool) {
@@ -259,6 +379,9 @@ impl Relay {
         // By place in `fds`, without the bell: the stream, and which of its readers it is.
         let mut whose = Vec::new();
         for (number, stream) in self.streams.iter().enumerate() {
+            if stream.is_prepared {
+                continue;
+            }
             is_ready |= stream.interests(number, &mut fds, &mut whose);
         }
         let limit = self.limit(is_ready);
@@ -314,14 +437,14 @@ impl Relay {
         }
         self.has_passed = false;
         self.passed_due = Time(now().0 + PASSED_NS);
-        let passed: Vec<StreamPassed> = self.streams.iter().filter_map(Through::passed).collect();
+        let passed: Vec<StreamPassed> = self.in_use().filter_map(Through::passed).collect();
         if !passed.is_empty() {
             let _ = self.events.send(AgentEvent::Streams(StreamEvent::Passed(self.id, passed)));
         }
     }
 
     fn tell_stall(&self) {
-        let cyclic = self.streams.iter().filter(|stream| stream.plan.is_cyclic);
+        let cyclic = self.in_use().filter(|stream| stream.plan.is_cyclic && !stream.is_over());
         let states: Vec<String> = cyclic
             .map(|stream| {
                 let name = stream.plan.name.to_display();
@@ -340,7 +463,7 @@ impl Relay {
     }
 
     fn move_bytes(&mut self) -> Result<(), Trouble> {
-        for stream in &mut self.streams {
+        for stream in self.streams.iter_mut().filter(|stream| !stream.is_prepared) {
             stream.pump()?;
             for writer in 0..stream.intakes.len() {
                 stream.read(writer)?;
@@ -386,7 +509,42 @@ impl Through {
         let settings = FlowSettings { record, window, on_close, spills: spill.is_some() };
         let flow = Flow::new(settings, intakes.len(), outlets.len());
         let said = Vec::new();
-        Self { plan, flow, intakes, outlets, spill, unread, memory_bytes_max: 0, said }
+        Self {
+            plan,
+            flow,
+            intakes,
+            outlets,
+            spill,
+            unread,
+            memory_bytes_max: 0,
+            is_prepared: false,
+            kept: BTreeSet::new(),
+            has_broken: false,
+            said,
+        }
+    }
+
+    /// Lets an end of a task go on in the stream that follows; whether it does.
+    fn hand(&mut self, Handing { is_writer, from, to }: Handing, next: &mut Self) -> bool {
+        let (from, to) = (from.1, to.1);
+        if is_writer {
+            if !self.flow.hand_writer(from, &mut next.flow, to) {
+                return false;
+            }
+            let intake = std::mem::replace(&mut self.intakes[from], Intake::Closed);
+            // Who writes what nobody reads any more is to know it.
+            next.intakes[to] = if next.has_broken { Intake::Closed } else { intake };
+            return true;
+        }
+        if !self.flow.hand_reader(from, &mut next.flow, to) {
+            return false;
+        }
+        self.kept.remove(&from);
+        let outlet = std::mem::replace(&mut self.outlets[from], Outlet::Closed);
+        if next.flow.reader_state(to) == ReaderState::Open {
+            next.outlets[to] = outlet;
+        }
+        true
     }
 
     /// Whether a writer is to be read from now.
@@ -636,6 +794,7 @@ impl Through {
                 ReaderState::Open => {}
                 // It is closed when the other host has taken all.
                 ReaderState::AtEnd if matches!(self.outlets[reader], Outlet::Hop(_)) => {}
+                ReaderState::AtEnd if self.kept.contains(&reader) => {}
                 ReaderState::Left => self.outlets[reader] = Outlet::Closed,
                 ReaderState::AtEnd => {
                     let outlet = std::mem::replace(&mut self.outlets[reader], Outlet::Closed);
@@ -648,7 +807,9 @@ impl Through {
                 }
             }
         }
-        if self.flow.breaks_pipes() && !self.unread.swap(true, Ordering::AcqRel) {
+        if self.flow.breaks_pipes() && !self.has_broken {
+            self.has_broken = true;
+            self.unread.store(true, Ordering::Release);
             for writer in 0..self.intakes.len() {
                 self.close_writer(writer);
             }

@@ -84,7 +84,7 @@ pub enum Fault {
 
 /// Where a writer is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WriterState {
+pub(super) enum WriterState {
     /// Its pipe is open.
     Open,
     /// Nobody can write any more; whether it ended well is not known.
@@ -94,23 +94,23 @@ enum WriterState {
 }
 
 #[derive(Debug)]
-struct Writer {
-    state: WriterState,
+pub(super) struct Writer {
+    pub(super) state: WriterState,
     /// It has ended well. Something that it left behind may still write.
-    ended: bool,
+    pub(super) ended: bool,
     /// What was read and has not gone on: less than a record, or what must wait for its turn.
-    buffer: Vec<u8>,
+    pub(super) buffer: Vec<u8>,
     /// Bytes of it in which no record ends.
-    looked_at: usize,
-    cutter: Cutter,
+    pub(super) looked_at: usize,
+    pub(super) cutter: Cutter,
     /// Its buffer holds what could not go on, for want of room or of its turn.
-    waits: bool,
-    account: Account,
+    pub(super) waits: bool,
+    pub(super) account: Account,
 }
 
 impl Writer {
     /// What has not gone on goes nowhere.
-    fn drop_buffer(&mut self) {
+    pub(super) fn drop_buffer(&mut self) {
         let dropped = self.buffer.len() as u64;
         self.account.bytes -= dropped;
         self.account.dropped += dropped;
@@ -147,11 +147,11 @@ struct Reader {
 #[derive(Debug)]
 pub struct Flow {
     settings: FlowSettings,
-    writers: Vec<Writer>,
+    pub(super) writers: Vec<Writer>,
     readers: Vec<Reader>,
-    ring: Ring,
+    pub(super) ring: Ring,
     /// The writer whose long record passes in pieces.
-    exclusive: Option<usize>,
+    pub(super) exclusive: Option<usize>,
     /// A writer has ended badly: no reader will see an end.
     aborted: bool,
     /// No more can be spilled for now.
@@ -235,7 +235,7 @@ impl Flow {
 
     /// Lets whole records of a writer go on, if it is its turn and there is room; then the last
     /// record of one whose pipe is closed.
-    fn pass_on(&mut self, writer: usize) {
+    pub(super) fn pass_on(&mut self, writer: usize) {
         if !self.may_pass(writer) {
             self.writers[writer].waits = true;
             return;
@@ -510,7 +510,7 @@ impl Flow {
     }
 
     /// Readers that have got all of a stream that has ended are at their end.
-    fn look_for_ends(&mut self) {
+    pub(super) fn look_for_ends(&mut self) {
         if self.aborted || !self.writers.iter().all(Writer::is_done) {
             return;
         }

@@ -7,6 +7,7 @@
 //! - `spill`: what a slow reader gets back of that which went to disk
 //! - `hop`: an edge between two hosts: credit in bytes, ends, accounts
 //! - `edge`: what an edge means for the stream at each end of it
+//! - `handing`: writers and readers that go on in another tree, and `watch`: when
 //! - `tree`: where a stream passes on which hosts
 //! - `stall`: whether anything has moved
 //! - `said`: what is said of tasks before they run, and the traffic that follows
@@ -18,6 +19,7 @@
 mod edge;
 mod flow;
 mod graph;
+mod handing;
 mod hop;
 mod placement;
 mod record;
@@ -27,6 +29,7 @@ mod said;
 mod spill;
 mod stall;
 mod tree;
+mod watch;
 
 pub use flow::{
     Account, CARRY_BYTES_MAX, Fault, Flow, FlowSettings, OnClose, READ_BYTES, ReaderState,
@@ -46,3 +49,4 @@ pub use route::{
 pub use said::{BURST_PER_1000_S, MESSAGE_BYTES, Said, Traffic, Volume, thousandths};
 pub use stall::StallWatch;
 pub use tree::{Place, PlaceEnd, Tree, meeting_of, tree_by_group, tree_of};
+pub use watch::{RouteWatch, WATCH_NS};

@@ -377,6 +377,13 @@ impl PlanCost {
             None => (1, self.period_ns, self.total_ns),
         }
     }
+
+    /// Whether it costs less than four fifths of another one, or can carry what that cannot.
+    pub fn is_cheaper_by_a_fifth(&self, other: &Self) -> bool {
+        let ((class, key, _), (other_class, other_key, _)) = (self.key(), other.key());
+        class < other_class
+            || (class == other_class && key.saturating_mul(5) < other_key.saturating_mul(4))
+    }
 }
 
 /// What some hops cost, which one message takes in their order.
@@ -447,10 +454,7 @@ pub fn choose(plans: &[Choice], now: Option<Route>) -> Option<Choice> {
     let Some(held) = plans.iter().find(|choice| Some(choice.route) == now).copied() else {
         return Some(best);
     };
-    let ((best_class, best_key, _), (held_class, held_key, _)) = (key(&best), key(&held));
-    let is_better =
-        best_class < held_class || best_key.saturating_mul(5) < held_key.saturating_mul(4);
-    Some(if is_better { best } else { held })
+    Some(if best.cost.is_cheaper_by_a_fifth(&held.cost) { best } else { held })
 }
 
 /// Makes some ways cheaper, group by group, as long as that is possible; `cost`: what ways cost.

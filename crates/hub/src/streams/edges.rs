@@ -38,11 +38,13 @@ pub(super) struct Edge {
     pub way: HopWay,
     /// Its first host was asked to connect it.
     asked: bool,
+    /// And has.
+    pub is_connected: bool,
 }
 
 impl Edge {
     pub fn new(stream: usize, from: NodeId, to: NodeId, line: LineKind, key: Key) -> Self {
-        Self { stream, from, to, line, key, way: HopWay::Direct, asked: false }
+        Self { stream, from, to, line, key, way: HopWay::Direct, asked: false, is_connected: false }
     }
 
     pub fn has(&self, node: NodeId) -> bool {
@@ -64,6 +66,13 @@ pub(super) struct Edges {
     /// Edges over this process; they end with the opening.
     joined: Vec<AbortHandle>,
     hosts: Rc<FileHosts>,
+}
+
+impl Edges {
+    /// A node will say once more where it takes connections, when it knows of others.
+    pub fn close_door(&mut self, node: NodeId) {
+        self.doors.remove(&node);
+    }
 }
 
 impl Drop for Edges {
@@ -141,6 +150,9 @@ impl Hub {
 
     /// Whether a host could reach another one. Where it could not, this process joins the two.
     pub(super) fn on_dialled(&mut self, id: OpeningId, number: u32, why_not: Option<Text>) {
+        if self.on_new_edge(id, number, why_not.is_none()) {
+            return;
+        }
         let Some(why_not) = why_not else { return };
         let Some(opening) = self.streams.open.get_mut(&id) else { return };
         let Some(edge) = opening.edges.all.get_mut(number as usize) else { return };

@@ -23,6 +23,7 @@ mod losses;
 mod over;
 mod passing;
 mod places;
+mod rerouting;
 
 use crate::HubError;
 use crate::hub::{Hub, LOCAL_NODE};
@@ -30,6 +31,7 @@ use crate::plan::PlannedStream;
 use edges::Edges;
 pub(crate) use edges::{NotJoined, next_not_joined};
 pub(crate) use passing::Passing;
+use rerouting::Routes;
 
 /// So many tasks of a cycle that stands still are named.
 const STALLED_NAMES_MAX: usize = 10;
@@ -66,6 +68,9 @@ struct Component {
     waiting: BTreeMap<TaskId, NextAttempt>,
 }
 
+/// The writers, or the readers, of a stream and where they are.
+type Located = Vec<(TaskId, NodeId)>;
+
 /// Streams that are open.
 struct Opening {
     component: usize,
@@ -77,6 +82,8 @@ struct Opening {
     node_of: BTreeMap<TaskId, NodeId>,
     /// Between nodes.
     edges: Edges,
+    /// What follows if they are to change.
+    routes: Routes,
     /// Members whose action has not ended.
     left: BTreeSet<TaskId>,
     /// One of its members did not end well, or a stream is at fault.
@@ -374,12 +381,12 @@ impl Hub {
             );
         }
         let nodes: BTreeSet<NodeId> = node_of.values().copied().collect();
-        let (edges, opened) = if is_spooled || nodes.len() == 1 {
+        let (edges, routes, opened) = if is_spooled || nodes.len() == 1 {
             let component = &self.streams.components[place];
             let spool = |task: u32| self.spool_of(place, task, node);
             let plans =
                 if is_spooled { component.spool_plans(id, spool) } else { component.live_plans() };
-            (Edges::default(), vec![(node, plans, None)])
+            (Edges::default(), Routes::default(), vec![(node, plans, None)])
         } else {
             match self.plan_over_nodes(place, &node_of) {
                 Ok(planned) => planned,
@@ -403,6 +410,7 @@ impl Hub {
             passed: BTreeMap::new(),
             node_of,
             edges,
+            routes,
             left: members.into_iter().collect(),
             failed: false,
             is_over: false,
@@ -446,6 +454,7 @@ impl Hub {
             passed: BTreeMap::new(),
             node_of,
             edges: Edges::default(),
+            routes: Routes::default(),
             left,
             failed: true,
             is_over: true,

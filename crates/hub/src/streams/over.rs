@@ -20,7 +20,12 @@ impl Hub {
     pub(crate) fn on_stream_event(&mut self, node: NodeId, event: StreamEvent) {
         match event {
             StreamEvent::Stalled(id, text) => self.tell_stalled(id, node, &text),
-            StreamEvent::Passed(id, streams) => self.streams.on_passed(id, node, streams),
+            StreamEvent::Passed(id, streams) => {
+                self.streams.on_passed(id, node, streams);
+                self.weigh_routes(id);
+            }
+            StreamEvent::Prepared(id, why_not) => self.on_prepared(id, node, why_not.as_ref()),
+            StreamEvent::Switched(id) => self.on_switched(id, node),
             StreamEvent::Listening(id, addresses, socket) => {
                 self.on_node_listens(id, node, (addresses, socket));
             }
@@ -63,6 +68,9 @@ impl Hub {
         accounts: Vec<StreamAccount>,
         fault: Option<Text>,
     ) {
+        if self.on_end_within_change(id, node) {
+            return;
+        }
         let Some(opening) = self.streams.open.get_mut(&id) else { return };
         if let Some(told) = opening.nodes.get_mut(&node) {
             *told = Some(accounts);
@@ -230,11 +238,9 @@ impl Hub {
 /// What went through a stream on all nodes. An error of Rakuda is the error here: an edge that does
 /// not give out what went into it, or a reader that did not get what was written.
 fn merged(opening: &Opening, number: usize, name: &Text) -> Result<StreamAccount, String> {
-    let told = opening.nodes.values().flatten().flatten();
-    let own: Vec<&StreamAccount> = told.filter(|account| account.name == *name).collect();
-    let is_task = |end: &&EndAccount| matches!(end.end, StreamEnd::Task(_));
+    let own: Vec<&StreamAccount> = opening.told().filter(|account| account.name == *name).collect();
     let tasks = |ends: fn(&StreamAccount) -> &[EndAccount]| -> Vec<EndAccount> {
-        own.iter().flat_map(|account| ends(account)).filter(is_task).cloned().collect()
+        sum_of_tasks(own.iter().flat_map(|account| ends(account)))
     };
     let writers = tasks(|account| &account.writers);
     let readers = tasks(|account| &account.readers);
@@ -299,4 +305,22 @@ fn merged(opening: &Opening, number: usize, name: &Text) -> Result<StreamAccount
         spilled_bytes_max,
         hops,
     })
+}
+
+/// What each task wrote or read, on all the routes that its stream has had.
+fn sum_of_tasks<'ends>(ends: impl Iterator<Item = &'ends EndAccount>) -> Vec<EndAccount> {
+    let mut sums: Vec<EndAccount> = Vec::new();
+    for end in ends.filter(|one| matches!(one.end, StreamEnd::Task(_))) {
+        match sums.iter_mut().find(|sum| sum.end == end.end) {
+            Some(sum) => {
+                // With a separator that was added on the one, nothing comes on the next.
+                sum.bytes += end.bytes;
+                sum.records += end.records;
+                sum.dropped += end.dropped;
+                sum.is_special |= end.is_special;
+            }
+            None => sums.push(end.clone()),
+        }
+    }
+    sums
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rakuda_cluster::ClusterPlan;
 use rakuda_core::streams::{
     BURST_PER_1000_S, Between, Distance, GroupId, Groups, LineCost, Load, MESSAGE_BYTES, PlaceEnd,
-    PlanCost, Route, Traffic, Tree, Ways, between_ns, cost_over, improve, line_between,
+    PlanCost, Route, RouteWatch, Traffic, Tree, Ways, between_ns, cost_over, improve, line_between,
     tree_by_group,
 };
 use rakuda_core::{NodeId, TaskId};
@@ -20,6 +20,7 @@ use rakuda_proto::streams::{
 
 use super::edges::{Edge, Edges, new_key};
 use super::plan_of;
+use super::rerouting::{Routes, ends_on};
 use crate::hub::{Hub, LOCAL_NODE};
 
 /// What is opened on a node.
@@ -37,35 +38,30 @@ impl Hub {
         &mut self,
         place: usize,
         node_of: &BTreeMap<TaskId, NodeId>,
-    ) -> Result<(Edges, Vec<NodePlans>), CredentialsError> {
+    ) -> Result<(Edges, Routes, Vec<NodePlans>), CredentialsError> {
         let groups = self.stream_groups(node_of.values().copied());
         let used: BTreeSet<NodeId> = node_of.values().copied().collect();
         let round_trips = self.round_trips_between(&groups, &used);
         let component = &self.streams.components[place];
         let mut edges = Edges::default();
+        let mut routes = Routes::default();
         let mut plans: BTreeMap<NodeId, Vec<StreamPlan>> = BTreeMap::new();
         for (number, stream) in component.streams.iter().enumerate() {
-            let on = |tasks: &[u32]| -> Vec<(TaskId, NodeId)> {
-                tasks.iter().map(|task| (TaskId(*task), node_of[&TaskId(*task)])).collect()
-            };
-            let (writers, readers) = (on(&stream.writers), on(&stream.readers));
+            let (writers, readers) = ends_on(stream, node_of);
             let wish = self.settings.stream_route;
             let traffic = component.traffic[number].clone();
             let known = Known { round_trips: round_trips.as_ref(), traffic };
-            let (tree, mut route, relayed) = route_of(&groups, wish, &known, &writers, &readers);
-            if route.route == RouteKind::Mixed {
-                let names = relayed.iter().map(|group| self.group_name(&groups, *group));
-                route.relayed = names.collect();
-            }
+            let (tree, mut route, ways) = route_of(&groups, wish, &known, &writers, &readers);
+            route.relayed = self.relayed_names(&groups, &route, &ways);
             let first = edges.all.len();
             for hop in &tree.edges {
-                let line = match hop.over {
-                    Distance::Wan => LineKind::Wan,
-                    Distance::None | Distance::Lan => LineKind::Lan,
-                };
+                let line = line_kind(hop.over);
                 edges.all.push(Edge::new(number, hop.from, hop.to, line, new_key()));
             }
             edges.routes.push(route);
+            routes.ways.push(ways);
+            routes.places.push(tree.places.iter().map(|place| place.node).collect());
+            routes.watches.push(RouteWatch::default());
             let is_cyclic = component.is_cyclic[number];
             for (node, plan) in places_of(stream, &tree, first, is_cyclic) {
                 plans.entry(node).or_default().push(plan);
@@ -73,10 +69,23 @@ impl Hub {
         }
         let mut opened = Vec::with_capacity(plans.len());
         for (node, plans) in plans {
-            let hops = self.hops_of(node, &edges)?;
+            let hops = self.hops_of(node, &edges, 0)?;
             opened.push((node, plans, hops));
         }
-        Ok((edges, opened))
+        (routes.groups, routes.round_trips) = (groups, round_trips);
+        Ok((edges, routes, opened))
+    }
+
+    /// Of a mixed route: the groups that are relayed.
+    pub(super) fn relayed_names(
+        &self,
+        groups: &Groups,
+        route: &StreamRoute,
+        ways: &Ways,
+    ) -> Vec<Text> {
+        let is_mixed = route.route == RouteKind::Mixed;
+        let relayed = ways.relayed.iter().filter(|_| is_mixed);
+        relayed.map(|group| self.group_name(groups, *group)).collect()
     }
 
     /// What the host file calls a group.
@@ -117,10 +126,15 @@ impl Hub {
         }
     }
 
-    /// What a node needs for its edges.
-    fn hops_of(&mut self, node: NodeId, edges: &Edges) -> Result<Option<HopSet>, CredentialsError> {
+    /// What a node needs for its edges, the first of which has the number `first`.
+    pub(super) fn hops_of(
+        &mut self,
+        node: NodeId,
+        edges: &Edges,
+        first: usize,
+    ) -> Result<Option<HopSet>, CredentialsError> {
         let name = |node: NodeId| self.agents.node(node).name.clone();
-        let own = edges.all.iter().zip(0..).filter(|(edge, _)| edge.has(node));
+        let own = edges.all.iter().zip((0..).skip(first)).filter(|(edge, _)| edge.has(node));
         let hops: Vec<HopPlan> = own
             .map(|(edge, number)| HopPlan {
                 edge: number,
@@ -177,7 +191,7 @@ impl Hub {
 }
 
 /// The plans of one stream, by node; `first`: the number of its first edge in the opening.
-fn places_of(
+pub(super) fn places_of(
     stream: &StreamDefinition,
     tree: &Tree,
     first: usize,
@@ -199,10 +213,18 @@ fn places_of(
     places.collect()
 }
 
+/// What lies between two hosts, as it is told.
+pub(super) fn line_kind(distance: Distance) -> LineKind {
+    match distance {
+        Distance::Wan => LineKind::Wan,
+        Distance::None | Distance::Lan => LineKind::Lan,
+    }
+}
+
 /// What is known of a stream and its lines.
-struct Known<'known> {
-    round_trips: Option<&'known Between<u64>>,
-    traffic: Traffic,
+pub(super) struct Known<'known> {
+    pub round_trips: Option<&'known Between<u64>>,
+    pub traffic: Traffic,
 }
 
 impl Known<'_> {
@@ -218,27 +240,35 @@ impl Known<'_> {
     }
 }
 
+/// What it costs to go some ways.
+pub(super) fn cost_of_ways(
+    groups: &Groups,
+    known: &Known<'_>,
+    ways: &Ways,
+    writers: &[(TaskId, NodeId)],
+    readers: &[(TaskId, NodeId)],
+) -> PlanCost {
+    let measured = known.round_trips.into_iter().flatten();
+    let lines: Between<LineCost> =
+        measured.map(|(pair, ns)| (*pair, line_between(&LAN, &WAN, Some(*ns)))).collect();
+    let tree = tree_by_group(groups, ways, writers, readers);
+    cost_over(groups, &tree.edges, &known.load(), &lines)
+}
+
 /// Hosts of readers that are tried as the one that all goes over.
 const ENDS_MAX: usize = 8;
 
-/// The tree of a stream over the route that is wished for, or the cheapest one, and why; with the
-/// groups that it goes to over representatives.
-fn route_of(
+/// The tree of a stream over the route that is wished for, or the cheapest one, and why; with how it
+/// goes to each group.
+pub(super) fn route_of(
     groups: &Groups,
     wish: RouteWish,
     known: &Known<'_>,
     writers: &[(TaskId, NodeId)],
     readers: &[(TaskId, NodeId)],
-) -> (Tree, StreamRoute, BTreeSet<GroupId>) {
+) -> (Tree, StreamRoute, Ways) {
     let end = readers.first().expect("a stream has readers").1;
-    let load = known.load();
-    let measured = known.round_trips.into_iter().flatten();
-    let lines: Between<LineCost> =
-        measured.map(|(pair, ns)| (*pair, line_between(&LAN, &WAN, Some(*ns)))).collect();
-    let cost = |ways: &Ways| {
-        let tree = tree_by_group(groups, ways, writers, readers);
-        cost_over(groups, &tree.edges, &load, &lines)
-    };
+    let cost = |ways: &Ways| cost_of_ways(groups, known, ways, writers, readers);
     let of = |kind: RouteKind, route: Route| {
         let ways = Ways::of(route, groups);
         (kind, cost(&ways), ways)
@@ -289,9 +319,11 @@ fn route_of(
         round_trip_ns: known.round_trips.and_then(|all| all.values().max().copied()),
         declared_bytes_per_s: known.traffic.bytes_per_s,
         declared_per_1000_s: known.traffic.per_1000_s,
+        observed_bytes_per_s: None,
+        observed_per_1000_s: None,
         in_bursts: known.traffic.is_burst,
     };
-    (tree, route, ways.relayed)
+    (tree, route, ways)
 }
 
 fn route_cost(route: RouteKind, cost: &PlanCost) -> RouteCost {
@@ -323,10 +355,10 @@ mod tests {
     fn auto(writers: &[(TaskId, NodeId)], readers: &[(TaskId, NodeId)]) -> StreamRoute {
         let traffic = Traffic { per_1000_s: Some(15_258), ..Traffic::default() };
         let known = Known { round_trips: None, traffic };
-        let (_, route, relayed) = route_of(&groups(3), RouteWish::Auto, &known, writers, readers);
+        let (_, route, ways) = route_of(&groups(3), RouteWish::Auto, &known, writers, readers);
         assert_eq!(route.route == RouteKind::Mixed, route.costs.len() == 4);
         let is_mixed = route.route == RouteKind::Mixed;
-        assert!(!is_mixed || !relayed.is_empty(), "{route:?}");
+        assert!(!is_mixed || !ways.relayed.is_empty(), "{route:?}");
         let delay = |kind| route.costs.iter().find(|cost| cost.route == kind).unwrap().delay_ns;
         let kinds = [RouteKind::Direct, RouteKind::Relay, RouteKind::Conventional];
         let least = kinds.map(delay).into_iter().min().unwrap();

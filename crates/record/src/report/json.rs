@@ -119,6 +119,9 @@ fn stream(report: &Report, stream: &StreamSummary) -> Value {
     }
     if let Some(route) = &stream.route {
         object["route"] = json!(route);
+        if !stream.routes_before.is_empty() {
+            object["routes_before"] = json!(stream.routes_before);
+        }
         let copies = |line: LineKind| {
             let Copies { edges, bytes, records } = stream.copies(line);
             json!({ "edges": edges, "bytes": bytes, "records": records })

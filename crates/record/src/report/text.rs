@@ -68,6 +68,9 @@ fn streams(out: &mut String, report: &Report) {
 /// Copies between hosts, and over which edges.
 fn hops(out: &mut String, report: &Report, stream: &StreamSummary) {
     let Some(route) = &stream.route else { return };
+    for before in &stream.routes_before {
+        let _ = writeln!(out, "  before: route {}", route_words(before));
+    }
     let _ = writeln!(out, "  route {}", route_words(route));
     if !route.costs.is_empty() {
         let _ = writeln!(out, "  weighed: {}", costs_words(route));
@@ -162,17 +165,24 @@ pub fn route_words(route: &StreamRoute) -> String {
         }
     };
     let said = if route.wish == RouteWish::Auto { said_words(route) } else { String::new() };
-    format!("{word} ({why}{said})")
+    let seen = words_of_traffic(route.observed_bytes_per_s, route.observed_per_1000_s);
+    let seen = if seen.is_empty() { seen } else { format!("; seen: {seen}") };
+    format!("{word} ({why}{said}{seen})")
+}
+
+fn words_of_traffic(bytes_per_s: Option<u64>, per_1000_s: Option<u64>) -> String {
+    let pace = bytes_per_s.map(|pace| format!("{}/s", bytes(pace)));
+    let often =
+        per_1000_s.map(|many| format!("{}.{:03} messages a second", many / 1_000, many % 1_000));
+    pace.into_iter().chain(often).collect::<Vec<_>>().join(", ")
 }
 
 /// What the Rakefile says of messages.
 fn said_words(route: &StreamRoute) -> String {
-    let pace = route.declared_bytes_per_s.map(|pace| format!("{}/s", bytes(pace)));
-    let often = route
-        .declared_per_1000_s
-        .map(|many| format!("{}.{:03} messages a second", many / 1_000, many % 1_000));
+    let traffic = words_of_traffic(route.declared_bytes_per_s, route.declared_per_1000_s);
     let bursts = route.in_bursts.then(|| "in bursts".to_owned());
-    let said: Vec<String> = pace.into_iter().chain(often).chain(bursts).collect();
+    let traffic = Some(traffic).filter(|words| !words.is_empty());
+    let said: Vec<String> = traffic.into_iter().chain(bursts).collect();
     if said.is_empty() { String::new() } else { format!("; said: {}", said.join(", ")) }
 }
 

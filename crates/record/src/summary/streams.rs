@@ -51,8 +51,10 @@ pub struct StreamSummary {
     pub spilled_bytes_max: u64,
     /// What went between hosts, in the last opening that told.
     pub hops: Vec<HopAccount>,
-    /// How its messages went between hosts in the last opening; nothing: they were on one.
+    /// How its messages went between hosts in the last opening, and to its end; nothing: they were on one.
     pub route: Option<StreamRoute>,
+    /// How they went before, in that opening.
+    pub routes_before: Vec<StreamRoute>,
 }
 
 /// Copies over lines of one kind.
@@ -131,7 +133,11 @@ pub fn streams(run: &Run) -> Vec<StreamSummary> {
             let (writers, readers, stream) = found.entry(&note.name).or_default();
             stream.name = note.name.to_display();
             stream.place = note.place.to_display();
-            stream.route.clone_from(&note.route);
+            let changes = one.rerouted.iter().flat_map(|event| &event.streams);
+            let changes = changes.filter(|change| change.name == note.name);
+            stream.routes_before = note.route.clone().into_iter().collect();
+            stream.routes_before.extend(changes.map(|change| change.route.clone()));
+            stream.route = stream.routes_before.pop();
             let mut has_part = false;
             for (sides, tasks) in [(&mut *writers, &note.writers), (&mut *readers, &note.readers)] {
                 for task in tasks {
@@ -254,9 +260,10 @@ pub fn stream_states(run: &Run) -> Vec<StreamState> {
 mod tests {
     use super::*;
     use rakuda_proto::journal::{
-        JournalEvent, RunEnded, RunOutcome, StreamNote, StreamsEnded, StreamsOpened, TaskDefined,
+        JournalEvent, RunEnded, RunOutcome, StreamNote, StreamReroute, StreamsEnded, StreamsOpened,
+        StreamsRerouted, TaskDefined,
     };
-    use rakuda_proto::streams::{RecordForm, StreamAccount};
+    use rakuda_proto::streams::{RecordForm, RouteKind, RouteWish, StreamAccount};
 
     fn side(task: u32, bytes: u64, records: u64, is_special: bool) -> StreamSide {
         let end = StreamEnd::Task(task);
@@ -328,6 +335,35 @@ mod tests {
         }
         events.into_iter().for_each(|event| run.add(event));
         run
+    }
+
+    #[test]
+    fn a_stream_has_the_route_that_it_changed_to_last() {
+        let route = |route| StreamRoute {
+            route,
+            wish: RouteWish::Auto,
+            lan: 1,
+            wan: 1,
+            relayed: Vec::new(),
+            costs: Vec::new(),
+            round_trip_ns: None,
+            declared_bytes_per_s: None,
+            declared_per_1000_s: None,
+            observed_bytes_per_s: None,
+            observed_per_1000_s: None,
+            in_bursts: false,
+        };
+        let JournalEvent::StreamsOpened(mut begin) = opened(1, &[0, 1]) else { panic!() };
+        begin.streams[0].route = Some(route(RouteKind::Direct));
+        let change =
+            |name: &str| StreamReroute { name: name.into(), route: route(RouteKind::Relay) };
+        let rerouted = StreamsRerouted { time_ns: 2, opening: 1, streams: vec![change("s")] };
+        let other = StreamsRerouted { streams: vec![change("t")], ..rerouted.clone() };
+        let events = [JournalEvent::StreamsOpened(begin)];
+        let changes = [rerouted, other].map(JournalEvent::StreamsRerouted);
+        let found = streams(&run(events.into_iter().chain(changes)));
+        assert_eq!(found[0].route, Some(route(RouteKind::Relay)));
+        assert_eq!(found[0].routes_before, [route(RouteKind::Direct)]);
     }
 
     #[test]

@@ -108,7 +108,9 @@ fn ends_table(body: &mut String, report: &Report, stream: &StreamSummary, index:
 
 fn hops(body: &mut String, report: &Report, stream: &StreamSummary, index: usize) {
     let Some(route) = &stream.route else { return };
-    let _ = write!(body, "<p>Between hosts: route {}", escape(&route_words(route)));
+    let before = stream.routes_before.iter().map(|route| format!("{}, then ", route_words(route)));
+    let words = before.chain([route_words(route)]).collect::<String>();
+    let _ = write!(body, "<p>Between hosts: route {}", escape(&words));
     for (name, line) in [("within groups", LineKind::Lan), ("between groups", LineKind::Wan)] {
         let copies = stream.copies(line);
         if copies.edges > 0 {

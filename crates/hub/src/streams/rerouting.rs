@@ -1,0 +1,349 @@
+//! Routes that change while streams are open. What has gone in is weighed about once a second; where another route has
+//! been cheaper for some time, all nodes first make what it needs, and only then change.
+//!
+//! What is cheaper, and when, is decided in `rakuda_core::streams`; how no record is lost, in its `handing`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rakuda_core::streams::{Between, Groups, RouteWatch, Traffic, Ways, tree_by_group};
+use rakuda_core::{NodeId, TaskId};
+use rakuda_link::credentials::CredentialsError;
+use rakuda_proto::Text;
+use rakuda_proto::agent::AgentRequest;
+use rakuda_proto::journal::{JournalEvent, StreamReroute, StreamsRerouted};
+use rakuda_proto::streams::{
+    HopWay, OpeningId, RouteWish, StreamAccount, StreamPlan, StreamRequest, StreamRoute,
+};
+
+use super::edges::{Edge, Edges, new_key};
+use super::places::{Known, cost_of_ways, line_kind, places_of, route_of};
+use super::{Component, Located, Opening};
+use crate::hub::Hub;
+
+/// What is needed to weigh the routes of an opening again.
+#[derive(Default)]
+pub(super) struct Routes {
+    /// As they were when it was opened.
+    pub groups: Groups,
+    pub round_trips: Option<Between<u64>>,
+    /// By stream, as all that follow: how it goes.
+    pub ways: Vec<Ways>,
+    /// Where it has places.
+    pub places: Vec<BTreeSet<NodeId>>,
+    pub watches: Vec<RouteWatch>,
+    /// A change that has begun.
+    change: Option<Change>,
+    /// A change came to nothing: there is no other.
+    is_final: bool,
+    /// Nodes over which nothing goes any more. They may have told that all is over there.
+    leaving: BTreeSet<NodeId>,
+    /// What such nodes have told, when they were taken again.
+    earlier: Vec<StreamAccount>,
+}
+
+/// A change of routes.
+struct Change {
+    /// Edges from this number on are new.
+    first: usize,
+    /// New ones that are not connected.
+    unconnected: BTreeSet<u32>,
+    /// Nodes that were asked to make what they need, and have not.
+    unprepared: BTreeSet<NodeId>,
+    /// Nodes that were asked.
+    asked: BTreeSet<NodeId>,
+    /// Nodes that have nothing else of these streams.
+    joining: BTreeSet<NodeId>,
+    /// By stream that changes: its route from then on.
+    streams: BTreeMap<usize, NewRoute>,
+    /// All change: nodes where something still goes the old way.
+    switching: Option<BTreeSet<NodeId>>,
+}
+
+/// Of a stream that changes.
+struct NewRoute {
+    ways: Ways,
+    route: StreamRoute,
+    places: BTreeSet<NodeId>,
+}
+
+impl Opening {
+    /// Whether a route may change: all tasks run, and all edges are connected by their hosts.
+    fn may_change(&self, members: usize) -> bool {
+        let is_open = |(node, told): (&NodeId, &Option<Vec<StreamAccount>>)| {
+            told.is_none() || self.routes.leaving.contains(node)
+        };
+        let edges = &self.edges.all;
+        !(self.is_over || self.failed || self.routes.is_final)
+            && self.routes.change.is_none()
+            && self.left.len() == members
+            && self.nodes.iter().all(is_open)
+            && edges.iter().all(|edge| edge.is_connected && edge.way == HopWay::Direct)
+    }
+
+    /// Of whom something is told that does not go on from there.
+    pub(super) fn told(&self) -> impl Iterator<Item = &StreamAccount> {
+        self.nodes.values().flatten().flatten().chain(&self.routes.earlier)
+    }
+
+    /// What is to change now: by stream, how it goes then, and why.
+    fn due(
+        &mut self,
+        component: &Component,
+        now: rakuda_core::Time,
+    ) -> Vec<(usize, Ways, StreamRoute)> {
+        let mut found = Vec::new();
+        for (number, stream) in component.streams.iter().enumerate() {
+            let here = self.passed.values().flatten().filter(|one| one.name == stream.name);
+            let (bytes, records) =
+                here.fold((0, 0), |sum, one| (sum.0 + one.bytes, sum.1 + one.records));
+            let routes = &mut self.routes;
+            let Some(seen) = routes.watches[number].observe(now, bytes, records) else { continue };
+            if seen.per_1000_s == Some(0) {
+                continue;
+            }
+            let traffic = Traffic { is_burst: component.traffic[number].is_burst, ..seen };
+            let (seen_bytes, seen_messages) = (traffic.bytes_per_s, traffic.per_1000_s);
+            let known = Known { round_trips: routes.round_trips.as_ref(), traffic };
+            let (writers, readers) = ends_on(stream, &self.node_of);
+            let cost = |ways: &Ways| cost_of_ways(&routes.groups, &known, ways, &writers, &readers);
+            let auto = RouteWish::Auto;
+            let (_, mut route, ways) = route_of(&routes.groups, auto, &known, &writers, &readers);
+            let (held, best) = (cost(&routes.ways[number]), cost(&ways));
+            if routes.watches[number].is_due(now, &held, &best) {
+                let said = &component.traffic[number];
+                (route.declared_bytes_per_s, route.declared_per_1000_s) =
+                    (said.bytes_per_s, said.per_1000_s);
+                (route.observed_bytes_per_s, route.observed_per_1000_s) =
+                    (seen_bytes, seen_messages);
+                found.push((number, ways, route));
+            }
+        }
+        found
+    }
+}
+
+/// Where the tasks of a stream are.
+pub(super) fn ends_on(
+    stream: &rakuda_proto::front::StreamDefinition,
+    node_of: &BTreeMap<TaskId, NodeId>,
+) -> (Located, Located) {
+    let on =
+        |tasks: &[u32]| tasks.iter().map(|task| (TaskId(*task), node_of[&TaskId(*task)])).collect();
+    (on(&stream.writers), on(&stream.readers))
+}
+
+impl Hub {
+    /// Something has gone in: perhaps another route is cheaper now.
+    pub(super) fn weigh_routes(&mut self, id: OpeningId) {
+        let Some(opening) = self.streams.open.get_mut(&id) else { return };
+        let component = &self.streams.components[opening.component];
+        let is_spread = !opening.edges.all.is_empty();
+        if !is_spread
+            || self.settings.stream_route != RouteWish::Auto
+            || !opening.may_change(component.members.len())
+        {
+            return;
+        }
+        let due = opening.due(component, self.now.time);
+        if !due.is_empty() && self.begin_change(id, due).is_err() {
+            self.keep_routes(id);
+        }
+    }
+
+    /// Has all nodes make what the new routes need.
+    fn begin_change(
+        &mut self,
+        id: OpeningId,
+        due: Vec<(usize, Ways, StreamRoute)>,
+    ) -> Result<(), CredentialsError> {
+        let Some(opening) = self.streams.open.get(&id) else { return Ok(()) };
+        let place = opening.component;
+        let component = &self.streams.components[place];
+        let first = opening.edges.all.len();
+        let mut edges = Edges::default();
+        let mut plans: BTreeMap<NodeId, Vec<StreamPlan>> = BTreeMap::new();
+        let mut streams = BTreeMap::new();
+        for (number, ways, mut route) in due {
+            let stream = &component.streams[number];
+            let (writers, readers) = ends_on(stream, &opening.node_of);
+            let tree = tree_by_group(&opening.routes.groups, &ways, &writers, &readers);
+            route.relayed = self.relayed_names(&opening.routes.groups, &route, &ways);
+            let begin = first + edges.all.len();
+            let new = tree
+                .edges
+                .iter()
+                .map(|hop| Edge::new(number, hop.from, hop.to, line_kind(hop.over), new_key()));
+            edges.all.extend(new);
+            let mut places = BTreeSet::new();
+            for (node, plan) in places_of(stream, &tree, begin, component.is_cyclic[number]) {
+                places.insert(node);
+                plans.entry(node).or_default().push(plan);
+            }
+            streams.insert(number, NewRoute { ways, route, places });
+        }
+        if !plans.keys().all(|node| self.run.nodes().is_up(*node)) {
+            return Ok(());
+        }
+        let mut change = Change {
+            first,
+            unconnected: (0..).skip(first).take(edges.all.len()).collect(),
+            unprepared: BTreeSet::new(),
+            asked: BTreeSet::new(),
+            joining: BTreeSet::new(),
+            streams,
+            switching: None,
+        };
+        let mut requests = Vec::new();
+        for (node, mut plans) in plans {
+            let hops = self.hops_of(node, &edges, first)?;
+            self.place_spills(place, node, &mut plans);
+            requests.push((node, plans, hops.map(Box::new)));
+        }
+        let opening = self.streams.open.get_mut(&id).expect("it was looked up");
+        opening.edges.all.append(&mut edges.all);
+        for (node, plans, hops) in requests {
+            // Where it listens is said once more when it waits for the new edges.
+            opening.edges.close_door(node);
+            let request = if matches!(opening.nodes.get(&node), Some(None)) {
+                change.asked.insert(node);
+                StreamRequest::Reroute(id, plans, hops)
+            } else {
+                change.joining.insert(node);
+                opening.routes.leaving.remove(&node);
+                if let Some(told) = opening.nodes.insert(node, None).flatten() {
+                    opening.routes.earlier.extend(told);
+                }
+                StreamRequest::Open(id, plans, hops)
+            };
+            self.requests.push((Some(node), AgentRequest::Streams(request)));
+        }
+        change.unprepared.clone_from(&change.asked);
+        opening.routes.change = Some(change);
+        Ok(())
+    }
+
+    /// A node has made what a change needs, or cannot.
+    pub(super) fn on_prepared(&mut self, id: OpeningId, node: NodeId, why_not: Option<&Text>) {
+        if why_not.is_some() {
+            return self.keep_routes(id);
+        }
+        let Some(opening) = self.streams.open.get_mut(&id) else { return };
+        if let Some(change) = &mut opening.routes.change {
+            change.unprepared.remove(&node);
+        }
+        self.switch_if_ready(id);
+    }
+
+    /// An edge is connected, or cannot be. False: that is for others to deal with.
+    pub(super) fn on_new_edge(&mut self, id: OpeningId, number: u32, is_connected: bool) -> bool {
+        let Some(opening) = self.streams.open.get_mut(&id) else { return true };
+        if is_connected && let Some(edge) = opening.edges.all.get_mut(number as usize) {
+            edge.is_connected = true;
+        }
+        let Some(change) = &mut opening.routes.change else { return is_connected };
+        if (number as usize) < change.first || change.switching.is_some() {
+            return is_connected;
+        }
+        if is_connected {
+            change.unconnected.remove(&number);
+            self.switch_if_ready(id);
+        } else {
+            self.keep_routes(id);
+        }
+        true
+    }
+
+    fn switch_if_ready(&mut self, id: OpeningId) {
+        let Some(opening) = self.streams.open.get_mut(&id) else { return };
+        let Some(change) = &mut opening.routes.change else { return };
+        let is_ready = change.unconnected.is_empty() && change.unprepared.is_empty();
+        if !is_ready || change.switching.is_some() {
+            return;
+        }
+        let streams = std::mem::take(&mut change.streams);
+        let mut switching = change.asked.clone();
+        let mut noted = Vec::new();
+        let component = &self.streams.components[opening.component];
+        for (number, new) in streams {
+            let name = component.streams[number].name.clone();
+            noted.push(StreamReroute { name, route: new.route.clone() });
+            opening.edges.routes[number] = new.route;
+            opening.routes.ways[number] = new.ways;
+            opening.routes.places[number] = new.places;
+        }
+        let places = &opening.routes.places;
+        let is_left = |node: &NodeId| !places.iter().any(|nodes| nodes.contains(node));
+        for node in opening.nodes.keys().filter(|node| is_left(node)) {
+            if opening.routes.leaving.insert(*node) && opening.nodes[node].is_none() {
+                switching.insert(*node);
+            }
+        }
+        let change = opening.routes.change.as_mut().expect("it was looked at");
+        for node in &change.asked {
+            let switch = AgentRequest::Streams(StreamRequest::Switch(id));
+            self.requests.push((Some(*node), switch));
+        }
+        change.switching = Some(switching);
+        let event = JournalEvent::StreamsRerouted(StreamsRerouted {
+            time_ns: self.now.journal_ns(),
+            opening: id.0,
+            streams: noted,
+        });
+        self.record.gang_started(self.run.scheduler(), &self.names, &event, &[]);
+        self.end_change(id);
+    }
+
+    /// On a node nothing goes the old way any more.
+    pub(super) fn on_switched(&mut self, id: OpeningId, node: NodeId) {
+        let change = self.streams.open.get_mut(&id).and_then(|one| one.routes.change.as_mut());
+        if let Some(switching) = change.and_then(|change| change.switching.as_mut()) {
+            switching.remove(&node);
+        }
+        self.end_change(id);
+    }
+
+    fn end_change(&mut self, id: OpeningId) {
+        let Some(opening) = self.streams.open.get_mut(&id) else { return };
+        let change = opening.routes.change.as_ref();
+        let switching = change.and_then(|change| change.switching.as_ref());
+        if switching.is_some_and(BTreeSet::is_empty) {
+            opening.routes.change = None;
+        }
+    }
+
+    /// A node says that all is over there, or cannot be. True: it would have joined a change that has not begun, and
+    /// nothing else is the matter.
+    pub(super) fn on_end_within_change(&mut self, id: OpeningId, node: NodeId) -> bool {
+        let Some(opening) = self.streams.open.get(&id) else { return false };
+        let Some(change) = &opening.routes.change else { return false };
+        if change.switching.is_some() {
+            self.on_switched(id, node);
+            return false;
+        }
+        let is_joining = change.joining.contains(&node);
+        if is_joining || !opening.routes.leaving.contains(&node) {
+            self.keep_routes(id);
+        }
+        is_joining
+    }
+
+    /// All stays as it was, for good: what kept a route from being changed once would do so again.
+    fn keep_routes(&mut self, id: OpeningId) {
+        let Some(opening) = self.streams.open.get_mut(&id) else { return };
+        opening.routes.is_final = true;
+        if opening.routes.change.as_ref().is_none_or(|change| change.switching.is_some()) {
+            return;
+        }
+        let Some(change) = opening.routes.change.take() else { return };
+        opening.edges.all.truncate(change.first);
+        for node in change.asked {
+            let keep = AgentRequest::Streams(StreamRequest::Keep(id));
+            self.requests.push((Some(node), keep));
+        }
+        for node in change.joining {
+            opening.nodes.remove(&node);
+            let close = AgentRequest::Streams(StreamRequest::Close(id));
+            self.requests.push((Some(node), close));
+        }
+    }
+}
