@@ -14,8 +14,8 @@ fail() {
 
 rakuda --version
 rakudactl --version >/dev/null
-# The first Rakefile of the page: what is indented after its heading, up to the command.
-sed -n '/^## A first Rakefile/,/^    rakuda$/ { /^    rakuda$/d; s/^    //p; }' /rakuda/docs/guide/getting-started.md > Rakefile
+# The first Rakefile of the page: what is indented behind the comment that names the file, up to the next line of text.
+sed -n '/^<!-- file: Rakefile -->$/,/^[^ ]/ s/^    //p' /rakuda/docs/guide/getting-started.md > Rakefile
 echo one two three > ode.txt
 echo four five > song.txt
 rakuda -q
