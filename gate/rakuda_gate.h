@@ -21,27 +21,47 @@
 #define RAKUDA_GATE_COMMITTED 1u
 #define RAKUDA_GATE_STATUS 75
 
+/* A worker that has said the time so long ago is on a processor. */
+#define RAKUDA_GATE_FRESH_NS 3000
+/* All learn within so long when they begin. */
+#define RAKUDA_GATE_AHEAD_NS 4000
+#define RAKUDA_GATE_AHEAD_NS_WORKER 100
+/* Who has not met all others leaves its processor so long after the instant, and they try again so often. */
+#define RAKUDA_GATE_LINGER_NS 200000
+#define RAKUDA_GATE_TRY_NS 2000000
+/* More workers do not wait for one another. */
+#define RAKUDA_GATE_MEETING 1024
+
 enum { RAKUDA_GATE_PRELOAD = 1, RAKUDA_GATE_EXEC = 2, RAKUDA_GATE_CALL = 3 };
 
 struct rakuda_gate_head {
     uint32_t magic;
     uint32_t state;
-    int64_t t0_ns;   /* CLOCK_MONOTONIC of this machine */
-    int64_t spin_ns; /* so long before its instant a worker stops sleeping; 0: it does not spin */
-    int64_t unused[5];
+    int64_t t0_ns;       /* CLOCK_MONOTONIC of this machine */
+    int64_t spin_ns;     /* so long before its instant a worker stops sleeping; 0: it does not spin */
+    int64_t patience_ns; /* so long beyond it workers 0 to `workers` - 1 wait for one another; 0: not */
+    int64_t go_ns;       /* by worker 0: all of them are on a processor, and begin then */
+    uint32_t workers;
+    uint32_t unused[5];
 };
 
 struct rakuda_gate_slot {
     int64_t ready_ns;   /* it waits */
     int64_t woke_ns;    /* it has seen T0 */
     int64_t spun_ns;    /* its sleep was over */
-    int64_t start_ns;   /* it went on */
+    int64_t start_ns;   /* it went on; negative: it waits for the others, and did so then */
     int64_t offset_ns;  /* by the agent: it begins so long after T0 */
     int32_t cpu_wanted; /* by the agent: -1: any */
     int32_t cpu;
     uint32_t kind;
     uint32_t pid;
     int64_t order; /* by the agent: where in the page its order begins (gate/cache.h); 0: it has none */
+};
+
+/* As a worker maps it; the file ends behind the last slot. */
+struct rakuda_gate_page {
+    struct rakuda_gate_head head;
+    struct rakuda_gate_slot slots[];
 };
 
 /* Descriptors by place in RAKUDA_GATE. */
@@ -55,12 +75,14 @@ enum {
 };
 
 #if defined(__x86_64__)
-static inline long rakuda_gate_call(long number, long a, long b, long c, long d) {
+static inline long rakuda_gate_call6(long number, long a, long b, long c, long d, long e, long f) {
     long result;
     register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
     __asm__ volatile("syscall"
                      : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
                      : "rcx", "r11", "memory");
     return result;
 }
@@ -71,6 +93,8 @@ enum {
     RAKUDA_GATE_SYS_READ = 0,
     RAKUDA_GATE_SYS_WRITE = 1,
     RAKUDA_GATE_SYS_CLOSE = 3,
+    RAKUDA_GATE_SYS_MMAP = 9,
+    RAKUDA_GATE_SYS_MUNMAP = 11,
     RAKUDA_GATE_SYS_PREAD = 17,
     RAKUDA_GATE_SYS_PWRITE = 18,
     RAKUDA_GATE_SYS_GETPID = 39,
@@ -83,13 +107,15 @@ enum {
     RAKUDA_GATE_SYS_GETCPU = 309
 };
 #elif defined(__aarch64__)
-static inline long rakuda_gate_call(long number, long a, long b, long c, long d) {
+static inline long rakuda_gate_call6(long number, long a, long b, long c, long d, long e, long f) {
     register long x8 __asm__("x8") = number;
     register long x0 __asm__("x0") = a;
     register long x1 __asm__("x1") = b;
     register long x2 __asm__("x2") = c;
     register long x3 __asm__("x3") = d;
-    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
+    register long x4 __asm__("x4") = e;
+    register long x5 __asm__("x5") = f;
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
     return x0;
 }
 static inline void rakuda_gate_pause(void) {
@@ -102,7 +128,9 @@ enum {
     RAKUDA_GATE_SYS_PREAD = 67,
     RAKUDA_GATE_SYS_PWRITE = 68,
     RAKUDA_GATE_SYS_GETPID = 172,
+    RAKUDA_GATE_SYS_MUNMAP = 215,
     RAKUDA_GATE_SYS_EXECVE = 221,
+    RAKUDA_GATE_SYS_MMAP = 222,
     RAKUDA_GATE_SYS_PRCTL = 167,
     RAKUDA_GATE_SYS_SETAFFINITY = 122,
     RAKUDA_GATE_SYS_GETTIME = 113,
@@ -113,6 +141,10 @@ enum {
 #else
 #error "the gate knows the system calls of x86_64 and aarch64"
 #endif
+
+static inline long rakuda_gate_call(long number, long a, long b, long c, long d) {
+    return rakuda_gate_call6(number, a, b, c, d, 0, 0);
+}
 
 struct rakuda_gate_time {
     int64_t seconds;
@@ -203,42 +235,94 @@ static inline void rakuda_gate_bind(int cpu) {
     }
 }
 
-/* Sleeps until shortly before `instant_ns`, with the least timer slack, and spins until it has come. */
-static inline void rakuda_gate_until(int64_t instant_ns, int64_t spin_ns, struct rakuda_gate_slot *slot) {
-    int64_t until_ns = instant_ns - spin_ns;
+/* Sleeps until then, with the least timer slack. */
+static inline void rakuda_gate_sleep(int64_t until_ns) {
     struct rakuda_gate_time until = {until_ns / 1000000000, until_ns % 1000000000};
-    if (until_ns > slot->woke_ns) {
-        long slack_ns = rakuda_gate_call(RAKUDA_GATE_SYS_PRCTL, 30, 0, 0, 0);
-        rakuda_gate_call(RAKUDA_GATE_SYS_PRCTL, 29, 1, 0, 0);
-        while (rakuda_gate_call(RAKUDA_GATE_SYS_NANOSLEEP, 1, 1, (long)&until, 0) == -4) {
-        }
-        rakuda_gate_call(RAKUDA_GATE_SYS_PRCTL, 29, slack_ns > 0 ? slack_ns : 50000, 0, 0);
+    long slack_ns = rakuda_gate_call(RAKUDA_GATE_SYS_PRCTL, 30, 0, 0, 0);
+    rakuda_gate_call(RAKUDA_GATE_SYS_PRCTL, 29, 1, 0, 0);
+    while (rakuda_gate_call(RAKUDA_GATE_SYS_NANOSLEEP, 1, 1, (long)&until, 0) == -4) {
     }
-    slot->spun_ns = rakuda_gate_now();
-    slot->start_ns = slot->spun_ns;
-    while (slot->start_ns < instant_ns) {
+    rakuda_gate_call(RAKUDA_GATE_SYS_PRCTL, 29, slack_ns > 0 ? slack_ns : 50000, 0, 0);
+}
+
+/* Whether all others were on a processor just before `now_ns`: who is says the time all the while. */
+static inline int rakuda_gate_all_spin(const struct rakuda_gate_page *page, uint32_t workers,
+                                       int64_t now_ns) {
+    uint32_t other;
+    for (other = 1; other < workers; other++) {
+        int64_t seen_ns = -__atomic_load_n(&page->slots[other].start_ns, __ATOMIC_ACQUIRE);
+        if (seen_ns < now_ns - RAKUDA_GATE_FRESH_NS) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/*
+ * Spins until `instant_ns`; when that was. Workers that wait for one another begin then if all of them are on
+ * a processor, else as soon as they are, which worker 0 sees, or when patience ends: one that oversleeps, or
+ * is kept from its processor by others, would else begin alone. Meanwhile they sleep, and come back all at
+ * the same moments: two that spun on would lose their processors in turns, and who has slept is let in
+ * sooner.
+ */
+static inline int64_t rakuda_gate_spin(struct rakuda_gate_page *page, uint32_t number, int64_t instant_ns) {
+    struct rakuda_gate_head *head = &page->head;
+    uint32_t workers = number < head->workers && head->workers <= RAKUDA_GATE_MEETING ? head->workers : 0;
+    int64_t end_ns = instant_ns + (workers != 0 ? head->patience_ns : 0);
+    int64_t ahead_ns = RAKUDA_GATE_AHEAD_NS + RAKUDA_GATE_AHEAD_NS_WORKER * (int64_t)workers;
+    int64_t try_ns = instant_ns;
+    for (;;) {
+        int64_t now_ns = rakuda_gate_now();
+        int64_t go_ns = end_ns > instant_ns ? __atomic_load_n(&head->go_ns, __ATOMIC_ACQUIRE) : 0;
+        if (now_ns >= (go_ns != 0 ? go_ns : end_ns)) {
+            return now_ns;
+        }
+        if (end_ns > instant_ns) {
+            __atomic_store_n(&page->slots[number].start_ns, -now_ns, __ATOMIC_RELEASE);
+            if (number == 0 && go_ns == 0 && now_ns + ahead_ns >= try_ns &&
+                rakuda_gate_all_spin(page, workers, now_ns)) {
+                go_ns = now_ns + ahead_ns;
+                __atomic_store_n(&head->go_ns, go_ns, __ATOMIC_RELEASE);
+            }
+            if (go_ns == 0 && now_ns >= try_ns + RAKUDA_GATE_LINGER_NS) {
+                try_ns += ((now_ns - try_ns) / RAKUDA_GATE_TRY_NS + 1) * RAKUDA_GATE_TRY_NS;
+                try_ns = try_ns < end_ns ? try_ns : end_ns;
+                rakuda_gate_sleep(try_ns - head->spin_ns);
+            }
+        }
         rakuda_gate_pause();
-        slot->start_ns = rakuda_gate_now();
     }
 }
 
 /* Waits at the gate that `fields` name. */
 static inline void rakuda_gate_pass(const int *fields, uint32_t kind) {
-    struct rakuda_gate_head head = {0};
     struct rakuda_gate_slot slot = {0};
     uint32_t number = (uint32_t)fields[RAKUDA_GATE_SLOT];
-    long place = (long)(sizeof head + sizeof slot * number);
-    long page = fields[RAKUDA_GATE_PAGE];
+    long place = (long)(sizeof(struct rakuda_gate_head) + sizeof slot * number);
+    uint32_t slots = number < RAKUDA_GATE_MEETING ? RAKUDA_GATE_MEETING : number + 1;
+    long bytes = (long)(sizeof(struct rakuda_gate_head) + sizeof slot * slots);
+    long mapped;
+    struct rakuda_gate_page *page;
+    int64_t instant_ns;
     char byte;
     rakuda_gate_close(fields[RAKUDA_GATE_FILE]);
-    if (rakuda_gate_call(RAKUDA_GATE_SYS_PREAD, page, (long)&slot, sizeof slot, place) != (long)sizeof slot) {
+    /* What the file lacks cannot be touched in the mapping. */
+    if (rakuda_gate_call(RAKUDA_GATE_SYS_PREAD, fields[RAKUDA_GATE_PAGE], (long)&slot, sizeof slot, place) !=
+        (long)sizeof slot) {
         rakuda_gate_end();
     }
+    /* By pwrite workers would wait for one another at the file's lock just when they begin. */
+    mapped = rakuda_gate_call6(RAKUDA_GATE_SYS_MMAP, 0, bytes, 3, 1, fields[RAKUDA_GATE_PAGE], 0);
+    if (mapped < 0 && mapped > -4096) {
+        rakuda_gate_end();
+    }
+    rakuda_gate_close(fields[RAKUDA_GATE_PAGE]);
+    page = (struct rakuda_gate_page *)mapped;
     rakuda_gate_bind(slot.cpu_wanted);
     slot.kind = kind;
     slot.pid = (uint32_t)rakuda_gate_call(RAKUDA_GATE_SYS_GETPID, 0, 0, 0, 0);
     slot.ready_ns = rakuda_gate_now();
-    rakuda_gate_call(RAKUDA_GATE_SYS_PWRITE, page, (long)&slot, sizeof slot, place);
+    page->slots[number] = slot;
     rakuda_gate_call(RAKUDA_GATE_SYS_WRITE, fields[RAKUDA_GATE_READY], (long)&number, sizeof number, 0);
     rakuda_gate_close(fields[RAKUDA_GATE_READY]);
     /* The agent holds the only writing end: it ends when T0 is there, when the round is given up, and with
@@ -247,14 +331,20 @@ static inline void rakuda_gate_pass(const int *fields, uint32_t kind) {
     }
     slot.woke_ns = rakuda_gate_now();
     rakuda_gate_close(fields[RAKUDA_GATE_WAIT]);
-    if (rakuda_gate_call(RAKUDA_GATE_SYS_PREAD, page, (long)&head, sizeof head, 0) != (long)sizeof head ||
-        head.magic != RAKUDA_GATE_MAGIC || head.state != RAKUDA_GATE_COMMITTED) {
+    if (page->head.magic != RAKUDA_GATE_MAGIC || page->head.state != RAKUDA_GATE_COMMITTED) {
         rakuda_gate_end();
     }
-    rakuda_gate_until(head.t0_ns + slot.offset_ns, head.spin_ns, &slot);
+    instant_ns = page->head.t0_ns + slot.offset_ns;
+    if (instant_ns - page->head.spin_ns > slot.woke_ns) {
+        rakuda_gate_sleep(instant_ns - page->head.spin_ns);
+    }
+    slot.spun_ns = rakuda_gate_now();
     rakuda_gate_call(RAKUDA_GATE_SYS_GETCPU, (long)&slot.cpu, 0, 0, 0);
-    rakuda_gate_call(RAKUDA_GATE_SYS_PWRITE, page, (long)&slot, sizeof slot, place);
-    rakuda_gate_close((int)page);
+    page->slots[number] = slot;
+    /* The last of what it notes: the agent takes the others for whole then. */
+    __atomic_store_n(&page->slots[number].start_ns, rakuda_gate_spin(page, number, instant_ns),
+                     __ATOMIC_RELEASE);
+    rakuda_gate_call(RAKUDA_GATE_SYS_MUNMAP, mapped, bytes, 0, 0);
 }
 
 extern char **environ;

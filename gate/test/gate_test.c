@@ -150,6 +150,80 @@ static void begin_late(void) {
     CHECK(slot.woke_ns > t0_ns && slot.start_ns >= slot.woke_ns);
 }
 
+/* What is in the page when the round begins. */
+static void commit_meeting(const struct round *round, int64_t t0_ns, int64_t patience_ns, int64_t go_ns) {
+    struct rakuda_gate_head head = {.magic = RAKUDA_GATE_MAGIC,
+                                    .state = RAKUDA_GATE_COMMITTED,
+                                    .t0_ns = t0_ns,
+                                    .spin_ns = 100000,
+                                    .patience_ns = patience_ns,
+                                    .go_ns = go_ns,
+                                    .workers = 2};
+    CHECK(pwrite(round->page, &head, sizeof head, 0) == sizeof head);
+    CHECK(close(round->wait[1]) == 0);
+}
+
+/* One of two workers, the other of which is `seen_ns` on a processor, and has said `go_ns`; when it began. */
+static int64_t meet(int number, int64_t t0_ns, int64_t patience_ns, int64_t seen_ns, int64_t *go_ns) {
+    struct round round = new_round(RAKUDA_GATE_MAGIC);
+    struct rakuda_gate_slot slots[2] = {{.cpu_wanted = -1, .start_ns = -seen_ns},
+                                        {.cpu_wanted = -1, .start_ns = -seen_ns}};
+    struct rakuda_gate_head head;
+    CHECK(pwrite(round.page, slots, sizeof slots, sizeof head) == sizeof slots);
+    pid_t child = worker(&round, number);
+    uint32_t ready;
+    CHECK(read(round.ready[0], &ready, 4) == 4);
+    commit_meeting(&round, t0_ns, patience_ns, *go_ns);
+    CHECK(status_of(child) == 7);
+    CHECK(pread(round.page, &head, sizeof head, 0) == sizeof head);
+    *go_ns = head.go_ns;
+    return slot_of(&round, number).start_ns;
+}
+
+/* Workers of one machine begin when all of them are on a processor, and when patience ends at the latest. */
+static void begin_together(void) {
+    const int64_t minute_ns = 60000000000;
+    int64_t t0_ns = rakuda_gate_now() + 5000000;
+    int64_t go_ns = 0;
+    int64_t start_ns = meet(0, t0_ns, minute_ns, t0_ns + minute_ns, &go_ns);
+    CHECK(go_ns >= t0_ns && start_ns >= go_ns && start_ns < t0_ns + minute_ns);
+
+    /* The other one is not there: it was seen long before. */
+    t0_ns = rakuda_gate_now() + 5000000;
+    go_ns = 0;
+    start_ns = meet(0, t0_ns, 20000000, t0_ns - minute_ns, &go_ns);
+    CHECK(go_ns == 0 && start_ns >= t0_ns + 20000000);
+
+    /* Worker 0 has decided. */
+    t0_ns = rakuda_gate_now() + 5000000;
+    go_ns = t0_ns + 7000000;
+    start_ns = meet(1, t0_ns, minute_ns, 0, &go_ns);
+    CHECK(go_ns == t0_ns + 7000000 && start_ns >= go_ns && start_ns < t0_ns + minute_ns);
+
+    /* Worker 1 does not decide, whoever is there. */
+    t0_ns = rakuda_gate_now() + 5000000;
+    go_ns = 0;
+    start_ns = meet(1, t0_ns, 20000000, t0_ns + minute_ns, &go_ns);
+    CHECK(go_ns == 0 && start_ns >= t0_ns + 20000000);
+
+    /* Both, wherever they are. */
+    struct round round = new_round(RAKUDA_GATE_MAGIC);
+    struct rakuda_gate_slot slot = {.cpu_wanted = -1};
+    CHECK(pwrite(round.page, &slot, sizeof slot, sizeof(struct rakuda_gate_head) + sizeof slot) ==
+          sizeof slot);
+    pid_t children[] = {worker(&round, 0), worker(&round, 1)};
+    uint32_t ready[2];
+    CHECK(read(round.ready[0], ready, 4) == 4 && read(round.ready[0], ready + 1, 4) == 4);
+    t0_ns = rakuda_gate_now() + 5000000;
+    commit_meeting(&round, t0_ns, 40000000, 0);
+    CHECK(status_of(children[0]) == 7 && status_of(children[1]) == 7);
+    struct rakuda_gate_head head;
+    CHECK(pread(round.page, &head, sizeof head, 0) == sizeof head);
+    int64_t begin_ns = head.go_ns != 0 ? head.go_ns : t0_ns + 40000000;
+    CHECK(begin_ns >= t0_ns && slot_of(&round, 0).start_ns >= begin_ns &&
+          slot_of(&round, 1).start_ns >= begin_ns);
+}
+
 /* The end of the pipe without an instant, and a page that is none, end the process. */
 static void given_up(void) {
     for (int i = 0; i < 2; i++) {
@@ -230,6 +304,7 @@ int main(int count, char **words) {
     take();
     begin();
     begin_late();
+    begin_together();
     given_up();
     cache(words[0]);
     printf("%d checks\n", checks);

@@ -217,8 +217,8 @@ impl Agent {
                     let _ = self.inner.events.send(AgentEvent::CoreKept { command });
                 }
             }
-            AgentRequest::CommitRound { round, t0_ns, spin_ns, stop } => {
-                Rc::clone(&self.inner.gates).commit(round, t0_ns, spin_ns);
+            AgentRequest::CommitRound { round, t0_ns, spin_ns, patience_ns, stop } => {
+                Rc::clone(&self.inner.gates).commit(round, t0_ns, spin_ns, patience_ns);
                 if let Some(stop) = stop {
                     let commands = self.inner.gates.commands_of(round);
                     let stopping = Rc::clone(&self.inner).stop_round(commands, t0_ns, stop);

@@ -43,6 +43,8 @@ const COMMITTED: u32 = 1;
 const COLD: u32 = 1;
 const WARM: u32 = 2;
 const HEAD_BYTES: usize = 64;
+/// Where in the page its workers note when they begin together.
+const GO_AT: u64 = 32;
 const PLACE_BYTES: usize = 64;
 const ORDER_BYTES: usize = 48;
 /// Orders begin behind all places that there can be: the page has no bytes where nothing was written.
@@ -87,6 +89,8 @@ struct Round {
     next_order: Cell<u64>,
     /// Its workers were told to spin.
     spins: Cell<bool>,
+    /// They begin at one instant, and at gates that know how to wait for one another.
+    can_meet: Cell<bool>,
     /// By number.
     places: RefCell<BTreeMap<u32, Place>>,
 }
@@ -123,6 +127,10 @@ impl Gates {
         let round = self.round(options.round).map_err(refused)?;
         let place = Place { command, is_shell: launch.is_shell_line(), is_reported: false };
         round.write_place(options).map_err(refused)?;
+        // Ruby's gate does not.
+        if options.hold == GateChoice::Call || options.offset_ns != 0 {
+            round.can_meet.set(false);
+        }
         let files = options.cache.as_ref().map_or_else(Vec::new, |cache| cache.files.clone());
         let held = hold(&round, options, &launch.program, environment.value(b"LD_PRELOAD"));
         let hold = held.map_err(refused)?;
@@ -133,9 +141,9 @@ impl Gates {
     }
 
     /// When the round begins.
-    pub fn commit(self: Rc<Self>, round: u32, t0_ns: i64, spin_ns: i64) {
+    pub fn commit(self: Rc<Self>, round: u32, t0_ns: i64, spin_ns: i64, patience_ns: i64) {
         let Some(round) = self.rounds.borrow().get(&round).cloned() else { return };
-        round.commit(t0_ns, spin_ns);
+        round.commit(t0_ns, spin_ns, patience_ns);
         let left = u64::try_from(t0_ns - clock::machine_ns()).unwrap_or(0);
         tokio::task::spawn_local(async move {
             tokio::time::sleep(Duration::from_nanos(left)).await;
@@ -193,6 +201,7 @@ impl Gates {
             spun_ns: start_ns,
             start_ns,
             spins: false,
+            has_met: false,
             cpu: -1,
             cache: None,
         };
@@ -250,9 +259,9 @@ impl Round {
         let (pipe, ready) = OutputPipe::new()?;
         page.write_all_at(&head(0, 0, 0), 0)?;
         let release = RefCell::new(Some(release));
-        let (spins, places) = (Cell::default(), RefCell::default());
-        let next_order = Cell::new(ORDERS_AT);
-        Ok((Self { page, release, wait, ready, next_order, spins, places }, pipe))
+        let (spins, can_meet) = (Cell::default(), Cell::new(true));
+        let (next_order, places) = (Cell::new(ORDERS_AT), RefCell::default());
+        Ok((Self { page, release, wait, ready, next_order, spins, can_meet, places }, pipe))
     }
 
     /// What the worker is to know.
@@ -311,12 +320,17 @@ impl Round {
 
     /// Says when it begins, and wakes all. Where workers share processors nobody spins: who does would keep the
     /// processor from the next.
-    fn commit(&self, t0_ns: i64, spin_ns: i64) {
+    fn commit(&self, t0_ns: i64, spin_ns: i64, patience_ns: i64) {
         let workers = self.places.borrow().len();
         self.spins.set(spin_ns > 0 && workers <= cores::usable() as usize);
         let spin_ns = if self.spins.get() { spin_ns } else { 0 };
+        let meet = self.spins.get() && workers > 1 && self.can_meet.get();
+        let patience_ns = if meet { patience_ns } else { 0 };
+        let mut head = head(COMMITTED, t0_ns, spin_ns);
+        head[24..32].copy_from_slice(&patience_ns.to_ne_bytes());
+        head[40..44].copy_from_slice(&u32::try_from(workers).unwrap_or(0).to_ne_bytes());
         // Workers that read a page which could not be written end, and that is seen.
-        let _ = self.page.write_all_at(&head(COMMITTED, t0_ns, spin_ns), 0);
+        let _ = self.page.write_all_at(&head, 0);
         self.release.replace(None);
     }
 
@@ -338,10 +352,17 @@ impl Round {
             spun_ns: long(16),
             start_ns: long(24),
             spins: self.spins.get(),
+            has_met: self.has_met(),
             cpu: int(44),
             cache: self.order(worker).and_then(|order| order.evidence),
         };
-        (stamps.start_ns != 0).then_some((gate, stamps))
+        (stamps.start_ns > 0).then_some((gate, stamps))
+    }
+
+    /// Whether its workers have seen one another on their processors, and begun then.
+    fn has_met(&self) -> bool {
+        let mut go_ns = [0; 8];
+        self.page.read_exact_at(&mut go_ns, GO_AT).is_ok() && i64::from_ne_bytes(go_ns) != 0
     }
 }
 

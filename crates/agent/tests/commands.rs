@@ -257,14 +257,19 @@ fn memory_is_told_only_where_it_is_the_commands_own() {
     });
 }
 
-/// Two workers of a round: neither runs before it is committed, or is ended when the round is closed.
+/// Two workers of a round: neither runs before it is committed, or is ended when the round is closed. Where each has a
+/// processor they wait for one another, unless one is to begin after the other.
 #[test]
 fn workers_of_a_round_wait_until_it_begins_or_is_closed() {
-    for begins in [true, false] {
+    for (begins, patience_ns, offset_ns) in
+        [(true, 0, 0), (true, 60_000_000_000, 0), (true, 60_000_000_000, 1_000), (false, 0, 0)]
+    {
         with_agent("round", |agent, mut events, directory| async move {
             for worker in 0..2 {
                 let program = line(&format!("echo {worker} > began{worker}"));
-                let gate = Some(GateOptions { round: 3, worker, ..GateOptions::default() });
+                let offset_ns = offset_ns * i64::from(worker);
+                let gate =
+                    Some(GateOptions { round: 3, worker, offset_ns, ..GateOptions::default() });
                 let options = Some(Box::new(options(|options| options.gate = gate)));
                 agent.handle(AgentRequest::Start { command: CommandId(worker), program, options });
             }
@@ -274,8 +279,9 @@ fn workers_of_a_round_wait_until_it_begins_or_is_closed() {
             }
             assert!(!directory.join("began0").exists() && !directory.join("began1").exists());
             let t0_ns = rakuda_agent::clock::machine_ns() + 5_000_000;
+            let (spin_ns, stop) = (100_000, None);
             agent.handle(if begins {
-                AgentRequest::CommitRound { round: 3, t0_ns, spin_ns: 100_000, stop: None }
+                AgentRequest::CommitRound { round: 3, t0_ns, spin_ns, patience_ns, stop }
             } else {
                 AgentRequest::CloseRound { round: 3 }
             });
@@ -284,6 +290,8 @@ fn workers_of_a_round_wait_until_it_begins_or_is_closed() {
                 match events.recv().await.unwrap() {
                     AgentEvent::CommandPassed { command, gate, stamps } => {
                         assert!(stamps.start_ns >= t0_ns && gate == GateKind::Shell);
+                        let waits = stamps.spins && patience_ns > 0 && offset_ns == 0;
+                        assert_eq!(stamps.has_met, waits);
                         assert!(!ended.iter().any(|(one, _)| *one == command));
                         passed.push(command);
                     }
@@ -298,6 +306,50 @@ fn workers_of_a_round_wait_until_it_begins_or_is_closed() {
             assert_eq!((passed.len(), directory.join("began0").exists()), (expected.0, begins));
         });
     }
+}
+
+/// A worker that is stopped beyond the instant is waited for, where each has a processor; else the other has begun.
+#[test]
+fn workers_of_a_round_wait_for_one_that_sleeps_too_long() {
+    with_agent("meet", |agent, mut events, directory| async move {
+        for worker in 0..2 {
+            let program = line(&format!("echo > began{worker}"));
+            let gate = Some(GateOptions { round: 3, worker, ..GateOptions::default() });
+            let options = Some(Box::new(options(|options| options.gate = gate)));
+            agent.handle(AgentRequest::Start { command: CommandId(worker), program, options });
+        }
+        for _ in 0..2 {
+            let event = events.recv().await.unwrap();
+            assert!(matches!(event, AgentEvent::CommandReady { .. }), "{event:?}");
+        }
+        let command = CommandId(1);
+        agent.handle(AgentRequest::Signal { command, signal: libc::SIGSTOP });
+        let t0_ns = rakuda_agent::clock::machine_ns() + 5_000_000;
+        let (spin_ns, patience_ns) = (100_000, 60_000_000_000);
+        agent.handle(AgentRequest::CommitRound {
+            round: 3,
+            t0_ns,
+            spin_ns,
+            patience_ns,
+            stop: None,
+        });
+        while rakuda_agent::clock::machine_ns() < t0_ns + 10_000_000 {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        let continued_ns = rakuda_agent::clock::machine_ns();
+        assert!(!directory.join("began1").exists());
+        agent.handle(AgentRequest::Signal { command, signal: libc::SIGCONT });
+        let mut passed = Vec::new();
+        while passed.len() < 2 {
+            if let AgentEvent::CommandPassed { stamps, .. } = events.recv().await.unwrap() {
+                passed.push(stamps);
+            }
+        }
+        for stamps in passed {
+            assert_eq!(stamps.has_met, stamps.spins);
+            assert!(!stamps.has_met || stamps.start_ns > continued_ns, "{stamps:?}");
+        }
+    });
 }
 
 /// At the time that is set for all, by the agent's own clock: what ends by SIGTERM ends well, what does not is killed.
@@ -319,7 +371,13 @@ fn workers_of_a_round_are_ended_together() {
         }
         let t0_ns = rakuda_agent::clock::machine_ns();
         let stop = Some(RoundStop { after_ns: 100_000_000, grace_ns: 50_000_000 });
-        agent.handle(AgentRequest::CommitRound { round: 1, t0_ns, spin_ns: 0, stop });
+        agent.handle(AgentRequest::CommitRound {
+            round: 1,
+            t0_ns,
+            spin_ns: 0,
+            patience_ns: 0,
+            stop,
+        });
         let mut ended = std::collections::BTreeMap::new();
         while ended.len() < 2 {
             if let AgentEvent::CommandExited { command, status, error, .. } =

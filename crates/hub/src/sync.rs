@@ -25,6 +25,8 @@ const CLOCK_PERIOD_NS: u64 = 10_000_000_000;
 const STOP_FALLBACK_MS: u64 = 1000;
 /// Workers stop sleeping so long before the instant.
 const SPIN_NS: i64 = 100_000;
+/// And wait so long beyond it at most until all others are on a processor, too: some turns of other programs there.
+const PATIENCE_NS: i64 = 100_000_000;
 /// Figures are looked for in so much of what a worker prints, at its end.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// Wait status of a command that is not started, or is ended, as its round does not begin: as of a gate (75).
@@ -263,6 +265,7 @@ impl Hub {
             start_ns: stamps.start_ns,
             offset_ns: round.offsets_ns.get(&worker).copied().unwrap_or(0),
             spins: stamps.spins,
+            has_met: stamps.has_met,
             cpu: stamps.cpu,
         };
         self.sync.core.passed(self.now.time, id, worker, passed);
@@ -415,8 +418,11 @@ impl Hub {
             after_ns: u64::from(ms) * 1_000_000,
             grace_ns: self.settings.grace_ms * 1_000_000,
         });
+        // Workers elsewhere would not wait for them.
+        let patience_ns = if nodes.len() == 1 { PATIENCE_NS } else { 0 };
         for (node, t0_ns) in nodes {
-            let request = AgentRequest::CommitRound { round, t0_ns, spin_ns: SPIN_NS, stop };
+            let request =
+                AgentRequest::CommitRound { round, t0_ns, spin_ns: SPIN_NS, patience_ns, stop };
             self.requests.push((Some(node), request));
         }
     }

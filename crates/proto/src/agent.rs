@@ -93,6 +93,9 @@ pub enum AgentRequest {
         t0_ns: i64,
         /// So long before it a worker stops sleeping and spins, where each worker has a processor.
         spin_ns: i64,
+        /// So long beyond it those that spin wait for one another: until all are on a processor at once, where the
+        /// round has no workers elsewhere. 0: they do not.
+        patience_ns: i64,
         /// When all of them are ended; nothing: they end by themselves.
         stop: Option<RoundStop>,
     },
@@ -222,6 +225,8 @@ pub struct GateStamps {
     pub start_ns: i64,
     /// It was to spin before that.
     pub spins: bool,
+    /// All workers were on a processor, and it began with them, in time or not.
+    pub has_met: bool,
     /// The processor on which it did.
     pub cpu: i32,
     /// What of its files was in memory before it waited, when it had seen to that.

@@ -268,6 +268,7 @@ impl Agent {
                     spun_ns: start_ns,
                     start_ns,
                     spins: false,
+                    has_met: false,
                     cpu: -1,
                     cache: None,
                 };

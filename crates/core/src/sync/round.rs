@@ -37,6 +37,8 @@ pub struct Passed {
     pub offset_ns: i64,
     /// It was to spin before that, as its node has a core for each worker: one that still slept then was late.
     pub spins: bool,
+    /// It was waited for, and has begun with all others: it was not late then.
+    pub has_met: bool,
     /// The processor on which it did.
     pub cpu: i32,
 }
@@ -295,7 +297,7 @@ impl Round {
         };
         let due_ns = signed(t0) + told.ahead_ns + passed.offset_ns;
         passed.woke_ns > due_ns - SEEN_BEFORE_NS.cast_signed()
-            || passed.spins && passed.spun_ns > due_ns
+            || passed.spins && !passed.has_met && passed.spun_ns > due_ns
     }
 
     pub fn result(&self, clocks: &Clocks) -> RoundResult {

@@ -101,6 +101,19 @@ fn who_learns_the_instant_too_late_or_sleeps_beyond_it_is_late() {
     assert_eq!(result.workers.iter().map(|it| it.is_late).collect::<Vec<_>>(), [false, true, true]);
 }
 
+/// One that the others of its machine have waited for has begun with them; when it learnt of the instant counts still.
+#[test]
+fn who_oversleeps_is_not_late_where_the_others_have_waited() {
+    let (mut rounds, t0) = gathered(2);
+    let mut out = Vec::new();
+    let met = |woke_ns| Passed { woke_ns, has_met: true, ..at(t0, 4_000) };
+    rounds.passed(t0, 0, 0, met(100));
+    rounds.passed(t0, 0, 1, met(signed(t0) - 10));
+    (0..2).for_each(|worker| rounds.over(Time(t0.0 + 9_000), 0, worker, 0, &mut out));
+    let [RoundEffect::Ended { result, .. }] = out.as_slice() else { panic!("{out:?}") };
+    assert_eq!(result.workers.iter().map(|it| it.is_late).collect::<Vec<_>>(), [false, true]);
+}
+
 #[test]
 fn a_worker_that_ends_or_leaves_before_all_wait_ends_the_round() {
     for leaves in [false, true] {

@@ -96,7 +96,15 @@ impl World {
         if woke_ns > t0_ns - 1_000_000 || spun_ns > t0_ns {
             self.late.insert(command);
         }
-        let passed = Passed { woke_ns, spun_ns, start_ns, offset_ns: 0, spins: true, cpu: 0 };
+        let passed = Passed {
+            woke_ns,
+            spun_ns,
+            start_ns,
+            offset_ns: 0,
+            spins: true,
+            has_met: false,
+            cpu: 0,
+        };
         self.report(node, Message::Passed(command, passed));
     }
 
