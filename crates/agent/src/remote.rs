@@ -31,7 +31,7 @@ use crate::{clock, cores, memory, operations, orphans, processes, residency, tre
 /// Captured output that goes over a link; the rest of its message is small.
 const CAPTURED_BYTES_MAX: usize = MESSAGE_BYTES_MAX - (1 << 20);
 /// So much of what commands do may wait for the link; a piece of output has 64 KiB.
-const EVENTS_MAX: usize = 256;
+const EVENTS_MAX: usize = 32;
 /// Commands have so long between SIGTERM and SIGKILL, or less when the hub's limit says so.
 const GRACE_MS: u32 = 2_000;
 /// The hub has so long to take the last messages.

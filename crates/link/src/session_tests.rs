@@ -2,7 +2,7 @@ use super::*;
 use crate::frame::{Decoder, FRAME_BYTES_MAX};
 
 const MS: u64 = 1_000_000;
-const LIMITS: Limits = Limits { silence_ns: 1000 * MS, unacked_bytes: 1000 };
+const LIMITS: Limits = Limits { silence_ns: 1000 * MS, window_bytes: 1000, unacked_bytes: 4000 };
 
 fn session() -> Session<Vec<u8>> {
     Session::new(LIMITS, 0)

@@ -5,7 +5,8 @@ use crate::frame::{Decoder, FRAME_BYTES_MAX, Frame};
 use crate::session::{Limits, Session};
 
 const MS: u64 = 1_000_000;
-const LIMITS: Limits = Limits { silence_ns: 1000 * MS, unacked_bytes: 1 << 20 };
+const LIMITS: Limits =
+    Limits { silence_ns: 1000 * MS, window_bytes: 1 << 20, unacked_bytes: 4 << 20 };
 
 fn session() -> Session<u32> {
     Session::new(LIMITS, 0)
