@@ -1,8 +1,10 @@
-//! The whole hub with a fake agent and a front in a thread: starts of commands, signals and what the front is told do not
-//! leave the hub before the journal has the note that they stand for (docs/design/record.md, "The journal").
+//! The whole hub with a fake agent and a front in a thread: starts of commands, signals and what the
+//! front is told do not leave the hub before the journal has the note that they stand for
+//! (docs/design/record.md, "The journal").
 //!
-//! Agent and front read the journal whenever something comes to them. The agent is called by the hub, so it finds each
-//! request that comes too early; the front finds a message that does unless the note comes before it has looked.
+//! Agent and front read the journal whenever something comes. The agent is called by the hub, so it
+//! finds each request that comes too early; the front finds a message that does, unless the note
+//! comes before it has looked.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
