@@ -164,19 +164,12 @@ impl Openings {
             Some(hops) => self.expect_hops(hops, events)?,
             None => Default::default(),
         };
-        let mut streams = Vec::with_capacity(plans.len());
-        for plan in plans {
-            streams.push(open_stream(plan, Some(&mut members), &mut ends)?);
-        }
+        let streams = open_streams(plans, Some(&mut members), &mut ends)?;
         let members = members.into_iter().map(|(task, ends)| (task, Rc::new(ends))).collect();
         let patience_ms = hops.map_or(0, |hops| hops.patience_ms);
         let relay = Relay::start(id, streams, patience_ms, events.clone())?;
         self.open.insert(id, Opening { relay, members, keys });
-        if let (Some(hops), Some(carrier)) = (hops, &self.carrier) {
-            let read = Credentials::from_bytes(&hops.credentials.0);
-            carrier.listen(id, read.map_err(io::Error::other)?);
-        }
-        Ok(())
+        hops.map_or(Ok(()), |hops| self.listen(id, hops))
     }
 
     /// Makes streams that follow those of an opening. Whose thread has ended needs none, and has said so.
@@ -189,14 +182,16 @@ impl Openings {
     ) -> io::Result<()> {
         let Some(hops) = hops.filter(|_| self.open.contains_key(&id)) else { return Ok(()) };
         let (mut ends, keys) = self.expect_hops(hops, events)?;
-        let mut streams = Vec::with_capacity(plans.len());
-        for plan in plans {
-            streams.push(open_stream(plan, None, &mut ends)?);
-        }
+        let streams = open_streams(plans, None, &mut ends)?;
         if let Some(opening) = self.open.get_mut(&id) {
             opening.keys.extend(keys);
             opening.relay.reroute(streams);
         }
+        self.listen(id, hops)
+    }
+
+    /// Takes connections for edges, and says where.
+    fn listen(&self, id: OpeningId, hops: &HopSet) -> io::Result<()> {
         if let Some(carrier) = &self.carrier {
             let read = Credentials::from_bytes(&hops.credentials.0);
             carrier.listen(id, read.map_err(io::Error::other)?);
@@ -242,6 +237,14 @@ fn words_of(error: &io::Error, ends: usize) -> String {
 }
 
 /// Without `members` tasks have their pipes already, and hand them on.
+fn open_streams(
+    plans: Vec<StreamPlan>,
+    mut members: Option<&mut BTreeMap<u32, Ends>>,
+    hops: &mut HopEnds,
+) -> io::Result<Vec<Through>> {
+    plans.into_iter().map(|plan| open_stream(plan, members.as_deref_mut(), hops)).collect()
+}
+
 fn open_stream(
     plan: StreamPlan,
     mut members: Option<&mut BTreeMap<u32, Ends>>,

@@ -234,9 +234,7 @@ impl Relay {
             return;
         }
         let accounts = self.in_use().map(Through::account).collect();
-        let ended = StreamEvent::Ended(self.id, accounts, fault.clone());
-        // The hub is gone only when the run is over.
-        let _ = self.events.send(AgentEvent::Streams(ended));
+        self.tell(StreamEvent::Ended(self.id, accounts, fault.clone()));
         if fault.is_some() {
             // Nobody is to see an end: the pipes stay open until the members have been ended.
             while !matches!(self.words.recv(), Ok(Word::Stop) | Err(_)) {}
@@ -439,7 +437,7 @@ impl Relay {
         self.passed_due = Time(now().0 + PASSED_NS);
         let passed: Vec<StreamPassed> = self.in_use().filter_map(Through::passed).collect();
         if !passed.is_empty() {
-            let _ = self.events.send(AgentEvent::Streams(StreamEvent::Passed(self.id, passed)));
+            self.tell(StreamEvent::Passed(self.id, passed));
         }
     }
 
@@ -458,8 +456,7 @@ impl Relay {
             })
             .collect();
         let text = format!("no byte has moved in the cycle for 30 s: {}", states.join(", "));
-        let stalled = StreamEvent::Stalled(self.id, Text::from(text));
-        let _ = self.events.send(AgentEvent::Streams(stalled));
+        self.tell(StreamEvent::Stalled(self.id, Text::from(text)));
     }
 
     fn move_bytes(&mut self) -> Result<(), Trouble> {

@@ -4,6 +4,8 @@
 //! else is decided here. Knows no descriptors: a pipe that ends or breaks is told. Nor does it know
 //! where what is spilled lies: the shell keeps it, in order, and gives it back when it is asked to.
 
+mod handing;
+
 use alloc::vec::Vec;
 
 use super::record::{Cutter, RecordKind};
@@ -84,7 +86,7 @@ pub enum Fault {
 
 /// Where a writer is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WriterState {
+enum WriterState {
     /// Its pipe is open.
     Open,
     /// Nobody can write any more; whether it ended well is not known.
@@ -94,23 +96,23 @@ pub(super) enum WriterState {
 }
 
 #[derive(Debug)]
-pub(super) struct Writer {
-    pub(super) state: WriterState,
+struct Writer {
+    state: WriterState,
     /// It has ended well. Something that it left behind may still write.
-    pub(super) ended: bool,
+    ended: bool,
     /// What was read and has not gone on: less than a record, or what must wait for its turn.
-    pub(super) buffer: Vec<u8>,
+    buffer: Vec<u8>,
     /// Bytes of it in which no record ends.
-    pub(super) looked_at: usize,
-    pub(super) cutter: Cutter,
+    looked_at: usize,
+    cutter: Cutter,
     /// Its buffer holds what could not go on, for want of room or of its turn.
-    pub(super) waits: bool,
-    pub(super) account: Account,
+    waits: bool,
+    account: Account,
 }
 
 impl Writer {
     /// What has not gone on goes nowhere.
-    pub(super) fn drop_buffer(&mut self) {
+    fn drop_buffer(&mut self) {
         let dropped = self.buffer.len() as u64;
         self.account.bytes -= dropped;
         self.account.dropped += dropped;
@@ -147,11 +149,11 @@ struct Reader {
 #[derive(Debug)]
 pub struct Flow {
     settings: FlowSettings,
-    pub(super) writers: Vec<Writer>,
+    writers: Vec<Writer>,
     readers: Vec<Reader>,
-    pub(super) ring: Ring,
+    ring: Ring,
     /// The writer whose long record passes in pieces.
-    pub(super) exclusive: Option<usize>,
+    exclusive: Option<usize>,
     /// A writer has ended badly: no reader will see an end.
     aborted: bool,
     /// No more can be spilled for now.
@@ -235,7 +237,7 @@ impl Flow {
 
     /// Lets whole records of a writer go on, if it is its turn and there is room; then the last
     /// record of one whose pipe is closed.
-    pub(super) fn pass_on(&mut self, writer: usize) {
+    fn pass_on(&mut self, writer: usize) {
         if !self.may_pass(writer) {
             self.writers[writer].waits = true;
             return;
@@ -510,7 +512,7 @@ impl Flow {
     }
 
     /// Readers that have got all of a stream that has ended are at their end.
-    pub(super) fn look_for_ends(&mut self) {
+    fn look_for_ends(&mut self) {
         if self.aborted || !self.writers.iter().all(Writer::is_done) {
             return;
         }

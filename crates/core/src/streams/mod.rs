@@ -7,7 +7,7 @@
 //! - `spill`: what a slow reader gets back of that which went to disk
 //! - `hop`: an edge between two hosts: credit in bytes, ends, accounts
 //! - `edge`: what an edge means for the stream at each end of it
-//! - `handing`: writers and readers that go on in another tree, and `watch`: when
+//! - `flow/handing`: writers and readers that go on in another tree, and `watch`: when
 //! - `tree`: where a stream passes on which hosts
 //! - `stall`: whether anything has moved
 //! - `said`: what is said of tasks before they run, and the traffic that follows
@@ -19,7 +19,6 @@
 mod edge;
 mod flow;
 mod graph;
-mod handing;
 mod hop;
 mod placement;
 mod record;

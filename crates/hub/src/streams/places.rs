@@ -19,8 +19,8 @@ use rakuda_proto::streams::{
 };
 
 use super::edges::{Edge, Edges, new_key};
-use super::plan_of;
 use super::rerouting::{Routes, ends_on};
+use super::{Component, plan_of};
 use crate::hub::{Hub, LOCAL_NODE};
 
 /// What is opened on a node.
@@ -43,9 +43,8 @@ impl Hub {
         let used: BTreeSet<NodeId> = node_of.values().copied().collect();
         let round_trips = self.round_trips_between(&groups, &used);
         let component = &self.streams.components[place];
-        let mut edges = Edges::default();
+        let mut laid = Laid::default();
         let mut routes = Routes::default();
-        let mut plans: BTreeMap<NodeId, Vec<StreamPlan>> = BTreeMap::new();
         for (number, stream) in component.streams.iter().enumerate() {
             let (writers, readers) = ends_on(stream, node_of);
             let wish = self.settings.stream_route;
@@ -53,20 +52,12 @@ impl Hub {
             let known = Known { round_trips: round_trips.as_ref(), traffic };
             let (tree, mut route, ways) = route_of(&groups, wish, &known, &writers, &readers);
             route.relayed = self.relayed_names(&groups, &route, &ways);
-            let first = edges.all.len();
-            for hop in &tree.edges {
-                let line = line_kind(hop.over);
-                edges.all.push(Edge::new(number, hop.from, hop.to, line, new_key()));
-            }
-            edges.routes.push(route);
+            laid.edges.routes.push(route);
             routes.ways.push(ways);
-            routes.places.push(tree.places.iter().map(|place| place.node).collect());
+            routes.places.push(laid.add(component, number, &tree));
             routes.watches.push(RouteWatch::default());
-            let is_cyclic = component.is_cyclic[number];
-            for (node, plan) in places_of(stream, &tree, first, is_cyclic) {
-                plans.entry(node).or_default().push(plan);
-            }
         }
+        let Laid { edges, plans, .. } = laid;
         let mut opened = Vec::with_capacity(plans.len());
         for (node, plans) in plans {
             let hops = self.hops_of(node, &edges, 0)?;
@@ -190,8 +181,36 @@ impl Hub {
     }
 }
 
+/// What the trees of some streams come to.
+#[derive(Default)]
+pub(super) struct Laid {
+    /// The number in the opening of the first edge here.
+    pub first: usize,
+    pub edges: Edges,
+    pub plans: BTreeMap<NodeId, Vec<StreamPlan>>,
+}
+
+impl Laid {
+    /// Adds the tree of a stream; the nodes on which it has places.
+    pub fn add(&mut self, component: &Component, stream: usize, tree: &Tree) -> BTreeSet<NodeId> {
+        let first = self.first + self.edges.all.len();
+        let edges = tree
+            .edges
+            .iter()
+            .map(|hop| Edge::new(stream, hop.from, hop.to, line_kind(hop.over), new_key()));
+        self.edges.all.extend(edges);
+        let is_cyclic = component.is_cyclic[stream];
+        let mut nodes = BTreeSet::new();
+        for (node, plan) in places_of(&component.streams[stream], tree, first, is_cyclic) {
+            nodes.insert(node);
+            self.plans.entry(node).or_default().push(plan);
+        }
+        nodes
+    }
+}
+
 /// The plans of one stream, by node; `first`: the number of its first edge in the opening.
-pub(super) fn places_of(
+fn places_of(
     stream: &StreamDefinition,
     tree: &Tree,
     first: usize,
@@ -214,7 +233,7 @@ pub(super) fn places_of(
 }
 
 /// What lies between two hosts, as it is told.
-pub(super) fn line_kind(distance: Distance) -> LineKind {
+fn line_kind(distance: Distance) -> LineKind {
     match distance {
         Distance::Wan => LineKind::Wan,
         Distance::None | Distance::Lan => LineKind::Lan,

@@ -5,18 +5,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rakuda_core::streams::{Between, Groups, RouteWatch, Traffic, Ways, tree_by_group};
+use rakuda_core::streams::{Between, Groups, RouteWatch, Traffic, Tree, Ways};
 use rakuda_core::{NodeId, TaskId};
 use rakuda_link::credentials::CredentialsError;
 use rakuda_proto::Text;
 use rakuda_proto::agent::AgentRequest;
 use rakuda_proto::journal::{JournalEvent, StreamReroute, StreamsRerouted};
 use rakuda_proto::streams::{
-    HopWay, OpeningId, RouteWish, StreamAccount, StreamPlan, StreamRequest, StreamRoute,
+    HopWay, OpeningId, RouteWish, StreamAccount, StreamRequest, StreamRoute,
 };
 
-use super::edges::{Edge, Edges, new_key};
-use super::places::{Known, cost_of_ways, line_kind, places_of, route_of};
+use super::places::{Known, Laid, cost_of_ways, route_of};
 use super::{Component, Located, Opening};
 use crate::hub::Hub;
 
@@ -66,6 +65,14 @@ struct NewRoute {
     places: BTreeSet<NodeId>,
 }
 
+/// A stream that is to change.
+struct Due {
+    stream: usize,
+    tree: Tree,
+    ways: Ways,
+    route: StreamRoute,
+}
+
 impl Opening {
     /// Whether a route may change: all tasks run, and all edges are connected by their hosts.
     fn may_change(&self, members: usize) -> bool {
@@ -86,11 +93,7 @@ impl Opening {
     }
 
     /// What is to change now: by stream, how it goes then, and why.
-    fn due(
-        &mut self,
-        component: &Component,
-        now: rakuda_core::Time,
-    ) -> Vec<(usize, Ways, StreamRoute)> {
+    fn due(&mut self, component: &Component, now: rakuda_core::Time) -> Vec<Due> {
         let mut found = Vec::new();
         for (number, stream) in component.streams.iter().enumerate() {
             let here = self.passed.values().flatten().filter(|one| one.name == stream.name);
@@ -107,7 +110,8 @@ impl Opening {
             let (writers, readers) = ends_on(stream, &self.node_of);
             let cost = |ways: &Ways| cost_of_ways(&routes.groups, &known, ways, &writers, &readers);
             let auto = RouteWish::Auto;
-            let (_, mut route, ways) = route_of(&routes.groups, auto, &known, &writers, &readers);
+            let (tree, mut route, ways) =
+                route_of(&routes.groups, auto, &known, &writers, &readers);
             let (held, best) = (cost(&routes.ways[number]), cost(&ways));
             if routes.watches[number].is_due(now, &held, &best) {
                 let said = &component.traffic[number];
@@ -115,7 +119,7 @@ impl Opening {
                     (said.bytes_per_s, said.per_1000_s);
                 (route.observed_bytes_per_s, route.observed_per_1000_s) =
                     (seen_bytes, seen_messages);
-                found.push((number, ways, route));
+                found.push(Due { stream: number, tree, ways, route });
             }
         }
         found
@@ -151,36 +155,18 @@ impl Hub {
     }
 
     /// Has all nodes make what the new routes need.
-    fn begin_change(
-        &mut self,
-        id: OpeningId,
-        due: Vec<(usize, Ways, StreamRoute)>,
-    ) -> Result<(), CredentialsError> {
+    fn begin_change(&mut self, id: OpeningId, due: Vec<Due>) -> Result<(), CredentialsError> {
         let Some(opening) = self.streams.open.get(&id) else { return Ok(()) };
         let place = opening.component;
         let component = &self.streams.components[place];
-        let first = opening.edges.all.len();
-        let mut edges = Edges::default();
-        let mut plans: BTreeMap<NodeId, Vec<StreamPlan>> = BTreeMap::new();
+        let mut laid = Laid { first: opening.edges.all.len(), ..Laid::default() };
         let mut streams = BTreeMap::new();
-        for (number, ways, mut route) in due {
-            let stream = &component.streams[number];
-            let (writers, readers) = ends_on(stream, &opening.node_of);
-            let tree = tree_by_group(&opening.routes.groups, &ways, &writers, &readers);
+        for Due { stream, tree, ways, mut route } in due {
             route.relayed = self.relayed_names(&opening.routes.groups, &route, &ways);
-            let begin = first + edges.all.len();
-            let new = tree
-                .edges
-                .iter()
-                .map(|hop| Edge::new(number, hop.from, hop.to, line_kind(hop.over), new_key()));
-            edges.all.extend(new);
-            let mut places = BTreeSet::new();
-            for (node, plan) in places_of(stream, &tree, begin, component.is_cyclic[number]) {
-                places.insert(node);
-                plans.entry(node).or_default().push(plan);
-            }
-            streams.insert(number, NewRoute { ways, route, places });
+            let places = laid.add(component, stream, &tree);
+            streams.insert(stream, NewRoute { ways, route, places });
         }
+        let Laid { first, mut edges, plans } = laid;
         if !plans.keys().all(|node| self.run.nodes().is_up(*node)) {
             return Ok(());
         }

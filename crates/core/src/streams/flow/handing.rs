@@ -4,7 +4,7 @@
 //! Both flows live as any other: the one left behind ends as if all its writers had ended well, and the other begins.
 //! Which tree is the better one is decided elsewhere (`watch.rs`).
 
-use super::flow::{Flow, ReaderState, WriterState};
+use super::{Flow, ReaderState, WriterState};
 
 impl Flow {
     /// A writer goes on in another flow, with what has not gone on here. False: not yet, since a piece of a long record
