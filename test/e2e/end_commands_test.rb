@@ -22,6 +22,14 @@ class EndCommandsTest < Minitest::Test
     Open3.capture3(RAKUDA, *words, chdir: @folder)
   end
 
+  # A run of a task that does not end by itself, once that has begun.
+  def start_long(*options)
+    File.write(path("Rakefile"), RAKEFILE)
+    pid = Process.spawn(RAKUDA, "-q", *options, "long", chdir: @folder, %i[out err] => File::NULL)
+    sleep 0.01 until File.exist?(path("begun"))
+    pid
+  end
+
   def told(name) = File.exist?(path(name)) ? JSON.parse(File.read(path(name))) : nil
 
   def test_a_run_that_ended_well_is_told_to_one
@@ -44,9 +52,7 @@ class EndCommandsTest < Minitest::Test
   end
 
   def test_a_run_that_is_stopped_has_not_ended_well
-    File.write(path("Rakefile"), RAKEFILE)
-    pid = Process.spawn(RAKUDA, "-q", *BOTH, "long", chdir: @folder, %i[out err] => File::NULL)
-    sleep 0.01 until File.exist?(path("begun"))
+    pid = start_long(*BOTH)
     Process.kill(:INT, pid)
     _, status = Process.wait2(pid)
     assert_equal 130, status.exitstatus
@@ -55,10 +61,7 @@ class EndCommandsTest < Minitest::Test
 
   # The guard ends what a stopped run has left, however late it comes to that: the commands are no part of it.
   def test_they_are_not_ended_with_what_a_stopped_run_has_left
-    File.write(path("Rakefile"), RAKEFILE)
-    pid = Process.spawn(RAKUDA, "-q", "--on-fail", "sleep 1; echo fail >> order", "long", chdir: @folder,
-                        %i[out err] => File::NULL)
-    sleep 0.01 until File.exist?(path("begun"))
+    pid = start_long("--on-fail", "sleep 1; echo fail >> order")
     guard, hub = RunProcesses.of(pid).values_at(:guard, :hub)
     Process.kill(:STOP, guard)
     Process.kill(:INT, pid)

@@ -6,6 +6,8 @@
 //! finds each request that comes too early; the front finds a message that does, unless the note
 //! comes before it has looked.
 
+mod support;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
@@ -21,11 +23,13 @@ use rakuda_proto::agent::{AgentEvent, AgentRequest};
 use rakuda_proto::frame::{FrameReader, FrameWriter};
 use rakuda_proto::front::{
     ActionOutcome, FrontMessage, HubMessage, Program, Settings, StopHow, TaskDefinition, TaskKind,
-    Usage, task_flags,
+    task_flags,
 };
 use rakuda_proto::journal::JournalEvent;
 use rakuda_record::reader::{Skipped, read_events};
 use tokio::sync::mpsc::UnboundedSender;
+
+use support::end_soon;
 
 const CORES: u32 = 2;
 /// Statuses of wait(2).
@@ -171,24 +175,9 @@ impl AgentPort for FakeAgent {
         self.journal.borrow_mut().expect(Note::CommandStarted(command.0));
         self.started.set(self.started.get() + 1);
         self.running.set(self.running.get() + 1);
-        let (events, running) = (self.events.clone(), Rc::clone(&self.running));
+        let running = Rc::clone(&self.running);
         let status = self.statuses[command.0 as usize % self.statuses.len()];
-        tokio::task::spawn_local(async move {
-            for _ in 0..3 + command.0 % 5 {
-                tokio::task::yield_now().await;
-            }
-            running.set(running.get() - 1);
-            let ended = AgentEvent::CommandExited {
-                command,
-                status,
-                process: 1,
-                captured: None,
-                error: None,
-                usage: Usage::default(),
-                lingers: false,
-            };
-            events.send(ended).expect("the hub listens");
-        });
+        end_soon(command, status, self.events.clone(), move || running.set(running.get() - 1));
     }
 
     fn signal_all(&self, _: i32) -> usize {

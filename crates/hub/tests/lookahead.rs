@@ -1,6 +1,8 @@
 //! The whole hub with a fake agent and a front in a thread: however many actions are begun early, no more commands
 //! run at a time than there are cores, and after a failure those begun early are given back.
 
+mod support;
+
 use std::cell::Cell;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -13,9 +15,11 @@ use rakuda_proto::agent::{AgentEvent, AgentRequest};
 use rakuda_proto::frame::{FrameReader, FrameWriter};
 use rakuda_proto::front::{
     ActionOutcome, FrontMessage, HubMessage, PolicyChoice, Program, Settings, TaskDefinition,
-    TaskKind, Usage, task_flags,
+    TaskKind, task_flags,
 };
 use tokio::sync::mpsc::UnboundedSender;
+
+use support::end_soon;
 
 const CORES: u32 = 2;
 
@@ -40,23 +44,9 @@ impl AgentPort for SlowAgent {
         load.running.set(load.running.get() + 1);
         load.most.set(load.most.get().max(load.running.get()));
         load.started.set(load.started.get() + 1);
-        let events = self.events.clone();
         let status = if self.failing == Some(command.0) { 256 } else { 0 };
-        tokio::task::spawn_local(async move {
-            for _ in 0..3 + command.0 % 5 {
-                tokio::task::yield_now().await;
-            }
+        end_soon(command, status, self.events.clone(), move || {
             load.running.set(load.running.get() - 1);
-            let ended = AgentEvent::CommandExited {
-                command,
-                status,
-                process: 1,
-                captured: None,
-                error: None,
-                usage: Usage::default(),
-                lingers: false,
-            };
-            events.send(ended).expect("the hub listens");
         });
     }
 
