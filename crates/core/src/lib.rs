@@ -19,7 +19,8 @@
 //! - `run`: the parts of a run as one machine, which hub and simulator drive
 //! - beside the scheduler: `attempts` (the life of attempts, leases on cores), `nodes` (the life of
 //!   nodes), `files` (which files go along; knows names), `reach` (files that no file server hands
-//!   out, and failures that may be due to that), `streams` (tasks joined through stdin and stdout),
+//!   out, and failures that may be due to that), `stager` (files brought to nodes that share no
+//!   file system), `streams` (tasks joined through stdin and stdout),
 //!   `sync` (rounds of commands that begin at one instant, clocks of nodes), `stopping` (signals for
 //!   what has to end, and the last steps of a run)
 //! - `invariants`: what always holds between two events
@@ -70,6 +71,7 @@ mod run;
 mod running;
 mod scheduler;
 mod serial_order;
+pub mod stager;
 mod stopping;
 pub mod streams;
 mod suitability;

@@ -217,11 +217,10 @@ impl Hub {
         self.lose_workers(id);
         self.end_commands_of(id, &reason);
         self.lose_streams_on(id);
-        self.on_heard_of(id);
         for task in self.take_comings(id) {
             self.note_lost_target(task, &reason);
         }
-        self.pump_transfers();
+        self.on_loss_told(id);
         self.check_held_invocation();
         self.record.node_lost(NodeLost {
             time_ns: self.now.journal_ns(),

@@ -405,7 +405,6 @@ impl Hub {
             ActionOutcome::Exit => false,
         };
         self.release_inputs(id, node);
-        self.pump_transfers();
         if is_held {
             return;
         }
@@ -675,6 +674,7 @@ impl Hub {
                 ));
                 if let Some((id, attempt)) = task.zip(number) {
                     self.tell(Input::CommandEnded { id, attempt });
+                    self.note_read(id);
                 }
             }
         }

@@ -3,12 +3,13 @@
 
 use std::rc::Rc;
 
+use rakuda_core::stager::StagerInput;
 use rakuda_core::{Event, Fact, NodeId, Places, TaskId, TaskState};
 use rakuda_proto::cluster::NodeFacts;
 use rakuda_proto::files::FileVersion;
 use rakuda_proto::journal::FileIdentity;
 
-use super::ledger::State;
+use super::state::State;
 use super::targets::version_in;
 use super::{beside, named};
 use crate::facts::fact_of;
@@ -35,7 +36,7 @@ impl Hub {
             0 => facts.scratch_bytes_free / 2,
             bytes => bytes,
         };
-        staging.ledger.set_limit(id, limit);
+        staging.stager.set_limit(id, limit);
         let files = self.files_expected_on(id);
         if files.is_empty() {
             return false;
@@ -57,15 +58,14 @@ impl Hub {
     /// What a node should have: by earlier runs, and by this one.
     fn files_expected_on(&self, id: NodeId) -> Vec<HeldFile> {
         let Some(staging) = &self.staging else { return Vec::new() };
-        let of_this_run = staging.ledger.files_on(id);
-        let mut files: Vec<HeldFile> = of_this_run
-            .into_iter()
-            .map(|(file, state)| {
-                let copy = !staging.ledger.is_home(file, id);
-                let name = self.names.name(file).to_vec();
-                HeldFile { name, id: Some(file), state, copy }
-            })
-            .collect();
+        let ledger = staging.stager.ledger();
+        let held = |(file, state): (TaskId, &State)| HeldFile {
+            name: self.names.name(file).to_vec(),
+            id: Some(file),
+            state: state.clone(),
+            copy: !ledger.is_home(file, id),
+        };
+        let mut files: Vec<HeldFile> = ledger.files_on(id).map(held).collect();
         if staging.joined.contains(&id) {
             return files;
         }
@@ -123,7 +123,6 @@ impl Hub {
             self.join_node(id, true);
         }
         self.check_held_invocation();
-        self.pump_transfers();
     }
 
     fn task_of(&self, file: &HeldFile) -> Option<TaskId> {
@@ -134,16 +133,14 @@ impl Hub {
     fn forget_held(&mut self, node: NodeId, file: &HeldFile) {
         let Some(task) = self.task_of(file) else { return };
         if let Some(staging) = &mut self.staging {
-            staging.ledger.forget(task, node);
+            staging.stager.forget(task, node);
         }
     }
 
     /// A file that this run has placed on a node is still there, while others are not.
     fn confirm_again(&mut self, file: &HeldFile) {
         let Some(id) = self.task_of(file) else { return };
-        let Some(places) = self.staging.as_ref().map(|staging| staging.ledger.places(id)) else {
-            return;
-        };
+        let Some(places) = self.staged_places(id) else { return };
         let FileVersion { bytes, modified_ns } = file.state.version;
         let fact = Fact { modified_ns: Some(modified_ns), bytes, places };
         self.event(Event::FactGathered { id, fact });
@@ -170,27 +167,25 @@ impl Hub {
         let Some(task) = self.run.scheduler().task(id) else { return };
         let is_open = matches!(task.state, TaskState::Defined | TaskState::Waiting { .. });
         let Some(staging) = self.staging.as_mut().filter(|_| is_open) else { return };
-        let here = staging.ledger.version(id);
+        let here = staging.version(id);
         if here.is_some_and(|here| here != version && here.modified_ns >= version.modified_ns) {
             return;
         }
-        if copy && staging.ledger.state(id).as_ref() == Some(state) {
-            staging.ledger.found_copy(id, node);
+        let ledger = staging.stager.ledger();
+        if copy && ledger.state(id) == Some(state) {
+            staging.stager.found_copy(id, node);
         } else {
-            let was_here = staging.ledger.is_home(id, LOCAL_NODE) && here == Some(version);
-            staging.ledger.settle_all(id, node, state.clone());
+            let was_here = ledger.is_home(id, LOCAL_NODE) && here == Some(version);
+            self.stage(StagerInput::Settled { file: id, node, state: state.clone() });
             let target = self.home_path(id);
-            let is_whole_here = was_here && !self.is_alone_here(id, state);
-            let Some(staging) = &mut self.staging else { return };
-            if is_whole_here {
-                staging.ledger.settle(id, LOCAL_NODE, version);
+            if was_here && !self.is_alone_here(id, state) {
+                self.settle_file(id, LOCAL_NODE, version);
             }
             let secondary = state.secondary.iter().map(|(name, _)| beside(&target, name));
             let paths = secondary.map(|path| path.into_os_string().into_encoded_bytes());
             self.files.know_secondary(id, paths);
         }
-        let Some(staging) = &self.staging else { return };
-        let places = staging.ledger.places(id);
+        let Some(places) = self.staged_places(id) else { return };
         if here == Some(version) {
             self.event(Event::PlacesFound { id, places });
         } else {
@@ -204,12 +199,10 @@ impl Hub {
     pub(crate) fn place_here(&mut self, id: TaskId, fact: &mut Fact) {
         if self.lacks_secondary_here(id) {
             *fact = fact_of(None, Places::Unknown);
-        } else if let Some(staging) = &mut self.staging
-            && let Some(modified_ns) = fact.modified_ns
-        {
+        } else if let Some(modified_ns) = fact.modified_ns.filter(|_| self.staging.is_some()) {
             let version = FileVersion { bytes: fact.bytes, modified_ns };
-            staging.ledger.settle(id, LOCAL_NODE, version);
-            fact.places = staging.ledger.places(id);
+            self.settle_file(id, LOCAL_NODE, version);
+            fact.places = self.staged_places(id).unwrap_or_default();
         }
     }
 
@@ -250,7 +243,7 @@ impl Hub {
         }
         staging.memory.tasks.iter().any(|(name, id)| {
             staging.memory.known.get(name).is_some_and(|known| {
-                staging.ledger.version(*id) != Some(known.state.version)
+                staging.version(*id) != Some(known.state.version)
                     && known.homes.iter().any(|home| silent.contains(&home.as_slice()))
             })
         })
@@ -270,11 +263,17 @@ impl Hub {
         staging.memory.asked.remove(&id);
         staging.folders.remove(&id);
         staging.sent.remove(&id);
-        staging.queues.remove(&id);
-        self.end_transfers_of(id);
-        if let Some(staging) = &mut self.staging {
-            staging.ledger.empty_hands(id);
-        }
+        self.stage(StagerInput::NodeLost { id });
+    }
+
+    /// All others know that a node is gone.
+    pub(crate) fn on_loss_told(&mut self, id: NodeId) {
+        self.stage(StagerInput::LossTold { id });
+    }
+
+    /// A node has answered what it was asked for a sign of life.
+    pub(crate) fn on_heard_of(&mut self, id: NodeId) {
+        self.stage(StagerInput::Alive { id });
     }
 
     /// Notes for later runs that a node has a file.

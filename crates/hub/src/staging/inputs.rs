@@ -9,30 +9,13 @@ use std::path::Path;
 
 use rakuda_agent::files::version_of;
 use rakuda_core::files::{MATCHES_MAX, Search};
+use rakuda_core::stager::StagerInput;
 use rakuda_core::{NodeId, TaskId, TaskKind};
 use rakuda_proto::Text;
 use rakuda_proto::cluster::ToAgent;
 
-use super::ledger::Admission;
 use crate::attempts::RunningAttempt;
 use crate::hub::{Hub, LOCAL_NODE};
-
-/// An attempt whose inputs are being brought.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    pub node: NodeId,
-    pub number: u32,
-    /// What is not there yet.
-    left: BTreeSet<TaskId>,
-    /// Of what its own Ruby code has written, how many files are not there yet.
-    pub sent_left: u32,
-}
-
-impl Waiting {
-    pub fn is_over(&self) -> bool {
-        self.left.is_empty() && self.sent_left == 0
-    }
-}
 
 /// What an attempt needs on its node.
 #[derive(Debug, Default)]
@@ -55,71 +38,31 @@ impl Hub {
         let Some(attempt) = self.run.attempts().acting(id) else { return };
         let (node, number) = (attempt.node(), attempt.number());
         match self.needs(id, node) {
-            Ok(needs) => {
-                self.make_folders(node, needs.folders);
-                self.admit(id, node, number, needs.files);
+            Ok(Needs { files, folders }) => {
+                self.make_folders(node, folders);
+                let reads = self.runs_command(id);
+                let attempt = number;
+                self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads });
             }
-            Err(why) => self.on_inputs_seen(id, number, Some(Text::from(why))),
-        }
-        self.pump_transfers();
-    }
-
-    /// Lets an attempt's inputs in, or has it wait for room; whether it need not wait.
-    fn admit(&mut self, id: TaskId, node: NodeId, number: u32, mut files: Vec<TaskId>) -> bool {
-        let Some(staging) = &mut self.staging else { return true };
-        if node == LOCAL_NODE {
-            // Nothing is bounded here, and what comes, stays.
-            files.retain(|file| !staging.ledger.is_home(*file, LOCAL_NODE));
-            self.wait_for_inputs(id, node, number, files);
-            return true;
-        }
-        match staging.ledger.admit(node, id, &files) {
-            Admission::Granted { missing, evicted } => {
-                let state = |id: &TaskId| Some((*id, staging.ledger.state(*id)?));
-                let evicted: Vec<_> = evicted.iter().filter_map(state).collect();
-                self.remove_copies(node, &evicted);
-                self.wait_for_inputs(id, node, number, missing);
-                true
-            }
-            Admission::Wait => {
-                let queue = staging.queues.entry(node).or_default();
-                if !queue.contains(&id) {
-                    queue.push_back(id);
-                }
-                false
-            }
-            Admission::TooLarge { needed_bytes, limit_bytes } => {
-                let why = format!(
-                    "the inputs of {}, with what is known in folders that it names, take {needed_bytes} bytes, and copies on {} may take {limit_bytes}: see STAGE_CACHE",
-                    self.display_name(id),
-                    self.staging_name(node),
-                );
+            Err(why) => {
+                self.release_inputs(id, node);
                 self.on_inputs_seen(id, number, Some(Text::from(why)));
-                true
             }
         }
     }
 
-    fn wait_for_inputs(&mut self, id: TaskId, node: NodeId, number: u32, missing: Vec<TaskId>) {
-        if let Some(staging) = &mut self.staging {
-            // They are among what is let in, and are not to be asked for again when nothing is missing.
-            staging.named.remove(&id);
-        }
-        for file in &missing {
-            self.bring(*file, node);
-        }
-        let sent_left = self.send_written(id, node, number);
-        let waiting = Waiting { node, number, left: missing.into_iter().collect(), sent_left };
-        if waiting.is_over() {
-            self.on_inputs_there(id, number);
-        } else if let Some(staging) = &mut self.staging {
-            staging.waiting.insert(id, waiting);
-        }
+    fn runs_command(&self, id: TaskId) -> bool {
+        self.commands.values().any(|command| command.task == Some(id))
     }
 
-    pub(super) fn on_inputs_there(&mut self, id: TaskId, number: u32) {
-        self.ask_about_residency(id);
-        self.on_inputs_seen(id, number, None);
+    /// A command of an attempt has ended: another one that waits for room keeps none.
+    pub(crate) fn note_read(&mut self, id: TaskId) {
+        if self.staging.is_none() || self.runs_command(id) {
+            return;
+        }
+        if let Some(node) = self.run.attempts().acting(id).map(RunningAttempt::node) {
+            self.stage(StagerInput::ReadsNoMore { id, node });
+        }
     }
 
     /// The files that a task reads, also those behind plain tasks and in folders, and the folders
@@ -224,7 +167,7 @@ impl Hub {
         let (folder, target) = (folder.as_os_str().as_bytes(), target.as_os_str().as_bytes());
         let is_file = |id: &TaskId| {
             let kind = self.run.scheduler().task(*id).map(|task| task.kind);
-            kind != Some(TaskKind::Directory) && staging.ledger.version(*id).is_some()
+            kind != Some(TaskKind::Directory) && staging.stager.ledger().state(*id).is_some()
         };
         self.files.tasks_below(folder, target).filter(is_file).collect()
     }
@@ -249,8 +192,8 @@ impl Hub {
             ));
         }
         let Some(staging) = &mut self.staging else { return Ok(Added::Nothing) };
-        let at_home = staging.ledger.is_home(input, LOCAL_NODE);
-        if staging.ledger.version(input).is_some() && !at_home {
+        let at_home = staging.stager.ledger().is_home(input, LOCAL_NODE);
+        if staging.stager.ledger().state(input).is_some() && !at_home {
             needs.files.push(input);
             return Ok(Added::File);
         }
@@ -277,70 +220,19 @@ impl Hub {
         }
     }
 
-    /// An input is on a node now.
-    pub(super) fn on_input_brought(&mut self, file: TaskId, node: NodeId) {
-        let Some(staging) = &mut self.staging else { return };
-        let mut there = Vec::new();
-        for (id, waiting) in &mut staging.waiting {
-            if waiting.node == node && waiting.left.remove(&file) && waiting.is_over() {
-                there.push((*id, waiting.number));
-            }
-        }
-        for (id, number) in there {
-            if let Some(staging) = &mut self.staging {
-                staging.waiting.remove(&id);
-            }
-            self.on_inputs_there(id, number);
-        }
-    }
-
-    /// An input cannot be brought to a node.
-    pub(super) fn on_input_not_brought(&mut self, file: TaskId, node: NodeId, why: &str) {
-        let Some(staging) = &mut self.staging else { return };
-        let wait_for_it = |(_, waiting): &(&TaskId, &mut Waiting)| {
-            waiting.node == node && waiting.left.contains(&file)
-        };
-        let failed: Vec<(TaskId, u32)> = staging
-            .waiting
-            .iter_mut()
-            .filter(wait_for_it)
-            .map(|(id, waiting)| (*id, waiting.number))
-            .collect();
-        for (id, number) in failed {
-            self.tell_lacked_behind(id, file);
-            self.release_inputs(id, node);
-            self.on_inputs_seen(id, number, Some(Text::from(why.to_owned())));
-        }
-    }
-
     /// An attempt reads nothing any more: others may have the room.
     pub(crate) fn release_inputs(&mut self, id: TaskId, node: NodeId) {
+        self.forget_written(id, node);
+        self.stage(StagerInput::Released { id, node });
+    }
+
+    /// What was to be brought for an attempt and was not is not there.
+    pub(super) fn forget_written(&mut self, id: TaskId, node: NodeId) {
         let Some(staging) = &mut self.staging else { return };
-        staging.waiting.remove(&id);
-        // What was to be brought and was not is not there.
         let left = staging.written.remove(&id).unwrap_or_default();
         if let Some(sent) = staging.sent.get_mut(&node) {
             sent.retain(|path, _| !left.contains(path));
         }
         staging.named.remove(&id);
-        staging.ledger.release(node, id);
-        let mut queue = staging.queues.remove(&node).unwrap_or_default();
-        queue.retain(|waiting| *waiting != id);
-        // Each that is let in is there no more; the first that is not keeps its place.
-        while let Some(next) = queue.pop_front() {
-            let attempt = self.run.attempts().acting(next).filter(|attempt| attempt.node() == node);
-            let Some(number) = attempt.map(RunningAttempt::number) else { continue };
-            let files = self.needs(next, node).map(|needs| needs.files).unwrap_or_default();
-            if !self.admit(next, node, number, files) {
-                break;
-            }
-        }
-        if let Some(staging) = &mut self.staging {
-            let first = staging.queues.remove(&node).unwrap_or_default();
-            let rest: std::collections::VecDeque<TaskId> = first.into_iter().chain(queue).collect();
-            if !rest.is_empty() {
-                staging.queues.insert(node, rest);
-            }
-        }
     }
 }

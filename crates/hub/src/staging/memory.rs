@@ -16,7 +16,7 @@ use rakuda_proto::files::FileVersion;
 use rakuda_record::regular::{open_regular, open_to_append};
 use serde::{Deserialize, Serialize};
 
-use super::ledger::State;
+use super::state::State;
 
 const FILE: &str = "places.jsonl";
 /// With so many lines that say nothing any more it is written anew.

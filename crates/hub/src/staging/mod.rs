@@ -1,21 +1,21 @@
 //! Staging: files brought to the nodes that need them, where nodes share no file system (docs/design/staging.md).
 //!
-//! Before the first command of an attempt its input files are brought to its node (`inputs`), each
-//! once, within a bound (`ledger`). Targets stay where they were made, but for those that come home
-//! (`targets`); their secondary files go with them (`secondary`). What nodes still have of earlier
-//! runs is asked for when they come (`earlier`, `memory`). Undeclared inputs, which commands and
-//! Ruby code name, are brought when they do (`undeclared`). `transfers` moves files, `relay` one,
-//! and `hosts` knows whom to ask. Which files go along `rakuda_core::files` decides. It decides
-//! nothing about order.
+//! What is brought where, from where, and who waits for it `rakuda_core::stager` decides, and which
+//! files go along `rakuda_core::files`; here that is put into effect (`effects`). Before the first
+//! command of an attempt its input files are brought to its node (`inputs`). Targets stay where they
+//! were made, but for those that come home (`targets`); their secondary files go with them
+//! (`secondary`). What nodes still have of earlier runs is asked for when they come (`earlier`,
+//! `memory`). Undeclared inputs, which commands and Ruby code name, are brought when they do
+//! (`undeclared`). `transfers` moves files, `relay` one, and `hosts` knows whom to ask.
 
-mod doubts;
 mod earlier;
+mod effects;
 pub(crate) mod hosts;
 mod inputs;
-mod ledger;
 mod memory;
 mod relay;
 mod secondary;
+mod state;
 mod targets;
 mod transfers;
 mod undeclared;
@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rakuda_core::files::absolute;
+use rakuda_core::stager::{Stager, StagerEffect};
 use rakuda_core::{NodeId, Output, TaskId};
 use rakuda_proto::Text;
 use rakuda_proto::files::FileVersion;
@@ -34,13 +35,11 @@ use rakuda_proto::front::StagingSettings;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::hub::{Hub, LOCAL_NODE};
-use doubts::Doubt;
 use hosts::FileHosts;
-use inputs::Waiting;
-use ledger::Ledger;
 use memory::Memory;
+use state::State;
 use targets::Coming;
-use transfers::Transfer;
+use transfers::Moving;
 
 pub(crate) use earlier::HeldFile;
 pub(crate) use transfers::Moved;
@@ -48,20 +47,14 @@ pub(crate) use transfers::Moved;
 /// See the file's head.
 pub(crate) struct Staging {
     settings: StagingSettings,
-    ledger: Ledger,
+    stager: Stager<State>,
+    /// What it has decided and is not done yet.
+    effects: VecDeque<StagerEffect<State>>,
+    /// They are being performed.
+    performs: bool,
     hosts: Rc<FileHosts>,
-    /// What is being brought, or is to be.
-    transfers: BTreeMap<(TaskId, NodeId), Transfer>,
-    /// What was not brought, and is not told yet.
-    doubts: Vec<Doubt>,
-    /// Transfers from and to each node that are under way.
-    under_way: BTreeMap<NodeId, u32>,
-    /// Removals on each node that are under way: nothing is brought there meanwhile.
-    removals: BTreeMap<NodeId, u32>,
-    /// Attempts whose inputs are being brought.
-    waiting: BTreeMap<TaskId, Waiting>,
-    /// Attempts for whose inputs there is no room yet.
-    queues: BTreeMap<NodeId, VecDeque<TaskId>>,
+    /// Transfers that are under way, by number.
+    moves: BTreeMap<u32, Moving>,
     /// Targets on their way home.
     comings: BTreeMap<TaskId, Coming>,
     /// Ends of invocations that wait for them.
@@ -97,14 +90,11 @@ impl Staging {
         let (reports, reported) = unbounded_channel();
         Self {
             settings,
-            ledger: Ledger::default(),
+            stager: Stager::new(LOCAL_NODE),
+            effects: VecDeque::new(),
+            performs: false,
             hosts: Rc::default(),
-            transfers: BTreeMap::new(),
-            doubts: Vec::new(),
-            under_way: BTreeMap::new(),
-            removals: BTreeMap::new(),
-            waiting: BTreeMap::new(),
-            queues: BTreeMap::new(),
+            moves: BTreeMap::new(),
             failed: BTreeSet::new(),
             comings: BTreeMap::new(),
             endings: Vec::new(),

@@ -12,8 +12,8 @@ use rakuda_core::{Input, NodeId, TaskId, TaskKind};
 use rakuda_proto::Text;
 use rakuda_proto::files::FileVersion;
 
-use super::ledger::State;
 use super::relay::{Part, Place, relay};
+use super::state::State;
 use super::targets::Coming;
 use super::transfers::{Kind, Moved};
 use super::{beside, named, targets::version_in};
@@ -40,8 +40,9 @@ impl Hub {
             return State { version, secondary: Rc::default() };
         };
         // A target that the action has not touched has those that it had. What is declared is there, or is none.
-        let before = staging.ledger.state(id).filter(|before| before.version == version);
-        let before = before.filter(|_| staging.ledger.has(id, node));
+        let ledger = staging.stager.ledger();
+        let before = ledger.state(id).filter(|before| before.version == version);
+        let before = before.filter(|_| ledger.has(id, node));
         let before = before.filter(|_| !self.files.declares_outputs(id));
         let before = before.map(|before| before.secondary.to_vec()).unwrap_or_default();
         let kept = before.into_iter().map(|(Text(name), version)| (name, version)).collect();
@@ -50,7 +51,7 @@ impl Hub {
             beside(&named(directory, names.name(owner)), name).as_os_str().as_bytes() == path
         };
         let has = |owner: TaskId, path: &[u8], version: FileVersion| {
-            staging.ledger.state(owner).is_some_and(|state| {
+            ledger.state(owner).is_some_and(|state| {
                 let mut files = state.secondary.iter();
                 files.any(|(name, is)| *is == version && is_at(owner, name, path))
             })
@@ -58,7 +59,10 @@ impl Hub {
         let found = found.into_iter().collect();
         let claim = self.files.claim(id, target.as_os_str().as_bytes(), kept, found, has);
         for (owner, path) in claim.taken {
-            staging.ledger.drop_secondary(owner, |name| is_at(owner, name, &path));
+            let Some(before) = staging.stager.ledger().state(owner) else { continue };
+            let rest = before.secondary.iter().filter(|(name, _)| !is_at(owner, name, &path));
+            let state = State { version: before.version, secondary: rest.cloned().collect() };
+            staging.stager.restate(owner, &state);
         }
         let files = claim.files.into_iter().map(|(name, version)| (Text(name), version));
         let state = State { version, secondary: files.collect() };
@@ -70,7 +74,7 @@ impl Hub {
 
     /// Whether a task still has this file, as its own or as a secondary one.
     pub(super) fn keeps(&self, id: TaskId, path: &[u8]) -> bool {
-        let state = self.staging.as_ref().and_then(|staging| staging.ledger.state(id));
+        let state = self.staging.as_ref().and_then(|staging| staging.stager.ledger().state(id));
         let is_file =
             self.run.scheduler().task(id).is_some_and(|task| task.kind != TaskKind::Directory);
         is_file
@@ -92,7 +96,8 @@ impl Hub {
     /// Whether a task's file, if it is here, lacks what is known to go with it: then it does not count as here.
     pub(crate) fn lacks_secondary_here(&self, id: TaskId) -> bool {
         let Some(staging) = &self.staging else { return false };
-        let known = staging.ledger.state(id).filter(|state| !state.secondary.is_empty());
+        let known = staging.stager.ledger().state(id).cloned();
+        let known = known.filter(|state| !state.secondary.is_empty());
         let known = known.or_else(|| staging.memory.state(self.names.name(id)));
         known.is_some_and(|state| {
             version_of(&self.home_path(id)) == Some(state.version) && self.is_alone_here(id, &state)
@@ -106,10 +111,11 @@ impl Hub {
         let owner =
             self.files.owner_of(path.as_os_str().as_bytes(), |id, path| self.keeps(id, path));
         let owner = owner.filter(|owner| *owner != task)?;
-        if staging.ledger.is_home(owner, LOCAL_NODE) {
+        let ledger = staging.stager.ledger();
+        if ledger.is_home(owner, LOCAL_NODE) {
             return None;
         }
-        let mut nodes = staging.ledger.nodes_with(owner);
+        let mut nodes = ledger.nodes_with(owner);
         nodes.retain(|node| *node != LOCAL_NODE);
         let near = nodes.iter().find(|node| self.is_within_reach(**node));
         near.or(nodes.first()).copied()

@@ -4,9 +4,9 @@
 //! stays on the node that made it until a task elsewhere needs it.
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 use rakuda_core::files::matches_glob;
+use rakuda_core::stager::StagerInput;
 use rakuda_core::{Input, NodeId, Output, Places, TaskId, TaskKind, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::cluster::ToAgent;
@@ -15,8 +15,8 @@ use rakuda_proto::front::{ActionOutcome, FailedTarget, HubMessage};
 use rakuda_proto::journal::{FileIdentity, Outcome};
 
 use super::Staging;
-use super::ledger::State;
 use super::secondary::Followed;
+use super::state::State;
 use crate::attempts::{AttemptDetails, RunningAttempt};
 use crate::facts::identity_of;
 use crate::hub::{Hub, LOCAL_NODE};
@@ -113,7 +113,7 @@ impl Hub {
     ) {
         let Some(attempt) = self.run.attempts().get(id) else { return };
         let stays = !self.comes_home(id, attempt);
-        self.settle_state(id, node, state.clone());
+        self.stage(StagerInput::Settled { file: id, node, state: state.clone() });
         self.remember(id, node, state, true);
         if node == LOCAL_NODE || stays {
             self.finish_well(id, Some(seen));
@@ -125,8 +125,7 @@ impl Hub {
         if let Some(staging) = &mut self.staging {
             staging.comings.insert(id, coming);
         }
-        self.bring(id, LOCAL_NODE);
-        self.pump_transfers();
+        self.stage(StagerInput::WantedHome { file: id });
     }
 
     fn comes_home(&self, id: TaskId, attempt: &RunningAttempt) -> bool {
@@ -142,44 +141,39 @@ impl Hub {
     /// A file is in this state, and stays on this node; what goes with it is as it was, or nothing
     /// when this is another state.
     pub(super) fn settle_file(&mut self, id: TaskId, node: NodeId, version: FileVersion) {
-        let before = self.staging.as_ref().and_then(|staging| staging.ledger.state(id));
-        let state = before.filter(|before| before.version == version);
-        let state = state.unwrap_or_else(|| State { version, secondary: Rc::default() });
-        self.settle_state(id, node, state);
-    }
-
-    fn settle_state(&mut self, id: TaskId, node: NodeId, state: State) {
-        let Some(staging) = &mut self.staging else { return };
-        let before = staging.ledger.state(id);
-        let stale = staging.ledger.settle_all(id, node, state);
-        if let Some(before) = before {
-            for other in stale {
-                self.remove_copies(other, &[(id, before.clone())]);
-            }
-        }
+        let Some(staging) = &self.staging else { return };
+        let before = staging.stager.ledger().state(id);
+        let state = before.filter(|before| before.version == version).cloned();
+        let state = state.unwrap_or_else(|| State::alone(version));
+        self.stage(StagerInput::Settled { file: id, node, state });
     }
 
     /// A file was seen on this machine, in its present state.
     pub(crate) fn note_here(&mut self, id: TaskId, seen: Option<FileIdentity>) {
         if let Some(identity) = seen.filter(|_| self.staging.is_some()) {
             let version = version_in(&identity);
-            let known = self.staging.as_ref().and_then(|staging| staging.ledger.version(id));
-            if known != Some(version) {
+            if self.known_version(id) != Some(version) {
                 self.settle_file(id, LOCAL_NODE, version);
             }
         }
     }
 
+    /// The state of a task's file that counts, as far as it is known.
+    pub(super) fn known_version(&self, id: TaskId) -> Option<FileVersion> {
+        self.staging.as_ref()?.version(id)
+    }
+
     /// The nodes that have a task's file, where nodes share no file system.
     pub(crate) fn staged_places(&self, id: TaskId) -> Option<Places> {
-        self.staging.as_ref().map(|staging| staging.ledger.places(id))
+        self.staging.as_ref().map(|staging| staging.stager.ledger().places(id))
     }
 
     /// What is known of a file that is not on this machine.
     pub(crate) fn known_elsewhere(&self, id: TaskId) -> Option<FileIdentity> {
         let staging = self.staging.as_ref()?;
-        let version = staging.ledger.version(id)?;
-        if staging.ledger.is_home(id, LOCAL_NODE) || staging.ledger.nodes_with(id).is_empty() {
+        let version = staging.version(id)?;
+        let ledger = staging.stager.ledger();
+        if ledger.is_home(id, LOCAL_NODE) || ledger.nodes_with(id).is_empty() {
             return None;
         }
         let (FileVersion { bytes, modified_ns }, changed_ns) = (version, version.modified_ns);
@@ -209,7 +203,6 @@ impl Hub {
                 Some(_) | None => {}
             }
         }
-        self.pump_transfers();
     }
 
     /// More prerequisites of a task are known now.
@@ -227,7 +220,6 @@ impl Hub {
     /// A task was settled without being run: if it was asked for, its file comes home.
     pub(crate) fn on_settled_elsewhere(&mut self, id: TaskId) {
         self.fetch_settled(id);
-        self.pump_transfers();
     }
 
     fn fetch_settled(&mut self, id: TaskId) {
@@ -236,7 +228,7 @@ impl Hub {
         }
         if let Some(staging) = self.staging.as_mut().filter(|staging| staging.is_wanted(id)) {
             staging.comings.entry(id).or_insert(Coming::TargetEnding);
-            self.bring(id, LOCAL_NODE);
+            self.stage(StagerInput::WantedHome { file: id });
         }
     }
 
@@ -306,8 +298,8 @@ impl Hub {
     /// The same of an attempt that had ended well: the books know what it has made.
     pub(crate) fn undo_there(&mut self, id: TaskId, node: NodeId) {
         if let Some(staging) = &mut self.staging {
-            for holder in staging.ledger.nodes_with(id) {
-                staging.ledger.forget(id, holder);
+            for holder in staging.stager.ledger().nodes_with(id) {
+                staging.stager.forget(id, holder);
             }
         }
         self.put_away_at(id, node);
@@ -337,9 +329,8 @@ impl Hub {
     fn put_away_on(&self, id: TaskId, node: NodeId) {
         let path = self.path_on(node, &self.home_path(id));
         let rename = self.settings.failed_target == FailedTarget::Rename;
-        let ledger = self.staging.as_ref().map(|staging| &staging.ledger);
-        let unless = ledger.filter(|ledger| ledger.has(id, node));
-        let unless = unless.and_then(|ledger| ledger.version(id));
+        let knows = |staging: &&Staging| staging.stager.ledger().has(id, node);
+        let unless = self.staging.as_ref().filter(knows).and_then(|staging| staging.version(id));
         self.agents.node(node).port.ask(ToAgent::PutAway { path, rename, unless });
     }
 
@@ -363,7 +354,9 @@ impl Hub {
         let taken: Vec<TaskId> = taken.map(|(id, _)| *id).collect();
         for id in &taken {
             staging.comings.remove(id);
-            staging.transfers.remove(&(*id, LOCAL_NODE));
+        }
+        for file in &taken {
+            self.stage(StagerInput::UnwantedHome { file: *file });
         }
         taken
     }
@@ -382,9 +375,15 @@ impl Hub {
 }
 
 impl Staging {
+    /// The state of a task's file that counts, as far as it is known.
+    pub(super) fn version(&self, id: TaskId) -> Option<FileVersion> {
+        self.stager.ledger().state(id).map(|state| state.version)
+    }
+
     /// Whether a task's file is to come home because it was asked for.
     fn is_wanted(&self, id: TaskId) -> bool {
-        let is_alone = || self.ledger.state(id).is_none_or(|state| state.secondary.is_empty());
+        let state = self.stager.ledger().state(id);
+        let is_alone = || state.is_none_or(|state| state.secondary.is_empty());
         self.wanted.contains(&id) || self.wanted_by_actions.contains(&id) && is_alone()
     }
 }

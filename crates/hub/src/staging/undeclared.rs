@@ -12,14 +12,15 @@ use std::rc::Rc;
 
 use rakuda_agent::files::version_of;
 use rakuda_core::files::{Seen, names_in};
+use rakuda_core::stager::StagerInput;
 use rakuda_core::{Input, NodeId, TaskId};
 use rakuda_proto::Text;
 use rakuda_proto::front::{FileAnswer, FrontMessage, HubMessage, Program, RedirectTarget};
 
 use super::hosts::FileHosts;
+use super::named;
 use super::relay::{Place, change, look, relay};
 use super::transfers::{Kind, Moved};
-use super::{inputs::Waiting, named};
 use crate::attempts::{PendingCommand, RunningAttempt};
 use crate::error::HubError;
 use crate::hub::{Hub, LOCAL_NODE};
@@ -102,15 +103,14 @@ impl Hub {
         let Some(node) = self.held_elsewhere(&here, task) else { return false };
         let target = self.staging.as_ref().and_then(|staging| {
             let id = self.files.task_at(here.as_os_str().as_bytes())?;
-            let state = staging.ledger.state(id)?;
+            let state = staging.stager.ledger().state(id)?;
             state.secondary.is_empty().then_some(id)
         });
         if let Some(id) = target {
             if let Some(staging) = &mut self.staging {
                 staging.fetches.entry(id).or_default().push(request);
             }
-            self.bring(id, LOCAL_NODE);
-            self.pump_transfers();
+            self.stage(StagerInput::WantedHome { file: id });
         } else {
             // Alone: what goes with it would be brought in vain. So it is not in the books.
             self.ask_node(request, node, &here, |hosts, there, here| async move {
@@ -201,8 +201,8 @@ impl Hub {
         let keeps = |id: TaskId, path: &[u8]| self.keeps(id, path);
         let needed = self.files.undeclared(task, &own, &looked, keeps);
         let Some(staging) = &mut self.staging else { return };
-        let is_missing =
-            |id: &TaskId| staging.ledger.version(*id).is_some() && !staging.ledger.has(*id, node);
+        let ledger = staging.stager.ledger();
+        let is_missing = |id: &TaskId| ledger.state(*id).is_some() && !ledger.has(*id, node);
         let missing: Vec<TaskId> = needed.tasks.into_iter().filter(is_missing).collect();
         if !missing.is_empty() {
             staging.named.entry(task).or_default().extend(missing);
@@ -268,19 +268,11 @@ impl Hub {
         result: Result<(), String>,
     ) {
         let Some(staging) = &mut self.staging else { return };
-        let Some(waiting) = staging.waiting.get_mut(&task) else { return };
-        if waiting.number != number {
-            return;
-        }
-        let node = waiting.node;
+        let Some(attempt) = self.run.attempts().acting_as(task, number) else { return };
+        let node = attempt.node();
         match result {
-            Ok(()) => {
-                waiting.sent_left = waiting.sent_left.saturating_sub(1);
-                if Waiting::is_over(waiting) {
-                    staging.waiting.remove(&task);
-                    self.on_inputs_there(task, number);
-                }
-            }
+            Ok(()) => self.stage(StagerInput::OwnFileThere { id: task, attempt: number }),
+            Err(_) if !staging.stager.is_waiting(task, number) => {}
             Err(reason) => {
                 if let Some(sent) = staging.sent.get_mut(&node) {
                     sent.remove(path);

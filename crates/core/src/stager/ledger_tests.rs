@@ -1,24 +1,30 @@
 //! The books: each file once per node, no more bytes than the bound, nothing removed that is read or is nowhere else.
 
+use alloc::vec;
+
 use super::*;
 
 const HOME: NodeId = NodeId(0);
 const NODE: NodeId = NodeId(1);
 const OTHER: NodeId = NodeId(2);
 
-fn version(bytes: u64) -> FileVersion {
-    FileVersion { bytes, modified_ns: 1 }
+/// A file of so many bytes, with a secondary file of so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State(u64, u64);
+
+impl FileState for State {
+    fn bytes(&self) -> u64 {
+        self.0 + self.1
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        self.0 == other.0 && (other.1 == 0 || self.1 == other.1)
+    }
 }
 
 /// Of so many bytes, without secondary files.
 fn state(bytes: u64) -> State {
-    State { version: version(bytes), secondary: Rc::default() }
-}
-
-/// Of 10 bytes, with a secondary file of 5.
-fn with_secondary() -> State {
-    let secondary = (Text::from("x_area"), version(5));
-    State { version: version(10), secondary: [secondary].into() }
+    State(bytes, 0)
 }
 
 fn ids<const N: usize>(numbers: [u32; N]) -> Vec<TaskId> {
@@ -26,17 +32,18 @@ fn ids<const N: usize>(numbers: [u32; N]) -> Vec<TaskId> {
 }
 
 /// Files 0 to 9 of 10 bytes at home, and room for `limit` bytes on the node.
-fn ledger(limit: u64) -> Ledger {
+fn ledger(limit: u64) -> Ledger<State> {
     let mut ledger = Ledger::default();
     for number in 0..10 {
-        assert_eq!(ledger.settle(TaskId(number), HOME, version(10)), []);
+        assert_eq!(ledger.settle(TaskId(number), HOME, state(10)), []);
     }
     ledger.set_limit(NODE, limit);
     ledger
 }
 
-fn granted(missing: Vec<TaskId>, evicted: Vec<TaskId>) -> Admission {
-    Admission::Granted { missing, evicted }
+fn granted(missing: Vec<TaskId>, evicted: Vec<TaskId>) -> Admission<State> {
+    let evicted = evicted.into_iter().map(|id| (id, state(10))).collect();
+    Admission::Granted { missing, evicted, needless: Vec::new() }
 }
 
 #[test]
@@ -93,7 +100,7 @@ fn who_finds_no_room_waits_without_holding_any() {
 #[test]
 fn what_was_made_on_a_node_takes_no_room_and_is_never_removed() {
     let mut ledger = ledger(10);
-    ledger.settle(TaskId(20), NODE, version(1000));
+    ledger.settle(TaskId(20), NODE, state(1000));
     assert_eq!(ledger.admit(NODE, TaskId(50), &ids([20, 1])), granted(ids([1]), vec![]));
     assert_eq!(ledger.cached_bytes(NODE), (10, 10));
     ledger.arrived(TaskId(1), NODE, &state(10));
@@ -108,7 +115,7 @@ fn copies_of_an_older_state_do_not_count() {
     assert_eq!(ledger.admit(NODE, TaskId(50), &ids([1])), granted(ids([1]), vec![]));
     ledger.arrived(TaskId(1), NODE, &state(10));
     ledger.release(NODE, TaskId(50));
-    assert_eq!(ledger.settle(TaskId(1), OTHER, version(12)), [NODE]);
+    assert_eq!(ledger.settle(TaskId(1), OTHER, state(12)), [(NODE, state(10))]);
     assert_eq!(ledger.nodes_with(TaskId(1)), [OTHER]);
     assert_eq!(ledger.cached_bytes(NODE), (0, 0));
     assert_eq!(ledger.admit(NODE, TaskId(51), &ids([1])), granted(ids([1]), vec![]));
@@ -117,13 +124,18 @@ fn copies_of_an_older_state_do_not_count() {
 }
 
 #[test]
-fn what_did_not_arrive_takes_no_room() {
+fn what_does_not_arrive_has_no_room_once_nobody_waits_for_it() {
     let mut ledger = ledger(10);
     assert_eq!(ledger.admit(NODE, TaskId(50), &ids([1])), granted(ids([1]), vec![]));
-    ledger.not_arrived(TaskId(1), NODE);
-    ledger.release(NODE, TaskId(50));
+    assert_eq!(ledger.admit(NODE, TaskId(51), &ids([1])), granted(ids([1]), vec![]));
+    ledger.not_arriving(TaskId(1), NODE);
+    assert_eq!(ledger.cached_bytes(NODE), (10, 10), "two wait for it");
+    assert_eq!(ledger.release(NODE, TaskId(50)), []);
+    assert_eq!(ledger.release(NODE, TaskId(51)), ids([1]), "nobody does");
+    assert_eq!(ledger.admit(NODE, TaskId(52), &ids([2])), Admission::Wait, "it may be on its way");
+    ledger.not_arriving(TaskId(1), NODE);
     assert_eq!(ledger.cached_bytes(NODE), (0, 0));
-    assert_eq!(ledger.admit(NODE, TaskId(51), &ids([2])), granted(ids([2]), vec![]));
+    assert_eq!(ledger.admit(NODE, TaskId(52), &ids([2])), granted(ids([2]), vec![]));
     ledger.empty_hands(NODE);
     assert_eq!(ledger.cached_bytes(NODE), (0, 0), "the node was lost");
 }
@@ -131,35 +143,40 @@ fn what_did_not_arrive_takes_no_room() {
 #[test]
 fn a_file_with_secondary_is_one_thing_in_state_place_and_bytes() {
     let mut ledger = ledger(100);
-    let file = ids([20]);
-    assert_eq!(ledger.settle_all(file[0], OTHER, with_secondary()), []);
-    assert_eq!(ledger.admit(NODE, TaskId(50), &file), granted(file.clone(), vec![]));
+    let (file, whole) = (TaskId(20), State(10, 5));
+    assert_eq!(ledger.settle(file, OTHER, whole), []);
+    assert_eq!(ledger.admit(NODE, TaskId(50), &[file]), granted(vec![file], vec![]));
     assert_eq!(ledger.cached_bytes(NODE), (15, 15));
-    ledger.arrived(file[0], NODE, &state(10));
-    assert!(!ledger.has(file[0], NODE), "without its secondary file it is not there");
-    ledger.arrived(file[0], NODE, &with_secondary());
-    assert!(ledger.has(file[0], NODE));
-    assert_eq!(ledger.settle(file[0], HOME, version(10)), [], "found in the same state");
-    assert_eq!(ledger.state(file[0]), Some(with_secondary()));
+    ledger.arrived(file, NODE, &state(10));
+    assert!(!ledger.has(file, NODE), "without its secondary file it is not there");
+    ledger.arrived(file, NODE, &whole);
+    assert!(ledger.has(file, NODE));
     ledger.release(NODE, TaskId(50));
-    assert_eq!(ledger.settle(file[0], OTHER, version(11)), [NODE]);
-    assert_eq!(
-        ledger.state(file[0]),
-        Some(state(11)),
-        "a new state has secondary files of its own"
-    );
+    assert_eq!(ledger.settle(file, OTHER, state(11)), [(NODE, whole)]);
     assert_eq!(ledger.cached_bytes(NODE), (0, 0));
 }
 
 #[test]
-fn a_secondary_file_that_another_task_has_written_goes_and_the_rest_stays() {
+fn a_part_that_another_task_has_written_goes_and_the_rest_stays() {
     let mut ledger = ledger(100);
-    let file = ids([20]);
-    ledger.settle_all(file[0], OTHER, with_secondary());
-    ledger.admit(NODE, TaskId(50), &file);
-    ledger.arrived(file[0], NODE, &with_secondary());
-    ledger.drop_secondary(file[0], |name| *name == Text::from("x_area"));
-    assert_eq!(ledger.state(file[0]), Some(state(10)));
-    assert!(ledger.has(file[0], NODE) && ledger.is_home(file[0], OTHER));
+    let file = TaskId(20);
+    ledger.settle(file, OTHER, State(10, 5));
+    ledger.admit(NODE, TaskId(50), &[file]);
+    ledger.arrived(file, NODE, &State(10, 5));
+    ledger.restate(file, &state(10));
+    assert_eq!(ledger.state(file), Some(&state(10)));
+    assert!(ledger.has(file, NODE) && ledger.is_home(file, OTHER));
     assert_eq!(ledger.cached_bytes(NODE), (10, 10));
+}
+
+#[test]
+fn a_file_that_is_made_where_a_copy_is_is_no_copy() {
+    let mut ledger = ledger(10);
+    ledger.admit(NODE, TaskId(50), &ids([1]));
+    ledger.arrived(TaskId(1), NODE, &state(10));
+    assert_eq!(ledger.settle(TaskId(1), NODE, state(10)), []);
+    assert_eq!(ledger.cached_bytes(NODE), (0, 0));
+    assert_eq!(ledger.release(NODE, TaskId(50)), []);
+    assert_eq!(ledger.admit(NODE, TaskId(51), &ids([2])), granted(ids([2]), vec![]));
+    assert!(ledger.has(TaskId(1), NODE), "it is not evicted");
 }

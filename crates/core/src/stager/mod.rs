@@ -1,0 +1,589 @@
+//! Which files are brought where, from which node, and who waits for that.
+//!
+//! Where nodes share no file system, an attempt's inputs are brought to its node before its first
+//! command starts, each once, within the node's bound ([`ledger`]); targets that are wanted at home
+//! are brought there. A file comes from the node with the least to do that has it; from the next
+//! one, if that fails ([`transfers`]). Where no source is left, the nodes concerned are asked for
+//! life before those who wait are told: if one of them is lost, that is the reason
+//! ([`suspicions`]). Attempts that find no room stand in line for it ([`readers`]).
+//! `docs/design/staging.md` tells the states.
+//!
+//! Pure: the shell moves and removes files, asks nodes, and says what came of it. Names, paths and
+//! what a state of a file consists of are the shell's.
+
+mod ledger;
+mod readers;
+#[cfg(test)]
+mod seeds;
+mod suspicions;
+#[cfg(test)]
+mod tests;
+mod transfers;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+pub use ledger::{FileState, Ledger};
+
+use crate::ids::{NodeId, TaskId};
+use ledger::Admission;
+use readers::{Reader, Readers};
+use suspicions::{Suspicion, Suspicions};
+use transfers::{Ended, Transfers};
+
+/// What happened outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StagerInput<S> {
+    /// An attempt is about to start a command: these are to be on its node.
+    InputsWanted {
+        /// Whose.
+        id: TaskId,
+        /// Its number.
+        attempt: u32,
+        /// Where.
+        node: NodeId,
+        /// What is read. Files of which no state is known are passed over.
+        files: Vec<TaskId>,
+        /// Another command of the attempt runs: what it reads stays until there is room for these, too.
+        reads: bool,
+    },
+    /// In return for `Admitted`: so many files that the attempt has written itself are being sent.
+    OwnFilesSent {
+        /// Whose.
+        id: TaskId,
+        /// How many.
+        count: u32,
+    },
+    /// One of them is there.
+    OwnFileThere {
+        /// Whose.
+        id: TaskId,
+        /// The number of the attempt.
+        attempt: u32,
+    },
+    /// No other command of an attempt runs any more.
+    ReadsNoMore {
+        /// Whose.
+        id: TaskId,
+        /// Where it was.
+        node: NodeId,
+    },
+    /// An attempt reads nothing any more, and waits for nothing.
+    Released {
+        /// Whose.
+        id: TaskId,
+        /// Where it was.
+        node: NodeId,
+    },
+    /// A file is to come home.
+    WantedHome {
+        /// Whose.
+        file: TaskId,
+    },
+    /// It need not come any more.
+    UnwantedHome {
+        /// Whose.
+        file: TaskId,
+    },
+    /// A transfer has ended.
+    Moved {
+        /// Which, as `Move` said.
+        transfer: u32,
+        /// What came of it.
+        result: Result<(), MoveFailure>,
+    },
+    /// Copies have been removed, or cannot be.
+    Removed {
+        /// Where.
+        node: NodeId,
+    },
+    /// A file was made, or found, in this state, and stays there.
+    Settled {
+        /// Whose.
+        file: TaskId,
+        /// Where.
+        node: NodeId,
+        /// The state that counts from now on.
+        state: S,
+    },
+    /// A node is gone. Nothing is begun before `LossTold`.
+    NodeLost {
+        /// Which.
+        id: NodeId,
+    },
+    /// All others have been told of the loss of a node.
+    LossTold {
+        /// Which.
+        id: NodeId,
+    },
+    /// A node has answered what it was asked after `AskForLife`.
+    Alive {
+        /// Which.
+        id: NodeId,
+    },
+}
+
+/// Why a file was not moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MoveFailure {
+    /// Another source may do better.
+    pub at_source: bool,
+    /// For users: what failed, after "failed to".
+    pub reason: String,
+}
+
+/// What the shell is to do, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StagerEffect<S> {
+    /// Send what the attempt has written itself, and answer `OwnFilesSent` before all else.
+    Admitted {
+        /// Whose.
+        id: TaskId,
+        /// Its number.
+        attempt: u32,
+        /// Where to.
+        node: NodeId,
+    },
+    /// All that an attempt reads is on its node.
+    InputsThere {
+        /// Whose.
+        id: TaskId,
+        /// Its number.
+        attempt: u32,
+    },
+    /// What an attempt reads is more than there may be on its node.
+    TooLarge {
+        /// Whose.
+        id: TaskId,
+        /// Its number.
+        attempt: u32,
+        /// Where.
+        node: NodeId,
+        /// What its inputs take together.
+        needed_bytes: u64,
+        /// What there may be.
+        limit_bytes: u64,
+    },
+    /// There may be room for an attempt: say once more what it wants, or that it is released.
+    AskAgain {
+        /// Whose.
+        id: TaskId,
+        /// Its number.
+        attempt: u32,
+        /// Where.
+        node: NodeId,
+    },
+    /// Move a file with all that goes with it, and answer `Moved`.
+    Move {
+        /// The number of the transfer.
+        transfer: u32,
+        /// Whose.
+        file: TaskId,
+        /// What it has to be.
+        state: S,
+        /// The source.
+        from: NodeId,
+        /// The destination.
+        to: NodeId,
+    },
+    /// Stop that; nothing is to be answered.
+    Cancel {
+        /// Which.
+        transfer: u32,
+    },
+    /// Remove copies, and answer `Removed`. Nothing is brought there meanwhile.
+    Remove {
+        /// Where.
+        node: NodeId,
+        /// Which, each in its state.
+        files: Vec<(TaskId, S)>,
+    },
+    /// A transfer has ended well.
+    Arrived {
+        /// Its number.
+        transfer: u32,
+        /// Whose file.
+        file: TaskId,
+        /// The source.
+        from: NodeId,
+        /// The destination.
+        to: NodeId,
+        /// What was moved.
+        moved: S,
+        /// The node has what counts.
+        counts: bool,
+    },
+    /// A file is at home, as was wanted.
+    CameHome {
+        /// Whose.
+        file: TaskId,
+    },
+    /// Ask a node for an answer, whatever it says: `Alive`, or `NodeLost` and `LossTold`.
+    AskForLife {
+        /// Which.
+        node: NodeId,
+    },
+    /// A file cannot be brought: those that wait for it do so no more.
+    NotBrought {
+        /// Whose.
+        file: TaskId,
+        /// Where to.
+        to: NodeId,
+        /// From where it could not be brought.
+        from: Vec<NodeId>,
+        /// The last reason.
+        reason: String,
+        /// Who has waited, with the numbers of the attempts.
+        readers: Vec<(TaskId, u32)>,
+    },
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub struct Stager<S> {
+    /// The machine of the hub: nothing is bounded there, and what comes, stays.
+    home: NodeId,
+    ledger: Ledger<S>,
+    transfers: Transfers<S>,
+    readers: Readers,
+    suspicions: Suspicions,
+    /// Nodes that were lost, while not all others know: nothing is begun.
+    losing: u32,
+}
+
+impl<S: FileState> Stager<S> {
+    /// `home`: the machine of the hub.
+    pub fn new(home: NodeId) -> Self {
+        Self {
+            home,
+            ledger: Ledger::default(),
+            transfers: Transfers::new(home),
+            readers: Readers::default(),
+            suspicions: Suspicions::default(),
+            losing: 0,
+        }
+    }
+
+    /// Where files are.
+    pub fn ledger(&self) -> &Ledger<S> {
+        &self.ledger
+    }
+
+    /// Whether an attempt waits for its inputs, having room.
+    pub fn is_waiting(&self, id: TaskId, attempt: u32) -> bool {
+        self.readers.is_waiting(id, attempt)
+    }
+
+    /// Bounds the copies on a node.
+    pub fn set_limit(&mut self, node: NodeId, bytes: u64) {
+        self.ledger.set_limit(node, bytes);
+    }
+
+    /// A copy of an earlier run was found on a node, in the state that counts.
+    pub fn found_copy(&mut self, file: TaskId, node: NodeId) {
+        self.ledger.found_copy(file, node);
+    }
+
+    /// Part of a file is another task's from now on: it, and its copies, are in `state`.
+    pub fn restate(&mut self, file: TaskId, state: &S) {
+        self.ledger.restate(file, state);
+    }
+
+    /// A node has not got a file that it was thought to have.
+    pub fn forget(&mut self, file: TaskId, node: NodeId) {
+        self.ledger.forget(file, node);
+    }
+
+    /// Takes in what happened, and adds what is to be done to `out`, in the order in which it is to
+    /// be done. `is_there`: which nodes can be got at; home always can.
+    pub fn handle(
+        &mut self,
+        input: StagerInput<S>,
+        is_there: impl Fn(NodeId) -> bool,
+        out: &mut Vec<StagerEffect<S>>,
+    ) {
+        match input {
+            StagerInput::InputsWanted { id, attempt, node, files, reads } => {
+                self.want(Reader { id, attempt, node, reads }, files, out);
+            }
+            StagerInput::OwnFilesSent { id, count } => {
+                self.readers.own_files(id, count);
+                self.readers.take_ready(out);
+            }
+            StagerInput::OwnFileThere { id, attempt } => {
+                self.readers.own_file_there(id, attempt);
+                self.readers.take_ready(out);
+            }
+            StagerInput::ReadsNoMore { id, node } => {
+                if self.readers.is_in_line(id, node) {
+                    self.release(id, node);
+                }
+                self.readers.reads_no_more(id, node);
+            }
+            StagerInput::Released { id, node } => {
+                self.readers.forget(id, node);
+                self.release(id, node);
+                self.readers.ask_next(node, out);
+            }
+            StagerInput::WantedHome { file } => self.transfers.want(file, self.home, &self.ledger),
+            StagerInput::UnwantedHome { file } => {
+                if !self.readers.is_awaited(file, self.home) {
+                    self.transfers.drop_one(file, self.home, out);
+                }
+            }
+            StagerInput::Moved { transfer, result } => self.moved(transfer, result, &is_there, out),
+            StagerInput::Removed { node } => self.transfers.removed(node),
+            StagerInput::Settled { file, node, state } => {
+                self.settle(file, node, state, &is_there, out);
+            }
+            StagerInput::NodeLost { id } => self.lose(id, out),
+            StagerInput::LossTold { id } => {
+                self.losing = self.losing.saturating_sub(1);
+                self.suspicions.heard_of(id);
+            }
+            StagerInput::Alive { id } => self.suspicions.heard_of(id),
+        }
+        if self.losing == 0 {
+            self.settle_suspicions(out);
+            self.start(&is_there, out);
+        }
+        for node in self.ledger.take_roomier() {
+            self.readers.ask_next(node, out);
+        }
+    }
+
+    fn want(&mut self, reader: Reader, mut files: Vec<TaskId>, out: &mut Vec<StagerEffect<S>>) {
+        let Reader { id, attempt, node, reads } = reader;
+        files.retain(|file| self.ledger.state(*file).is_some());
+        if node == self.home {
+            let missing = files.iter().filter(|file| !self.ledger.is_home(**file, node));
+            let missing = missing.copied().collect();
+            return self.admitted(reader, files, missing, out);
+        }
+        if reads {
+            files.extend(self.ledger.pinned_by(id, node));
+        } else {
+            // Who waits holds nothing: else two that wait could wait for one another.
+            self.release(id, node);
+        }
+        files.sort_unstable();
+        files.dedup();
+        match self.ledger.admit(node, id, &files) {
+            Admission::Granted { missing, evicted, needless } => {
+                self.give_up(&needless, node);
+                self.remove(node, evicted, out);
+                self.admitted(reader, files, missing, out);
+                self.readers.ask_next(node, out);
+            }
+            Admission::Wait => self.readers.stand_in_line(reader),
+            Admission::TooLarge { needed_bytes, limit_bytes } => {
+                self.readers.forget(id, node);
+                out.push(StagerEffect::TooLarge { id, attempt, node, needed_bytes, limit_bytes });
+                self.readers.ask_next(node, out);
+            }
+        }
+    }
+
+    fn admitted(
+        &mut self,
+        reader: Reader,
+        files: Vec<TaskId>,
+        missing: Vec<TaskId>,
+        out: &mut Vec<StagerEffect<S>>,
+    ) {
+        for file in &missing {
+            self.transfers.want(*file, reader.node, &self.ledger);
+        }
+        let Reader { id, attempt, node, .. } = reader;
+        self.readers.admit(reader, files, missing);
+        out.push(StagerEffect::Admitted { id, attempt, node });
+    }
+
+    /// A reader holds nothing any more.
+    fn release(&mut self, id: TaskId, node: NodeId) {
+        let needless = self.ledger.release(node, id);
+        self.give_up(&needless, node);
+    }
+
+    /// Nobody waits for these any more. What is under way goes on, and is a copy as any other then.
+    fn give_up(&mut self, files: &[TaskId], node: NodeId) {
+        for file in files {
+            if self.transfers.drop_idle(*file, node) {
+                self.ledger.not_arriving(*file, node);
+            }
+        }
+    }
+
+    fn remove(&mut self, node: NodeId, files: Vec<(TaskId, S)>, out: &mut Vec<StagerEffect<S>>) {
+        if !files.is_empty() {
+            self.transfers.removing(node);
+            out.push(StagerEffect::Remove { node, files });
+        }
+    }
+
+    fn settle(
+        &mut self,
+        file: TaskId,
+        node: NodeId,
+        state: S,
+        is_there: impl Fn(NodeId) -> bool,
+        out: &mut Vec<StagerEffect<S>>,
+    ) {
+        let changes = self.ledger.state(file) != Some(&state);
+        for (other, stale) in self.ledger.settle(file, node, state) {
+            if is_there(other) {
+                self.remove(other, [(file, stale)].into(), out);
+            }
+        }
+        if changes {
+            let lacks = |reader: &Reader| !self.ledger.has(file, reader.node);
+            let readers = self.readers.take(|reader, files| files.contains(&file) && lacks(reader));
+            self.begin_anew(readers, out);
+        }
+        if self.transfers.is_wanted(file, node) {
+            // What is on its way would replace it.
+            self.transfers.drop_one(file, node, out);
+            self.there(file, node, out);
+        }
+    }
+
+    fn moved(
+        &mut self,
+        transfer: u32,
+        result: Result<(), MoveFailure>,
+        is_there: impl Fn(NodeId) -> bool,
+        out: &mut Vec<StagerEffect<S>>,
+    ) {
+        // The report of one that was cancelled meanwhile is none.
+        let Some(Ended { file, from, to, state }) = self.transfers.ended(transfer) else { return };
+        match result {
+            Ok(()) => {
+                let counts = self.take_in(file, to, &state);
+                out.push(StagerEffect::Arrived { transfer, file, from, to, moved: state, counts });
+                self.arrived(file, to, counts, out);
+            }
+            Err(failure) => {
+                let again = failure.at_source;
+                self.transfers.failed(file, from, to, failure);
+                if !again {
+                    // Another source would do no better.
+                    self.suspect(file, to, is_there, out);
+                }
+            }
+        }
+    }
+
+    /// Notes what was brought to a node; whether that is what counts.
+    fn take_in(&mut self, file: TaskId, to: NodeId, moved: &S) -> bool {
+        let now = self.ledger.state(file).filter(|now| moved.covers(now)).cloned();
+        let Some(now) = now else { return false };
+        if to == self.home {
+            self.ledger.settle(file, to, now);
+        } else {
+            self.ledger.arrived(file, to, &now);
+        }
+        true
+    }
+
+    fn arrived(&mut self, file: TaskId, to: NodeId, counts: bool, out: &mut Vec<StagerEffect<S>>) {
+        self.transfers.done(file, to);
+        if counts || self.ledger.has(file, to) {
+            self.there(file, to, out);
+        } else if to == self.home {
+            // It has changed meanwhile: once more.
+            self.transfers.want(file, to, &self.ledger);
+        } else {
+            let readers = self.readers.take_waiting_for(file, to);
+            self.begin_anew(readers, out);
+        }
+        self.ledger.not_arriving(file, to);
+    }
+
+    /// A file is where it is wanted.
+    fn there(&mut self, file: TaskId, to: NodeId, out: &mut Vec<StagerEffect<S>>) {
+        self.readers.file_there(file, to);
+        self.readers.take_ready(out);
+        if to == self.home {
+            out.push(StagerEffect::CameHome { file });
+        }
+    }
+
+    /// What these have waited for does not count any more: they ask for room once more, before
+    /// others, since they may need more now.
+    fn begin_anew(&mut self, readers: Vec<Reader>, out: &mut Vec<StagerEffect<S>>) {
+        for reader in readers {
+            if !reader.reads {
+                self.release(reader.id, reader.node);
+            }
+            self.readers.stand_first(reader);
+            self.readers.ask_next(reader.node, out);
+        }
+    }
+
+    /// A file cannot be brought: those concerned are asked for life first.
+    fn suspect(
+        &mut self,
+        file: TaskId,
+        to: NodeId,
+        is_there: impl Fn(NodeId) -> bool,
+        out: &mut Vec<StagerEffect<S>>,
+    ) {
+        let Some((tried, reason)) = self.transfers.give_up(file, to) else { return };
+        self.ledger.not_arriving(file, to);
+        let holders = self.ledger.nodes_with(file);
+        let mut from: Vec<NodeId> = tried.into_iter().chain(holders).collect();
+        from.retain(|node| *node != to);
+        from.sort_unstable();
+        from.dedup();
+        let asked = from.iter().chain([&to]).copied();
+        let asked = asked.filter(|node| *node != self.home && is_there(*node)).collect();
+        let suspicion = Suspicion { file, to, from, reason, waits_for: asked };
+        for node in &suspicion.waits_for {
+            out.push(StagerEffect::AskForLife { node: *node });
+        }
+        self.suspicions.add(suspicion);
+    }
+
+    fn settle_suspicions(&mut self, out: &mut Vec<StagerEffect<S>>) {
+        let transfers = &self.transfers;
+        let settled = self.suspicions.take_settled(|file, to| transfers.is_wanted(file, to));
+        for Suspicion { file, to, from, reason, .. } in settled {
+            let readers = self.readers.take_waiting_for(file, to);
+            for reader in &readers {
+                self.release(reader.id, to);
+            }
+            let readers = readers.iter().map(|reader| (reader.id, reader.attempt)).collect();
+            out.push(StagerEffect::NotBrought { file, to, from, reason, readers });
+        }
+    }
+
+    /// Starts what may be started.
+    fn start(&mut self, is_there: &impl Fn(NodeId) -> bool, out: &mut Vec<StagerEffect<S>>) {
+        for (file, to) in self.transfers.idle() {
+            if self.ledger.has(file, to) {
+                // It was made there meanwhile.
+                self.transfers.done(file, to);
+                self.there(file, to, out);
+                continue;
+            }
+            if !self.transfers.may_begin(to) {
+                continue;
+            }
+            let mut sources = self.ledger.nodes_with(file);
+            sources.retain(|node| *node == self.home || is_there(*node));
+            let Some(state) = self.ledger.state(file).cloned() else { continue };
+            match self.transfers.begin(file, to, &sources, state) {
+                Ok(effect) => out.extend(effect),
+                Err(()) => self.suspect(file, to, is_there, out),
+            }
+        }
+        self.settle_suspicions(out);
+    }
+
+    fn lose(&mut self, node: NodeId, out: &mut Vec<StagerEffect<S>>) {
+        self.losing += 1;
+        self.transfers.lose(node, out);
+        self.readers.lose(node);
+        self.ledger.empty_hands(node);
+    }
+}

@@ -1,0 +1,185 @@
+//! Attempts that wait for their inputs: those that have room, until all of them are there, and
+//! those that have none yet, in line.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use super::StagerEffect;
+use crate::ids::{NodeId, TaskId};
+
+/// An attempt and its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reader {
+    pub id: TaskId,
+    pub attempt: u32,
+    pub node: NodeId,
+    /// Another command of it runs.
+    pub reads: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    reader: Reader,
+    /// All that it reads.
+    files: Vec<TaskId>,
+    /// What is not there yet.
+    left: BTreeSet<TaskId>,
+    /// How many of the files that it has written itself are not there yet; nothing: not told yet.
+    own_left: Option<u32>,
+}
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub(super) struct Readers {
+    waiting: BTreeMap<TaskId, Waiting>,
+    lines: BTreeMap<NodeId, Line>,
+}
+
+/// Those that wait for room on a node.
+#[derive(Debug, Default)]
+struct Line {
+    readers: VecDeque<Reader>,
+    /// The first one has been asked, and has not answered.
+    is_asked: bool,
+}
+
+impl Readers {
+    pub fn is_waiting(&self, id: TaskId, attempt: u32) -> bool {
+        self.waiting.get(&id).is_some_and(|waiting| waiting.reader.attempt == attempt)
+    }
+
+    /// Whether some attempt waits for a file on a node.
+    pub fn is_awaited(&self, file: TaskId, node: NodeId) -> bool {
+        let mut waiting = self.waiting.values();
+        waiting.any(|waiting| waiting.reader.node == node && waiting.left.contains(&file))
+    }
+
+    /// An attempt has room.
+    pub fn admit(&mut self, reader: Reader, files: Vec<TaskId>, missing: Vec<TaskId>) {
+        self.leave_line(reader.id, reader.node);
+        let left = missing.into_iter().collect();
+        let waiting = Waiting { reader, files, left, own_left: None };
+        self.waiting.insert(reader.id, waiting);
+    }
+
+    pub fn own_files(&mut self, id: TaskId, count: u32) {
+        if let Some(waiting) = self.waiting.get_mut(&id) {
+            waiting.own_left = Some(count);
+        }
+    }
+
+    pub fn own_file_there(&mut self, id: TaskId, attempt: u32) {
+        let waiting = self.waiting.get_mut(&id);
+        if let Some(waiting) = waiting.filter(|waiting| waiting.reader.attempt == attempt) {
+            waiting.own_left = waiting.own_left.map(|count| count.saturating_sub(1));
+        }
+    }
+
+    pub fn file_there(&mut self, file: TaskId, node: NodeId) {
+        for waiting in self.waiting.values_mut().filter(|waiting| waiting.reader.node == node) {
+            waiting.left.remove(&file);
+        }
+    }
+
+    /// Those that have all they need wait no more.
+    pub fn take_ready<S>(&mut self, out: &mut Vec<StagerEffect<S>>) {
+        let is_over = |waiting: &Waiting| waiting.left.is_empty() && waiting.own_left == Some(0);
+        self.waiting.retain(|id, waiting| {
+            let ready = is_over(waiting);
+            if ready {
+                out.push(StagerEffect::InputsThere { id: *id, attempt: waiting.reader.attempt });
+            }
+            !ready
+        });
+    }
+
+    /// Those that wait for a file on a node do so no more.
+    pub fn take_waiting_for(&mut self, file: TaskId, node: NodeId) -> Vec<Reader> {
+        self.take_those(|waiting| waiting.reader.node == node && waiting.left.contains(&file))
+    }
+
+    /// Those do so no more of which, and of what they read, this is true.
+    pub fn take(&mut self, is_it: impl Fn(&Reader, &[TaskId]) -> bool) -> Vec<Reader> {
+        self.take_those(|waiting| is_it(&waiting.reader, &waiting.files))
+    }
+
+    fn take_those(&mut self, is_it: impl Fn(&Waiting) -> bool) -> Vec<Reader> {
+        let mut taken = Vec::new();
+        self.waiting.retain(|_, waiting| {
+            let is_taken = is_it(waiting);
+            taken.extend(is_taken.then_some(waiting.reader));
+            !is_taken
+        });
+        taken
+    }
+
+    /// There is no room for an attempt: it keeps its place, or takes the last one.
+    pub fn stand_in_line(&mut self, reader: Reader) {
+        self.waiting.remove(&reader.id);
+        let line = self.lines.entry(reader.node).or_default();
+        match line.readers.iter_mut().find(|other| other.id == reader.id) {
+            Some(same) => *same = reader,
+            None => line.readers.push_back(reader),
+        }
+        if line.readers.front().is_some_and(|first| first.id == reader.id) {
+            line.is_asked = false;
+        }
+    }
+
+    /// An attempt stands before all others.
+    pub fn stand_first(&mut self, reader: Reader) {
+        self.leave_line(reader.id, reader.node);
+        let line = self.lines.entry(reader.node).or_default();
+        line.readers.push_front(reader);
+        line.is_asked = false;
+    }
+
+    /// Whether an attempt stands in line for room on a node.
+    pub fn is_in_line(&self, id: TaskId, node: NodeId) -> bool {
+        let line = self.lines.get(&node);
+        line.is_some_and(|line| line.readers.iter().any(|reader| reader.id == id))
+    }
+
+    /// No other command of an attempt runs.
+    pub fn reads_no_more(&mut self, id: TaskId, node: NodeId) {
+        if let Some(waiting) = self.waiting.get_mut(&id) {
+            waiting.reader.reads = false;
+        }
+        let line = self.lines.get_mut(&node);
+        for reader in line.into_iter().flat_map(|line| &mut line.readers) {
+            reader.reads &= reader.id != id;
+        }
+    }
+
+    /// An attempt wants nothing any more.
+    pub fn forget(&mut self, id: TaskId, node: NodeId) {
+        self.waiting.remove(&id);
+        self.leave_line(id, node);
+    }
+
+    fn leave_line(&mut self, id: TaskId, node: NodeId) {
+        let Some(line) = self.lines.get_mut(&node) else { return };
+        if line.readers.front().is_some_and(|first| first.id == id) {
+            line.is_asked = false;
+        }
+        line.readers.retain(|reader| reader.id != id);
+        if line.readers.is_empty() {
+            self.lines.remove(&node);
+        }
+    }
+
+    /// Something may have changed for the first one in line.
+    pub fn ask_next<S>(&mut self, node: NodeId, out: &mut Vec<StagerEffect<S>>) {
+        let Some(line) = self.lines.get_mut(&node).filter(|line| !line.is_asked) else { return };
+        if let Some(Reader { id, attempt, node, .. }) = line.readers.front().copied() {
+            line.is_asked = true;
+            out.push(StagerEffect::AskAgain { id, attempt, node });
+        }
+    }
+
+    /// A node is gone, and with it all that ran there.
+    pub fn lose(&mut self, node: NodeId) {
+        self.lines.remove(&node);
+        self.waiting.retain(|_, waiting| waiting.reader.node != node);
+    }
+}

@@ -1,0 +1,49 @@
+//! Files that could not be brought, while it is not known whether the nodes that were to hand them
+//! out, or to take them, are still there.
+//!
+//! A node that has just died is noticed late, a transfer from it may fail at once. If it is lost,
+//! what waited for the file lacked its input, and that uses up no retry.
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::ids::{NodeId, TaskId};
+
+/// A file that was not brought to a node.
+#[derive(Debug)]
+pub(super) struct Suspicion {
+    pub file: TaskId,
+    pub to: NodeId,
+    /// From where it could not be brought.
+    pub from: Vec<NodeId>,
+    pub reason: String,
+    /// Nodes that have not been heard of since.
+    pub waits_for: BTreeSet<NodeId>,
+}
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub(super) struct Suspicions(Vec<Suspicion>);
+
+impl Suspicions {
+    pub fn add(&mut self, suspicion: Suspicion) {
+        self.0.push(suspicion);
+    }
+
+    /// A node has answered, or is lost.
+    pub fn heard_of(&mut self, node: NodeId) {
+        for suspicion in &mut self.0 {
+            suspicion.waits_for.remove(&node);
+        }
+    }
+
+    /// Takes those that are over. One about a file that is wanted there again is dropped: what that
+    /// comes to holds for all that wait.
+    pub fn take_settled(&mut self, is_wanted: impl Fn(TaskId, NodeId) -> bool) -> Vec<Suspicion> {
+        let mut settled: Vec<_> =
+            self.0.extract_if(.., |suspicion| suspicion.waits_for.is_empty()).collect();
+        settled.retain(|suspicion| !is_wanted(suspicion.file, suspicion.to));
+        settled
+    }
+}

@@ -1,0 +1,189 @@
+//! Single steps: what follows from what.
+
+use alloc::vec;
+
+use super::*;
+
+const HOME: NodeId = NodeId(0);
+const NODE: NodeId = NodeId(1);
+const OTHER: NodeId = NodeId(2);
+
+/// A version, and the bytes of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State(u32, u64);
+
+impl FileState for State {
+    fn bytes(&self) -> u64 {
+        self.1
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        self == other
+    }
+}
+
+type Effect = StagerEffect<State>;
+
+/// Files 0 to 4 of 20 bytes at home, and room for 50 bytes on each node.
+struct Bed(Stager<State>);
+
+impl Bed {
+    fn new() -> Self {
+        let mut bed = Self(Stager::new(HOME));
+        for node in [NODE, OTHER] {
+            bed.0.set_limit(node, 50);
+        }
+        for file in 0..5 {
+            assert_eq!(bed.settled(file, HOME, State(1, 20)), []);
+        }
+        bed
+    }
+
+    fn tell(&mut self, input: StagerInput<State>) -> Vec<Effect> {
+        let mut out = Vec::new();
+        self.0.handle(input, |_| true, &mut out);
+        out
+    }
+
+    fn settled(&mut self, file: u32, node: NodeId, state: State) -> Vec<Effect> {
+        self.tell(StagerInput::Settled { file: TaskId(file), node, state })
+    }
+
+    /// A command of task `id` wants these on `NODE`, and has written nothing itself.
+    fn wants(&mut self, id: u32, files: &[u32], reads: bool) -> Vec<Effect> {
+        let (id, files) = (TaskId(id), files.iter().map(|file| TaskId(*file)).collect());
+        let wanted = StagerInput::InputsWanted { id, attempt: 1, node: NODE, files, reads };
+        let mut out = self.tell(wanted);
+        if out.contains(&Effect::Admitted { id, attempt: 1, node: NODE }) {
+            out.extend(self.tell(StagerInput::OwnFilesSent { id, count: 0 }));
+        }
+        out
+    }
+
+    fn moved(&mut self, transfer: u32) -> Vec<Effect> {
+        self.tell(StagerInput::Moved { transfer, result: Ok(()) })
+    }
+
+    fn failed(&mut self, transfer: u32) -> Vec<Effect> {
+        let failure = MoveFailure { at_source: true, reason: "read it".into() };
+        self.tell(StagerInput::Moved { transfer, result: Err(failure) })
+    }
+
+    fn released(&mut self, id: u32) -> Vec<Effect> {
+        self.tell(StagerInput::Released { id: TaskId(id), node: NODE })
+    }
+}
+
+/// The numbers of the transfers that begin, each with its file.
+fn moves(effects: &[Effect]) -> Vec<(u32, u32)> {
+    let begun = effects.iter().filter_map(|effect| match effect {
+        Effect::Move { transfer, file, .. } => Some((*transfer, file.0)),
+        _ => None,
+    });
+    begun.collect()
+}
+
+fn there(id: u32) -> Effect {
+    Effect::InputsThere { id: TaskId(id), attempt: 1 }
+}
+
+fn ask_again(id: u32) -> Effect {
+    Effect::AskAgain { id: TaskId(id), attempt: 1, node: NODE }
+}
+
+#[test]
+fn what_was_given_up_on_its_way_has_its_room_until_it_has_come() {
+    let mut bed = Bed::new();
+    assert_eq!(moves(&bed.wants(10, &[0, 1], false)), [(1, 0), (2, 1)]);
+    assert_eq!(bed.released(10), []);
+    assert_eq!(bed.wants(11, &[2], false), [], "no room, and nothing to evict");
+    assert!(bed.moved(1).contains(&ask_again(11)), "a copy that nobody reads may go");
+    let admitted = bed.wants(11, &[2], false);
+    let evicted = [(TaskId(0), State(1, 20))].into();
+    assert!(admitted.contains(&Effect::Remove { node: NODE, files: evicted }));
+    assert_eq!(moves(&admitted), [], "not before that is done");
+    assert_eq!(moves(&bed.tell(StagerInput::Removed { node: NODE })), [(3, 2)]);
+}
+
+#[test]
+fn two_that_want_more_do_not_wait_for_one_another() {
+    let mut bed = Bed::new();
+    for (id, file) in [(10, 0), (11, 1)] {
+        let (transfer, _) = moves(&bed.wants(id, &[file], false))[0];
+        assert!(bed.moved(transfer).contains(&there(id)));
+    }
+    assert_eq!(bed.wants(10, &[0, 2], true), [], "its first command runs, and reads");
+    assert_eq!(bed.wants(11, &[1, 3], true), []);
+    let ended = bed.tell(StagerInput::ReadsNoMore { id: TaskId(10), node: NODE });
+    assert_eq!(ended, [ask_again(10)]);
+    assert_eq!(bed.wants(10, &[0, 2], false), [], "the other one still reads");
+    let ended = bed.tell(StagerInput::ReadsNoMore { id: TaskId(11), node: NODE });
+    assert_eq!(ended, [ask_again(10)]);
+    let admitted = bed.wants(10, &[0, 2], false);
+    assert!(admitted.contains(&Effect::Admitted { id: TaskId(10), attempt: 1, node: NODE }));
+}
+
+#[test]
+fn what_is_made_where_it_is_being_brought_is_not_overwritten() {
+    let mut bed = Bed::new();
+    bed.settled(7, OTHER, State(1, 5));
+    assert_eq!(moves(&bed.tell(StagerInput::WantedHome { file: TaskId(7) })), [(1, 7)]);
+    let made = bed.settled(7, HOME, State(2, 6));
+    let came = Effect::CameHome { file: TaskId(7) };
+    assert_eq!(made, [Effect::Cancel { transfer: 1 }, came]);
+    assert_eq!(bed.moved(1), [], "its report is none");
+}
+
+#[test]
+fn who_waits_for_what_changes_waits_for_the_new_one() {
+    let mut bed = Bed::new();
+    bed.settled(7, OTHER, State(1, 5));
+    assert_eq!(moves(&bed.wants(10, &[0, 7], false)), [(1, 0), (2, 7)]);
+    assert!(!bed.moved(2).contains(&there(10)));
+    let changed = bed.settled(7, OTHER, State(2, 6));
+    assert!(changed.contains(&ask_again(10)), "{changed:?}");
+    assert_eq!(moves(&bed.wants(10, &[0, 7], false)), [(3, 7)]);
+    assert!(!bed.moved(3).contains(&there(10)));
+    assert!(bed.moved(1).contains(&there(10)));
+}
+
+#[test]
+fn who_lacks_a_file_is_told_when_all_concerned_have_answered() {
+    let mut bed = Bed::new();
+    bed.settled(7, OTHER, State(1, 5));
+    assert_eq!(moves(&bed.wants(10, &[7], false)), [(1, 7)]);
+    let asked = [NODE, OTHER].map(|node| Effect::AskForLife { node });
+    assert_eq!(bed.failed(1), asked);
+    assert_eq!(bed.tell(StagerInput::Alive { id: NODE }), []);
+    let (reason, readers) = ("read it".into(), vec![(TaskId(10), 1)]);
+    let from = vec![OTHER];
+    let told = Effect::NotBrought { file: TaskId(7), to: NODE, from, reason, readers };
+    assert_eq!(bed.tell(StagerInput::Alive { id: OTHER }), [told]);
+}
+
+#[test]
+fn nobody_is_told_of_a_file_that_is_on_its_way_again() {
+    let mut bed = Bed::new();
+    bed.settled(7, OTHER, State(1, 5));
+    bed.wants(10, &[7], false);
+    bed.failed(1);
+    assert_eq!(moves(&bed.wants(11, &[7], false)), [(2, 7)]);
+    for id in [NODE, OTHER] {
+        assert_eq!(bed.tell(StagerInput::Alive { id }), []);
+    }
+    let arrived = bed.moved(2);
+    assert!(arrived.contains(&there(10)) && arrived.contains(&there(11)), "{arrived:?}");
+}
+
+#[test]
+fn nothing_begins_between_a_loss_and_its_being_told() {
+    let mut bed = Bed::new();
+    bed.settled(7, OTHER, State(1, 5));
+    bed.wants(10, &[7], false);
+    let lost = bed.tell(StagerInput::NodeLost { id: OTHER });
+    assert_eq!(lost, [Effect::Cancel { transfer: 1 }]);
+    assert_eq!(bed.released(12), []);
+    let mut out = Vec::new();
+    bed.0.handle(StagerInput::LossTold { id: OTHER }, |node| node != OTHER, &mut out);
+    assert_eq!(out, [Effect::AskForLife { node: NODE }], "there is no other source");
+}

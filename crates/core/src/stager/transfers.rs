@@ -1,0 +1,222 @@
+//! Transfers: what is to be brought to which node, from where, and how many are under way at a time.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::ledger::{FileState, Ledger};
+use super::{MoveFailure, StagerEffect};
+use crate::ids::{NodeId, TaskId};
+
+/// Maximum number of transfers from and to a node at a time, and from and to home.
+const UNDER_WAY_MAX: u32 = 4;
+const UNDER_WAY_MAX_HOME: u32 = 8;
+
+/// A file that is being brought to a node, or is to be.
+#[derive(Debug)]
+struct Transfer<S> {
+    /// As it is brought, or is to be.
+    state: S,
+    /// Sources that have failed.
+    tried: BTreeSet<NodeId>,
+    /// The last reason, after "failed to".
+    reason: String,
+    running: Option<Running>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    number: u32,
+    from: NodeId,
+}
+
+/// A transfer that has ended, well or not.
+#[derive(Debug)]
+pub(super) struct Ended<S> {
+    pub file: TaskId,
+    pub from: NodeId,
+    pub to: NodeId,
+    /// As it was brought.
+    pub state: S,
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub(super) struct Transfers<S> {
+    home: NodeId,
+    wanted: BTreeMap<(TaskId, NodeId), Transfer<S>>,
+    /// By number: those that are under way.
+    running: BTreeMap<u32, (TaskId, NodeId)>,
+    /// Begun so far.
+    count: u32,
+    /// How many are under way from and to each node.
+    under_way: BTreeMap<NodeId, u32>,
+    /// How many removals are under way on each node.
+    removals: BTreeMap<NodeId, u32>,
+}
+
+impl<S: FileState> Transfers<S> {
+    pub fn new(home: NodeId) -> Self {
+        Self {
+            home,
+            wanted: BTreeMap::new(),
+            running: BTreeMap::new(),
+            count: 0,
+            under_way: BTreeMap::new(),
+            removals: BTreeMap::new(),
+        }
+    }
+
+    /// Whether a file is on its way to a node, or is to be.
+    pub fn is_wanted(&self, file: TaskId, to: NodeId) -> bool {
+        self.wanted.contains_key(&(file, to))
+    }
+
+    /// A file is to be brought to a node, unless it is on its way.
+    pub fn want(&mut self, file: TaskId, to: NodeId, ledger: &Ledger<S>) {
+        let Some(state) = ledger.state(file) else { return };
+        self.wanted.entry((file, to)).or_insert_with(|| Transfer {
+            state: state.clone(),
+            tried: BTreeSet::new(),
+            reason: "find a node that has it".into(),
+            running: None,
+        });
+    }
+
+    /// Those that have not begun.
+    pub fn idle(&self) -> Vec<(TaskId, NodeId)> {
+        let idle = self.wanted.iter().filter(|(_, transfer)| transfer.running.is_none());
+        idle.map(|(key, _)| *key).collect()
+    }
+
+    /// Whether a transfer to a node may begin now.
+    pub fn may_begin(&self, to: NodeId) -> bool {
+        self.has_capacity(to) && !self.removals.contains_key(&to)
+    }
+
+    fn has_capacity(&self, node: NodeId) -> bool {
+        let most = if node == self.home { UNDER_WAY_MAX_HOME } else { UNDER_WAY_MAX };
+        self.busy(node) < most
+    }
+
+    fn busy(&self, node: NodeId) -> u32 {
+        self.under_way.get(&node).copied().unwrap_or(0)
+    }
+
+    /// Begins one from the source that has the least to do, if any may hand out one more; an error
+    /// when no source is left.
+    pub fn begin(
+        &mut self,
+        file: TaskId,
+        to: NodeId,
+        sources: &[NodeId],
+        state: S,
+    ) -> Result<Option<StagerEffect<S>>, ()> {
+        let Some(transfer) = self.wanted.get(&(file, to)) else { return Ok(None) };
+        let is_left = |node: &&NodeId| **node != to && !transfer.tried.contains(node);
+        let left: Vec<NodeId> = sources.iter().filter(is_left).copied().collect();
+        if left.is_empty() {
+            return Err(());
+        }
+        let free = left.into_iter().filter(|node| self.has_capacity(*node));
+        let Some(from) = free.min_by_key(|node| (self.busy(*node), *node)) else { return Ok(None) };
+        self.count += 1;
+        let number = self.count;
+        self.running.insert(number, (file, to));
+        for node in [from, to] {
+            *self.under_way.entry(node).or_default() += 1;
+        }
+        if let Some(transfer) = self.wanted.get_mut(&(file, to)) {
+            transfer.state = state.clone();
+            transfer.running = Some(Running { number, from });
+        }
+        Ok(Some(StagerEffect::Move { transfer: number, file, state, from, to }))
+    }
+
+    /// A transfer is under way no more; nothing if it was cancelled.
+    pub fn ended(&mut self, number: u32) -> Option<Ended<S>> {
+        let (file, to) = *self.running.get(&number)?;
+        let transfer = self.wanted.get_mut(&(file, to))?;
+        let (state, Running { from, .. }) = (transfer.state.clone(), transfer.running?);
+        self.stop(file, to);
+        Some(Ended { file, from, to, state })
+    }
+
+    /// It has failed.
+    pub fn failed(&mut self, file: TaskId, from: NodeId, to: NodeId, failure: MoveFailure) {
+        if let Some(transfer) = self.wanted.get_mut(&(file, to)) {
+            transfer.reason = failure.reason;
+            if failure.at_source {
+                transfer.tried.insert(from);
+            }
+        }
+    }
+
+    /// What was wanted is there.
+    pub fn done(&mut self, file: TaskId, to: NodeId) {
+        self.wanted.remove(&(file, to));
+    }
+
+    /// What was wanted cannot be had: which sources failed, and why.
+    pub fn give_up(&mut self, file: TaskId, to: NodeId) -> Option<(BTreeSet<NodeId>, String)> {
+        self.wanted.remove(&(file, to)).map(|transfer| (transfer.tried, transfer.reason))
+    }
+
+    /// Nobody wants it any more; whether it is not under way.
+    pub fn drop_idle(&mut self, file: TaskId, to: NodeId) -> bool {
+        let transfer = self.wanted.get(&(file, to));
+        let is_idle = transfer.is_none_or(|transfer| transfer.running.is_none());
+        if is_idle {
+            self.wanted.remove(&(file, to));
+        }
+        is_idle
+    }
+
+    /// Nobody wants it any more: it is cancelled if it is under way.
+    pub fn drop_one(&mut self, file: TaskId, to: NodeId, out: &mut Vec<StagerEffect<S>>) {
+        out.extend(self.stop(file, to).map(|transfer| StagerEffect::Cancel { transfer }));
+        self.wanted.remove(&(file, to));
+    }
+
+    /// Copies are being removed from a node.
+    pub fn removing(&mut self, node: NodeId) {
+        *self.removals.entry(node).or_default() += 1;
+    }
+
+    pub fn removed(&mut self, node: NodeId) {
+        if let Some(count) = self.removals.get_mut(&node) {
+            *count -= 1;
+            if *count == 0 {
+                self.removals.remove(&node);
+            }
+        }
+    }
+
+    /// A node is gone: nothing comes to it any more, and what came from it is to come from elsewhere.
+    pub fn lose(&mut self, node: NodeId, out: &mut Vec<StagerEffect<S>>) {
+        let is_its = |(_, to): &(TaskId, NodeId), transfer: &Transfer<S>| {
+            *to == node || transfer.running.is_some_and(|running| running.from == node)
+        };
+        let its = self.wanted.iter().filter(|(key, transfer)| is_its(key, transfer));
+        for (file, to) in its.map(|(key, _)| *key).collect::<Vec<_>>() {
+            out.extend(self.stop(file, to).map(|transfer| StagerEffect::Cancel { transfer }));
+            if let Some(transfer) = self.wanted.get_mut(&(file, to)) {
+                transfer.reason = "keep the connection: the node was lost".into();
+            }
+        }
+        self.wanted.retain(|(_, to), _| *to != node);
+        self.removals.remove(&node);
+    }
+
+    /// Takes one from those that are under way; its number.
+    fn stop(&mut self, file: TaskId, to: NodeId) -> Option<u32> {
+        let running = self.wanted.get_mut(&(file, to))?.running.take()?;
+        self.running.remove(&running.number);
+        for node in [running.from, to] {
+            if let Some(count) = self.under_way.get_mut(&node) {
+                *count -= 1;
+            }
+        }
+        Some(running.number)
+    }
+}

@@ -1,0 +1,39 @@
+//! What tells one state of a task's file from another: the file itself, and what goes with it.
+
+use std::rc::Rc;
+
+use rakuda_core::stager::FileState;
+use rakuda_proto::Text;
+use rakuda_proto::files::FileVersion;
+
+/// A file that goes with a task's file: what that one's folder calls it, and its state.
+pub(crate) type Secondary = (Text, FileVersion);
+
+/// A task's file with what goes with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct State {
+    /// Of the task's file itself.
+    pub version: FileVersion,
+    /// By name.
+    pub secondary: Rc<[Secondary]>,
+}
+
+impl State {
+    /// Without secondary files.
+    pub fn alone(version: FileVersion) -> Self {
+        Self { version, secondary: Rc::default() }
+    }
+}
+
+impl FileState for State {
+    fn bytes(&self) -> u64 {
+        let beside: u64 = self.secondary.iter().map(|(_, version)| version.bytes).sum();
+        self.version.bytes.saturating_add(beside)
+    }
+
+    /// It may have lost secondary files to other tasks since.
+    fn covers(&self, other: &Self) -> bool {
+        let mut wanted = other.secondary.iter();
+        self.version == other.version && wanted.all(|one| self.secondary.contains(one))
+    }
+}
