@@ -36,6 +36,7 @@ module Rakuda
       # @return [Array<Part>]
       def self.parts(entry, scale, words, options)
         own = Micro.own_settings(entry, scale, options) if entry.family == "micro"
+        own = Others.own_settings(Catalogue.settings(entry, scale), words) if entry.family == Others::FAMILY
         return [Part.new(entry: entry, scale: scale, words: words, own: own)] unless entry.family == "mpi"
 
         points = Scaling.points(options[:nodes], options[:ranks], options[:per_node])
@@ -134,7 +135,7 @@ module Rakuda
       # In an empty folder of its own, with all cores.
       def other_task(part, before, work)
         folder = File.join(work, part.entry.name)
-        words = [part.entry.program, *part.settings.fetch(:words), *part.words]
+        words = [part.entry.program, *part.settings.fetch(:words)]
         environment = MPI.merge("BENCH_WORKERS" => @options[:workers].to_s)
         <<~RUBY
           desc "ncore=#{slots}"
