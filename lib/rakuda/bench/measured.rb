@@ -82,7 +82,7 @@ module Rakuda
       # @param parts [Array<Part>]
       # @return [Array<Hash>] a result for each part, or what went wrong
       def call(parts)
-        parts.each { |part| part.entry.needs.each { |program| Programs.need(program, part.entry.packages) } }
+        Programs.need_all(parts.map(&:entry))
         workspace = Workspace.new(@options[:dir])
         workspace.make(parts.map { |part| bytes(part) }.max)
         out = File.expand_path(@options[:out])
@@ -245,6 +245,7 @@ module Rakuda
       def bytes(part)
         return part.settings.fetch(:bytes) if part.entry.family == Others::FAMILY
         return Micro.bytes(part, @options[:workers]) unless part.entry.family == "mpi"
+        return 0 if part.words.include?("--ignore-space")
 
         Measured.kernel_bytes(part.entry, part.scale, part.point.ranks, part.words)
       end
