@@ -1,6 +1,6 @@
 /* argot-io: what a radiation hydrodynamics simulation writes, one file a process.
  *
- * A file is a header of 1024 bytes and one record for each cell of the process's mesh, z fastest; a record is
+ * A file is a header of 808 bytes and one record for each cell of the process's mesh, z fastest; a record is
  * 13 to 33 floats. The original writes record by record through stdio, which is the default here; `block` and
  * `direct` write the same bytes in large pieces. All memory of one epoch is filled before the clock starts,
  * as a simulation's is. Collective: all but `piece`. */
@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define HEADER 1024
+#define HEADER 808
 #define ALIGNED 4096
 #define DUMP_EPOCH 1000000 /* epochs of the contents of rewritten dumps begin here */
 

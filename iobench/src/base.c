@@ -2,6 +2,7 @@
 #include "own.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,10 +61,27 @@ bool note_error(const char *format, ...) {
     return false;
 }
 
+static void wait_patiently(MPI_Request *request) {
+    int64_t begun = now_ns();
+    int done = 0;
+    while (!done) {
+        MPI(MPI_Test(request, &done, MPI_STATUS_IGNORE));
+        if (!done && now_ns() - begun > PATIENCE_S * INT64_C(1000000000))
+            FAIL("%s; the other ranks have not come to the end of the step for %d s", run.error, PATIENCE_S);
+        if (!done)
+            sched_yield();
+    }
+}
+
 bool all_well(void) {
     int mine = run.error[0] == '\0' ? run.ranks : run.rank;
     int first = run.ranks;
-    MPI(MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD));
+    MPI_Request request;
+    MPI(MPI_Iallreduce(&mine, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD, &request));
+    if (run.error[0] != '\0')
+        wait_patiently(&request);
+    else
+        MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
     if (first == run.ranks)
         return true;
     char text[TEXT_MAX];

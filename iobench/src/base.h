@@ -22,6 +22,8 @@ struct run_state {
     bool parallel;         /* MPI is initialised */
     char error[TEXT_MAX];  /* first error of this rank, empty while all is well */
     char reason[TEXT_MAX]; /* rank 0: the error of the first rank that had one, after `all_well` */
+    bool abandoned;        /* on all ranks: a library keeps a file open that some rank could not write; its
+                              collective calls might never end, and MPI_Finalize makes them */
 };
 extern struct run_state run;
 
@@ -43,7 +45,9 @@ void check_mpi(int status, const char *call, const char *file, int line);
 bool note_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Collective. Whether no rank has an error; if one has, `run.reason` on rank 0 says the lowest such rank and
- * its error. */
+ * its error. A rank with an error waits PATIENCE_S for the others, which may be within a collective call that
+ * it has left; then it ends all ranks. */
+#define PATIENCE_S 10
 bool all_well(void);
 
 /* Memory that is there or ends the run; aligned to 4096 bytes, as O_DIRECT needs. The caller frees. */

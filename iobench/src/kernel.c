@@ -18,6 +18,7 @@
 
 #define MARKER ".iobench"
 #define SPACE_FACTOR 1.2
+#define KILL_S 5
 
 struct settings settings;
 static const struct kernel *kernel;
@@ -356,6 +357,7 @@ static void set_alarm(void) {
     struct itimerval timer = {.it_value.tv_sec = (time_t)(settings.time_limit_s + later)};
     if (setitimer(ITIMER_REAL, &timer, NULL) != 0)
         FAIL("setitimer: %s", strerror(errno));
+    own_kill_after(settings.time_limit_s + later + KILL_S);
 }
 
 static void perform(const char *instance, struct verdict *verdict) {
@@ -439,6 +441,13 @@ static bool among(int argc, char **argv, const char *word) {
     return false;
 }
 
+/* Ends without MPI_Finalize, where libraries would close what they keep open. */
+static _Noreturn void leave(int status) {
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    fflush(NULL);
+    _exit(status);
+}
+
 int kernel_main(int argc, char **argv, const struct kernel *given) {
     kernel = given;
     run.program = kernel->name;
@@ -473,6 +482,8 @@ int kernel_main(int argc, char **argv, const struct kernel *given) {
         kernel->dry_run();
     } else {
         status = run_kernel();
+        if (run.abandoned)
+            leave(status);
         MPI(MPI_Finalize());
     }
     return status;

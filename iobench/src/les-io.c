@@ -49,7 +49,7 @@ static const char output_words[] = "integral|instant|average|restart";
 static const struct option options[] = {
     {"mesh", OPTION_SHAPE, set.mesh, 3, 65536, "IxJxK", "cells of all processes together", NULL},
     {"grid", OPTION_SHAPE, set.grid, 2, 1 << 20, "IxJ", "processes (as even as can be)", &set.grid_given},
-    {"mp-model", OPTION_WORD, &set.mp_model, 0, 0, "0|1|9", "1 species, 3 species, 3 species and 13 bins (1)",
+    {"mp-model", OPTION_WORD, &set.mp_model, 0, 0, "0|1|9", "1 species, 3 species, 3 species and 12 bins (1)",
      NULL},
     {"soil-model", OPTION_WORD, &set.soil_model, 0, 0, "0|1", "soil moisture in the restart file (0)", NULL},
     {"soil-layers", OPTION_COUNT, &set.soil_layers, 1, 1000, "N", "of soil moisture (4)", NULL},
@@ -274,7 +274,17 @@ static void check(const char *path, const void *block, const struct extent *exte
     free(expected);
 }
 
-/* Dimensions are named by their length; variables of the same length share them. */
+/* The last dimension, i, is the first that is defined. */
+static void define_dimensions(int handle, const struct variable *variable, const struct extent *extent,
+                              int *dimensions, const char *path) {
+    for (int d = extent->dimensions; d-- > 0;) {
+        const char *name = dimension_name(variable, extent->dimensions - 1 - d);
+        if (nc_inq_dimid(handle, name, &dimensions[d]) != NC_NOERR)
+            nc(nc_def_dim(handle, name, (size_t)extent->whole[d], &dimensions[d]), "define a dimension in",
+               path);
+    }
+}
+
 static void define(int handle, int output, const char *path) {
     struct variable variable;
     nc(nc_set_fill(handle, NC_NOFILL, NULL), "set the fill mode of", path);
@@ -282,12 +292,14 @@ static void define(int handle, int output, const char *path) {
         struct extent extent = extent_of(&variable, &mesh, 0);
         int dimensions[DIMENSIONS_MAX], id;
         size_t chunks[DIMENSIONS_MAX];
+        if (variable.kind == KIND_SURFACE) {
+            /* Those of the ground stand together. */
+            struct variable ground = {.kind = KIND_GROUND};
+            struct extent layers = extent_of(&ground, &mesh, 0);
+            define_dimensions(handle, &ground, &layers, dimensions, path);
+        }
+        define_dimensions(handle, &variable, &extent, dimensions, path);
         for (int d = 0; d < extent.dimensions; d++) {
-            char name[64];
-            print_into(name, sizeof name, "dim%" PRId64, extent.whole[d]);
-            if (nc_inq_dimid(handle, name, &dimensions[d]) != NC_NOERR)
-                nc(nc_def_dim(handle, name, (size_t)extent.whole[d], &dimensions[d]), "define a dimension in",
-                   path);
             chunks[d] = (size_t)extent.block[d];
             int from_last = extent.dimensions - 1 - d;
             bool cells = variable.kind != KIND_SURFACE && variable.kind != KIND_GROUND;
@@ -438,8 +450,13 @@ static void one_output(int output, int64_t repetition, bool writing) {
     if (!writing)
         before = residency_of(path);
     phase_begin(name, (int)repetition);
-    if (begin(path, output, repetition, writing, &handle)) {
+    bool opened = begin(path, output, repetition, writing, &handle);
+    if (opened)
         transfer_all(handle, output, repetition, writing, path);
+    if (writing && !all_well()) {
+        /* To close is to write what is left, together: where that fails on one rank, the others wait. */
+        run.abandoned = true;
+    } else if (opened) {
         end(handle, path, writing);
         MPI(MPI_Barrier(MPI_COMM_WORLD));
         if (writing)

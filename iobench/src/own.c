@@ -2,9 +2,11 @@
 #include "base.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct names {
@@ -88,6 +90,33 @@ static void on_signal(int number) {
     _exit(128 + number);
 }
 
+/* A thread of its own, since the others may be within a call that does not end. */
+static void *kill_later(void *seconds) {
+    double left = *(double *)seconds;
+    struct timespec time = {.tv_sec = (time_t)left, .tv_nsec = (long)((left - (double)(time_t)left) * 1e9)};
+    while (nanosleep(&time, &time) != 0)
+        continue;
+    say(run.program);
+    say(": --time-limit passed, and the file system does not answer: killed; what is left goes with "
+        "--clean\n");
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+void own_kill_after(double seconds) {
+    static double time;
+    pthread_t thread;
+    sigset_t all, before;
+    time = seconds;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int status = pthread_create(&thread, NULL, kill_later, &time);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (status != 0)
+        FAIL("pthread_create: %s", strerror(status));
+    pthread_detach(thread);
+}
+
 void own_install_handlers(void) {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM};
     struct sigaction action = {.sa_handler = on_signal};
@@ -96,4 +125,6 @@ void own_install_handlers(void) {
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         if (sigaction(signals[i], &action, NULL) != 0)
             FAIL("sigaction: %s", strerror(errno));
+    /* Where mpirun is gone, nobody reads what the handler says before it removes the files. */
+    signal(SIGPIPE, SIG_IGN);
 }

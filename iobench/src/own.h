@@ -13,6 +13,10 @@
 /* Installs handlers for SIGINT, SIGTERM, SIGHUP, SIGALRM. Before anything is made. */
 void own_install_handlers(void);
 
+/* Kills this process after so many seconds, which nothing takes back: a rank within a call to a file system
+ * that does not answer takes no other signal. */
+void own_kill_after(double seconds);
+
 /* Declares a name; all names before `own_arm`. `folder`: given by every rank, outer ones first. */
 void own_declare_file(const char *path);
 void own_declare_folder(const char *path);

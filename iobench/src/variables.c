@@ -3,82 +3,108 @@
 #include <stdio.h>
 #include <string.h>
 
-/* `count` variables of one kind; a count above 1 numbers the names. `unless` 0: always there. */
+/* Variables of one kind: their names, with blanks between. */
 struct row {
-    const char *name;
+    const char *names;
     enum kind kind;
-    int count, group;
+    int group;
     enum { ALWAYS, BINS, SOIL } when;
 };
 
 static const struct row integral[] = {
-    {"sw_int", KIND_PLANE, 1, 0, ALWAYS},
-    {"lw_int", KIND_PLANE, 1, 0, ALWAYS},
-    {"sw_ra_heating_int", KIND_VOLUME, 1, 0, ALWAYS},
-    {"lw_ra_heating_int", KIND_VOLUME, 1, 0, ALWAYS},
+    {"sw_int lw_int", KIND_PLANE, 0, ALWAYS},
+    {"sw_ra_heating_int lw_ra_heating_int", KIND_VOLUME, 0, ALWAYS},
     {0},
 };
 
 static const struct row instant[] = {
-    {"u", KIND_VOLUME, 1, 0, ALWAYS},
-    {"v", KIND_VOLUME, 1, 0, ALWAYS},
-    {"w", KIND_VOLUME, 1, 0, ALWAYS},
-    {"t", KIND_VOLUME, 1, 0, ALWAYS},
-    {"p", KIND_VOLUME, 1, 0, ALWAYS},
-    {"tke", KIND_VOLUME, 1, 0, ALWAYS},
-    {"tsfc", KIND_SURFACE, 1, 1, ALWAYS},
-    {"tg1D", KIND_GROUND, 1, 1, ALWAYS},
-    {"moist", KIND_SPECIES, 1, 2, ALWAYS},
-    {"binvar", KIND_SPECIES, 1, 3, BINS},
-    {0},
+    {"u v w t p tke", KIND_VOLUME, 0, ALWAYS}, {"tsfc", KIND_SURFACE, 1, ALWAYS},
+    {"tg1D", KIND_GROUND, 1, ALWAYS},          {"moist", KIND_SPECIES, 2, ALWAYS},
+    {"binvar", KIND_SPECIES, 3, BINS},         {0},
 };
 
 static const struct row average[] = {
-    {"mean", KIND_VOLUME, 8, 0, ALWAYS},
-    {"tsfc_mean", KIND_SURFACE, 1, 1, ALWAYS},
-    {"tg1D_mean", KIND_GROUND, 1, 1, ALWAYS},
-    {"correlation", KIND_VOLUME, 10, 2, ALWAYS},
-    {"flux", KIND_VOLUME, 9, 3, ALWAYS},
-    {"gradient", KIND_VOLUME, 12, 4, ALWAYS},
-    {"moist_moment", KIND_SPECIES, 11, 5, ALWAYS},
-    {"binvar_moment", KIND_SPECIES, 11, 6, BINS},
+    {"um vm wm tm tkem", KIND_VOLUME, 0, ALWAYS},
+    {"dm am bm", KIND_VOLUME, 1, ALWAYS},
+    {"swm lwm", KIND_PLANE, 2, ALWAYS},
+    {"u2m v2m w2m uvm vwm wum t2m tum tvm twm", KIND_VOLUME, 3, ALWAYS},
+    {"tau11m tau22m tau33m tau12m tau23m tau31m t_flux1m t_flux2m t_flux3m", KIND_VOLUME, 4, ALWAYS},
+    {"uxm uym uzm vxm vym vzm wxm wym wzm txm tym tzm", KIND_VOLUME, 5, ALWAYS},
+    {"moistm moist2m moistum moistvm moistwm moist_flux1m moist_flux2m moist_flux3m moistxm moistym moistzm",
+     KIND_SPECIES, 6, ALWAYS},
+    {"binvarm binvar2m binvarum binvarvm binvarwm binvar_flux1m binvar_flux2m binvar_flux3m binvarxm "
+     "binvarym binvarzm",
+     KIND_SPECIES, 7, BINS},
     {0},
 };
 
 static const struct row restart[] = {
-    {"u", KIND_VOLUME, 1, 0, ALWAYS},      {"v", KIND_VOLUME, 1, 0, ALWAYS},
-    {"w", KIND_VOLUME, 1, 0, ALWAYS},      {"t", KIND_VOLUME, 1, 0, ALWAYS},
-    {"p", KIND_VOLUME, 1, 0, ALWAYS},      {"tke", KIND_VOLUME, 1, 0, ALWAYS},
-    {"tsfc", KIND_SURFACE, 1, 1, ALWAYS},  {"tg1D", KIND_GROUND, 1, 1, ALWAYS},
-    {"rainncv", KIND_PLANE, 1, 1, ALWAYS}, {"rainncv_int", KIND_PLANE, 1, 1, ALWAYS},
-    {"smois", KIND_SOIL, 1, 1, SOIL},      {"moist", KIND_SPECIES, 1, 2, ALWAYS},
-    {"binvar", KIND_SPECIES, 1, 3, BINS},  {0},
+    {"u v w t p tke", KIND_VOLUME, 0, ALWAYS},
+    {"tsfc", KIND_SURFACE, 1, ALWAYS},
+    {"tg1D", KIND_GROUND, 2, ALWAYS},
+    {"rainncv rainncv_int", KIND_PLANE, 3, ALWAYS},
+    {"smois", KIND_SOIL, 4, SOIL},
+    {"moist", KIND_SPECIES, 5, ALWAYS},
+    {"binvar", KIND_SPECIES, 6, BINS},
+    {0},
 };
 
 static const struct row *const outputs[] = {integral, instant, average, restart};
 
+/* Copies the word with this number; where there are fewer words, returns the number less theirs. */
+static int word_of(const char *words, int number, char *out, size_t room) {
+    int found = 0;
+    for (const char *word = words; *word != '\0'; found++) {
+        size_t length = strcspn(word, " ");
+        if (found == number) {
+            snprintf(out, room, "%.*s", (int)length, word);
+            return number;
+        }
+        word += length + (word[length] == ' ');
+    }
+    return number - found;
+}
+
 bool variable_of(enum output output, const struct physics *physics, int number, struct variable *out) {
-    for (const struct row *row = outputs[output]; row->name != NULL; row++) {
+    for (const struct row *row = outputs[output]; row->names != NULL; row++) {
         bool there = row->when == ALWAYS || (row->when == BINS && physics->mp_model == 9) ||
                      (row->when == SOIL && physics->soil_model);
         if (!there)
             continue;
-        if (number >= row->count) {
-            number -= row->count;
-            continue;
-        }
         *out = (struct variable){.kind = row->kind, .group = row->group};
-        if (row->count > 1)
-            snprintf(out->name, sizeof out->name, "%s_%02d", row->name, number + 1);
-        else
-            snprintf(out->name, sizeof out->name, "%s", row->name);
-        if (row->kind == KIND_SPECIES)
-            out->n = row->when == BINS ? 13 : physics->mp_model == 0 ? 1 : 3;
-        if (row->kind == KIND_SOIL)
+        number = word_of(row->names, number, out->name, sizeof out->name);
+        if (out->name[0] == '\0')
+            continue;
+        if (row->kind == KIND_SPECIES) {
+            out->n = row->when == BINS ? BIN_COUNT : physics->mp_model == 0 ? 1 : 3;
+            out->slowest = row->when == BINS ? "bin" : "spcs";
+        }
+        if (row->kind == KIND_SOIL) {
             out->n = physics->soil_layers;
+            out->slowest = "l";
+        }
         return true;
     }
     return false;
+}
+
+const char *dimension_name(const struct variable *variable, int from_last) {
+    static const char *const cells[] = {"i", "j", "k"}, *const surface[] = {"im1d", "nprocs"},
+                             *const ground[] = {"im1d", "kg", "nprocs"};
+    switch (variable->kind) {
+    case KIND_SURFACE:
+        return surface[from_last];
+    case KIND_GROUND:
+        return ground[from_last];
+    case KIND_SOIL:
+        return from_last == 2 ? variable->slowest : cells[from_last];
+    case KIND_SPECIES:
+        return from_last == 3 ? variable->slowest : cells[from_last];
+    case KIND_PLANE:
+    case KIND_VOLUME:
+        break;
+    }
+    return cells[from_last];
 }
 
 int variable_bytes(enum output output) {

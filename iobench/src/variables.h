@@ -27,18 +27,24 @@ enum kind {
 struct variable {
     char name[32];
     enum kind kind;
-    int64_t n; /* of KIND_SPECIES and KIND_SOIL */
-    int group; /* after the last variable of a group the file is flushed */
+    int64_t n;           /* of KIND_SPECIES and KIND_SOIL */
+    const char *slowest; /* what that dimension is called */
+    int group;           /* after the last variable of a group the file is flushed */
 };
 
+#define BIN_COUNT 12
+
 struct physics {
-    int mp_model;    /* 0: 1 species, 1: 3 species, 9: 3 species and 13 bins */
+    int mp_model;    /* 0: 1 species, 1: 3 species, 9: 3 species and 12 bins */
     bool soil_model; /* soil moisture in the restart file */
     int64_t soil_layers;
 };
 
 /* The variable of an output with this number; false when there are no more. */
 bool variable_of(enum output output, const struct physics *physics, int number, struct variable *out);
+
+/* The name of a dimension, counted from the last; dimensions of one name are as long. */
+const char *dimension_name(const struct variable *variable, int from_last);
 
 /* Bytes of a value in an output: 8 in Integral and Restart, else 4. */
 int variable_bytes(enum output output);

@@ -140,9 +140,15 @@ static void swapping_reverses_each_double(void) {
 static void outputs_have_their_variables(void) {
     static const struct {
         int mp_model, output, volumes, others;
-    } rows[] = {{0, OUTPUT_INTEGRAL, 2, 2},  {1, OUTPUT_INSTANT, 6 + 3, 2},   {0, OUTPUT_INSTANT, 6 + 1, 2},
-                {9, OUTPUT_INSTANT, 22, 2},  {0, OUTPUT_AVERAGE, 39 + 11, 2}, {1, OUTPUT_AVERAGE, 39 + 33, 2},
-                {9, OUTPUT_AVERAGE, 215, 2}, {1, OUTPUT_RESTART, 6 + 3, 4},   {9, OUTPUT_RESTART, 22, 4}};
+    } rows[] = {{0, OUTPUT_INTEGRAL, 2, 2},
+                {1, OUTPUT_INSTANT, 6 + 3, 2},
+                {0, OUTPUT_INSTANT, 6 + 1, 2},
+                {9, OUTPUT_INSTANT, 21, 2},
+                {0, OUTPUT_AVERAGE, 39 + 11, 2},
+                {1, OUTPUT_AVERAGE, 39 + 33, 2},
+                {9, OUTPUT_AVERAGE, 39 + 15 * 11, 2},
+                {1, OUTPUT_RESTART, 6 + 3, 4},
+                {9, OUTPUT_RESTART, 21, 4}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct physics physics = {rows[i].mp_model, false, 4};
         struct variable v;

@@ -81,7 +81,7 @@ class IobenchTest < Minitest::Test
     blocks = results.fetch("argot-io-block")["phases"].find { |phase| phase["name"] == "write" }["ranks"]
     records.each do |rank|
       assert_equal (32**3) + 4, rank["calls"]
-      assert_includes (1024 + (52 * (32**3))) / 4096..600, rank["system_calls_write"]
+      assert_includes (808 + (52 * (32**3))) / 4096..600, rank["system_calls_write"]
     end
     blocks.each { |rank| assert_operator rank["system_calls_write"], :<, 20 }
   end

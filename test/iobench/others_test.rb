@@ -64,23 +64,30 @@ class BenchOthersTest < Minitest::Test
     assert_match(/homology-io is a workflow: run it alone/, bench("run", "argot-io", "homology-io")[1])
   end
 
-  # IOR and mdtest are not in Debian: what stands in for them checks the command line, and writes what they write.
+  # These tools are not in Debian: what stands in for them checks the command line, and writes what they write.
   def stand_in(name, words, output)
+    stand_in_alone(name, words, <<~SHELL)
+      [ "$OMPI_COMM_WORLD_SIZE" = 2 ] || exit 1
+      [ "$OMPI_COMM_WORLD_RANK" = 0 ] || exit 0
+      #{output}
+    SHELL
+  end
+
+  # @param words [String] a pattern of the shell
+  def stand_in_alone(name, words, lines)
     FileUtils.mkdir_p(File.join(@folder, "bin"))
     path = File.join(@folder, "bin", name)
     File.write(path, <<~SHELL)
       #!/bin/sh
-      [ "$*" = "#{words}" ] || { echo "$*" >&2; exit 1; }
-      [ "$OMPI_COMM_WORLD_SIZE" = 2 ] || exit 1
-      [ "$OMPI_COMM_WORLD_RANK" = 0 ] || exit 0
-      #{output}
+      case "$*" in #{words.gsub(" ", "\\ ")}) ;; *) echo "$*" >&2; exit 1 ;; esac
+      #{lines}
     SHELL
     File.chmod(0o755, path)
     { "PATH" => "#{File.dirname(path)}:#{ENV.fetch("PATH")}" }
   end
 
-  def ran(name, environment)
-    out, err, status = bench("run", name, environment: environment)
+  def ran(name, environment, *words)
+    out, err, status = bench("run", name, *words, environment: environment)
     assert status.success?, out + err
     result = JSON.parse(File.read(File.join(@folder, "bench-results/#{name}-tiny.json")))
     assert_equal [], Rakuda::Bench::Verification.faults(result)
@@ -112,11 +119,97 @@ class BenchOthersTest < Minitest::Test
     assert_match(%r{creation-file +2000 +operations/s; median of 2 2000 \[1000 - 3000\]}, out)
   end
 
+  # A row of elbencho's CSV, as its docs/csv-docs.md has it: the command line stands in it with blanks for commas.
+  ELBENCHO = <<~'SHELL'
+    labels='ISO date,label,path type,paths,hosts,threads,dirs,files,file size,block size,direct IO,random,random aligned,IO depth'
+    labels="$labels,shared paths,truncate,operation,time ms [first],time ms [last],entries/s [first],entries/s [last]"
+    labels="$labels,IOPS [first],IOPS [last],MiB/s [first],MiB/s [last],CPU% [first],CPU% [last],entries [first],entries [last]"
+    labels="$labels,MiB [first],MiB [last],version,command"
+    row() {
+      echo "$labels" >rows.csv
+      echo "2026-01-01T00:00:00,,dir,1,1,2,0,1,8388608,1048576,0,0,,1,,0,$1,$2,$2,1,1,$3,$3,$3,$3,9,9,2,2,$4,$4,3.1-9,\"elbencho\"" \
+        >>rows.csv
+    }
+  SHELL
+
+  def test_what_elbencho_tells_are_steps_of_a_result
+    words = "-t 2 -n 0 -N 1 -s 8388608 -b 1048576 --nolive --csvfile rows.csv --resfile text.txt --jsonfile rows.json"
+    environment = stand_in_alone("elbencho", "--[wr]* #{words} --direct data-[12]", <<~SHELL)
+      #{ELBENCHO}
+      # A long step, whose ms are exact, and a short one, whose calls a second are.
+      case $1 in --write) row WRITE 2000 8 16 ;; *) row READ 3 4096 16 ;; esac
+    SHELL
+    figures, = ran("elbencho", environment, "--", "--direct")
+    assert_equal %w[write read], figures.keys
+    assert_in_delta (16 << 20) / 2.0, figures["write"]["bw"], 1
+    assert_in_delta (16 << 20) * 256.0, figures["read"]["bw"], 1
+    assert_equal 2, figures["read"]["reps"]
+    result = JSON.parse(File.read(File.join(@folder, "bench-results/elbencho-tiny.json")))
+    assert_equal %w[8388608 1048576 2 --direct], result["settings"]["words"]
+  end
+
+  def test_what_elbencho_has_not_moved_and_its_errors_are_said
+    environment = stand_in_alone("elbencho", "*", "#{ELBENCHO}\nrow \"$(echo \"$1\" | tr -d - | tr a-z A-Z)\" 2000 8 15")
+    out, _, status = bench("run", "elbencho", environment: environment)
+    assert_equal 3, status.exitstatus
+    assert_match(/write-1: 15 MiB of 16/, out)
+    environment = stand_in_alone("elbencho", "*", "echo 'ERROR: unrecognised option --jsonfile' >&2; exit 1")
+    out, _, status = bench("run", "elbencho", environment: environment)
+    assert_equal 1, status.exitstatus
+    assert_match(/elbencho: ERROR: unrecognised option --jsonfile/, out)
+  end
+
+  # The CSV of h5bench; the configuration must be that of the size and what stands behind --.
+  def h5bench(way, raw, observed, size = "16.000, MB")
+    lines = ["metric, value, unit", "operation, #{way}, ", "ranks, 2, ", "collective data, YES, ", "collective meta, NO, ",
+             "subfiling, NO, ", "total compute time, 0.000, seconds", "total size, #{size}", "raw time, 0.004, seconds",
+             "raw rate, #{raw}", "metadata time, 0.001, seconds", "observed rate, #{observed}", "observed time, 0.009, seconds"]
+    stand_in("h5bench_#{way}", "#{way}.cfg data.h5", <<~SHELL)
+      grep -qx IO_OPERATION=#{way.upcase} #{way}.cfg && grep -qx DIM_1=131072 #{way}.cfg && grep -qx TIMESTEPS=2 #{way}.cfg &&
+        grep -qx COLLECTIVE_DATA=YES #{way}.cfg || { echo "Unknown Parameter: X"; exit 0; }
+      : >data.h5
+      printf '%s\\n' #{lines.map { |line| "'#{line}'" }.join(" ")} >"$(sed -n s/^CSV_FILE=//p #{way}.cfg)"
+    SHELL
+  end
+
+  def test_what_h5bench_tells_are_steps_of_a_result
+    h5bench("write", "4.000, GB/s", "512.000, MB/s")
+    environment = h5bench("read", "8192.000, KB/s", "1.000, MB/s")
+    figures, = ran("h5bench", environment, "--", "COLLECTIVE_DATA=YES")
+    assert_equal %w[write write-data read read-data], figures.keys
+    assert_equal([512 << 20, 4 << 30, 1 << 20, 8 << 20], figures.values.map { |one| one["bw"].round })
+    assert_equal 2, figures["write"]["reps"]
+  end
+
+  def test_what_h5bench_has_not_moved_and_its_errors_are_said
+    h5bench("write", "4.000, GB/s", "512.000, MB/s")
+    environment = h5bench("read", "4.000, GB/s", "1.000, GB/s", "8.000, MB")
+    out, _, status = bench("run", "h5bench", "--", "COLLECTIVE_DATA=YES", environment: environment)
+    assert_equal 3, status.exitstatus
+    assert_match(/read-1: 8388608 bytes, expected 16777216/, out)
+    out, _, status = bench("run", "h5bench", environment: environment)
+    assert_equal 1, status.exitstatus
+    assert_match(/h5bench: Unknown Parameter: X/, out)
+  end
+
   def test_a_program_that_is_not_in_debian_is_missing
-    without = { "PATH" => ENV.fetch("PATH").split(":").reject { |folder| File.exist?(File.join(folder, "ior")) }.join(":") }
-    _, err, status = bench("run", "ior", environment: without)
+    sources = { "ior" => "hpc/ior", "mdtest" => "hpc/ior", "elbencho" => "breuner/elbencho", "h5bench" => "hpc-io/h5bench" }
+    sources.each do |name, at|
+      program = name == "h5bench" ? "h5bench_write" : name
+      without = { "PATH" => ENV.fetch("PATH").split(":").reject { |folder| File.exist?(File.join(folder, program)) }.join(":") }
+      _, err, status = bench("run", name, environment: without)
+      assert_equal 2, status.exitstatus
+      assert_includes err, "no #{program} in PATH (not in Debian: build it from https://github.com/#{at})"
+    end
+  end
+
+  def test_words_behind_go_to_one_program_and_are_refused_for_several
+    program("printf '#{JSON.generate(STEPS)}'; [ \"$*\" = '7 --more' ]")
+    out, err, status = bench("run", "copy", "--", "--more")
+    assert status.success?, out + err
+    _, err, status = bench("run", "copy", "metadata", "--", "--more")
     assert_equal 2, status.exitstatus
-    assert_match(/no ior in PATH \(not in Debian: build it from its source\)/, err)
+    assert_match(/options behind -- \(--more\) are for MPI kernels of `run`, for one benchmark of others/, err)
   end
 
   def test_a_description_that_is_none_is_refused_with_what_was_expected

@@ -10,6 +10,7 @@ require "rakuda/bench/emitters"
 require "rakuda/bench/engines"
 require "rakuda/bench/idiomatic"
 require "rakuda/bench/instance"
+require "rakuda/bench/measured"
 require "rakuda/bench/options"
 require "rakuda/bench/report"
 require "rakuda/bench/verification"
@@ -528,6 +529,27 @@ class BenchRunnerTest < Minitest::Test
 
     assert_equal 2, status.exitstatus
     assert_match(/no fio in PATH \(Debian: fio\)/, err)
+  end
+
+  def test_all_that_is_missing_is_named_at_once
+    bin = File.join(@folder, "bin")
+    FileUtils.mkdir_p(bin)
+    %w[ruby sh env dirname readlink].each { |name| File.symlink(Rakuda::Bench::Programs.find(name), File.join(bin, name)) }
+    _, err, status = Open3.capture3({ "PATH" => bin }, RAKUDACTL, "bench", "run", "argot-io", "fio", "h5bench", chdir: @folder)
+    assert_equal 2, status.exitstatus
+    assert_equal "rakudactl bench: no mpirun in PATH (Debian: openmpi-bin); no fio in PATH (Debian: fio); " \
+                 "no h5bench_write in PATH (not in Debian: build it from https://github.com/hpc-io/h5bench); " \
+                 "no h5bench_read in PATH (not in Debian: build it from https://github.com/hpc-io/h5bench)\n", err
+  end
+
+  # A file system that does not tell how much is free: the runner does not ask it either.
+  def test_space_is_not_asked_for_when_the_kernel_is_told_so
+    options = Rakuda::Bench::Options.new([])
+    bytes = [[], %w[--ignore-space]].map do |words|
+      part = Rakuda::Bench::Measured.parts(Rakuda::Bench::Catalogue.find("argot-io"), "tiny", words, options).first
+      Rakuda::Bench::Measured.new(options, nil).send(:bytes, part)
+    end
+    assert_equal [true, false], bytes.map(&:positive?)
   end
 
   def test_an_interval_is_that_of_order_statistics

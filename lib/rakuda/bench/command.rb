@@ -28,7 +28,7 @@ module Rakuda
 
             list                         benchmarks
             info NAME                    sizes, bytes, and which programs are missing
-            run NAME... [-- OPTION...]   run it, or several in one run; options behind -- are the kernel's
+            run NAME... [-- OPTION...]   run it, or several in one run; options behind -- are the kernel's, or one program's of others
             prepare NAME                 make a workflow's inputs in --dir
             emit NAME --engines A        write a workflow for an engine into --dir
             compare NAME --engines A,B   run a workflow, or a MapReduce job, in several engines, in turn
@@ -163,17 +163,24 @@ module Rakuda
       WORK = { "mpi" => "run of a kernel", "micro" => "run of a micro-benchmark",
                Others::FAMILY => "run of others' benchmarks" }.freeze
 
-      # Kernels, micro-benchmarks and those of others, one after the other in one run. Options behind -- are the kernels'.
+      # Kernels, micro-benchmarks and those of others, one after the other in one run. Options behind -- are the kernels', or,
+      # where only one of others is run, its program's.
       def together(names)
         entries = names.uniq.map { |name| Catalogue.find(name) }
         other = entries.find { |entry| entry.workflow? || entry.family == "mapreduce" }
         raise UsageError, "#{other.name} is a #{other.family}: run it alone" if other
 
         families = entries.map(&:family).uniq
-        @options.check(families.map { |family| WORK.fetch(family) }, takes_behind: families.include?("mpi"))
+        takers = takers_of_behind(entries)
+        @options.check(families.map { |family| WORK.fetch(family) }, takes_behind: !takers.empty?)
         measured(entries.flat_map do |entry|
-          Measured.parts(entry, @options[:size], entry.family == "mpi" ? @options.behind : [], @options)
+          Measured.parts(entry, @options[:size], takers.include?(entry) ? @options.behind : [], @options)
         end)
+      end
+
+      def takers_of_behind(entries)
+        kernels = entries.select { |entry| entry.family == "mpi" }
+        kernels.empty? && entries.one? ? entries.select { |entry| entry.family == Others::FAMILY } : kernels
       end
 
       def compare

@@ -36,6 +36,7 @@ module Rakuda
       # @return [Array<Part>]
       def self.parts(entry, scale, words, options)
         own = Micro.own_settings(entry, scale, options) if entry.family == "micro"
+        own = Others.own_settings(Catalogue.settings(entry, scale), words) if entry.family == Others::FAMILY
         return [Part.new(entry: entry, scale: scale, words: words, own: own)] unless entry.family == "mpi"
 
         points = Scaling.points(options[:nodes], options[:ranks], options[:per_node])
@@ -81,7 +82,7 @@ module Rakuda
       # @param parts [Array<Part>]
       # @return [Array<Hash>] a result for each part, or what went wrong
       def call(parts)
-        parts.each { |part| part.entry.needs.each { |program| Programs.need(program, part.entry.packages) } }
+        Programs.need_all(parts.map(&:entry))
         workspace = Workspace.new(@options[:dir])
         workspace.make(parts.map { |part| bytes(part) }.max)
         out = File.expand_path(@options[:out])
@@ -134,7 +135,7 @@ module Rakuda
       # In an empty folder of its own, with all cores.
       def other_task(part, before, work)
         folder = File.join(work, part.entry.name)
-        words = [part.entry.program, *part.settings.fetch(:words), *part.words]
+        words = [part.entry.program, *part.settings.fetch(:words)]
         environment = MPI.merge("BENCH_WORKERS" => @options[:workers].to_s)
         <<~RUBY
           desc "ncore=#{slots}"
@@ -244,6 +245,7 @@ module Rakuda
       def bytes(part)
         return part.settings.fetch(:bytes) if part.entry.family == Others::FAMILY
         return Micro.bytes(part, @options[:workers]) unless part.entry.family == "mpi"
+        return 0 if part.words.include?("--ignore-space")
 
         Measured.kernel_bytes(part.entry, part.scale, part.point.ranks, part.words)
       end

@@ -68,7 +68,8 @@ module Rakuda
         raise UsageError, "-F and --cluster: expected one of them" if self[:hosts] && self[:cluster]
         return if behind.empty? || takes_behind
 
-        raise UsageError, "options behind -- (#{behind.first}) are for MPI kernels of `run`, and for `predict`"
+        raise UsageError, "options behind -- (#{behind.first}) are for MPI kernels of `run`, for one benchmark of others, and " \
+                          "for `predict`"
       end
 
       # @return [Boolean] whether the option stands on the command line

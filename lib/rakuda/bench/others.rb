@@ -21,7 +21,7 @@ module Rakuda
       # What a worker says of a step.
       NUMBERS = %w[bytes start_ns end_ns calls].freeze
 
-      # One of them. `needs` are programs with Debian's packages of them.
+      # One of them. `needs` are programs with Debian's packages of them, or addresses of their sources.
       Found = Struct.new(:name, :summary, :folder, :program, :needs, :sizes, keyword_init: true)
 
       module_function
@@ -80,6 +80,10 @@ module Rakuda
 
         raise UsageError, "#{file}: #{what} is #{value.inspect}: expected #{kind == Hash ? "an object" : kind}"
       end
+
+      # @param words [Array<String>] for the program, behind those of the size
+      # @return [Hash] the settings of a size with them: results with other words are of other instances
+      def own_settings(settings, words) = settings.merge(words: settings.fetch(:words) + words)
 
       # What the program printed, as steps of a result, and why it is not valid.
       # @param text [String]

@@ -32,18 +32,28 @@ module Rakuda
         folders.map { |folder| File.join(folder, name) }.find { |path| File.file?(path) && File.executable?(path) }
       end
 
-      # @param packages [Hash, nil] Debian's package of each program; nil for one that Debian has not
+      # @param packages [Hash, nil] Debian's package of each program; of one that Debian has not, its source's address, or nil
       # @return [String] how to get it, in brackets
       def source(name, packages = nil)
         package = (packages || PACKAGES)[name]
+        return " (not in Debian: build it from #{package})" if package&.include?("://")
         return " (Debian: #{package})" if package
 
         packages&.key?(name) ? " (not in Debian: build it from its source)" : ""
       end
 
+      # @return [String] that it is missing, and how to get it
+      def missing(name, packages = nil) = "no #{name} in PATH#{source(name, packages)}"
+
       # @raise [UsageError] with the package that has it
-      def need(name, packages = nil)
-        find(name) or raise UsageError, "no #{name} in PATH#{source(name, packages)}"
+      def need(name) = find(name) || raise(UsageError, missing(name))
+
+      # @param entries [Array<Catalogue::Entry>] benchmarks
+      # @raise [UsageError] with all that they need and that is missing
+      def need_all(entries)
+        wanted = entries.flat_map { |entry| entry.needs.map { |program| [program, entry.packages] } }.uniq(&:first)
+        lacking = wanted.reject { |program, _| find(program) }
+        raise UsageError, lacking.map { |program, packages| missing(program, packages) }.join("; ") unless lacking.empty?
       end
 
       # A module of Python. Those of `make bench-engines` come first, as programs do.

@@ -39,6 +39,7 @@ module Rakuda
         raise UsageError, "--cluster means nothing to the suite #{name}; it does to paper" if options.given?(:cluster)
 
         suite = ALL.fetch(name) { raise UsageError, "no suite #{name}; there are #{ALL.keys.join(", ")}, paper" }
+        Programs.need_all((suite.fetch(:measured) + suite.fetch(:workflows).keys).map { |entry| Catalogue.find(entry) })
         engines = suite.fetch(:workflows).transform_values { |names| names.map { |engine| present(engine) } }
         raise UsageError, "--size means nothing to the suite #{name}: it is #{suite.fetch(:size)}" if options.given?(:size)
 
