@@ -62,9 +62,10 @@ class ClusterSlurmTest < ClusterHostsCase
   end
 
   def test_a_batch_script_runs_it_on_a_node_of_the_allocation
-    write("Rakefile", WAITING)
-    write("go", "")
-    @testbed.run!("head", "sbatch", "--wait", "-N2", "-c1", "-o", "out.log", "--wrap", "#{RAKUDA} -q", chdir: @folder)
+    command = ["sbatch", "--wait", "-N2", "-c1", "-o", "out.log", "--wrap", "#{RAKUDA} -q"]
+    # One on each node: neither can take the tasks of the other before that.
+    printed, status = while_command_waits(*command, begun: 2) { write("go", "") }
+    assert status.success?, printed
     assert_equal "", read("out.log")
     assert_all_made
     assert_equal %w[host1 host2], names("by.*").map { |path| read(path).chomp }.uniq.sort
