@@ -1,6 +1,6 @@
 //! Streams over several hosts, with virtual lines between them, one life from each seed: lines are slow, break and lose
-//! hosts; readers sleep, leave and are killed; writers fail; what slow readers leave is spilled; routes change. What comes out is
-//! whole, or it is known that it is not; nobody waits for ever; what waits anywhere is bounded.
+//! hosts; readers sleep, leave and are killed; writers fail; what slow readers leave is spilled; routes change. What
+//! comes out is whole, or it is known that it is not; nobody waits for ever; what waits anywhere is bounded.
 //!
 //! `PROPTEST_CASES=400000 cargo test --release -p rakuda-core --test lines` lives a quarter as many for each route, and
 //! a hundredth of these with spills (a life of those moves some megabytes).

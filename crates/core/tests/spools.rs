@@ -1,6 +1,7 @@
 //! Streams over spools (`journal`, `atomic`) with virtual files, one life from each seed: members are killed, whoever
-//! passes bytes on is; readers leave early; spools are damaged, cut off or gone. What comes out at last is what comes out
-//! of a life in which nothing happens. Nobody reads anything else, nobody runs twice without need, nobody waits for ever.
+//! passes bytes on is; readers leave early; spools are damaged, cut off or gone. What comes out at last is what comes
+//! out of a life in which nothing happens. Nobody reads anything else, nobody runs twice without need, nobody waits for
+//! ever.
 //!
 //! `PROPTEST_CASES=400000 cargo test --release -p rakuda-core --test spools` lives a quarter as many for each mode.
 
@@ -133,7 +134,8 @@ fn records(dice: &mut Dice, kind: RecordKind, task: u32) -> Vec<u8> {
 }
 
 impl Component {
-    /// One to three stages; what is written into the last stream comes from the stage before it and perhaps from others.
+    /// One to three stages; what is written into the last stream comes from the stage before it and perhaps from
+    /// others.
     fn new(dice: &mut Dice) -> Self {
         let kind = [RecordKind::Line, RecordKind::Nul, RecordKind::Fixed(37)][dice.below(3)];
         let on_close = if dice.one_in(2) { OnClose::Drain } else { OnClose::Sigpipe };

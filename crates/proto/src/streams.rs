@@ -214,8 +214,8 @@ pub struct StreamRoute {
     /// known, and taken as it usually is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_ns: Option<u64>,
-    /// Processor time that a message takes at each end of an edge, as measured on the slowest of its hosts, ns; nothing:
-    /// it was not known, and taken as usual.
+    /// Processor time that a message takes at each end of an edge, as measured on the slowest of its hosts, ns;
+    /// nothing: it was not known, and taken as usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_ns: Option<u64>,
     /// What its tasks are said to write and read in a second, bytes; nothing: it was taken as usual.

@@ -1,8 +1,8 @@
 //! Streams between the commands of this node: pipes, and threads that pass on what comes.
 //!
-//! `Openings` keeps the ends of pipes that commands get; `relay` is the thread of one opening;
-//! `hops` are ends of edges to other hosts, `carrier` connects them, and `cost` says what a message takes there; `spool` keeps what goes
-//! through a stream in a file, and `spill` what slow readers have not read. What goes where is decided in
+//! `Openings` keeps the ends of pipes that commands get; `relay` is the thread of one opening; `hops` are ends of edges
+//! to other hosts, `carrier` connects them, and `cost` says what a message takes there; `spool` keeps what goes through
+//! a stream in a file, and `spill` what slow readers have not read. What goes where is decided in
 //! `rakuda_core::streams`.
 
 mod carrier;

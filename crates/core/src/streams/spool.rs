@@ -83,7 +83,8 @@ impl SpoolCheck {
         self.ended
     }
 
-    /// What follows a head was read, and has this checksum. True: it was the last piece, and nothing is given out of it.
+    /// What follows a head was read, and has this checksum. True: it was the last piece, and nothing is given out of
+    /// it.
     pub fn on_body(
         &mut self,
         head: SpoolHead,
