@@ -9,6 +9,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::mem;
 
 use crate::fact::Places;
 use crate::ids::{NodeId, TaskId};
@@ -109,12 +110,12 @@ impl<S> Copy<S> {
 
 impl<S: FileState> Cache<S> {
     /// Has a copy, or room for one, in place of any other.
-    fn insert(&mut self, id: TaskId, state: S, is_there: bool) -> &mut Copy<S> {
+    fn insert(&mut self, id: TaskId, state: S, is_there: bool) {
         self.remove(id);
         self.used_bytes += state.bytes();
         let reads = |files: &&Vec<TaskId>| files.contains(&id);
         let pins = u32::try_from(self.readers.values().filter(reads).count()).unwrap_or(u32::MAX);
-        self.copies.entry(id).or_insert(Copy { state, is_there, pins, last_use: 0 })
+        self.copies.insert(id, Copy { state, is_there, pins, last_use: 0 });
     }
 
     fn remove(&mut self, id: TaskId) -> Option<Copy<S>> {
@@ -160,15 +161,9 @@ impl<S: FileState> Ledger<S> {
         self.nodes.entry(node).or_default().limit_bytes = bytes;
     }
 
-    /// Nodes on which there may be more room than when this was asked last.
-    pub(super) fn take_roomier(&mut self) -> Vec<NodeId> {
-        let roomier = self.nodes.iter_mut().filter(|(_, cache)| cache.has_more_room);
-        roomier
-            .map(|(node, cache)| {
-                cache.has_more_room = false;
-                *node
-            })
-            .collect()
+    /// Whether there may be more room on a node than when this was asked last.
+    pub(super) fn take_more_room(&mut self, node: NodeId) -> bool {
+        self.nodes.get_mut(&node).is_some_and(|cache| mem::take(&mut cache.has_more_room))
     }
 
     /// The state of a file that counts, if any is known.
@@ -180,6 +175,11 @@ impl<S: FileState> Ledger<S> {
     /// more: those that are idle are given back, to be removed.
     pub(super) fn settle(&mut self, id: TaskId, node: NodeId, state: S) -> Vec<(NodeId, S)> {
         let mut stale = Vec::new();
+        if let Some(cache) = self.nodes.get_mut(&node) {
+            // It is no copy any more.
+            cache.remove(id);
+            cache.has_more_room = true;
+        }
         let new = || Entry { state: state.clone(), homes: BTreeSet::new() };
         let entry = self.files.entry(id).or_insert_with(new);
         if entry.state != state {
@@ -190,25 +190,19 @@ impl<S: FileState> Ledger<S> {
                 cache.has_more_room = true;
                 if cache.copies.get(&id).is_some_and(Copy::is_idle)
                     && let Some(copy) = cache.remove(id)
-                    && *other != node
                 {
                     stale.push((*other, copy.state));
                 }
             }
         }
         entry.homes.insert(node);
-        if let Some(cache) = self.nodes.get_mut(&node) {
-            // It is no copy any more.
-            cache.remove(id);
-            cache.has_more_room = true;
-        }
         stale
     }
 
     /// A file, and each copy that was whole, is in `state` from now on: part of it is another task's.
     pub(super) fn restate(&mut self, id: TaskId, state: &S) {
         let Some(entry) = self.files.get_mut(&id) else { return };
-        let before = core::mem::replace(&mut entry.state, state.clone());
+        let before = mem::replace(&mut entry.state, state.clone());
         for cache in self.nodes.values_mut() {
             if let Some(copy) = cache.copies.get_mut(&id).filter(|copy| copy.state == before) {
                 copy.state = state.clone();
@@ -266,7 +260,8 @@ impl<S: FileState> Ledger<S> {
     }
 
     /// What copies on a node take and are to take, and what of that is pinned or on its way.
-    pub fn cached_bytes(&self, node: NodeId) -> (u64, u64) {
+    #[cfg(test)]
+    pub(super) fn cached_bytes(&self, node: NodeId) -> (u64, u64) {
         let Some(cache) = self.nodes.get(&node) else { return (0, 0) };
         let held = cache.copies.values().filter(|copy| !copy.is_idle());
         (cache.used_bytes, held.map(|copy| copy.state.bytes()).sum())

@@ -14,6 +14,8 @@
 mod ledger;
 mod readers;
 #[cfg(test)]
+mod sample;
+#[cfg(test)]
 mod seeds;
 mod suspicions;
 #[cfg(test)]
@@ -347,8 +349,10 @@ impl<S: FileState> Stager<S> {
             self.settle_suspicions(out);
             self.start(&is_there, out);
         }
-        for node in self.ledger.take_roomier() {
-            self.readers.ask_next(node, out);
+        for node in self.readers.nodes_in_line() {
+            if self.ledger.take_more_room(node) {
+                self.readers.ask_next(node, out);
+            }
         }
     }
 
@@ -375,7 +379,13 @@ impl<S: FileState> Stager<S> {
                 self.admitted(reader, files, missing, out);
                 self.readers.ask_next(node, out);
             }
-            Admission::Wait => self.readers.stand_in_line(reader),
+            Admission::Wait => {
+                if !self.readers.has_line(node) {
+                    // What came free before has been looked at.
+                    self.ledger.take_more_room(node);
+                }
+                self.readers.stand_in_line(reader);
+            }
             Admission::TooLarge { needed_bytes, limit_bytes } => {
                 self.readers.forget(id, node);
                 out.push(StagerEffect::TooLarge { id, attempt, node, needed_bytes, limit_bytes });
@@ -561,7 +571,7 @@ impl<S: FileState> Stager<S> {
     fn start(&mut self, is_there: &impl Fn(NodeId) -> bool, out: &mut Vec<StagerEffect<S>>) {
         for (file, to) in self.transfers.idle() {
             if self.ledger.has(file, to) {
-                // It was made there meanwhile.
+                // It was found there meanwhile.
                 self.transfers.done(file, to);
                 self.there(file, to, out);
                 continue;

@@ -134,6 +134,16 @@ impl Readers {
         line.is_asked = false;
     }
 
+    /// Nodes on which attempts wait for room.
+    pub fn nodes_in_line(&self) -> Vec<NodeId> {
+        self.lines.keys().copied().collect()
+    }
+
+    /// Whether attempts wait for room on a node.
+    pub fn has_line(&self, node: NodeId) -> bool {
+        self.lines.contains_key(&node)
+    }
+
     /// Whether an attempt stands in line for room on a node.
     pub fn is_in_line(&self, id: TaskId, node: NodeId) -> bool {
         let line = self.lines.get(&node);

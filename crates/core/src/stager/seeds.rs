@@ -8,26 +8,13 @@ use std::format;
 
 use proptest::prelude::*;
 
+use super::sample::State;
 use super::*;
 
 const HOME: NodeId = NodeId(0);
 const NODES: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
 const FILES: u32 = 8;
 const LIMIT: u64 = 30;
-
-/// A version, and the bytes of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct State(u32, u64);
-
-impl FileState for State {
-    fn bytes(&self) -> u64 {
-        self.1
-    }
-
-    fn covers(&self, other: &Self) -> bool {
-        self == other
-    }
-}
 
 #[derive(Debug)]
 struct Task {

@@ -2,25 +2,12 @@
 
 use alloc::vec;
 
+use super::sample::State;
 use super::*;
 
 const HOME: NodeId = NodeId(0);
 const NODE: NodeId = NodeId(1);
 const OTHER: NodeId = NodeId(2);
-
-/// A version, and the bytes of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct State(u32, u64);
-
-impl FileState for State {
-    fn bytes(&self) -> u64 {
-        self.1
-    }
-
-    fn covers(&self, other: &Self) -> bool {
-        self == other
-    }
-}
 
 type Effect = StagerEffect<State>;
 

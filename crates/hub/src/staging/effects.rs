@@ -1,4 +1,4 @@
-//! What `rakuda_core::Stager` decides, put into effect, in its order: also what it decides while
+//! What `rakuda_core::stager` decides, put into effect, in its order: also what it decides while
 //! that is done.
 
 use rakuda_core::stager::{StagerEffect, StagerInput};
@@ -9,16 +9,6 @@ use rakuda_proto::journal::{FileStaged, JournalEvent};
 use super::state::State;
 use crate::attempts::RunningAttempt;
 use crate::hub::{Hub, LOCAL_NODE};
-
-/// A transfer that has ended well.
-struct Arrival {
-    transfer: u32,
-    file: TaskId,
-    from: NodeId,
-    to: NodeId,
-    moved: State,
-    counts: bool,
-}
 
 impl Hub {
     /// Tells the stager what happened.
@@ -66,7 +56,10 @@ impl Hub {
             StagerEffect::Cancel { transfer } => self.cancel_transfer(transfer),
             StagerEffect::Remove { node, files } => self.remove_copies(node, &files),
             StagerEffect::Arrived { transfer, file, from, to, moved, counts } => {
-                self.note_arrived(Arrival { transfer, file, from, to, moved, counts });
+                if counts {
+                    self.note_place(file, to);
+                }
+                self.note_staged(transfer, file, (from, to), &moved);
             }
             StagerEffect::CameHome { file } => self.on_came_home(file),
             StagerEffect::AskForLife { node } => self.ask_for_life(node),
@@ -102,14 +95,24 @@ impl Hub {
         }
     }
 
-    fn note_arrived(&mut self, arrival: Arrival) {
-        let Arrival { transfer, file, from, to, moved, counts } = arrival;
-        let Some(staging) = &mut self.staging else { return };
-        let Some(moving) = staging.moves.remove(&transfer) else { return };
-        if let Some(now) = staging.stager.ledger().state(file).cloned().filter(|_| counts) {
-            self.tell_places(file);
-            self.remember(file, to, &now, false);
-        }
+    /// A node has a file as it is to be.
+    fn note_place(&mut self, file: TaskId, node: NodeId) {
+        let Some(staging) = &self.staging else { return };
+        let Some(state) = staging.stager.ledger().state(file).cloned() else { return };
+        self.tell_places(file);
+        self.remember(file, node, &state, false);
+    }
+
+    /// A transfer has ended well.
+    fn note_staged(
+        &mut self,
+        transfer: u32,
+        file: TaskId,
+        (from, to): (NodeId, NodeId),
+        moved: &State,
+    ) {
+        let moving = self.staging.as_mut().and_then(|staging| staging.moves.remove(&transfer));
+        let Some(moving) = moving else { return };
         let carried = moving.carried.unwrap_or_default();
         let staged = FileStaged {
             time_ns: self.now.journal_ns(),

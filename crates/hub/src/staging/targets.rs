@@ -152,15 +152,11 @@ impl Hub {
     pub(crate) fn note_here(&mut self, id: TaskId, seen: Option<FileIdentity>) {
         if let Some(identity) = seen.filter(|_| self.staging.is_some()) {
             let version = version_in(&identity);
-            if self.known_version(id) != Some(version) {
+            let known = self.staging.as_ref().and_then(|staging| staging.version(id));
+            if known != Some(version) {
                 self.settle_file(id, LOCAL_NODE, version);
             }
         }
-    }
-
-    /// The state of a task's file that counts, as far as it is known.
-    pub(super) fn known_version(&self, id: TaskId) -> Option<FileVersion> {
-        self.staging.as_ref()?.version(id)
     }
 
     /// The nodes that have a task's file, where nodes share no file system.

@@ -161,8 +161,7 @@ impl Hub {
 
     /// Where a file is has changed.
     pub(super) fn tell_places(&mut self, id: TaskId) {
-        if let Some(staging) = &self.staging {
-            let places = staging.stager.ledger().places(id);
+        if let Some(places) = self.staged_places(id) {
             self.event(Event::PlacesFound { id, places });
         }
     }
