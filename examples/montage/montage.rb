@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "securerandom"
+
 # Words for a Rakefile that runs the Montage tools: run one and check its answer, give a file its name only when it
 # is whole, read and write the tables, judge the residuals. Knows nothing of this mosaic's files or order, but for the
 # folder ANSWERS, where the Rakefile wants to have what the tools print.
@@ -45,11 +47,13 @@ module Montage
   end
 
   # Gives a file its name when it is complete, so that whatever bears the name can be trusted, even when
-  # the run was killed. Yields the temporary name. Most tools write a second file, of weights, beside the image.
+  # the run was killed. Yields the temporary name, which is another one each time: a host can still take one that was
+  # renamed elsewhere for a file that is there (docs/guide/clusters.md). Most tools write a second file, of weights,
+  # beside the image.
   #
   #     whole("projected/a.fits") { |part| montage t, "mProjectPP", "raw/a.fits", part, "region.hdr" }
   def whole(target)
-    part = target.pathmap("%X.part%x")
+    part = target.pathmap("%X.part-#{SecureRandom.alphanumeric(6)}%x")
     yield part
     File.rename(area_of(part), area_of(target)) if File.exist?(area_of(part))
     File.rename(part, target)

@@ -91,6 +91,21 @@ class StopTest < Minitest::Test
     assert_equal LINES, File.readlines(File.join(folder, "out")).size
   end
 
+  # The guard stops all below it before it kills that, and may itself be killed in between.
+  def test_what_a_guard_has_stopped_and_not_killed_ends_with_the_next_run
+    folder = folder_of(:command, "frozen")
+    pid = start(folder, pgroup: true)
+    wait_until(folder) { File.size?(File.join(folder, "out")) }
+    starter, guard, hub = RunProcesses.of(pid).values_at(:starter, :guard, :hub)
+    Process.kill(:STOP, starter, guard)
+    Process.kill(:STOP, hub, *RunProcesses.below(hub))
+    Process.kill(:KILL, starter, guard)
+    Process.wait(pid)
+    assert RunProcesses.alive?(hub), "it is stopped"
+    check(folder, "a guard that was killed before it killed")
+    refute RunProcesses.alive?(hub)
+  end
+
   # Nobody finds a process that was started with an emptied environment when all above it were killed at once.
   def test_a_target_that_a_stray_process_has_written_to_is_made_once_more
     folder = new_folder("stray", <<~'RUBY')

@@ -25,6 +25,12 @@ module RunProcesses
     Process.kill(:KILL, *processes.values.reverse)
   end
 
+  # @return [Array<Integer>] what stands below a process
+  def self.below(pid)
+    children = all.select { |process| process.parent == pid }.map(&:pid)
+    children + children.flat_map { |child| below(child) }
+  end
+
   # @return [Array<Seen>]
   def self.all
     Dir.children("/proc").grep(/\A\d+\z/).filter_map { |pid| see(pid.to_i) }

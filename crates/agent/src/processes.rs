@@ -240,24 +240,25 @@ pub fn carries(mark: &str) -> bool {
 pub fn kill_marked(mark: &str, spared: &[i32]) {
     let own = i32::try_from(std::process::id()).unwrap_or(0);
     for id in all_processes().filter(|id| *id != own && !spared.contains(id)) {
-        let Ok(environment) = std::fs::read(format!("/proc/{id}/environ")) else { continue };
-        let mut variables = environment.split(|byte| *byte == 0);
-        let marked = variables.any(|variable| {
-            let value = variable.strip_prefix(RUN_VARIABLE.as_bytes());
-            value.is_some_and(|value| {
-                value
-                    .get(1..)
-                    .unwrap_or_default()
-                    .split(|byte| *byte == b':')
-                    .any(|part| part == mark.as_bytes())
-            })
-        });
-        if marked {
+        if is_marked(id, mark) {
             // SAFETY: plain system call. Its number can only have become another's within the last
             // microseconds.
             unsafe { libc::kill(id, libc::SIGKILL) };
         }
     }
+}
+
+/// Whether a process of this user carries `mark`.
+pub(crate) fn is_marked(id: i32, mark: &str) -> bool {
+    let environment = std::fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+    let mut variables = environment.split(|byte| *byte == 0);
+    variables.any(|variable| {
+        let value = variable.strip_prefix(RUN_VARIABLE.as_bytes());
+        let marks = value.and_then(|value| value.strip_prefix(b"="));
+        marks.is_some_and(|marks| {
+            marks.split(|byte| *byte == b':').any(|part| part == mark.as_bytes())
+        })
+    })
 }
 
 /// The process that has drawn a mark: `PID-` and 8 hexadecimal digits (a front) or 16 (the guard of
@@ -271,8 +272,21 @@ pub fn mark_process(mark: &str) -> Option<i32> {
 
 /// Whether the guard that has drawn a mark is there.
 pub fn guard_lives(mark: &str) -> bool {
-    let name = |id: i32| std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
-    mark_process(mark).is_some_and(|id| name(id).trim_end() == GUARD_NAME)
+    mark_process(mark).is_some_and(|id| has_name(id, GUARD_NAME))
+}
+
+/// Whether a process is one of those above a hub.
+pub(crate) fn is_guard(id: i32) -> bool {
+    has_name(id, GUARD_NAME) || has_name(id, STARTER_NAME)
+}
+
+pub(crate) fn is_hub(id: i32) -> bool {
+    has_name(id, HUB_NAME)
+}
+
+fn has_name(id: i32, name: &str) -> bool {
+    let told = std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+    told.trim_end() == name
 }
 
 /// What shows on this machine that processes of a run live: nobody is asked, and no answer waits for anybody.
@@ -343,6 +357,10 @@ fn life_address(mark: &str) -> std::io::Result<SocketAddrUnix> {
 
 /// What a guard is called.
 pub const GUARD_NAME: &str = "rakuda-guard";
+/// The process above it, which the user has started.
+pub const STARTER_NAME: &str = "rakuda";
+/// The hub.
+pub const HUB_NAME: &str = "rakudad";
 
 /// A process that a run has left behind which is over.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::clock;
+use crate::{clock, processes};
 
 /// How long processes are waited for that do not end after SIGKILL, as they wait for a device or a file server.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -110,15 +110,42 @@ fn kill_all(select: &dyn Fn(&Table) -> Vec<i32>) -> usize {
         && clock::monotonic_ns() < until_ns
     {
         let frozen = hunt.freeze();
-        for id in &frozen {
-            signal(*id, libc::SIGKILL);
-        }
-        while frozen.iter().any(|id| !is_over(*id)) && clock::monotonic_ns() < until_ns {
-            pause();
+        for part in in_turn(&frozen) {
+            for id in &part {
+                signal(*id, libc::SIGKILL);
+            }
+            while part.iter().any(|id| !is_over(*id)) && clock::monotonic_ns() < until_ns {
+                pause();
+            }
         }
         hunt.killed.extend(frozen);
     }
     hunt.killed.len()
+}
+
+/// This process's own children last: one of them is the hub, which ends what is left below it when this process is
+/// killed in between ([`resume_hub`]).
+fn in_turn(frozen: &BTreeSet<i32>) -> [BTreeSet<i32>; 2] {
+    let own = own_id();
+    let (children, others) =
+        frozen.iter().partition(|id| Stat::read(**id).is_some_and(|stat| stat.parent == own));
+    [others, children]
+}
+
+/// Lets the hub of the run of `mark` go on where a guard has stopped it and no guard is left to kill it. That the last
+/// one has ended has come to it as a signal: it ends what is below it, and then itself.
+pub fn resume_hub(mark: &str) {
+    let is_left = |id: i32, stat: &Stat| {
+        stat.is_stopped
+            && processes::is_hub(id)
+            && !processes::is_guard(stat.parent)
+            && processes::is_marked(id, mark)
+    };
+    for (id, stat) in Table::read().stats {
+        if is_left(id, &stat) {
+            signal(id, libc::SIGCONT);
+        }
+    }
 }
 
 /// What is to be killed.
@@ -186,8 +213,7 @@ struct Table {
 impl Table {
     fn read() -> Self {
         let read = |id| Stat::read(id).map(|stat| (id, stat));
-        let mut stats: BTreeMap<_, _> =
-            crate::processes::all_processes().filter_map(read).collect();
+        let mut stats: BTreeMap<_, _> = processes::all_processes().filter_map(read).collect();
         // Whose parent ended after they were read and before it was: they have another one now.
         let orphans: Vec<_> = stats
             .iter()
@@ -259,6 +285,8 @@ struct Stat {
     resident_pages: u64,
     /// It has ended, with all of its threads; its status was not taken yet.
     is_over: bool,
+    /// By a signal.
+    is_stopped: bool,
 }
 
 impl Stat {
@@ -276,7 +304,7 @@ impl Stat {
         let threads: u32 = fields.nth(THREADS_AFTER_PARENT)?.parse().ok()?;
         let resident_pages = fields.nth(RESIDENT_AFTER_THREADS)?.parse().ok()?;
         let is_over = matches!(state, "X" | "x") || state == "Z" && threads <= 1;
-        Some(Self { parent, resident_pages, is_over })
+        Some(Self { parent, resident_pages, is_over, is_stopped: state == "T" })
     }
 }
 
@@ -289,7 +317,9 @@ mod tests {
         for (id, parent, _) in processes {
             children.entry(*parent).or_default().push(*id);
         }
-        let stat = |&(id, parent, is_over)| (id, Stat { parent, resident_pages: 1, is_over });
+        let stat = |&(id, parent, is_over)| {
+            (id, Stat { parent, resident_pages: 1, is_over, is_stopped: false })
+        };
         Table { stats: processes.iter().map(stat).collect(), children }
     }
 
@@ -321,6 +351,8 @@ mod tests {
             assert_eq!((stat.parent, stat.resident_pages), (5, 25));
             stat.is_over
         };
+        let stopped = b"7 (a) T 5 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 4096 25";
+        assert!(Stat::parse(stopped).unwrap().is_stopped);
         assert!(is_over("Z", 1) && is_over("X", 0));
         assert!(!is_over("Z", 2) && !is_over("S", 1));
     }
@@ -338,6 +370,53 @@ mod tests {
         assert_eq!(one.take_status().map(|(status, _)| status), Some(libc::SIGKILL));
         assert!(!is_over(other.id));
         other.signal_group(libc::SIGKILL);
+    }
+
+    #[test]
+    fn children_are_killed_after_what_stands_below_them() {
+        let environment = crate::EnvironmentBlock::new([("PATH".into(), "/usr/bin:/bin".into())]);
+        let words = [c"sh".to_owned(), c"-c".to_owned(), c"sleep 1000; true".to_owned()];
+        let group = crate::spawn::Group::Own;
+        let shell = processes::start(c"/bin/sh", &words, &environment, &[], group).unwrap();
+        let mut below = Table::read().below(shell.id);
+        while below.is_empty() {
+            pause();
+            below = Table::read().below(shell.id);
+        }
+        let frozen = BTreeSet::from([shell.id, below[0]]);
+        assert_eq!(in_turn(&frozen), [BTreeSet::from([below[0]]), BTreeSet::from([shell.id])]);
+        shell.signal_group(libc::SIGKILL);
+    }
+
+    #[test]
+    fn a_stopped_hub_of_the_run_is_resumed_and_nothing_else() {
+        let folder = std::env::temp_dir().join(format!("rakuda-resumed-{}", own_id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let hub = folder.join(processes::HUB_NAME);
+        std::fs::copy("/bin/sleep", &hub).unwrap();
+        let stopped = |program: &std::path::Path, mark: &str| {
+            let environment = crate::EnvironmentBlock::new([processes::marked(None, mark)]);
+            let program = std::ffi::CString::new(program.to_str().unwrap()).unwrap();
+            let words = [c"sleep".to_owned(), c"1000".to_owned()];
+            let group = crate::spawn::Group::Own;
+            let process = processes::start(&program, &words, &environment, &[], group).unwrap();
+            process.signal_group(libc::SIGSTOP);
+            while !Stat::read(process.id).unwrap().is_stopped {
+                pause();
+            }
+            process
+        };
+        let own = stopped(&hub, "1-0000000a");
+        let others = [stopped(&hub, "1-0000000b"), stopped("/bin/sleep".as_ref(), "1-0000000a")];
+        resume_hub("1-0000000a");
+        let is_stopped =
+            |process: &crate::spawn::Process| Stat::read(process.id).unwrap().is_stopped;
+        assert!(!is_stopped(&own));
+        assert!(others.iter().all(is_stopped));
+        for process in others.iter().chain([&own]) {
+            process.signal_group(libc::SIGKILL);
+        }
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub fn guard(words: &[&str]) -> anyhow::Result<Option<u8>> {
     if Way::new(words).is_none() {
         return Ok(None);
     }
-    processes::set_name("rakuda-guard");
+    processes::set_name(processes::GUARD_NAME);
     processes::become_subreaper().context("take over orphaned processes")?;
     let mark = processes::new_mark();
     let outer = std::env::vars_os().find(|(name, _)| processes::is_mark(name));

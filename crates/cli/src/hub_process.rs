@@ -21,7 +21,7 @@ const STOPPED: i32 = 1;
 
 /// Serves the front until it leaves. Returns the exit status.
 pub fn run(front: i32, guard: i32) -> anyhow::Result<i32> {
-    processes::set_name("rakudad");
+    processes::set_name(processes::HUB_NAME);
     limits::widen();
     let guard_process = processes::parent();
     let (stream, guard) = (adopt(front), adopt(guard));

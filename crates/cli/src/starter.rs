@@ -25,7 +25,7 @@ pub const GROUP_NS: u64 = 20_000_000;
 
 /// Starts `words` below a guard, and ends as that ends.
 pub fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
-    processes::set_name("rakuda");
+    processes::set_name(processes::STARTER_NAME);
     processes::become_subreaper().context("take over orphaned processes")?;
     let (queue, mask) = SignalQueue::new().context("block signals")?;
     let (mine, theirs) = tidings::pair().context("make a socket")?;

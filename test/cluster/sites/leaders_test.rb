@@ -81,7 +81,7 @@ class ClusterLeadersTest < ClusterHostsCase
   end
 
   def test_a_leader_that_hangs_is_started_again
-    printed, status = while_waiting("HEARTBEAT=2", hosts: "hosts.toml", begun: 6) do
+    printed, status = while_waiting("HEARTBEAT=4", hosts: "hosts.toml", begun: 6) do
       @testbed.run!("host3", "pkill", "-STOP", "-x", "rakuda-leader")
       wait_for("the loss to be noticed") { names("*._fail_").size == 4 }
       write("go", "")
@@ -109,7 +109,7 @@ class ClusterLeadersTest < ClusterHostsCase
   end
 
   def test_tasks_of_a_site_that_is_cut_off_run_on_the_other
-    printed, status = while_waiting("HEARTBEAT=2", hosts: "hosts.toml", begun: 6) do
+    printed, status = while_waiting("HEARTBEAT=4", hosts: "hosts.toml", begun: 6) do
       %w[host3 host4].each { |host| @testbed.fault("cut-link", host) }
       wait_for("the loss to be noticed") { names("*._fail_").size == 4 }
       wait_until_nothing_runs("host3", "host4")
@@ -124,7 +124,7 @@ class ClusterLeadersTest < ClusterHostsCase
 
   def test_a_group_without_a_leader_that_is_cut_off_is_told_in_one_line
     write("hosts.toml", TWO_SITES.sub('leader = "host3"', 'leader = ""'))
-    printed, status = while_waiting("HEARTBEAT=2", hosts: "hosts.toml", begun: 6) do
+    printed, status = while_waiting("HEARTBEAT=4", hosts: "hosts.toml", begun: 6) do
       %w[host3 host4].each { |host| @testbed.fault("cut-link", host) }
       wait_for("the loss to be noticed") { names("*._fail_").size == 4 }
       write("go", "")

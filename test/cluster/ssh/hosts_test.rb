@@ -98,7 +98,7 @@ class ClusterHostsTest < ClusterHostsCase
 
   def test_a_silent_host_is_lost_and_what_it_ran_is_killed_there
     write("hosts", "host1 2\nhost3 2\n")
-    printed, status = while_waiting("HEARTBEAT=2") do
+    printed, status = while_waiting("HEARTBEAT=4") do
       @testbed.fault("cut-link", "host3")
       wait_for("the loss to be noticed") { names("*._fail_").size == 2 }
       wait_until_nothing_runs("host3")

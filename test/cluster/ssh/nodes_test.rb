@@ -48,7 +48,7 @@ class ClusterNodesTest < ClusterHostsCase
 
   def test_a_host_that_has_power_again_is_used_again
     write("hosts", "host1 2\nhost3 2\n")
-    printed, status = while_waiting("HEARTBEAT=2") do
+    printed, status = while_waiting("HEARTBEAT=4") do
       @testbed.fault("kill-host", "host3")
       wait_for("the loss to be noticed") { names("*._fail_").size == 2 }
       begun_on("host3").each { |path| File.delete(File.join(@folder, path)) }

@@ -134,7 +134,7 @@ class ClusterSyncTest < ClusterHostsCase
 
   # Yields when a worker on each host waits, and stops the run when the round has been given up.
   def while_worker_waits
-    while_command_waits(RAKUDA, "-F", "hosts", "lost", "HEARTBEAT=2", begun: 3, rakefile: WAITS) do |pid|
+    while_command_waits(RAKUDA, "-F", "hosts", "lost", "HEARTBEAT=4", begun: 3, rakefile: WAITS) do |pid|
       %w[host1 host2].each { |host| wait_for("a worker on #{host} to wait") { at_gate(host).positive? } }
       yield
       wait_for("the round to be given up") { !rounds.empty? }

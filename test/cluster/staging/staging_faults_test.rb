@@ -54,7 +54,7 @@ class ClusterStagingFaultsTest < ClusterStagingCase
       file("result" => %w[part0 part1 gate]) { sh "cat part0 part1 | sha256sum > result" }
       task default: "result"
     RUBY
-    printed, status = during(rakefile, "HEARTBEAT=2", "NOTES=#{@notes}") do
+    printed, status = during(rakefile, "HEARTBEAT=4", "NOTES=#{@notes}") do
       wait_for("the gate") { !notes("gate").empty? }
       wait_until_done("part0", "part1")
       @victim = (%w[host1 host2] - notes("gate").flatten).first
@@ -181,7 +181,7 @@ class ClusterStagingFaultsTest < ClusterStagingCase
 
   # Runs it; while its gate waits, the host dies that has made `part`.
   def losing_the_maker_of(part, rakefile)
-    during(rakefile, "HEARTBEAT=2", "NOTES=#{@notes}") do
+    during(rakefile, "HEARTBEAT=4", "NOTES=#{@notes}") do
       wait_for("the gate") { !notes("gate").empty? }
       wait_until_done(part)
       @victim = notes.to_h.fetch(part)

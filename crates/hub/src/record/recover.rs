@@ -8,7 +8,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rakuda_agent::{files, processes};
+use rakuda_agent::{files, processes, trees};
 use rakuda_proto::Text;
 use rakuda_proto::front::FailedTarget;
 use rakuda_proto::journal::{JournalEvent, RunEnded, RunOutcome};
@@ -65,7 +65,8 @@ impl Turn {
 pub(crate) fn take_turn(directory: &Path) -> Option<Turn> {
     let root = directory.join(FOLDER);
     let mut living = marks(&root).into_iter().filter(|mark| mark.alive);
-    if living.any(|run| !processes::carries(&run.mark) && is_being_ended(&run)) {
+    if let Some(run) = living.find(|run| !processes::carries(&run.mark) && is_being_ended(run)) {
+        trees::resume_hub(&run.mark);
         return None;
     }
     if has_nothing_left(&root) {
