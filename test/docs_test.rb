@@ -72,7 +72,7 @@ class DocsTest < Minitest::Test
     listings = pages.flat_map { |page| read(page).scan(/^<!-- example: (\S+) -->\n```\w+\n(.*?)^```$/m) }
     refute_empty listings
     listings.each do |example, listing|
-      program = read(example).lines.drop_while { |line| line.match?(/\A(#|$)/) }.join
+      program = read(example).lines.drop_while { |line| line.match?(%r{\A(#|//|$)}) }.join
       assert_equal program, listing, example
     end
   end

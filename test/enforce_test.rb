@@ -27,8 +27,8 @@ class EnforceTest < Minitest::Test
     task default: %i[modest greedy family free]
   RUBY
   WAYS = { "groups" => "by a control group for each command", "watch" => "by looking at it ten times a second: " }.freeze
-  WHY = { "groups" => /killed: it had \d+ MiB of memory and wanted more, and its task asks for 80 MiB/,
-          "watch" => /killed: it had \d+ MiB of memory, and its task asks for 80 MiB/ }.freeze
+  WHY = { "groups" => /killed: it had [\d.]+ MiB of memory and wanted more, and its task asks for 80 MiB/,
+          "watch" => /killed: it had [\d.]+ MiB of memory, and its task asks for 80 MiB/ }.freeze
 
   def test_who_takes_more_than_it_asks_for_is_killed_and_told
     Dir.mktmpdir("rakuda-enforce") do |dir|

@@ -35,7 +35,7 @@ module FrontTests
   def test_show_conf_shows_options_and_their_origin
     rakuda("", "--show-conf", "-j3", "--memory", "1G", "--resource", "a=1", "--resource", "b=2", "--strict", "--on-end", "true",
            "--no-oversubscribe") do |run|
-      wanted = ["jobs 3 (option)", "policy lifo_hrf (default)", "memory 1073741824 (option)", "resource a=1 b=2 (option)",
+      wanted = ["jobs 3 (option)", "policy lifo_hrf (default)", "memory 1G (option)", "resource a=1 b=2 (option)",
                 "record true (default)", "grace 5.0 s (default)", "output task (default)", "strict true (option)",
                 "on-end true (option)", "on-fail nothing (default)", "ui false (default)", "oversubscribe none (option)",
                 "stream-route auto (default)", "config none (default)"]

@@ -17,7 +17,10 @@ class LivePageTest < Minitest::Test
   PYTHON = File.join(ENV.fetch("CARGO_TARGET_DIR", File.join(ROOT, "target")), "validators/bin/python")
   RAKEFILE = <<~'RUBY'
     Dir.mkdir("out") unless File.directory?("out")
-    20.times { |i| file("out/a#{i}.txt") { |t| sh "echo made #{i} > #{t.name}" } }
+    20.times do |i|
+      needs memory: "200M"
+      file("out/a#{i}.txt") { |t| sh "echo made #{i} > #{t.name}" }
+    end
     file("out/bad.txt") { |t| sh "echo 'no such star <b>bold</b>'; exit 3" }
     file("out/last.txt" => "out/late.txt") { |t| sh "echo last > #{t.name}" }
     file("out/late.txt" => (0...20).map { |i| "out/a#{i}.txt" }) do |t|
@@ -182,6 +185,7 @@ class LivePageTest < Minitest::Test
     browser.wait_for("#{format(names, "#task-table")}.length === 11")
     browser.evaluate("document.querySelector('#task-table .virtual-row').click()")
     browser.wait_for("document.querySelector('#task-detail .neighbours')?.textContent.includes('out/late.txt')")
+    assert_includes browser.evaluate("document.getElementById('task-detail').textContent"), "memory asked for200 MiB"
     check_waiting(browser, names)
     search(browser, "")
     browser.wait_for("document.querySelector('#curve svg') !== null && !document.getElementById('attempts').hidden")

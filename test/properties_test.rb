@@ -25,6 +25,11 @@ class PropertiesTest < Minitest::Test
                  parse("memory=4G resource=gpu:2 resource=licence"))
   end
 
+  def test_bytes_are_written_as_they_are_read
+    texts = %w[0 100 1000K 200M 1500M 8G 16777215T]
+    assert_equal(texts, texts.map { |text| Rakuda::Properties.text_of_bytes(Rakuda::Properties.bytes(text)) })
+  end
+
   def test_wrong_value_is_explained
     error = assert_raises(Rakuda::ConfigurationError) { parse("ncore=two") }
     assert_equal "ncore=two: expected a whole number from 1 to 4294967295", error.message

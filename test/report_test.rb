@@ -191,8 +191,9 @@ class ReportTest < Minitest::Test
            ".map((row) => [...row.children].map((cell) => cell.textContent))"
     shown = browser.evaluate(rows)
     assert_equal ["e.out", HOSTILE, "b.out", "d.out"].sort, shown.map { |row| row[1] }.sort
-    assert_equal ["failed", "e.out", "*.out", "argo", "2.00 s", "3.00 s", "0 %", "", "100 B", "0 B", "1", "sh -c 'fit e'", ""],
-                 shown[0], "what failed is first"
+    first = ["failed", "e.out", "*.out", "argo", "2.00 s", "3.00 s", "0 %", "? of 200 MiB", "100 B", "0 B", "1",
+             "sh -c 'fit e'", ""]
+    assert_equal first, shown[0], "what failed is first"
     type = "(text) => { const field = document.getElementById('task-search'); field.value = text; " \
            "field.dispatchEvent(new Event('input')); return new Promise((done) => setTimeout(done, 20)); }"
     browser.evaluate("(#{type})('FIT status')")
@@ -221,10 +222,10 @@ class ReportTest < Minitest::Test
     "#{JSON.generate({ event: name, **fields })}\n"
   end
 
-  def attempt(task, number, times, line, ended, **command)
+  def attempt(task, number, times, line, ended, wants: {}, **command)
     @commands = (@commands || -1) + 1
     from_s, to_s = times
-    event("attempt_started", from_s, task: task, attempt: number, node: 0, cores: 1) +
+    event("attempt_started", from_s, task: task, attempt: number, node: 0, cores: 1, **wants) +
       event("command_started", from_s, command: @commands, task: task, line: line) +
       event("command_ended", to_s, command: @commands, wall_ns: ((to_s - from_s) * 1e9).round, **command) +
       event("attempt_ended", to_s, task: task, **ended)
@@ -243,7 +244,7 @@ class ReportTest < Minitest::Test
       attempt(1, 1, [0, 2], "proj a.src", good, status: 0, read_bytes: 400),
       attempt(2, 1, [0, 3], "cd x && proj a.src", good, status: 0, write_bytes: 50),
       attempt(4, 1, [3.5, 4], "fit d", { retried: true, **bad }, status: 9),
-      attempt(5, 1, [2, 5], "sh -c 'fit e'", bad, status: 256, read_bytes: 100),
+      attempt(5, 1, [2, 5], "sh -c 'fit e'", bad, wants: { memory_bytes: 200 << 20 }, status: 256, read_bytes: 100),
       event("task_settled", 5, task: 5, how: "failed"),
       attempt(4, 2, [4, 6], "fit d", good, status: 0),
       event("task_settled", 6, task: 6, how: "abandoned", because: [5]),

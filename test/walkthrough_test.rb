@@ -162,7 +162,7 @@ class WalkthroughTest < Minitest::Test
       line = line.sub(%r{, [\d.]+/s(, (at least|about) .*? left)?}, "") # how fast it goes
       line = line.sub(/(?<=; made )[^;]+/) { |names| names.split(", ").sort.join(", ") }
       line.gsub(RUN, "RUN").gsub(/\d{4}-\d\d-\d\d/, "DATE").gsub(/\d\d:\d\d:\d\d(\.\d+)?/, "TIME").gsub(/\+\d+\.\d{3}/, "+S")
-          .gsub(/\d[\d.]* (?:ns|µs|us|ms|s|min|k?B|MB)\b/, "N").gsub(/ on \S+( with|$)/, ' on HOST\1').gsub(/ {2,}/, "  ")
+          .gsub(/\d[\d.]* (?:ns|µs|us|ms|s|min|k?B|MB|[KMG]iB)\b/, "N").gsub(/ on \S+( with|$)/, ' on HOST\1').gsub(/ {2,}/, "  ")
           .gsub(/\b\d+\.\d\d(?= |$)/, "RATIO").sub(/  (within scatter|slower|faster|too few)$/, "  VERDICT")
           .gsub(/\b\d+ cores?\b/, "N cores").sub(", memory N", "").rstrip # of a short command it is not always known
     end

@@ -530,6 +530,7 @@ module Rakuda
     def other_settings
       jobs_origin = @own[:given].include?(:jobs) ? "option" : configuration.origin("NCORE") || "default"
       resources = @own[:resources].map { |name, count| "#{name}=#{count}" }
+      memory = @own[:memory_bytes]
       files = configuration_files
       sharing = { true => "all tasks", false => "none" }.fetch(configuration.switch("OVERSUBSCRIBE"), "streams")
       [["jobs", jobs, jobs_origin],
@@ -537,7 +538,7 @@ module Rakuda
        key_setting("output", "OUTPUT", output), own_setting("output-prefix", :prefix),
        own_setting("ci", :ci, @own[:ci] || "none"),
        own_setting("grace", :grace_ms, "#{@own[:grace_ms] / 1000.0} s"),
-       own_setting("memory", :memory_bytes, @own[:memory_bytes].zero? ? "all of the machine's" : @own[:memory_bytes]),
+       own_setting("memory", :memory_bytes, memory.zero? ? "all of the machine's" : Properties.text_of_bytes(memory)),
        own_setting("enforce", :enforce, @own[:enforce] || "nothing"),
        own_setting("resource", :resources, resources.empty? ? "none" : resources),
        own_setting("seed", :seed), own_setting("record", :record),

@@ -52,6 +52,15 @@ module Rakuda
         bytes
       end
 
+      # @param bytes [Integer]
+      # @return [String] the shortest text that {bytes} takes for this number
+      #
+      #   Rakuda::Properties.text_of_bytes(200 << 20) # => "200M"
+      def text_of_bytes(bytes)
+        unit, size = UNITS.to_a.reverse.find { |_, one| (bytes % one).zero? && bytes >= one } || UNITS.first
+        "#{bytes / size}#{unit.upcase}"
+      end
+
       # @param text [String] "NAME:COUNT" or "NAME", several with commas
       # @return [Hash{String => Integer}]
       def resources(text)

@@ -86,6 +86,7 @@ class ExplainTest < Minitest::Test
       answer, = explain(folder, "fat")
       assert_equal "queued", answer["state"]
       assert_equal({ "needed" => 5 << 30, "free" => 2 << 30 }, answer["short"].first["memory_bytes"])
+      assert_match(/^  \S+: memory: 5 GiB needed, 2 GiB free$/, ask(folder, "explain", "fat").first)
     end
   end
 

@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rakuda_proto::agent::{BOUND_EXCEEDED, CommandId};
+use rakuda_proto::memory;
 
 use crate::memory_groups::{MemoryGroup, MemoryGroups, NoGroups};
 use crate::spawn::Process;
@@ -143,7 +144,7 @@ impl Bounds {
             let (group, bytes_max) = self.grouped.remove(&command)?;
             let why = group.exceeded().map(|bytes_peak| {
                 // What the kernel has refused is not known.
-                let had = format!("{} of memory and wanted more", mebibytes(bytes_peak));
+                let had = format!("{} of memory and wanted more", memory::measured(bytes_peak));
                 why(&had, bytes_max)
             });
             self.give_back(Some(group));
@@ -159,27 +160,17 @@ impl Bounds {
 
 impl Bounded {
     fn why(&self) -> String {
-        why(&format!("{} of memory", mebibytes(self.bytes_peak)), self.bytes_max)
+        why(&format!("{} of memory", memory::measured(self.bytes_peak)), self.bytes_max)
     }
 }
 
 /// Why a command was killed.
 fn why(had: &str, bytes_max: u64) -> String {
-    format!("{BOUND_EXCEEDED}it had {had}, and its task asks for {}", mebibytes(bytes_max))
+    format!("{BOUND_EXCEEDED}it had {had}, and its task asks for {}", memory::asked(bytes_max))
 }
 
 fn locked(shared: &Shared) -> MutexGuard<'_, BTreeMap<CommandId, Bounded>> {
     shared.commands.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Bytes as `memory:` of a Rakefile takes them.
-fn mebibytes(bytes: u64) -> String {
-    let tenths = bytes.saturating_mul(10) >> 20;
-    if tenths < 100 {
-        format!("{}.{} MiB", tenths / 10, tenths % 10)
-    } else {
-        format!("{} MiB", tenths / 10)
-    }
 }
 
 fn watch(shared: &Shared) -> ! {
@@ -247,10 +238,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_told_as_a_rakefile_has_them() {
+    fn a_killed_command_is_told_its_bound_as_it_was_asked_for() {
+        let bounded = Bounded { root: 1, bytes_max: 1500 << 20, bytes_peak: 3 << 29, killed: true };
         assert_eq!(
-            [1 << 20, 100 << 20, 1536 << 10].map(mebibytes),
-            ["1.0 MiB", "100 MiB", "1.5 MiB"]
+            bounded.why(),
+            format!("{BOUND_EXCEEDED}it had 1.50 GiB of memory, and its task asks for 1500 MiB")
         );
     }
 

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use clap::Args;
+use rakuda_proto::memory;
 use rakuda_record::printable::printable;
 use rakuda_record::words::duration_in_words;
 use serde_json::{Value, json};
@@ -164,6 +165,7 @@ fn print_queued(task: &str, answer: &Value, out: &mut dyn Write) -> io::Result<(
                 "never_fits" => parts.push("it can never run there".to_owned()),
                 "ends_too_soon" => parts.push(too_soon(value)),
                 "where" => parts.push(unsuited(value)),
+                "memory_bytes" => parts.push(little_memory(value)),
                 _ => {
                     let name = printable(name.replace('_', " ").as_bytes());
                     parts.push(format!(
@@ -176,6 +178,12 @@ fn print_queued(task: &str, answer: &Value, out: &mut dyn Write) -> io::Result<(
         writeln!(out, "  {}: {}", text(&short["node"]), parts.join("; "))?;
     }
     Ok(())
+}
+
+fn little_memory(value: &Value) -> String {
+    let [needed, free] =
+        ["needed", "free"].map(|name| memory::asked(value[name].as_u64().unwrap_or(0)));
+    format!("memory: {needed} needed, {free} free")
 }
 
 /// Why a node does not suit, by what is known of it.

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Args;
-use rakuda_proto::Text;
 use rakuda_proto::journal::{NodeChosen, Outcome, RunOutcome, Settled, TargetFate, TaskKind};
+use rakuda_proto::{Text, memory};
 use rakuda_record::find::find_task;
 use rakuda_record::folder::RunFolder;
 use rakuda_record::printable::{printable, shown};
@@ -175,8 +175,8 @@ fn lines(what: &What, stopped: bool) -> Vec<String> {
                 return vec![format!("    could not be started: {}", shown(error))];
             }
             let ns = |ns: u64| duration_in_words(i64::try_from(ns).unwrap_or(i64::MAX));
-            let memory = ended.rss_bytes().map(|bytes| format!("memory {}, ", text::bytes(bytes)));
-            let memory = memory.unwrap_or_default();
+            let memory = ended.rss_bytes().map(memory::measured);
+            let memory = memory.map(|size| format!("memory {size}, ")).unwrap_or_default();
             vec![format!(
                 "    {} after {}; CPU {}, {memory}read {}, wrote {}",
                 text::wait_status(ended.status),

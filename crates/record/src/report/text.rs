@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use rakuda_proto::memory;
 use rakuda_proto::streams::{
     EndAccount, HopAccount, HopWay, LineKind, RouteCost, RouteKind, RouteWish, StreamRoute,
 };
@@ -446,7 +447,7 @@ fn rules(out: &mut String, report: &Report) {
 
 fn rule(out: &mut String, row: &GroupSummary) {
     let label = fitted(&row.group.label(), LABEL);
-    let memory = row.usage.rss_bytes_max.map_or_else(|| "-".to_owned(), bytes);
+    let memory = row.usage.rss_bytes_max.map_or_else(|| "-".to_owned(), memory::measured);
     let times = match &row.durations {
         Some(times) => [times.total, times.median, times.p5, times.p95, times.max].map(seconds),
         None => [const { String::new() }; 5].map(|_| "-".to_owned()),

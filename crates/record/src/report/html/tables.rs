@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use rakuda_proto::memory;
+
 use crate::report::format::{bytes, count, counted, percent, seconds};
 use crate::report::html::swatch;
 use crate::report::plot::{colour_class, escape, rule_axis, rule_plot};
@@ -140,13 +142,14 @@ fn usage(body: &mut String, row: &GroupSummary) {
     let usage = Some(&row.usage).filter(|usage| usage.commands > 0);
     cell_of(body, usage.map(|usage| usage.user_s), seconds);
     cell_of(body, usage.map(|usage| usage.system_s), seconds);
-    for value in [
-        usage.and_then(|usage| usage.rss_bytes_max),
-        usage.map(|usage| usage.bytes.read),
-        usage.map(|usage| usage.bytes.written),
+    let bytes: fn(u64) -> String = bytes;
+    for (value, shown) in [
+        (usage.and_then(|usage| usage.rss_bytes_max), memory::measured as fn(u64) -> String),
+        (usage.map(|usage| usage.bytes.read), bytes),
+        (usage.map(|usage| usage.bytes.written), bytes),
     ] {
         match value {
-            Some(value) => cell(body, value as f64, &bytes(value)),
+            Some(value) => cell(body, value as f64, &shown(value)),
             None => *body += "<td data-v=\"\">–</td>",
         }
     }

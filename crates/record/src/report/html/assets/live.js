@@ -29,6 +29,20 @@
     while (value >= 999.5 && unit < 5) { value /= 1000; unit++; }
     return value.toPrecision(3) + " " + ["kB", "MB", "GB", "TB", "PB", "EB"][unit];
   }
+  // Memory in powers of 1024, in which `memory:` of a Rakefile counts: what was measured, rounded down.
+  const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+  function memory(value) {
+    let unit = 0;
+    while (value >= 1024 && unit < 4) { value /= 1024; unit++; }
+    const scale = !unit || value >= 100 ? 1 : value >= 10 ? 10 : 100;
+    return (Math.floor(value * scale) / scale).toFixed(Math.log10(scale)) + " " + UNITS[unit];
+  }
+  // What was asked for, as it was: in the largest unit of which it is a whole number.
+  function requested(value) {
+    let whole = value, unit = 0;
+    while (whole && whole % 1024 === 0 && unit < 4) { whole /= 1024; unit++; }
+    return whole < 1e6 ? whole + " " + UNITS[unit] : memory(value);
+  }
   const many = (value) => (value || 0).toLocaleString("en");
 
   function element(kind, parent, text, name) {
@@ -339,12 +353,12 @@
     for (const attempt of told.attempts) {
       if (told.attempts.length > 1) pair("attempt", String(attempt.attempt));
       pair("node", attempt.node + (attempt.cores > 1 ? ", " + attempt.cores + " cores" : ""));
-      pair("memory asked for", attempt.memory_bytes === null ? "" : size(attempt.memory_bytes));
+      pair("memory asked for", attempt.memory_bytes === null ? "" : requested(attempt.memory_bytes));
       pair("run time", seconds(attempt.wall_s));
       pair("why", attempt.reasons.join("; "));
       for (const command of attempt.commands) {
         pair("command", command.command);
-        pair("ended with", command.exit && [command.exit, seconds(command.wall_s), size(command.rss_bytes)].filter(Boolean).join(", "));
+        pair("ended with", command.exit && [command.exit, seconds(command.wall_s), command.rss_bytes && memory(command.rss_bytes) + " of memory"].filter(Boolean).join(", "));
       }
       pair("message", attempt.message);
     }
@@ -411,7 +425,7 @@
     const value = (node, name) => {
       const it = values[node.node] && values[node.node][name];
       if (!it || it.value === null) return ["", "", it ? it.why : ""];
-      const text = it.unit === "B" ? size(it.value) : Number(it.value).toLocaleString("en", { maximumFractionDigits: 2 }) + (it.unit === "%" ? " %" : "");
+      const text = it.unit === "B" ? memory(it.value) : Number(it.value).toLocaleString("en", { maximumFractionDigits: 2 }) + (it.unit === "%" ? " %" : "");
       return [text, "", "as of " + seconds(it.age_s) + " ago"];
     };
     const bad = (state) => ["lost", "failed", "set_aside"].includes(state) ? "t bad" : "t";

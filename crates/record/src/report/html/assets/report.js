@@ -93,6 +93,21 @@
     return value.toPrecision(3) + " " + ["kB", "MB", "GB", "TB", "PB", "EB"][unit];
   }
 
+  // Memory in powers of 1024, in which `memory:` of a Rakefile counts: what was measured, rounded down.
+  const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+  function memory(value) {
+    let unit = 0;
+    while (value >= 1024 && unit < 4) { value /= 1024; unit++; }
+    const scale = !unit || value >= 100 ? 1 : value >= 10 ? 10 : 100;
+    return (Math.floor(value * scale) / scale).toFixed(Math.log10(scale)) + " " + UNITS[unit];
+  }
+  // What was asked for, as it was: in the largest unit of which it is a whole number.
+  function requested(value) {
+    let whole = value, unit = 0;
+    while (whole && whole % 1024 === 0 && unit < 4) { whole /= 1024; unit++; }
+    return whole < 1e6 ? whole + " " + UNITS[unit] : memory(value);
+  }
+
   // Texts as data.rs writes them: bytes in common with the text before, number of further bytes, these.
   function texts(read, count) {
     const decoder = new TextDecoder(), out = [];
@@ -138,12 +153,12 @@
     const node = (i) => word(data.nodes, value.node[i], (each) => each.name);
     const exit = (i) => word(of.exits, value.exit[i]).replace(/^status /, "");
     const known = (key, shown) => (i) => value[key][i] < 0 ? "" : shown(value[key][i]);
-    const memory = (i) => known("rss", size)(i) + (value.wanted[i] >= 0 ? (value.rss[i] < 0 ? "?" : "") + " of " + size(value.wanted[i]) : "");
+    const inMemory = (i) => known("rss", memory)(i) + (value.wanted[i] >= 0 ? (value.rss[i] < 0 ? "?" : "") + " of " + requested(value.wanted[i]) : "");
     // Title, width in px, text of a row, and what it is sorted by: numbers, or the text.
     const columns = [
       ["status", 88, status, fate], ["task", 200, (i) => name[i]], ["rule", 150, rule], ["node", 84, node],
       ["start", 80, known("start", (v) => seconds(v / 1e6)), value.start], ["wall", 80, known("wall", (v) => seconds(v / 1e6)), value.wall],
-      ["CPU", 64, known("cpu", (v) => (v / 10).toFixed(0) + " %"), value.cpu], ["memory", 136, memory, value.rss],
+      ["CPU", 64, known("cpu", (v) => (v / 10).toFixed(0) + " %"), value.cpu], ["memory", 136, inMemory, value.rss],
       ["read", 76, known("read", size), value.read], ["written", 80, known("written", size), value.written],
       ["exit", 70, exit], ["command", 320, (i) => command[i]], ["reason", 260, (i) => reason[i]],
     ];
