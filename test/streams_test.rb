@@ -270,6 +270,25 @@ class StreamsTest < Minitest::Test
     end
   end
 
+  # The reader damages the spool of m, and fails; then that is found out, and m runs again.
+  def test_whoever_has_written_a_spool_that_is_damaged_runs_again
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: "w", to: "m", replay: :journal
+      stream :t, from: "m", to: "out"
+      task(:w) { sh "echo w >> ran; seq 5" }
+      task(:m) { sh "echo m >> ran; echo middle; cat" }
+      file("out") { sh "test -e tried || { touch tried; truncate -s -1 $(grep -l middle .rakuda/spools/*/*); exit 3; }; cat > out" }
+      task default: "out"
+    RAKEFILE
+    %w[-j3 -j1].each do |jobs|
+      rakuda(rakefile, jobs, "RETRY=2") do |run|
+        assert_equal [0, "middle\n1\n2\n3\n4\n5\n"], [run.status, File.read("out")], run.err
+        assert_equal %w[w m m], File.readlines("ran", chomp: true)
+        assert_match(/stream t: the spool .* ends early/, run.err)
+      end
+    end
+  end
+
   def test_task_may_answer_the_one_that_it_reads_from
     rakefile = <<~RAKEFILE
       stream :ask, from: "a", to: "b"

@@ -1,14 +1,16 @@
 //! Streams over several hosts, with virtual lines between them, one life from each seed: lines are slow, break and lose
-//! hosts; readers sleep and leave; writers fail; what slow readers leave is spilled; routes change. What comes out is
-//! whole, or it is known that it is not; nobody waits for ever; what waits anywhere is bounded.
+//! hosts; readers sleep, leave and are killed; writers fail; what slow readers leave is spilled; routes change. What
+//! comes out is whole, or it is known that it is not; nobody waits for ever; what waits anywhere is bounded.
 //!
 //! `PROPTEST_CASES=400000 cargo test --release -p rakuda-core --test lines` lives a quarter as many for each route, and
 //! a hundredth of these with spills (a life of those moves some megabytes).
 
+mod dice;
 mod spills;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use dice::Dice;
 use proptest::test_runner::Config as RunnerConfig;
 use rakuda_core::streams::{
     CARRY_BYTES_MAX, Flow, FlowSettings, GroupId, Groups, HOP_WINDOW_BYTES, HOP_WINDOW_BYTES_MAX,
@@ -17,31 +19,6 @@ use rakuda_core::streams::{
 };
 use rakuda_core::{NodeId, TaskId, Time};
 use spills::Log;
-
-/// A small generator, so that one number decides a life.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % bound.max(1)
-    }
-
-    fn one_in(&mut self, bound: usize) -> bool {
-        self.below(bound) == 0
-    }
-
-    /// Below one of the bounds.
-    fn up_to(&mut self, bounds: &[usize]) -> usize {
-        let bound = bounds[self.below(bounds.len())];
-        self.below(bound)
-    }
-
-    fn number(&mut self, bound: u32) -> u32 {
-        u32::try_from(self.below(bound as usize)).unwrap()
-    }
-}
 
 /// A step of the clock that edges see: lines have a delay of up to 0.2 s.
 const TICK_NS: u64 = 100_000;
@@ -170,7 +147,7 @@ struct Plan {
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     Well,
-    /// Somebody knows that it cannot end well: a host is lost, a line broke, a writer failed.
+    /// Somebody knows that it cannot end well: a host is lost, a line broke, a writer failed, a reader was killed.
     Known,
 }
 
@@ -194,6 +171,10 @@ struct World {
     settings: (FlowSettings, Option<usize>),
     /// The largest window that an edge had.
     window_max: usize,
+    /// Readers that leave early have been killed.
+    kills_readers: bool,
+    /// One was, which the hub knows when its task ends.
+    was_killed: bool,
 }
 
 fn records_of(dice: &mut Dice, kind: RecordKind, task: TaskId, budget: usize) -> Writer {
@@ -222,6 +203,7 @@ impl World {
             window,
             on_close: plan.on_close,
             spills: plan.spill.is_some(),
+            in_turn: false,
         };
         let mut world = Self {
             now: 0,
@@ -252,6 +234,8 @@ impl World {
             rerouted: 0,
             settings: (settings, plan.spill),
             window_max: 0,
+            kills_readers: false,
+            was_killed: false,
         };
         world.add(dice, tree, false);
         world
@@ -459,6 +443,7 @@ impl World {
         }
         if one.leaves_at.is_some_and(|at| one.got.len() >= at) {
             one.left = true;
+            self.was_killed |= self.kills_readers;
             place.flow.on_reader_left(reader);
             return true;
         }
@@ -679,7 +664,7 @@ impl World {
     /// Whether it is known that this cannot end well.
     fn is_known(&self) -> bool {
         let broken = self.places.iter().any(|place| place.is_broken && self.is_up(place.node));
-        broken || self.places.iter().any(|place| place.flow.is_aborted())
+        broken || self.was_killed || self.places.iter().any(|place| place.flow.is_aborted())
     }
 
     fn is_over(&self) -> bool {
@@ -712,7 +697,7 @@ impl World {
             assert!(self.is_known() || self.lost.is_some(), "nobody waits for ever");
             return End::Known;
         }
-        End::Well
+        if self.was_killed { End::Known } else { End::Well }
     }
 
     /// All is over: who reads has all of it, or has left.
@@ -842,7 +827,8 @@ fn live(seed: u64, route: Option<Route>, spills: bool) -> (usize, usize) {
         1 => Some((dice.below(4_000), Wrong::Lost(any_host(dice, &tree)))),
         _ => None,
     };
-    let is_calm = wrong.is_none() && !fails;
+    world.kills_readers = leaves && dice.one_in(4);
+    let is_calm = wrong.is_none() && !fails && !world.kills_readers;
     let end = world.run(dice, &mut wrong);
     world.check_readers();
     assert!(end == End::Well || !is_calm);

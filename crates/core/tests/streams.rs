@@ -135,7 +135,8 @@ fn live(seed: u64, life: &Life) -> usize {
     let dice = &mut Dice(seed);
     let window = WINDOW_BYTES_MIN + dice.below(1 << 20);
     let spills = life.spill.is_some();
-    let settings = FlowSettings { record: life.kind, window, on_close: life.on_close, spills };
+    let (record, on_close) = (life.kind, life.on_close);
+    let settings = FlowSettings { record, window, on_close, spills, in_turn: false };
     let mut log = Log {
         next: vec![None; life.readers],
         bytes_max: life.spill.unwrap_or_default(),

@@ -214,6 +214,10 @@ pub struct StreamRoute {
     /// known, and taken as it usually is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_ns: Option<u64>,
+    /// Processor time that a message takes at each end of an edge, as measured on the slowest of its hosts, ns;
+    /// nothing: it was not known, and taken as usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_ns: Option<u64>,
     /// What its tasks are said to write and read in a second, bytes; nothing: it was taken as usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declared_bytes_per_s: Option<u64>,
@@ -291,6 +295,10 @@ pub enum StreamEvent {
     Switched(OpeningId),
     /// What has gone in so far, of the streams that have writers on the node; no more often than once a second.
     Passed(OpeningId, Vec<StreamPassed>),
+    /// A spool is not there, or not what was written: its file. `Ended` follows.
+    SpoolBad(OpeningId, Text),
+    /// Processor time that a message takes on its way over an edge at this end, ns. Told once by each node with edges.
+    MessageCost(u64),
 }
 
 /// What the writers of one node have written so far.

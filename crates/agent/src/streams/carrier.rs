@@ -26,6 +26,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
+use super::cost;
 use crate::processes;
 
 /// From a connection to its key.
@@ -59,7 +60,7 @@ impl Carrier {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (words, heard) = unbounded_channel();
         std::thread::Builder::new().name("hops".to_owned()).spawn(move || {
-            let work = Work { ends: Rc::default(), events, door: None };
+            let work = Work { ends: Rc::default(), events, door: None, is_measured: false };
             tokio::task::LocalSet::new().block_on(&runtime, work.run(heard));
         })?;
         Ok(Self { words })
@@ -95,6 +96,8 @@ struct Work {
     events: UnboundedSender<AgentEvent>,
     /// Where it listens, once it does.
     door: Option<Door>,
+    /// The hub was told what a message takes here.
+    is_measured: bool,
 }
 
 /// Where connections are taken.
@@ -112,7 +115,10 @@ impl Work {
                 Word::Forget(keys) => {
                     self.ends.borrow_mut().retain(|key, _| !keys.contains(key));
                 }
-                Word::Listen(id, credentials) => self.tell_where(id, &credentials).await,
+                Word::Listen(id, credentials) => {
+                    self.tell_where(id, &credentials).await;
+                    self.tell_cost();
+                }
                 Word::Dial(id, edge, key, addresses) => self.dial(id, edge, key, addresses),
             }
         }
@@ -131,6 +137,16 @@ impl Work {
         }
         if let Some(door) = &self.door {
             self.tell(StreamEvent::Listening(id, door.addresses.clone(), door.socket.clone()));
+        }
+    }
+
+    /// Once: for the routes of streams from then on.
+    fn tell_cost(&mut self) {
+        if std::mem::replace(&mut self.is_measured, true) {
+            return;
+        }
+        if let Some(ns) = cost::message_ns() {
+            self.tell(StreamEvent::MessageCost(ns));
         }
     }
 

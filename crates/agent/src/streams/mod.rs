@@ -1,11 +1,12 @@
 //! Streams between the commands of this node: pipes, and threads that pass on what comes.
 //!
-//! `Openings` keeps the ends of pipes that commands get; `relay` is the thread of one opening;
-//! `hops` are ends of edges to other hosts, and `carrier` connects them; `spool` keeps what goes
-//! through a stream in a file, and `spill` what slow readers have not read. What goes where is decided in
+//! `Openings` keeps the ends of pipes that commands get; `relay` is the thread of one opening; `hops` are ends of edges
+//! to other hosts, `carrier` connects them, and `cost` says what a message takes there; `spool` keeps what goes through
+//! a stream in a file, and `spill` what slow readers have not read. What goes where is decided in
 //! `rakuda_core::streams`.
 
 mod carrier;
+mod cost;
 mod hops;
 mod relay;
 mod spill;
@@ -269,7 +270,7 @@ fn open_stream(
                 (ends.stdout, ends.unread) = (Some(writing), Arc::clone(&unread));
                 Intake::Pipe(reading)
             }
-            StreamEnd::Spool(path) => Intake::Spool(spool::SpoolReader::open(path.as_path())?),
+            StreamEnd::Spool(path) => Intake::Spool(spool::SpoolReader::new(path.as_path())),
             StreamEnd::Hop(edge) => {
                 let (socket, peer) = hop(*edge)?;
                 Intake::Hop(Box::new(HopIntake::new(socket, *edge, peer)))

@@ -175,6 +175,8 @@ pub(super) enum Trouble {
     Fault(String),
     /// An edge to another host broke; the host may be lost.
     Broken(String),
+    /// A spool is bad: its file, and why.
+    Spool(Text, String),
 }
 
 impl From<String> for Trouble {
@@ -227,6 +229,10 @@ impl Relay {
             Ok(End::Well) => (None, false),
             Ok(End::Stopped) => (None, true),
             Err(Trouble::Fault(why)) => (Some(Text::from(why)), false),
+            Err(Trouble::Spool(spool, why)) => {
+                self.tell(StreamEvent::SpoolBad(self.id, spool));
+                (Some(Text::from(why)), false)
+            }
             // Nobody is to see an end meanwhile.
             Err(Trouble::Broken(why)) => (Some(Text::from(why)), self.is_stopped_in_time()),
         };
@@ -503,7 +509,8 @@ impl Through {
         let on_close = if plan.drain { OnClose::Drain } else { OnClose::Sigpipe };
         let spill = plan.spill.as_ref();
         let spill = spill.map(|spill| Spill::new(spill.folder.as_path().into(), spill.bytes_max));
-        let settings = FlowSettings { record, window, on_close, spills: spill.is_some() };
+        let (spills, in_turn) = (spill.is_some(), plan.in_turn);
+        let settings = FlowSettings { record, window, on_close, spills, in_turn };
         let flow = Flow::new(settings, intakes.len(), outlets.len());
         let said = Vec::new();
         Self {
@@ -546,9 +553,7 @@ impl Through {
 
     /// Whether a writer is to be read from now.
     fn wants(&self, writer: usize) -> bool {
-        let in_turn = !self.plan.in_turn
-            || self.intakes[..writer].iter().all(|intake| matches!(intake, Intake::Closed));
-        in_turn && !matches!(self.intakes[writer], Intake::Closed) && self.flow.wants(writer)
+        !matches!(self.intakes[writer], Intake::Closed) && self.flow.wants(writer)
     }
 
     /// What is waited for; true when something need not be waited for.
@@ -578,6 +583,8 @@ impl Through {
         for (reader, outlet) in self.outlets.iter().enumerate() {
             let has_pending = self.flow.has_pending(reader);
             match outlet {
+                // It has read all, and goes on elsewhere: there it is heard when it leaves.
+                Outlet::Pipe(_) if self.flow.reader_state(reader) != ReaderState::Open => {}
                 Outlet::Pipe(fd) => {
                     // Without anything to write, it is heard all the same when the reader leaves.
                     let events = if has_pending { PollFlags::OUT } else { PollFlags::empty() };
@@ -597,7 +604,7 @@ impl Through {
         is_ready
     }
 
-    fn read(&mut self, writer: usize) -> Result<(), String> {
+    fn read(&mut self, writer: usize) -> Result<(), Trouble> {
         if !self.wants(writer) {
             return Ok(());
         }
@@ -612,7 +619,13 @@ impl Through {
                 Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
                 read => read.map_err(|error| error.to_string()),
             },
-            Intake::Spool(spool) => spool.read(space).map_err(|error| error.to_string()),
+            Intake::Spool(spool) => match spool.read(space) {
+                Ok(bytes) => Ok(bytes),
+                Err(error) => {
+                    let why = format!("stream {}: {error}", self.plan.name.to_display());
+                    return Err(Trouble::Spool(spool.name(), why));
+                }
+            },
             Intake::Hop(_) | Intake::Closed => return Ok(()),
         };
         let name = self.plan.name.to_display();
@@ -894,5 +907,41 @@ fn words_of_end(end: &StreamEnd) -> String {
         StreamEnd::Task(task) => format!("task {task}"),
         StreamEnd::Spool(path) => path.to_display(),
         StreamEnd::Hop(edge) => format!("edge {edge}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_waited_for_of_a_reader_that_has_read_all_and_is_to_go_on_elsewhere() {
+        let (reading, writing) = rustix::pipe::pipe().unwrap();
+        let plan = StreamPlan {
+            name: Text::from("s"),
+            record: RecordForm::Line,
+            window: 0,
+            spool_bytes_max: 0,
+            drain: false,
+            in_turn: false,
+            writers: vec![StreamEnd::Task(0)],
+            readers: vec![StreamEnd::Task(1)],
+            is_cyclic: false,
+            spill: None,
+        };
+        let (intakes, outlets) = (vec![Intake::Closed], vec![Outlet::Pipe(writing)]);
+        let mut stream = Through::new(plan, intakes, outlets, Arc::default());
+        stream.kept.insert(0);
+        let waited_for = |stream: &Through| {
+            let mut fds = Vec::new();
+            (stream.interests(0, &mut fds, &mut Vec::new()), fds.len())
+        };
+        assert_eq!(waited_for(&stream), (false, 1));
+        stream.end_writer(0, false);
+        assert!(stream.settle().is_ok());
+        // It would be heard again and again.
+        drop(reading);
+        assert_eq!(waited_for(&stream), (false, 0));
+        assert!(matches!(stream.outlets[0], Outlet::Pipe(_)), "its pipe is open");
     }
 }

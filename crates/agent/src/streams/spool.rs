@@ -1,25 +1,21 @@
-//! What went into a stream, kept in a file: pieces of up to 64 KiB, each with its checksum, and a
-//! last one that says how much there is. Nothing is given out that does not match.
+//! What went into a stream, kept in a file, as `rakuda_core::streams` says that a spool looks. Nothing is given out
+//! that does not match its checksum.
 //!
 //! A spool has a cap, and leaves room on its file system: nobody reads while it is written, so nobody
 //! could leave early and end its writer.
 //!
-//! A piece: its length (u32, little endian), 16 bytes of its BLAKE3 hash, the bytes. The last: the
-//! length 0xffffffff, the hash of the total, the total (u64).
+//! A checksum is 16 bytes of the BLAKE3 hash.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Maximum bytes of a piece.
-const PIECE_BYTES: usize = 64 << 10;
-/// Bytes of a checksum.
-pub(super) const SUM_BYTES: usize = 16;
-/// In place of a length: the last piece.
-const LAST: u32 = u32::MAX;
-
-/// A checksum.
-pub(super) type Sum = [u8; SUM_BYTES];
+use rakuda_core::streams::{
+    SPOOL_HEAD_BYTES, SPOOL_PIECE_BYTES as PIECE_BYTES, SpoolCheck, SpoolDamaged, SpoolHead,
+};
+pub(super) use rakuda_core::streams::{SPOOL_SUM_BYTES as SUM_BYTES, SpoolSum as Sum};
+use rakuda_proto::Text;
 
 /// The checksum of some bytes.
 pub(super) fn sum(bytes: &[u8]) -> Sum {
@@ -92,15 +88,13 @@ impl SpoolWriter {
     /// Appends some bytes; how many.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let piece = &bytes[..bytes.len().min(PIECE_BYTES)];
-        let length = u32::try_from(piece.len()).expect("a piece is short");
         let total = self.total + piece.len() as u64;
         let is_due = total / LOOK_BYTES > self.total / LOOK_BYTES;
         let free = if is_due { room_at(self.file.get_ref()) } else { None };
         if let Some(why) = refusal(total, self.bytes_max, free) {
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, why));
         }
-        self.file.write_all(&length.to_le_bytes())?;
-        self.file.write_all(&sum(piece))?;
+        self.file.write_all(&SpoolHead::of_piece(piece.len(), sum(piece)).to_bytes())?;
         self.file.write_all(piece)?;
         self.total = total;
         Ok(piece.len())
@@ -109,8 +103,7 @@ impl SpoolWriter {
     /// Nothing more will come.
     pub fn finish(&mut self) -> io::Result<()> {
         let total = self.total.to_le_bytes();
-        self.file.write_all(&LAST.to_le_bytes())?;
-        self.file.write_all(&sum(&total))?;
+        self.file.write_all(&SpoolHead::of_end(sum(&total)).to_bytes())?;
         self.file.write_all(&total)?;
         self.file.flush()
     }
@@ -119,28 +112,26 @@ impl SpoolWriter {
 /// Reads a spool.
 #[derive(Debug)]
 pub(super) struct SpoolReader {
-    file: BufReader<File>,
+    /// Opened when its turn has come.
+    file: Option<BufReader<File>>,
     path: PathBuf,
     /// A piece that has been checked.
     piece: Vec<u8>,
     /// Bytes of it that were given out.
     given: usize,
-    total: u64,
-    ended: bool,
+    check: SpoolCheck,
 }
 
 impl SpoolReader {
     /// At its beginning.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path).map_err(|error| named(path, &error))?;
-        Ok(Self {
-            file: BufReader::with_capacity(2 * PIECE_BYTES, file),
-            path: path.to_path_buf(),
-            piece: Vec::new(),
-            given: 0,
-            total: 0,
-            ended: false,
-        })
+    pub fn new(path: &Path) -> Self {
+        let (path, piece) = (path.to_path_buf(), Vec::new());
+        Self { file: None, path, piece, given: 0, check: SpoolCheck::default() }
+    }
+
+    /// Its file, as the hub calls it.
+    pub fn name(&self) -> Text {
+        Text(self.path.as_os_str().as_bytes().to_vec())
     }
 
     /// Appends bytes to `into`, as far as it has room; how many, 0 at the end.
@@ -159,31 +150,25 @@ impl SpoolReader {
     fn next_piece(&mut self) -> io::Result<()> {
         self.piece.clear();
         self.given = 0;
-        if self.ended {
+        if self.check.is_ended() {
             return Ok(());
         }
-        let (mut length, mut expected) = ([0; 4], [0; SUM_BYTES]);
-        self.file.read_exact(&mut length)?;
-        self.file.read_exact(&mut expected)?;
-        let length = u32::from_le_bytes(length);
-        let bytes = if length == LAST { 8 } else { length as usize };
-        if bytes > PIECE_BYTES {
-            return Err(damage());
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => {
+                let file = File::open(&self.path)?;
+                none.insert(BufReader::with_capacity(2 * PIECE_BYTES, file))
+            }
+        };
+        let mut head = [0; SPOOL_HEAD_BYTES];
+        file.read_exact(&mut head)?;
+        let head = SpoolHead::from_bytes(&head);
+        self.piece.resize(head.body_bytes().map_err(|SpoolDamaged| damage())?, 0);
+        file.read_exact(&mut self.piece)?;
+        let is_last = self.check.on_body(head, &self.piece, sum(&self.piece));
+        if is_last.map_err(|SpoolDamaged| damage())? {
+            self.piece.clear();
         }
-        self.piece.resize(bytes, 0);
-        self.file.read_exact(&mut self.piece)?;
-        if sum(&self.piece) != expected {
-            return Err(damage());
-        }
-        if length != LAST {
-            self.total += bytes as u64;
-            return Ok(());
-        }
-        if self.piece != self.total.to_le_bytes() {
-            return Err(damage());
-        }
-        self.piece.clear();
-        self.ended = true;
         Ok(())
     }
 }
@@ -195,6 +180,7 @@ pub(super) fn damage() -> io::Error {
 fn named(path: &Path, error: &io::Error) -> io::Error {
     let what = match error.kind() {
         io::ErrorKind::UnexpectedEof => "ends early".to_owned(),
+        io::ErrorKind::NotFound => "is not there".to_owned(),
         _ => error.to_string(),
     };
     io::Error::new(error.kind(), format!("the spool {} {what}", path.display()))
@@ -218,7 +204,7 @@ mod tests {
     }
 
     fn read(path: &Path) -> io::Result<Vec<u8>> {
-        let mut reader = SpoolReader::open(path)?;
+        let mut reader = SpoolReader::new(path);
         let mut all = Vec::new();
         loop {
             let mut some = Vec::with_capacity(1000);

@@ -41,12 +41,14 @@ pub struct FlowSettings {
     pub on_close: OnClose,
     /// What a slow reader has not read goes elsewhere, where it would hold up a faster one.
     pub spills: bool,
+    /// Writers are read one after the other: all of each comes before anything of the next.
+    pub in_turn: bool,
 }
 
 impl Default for FlowSettings {
     fn default() -> Self {
         let (record, on_close) = (RecordKind::Line, OnClose::Sigpipe);
-        Self { record, window: WINDOW_BYTES, on_close, spills: false }
+        Self { record, window: WINDOW_BYTES, on_close, spills: false, in_turn: false }
     }
 }
 
@@ -206,13 +208,18 @@ impl Flow {
     /// Whether a writer is to be read from now.
     pub fn wants(&self, writer: usize) -> bool {
         let one = &self.writers[writer];
-        if one.state != WriterState::Open {
+        if one.state != WriterState::Open || !self.is_turn_of(writer) {
             return false;
         }
         if self.is_abandoned() {
             return self.settings.on_close == OnClose::Drain;
         }
         one.buffer.len() < CARRY_BYTES_MAX && self.has_room(writer)
+    }
+
+    /// Whether nothing of those before a writer is still to go on, where that counts.
+    fn is_turn_of(&self, writer: usize) -> bool {
+        !self.settings.in_turn || self.writers[..writer].iter().all(Writer::is_done)
     }
 
     /// Where to read a writer's bytes to: appended, as far as there is spare capacity.

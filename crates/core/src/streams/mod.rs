@@ -4,6 +4,7 @@
 //! - `record`: where records end
 //! - `ring`: bytes that wait for the slowest reader
 //! - `flow`: one stream in one place: merging, multicast, windows, ends, accounts
+//! - `spool` and `stages`: what a spool looks like, and whose turn it is where streams go over spools
 //! - `spill`: what a slow reader gets back of that which went to disk
 //! - `hop`: an edge between two hosts: credit in bytes, ends, accounts
 //! - `edge`: what an edge means for the stream at each end of it
@@ -26,6 +27,8 @@ mod ring;
 mod route;
 mod said;
 mod spill;
+mod spool;
+mod stages;
 mod stall;
 mod tree;
 mod watch;
@@ -46,6 +49,11 @@ pub use route::{
     improve, line_between,
 };
 pub use said::{BURST_PER_1000_S, MESSAGE_BYTES, Said, Traffic, Volume, thousandths};
+pub use spool::{
+    SPOOL_HEAD_BYTES, SPOOL_PIECE_BYTES, SPOOL_SUM_BYTES, SpoolCheck, SpoolDamaged, SpoolHead,
+    SpoolSum,
+};
+pub use stages::Stages;
 pub use stall::StallWatch;
 pub use tree::{Place, PlaceEnd, Tree, meeting_of, tree_by_group, tree_of};
 pub use watch::{RouteWatch, WATCH_NS};

@@ -43,6 +43,9 @@ impl Hub {
         if opening.is_over {
             return;
         }
+        if opening.routes.is_joining(node) {
+            return self.keep_routes(id);
+        }
         let name = self.agents.node(node).name.to_display();
         let fault = Text::from(format!("node {name} was lost, over which its streams went"));
         if opening.has_member_on(node) {

@@ -9,7 +9,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStringExt as _;
 
-use rakuda_core::streams::{Said, StreamEnds, StreamGraph, Traffic, Volume, Weights, thousandths};
+use rakuda_core::streams::{
+    Said, Stages, StreamEnds, StreamGraph, Traffic, Volume, Weights, thousandths,
+};
 use rakuda_core::{Event, Held, NextAttempt, NodeId, Settled, TaskId, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::agent::AgentRequest;
@@ -47,6 +49,8 @@ pub(crate) struct Streams {
     openings: u32,
     /// What hosts need to connect to one another.
     network: edges::Network,
+    /// By node: what it has said that a message takes there, ns.
+    message_ns: BTreeMap<NodeId, u64>,
 }
 
 /// Tasks that streams join.
@@ -62,10 +66,8 @@ struct Component {
     spooled: bool,
     /// By member: its ends are open.
     opening_of: BTreeMap<TaskId, OpeningId>,
-    /// Of a spooled one: members that have ended well in this attempt, or whose spool is still good.
-    done: BTreeSet<TaskId>,
-    /// Of a spooled one: those that the core has begun, and whose turn has not come.
-    waiting: BTreeMap<TaskId, NextAttempt>,
+    /// Of a spooled one: whose turn it is. Those wait that the core has begun.
+    stages: Stages<NextAttempt>,
 }
 
 /// The writers, or the readers, of a stream and where they are.
@@ -148,12 +150,6 @@ impl Streams {
 }
 
 impl Component {
-    /// Whose output a member reads.
-    fn writers_for(&self, id: TaskId) -> impl Iterator<Item = TaskId> {
-        let read = self.streams.iter().filter(move |stream| stream.readers.contains(&id.0));
-        read.flat_map(|stream| &stream.writers).map(|task| TaskId(*task))
-    }
-
     /// What is opened for all members at once.
     fn live_plans(&self) -> Vec<StreamPlan> {
         let ends = |tasks: &[u32]| tasks.iter().copied().map(StreamEnd::Task).collect();
@@ -176,9 +172,8 @@ impl Component {
                 plans.push(plan_of(stream, me(), vec![StreamEnd::Spool(spool(id.0))]));
             }
             if stream.readers.contains(&id.0) {
-                let mut writers = stream.writers.clone();
-                writers.sort_unstable();
-                let spools = writers.into_iter().map(|writer| StreamEnd::Spool(spool(writer)));
+                let writers = self.stages.sources(id).iter();
+                let spools = writers.map(|writer| StreamEnd::Spool(spool(writer.0)));
                 let plan = plan_of(stream, spools.collect(), me());
                 plans.push(StreamPlan { in_turn: true, ..plan });
             }
@@ -259,6 +254,7 @@ impl Hub {
         if !weights.is_empty() {
             self.event(Event::GangWeighed { id: gang, weights: &weights });
         }
+        let stages = Stages::new(&members, &ends);
         let place = self.streams.components.len();
         self.streams.of.extend(members.iter().map(|id| (*id, place)));
         self.streams.components.push(Component {
@@ -268,8 +264,7 @@ impl Hub {
             traffic,
             spooled,
             opening_of: BTreeMap::new(),
-            done: BTreeSet::new(),
-            waiting: BTreeMap::new(),
+            stages,
         });
         Ok(())
     }
@@ -316,14 +311,12 @@ impl Hub {
         if !self.streams.components[place].spooled || self.settings.config.dry_run {
             return false;
         }
-        let component = &mut self.streams.components[place];
-        if component.done.contains(&id) {
+        if !self.streams.components[place].stages.want(id, start.clone()) {
             // What it printed is in its spool: only those run again that read it, or did not end well.
             let (attempt, outcome) = (start.number, rakuda_core::ActionOutcome::Succeeded);
             self.event(Event::ActionEnded { id, attempt, outcome, run_ns: Some(0) });
             return true;
         }
-        component.waiting.insert(id, start.clone());
         self.begin_next_of(place);
         true
     }
@@ -331,17 +324,12 @@ impl Hub {
     /// Begins those whose writers have all ended: one at a time when the run has one job.
     fn begin_next_of(&mut self, place: usize) {
         loop {
-            let component = &self.streams.components[place];
-            let is_busy = !component.opening_of.is_empty();
-            if is_busy && self.is_serial_run() {
+            let is_serial = self.is_serial_run();
+            let component = &mut self.streams.components[place];
+            if is_serial && !component.opening_of.is_empty() {
                 return;
             }
-            let ready = component.waiting.keys().find(|id| {
-                component.writers_for(**id).all(|writer| component.done.contains(&writer))
-            });
-            let Some(id) = ready.copied() else { return };
-            let component = &mut self.streams.components[place];
-            let Some(start) = component.waiting.remove(&id) else { return };
+            let Some((id, start)) = component.stages.take_next() else { return };
             self.start_action(id, &start);
         }
     }
@@ -353,7 +341,7 @@ impl Hub {
     /// An action that waits for its turn is to end: it begins, and ends at once.
     pub(crate) fn begin_deferred(&mut self, id: TaskId) {
         let Some(&place) = self.streams.of.get(&id) else { return };
-        if let Some(start) = self.streams.components[place].waiting.remove(&id) {
+        if let Some(start) = self.streams.components[place].stages.take(id) {
             self.start_action(id, &start);
         }
     }
@@ -371,7 +359,7 @@ impl Hub {
             if is_spooled { vec![id] } else { self.streams.components[place].members.clone() };
         let node_of = self.nodes_of_members(&members, node);
         let component = &self.streams.components[place];
-        if is_spooled && component.writers_for(id).any(|writer| !component.done.contains(&writer)) {
+        if is_spooled && !component.stages.is_ready(id) {
             // It was begun only to be ended.
             return self.fail_to_open(
                 opening,
@@ -474,6 +462,18 @@ impl Hub {
         members.iter().map(|id| (*id, of(id))).collect()
     }
 
+    /// What was read of a spool is not what was written: who has written it runs again.
+    pub(super) fn on_spool_bad(&mut self, id: OpeningId, spool: &Text) {
+        let Some(opening) = self.streams.open.get(&id) else { return };
+        let place = opening.component;
+        let Some((reader, node)) = opening.node_of.iter().next() else { return };
+        let sources = self.streams.components[place].stages.sources(*reader).iter();
+        let writer = sources.copied().find(|task| self.spool_of(place, task.0, *node) == *spool);
+        if let Some(writer) = writer {
+            self.streams.components[place].stages.on_spool_bad(writer);
+        }
+    }
+
     /// What a node calls the spool of a task.
     fn spool_of(&self, place: usize, task: u32, node: NodeId) -> Text {
         let path = self.record.passing_folder().join(format!("{place}-{task}"));
@@ -532,16 +532,16 @@ impl Hub {
             .collect();
         component.opening_of.retain(|_, open| *open != id);
         if component.spooled && !opening.failed {
-            component.done.extend(ended);
-            if component.done.len() == component.members.len() {
-                component.done.clear();
-            }
+            component.stages.on_ended_well(ended);
             self.begin_next_of(opening.component);
         }
     }
 
     /// The attempt of a member was lost with its node.
     pub(crate) fn on_stream_member_lost(&mut self, id: TaskId) {
+        if let Some(place) = self.streams.of.get(&id) {
+            self.streams.components[*place].stages.take(id);
+        }
         let opening = self.streams.component_of(id).and_then(|one| one.opening_of.get(&id));
         let Some(&opening_id) = opening else { return };
         let Some(opening) = self.streams.open.get_mut(&opening_id) else { return };

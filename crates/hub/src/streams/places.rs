@@ -20,7 +20,7 @@ use rakuda_proto::streams::{
 
 use super::edges::{Edge, Edges, new_key};
 use super::rerouting::{Routes, ends_on};
-use super::{Component, plan_of};
+use super::{Component, Streams, plan_of};
 use crate::hub::{Hub, LOCAL_NODE};
 
 /// What is opened on a node.
@@ -32,6 +32,21 @@ const MESSAGES_PER_1000_S: u64 = 1_000_000;
 const LAN: LineCost = LineCost { message_ns: 5_000, kib_ns: 820, round_trip_ns: 100_000 };
 const WAN: LineCost = LineCost { message_ns: 5_000, kib_ns: 8_200, round_trip_ns: 10_000_000 };
 
+impl Streams {
+    /// A node says what a message takes there.
+    pub(super) fn on_message_cost(&mut self, node: NodeId, ns: u64) {
+        self.message_ns.insert(node, ns);
+    }
+
+    /// On the slowest of some nodes, as far as they have said it.
+    pub(super) fn message_ns_on<'node>(
+        &self,
+        nodes: impl IntoIterator<Item = &'node NodeId>,
+    ) -> Option<u64> {
+        nodes.into_iter().filter_map(|node| self.message_ns.get(node)).max().copied()
+    }
+}
+
 impl Hub {
     /// What is opened on each node for a component, and the edges between them.
     pub(super) fn plan_over_nodes(
@@ -42,6 +57,7 @@ impl Hub {
         let groups = self.stream_groups(node_of.values().copied());
         let used: BTreeSet<NodeId> = node_of.values().copied().collect();
         let round_trips = self.round_trips_between(&groups, &used);
+        let message_ns = self.streams.message_ns_on(&used);
         let component = &self.streams.components[place];
         let mut laid = Laid::default();
         let mut routes = Routes::default();
@@ -49,7 +65,7 @@ impl Hub {
             let (writers, readers) = ends_on(stream, node_of);
             let wish = self.settings.stream_route;
             let traffic = component.traffic[number].clone();
-            let known = Known { round_trips: round_trips.as_ref(), traffic };
+            let known = Known { round_trips: round_trips.as_ref(), message_ns, traffic };
             let (tree, mut route, ways) = route_of(&groups, wish, &known, &writers, &readers);
             route.relayed = self.relayed_names(&groups, &route, &ways);
             laid.edges.routes.push(route);
@@ -243,6 +259,8 @@ fn line_kind(distance: Distance) -> LineKind {
 /// What is known of a stream and its lines.
 pub(super) struct Known<'known> {
     pub round_trips: Option<&'known Between<u64>>,
+    /// What a message takes at each end of an edge.
+    pub message_ns: Option<u64>,
     pub traffic: Traffic,
 }
 
@@ -255,7 +273,17 @@ impl Known<'_> {
             said => said.unwrap_or(MESSAGES_PER_1000_S),
         };
         let bytes = traffic.message_bytes.unwrap_or(MESSAGE_BYTES);
-        Load { bytes, per_1000_s, lan: LAN, wan: WAN }
+        let (lan, wan) = self.lines();
+        Load { bytes, per_1000_s, lan, wan }
+    }
+
+    /// Lines within groups and between them, as they usually are but for what was measured of messages.
+    fn lines(&self) -> (LineCost, LineCost) {
+        let of = |usual: LineCost| LineCost {
+            message_ns: self.message_ns.unwrap_or(usual.message_ns),
+            ..usual
+        };
+        (of(LAN), of(WAN))
     }
 }
 
@@ -267,9 +295,10 @@ pub(super) fn cost_of_ways(
     writers: &[(TaskId, NodeId)],
     readers: &[(TaskId, NodeId)],
 ) -> PlanCost {
+    let (lan, wan) = known.lines();
     let measured = known.round_trips.into_iter().flatten();
     let lines: Between<LineCost> =
-        measured.map(|(pair, ns)| (*pair, line_between(&LAN, &WAN, Some(*ns)))).collect();
+        measured.map(|(pair, ns)| (*pair, line_between(&lan, &wan, Some(*ns)))).collect();
     let tree = tree_by_group(groups, ways, writers, readers);
     cost_over(groups, &tree.edges, &known.load(), &lines)
 }
@@ -336,6 +365,7 @@ pub(super) fn route_of(
         relayed: Vec::new(),
         costs,
         round_trip_ns: known.round_trips.and_then(|all| all.values().max().copied()),
+        message_ns: known.message_ns,
         declared_bytes_per_s: known.traffic.bytes_per_s,
         declared_per_1000_s: known.traffic.per_1000_s,
         observed_bytes_per_s: None,
@@ -373,7 +403,7 @@ mod tests {
 
     fn auto(writers: &[(TaskId, NodeId)], readers: &[(TaskId, NodeId)]) -> StreamRoute {
         let traffic = Traffic { per_1000_s: Some(15_258), ..Traffic::default() };
-        let known = Known { round_trips: None, traffic };
+        let known = Known { round_trips: None, message_ns: None, traffic };
         let (_, route, ways) = route_of(&groups(3), RouteWish::Auto, &known, writers, readers);
         assert_eq!(route.route == RouteKind::Mixed, route.costs.len() == 4);
         let is_mixed = route.route == RouteKind::Mixed;
@@ -403,7 +433,7 @@ mod tests {
     #[test]
     fn whatever_is_wished_for_is_taken() {
         let (writers, readers) = (on([1, 2], 0), on([11, 12, 21], 100));
-        let known = Known { round_trips: None, traffic: Traffic::default() };
+        let known = Known { round_trips: None, message_ns: None, traffic: Traffic::default() };
         for (wish, kind) in [
             (RouteWish::Direct, RouteKind::Direct),
             (RouteWish::Relay, RouteKind::Relay),
@@ -416,7 +446,7 @@ mod tests {
 
     /// One writer, nine readers far away.
     fn of_traffic(traffic: Traffic) -> StreamRoute {
-        let known = Known { round_trips: None, traffic };
+        let known = Known { round_trips: None, message_ns: None, traffic };
         let (writers, readers) = (on([1], 0), on(11..20, 100));
         route_of(&groups(2), RouteWish::Auto, &known, &writers, &readers).1
     }
@@ -440,6 +470,27 @@ mod tests {
         assert_eq!(rare.route, RouteKind::Direct, "{rare:?}");
         assert_ne!(burst.route, RouteKind::Direct, "{burst:?}");
         assert_eq!((rare.in_bursts, burst.in_bursts), (false, true));
+    }
+
+    #[test]
+    fn what_a_message_takes_as_measured_stands_in_the_place_of_what_is_usual() {
+        let (writers, readers) = (on([1], 0), on(11..20, 100));
+        let cost = |message_ns| {
+            let traffic = Traffic { message_bytes: Some(100), ..Traffic::default() };
+            let known = Known { round_trips: None, message_ns, traffic };
+            let (_, route, _) = route_of(&groups(2), RouteWish::Direct, &known, &writers, &readers);
+            assert_eq!(route.message_ns, message_ns);
+            route.costs[0].period_ns
+        };
+        // Nine copies leave the writer's host.
+        assert_eq!(cost(Some(7_000)) - cost(None), 9 * 2_000);
+        let mut streams = Streams::default();
+        let nodes = [NodeId(1), NodeId(2), NodeId(3)];
+        assert_eq!(streams.message_ns_on(&nodes), None);
+        streams.on_message_cost(NodeId(2), 7_000);
+        streams.on_message_cost(NodeId(1), 6_000);
+        streams.on_message_cost(NodeId(4), 9_000);
+        assert_eq!(streams.message_ns_on(&nodes), Some(7_000));
     }
 
     #[test]

@@ -40,6 +40,14 @@ pub(super) struct Routes {
     earlier: Vec<StreamAccount>,
 }
 
+impl Routes {
+    /// Whether nothing goes over a node but what would after a change that has not come.
+    pub(super) fn is_joining(&self, node: NodeId) -> bool {
+        let joins = |change: &Change| change.switching.is_none() && change.joining.contains(&node);
+        self.change.as_ref().is_some_and(joins)
+    }
+}
+
 /// A change of routes.
 struct Change {
     /// Edges from this number on are new.
@@ -93,7 +101,12 @@ impl Opening {
     }
 
     /// What is to change now: by stream, how it goes then, and why.
-    fn due(&mut self, component: &Component, now: rakuda_core::Time) -> Vec<Due> {
+    fn due(
+        &mut self,
+        component: &Component,
+        message_ns: Option<u64>,
+        now: rakuda_core::Time,
+    ) -> Vec<Due> {
         let mut found = Vec::new();
         for (number, stream) in component.streams.iter().enumerate() {
             let here = self.passed.values().flatten().filter(|one| one.name == stream.name);
@@ -106,7 +119,8 @@ impl Opening {
             }
             let traffic = Traffic { is_burst: component.traffic[number].is_burst, ..seen };
             let (seen_bytes, seen_messages) = (traffic.bytes_per_s, traffic.per_1000_s);
-            let known = Known { round_trips: routes.round_trips.as_ref(), traffic };
+            let round_trips = routes.round_trips.as_ref();
+            let known = Known { round_trips, message_ns, traffic };
             let (writers, readers) = ends_on(stream, &self.node_of);
             let cost = |ways: &Ways| cost_of_ways(&routes.groups, &known, ways, &writers, &readers);
             let auto = RouteWish::Auto;
@@ -139,6 +153,8 @@ pub(super) fn ends_on(
 impl Hub {
     /// Something has gone in: perhaps another route is cheaper now.
     pub(super) fn weigh_routes(&mut self, id: OpeningId) {
+        let Some(opening) = self.streams.open.get(&id) else { return };
+        let message_ns = self.streams.message_ns_on(opening.nodes.keys());
         let Some(opening) = self.streams.open.get_mut(&id) else { return };
         let component = &self.streams.components[opening.component];
         let is_spread = !opening.edges.all.is_empty();
@@ -148,7 +164,7 @@ impl Hub {
         {
             return;
         }
-        let due = opening.due(component, self.now.time);
+        let due = opening.due(component, message_ns, self.now.time);
         if !due.is_empty() && self.begin_change(id, due).is_err() {
             self.keep_routes(id);
         }
@@ -306,7 +322,7 @@ impl Hub {
             self.on_switched(id, node);
             return false;
         }
-        let is_joining = change.joining.contains(&node);
+        let is_joining = opening.routes.is_joining(node);
         if is_joining || !opening.routes.leaving.contains(&node) {
             self.keep_routes(id);
         }
@@ -314,7 +330,7 @@ impl Hub {
     }
 
     /// All stays as it was, for good: what kept a route from being changed once would do so again.
-    fn keep_routes(&mut self, id: OpeningId) {
+    pub(super) fn keep_routes(&mut self, id: OpeningId) {
         let Some(opening) = self.streams.open.get_mut(&id) else { return };
         opening.routes.is_final = true;
         if opening.routes.change.as_ref().is_none_or(|change| change.switching.is_some()) {

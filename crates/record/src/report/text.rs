@@ -158,12 +158,13 @@ pub fn route_words(route: &StreamRoute) -> String {
             format!("over representatives in {}, else direct", shown(&names.join(", ")))
         }
     };
-    let why = match (route.wish, route.round_trip_ns) {
-        (RouteWish::Auto, None) => "chosen by cost".to_owned(),
-        (RouteWish::Auto, Some(ns)) => format!("chosen by cost, {} between groups", ms(ns)),
-        (RouteWish::Relay | RouteWish::Direct | RouteWish::Conventional, _) => {
-            "as asked for".to_owned()
+    let why = match route.wish {
+        RouteWish::Auto => {
+            let trip = route.round_trip_ns.map(|ns| format!(", {} between groups", ms(ns)));
+            let cost = route.message_ns.map(|ns| format!(", {} for each message", ms(ns)));
+            format!("chosen by cost{}{}", trip.unwrap_or_default(), cost.unwrap_or_default())
         }
+        RouteWish::Relay | RouteWish::Direct | RouteWish::Conventional => "as asked for".to_owned(),
     };
     let said = if route.wish == RouteWish::Auto { said_words(route) } else { String::new() };
     let seen = words_of_traffic(route.observed_bytes_per_s, route.observed_per_1000_s);

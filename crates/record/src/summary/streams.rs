@@ -347,6 +347,7 @@ mod tests {
             relayed: Vec::new(),
             costs: Vec::new(),
             round_trip_ns: None,
+            message_ns: None,
             declared_bytes_per_s: None,
             declared_per_1000_s: None,
             observed_bytes_per_s: None,

@@ -1,0 +1,125 @@
+//! Tasks that streams join over spools (`journal`, `atomic`): a reader's turn comes when all its writers have ended
+//! well, and what has ended well is not run again while its spool is good.
+//!
+//! It does not know where spools lie, nor what begins and ends tasks: it is told, and asked whose turn it is.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use super::graph::StreamEnds;
+use crate::ids::TaskId;
+
+/// The members of one component. `S` is what the shell needs to start one.
+#[derive(Debug)]
+pub struct Stages<S> {
+    /// By member: whose spools it reads, in the order in which it reads them.
+    sources: BTreeMap<TaskId, Vec<TaskId>>,
+    /// Members that have ended well in this attempt, or whose spool is still good.
+    done: BTreeSet<TaskId>,
+    /// Members that are to run, and whose turn has not come.
+    waiting: BTreeMap<TaskId, S>,
+}
+
+impl<S> Stages<S> {
+    /// Members, none of which has run.
+    pub fn new(members: &[TaskId], streams: &[StreamEnds]) -> Self {
+        let sources_of = |member: &TaskId| {
+            let read = streams.iter().filter(|stream| stream.readers.contains(member));
+            let mut sources: Vec<TaskId> =
+                read.flat_map(|stream| &stream.writers).copied().collect();
+            sources.sort_unstable();
+            sources
+        };
+        let sources = members.iter().map(|member| (*member, sources_of(member))).collect();
+        Self { sources, done: BTreeSet::new(), waiting: BTreeMap::new() }
+    }
+
+    /// Whose spools a member reads, one after the other.
+    pub fn sources(&self, member: TaskId) -> &[TaskId] {
+        self.sources.get(&member).map_or(&[], Vec::as_slice)
+    }
+
+    /// A member is to run. False: it has, and what it printed is in its spool.
+    pub fn want(&mut self, member: TaskId, start: S) -> bool {
+        if self.done.contains(&member) {
+            return false;
+        }
+        self.waiting.insert(member, start);
+        true
+    }
+
+    /// Whether all that write for a member have ended well.
+    pub fn is_ready(&self, member: TaskId) -> bool {
+        self.sources(member).iter().all(|writer| self.done.contains(writer))
+    }
+
+    /// The next one whose turn it is.
+    pub fn take_next(&mut self) -> Option<(TaskId, S)> {
+        let next = self.waiting.keys().copied().find(|member| self.is_ready(*member))?;
+        self.waiting.remove_entry(&next)
+    }
+
+    /// A member does not wait any more, be it its turn or not.
+    pub fn take(&mut self, member: TaskId) -> Option<S> {
+        self.waiting.remove(&member)
+    }
+
+    /// Members have ended well, and their spools are whole. With the last one all begins anew.
+    pub fn on_ended_well(&mut self, members: impl IntoIterator<Item = TaskId>) {
+        self.done.extend(members);
+        if self.done.len() == self.sources.len() {
+            self.done.clear();
+        }
+    }
+
+    /// The spool of a member is not what it was: the member runs again with the next attempt.
+    pub fn on_spool_bad(&mut self, member: TaskId) {
+        self.done.remove(&member);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    const TASKS: [TaskId; 4] = [TaskId(0), TaskId(1), TaskId(2), TaskId(3)];
+
+    /// 0 and 1 print what 2 reads; what that prints 3 reads.
+    fn stages() -> Stages<()> {
+        let [a, b, c, d] = TASKS;
+        let first = StreamEnds { writers: vec![b, a], readers: vec![c] };
+        let second = StreamEnds { writers: vec![c], readers: vec![d] };
+        Stages::new(&TASKS, &[first, second])
+    }
+
+    fn next(stages: &mut Stages<()>) -> Vec<TaskId> {
+        core::iter::from_fn(|| stages.take_next()).map(|(task, ())| task).collect()
+    }
+
+    #[test]
+    fn a_reader_begins_when_all_its_writers_have_ended_well() {
+        let [a, b, c, d] = TASKS;
+        let mut stages = stages();
+        assert!([d, c, b, a].into_iter().all(|task| stages.want(task, ())));
+        assert_eq!(next(&mut stages), [a, b]);
+        stages.on_ended_well([b]);
+        assert_eq!(next(&mut stages), []);
+        stages.on_ended_well([a]);
+        assert_eq!((next(&mut stages), stages.sources(c)), (vec![c], &[a, b][..]));
+    }
+
+    #[test]
+    fn what_has_ended_well_runs_again_only_when_its_spool_is_bad_or_all_was_done() {
+        let [a, b, c, d] = TASKS;
+        let mut stages = stages();
+        stages.on_ended_well([a, b, c]);
+        assert!(!stages.want(a, ()) && !stages.want(c, ()) && stages.is_ready(d));
+        stages.on_spool_bad(c);
+        assert!(stages.want(c, ()) && !stages.want(a, ()) && !stages.is_ready(d));
+        assert!(stages.want(d, ()));
+        assert_eq!((next(&mut stages), stages.take(d)), (vec![c], Some(())));
+        stages.on_ended_well([c, d]);
+        assert!(stages.want(a, ()));
+    }
+}

@@ -1,0 +1,568 @@
+//! Streams over spools (`journal`, `atomic`) with virtual files, one life from each seed: members are killed, whoever
+//! passes bytes on is; readers leave early; spools are damaged, cut off or gone. What comes out at last is what comes
+//! out of a life in which nothing happens. Nobody reads anything else, nobody runs twice without need, nobody waits for
+//! ever.
+//!
+//! `PROPTEST_CASES=400000 cargo test --release -p rakuda-core --test spools` lives a quarter as many for each mode.
+
+mod dice;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dice::Dice;
+use proptest::test_runner::Config as RunnerConfig;
+use rakuda_core::TaskId;
+use rakuda_core::streams::{
+    Flow, FlowSettings, OnClose, ReaderState, RecordKind, SPOOL_HEAD_BYTES, SPOOL_PIECE_BYTES,
+    SpoolCheck, SpoolHead, SpoolSum, Stages, StreamEnds, WINDOW_BYTES_MIN,
+};
+
+/// What is likely to go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Readers, which read again.
+    Journal,
+    /// Writers, of which nothing is to be seen.
+    Atomic,
+}
+
+/// Says which seed it was when a check fails.
+struct Seed(u64, Mode);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("seed {} of {:?}", self.0, self.1);
+        }
+    }
+}
+
+/// By writer: its spool.
+type Disk = BTreeMap<TaskId, Vec<u8>>;
+
+fn sum(bytes: &[u8]) -> SpoolSum {
+    let half = |seed: u64| {
+        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        bytes.iter().fold(seed, step).to_le_bytes()
+    };
+    let mut sum = SpoolSum::default();
+    sum[..8].copy_from_slice(&half(0xcbf2_9ce4_8422_2325));
+    sum[8..].copy_from_slice(&half(0x1234_5678_9abc_def1));
+    sum
+}
+
+/// Appends a piece to a spool; how many bytes it took.
+fn append(spool: &mut Vec<u8>, bytes: &[u8]) -> usize {
+    let piece = &bytes[..bytes.len().min(SPOOL_PIECE_BYTES)];
+    spool.extend(SpoolHead::of_piece(piece.len(), sum(piece)).to_bytes());
+    spool.extend(piece);
+    piece.len()
+}
+
+fn finish(spool: &mut Vec<u8>, total: u64) {
+    let total = total.to_le_bytes();
+    spool.extend(SpoolHead::of_end(sum(&total)).to_bytes());
+    spool.extend(total);
+}
+
+/// Reads a spool.
+#[derive(Default)]
+struct SpoolReader {
+    at: usize,
+    piece: Vec<u8>,
+    check: SpoolCheck,
+}
+
+impl SpoolReader {
+    /// Appends what has room; how much, 0 at the end. Nothing: the spool is bad.
+    fn read(&mut self, spool: Option<&Vec<u8>>, into: &mut Vec<u8>) -> Option<usize> {
+        let spool = spool?;
+        if self.piece.is_empty() && !self.check.is_ended() {
+            let head = spool.get(self.at..self.at + SPOOL_HEAD_BYTES)?.try_into().unwrap();
+            let head = SpoolHead::from_bytes(head);
+            self.at += SPOOL_HEAD_BYTES;
+            let body = spool.get(self.at..self.at + head.body_bytes().ok()?)?;
+            self.at += body.len();
+            if !self.check.on_body(head, body, sum(body)).ok()? {
+                self.piece = body.to_vec();
+            }
+        }
+        let room = into.capacity() - into.len();
+        let given = self.piece.len().min(room);
+        into.extend(self.piece.drain(..given));
+        Some(given)
+    }
+}
+
+/// What a task does: prints something of its own, then perhaps all that it reads.
+struct Program {
+    own: Vec<u8>,
+    copies: bool,
+    /// After so many bytes it has enough.
+    leaves_at: Option<usize>,
+}
+
+/// A component, and what comes of it when nothing happens.
+struct Component {
+    kind: RecordKind,
+    on_close: OnClose,
+    window: usize,
+    members: Vec<TaskId>,
+    streams: Vec<StreamEnds>,
+    programs: BTreeMap<TaskId, Program>,
+    /// By member: what it reads.
+    input: BTreeMap<TaskId, Vec<u8>>,
+}
+
+fn records(dice: &mut Dice, kind: RecordKind, task: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let letter = b'A' + u8::try_from(task).unwrap();
+    for number in 0..dice.number(12) {
+        let size = match kind {
+            RecordKind::Fixed(size) => size as usize,
+            _ if dice.one_in(200) => (1 << 20) + dice.below(1 << 20),
+            _ => 1 + dice.up_to(&[40, 3_000, 90_000]),
+        };
+        bytes.push(letter);
+        bytes.resize(bytes.len() + size - 1, b'a' + u8::try_from(number).unwrap());
+        bytes.extend(kind.separator());
+    }
+    if kind.separator().is_some() && dice.one_in(4) {
+        bytes.pop();
+    }
+    bytes
+}
+
+impl Component {
+    /// One to three stages; what is written into the last stream comes from the stage before it and perhaps from
+    /// others.
+    fn new(dice: &mut Dice) -> Self {
+        let kind = [RecordKind::Line, RecordKind::Nul, RecordKind::Fixed(37)][dice.below(3)];
+        let on_close = if dice.one_in(2) { OnClose::Drain } else { OnClose::Sigpipe };
+        let window = WINDOW_BYTES_MIN + dice.below(1 << 20);
+        let mut streams = Vec::new();
+        let mut next = 0;
+        let mut some = |dice: &mut Dice| -> Vec<TaskId> {
+            let first = next;
+            next += 1 + dice.number(3);
+            (first..next).map(TaskId).collect()
+        };
+        let mut writers = some(dice);
+        for _ in 0..=dice.below(3) {
+            let readers = some(dice);
+            // The numbers say nothing of the order in which members were found.
+            if dice.one_in(2) {
+                writers.reverse();
+            }
+            streams.push(StreamEnds { writers, readers: readers.clone() });
+            writers = readers;
+            if writers.len() > 1 && dice.one_in(3) {
+                writers.pop();
+            }
+            if dice.one_in(3) {
+                writers.extend(some(dice));
+            }
+        }
+        let mut members: BTreeSet<TaskId> = BTreeSet::new();
+        members.extend(streams.iter().flat_map(|ends| ends.writers.iter().chain(&ends.readers)));
+        let members: Vec<TaskId> = members.into_iter().collect();
+        let mut it = Self {
+            kind,
+            on_close,
+            window,
+            programs: BTreeMap::new(),
+            input: BTreeMap::new(),
+            members,
+            streams,
+        };
+        for member in it.members.clone() {
+            let leaves_at = dice.one_in(4).then(|| dice.up_to(&[50, 100_000]));
+            // A last record of a fixed size is not to be torn.
+            let leaves_at =
+                leaves_at.map(|at| if kind.separator().is_none() { at - at % 37 } else { at });
+            let own = records(dice, kind, member.0);
+            let program = Program { own, copies: dice.one_in(2), leaves_at };
+            it.programs.insert(member, program);
+        }
+        for number in 0..it.streams.len() {
+            let mut writers = it.streams[number].writers.clone();
+            writers.sort_unstable();
+            let all: Vec<u8> = writers.into_iter().flat_map(|writer| it.spooled(writer)).collect();
+            for reader in it.streams[number].readers.clone() {
+                let end = it.programs[&reader].leaves_at.unwrap_or(all.len()).min(all.len());
+                it.input.insert(reader, all[..end].to_vec());
+            }
+        }
+        it
+    }
+
+    /// What is in the spool of a writer at its end.
+    fn spooled(&self, writer: TaskId) -> Vec<u8> {
+        let program = &self.programs[&writer];
+        let mut all = program.own.clone();
+        if program.copies {
+            all.extend(self.input.get(&writer).into_iter().flatten());
+        }
+        let separator =
+            self.kind.separator().filter(|end| all.last().is_some_and(|last| last != end));
+        all.extend(separator);
+        all
+    }
+
+    fn settings(&self, in_turn: bool) -> FlowSettings {
+        let (record, window, on_close) = (self.kind, self.window, self.on_close);
+        FlowSettings { record, window, on_close, spills: false, in_turn }
+    }
+
+    fn writes(&self, member: TaskId) -> bool {
+        self.streams.iter().any(|stream| stream.writers.contains(&member))
+    }
+}
+
+/// A member that runs, with the streams that are open for it.
+struct Running {
+    from: Option<(Flow, Vec<Option<SpoolReader>>)>,
+    into: Option<Flow>,
+    got: Vec<u8>,
+    /// Bytes that it has printed.
+    printed: usize,
+    has_ended: bool,
+    is_finished: bool,
+}
+
+/// How far a member has come.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    GoesOn,
+    Well,
+    /// The spool of that one is bad.
+    Bad(TaskId),
+}
+
+impl Running {
+    fn new(component: &Component, sources: &[TaskId], member: TaskId, disk: &mut Disk) -> Self {
+        let flow = |in_turn, writers| Flow::new(component.settings(in_turn), writers, 1);
+        let readers = || sources.iter().map(|_| Some(SpoolReader::default())).collect();
+        let writes = component.writes(member);
+        if writes {
+            disk.insert(member, Vec::new());
+        }
+        Self {
+            from: (!sources.is_empty()).then(|| (flow(true, sources.len()), readers())),
+            into: writes.then(|| flow(false, 1)),
+            got: Vec::new(),
+            printed: 0,
+            has_ended: false,
+            is_finished: !writes,
+        }
+    }
+
+    /// What the relay does for its stdin.
+    fn fill(&mut self, sources: &[TaskId], disk: &Disk) -> Result<(), TaskId> {
+        let Some((flow, readers)) = &mut self.from else { return Ok(()) };
+        let breaks = flow.breaks_pipes();
+        for (writer, reader) in readers.iter_mut().enumerate() {
+            let Some(open) = reader else { continue };
+            let mut is_closed = breaks;
+            if !breaks && flow.wants(writer) {
+                let source = sources[writer];
+                let read = open.read(disk.get(&source), flow.space(writer)).ok_or(source)?;
+                flow.on_read(writer, read);
+                is_closed = read == 0;
+            }
+            if is_closed {
+                *reader = None;
+                flow.on_writer_closed(writer);
+                flow.on_writer_ended(writer, true);
+            }
+        }
+        Ok(())
+    }
+
+    /// It reads; whether it has read all that it wants.
+    fn read(&mut self, dice: &mut Dice, leaves_at: Option<usize>) -> bool {
+        let Some((flow, _)) = &mut self.from else { return true };
+        if flow.reader_state(0) != ReaderState::Open {
+            return true;
+        }
+        let left = leaves_at.map_or(usize::MAX, |at| at - self.got.len());
+        if left == 0 {
+            flow.on_reader_left(0);
+            return true;
+        }
+        let Some(piece) = flow.pending(0).next() else { return false };
+        let some = if dice.one_in(3) { 1 + dice.below(piece.len()) } else { piece.len() };
+        let bytes = some.min(left);
+        self.got.extend_from_slice(&piece[..bytes]);
+        flow.on_written(0, bytes);
+        false
+    }
+
+    /// It prints; whether it has printed all that it can now.
+    fn print(&mut self, program: &Program) -> bool {
+        let Some(flow) = &mut self.into else { return true };
+        let own = program.own.len();
+        let rest = if self.printed < own {
+            &program.own[self.printed..]
+        } else if program.copies {
+            &self.got[self.printed - own..]
+        } else {
+            &[]
+        };
+        if rest.is_empty() || !flow.wants(0) {
+            return rest.is_empty();
+        }
+        let space = flow.space(0);
+        let bytes = rest.len().min(space.capacity() - space.len());
+        space.extend_from_slice(&rest[..bytes]);
+        flow.on_read(0, bytes);
+        self.printed += bytes;
+        false
+    }
+
+    /// What the relay does for its spool.
+    fn drain(&mut self, spool: Option<&mut Vec<u8>>) {
+        let (Some(flow), Some(spool)) = (&mut self.into, spool) else { return };
+        loop {
+            let Some(bytes) = flow.pending(0).next().map(|piece| append(spool, piece)) else {
+                break;
+            };
+            flow.on_written(0, bytes);
+        }
+        if flow.reader_state(0) == ReaderState::AtEnd && !self.is_finished {
+            finish(spool, flow.read(0).bytes);
+            self.is_finished = true;
+        }
+    }
+
+    fn step(
+        &mut self,
+        dice: &mut Dice,
+        program: &Program,
+        sources: &[TaskId],
+        (member, disk): (TaskId, &mut Disk),
+    ) -> Step {
+        if let Err(source) = self.fill(sources, disk) {
+            return Step::Bad(source);
+        }
+        let has_read = self.read(dice, program.leaves_at);
+        let has_printed = self.print(program);
+        if has_read && has_printed && !self.has_ended {
+            self.has_ended = true;
+            if let Some(flow) = &mut self.into {
+                flow.on_writer_closed(0);
+                flow.on_writer_ended(0, true);
+            }
+        }
+        self.drain(disk.get_mut(&member));
+        let flows = self.from.iter().map(|(flow, _)| flow).chain(&self.into);
+        let mut is_over = self.has_ended && self.is_finished;
+        for flow in flows {
+            assert_eq!(flow.faults(), []);
+            is_over &= flow.is_over();
+        }
+        if is_over { Step::Well } else { Step::GoesOn }
+    }
+}
+
+/// What a run has seen.
+#[derive(Default)]
+struct Counts {
+    attempts: usize,
+    failed: usize,
+    /// Members that were not run again, since what they had printed was still there.
+    spared: usize,
+    bad_spools: usize,
+}
+
+struct World<'life> {
+    mode: Mode,
+    component: &'life Component,
+    stages: Stages<usize>,
+    disk: Disk,
+    open: BTreeMap<TaskId, Running>,
+    /// Members that have not ended well, or whose spool was found to be bad.
+    to_run: BTreeSet<TaskId>,
+    is_serial: bool,
+    /// Things that are still to go wrong.
+    faults: usize,
+    counts: Counts,
+}
+
+impl World<'_> {
+    fn begin_next(&mut self) {
+        while !(self.is_serial && !self.open.is_empty()) {
+            let Some((member, attempt)) = self.stages.take_next() else { return };
+            assert_eq!(attempt, self.counts.attempts, "an attempt that is over begins");
+            assert!(self.to_run.contains(&member), "{member:?} runs without need");
+            let sources = self.stages.sources(member);
+            assert!(sources.iter().all(|source| !self.to_run.contains(source)));
+            let running = Running::new(self.component, sources, member, &mut self.disk);
+            self.open.insert(member, running);
+        }
+    }
+
+    /// All members are begun, in any order; those do not run that need not.
+    fn begin(&mut self, dice: &mut Dice) {
+        self.counts.attempts += 1;
+        let mut members = self.component.members.clone();
+        while !members.is_empty() {
+            let member = members.swap_remove(dice.below(members.len()));
+            if self.stages.want(member, self.counts.attempts) {
+                self.begin_next();
+            } else {
+                self.counts.spared += 1;
+            }
+        }
+        // Whoever was found to be bad while others were begun.
+        self.begin_next();
+    }
+
+    /// Something goes wrong with what lies on the disk.
+    fn damage(&mut self, dice: &mut Dice) {
+        let spools: Vec<TaskId> = self.disk.keys().copied().collect();
+        if spools.is_empty() {
+            return;
+        }
+        let spool = spools[dice.below(spools.len())];
+        if self.open.contains_key(&spool) {
+            return;
+        }
+        let bytes = self.disk.get_mut(&spool).unwrap();
+        if bytes.is_empty() {
+            return;
+        }
+        match dice.below(3) {
+            0 => {
+                self.disk.remove(&spool);
+            }
+            1 => bytes.truncate(dice.below(bytes.len())),
+            _ => {
+                let at = dice.below(bytes.len());
+                bytes[at] ^= 1 << dice.below(8);
+            }
+        }
+    }
+
+    /// A member that is killed, or the one that passes bytes on for all: their spools end anywhere.
+    fn kill(&mut self, dice: &mut Dice) -> bool {
+        let reads = |running: &Running| running.from.is_some() == (self.mode == Mode::Journal);
+        let likely = self.open.iter().filter(|(_, running)| reads(running)).map(|(one, _)| *one);
+        let likely: Vec<TaskId> = likely.collect();
+        if likely.is_empty() && !dice.one_in(4) {
+            return false;
+        }
+        for member in self.open.keys() {
+            if let Some(spool) = self.disk.get_mut(member) {
+                spool.truncate(dice.below(spool.len() + 1));
+            }
+        }
+        true
+    }
+
+    /// The attempt has failed: what runs is ended, what waits never begins.
+    fn fail(&mut self) {
+        self.counts.failed += 1;
+        for (member, running) in std::mem::take(&mut self.open) {
+            self.check_got(member, &running.got);
+        }
+        for member in &self.component.members {
+            self.stages.take(*member);
+        }
+    }
+
+    /// Nobody has read anything that was not written.
+    fn check_got(&self, member: TaskId, got: &[u8]) {
+        let all = self.component.input.get(&member).map_or(&[][..], Vec::as_slice);
+        assert!(all.starts_with(got), "{member:?} has read something else");
+    }
+
+    fn on_well(&mut self, member: TaskId) {
+        let running = self.open.remove(&member).unwrap();
+        let all = self.component.input.get(&member);
+        assert!(all.is_none_or(|all| *all == running.got), "{member:?} has not read all");
+        self.to_run.remove(&member);
+        self.stages.on_ended_well([member]);
+        self.begin_next();
+    }
+
+    /// One attempt; whether all have ended well.
+    fn attempt(&mut self, dice: &mut Dice) -> bool {
+        self.begin(dice);
+        while !self.to_run.is_empty() {
+            assert!(!self.open.is_empty(), "nobody waits for ever");
+            if self.faults > 0 && dice.one_in(12) {
+                self.faults -= 1;
+                if dice.one_in(3) {
+                    self.damage(dice);
+                } else if self.kill(dice) {
+                    self.fail();
+                    return false;
+                }
+            }
+            let members: Vec<TaskId> = self.open.keys().copied().collect();
+            let member = members[dice.below(members.len())];
+            let program = &self.component.programs[&member];
+            let sources = self.stages.sources(member);
+            let running = self.open.get_mut(&member).unwrap();
+            match running.step(dice, program, sources, (member, &mut self.disk)) {
+                Step::GoesOn => {}
+                Step::Well => self.on_well(member),
+                Step::Bad(source) => {
+                    self.counts.bad_spools += 1;
+                    self.stages.on_spool_bad(source);
+                    self.to_run.insert(source);
+                    self.fail();
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+fn live(seed: u64, mode: Mode) -> Counts {
+    let _seed = Seed(seed, mode);
+    let dice = &mut Dice(seed);
+    dice.below(2);
+    let component = Component::new(dice);
+    let faults = dice.below(5);
+    let mut world = World {
+        mode,
+        stages: Stages::new(&component.members, &component.streams),
+        disk: Disk::new(),
+        open: BTreeMap::new(),
+        to_run: component.members.iter().copied().collect(),
+        is_serial: dice.one_in(2),
+        faults,
+        counts: Counts::default(),
+        component: &component,
+    };
+    // Each thing that goes wrong costs one attempt at most.
+    while !world.attempt(dice) {
+        assert!(world.counts.attempts <= faults, "all is tried again and again");
+    }
+    world.counts
+}
+
+fn live_all(mode: Mode) {
+    let mut sum = Counts::default();
+    for seed in 0..u64::from(RunnerConfig::default().cases / 4) {
+        let counts = live(seed, mode);
+        sum.failed += counts.failed;
+        sum.spared += counts.spared;
+        sum.bad_spools += counts.bad_spools;
+    }
+    let Counts { failed, spared, bad_spools, .. } = sum;
+    assert!(failed > 8 && spared > 4 && bad_spools > 0, "{failed}, {spared}, {bad_spools}");
+}
+
+#[test]
+fn whoever_reads_again_reads_the_same_and_whoever_ended_well_does_not_run_again() {
+    live_all(Mode::Journal);
+}
+
+#[test]
+fn what_a_writer_printed_that_did_not_end_well_is_never_read() {
+    live_all(Mode::Atomic);
+}
