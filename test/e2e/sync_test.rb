@@ -402,6 +402,7 @@ class EndToEndSyncTest < Minitest::Test
     assert_equal starts.compact.max - starts.compact.min, round["lag_ns"], round.inspect
     assert_equal ends.max, round["span_ns"]
     assert_equal 0, starts.min
+    assert_operator round["begun_after_ns"], :>=, 0
     started = journal.select { |event| event["event"] == "command_started" }.map { |event| event["time_ns"] }
     first = started.select { |time| time >= round["t0_ns"] }.min
     assert_operator first, :<=, round["time_ns"]

@@ -25,8 +25,6 @@ const CLOCK_PERIOD_NS: u64 = 10_000_000_000;
 const STOP_FALLBACK_MS: u64 = 1000;
 /// Workers stop sleeping so long before the instant.
 const SPIN_NS: i64 = 100_000;
-/// And wait so long beyond it at most until all others are on a processor, too: some turns of other programs there.
-const PATIENCE_NS: i64 = 100_000_000;
 /// Figures are looked for in so much of what a worker prints, at its end.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// Wait status of a command that is not started, or is ended, as its round does not begin: as of a gate (75).
@@ -403,7 +401,9 @@ impl Hub {
                 RoundEffect::Measure { node, exchanges } => {
                     self.agents.node(node).port.ask_time(exchanges);
                 }
-                RoundEffect::Commit { round, nodes, .. } => self.commit_round(round, nodes),
+                RoundEffect::Commit { round, nodes, patience_ns, .. } => {
+                    self.commit_round(round, nodes, patience_ns);
+                }
                 RoundEffect::GiveUp { round, fault } => self.give_up_round(round, fault),
                 RoundEffect::Stop { round } => self.signal_round(round, libc::SIGTERM),
                 RoundEffect::Ended { round, result } => self.end_round(round, &result),
@@ -412,14 +412,13 @@ impl Hub {
     }
 
     /// Each node is told the instant by its own clock.
-    fn commit_round(&mut self, round: u32, nodes: Vec<(NodeId, i64)>) {
+    fn commit_round(&mut self, round: u32, nodes: Vec<(NodeId, i64)>, patience_ns: u64) {
         let stop_ms = self.sync.rounds.get(&round).and_then(|round| round.definition.stop_ms);
         let stop = stop_ms.map(|ms| RoundStop {
             after_ns: u64::from(ms) * 1_000_000,
             grace_ns: self.settings.grace_ms * 1_000_000,
         });
-        // Workers elsewhere would not wait for them.
-        let patience_ns = if nodes.len() == 1 { PATIENCE_NS } else { 0 };
+        let patience_ns = i64::try_from(patience_ns).unwrap_or(0);
         for (node, t0_ns) in nodes {
             let request =
                 AgentRequest::CommitRound { round, t0_ns, spin_ns: SPIN_NS, patience_ns, stop };
@@ -499,6 +498,7 @@ impl Hub {
             t0_ns: result.t0.and_then(|t0| i64::try_from(t0.0).ok()),
             margin_ns: result.margin_ns,
             lag_ns: result.lag_ns,
+            begun_after_ns: result.begun_after_ns,
             span_ns: result.span_ns,
             clock_bound_ns: result.clock_bound_ns,
             late: result.late,

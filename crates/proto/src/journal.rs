@@ -770,6 +770,9 @@ pub struct RoundEnded {
     /// Last start minus first start, each less the worker's offset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lag_ns: Option<u64>,
+    /// First start minus the instant, each less the worker's offset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub begun_after_ns: Option<i64>,
     /// Last end minus first start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub span_ns: Option<u64>,

@@ -46,7 +46,8 @@ pub fn hold(event: &JournalEvent) -> bool {
         JournalEvent::CommandPrepared(event) => is_time(event.time_ns),
         JournalEvent::RoundEnded(event) => {
             let spans = [event.margin_ns, event.clock_bound_ns];
-            let spans = spans.into_iter().chain(event.lag_ns).chain(event.span_ns);
+            let after_ns = event.begun_after_ns.map(i64::unsigned_abs);
+            let spans = spans.into_iter().chain(event.lag_ns).chain(event.span_ns).chain(after_ns);
             is_time(event.time_ns) && spans.into_iter().all(|ns| ns <= TIME_NS_MAX)
         }
         JournalEvent::RoundValues(event) => {

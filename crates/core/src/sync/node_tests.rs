@@ -67,7 +67,9 @@ fn committed(hosts: &[Host]) -> (Rounds, i64, i64, Vec<(NodeId, i64)>) {
     }
     answer(&mut rounds, now, hosts, &mut out);
     match out.as_slice() {
-        [RoundEffect::Commit { round: 0, t0, nodes }] => (rounds, now, signed(*t0), nodes.clone()),
+        [RoundEffect::Commit { round: 0, t0, nodes, patience_ns: 0 }] => {
+            (rounds, now, signed(*t0), nodes.clone())
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -103,6 +103,8 @@ pub struct RoundResult {
     pub margin_ns: u64,
     /// Last start minus first start, each less the worker's own offset; only when every worker has said when it began.
     pub lag_ns: Option<u64>,
+    /// First start minus the instant, each less the worker's own offset; likewise. As clocks are compared, below 0 at times.
+    pub begun_after_ns: Option<i64>,
     /// Last end minus first start; likewise.
     pub span_ns: Option<u64>,
     /// The starts of two workers are compared to within so much: the sum of the two largest bounds of clocks.
@@ -343,6 +345,11 @@ impl Round {
             t0: self.t0(),
             margin_ns,
             lag_ns: between(due().min(), due().max()),
+            begun_after_ns: due()
+                .min()
+                .zip(self.t0())
+                .filter(|_| all_began)
+                .map(|(first, t0)| first - signed(t0)),
             span_ns: between(first_ns, last_ns),
             clock_bound_ns: bound_between(&clocks),
             late: u32::try_from(workers.iter().filter(|it| it.is_late).count()).unwrap_or(u32::MAX),

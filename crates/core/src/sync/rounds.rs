@@ -19,6 +19,9 @@ use crate::time::Time;
 /// Clocks are waited for so long when all workers are ready, and so long when all are over.
 const TIMING_NS_MAX: u64 = 2_000_000_000;
 const CLOSING_NS_MAX: u64 = 1_000_000_000;
+/// Workers wait so long beyond the instant at most until all others are on a processor, too: some turns of other programs
+/// there.
+const PATIENCE_NS: u64 = 100_000_000;
 
 /// What the shell is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub enum RoundEffect {
         t0: Time,
         /// And by the clock of each node with workers, ns.
         nodes: Vec<(NodeId, i64)>,
+        /// So long beyond that they wait for one another at most; 0: not.
+        patience_ns: u64,
     },
     /// Ends the workers that wait or come to wait.
     GiveUp {
@@ -323,7 +328,9 @@ impl Rounds {
             nodes.push((node, signed(t0) + offset.ahead_ns));
         }
         round.phase = Phase::Committed(now, t0);
-        out.push(RoundEffect::Commit { round: id, t0, nodes });
+        // Workers elsewhere would not wait for them.
+        let patience_ns = if nodes.len() == 1 { PATIENCE_NS } else { 0 };
+        out.push(RoundEffect::Commit { round: id, t0, nodes, patience_ns });
     }
 
     /// Only a round that has not begun can be given up; one in which nobody waits need not be.

@@ -25,7 +25,7 @@ fn gathered(workers: u32) -> (Rounds, Time) {
         rounds.ready(Time(20), 0, worker, &mut out);
     }
     match out.as_slice() {
-        [RoundEffect::Commit { round: 0, t0, .. }] => (rounds, *t0),
+        [RoundEffect::Commit { round: 0, t0, patience_ns: PATIENCE_NS, .. }] => (rounds, *t0),
         other => panic!("{other:?}"),
     }
 }
@@ -73,6 +73,7 @@ fn the_lag_is_from_the_first_start_to_the_last() {
     rounds.over(Time(t0.0 + 900), 0, 0, 800, &mut out);
     let [RoundEffect::Ended { round: 0, result }] = out.as_slice() else { panic!("{out:?}") };
     assert_eq!((result.lag_ns, result.span_ns, result.late), (Some(42), Some(800), 0));
+    assert_eq!(result.begun_after_ns, Some(3));
     assert_eq!(result.workers[1].start_ns, Some(42));
 }
 
@@ -85,7 +86,7 @@ fn an_offset_of_a_worker_is_no_lag() {
     rounds.over(Time(t0.0 + 9_000), 0, 0, 0, &mut out);
     rounds.over(Time(t0.0 + 9_000), 0, 1, 0, &mut out);
     let [RoundEffect::Ended { result, .. }] = out.as_slice() else { panic!("{out:?}") };
-    assert_eq!(result.lag_ns, Some(7));
+    assert_eq!((result.lag_ns, result.begun_after_ns), (Some(7), Some(3)));
 }
 
 #[test]

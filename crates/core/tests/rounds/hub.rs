@@ -23,8 +23,9 @@ impl World {
                     self.ask_time(node);
                 }
             }
-            RoundEffect::Commit { round, t0, nodes } => {
+            RoundEffect::Commit { round, t0, nodes, patience_ns } => {
                 assert!(self.committed.insert(round, t0.0).is_none(), "decided twice");
+                assert_eq!(patience_ns > 0, nodes.len() == 1);
                 for (node, t0_ns) in nodes {
                     self.send(node.0 as usize, Message::Commit(round, t0_ns));
                 }

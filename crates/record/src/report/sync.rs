@@ -17,7 +17,7 @@ use crate::sync::{CacheFigures, Group, Round, SyncFigures, Troubled};
 use crate::words::duration_in_words;
 
 /// What of a round is in each line of `--csv`, as in `--json`.
-const COLUMNS: [&str; 18] = [
+const COLUMNS: [&str; 19] = [
     "parameter",
     "round",
     "kind",
@@ -36,6 +36,7 @@ const COLUMNS: [&str; 18] = [
     "cache_resident_bytes",
     "sync",
     "oversubscribed",
+    "begun_after_s",
 ];
 /// And of each figure that programs have printed, after its name and `_`.
 const COLLECTED_COLUMNS: [&str; 5] = ["mean", "min", "max", "total", "undefined"];
@@ -106,6 +107,7 @@ fn entry(shown: &Round) -> Map<String, Value> {
         cache.and_then(|cache| cache.resident_bytes).into(),
         round.sync.to_display().into(),
         round.oversubscribed.into(),
+        round.begun_after_ns.map(|ns| ns as f64 / 1e9).into(),
     ];
     let mut entry: Map<String, Value> =
         COLUMNS.iter().map(|column| (*column).to_owned()).zip(values).collect();
