@@ -67,7 +67,8 @@ fn committed(hosts: &[Host]) -> (Rounds, i64, i64, Vec<(NodeId, i64)>) {
     }
     answer(&mut rounds, now, hosts, &mut out);
     match out.as_slice() {
-        [RoundEffect::Commit { round: 0, t0, nodes, patience_ns: 0 }] => {
+        [RoundEffect::Commit { round: 0, t0, nodes, patience_ns }] => {
+            assert_eq!(*patience_ns > 0, hosts.len() == 1, "who is elsewhere would not wait");
             (rounds, now, signed(*t0), nodes.clone())
         }
         other => panic!("{other:?}"),
