@@ -489,6 +489,15 @@ class BenchRunnerTest < Minitest::Test
     assert_match(/^other conditions: cache/, out)
   end
 
+  def test_results_of_another_version_of_a_kernel_are_not_compared
+    result = self.class.suite.values.find { |one| one["benchmark"] == "argot-io" }
+    { "one.json" => result, "other.json" => result.merge("suite_version" => "0.1.0") }.each do |name, one|
+      File.write(File.join(@folder, name), JSON.generate(one))
+    end
+    told = refused("diff", "--force", "other.json", "one.json")
+    assert_includes told, "these are results of kernels of versions 0.1.0 and #{result["suite_version"]}"
+  end
+
   def test_bad_words_get_an_answer_that_helps
     assert_match(/no command nothing; there are help, list/, refused("nothing"))
     assert_match(/no benchmark nope; there are argot-io/, refused("run", "nope"))

@@ -189,6 +189,7 @@ module Rakuda
         same = %w[schema benchmark].all? { |key| one[key] == other[key] } && instance(one) == instance(other)
         raise UsageError, "these are results of different instances: #{instance(one)} and #{instance(other)}" unless same
 
+        refuse_versions(*[one, other].map { |result| result["suite_version"] })
         unlike = unlike_conditions(one, other)
         unless unlike.empty? || force
           raise UsageError, "measured under other conditions: #{unlike.join(", ")}; --force compares them"
@@ -200,6 +201,15 @@ module Rakuda
           out.puts format("%-28s %14s %14s   %s", name, plain(value), plain(with),
 with && value.positive? ? format("%.2f", with / value) : "-")
         end
+      end
+
+      # Kernels of another version may write other bytes for the same instance.
+      # @raise [UsageError]
+      def refuse_versions(ours, theirs)
+        return if ours == theirs
+
+        raise UsageError, "these are results of kernels of versions #{ours || "?"} and #{theirs || "?"}, which may write " \
+                          "different bytes: run the older one once more"
       end
 
       # @return [Array<String>]
