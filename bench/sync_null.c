@@ -1,6 +1,6 @@
 /*
- * A program that does nothing but note when it began: FOLDER/ROUND is a file, in which place WORKER (16 bytes each) gets
- * the monotonic clock, ns, and the processor. WORKER is a number, or the variable that holds it; ROUND is RAKUDA_ROUND,
+ * A program that does nothing but note when it began and ends: FOLDER/ROUND is a file, in which place WORKER (24 bytes
+ * each) gets the monotonic clock, ns, the processor, and the clock when those two are noted. WORKER is a number, or the variable that holds it; ROUND is RAKUDA_ROUND,
  * or the third word. For bench/sync. The file is there before: making one takes longer than all else, and with more
  * workers than processors others wait for that. Compiled with WITH_MPI it begins when it comes out of a barrier, and
  * WORKER is its rank.
@@ -41,7 +41,10 @@ int main(int count, char **words) {
     long worker = atol(variable != NULL ? variable : words[2]);
 #endif
     int file = open(path, O_WRONLY);
-    int is_noted = file >= 0 && pwrite(file, note, sizeof note, 16 * worker) == sizeof note;
+    int is_noted = file >= 0 && pwrite(file, note, sizeof note, 24 * worker) == sizeof note;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t end_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    is_noted = is_noted && pwrite(file, &end_ns, sizeof end_ns, 24 * worker + 16) == sizeof end_ns;
 #ifdef WITH_MPI
     MPI_Finalize();
 #endif
