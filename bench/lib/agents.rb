@@ -37,6 +37,7 @@ class Agents
     pause(:measured)
     needs allow: "s*"
     sync(:together, workers: agents, rounds: rounds, overhead: false) { |w| sh "true" } if rounds > 0
+    pause(:finished)
   RUBY
 
   class Stop < StandardError; end
@@ -84,7 +85,7 @@ class Agents
 
   def phases
     words = %w[joined plain idle informed known measured]
-    @values[:rounds].positive? ? words + ["together"] : words
+    @values[:rounds].positive? ? words + %w[together finished] : words
   end
 
   def end_process(pid)
@@ -114,7 +115,10 @@ class Agents
     figures[:informed] = during { sleep @values[:idle] }
     figures[:memory_informed] = memory
     figures[:known] = during { go("informed", "measured") }
-    go("measured", nil)
+    return go("measured", nil).then { figures } unless @values[:rounds].positive?
+
+    figures[:together] = during { go("measured", "finished") }
+    go("finished", nil)
     figures
   end
 
@@ -203,6 +207,7 @@ class AgentsBench
     row("idle", rest(found[:idle]))
     row("idle, information", format("%s; hub %.0f MB", rest(found[:informed]), found[:memory_informed]))
     row("tasks, information", work(found[:known]))
+    row("rounds", together(found[:together])) if found[:together]
     found[:rounds].each { |round| row("round #{round["number"]}", round_line(round)) }
   end
 
@@ -215,6 +220,12 @@ class AgentsBench
 
   def rest(use)
     format("hub %.1f %% of a core, %.0f KB/s on the loopback", use.cpu / use.time * 100, use.bytes / use.time / 1000)
+  end
+
+  # With the time between two rounds, in which the next one is prepared.
+  def together(use)
+    format("%.2f s; hub %.1f %% of a core, %.0f ms of it a round", use.time, use.cpu / use.time * 100,
+           use.cpu / @values[:rounds] * 1e3)
   end
 
   def round_line(round)
