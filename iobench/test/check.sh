@@ -117,8 +117,10 @@ check_argot_io() {
         ranks "$fast/argot-io" --writer $writer --record molecular --fsync file --cache cold --out "$results/argot-io-$writer.json"
         ends_with 0
     done
-    ranks "$fast/argot-io" --mesh 5x6x7 --record all --reps 1 --out "$results/argot-io-all.json"
-    ends_with 0
+    for record in all helium; do
+        ranks "$fast/argot-io" --mesh 5x6x7 --record $record --reps 1 --out "$results/argot-io-$record.json"
+        ends_with 0
+    done
 }
 
 check_qcd_io() {
@@ -143,6 +145,8 @@ check_les_io() {
         --out "$results/les-io-9.json"
     ends_with 0
     ranks "$fast/les-io" --reps 1 --out "$results/les-io.json"
+    ends_with 0
+    ranks "$fast/les-io" --outputs integral,average --mp-model 9 --chunk contiguous --reps 1 --out "$results/les-io-contiguous.json"
     ends_with 0
     ranks "$fast/les-io" --outputs integral,average --mp-model 0 --access collective --chunk 8x8x4 --mesh 16x16x8 --reps 1 \
         --close-timed no --out "$results/les-io-0.json"

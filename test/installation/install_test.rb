@@ -36,7 +36,9 @@ class InstallTest < Minitest::Test
     version = /rakudad #{Regexp.quote(declared_version)} \(commit \h{12}, [\w-]+-linux-\w+\)/
     assert_match(version, command("rakuda", "--version", chdir: work))
     assert_match(/\A#{version.source.sub("rakudad", "rakudactl")}$/, command("rakudactl", "--version", chdir: work))
-    assert_match(/^mr-sort /, command("rakudactl", "bench", "list", chdir: work))
+    listed = command("rakudactl", "bench", "list", chdir: work)
+    ["mr-sort ", "ior ", "netcdf-plain "].each { |name| assert_match(/^#{name}/, listed) }
+    assert_path_exists File.join(@prefix, "lib/rakuda/lib/rakuda/bench/shapes.py")
     assert_empty broken_links
     wait_at_gates(work)
     uninstalled = make("uninstall")

@@ -52,6 +52,30 @@ class BenchOthersTest < Minitest::Test
     refute_empty Rakuda::Bench::Verification.faults(result)
   end
 
+  def test_few_repetitions_are_not_valid_unless_it_is_tiny
+    describe(GOOD.merge("sizes" => { "small" => GOOD["sizes"]["tiny"] }))
+    out, err, status = bench("run", "copy", "--workers", "3", "--size", "small")
+    assert_equal 3, status.exitstatus, out + err
+    result = JSON.parse(File.read(File.join(@folder, "bench-results/copy-small.json")))
+    assert_match(/\Acopy: .*repetitions/, result["reasons"].first)
+    told = Rakuda::Bench::Verification.faults(result.merge("valid" => true, "reasons" => []))
+    assert_match(/it says that it is valid: copy: /, told.join("; "))
+  end
+
+  # Results may lie elsewhere than what is measured.
+  def test_the_file_system_is_that_of_the_files
+    own, = Open3.capture2("findmnt", "-no", "FSTYPE", "-T", @folder)
+    skip_reason = own.strip == "tmpfs" || !File.directory?("/dev/shm")
+    return if skip_reason
+
+    Dir.mktmpdir("bench", "/dev/shm") do |folder|
+      out, err, status = bench("run", "copy", "--workers", "3", "--dir", File.join(folder, "work"))
+      assert status.success?, out + err
+    end
+    result = JSON.parse(File.read(File.join(@folder, "bench-results/copy-tiny.json")))
+    assert_equal "tmpfs", result.dig("machine", "fs", "type")
+  end
+
   def test_a_kernel_stands_beside_ours_for_show_in_one_run
     out, err, status = bench("run", "argot-io", "fio-files", "--", "--mesh", "256x64x16", "--writer", "block")
     assert status.success?, out + err

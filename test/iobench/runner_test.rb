@@ -269,6 +269,7 @@ class BenchRunnerTest < Minitest::Test
       assert_equal File.join(@folder, "bench-work", file), out.chomp
       text = File.read(out.chomp)
       %w[1:10 a.1:9 d/a.2:8 b:7 c:0 e:5].each { |word| assert_includes text, word, engine }
+      assert_equal Rakuda::Bench::Emitters::NOT_CHECKED.key?(engine), text.include?(" Not checked: "), engine
     end
     python = %w[workflow_parsl.py workflow_dask.py workflow_hyperqueue.py].map { |file| File.join(@folder, "bench-work", file) }
     _, err, status = Open3.capture3(Rakuda::Bench::Verification::PYTHON, "-m", "py_compile", *python)
@@ -546,6 +547,8 @@ class BenchRunnerTest < Minitest::Test
     %w[ruby sh env dirname readlink].each { |name| File.symlink(Rakuda::Bench::Programs.find(name), File.join(bin, name)) }
     _, err, status = Open3.capture3({ "PATH" => bin }, RAKUDACTL, "bench", "run", "argot-io", "fio", "h5bench", chdir: @folder)
     assert_equal 2, status.exitstatus
+    _, _, suite = Open3.capture3({ "PATH" => bin }, RAKUDACTL, "bench", "suite", "ci", chdir: @folder)
+    assert_equal 2, suite.exitstatus, "nothing of a suite is left out"
     assert_equal "rakudactl bench: no mpirun in PATH (Debian: openmpi-bin); no fio in PATH (Debian: fio); " \
                  "no h5bench_write in PATH (not in Debian: build it from https://github.com/hpc-io/h5bench); " \
                  "no h5bench_read in PATH (not in Debian: build it from https://github.com/hpc-io/h5bench)\n", err

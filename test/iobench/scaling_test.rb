@@ -47,6 +47,22 @@ class BenchScalingTest < Minitest::Test
     refute_match(/NaN|Infinity/, svg)
   end
 
+  # Both axes are logarithmic: a line at 45 degrees of the paper's kind.
+  def test_a_plot_shows_what_would_be_proportional
+    svg = Scaling.plots(Scaling.groups([result(1, 1, 100), result(2, 2, 200)]).first).fetch("argot-io-write-over-nodes")
+    measured, proportional = svg.scan(/<polyline points="([^"]+)"/).flatten
+    assert_equal measured, proportional
+    assert_includes svg, "stroke-dasharray"
+  end
+
+  def test_options_that_the_figures_of_the_paper_say_themselves_are_refused
+    [%w[--np 4], %w[--per-node 2], %w[--workers 3], %w[-j 2], %w[--seconds 3]].each do |words|
+      options = Rakuda::Bench::Options.new(words)
+      error = assert_raises(Rakuda::Bench::UsageError) { Rakuda::Bench::Suites.run("paper", options, 2, nil) }
+      assert_match(/means nothing to the suite paper/, error.message)
+    end
+  end
+
   # Of each way to nodes: what `rakuda` is told. One node of others gives a task one slot, whatever its ranks.
   def test_in_slurm_the_allocation_is_as_large_as_the_largest_point
     { %w[--cluster slurm] => [%w[--cluster slurm --nodes 4], "ncore=1"], %w[-F /hosts] => [%w[-F /hosts], "ncore=1"],

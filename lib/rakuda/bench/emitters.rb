@@ -31,6 +31,7 @@ module Rakuda
         text = (yield if block_given?) || method(method).call(instance, slots)
         comment = { "workflow.swift" => "//" }.fetch(file, "#")
         head = "#{comment} #{instance.name}, #{instance.tasks.size} tasks, for #{engine}; made by `rakudactl bench emit`.\n"
+        head << "#{comment} Not checked: #{NOT_CHECKED[engine]}.\n" if NOT_CHECKED[engine]
         [file, text.start_with?("#!") ? text.sub("\n", "\n#{head}") : head + text]
       end
 

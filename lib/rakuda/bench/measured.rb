@@ -90,6 +90,7 @@ module Rakuda
         # Results are files, and folders with what workers have printed.
         parts.each { |part| FileUtils.rm_rf([part.file, part.file.delete_suffix(".json")].map { |name| File.join(out, name) }) }
         File.write(File.join(out, "Rakefile"), rakefile(parts, workspace.path))
+        @machine = Machine.describe(workspace.path)
         start(out, parts)
       ensure
         workspace&.remove unless @options[:keep]
@@ -203,12 +204,12 @@ module Rakuda
           return { "benchmark" => part.entry.name, "valid" => false, "reasons" => ["it gave no result#{why}"] }
         end
 
-        return other_result(path, part, out) if part.entry.family == Others::FAMILY
+        return other_result(path, part) if part.entry.family == Others::FAMILY
 
         result = JSON.parse(File.read(path))
         return result if part.entry.family == "mpi"
 
-        full = Micro.result(part, result, Machine.describe(out), @options[:workers], Micro.sync(part, rounds(out)))
+        full = Micro.result(part, result, @machine, @options[:workers], Micro.sync(part, rounds(out)))
         File.write(path, "#{JSON.pretty_generate(full)}\n")
         full
       end
@@ -233,9 +234,10 @@ module Rakuda
         JSON.parse(output)
       end
 
-      def other_result(path, part, out)
+      def other_result(path, part)
         steps, reasons = Others.printed(part.entry.name, File.read(path))
-        full = Micro.described(part, steps, Machine.describe(out), @options[:workers], reasons)
+        reasons += Micro.too_few(steps) unless part.scale == "tiny"
+        full = Micro.described(part, steps, @machine, @options[:workers], reasons)
         File.write(path, "#{JSON.pretty_generate(full)}\n")
         full
       rescue Failure => e

@@ -116,7 +116,7 @@ module Rakuda
       end
 
       def draw(sweep, phase, rows)
-        rates = rows.flat_map { |row| row[2..4] }.map { |rate| [rate, 1].max }
+        rates = (rows.flat_map { |row| row[2..4] } + rows.map { |row| proportion(rows, row) }).map { |rate| [rate, 1].max }
         across = axis(rows.map { |row| row[1] }, MARGIN + 40, WIDTH - 60)
         above = axis(rates, HEIGHT - MARGIN - 8, 60)
         title = "#{sweep.benchmark} #{phase}: bandwidth over #{sweep.over}"
@@ -131,11 +131,21 @@ module Rakuda
           #{text(0, 18, title, "start", 15)}
           <path d="M#{MARGIN} 40V#{HEIGHT - MARGIN + 8}H#{WIDTH - 10}" fill="none" stroke="currentColor"/>
           <polyline points="#{rows.map { |row| "#{across[row[1]]},#{above[row[2]]}" }.join(" ")}" fill="none" stroke="#5b8fc9"/>
+          #{proportional(rows, across, above)}
           #{rows.map { |row| mark(row, across, above) }.join("\n")}
-          #{text(WIDTH / 2, HEIGHT - 16, "ranks (nodes); lines from the least to the greatest repetition", "middle", 11)}
+          #{text(WIDTH / 2, HEIGHT - 16, "ranks (nodes); from the least to the greatest repetition; dotted: proportional", "middle",
+                 11)}
           #{notes.join("\n")}
           </svg>
         SVG
+      end
+
+      # The rate of the first point, times the ranks.
+      def proportion(rows, row) = rows.first[2] * row[1] / rows.first[1].to_f
+
+      def proportional(rows, across, above)
+        points = [rows.first, rows.last].map { |row| "#{across[row[1]]},#{above[proportion(rows, row)]}" }
+        "<polyline points=\"#{points.join(" ")}\" fill=\"none\" stroke=\"currentColor\" stroke-dasharray=\"2 4\"/>"
       end
 
       def mark(row, across, above)

@@ -27,15 +27,14 @@ module Rakuda
                                  "copyfile" => %w[rakuda make xargs], "montage" => %w[rakuda make ninja],
                                  "montage-io" => %w[rakuda rake make ninja xargs] } }
       }.freeze
-      # Rounds where no other number is asked for.
-      # From six on there is an interval.
+      # Rounds where no other number is asked for. From six on there is an interval.
       ROUNDS = { "tiny" => 1, "small" => 6, "large" => 6 }.freeze
 
       module_function
 
       # @return [Array<Hash>] results
       def run(name, options, slots, say)
-        return paper(options, say) if name == "paper"
+        return sweeps(options, say) if name == "paper"
         raise UsageError, "--cluster means nothing to the suite #{name}; it does to paper" if options.given?(:cluster)
 
         suite = ALL.fetch(name) { raise UsageError, "no suite #{name}; there are #{ALL.keys.join(", ")}, paper" }
@@ -56,14 +55,29 @@ module Rakuda
         results + engines.flat_map { |workflow, names| compare(workflow, names, sized, slots, say) }
       end
 
+      # What the figures of the paper say themselves.
+      FIXED = %i[seconds ranks per_node workers slots].freeze
+
+      # @raise [UsageError] for an option without effect
+      def sweeps(options, say)
+        given = FIXED.find { |option| options.given?(option) }
+        word = Options::WORDS.fetch(given, given).to_s.tr("_", "-")
+        raise UsageError, "--#{word} means nothing to the suite paper, whose figures say how many" if given
+
+        say.call("meshes are scaled down, and repetitions may be short: compare ratios alone") unless options[:size] == "large"
+        paper(options, say)
+      end
+
       # The four figures of Iwai, Tatebe 2018 with sizes scaled down: over the nodes of --nodes, or over ranks of this machine.
       def paper(options, say)
+        # A mesh that is scaled down has no time that means anything.
+        scaled = options[:size] == "large" ? [] : %w[--min-seconds 0]
         Scaling::PAPER.flat_map.with_index do |figure, index|
           nodes = figure.over == :nodes && options.far? ? options[:nodes] : [1]
           ranks = figure.ranks || [1, 2, 4].map { |count| count * figure.per_node }
           own = options.with(nodes: nodes, ranks: ranks, per_node: options.far? ? figure.per_node : nil,
                              out: File.join(options[:out], "figure-#{index + 1}"))
-          Measured.new(own, say).call(Measured.parts(Catalogue.find(figure.benchmark), options[:size], figure.words, own))
+          Measured.new(own, say).call(Measured.parts(Catalogue.find(figure.benchmark), options[:size], figure.words + scaled, own))
         end
       end
 

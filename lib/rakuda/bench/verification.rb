@@ -145,8 +145,10 @@ module Rakuda
 
       # Workers ran together, each did its part, and the settings are those of the size.
       def micro_against(result)
-        ours = Catalogue::ALL.find { |entry| entry.name == result["benchmark"] && entry.family == "micro" } or return []
         steps, workers = result.fetch("steps"), result.fetch("workers")
+        ours = Catalogue::ALL.find { |entry| entry.name == result["benchmark"] && entry.family == "micro" }
+        return result["size"] == "tiny" ? [] : Micro.too_few(steps) unless ours
+
         sized = ours.sizes.fetch(result["size"]).transform_keys(&:to_s)
         found = differences(sized.merge(fitted(result)), result.fetch("settings"), "settings")
         found += steps.filter_map { |name, outputs| "#{name}: #{outputs.size} of #{workers} workers" if outputs.size != workers }
