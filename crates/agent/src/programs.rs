@@ -31,6 +31,7 @@ const GRACE_NS: u64 = 200_000_000;
 /// Processes that have left the group are looked for when something went wrong, and else no more
 /// often than this: it takes a look at every process of the machine.
 const SEARCH_NS: u64 = 10_000_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
 /// Held by the thread that does so for no fault of its own.
 static SEARCHING: Mutex<()> = Mutex::new(());
 
@@ -46,6 +47,9 @@ pub enum Fault {
     /// It printed too much, and was killed.
     #[error("printed more than {} KiB", .0 >> 10)]
     TooMuch(usize),
+    /// A long-lived one printed more than that in a second, and was killed: nobody reads so much.
+    #[error("printed more than {} KiB in a second", .0 >> 10)]
+    TooFast(usize),
     /// Nobody wants what it prints.
     #[error("is not wanted any more")]
     Unwanted,
@@ -70,7 +74,7 @@ pub struct Program {
     pub mark: String,
     /// Maximum time. `None`: it is long-lived, and its output is taken line by line.
     pub limit: Option<Duration>,
-    /// Maximum output, of a long-lived one maximum length of a line.
+    /// Maximum output, of a long-lived one maximum length of a line, and maximum output in a second.
     pub bytes_max: usize,
 }
 
@@ -97,8 +101,13 @@ impl Runner {
         on_line: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Vec<u8>, Fault> {
         let (process, output) = self.start(program).map_err(Fault::Start)?;
-        let mut reading =
-            Reading { program, output: Some(output), bytes: Vec::new(), ended_ns: None };
+        let mut reading = Reading {
+            program,
+            output: Some(output),
+            bytes: Vec::new(),
+            second: (0, 0),
+            ended_ns: None,
+        };
         let begun_ns = clock::monotonic_ns();
         let result = loop {
             match reading.step(&process, begun_ns, on_line) {
@@ -180,6 +189,8 @@ struct Reading<'a> {
     /// `None`: everyone has closed it.
     output: Option<OwnedFd>,
     bytes: Vec<u8>,
+    /// When it began, and bytes that were read in it.
+    second: (u64, usize),
     ended_ns: Option<u64>,
 }
 
@@ -240,6 +251,7 @@ impl Reading<'_> {
         }
         self.bytes.extend_from_slice(&chunk[..count]);
         if self.program.limit.is_none() {
+            self.count(count, clock::monotonic_ns())?;
             while let Some(end) = memchr(&self.bytes) {
                 if !on_line(&self.bytes[..end]) {
                     return Err(Fault::Unwanted);
@@ -251,6 +263,17 @@ impl Reading<'_> {
             return Err(Fault::TooMuch(self.program.bytes_max));
         }
         Ok(())
+    }
+
+    fn count(&mut self, bytes: usize, now_ns: u64) -> Result<(), Fault> {
+        let (begun_ns, before) = self.second;
+        self.second = if now_ns - begun_ns < SECOND_NS {
+            (begun_ns, before + bytes)
+        } else {
+            (now_ns, bytes)
+        };
+        let is_too_fast = self.second.1 > self.program.bytes_max;
+        if is_too_fast { Err(Fault::TooFast(self.program.bytes_max)) } else { Ok(()) }
     }
 }
 
@@ -362,6 +385,12 @@ mod tests {
             (result.unwrap_err().as_str(), lines.join("|").as_str()),
             ("exited with 0", "a 1|b 2")
         );
+    }
+
+    #[test]
+    fn a_long_lived_program_that_prints_without_end_is_killed() {
+        let (result, _) = run("fast", "while :; do echo a 1; done", None);
+        assert_eq!(result.unwrap_err(), "printed more than 4 KiB in a second");
     }
 
     #[test]

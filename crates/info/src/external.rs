@@ -151,7 +151,16 @@ pub fn note(
 ) -> Vec<String> {
     let mut complaints = output.complaints.clone();
     let mut seen = Vec::new();
+    let mut left = VALUES_MAX.saturating_sub(values_of(table, provider));
+    let mut are_too_many = false;
     for printed in &output.values {
+        // A new name each time would take all places of the table.
+        let is_new = table.registry().find(&printed.name).is_none();
+        if is_new && left == 0 {
+            are_too_many = true;
+            continue;
+        }
+        left -= usize::from(is_new);
         let attribute = Attribute {
             name: printed.name.clone(),
             unit: printed.unit.clone(),
@@ -180,6 +189,9 @@ pub fn note(
                 complaints.push(refusal.to_string());
             }
         }
+    }
+    if are_too_many {
+        complaints.push(format!("more than {VALUES_MAX} values"));
     }
     let fault = complaints.join("; ");
     let has_failed = table.registry().find(&fault_name(provider)).is_some();
@@ -248,6 +260,12 @@ fn set_fault(
     Some(id)
 }
 
+/// How many attributes it has, but for its fault.
+fn values_of(table: &Table, provider: &str) -> usize {
+    let fault = usize::from(table.registry().find(&fault_name(provider)).is_some());
+    of_provider(table, provider).len() - fault
+}
+
 fn of_provider(table: &Table, provider: &str) -> Vec<AttributeId> {
     let own = table.registry().iter().filter(|(_, it)| it.provider == provider);
     own.map(|(id, _)| id).collect()
@@ -314,6 +332,21 @@ mod tests {
             Value::Undefined(why) => format!("{}: {why}", it.name),
         });
         values.chain(output.complaints.iter().map(|it| format!("! {it}"))).collect()
+    }
+
+    #[test]
+    fn new_names_of_a_provider_leave_places_for_others() {
+        let mut table = Table::new();
+        let node = table.node(None, "here");
+        let mut print = |provider: &str, line: String| {
+            note(&mut table, node, provider, &parse(line.as_bytes()), true, Time(1))
+        };
+        for number in 0..VALUES_MAX {
+            assert_eq!(print("many", format!("many{number} 1")), Vec::<String>::new());
+        }
+        assert_eq!(print("many", "more 1".to_owned()), ["more than 256 values"]);
+        assert_eq!(print("many", "many7 2".to_owned()), Vec::<String>::new(), "it is known");
+        assert_eq!(print("other", "own 1".to_owned()), Vec::<String>::new());
     }
 
     #[test]

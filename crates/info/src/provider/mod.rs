@@ -165,8 +165,9 @@ pub fn note(table: &mut Table, node: NodeId, provider: &str, sample: &[Reading],
         .iter()
         .filter(of_provider)
         .map(|(id, _)| id)
-        .filter(|id| !seen.contains(id) && table.has(node, *id))
+        .filter(|id| !seen.contains(id) && table.sampled(node, *id).is_some())
         .collect();
+    // Each time: that it is gone is as fresh as what is there.
     for id in gone {
         table.set(node, id, Value::undefined("it is gone"), now);
     }

@@ -365,4 +365,6 @@ fn what_a_provider_no_longer_sees_is_gone() {
     note(&mut table, node, "file_systems", &sample(&["/"]), Time(2));
     let usb = table.registry().find("fs_size('/usb')").unwrap();
     assert_eq!(table.cell(node, usb).unwrap().value, Value::undefined("it is gone"));
+    note(&mut table, node, "file_systems", &sample(&["/"]), Time(3));
+    assert_eq!(crate::query::oldest(&table, node, "file_systems"), Some(Time(3)));
 }
