@@ -32,6 +32,8 @@ use crate::token::Token;
 
 /// Timeout for values that are asked for fresh.
 const FRESH_TIME: Duration = Duration::from_secs(5);
+/// Nor is the first sample for longer than this: who has started the service waits for its address.
+const READY_TIME: Duration = Duration::from_millis(1500);
 /// Timeout for telling others that this service ends.
 const LEAVE_TIME: Duration = Duration::from_secs(1);
 /// Between two looks whether other nodes have told.
@@ -238,7 +240,9 @@ impl Service {
     /// Waits until the first sample is there, or until it should be.
     pub async fn be_ready(&self) {
         let first = ["host", "load", "memory"].map(str::to_owned);
-        self.refresh(&Freshness::of_all(u64::MAX).only(Some(&first))).await;
+        let sampled = Freshness::of_all(u64::MAX).only(Some(&first));
+        // What is missing then comes later.
+        let _ = tokio::time::timeout(READY_TIME, self.refresh(&sampled)).await;
     }
 
     /// From now on these programs provide. Those that are new are started, those that are not among them any more are
