@@ -59,26 +59,12 @@ module Rakuda
         begin_ns = Launch.now_ns
         @options.fetch(:rounds).times do |round|
           @engines.rotate(round % @engines.size).each_with_index { |engine, order| run(engine, round, order) }
-          foresee((Launch.now_ns - begin_ns) / 1e9) if round.zero?
+          Launch.foresee(@options.fetch(:benchmark), @options, begin_ns) if round.zero?
         end
         @engines.map { |engine| result(engine, machine) }
       end
 
       private
-
-      # The first round tells how long all will take.
-      # @raise [UsageError]
-      def foresee(seconds)
-        rounds = @options.fetch(:rounds)
-        return if rounds == 1
-
-        name, all = @options.fetch(:benchmark), seconds * rounds
-        @options.fetch(:say).call("#{name}: #{rounds} rounds take about #{all.ceil} s")
-        return if all <= @options.fetch(:timeout)
-
-        raise UsageError, "#{name}: #{rounds} rounds would take about #{all.ceil} s: expected at most " \
-                          "#{@options.fetch(:timeout)} s (--timeout)"
-      end
 
       def run(engine, round, order)
         folder = File.join(@options.fetch(:workspace).path, "#{Engine.file_label(engine.name, engine.style)}-#{round}")

@@ -36,6 +36,21 @@ module Rakuda
         waiter.join
       end
 
+      # The first round tells how long all will take.
+      # @param options [Hash] :rounds, :timeout, :say
+      # @param begin_ns [Integer] when that round began
+      # @raise [UsageError] when that is longer than all may take
+      def foresee(name, options, begin_ns)
+        rounds, limit = options.fetch_values(:rounds, :timeout)
+        return if rounds == 1
+
+        all = (now_ns - begin_ns) / 1e9 * rounds
+        options.fetch(:say).call("#{name}: #{rounds} rounds take about #{all.ceil} s")
+        return if all <= limit
+
+        raise UsageError, "#{name}: #{rounds} rounds would take about #{all.ceil} s: expected at most #{limit} s (--timeout)"
+      end
+
       # ns of CLOCK_MONOTONIC, which the tasks' own times are in, too.
       # @return [Integer]
       def now_ns = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)

@@ -74,17 +74,24 @@ module Rakuda
       end
 
       def rates(name, group)
-        all = group.flat_map { |result| result["derived"] || [] }
-        by_unit = all.group_by { |one| one["ops_per_s"] && !one["bw_last_done"] ? "operations" : "bandwidth" }
+        all = group.flat_map { |result| (result["derived"] || []).map { |one| [one, group.size > 1 ? where(result) : ""] } }
+        by_unit = all.group_by { |one, _| one["ops_per_s"] && !one["bw_last_done"] ? "operations" : "bandwidth" }
         by_unit.to_h do |unit, ones|
-          bars = ones.map do |one|
+          bars = ones.map do |one, where|
             value = unit == "operations" ? one["ops_per_s"] : one["bw"] || one["bw_last_done"]
             key = unit == "operations" ? "ops_per_s" : "bw"
-            Bar.new(one["name"], value, one.values_at("min_#{key}", "max_#{key}").compact,
+            Bar.new("#{one["name"]}#{where}", value, one.values_at("min_#{key}", "max_#{key}").compact,
                     unit == "operations" ? "#{value.round} /s" : "#{Figures.bytes(value)}/s")
           end
           ["#{name}-#{unit}", draw("#{name}: #{unit}", bars)]
         end
+      end
+
+      # What tells a result from others of the same benchmark.
+      def where(result)
+        return ", #{Scaling.place(result).reverse.join(" ranks, ")} nodes" if result["schema"] == "rakuda-bench/1"
+
+        ", #{result["size"]}, #{result["workers"]} workers"
       end
 
       # @param logarithmic [Boolean] from a tenth of the least value on

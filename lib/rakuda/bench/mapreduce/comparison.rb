@@ -39,8 +39,10 @@ module Rakuda
           @started = Time.now
           machine = Machine.describe(@options.fetch(:workspace).path)
           prepare
+          begin_ns = Launch.now_ns
           @options.fetch(:rounds).times do |round|
             @engines.rotate(round % @engines.size).each_with_index { |engine, order| run(engine, round, order) }
+            Launch.foresee(@job.entry.name, @options, begin_ns) if round.zero?
           end
           @engines.map { |engine| result(engine, machine) }
         end
