@@ -462,7 +462,7 @@ impl Hub {
         members.iter().map(|id| (*id, of(id))).collect()
     }
 
-    /// What was read of a spool is not what was written: who has written it runs again.
+    /// What was read of a spool is not what was written: who has written it runs again, and who has read it.
     pub(super) fn on_spool_bad(&mut self, id: OpeningId, spool: &Text) {
         let Some(opening) = self.streams.open.get(&id) else { return };
         let place = opening.component;
