@@ -358,11 +358,11 @@ mod tests {
     use rakuda_proto::streams::LineKind;
     use tokio::sync::mpsc::unbounded_channel;
 
-    use super::super::edges::{Edge, Edges, new_key};
     use super::*;
     use crate::RunSettings;
     use crate::agents::Agents;
     use crate::front_link::FrontLink;
+    use crate::streams::edges::{Edge, Edges, new_key};
 
     const ID: OpeningId = OpeningId(1);
     const OLD: NodeId = NodeId(1);
