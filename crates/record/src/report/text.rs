@@ -584,7 +584,8 @@ mod tests {
             observed_per_1000_s: Some(1_500),
             in_bursts: false,
         };
-        let measured = "10.250 ms between groups, 5.1 µs of a processor for each message at each end";
+        let measured =
+            "10.250 ms between groups, 5.1 µs of a processor for each message at each end";
         let seen = "seen: 1.500 messages a second";
         assert_eq!(route_words(&route), format!("relay (chosen by cost, {measured}; {seen})"));
         (route.round_trip_ns, route.message_ns) = (None, None);
