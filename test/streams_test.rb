@@ -289,6 +289,23 @@ class StreamsTest < Minitest::Test
     end
   end
 
+  # So a, which had ended well, has read the same as b.
+  def test_whoever_has_read_a_spool_that_is_damaged_later_reads_what_is_written_then
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: "w", to: %w[a b], replay: :journal
+      damage = "until test -s a; do sleep 0.05; done; truncate -s -1 .rakuda/spools/*/*"
+      task(:w) { sh "echo w >> ran; grep -c w ran" }
+      file("a") { sh "cat > a" }
+      file("b") { sh "test -e tried || { touch tried; #{damage}; exit 3; }; cat > b" }
+      task default: %w[a b]
+    RAKEFILE
+    %w[-j3 -j1].each do |jobs|
+      rakuda(rakefile, jobs, "RETRY=2") do |run|
+        assert_equal [0, "2\n", "2\n"], [run.status, File.read("a"), File.read("b")], run.err
+      end
+    end
+  end
+
   def test_task_may_answer_the_one_that_it_reads_from
     rakefile = <<~RAKEFILE
       stream :ask, from: "a", to: "b"

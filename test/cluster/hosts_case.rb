@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "json"
 require "support/waiting"
 
 # What tests of runs on many hosts share: a testbed of three hosts over ssh, a folder that all of them see, and tasks
@@ -77,6 +78,12 @@ class ClusterHostsCase < Minitest::Test
 
   def names(pattern)
     Dir.glob(pattern, base: @folder).sort
+  end
+
+  # What the journals of the runs have of a kind, as far as they are written.
+  def events(kind)
+    lines = Dir.glob("#{@folder}/.rakuda/runs/*/journal.jsonl").flat_map { |path| File.readlines(path) }
+    lines.grep(/\n\z/).map { |line| JSON.parse(line) }.select { |event| event["event"] == kind }
   end
 
   def rakuda(rakefile, *words, environment: {})

@@ -388,6 +388,41 @@ fn a_stalled_reader_stops_its_writers_and_nothing_else() {
     assert!(!flow.is_full() && flow.wants(0) && flow.wants(1));
 }
 
+/// Reads all of a writer, to its end, as the shell does.
+fn read_all(flow: &mut Flow, writer: usize, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        assert!(flow.wants(writer));
+        let space = flow.space(writer);
+        let some = bytes.len().min(space.capacity() - space.len());
+        space.extend_from_slice(&bytes[..some]);
+        flow.on_read(writer, some);
+        bytes = &bytes[some..];
+    }
+    assert!(flow.wants(writer));
+    flow.space(writer);
+    flow.on_writer_closed(writer);
+    flow.on_writer_ended(writer, true);
+}
+
+#[test]
+fn a_writer_whose_turn_is_later_waits_until_the_last_record_before_it_has_found_room() {
+    let line = [&[b'x'; READ_BYTES - 1][..], b"\n"].concat();
+    let first = [&line.repeat(13)[..], &[b'z'; 2 * READ_BYTES]].concat();
+    for in_turn in [true, false] {
+        let settings =
+            FlowSettings { window: WINDOW_BYTES_MIN, in_turn, ..FlowSettings::default() };
+        let mut flow = Flow::new(settings, 2, 1);
+        // The last record fills its buffer: with the larger one that its end is read into it has no room.
+        read_all(&mut flow, 0, &first);
+        assert_eq!(flow.wants(1), !in_turn);
+        let mut got = drink(&mut flow, 0);
+        assert!(got == line.repeat(13) && flow.wants(1));
+        read_all(&mut flow, 1, b"next\n");
+        got.extend(drink(&mut flow, 0));
+        assert!(got == [&first[..], b"\nnext\n"].concat() && flow.is_over());
+    }
+}
+
 /// Two readers, of which the second does not read; what the first has got, and what is spilled.
 fn feed_and_spill(flow: &mut Flow, log: &mut Log, bytes: usize) -> usize {
     let line = [&[b'x'; 999][..], b"\n"].concat();

@@ -432,7 +432,12 @@ async fn greet(
 }
 
 impl Hub {
-    fn new(settings: RunSettings, link: FrontLink, agents: Agents, inspector: Inspector) -> Self {
+    pub(crate) fn new(
+        settings: RunSettings,
+        link: FrontLink,
+        agents: Agents,
+        inspector: Inspector,
+    ) -> Self {
         let now = read_clocks();
         let record = Record::new(record_config(&settings, now));
         let mut printer = Printer::new(settings.output);

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "json"
 require "minitest/autorun"
 require_relative "../hosts_case"
 
@@ -259,11 +258,6 @@ class ClusterLeadersTest < ClusterHostsCase
   # Numbers of nodes.
   def lost_in_the_journal
     events("node_lost").map { |line| line["node"] }.sort
-  end
-
-  def events(kind)
-    lines = Dir.glob(File.join(@folder, ".rakuda/runs/*/journal.jsonl")).flat_map { |path| File.readlines(path) }
-    lines.map { |line| JSON.parse(line) }.select { |line| line["event"] == kind }
   end
 
   # Bytes that have left head by its cable.

@@ -29,6 +29,8 @@ class StreamRoutesTest < ClusterHostsCase
     TOML
   end
 
+  OF_MESSAGES = /\d+(\.\d)? [nµm]s of a processor for each message at each end/
+
   # Edges between and within groups, from the report.
   def copies(route)
     FileUtils.rm_rf(["r1", "r2", "r3", ".rakuda"].map { |name| File.join(@folder, name) })
@@ -46,7 +48,8 @@ class StreamRoutesTest < ClusterHostsCase
     assert_equal ["conventional", 2, 1], copies("conventional")
     assert_equal ["relay", 1, 2], copies("auto")
     # What was measured until then is said, too.
-    assert_match(/^  route relay \(chosen by cost(, \d+\.\d{3} ms between groups)?\)$/, ctl("report", "--text"))
+    measured = /(, \d+\.\d{3} ms between groups)?(, #{OF_MESSAGES})?/
+    assert_match(/^  route relay \(chosen by cost#{measured}\)$/, ctl("report", "--text"))
     refused = @testbed.run("head", RAKUDA, "--stream-route", "fast", chdir: @folder)
     assert_equal 1, refused.status
     assert_includes refused.err, "auto, relay, direct"
@@ -76,11 +79,10 @@ class StreamRoutesTest < ClusterHostsCase
     lines = File.readlines(File.join(@folder, "r1"), chomp: true)
     assert_equal (1..lines.size).map { |number| "#{number} #{"x" * 900_000}".hash }, lines.map(&:hash)
     assert_equal [read("r1")] * 2, [read("r2"), read("r3")]
-    journal = Dir.glob(File.join(@folder, ".rakuda/runs/*/journal.jsonl")).flat_map { |path| File.readlines(path) }
-    rerouted = journal.map { |line| JSON.parse(line) }.select { |line| line["event"] == "streams_rerouted" }
-    changes = rerouted.flat_map { |line| line["streams"] }
+    changes = events("streams_rerouted").flat_map { |event| event["streams"] }
     assert_equal([%w[s relay]], changes.map { |one| [one["name"], one.dig("route", "route")] })
-    assert_match(/^  before: route direct .*\n  route relay .*; seen: /, ctl("report", "--text"))
+    assert_operator changes.first.dig("route", "message_ns"), :>, 0
+    assert_match(/^  before: route direct .*\n  route relay .*, #{OF_MESSAGES}; .*seen: /, ctl("report", "--text"))
     stream = JSON.parse(ctl("report", "--json")).fetch("streams").first
     assert stream.fetch("balanced")
     assert_equal lines.size, stream.fetch("records")
@@ -131,10 +133,8 @@ class StreamRoutesTest < ClusterHostsCase
     end
     assert_equal [0, "1\n2\n"], [status.exitstatus, read("out")], printed
     assert_includes printed, "node host3 was lost, over which its streams went"
-    events = Dir.glob("#{@folder}/.rakuda/runs/*/journal.jsonl").flat_map { |path| File.readlines(path) }
-    ended = events.map { |line| JSON.parse(line) }.select { |event| event["event"] == "streams_ended" }
     # Over host1 and host3 to host4 first, then over host1 alone.
-    assert_equal 2, ended.last["streams"][0]["hops"].size
+    assert_equal 2, events("streams_ended").last["streams"][0]["hops"].size
   ensure
     @testbed.fault("start-host", "host3")
   end

@@ -7,10 +7,12 @@ require_relative "../hosts_case"
 # Streams while processes of the run are stopped, go on, or are killed: what comes out is what comes out of a run in
 # which nothing happens, or the run says what was wrong, and the next one makes it. None hangs.
 class StreamFaultsTest < ClusterHostsCase
-  HALF = 20_000
-  SILENCE_S = 2
+  HALF = 100_000
+  # Far from all that a moment takes, and near, where it is waited for that somebody counts as gone.
+  PATIENT = "HEARTBEAT=20"
+  STRICT = "HEARTBEAT=4"
 
-  # Four tasks on two of three hosts; the third one has room for what is lost. Both halves are more than pipes hold.
+  # Four tasks on two of three hosts; the third one has room for what is lost.
   GANG = <<~RUBY.freeze
     stream :s, from: %w[w1 w2], to: %w[a b]
     %w[w1 w2].each do |w|
@@ -26,7 +28,8 @@ class StreamFaultsTest < ClusterHostsCase
     write("hosts", "host1 2\nhost2 2\nhost3 2\n")
   end
 
-  # Starts a run, yields when both writers wait in the middle, and lets them go on; what it printed, and its status.
+  # Starts a run, and yields when both writers wait in the middle, for what lets them go on.
+  # @return [Array] what it printed, and its status
   def struck(*words, begun: 2, rakefile: GANG)
     write("Rakefile", rakefile)
     IO.pipe do |reader, writer|
@@ -36,20 +39,40 @@ class StreamFaultsTest < ClusterHostsCase
       wait_for("#{begun} tasks to begin") { begun?(begun) }
       yield
       status = nil
-      wait_for("the run to end", -> { ctl("explain", "a") }) { (status = Process.wait2(pid, Process::WNOHANG)&.last) }
+      explained = -> { @testbed.run("head", RAKUDACTL, "explain", "a", chdir: @folder).out }
+      wait_for("the run to end", explained) { (status = Process.wait2(pid, Process::WNOHANG)&.last) }
       return printed.value, status
     end
   end
 
-  def struck_over_hosts(&block) = struck("-F", "hosts", "HEARTBEAT=#{SILENCE_S}", &block)
+  # The same where something of each writer has come to each reader, and so has gone from host to host.
+  def struck_over_hosts(*words)
+    struck("-F", "hosts", *words) do
+      wait_for("all readers to read from all writers") { %w[a b].all? { |reader| reads_from_all?(reader) } }
+      yield
+    end
+  end
+
+  def reads_from_all?(reader)
+    got = names(reader).map { |name| read(name) }.join
+    %w[w1 w2].all? { |writer| got.include?("#{writer} ") }
+  end
 
   def signal(host, signal, name) = @testbed.run(host, "pkill", "-#{signal}", "-x", name, chdir: "/")
 
-  # A process stands still while the other half goes through, for so long.
-  def stop(host, name, seconds)
+  # A process stands still while the other half goes through.
+  def stop_for_a_moment(host, name)
     assert signal(host, "STOP", name).success?, "no #{name} on #{host}"
     write("go", "")
-    sleep seconds
+    sleep 1
+    signal(host, "CONT", name)
+  end
+
+  # A process stands still in the middle, until what is waited for has come of it.
+  def stop_until(host, name)
+    assert signal(host, "STOP", name).success?, "no #{name} on #{host}"
+    yield
+    write("go", "")
     signal(host, "CONT", name)
   end
 
@@ -80,33 +103,54 @@ class StreamFaultsTest < ClusterHostsCase
     assert_equal 0, result.status, printed + result.err
   end
 
+  # All went on in the first attempt.
+  def assert_nothing_lost(printed)
+    refute_includes printed, "was lost"
+    assert_equal 1, events("streams_opened").size, printed
+  end
+
+  def assert_run_again(printed)
+    assert_match(/node host\d was lost/, printed)
+    assert_operator events("streams_opened").size, :>, 1, printed
+  end
+
   def test_an_agent_that_stands_still_for_a_moment_loses_nothing
-    assert_made(*struck_over_hosts { stop(read("by.w1").strip, "rakuda-agent", SILENCE_S / 2) })
+    printed, status = struck_over_hosts(PATIENT) { stop_for_a_moment(read("by.w1").strip, "rakuda-agent") }
+    assert_made(printed, status)
+    assert_nothing_lost(printed)
   end
 
   def test_an_agent_that_stands_still_too_long_is_lost_and_all_run_again
-    printed, status = struck_over_hosts { stop(read("by.w1").strip, "rakuda-agent", SILENCE_S * 3) }
+    printed, status = struck_over_hosts(STRICT) do
+      stop_until(read("by.w1").strip, "rakuda-agent") { wait_for("a node to be lost") { events("node_lost").any? } }
+    end
     assert_made(printed, status)
-    assert_match(/node host\d was lost/, printed)
+    assert_run_again(printed)
   end
 
   def test_an_agent_that_is_killed_is_lost_and_all_run_again
-    printed, status = struck_over_hosts { kill(read("by.w2").strip, "rakuda-agent") }
+    printed, status = struck_over_hosts(PATIENT) { kill(read("by.w2").strip, "rakuda-agent") }
     assert_made(printed, status)
-    assert_match(/node host\d was lost/, printed)
+    assert_run_again(printed)
   end
 
   def test_a_hub_that_stands_still_for_a_moment_loses_nothing
-    assert_made(*struck_over_hosts { stop("head", "rakudad", SILENCE_S / 2) })
+    printed, status = struck_over_hosts(PATIENT) { stop_for_a_moment("head", "rakudad") }
+    assert_made(printed, status)
+    assert_nothing_lost(printed)
   end
 
   # The agents have counted it as gone, and ended what ran.
   def test_a_hub_that_stands_still_too_long_finds_its_nodes_again
-    assert_made(*struck_over_hosts { stop("head", "rakudad", SILENCE_S * 3) })
+    printed, status = struck_over_hosts(STRICT) do
+      stop_until("head", "rakudad") { wait_until_nothing_runs("host1", "host2", "host3") }
+    end
+    assert_made(printed, status)
+    assert_run_again(printed)
   end
 
   def test_a_hub_that_is_killed_ends_the_run_and_the_next_one_makes_all
-    printed, status = struck_over_hosts { kill("head", "rakudad") }
+    printed, status = struck_over_hosts(PATIENT) { kill("head", "rakudad") }
     refute_predicate status, :success?
     wait_until_nothing_runs("host1", "host2", "host3")
     assert_made_by_the_next(printed, "-F", "hosts")
@@ -119,19 +163,25 @@ class StreamFaultsTest < ClusterHostsCase
     address = @testbed.run!("host1", "getent", "hosts", "host2").split.first
     @testbed.run!("host1", "ip", "route", "add", "blackhole", address)
     yield
+    ends = events("streams_ended").last.fetch("streams").flat_map { |stream| stream.fetch("hops") }
+    assert_equal(["hub"], ends.map { |hop| hop["way"] }.uniq)
   ensure
     @testbed.run("host1", "ip", "route", "del", "blackhole", address) if address
   end
 
   def test_a_data_process_that_stands_still_loses_nothing
-    without_a_way { assert_made(*struck_over_hosts { stop("host1", "rakuda-files", SILENCE_S * 2) }) }
+    without_a_way do
+      printed, status = struck_over_hosts(PATIENT) { stop_for_a_moment("host1", "rakuda-files") }
+      assert_made(printed, status)
+      assert_nothing_lost(printed)
+    end
   end
 
   def test_a_data_process_that_is_killed_breaks_the_edge_and_all_run_again
     without_a_way do
-      printed, status = struck("-F", "hosts", "HEARTBEAT=#{SILENCE_S}", "RETRY=1") { kill("host1", "rakuda-files") }
+      printed, status = struck_over_hosts(STRICT, "RETRY=1") { kill("host1", "rakuda-files") }
       assert_made(printed, status)
-      assert_includes printed, "was lost"
+      assert_match(/the connection to host\d was lost/, printed)
     end
   end
 
@@ -143,7 +193,7 @@ class StreamFaultsTest < ClusterHostsCase
     refused = rakuda(rakefile, "-q")
     assert_equal 1, refused.status
     assert_includes refused.err, "replay: #{mode} needs its tasks on this machine, and the run has hosts"
-    printed, status = struck("-j4", rakefile: rakefile) { stop("head", "rakudad", SILENCE_S) }
+    printed, status = struck("-j4", rakefile: rakefile) { stop_for_a_moment("head", "rakudad") }
     assert_equal 0, status.exitstatus, printed
     assert_all_came
     FileUtils.rm_f(%w[a b go begun.w1 begun.w2].map { |name| File.join(@folder, name) })

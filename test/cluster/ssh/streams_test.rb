@@ -8,12 +8,6 @@ require_relative "../hosts_case"
 # hosts that cannot reach each other. What passes through a stream in one place is tested in
 # crates/agent/tests/streams.rs, the edges between places in crates/core/tests/hops.rs.
 class ClusterStreamsTest < ClusterHostsCase
-  # What the journal of the only run has of a kind.
-  def journal(kind)
-    lines = Dir.glob("#{@folder}/.rakuda/runs/*/journal.jsonl").flat_map { |path| File.readlines(path) }
-    lines.map { |line| JSON.parse(line) }.select { |line| line["event"] == kind }
-  end
-
   def hosts_of(*tasks) = tasks.to_h { |task| [task, read("by.#{task}").strip] }
 
   PIPELINE = <<~'RUBY'
@@ -73,7 +67,7 @@ class ClusterStreamsTest < ClusterHostsCase
   # Two slots for two tasks: one on each host.
   APART = "host1 1\nhost2 1\n"
 
-  def hops = journal("streams_ended").flat_map { |ended| ended["streams"].flat_map { |stream| stream["hops"] || [] } }
+  def hops = events("streams_ended").flat_map { |ended| ended["streams"].flat_map { |stream| stream["hops"] || [] } }
 
   MANY = <<~'RUBY'
     stream :s, from: %w[w1 w2], to: %w[a b]

@@ -88,10 +88,7 @@ class ClusterSyncTest < ClusterHostsCase
     @testbed.run("head", RAKUDACTL, "sync", *words, "--", "-F", hosts, chdir: @folder)
   end
 
-  def rounds
-    lines = Dir.glob("#{@folder}/.rakuda/runs/*/journal.jsonl").flat_map { |path| File.readlines(path) }
-    lines.map { |line| JSON.parse(line) }.select { |event| event["event"] == "round_ended" }
-  end
+  def rounds = events("round_ended")
 
   # What is said of a clock is true to within its bound, before the round and after it.
   def assert_clocks_true(round)
@@ -109,8 +106,7 @@ class ClusterSyncTest < ClusterHostsCase
   end
 
   def host_number(node)
-    lines = Dir.glob("#{@folder}/.rakuda/runs/*/journal.jsonl").flat_map { |path| File.readlines(path) }
-    joined = lines.map { |line| JSON.parse(line) }.find { |event| event["event"] == "node_joined" && event["node"] == node }
+    joined = events("node_joined").find { |event| event["node"] == node }
     joined["name"].delete_prefix("host")
   end
 

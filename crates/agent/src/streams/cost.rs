@@ -1,7 +1,9 @@
 //! What a message takes of a host's processor on its way over an edge, measured once by sending some to itself: through
-//! the two halves of an edge, and between them through one more pair of sockets, as the carrier has it.
+//! the two halves of an edge, and between them by what the carriers of two hosts do, with a pair of sockets in the place
+//! of their connection. So it is written and read three times, as from one relay to another.
 //!
-//! Processor time is taken, not time: what else runs on the host does not count. Nor does TLS.
+//! Processor time is taken, not time: what else runs on the host does not count. Nor does TLS, nor what TCP takes beyond
+//! such a pair.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -35,8 +37,8 @@ pub(super) fn message_ns() -> Option<u64> {
 /// An edge of this thread to itself.
 struct Edge {
     outlet: HopOutlet,
-    /// The carrier's ends.
-    carried: (OwnedFd, OwnedFd),
+    /// What the carrier of each host joins: an end of the edge, and one of the connection.
+    carriers: [(OwnedFd, OwnedFd); 2],
     intake: HopIntake,
 }
 
@@ -48,21 +50,23 @@ impl Edge {
             other.set_nonblocking(true)?;
             Ok((one.into(), other.into()))
         };
-        let ((from, near), (far, to)) = (pair()?, pair()?);
+        let [(from, near), (out, back), (far, to)] = [pair()?, pair()?, pair()?];
         let name = || "this host".to_owned();
         let (outlet, intake) = (HopOutlet::new(from, name()), HopIntake::new(to, 0, name()));
-        Ok(Self { outlet, carried: (near, far), intake })
+        Ok(Self { outlet, carriers: [(near, out), (far, back)], intake })
     }
 
     /// One message goes from one end to the other, and what the other says comes back.
     fn pass_one(&mut self) -> Option<()> {
         let taken = self.outlet.machine.take(std::iter::once(&[0; BYTES][..]));
         self.outlet.pump().ok()?;
-        let (near, far) = &self.carried;
-        carry(near, far)?;
+        let [(near, out), (far, back)] = &self.carriers;
+        carry(near, out)?;
+        carry(back, far)?;
         self.intake.pump().ok()?;
         self.intake.machine.on_taken(self.intake.machine.pending().len());
-        carry(far, near)?;
+        carry(far, back)?;
+        carry(out, near)?;
         (taken == BYTES).then_some(())
     }
 }

@@ -229,12 +229,18 @@ fn words_of(error: &io::Error, ends: usize) -> String {
     if error.raw_os_error() != Some(libc::EMFILE) {
         return error.to_string();
     }
-    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     format!(
-        "{error}: its {ends} readers and writers take {} descriptors, and `ulimit -n` allows {}",
+        "{error}: its {ends} readers and writers take {} descriptors, and {}",
         ends * 2,
-        files.map_or_else(|| "any number".to_owned(), |files| files.to_string())
+        files_allowed()
     )
+}
+
+/// What to say besides where a file could not be opened for want of descriptors.
+fn files_allowed() -> String {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let files = files.map_or_else(|| "any number".to_owned(), |files| files.to_string());
+    format!("`ulimit -n` allows {files}")
 }
 
 /// Without `members` tasks have their pipes already, and hand them on.

@@ -27,7 +27,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::hops::{HopIntake, HopOutlet};
 use super::spill::Spill;
-use super::spool::{SpoolReader, SpoolWriter};
+use super::spool::{SpoolReader, SpoolWriter, is_damage};
 use crate::clock;
 
 /// Between two times that the hub is told what has gone through.
@@ -175,7 +175,7 @@ pub(super) enum Trouble {
     Fault(String),
     /// An edge to another host broke; the host may be lost.
     Broken(String),
-    /// A spool is bad: its file, and why.
+    /// A spool is not what was written: its file, and why.
     Spool(Text, String),
 }
 
@@ -620,11 +620,11 @@ impl Through {
                 read => read.map_err(|error| error.to_string()),
             },
             Intake::Spool(spool) => match spool.read(space) {
-                Ok(bytes) => Ok(bytes),
-                Err(error) => {
+                Err(error) if is_damage(&error) => {
                     let why = format!("stream {}: {error}", self.plan.name.to_display());
                     return Err(Trouble::Spool(spool.name(), why));
                 }
+                read => read.map_err(|error| error.to_string()),
             },
             Intake::Hop(_) | Intake::Closed => return Ok(()),
         };
@@ -912,11 +912,12 @@ fn words_of_end(end: &StreamEnd) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
-    #[test]
-    fn nothing_is_waited_for_of_a_reader_that_has_read_all_and_is_to_go_on_elsewhere() {
-        let (reading, writing) = rustix::pipe::pipe().unwrap();
+    /// A stream with one writer and one reader.
+    fn through(writer: Intake, reader: Outlet) -> Through {
         let plan = StreamPlan {
             name: Text::from("s"),
             record: RecordForm::Line,
@@ -929,8 +930,27 @@ mod tests {
             is_cyclic: false,
             spill: None,
         };
-        let (intakes, outlets) = (vec![Intake::Closed], vec![Outlet::Pipe(writing)]);
-        let mut stream = Through::new(plan, intakes, outlets, Arc::default());
+        Through::new(plan, vec![writer], vec![reader], Arc::default())
+    }
+
+    #[test]
+    fn only_a_spool_that_is_not_what_was_written_is_bad() {
+        let folder = std::env::temp_dir();
+        let gone = folder.join(format!("rakuda-spool-gone-{}", std::process::id()));
+        let read = |path: &Path| {
+            let mut stream = through(Intake::Spool(SpoolReader::new(path)), Outlet::Closed);
+            stream.read(0).unwrap_err()
+        };
+        let Trouble::Spool(name, why) = read(&gone) else { panic!("it is not there") };
+        assert_eq!(name.as_path(), gone);
+        assert!(why.starts_with("stream s: the spool ") && why.ends_with(" is not there"), "{why}");
+        assert!(matches!(read(&folder), Trouble::Fault(_)));
+    }
+
+    #[test]
+    fn nothing_is_waited_for_of_a_reader_that_has_read_all_and_is_to_go_on_elsewhere() {
+        let (reading, writing) = rustix::pipe::pipe().unwrap();
+        let mut stream = through(Intake::Closed, Outlet::Pipe(writing));
         stream.kept.insert(0);
         let waited_for = |stream: &Through| {
             let mut fds = Vec::new();

@@ -177,8 +177,17 @@ pub(super) fn damage() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "does not match its checksum")
 }
 
+/// Whether a spool is not what was written, where it could not be read.
+pub(super) fn is_damage(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+    matches!(error.kind(), InvalidData | NotFound | UnexpectedEof)
+}
+
 fn named(path: &Path, error: &io::Error) -> io::Error {
     let what = match error.kind() {
+        _ if error.raw_os_error() == Some(libc::EMFILE) => {
+            format!("cannot be opened: {error}, and {}", super::files_allowed())
+        }
         io::ErrorKind::UnexpectedEof => "ends early".to_owned(),
         io::ErrorKind::NotFound => "is not there".to_owned(),
         _ => error.to_string(),
@@ -252,11 +261,21 @@ mod tests {
             let mut bad = good.clone();
             bad[place] ^= 1;
             std::fs::write(&path, &bad).unwrap();
-            assert!(read(&path).is_err(), "byte {place}");
+            assert!(is_damage(&read(&path).unwrap_err()), "byte {place}");
             std::fs::write(&path, &good[..place]).unwrap();
-            let error = read(&path).unwrap_err().to_string();
-            assert!(error.ends_with("ends early"), "{error}");
+            let error = read(&path).unwrap_err();
+            assert!(is_damage(&error) && error.to_string().ends_with("ends early"), "{error}");
         }
         std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        let error = read(&path).unwrap_err();
+        assert!(is_damage(&error) && error.to_string().ends_with("is not there"), "{error}");
+    }
+
+    #[test]
+    fn what_keeps_a_spool_from_being_read_is_no_damage() {
+        let folder = std::env::temp_dir();
+        assert!(!is_damage(&read(&folder).unwrap_err()));
+        let error = named(&folder, &io::Error::from_raw_os_error(libc::EMFILE));
+        assert!(!is_damage(&error) && error.to_string().contains("`ulimit -n` allows "), "{error}");
     }
 }

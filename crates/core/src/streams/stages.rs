@@ -1,9 +1,11 @@
 //! Tasks that streams join over spools (`journal`, `atomic`): a reader's turn comes when all its writers have ended
-//! well, and what has ended well is not run again while its spool is good.
+//! well, and what has ended well is not run again while its spool is good, and so are those that it comes from. So all
+//! readers of a stream have read the same.
 //!
 //! It does not know where spools lie, nor what begins and ends tasks: it is told, and asked whose turn it is.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
 use alloc::vec::Vec;
 
 use super::graph::StreamEnds;
@@ -14,7 +16,8 @@ use crate::ids::TaskId;
 pub struct Stages<S> {
     /// By member: whose spools it reads, in the order in which it reads them.
     sources: BTreeMap<TaskId, Vec<TaskId>>,
-    /// Members that have ended well in this attempt, or whose spool is still good.
+    /// Members that have ended well, in this attempt or an earlier one, and whose spool has not been found bad. With a
+    /// member all are here whose spools it has read.
     done: BTreeSet<TaskId>,
     /// Members that are to run, and whose turn has not come.
     waiting: BTreeMap<TaskId, S>,
@@ -64,24 +67,35 @@ impl<S> Stages<S> {
         self.waiting.remove(&member)
     }
 
-    /// Members have ended well, and their spools are whole. With the last one all begins anew.
+    /// Members have ended well, and their spools are whole. One does not count that has read a spool which was found bad
+    /// meanwhile. With the last one all begins anew.
     pub fn on_ended_well(&mut self, members: impl IntoIterator<Item = TaskId>) {
-        self.done.extend(members);
+        for member in members {
+            if self.is_ready(member) {
+                self.done.insert(member);
+            }
+        }
         if self.done.len() == self.sources.len() {
             self.done.clear();
         }
     }
 
-    /// The spool of a member is not what it was: the member runs again with the next attempt.
+    /// The spool of a member is not what it was: the member runs again with the next attempt, and so do all that have
+    /// read it, and what comes of it. What it prints then may be something else.
     pub fn on_spool_bad(&mut self, member: TaskId) {
-        self.done.remove(&member);
+        let mut stale = vec![member];
+        while !stale.is_empty() {
+            for member in stale {
+                self.done.remove(&member);
+            }
+            stale = self.done.iter().copied().filter(|one| !self.is_ready(*one)).collect();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
 
     const TASKS: [TaskId; 4] = [TaskId(0), TaskId(1), TaskId(2), TaskId(3)];
 
@@ -121,5 +135,41 @@ mod tests {
         assert_eq!((next(&mut stages), stages.take(d)), (vec![c], Some(())));
         stages.on_ended_well([c, d]);
         assert!(stages.want(a, ()));
+    }
+
+    /// 0 prints what 1 and 2 read; what 1 prints 3 reads.
+    fn forked() -> Stages<()> {
+        let [a, b, c, d] = TASKS;
+        let first = StreamEnds { writers: vec![a], readers: vec![b, c] };
+        let second = StreamEnds { writers: vec![b], readers: vec![d] };
+        Stages::new(&TASKS, &[first, second])
+    }
+
+    #[test]
+    fn with_a_bad_spool_all_run_again_that_have_read_it_and_what_came_of_it() {
+        let [a, b, c, d] = TASKS;
+        let mut stages = forked();
+        stages.on_ended_well([a]);
+        stages.on_ended_well([b]);
+        stages.on_ended_well([d]);
+        stages.on_spool_bad(a);
+        assert!([d, c, b, a].into_iter().all(|task| stages.want(task, ())));
+        assert_eq!(next(&mut stages), [a]);
+        stages.on_ended_well([a]);
+        assert_eq!(next(&mut stages), [b, c]);
+    }
+
+    #[test]
+    fn who_ends_well_after_what_it_has_read_was_found_bad_runs_again() {
+        let [a, b, c, d] = TASKS;
+        let mut stages = forked();
+        stages.on_ended_well([a]);
+        stages.on_spool_bad(a);
+        stages.on_ended_well([c]);
+        stages.on_ended_well([a]);
+        assert!(stages.want(c, ()) && !stages.want(a, ()));
+        // With the first end of c all would count as done now.
+        stages.on_ended_well([b, d]);
+        assert!(stages.want(c, ()) && !stages.want(d, ()));
     }
 }

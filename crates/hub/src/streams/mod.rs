@@ -33,6 +33,7 @@ use crate::plan::PlannedStream;
 use edges::Edges;
 pub(crate) use edges::{NotJoined, next_not_joined};
 pub(crate) use passing::Passing;
+use places::MessageCosts;
 use rerouting::Routes;
 
 /// So many tasks of a cycle that stands still are named.
@@ -49,8 +50,7 @@ pub(crate) struct Streams {
     openings: u32,
     /// What hosts need to connect to one another.
     network: edges::Network,
-    /// By node: what it has said that a message takes there, ns.
-    message_ns: BTreeMap<NodeId, u64>,
+    message_costs: MessageCosts,
 }
 
 /// Tasks that streams join.
@@ -462,7 +462,7 @@ impl Hub {
         members.iter().map(|id| (*id, of(id))).collect()
     }
 
-    /// What was read of a spool is not what was written: who has written it runs again.
+    /// What was read of a spool is not what was written: who has written it runs again, and who has read it.
     pub(super) fn on_spool_bad(&mut self, id: OpeningId, spool: &Text) {
         let Some(opening) = self.streams.open.get(&id) else { return };
         let place = opening.component;

@@ -20,7 +20,7 @@ use rakuda_proto::streams::{
 
 use super::edges::{Edge, Edges, new_key};
 use super::rerouting::{Routes, ends_on};
-use super::{Component, Streams, plan_of};
+use super::{Component, plan_of};
 use crate::hub::{Hub, LOCAL_NODE};
 
 /// What is opened on a node.
@@ -32,18 +32,23 @@ const MESSAGES_PER_1000_S: u64 = 1_000_000;
 const LAN: LineCost = LineCost { message_ns: 5_000, kib_ns: 820, round_trip_ns: 100_000 };
 const WAN: LineCost = LineCost { message_ns: 5_000, kib_ns: 8_200, round_trip_ns: 10_000_000 };
 
-impl Streams {
-    /// A node says what a message takes there.
-    pub(super) fn on_message_cost(&mut self, node: NodeId, ns: u64) {
-        self.message_ns.insert(node, ns);
+/// By node: what it has said that a message takes there, ns.
+#[derive(Debug, Default)]
+pub(super) struct MessageCosts(BTreeMap<NodeId, u64>);
+
+impl MessageCosts {
+    pub fn set(&mut self, node: NodeId, ns: u64) {
+        self.0.insert(node, ns);
     }
 
-    /// On the slowest of some nodes, as far as they have said it.
-    pub(super) fn message_ns_on<'node>(
+    /// On the slowest host that has a task of a stream, as far as these have said it.
+    pub fn of_stream(
         &self,
-        nodes: impl IntoIterator<Item = &'node NodeId>,
+        writers: &[(TaskId, NodeId)],
+        readers: &[(TaskId, NodeId)],
     ) -> Option<u64> {
-        nodes.into_iter().filter_map(|node| self.message_ns.get(node)).max().copied()
+        let ends = writers.iter().chain(readers);
+        ends.filter_map(|(_, node)| self.0.get(node)).max().copied()
     }
 }
 
@@ -57,7 +62,6 @@ impl Hub {
         let groups = self.stream_groups(node_of.values().copied());
         let used: BTreeSet<NodeId> = node_of.values().copied().collect();
         let round_trips = self.round_trips_between(&groups, &used);
-        let message_ns = self.streams.message_ns_on(&used);
         let component = &self.streams.components[place];
         let mut laid = Laid::default();
         let mut routes = Routes::default();
@@ -65,6 +69,7 @@ impl Hub {
             let (writers, readers) = ends_on(stream, node_of);
             let wish = self.settings.stream_route;
             let traffic = component.traffic[number].clone();
+            let message_ns = self.streams.message_costs.of_stream(&writers, &readers);
             let known = Known { round_trips: round_trips.as_ref(), message_ns, traffic };
             let (tree, mut route, ways) = route_of(&groups, wish, &known, &writers, &readers);
             route.relayed = self.relayed_names(&groups, &route, &ways);
@@ -484,13 +489,19 @@ mod tests {
         };
         // Nine copies leave the writer's host.
         assert_eq!(cost(Some(7_000)) - cost(None), 9 * 2_000);
-        let mut streams = Streams::default();
-        let nodes = [NodeId(1), NodeId(2), NodeId(3)];
-        assert_eq!(streams.message_ns_on(&nodes), None);
-        streams.on_message_cost(NodeId(2), 7_000);
-        streams.on_message_cost(NodeId(1), 6_000);
-        streams.on_message_cost(NodeId(4), 9_000);
-        assert_eq!(streams.message_ns_on(&nodes), Some(7_000));
+    }
+
+    #[test]
+    fn the_slowest_host_that_has_a_task_of_a_stream_counts() {
+        let (writers, readers) = (on([1], 0), on([2, 3], 100));
+        let mut costs = MessageCosts::default();
+        assert_eq!(costs.of_stream(&writers, &readers), None);
+        for (node, ns) in [(2, 7_000), (1, 6_000), (4, 9_000)] {
+            costs.set(NodeId(node), ns);
+        }
+        assert_eq!(costs.of_stream(&writers, &readers), Some(7_000));
+        costs.set(NodeId(1), 8_000);
+        assert_eq!(costs.of_stream(&writers, &readers), Some(8_000));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use rakuda_proto::streams::{
     HopWay, OpeningId, RouteWish, StreamAccount, StreamRequest, StreamRoute,
 };
 
-use super::places::{Known, Laid, cost_of_ways, route_of};
+use super::places::{Known, Laid, MessageCosts, cost_of_ways, route_of};
 use super::{Component, Located, Opening};
 use crate::hub::Hub;
 
@@ -104,7 +104,7 @@ impl Opening {
     fn due(
         &mut self,
         component: &Component,
-        message_ns: Option<u64>,
+        message_costs: &MessageCosts,
         now: rakuda_core::Time,
     ) -> Vec<Due> {
         let mut found = Vec::new();
@@ -120,8 +120,9 @@ impl Opening {
             let traffic = Traffic { is_burst: component.traffic[number].is_burst, ..seen };
             let (seen_bytes, seen_messages) = (traffic.bytes_per_s, traffic.per_1000_s);
             let round_trips = routes.round_trips.as_ref();
-            let known = Known { round_trips, message_ns, traffic };
             let (writers, readers) = ends_on(stream, &self.node_of);
+            let message_ns = message_costs.of_stream(&writers, &readers);
+            let known = Known { round_trips, message_ns, traffic };
             let cost = |ways: &Ways| cost_of_ways(&routes.groups, &known, ways, &writers, &readers);
             let auto = RouteWish::Auto;
             let (tree, mut route, ways) =
@@ -153,8 +154,6 @@ pub(super) fn ends_on(
 impl Hub {
     /// Something has gone in: perhaps another route is cheaper now.
     pub(super) fn weigh_routes(&mut self, id: OpeningId) {
-        let Some(opening) = self.streams.open.get(&id) else { return };
-        let message_ns = self.streams.message_ns_on(opening.nodes.keys());
         let Some(opening) = self.streams.open.get_mut(&id) else { return };
         let component = &self.streams.components[opening.component];
         let is_spread = !opening.edges.all.is_empty();
@@ -164,7 +163,7 @@ impl Hub {
         {
             return;
         }
-        let due = opening.due(component, message_ns, self.now.time);
+        let due = opening.due(component, &self.streams.message_costs, self.now.time);
         if !due.is_empty() && self.begin_change(id, due).is_err() {
             self.keep_routes(id);
         }
@@ -347,5 +346,104 @@ impl Hub {
             let close = AgentRequest::Streams(StreamRequest::Close(id));
             self.requests.push((Some(node), close));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rakuda_agent::inspector::Inspector;
+    use rakuda_cluster::{AgentPort, Node};
+    use rakuda_core::Capacity;
+    use rakuda_proto::front::Settings;
+    use rakuda_proto::streams::LineKind;
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+    use crate::RunSettings;
+    use crate::agents::Agents;
+    use crate::front_link::FrontLink;
+    use crate::streams::edges::{Edge, Edges, new_key};
+
+    const ID: OpeningId = OpeningId(1);
+    const OLD: NodeId = NodeId(1);
+    const NEW: NodeId = NodeId(2);
+
+    /// Does nothing.
+    struct Idle;
+
+    impl AgentPort for Idle {
+        fn handle(&self, _: AgentRequest) {}
+
+        fn signal_all(&self, _: i32) -> usize {
+            0
+        }
+
+        fn pause_output(&self, _: bool) {}
+
+        fn unreported(&self) -> usize {
+            0
+        }
+    }
+
+    /// A hub of three nodes, in which a stream passes over the second one and is to pass over the third, too.
+    fn changing(switching: Option<BTreeSet<NodeId>>) -> Hub {
+        let settings = Settings { directory: Text::from("/"), ..Settings::default() };
+        let (ours, _) = tokio::net::UnixStream::pair().unwrap();
+        let inspector = Inspector::new(unbounded_channel().0).unwrap();
+        let node = |number| Node {
+            name: Text::from(format!("n{number}")),
+            capacity: Capacity::default(),
+            port: Box::new(Idle),
+        };
+        let agents = Agents::new((0..3).map(node).collect());
+        let settings = RunSettings::new(settings).unwrap();
+        let mut hub = Hub::new(settings, FrontLink::new(ours), agents, inspector);
+        let mut edges = Edges::default();
+        edges.all.push(Edge::new(0, OLD, NEW, LineKind::Wan, new_key()));
+        let change = Change {
+            first: 0,
+            unconnected: [0].into(),
+            unprepared: [OLD].into(),
+            asked: [OLD].into(),
+            joining: [NEW].into(),
+            streams: BTreeMap::new(),
+            switching,
+        };
+        let opening = Opening {
+            component: 0,
+            nodes: [(OLD, None), (NEW, None)].into(),
+            passed: BTreeMap::new(),
+            node_of: [(TaskId(0), OLD)].into(),
+            edges,
+            routes: Routes { change: Some(change), ..Routes::default() },
+            left: BTreeSet::new(),
+            failed: false,
+            is_over: false,
+            fault: None,
+            ended: BTreeSet::new(),
+            held: None,
+        };
+        hub.streams.open.insert(ID, opening);
+        hub
+    }
+
+    #[tokio::test]
+    async fn a_node_that_is_lost_before_anything_goes_over_it_keeps_the_route_and_ends_nothing() {
+        let mut hub = changing(None);
+        hub.lose_streams_on(NEW);
+        let opening = &hub.streams.open[&ID];
+        assert!(!opening.is_over && !opening.failed && opening.fault.is_none());
+        assert!(opening.routes.is_final && opening.routes.change.is_none());
+        assert!(opening.edges.all.is_empty() && opening.nodes.keys().eq([&OLD]));
+        let keep = (Some(OLD), AgentRequest::Streams(StreamRequest::Keep(ID)));
+        assert!(hub.requests.contains(&keep), "{:?}", hub.requests);
+    }
+
+    #[tokio::test]
+    async fn a_node_that_is_lost_when_something_goes_over_it_ends_all() {
+        let mut hub = changing(Some([OLD].into()));
+        hub.lose_streams_on(NEW);
+        let fault = hub.streams.open[&ID].fault.as_ref().map(Text::to_display);
+        assert_eq!(fault.as_deref(), Some("node n2 was lost, over which its streams went"));
     }
 }

@@ -14,6 +14,7 @@ use crate::summary::curve::{BINS, Curve};
 use crate::summary::seconds as of_ns;
 use crate::summary::streams::{StreamFate, StreamSummary, streams as summed};
 use crate::summary::tables::GroupSummary;
+use crate::words::duration_in_words;
 
 /// Columns of the curve.
 const COLUMNS: usize = 60;
@@ -161,7 +162,10 @@ pub fn route_words(route: &StreamRoute) -> String {
     let why = match route.wish {
         RouteWish::Auto => {
             let trip = route.round_trip_ns.map(|ns| format!(", {} between groups", ms(ns)));
-            let cost = route.message_ns.map(|ns| format!(", {} for each message", ms(ns)));
+            let cost = route.message_ns.map(|ns| {
+                let each = duration_in_words(ns);
+                format!(", {each} of a processor for each message at each end")
+            });
             format!("chosen by cost{}{}", trip.unwrap_or_default(), cost.unwrap_or_default())
         }
         RouteWish::Relay | RouteWish::Direct | RouteWish::Conventional => "as asked for".to_owned(),
@@ -556,5 +560,35 @@ fn one_failed(out: &mut String, failure: &Failure) {
     }
     for line in failure.tail.iter().flat_map(|tail| tail.lines()) {
         let _ = writeln!(out, "    | {}", shown(line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_is_told_with_what_was_measured() {
+        let mut route = StreamRoute {
+            route: RouteKind::Relay,
+            wish: RouteWish::Auto,
+            lan: 1,
+            wan: 1,
+            relayed: Vec::new(),
+            costs: Vec::new(),
+            round_trip_ns: Some(10_250_000),
+            message_ns: Some(5_080),
+            declared_bytes_per_s: None,
+            declared_per_1000_s: None,
+            observed_bytes_per_s: None,
+            observed_per_1000_s: Some(1_500),
+            in_bursts: false,
+        };
+        let measured =
+            "10.250 ms between groups, 5.1 µs of a processor for each message at each end";
+        let seen = "seen: 1.500 messages a second";
+        assert_eq!(route_words(&route), format!("relay (chosen by cost, {measured}; {seen})"));
+        (route.round_trip_ns, route.message_ns) = (None, None);
+        assert_eq!(route_words(&route), format!("relay (chosen by cost; {seen})"));
     }
 }
