@@ -52,7 +52,7 @@ class GangsTest < Minitest::Test
 
   def test_shared_slots_are_marked_in_journal_and_report
     rakuda(MEETING, "-q", "-j1", "--oversubscribe", "after") do |run|
-      assert_equal [true], gang_starts(run.folder).map { |event| event["oversubscribed"] }
+      assert_equal [true], marks(run.folder)
       assert_match(/^gangs +1 begun, 1 of them oversubscribed$/, report(run.folder, "--text"))
       assert_equal [1, 1], gangs_in_json(run.folder)
       assert_includes report(run.folder, "-o", "-"), "<p class=\"note\">Gangs: 1 begun, 1 of them oversubscribed: tasks " \
@@ -62,7 +62,7 @@ class GangsTest < Minitest::Test
 
   def test_slots_that_nobody_shares_are_not_marked
     rakuda(MEETING, "-q", "-j2", "--oversubscribe", "after") do |run|
-      assert_equal [nil], gang_starts(run.folder).map { |event| event["oversubscribed"] }
+      assert_equal [nil], marks(run.folder)
       assert_match(/^gangs +1 begun$/, report(run.folder, "--text"))
       assert_equal [1, 0], gangs_in_json(run.folder)
       refute_includes report(run.folder, "-o", "-"), "<p class=\"note\">Gangs"
@@ -71,14 +71,15 @@ class GangsTest < Minitest::Test
 
   def test_fewer_nodes_than_a_task_asks_for_are_marked_like_shared_slots
     rakuda(NODES, "-q", "-j4", "--oversubscribe", "wide") do |run|
-      assert_equal [true], gang_starts(run.folder).map { |event| event["oversubscribed"] }
+      assert_equal [true], marks(run.folder)
       assert_equal [1, 1], gangs_in_json(run.folder)
     end
   end
 
-  def gang_starts(folder)
+  # @return [Array<true, nil>] of each gang that has begun: what the journal says
+  def marks(folder)
     journal = File.readlines(Dir[File.join(folder, ".rakuda/runs/*/journal.jsonl")].fetch(0)).map { |line| JSON.parse(line) }
-    journal.select { |event| event["event"] == "gang_started" }
+    journal.select { |event| event["event"] == "gang_started" }.map { |event| event["oversubscribed"] }
   end
 
   def report(folder, *words)

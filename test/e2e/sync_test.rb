@@ -323,7 +323,8 @@ class EndToEndSyncTest < Minitest::Test
     mean = answer["rounds"].select { |round| round["workers"] == 2 }.sum { |round| round["lag_s"] } / 4
     assert_in_delta mean, answer["lag"][1]["mean_s"], 2e-9
     nulls = answer["null_rounds"].map { |round| round.values_at("kind", "workers", "overhead_s") }
-    assert_equal [1, 2].zip(column(answer["overhead"], "mean_s")).map { |workers, mean| ["null", workers, mean] }, nulls
+    overheads = column(answer["overhead"], "mean_s")
+    assert_equal [["null", 1, overheads[0]], ["null", 2, overheads[1]]], nulls
     assert_in_delta answer["overhead"][1]["mean_s"] * 100, answer["shortest_program_s"], 1e-6
     assert_includes err, "-d work/1 8k\n"
   end
