@@ -11,6 +11,8 @@ require_relative "support/rakefile_run"
 class GangsTest < Minitest::Test
   include RakefileRun
 
+  RAKUDACTL = File.join(File.dirname(RAKUDA), "rakudactl")
+
   def setup
     @engine_environment = Engines::REAL
   end
@@ -46,6 +48,48 @@ class GangsTest < Minitest::Test
     [%w[-j1 --oversubscribe], %w[-j2]].each do |options|
       assert_equal 0, run_rakefile(MEETING, "-n", *options, "after").status, options
     end
+  end
+
+  def test_shared_slots_are_marked_in_journal_and_report
+    rakuda(MEETING, "-q", "-j1", "--oversubscribe", "after") do |run|
+      assert_equal [true], marks(run.folder)
+      assert_match(/^gangs +1 begun, 1 of them oversubscribed$/, report(run.folder, "--text"))
+      assert_equal [1, 1], gangs_in_json(run.folder)
+      assert_includes report(run.folder, "-o", "-"), "<p class=\"note\">Gangs: 1 begun, 1 of them oversubscribed: tasks " \
+                                                     "shared cores, of which there were fewer than they asked for.</p>"
+    end
+  end
+
+  def test_slots_that_nobody_shares_are_not_marked
+    rakuda(MEETING, "-q", "-j2", "--oversubscribe", "after") do |run|
+      assert_equal [nil], marks(run.folder)
+      assert_match(/^gangs +1 begun$/, report(run.folder, "--text"))
+      assert_equal [1, 0], gangs_in_json(run.folder)
+      refute_includes report(run.folder, "-o", "-"), "<p class=\"note\">Gangs"
+    end
+  end
+
+  def test_fewer_nodes_than_a_task_asks_for_are_marked_like_shared_slots
+    rakuda(NODES, "-q", "-j4", "--oversubscribe", "wide") do |run|
+      assert_equal [true], marks(run.folder)
+      assert_equal [1, 1], gangs_in_json(run.folder)
+    end
+  end
+
+  # @return [Array<true, nil>] of each gang that has begun: what the journal says
+  def marks(folder)
+    journal = File.readlines(Dir[File.join(folder, ".rakuda/runs/*/journal.jsonl")].fetch(0)).map { |line| JSON.parse(line) }
+    journal.select { |event| event["event"] == "gang_started" }.map { |event| event["oversubscribed"] }
+  end
+
+  def report(folder, *words)
+    out, err, status = Open3.capture3(RAKUDACTL, "report", *words, chdir: folder)
+    assert_predicate status, :success?, err
+    out
+  end
+
+  def gangs_in_json(folder)
+    JSON.parse(report(folder, "--json")).values_at("gangs_begun", "gangs_oversubscribed")
   end
 
   def test_a_dry_run_refuses_nodes_that_the_run_has_not
@@ -134,7 +178,7 @@ class GangsTest < Minitest::Test
       left, *kept = ["hosts-#{gone}-0", "hosts-#{Process.pid}-0", "hosts-notes"].map { |name| File.join(scratch, name) }
       FileUtils.touch([left, *kept])
       clean = lambda do |*words|
-        Open3.capture2e({ "TMPDIR" => folder }, File.join(File.dirname(RAKUDA), "rakudactl"), "clean", *words, chdir: folder)
+        Open3.capture2e({ "TMPDIR" => folder }, RAKUDACTL, "clean", *words, chdir: folder)
       end
       assert_includes clean.call("--dry-run").first, "would remove #{left}"
       assert_path_exists left

@@ -69,6 +69,28 @@ class ReportTest < Minitest::Test
     end
   end
 
+  # Two counted rounds and two of programs that do nothing, of workers here and on a node an hour ahead.
+  def test_synchronised_rounds_have_the_same_pictures_on_the_page_and_as_files
+    clock = { node: 1, name: "far", ahead_ns: 3_600_000_000_000, bound_ns: 40_000, round_trip_ns: 70_000,
+              paper_ns: -3_600_000_010_000 }
+    rounds = %w[null null counted counted].each_with_index.map do |kind, index|
+      event("round_ended", 6, round: index, sync: "write", number: index % 2, kind: kind, workers: 2, gate: "exec",
+                              lag_ns: 20_000, span_ns: 300_000, clock_bound_ns: 40_000, clocks: [clock])
+    end
+    *before, last = journal.lines
+    File.write(File.join(@run, "journal.jsonl"), [before, rounds, last].join)
+    report("--svg", File.join(@dir, "svg"))
+    report
+    page = File.read("#{@run}/report.html", encoding: "UTF-8")
+    { "rounds" => 2, "lag-by-round" => 2, "overhead-by-round" => 2, "clocks" => 6 }.each do |name, points|
+      body = File.read(File.join(@dir, "svg", "#{name}.svg"))[%r{<rect class="ground"[^>]*/>(.*)</svg>}m, 1]
+      assert_equal points, body.scan("<circle ").size, name
+      assert_includes page, ">#{body}</svg></figure>"
+    end
+    refute_path_exists File.join(@dir, "svg/workers.svg")
+    assert_equal 2, page[%r{<table[^>]*id="lag-table".*?</table>}m].scan(">40 µs<").size
+  end
+
   def test_png_without_its_converter_says_which_package_has_it
     _, errors, status = Open3.capture3({ "PATH" => "" }, File.join(ROOT, "target/release/rakudad"), "ctl", "report", @run,
                                        "--png", @dir)

@@ -261,7 +261,10 @@ class EndToEndSyncTest < Minitest::Test
     Open3.capture3(Engines::REAL, RAKUDACTL, "report", "-o", "page.html", chdir: @folder)
     page = File.read(File.join(@folder, "page.html"))
     assert_includes page, "<h2 id=\"rounds\">Synchronised rounds</h2>"
-    assert_equal 3, page.scan(/<circle class="c\d" /).size
+    ["start lag of each synchronised round", "start lag by round"].each do |title|
+      assert_equal 3, page[/aria-label="#{title}".*?<\/svg>/m].scan(/<circle class="c\d" /).size, title
+    end
+    refute_includes page, "sync overhead by round"
   end
 
   def test_a_round_with_a_late_worker_is_repeated_as_often_as_is_wanted
@@ -311,13 +314,17 @@ class EndToEndSyncTest < Minitest::Test
     assert status.success?, err
     pictures = %w[rounds workers].map { |name| REXML::Document.new(File.read(File.join(folder, "pictures/#{name}.svg"))) }
     counts = pictures.map { |picture| %w[circle polyline].map { |kind| REXML::XPath.match(picture, "//#{kind}").size } }
-    assert_equal [[8, 0], [8, 2]], counts
+    # By workers every overhead, too.
+    assert_equal [[8, 0], [10, 2]], counts
     answer = JSON.parse(out)
     shape = answer["rounds"].map { |round| round.values_at("parameter", "round", "workers", "late").first(3) }
     assert_equal [1, 2].product(%w[4k 8k], [0, 1]).map { |workers, p, i| [p, (p == "8k" ? 2 : 0) + i, workers] }, shape
     answer["rounds"].each { |round| assert_empty %w[lag_s overhead_s clock_bound_s late gate] - round.compact.keys }
     mean = answer["rounds"].select { |round| round["workers"] == 2 }.sum { |round| round["lag_s"] } / 4
     assert_in_delta mean, answer["lag"][1]["mean_s"], 2e-9
+    nulls = answer["null_rounds"].map { |round| round.values_at("kind", "workers", "overhead_s") }
+    overheads = column(answer["overhead"], "mean_s")
+    assert_equal [["null", 1, overheads[0]], ["null", 2, overheads[1]]], nulls
     assert_in_delta answer["overhead"][1]["mean_s"] * 100, answer["shortest_program_s"], 1e-6
     assert_includes err, "-d work/1 8k\n"
   end
@@ -328,10 +335,11 @@ class EndToEndSyncTest < Minitest::Test
     out, err, status = ctl(folder, *words, "--collect", "size=work/1 (\\d)", "conf.rb")
     assert status.success?, err
     table = CSV.parse(out, headers: true)
-    assert_equal 2, table.size
+    assert_equal %w[counted counted null null], table["kind"]
+    assert_equal %w[0 1], table["round"].last(2)
     assert_match(/^4k,0,counted,0,2,[\d.e-]+,[\d.e-]+,0.0,\d+,0,exec,/, out)
     # The other worker has printed something else.
-    sizes = table.map { |row| row.values_at("size", "size_mean", "size_total", "size_undefined") }
+    sizes = table.first(2).map { |row| row.values_at("size", "size_mean", "size_total", "size_undefined") }
     assert_equal [[";4", "4.0", nil, "1"], [";8", "8.0", nil, "1"]], sizes
     out, status = Open3.capture2e(Engines::REAL, RAKUDACTL, "sync", *%w[-j 1 --oversubscribe --json conf.rb], chdir: folder)
     assert status.success?, out

@@ -852,7 +852,7 @@ pub struct RoundClock {
     /// Off by at most so much.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before_bound_ns: Option<u64>,
-    /// How far it was ahead, as is known after the round: by this starts are compared.
+    /// How far it was ahead, as is known after the round, by the bounds of all exchanges: by this starts are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ahead_ns: Option<i64>,
     /// Off by at most so much.
@@ -861,7 +861,7 @@ pub struct RoundClock {
     /// The shortest round trip of a question.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub round_trip_ns: Option<u64>,
-    /// How far it was behind by the formula of the paper of 2016, (T3 + T1) / 2 - T2, of that question.
+    /// How far it was behind by the formula of the paper of 2016, (T3 + T1) / 2 - T2, of that question alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper_ns: Option<i64>,
     /// So often, from when the instant was decided until the round had ended, an answer contradicted those before it:

@@ -31,7 +31,7 @@ pub struct Group {
 pub struct Round {
     /// As it ended.
     pub ended: RoundEnded,
-    /// The mean overhead of its statement in its run.
+    /// The mean overhead of its statement in its run; of programs that do nothing its own, if that counts.
     pub overhead_ns: Option<u64>,
     /// What its programs have printed.
     pub values: WorkerValues,
@@ -44,10 +44,17 @@ pub struct Round {
 pub struct SyncFigures {
     /// All but those of programs that do nothing: of one run after the other, in order.
     rounds: Vec<Round>,
-    /// Overheads of the rounds that count, with the round's number.
-    overheads: Vec<(Group, u32, u64)>,
-    /// Rounds of programs that do nothing and do not count.
-    null_lost: usize,
+    /// Those of programs that do nothing, likewise.
+    null_rounds: Vec<Round>,
+}
+
+/// What is said of the lags or overheads of some rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Measured {
+    /// Of the values, ns.
+    pub spread: Spread,
+    /// The largest clock bound of the rounds: neither a value nor a mean or median of them is off by more.
+    pub clock_bound_ns: u64,
 }
 
 /// Whether the figures of a round count: no warm-up, all of its workers have begun, and none has failed. What a late
@@ -58,6 +65,11 @@ fn counts(round: &RoundEnded) -> bool {
 
 fn is_whole(round: &RoundEnded) -> bool {
     round.fault.is_none() && round.failed == 0
+}
+
+/// The sync overhead of a round of programs that do nothing; nothing: it does not count.
+fn own_overhead_ns(round: &RoundEnded) -> Option<u64> {
+    round.span_ns.filter(|_| is_whole(round))
 }
 
 fn group_of(round: &RoundEnded) -> Group {
@@ -78,23 +90,24 @@ impl SyncFigures {
         values: &BTreeMap<u32, WorkerValues>,
         node_name: &dyn Fn(u32) -> String,
     ) {
-        let (nulls, others): (Vec<_>, Vec<_>) = rounds.iter().partition(|it| it.kind == NULL);
+        let is_null = |round: &RoundEnded| round.kind == NULL;
         let mut overheads: BTreeMap<Group, Vec<u64>> = BTreeMap::new();
-        for round in nulls {
-            let group = group_of(round);
-            let Some(span_ns) = round.span_ns.filter(|_| is_whole(round)) else {
-                self.null_lost += 1;
-                continue;
-            };
-            overheads.entry(group.clone()).or_default().push(span_ns);
-            self.overheads.push((group, round.number, span_ns));
+        for round in rounds.iter().filter(|round| is_null(round)) {
+            overheads.entry(group_of(round)).or_default().extend(own_overhead_ns(round));
         }
-        for ended in others {
-            let known = overheads.get(&group_of(ended));
-            let overhead_ns = known.and_then(|all| Spread::of(all.iter().copied()));
+        let mean_ns = |round: &RoundEnded| {
+            let known = overheads.get(&group_of(round))?;
+            Some(Spread::of(known.iter().copied())?.mean)
+        };
+        for ended in rounds {
             let nodes = ended.nodes.iter().map(|node| node.map(node_name).unwrap_or_default());
-            self.rounds.push(Round {
-                overhead_ns: overhead_ns.map(|spread| spread.mean),
+            let (list, overhead_ns) = if is_null(ended) {
+                (&mut self.null_rounds, own_overhead_ns(ended))
+            } else {
+                (&mut self.rounds, mean_ns(ended))
+            };
+            list.push(Round {
+                overhead_ns,
                 values: values.get(&ended.round).cloned().unwrap_or_default(),
                 node_names: nodes.collect(),
                 ended: ended.clone(),
@@ -105,6 +118,11 @@ impl SyncFigures {
     /// All rounds but those that do nothing.
     pub fn rounds(&self) -> &[Round] {
         &self.rounds
+    }
+
+    /// The rounds of programs that do nothing.
+    pub fn null_rounds(&self) -> &[Round] {
+        &self.null_rounds
     }
 
     /// Names of the statements that have rounds.
@@ -118,24 +136,30 @@ impl SyncFigures {
         counted.filter_map(|round| Some((round, round.lag_ns?)))
     }
 
-    /// Start lags by statement and number of workers (figures 9 and 10), ns.
-    pub fn lags(&self) -> BTreeMap<Group, Spread> {
-        spreads(self.counted().map(|(round, lag_ns)| (group_of(round), lag_ns)))
+    /// The rounds of programs that do nothing and count, with their overheads.
+    pub fn null_counted(&self) -> impl Iterator<Item = (&RoundEnded, u64)> {
+        let nulls = self.null_rounds.iter().map(|round| &round.ended);
+        nulls.filter_map(|round| Some((round, own_overhead_ns(round)?)))
     }
 
-    /// Start lags by that and the round's number in its run (figure 11), ns.
-    pub fn lags_by_round(&self) -> BTreeMap<(Group, u32), Spread> {
-        spreads(self.counted().map(|(round, lag_ns)| ((group_of(round), round.number), lag_ns)))
+    /// Start lags by statement and number of workers (figures 9 and 10).
+    pub fn lags(&self) -> BTreeMap<Group, Measured> {
+        measured(self.counted(), group_of)
     }
 
-    /// Sync overheads by statement and number of workers (figures 13 and 14), ns.
-    pub fn overheads(&self) -> BTreeMap<Group, Spread> {
-        spreads(self.overheads.iter().map(|(group, _, ns)| (group.clone(), *ns)))
+    /// Start lags by that and the round's number in its run (figure 11).
+    pub fn lags_by_round(&self) -> BTreeMap<(Group, u32), Measured> {
+        measured(self.counted(), |round| (group_of(round), round.number))
     }
 
-    /// Sync overheads by that and the number of the round of programs that do nothing (figure 15), ns.
-    pub fn overheads_by_round(&self) -> BTreeMap<(Group, u32), Spread> {
-        spreads(self.overheads.iter().map(|(group, number, ns)| ((group.clone(), *number), *ns)))
+    /// Sync overheads by statement and number of workers (figures 13 and 14).
+    pub fn overheads(&self) -> BTreeMap<Group, Measured> {
+        measured(self.null_counted(), group_of)
+    }
+
+    /// Sync overheads by that and the number of the round of programs that do nothing (figure 15).
+    pub fn overheads_by_round(&self) -> BTreeMap<(Group, u32), Measured> {
+        measured(self.null_counted(), |round| (group_of(round), round.number))
     }
 
     /// By how much the lag grows with each worker, thousandths of ns; nothing for several statements.
@@ -153,7 +177,7 @@ impl SyncFigures {
         let overheads = self.overheads();
         let most = overheads.keys().map(|group| group.workers).max()?;
         let with_most = overheads.iter().filter(|(group, _)| group.workers == most);
-        with_most.map(|(_, spread)| shortest_program_ns(spread.mean)).max()
+        with_most.map(|(_, it)| shortest_program_ns(it.spread.mean)).max()
     }
 
     /// The first round of a run against its others (sections 5.3 and 5.4), of the most workers of each statement:
@@ -215,7 +239,7 @@ impl SyncFigures {
             given_up: count(|round| round.fault.is_some()),
             clock_set: count(|round| round.clocks.iter().any(|clock| clock.contradictions > 0)),
             oversubscribed: count(|round| round.oversubscribed),
-            null_lost: self.null_lost,
+            null_lost: self.null_rounds.len() - self.null_counted().count(),
         }
     }
 }
@@ -262,9 +286,14 @@ pub struct FirstRound {
     pub first: Spread,
     /// The mean of the others' means, ns, and how many values that is of.
     pub others: (u64, u64),
+    /// The largest clock bound of all of them.
+    pub clock_bound_ns: u64,
 }
 
-fn first_rounds(what: &'static str, by_round: &BTreeMap<(Group, u32), Spread>) -> Vec<FirstRound> {
+fn first_rounds(
+    what: &'static str,
+    by_round: &BTreeMap<(Group, u32), Measured>,
+) -> Vec<FirstRound> {
     let mut most: BTreeMap<&str, u32> = BTreeMap::new();
     for (group, _) in by_round.keys() {
         let workers = most.entry(&group.sync).or_default();
@@ -272,14 +301,16 @@ fn first_rounds(what: &'static str, by_round: &BTreeMap<(Group, u32), Spread>) -
     }
     let of = |(sync, workers): (&str, u32)| {
         let group = Group { sync: sync.to_owned(), workers };
-        let mut rounds = by_round.iter().filter(|((of, _), _)| *of == group);
-        let first = *rounds.next()?.1;
-        let others: Vec<&Spread> = rounds.map(|(_, spread)| spread).collect();
+        let all = by_round.iter().filter(|((of, _), _)| *of == group);
+        let clock_bound_ns = all.clone().map(|(_, it)| it.clock_bound_ns).max()?;
+        let mut spreads = all.map(|(_, it)| it.spread);
+        let first = spreads.next()?;
+        let others: Vec<Spread> = spreads.collect();
         let count: u64 = others.iter().map(|spread| spread.count).sum();
         let sum: u128 =
             others.iter().map(|spread| u128::from(spread.mean) * u128::from(spread.count)).sum();
-        let mean = sum.checked_div(u128::from(count))?;
-        Some(FirstRound { what, group, first, others: (u64::try_from(mean).ok()?, count) })
+        let mean = u64::try_from(sum.checked_div(u128::from(count))?).ok()?;
+        Some(FirstRound { what, group, first, others: (mean, count), clock_bound_ns })
     };
     most.into_iter().filter_map(of).collect()
 }
@@ -317,12 +348,21 @@ impl CacheFigures {
     }
 }
 
-fn spreads<Key: Ord>(points: impl Iterator<Item = (Key, u64)>) -> BTreeMap<Key, Spread> {
-    let mut values: BTreeMap<Key, Vec<u64>> = BTreeMap::new();
-    for (key, value) in points {
-        values.entry(key).or_default().push(value);
+/// What is said of rounds with values, by that key.
+fn measured<'a, Key: Ord>(
+    rounds: impl Iterator<Item = (&'a RoundEnded, u64)>,
+    key: impl Fn(&RoundEnded) -> Key,
+) -> BTreeMap<Key, Measured> {
+    let mut all: BTreeMap<Key, (Vec<u64>, u64)> = BTreeMap::new();
+    for (round, value_ns) in rounds {
+        let (values, clock_bound_ns) = all.entry(key(round)).or_default();
+        values.push(value_ns);
+        *clock_bound_ns = round.clock_bound_ns.max(*clock_bound_ns);
     }
-    values.into_iter().filter_map(|(key, values)| Some((key, Spread::of(values)?))).collect()
+    let of = |(values, clock_bound_ns): (Vec<u64>, u64)| {
+        Some(Measured { spread: Spread::of(values)?, clock_bound_ns })
+    };
+    all.into_iter().filter_map(|(key, it)| Some((key, of(it)?))).collect()
 }
 
 #[cfg(test)]
@@ -369,12 +409,13 @@ mod tests {
                 round(COUNTED, 4, 1, 50, 5),
             ],
         ]);
-        let lags = figures.lags();
-        assert_eq!((lags[&of(2)].mean, lags[&of(4)].mean, lags[&of(4)].max), (10, 40, 50));
+        let (two, four) = (figures.lags()[&of(2)].spread, figures.lags()[&of(4)].spread);
+        assert_eq!((two.mean, four.mean, four.max), (10, 40, 50));
         let by_round = figures.lags_by_round();
-        assert_eq!((by_round[&(of(2), 1)].mean, by_round[&(of(4), 1)].mean), (10, 50));
-        assert_eq!(figures.overheads()[&of(4)].mean, 3_000);
-        assert_eq!(figures.overheads_by_round()[&(of(4), 1)].mean, 4_000);
+        let mean = |workers, number| by_round[&(of(workers), number)].spread.mean;
+        assert_eq!((mean(2, 1), mean(4, 1)), (10, 50));
+        assert_eq!(figures.overheads()[&of(4)].spread.mean, 3_000);
+        assert_eq!(figures.overheads_by_round()[&(of(4), 1)].spread.mean, 4_000);
         assert_eq!(figures.shortest_program_ns(), Some(300_000));
         assert_eq!(figures.slope(), Some(15_000));
         assert_eq!(figures.rounds()[0].overhead_ns, Some(1_000));
@@ -395,11 +436,52 @@ mod tests {
             named("write", round(COUNTED, 4, 1, 90, 5)),
         ]]);
         let lags: Vec<_> =
-            figures.lags().into_iter().map(|(it, lag)| (it.sync, lag.mean)).collect();
+            figures.lags().into_iter().map(|(it, lag)| (it.sync, lag.spread.mean)).collect();
         assert_eq!(lags, [("read".into(), 10), ("write".into(), 70), ("write".into(), 90)]);
         assert_eq!(figures.slope(), None);
         assert_eq!(figures.shortest_program_ns(), Some(500_000));
         assert_eq!(figures.rounds()[0].overhead_ns, Some(1_000));
+    }
+
+    #[test]
+    fn the_clock_bound_of_some_rounds_is_the_largest_of_those_that_count() {
+        let within = |clock_bound_ns, it| RoundEnded { clock_bound_ns, ..it };
+        let figures = figures(&[&[
+            within(60, round(NULL, 2, 0, 9, 1_000)),
+            within(70, round(NULL, 2, 1, 9, 1_000)),
+            within(999, RoundEnded { failed: 1, ..round(NULL, 2, 2, 9, 1_000) }),
+            within(999, round("warm_up", 2, 0, 10, 5)),
+            within(40, round(COUNTED, 2, 1, 10, 5)),
+            within(50, round(COUNTED, 2, 2, 10, 5)),
+            within(0, round(COUNTED, 4, 2, 10, 5)),
+        ]]);
+        let bound_ns = |it: &BTreeMap<Group, Measured>, workers| it[&of(workers)].clock_bound_ns;
+        let (lags, overheads) = (figures.lags(), figures.overheads());
+        assert_eq!((bound_ns(&lags, 2), bound_ns(&lags, 4), bound_ns(&overheads, 2)), (50, 0, 70));
+        let by_round = |it: BTreeMap<(Group, u32), Measured>| -> Vec<_> {
+            it.into_iter()
+                .map(|((of, number), it)| (of.workers, number, it.clock_bound_ns))
+                .collect()
+        };
+        assert_eq!(by_round(figures.lags_by_round()), [(2, 1, 40), (2, 2, 50), (4, 2, 0)]);
+        assert_eq!(by_round(figures.overheads_by_round()), [(2, 0, 60), (2, 1, 70)]);
+        let first: Vec<_> = figures.first_rounds().iter().map(|it| it.clock_bound_ns).collect();
+        assert_eq!(first, [70]);
+    }
+
+    #[test]
+    fn rounds_of_programs_that_do_nothing_are_kept_with_their_own_overhead() {
+        let figures = figures(&[&[
+            round(NULL, 2, 0, 9, 1_000),
+            RoundEnded { failed: 1, ..round(NULL, 2, 1, 9, 7_000) },
+            round(COUNTED, 2, 0, 10, 5),
+            round(NULL, 2, 2, 9, 3_000),
+        ]]);
+        let of = |rounds: &[Round]| -> Vec<_> {
+            rounds.iter().map(|it| (it.ended.number, it.overhead_ns)).collect()
+        };
+        assert_eq!(of(figures.null_rounds()), [(0, Some(1_000)), (1, None), (2, Some(3_000))]);
+        assert_eq!(of(figures.rounds()), [(0, Some(2_000))]);
     }
 
     #[test]
@@ -436,7 +518,8 @@ mod tests {
             failed(round(COUNTED, 2, 2, 9_000, 8)),
             failed(round(NULL, 2, 0, 9, 9)),
         ]]);
-        assert_eq!((figures.lags()[&of(2)].count, figures.lags()[&of(2)].max), (1, 7));
+        let lags = figures.lags()[&of(2)].spread;
+        assert_eq!((lags.count, lags.max), (1, 7));
         let troubled =
             Troubled { late: 1, failed: 1, given_up: 1, null_lost: 1, ..Troubled::default() };
         assert_eq!(figures.troubled(), troubled);

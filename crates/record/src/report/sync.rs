@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use rakuda_core::sync::statistics::Spread;
 use rakuda_proto::Text;
 use rakuda_proto::journal::{RoundClock, RoundEnded};
 use serde_json::{Map, Value, json};
@@ -13,7 +12,7 @@ use crate::collected::Collected;
 use crate::printable::shown;
 use crate::report::format::bytes;
 use crate::run::Run;
-use crate::sync::{CacheFigures, Group, Round, SyncFigures, Troubled};
+use crate::sync::{CacheFigures, FirstRound, Group, Measured, Round, SyncFigures, Troubled};
 use crate::words::duration_in_words;
 
 /// What of a round is in each line of `--csv`, as in `--json`.
@@ -57,10 +56,13 @@ pub fn document(figures: &SyncFigures) -> Value {
 
 /// All of it.
 pub fn json(figures: &SyncFigures) -> Value {
-    let rounds: Vec<Value> = figures.rounds().iter().map(|round| entry(round).into()).collect();
+    let entries = |rounds: &[Round]| -> Vec<Value> {
+        rounds.iter().map(|round| entry(round).into()).collect()
+    };
     let troubled = figures.troubled();
     let mut object = json!({
-        "rounds": rounds,
+        "rounds": entries(figures.rounds()),
+        "null_rounds": entries(figures.null_rounds()),
         "lag": figures.lags().iter().map(by_group).collect::<Vec<_>>(),
         "lag_by_round": figures.lags_by_round().iter().map(by_round).collect::<Vec<_>>(),
         "overhead": figures.overheads().iter().map(by_group).collect::<Vec<_>>(),
@@ -140,13 +142,13 @@ fn clock(clock: &RoundClock) -> Value {
     })
 }
 
-fn by_group((group, it): (&Group, &Spread)) -> Value {
-    let mut object = spread(it);
+fn by_group((group, it): (&Group, &Measured)) -> Value {
+    let mut object = measured(it);
     put_group(&mut object, group);
     object
 }
 
-fn by_round(((group, round), it): (&(Group, u32), &Spread)) -> Value {
+fn by_round(((group, round), it): (&(Group, u32), &Measured)) -> Value {
     let mut object = by_group((group, it));
     object["round"] = (*round).into();
     object
@@ -183,7 +185,7 @@ fn collected(it: &Collected) -> Value {
     })
 }
 
-fn spread(spread: &Spread) -> Value {
+fn measured(Measured { spread, clock_bound_ns }: &Measured) -> Value {
     json!({
         "count": spread.count,
         "mean_s": seconds(spread.mean),
@@ -191,12 +193,14 @@ fn spread(spread: &Spread) -> Value {
         "median_s": seconds(spread.median),
         "p99_s": seconds(spread.p99),
         "max_s": seconds(spread.max),
+        "clock_bound_s": seconds(*clock_bound_ns),
     })
 }
 
-/// All rounds as a table.
+/// All rounds as a table, those of programs that do nothing last.
 pub fn csv(figures: &SyncFigures) -> String {
-    let all: Vec<_> = figures.rounds().iter().map(|round| (round, round.collected())).collect();
+    let all = figures.rounds().iter().chain(figures.null_rounds());
+    let all: Vec<_> = all.map(|round| (round, round.collected())).collect();
     let names: BTreeSet<&String> = all.iter().flat_map(|(_, values)| values.keys()).collect();
     let mut head: Vec<String> = COLUMNS.iter().map(|column| cell(&(*column).into())).collect();
     for name in &names {
@@ -249,22 +253,24 @@ pub fn text(figures: &SyncFigures) -> String {
         let name = of.cell(&shown(&round.sync));
         let parameter = round.parameter.as_ref().map(shown).unwrap_or_default();
         let RoundEnded { number, workers, late, failed, gate, .. } = round;
-        let (lag, bound, mark) = (lag_of(round), bound_of(round), mark_of(round));
+        let (lag, mark) = (lag_of(round), mark_of(round));
+        let bound = bound_of(round.clock_bound_ns);
         let _ = writeln!(
             out,
             "{name}{number:>5}  {parameter:<10}  {workers:>7}  {gate:<7}  {lag:>9}  {bound:>8}  {late:>4}  {failed:>6}{mark}"
         );
     }
-    let head = "               workers  rounds      mean       min    median       p99       max";
+    let head = "               workers  rounds      mean       min    median       p99       max    within";
     let _ = writeln!(out, "\n{}{head}", of.cell("sync"));
-    for (title, group, it) in spreads(figures) {
+    for (title, group, Measured { spread: it, clock_bound_ns }) in spreads(figures) {
         let [mean, min, median, p99, max] =
             [it.mean, it.min, it.median, it.p99, it.max].map(|ns: u64| duration_in_words(ns));
         let (name, workers, count) = (of.cell(&group.sync), group.workers, it.count);
-        let _ = writeln!(
-            out,
-            "{name}{title:<13}  {workers:>7}  {count:>6}  {mean:>8}  {min:>8}  {median:>8}  {p99:>8}  {max:>8}"
+        let within = bound_of(clock_bound_ns);
+        let line = format!(
+            "{name}{title:<13}  {workers:>7}  {count:>6}  {mean:>8}  {min:>8}  {median:>8}  {p99:>8}  {max:>8}  {within:>8}"
         );
+        let _ = writeln!(out, "{}", line.trim_end());
     }
     out += &collected_text(figures, &of);
     out.push('\n');
@@ -384,7 +390,7 @@ fn number(value: f64) -> String {
 }
 
 /// What is said of lags and overheads, by statement and number of workers.
-pub fn spreads(figures: &SyncFigures) -> Vec<(&'static str, Group, Spread)> {
+pub fn spreads(figures: &SyncFigures) -> Vec<(&'static str, Group, Measured)> {
     let lags = figures.lags().into_iter().map(|(of, it)| ("start lag", of, it));
     let overheads = figures.overheads();
     lags.chain(overheads.into_iter().map(|(of, it)| ("sync overhead", of, it))).collect()
@@ -399,9 +405,9 @@ pub fn lag_of(round: &RoundEnded) -> String {
     }
 }
 
-/// To within what the lag of a round is true; empty: exactly.
-pub fn bound_of(round: &RoundEnded) -> String {
-    match round.clock_bound_ns {
+/// To within what lags and overheads are true that were measured with such clocks; empty: exactly.
+pub fn bound_of(clock_bound_ns: u64) -> String {
+    match clock_bound_ns {
         0 => String::new(),
         ns => duration_in_words(ns),
     }
@@ -430,20 +436,7 @@ pub fn remarks(figures: &SyncFigures) -> Vec<String> {
         }
     }];
     for (name, clocks) in figures.clocks() {
-        let Some(clock) = clocks.last() else { continue };
-        let words = |ns: Option<u64>| ns.map_or("not known".to_owned(), duration_in_words);
-        let ahead =
-            |ns: Option<i64>| ns.map_or("?".to_owned(), |ns| format!("{:+.6}", signed_seconds(ns)));
-        // The paper says how far a node is behind.
-        let paper = clock.paper_ns.map(|ns| -ns);
-        lines.push(format!(
-            "  {}: {} s ahead to within {}; round trip {}; by (T3 + T1) / 2 - T2 {} s",
-            shown(&Text::from(name)),
-            ahead(clock.ahead_ns),
-            words(clock.bound_ns),
-            words(clock.round_trip_ns),
-            ahead(paper),
-        ));
+        lines.extend(clocks.last().map(|clock| clock_line(&name, clock)));
     }
     if let Some(shortest_ns) = figures.shortest_program_ns() {
         let shortest = duration_in_words(shortest_ns);
@@ -451,27 +444,44 @@ pub fn remarks(figures: &SyncFigures) -> Vec<String> {
             "programs of {shortest} and longer run on all workers together for 99 % of their time"
         ));
     }
-    for it in figures.first_rounds() {
-        let group = &it.group;
-        let (first, others) = (duration_in_words(it.first.mean), duration_in_words(it.others.0));
-        lines.push(format!(
-            "first round {}with {} workers: {} {first}, {} {others}",
-            if figures.statements().len() > 1 {
-                format!("of {} ", group.sync)
-            } else {
-                String::new()
-            },
-            group.workers,
-            it.what,
-            match it.others.1 {
-                1 => "of the other".to_owned(),
-                count => format!("mean of the {count} others"),
-            },
-        ));
-    }
+    let several = figures.statements().len() > 1;
+    lines.extend(figures.first_rounds().iter().map(|it| first_round_line(it, several)));
     lines.extend(figures.caches().iter().map(|(state, cache)| cache_line(state, cache)));
     lines.extend(trouble_lines(&figures.troubled()));
     lines
+}
+
+/// A node's clock by both estimates, and its shortest round trip.
+fn clock_line(name: &str, clock: &RoundClock) -> String {
+    let ahead =
+        |ns: Option<i64>| ns.map_or("?".to_owned(), |ns| format!("{:+.6}", signed_seconds(ns)));
+    let words = |ns: Option<u64>| ns.map_or("not known".to_owned(), duration_in_words);
+    format!(
+        "  {}: {} s ahead to within {} by the bounds of all exchanges; shortest round trip {}, T2 - (T3 + T1) / 2 of \
+         that {} s",
+        shown(&Text::from(name)),
+        ahead(clock.ahead_ns),
+        words(clock.bound_ns),
+        words(clock.round_trip_ns),
+        // The paper says how far a node is behind.
+        ahead(clock.paper_ns.map(i64::wrapping_neg)),
+    )
+}
+
+/// The first round of a run beside the others; `several`: statements.
+fn first_round_line(it: &FirstRound, several: bool) -> String {
+    let FirstRound { what, group: Group { sync, workers }, .. } = it;
+    let (first, others) = (duration_in_words(it.first.mean), duration_in_words(it.others.0));
+    let of = if several { format!("of {sync} ") } else { String::new() };
+    let which = match it.others.1 {
+        1 => "of the other".to_owned(),
+        count => format!("mean of the {count} others"),
+    };
+    let within = match it.clock_bound_ns {
+        0 => String::new(),
+        ns => format!(", each to within {}", duration_in_words(ns)),
+    };
+    format!("first round {of}with {workers} workers: {what} {first}, {which} {others}{within}")
 }
 
 /// What did not go as it should.
@@ -529,6 +539,8 @@ fn seconds(ns: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -558,6 +570,106 @@ mod tests {
                 "3 rounds with more workers than slots (oversubscribed): lags are the machine's",
             ]
         );
+    }
+
+    /// A null round and two that count, with the clock of a node two hours ahead.
+    fn two_rounds_elsewhere() -> SyncFigures {
+        let clock = RoundClock {
+            name: Text::from("far"),
+            ahead_ns: Some(7_200_000_001_000),
+            bound_ns: Some(40_000),
+            before_ns: Some(7_200_000_009_000),
+            before_bound_ns: Some(45_000),
+            round_trip_ns: Some(70_000),
+            paper_ns: Some(-7_200_000_003_000),
+            ..RoundClock::default()
+        };
+        let round = |kind: &str, number, lag_ns, clock_bound_ns| RoundEnded {
+            kind: kind.to_owned(),
+            workers: 2,
+            number,
+            lag_ns: Some(lag_ns),
+            span_ns: Some(lag_ns * 10),
+            clock_bound_ns,
+            clocks: vec![clock.clone()],
+            ..RoundEnded::default()
+        };
+        let rounds = [
+            round("null", 0, 90_000, 60_000),
+            round("counted", 0, 10_000, 40_000),
+            round("counted", 1, 30_000, 50_000),
+        ];
+        let mut figures = SyncFigures::default();
+        figures.add(&rounds, &BTreeMap::new(), &|_| String::new());
+        figures
+    }
+
+    fn keys(object: &Value) -> Vec<&str> {
+        object.as_object().expect("an object").keys().map(String::as_str).collect()
+    }
+
+    #[test]
+    fn clocks_of_nodes_have_both_estimates_and_the_round_trip() {
+        let object = json(&two_rounds_elsewhere());
+        let expected = json!({
+            "node": "far",
+            "ahead_s": 7_200.000_001,
+            "bound_s": 0.000_04,
+            "before_s": 7_200.000_009,
+            "before_bound_s": 0.000_045,
+            "round_trip_s": 0.000_07,
+            "paper_difference_s": -7_200.000_003,
+            "contradictions": 0,
+        });
+        for rounds in ["rounds", "null_rounds"] {
+            assert_eq!(object[rounds][0]["clocks"], json!([expected]), "{rounds}");
+        }
+        let lines = remarks(&two_rounds_elsewhere());
+        assert_eq!(
+            lines[1],
+            "  far: +7200.000001 s ahead to within 40 µs by the bounds of all exchanges; shortest round trip 70 µs, \
+             T2 - (T3 + T1) / 2 of that +7200.000003 s"
+        );
+    }
+
+    #[test]
+    fn rounds_of_programs_that_do_nothing_have_the_fields_of_the_others() {
+        let figures = two_rounds_elsewhere();
+        let object = json(&figures);
+        let (rounds, nulls) = (&object["rounds"], &object["null_rounds"]);
+        assert_eq!((rounds[0]["kind"].as_str(), rounds[2].is_null()), (Some("counted"), true));
+        assert_eq!((nulls[0]["kind"].as_str(), nulls[1].is_null()), (Some("null"), true));
+        assert_eq!(keys(&nulls[0]), keys(&rounds[0]));
+        assert_eq!(nulls[0]["overhead_s"], json!(0.000_9));
+        let table = csv(&figures);
+        let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+        assert_eq!(lines[0], COLUMNS);
+        let shown: Vec<_> = lines[1..].iter().map(|line| [line[1], line[2], line[6]]).collect();
+        assert_eq!(
+            shown,
+            [["0", "counted", "0.0009"], ["1", "counted", "0.0009"], ["0", "null", "0.0009"]]
+        );
+    }
+
+    #[test]
+    fn the_clock_bound_stands_beside_what_is_said_of_lags_and_overheads() {
+        let figures = two_rounds_elsewhere();
+        let object = json(&figures);
+        let bounds = |name: &str| -> Vec<&Value> {
+            object[name].as_array().unwrap().iter().map(|it| &it["clock_bound_s"]).collect()
+        };
+        assert_eq!(bounds("lag"), [&json!(0.000_05)]);
+        assert_eq!(bounds("lag_by_round"), [&json!(0.000_04), &json!(0.000_05)]);
+        for name in ["overhead", "overhead_by_round"] {
+            assert_eq!(bounds(name), [&json!(0.000_06)], "{name}");
+        }
+        let text = text(&figures);
+        let ends = |begin: &str| {
+            let line = text.lines().find(|line| line.starts_with(begin));
+            line.and_then(|line| line.rsplit("  ").next()).unwrap_or_default().trim()
+        };
+        assert_eq!((ends("start lag"), ends("sync overhead")), ("50 µs", "60 µs"));
+        assert!(text.contains("start lag 10 µs, of the other 30 µs, each to within 50 µs\n"));
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! Synchronised rounds on the page: what is said of lags and overheads, a picture of all, and each round.
+//! Synchronised rounds on the page: all pictures, what is said of lags and overheads, and each round.
 
 use std::fmt::Write as _;
 
 use crate::report::html::tables::{END, cell, head};
-use crate::report::plot::{escape, round_plot, worker_plot};
+use crate::report::plot::{escape, round_plots};
 use crate::report::{Report, sync};
-use crate::sync::SyncFigures;
+use crate::sync::{Measured, SyncFigures};
 use crate::words::duration_in_words;
 
 /// Rounds that are listed.
@@ -15,19 +15,19 @@ const ROWS_MAX: usize = 1000;
 pub fn section(body: &mut String, report: &Report) {
     let Some(figures) = sync::figures_of(report.run) else { return };
     *body += "<h2 id=\"rounds\">Synchronised rounds</h2>";
-    if let Some(picture) = round_plot(&figures) {
-        let _ = write!(body, "<figure class=\"wide\">{picture}</figure>");
-        *body += "<p class=\"soft\">Start lag of each round, in their order; the line is what the lag may be off by.</p>";
-    }
-    if let Some(picture) = worker_plot(&figures) {
-        let _ = write!(body, "<figure class=\"wide\">{picture}</figure>");
+    for plot in round_plots(&figures) {
+        let (picture, caption) = (plot.inline(), plot.caption);
+        let _ = write!(
+            body,
+            "<figure class=\"wide\">{picture}</figure><p class=\"soft\">{caption}</p>"
+        );
     }
     head(
         body,
         "lag-table",
-        &["<sync", "<figure", "workers", "rounds", "mean", "min", "median", "p99", "max"],
+        &["<sync", "<figure", "workers", "rounds", "mean", "min", "median", "p99", "max", "within"],
     );
-    for (title, group, it) in sync::spreads(&figures) {
+    for (title, group, Measured { spread: it, clock_bound_ns }) in sync::spreads(&figures) {
         let _ = write!(
             body,
             "<tr><td class=\"t\">{}</td><td class=\"t\">{title}</td>",
@@ -38,6 +38,7 @@ pub fn section(body: &mut String, report: &Report) {
         for ns in [it.mean, it.min, it.median, it.p99, it.max] {
             cell(body, ns as f64, &duration_in_words(ns));
         }
+        cell(body, clock_bound_ns as f64, &sync::bound_of(clock_bound_ns));
         *body += "</tr>";
     }
     *body += END;
@@ -71,7 +72,7 @@ pub fn section(body: &mut String, report: &Report) {
         cell(body, f64::from(round.workers), &round.workers.to_string());
         let _ = write!(body, "<td class=\"t\">{}</td>", escape(&round.gate));
         cell(body, round.lag_ns.map_or(-1.0, |ns| ns as f64), &sync::lag_of(round));
-        cell(body, round.clock_bound_ns as f64, &sync::bound_of(round));
+        cell(body, round.clock_bound_ns as f64, &sync::bound_of(round.clock_bound_ns));
         cell(body, f64::from(round.late), &round.late.to_string());
         cell(body, f64::from(round.failed), &round.failed.to_string());
         let fault = round.fault.as_ref().map(rakuda_proto::Text::to_display).unwrap_or_default();

@@ -3,14 +3,16 @@
 //! Elements carry classes, not colours: a page gives them colours for light and dark; a picture of
 //! its own gets [`STYLE`].
 
+mod clocks;
 mod gantt;
+mod round_axes;
 mod rounds;
 mod rule_graph;
 mod rules;
 mod running;
 
 pub use gantt::{Cells, Rows, gantt, places};
-pub use rounds::{round_pictures, round_plot, worker_plot};
+pub use rounds::{round_pictures, round_plots};
 pub use rule_graph::rule_graph;
 pub use rules::{rule_axis, rule_plot, rules};
 pub use running::{running, running_scaled, top_of};

@@ -1,89 +1,85 @@
-//! Synchronised rounds: start lags in their order, lags and overheads by the number of workers and by round, and the
-//! clocks of nodes.
+//! Synchronised rounds: start lags in their order, lags and overheads by the number of workers and by round. The
+//! picture of nodes' clocks is made elsewhere, and listed here with the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use rakuda_core::sync::statistics::Spread;
+use crate::report::plot::clocks::clocks;
+use crate::report::plot::round_axes::{HEIGHT, POINTS_MAX, bar, foot, label, time_axis, whisker};
+use crate::report::plot::{LEFT, RIGHT, WIDTH, colour_class, document, escape, inline};
+use crate::sync::{Group, Measured, SyncFigures};
 
-use crate::report::plot::{LEFT, RIGHT, WIDTH, colour_class, document, escape, inline, step};
-use crate::sync::{Group, SyncFigures};
-
-const HEIGHT: f64 = 220.0;
-const TOP: f64 = 12.0;
-const BOTTOM: f64 = 190.0;
-/// More points than pixels cannot be told apart.
-const POINTS_MAX: usize = 5000;
-const ROUNDS_TITLE: &str = "start lag of each synchronised round";
-const LAGS_BY_ROUND_TITLE: &str = "start lag by round";
-const OVERHEADS_BY_ROUND_TITLE: &str = "sync overhead by round";
-const CLOCKS_TITLE: &str = "clocks of nodes: what is said of each, less what was said first";
-const WORKERS_TITLE: &str = "start lag and sync overhead by number of workers";
-
-/// For a page: a point for each round with a lag, with a line as long as what it may be off by; nothing: there is none.
-pub fn round_plot(figures: &SyncFigures) -> Option<String> {
-    Some(inline(WIDTH, HEIGHT, ROUNDS_TITLE, &rounds(figures)?))
+/// A picture of rounds, for a page or of its own.
+pub struct RoundPlot {
+    /// What its file is called.
+    pub name: &'static str,
+    /// What it shows, for those who read it on a page.
+    pub caption: &'static str,
+    title: &'static str,
+    body: String,
 }
 
-/// For a page: the lag of each round that counts and its median, and the overheads, by the number of workers; nothing:
-/// there is but one number of workers.
-pub fn worker_plot(figures: &SyncFigures) -> Option<String> {
-    Some(inline(WIDTH, HEIGHT, WORKERS_TITLE, &workers(figures)?))
+impl RoundPlot {
+    /// As a part of a page.
+    pub fn inline(&self) -> String {
+        inline(WIDTH, HEIGHT, self.title, &self.body)
+    }
+
+    /// As a picture of its own.
+    pub fn document(&self) -> String {
+        document(WIDTH, HEIGHT, self.title, &self.body)
+    }
 }
 
-/// Each that there is as a picture of its own, with its name.
-pub fn round_pictures(figures: &SyncFigures) -> Vec<(&'static str, String)> {
-    let one = |name, title, body: Option<String>| {
-        body.map(|body| (name, document(WIDTH, HEIGHT, title, &body)))
+/// Each that there is: those by round where there are two, that by workers where there are two numbers of them, that of
+/// clocks where there are nodes elsewhere.
+pub fn round_plots(figures: &SyncFigures) -> Vec<RoundPlot> {
+    let one = |name, title, body: Option<String>, caption| {
+        body.map(|body| RoundPlot { name, caption, title, body })
     };
+    let (lags, overheads) = (figures.lags_by_round(), figures.overheads_by_round());
     let all = [
-        one("rounds", ROUNDS_TITLE, rounds(figures)),
-        one("workers", WORKERS_TITLE, workers(figures)),
-        one("lag-by-round", LAGS_BY_ROUND_TITLE, by_round(&figures.lags_by_round(), "start lag")),
+        one(
+            "rounds",
+            "start lag of each synchronised round",
+            rounds(figures),
+            "Start lag of each round, in their order; the line is what the lag may be off by.",
+        ),
+        one(
+            "workers",
+            "start lag and sync overhead by number of workers",
+            workers(figures),
+            "Start lag of each round that counts, sync overhead of each round of programs that do nothing, and the \
+             medians of both. A pale bar is the clock bound around a median.",
+        ),
+        one(
+            "lag-by-round",
+            "start lag by round",
+            by_round(&lags, "start lag"),
+            "Start lag by the number of the round in its run: mean, and a line from the smallest to the largest. A pale bar is \
+             the clock bound around the mean.",
+        ),
         one(
             "overhead-by-round",
-            OVERHEADS_BY_ROUND_TITLE,
-            by_round(&figures.overheads_by_round(), "sync overhead"),
+            "sync overhead by round",
+            by_round(&overheads, "sync overhead"),
+            "Sync overhead by the number of the round of programs that do nothing, likewise.",
         ),
-        one("clocks", CLOCKS_TITLE, clocks(figures)),
+        one(
+            "clocks",
+            "clocks of nodes and round trips",
+            clocks(figures),
+            "Clocks of nodes in each round, less what was first said of them: the middle of what the bounds of all \
+             exchanges leave, the line being what that may be off by; beside it T2 - (T3 + T1) / 2 of the exchange with \
+             the shortest round trip, and that round trip.",
+        ),
     ];
     all.into_iter().flatten().collect()
 }
 
-/// The axis of times from 0 us on, and how high one is.
-fn time_axis(body: &mut String, most_ns: u64) -> impl Fn(f64) -> f64 + use<> {
-    let most_us = (most_ns.max(1) as f64) / 1e3;
-    let high = move |ns: f64| BOTTOM - (BOTTOM - TOP) * (ns / 1e3 / most_us).clamp(0.0, 1.0);
-    let step = step(most_us, 5.0);
-    let mut us = 0.0;
-    while us <= most_us {
-        grid_line(body, high(us * 1e3), us);
-        us += step;
-    }
-    high
-}
-
-/// A line over all of the plot, with its time at the left.
-fn grid_line(body: &mut String, y: f64, us: f64) {
-    let _ = write!(
-        body,
-        "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{us}</text>",
-        WIDTH - RIGHT,
-        LEFT - 6.0,
-        y + 4.0
-    );
-}
-
-/// The line below, with words.
-fn foot(body: &mut String, words: &str) {
-    let _ = write!(
-        body,
-        "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{BOTTOM}\" y2=\"{BOTTOM}\"/>\
-         <text x=\"{LEFT}\" y=\"{:.1}\">{words}</text>",
-        WIDTH - RIGHT,
-        BOTTOM + 28.0
-    );
+/// Each as a picture of its own, with its name.
+pub fn round_pictures(figures: &SyncFigures) -> Vec<(&'static str, String)> {
+    round_plots(figures).iter().map(|plot| (plot.name, plot.document())).collect()
 }
 
 fn rounds(figures: &SyncFigures) -> Option<String> {
@@ -102,103 +98,110 @@ fn rounds(figures: &SyncFigures) -> Option<String> {
         let (lag_ns, bound_ns) = (*lag_ns as f64, round.clock_bound_ns as f64);
         let place = counts.iter().position(|one| *one == round.workers).unwrap_or(0);
         let class = colour_class(place, counts.len());
+        whisker(&mut body, x, high((lag_ns - bound_ns).max(0.0)), high(lag_ns + bound_ns));
         let _ = write!(
             body,
-            "<line class=\"axis\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>\
-             <circle class=\"c{class}\" cx=\"{x:.1}\" cy=\"{:.1}\" r=\"3\"><title>round {}, {} workers: {:.1} us</title></circle>",
-            high((lag_ns - bound_ns).max(0.0)),
-            high(lag_ns + bound_ns),
+            "<circle class=\"c{class}\" cx=\"{x:.1}\" cy=\"{:.1}\" r=\"3\"><title>round {}, {} workers: {:.1} us</title></circle>",
             high(lag_ns),
             round.number,
             round.workers,
             lag_ns / 1e3
         );
     }
-    foot(&mut body, "start lag, us, by round");
+    foot(&mut body, "start lag, us, by round", &[]);
     Some(body)
 }
 
+/// Every lag and every overhead (figures 9 and 13), and their medians; nothing: there is but one number of workers.
 fn workers(figures: &SyncFigures) -> Option<String> {
     let (lags, overheads) = (figures.lags(), figures.overheads());
-    let counts: BTreeSet<u32> = lags.keys().map(|group| group.workers).collect();
+    let groups = lags.keys().chain(overheads.keys());
+    let counts: BTreeSet<u32> = groups.map(|group| group.workers).collect();
     if counts.len() < 2 {
         return None;
     }
-    let most_ns = lags.values().chain(overheads.values()).map(|spread| spread.max).max()?;
-    let most_workers = lags.keys().chain(overheads.keys()).map(|group| group.workers).max()?;
+    let far = |it: &Measured| it.spread.max.max(it.spread.median + it.clock_bound_ns);
+    let most_ns = lags.values().chain(overheads.values()).map(far).max()?;
+    let most_workers = *counts.last()?;
     let mut body = String::new();
     let high = time_axis(&mut body, most_ns);
     let along =
         |workers: u32| LEFT + (WIDTH - LEFT - RIGHT) * f64::from(workers) / f64::from(most_workers);
     for workers in &counts {
-        let _ = write!(
-            body,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{workers}</text>",
-            along(*workers),
-            BOTTOM + 12.0
-        );
+        label(&mut body, along(*workers), &workers.to_string());
     }
-    for (round, lag_ns) in figures.counted().take(POINTS_MAX) {
+    let lag_points = figures.counted().take(POINTS_MAX).map(|it| (0, it));
+    let overhead_points = figures.null_counted().take(POINTS_MAX).map(|it| (1, it));
+    for (class, (round, ns)) in lag_points.chain(overhead_points) {
         let _ = write!(
             body,
-            "<circle class=\"c0\" opacity=\"0.5\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.5\"/>",
+            "<circle class=\"c{class}\" opacity=\"0.5\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.5\"/>",
             along(round.workers),
-            high(lag_ns as f64)
+            high(ns as f64)
         );
     }
-    let statements = figures.statements();
-    let mut line = |class: &str, name: &str, spreads: &BTreeMap<Group, Spread>| {
-        for sync in &statements {
-            let points: Vec<String> = spreads
-                .iter()
-                .filter(|(group, _)| group.sync == *sync)
-                .map(|(it, spread)| {
-                    format!("{:.1},{:.1}", along(it.workers), high(spread.median as f64))
-                })
-                .collect();
-            let of =
-                if statements.len() > 1 { format!(" of {}", escape(sync)) } else { String::new() };
-            let _ = write!(
-                body,
-                "<polyline class=\"{class}\" points=\"{}\"><title>{name}{of}</title></polyline>",
-                points.join(" ")
-            );
-        }
-    };
-    line("axis median", "median start lag", &lags);
-    line("cores", "median sync overhead", &overheads);
-    foot(
-        &mut body,
-        "start lag of each round and its median, and sync overhead (dashed), us, by number of workers",
-    );
+    for (group, it) in &lags {
+        bar(&mut body, 0, along(group.workers), it.spread.median, it.clock_bound_ns, &high);
+    }
+    for (group, it) in &overheads {
+        bar(&mut body, 1, along(group.workers), it.spread.median, it.clock_bound_ns, &high);
+    }
+    let place = |workers, ns| format!("{:.1},{:.1}", along(workers), high(ns));
+    let several = figures.statements().len() > 1;
+    medians(&mut body, &lags, ("axis median", "median start lag"), several, &place);
+    medians(&mut body, &overheads, ("cores", "median sync overhead"), several, &place);
+    let key = [(0, "start lag".to_owned()), (1, "sync overhead (median: dashed)".to_owned())];
+    foot(&mut body, "us, by number of workers; lines are medians:", &key);
     Some(body)
 }
 
-/// By number of the round in its run: the mean of all runs, and a line from the smallest to the largest; nothing: there
-/// is but one number.
-fn by_round(spreads: &BTreeMap<(Group, u32), Spread>, what: &str) -> Option<String> {
-    let numbers: BTreeSet<u32> = spreads.keys().map(|(_, number)| *number).collect();
+/// A line through the medians of each statement; `several`: it has to be named.
+fn medians(
+    body: &mut String,
+    all: &BTreeMap<Group, Measured>,
+    (class, name): (&str, &str),
+    several: bool,
+    place: impl Fn(u32, f64) -> String,
+) {
+    let statements: BTreeSet<&String> = all.keys().map(|group| &group.sync).collect();
+    for sync in statements {
+        let those = all.iter().filter(|(group, _)| group.sync == *sync);
+        let points: Vec<String> =
+            those.map(|(it, of)| place(it.workers, of.spread.median as f64)).collect();
+        let of = if several { format!(" of {}", escape(sync)) } else { String::new() };
+        let _ = write!(
+            body,
+            "<polyline class=\"{class}\" points=\"{}\"><title>{name}{of}</title></polyline>",
+            points.join(" ")
+        );
+    }
+}
+
+/// By number of the round in its run (figures 11 and 15): the mean of all runs with what it may be off by, and a line
+/// from the smallest to the largest; nothing: there is but one number.
+fn by_round(all: &BTreeMap<(Group, u32), Measured>, what: &str) -> Option<String> {
+    let numbers: BTreeSet<u32> = all.keys().map(|(_, number)| *number).collect();
     if numbers.len() < 2 {
         return None;
     }
-    let groups: BTreeSet<&Group> = spreads.keys().map(|(group, _)| group).collect();
+    let groups: BTreeSet<&Group> = all.keys().map(|(group, _)| group).collect();
     let (least, most) = (*numbers.first()?, *numbers.last()?);
-    let most_ns = spreads.values().map(|spread| spread.max).max()?;
+    let far = |it: &Measured| it.spread.max.max(it.spread.mean + it.clock_bound_ns);
+    let most_ns = all.values().map(far).max()?;
     let mut body = String::new();
     let high = time_axis(&mut body, most_ns);
     // As many places as there are numbers, and in each of them one for each group.
     let place_wide = (WIDTH - LEFT - RIGHT) / f64::from(most - least + 1);
-    for ((group, number), spread) in spreads.iter().take(POINTS_MAX) {
+    for ((group, number), Measured { spread, clock_bound_ns }) in all.iter().take(POINTS_MAX) {
         let index = groups.iter().position(|one| *one == group).unwrap_or(0);
         let within = (index as f64 + 0.5) / groups.len() as f64;
         let x = LEFT + place_wide * (f64::from(number - least) + within);
         let class = colour_class(index, groups.len());
+        bar(&mut body, class, x, spread.mean, *clock_bound_ns, &high);
+        whisker(&mut body, x, high(spread.min as f64), high(spread.max as f64));
         let _ = write!(
             body,
-            "<line class=\"axis\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>\
-             <circle class=\"c{class}\" cx=\"{x:.1}\" cy=\"{:.1}\" r=\"3\"><title>{} round {number}, {} workers: {:.1} us, mean of {}</title></circle>",
-            high(spread.min as f64),
-            high(spread.max as f64),
+            "<circle class=\"c{class}\" cx=\"{x:.1}\" cy=\"{:.1}\" r=\"3\"><title>{} round {number}, {} workers: {:.1} us, mean of {}</title></circle>",
             high(spread.mean as f64),
             escape(&group.sync),
             group.workers,
@@ -206,113 +209,99 @@ fn by_round(spreads: &BTreeMap<(Group, u32), Spread>, what: &str) -> Option<Stri
             spread.count
         );
     }
-    foot(
-        &mut body,
-        &format!(
-            "{what}, us, by round {least} to {most}: mean of all runs, and smallest to largest"
-        ),
-    );
+    let words = format!("{what}, us, by round {least} to {most}: mean, smallest to largest");
+    foot(&mut body, &words, &key_of(&groups));
     Some(body)
 }
 
-/// The clock of each node elsewhere in each round, less what was said of it in the first: by the shortest round trip,
-/// with its bound, and by the paper's formula (figure 7). Clocks that are hours apart are comparable so.
-fn clocks(figures: &SyncFigures) -> Option<String> {
-    let all = figures.clocks();
-    let mut points = Vec::new();
-    for (index, (name, clocks)) in all.iter().enumerate() {
-        let first_ns = clocks.first()?.ahead_ns?;
-        for clock in clocks {
-            let bound_ns = clock.bound_ns.unwrap_or(0) as f64;
-            // The paper says how far it is behind.
-            let paper_ns = clock.paper_ns.map(|ns| (-ns).wrapping_sub(first_ns) as f64);
-            points.push((index, name, (clock.ahead_ns? - first_ns) as f64, bound_ns, paper_ns));
-        }
-    }
-    let far = |point: &(usize, &String, f64, f64, Option<f64>)| {
-        (point.2.abs() + point.3).max(point.4.unwrap_or(0.0).abs())
+/// Which colour is which number of workers, and of which statement where there are several.
+fn key_of(groups: &BTreeSet<&Group>) -> Vec<(usize, String)> {
+    let several = groups.iter().any(|group| Some(&group.sync) != groups.first().map(|it| &it.sync));
+    let name = |Group { sync, workers }: &Group| {
+        if several { format!("{sync}, {workers} workers") } else { format!("{workers} workers") }
     };
-    let most_ns = points.iter().map(far).max_by(f64::total_cmp)?;
-    let mut body = String::new();
-    // 0 is in the middle.
-    let middle = f64::midpoint(TOP, BOTTOM);
-    let most_us = (most_ns / 1e3).max(1e-3);
-    let high = |ns: f64| middle - (BOTTOM - TOP) / 2.0 * (ns / 1e3 / most_us).clamp(-1.0, 1.0);
-    let step = step(most_us, 3.0);
-    let mut us = -(most_us / step).floor() * step;
-    while us <= most_us {
-        grid_line(&mut body, high(us * 1e3), if us.abs() < step / 2.0 { 0.0 } else { us });
-        us += step;
-    }
-    let wide = (WIDTH - LEFT - RIGHT) / all.len() as f64;
-    for (index, name, ns, bound_ns, paper_ns) in points.iter().take(POINTS_MAX) {
-        let x = LEFT + wide * (*index as f64 + 0.5);
-        let _ = write!(
-            body,
-            "<line class=\"axis\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>\
-             <circle class=\"c0\" cx=\"{x:.1}\" cy=\"{:.1}\" r=\"3\"><title>{}: by the shortest round trip</title></circle>",
-            high(ns - bound_ns),
-            high(ns + bound_ns),
-            high(*ns),
-            escape(name)
-        );
-        if let Some(paper_ns) = paper_ns {
-            let _ = write!(
-                body,
-                "<circle class=\"c1\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"><title>{}: by (T3 + T1) / 2 - T2</title></circle>",
-                x + 8.0,
-                high(*paper_ns),
-                escape(name)
-            );
-        }
-    }
-    foot(
-        &mut body,
-        "clock of each node, us, less what was said of it first: by the shortest round trip with its bound, and (right) by (T3 + T1) / 2 - T2",
-    );
-    Some(body)
+    let one = |(index, group): (usize, &&Group)| (colour_class(index, groups.len()), name(group));
+    groups.iter().enumerate().map(one).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use rakuda_proto::Text;
-    use rakuda_proto::journal::{RoundClock, RoundEnded};
+    use rakuda_proto::journal::RoundEnded;
 
     use super::*;
+    use crate::report::plot::round_axes::{BOTTOM, TOP, values};
 
-    #[test]
-    fn rounds_by_number_and_clocks_of_nodes_have_pictures_of_their_own() {
-        let round = |kind: &str, number, lag_ns| RoundEnded {
+    fn round(
+        kind: &str,
+        workers: u32,
+        number: u32,
+        lag_ns: u64,
+        clock_bound_ns: u64,
+    ) -> RoundEnded {
+        RoundEnded {
             kind: kind.to_owned(),
-            workers: 2,
+            workers,
             number,
             lag_ns: Some(lag_ns),
             span_ns: Some(lag_ns * 10),
-            clocks: ["a", "b"]
-                .map(|name| RoundClock {
-                    name: Text::from(name),
-                    ahead_ns: Some(7_200_000_000_000 + i64::from(number)),
-                    bound_ns: Some(50_000),
-                    paper_ns: Some(-7_200_000_030_000),
-                    ..RoundClock::default()
-                })
-                .to_vec(),
+            clock_bound_ns,
             ..RoundEnded::default()
-        };
+        }
+    }
+
+    fn plots(runs: &[&[RoundEnded]]) -> BTreeMap<&'static str, String> {
         let mut figures = SyncFigures::default();
-        let rounds: Vec<_> = (0..3)
-            .flat_map(|number| [round("null", number, 100), round("counted", number, 200)])
-            .collect();
-        figures.add(&rounds, &BTreeMap::new(), &|_| String::new());
-        let pictures: BTreeMap<_, _> = round_pictures(&figures).into_iter().collect();
-        let points = |name: &str| pictures[name].matches("<circle").count();
-        assert_eq!(
-            pictures.keys().collect::<Vec<_>>(),
-            [&"clocks", &"lag-by-round", &"overhead-by-round", &"rounds"]
-        );
-        assert_eq!((points("lag-by-round"), points("overhead-by-round")), (3, 3));
-        // Two nodes, three rounds, both estimates.
-        assert_eq!(points("clocks"), 12);
-        assert!(!pictures["clocks"].contains("NaN"));
+        for rounds in runs {
+            figures.add(rounds, &BTreeMap::new(), &|_| String::new());
+        }
+        round_plots(&figures).into_iter().map(|plot| (plot.name, plot.body)).collect()
+    }
+
+    /// How high times are where 40 us are at the top.
+    fn high<const N: usize>(us: [f64; N]) -> [String; N] {
+        us.map(|us| format!("{:.1}", BOTTOM - (BOTTOM - TOP) * us / 40.0))
+    }
+
+    #[test]
+    fn each_round_has_its_mean_its_extremes_and_what_its_mean_may_be_off_by() {
+        let runs = [10_000, 30_000].map(|lag_ns| {
+            [
+                round("null", 2, 0, lag_ns, 0),
+                round("counted", 2, 0, lag_ns, 10_000),
+                round("counted", 2, 1, 40_000, 0),
+            ]
+        });
+        let plots = plots(&[&runs[0], &runs[1]]);
+        assert_eq!(plots.keys().collect::<Vec<_>>(), [&"lag-by-round", &"rounds"]);
+        let body = &plots["lag-by-round"];
+        assert_eq!(values(body, "circle", "c0", "cy"), high([20.0, 40.0]));
+        assert!(body.contains("round 0, 2 workers: 20.0 us, mean of 2"), "{body}");
+        // The last line is the axis.
+        assert_eq!(values(body, "line", "axis", "y1")[..2], high([10.0, 40.0]));
+        assert_eq!(values(body, "line", "axis", "y2")[..2], high([30.0, 40.0]));
+        // Only lags of the first rounds are not exact. The last square is that of the colour.
+        assert_eq!(values(body, "rect", "c0", "opacity"), ["0.3"]);
+        assert_eq!(values(body, "rect", "c0", "y")[..1], high([30.0]));
+        let bottom_and_top = high([10.0, 30.0]).map(|y| y.parse::<f64>().unwrap());
+        let height = format!("{:.1}", bottom_and_top[0] - bottom_and_top[1]);
+        assert_eq!(values(body, "rect", "c0", "height"), [height.as_str(), "9"]);
+        assert!(body.contains(">2 workers</text>"), "{body}");
+    }
+
+    #[test]
+    fn every_overhead_is_drawn_by_the_number_of_workers_like_every_lag() {
+        let plots = plots(&[
+            &[round("null", 2, 0, 1_000, 500), round("null", 2, 1, 3_000, 0)],
+            &[round("null", 4, 0, 4_000, 0), round("counted", 4, 0, 20_000, 0)],
+            &[RoundEnded { failed: 1, ..round("null", 4, 0, 9_000, 0) }],
+        ]);
+        let body = &plots["workers"];
+        assert_eq!(values(body, "circle", "c1", "cy"), high([10.0, 30.0, 40.0]));
+        assert_eq!(values(body, "circle", "c0", "cy"), high([20.0]));
+        assert_eq!(body.matches("<polyline").count(), 2);
+        // Only overheads with two workers are not exact.
+        assert_eq!(values(body, "rect", "c1", "opacity"), ["0.3"]);
+        assert_eq!(values(body, "rect", "c1", "y")[..1], high([20.5]));
+        assert!(values(body, "rect", "c0", "opacity").is_empty());
     }
 }
