@@ -98,7 +98,7 @@ class Agents
   def start_swarm
     invitation = wait("the invitation") { Dir["#{@folder}/.rakuda/join/*"].first }
     @joining = clock
-    Process.spawn("setpriv", "--pdeathsig", "TERM", SWARM, "--agents", @count.to_s, "--states",
+    Process.spawn("setpriv", "--pdeathsig", "TERM", @values[:swarm], "--agents", @count.to_s, "--states",
                   in: invitation, out: "#{@folder}/swarm", err: "#{@folder}/swarm.err")
   end
 
@@ -182,7 +182,8 @@ end
 # All of it on a terminal.
 class AgentsBench
   def initialize(words)
-    @values = { agents: [100, 1000], tasks: 10_000, rounds: 5, idle: 5, period: 1000, folder: Dir.tmpdir }
+    @values = { agents: [100, 1000], tasks: 10_000, rounds: 5, idle: 5, period: 1000, folder: Dir.tmpdir,
+                swarm: Agents::SWARM }
     OptionParser.new do |o|
       o.banner = "usage: bench/agents [option ...]"
       o.on("--agents A,B", Array, "how many agents (100,1000)") { |v| @values[:agents] = v.map { |it| Integer(it) } }
@@ -190,6 +191,7 @@ class AgentsBench
       o.on("--rounds N", Integer, "synchronised rounds with a worker on each (5)") { |v| @values[:rounds] = v }
       o.on("--idle SECONDS", Float, "for which the hub is watched when nothing runs (5)") { |v| @values[:idle] = v }
       o.on("--period MS", Integer, "between two samples of a node (1000)") { |v| @values[:period] = v }
+      o.on("--swarm PROGRAM", "what makes the agents up (its release build)") { |v| @values[:swarm] = v }
     end.parse!(words)
   end
 

@@ -100,6 +100,24 @@ class ClusterBenchTest < Minitest::Test
     assert_equal ways.size, output.scan(%r{^ +paper, figure 4: .* 11\.0 GB/s with 512 processes; sizes here are scaled$}).size
   end
 
+  def test_start_lags_over_hosts_are_measured_by_all_ways
+    output = run_script("start", "--hosts", "2", "--cores", "1", "--workers", "1,2", "--rounds", "2", "--runs", "1")
+    cell = /\d+\.\d \[\d+\.\d-\d+\]/
+    tables = { "rakuda, preload gate" => 3, "rakuda, exec gate" => 3, "rakuda, exec gate, static" => 3, "rakuda, no gate" => 3,
+               "Open MPI, barrier" => 2, "srun" => 2 }
+    tables.each { |way, count| assert_equal count, output.scan(/^#{way} +#{cell} +#{cell} /).size, output }
+  end
+
+  def test_the_applications_of_2016_are_measured_on_own_disks_and_on_gfarm
+    output = run_script("applications", "--hosts", "2", "--file-size", "1M", "--operations", "10", "--blocks", "1m",
+                        "--trials", "1")
+    ["own disk of each host", "Gfarm"].each do |place|
+      assert_equal 3, output.scan(%r{^#{place}: .*, MB/s by size of blocks\n .*host1.*host2\n  1m +\d+ +\d+ +\d+$}).size, output
+      assert_match(/^#{place}: figure 18: .*\n.*host1.*host2\n  \S+ +\d+ +\d+ +\d+$/, output)
+    end
+    assert_equal %w[metadata fio] * 2, output.scan(/^  (metadata|fio): (?:valid|NOT VALID)$/).flatten
+  end
+
   def test_wrong_words_are_refused_in_one_line
     output, status = Open3.capture2e("#{FOLDER}/faults", "--only", "flood")
     assert_equal [1, 1], [status.exitstatus, output.lines.grep_v(/^(command|machine):/).size], output

@@ -38,6 +38,10 @@ class ClockStepTest < Minitest::Test
       sh "echo begun > begun; until test -e go; do sleep 0.05; done"
     end
     task default: :after
+    # So does a worker of the second of these rounds.
+    sync(:rounds, workers: 2, rounds: 3, overhead: false) do |w|
+      sh w.round == 1 && w.id.zero? ? "echo $STEP > new && mv new $STEPPED_CLOCK" : "true"
+    end
   RUBY
 
   def rakuda(*words, step: TEN_DAYS_S)
@@ -63,10 +67,14 @@ class ClockStepTest < Minitest::Test
     times = events.filter_map { |event| event["time_ns"] }
     assert_equal times.sort, times
     assert_operator times.last - times.first, :<, HOUR_NS
-    noted = events.select { |event| event["event"] == "clock_stepped" }
-    ahead = noted.map { |event| ((event["wall_ns"] - event["time_ns"]) / 1e9).round }
-    assert_equal [step], ahead
+    assert_equal [step], steps_of(events)
     events
+  end
+
+  # @return [Array<Integer>] how far the clock was ahead each time that it was seen to have been set, seconds
+  def steps_of(events)
+    noted = events.select { |event| event["event"] == "clock_stepped" }
+    noted.map { |event| ((event["wall_ns"] - event["time_ns"]) / 1e9).round }
   end
 
   def assert_true_report
@@ -86,6 +94,30 @@ class ClockStepTest < Minitest::Test
       assert_true_report
     end
     refute_match(/ (?:h|d) /, ctl("runs").lines.drop(1).join)
+  end
+
+  def test_a_clock_that_is_set_during_a_round_changes_nothing_of_it_or_of_those_after_it
+    [TEN_DAYS_S, -TEN_DAYS_S].each do |step|
+      File.write("#{@folder}/ahead", "0")
+      result = rakuda("-j2", "rounds", step: step)
+      assert_equal 0, result.status, result.err
+      assert_equal [step], steps_of(journal)
+      assert_rounds_as_ever(journal.select { |event| event["event"] == "round_ended" })
+      assert_equal 0, JSON.parse(ctl("report", "--json"))["sync"]["rounds_clock_set"]
+    end
+  end
+
+  # Each ends before the next begins, and nothing was there to be said of clocks.
+  def assert_rounds_as_ever(rounds)
+    rounds.each do |round|
+      assert_equal [0, nil, nil], round.values_at("failed", "fault", "clocks")
+      assert_equal round["starts_ns"].max, round["lag_ns"]
+      assert(round.values_at("margin_ns", "begun_after_ns", "span_ns").all? { |ns| ns.between?(0, HOUR_NS) }, round.inspect)
+    end
+    assert_equal 3, rounds.size
+    ends = rounds.map { |round| round["t0_ns"] + round["begun_after_ns"] + round["span_ns"] }
+    assert(ends.zip(rounds.drop(1)).all? { |ended, round| round.nil? || ended < round["t0_ns"] })
+    assert_operator ends.last - rounds[0]["t0_ns"], :<, HOUR_NS
   end
 
   def test_what_is_said_of_a_live_run_is_true_after_a_step

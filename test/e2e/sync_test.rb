@@ -61,6 +61,86 @@ class EndToEndSyncTest < Minitest::Test
     (rounds - rounds.select { |round| round["gate"] == "none" }).each { |round| assert_whole round }
   end
 
+  def test_different_programs_of_one_round_wait_at_gates_of_their_own
+    built = programs.slice("dynamic", "static")
+    rounds = run_well(<<~'RUBY', "mixed", files: built)
+      sync(:mixed, workers: 2, rounds: 2, overhead: false) { |w| sh(w.id.zero? ? "./dynamic" : "./static") }
+    RUBY
+    assert_equal %w[exec+preload] * 2, column(rounds, "gate")
+    rounds.each { |round| assert_whole round }
+    @folder = new_folder("list", "")
+    built.each { |name, (text, mode)| File.write(File.join(@folder, name), text, perm: mode) }
+    File.write(File.join(@folder, "conf.rb"), "WORKER_COUNT = 2\nTASK_FILE = %w[./dynamic ./static]\n")
+    out, err, status = ctl(@folder, "--json", "--no-overhead", "conf.rb")
+    assert status.success?, err
+    assert_equal %w[exec+preload], column(JSON.parse(out)["rounds"], "gate")
+    assert_equal "gone gone\n" * 2, err.lines.grep(/gone/).join
+  end
+
+  def test_a_round_ends_with_its_commands_and_not_with_what_these_leave_behind
+    rounds = run_well(<<~'RUBY', "leaves", files: { "leaves" => [compile("leaves", LEAVES), 0o755] })
+      sync(:leaves, workers: 2, rounds: 2, overhead: false) { |w| sh "./leaves", w.round.to_s, w.id.to_s }
+    RUBY
+    assert_equal [%w[preload] * 2, [0, 0]], [column(rounds, "gate"), column(rounds, "failed")]
+    rounds.each { |round| assert_whole round }
+    left = [0, 1].product([0, 1]).map { |pair| File.join(@folder, "left.#{pair.join(".")}") }
+    wait_until(@folder) { left.all? { |path| File.exist?(path) } }
+    assert_equal ["gone gone\n"], left.map { |path| File.read(path) }.uniq
+  end
+
+  # A child that goes on until a later round has begun, or the last.
+  LEAVES = <<~'C'
+    #include <fcntl.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <unistd.h>
+    static int there(const char *name) { return access(name, F_OK) == 0; }
+    int main(int count, char **words) {
+        char name[64], new_name[64];
+        (void)count;
+        if (words[1][0] == '1') close(open("later", O_WRONLY | O_CREAT, 0644));
+        if (fork() != 0) _exit(0);
+        while (!there("later")) usleep(1000);
+        snprintf(name, sizeof name, "left.%s.%s", words[1], words[2]);
+        snprintf(new_name, sizeof new_name, "new.%s.%s", words[1], words[2]);
+        FILE *file = fopen(new_name, "w");
+        if (file == NULL) return 1;
+        fprintf(file, "%s %s\n", getenv("RAKUDA_GATE") ? "there" : "gone", getenv("LD_PRELOAD") ? "there" : "gone");
+        return fclose(file) != 0 || rename(new_name, name) != 0;
+    }
+  C
+
+  # Libraries that the Rakefile has a program load are ready before it waits, and stay in its environment.
+  def test_a_library_that_is_preloaded_comes_before_the_gate_and_one_that_hangs_keeps_the_round_from_beginning
+    rakefile = <<~'RUBY'
+      sync(:slow, workers: 2, ready_within: Float(ENV.fetch("WITHIN")), overhead: false) do |w|
+        sh({ "LD_PRELOAD" => File.expand_path("slow.so") }, "./dynamic", w.id == 1 ? ENV.fetch("HOW") : "")
+      end
+    RUBY
+    files = { "dynamic" => [compile("dynamic", SHOWS), 0o755], "slow.so" => [compile("slow.so", SLOW), 0o755] }
+    rounds = run_well(rakefile, "slow", "WITHIN=60", "HOW=goes", files: files)
+    assert_equal [%w[preload], [nil]], [column(rounds, "gate"), column(rounds, "fault")]
+    assert_whole rounds[0]
+    assert_equal "gone there\n" * 2, File.read(log(@folder)).lines.grep(/^gone/).join
+    assert_equal %w[ready ready], File.readlines(File.join(@folder, "ready"), chomp: true)
+    out, status = rakuda(rakefile, "slow", "WITHIN=0.5", "HOW=hangs", files: files)
+    assert_equal 1, status
+    assert_match(/sync slow: round 0 did not begin: the command of worker \d did not come to its gate within 0.5 s/, out)
+    wait_until(@folder) { left_in(@folder).empty? }
+  end
+
+  # Its constructor says that it was there, and hangs where the program's first word says so.
+  SLOW = <<~'C'
+    #include <fcntl.h>
+    #include <string.h>
+    #include <unistd.h>
+    __attribute__((constructor)) static void begin(int count, char **words) {
+        while (count > 1 && strcmp(words[1], "hangs") == 0) pause();
+        int file = open("ready", O_WRONLY | O_CREAT | O_APPEND, 0644);
+        if (file < 0 || write(file, "ready\n", 6) != 6 || close(file) != 0) _exit(1);
+    }
+  C
+
   WRONG = {
     'w.id == 1 ? sh("./nothere", "x") : sh("sleep", "600")' => /the command of worker 1 was over before all workers were ready/,
     'w.id == 1 ? sh("true") : sh("sleep", "600")' => /the command of worker 1 was over before all workers were ready/,
@@ -474,7 +554,8 @@ class EndToEndSyncTest < Minitest::Test
   # @return [String] the program's bytes
   def compile(name, source)
     path = File.join(@place, name)
-    words = ["gcc", "-O1", "-I", GATE, *("-static" if name == "static"), "-x", "c", "-", "-o", path]
+    kind = { "static" => %w[-static], ".so" => %w[-shared -fPIC] }.find { |ending, _| name.end_with?(ending) }&.last
+    words = ["gcc", "-O1", "-I", GATE, *kind, "-x", "c", "-", "-o", path]
     out, status = Open3.capture2e(*words, stdin_data: source)
     assert status.success?, out
     File.binread(path)
@@ -488,21 +569,23 @@ class EndToEndSyncTest < Minitest::Test
 
   def column(rounds, field) = rounds.map { |round| round[field] }
 
-  # @return [Integer, nil] a process of a run in the folder that waits at a gate
-  # @return [Integer, nil] the process of the program that sleeps there
-  def sleeping(folder)
-    Dir["/proc/[0-9]*"].find do |process|
-      File.readlink("#{process}/cwd") == folder && File.read("#{process}/cmdline").include?("600.375")
+  # @return [Array<Integer>] processes whose working directory is the folder; with a block those of which it is true
+  def left_in(folder)
+    processes = Dir["/proc/[0-9]*"].select do |process|
+      File.readlink("#{process}/cwd") == folder && (!block_given? || yield(process))
     rescue SystemCallError
       false
-    end&.then { |process| Integer(File.basename(process)) }
+    end
+    processes.map { |process| Integer(File.basename(process)) }
   end
 
+  # @return [Integer, nil] the process of the program that sleeps there
+  def sleeping(folder)
+    left_in(folder) { |process| File.read("#{process}/cmdline").include?("600.375") }.first
+  end
+
+  # @return [Integer, nil] a process of a run in the folder that waits at a gate
   def at_gate(folder)
-    Dir["/proc/[0-9]*"].find do |process|
-      File.readlink("#{process}/cwd") == folder && File.read("#{process}/syscall").start_with?("0 0xc6 ")
-    rescue SystemCallError
-      false
-    end&.then { |process| Integer(File.basename(process)) }
+    left_in(folder) { |process| File.read("#{process}/syscall").start_with?("0 0xc6 ") }.first
   end
 end

@@ -46,9 +46,39 @@ class TestbedLimitsTest < Minitest::Test
     puts took.min
   RUBY
 
+  # Answers each datagram with the time at which it came.
+  ECHO = <<~'RUBY'
+    require "socket"
+    socket = UDPSocket.new
+    socket.bind("0.0.0.0", 5999)
+    File.write(ARGV[0], "")
+    loop do
+      _, from = socket.recvfrom(1)
+      socket.send([Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)].pack("q"), 0, from[3], from[1])
+    end
+  RUBY
+
+  # Prints the nanoseconds that a datagram takes to HOST and back from it, the shortest of ROUNDS of each.
+  WAYS = <<~'RUBY'
+    require "socket"
+    now = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) }
+    socket = UDPSocket.new
+    socket.connect(ARGV[0], 5999)
+    ways = Array.new(ARGV[1].to_i) do
+      started = now.call
+      socket.send(".", 0)
+      there = socket.recv(8).unpack1("q")
+      [there - started, now.call - there]
+    end
+    puts ways.transpose.map(&:min)
+  RUBY
+
+  WAN_MS = 5
+  WAN_BACK_MS = 40
+
   def setup
     @testbed = Testbed.up(HOSTS: 3, GFARM: 0, SLURM: 0, MEMORY: MEMORY, DISK_READ: 16 * MIB, DISK_WRITE: 16 * MIB,
-                          RATE: "80mbit", WAN_MS: 5)
+                          RATE: "80mbit", WAN_MS: WAN_MS, WAN_BACK_MS: WAN_BACK_MS)
   end
 
   def test_the_page_cache_of_a_host_is_bounded
@@ -98,6 +128,16 @@ class TestbedLimitsTest < Minitest::Test
     end
   end
 
+  # All hosts have one kernel, so one clock.
+  def test_the_way_back_from_the_other_site_may_take_longer
+    serve("host3", ECHO) do
+      there, back = @testbed.run!("host1", "ruby", "-e", WAYS, "host3", "10").lines.map(&:to_i)
+      assert_operator there, :>=, WAN_MS * 1_000_000
+      assert_operator back, :>=, WAN_BACK_MS * 1_000_000
+      assert_operator there, :<, back
+    end
+  end
+
   private
 
   # Bytes of a file that are in the page cache.
@@ -105,9 +145,9 @@ class TestbedLimitsTest < Minitest::Test
 
   def transfer(host, bytes, rounds: 1) = @testbed.run!("host1", "ruby", "-e", CLIENT, host, bytes.to_s, rounds.to_s).to_i
 
-  def serve(host)
+  def serve(host, server = SERVER)
     listening = File.join(@testbed.folder, "listening.#{host}.#{object_id}")
-    pid = @testbed.start(host, "ruby", "-e", SERVER, listening)
+    pid = @testbed.start(host, "ruby", "-e", server, listening)
     Thread.pass until File.exist?(listening)
     yield
   ensure

@@ -49,7 +49,8 @@ EOF
     (
         exec 9<&-
         join_cgroups switch
-        exec setsid "$STATE/enter" "$(init_of switch)" / "$STATE/wan" wan-a wan-b "$(scaled "$WAN_MS" 1000)" "$WAN_MBIT"
+        exec setsid "$STATE/enter" "$(init_of switch)" / "$STATE/wan" wan-a wan-b "$(scaled "$WAN_MS" 1000)" \
+            "$(scaled "${WAN_BACK_MS:-$WAN_MS}" 1000)" "$WAN_MBIT"
     ) </dev/null >"$STATE/log/wan" 2>&1 &
     until_true 5 wan_carries || fail "the line between the sites is not up: $(tail -n 3 "$STATE/log/wan")"
 }

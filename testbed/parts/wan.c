@@ -1,4 +1,5 @@
-/* wan TAP_A TAP_B DELAY_US RATE_MBIT: joins two TAP devices, and holds each frame back for DELAY_US on its way, each way.
+/* wan TAP_A TAP_B DELAY_US BACK_US RATE_MBIT: joins two TAP devices, and holds each frame back for DELAY_US on its way from
+ * A to B, and for BACK_US from B to A.
  *
  * Each direction carries RATE_MBIT (0: no bound). It stands in for tc's netem, which many kernels are without. With headers
  * of virtual network devices, frames of up to 64 KiB pass in one read and one write, so it needs little CPU.
@@ -29,6 +30,7 @@ struct frame {
 /* One way of the line. `tail` points to where the next frame is hung. */
 struct way {
 	int in, out;
+	int64_t delay; /* ns */
 	struct frame *head, **tail;
 	int64_t line_free; /* ns: when the last frame will have been sent */
 	size_t queued;     /* bytes */
@@ -69,7 +71,7 @@ static int open_tap(const char *name)
 }
 
 /* Reads up to 64 frames, so that neither way starves the other. */
-static void take_in(struct way *way, int64_t time, int64_t delay, double ns_per_byte)
+static void take_in(struct way *way, int64_t time, double ns_per_byte)
 {
 	static unsigned char buffer[70000];
 
@@ -84,7 +86,7 @@ static void take_in(struct way *way, int64_t time, int64_t delay, double ns_per_
 			continue;
 		int64_t start = way->line_free > time ? way->line_free : time;
 		way->line_free = start + (int64_t)((double)length * ns_per_byte);
-		*frame = (struct frame){ .next = NULL, .due = way->line_free + delay, .length = length };
+		*frame = (struct frame){ .next = NULL, .due = way->line_free + way->delay, .length = length };
 		memcpy(frame->bytes, buffer, length);
 		*way->tail = frame;
 		way->tail = &frame->next;
@@ -126,14 +128,14 @@ static void wait_for(const struct way *ways)
 
 int main(int count, char **words)
 {
-	if (count != 5) {
-		fprintf(stderr, "usage: wan TAP_A TAP_B DELAY_US RATE_MBIT\n");
+	if (count != 6) {
+		fprintf(stderr, "usage: wan TAP_A TAP_B DELAY_US BACK_US RATE_MBIT\n");
 		return 2;
 	}
 	int a = open_tap(words[1]), b = open_tap(words[2]);
-	int64_t delay = strtoll(words[3], NULL, 10) * 1000;
-	double rate = strtod(words[4], NULL), ns_per_byte = rate > 0 ? 8000 / rate : 0;
-	struct way ways[2] = { { .in = a, .out = b }, { .in = b, .out = a } };
+	int64_t delay = strtoll(words[3], NULL, 10) * 1000, back = strtoll(words[4], NULL, 10) * 1000;
+	double rate = strtod(words[5], NULL), ns_per_byte = rate > 0 ? 8000 / rate : 0;
+	struct way ways[2] = { { .in = a, .out = b, .delay = delay }, { .in = b, .out = a, .delay = back } };
 	for (int i = 0; i < 2; i++)
 		ways[i].tail = &ways[i].head;
 	/* Delays of a few microseconds are wanted as they are. */
@@ -142,7 +144,7 @@ int main(int count, char **words)
 		wait_for(ways);
 		for (int i = 0; i < 2; i++) {
 			int64_t time = now();
-			take_in(&ways[i], time, delay, ns_per_byte);
+			take_in(&ways[i], time, ns_per_byte);
 			give_out(&ways[i], time);
 		}
 	}

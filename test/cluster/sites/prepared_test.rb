@@ -34,9 +34,9 @@ class ClusterPreparedTest < ClusterHostsCase
   def run_far(*words) = @testbed.run("head", RAKUDA, "-F", "hosts", "-q", *words, chdir: @folder)
 
   # Begins a run, and yields when so many tasks have ended.
-  def while_running(count = 25)
+  def while_running(count = 25, hosts: "hosts")
     log = File.join(@folder, "log")
-    pid = @testbed.start("head", RAKUDA, "-F", "hosts", "-q", chdir: @folder, out: log, err: log)
+    pid = @testbed.start("head", RAKUDA, "-F", hosts, "-q", chdir: @folder, out: log, err: log)
     wait_for("#{count} tasks to end", -> { File.read(log) }) { stamps.count { |what,| what == "e" } >= count }
     yield
     Process.wait2(pid).last
@@ -106,6 +106,15 @@ class ClusterPreparedTest < ClusterHostsCase
     write("hosts", "host3 3\nhost4 3\n")
     status = while_running { @testbed.run!("host3", "pkill", "-KILL", "-x", "rakuda-agent") }
     assert status.success?, read("log")
+    assert_made
+    assert_operator begun, :>, TASKS - 1
+  end
+
+  def test_when_the_leader_is_killed_the_commands_of_its_group_run_again
+    write("hosts.toml", "[[group]]\nname = \"far\"\nleader = \"host3\"\nhosts = [\"host[[3-4]] 3\"]\n")
+    status = while_running(hosts: "hosts.toml") { @testbed.run!("host3", "pkill", "-KILL", "-x", "rakuda-leader") }
+    assert status.success?, read("log")
+    assert_match(/2 of 2 nodes of group far were lost/, read("log"))
     assert_made
     assert_operator begun, :>, TASKS - 1
   end
