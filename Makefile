@@ -100,7 +100,7 @@ lint: test-setup
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	rubocop --cache false
 	shellcheck -x testbed/up testbed/down testbed/exec testbed/fault testbed/settings testbed/parts/*.sh testbed/parts/init \
-		tools/install tools/dist tools/deb tools/test-systems tools/test-control-groups test/installation/first_hour.sh libexec/rakuda-tasks iobench/test/check.sh
+		tools/install tools/dist tools/deb tools/test-systems tools/test-control-groups test/installation/first_hour.sh examples/everything/on-testbed libexec/rakuda-tasks iobench/test/check.sh
 	$(MAKE) -C iobench lint
 
 # Engines from PyPI and Maven Central that workflows are compared in; the others are Debian's.
