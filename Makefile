@@ -19,7 +19,7 @@ help:
 	@echo "make install    build, and install below PREFIX=$(PREFIX), without root; make uninstall takes it away again"
 	@echo "make dist    a tarball for every x86-64 Linux with glibc 2.17 or later, in dist/"
 	@echo "make deb     a package for this Debian and later ones, in dist/"
-	@echo "make test-systems    run the Ruby tests on Debian 12 and 13, in chroots; as root"
+	@echo "make test-systems    run the Ruby tests on Debian 12 and 13, the tarball on Debian 11, in chroots; as root"
 	@echo "make demo    set up, build, and run examples/montage into tmp/demo"
 	@echo "make test    set up, build, and run lints and all tests; WITHOUT=testbed,cluster leaves out those that need root"
 	@echo "make check   while you work: format, lints, unit tests, parity on the fake hub; no set-up, debug build"
@@ -52,8 +52,9 @@ deb:
 	@tools/deb
 
 # Needs root and debootstrap; minutes for each system.
-test-systems: build
+test-systems: build dist
 	@tools/test-systems
+	@tools/test-systems bullseye -- portable
 
 uninstall:
 	@tools/install uninstall
@@ -99,7 +100,7 @@ lint: test-setup
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	rubocop --cache false
 	shellcheck -x testbed/up testbed/down testbed/exec testbed/fault testbed/settings testbed/parts/*.sh testbed/parts/init \
-		tools/install tools/dist tools/deb tools/test-systems tools/test-control-groups test/installation/first_hour.sh libexec/rakuda-tasks iobench/test/check.sh
+		tools/install tools/dist tools/deb tools/test-systems tools/test-control-groups test/installation/first_hour.sh examples/everything/on-testbed libexec/rakuda-tasks iobench/test/check.sh
 	$(MAKE) -C iobench lint
 
 # Engines from PyPI and Maven Central that workflows are compared in; the others are Debian's.

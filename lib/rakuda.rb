@@ -3,6 +3,9 @@
 # Loads what every run needs. Knows nothing of the engine: what only a run with actions needs (msgpack, sockets,
 # fiddle) is loaded by Rakuda::Session when the first task is invoked, so that `rakuda -T` stays quick.
 
+# An older Ruby would complain of what it cannot read in the other files; all that it reads here it knows.
+abort "rakuda: Ruby #{RUBY_VERSION} is too old: expected 3.0 or later" if RUBY_VERSION.to_f < 3.0
+
 # RubyGems finds a gem by its name in its own file; to find who has a file rake.rb, it would read those of all gems.
 begin
   gem "rake" if defined?(Gem)

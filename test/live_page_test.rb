@@ -6,6 +6,7 @@ require "net/http"
 require "open3"
 require "tmpdir"
 require_relative "support/browser"
+require_relative "support/near_hosts"
 
 # `rakuda --ui` and `rakudactl ui`: a run that waits for a file, its page in a real browser, what the server lets in, and
 # the report in the page's place when the run has ended.
@@ -27,6 +28,16 @@ class LivePageTest < Minitest::Test
       sh "echo waiting; until [ -e go ]; do sleep 0.05; done; echo late > #{t.name}"
     end
     task default: ["out/last.txt", "out/bad.txt"]
+  RUBY
+  # A round, and after it a stream, each of which waits for a file.
+  JOINED = <<~'RUBY'
+    sync(:disks, workers: 2, overhead: false) { |w| sh "echo begun; until [ -e go_round ]; do sleep 0.05; done" }
+    small = (1..22).map { |i| "small#{i}" }
+    small.each { |name| task(name) { sh "true" } }
+    task(ticks: [:disks, *small]) { sh "echo one; echo two; until [ -e go ]; do sleep 0.05; done; echo three" }
+    task(count: :disks) { sh "cat > all" }
+    stream :lines, from: "ticks", to: "count"
+    task default: :count
   RUBY
 
   # How light the ground of the page is.
@@ -107,6 +118,28 @@ class LivePageTest < Minitest::Test
     end
   end
 
+  def test_page_shows_a_round_a_stream_and_nodes_while_they_go_on
+    assert Browser.there?, "this test needs the package chromium; tools/setup installs it"
+    on_near_hosts do |environment|
+      with_run("--ui", "-F", "hosts", environment: environment) do |address, ended|
+        Browser.open do |browser|
+          browser.visit(address)
+          check_round(browser)
+          FileUtils.touch(File.join(@dir, "go_round"))
+          check_stream(browser)
+          check_values(browser)
+          check_picture(browser)
+          check_widths(browser, "joined")
+          FileUtils.touch(File.join(@dir, "go"))
+          assert_predicate ended.value, :success?
+          browser.wait_for("document.title.startsWith('Run ')")
+          %w[streams rounds].each { |part| assert browser.evaluate("document.getElementById('#{part}') !== null"), part }
+          assert_empty browser.complaints
+        end
+      end
+    end
+  end
+
   def test_a_page_without_a_record_is_refused
     _, err, status = Open3.capture3(RAKUDA, "--ui", "--no-record", chdir: @dir)
     refute_predicate status, :success?
@@ -115,16 +148,28 @@ class LivePageTest < Minitest::Test
 
   private
 
-  # Runs it until the block is over; the file that it waits for is made then at the latest.
-  def with_run(*options)
+  # Two hosts that are this machine, with this folder, and JOINED in it.
+  # @yield [Hash] the environment of a run over both
+  def on_near_hosts
+    Dir.mktmpdir("near") do |base|
+      NearHosts::Run.new(base)
+      File.write(File.join(@dir, "Rakefile"), JOINED)
+      File.write(File.join(@dir, "hosts"), "host1 2\nhost2 2\n")
+      yield({ "PATH" => "#{base}/bin:#{ENV.fetch("PATH")}", "NEAR_HOSTS" => base })
+    end
+  end
+
+  # Runs it until the block is over; the files that it waits for are made then at the latest.
+  def with_run(*options, environment: {})
     err, theirs = IO.pipe
-    pid = Process.spawn(RAKUDA, "-j", "4", "--keep-going", *options, chdir: @dir, out: File::NULL, err: theirs)
+    cores = environment.empty? ? %w[-j 4] : []
+    pid = Process.spawn(environment, RAKUDA, *cores, "--keep-going", *options, chdir: @dir, out: File::NULL, err: theirs)
     theirs.close
     address = err.each_line.find { |line| line.include?("the page of this run") }&.slice(%r{http://\S+}) if options.any?
     rest = Thread.new { err.read }
     yield address, Process.detach(pid)
   ensure
-    FileUtils.touch(File.join(@dir, "go"))
+    FileUtils.touch(%w[go_round go].map { |name| File.join(@dir, name) })
     rest&.join
   end
 
@@ -200,6 +245,66 @@ class LivePageTest < Minitest::Test
     assert_match(/\A[\d.]+ (?:ms|s)\z/, made[5])
   end
 
+  # The cells of a table's rows.
+  def rows(table) = "[...document.querySelectorAll('#{table} tbody tr')].map((row) => [...row.cells].map((it) => it.textContent))"
+
+  def linked(browser) = browser.evaluate("[...document.querySelectorAll('#sections a')].map((it) => it.textContent)")
+
+  def check_round(browser)
+    browser.wait_for("#{rows("#rounds")}.some((it) => it.at(-1) === '2 of 2 have begun')")
+    assert_includes linked(browser), "Synchronised rounds"
+    refute_includes linked(browser), "Streams"
+    open = browser.evaluate(rows("#rounds")).find { |row| row.last == "2 of 2 have begun" }
+    assert_equal ["disks", "counted", "2", "open"], open.values_at(0, 2, 3, 4)
+    check_widths(browser, "round")
+  end
+
+  def check_stream(browser)
+    browser.wait_for("#{rows("#streams")}.some((it) => it.join() === 'lines,open,1,1,8 B,2')")
+    assert_includes linked(browser), "Streams"
+    browser.wait_for("#{rows("#rounds")}.some((it) => it[2] === 'counted' && /^[0-9.]+ [a-zµ]+$/.test(it[4]))")
+    round = browser.evaluate(rows("#rounds")).find { |row| row[2] == "counted" }
+    assert_equal ["disks", "2", ""], round.values_at(0, 3, 8), round.inspect
+  end
+
+  # Of a node all that is known, also what only this run knows.
+  def check_values(browser)
+    nodes = browser.evaluate(rows("#node-rows")).map(&:first)
+    assert_empty %w[host1 host2] - nodes
+    _, errors, status = Open3.capture3(CONTROL, "-C", @dir, "set-attr", "host2", "licence=7")
+    assert_predicate status, :success?, errors
+    assert browser.evaluate("document.getElementById('node-values').hidden")
+    browser.evaluate("document.getElementById('ask-values').click()")
+    browser.wait_for("[...document.getElementById('values-of').options].map((it) => it.value).includes('host2')")
+    browser.evaluate("{ const choice = document.getElementById('values-of'); choice.value = 'host2'; " \
+                     "choice.dispatchEvent(new Event('change')) }")
+    browser.wait_for("#{rows("#node-values")}.some((it) => it[0] === 'licence' && it[1] === '7')")
+    # An agent samples from the first question on.
+    browser.wait_for("#{rows("#node-values")}.some((it) => it[0] === 'mem_total' && it[1])")
+    values = browser.evaluate(rows("#node-values")).to_h { |name, value| [name, value] }
+    assert_empty %w[threads os mem_total load1 run_cores] - values.keys
+    assert_equal "2", values["run_cores"]
+    assert_match(/\A[\d.]+ [KMGT]iB\z/, values["mem_total"])
+    refute_includes values.values.join, "NaN"
+  end
+
+  # What a task needs stands beside it, and a click on that goes there.
+  def check_picture(browser)
+    texts = "[...document.querySelectorAll('#task-detail .around text')].map((it) => it.textContent)"
+    search(browser, "ticks")
+    browser.wait_for("document.querySelector('#task-table .virtual-row:not([hidden])')?.textContent.includes('ticks')")
+    browser.evaluate("document.querySelector('#task-table .virtual-row').click()")
+    browser.wait_for("#{texts}.includes('ticks')")
+    shown = browser.evaluate(texts)
+    assert_equal [20, 1], [shown.grep(/\A(?:small\d+|disks\S*)\z/).size, shown.count("and 3 more")], shown.inspect
+    assert_equal 1, browser.evaluate("document.querySelectorAll('#task-detail .around .task.now').length"), "ticks runs"
+    browser.evaluate("[...document.querySelectorAll('#task-detail .around [role=button]')]" \
+                     ".find((it) => it.textContent.includes('small1')).dispatchEvent(new Event('click'))")
+    browser.wait_for("document.querySelector('#task-detail dd')?.textContent.startsWith('small1')")
+    assert_includes browser.evaluate(texts), "ticks"
+    search(browser, "")
+  end
+
   # What has not begun is found, and says what it waits for.
   def check_waiting(browser, names)
     search(browser, "LAST")
@@ -227,17 +332,19 @@ class LivePageTest < Minitest::Test
   # In each of both widths, light and dark: nothing is wider than the window, nothing sticks out of it that cannot be
   # scrolled to, and words can be read on their ground. RAKUDA_PICTURES names a folder for pictures of them.
   def check_widths(browser, what = "live")
+    # What is out of sight is laid out, too.
+    browser.evaluate("document.querySelectorAll('section').forEach((it) => { it.style.contentVisibility = 'visible'; })")
     [[1280, "light"], [1280, "dark"], [400, "light"], [400, "dark"]].each do |width, colours|
       browser.resize(width, 1000)
       browser.prefer(colours)
       browser.wait_for("innerWidth === #{width} && document.documentElement.scrollWidth <= #{width}")
       browser.wait_for("#{SHINE}[0] #{colours == "light" ? ">" : "<"} 128")
+      browser.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
       look = "#{what}, #{width} pixels, #{colours}"
       assert_empty browser.evaluate(STICKING_OUT), look
       assert_empty browser.evaluate(UNREADABLE), look
       next unless (folder = ENV["RAKUDA_PICTURES"])
 
-      browser.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
       browser.picture(File.join(folder, "#{what}-#{width}-#{colours}.png"), whole: true)
     end
     browser.resize(1280, 1000)

@@ -27,6 +27,15 @@ class MachineTypesTest < Minitest::Test
     end
   end
 
+  def test_the_version_names_the_machine_types_of_engines_beside_it
+    near_hosts do |run|
+      engine = run.engine("testarch")
+      FileUtils.touch(["#{engine}-testarch", "#{engine}-aarch64.log"])
+      out, = Open3.capture2({ "RAKUDA_ENGINE" => engine }, RAKUDA, "--version", chdir: run.base)
+      assert_match(/^engine: rakudad \S+ \(commit \w+, \S+-linux-\w+; for hosts also testarch\), /, out)
+    end
+  end
+
   def test_without_one_the_message_names_the_type_and_the_missing_file
     near_hosts do |run|
       engine = run.engine("testarch")

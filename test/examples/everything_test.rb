@@ -30,13 +30,30 @@ class EverythingExampleTest < ExampleTest
     assert_equal [2] * 4, (counted.map { |event| event["workers"] })
     report = JSON.parse(control("report", "--json"))
     assert_equal([["sweeps", true, 240]], report["streams"].map { |stream| stream.values_at("name", "balanced", "records") })
+    ways = report["placements"].map { |way| way.values_at("tasks", "where", "prefer") }
+    assert_equal [4, [[4, "mem_available > 64MiB", "-load1"]]], [report["placed"], ways]
+    assert_match(/^placement +4 tasks by what is known of nodes$/, control("report", "--text"))
   end
 
   def check_page
     page = File.read(control("report").strip)
     ['<h2 id="streams">Streams</h2>', "240 records", "in = out", '<h2 id="rounds">Synchronised rounds</h2>',
      'href="#streams"', 'href="#rounds"', "<title>stream sweeps (", '<path class="edge stream-edge"',
-     '<table class="sortable" id="streams-table">'].each { |part| assert page.include?(part), "#{part} is not on the page" }
+     '<table class="sortable" id="streams-table">', 'href="#placements"',
+     '<td class="name">mem_available &gt; 64MiB</td>'].each do |part|
+      assert page.include?(part), "#{part} is not on the page"
+    end
+    assert_equal tells_what_is_in_memory?, page.include?("<dt>Input in memory</dt>")
+    refute_match(/metadata/i, page[/<dl class="cards">.*?<\/dl>/m])
+  end
+
+  # cachestat(2), Linux 6.5 and later: with it a descriptor that there is not is the only mistake.
+  def tells_what_is_in_memory?
+    syscall(451, -1, 0, 0, 0)
+  rescue Errno::EBADF
+    true
+  rescue SystemCallError
+    false
   end
 
   # The disks are measured anew, and nothing else.

@@ -43,8 +43,30 @@ class GemTest < Minitest::Test
     refute_match(%r{/gems/|exe/rakuda|bin/rakuda}, output, "the backtrace has only lines of the Rakefile")
   end
 
+  # As somebody builds it who has put the engine into libexec/, in a copy of what the gem holds.
+  def test_gem_that_holds_the_engine_needs_no_other
+    source = File.join(@place, "source")
+    [*files_of_the_gem, "rakuda.gemspec"].each do |name|
+      FileUtils.mkdir_p(File.dirname(File.join(source, name)))
+      FileUtils.cp(File.join(ROOT, name), File.join(source, name))
+    end
+    FileUtils.cp(File.join(ROOT, "target/release/rakudad"), File.join(source, "libexec"))
+    @environment["PATH"] = "#{@home}/bin:#{ENV.fetch("PATH")}"
+    run_well("gem", "build", "rakuda.gemspec", chdir: source)
+    built = Dir.glob("*.gem", base: source)
+    assert_equal ["rakuda-#{version_of_the_gem}-#{Gem::Platform.local}.gem"], built, "it is for this type of machine"
+    run_well("gem", "install", "--local", "--no-document", "--ignore-dependencies", File.join(source, built[0]))
+    Dir.mkdir(@work = File.join(@place, "work"))
+    File.write(File.join(@work, "Rakefile"), "file('out') { |t| sh \"echo made > \#{t.name}\" }\ntask default: 'out'\n")
+    run_well("rakuda", "-q")
+    assert_equal "made\n", File.read(File.join(@work, "out"))
+    assert_match(/out ran in .*: missing/, run_well("rakudactl", "why", "out", "--run", "last"))
+    own = %r{, #{Regexp.quote(@home)}/gems/rakuda-[^/]+/libexec/rakudad$}
+    assert_match(own, run_well("rakuda", "--version"))
+  end
+
   def test_links_of_its_readme_lead_to_pages_in_the_gem
-    files = run_well("ruby", "-e", "puts Gem::Specification.load('rakuda.gemspec').files", chdir: ROOT).lines(chomp: true)
+    files = files_of_the_gem
     pages = files.grep(%r{\A(?:README\.md|docs/(?:guide|reference)/.*\.md)\z})
     assert_operator pages.size, :>, 20
     dead = pages.flat_map do |page|
@@ -57,12 +79,18 @@ class GemTest < Minitest::Test
   end
 
   def test_version_of_the_gem_is_that_of_the_engine
-    print_version = "print Gem::Specification.load('rakuda.gemspec').version"
-    version = run_well("ruby", "-e", print_version, chdir: ROOT)
-    assert_includes File.read(File.join(ROOT, "Cargo.toml")), "\nversion = \"#{version}\"\n"
+    assert_includes File.read(File.join(ROOT, "Cargo.toml")), "\nversion = \"#{version_of_the_gem}\"\n"
   end
 
   private
+
+  def files_of_the_gem
+    run_well("ruby", "-e", "puts Gem::Specification.load('rakuda.gemspec').files", chdir: ROOT).lines(chomp: true)
+  end
+
+  def version_of_the_gem
+    run_well("ruby", "-e", "print Gem::Specification.load('rakuda.gemspec').version", chdir: ROOT)
+  end
 
   def run_well(*words, chdir: @work || @place)
     output, status = Open3.capture2e(@environment, *words, chdir: chdir)

@@ -2,6 +2,8 @@
 #![allow(unsafe_code, reason = "prctl and wait have no safe wrapper for this")]
 
 use std::ffi::{CStr, CString, OsStr, OsString};
+use std::fs::File;
+use std::io::Read as _;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt as _;
 
@@ -210,9 +212,17 @@ pub fn new_front_mark() -> String {
 /// A number that nobody can guess.
 pub fn random() -> u64 {
     let mut bytes = [0; 8];
-    let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    assert_eq!(got, Ok(bytes.len()), "the kernel gives so few random bytes at once");
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        // Before Linux 3.17.
+        Err(Errno::NOSYS) => random_from_device(&mut bytes),
+        got => assert_eq!(got, Ok(bytes.len()), "the kernel gives so few random bytes at once"),
+    }
     u64::from_ne_bytes(bytes)
+}
+
+fn random_from_device(bytes: &mut [u8]) {
+    let read = File::open("/dev/urandom").and_then(|mut device| device.read_exact(bytes));
+    read.expect("every Linux has /dev/urandom");
 }
 
 /// The variable that marks a process, with `mark` behind the marks that it would have otherwise.

@@ -16,6 +16,9 @@ use std::ptr;
 use std::rc::Rc;
 
 use rakuda_proto::front::Usage;
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::limits;
 use crate::orphans::own_children;
@@ -191,7 +194,7 @@ pub struct Process {
     own_group: bool,
     /// Its status was taken: its number may be another's from then on.
     reaped: Cell<bool>,
-    /// Readable when it is over.
+    /// Readable when it is over: a pidfd, or what stands for one where there are none.
     pub pidfd: OwnedFd,
     /// It was to join a control group and has.
     pub is_grouped: bool,
@@ -262,17 +265,44 @@ impl Spawner {
             }
             id
         };
-        // SAFETY: the kernel made this descriptor for us.
-        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+        // SAFETY: the kernel made this descriptor for us, if it knows the flag.
+        let pidfd = (pidfd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(pidfd) });
         if task.error != 0 {
             // SAFETY: a child of ours that is not waited for.
             unsafe { libc::waitpid(id, ptr::null_mut(), 0) };
             return Err(std::io::Error::from_raw_os_error(task.error));
         }
+        let pidfd = match pidfd {
+            Some(pidfd) => pidfd,
+            None => end_of(id).inspect_err(|_| kill(id))?,
+        };
         own.insert(id);
         let own_group = launch.group == Group::Own;
         let is_grouped = task.is_grouped;
         Ok(Process { id, own_group, reaped: Cell::new(false), pidfd, is_grouped })
+    }
+}
+
+/// A descriptor that is readable when a child is over, where the kernel gives none (before Linux 5.2): of a pipe whose
+/// other end a thread closes that waits for the child, and leaves its status.
+fn end_of(id: i32) -> std::io::Result<OwnedFd> {
+    let child = Pid::from_raw(id).ok_or(Errno::SRCH)?;
+    let (ended, until) = pipe_with(PipeFlags::CLOEXEC)?;
+    let thread = std::thread::Builder::new().name("rakuda-end".to_owned());
+    thread.stack_size(STACK_BYTES).spawn(move || {
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while matches!(waitid(WaitId::Pid(child), how), Err(Errno::INTR)) {}
+        drop(until);
+    })?;
+    Ok(ended)
+}
+
+/// Ends a child of which nobody could be told when it is over.
+fn kill(id: i32) {
+    // SAFETY: plain system calls on a child of ours that is not waited for.
+    unsafe {
+        libc::kill(id, libc::SIGKILL);
+        libc::waitpid(id, ptr::null_mut(), 0);
     }
 }
 
@@ -430,4 +460,28 @@ fn block_bytes(blocks: libc::c_long) -> u64 {
 
 fn microseconds(time: libc::timeval) -> u64 {
     u64::try_from(time.tv_sec * 1_000_000 + time.tv_usec).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "any child, in a test")]
+    fn the_end_of_a_child_is_told_without_a_pidfd_and_its_status_is_left() {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "read line; exit 7"]).stdin(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let ended = end_of(child.id().cast_signed()).unwrap();
+        let is_told = |timeout: Option<&Timespec>| {
+            let mut waited = [PollFd::new(&ended, PollFlags::IN)];
+            poll(&mut waited, timeout).unwrap() == 1
+        };
+        assert!(!is_told(Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), "it waits for its input");
+        drop(child.stdin.take());
+        assert!(is_told(None));
+        assert_eq!(child.wait().unwrap().code(), Some(7));
+    }
 }

@@ -13,7 +13,9 @@ use rakuda_proto::Text;
 use rakuda_proto::file_time::file_ns;
 use rakuda_proto::journal::FileIdentity;
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, open, statx};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, major, minor, open, statat, statx,
+};
 use rustix::io::Errno;
 
 use crate::{clock, operations};
@@ -63,7 +65,7 @@ fn ask_about_folder(path: &Path) {
 }
 
 /// The same for a name within an open folder. Who calls it counts the call.
-pub fn identity_in(folder: impl AsFd, name: impl rustix::path::Arg) -> Option<FileIdentity> {
+pub fn identity_in(folder: impl AsFd, name: impl rustix::path::Arg + Copy) -> Option<FileIdentity> {
     Some(look_at(folder, name, AtFlags::empty())?.identity)
 }
 
@@ -72,10 +74,13 @@ fn look(path: &Path, how: AtFlags) -> Option<Seen> {
     look_at(CWD, path, how)
 }
 
-fn look_at(folder: impl AsFd, name: impl rustix::path::Arg, how: AtFlags) -> Option<Seen> {
+fn look_at(folder: impl AsFd, name: impl rustix::path::Arg + Copy, how: AtFlags) -> Option<Seen> {
     let times = StatxFlags::MTIME | StatxFlags::CTIME;
     let flags = times | StatxFlags::SIZE | StatxFlags::INO | StatxFlags::TYPE;
-    let stat = statx(folder, name, how, flags).ok()?;
+    let stat = match statx(&folder, name, how, flags) {
+        Err(Errno::NOSYS) => return look_without_statx(folder, name, how),
+        answer => answer.ok()?,
+    };
     let kind = FileType::from_raw_mode(stat.stx_mode.into());
     Some(Seen {
         identity: FileIdentity {
@@ -86,6 +91,26 @@ fn look_at(folder: impl AsFd, name: impl rustix::path::Arg, how: AtFlags) -> Opt
         },
         device: (stat.stx_dev_major, stat.stx_dev_minor),
         is_regular: kind == FileType::RegularFile,
+    })
+}
+
+/// The same before Linux 4.11, which has no way of demanding attributes that are not remembered.
+fn look_without_statx(
+    folder: impl AsFd,
+    name: impl rustix::path::Arg,
+    how: AtFlags,
+) -> Option<Seen> {
+    let stat = statat(folder, name, how & AtFlags::EMPTY_PATH).ok()?;
+    let ns = |nsec: u64| u32::try_from(nsec).unwrap_or(0);
+    Some(Seen {
+        identity: FileIdentity {
+            modified_ns: file_ns(stat.st_mtime, ns(stat.st_mtime_nsec)),
+            changed_ns: file_ns(stat.st_ctime, ns(stat.st_ctime_nsec)),
+            bytes: u64::try_from(stat.st_size).unwrap_or(0),
+            inode: stat.st_ino,
+        },
+        device: (major(stat.st_dev), minor(stat.st_dev)),
+        is_regular: FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile,
     })
 }
 
@@ -220,6 +245,24 @@ mod tests {
         assert!(!is_as_vouched(Some(identity(5_400_000_000, 10)), &vouched));
         assert!(is_as_vouched(Some(identity(6_000_000_000, 4)), &vouched), "changed since");
         assert!(is_as_vouched(Some(identity(5_000_000_000, 10)), &vouched), "whole seconds only");
+    }
+
+    #[test]
+    fn without_statx_the_same_is_seen() {
+        let path = std::env::temp_dir().join(format!("rakuda-old-{}", std::process::id()));
+        std::fs::write(&path, "abc").unwrap();
+        let same = |name: &Path, how| (look_at(CWD, name, how), look_without_statx(CWD, name, how));
+        let (file, old) = same(&path, AtFlags::STATX_FORCE_SYNC);
+        assert!(file.is_some_and(|seen| seen.identity.bytes == 3 && seen.is_regular));
+        assert_eq!(file, old);
+        let (folder, old) = same(Path::new("/"), AtFlags::empty());
+        assert!(folder.is_some_and(|seen| !seen.is_regular));
+        assert_eq!(folder, old);
+        let opened = open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let how = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+        assert_eq!(look_without_statx(&opened, c"", how), file);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(same(&path, AtFlags::empty()), (None, None));
     }
 
     fn block_on<T>(future: impl Future<Output = T>) -> T {

@@ -98,7 +98,7 @@ fn main() -> ExitCode {
         ["files", words @ ..] => with_agent(files_process::run(words)),
         ["info", words @ ..] => with_info(info_process::run(words)),
         [rakuda_locate::WORD] => ExitCode::from(rakuda_locate::serve()),
-        ["--version"] => print(&format!("rakudad {}\n", version::LONG)),
+        ["--version"] => print(&format!("rakudad {}\n", version::long())),
         ["manual"] => ctl::manual(),
         ["--help" | "-h"] => print(USAGE),
         _ => usage_error(),

@@ -50,6 +50,6 @@ pub use hosts::{HostFileError, hosts_to_reach};
 pub use leader::lead;
 pub use plan::ClusterPlan;
 pub use port::{AgentPort, LOCAL_NODE, Newcomer, Node, NodeSource};
-pub use program::program_name;
+pub use program::{other_machines, program_name};
 pub use reports::{NodeEvent, NodeReport, ReportReceiver, ReportSender, report_channel};
 pub use thread::{ClusterConfig, Elsewhere, start};

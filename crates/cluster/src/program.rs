@@ -67,6 +67,12 @@ pub fn program_name() -> Result<String, ClusterError> {
     own.map(|program| program.name).map_err(ClusterError::Program)
 }
 
+/// Machine types that programs beside this one are for, sorted.
+pub fn other_machines() -> Vec<String> {
+    let own = std::env::current_exe().unwrap_or_default();
+    beside(&own).into_keys().collect()
+}
+
 impl Program {
     fn read(path: PathBuf, machine: &str) -> std::io::Result<Self> {
         let bytes = std::fs::read(&path)?;
@@ -84,12 +90,9 @@ impl Programs {
             .map_err(ClusterError::Program)?;
         own.path = path;
         let mut programs = vec![own];
-        let folder = programs[0].path.parent().unwrap_or(Path::new("/")).to_owned();
-        for (machine, path) in others(&folder) {
-            if machine != programs[0].machine {
-                let other = Program::read(path.clone(), &machine);
-                programs.push(other.map_err(|why| ClusterError::OtherProgram { path, why })?);
-            }
+        for (machine, path) in beside(&programs[0].path) {
+            let other = Program::read(path.clone(), &machine);
+            programs.push(other.map_err(|why| ClusterError::OtherProgram { path, why })?);
         }
         Ok(Self(programs))
     }
@@ -118,15 +121,16 @@ impl Programs {
     }
 }
 
-/// Programs for other machine types in `folder`, sorted by type.
-fn others(folder: &Path) -> BTreeMap<String, PathBuf> {
+/// Programs for other machine types than this one's in the folder of `own`, sorted by type.
+fn beside(own: &Path) -> BTreeMap<String, PathBuf> {
+    let folder = own.parent().unwrap_or(Path::new("/"));
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let named = entries.filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         let machine = name.strip_prefix(OTHERS)?;
         let is_type = machine.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        (is_type && !machine.is_empty() && entry.path().is_file())
-            .then(|| (machine.to_owned(), entry.path()))
+        let is_other = is_type && !machine.is_empty() && machine != std::env::consts::ARCH;
+        (is_other && entry.path().is_file()).then(|| (machine.to_owned(), entry.path()))
     });
     named.collect()
 }
@@ -252,12 +256,13 @@ mod tests {
     fn programs_of_other_types_are_those_beside_with_a_type_in_their_name() {
         let folder = std::env::temp_dir().join(format!("rakuda-others-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("rakudad-folder")).unwrap();
-        for name in ["rakudad", "rakudad-aarch64", "rakudad-", "rakudad-a b", "rakudad.d"] {
+        let own = format!("rakudad-{}", std::env::consts::ARCH);
+        for name in ["rakudad", "rakudad-riscv64", "rakudad-", "rakudad-a b", "rakudad.d", &own] {
             std::fs::write(folder.join(name), name).unwrap();
         }
-        let found: Vec<String> = others(&folder).into_keys().collect();
+        let found: Vec<String> = beside(&folder.join("rakudad")).into_keys().collect();
         std::fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(found, ["aarch64"]);
-        assert!(others(Path::new("/there/is/none")).is_empty());
+        assert_eq!(found, ["riscv64"]);
+        assert!(beside(Path::new("/there/is/none")).is_empty());
     }
 }

@@ -334,6 +334,8 @@ fn json_leaves_out_what_is_not_known() {
             "cache_hit",
             "staged_files",
             "staged_bytes",
+            "placed",
+            "placements",
             "metadata_ops_per_task",
             "run_file_system_ops_per_task",
         ] {
@@ -451,6 +453,54 @@ fn what_was_noted_of_input_and_metadata_is_summed_up() {
         let page = html::page(report);
         let (figures, rest) = page.split_once("<h2 id=\"nodes\">").unwrap();
         assert!(rest.contains("2.5 per task, by hub and agents") && !figures.contains("etadata"));
+    });
+}
+
+#[test]
+fn tasks_placed_by_what_is_known_of_nodes_are_counted_by_rule_and_way() {
+    let mut journal = Journal::begin(4);
+    journal.rule(0, "Rakefile:3");
+    for task in 0..5 {
+        journal.task(task, &format!("{task}.raw"), r#""kind":"file","action":true,"rule":0"#);
+    }
+    let chosen = |journal: &mut Journal, at_s: f64, task: u32, attempt: u32, fields: &str| {
+        let begun = format!(r#""task":{task},"attempt":{attempt},"node":0,"cores":1"#);
+        journal.event("attempt_started", at_s, &begun);
+        let chosen = format!(r#""task":{task},"attempt":{attempt},"node":0{fields},"values":{{}}"#);
+        journal.event("node_chosen", at_s, &chosen);
+    };
+    let both = r#","condition":"mem_free > 1 && load1 < 2","prefer":"-load1""#;
+    for task in 0..2 {
+        chosen(&mut journal, 0.0, task, 1, both);
+    }
+    // What was tried again was placed once, as it was in the end.
+    chosen(&mut journal, 0.0, 2, 1, both);
+    journal.event("attempt_ended", 0.5, r#""task":2,"outcome":"failed","retried":true"#);
+    chosen(&mut journal, 0.5, 2, 2, r#","prefer":"threads""#);
+    journal.event("attempt_started", 0.0, r#""task":3,"attempt":1,"node":0,"cores":1"#);
+    for task in 0..4 {
+        journal.event("attempt_ended", 1.0, &format!(r#""task":{task},"outcome":"done""#));
+    }
+    end(&mut journal, 1.0);
+    with_report(&journal, |report| {
+        let json = json::summary(report);
+        assert_eq!(json["placed"], 3);
+        let ways = serde_json::json!([
+            {"rule": "*.raw", "tasks": 2, "where": "mem_free > 1 && load1 < 2", "prefer": "-load1"},
+            {"rule": "*.raw", "tasks": 1, "prefer": "threads"},
+        ]);
+        assert_eq!(json["placements"], ways);
+        let text = text::text(report);
+        assert!(text.contains("placement        3 tasks by what is known of nodes\n"), "{text}");
+        let row = text.lines().find(|line| line.starts_with("*.raw") && line.contains("where"));
+        let words = row.unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words, "*.raw 2 where mem_free > 1 && load1 < 2, prefer -load1");
+        let page = html::page(report);
+        assert!(page.contains("<a href=\"#placements\">"), "{page}");
+        assert!(
+            page.contains("<td class=\"name\">mem_free &gt; 1 &amp;&amp; load1 &lt; 2</td>"),
+            "{page}"
+        );
     });
 }
 

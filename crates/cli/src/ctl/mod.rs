@@ -70,7 +70,7 @@ pub struct UsageError(pub String);
 #[command(
     name = "rakudactl",
     bin_name = "rakudactl",
-    version = crate::version::LONG,
+    version = crate::version::long(),
     about = "Answers questions about the runs of rakuda: what happened, why, and how long it took.",
     after_help = "RUN is the name of a run as `rakudactl runs` prints it, a beginning of it that no other run has, `last` (the \
                   default), or the path of a run's folder or journal.\n\n\

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::report::{Report, failures, node_name, sync};
 use crate::summary::io::Cache;
+use crate::summary::placements::Placement;
 use crate::summary::seconds;
 use crate::summary::stats::Distribution;
 use crate::summary::streams::{Copies, StreamFate, StreamSide, StreamSummary, streams};
@@ -66,6 +67,11 @@ pub fn summary(report: &Report) -> Value {
     }
     put(fields, "staged_files", summary.staged.map(|staged| staged.files));
     put(fields, "staged_bytes", summary.staged.map(|staged| staged.bytes));
+    if !summary.placements.is_empty() {
+        let placements = summary.placements.iter().map(|one| placement(report, one));
+        put(fields, "placed", Some(summary.placed()));
+        put(fields, "placements", Some(placements.collect::<Vec<_>>()));
+    }
     let streams: Vec<Value> = streams(run).iter().map(|one| stream(report, one)).collect();
     put(fields, "streams", (!streams.is_empty()).then_some(streams));
     put(fields, "sync", sync::figures_of(run).map(|figures| sync::json(&figures)));
@@ -76,6 +82,14 @@ pub fn summary(report: &Report) -> Value {
     }
     put(fields, "metadata_ops_per_task", summary.metadata_ops_per_task(run));
     put(fields, "run_file_system_ops_per_task", summary.run_file_system_ops_per_task(run));
+    object
+}
+
+fn placement(report: &Report, placement: &Placement) -> Value {
+    let mut object = json!({"rule": report.label(placement.group), "tasks": placement.tasks});
+    let fields = object.as_object_mut().expect("json!({}) makes an object");
+    put(fields, "where", placement.condition.clone());
+    put(fields, "prefer", placement.prefer.clone());
     object
 }
 

@@ -7,7 +7,7 @@ use rakuda_proto::streams::{
     EndAccount, HopAccount, HopWay, LineKind, RouteCost, RouteKind, RouteWish, StreamRoute,
 };
 
-use crate::printable::printable;
+use crate::printable::{cut_middle, printable};
 use crate::report::format::{bytes, count, counted, counted_u64, percent, seconds};
 use crate::report::{Failure, Report, failures, node_name, sync};
 use crate::summary::curve::{BINS, Curve};
@@ -20,6 +20,8 @@ use crate::words::duration_in_words;
 const COLUMNS: usize = 60;
 /// Columns of a label.
 const LABEL: usize = 32;
+/// Columns of words at the end of a row of two other columns.
+const WORDS: usize = 80;
 /// Rows of a table.
 const ROWS: usize = 20;
 /// Tasks of the critical path, from its end.
@@ -32,6 +34,7 @@ pub fn text(report: &Report) -> String {
     curve(&mut out, report);
     rules(&mut out, report);
     nodes(&mut out, report);
+    placements(&mut out, report);
     path(&mut out, report);
     slowest(&mut out, report);
     failed(&mut out, report);
@@ -248,6 +251,9 @@ fn head(out: &mut String, report: &Report) {
     if let Some(line) = input_line(report) {
         fact(out, "input", &line);
     }
+    if let Some(line) = placement_line(report) {
+        fact(out, "placement", &line);
+    }
     if let Some(line) = gangs_line(report) {
         fact(out, "gangs", &line);
     }
@@ -255,6 +261,12 @@ fn head(out: &mut String, report: &Report) {
         let files = counted(usize::try_from(staged.files).unwrap_or(usize::MAX), "file");
         fact(out, "staged", &format!("{files}, {}, from host to host", bytes(staged.bytes)));
     }
+}
+
+/// `12 tasks by what is known of nodes`; none: no task was placed so.
+pub fn placement_line(report: &Report) -> Option<String> {
+    let placed = report.summary.placed();
+    (placed > 0).then(|| format!("{} by what is known of nodes", counted(placed, "task")))
 }
 
 /// `3 begun, 1 of them oversubscribed`; none: there was no gang.
@@ -489,6 +501,24 @@ fn nodes(out: &mut String, report: &Report) {
         let _ =
             writeln!(out, "{label} {cores:>6} {attempts:>9} {used:>12} {read:>10} {written:>10}");
     }
+}
+
+fn placements(out: &mut String, report: &Report) {
+    let placements = &report.summary.placements;
+    if placements.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n{:<LABEL$} {:>6} by what is known of nodes", "rule", "tasks");
+    for placement in placements.iter().take(ROWS) {
+        let label = fitted(&report.label(placement.group), LABEL);
+        let tasks = count(placement.tasks);
+        let _ = writeln!(
+            out,
+            "{label} {tasks:>6} {}",
+            cut_middle(&shown(&placement.in_words()), WORDS)
+        );
+    }
+    more(out, placements.len(), ROWS, "rows");
 }
 
 fn metadata(out: &mut String, report: &Report) {

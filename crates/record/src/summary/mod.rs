@@ -15,6 +15,7 @@ pub mod groups;
 pub mod io;
 pub mod outcomes;
 pub mod patterns;
+pub mod placements;
 pub mod programs;
 pub mod rule_counts;
 pub mod rule_graph;
@@ -32,6 +33,7 @@ use graph::Times;
 use groups::Groups;
 use io::Cache;
 use outcomes::{Counts, Fate, fate};
+use placements::{Placement, placements};
 use spans::{Ending, Piece, Span, Use};
 use stats::{Distribution, LogBins};
 use tables::{GroupSummary, NodeSummary, Tables, Usage, available_s};
@@ -95,6 +97,8 @@ pub struct Summary {
     pub cache: Cache,
     /// Files that were brought from node to node, if any were.
     pub staged: Option<Staged>,
+    /// Tasks whose nodes were chosen by what is known of them; those of most tasks first.
+    pub placements: Vec<Placement>,
 }
 
 /// What was brought from node to node.
@@ -154,6 +158,7 @@ impl Summary {
             usage: tables.usage,
             cache: tables.cache,
             staged: Staged::of(run),
+            placements: placements(run, &spans),
             groups: tables.groups,
             ranked,
             curve,
@@ -201,6 +206,11 @@ impl Summary {
 
     fn per_task(&self, operations: u64) -> Option<f64> {
         (self.counts.run > 0).then(|| operations as f64 / self.counts.run as f64)
+    }
+
+    /// Tasks whose nodes were chosen by what is known of them.
+    pub fn placed(&self) -> usize {
+        self.placements.iter().map(|placement| placement.tasks).sum()
     }
 
     /// Attempts that count and were followed by another.

@@ -27,8 +27,14 @@ const STREAMS_MAX: usize = 3;
 const ROUNDS_MAX: usize = 2;
 /// Head of the column.
 const DONE: &str = "done";
-/// Rows of failures and their output.
-const FAILURE_ROWS: u16 = 8;
+/// Rows of a failure and its output: those that it has on a small screen, and the most that there are.
+const FAILURE_ROWS_MIN: usize = 8;
+const FAILURE_ROWS_MAX: usize = 22;
+/// Rows of the title, the count, the bar, the keys, and what stands above a failure.
+const FIXED_ROWS: usize = 5;
+/// How the running tasks and the tables below them share the rest.
+const TASKS_SHARE: u16 = 3;
+const TABLES_SHARE: u16 = 2;
 
 const HEAD: Style = Style::new().add_modifier(Modifier::DIM);
 const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
@@ -254,7 +260,8 @@ fn nodes(look: &Look) -> Vec<Row> {
     rows
 }
 
-fn failures(look: &Look, chosen: usize, width: usize) -> Vec<Row> {
+/// The chosen failure with the last lines of its output, in so many rows.
+fn failures(look: &Look, chosen: usize, width: usize, room: usize) -> Vec<Row> {
     let Some(failure) = &look.chosen else { return Vec::new() };
     let of = format!("failed {} of {}", chosen + 1, look.failed.len());
     let Failure { name, status, command, message, tail, .. } = failure;
@@ -266,7 +273,7 @@ fn failures(look: &Look, chosen: usize, width: usize) -> Vec<Row> {
     }
     let output = tail.as_deref().unwrap_or("(it has printed nothing)");
     let lines: Vec<&str> = output.lines().collect();
-    let room = usize::from(FAILURE_ROWS) - rows.len();
+    let room = room.saturating_sub(rows.len());
     for line in &lines[lines.len().saturating_sub(room)..] {
         rows.push((format!("  {}", printable(line.as_bytes())), Style::new()));
     }
@@ -287,20 +294,36 @@ fn put(area: Rect, buffer: &mut Buffer, rows: &[Row]) {
     }
 }
 
+/// Rows that a failure has: what others leave of `height`, or a third of it if that is more. Rows are given of the
+/// running tasks, of the tables, and of streams and rounds.
+fn failure_room(height: u16, [tasks, tables, joined]: [usize; 3]) -> usize {
+    let height = usize::from(height);
+    // Both parts are whole when the larger share of each is.
+    let whole = usize::from(TASKS_SHARE + TABLES_SHARE);
+    let for_tasks = (tasks * whole).div_ceil(usize::from(TASKS_SHARE));
+    let for_tables = (tables * whole).div_ceil(usize::from(TABLES_SHARE));
+    let left = height.saturating_sub(FIXED_ROWS + joined + for_tasks.max(for_tables));
+    left.max(height / 3).clamp(FAILURE_ROWS_MIN, FAILURE_ROWS_MAX)
+}
+
 /// Draws a look; `chosen` is the place of the failure among all.
 pub fn draw(look: &Look, chosen: usize, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(area.width);
-    let failed = failures(look, chosen, width);
-    let failed_rows = u16::try_from(failed.len()).unwrap_or(FAILURE_ROWS);
-    let below = failed_rows + u16::from(failed_rows > 0);
     let between = joined(look);
+    let running = running(look, width);
+    let nodes = nodes(look);
+    let tables_rows = nodes.len().max(look.rules.len() + 1);
+    let room = failure_room(area.height, [running.len(), tables_rows, between.len()]);
+    let failed = failures(look, chosen, width, room);
+    let failed_rows = failed.len() as u16;
+    let below = failed_rows + u16::from(failed_rows > 0);
     let [title, count, line, extra, tasks, tables, told, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Length(between.len() as u16),
-        Constraint::Fill(3),
-        Constraint::Fill(2),
+        Constraint::Fill(TASKS_SHARE),
+        Constraint::Fill(TABLES_SHARE),
         Constraint::Length(below),
         Constraint::Length(1),
     ])
@@ -311,11 +334,11 @@ pub fn draw(look: &Look, chosen: usize, area: Rect, buffer: &mut Buffer) {
     put(count, buffer, &[(progress(look), if bad { BAD } else { Style::new() })]);
     put(line, buffer, &[(bar(look, area.width), Style::new().fg(Color::Green))]);
     put(extra, buffer, &between);
-    put(tasks, buffer, &running(look, width));
+    put(tasks, buffer, &running);
     let [left, right] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Length(30)]).areas(tables);
     put(left, buffer, &rules(look, usize::from(left.width).saturating_sub(2)));
-    put(right, buffer, &nodes(look));
+    put(right, buffer, &nodes);
     put(Rect { y: told.y + u16::from(below > 0), height: failed_rows, ..told }, buffer, &failed);
     let choose = if look.failed.len() > 1 { "   ↑ ↓ other failures" } else { "" };
     put(keys, buffer, &[(format!("q leave (the run goes on){choose}"), HEAD)]);
@@ -330,7 +353,7 @@ pub fn lines(look: &Look) -> String {
         running(look, WIDTH),
         rules(look, WIDTH / 2),
         nodes(look),
-        failures(look, 0, WIDTH),
+        failures(look, 0, WIDTH, FAILURE_ROWS_MAX),
     ] {
         if !part.is_empty() {
             out.push('\n');
@@ -420,6 +443,22 @@ mod tests {
         assert!(lines.contains(&"failed 2 of 2: call/s17.vcf: status 3".to_owned()), "{lines:#?}");
         assert_eq!(lines[22], "  line 19");
         assert!(lines[23].starts_with("q leave"), "{lines:#?}");
+    }
+
+    #[test]
+    fn a_failure_has_as_many_of_its_last_20_lines_as_there_is_room_for() {
+        let shown =
+            |lines: &[String]| lines.iter().filter(|line| line.starts_with("  line ")).count();
+        let look = look(8);
+        for (height, expected) in [(24, 6), (34, 12), (45, 20), (60, 20)] {
+            let lines = drawn(&look, 80, height);
+            assert_eq!(shown(&lines), expected, "{height}: {lines:#?}");
+            assert_eq!(lines[lines.len() - 2], "  line 19");
+            // Nothing else is cut for it that was whole.
+            assert!(height < 40 || !lines.iter().any(|line| line.ends_with("more)")), "{lines:#?}");
+        }
+        let text: Vec<String> = lines(&look).lines().map(str::to_owned).collect();
+        assert_eq!(shown(&text), 20);
     }
 
     #[test]

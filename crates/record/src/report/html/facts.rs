@@ -167,7 +167,11 @@ fn links(head: &mut String, report: &Report) {
     if sync::figures_of(report.run).is_some() {
         sections.push(("rounds", "Synchronised rounds"));
     }
-    sections.extend([("nodes", "Nodes"), ("settings", "Settings"), ("definitions", "Definitions")]);
+    sections.push(("nodes", "Nodes"));
+    if !summary.placements.is_empty() {
+        sections.push(("placements", "Placed by what is known"));
+    }
+    sections.extend([("settings", "Settings"), ("definitions", "Definitions")]);
     *head += "<nav aria-label=\"sections\">";
     for (id, name) in sections {
         let _ = write!(head, "<a href=\"#{id}\">{name}</a>");

@@ -3,6 +3,7 @@
 
 const STYLE: &str = include_str!("assets/report.css");
 const LIVE_STYLE: &str = include_str!("assets/live.css");
+const AROUND: &str = include_str!("assets/around.js");
 const SCRIPT: &str = include_str!("assets/live.js");
 const BODY: &str = include_str!("assets/live.html");
 
@@ -16,6 +17,6 @@ pub fn page() -> String {
          <meta name=\"referrer\" content=\"no-referrer\">\
          <link rel=\"icon\" href=\"data:,\">\
          <title>rakuda</title><style>{STYLE}{LIVE_STYLE}</style></head><body>{BODY}\
-         <script>{SCRIPT}</script></body></html>\n"
+         <script>{AROUND}</script><script>{SCRIPT}</script></body></html>\n"
     )
 }

@@ -41,6 +41,7 @@ pub fn page(report: &Report) -> String {
     streams::section(&mut body, report);
     rounds::section(&mut body, report);
     tables::nodes(&mut body, report);
+    tables::placements(&mut body, report);
     facts::settings(&mut body, report);
     definitions::section(&mut body);
     body += "</main>";

@@ -343,3 +343,26 @@ pub fn nodes(body: &mut String, report: &Report) {
         let _ = write!(body, "<p class=\"soft\">{}</p>", escape(&metadata_line(calls)));
     }
 }
+
+/// Tasks whose nodes were chosen by what is known of them: a row for each rule and way.
+pub fn placements(body: &mut String, report: &Report) {
+    let placements = &report.summary.placements;
+    if placements.is_empty() {
+        return;
+    }
+    *body += "<h2 id=\"placements\">Placed by what is known of nodes</h2>";
+    head(body, "placement-table", &["<rule", "tasks", "<where", "<prefer"]);
+    for placement in first(placements) {
+        let label = escape(&report.label(placement.group));
+        let _ = write!(body, "<tr><td class=\"name\">{label}</td>");
+        cell_count(body, placement.tasks, false);
+        for words in [&placement.condition, &placement.prefer] {
+            let words = words.as_deref().map(escape).unwrap_or_default();
+            let _ = write!(body, "<td class=\"name\">{words}</td>");
+        }
+        *body += "</tr>";
+    }
+    *body += END;
+    *body += "<p class=\"soft\"><code>rakudactl story TASK</code> tells the values that a task's node was chosen by.</p>";
+    cut(body, placements.len());
+}

@@ -155,7 +155,8 @@
   let rounds = [];
   function showRounds() {
     const time = (ns) => ns === null ? "" : seconds(ns / 1e9), open = (status && status.rounds) || [];
-    byId("rounds").hidden = !rounds.length && !open.length;
+    const hidden = !rounds.length && !open.length;
+    if (byId("rounds").hidden !== hidden) { byId("rounds").hidden = hidden; sections(); }
     const shown = open.map((it) => [[it.sync, "t"], [many(it.number)], [it.kind, "t"], [many(it.workers)], ["open"], [""], [""], [""],
       [many(it.begun) + " of " + many(it.workers) + " have begun" + (it.failed ? ", " + many(it.failed) + " failed" : ""), it.failed ? "t bad" : "t"]]);
     for (const it of rounds) {
@@ -362,10 +363,13 @@
       }
       pair("message", attempt.message);
     }
-    const around = element("div", into, null, "neighbours");
+    const choose = (other) => { table.pick(other); showTask(other, byId("task-detail"), true); };
+    const picture = around(told, choose);
+    if (picture) element("figure", into, null, "graph around").append(picture);
+    const neighbours = element("div", into, null, "neighbours");
     for (const [title, of] of [["needs", told.needs], ["is needed by", told.needed_by], ["waits for", told.waits_for], ["in the end for", told.roots]]) {
       if (!of) continue;
-      const box = element("div", around);
+      const box = element("div", neighbours);
       element("h3", box, title + " " + many(of.count) + (of.count === 1 ? " task" : " tasks") + (of.count > of.list.length ? ", of which" : ""));
       const items = element("ul", box);
       for (const [other, name, state] of of.list) {
@@ -374,7 +378,7 @@
         else {
           const button = element("button", item, name);
           button.type = "button";
-          button.addEventListener("click", () => { table.pick(other); showTask(other, byId("task-detail"), true); });
+          button.addEventListener("click", () => choose(other));
         }
         element("span", item, " " + state, state === "failed" ? "bad" : "soft");
       }
@@ -409,9 +413,32 @@
     } else if (rest) rest.remove();
   }
 
-  // ---- nodes, and their values while these are asked for
+  // ---- nodes, and their values while these are asked for: of all nodes a few, of one that is chosen all that is known
   const VALUES = ["load1", "cpu_user", "cpu_iowait", "mem_available", "mem_total"];
   let values = null;
+  function amount(it) {
+    if (typeof it.value === "string") return it.value;
+    if (it.unit === "B") return memory(it.value);
+    if (it.unit === "B/s") return size(it.value) + "/s";
+    return it.value.toLocaleString("en", { maximumSignificantDigits: 6 }) + (it.unit ? " " + it.unit : "");
+  }
+  function showValues() {
+    const holder = byId("node-values"), choice = byId("values-of");
+    const known = Object.keys(values || {}).filter((node) => Object.keys(values[node]).length);
+    holder.hidden = !known.length;
+    if (holder.hidden) return;
+    const of = known.join("\n");
+    if (choice.dataset.of !== of) {
+      const chosen = choice.value;
+      choice.dataset.of = of;
+      choice.replaceChildren(...known.map((node) => element("option", null, node)));
+      if (known.includes(chosen)) choice.value = chosen;
+    }
+    const entries = Object.entries(values[choice.value]).sort(([one], [other]) => (one < other ? -1 : 1));
+    fill(holder.querySelector("tbody"), entries, ([name, it]) => [[name, "t"], [it.value === undefined ? it.why || "" : amount(it)],
+      [seconds(it.age_s)], [it.provider, "t"]]);
+  }
+  byId("values-of").addEventListener("change", showValues);
   function showNodes() {
     const body = byId("node-rows").tBodies[0], head = byId("node-rows").tHead;
     const names = values ? VALUES.filter((name) => Object.values(values).some((of) => of[name])) : [];
@@ -424,9 +451,8 @@
     }
     const value = (node, name) => {
       const it = values[node.node] && values[node.node][name];
-      if (!it || it.value === null) return ["", "", it ? it.why : ""];
-      const text = it.unit === "B" ? memory(it.value) : Number(it.value).toLocaleString("en", { maximumFractionDigits: 2 }) + (it.unit === "%" ? " %" : "");
-      return [text, "", "as of " + seconds(it.age_s) + " ago"];
+      if (!it || it.value === undefined) return ["", "", it ? it.why : ""];
+      return [amount(it), "", "as of " + seconds(it.age_s) + " ago"];
     };
     const bad = (state) => ["lost", "failed", "set_aside"].includes(state) ? "t bad" : "t";
     fill(body, status.nodes, (node) => [[node.node, "t"], [node.state, bad(node.state)], [many(node.cores)], [many(node.running)], [many(node.done)],
@@ -439,7 +465,7 @@
     set(event.target, on ? "values are shown; hide them" : "show values of nodes");
     clearInterval(asking);
     values = null;
-    if (!on) { showNodes(); return; }
+    if (!on) { showNodes(); showValues(); return; }
     const look = async () => {
       try {
         const answer = await ask("/v1/run/nodes");
@@ -447,7 +473,9 @@
         const told = await answer.json();
         if (!told) return;
         values = Object.fromEntries(told.nodes.map((node) => [node.node, node.values || {}]));
-        if (byId("ask-values").getAttribute("aria-pressed") === "true") showNodes();
+        if (byId("ask-values").getAttribute("aria-pressed") !== "true") { values = null; return; }
+        showNodes();
+        showValues();
       } catch { /* the next time it may be there again */ }
     };
     look();
