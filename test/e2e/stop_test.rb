@@ -98,7 +98,8 @@ class StopTest < Minitest::Test
     wait_until(folder) { File.size?(File.join(folder, "out")) }
     starter, guard, hub = RunProcesses.of(pid).values_at(:starter, :guard, :hub)
     Process.kill(:STOP, starter, guard)
-    Process.kill(:STOP, hub, *RunProcesses.below(hub))
+    Process.kill(:STOP, hub)
+    RunProcesses.stop_below(hub)
     Process.kill(:KILL, starter, guard)
     Process.wait(pid)
     assert RunProcesses.alive?(hub), "it is stopped"

@@ -31,6 +31,22 @@ module RunProcesses
     children + children.flat_map { |child| below(child) }
   end
 
+  # Stops all that stands below a process, until nothing is found that was not stopped.
+  def self.stop_below(pid)
+    stopped = []
+    until (fresh = below(pid) - stopped).empty?
+      fresh.each { |id| stop(id) }
+      stopped += fresh
+    end
+  end
+
+  def self.stop(pid)
+    Process.kill(:STOP, pid)
+  rescue Errno::ESRCH
+    nil # It has ended meanwhile.
+  end
+  private_class_method :stop
+
   # @return [Array<Seen>]
   def self.all
     Dir.children("/proc").grep(/\A\d+\z/).filter_map { |pid| see(pid.to_i) }
