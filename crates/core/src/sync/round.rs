@@ -103,7 +103,8 @@ pub struct RoundResult {
     pub margin_ns: u64,
     /// Last start minus first start, each less the worker's own offset; only when every worker has said when it began.
     pub lag_ns: Option<u64>,
-    /// First start minus the instant, each less the worker's own offset; likewise. As clocks are compared, below 0 at times.
+    /// First start minus the instant, each less the worker's own offset; likewise. It can be below 0, by what clocks
+    /// are off.
     pub begun_after_ns: Option<i64>,
     /// Last end minus first start; likewise.
     pub span_ns: Option<u64>,

@@ -19,8 +19,8 @@ use crate::time::Time;
 /// Clocks are waited for so long when all workers are ready, and so long when all are over.
 const TIMING_NS_MAX: u64 = 2_000_000_000;
 const CLOSING_NS_MAX: u64 = 1_000_000_000;
-/// Workers wait so long beyond the instant at most until all others are on a processor, too: some turns of other programs
-/// there.
+/// Workers wait so long beyond the instant at most until all others are on a processor, too: some turns of other
+/// programs there.
 const PATIENCE_NS: u64 = 100_000_000;
 
 /// What the shell is to do.
