@@ -95,6 +95,8 @@ impl Node {
                 | AgentEvent::CommandPassed { .. }
                 | AgentEvent::Streams(
                     StreamEvent::Stalled(..)
+                    | StreamEvent::MessageCost(_)
+                    | StreamEvent::SpoolBad(..)
                     | StreamEvent::Listening(..)
                     | StreamEvent::Dialled(..)
                     | StreamEvent::Prepared(..)

@@ -449,7 +449,7 @@ struct World<'life> {
 
 impl World<'_> {
     fn begin_next(&mut self) {
-        while !(self.is_serial && !self.open.is_empty()) {
+        while !self.is_serial || self.open.is_empty() {
             let Some((member, attempt)) = self.stages.take_next() else { return };
             assert_eq!(attempt, self.counts.attempts, "an attempt that is over begins");
             assert!(self.to_run.contains(&member), "{member:?} runs without need");

@@ -406,8 +406,8 @@ fn read_all(flow: &mut Flow, writer: usize, mut bytes: &[u8]) {
 
 #[test]
 fn a_writer_whose_turn_is_later_waits_until_the_last_record_before_it_has_found_room() {
-    let line = [&[b'x'; READ_BYTES - 1][..], b"\n"].concat();
-    let first = [&line.repeat(13)[..], &[b'z'; 2 * READ_BYTES]].concat();
+    let line = [&b"x".repeat(READ_BYTES - 1)[..], b"\n"].concat();
+    let first = [line.repeat(13), b"z".repeat(2 * READ_BYTES)].concat();
     for in_turn in [true, false] {
         let settings =
             FlowSettings { window: WINDOW_BYTES_MIN, in_turn, ..FlowSettings::default() };
