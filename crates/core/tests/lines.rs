@@ -661,8 +661,8 @@ impl World {
         true
     }
 
-    /// Whether it is known that this cannot end well. With a reader that was killed it always is, so that nobody is then
-    /// found who waits for ever.
+    /// Whether it is known that this cannot end well. With a reader that was killed it always is,
+    /// so that nobody is then found who waits for ever.
     fn is_known(&self) -> bool {
         let broken = self.places.iter().any(|place| place.is_broken && self.is_up(place.node));
         broken || self.was_killed || self.places.iter().any(|place| place.flow.is_aborted())

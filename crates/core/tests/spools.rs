@@ -1,8 +1,9 @@
-//! Streams over spools (`journal`, `atomic`) with virtual files, one life from each seed: members are killed, whoever
-//! passes bytes on is; readers leave early; spools are damaged, cut off or gone. Each run of a program has its number in
-//! all that it prints. What comes out at last is what comes out of a life in which nothing happens, but for these
-//! numbers; all readers of a program have read the same run of it. Nobody reads anything else, nobody runs twice without
-//! need, nobody waits for ever.
+//! Streams over spools (`journal`, `atomic`) with virtual files, one life from each seed: members
+//! are killed, whoever passes bytes on is; readers leave early; spools are damaged, cut off or
+//! gone. Each run of a program has its number in all that it prints. What comes out at last is what
+//! comes out of a life in which nothing happens, but for these numbers; all readers of a program
+//! have read the same run of it. Nobody reads anything else, nobody runs twice without need, nobody
+//! waits for ever.
 //!
 //! `PROPTEST_CASES=400000 cargo test --release -p rakuda-core --test spools` lives a quarter as many for each mode.
 

@@ -1,9 +1,10 @@
-//! What a message takes of a host's processor on its way over an edge, measured once by sending some to itself: through
-//! the two halves of an edge, and between them by what the carriers of two hosts do, with a pair of sockets in the place
-//! of their connection. So it is written and read three times, as from one relay to another.
+//! What a message takes of a host's processor on its way over an edge, measured once by sending
+//! some to itself: through the two halves of an edge, and between them by what the carriers of two
+//! hosts do, with a pair of sockets in the place of their connection. So it is written and read
+//! three times, as from one relay to another.
 //!
-//! Processor time is taken, not time: what else runs on the host does not count. Nor does TLS, nor what TCP takes beyond
-//! such a pair.
+//! Processor time is taken, not time: what else runs on the host does not count. Nor does TLS, nor
+//! what TCP takes beyond such a pair.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;

@@ -67,8 +67,8 @@ impl<S> Stages<S> {
         self.waiting.remove(&member)
     }
 
-    /// Members have ended well, and their spools are whole. One does not count that has read a spool which was found bad
-    /// meanwhile. With the last one all begins anew.
+    /// Members have ended well, and their spools are whole. One does not count that has read a
+    /// spool which was found bad meanwhile. With the last one all begins anew.
     pub fn on_ended_well(&mut self, members: impl IntoIterator<Item = TaskId>) {
         for member in members {
             if self.is_ready(member) {

@@ -14,6 +14,7 @@ const COLUMN: f64 = 8.0;
 
 /// A clock in a round, ns. Clocks that are hours apart are comparable by what is said of each less what was said of it
 /// first.
+#[expect(clippy::struct_field_names, reason = "all are times, and named with their unit")]
 struct Point {
     /// How far it was ahead: the middle of what the bounds of all exchanges leave.
     ahead_ns: f64,

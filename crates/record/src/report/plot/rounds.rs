@@ -148,8 +148,8 @@ fn workers(figures: &SyncFigures) -> Option<String> {
     }
     let place = |workers, ns| format!("{:.1},{:.1}", along(workers), high(ns));
     let several = figures.statements().len() > 1;
-    medians(&mut body, &lags, ("axis median", "median start lag"), several, &place);
-    medians(&mut body, &overheads, ("cores", "median sync overhead"), several, &place);
+    medians(&mut body, &lags, ("axis median", "median start lag"), several, place);
+    medians(&mut body, &overheads, ("cores", "median sync overhead"), several, place);
     let key = [(0, "start lag".to_owned()), (1, "sync overhead (median: dashed)".to_owned())];
     foot(&mut body, "us, by number of workers; lines are medians:", &key);
     Some(body)
