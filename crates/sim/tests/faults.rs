@@ -34,8 +34,6 @@ fn seeds_finish_whatever_dies() {
         "commands refused: node lost",
         "commands prepared",
         "prepared commands begun",
-        "prepared commands withdrawn",
-        "cores kept for other commands of an action",
         "gangs begun",
         "gangs that share cores",
         "attempts ended with their gang",
