@@ -20,7 +20,8 @@ class JournalSchemaTest < Minitest::Test
   # Fields that a line may do without.
   OPTIONAL = %w[early memory_bytes done held_ns rerun_on environment caller text rule prerequisites order_only up_to_date bytes
                 reasons before target inputs metadata_operations run_file_system_operations directory error message retried
-                after contents because path by_ns source params secondary parameter t0_ns lag_ns begun_after_ns span_ns fault spooled
+                after contents because path by_ns source params secondary parameter t0_ns lag_ns begun_after_ns span_ns fault
+                spooled
                 meta].freeze
 
   RAKEFILE = <<~'RUBY'

@@ -77,7 +77,8 @@ module Rakuda
           ranks = figure.ranks || [1, 2, 4].map { |count| count * figure.per_node }
           own = options.with(nodes: nodes, ranks: ranks, per_node: options.far? ? figure.per_node : nil,
                              out: File.join(options[:out], "figure-#{index + 1}"))
-          Measured.new(own, say).call(Measured.parts(Catalogue.find(figure.benchmark), options[:size], figure.words + scaled, own))
+          parts = Measured.parts(Catalogue.find(figure.benchmark), options[:size], figure.words + scaled, own)
+          Measured.new(own, say).call(parts)
         end
       end
 
