@@ -1,6 +1,6 @@
 /* A plain netCDF-4 program, as one writes it from the manual: define, put, close; open, get, close.
- * Contiguous variables, default fill. It prints the times of each repetition as JSON, less what it takes to make and to
- * check the values.
+ * Contiguous variables, default fill. It prints the times of each repetition as JSON, less what it takes to
+ * make and to check the values.
  *
  * usage: plain NX NY NZ REPETITIONS */
 #include <netcdf.h>
@@ -104,8 +104,8 @@ int main(int count, char **words) {
         }
         printf("%s\"%s-%d\": [{\"bytes\": %zu, \"start_ns\": %llu, \"end_ns\": %llu, \"calls\": %d}]",
                pass > 0 ? ", " : "", pass < repetitions ? "write" : "read", repetition + 1,
-               cells * sizeof *data * VARIABLES, (unsigned long long)begun, (unsigned long long)(now() - aside_ns),
-               VARIABLES + 2);
+               cells * sizeof *data * VARIABLES, (unsigned long long)begun,
+               (unsigned long long)(now() - aside_ns), VARIABLES + 2);
     }
     printf("}, \"reasons\": [");
     if (wrong > 0) {
