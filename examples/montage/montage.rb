@@ -53,6 +53,8 @@ module Montage
   #
   #     whole("projected/a.fits") { |part| montage t, "mProjectPP", "raw/a.fits", part, "region.hdr" }
   def whole(target)
+    # What a run that was killed has left.
+    File.delete(*Dir[target.pathmap("%X.part-*%x")])
     part = target.pathmap("%X.part-#{SecureRandom.alphanumeric(6)}%x")
     yield part
     File.rename(area_of(part), area_of(target)) if File.exist?(area_of(part))
