@@ -892,6 +892,13 @@ fn whatever_happens_where_each_group_has_its_way_what_comes_out_is_whole_or_know
     live_all(None);
 }
 
+/// Lives that have once found something.
+#[test]
+fn what_came_out_in_lives_that_were_known_to_be_wrong_is_whole() {
+    // A reader leaves while the route changes, and records have a fixed size.
+    live(56_885, Some(Route::Direct), false);
+}
+
 #[test]
 fn edges_see_the_clock_and_widen_their_window_on_a_long_line() {
     let dice = &mut Dice(1);

@@ -109,6 +109,9 @@ struct Writer {
     cutter: Cutter,
     /// Its buffer holds what could not go on, for want of room or of its turn.
     waits: bool,
+    /// It comes from a tree in which all readers had left, so parts of its records were dropped there. This one hears of
+    /// that later.
+    is_unread: bool,
     account: Account,
 }
 
@@ -181,6 +184,7 @@ impl Flow {
             looked_at: 0,
             cutter: Cutter::new(settings.record),
             waits: false,
+            is_unread: false,
             account: Account::default(),
         };
         let writers = (0..writers).map(writer).collect();
@@ -337,7 +341,9 @@ impl Flow {
         let abandoned = self.is_abandoned();
         let one = &mut self.writers[writer];
         if !abandoned && one.cutter.is_within(one.buffer.len()) {
-            if let Some(separator) = self.settings.record.separator() {
+            if one.is_unread {
+                one.drop_buffer();
+            } else if let Some(separator) = self.settings.record.separator() {
                 let held = one.buffer.len();
                 self.ring.take(&mut one.buffer, held, 0);
                 self.ring.append(&[separator], 1);

@@ -11,6 +11,7 @@ impl Flow {
     /// of it has.
     pub fn hand_writer(&mut self, writer: usize, to: &mut Self, there: usize) -> bool {
         let is_exclusive = self.exclusive == Some(writer);
+        let is_abandoned = self.is_abandoned();
         let one = &mut self.writers[writer];
         if one.state == WriterState::Failed || is_exclusive || one.cutter.is_within(0) {
             return false;
@@ -21,6 +22,7 @@ impl Flow {
         let next = &mut to.writers[there];
         next.account.bytes += bytes;
         (next.ended, next.looked_at) = (one.ended, one.looked_at);
+        next.is_unread = one.is_unread || is_abandoned;
         let spare = core::mem::replace(&mut next.buffer, held);
         to.ring.give_back(spare);
         let is_closed = one.state == WriterState::Closed;
@@ -54,7 +56,7 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::streams::{CARRY_BYTES_MAX, FlowSettings};
+    use crate::streams::{CARRY_BYTES_MAX, FlowSettings, RecordKind};
     use alloc::vec;
 
     fn write(flow: &mut Flow, writer: usize, bytes: &[u8]) {
@@ -102,6 +104,22 @@ mod tests {
         assert!(old.hand_writer(0, &mut new, 0));
         assert!(read(&mut old).ends_with(b"x\n"));
         assert_eq!(new.written(0).bytes, 4);
+    }
+
+    #[test]
+    fn a_record_of_which_a_part_was_dropped_as_all_had_left_is_not_torn() {
+        let settings = || FlowSettings { record: RecordKind::Fixed(4), ..FlowSettings::default() };
+        let mut old = Flow::new(settings(), 1, 1);
+        let mut new = Flow::new(settings(), 1, 1);
+        write(&mut old, 0, b"ab");
+        old.on_reader_left(0);
+        assert!(old.hand_writer(0, &mut new, 0) && !new.is_abandoned());
+        write(&mut new, 0, b"cd");
+        new.on_writer_closed(0);
+        new.on_writer_ended(0, true);
+        assert_eq!(new.faults(), []);
+        new.on_reader_left(0);
+        assert!(new.is_over());
     }
 
     #[test]
