@@ -161,7 +161,13 @@ fn a_reader_that_sleeps_until_the_fast_one_has_all_gets_all_too() {
         assert_eq!(node.read("fast"), node.read("slow"));
         let account = &outcome.accounts[0];
         assert!(account.spilled_bytes > 8 << 20, "{account:?}");
-        assert!((account.spilled_bytes..64 << 20).contains(&account.spilled_bytes_max));
+        // When the fast one had all, the slow one had what its pipe takes; the rest was in memory or spilled.
+        // What was in memory may be spilled after that, when files are let go of already.
+        let elsewhere = account.memory_bytes_max + (1 << 20);
+        let written = account.writers[0].bytes;
+        assert!(account.spilled_bytes <= written, "{account:?}");
+        assert!(account.spilled_bytes_max >= written - elsewhere, "{account:?}");
+        assert!(account.spilled_bytes_max <= 64 << 20, "{account:?}");
         assert!(account.memory_bytes_max <= (4 + 1 + 2 + 2) << 20, "{account:?}");
         // They have no names while they are written, and none is left.
         let left = std::fs::read_dir(&node.folder).unwrap();
