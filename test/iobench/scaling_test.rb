@@ -59,7 +59,7 @@ class BenchScalingTest < Minitest::Test
     [%w[--np 4], %w[--per-node 2], %w[--workers 3], %w[-j 2], %w[--seconds 3]].each do |words|
       options = Rakuda::Bench::Options.new(words)
       error = assert_raises(Rakuda::Bench::UsageError) { Rakuda::Bench::Suites.run("paper", options, 2, nil) }
-      assert_match(/means nothing to the suite paper/, error.message)
+      assert_match(/means nothing to `suite paper`/, error.message)
     end
   end
 

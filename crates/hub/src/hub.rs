@@ -353,13 +353,13 @@ async fn await_turn(
     terminate: &mut Signal,
 ) -> Result<Waited, HubError> {
     // The guards of a run that was just killed need less than that.
-    let mut steps_until_told = TURN_STEPS_QUIET;
+    let mut steps = 0;
     loop {
         if let Some(turn) = record::take_turn(&settings.directory) {
             return Ok(Waited::Over(turn));
         }
-        steps_until_told -= 1;
-        if steps_until_told == 0 {
+        steps += 1;
+        if steps == TURN_STEPS_QUIET {
             let lock = settings.directory.join(FOLDER).join("recovery.lock");
             let text = format!(
                 "rakuda: another process looks after a run that was cut off here, and is waited for (it has {} locked, or ends what is left)",
@@ -367,6 +367,9 @@ async fn await_turn(
             );
             link.push(&HubMessage::Warning { text: Text::from(text) });
             link.flush();
+        }
+        if steps % TURN_STEPS_QUIET == 0 {
+            record::resume_what_ends(&settings.directory);
         }
         tokio::select! {
             _ = terminate.recv() => return Ok(Waited::Ended),

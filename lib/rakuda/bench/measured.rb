@@ -90,7 +90,7 @@ module Rakuda
         # Results are files, and folders with what workers have printed.
         parts.each { |part| FileUtils.rm_rf([part.file, part.file.delete_suffix(".json")].map { |name| File.join(out, name) }) }
         File.write(File.join(out, "Rakefile"), rakefile(parts, workspace.path))
-        @machine = Machine.describe(workspace.path)
+        @work = workspace.path
         start(out, parts)
       ensure
         workspace&.remove unless @options[:keep]
@@ -124,6 +124,9 @@ module Rakuda
       end
 
       private
+
+      # Asked for once, and not for kernels: these say it themselves.
+      def machine = @machine ||= Machine.describe(@work)
 
       def task(part, before, work)
         case part.entry.family
@@ -209,7 +212,7 @@ module Rakuda
         result = JSON.parse(File.read(path))
         return result if part.entry.family == "mpi"
 
-        full = Micro.result(part, result, @machine, @options[:workers], Micro.sync(part, rounds(out)))
+        full = Micro.result(part, result, machine, @options[:workers], Micro.sync(part, rounds(out)))
         File.write(path, "#{JSON.pretty_generate(full)}\n")
         full
       end
@@ -237,7 +240,7 @@ module Rakuda
       def other_result(path, part)
         steps, reasons = Others.printed(part.entry.name, File.read(path))
         reasons += Micro.too_few(steps) unless part.scale == "tiny"
-        full = Micro.described(part, steps, @machine, @options[:workers], reasons)
+        full = Micro.described(part, steps, machine, @options[:workers], reasons)
         File.write(path, "#{JSON.pretty_generate(full)}\n")
         full
       rescue Failure => e

@@ -24,7 +24,9 @@ module Rakuda
         "run of a workflow" => PLACES + %i[cache rounds keep slots style scale_bytes scale_time],
         "run of MapReduce" => PLACES + %i[cache rounds keep slots engines],
         "compare" => PLACES + %i[cache rounds keep slots engines style scale_bytes scale_time],
-        "suite" => %i[dir out timeout keep slots ranks per_node hosts cluster nodes workers size seconds]
+        "suite" => %i[dir out timeout keep slots ranks per_node hosts cluster nodes workers size seconds],
+        # What its figures say themselves has no effect on them.
+        "suite paper" => PLACES + %i[keep hosts cluster nodes]
       }.freeze
       # What stands on the command line for it, where that is another word.
       WORDS = { ranks: "np" }.freeze

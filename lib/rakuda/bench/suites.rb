@@ -55,15 +55,9 @@ module Rakuda
         results + engines.flat_map { |workflow, names| compare(workflow, names, sized, slots, say) }
       end
 
-      # What the figures of the paper say themselves.
-      FIXED = %i[seconds ranks per_node workers slots].freeze
-
       # @raise [UsageError] for an option without effect
       def sweeps(options, say)
-        given = FIXED.find { |option| options.given?(option) }
-        word = Options::WORDS.fetch(given, given).to_s.tr("_", "-")
-        raise UsageError, "--#{word} means nothing to the suite paper, whose figures say how many" if given
-
+        options.check(["suite paper"])
         say.call("meshes are scaled down, and repetitions may be short: compare ratios alone") unless options[:size] == "large"
         paper(options, say)
       end

@@ -64,9 +64,7 @@ impl Turn {
 /// Where there is nothing to look after, nobody is.
 pub(crate) fn take_turn(directory: &Path) -> Option<Turn> {
     let root = directory.join(FOLDER);
-    let mut living = marks(&root).into_iter().filter(|mark| mark.alive);
-    if let Some(run) = living.find(|run| !processes::carries(&run.mark) && is_being_ended(run)) {
-        trees::resume_hub(&run.mark);
+    if being_ended(&root).is_some() {
         return None;
     }
     if has_nothing_left(&root) {
@@ -82,6 +80,19 @@ pub(crate) fn take_turn(directory: &Path) -> Option<Turn> {
         // `recover_in_turn` meets the same error, and tells it.
         Err(_) => Some(Turn::late(None)),
     }
+}
+
+/// Lets a hub go on that is waited for and was left stopped by a guard that was killed.
+pub(crate) fn resume_what_ends(directory: &Path) {
+    if let Some(run) = being_ended(&directory.join(FOLDER)) {
+        trees::resume_hub(&run.mark);
+    }
+}
+
+/// The run, if any, whose hub is to be waited for.
+fn being_ended(root: &Path) -> Option<RunMark> {
+    let mut living = marks(root).into_iter().filter(|mark| mark.alive);
+    living.find(|run| !processes::carries(&run.mark) && is_being_ended(run))
 }
 
 /// Whether `rakuda` of a run is gone whose hub lives a moment longer: what that makes is no target

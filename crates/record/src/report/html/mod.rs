@@ -23,6 +23,8 @@ use crate::report::{Report, data};
 use crate::summary::curve::Curve;
 
 const STYLE: &str = include_str!("assets/report.css");
+/// Of the live page, too.
+const WORDS: &str = include_str!("assets/words.js");
 const SCRIPT: &str = include_str!("assets/report.js");
 
 /// The page.
@@ -60,7 +62,7 @@ fn frame(title: &str, body: &str) -> String {
          <link rel=\"icon\" href=\"data:,\">\
          <title>{}</title><style>{STYLE}</style></head><body>{body}\
          <footer class=\"soft\">Written by rakudactl report, Rakuda {}.</footer>\
-         <script>{SCRIPT}</script></body></html>\n",
+         <script>{WORDS}</script><script>{SCRIPT}</script></body></html>\n",
         escape(title),
         env!("CARGO_PKG_VERSION")
     )
