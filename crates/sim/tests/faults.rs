@@ -15,11 +15,14 @@ const FAILED_BEFORE: [u64; 31] = [
     60_070_377,
 ];
 
+/// Takes prepared commands back, which few do.
+const WITHDRAWS: u64 = 688;
+
 #[test]
 fn seeds_finish_whatever_dies() {
-    let swarm = swarm((1..=100).chain(FAILED_BEFORE));
+    let swarm = swarm((1..=100).chain(FAILED_BEFORE).chain([WITHDRAWS]));
     assert!(swarm.failures.is_empty(), "{:?}", swarm.failures);
-    assert_eq!((swarm.finished, swarm.twice), (131, 12));
+    assert_eq!((swarm.finished, swarm.twice), (132, 12));
     let seen = [
         "machines die with their disk",
         "links cut",
@@ -34,6 +37,7 @@ fn seeds_finish_whatever_dies() {
         "commands refused: node lost",
         "commands prepared",
         "prepared commands begun",
+        "prepared commands withdrawn",
         "gangs begun",
         "gangs that share cores",
         "attempts ended with their gang",
