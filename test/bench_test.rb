@@ -41,12 +41,14 @@ class BenchTest < Minitest::Test
     assert status.success?, output
     swarm = File.join(ENV.fetch("CARGO_TARGET_DIR", File.join(ROOT, "target")), "debug/examples/agents")
     words = %w[--agents 3 --tasks 20 --rounds 1 --idle 0.2 --period 200]
-    output = run_script("lib/agents.rb", "--swarm", swarm, *words)
-    assert_match(/^3 agents \(.*\)$/, output)
-    ["joined", "tasks", "idle", "idle, information", "tasks, information", "rounds"].each do |what|
-      assert_equal 1, output.scan(/^  #{what} {2,}.*\d/).size, output
+    { [] => "", %w[--groups 2] => " behind 2 leaders" }.each do |more, behind|
+      output = run_script("lib/agents.rb", "--swarm", swarm, *words, *more)
+      assert_match(/^3 agents#{behind} \(3 of 3 agents ended by the hub\)$/, output)
+      ["joined", "tasks", "idle", "idle, information", "tasks, information", "rounds"].each do |what|
+        assert_equal 1, output.scan(/^  #{what} {2,}.*\d/).size, output
+      end
+      assert_match(/^  round 0 +instant .* of 3, lag \d+\.\d+ ms to within \d+\.\d+ ms$/, output)
     end
-    assert_match(/^  round 0 +instant .* of 3, lag \d+\.\d+ ms to within \d+\.\d+ ms$/, output)
   end
 
   private

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # One run with many agents that are made up: how long they take to join, what tasks without work and synchronised rounds
-# take, and what information about all of them costs the hub. Figures are the journal's and /proc's.
+# take, and what information about all of them costs the hub. Figures are the journal's and /proc's. With groups, each
+# has a real leader, and a real agent at its host, where no tasks run.
 
 require "etc"
 require "fileutils"
@@ -67,12 +68,13 @@ class Agents
 
   # A run with its swarm, while the block measures.
   def run
-    words = ["setpriv", "--pdeathsig", "TERM", "timeout", "-s", "KILL", LIMIT.to_s, RAKUDA, "-q", "-j", "1", "--joinable",
+    swarm = start_listening if @values[:groups]
+    words = ["setpriv", "--pdeathsig", "TERM", "timeout", "-s", "KILL", LIMIT.to_s, RAKUDA, "-q", *places,
              "SAMPLE_INTERVAL=#{@values[:period]}", "AGENTS=#{@count}", "TASKS=#{@values[:tasks]}",
              "ROUNDS=#{@values[:rounds]}", *phases]
-    rakuda = Process.spawn(*words, chdir: @folder, out: "#{@folder}/out", err: %i[child out])
+    rakuda = Process.spawn(@around || {}, *words, chdir: @folder, out: "#{@folder}/out", err: %i[child out])
     begun("joined")
-    swarm = start_swarm
+    swarm ||= start_swarm
     result = yield
     Process.wait(rakuda)
     raise Stop, "the run failed:\n#{File.read("#{@folder}/out").lines.last(5).join}" unless $?.success? # rubocop:disable Style/SpecialGlobalVars
@@ -81,6 +83,40 @@ class Agents
     result.merge(rounds_figures, ended: File.read("#{@folder}/swarm").lines.last.to_s.chomp)
   ensure
     [rakuda, swarm].compact.each { |pid| end_process(pid) }
+  end
+
+  # Where the agents are, for `rakuda`.
+  def places
+    return ["-j", "1", "--joinable"] unless @values[:groups]
+
+    numbers = (0...@count).each_slice((@count / @values[:groups].to_f).ceil).to_a
+    File.write("#{@folder}/hosts.toml", numbers.each_with_index.map do |own, number|
+      hosts = ["g#{number} 1", *own.map { |one| format("s%05d 1", one) }]
+      "[[group]]\nname = \"group#{number}\"\nleader = \"g#{number}\"\nhosts = #{hosts.inspect}\n"
+    end.join)
+    @leaders = numbers.size
+    ["-F", "hosts.toml"]
+  end
+
+  # What stands for ssh, and the swarm, to which that hands over what leaders start. The engine is brought into a cache of
+  # its own.
+  def start_listening
+    tools = "#{@folder}/tools"
+    FileUtils.mkdir_p(tools)
+    system("cc", "-O2", "-Wall", "-o", "#{tools}/ssh", File.join(ROOT, "bench/swarm_ssh.c"), exception: true)
+    socket = "#{@folder}/swarm.socket"
+    @around = { "PATH" => "#{tools}:#{ENV.fetch("PATH")}", "SWARM_SOCKET" => socket, "XDG_CACHE_HOME" => "#{@folder}/cache" }
+    @joining = clock
+    swarm = spawn_swarm("--listen", socket, in: File::NULL)
+    wait("the swarm") { File.socket?(socket) }
+    swarm
+  end
+
+  # Each agent behind a leader has three descriptors.
+  def spawn_swarm(*words, **streams)
+    limits = @values[:groups] ? { rlimit_nofile: [Process.getrlimit(:NOFILE).last, (@count * 3) + 256].max } : {}
+    Process.spawn("setpriv", "--pdeathsig", "TERM", @values[:swarm], "--agents", @count.to_s, "--states", *words,
+                  out: "#{@folder}/swarm", err: "#{@folder}/swarm.err", **streams, **limits)
   end
 
   def phases
@@ -98,13 +134,12 @@ class Agents
   def start_swarm
     invitation = wait("the invitation") { Dir["#{@folder}/.rakuda/join/*"].first }
     @joining = clock
-    Process.spawn("setpriv", "--pdeathsig", "TERM", @values[:swarm], "--agents", @count.to_s, "--states",
-                  in: invitation, out: "#{@folder}/swarm", err: "#{@folder}/swarm.err")
+    spawn_swarm(in: invitation)
   end
 
   def take_all
     @hub = hub
-    wait("the agents") { up == @count + 1 }
+    wait("the agents") { up == @count + (@leaders || 1) }
     figures = { joining: clock - @joining, memory: memory }
     figures[:plain] = during { go("joined", "idle") }
     figures[:idle] = during { sleep @values[:idle] }
@@ -183,7 +218,7 @@ end
 class AgentsBench
   def initialize(words)
     @values = { agents: [100, 1000], tasks: 10_000, rounds: 5, idle: 5, period: 1000, folder: Dir.tmpdir,
-                swarm: Agents::SWARM }
+                swarm: Agents::SWARM, groups: nil }
     OptionParser.new do |o|
       o.banner = "usage: bench/agents [option ...]"
       o.on("--agents A,B", Array, "how many agents (100,1000)") { |v| @values[:agents] = v.map { |it| Integer(it) } }
@@ -191,6 +226,7 @@ class AgentsBench
       o.on("--rounds N", Integer, "synchronised rounds with a worker on each (5)") { |v| @values[:rounds] = v }
       o.on("--idle SECONDS", Float, "for which the hub is watched when nothing runs (5)") { |v| @values[:idle] = v }
       o.on("--period MS", Integer, "between two samples of a node (1000)") { |v| @values[:period] = v }
+      o.on("--groups N", Integer, "groups with a leader each, behind which the agents are (none)") { |v| @values[:groups] = v }
       o.on("--swarm PROGRAM", "what makes the agents up (its release build)") { |v| @values[:swarm] = v }
     end.parse!(words)
   end
@@ -203,7 +239,8 @@ class AgentsBench
   private
 
   def show(count, found)
-    puts "", "#{count} agents (#{found[:ended]})"
+    behind = " behind #{@values[:groups]} leaders" if @values[:groups]
+    puts "", "#{count} agents#{behind} (#{found[:ended]})"
     row("joined", format("%.1f s, %.0f a second; hub %.0f MB", found[:joining], count / found[:joining], found[:memory]))
     row("tasks", work(found[:plain]))
     row("idle", rest(found[:idle]))

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "etc"
 require "minitest/autorun"
 require "support/testbed"
 
@@ -28,6 +29,19 @@ class TestbedLifeTest < Minitest::Test
     assert_equal 0, result.status, result.err
     assert_match(/removing what is left/, result.err)
     assert_equal "host2\n", @testbed.run!("host1", "ssh", "host2", "hostname")
+  end
+
+  def test_hosts_have_processors_of_their_own_in_turn
+    @testbed.down
+    @testbed = Testbed.new(NAME, { HOSTS: 3, CPUS: 1, OWN_CPUS: 1, GFARM: 0, SLURM: 0 })
+    @testbed.up
+    all = Etc.nprocessors
+    (1..3).each do |number|
+      own = "Cpus_allowed_list:\t#{(number - 1) % all}\n"
+      look = ["grep", "Cpus_allowed_list", "/proc/self/status"]
+      assert_equal own, @testbed.run!("host#{number}", *look)
+      assert_equal own, @testbed.run!("head", "ssh", "host#{number}", *look)
+    end
   end
 
   def test_down_after_up_was_killed_leaves_nothing

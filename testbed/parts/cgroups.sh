@@ -49,10 +49,21 @@ make_cgroups() { # HOST
     done
 }
 
-# Takes the calling (sub)shell, and what it starts, into the groups of a host.
+# Takes the calling (sub)shell, and what it starts, into the groups of a host, and to its processors.
 join_cgroups() { # HOST
     local folder
     for folder in $(cgroup_folders "$1"); do echo "$BASHPID" >"$folder/cgroup.procs"; done
+    if [ "$OWN_CPUS" = 1 ] && [[ $1 == host* ]]; then taskset -pc "$(own_processors "${1#host}")" "$BASHPID" >/dev/null; fi
+}
+
+# The processors of host number $1, as taskset takes them.
+own_processors() {
+    local there number first=$((($1 - 1) * CPUS)) list=
+    there=$(nproc --all)
+    for ((number = first; number < first + CPUS && number < first + there; number++)); do
+        list+=,$((number % there))
+    done
+    echo "${list#,}"
 }
 
 limit_host() { # HOST

@@ -18,7 +18,7 @@ say() { echo "$PROGRAM: $*" >&2; }
 
 # Takes the leading KEY=value words off the arguments; what is left stands in REST.
 take_settings() {
-    local known=" NAME HOSTS CPUS GFARM SLURM HOME_FOLDER MEMORY CPU_TIME DISK DISK_READ DISK_WRITE RATE WAN_MS WAN_BACK_MS WAN_MBIT VISIBLE NET LOST_AFTER "
+    local known=" NAME HOSTS CPUS OWN_CPUS GFARM SLURM HOME_FOLDER MEMORY CPU_TIME DISK DISK_READ DISK_WRITE RATE WAN_MS WAN_BACK_MS WAN_MBIT VISIBLE NET LOST_AFTER "
     while [[ ${1-} =~ ^([A-Z_]+)=(.*)$ ]]; do
         [[ $known == *" ${BASH_REMATCH[1]} "* ]] ||
             fail "unknown setting ${BASH_REMATCH[1]}; there are:$known(see testbed/settings)"
@@ -57,6 +57,7 @@ expect() { # VALUE-NAME PATTERN WHAT
 check_settings() {
     expect HOSTS '^[1-9][0-9]?$' "a number from 1 to 99"
     expect CPUS '^[1-9][0-9]{0,3}$' "a number of CPUs, at least 1"
+    expect OWN_CPUS '^[01]$' "0 or 1"
     expect GFARM '^[01]$' "0 or 1"
     expect SLURM '^[01]$' "0 or 1"
     expect HOME_FOLDER '^(shared|private)$' "shared or private"

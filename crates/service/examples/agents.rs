@@ -2,20 +2,25 @@
 //! with commands that are no processes.
 //!
 //!     agents --agents N [--cores N] [--busy MS] [--dials N] [--states] < INVITATION
+//!     agents --agents N [--cores N] [--busy MS] [--states] --listen SOCKET
 //!
-//! The invitation is what `rakudactl join --print` says of a run with `--joinable`. A command ends well, `--busy` after
+//! The invitation is what `rakudactl join --print` says of a run with `--joinable`. With `--listen` the agents are behind
+//! leaders: `swarm_ssh.c` hands over what a leader talks to as it starts an agent. A command ends well, `--busy` after
 //! its beginning (0 ms); one that waits for a synchronised start notes when its agent was told of the instant, and the
 //! time at the instant, and ends. With `--states` each node has 40 attributes, made up, of which 6 move each time that
 //! the hub has asked to sample; otherwise nothing is told of it. It runs until the last link has ended, and says for
 //! how many agents the hub has ended it. `bench/agents` starts it.
 
+mod handed;
 mod made_up;
 
 use std::cell::RefCell;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
+use handed::Handed;
 use made_up::{Random, attributes, number, value};
 use rakuda_agent::clock::machine_ns;
 use rakuda_core::Prepared;
@@ -23,9 +28,10 @@ use rakuda_info::catalogue::BuiltIn;
 use rakuda_info::delta::Sender;
 use rakuda_info::registry::AttributeId;
 use rakuda_info::table::{NodeId, Table};
-use rakuda_link::agent::{AgentLink, Identity};
+use rakuda_link::agent::{AgentLink, Connection, Identity};
 use rakuda_link::invitation::Invitation;
 use rakuda_link::io::{Ending, StateSource};
+use rakuda_link::stdio;
 use rakuda_link::tcp::Dialler;
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, GateStamps};
@@ -33,7 +39,7 @@ use rakuda_proto::cluster::{FromAgent, NodeFacts, Operations, ToAgent};
 use rakuda_proto::front::{CommandOptions, GateKind, GateOptions, Usage};
 use rakuda_service::now;
 use tokio::sync::Semaphore;
-use tokio::task::{AbortHandle, spawn_local};
+use tokio::task::{AbortHandle, JoinHandle, spawn_local};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -51,6 +57,7 @@ struct Wanted {
     busy: Duration,
     dials: u32,
     states: bool,
+    listen: Option<PathBuf>,
 }
 
 impl Wanted {
@@ -62,6 +69,11 @@ impl Wanted {
             busy: Duration::from_millis(number("--busy", 0)?.into()),
             dials: number("--dials", 64)?.max(1),
             states: words.iter().any(|word| word == "--states"),
+            listen: words
+                .iter()
+                .position(|word| word == "--listen")
+                .and_then(|place| words.get(place + 1))
+                .map(PathBuf::from),
         })
     }
 }
@@ -314,14 +326,8 @@ impl Agent {
     }
 }
 
-/// One agent, from its first connection to the end of its last; whether the hub has ended it.
-async fn serve(
-    number: u32,
-    wanted: Rc<Wanted>,
-    dialler: Rc<Dialler>,
-    token: Text,
-    dials: Rc<Semaphore>,
-) -> Result<bool, Failure> {
+/// An agent that has not greeted the hub.
+fn agent(number: u32, wanted: &Wanted, token: Text) -> Rc<Agent> {
     let facts = NodeFacts {
         host: Text::from(format!("s{number:05}")),
         cores: wanted.cores,
@@ -331,7 +337,7 @@ async fn serve(
         scratch_bytes_free: MEMORY_BYTES,
     };
     let session = u64::from(std::process::id()) << 32 | u64::from(number);
-    let agent = Rc::new(Agent {
+    let agent = Agent {
         link: AgentLink::new(Identity { token, session, facts }),
         busy: wanted.busy,
         states: wanted.states.then(|| Rc::new(States::new(number))),
@@ -339,15 +345,16 @@ async fn serve(
         prepared: RefCell::default(),
         freeing: RefCell::default(),
         gated: RefCell::default(),
-    });
+    };
     agent.link.set_clock(machine_ns);
     if let Some(states) = &agent.states {
         agent.link.set_state_source(Rc::clone(states) as Rc<dyn StateSource>);
     }
-    let permit = dials.acquire().await?;
-    let (reader, writer) = dialler.connect().await?;
-    let connection = agent.link.greet(reader, writer).await?;
-    drop(permit);
+    Rc::new(agent)
+}
+
+/// One agent, from the greeting to the end of its connection; whether the hub has ended it.
+async fn serve(agent: &Rc<Agent>, connection: Connection) -> Result<bool, Failure> {
     agent.link.send(&FromAgent::Ready { directory: connection.welcome.settings.directory.clone() });
     let ending = agent.link.serve(connection, |message| agent.take(message)).await;
     // Nothing keeps the agent any more.
@@ -362,23 +369,59 @@ async fn serve(
     }
 }
 
+/// An agent that dials the hub.
+async fn dial(
+    agent: Rc<Agent>,
+    dialler: Rc<Dialler>,
+    dials: Rc<Semaphore>,
+) -> Result<bool, Failure> {
+    let permit = dials.acquire().await?;
+    let (reader, writer) = dialler.connect().await?;
+    let connection = agent.link.greet(reader, writer).await?;
+    drop(permit);
+    serve(&agent, connection).await
+}
+
+/// An agent that a leader has started.
+async fn answer(wanted: Rc<Wanted>, handed: Handed) -> Result<bool, Failure> {
+    let agent = agent(handed.number, &wanted, Text::default());
+    let (reader, writer) = (stdio::reader(handed.input)?, stdio::writer(handed.output)?);
+    let connection = agent.link.greet(reader, writer).await?;
+    let ended = serve(&agent, connection).await;
+    drop(handed.held);
+    ended
+}
+
+/// Starts the agents, each when it is there.
+async fn start_all(wanted: &Rc<Wanted>) -> Result<Vec<JoinHandle<Result<bool, Failure>>>, Failure> {
+    let mut agents = Vec::new();
+    if let Some(socket) = &wanted.listen {
+        let mut handed = handed::listen(socket)?;
+        for _ in 0..wanted.agents {
+            let one = handed.recv().await.ok_or("nothing is handed over any more")??;
+            agents.push(spawn_local(answer(Rc::clone(wanted), one)));
+        }
+        return Ok(agents);
+    }
+    let Invitation { address, credentials } = Invitation::read_from(std::io::stdin(), "on stdin")?;
+    let dialler = Rc::new(Dialler::new(&address, &credentials)?);
+    let dials = Rc::new(Semaphore::new(wanted.dials as usize));
+    for number in 0..wanted.agents {
+        let agent = agent(number, wanted, credentials.token.clone());
+        agents.push(spawn_local(dial(agent, Rc::clone(&dialler), Rc::clone(&dials))));
+    }
+    Ok(agents)
+}
+
 fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let wanted = Rc::new(Wanted::of(&words)?);
     rakuda_agent::limits::widen();
-    let Invitation { address, credentials } = Invitation::read_from(std::io::stdin(), "on stdin")?;
-    let dialler = Rc::new(Dialler::new(&address, &credentials)?);
-    let dials = Rc::new(Semaphore::new(wanted.dials as usize));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = tokio::task::LocalSet::new();
     let ended = local.block_on(&runtime, async {
-        let agents = (0..wanted.agents).map(|number| {
-            let (wanted, dialler, dials) =
-                (Rc::clone(&wanted), Rc::clone(&dialler), Rc::clone(&dials));
-            spawn_local(serve(number, wanted, dialler, credentials.token.clone(), dials))
-        });
         let mut ended = 0;
-        for agent in agents.collect::<Vec<_>>() {
+        for agent in start_all(&wanted).await? {
             match agent.await? {
                 Ok(is_wanted) => ended += u32::from(is_wanted),
                 Err(why) => writeln!(std::io::stderr(), "agents: {why}")?,

@@ -1,0 +1,35 @@
+"use strict";
+// Figures in the words of both pages. What is not known has no words.
+const words = (() => {
+  function seconds(value) {
+    if (value === null || value === undefined) return "";
+    if (value === 0) return "0 s";
+    if (value >= 3600) return Math.floor(value / 3600) + " h " + Math.round((value % 3600) / 60) + " min";
+    if (value >= 100) return Math.floor(value / 60) + " min " + Math.round(value % 60) + " s";
+    if (value >= 1) return value.toPrecision(3) + " s";
+    return value >= 1e-3 ? (value * 1e3).toPrecision(3) + " ms" : (value * 1e6).toFixed(0) + " µs";
+  }
+  function size(value) {
+    if (value === null || value === undefined) return "";
+    if (value < 1000) return value + " B";
+    let unit = -1;
+    while (value >= 999.5 && unit < 5) { value /= 1000; unit++; }
+    return value.toPrecision(3) + " " + ["kB", "MB", "GB", "TB", "PB", "EB"][unit];
+  }
+  // Memory in powers of 1024, in which `memory:` of a Rakefile counts: what was measured, rounded down.
+  const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+  function memory(value) {
+    let unit = 0;
+    while (value >= 1024 && unit < 4) { value /= 1024; unit++; }
+    const scale = !unit || value >= 100 ? 1 : value >= 10 ? 10 : 100;
+    return (Math.floor(value * scale) / scale).toFixed(Math.log10(scale)) + " " + UNITS[unit];
+  }
+  // What was asked for, as it was: in the largest unit of which it is a whole number.
+  function requested(value) {
+    let whole = value, unit = 0;
+    while (whole && whole % 1024 === 0 && unit < 4) { whole /= 1024; unit++; }
+    return whole < 1e6 ? whole + " " + UNITS[unit] : memory(value);
+  }
+
+  return { seconds, size, memory, requested };
+})();
