@@ -258,7 +258,9 @@ class AgentsBench
   end
 
   def rest(use)
-    format("hub %.1f %% of a core, %.0f KB/s on the loopback", use.cpu / use.time * 100, use.bytes / use.time / 1000)
+    share = format("hub %.1f %% of a core", use.cpu / use.time * 100)
+    # Leaders are at the other end of pipes.
+    @values[:groups] ? share : format("%s, %.0f KB/s on the loopback", share, use.bytes / use.time / 1000)
   end
 
   # With the time between two rounds, in which the next one is prepared.
