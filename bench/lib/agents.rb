@@ -43,7 +43,8 @@ class Agents
 
   class Stop < StandardError; end
 
-  # Processor time of a process, and bytes that have crossed this machine's loopback, both ways.
+  # Processor time of a process, and bytes that have crossed this machine's loopback, both ways; with groups those that
+  # the hub has read and written, as its leaders are at the other end of pipes.
   Use = Struct.new(:time, :cpu, :bytes) do
     def -(other) = Use.new(*to_a.zip(other.to_a).map { |one, before| one - before })
   end
@@ -174,7 +175,13 @@ class Agents
 
   def use
     stat = File.read("/proc/#{@hub}/stat").rpartition(")").last.split
-    Use.new(clock, (stat[11].to_i + stat[12].to_i) / TICKS, Integer(File.read("/proc/net/dev")[/^ *lo: *(\d+)/, 1]))
+    Use.new(clock, (stat[11].to_i + stat[12].to_i) / TICKS, bytes)
+  end
+
+  def bytes
+    return Integer(File.read("/proc/net/dev")[/^ *lo: *(\d+)/, 1]) unless @values[:groups]
+
+    File.read("/proc/#{@hub}/io").scan(/^[rw]char: (\d+)$/).sum { |digits| digits.first.to_i }
   end
 
   def memory = Integer(File.read("/proc/#{@hub}/status")[/^VmRSS:\s+(\d+)/, 1]) / 1024.0
@@ -258,9 +265,8 @@ class AgentsBench
   end
 
   def rest(use)
-    share = format("hub %.1f %% of a core", use.cpu / use.time * 100)
-    # Leaders are at the other end of pipes.
-    @values[:groups] ? share : format("%s, %.0f KB/s on the loopback", share, use.bytes / use.time / 1000)
+    where = @values[:groups] ? "at the hub" : "on the loopback"
+    format("hub %.1f %% of a core, %.0f KB/s %s", use.cpu / use.time * 100, use.bytes / use.time / 1000, where)
   end
 
   # With the time between two rounds, in which the next one is prepared.
