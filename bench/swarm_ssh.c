@@ -3,10 +3,10 @@
  *
  * usage: ssh [OPTION ...] HOST SCRIPT
  *
- * A host whose name begins with s is an agent: says what the script would say when the agent is to begin, and hands its
- * stdin and stdout to the process that listens at the socket SWARM_SOCKET, together with the host's name. It lives until
- * that process closes the connection. Every other host is this machine: sh runs the script. Exit status: 0; 1 with a word
- * on stderr when nothing can be handed over.
+ * A host sNNNNN is an agent: says what the script would say when the agent is to begin, hands its stdin and stdout to one
+ * of the processes that listen at the sockets SWARM_SOCKET.0 to one less than SWARM_SOCKETS, and ends. That gets the
+ * host's name with them; which process it is, is the number modulo theirs. Every other host is this machine: sh runs the
+ * script. Exit status: 0; 1 with a word on stderr when nothing can be handed over.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,16 +33,22 @@ int main(int count, char **words) {
         execl("/bin/sh", "sh", "-c", script, (char *)NULL);
         return fail("/bin/sh");
     }
-    const char *path = getenv("SWARM_SOCKET"), *mark = strstr(script, "echo rakuda-");
+    const char *path = getenv("SWARM_SOCKET"), *count_text = getenv("SWARM_SOCKETS"), *mark = strstr(script, "echo rakuda-");
+    const long sockets = count_text == NULL ? 0 : strtol(count_text, NULL, 10);
+    if (path == NULL || sockets < 1 || mark == NULL) {
+        fputs("expected SWARM_SOCKET, SWARM_SOCKETS, and a script with a mark\n", stderr);
+        return 1;
+    }
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (path == NULL || mark == NULL || strlen(path) >= sizeof address.sun_path) {
-        fputs("expected SWARM_SOCKET, and a script with a mark\n", stderr);
+    const long part = strtol(host + 1, NULL, 10) % sockets;
+    const int length = snprintf(address.sun_path, sizeof address.sun_path, "%s.%ld", path, part);
+    if (length < 0 || (size_t)length >= sizeof address.sun_path) {
+        fputs("expected a shorter SWARM_SOCKET\n", stderr);
         return 1;
     }
     mark += strlen("echo ");
     printf("%.*s: link\n", (int)(sizeof MARK - 1) + TOKEN_BYTES, mark);
     if (fflush(stdout) != 0) return fail("stdout");
-    strcpy(address.sun_path, path);
     int swarm = socket(AF_UNIX, SOCK_STREAM, 0);
     if (swarm < 0 || connect(swarm, (struct sockaddr *)&address, sizeof address) != 0) return fail(path);
     const int handed[2] = {STDIN_FILENO, STDOUT_FILENO};
@@ -58,10 +64,5 @@ int main(int count, char **words) {
     rights->cmsg_type = SCM_RIGHTS;
     rights->cmsg_len = CMSG_LEN(sizeof handed);
     memcpy(CMSG_DATA(rights), handed, sizeof handed);
-    if (sendmsg(swarm, &message, 0) < 0) return fail("hand over");
-    close(STDIN_FILENO);
-    close(STDOUT_FILENO);
-    char byte;
-    while (read(swarm, &byte, 1) > 0) continue;
-    return 0;
+    return sendmsg(swarm, &message, 0) < 0 ? fail("hand over") : 0;
 }

@@ -43,7 +43,7 @@ class BenchTest < Minitest::Test
     words = %w[--agents 3 --tasks 20 --rounds 1 --idle 0.2 --period 200]
     { [] => "", %w[--groups 2] => " behind 2 leaders" }.each do |more, behind|
       output = run_script("lib/agents.rb", "--swarm", swarm, *words, *more)
-      assert_match(/^3 agents#{behind} \(3 of 3 agents ended by the hub\)$/, output)
+      assert_match(/^3 agents#{behind} \(3 of 3 ended by the hub\)$/, output)
       ["joined", "tasks", "idle", "idle, information", "tasks, information", "rounds"].each do |what|
         assert_equal 1, output.scan(/^  #{what} {2,}.*\d/).size, output
       end

@@ -19,6 +19,8 @@ class Agents
   SWARM = File.join(TARGET, "release/examples/agents")
   # Of something that is to come, seconds.
   LIMIT = 900
+  # A swarm has so many beside those of its agents, at most.
+  SPARE_DESCRIPTORS = 64
   TICKS = Etc.sysconf(Etc::SC_CLK_TCK).to_f
   # Between two phases the run waits on its own machine, where no agent of the swarm is.
   RAKEFILE = <<~'RUBY'
@@ -69,21 +71,21 @@ class Agents
 
   # A run with its swarm, while the block measures.
   def run
-    swarm = start_listening if @values[:groups]
+    swarms = start_listening if @values[:groups]
     words = ["setpriv", "--pdeathsig", "TERM", "timeout", "-s", "KILL", LIMIT.to_s, RAKUDA, "-q", *places,
              "SAMPLE_INTERVAL=#{@values[:period]}", "AGENTS=#{@count}", "TASKS=#{@values[:tasks]}",
              "ROUNDS=#{@values[:rounds]}", *phases]
     rakuda = Process.spawn(@around || {}, *words, chdir: @folder, out: "#{@folder}/out", err: %i[child out])
     begun("joined")
-    swarm ||= start_swarm
+    swarms ||= [start_swarm]
     result = yield
     Process.wait(rakuda)
     raise Stop, "the run failed:\n#{File.read("#{@folder}/out").lines.last(5).join}" unless $?.success? # rubocop:disable Style/SpecialGlobalVars
 
-    Process.wait(swarm)
-    result.merge(rounds_figures, ended: File.read("#{@folder}/swarm").lines.last.to_s.chomp)
+    swarms.each { |pid| Process.wait(pid) }
+    result.merge(rounds_figures, ended: Dir["#{@folder}/swarm.*.out"].sum { |path| Integer(File.read(path)[/^\d+/]) })
   ensure
-    [rakuda, swarm].compact.each { |pid| end_process(pid) }
+    [rakuda, *swarms].compact.each { |pid| end_process(pid) }
   end
 
   # Where the agents are, for `rakuda`.
@@ -99,25 +101,27 @@ class Agents
     ["-F", "hosts.toml"]
   end
 
-  # What stands for ssh, and the swarm, to which that hands over what leaders start. The engine is brought into a cache of
-  # its own.
+  # What stands for ssh, and the swarms, to which that hands over what leaders start: several, as each agent has two
+  # descriptors. The engine is brought into a cache of its own.
   def start_listening
     tools = "#{@folder}/tools"
     FileUtils.mkdir_p(tools)
     system("cc", "-O2", "-Wall", "-o", "#{tools}/ssh", File.join(ROOT, "bench/swarm_ssh.c"), exception: true)
-    socket = "#{@folder}/swarm.socket"
-    @around = { "PATH" => "#{tools}:#{ENV.fetch("PATH")}", "SWARM_SOCKET" => socket, "XDG_CACHE_HOME" => "#{@folder}/cache" }
+    parts = ((@count * 2) + SPARE_DESCRIPTORS).fdiv(Process.getrlimit(:NOFILE).last).ceil
+    @around = { "PATH" => "#{tools}:#{ENV.fetch("PATH")}", "XDG_CACHE_HOME" => "#{@folder}/cache",
+                "SWARM_SOCKET" => "#{@folder}/swarm", "SWARM_SOCKETS" => parts.to_s }
     @joining = clock
-    swarm = spawn_swarm("--listen", socket, in: File::NULL)
-    wait("the swarm") { File.socket?(socket) }
-    swarm
+    Array.new(parts) do |part|
+      socket = "#{@folder}/swarm.#{part}"
+      swarm = spawn_swarm(part, (part...@count).step(parts).size, "--listen", socket, in: File::NULL)
+      wait("the swarm") { File.socket?(socket) }
+      swarm
+    end
   end
 
-  # Each agent behind a leader has three descriptors.
-  def spawn_swarm(*words, **streams)
-    limits = @values[:groups] ? { rlimit_nofile: [Process.getrlimit(:NOFILE).last, (@count * 3) + 256].max } : {}
-    Process.spawn("setpriv", "--pdeathsig", "TERM", @values[:swarm], "--agents", @count.to_s, "--states", *words,
-                  out: "#{@folder}/swarm", err: "#{@folder}/swarm.err", **streams, **limits)
+  def spawn_swarm(part, count, *words, **streams)
+    Process.spawn("setpriv", "--pdeathsig", "TERM", @values[:swarm], "--agents", count.to_s, "--states", *words,
+                  out: "#{@folder}/swarm.#{part}.out", err: "#{@folder}/swarm.#{part}.err", **streams)
   end
 
   def phases
@@ -135,7 +139,7 @@ class Agents
   def start_swarm
     invitation = wait("the invitation") { Dir["#{@folder}/.rakuda/join/*"].first }
     @joining = clock
-    spawn_swarm(in: invitation)
+    spawn_swarm(0, @count, in: invitation)
   end
 
   def take_all
@@ -247,7 +251,7 @@ class AgentsBench
 
   def show(count, found)
     behind = " behind #{@values[:groups]} leaders" if @values[:groups]
-    puts "", "#{count} agents#{behind} (#{found[:ended]})"
+    puts "", "#{count} agents#{behind} (#{found[:ended]} of #{count} ended by the hub)"
     row("joined", format("%.1f s, %.0f a second; hub %.0f MB", found[:joining], count / found[:joining], found[:memory]))
     row("tasks", work(found[:plain]))
     row("idle", rest(found[:idle]))

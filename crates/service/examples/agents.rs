@@ -387,9 +387,7 @@ async fn answer(wanted: Rc<Wanted>, handed: Handed) -> Result<bool, Failure> {
     let agent = agent(handed.number, &wanted, Text::default());
     let (reader, writer) = (stdio::reader(handed.input)?, stdio::writer(handed.output)?);
     let connection = agent.link.greet(reader, writer).await?;
-    let ended = serve(&agent, connection).await;
-    drop(handed.held);
-    ended
+    serve(&agent, connection).await
 }
 
 /// Starts the agents, each when it is there.

@@ -18,8 +18,6 @@ pub(crate) struct Handed {
     pub number: u32,
     pub input: OwnedFd,
     pub output: OwnedFd,
-    /// The program that was started for it ends with this.
-    pub held: UnixStream,
 }
 
 /// Listens there, on a thread of its own, until nobody takes what comes.
@@ -27,17 +25,17 @@ pub(crate) fn listen(socket: &Path) -> std::io::Result<UnboundedReceiver<std::io
     let listener = UnixListener::bind(socket)?;
     let (sender, receiver) = unbounded_channel();
     std::thread::spawn(move || {
-        while sender.send(listener.accept().and_then(|(stream, _)| take(stream))).is_ok() {}
+        while sender.send(listener.accept().and_then(|(stream, _)| take(&stream))).is_ok() {}
     });
     Ok(receiver)
 }
 
-fn take(stream: UnixStream) -> std::io::Result<Handed> {
+fn take(stream: &UnixStream) -> std::io::Result<Handed> {
     let mut name = [0; NAME_BYTES_MAX];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let parts = &mut [IoSliceMut::new(&mut name)];
-    let bytes = recvmsg(&stream, parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?.bytes;
+    let bytes = recvmsg(stream, parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?.bytes;
     let mut descriptors = ancillary.drain().flat_map(|message| match message {
         RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect::<Vec<_>>(),
         _ => Vec::new(),
@@ -50,5 +48,5 @@ fn take(stream: UnixStream) -> std::io::Result<Handed> {
     let number = text.strip_prefix('s').and_then(|digits| digits.parse().ok());
     let number =
         number.ok_or_else(|| std::io::Error::other(format!("expected sNNNNN, got `{text}`")))?;
-    Ok(Handed { number, input, output, held: stream })
+    Ok(Handed { number, input, output })
 }
