@@ -34,7 +34,7 @@ class ReadsExampleTest < WorkflowCase
   def test_half_a_file_fails_and_is_tried_with_more_memory
     printed, status = run_with("rakuda", "--failure", "continue") { |place| WORKFLOW.spoil(place) }
     assert_equal 1, status.exitstatus
-    assert_match(/^results\/fq\/B_1\.trimmed\.fastq\.gz: failed .*2 attempts/, printed)
+    assert_match(/^results\/fq\/B_1\.trimmed\.fastq\.gz: failed after .*\(attempt 2 of 2\)/, printed)
     assert_includes printed, "gzip: results/fq/B_1.fastq.gz: unexpected end of file"
     refute_path_exists File.join(@directory, "rakuda/results/fq/B_1.trimmed.fastq.gz")
     assert_path_exists File.join(@directory, "rakuda/results/fqchk/A_2.trimmed.txt")
