@@ -24,7 +24,7 @@ require_relative "terminal"
 # A block with lines that begin with `$ ` is run; an indented one that is neither run nor a file needs the last of these
 # marks. A line `...` stands for any lines; without it, lines are compared in any order, since tasks run side by side. Times,
 # names of runs and of this machine are not compared. A command that names a run of the page, by its beginning or as ID, is
-# about the run in its place.
+# about the run in its place; /the/folder is the folder at hand.
 class Walk
   ROOT = File.expand_path("../..", __dir__)
   MARK = /\A<!-- (?<word>folder|in|checkout|hosts|file:|status:|labels|meanwhile|each but|each|not run:)(?: (?<value>.+?))? -->\z/
@@ -147,7 +147,7 @@ class Walk
   def run_meanwhile(block, place)
     @test.assert_equal 1, block.size, "#{@page}:#{place}: one command, and nothing that it prints"
     @commands += 1
-    command = block.first.delete_prefix("$ ")
+    command = with_runs(block.first.delete_prefix("$ "))
     log = File.join(@top, ".meanwhile#{@commands}")
     pid = Process.spawn(environment, "sh", "-c", command, chdir: @folder, in: File::NULL, %i[out err] => log)
     @meanwhile << [Process.detach(pid), log, "#{@page}:#{place}: #{command}"]
@@ -170,14 +170,14 @@ class Walk
     asked.each_with_index do |(command, *lines), index|
       status = index == asked.size - 1 && word == "status:" ? value.to_i : 0
       here = "#{@page}:#{place}: #{command}"
-      printed = printed_by(command.delete_prefix("$ "), status, here)
+      printed = printed_by(with_runs(command.delete_prefix("$ ")), status, here)
       word == "labels" ? compare_labels(lines, printed, here) : compare(lines, printed, here)
     end
   end
 
   # What such commands print is not in the page: they end well.
   def run_each(table, but, place)
-    commands = table.drop(2).flat_map { |row| row.split(/(?<!\\)\|/).last.scan(/`((?:rakuda|rakudactl)\b[^`]*)`/).flatten }
+    commands = table.drop(2).flat_map { |row| row.split(/(?<!\\)\|/).last.scan(/`((?:rakuda|rakudactl)(?: [^`]*)?)`/).flatten }
     commands.reject! { |command| but&.match?(command) }
     @test.refute_empty commands, "#{@page}:#{place}: no command is in this table"
     commands.each do |command|
@@ -202,7 +202,7 @@ class Walk
 
   def printed_by(command, status, place)
     @commands += 1
-    terminal = Terminal.run("sh", "-c", with_runs(command), columns: 400, environment: environment, directory: @folder,
+    terminal = Terminal.run("sh", "-c", command, columns: 400, environment: environment, directory: @folder,
                                                             input: File::NULL)
     printed = terminal.lines.join("\n").rstrip
     @test.assert_equal status, terminal.status.exitstatus, "#{place}\n#{printed}"
@@ -211,7 +211,7 @@ class Walk
 
   # The command as it has to be here: the page's runs have other names.
   def with_runs(command)
-    command = command.gsub(/\b\d{8}-\d{6}[\d.-]*/) do |name|
+    command = command.gsub("/the/folder", @folder).gsub(/\b\d{8}-\d{6}[\d.-]*/) do |name|
       meant = @runs.keys.select { |run| run.start_with?(name) }
       @test.assert_equal 1, meant.size, "#{@page}: #{command}: the page names #{meant.size} runs that begin so"
       @runs.fetch(meant.first)
