@@ -149,14 +149,14 @@ class Walk
     @commands += 1
     command = with_runs(block.first.delete_prefix("$ "))
     log = File.join(@top, ".meanwhile#{@commands}")
-    pid = Process.spawn(environment, "sh", "-c", command, chdir: @folder, in: File::NULL, %i[out err] => log)
+    pid = Process.spawn(environment, "sh", "-c", command, chdir: @folder, in: File::NULL, %i[out err] => log, pgroup: true)
     @meanwhile << [Process.detach(pid), log, "#{@page}:#{place}: #{command}"]
   end
 
   def await_meanwhile
     @meanwhile.each do |thread, log, place|
       ended = thread.join(Terminal::LIMIT)
-      Process.kill(:TERM, thread.pid) unless ended
+      Process.kill(:TERM, -thread.pid) && thread.join(Terminal::LIMIT) unless ended
       @test.assert ended, "#{place}: still running at the end of its folder\n#{File.read(log)}"
       @test.assert_predicate thread.value, :success?, "#{place}\n#{File.read(log)}"
     end
