@@ -42,7 +42,8 @@ class Walk
   BUILDING = %w[installing io-benchmarks coming-from-make].map { |name| "docs/guide/#{name}.md" }.freeze
   RUN = /\b\d{8}-\d{6}\.\d{3}-\d+\b/
   # What `mpirun` says no to otherwise, as root and on few cores.
-  MPI = { "OMPI_ALLOW_RUN_AS_ROOT" => "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM" => "1", "OMPI_MCA_rmaps_base_oversubscribe" => "1" }.freeze
+  MPI = { "OMPI_ALLOW_RUN_AS_ROOT" => "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM" => "1",
+          "OMPI_MCA_rmaps_base_oversubscribe" => "1" }.freeze
 
   def initialize(test, page)
     @test = test
@@ -140,7 +141,8 @@ class Walk
     return unless block.first.start_with?("    ")
 
     block = unindented(block)
-    @test.assert block.first.start_with?("$ "), "#{@page}:#{place}: neither commands, with `$ ` before them, nor marked:\n#{block.first}"
+    marks = "#{@page}:#{place}: neither commands, with `$ ` before them, nor marked: #{block.first}"
+    @test.assert block.first.start_with?("$ "), marks
     word == "meanwhile" ? run_meanwhile(block, place) : run_commands(block, word, value, place)
   end
 
