@@ -170,13 +170,13 @@ mod tests {
     #[test]
     fn the_root_of_a_chroot_is_no_mount_and_has_its_device_all_the_same() {
         let table: &[u8] = b"50 21 0:5 / /proc rw - proc proc rw\n\
-            51 21 254:0 /home /home rw - ext4 /dev/vda rw\n";
+            51 21 254:0 /data /data rw - ext4 /dev/vda rw\n";
         let known = FileSystems::new(Path::new("/tmp/project"), table, b"254:0");
-        for path in ["a", "/", "/usr/bin/cp", "/home/u/a"] {
+        for path in ["a", "/", "/usr/bin/cp", "/data/a"] {
             assert!(known.is_of_run(Path::new(path)), "{path}");
         }
         assert!(!known.is_of_run(Path::new("/proc/1")));
-        let known = FileSystems::new(Path::new("/home/u"), table, b"254:1");
+        let known = FileSystems::new(Path::new("/data/u"), table, b"254:1");
         assert!(known.is_of_run(Path::new("a")) && !known.is_of_run(Path::new("/tmp/a")));
     }
 
