@@ -37,12 +37,16 @@ struct FileSystems {
 }
 
 impl FileSystems {
-    /// By the kernel's table of mounts. One file system may be mounted in several places; its
-    /// device tells that it is one.
-    fn new(folder: &Path, table: &[u8]) -> Self {
+    /// By the kernel's table of mounts, and the device of `/`. One file system may be mounted in
+    /// several places; its device tells that it is one. The table names mounts below the root of
+    /// this process alone: in a chroot, `/` itself may be in none of its lines.
+    fn new(folder: &Path, table: &[u8], root: &[u8]) -> Self {
         let mut found: Vec<(PathBuf, &[u8])> = mounts::mounted_devices(table).collect();
         // What was mounted last on the same place covers the others.
         found.reverse();
+        if !found.is_empty() && !found.iter().any(|(point, _)| point == Path::new("/")) {
+            found.push((PathBuf::from("/"), root));
+        }
         found.sort_by_key(|(point, _)| std::cmp::Reverse(point.as_os_str().len()));
         let device = found.iter().find(|(point, _)| is_below(folder, point));
         let device = device.map(|(_, device)| device.to_vec());
@@ -89,8 +93,16 @@ fn without_parents(path: &Path) -> PathBuf {
 pub fn enter(folder: &Path) {
     // Without the table all calls are on some file system, and none is known to be on the run's.
     let table = std::fs::read(mounts::TABLE).unwrap_or_default();
-    let known = FileSystems::new(folder, &table);
+    let known = FileSystems::new(folder, &table, root_device().as_bytes());
     *FILE_SYSTEMS.write().unwrap_or_else(PoisonError::into_inner) = Some(known);
+}
+
+/// The device of `/` as the table of mounts writes it; empty where it cannot be known.
+fn root_device() -> String {
+    rustix::fs::stat("/").map_or_else(
+        |_| String::new(),
+        |found| format!("{}:{}", rustix::fs::major(found.st_dev), rustix::fs::minor(found.st_dev)),
+    )
 }
 
 /// So many calls are made about `path`; a relative name starts at the run's folder.
@@ -128,7 +140,7 @@ mod tests {
 
     #[test]
     fn calls_are_told_apart_by_the_longest_mount_point_before_their_name() {
-        let known = FileSystems::new(Path::new("/data/project"), TABLE);
+        let known = FileSystems::new(Path::new("/data/project"), TABLE, b"");
         for path in [
             "a",
             "./a",
@@ -151,13 +163,26 @@ mod tests {
     #[test]
     fn what_is_mounted_last_covers_what_was_mounted_there_before() {
         let table = [TABLE, b"40 30 0:60 / /data rw - ext4 /dev/vdb rw\n"].concat();
-        let known = FileSystems::new(Path::new("/data/project"), &table);
+        let known = FileSystems::new(Path::new("/data/project"), &table, b"");
         assert!(known.is_of_run(Path::new("a")) && !known.is_of_run(Path::new("/user/u")));
     }
 
     #[test]
+    fn the_root_of_a_chroot_is_no_mount_and_has_its_device_all_the_same() {
+        let table: &[u8] = b"50 21 0:5 / /proc rw - proc proc rw\n\
+            51 21 254:0 /data /data rw - ext4 /dev/vda rw\n";
+        let known = FileSystems::new(Path::new("/tmp/project"), table, b"254:0");
+        for path in ["a", "/", "/usr/bin/cp", "/data/a"] {
+            assert!(known.is_of_run(Path::new(path)), "{path}");
+        }
+        assert!(!known.is_of_run(Path::new("/proc/1")));
+        let known = FileSystems::new(Path::new("/data/u"), table, b"254:1");
+        assert!(known.is_of_run(Path::new("a")) && !known.is_of_run(Path::new("/tmp/a")));
+    }
+
+    #[test]
     fn nothing_is_of_the_run_where_nothing_is_known_to_be_mounted() {
-        let nothing = FileSystems::new(Path::new(""), b"");
+        let nothing = FileSystems::new(Path::new(""), b"", b"254:0");
         assert!(!nothing.is_of_run(Path::new("/")));
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::agent_slot::AgentSlot;
 use crate::listener::Listener;
 use crate::nodes::Launcher;
-use crate::plan::Origin;
+use crate::plan::{ClusterPlan, Origin};
 use crate::reports::NodeEvent;
 use crate::thread::Context;
 use crate::{slurm, template};
@@ -126,6 +126,13 @@ fn plain_name(said: &str) -> String {
     if name.is_empty() { "node".into() } else { name }
 }
 
+/// Of the hosts of the plan, and of this machine where it runs tasks, too.
+fn names_so_far(plan: &ClusterPlan) -> Vec<String> {
+    let own = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let hosts = plan.hosts.iter().map(|host| host.name.clone());
+    hosts.chain(plan.own_takes_tasks.then(own)).collect()
+}
+
 /// Begins to look for nodes that are not known yet; none: there will be no others.
 pub(crate) fn await_nodes(context: &Context, launcher: &Rc<Launcher>) -> Option<Rc<Search>> {
     let Context { plan, directory, searches, .. } = context;
@@ -141,7 +148,7 @@ pub(crate) fn await_nodes(context: &Context, launcher: &Rc<Launcher>) -> Option<
         closing: Cell::new(false),
         changed: Notify::new(),
         parts: Arc::clone(searches),
-        names: RefCell::new(plan.hosts.iter().map(|host| host.name.clone()).collect()),
+        names: RefCell::new(names_so_far(plan)),
     });
     let (joinable, origin) = (plan.joinable, plan.origin.clone());
     let towards = plan.hosts.first().and_then(|host| host.name.rsplit('@').next());

@@ -109,8 +109,8 @@ struct Writer {
     cutter: Cutter,
     /// Its buffer holds what could not go on, for want of room or of its turn.
     waits: bool,
-    /// It comes from a tree in which all readers had left, so parts of its records were dropped there. This one hears of
-    /// that later.
+    /// It comes from a tree in which all readers had left, so parts of its records were dropped there. This one hears
+    /// of that later.
     is_unread: bool,
     account: Account,
 }

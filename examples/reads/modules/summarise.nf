@@ -1,0 +1,12 @@
+process SUMMARISE {
+    input:
+    path checks
+
+    output:
+    path "summary.tsv"
+
+    script:
+    """
+    summarise $checks > summary.tsv
+    """
+}

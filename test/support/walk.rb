@@ -1,0 +1,258 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "open3"
+require "tmpdir"
+require_relative "terminal"
+
+# A page that is followed to the letter: files are written, commands run on a terminal, and what they print
+# is compared with the page. Marks in the pages, which readers do not see:
+#
+#   <!-- folder -->        an empty folder begins
+#   <!-- in NAME -->       what follows is in the folder NAME below it
+#   <!-- checkout -->      what follows is in a copy of the checkout, whose engine is built already
+#   <!-- hosts -->         from here on every host is this machine, with a folder for temporary files of its own
+#   <!-- setup             the lines up to --> are run by the shell: what the page takes as given
+#   <!-- file: NAME -->    the next block, indented or fenced, is that file
+#   <!-- status: N -->     the last command of the next block ends so
+#   <!-- labels -->        of what the next block prints only what lines begin with is compared, before its table
+#   <!-- meanwhile -->     the only command of the next block runs beside what follows, and has ended well with the folder
+#   <!-- each -->          in the next table all commands of the last column are run, with RUN for the last run
+#   <!-- each but X -->    the same without those that match X
+#   <!-- not run: WHY -->  the next block is not run
+#
+# A block with lines that begin with `$ ` is run; an indented one that is neither run nor a file needs the last of these
+# marks. A line `...` stands for any lines; without it, lines are compared in any order, since tasks run side by side. Times,
+# names of runs and of this machine are not compared. A command that names a run of the page, by its beginning or as ID, is
+# about the run in its place; /the/folder is the folder at hand.
+class Walk
+  ROOT = File.expand_path("../..", __dir__)
+  MARK = /\A<!-- (?<word>folder|in|checkout|hosts|file:|status:|labels|meanwhile|each but|each|not run:)(?: (?<value>.+?))? -->\z/
+  # A host of `<!-- hosts -->`: whose options end with `--`, or who has none.
+  SSH = <<~'SH'
+    #!/bin/sh
+    case " $* " in *" -- "*) while test "$1" != --; do shift; done; shift ;; esac
+    host=$1
+    shift
+    export TMPDIR="$HOSTS/$host" XDG_CACHE_HOME="$HOSTS/cache"
+    mkdir -p "$TMPDIR"
+    exec sh -c "$*"
+  SH
+  # Pages that need what is not on every system that Rakuda is for: make, compilers, the I/O kernels.
+  BUILDING = %w[installing io-benchmarks coming-from-make].map { |name| "docs/guide/#{name}.md" }.freeze
+  RUN = /\b\d{8}-\d{6}\.\d{3}-\d+\b/
+  # What `mpirun` says no to otherwise, as root and on few cores.
+  MPI = { "OMPI_ALLOW_RUN_AS_ROOT" => "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM" => "1",
+          "OMPI_MCA_rmaps_base_oversubscribe" => "1" }.freeze
+
+  def initialize(test, page)
+    @test = test
+    @page = page
+    @lines = File.readlines(File.join(ROOT, page), chomp: true)
+    @commands = 0
+    @meanwhile = [] # threads that wait for commands, with what these print and where they stand
+  end
+
+  def follow
+    Dir.mktmpdir("rakuda-walkthrough") do |folder|
+      @top = @folder = folder
+      begin_folder
+      each_block { |mark, block, place| run(mark, block, place) }
+      await_meanwhile
+    end
+    @test.assert_operator @commands, :>, 0, "#{@page} has no command"
+  end
+
+  private
+
+  # Indented blocks, with the mark above each. Marks that stand for themselves are heeded on the way.
+  def each_block
+    mark = nil
+    number = 0
+    while (line = @lines[number])
+      if line == "<!-- setup"
+        script = @lines[number + 1..].take_while { |one| one != "-->" }
+        set_up(script, number + 1)
+        number += script.size + 1
+      elsif (found = line.match(MARK))
+        mark = found unless heed(found)
+      elsif (size = block_size(number))
+        yield mark, @lines[number, size], number + 1
+        mark = nil
+        number += size - 1
+      end
+      number += 1
+    end
+  end
+
+  # @return [Boolean] whether the mark stands for itself
+  def heed(mark)
+    case mark[:word]
+    when "folder" then begin_folder
+    when "in" then FileUtils.mkdir_p(@folder = File.join(@top, mark[:value]))
+    when "checkout" then begin_checkout
+    when "hosts" then File.write(File.join(@top, ".bin/ssh"), SSH, perm: 0o755)
+    else return false
+    end
+    true
+  end
+
+  # @return [Integer, nil] lines of the block, fenced, indented or a table, that begins in this line
+  def block_size(number)
+    rest = @lines[number..]
+    case rest.first
+    when /\A```/ then rest.drop(1).index("```") + 2
+    when /\A {4}/ then rest.take_while { |line| line.start_with?("    ") || line.empty? }.size
+    when /\A\|/ then rest.take_while { |line| line.start_with?("|") }.size
+    end
+  end
+
+  def begin_folder
+    await_meanwhile
+    @folder = @top
+    FileUtils.rm_rf(Dir.children(@top).map { |name| File.join(@top, name) })
+    FileUtils.mkdir_p([".bin", ".home"].map { |name| File.join(@top, name) })
+    @runs = {} # as the page calls them, and as they are called here
+  end
+
+  # What is in it may be overwritten. The engine is the one of the tests, so nothing is compiled.
+  def begin_checkout
+    begin_folder
+    @folder = File.join(@top, "rakuda")
+    Dir.mkdir(@folder)
+    files, status = Open3.capture2("git", "ls-files", "-z", chdir: ROOT)
+    @test.assert status.success?, "git ls-files failed: the list of files comes from git"
+    there = files.split("\0").select { |path| File.file?(File.join(ROOT, path)) }
+    @test.assert system("cp", "--parents", "-P", *there, @folder, chdir: ROOT)
+    File.symlink(File.join(ROOT, "target"), File.join(@folder, "target"))
+  end
+
+  def set_up(script, place)
+    output, status = Open3.capture2e(environment, "sh", "-eu", stdin_data: "#{script.join("\n")}\n", chdir: @folder)
+    @test.assert status.success?, "#{@page}:#{place}: setup\n#{output}"
+  end
+
+  def run(mark, block, place)
+    return if mark && mark[:word] == "not run:"
+
+    word, value = mark && mark[:word], mark && mark[:value]
+    return write(value, block.first.start_with?("```") ? block[1..-2] : unindented(block)) if word == "file:"
+    return run_each(block, value && Regexp.new(value), place) if word&.start_with?("each")
+    return unless block.first.start_with?("    ")
+
+    block = unindented(block)
+    marks = "#{@page}:#{place}: neither commands, with `$ ` before them, nor marked: #{block.first}"
+    @test.assert block.first.start_with?("$ "), marks
+    word == "meanwhile" ? run_meanwhile(block, place) : run_commands(block, word, value, place)
+  end
+
+  def run_meanwhile(block, place)
+    @test.assert_equal 1, block.size, "#{@page}:#{place}: one command, and nothing that it prints"
+    @commands += 1
+    command = with_runs(block.first.delete_prefix("$ "))
+    log = File.join(@top, ".meanwhile#{@commands}")
+    pid = Process.spawn(environment, "sh", "-c", command, chdir: @folder, in: File::NULL, %i[out err] => log, pgroup: true)
+    @meanwhile << [Process.detach(pid), log, "#{@page}:#{place}: #{command}"]
+  end
+
+  def await_meanwhile
+    @meanwhile.each do |thread, log, place|
+      ended = thread.join(Terminal::LIMIT)
+      Process.kill(:TERM, -thread.pid) && thread.join(Terminal::LIMIT) unless ended
+      @test.assert ended, "#{place}: still running at the end of its folder\n#{File.read(log)}"
+      @test.assert_predicate thread.value, :success?, "#{place}\n#{File.read(log)}"
+    end
+    @meanwhile.clear
+  end
+
+  def unindented(block) = block.map { |line| line.delete_prefix("    ") }.join("\n").rstrip.lines(chomp: true)
+
+  def run_commands(block, word, value, place)
+    asked = block.slice_before { |line| line.start_with?("$ ") }.to_a
+    asked.each_with_index do |(command, *lines), index|
+      status = index == asked.size - 1 && word == "status:" ? value.to_i : 0
+      here = "#{@page}:#{place}: #{command}"
+      printed = printed_by(with_runs(command.delete_prefix("$ ")), status, here)
+      word == "labels" ? compare_labels(lines, printed, here) : compare(lines, printed, here)
+    end
+  end
+
+  # What such commands print is not in the page: they end well.
+  def run_each(table, but, place)
+    commands = table.drop(2).flat_map { |row| row.split(/(?<!\\)\|/).last.scan(/`((?:rakuda|rakudactl)(?: [^`]*)?)`/).flatten }
+    commands.reject! { |command| but&.match?(command) }
+    @test.refute_empty commands, "#{@page}:#{place}: no command is in this table"
+    commands.each do |command|
+      last = Dir.glob("*-*", base: File.join(@folder, ".rakuda/runs")).max
+      printed_by(command.gsub(/\bRUN\b/) { last }, 0, "#{@page}:#{place}: #{command}")
+    end
+  end
+
+  def write(name, block)
+    path = File.join(@folder, name)
+    FileUtils.mkdir_p(File.dirname(path))
+    File.write(path, "#{block.join("\n")}\n")
+  end
+
+  def environment
+    home = File.join(@top, ".home")
+    { "PATH" => "#{@top}/.bin:#{ROOT}/bin:#{ENV.fetch("PATH")}", "HOME" => home, "XDG_CONFIG_HOME" => File.join(home, ".config"),
+      "HOSTS" => File.join(@top, ".hosts"), **MPI, "GEM_HOME" => File.join(home, "gems"), "CARGO" => "true",
+      "CARGO_HOME" => ENV.fetch("CARGO_HOME", File.expand_path("~/.cargo")),
+      "RUSTUP_HOME" => ENV.fetch("RUSTUP_HOME", File.expand_path("~/.rustup")) }
+  end
+
+  def printed_by(command, status, place)
+    @commands += 1
+    terminal = Terminal.run("sh", "-c", command, columns: 400, environment: environment, directory: @folder,
+                                                            input: File::NULL)
+    printed = terminal.lines.join("\n").rstrip
+    @test.assert_equal status, terminal.status.exitstatus, "#{place}\n#{printed}"
+    printed.lines(chomp: true)
+  end
+
+  # The command as it has to be here: the page's runs have other names.
+  def with_runs(command)
+    command = command.gsub("/the/folder", @folder).gsub(/\b\d{8}-\d{6}[\d.-]*/) do |name|
+      meant = @runs.keys.select { |run| run.start_with?(name) }
+      @test.assert_equal 1, meant.size, "#{@page}: #{command}: the page names #{meant.size} runs that begin so"
+      @runs.fetch(meant.first)
+    end
+    command.include?("/ID/") ? command.gsub("/ID/", "/#{Dir.children(File.join(@folder, ".rakuda/runs")).max}/") : command
+  end
+
+  def compare(expected, printed, place)
+    remember(expected, printed)
+    place = "#{place}\nprinted:\n#{printed.join("\n")}"
+    expected, printed = [expected, printed].map { |lines| lines.map { |line| plain(line) } }
+    return @test.assert_equal(expected.sort, printed.sort, place) unless expected.any?(/\.\.\./)
+
+    pattern = expected.map do |line|
+      line.strip == "..." ? "(?:.*\n)*?" : "#{Regexp.escape(line).gsub("\\.\\.\\.", ".*")}\n"
+    end.join
+    @test.assert_match(/\A#{pattern}\z/, printed.map { |line| "#{line}\n" }.join, place)
+  end
+
+  def remember(expected, printed)
+    names = [expected, printed].map { |lines| lines.join("\n").scan(RUN).uniq }
+    names.first.zip(names.last) { |ours, theirs| @runs[ours] ||= theirs if theirs }
+  end
+
+  # The page shows a larger run than the one that is asked here.
+  def compare_labels(expected, printed, place)
+    names = [expected, printed].map { |lines| lines.take_while { |line| !line.start_with?("rule ") } }
+                               .map { |lines| lines.grep(/\S {2,}\S/).map { |line| line[/\A.+?(?= {2,})/] } }
+    @test.refute_empty names.first, place
+    @test.assert_empty names.first - names.last, "#{place}\nprinted:\n#{printed.join("\n")}"
+  end
+
+  # Without what differs from call to call.
+  def plain(line)
+    line = line.sub(%r{, [\d.]+/s(, (at least|about) .*? left)?}, "") # how fast it goes
+    line = line.sub(/(?<=; made )[^;]+/) { |names| names.split(", ").sort.join(", ") }
+    line.gsub(RUN, "RUN").gsub(/\d{4}-\d\d-\d\d/, "DATE").gsub(/\d\d:\d\d:\d\d(\.\d+)?/, "TIME").gsub(/\+\d+\.\d{3}/, "+S")
+        .gsub(/\d[\d.]* (?:ns|µs|us|ms|s|min|k?B|MB|[KMG]iB)\b/, "N").gsub(/ on \S+( with|$)/, ' on HOST\1').gsub(/ {2,}/, "  ")
+        .gsub(/\b\d+\.\d\d(?= |$)/, "RATIO").sub(/  (within scatter|slower|faster|too few)$/, "  VERDICT")
+        .gsub(/\b\d+ cores?\b/, "N cores").sub(", memory N", "").rstrip # of a short command it is not always known
+  end
+end
