@@ -101,6 +101,9 @@ struct Inner {
     sources: Sources,
 }
 
+/// Who has providers of nodes sample now.
+type Asker = Box<dyn Fn(Vec<String>)>;
+
 /// A service that listens.
 pub struct Service {
     inner: RefCell<Inner>,
@@ -117,8 +120,8 @@ pub struct Service {
     keep_down: Duration,
     /// Services that it has registered with: how each is told that this one ends.
     registered: RefCell<Vec<(oneshot::Sender<()>, tokio::task::JoinHandle<()>)>>,
-    /// Has nodes that others tell of sampled now.
-    ask_others: RefCell<Option<Box<dyn Fn()>>>,
+    /// Has nodes that others tell of sampled now, by these providers.
+    ask_others: RefCell<Option<Asker>>,
 }
 
 impl Service {
@@ -138,8 +141,8 @@ impl Service {
         let (programs, externals) = (Programs::new(), RefCell::new(config.externals.clone()));
         let root = Root::new("/");
         let samplers = if config.has_own {
-            let (period, watched) = (config.period, config.watched);
-            sampling::start(&root, period, watched, config.externals, &programs, &found)
+            let file_systems = FileSystems::new(config.watched);
+            sampling::start(&root, config.period, file_systems, config.externals, &programs, &found)
                 .map_err(ServiceError::Threads)?
         } else {
             Vec::new()
@@ -232,8 +235,8 @@ impl Service {
         .await;
     }
 
-    /// Who has them sampled when fresh values are asked for.
-    pub fn set_asker(&self, ask: impl Fn() + 'static) {
+    /// Who has providers of them sample when fresh values are asked for.
+    pub fn set_asker(&self, ask: impl Fn(Vec<String>) + 'static) {
         self.ask_others.replace(Some(Box::new(ask)));
     }
 
@@ -464,9 +467,10 @@ impl Service {
             sources.ask(freshness, table, now)
         };
         let asks = self.ask_others.borrow().as_ref().map(|ask| {
-            let is_stale = self.are_others_older(freshness, now);
+            let older = self.older_of_others(freshness, now);
+            let is_stale = !older.is_empty();
             if is_stale {
-                ask();
+                ask(older);
             }
             is_stale
         });
@@ -478,7 +482,7 @@ impl Service {
                 // Who is forgotten answers no more.
                 let _ = answered.wait_for(|answered| *answered >= number).await;
             }
-            while asks == Some(true) && self.are_others_older(freshness, now) {
+            while asks == Some(true) && !self.older_of_others(freshness, now).is_empty() {
                 tokio::time::sleep(LOOK).await;
             }
         };
@@ -486,11 +490,13 @@ impl Service {
         let _ = tokio::time::timeout(FRESH_TIME, all).await;
     }
 
-    /// Whether a node that agents tell of, and that is up, has a value that is older than it was to be at that time.
-    fn are_others_older(&self, freshness: &Freshness, now: Time) -> bool {
+    /// Providers of which a node that agents tell of, and that is up, has values that are older than they were to be at
+    /// that time.
+    fn older_of_others(&self, freshness: &Freshness, now: Time) -> Vec<String> {
         let Inner { table, own, sources, .. } = &*self.inner.borrow();
         let is_of_agent = |id: NodeId| Some(id) != *own && !sources.owns(id);
-        let mut up = table.nodes().filter(|(id, node)| is_of_agent(*id) && node.state == State::Up);
+        let up = table.nodes().filter(|(id, node)| is_of_agent(*id) && node.state == State::Up);
+        let up: Vec<NodeId> = up.map(|(id, _)| id).collect();
         let externals = self.externals.borrow();
         // Those of users, of programs that tell by themselves, and of such as were removed are not.
         let is_sampled = |name: &str| {
@@ -499,14 +505,16 @@ impl Service {
         };
         let names = table.registry().iter().map(|(_, it)| it.provider.as_str());
         let names: BTreeSet<&str> = names.filter(|name| is_sampled(name)).collect();
-        up.any(|(id, _)| {
-            names.iter().any(|name| {
-                let age_ns = freshness.of(name).filter(|_| !external::has_failed(table, id, name));
-                let sampled = age_ns.and_then(|_| oldest(table, id, name));
-                let since = now.0.saturating_sub(age_ns.unwrap_or(0));
-                sampled.is_some_and(|sampled| sampled.0 < since)
+        let is_older = |name: &&str| {
+            let Some(age_ns) = freshness.of(name) else { return false };
+            let since = now.0.saturating_sub(age_ns);
+            up.iter().any(|id| {
+                let sampled = || oldest(table, *id, name);
+                !external::has_failed(table, *id, name)
+                    && sampled().is_some_and(|sampled| sampled.0 < since)
             })
-        })
+        };
+        names.into_iter().filter(is_older).map(str::to_owned).collect()
     }
 
     /// A service tells of its nodes.
