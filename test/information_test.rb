@@ -112,7 +112,9 @@ class InformationTest < Minitest::Test
     assert_equal 1, CSV.parse(nodes(*names, "--where", "mem_total < 1MiB")).size
     groups = JSON.parse(nodes("--group-by", "arch", "--cols", "count(), sum(threads)", "--json"))
     assert_equal 1, groups.dig("groups", 0, "values", "count()", "value")
-    assert_match(/^Mds-Memory-Ram-Total-sizeMB: \d+$/, nodes("--format", "ldif"))
+    ldif = nodes("--format", "ldif")
+    assert_match(/^Mds-Memory-Ram-Total-sizeMB: \d+$/, ldif)
+    assert_match(/^rakuda-age: mem_total \d+\.\d{3}$/, ldif)
   end
 
   def test_what_makes_no_sense_is_told_with_its_place
