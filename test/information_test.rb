@@ -174,6 +174,63 @@ class InformationTest < Minitest::Test
     assert_equal "r8", value("rack")["value"]
   end
 
+  def test_a_program_that_somebody_else_has_started_registers_and_provides
+    path = "/v1/nodes/#{own}/providers/sensor?validity=1d"
+    answer = put(path, "depth 3 m\nplace \"the sea\"\nload1 7")
+    assert_equal "200", answer.code, answer.body
+    assert_equal [true, ["load1 is set by the provider load"]], JSON.parse(answer.body).values_at("new", "refused")
+    assert_equal [3, "m"], value("depth").values_at("value", "unit")
+    assert_equal "200", put(path.sub("1d", "1s"), "").code
+    wait_for { value("depth")["value"].nil? }
+    assert_equal "provider sensor has said nothing for 1 s", value("depth")["why"]
+    assert_equal "provider sensor has said nothing for 1 s", value("provider_error('sensor')")["value"]
+    assert_equal true, JSON.parse(put(path, '{"depth": {"value": 4, "unit": "m"}}').body)["new"], "it tells all again"
+    assert_equal false, JSON.parse(put(path, "").body)["new"]
+    assert_equal 4, value("depth")["value"]
+    assert_equal "400", put(path, "rubbish").code
+    assert_equal 4, value("depth")["value"]
+    assert_equal "200", remove(path).code
+    assert_equal "its provider was removed", value("depth")["why"]
+    assert_equal "404", remove(path).code
+  end
+
+  def test_who_may_not_register_is_told_why
+    path = ->(node, name) { "/v1/nodes/#{node}/providers/#{name}" }
+    { put(path[own, "load"], "x 1") => ["400", "a built-in provider has this name"],
+      put(path[own, "Sensor"], "x 1") => ["400", "expected a name of a-z, then a-z, 0-9 and _"],
+      put(path[own, "probe"], "x 1") => ["409", "this service runs a provider probe itself"],
+      put(path["nowhere", "sensor"], "x 1") => ["404", "there is no node nowhere"],
+      put("#{path[own, "sensor"]}?validity=0s", "x 1") => ["400", "validity: expected a time from 1s to 1d, such as 30s"],
+      put(path[own, "sensor"], "x \"#{"x" * (129 << 10)}\"") =>
+        ["429", "provider sensor has sent more than 128 KiB within a second; expected less, or less often"] }
+      .each do |answer, (code, message)|
+      assert_equal code, answer.code
+      assert_includes JSON.parse(answer.body).dig("error", "message"), message
+    end
+    assert_nil value("x")
+  end
+
+  def test_rakudactl_provide_tells_what_a_program_prints_as_long_as_it_prints
+    words = ["provide", own, "sensor", *service, "--validity", "1d"]
+    Open3.popen3(ENGINE, "ctl", *words, chdir: @folder) do |input, _, errors, process|
+      input.puts "depth 3 m", "place deep"
+      wait_for { value("depth")&.fetch("value") == 3 }
+      input.puts '{"depth": {"value": 5, "unit": "m"}, "tide": "low"}'
+      wait_for { value("depth")["value"] == 5 && value("tide") }
+      input.puts "depth deep", "tide high"
+      wait_for { value("tide")["value"] == "high" }
+      assert_equal "depth was a number in m, is a text", value("depth")["why"]
+      input.close
+      said = errors.read
+      assert_equal [0, "rakudactl: depth was a number in m, is a text\n"], [process.value.exitstatus, said]
+    end
+    assert_equal "its provider was removed", value("tide")["why"]
+    _, errors, status = rakudactl("provide", "nowhere", "sensor", *service)
+    assert_equal ["rakudactl: there is no node nowhere (status 404)\n", 1], [errors, status.exitstatus]
+    _, errors, status = rakudactl("provide", own, "sensor", *service, "--validity", "soon")
+    assert_equal ["rakudactl: --validity soon: expected a time such as 30s\n", 2], [errors, status.exitstatus]
+  end
+
   # Another file, which the service is told to read.
   def provide(file, text)
     File.write("#{file}.new", text)
@@ -357,6 +414,22 @@ class InformationTest < Minitest::Test
     headers = { "Authorization" => "Bearer #{@token}" }.merge(headers)
     asked = Net::HTTP::Get.new(address)
     headers.each { |name, value| asked[name] = value }
+    Net::HTTP.start(address.host, address.port, read_timeout: PATIENCE_S) { |http| http.request(asked) }
+  end
+
+  # This machine's name.
+  def own
+    JSON.parse(get("/v1/nodes").body).dig("nodes", 0, "node")
+  end
+
+  def put(path, body) = send_with(Net::HTTP::Put, path, body)
+
+  def remove(path) = send_with(Net::HTTP::Delete, path, nil)
+
+  def send_with(method, path, body)
+    address = URI(@address + path)
+    asked = method.new(address, "Authorization" => "Bearer #{@token}")
+    asked.body = body
     Net::HTTP.start(address.host, address.port, read_timeout: PATIENCE_S) { |http| http.request(asked) }
   end
 

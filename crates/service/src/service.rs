@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hyper::header::ACCEPT;
 use hyper::{Method, StatusCode};
-use rakuda_agent::providers::ExternalProvider;
+use rakuda_agent::providers::{ExternalProvider, check_name};
 use rakuda_info::Time;
 use rakuda_info::catalogue::BUILT_IN;
 use rakuda_info::external;
@@ -17,6 +17,7 @@ use rakuda_info::format::fragments::Fragments;
 use rakuda_info::format::{Format, json, metrics};
 use rakuda_info::provider::{self, FileSystems, Provider, Root, quick};
 use rakuda_info::query::{Answer, Followed, Query, Question, QuestionError, oldest};
+use rakuda_info::registered::{Refused, Registrations, Taken};
 use rakuda_info::table::{NodeId, State, Table};
 use rakuda_info::value::Kind;
 use tokio::net::TcpListener;
@@ -42,6 +43,9 @@ const LOOK: Duration = Duration::from_millis(5);
 const SILENCE_LOOK: Duration = Duration::from_millis(250);
 /// Below it are the requests of services that register.
 const SOURCES: &str = "/v1/sources/";
+/// What a provider that registers has said holds for so long unless it says otherwise, and may hold for so long.
+const VALIDITY_NS: u64 = 30_000_000_000;
+const VALIDITIES_NS: std::ops::RangeInclusive<u64> = 1_000_000_000..=86_400_000_000_000;
 /// Shortest time between two events to one client.
 const EVENT_TIME: Duration = Duration::from_millis(100);
 /// Between the two looks of [`sample_once`], which rates and shares are of.
@@ -99,6 +103,8 @@ struct Inner {
     complaints: BTreeMap<String, String>,
     /// Services that register here.
     sources: Sources,
+    /// Providers that do.
+    registered: Registrations,
 }
 
 /// Who has providers of nodes sample now.
@@ -156,6 +162,7 @@ impl Service {
             own,
             complaints: BTreeMap::new(),
             sources: Sources::default(),
+            registered: Registrations::default(),
         });
         let (changes, _) = watch::channel(0);
         let service = Rc::new(Self {
@@ -252,6 +259,10 @@ impl Service {
     /// killed, and their values are undefined; those that are others by now are both. The rest goes on.
     pub fn set_externals(&self, externals: Vec<ExternalProvider>) -> std::io::Result<()> {
         let before = self.externals.replace(externals.clone());
+        for provider in &externals {
+            let Inner { table, registered, .. } = &mut *self.inner.borrow_mut();
+            registered.end_all_of(table, &provider.name, moment().now);
+        }
         let Some(own) = self.inner.borrow().own else { return Ok(()) };
         for provider in before.iter().filter(|it| !externals.contains(it)) {
             let mut samplers = self.samplers.borrow_mut();
@@ -286,7 +297,8 @@ impl Service {
         loop {
             tokio::time::sleep(SILENCE_LOOK).await;
             let now = moment().now;
-            let Inner { table, sources, .. } = &mut *self.inner.borrow_mut();
+            let Inner { table, sources, registered, .. } = &mut *self.inner.borrow_mut();
+            registered.note_silence(table, now);
             sources.note_silence(table, now);
             sources.remove_long_down(table, now, self.keep_down.as_nanos() as u64);
             let newest = table.change();
@@ -350,11 +362,17 @@ impl Service {
             (&Method::PUT, ["v1", "nodes", node, "attributes", name]) => {
                 self.set(node, name, &asked.body)
             }
+            (&Method::PUT, ["v1", "nodes", node, "providers", name]) => {
+                self.take(node, name, &asked)
+            }
+            (&Method::DELETE, ["v1", "nodes", node, "providers", name]) => {
+                self.end_registered(node, name)
+            }
             (
                 _,
                 ["v1", "nodes" | "attributes"]
                 | ["metrics"]
-                | ["v1", "nodes", _, "attributes", _]
+                | ["v1", "nodes", _, "attributes" | "providers", _]
                 | ["v1", "sources", _]
                 | ["v1", "sources", _, "wishes"],
             ) => {
@@ -363,7 +381,7 @@ impl Service {
             }
             _ => Reply::error(
                 StatusCode::NOT_FOUND,
-                "expected /v1/nodes, /v1/attributes, /v1/nodes/NODE/attributes/NAME, /v1/sources/NAME or /metrics",
+                "expected /v1/nodes, /v1/attributes, /v1/nodes/NODE/attributes/NAME, /v1/nodes/NODE/providers/NAME, /v1/sources/NAME or /metrics",
             ),
         }
     }
@@ -603,6 +621,76 @@ impl Service {
             }
             Err(why) => bad(&why),
         }
+    }
+}
+
+impl Service {
+    /// The node that a provider of that name may register for; else why not.
+    fn node_for(&self, node: &str, provider: &str) -> Result<NodeId, Reply> {
+        let Inner { table, sources, .. } = &*self.inner.borrow();
+        let refuse = |status, message: &str| Err(Reply::error(status, message));
+        if let Err(why) = check_name(provider) {
+            return refuse(StatusCode::BAD_REQUEST, &format!("provider {provider:?}: {why}"));
+        }
+        let Some(id) = table.find_node(node) else {
+            return refuse(StatusCode::NOT_FOUND, &format!("there is no node {node}"));
+        };
+        if sources.owns(id) {
+            let message = format!("another service tells of node {node}; register with that one");
+            return refuse(StatusCode::CONFLICT, &message);
+        }
+        if self.externals.borrow().iter().any(|it| it.name == provider) {
+            let message = format!("this service runs a provider {provider} itself");
+            return refuse(StatusCode::CONFLICT, &message);
+        }
+        Ok(id)
+    }
+
+    /// A provider that somebody else has started says something, and registers with that.
+    fn take(&self, node: &str, name: &str, asked: &Asked) -> Reply {
+        let id = match self.node_for(node, name) {
+            Ok(id) => id,
+            Err(refusal) => return refusal,
+        };
+        let validity = asked.of("validity").map_or(Some(VALIDITY_NS), rakuda_info::duration_ns);
+        let Some(validity_ns) = validity.filter(|it| VALIDITIES_NS.contains(it)) else {
+            let message = "validity: expected a time from 1s to 1d, such as 30s";
+            return Reply::error(StatusCode::BAD_REQUEST, message);
+        };
+        let Inner { table, registered, .. } = &mut *self.inner.borrow_mut();
+        let taken = registered.take(table, (id, name), validity_ns, &asked.body, moment().now);
+        self.changes.send_replace(table.change());
+        match taken {
+            Ok(Taken { is_new, complaints }) => {
+                let complaints: Vec<String> = complaints.iter().map(|it| json::text(it)).collect();
+                let complaints = complaints.join(",");
+                let text = format!("{{\"version\":2,\"new\":{is_new},\"refused\":[{complaints}]}}");
+                Reply::new(StatusCode::OK, "application/json", text)
+            }
+            Err(why) => {
+                let status = match why {
+                    Refused::Full | Refused::Names(_) => StatusCode::SERVICE_UNAVAILABLE,
+                    Refused::TooMuch(_) => StatusCode::TOO_MANY_REQUESTS,
+                    Refused::Rubbish(_) => StatusCode::BAD_REQUEST,
+                };
+                Reply::error(status, &why.to_string())
+            }
+        }
+    }
+
+    /// One that has registered says that it ends.
+    fn end_registered(&self, node: &str, name: &str) -> Reply {
+        let id = match self.node_for(node, name) {
+            Ok(id) => id,
+            Err(refusal) => return refusal,
+        };
+        let Inner { table, registered, .. } = &mut *self.inner.borrow_mut();
+        if !registered.end(table, (id, name), moment().now) {
+            let message = format!("no provider {name} has registered for node {node}");
+            return Reply::error(StatusCode::NOT_FOUND, &message);
+        }
+        self.changes.send_replace(table.change());
+        Reply::new(StatusCode::OK, "application/json", "{\"version\":2}")
     }
 }
 
