@@ -340,6 +340,59 @@ class InformationTest < Minitest::Test
     assert_equal 1, status.exitstatus, errors
   end
 
+  # Debian's server, which asks as its users configure it, and is asked by its own language.
+  def test_prometheus_scrapes_a_service
+    wait_for { value("queue") }
+    port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+    target = { job_name: "rakuda", scrape_interval: "1s", scrape_timeout: "1s",
+               authorization: { credentials_file: @token_file },
+               static_configs: [{ targets: [@address.delete_prefix("http://")] }] }
+    # A busy machine may be slow to answer one of them; the next comes.
+    File.write(File.join(@folder, "prometheus.yml"), JSON.generate(scrape_configs: [target]))
+    words = ["--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address=127.0.0.1:#{port}"]
+    prometheus = Process.spawn("prometheus", *words, chdir: @folder, %i[out err] => File.join(@folder, "prometheus.log"))
+    assert_prometheus_knows(port, "up" => 1, "rakuda_queue_per_second" => 12,
+                                  "rakuda_mem_total_bytes" => File.read("/proc/meminfo")[/^MemTotal: +(\d+)/, 1].to_i * 1024)
+  rescue Errno::ENOENT
+    flunk "prometheus is not installed (Debian: prometheus); see test/packages.apt"
+  ensure
+    if prometheus
+      Process.kill(:TERM, prometheus)
+      Process.wait(prometheus)
+    end
+  end
+
+  SLAPD = <<~CONF.freeze
+    include /etc/ldap/schema/core.schema
+    include #{ROOT}/share/rakuda/ldap/rakuda.schema
+    modulepath /usr/lib/ldap
+    moduleload back_mdb
+    database mdb
+    suffix "o=grid"
+    directory data
+  CONF
+  ABOVE = <<~LDIF
+    dn: o=grid
+    objectClass: RakudaGrid
+    o: grid
+
+    dn: Mds-Vo-name=local, o=grid
+    objectClass: RakudaGrid
+    Mds-Vo-name: local
+  LDIF
+
+  # By its schema, which has no names of the test's own programs.
+  def test_slapd_takes_the_entries_with_values_and_ages
+    FileUtils.mkdir(File.join(@folder, "data"))
+    File.write(File.join(@folder, "slapd.conf"), SLAPD)
+    entry = nodes("--format", "ldif").sub(/\Aversion: 1\n/, "").gsub(/^rakuda-(?:queue|mode): .*\n/, "")
+    File.write(File.join(@folder, "entries"), "#{ABOVE}#{entry}")
+    slapd("slapadd", "-l", "entries")
+    kept = slapd("slapcat").gsub("\n ", "")
+    assert_match(/^rakuda-mem-total: #{File.read("/proc/meminfo")[/^MemTotal: +(\d+)/, 1].to_i * 1024}$/, kept)
+    assert_equal entry.gsub("\n ", "").scan(/^rakuda-age:.*$/).sort, kept.scan(/^rakuda-age:.*$/).sort
+  end
+
   def test_metrics_stay_sound_whatever_a_user_calls_values
     name = JSON.parse(get("/v1/nodes").body).dig("nodes", 0, "node")
     values = ["up=1", "age=3 s", "node=4", "node_info=5", "x2=6 B", "x2_bytes=7", "load1_total=8", "x_count=9"]
@@ -396,6 +449,28 @@ class InformationTest < Minitest::Test
     output, errors, status = validated(response.body, response["content-type"])
     assert status.success?, errors
     JSON.parse(output)
+  end
+
+  def assert_prometheus_knows(port, expected)
+    ask = lambda do |name|
+      answer = Net::HTTP.get(URI("http://127.0.0.1:#{port}/api/v1/query?query=#{name}"))
+      JSON.parse(answer).dig("data", "result", 0, "value", 1)&.to_f
+    rescue Errno::ECONNREFUSED, JSON::ParserError
+      nil # it does not listen, or is not ready
+    end
+    found = {}
+    wait_for(-> { "#{found}: #{File.read(File.join(@folder, "prometheus.log"))}" }) do
+      found = expected.to_h { |name, _| [name, ask[name]] }
+      found == expected
+    end
+  end
+
+  def slapd(program, *words)
+    program = %W[/usr/sbin/#{program} /sbin/#{program}].find { |path| File.executable?(path) } or
+      flunk "#{program} is not installed (Debian: slapd); see test/packages.apt"
+    output, errors, status = Open3.capture3(program, "-f", "slapd.conf", *words, chdir: @folder)
+    assert status.success?, errors
+    output
   end
 
   def promtool(text)
@@ -456,10 +531,10 @@ class InformationTest < Minitest::Test
     [errors, status.exitstatus]
   end
 
-  def wait_for
+  def wait_for(printed = -> { File.read(@errors) })
     deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PATIENCE_S
     until yield
-      flunk "it did not come: #{File.read(@errors)}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+      flunk "it did not come: #{printed.call}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
       sleep 0.05
     end
   end
