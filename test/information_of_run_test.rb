@@ -62,6 +62,20 @@ class InformationOfRunTest < Minitest::Test
     end
   end
 
+  # Agents of nodes that a service tells of sample nothing.
+  def test_a_folder_that_the_service_does_not_watch_is_told
+    rakefile = "needs where: \"fs_free('\#{Dir.pwd}') > 1\"\ntask(:default) { sh 'echo ran' }"
+    with_service do |address|
+      said, status = rakuda(rakefile, "--info", address, "--info-token", "token")
+      assert_equal 1, status
+      assert_includes said, "Rakefile:1: needs: task default: where: no node has fs_free('#{@folder}'), which"
+      assert_includes said, "a service that watches it: `rakudad info --file-system #{@folder}`"
+    end
+    with_service("--file-system", @folder) do |address|
+      assert_equal ["ran\n", 0], rakuda(rakefile, "--info", address, "--info-token", "token")
+    end
+  end
+
   def test_without_its_service_a_run_samples_for_itself_and_says_so
     # Bound and not listening: nobody else gets it meanwhile.
     socket = Socket.new(:INET, :STREAM)
@@ -101,9 +115,9 @@ class InformationOfRunTest < Minitest::Test
 
   private
 
-  def with_service
+  def with_service(*more)
     output, writer = IO.pipe
-    words = ["--token-file", @token_file, "--period", "100ms", "--providers", File.join(@folder, "providers.toml")]
+    words = ["--token-file", @token_file, "--period", "100ms", "--providers", File.join(@folder, "providers.toml"), *more]
     service = Process.spawn(ENGINE, "info", *words, out: writer)
     writer.close
     line = output.wait_readable(PATIENCE_S) && output.gets

@@ -112,7 +112,9 @@ class InformationTest < Minitest::Test
     assert_equal 1, CSV.parse(nodes(*names, "--where", "mem_total < 1MiB")).size
     groups = JSON.parse(nodes("--group-by", "arch", "--cols", "count(), sum(threads)", "--json"))
     assert_equal 1, groups.dig("groups", 0, "values", "count()", "value")
-    assert_match(/^Mds-Memory-Ram-Total-sizeMB: \d+$/, nodes("--format", "ldif"))
+    ldif = nodes("--format", "ldif")
+    assert_match(/^Mds-Memory-Ram-Total-sizeMB: \d+$/, ldif)
+    assert_match(/^rakuda-age: mem_total \d+\.\d{3}$/, ldif)
   end
 
   def test_what_makes_no_sense_is_told_with_its_place
@@ -170,6 +172,63 @@ class InformationTest < Minitest::Test
     assert_equal ["rakudactl: no user has set rack of this node (status 400)\n", 1], [errors, status.exitstatus]
     assert rakudactl("set-attr", name, "rack=r8", *service).last.success?
     assert_equal "r8", value("rack")["value"]
+  end
+
+  def test_a_program_that_somebody_else_has_started_registers_and_provides
+    path = "/v1/nodes/#{own}/providers/sensor?validity=1d"
+    answer = put(path, "depth 3 m\nplace \"the sea\"\nload1 7")
+    assert_equal "200", answer.code, answer.body
+    assert_equal [true, ["load1 is set by the provider load"]], JSON.parse(answer.body).values_at("new", "refused")
+    assert_equal [3, "m"], value("depth").values_at("value", "unit")
+    assert_equal "200", put(path.sub("1d", "1s"), "").code
+    wait_for { value("depth")["value"].nil? }
+    assert_equal "provider sensor has said nothing for 1 s", value("depth")["why"]
+    assert_equal "provider sensor has said nothing for 1 s", value("provider_error('sensor')")["value"]
+    assert_equal true, JSON.parse(put(path, '{"depth": {"value": 4, "unit": "m"}}').body)["new"], "it tells all again"
+    assert_equal false, JSON.parse(put(path, "").body)["new"]
+    assert_equal 4, value("depth")["value"]
+    assert_equal "400", put(path, "rubbish").code
+    assert_equal 4, value("depth")["value"]
+    assert_equal "200", remove(path).code
+    assert_equal "its provider was removed", value("depth")["why"]
+    assert_equal "404", remove(path).code
+  end
+
+  def test_who_may_not_register_is_told_why
+    path = ->(node, name) { "/v1/nodes/#{node}/providers/#{name}" }
+    { put(path[own, "load"], "x 1") => ["400", "a built-in provider has this name"],
+      put(path[own, "Sensor"], "x 1") => ["400", "expected a name of a-z, then a-z, 0-9 and _"],
+      put(path[own, "probe"], "x 1") => ["409", "this service runs a provider probe itself"],
+      put(path["nowhere", "sensor"], "x 1") => ["404", "there is no node nowhere"],
+      put("#{path[own, "sensor"]}?validity=0s", "x 1") => ["400", "validity: expected a time from 1s to 1d, such as 30s"],
+      put(path[own, "sensor"], "x \"#{"x" * (129 << 10)}\"") =>
+        ["429", "provider sensor has sent more than 128 KiB within a second; expected less, or less often"] }
+      .each do |answer, (code, message)|
+      assert_equal code, answer.code
+      assert_includes JSON.parse(answer.body).dig("error", "message"), message
+    end
+    assert_nil value("x")
+  end
+
+  def test_rakudactl_provide_tells_what_a_program_prints_as_long_as_it_prints
+    words = ["provide", own, "sensor", *service, "--validity", "1d"]
+    Open3.popen3(ENGINE, "ctl", *words, chdir: @folder) do |input, _, errors, process|
+      input.puts "depth 3 m", "place deep"
+      wait_for { value("depth")&.fetch("value") == 3 }
+      input.puts '{"depth": {"value": 5, "unit": "m"}, "tide": "low"}'
+      wait_for { value("depth")["value"] == 5 && value("tide") }
+      input.puts "depth deep", "tide high"
+      wait_for { value("tide")["value"] == "high" }
+      assert_equal "depth was a number in m, is a text", value("depth")["why"]
+      input.close
+      said = errors.read
+      assert_equal [0, "rakudactl: depth was a number in m, is a text\n"], [process.value.exitstatus, said]
+    end
+    assert_equal "its provider was removed", value("tide")["why"]
+    _, errors, status = rakudactl("provide", "nowhere", "sensor", *service)
+    assert_equal ["rakudactl: there is no node nowhere (status 404)\n", 1], [errors, status.exitstatus]
+    _, errors, status = rakudactl("provide", own, "sensor", *service, "--validity", "soon")
+    assert_equal ["rakudactl: --validity soon: expected a time such as 30s\n", 2], [errors, status.exitstatus]
   end
 
   # Another file, which the service is told to read.
@@ -281,6 +340,59 @@ class InformationTest < Minitest::Test
     assert_equal 1, status.exitstatus, errors
   end
 
+  # Debian's server, which asks as its users configure it, and is asked by its own language.
+  def test_prometheus_scrapes_a_service
+    wait_for { value("queue") }
+    port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+    target = { job_name: "rakuda", scrape_interval: "1s", scrape_timeout: "1s",
+               authorization: { credentials_file: @token_file },
+               static_configs: [{ targets: [@address.delete_prefix("http://")] }] }
+    # A busy machine may be slow to answer one of them; the next comes.
+    File.write(File.join(@folder, "prometheus.yml"), JSON.generate(scrape_configs: [target]))
+    words = ["--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address=127.0.0.1:#{port}"]
+    prometheus = Process.spawn("prometheus", *words, chdir: @folder, %i[out err] => File.join(@folder, "prometheus.log"))
+    assert_prometheus_knows(port, "up" => 1, "rakuda_queue_per_second" => 12,
+                                  "rakuda_mem_total_bytes" => File.read("/proc/meminfo")[/^MemTotal: +(\d+)/, 1].to_i * 1024)
+  rescue Errno::ENOENT
+    flunk "prometheus is not installed (Debian: prometheus); see test/packages.apt"
+  ensure
+    if prometheus
+      Process.kill(:TERM, prometheus)
+      Process.wait(prometheus)
+    end
+  end
+
+  SLAPD = <<~CONF.freeze
+    include /etc/ldap/schema/core.schema
+    include #{ROOT}/share/rakuda/ldap/rakuda.schema
+    modulepath /usr/lib/ldap
+    moduleload back_mdb
+    database mdb
+    suffix "o=grid"
+    directory data
+  CONF
+  ABOVE = <<~LDIF
+    dn: o=grid
+    objectClass: RakudaGrid
+    o: grid
+
+    dn: Mds-Vo-name=local, o=grid
+    objectClass: RakudaGrid
+    Mds-Vo-name: local
+  LDIF
+
+  # By its schema, which has no names of the test's own programs.
+  def test_slapd_takes_the_entries_with_values_and_ages
+    FileUtils.mkdir(File.join(@folder, "data"))
+    File.write(File.join(@folder, "slapd.conf"), SLAPD)
+    entry = nodes("--format", "ldif").sub(/\Aversion: 1\n/, "").gsub(/^rakuda-(?:queue|mode): .*\n/, "")
+    File.write(File.join(@folder, "entries"), "#{ABOVE}#{entry}")
+    slapd("slapadd", "-l", "entries")
+    kept = slapd("slapcat").gsub("\n ", "")
+    assert_match(/^rakuda-mem-total: #{File.read("/proc/meminfo")[/^MemTotal: +(\d+)/, 1].to_i * 1024}$/, kept)
+    assert_equal entry.gsub("\n ", "").scan(/^rakuda-age:.*$/).sort, kept.scan(/^rakuda-age:.*$/).sort
+  end
+
   def test_metrics_stay_sound_whatever_a_user_calls_values
     name = JSON.parse(get("/v1/nodes").body).dig("nodes", 0, "node")
     values = ["up=1", "age=3 s", "node=4", "node_info=5", "x2=6 B", "x2_bytes=7", "load1_total=8", "x_count=9"]
@@ -339,6 +451,28 @@ class InformationTest < Minitest::Test
     JSON.parse(output)
   end
 
+  def assert_prometheus_knows(port, expected)
+    ask = lambda do |name|
+      answer = Net::HTTP.get(URI("http://127.0.0.1:#{port}/api/v1/query?query=#{name}"))
+      JSON.parse(answer).dig("data", "result", 0, "value", 1)&.to_f
+    rescue Errno::ECONNREFUSED, JSON::ParserError
+      nil # it does not listen, or is not ready
+    end
+    found = {}
+    wait_for(-> { "#{found}: #{File.read(File.join(@folder, "prometheus.log"))}" }) do
+      found = expected.to_h { |name, _| [name, ask[name]] }
+      found == expected
+    end
+  end
+
+  def slapd(program, *words)
+    program = %W[/usr/sbin/#{program} /sbin/#{program}].find { |path| File.executable?(path) } or
+      flunk "#{program} is not installed (Debian: slapd); see test/packages.apt"
+    output, errors, status = Open3.capture3(program, "-f", "slapd.conf", *words, chdir: @folder)
+    assert status.success?, errors
+    output
+  end
+
   def promtool(text)
     Open3.capture3("promtool", "check", "metrics", stdin_data: text)
   rescue Errno::ENOENT
@@ -355,6 +489,22 @@ class InformationTest < Minitest::Test
     headers = { "Authorization" => "Bearer #{@token}" }.merge(headers)
     asked = Net::HTTP::Get.new(address)
     headers.each { |name, value| asked[name] = value }
+    Net::HTTP.start(address.host, address.port, read_timeout: PATIENCE_S) { |http| http.request(asked) }
+  end
+
+  # This machine's name.
+  def own
+    JSON.parse(get("/v1/nodes").body).dig("nodes", 0, "node")
+  end
+
+  def put(path, body) = send_with(Net::HTTP::Put, path, body)
+
+  def remove(path) = send_with(Net::HTTP::Delete, path, nil)
+
+  def send_with(method, path, body)
+    address = URI(@address + path)
+    asked = method.new(address, "Authorization" => "Bearer #{@token}")
+    asked.body = body
     Net::HTTP.start(address.host, address.port, read_timeout: PATIENCE_S) { |http| http.request(asked) }
   end
 
@@ -381,10 +531,10 @@ class InformationTest < Minitest::Test
     [errors, status.exitstatus]
   end
 
-  def wait_for
+  def wait_for(printed = -> { File.read(@errors) })
     deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PATIENCE_S
     until yield
-      flunk "it did not come: #{File.read(@errors)}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+      flunk "it did not come: #{printed.call}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
       sleep 0.05
     end
   end

@@ -89,6 +89,32 @@ HOSTS.sub('name = "rack"', 'name = "cage"').sub("echo rack", "echo cage").sub("e
     assert_equal [42, 42], depths
   end
 
+  # Each counts how often it has run on its host; by itself it does so once a day.
+  COUNTED = %w[one other].map { |name| <<~TOML }.join
+    [[provider]]
+    name = "#{name}"
+    command = ["sh", "-c", "echo x >> $TMPDIR/#{name}.ran; echo #{name} $(wc -l < $TMPDIR/#{name}.ran)"]
+    period = 86400
+    limit = 100
+  TOML
+
+  def test_only_the_providers_of_what_is_asked_for_are_run_on_hosts
+    File.write(File.join(@folder, "hosts.toml"), "hosts = [\"host1 1\", \"host2 1\"]\n#{COUNTED}")
+    hosts = serve("hosts", "-F", "hosts.toml")
+    said = ->(name, *words) { nodes(hosts, *words).values.map { |it| it.dig(name, "value") } }
+    wait_for("what the programs say") { said["one"] == [1, 1] && said["other"] == [1, 1] }
+    wait_for("another run") { said["one", "--cols", "one", "--max-age", "0"].all? { |runs| runs > 1 } }
+    before = said["one"].max
+    wait_for("one more") { said["one", "--only", "one", "--max-age", "0"].all? { |runs| runs > before } }
+    # What goes on is not disturbed by one that comes.
+    more = COUNTED.lines.first(5).join.gsub("one", "more")
+    File.write(File.join(@folder, "hosts.toml"), "hosts = [\"host1 1\", \"host2 1\"]\n#{COUNTED}#{more}")
+    Process.kill(:HUP, hosts.pid)
+    wait_for("what another program says") { said["more"] == [1, 1] }
+    runs = %w[host1 host2].map { |host| File.readlines(File.join(@folder, host, "other.ran")).size }
+    assert_equal [[1, 1], [1, 1]], [runs, said["other"]]
+  end
+
   # The names of its attributes come with its first frame, values with later ones; and so on up.
   def test_services_register_with_others_over_two_levels
     top = serve("top", "-F", "none")

@@ -261,6 +261,75 @@ class ChoosingTest < Minitest::Test
     end
   end
 
+  # Each counts how often it has run; by itself it does so once a day.
+  COUNTED = %w[one other].map { |name| <<~TOML }.join
+    [[provider]]
+    name = "#{name}"
+    command = ["sh", "-c", "echo x >> #{name}.ran; echo #{name} $(wc -l < #{name}.ran)"]
+    period = 86400
+    limit = 100
+  TOML
+
+  def test_only_the_providers_of_what_is_asked_for_are_run
+    rakefile = <<~RUBY
+      File.write("providers.toml", #{COUNTED.dump})
+      task(:default) { sh "until test -e go; do sleep 0.05; done" }
+    RUBY
+    start_rakuda(rakefile, "-q", "PROVIDERS=providers.toml") do |pid, folder, _|
+      value = lambda do |name, *words|
+        text, = ask(folder, "nodes", "--json", *words)
+        JSON.parse(text).dig("nodes", 0, "values", name, "value") if text.start_with?("{")
+      end
+      runs = ->(name) { Dir[File.join(folder, "#{name}.ran")].sum { |file| File.readlines(file).size } }
+      first = nil
+      wait_for("what one of them says") { first = value.call("one", "--only", "one") }
+      wait_for("another run of it") { value.call("one", "--cols", "one", "--max-age", "0").to_i > first }
+      wait_for("what is built in") { value.call("threads", "--only", "cpu", "--max-age", "0") }
+      assert_equal 0, runs.call("other"), "nobody has asked for it"
+      wait_for("what all say") { value.call("other") }
+      before = runs.call("one")
+      wait_for("another run") { value.call("one", "--where", "one > 0", "--only", "one", "--max-age", "0").to_i > before }
+      assert_equal 1, runs.call("other")
+      FileUtils.touch(File.join(folder, "go"))
+      Process.wait(pid)
+      assert_equal 0, $?.exitstatus # rubocop:disable Style/SpecialGlobalVars
+    end
+  end
+
+  def test_file_systems_of_folders_that_are_no_mount_points_are_sampled
+    rakefile = <<~'RUBY'
+      here = File.join(Dir.pwd, "it's here")
+      Dir.mkdir(here)
+      quoted = here.gsub("'") { "\\'" }
+      needs where: "fs_free('#{quoted}') > 1 && has(fs_type('#{quoted}'))", prefer: "fs_size('#{Dir.pwd}')"
+      task(:wants) { puts "wanted" }
+    RUBY
+    rakuda(rakefile, "-q", "wants") { |run| assert_equal [0, "wanted\n"], [run.status, run.out], run.err }
+  end
+
+  # Not when some node could have it, and a clause that is true without it is none of its business.
+  def test_what_no_node_has_is_an_error_when_all_have_told_what_they_have
+    rakefile = <<~RUBY
+      needs where: "load1 >= 0 && fs_free('/no/such/folder') > 1"
+      task(:wants) { puts "wanted" }
+    RUBY
+    rakuda(rakefile, "wants") do |run|
+      assert_equal [1, ""], [run.status, run.out], run.err
+      assert_includes run.err, "Rakefile:1: needs: task wants: where: no node has fs_free('/no/such/folder'), which " \
+                               "fs_free('/no/such/folder') > 1 asks for; expected a folder that is there when the run begins"
+    end
+    rakuda(rakefile.sub("&& fs_free", "|| fs_free"), "wants") do |run|
+      assert_equal [0, "wanted\n"], [run.status, run.out], run.err
+    end
+    relative = rakefile.sub("/no/such/folder", "no/such/folder")
+    [["wants"], ["-n", "wants"]].each do |words|
+      rakuda(relative, *words) do |run|
+        assert_equal [1, ""], [run.status, run.out], run.err
+        assert_includes run.err, "where: \"no/such/folder\" is no folder of a node; expected an absolute path"
+      end
+    end
+  end
+
   def test_what_an_expression_has_wrong_is_told_with_its_place_and_nothing_is_started
     rakefile = <<~RUBY
       task(:first) { puts "first" }

@@ -68,6 +68,16 @@ module NearHosts
       start(RAKUDA, "-F", "hosts", "--filesystem", "local", "-q", *words, environment: environment)
     end
 
+    # Begins a run, without waiting for its end.
+    # @param output [String] a file for what it prints
+    # @return [Integer] its process
+    def begin_rakuda(rakefile, *words, output:)
+      write("Rakefile", rakefile)
+      Process.spawn(environment, RAKUDA, "--filesystem", "local", "-q", *words, chdir: @folder, %i[out err] => output)
+    end
+
+    def path(name) = File.join(@folder, name)
+
     # A command that starts a run.
     def rakudactl(*words) = start(RAKUDACTL, *words, "--", "-F", "hosts", "--filesystem", "local")
 
@@ -97,9 +107,13 @@ module NearHosts
 
     private
 
+    def environment
+      Engines::REAL.merge("PATH" => "#{@base}/bin:#{ENV.fetch("PATH")}", "NEAR_HOSTS" => @base)
+    end
+
     def start(*words, environment: {})
-      environment = { "PATH" => "#{@base}/bin:#{ENV.fetch("PATH")}", "NEAR_HOSTS" => @base }.merge(environment)
-      out, err, status = Open3.capture3(Engines::REAL.merge(environment), "timeout", "-s", "KILL", "120", *words, chdir: @folder)
+      environment = self.environment.merge(environment)
+      out, err, status = Open3.capture3(environment, "timeout", "-s", "KILL", "120", *words, chdir: @folder)
       Result.new(out, err, status.exitstatus)
     end
   end

@@ -92,7 +92,7 @@ impl Inspector {
             | ToAgent::MakeFolders { .. }
             | ToAgent::PutAway { .. }
             | ToAgent::Sample { .. }
-            | ToAgent::SampleNow => Some(question),
+            | ToAgent::SampleNow { .. } => Some(question),
         }
     }
 }
@@ -143,7 +143,7 @@ fn answer_all(
             ToAgent::Expect { .. }
             | ToAgent::TellTime { .. }
             | ToAgent::Sample { .. }
-            | ToAgent::SampleNow
+            | ToAgent::SampleNow { .. }
             | ToAgent::Request(_)
             | ToAgent::SignalAll { .. }
             | ToAgent::EndAll

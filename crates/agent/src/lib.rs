@@ -45,6 +45,6 @@ mod worker;
 
 pub use commands::{Agent, AgentConfig, StdinSource};
 pub use helper::{Helper, HelperProcess};
-pub use informing::Inform;
+pub use informing::{Inform, Sampled};
 pub use program::name_in_path;
 pub use spawn::{EnvironmentBlock, SpawnError};

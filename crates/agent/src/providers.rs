@@ -106,16 +106,22 @@ pub fn understood(entries: Vec<ProviderEntry>) -> Result<Vec<ExternalProvider>, 
     Ok(all)
 }
 
+/// Whether a provider that is not built in may be called so; else why not.
+pub fn check_name(name: &str) -> Result<(), &'static str> {
+    if !rakuda_info::registry::is_name(name) || name.contains('(') {
+        return Err("expected a name of a-z, then a-z, 0-9 and _");
+    }
+    let built_in = rakuda_info::catalogue::BUILT_IN;
+    if built_in.iter().any(|it| it.provider == name) || OTHERS.contains(&name) {
+        return Err("a built-in provider has this name");
+    }
+    Ok(())
+}
+
 impl ProviderEntry {
     fn provider(self, is_new: bool) -> Result<ExternalProvider, &'static str> {
         let Self { name, command, period, limit, long_lived } = self;
-        if !rakuda_info::registry::is_name(&name) || name.contains('(') {
-            return Err("expected a name of a-z, then a-z, 0-9 and _");
-        }
-        let built_in = rakuda_info::catalogue::BUILT_IN;
-        if built_in.iter().any(|it| it.provider == name) || OTHERS.contains(&name.as_str()) {
-            return Err("a built-in provider has this name");
-        }
+        check_name(&name)?;
         if !is_new {
             return Err("its name stands there twice");
         }

@@ -21,7 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 
 use crate::files::{self, OwnFolderError};
-use crate::informing::Inform;
+use crate::informing::{Inform, Sampled};
 use crate::providers::ExternalProvider;
 use crate::run_folder::RunFolder;
 use crate::shutdown::Shutdown;
@@ -291,13 +291,14 @@ impl Remote {
         match message {
             ToAgent::PauseOutput { paused } => self.worker.pause_output(paused),
             ToAgent::EndAll => self.end_all(),
-            ToAgent::Sample { period_ms, providers } => {
+            ToAgent::Sample { period_ms, providers, folders } => {
                 let link = Rc::clone(&self.link);
                 let period = Duration::from_millis(u64::from(period_ms));
                 let providers = providers.into_iter().map(ExternalProvider::from).collect();
-                self.inform.sample(period, providers, Rc::new(move || link.offer_state()));
+                let wanted = Sampled { period, providers, folders };
+                self.inform.sample(wanted, Rc::new(move || link.offer_state()));
             }
-            ToAgent::SampleNow => self.inform.sample_now(),
+            ToAgent::SampleNow { only } => self.inform.sample_now(&only),
             // Only whether this agent lives is asked.
             ToAgent::Look { question, paths } if paths.is_empty() => {
                 let (files, operations) = (Vec::new(), Operations::default());

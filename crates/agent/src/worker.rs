@@ -214,7 +214,7 @@ impl Bench {
             | ToAgent::LookAround { .. }
             | ToAgent::TellTime { .. }
             | ToAgent::Sample { .. }
-            | ToAgent::SampleNow
+            | ToAgent::SampleNow { .. }
             | ToAgent::AskResident { .. }
             | ToAgent::Expect { .. } => {
                 unreachable!("the link's side and the inspector take these")

@@ -37,6 +37,8 @@ pub struct FarHosts {
     period: Duration,
     /// What provides more, on each host.
     pub providers: Vec<ExternalProvider>,
+    /// Folders whose file systems are sampled there, too.
+    pub folders: Vec<String>,
     /// This machine is named, too.
     pub has_own: bool,
 }
@@ -103,7 +105,7 @@ impl FarHosts {
             Host { node, row, incarnation, receiver, deltas, heard, is_broken, is_given_up }
         };
         let hosts = elsewhere.nodes.into_iter().map(host).collect();
-        Ok(Self { reports, hosts, period, providers, has_own })
+        Ok(Self { reports, hosts, period, providers, folders: Vec::new(), has_own })
     }
 
     /// All providers, once the host file is read anew, and with these others.
@@ -123,7 +125,8 @@ impl FarHosts {
 
     fn sample(&self) -> ToAgent {
         let period_ms = u32::try_from(self.period.as_millis()).unwrap_or(u32::MAX);
-        ToAgent::Sample { period_ms, providers: self.providers.iter().map(Into::into).collect() }
+        let providers = self.providers.iter().map(Into::into).collect();
+        ToAgent::Sample { period_ms, providers, folders: self.folders.clone() }
     }
 
     /// The next that is to be noted; never when there is no host elsewhere.
@@ -213,10 +216,10 @@ impl FarHosts {
         self.hosts.iter().any(|host| host.is_given_up)
     }
 
-    /// Has all hosts sample now.
-    pub fn sample_now(&self) {
+    /// Has these providers of all hosts sample now.
+    pub fn sample_now(&self, providers: &[String]) {
         for host in self.hosts.iter().filter(|host| host.heard.is_some()) {
-            host.node.port.ask(ToAgent::SampleNow);
+            host.node.port.ask(ToAgent::SampleNow { only: providers.to_vec() });
         }
     }
 

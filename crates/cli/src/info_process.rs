@@ -72,7 +72,12 @@ async fn serve(wanted: Wanted) -> anyhow::Result<()> {
     let mut table = Table::new();
     let own = std::mem::take(&mut config.externals);
     let hosts = match hosts {
-        Some(file) => Some(FarHosts::start(&file, period, own.clone(), &mut table)?),
+        Some(file) => {
+            let mut hosts = FarHosts::start(&file, period, own.clone(), &mut table)?;
+            // No host has been told anything so far.
+            hosts.folders.clone_from(&config.watched);
+            Some(hosts)
+        }
         None => None,
     };
     config.has_own &= hosts.as_ref().is_none_or(|hosts| hosts.has_own);
@@ -83,9 +88,9 @@ async fn serve(wanted: Wanted) -> anyhow::Result<()> {
     config.externals = hosts.as_ref().map_or(own, |hosts| hosts.providers.clone());
     let service = Service::start(config, table, complain).await?;
     let (ask, asked) = unbounded_channel();
-    service.set_asker(move || {
+    service.set_asker(move |providers| {
         // Who has nobody to ask has no hosts.
-        let _ = ask.send(());
+        let _ = ask.send(providers);
     });
     let (end, ended) = oneshot::channel();
     let (provide, provided) = unbounded_channel();
@@ -172,7 +177,7 @@ async fn hung_up(signal: &mut Option<Signal>) {
 
 /// What [`watch`] is told.
 struct Orders {
-    asked: UnboundedReceiver<()>,
+    asked: UnboundedReceiver<Vec<String>>,
     provided: UnboundedReceiver<Vec<ExternalProvider>>,
     ended: oneshot::Receiver<()>,
 }
@@ -194,7 +199,7 @@ async fn watch(mut hosts: FarHosts, service: Rc<Service>, period: Duration, orde
             _ = looks.tick() => {
                 service.change(|table| hosts.note_silence(table, rakuda_service::now()));
             }
-            Some(()) = asked.recv() => hosts.sample_now(),
+            Some(providers) = asked.recv() => hosts.sample_now(&providers),
             Some(providers) = provided.recv() => hosts.set_providers(providers),
         }
     }

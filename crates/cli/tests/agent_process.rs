@@ -315,7 +315,11 @@ fn an_agent_tells_how_its_node_is_when_it_is_asked_to_and_not_before() {
         let mut table = Table::new();
         let row = table.node(None, "as the hub calls it");
         let mut receiver = Receiver::of_node(row);
-        node.link.send(&ToAgent::Sample { period_ms: 20, providers: Vec::new() });
+        node.link.send(&ToAgent::Sample {
+            period_ms: 20,
+            providers: Vec::new(),
+            folders: Vec::new(),
+        });
         for (taken, now) in (1..=3).zip(1_000_000_000_u64..) {
             node.until(|_| (states().len() >= taken).then_some(())).await;
             assert_eq!(states().len(), taken, "the last was not dealt with");
@@ -352,7 +356,7 @@ fn an_agent_runs_providers_says_what_is_wrong_with_them_and_leaves_none_behind()
             provider("hanging", "sleep 1000", Some(200)),
             provider("sensor", &sensor, None),
         ];
-        node.link.send(&ToAgent::Sample { period_ms: 20, providers });
+        node.link.send(&ToAgent::Sample { period_ms: 20, providers, folders: Vec::new() });
         let mut table = Table::new();
         let row = table.node(None, "as the hub calls it");
         let mut receiver = Receiver::of_node(row);

@@ -221,7 +221,11 @@ fn run(test: impl Future<Output = ()>) {
 
 fn sample(agents: &[Heard]) {
     for agent in agents {
-        agent.link.send(&ToAgent::Sample { period_ms: 50, providers: Vec::new() });
+        agent.link.send(&ToAgent::Sample {
+            period_ms: 50,
+            providers: Vec::new(),
+            folders: Vec::new(),
+        });
     }
 }
 

@@ -220,7 +220,7 @@ impl AgentPort for RemotePort {
             ToAgent::Request(_)
             | ToAgent::TellTime { .. }
             | ToAgent::Sample { .. }
-            | ToAgent::SampleNow
+            | ToAgent::SampleNow { .. }
             | ToAgent::SignalAll { .. }
             | ToAgent::EndAll
             | ToAgent::EndLeft { .. }

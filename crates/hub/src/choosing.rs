@@ -11,7 +11,7 @@ use rakuda_cluster::ClusterPlan;
 use rakuda_core::{
     Choice as CoreChoice, Event, NodeId, NodeState, RequirementId, Suits, TaskId, TaskState, Time,
 };
-use rakuda_info::choice::{Choice, Claim, Claims, Never, Seen, Standing, Verdict, Wish};
+use rakuda_info::choice::{Choice, Claim, Claims, Never, Seen, Standing, Verdict, Wish, folder_of};
 use rakuda_info::external;
 use rakuda_info::format::amount;
 use rakuda_info::query::QuestionError;
@@ -133,15 +133,19 @@ impl Choosing {
         self.touched.insert(node);
     }
 
-    /// Understands choices anew when there are more attributes (an instance of a family, say).
-    fn renew(&mut self, known: &Information) {
+    /// Understands choices anew when there are more attributes (an instance of a family, say). The folders of those
+    /// that were not understood before.
+    fn renew(&mut self, known: &Information) -> BTreeSet<String> {
         let registry = known.table.registry();
+        let mut folders = BTreeSet::new();
         for wanted in self.wanted.values_mut().filter(|it| it.attributes != registry.len()) {
             wanted.attributes = registry.len();
             // Attributes only come, so what was understood is understood again.
             match Choice::new(&wanted.wish, registry) {
                 Ok(choice) => {
-                    wanted.unknown = None;
+                    if wanted.unknown.take().is_some() {
+                        folders.extend(choice.folders(registry));
+                    }
                     wanted.choice = choice;
                 }
                 Err(error) => {
@@ -152,6 +156,7 @@ impl Choosing {
                 }
             }
         }
+        folders
     }
 
     /// How a node stands to a requirement of the core that chooses.
@@ -229,13 +234,18 @@ impl Hub {
                 return None;
             }
         };
+        if let Err(why) = self.sample_folders(choice.folders(self.information.table.registry())) {
+            let clause = if wish.condition.is_some() { "where" } else { "prefer" };
+            self.refuse_choice(is_strict, &task, place.as_deref(), &format!("{clause}: {why}"));
+            return None;
+        }
         // Nothing is started there, and no node is asked.
         if self.settings.config.dry_run {
             return None;
         }
         // Until the name is known, tasks wait for it, also those that only prefer.
         let used_up = wish.condition.is_some() || unknown.is_some();
-        let attributes = registry.len();
+        let attributes = self.information.table.registry().len();
         let (is_void, is_possible) = (false, wish.condition.is_none() && unknown.is_none());
         let wanted = Wanted {
             wish,
@@ -249,7 +259,7 @@ impl Hub {
             is_possible,
         };
         self.choosing.wanted.insert(self.times.front_requirements(), wanted);
-        self.sample();
+        self.sample(None);
         Some(CoreChoice { used_up })
     }
 
@@ -305,7 +315,10 @@ impl Hub {
 
     /// There is news of a node.
     pub(crate) fn on_information(&mut self, node: NodeId) {
-        self.choosing.renew(&self.information);
+        let folders = self.choosing.renew(&self.information);
+        if let Err(why) = self.sample_folders(folders) {
+            self.warn(&why);
+        }
         self.choosing.touched.insert(node);
         if self.information.is_known(node) {
             self.find_impossible();
@@ -372,7 +385,7 @@ impl Hub {
                 continue;
             };
             wanted.is_void = true;
-            let what = never_text(&never);
+            let what = never_text(&never, self.settings.service.is_some());
             refused.push((wanted.is_strict, wanted.task.clone(), wanted.place.clone(), what));
         }
         for (is_strict, task, place, what) in refused {
@@ -533,8 +546,18 @@ fn amount_exact(value: &Value, unit: &str) -> String {
     if unit.is_empty() { text } else { format!("{text} {unit}") }
 }
 
-fn never_text(never: &Never) -> String {
+fn never_text(never: &Never, is_served: bool) -> String {
     let clause = &never.clause;
+    if let Some(name) = &never.lacking {
+        let expected = match folder_of(name) {
+            Some(folder) if is_served => format!(
+                "; expected a folder that is there, and a service that watches it: `rakudad info --file-system {folder}`"
+            ),
+            Some(_) => "; expected a folder that is there when the run begins".to_owned(),
+            None => String::new(),
+        };
+        return format!("where: no node has {name}, which {clause} asks for{expected}");
+    }
     let Some((node, values)) = &never.example else {
         return format!("where: no node can ever have {clause}");
     };

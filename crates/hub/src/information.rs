@@ -6,12 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use rakuda_agent::Sampled;
 use rakuda_agent::providers::ExternalProvider;
 use rakuda_core::{NodeId, Time};
 use rakuda_info::delta::Receiver;
 use rakuda_info::external::{has_failed, has_told, set_by_user};
 use rakuda_info::of_run;
-use rakuda_info::registry::{Attribute, AttributeId};
+use rakuda_info::query::{Query, Question};
+use rakuda_info::registry::{Attribute, AttributeId, Registry, instance_name};
 use rakuda_info::table::{NodeId as Row, State, Table};
 use rakuda_info::value::{Kind, Value};
 use rakuda_proto::cluster::ToAgent;
@@ -26,6 +28,8 @@ use crate::settings::InformationService;
 const SILENT_PERIODS: u32 = 3;
 /// But a busy machine has at least so long.
 const SILENT_MIN: Duration = Duration::from_secs(1);
+/// Maximum number of folders that tasks choose by.
+const FOLDERS_MAX: usize = 64;
 /// Whose values are the user's: nothing samples them.
 const USER: &str = "user";
 
@@ -49,8 +53,10 @@ pub(crate) struct Information {
     machine: Option<Machine>,
     /// Agents elsewhere sample so often; nothing: they do not.
     period: Option<Duration>,
-    /// Programs that provide more, on each node.
+    /// Programs that provide more, on each node: those of the settings that somebody has wanted.
     providers: Vec<ExternalProvider>,
+    /// Folders whose file systems are sampled, too: those that tasks choose by.
+    folders: BTreeSet<String>,
     /// Rows of the table.
     pub rows: BTreeMap<NodeId, Row>,
     /// Elsewhere, as long as the agent is there.
@@ -74,10 +80,21 @@ impl Default for Information {
     fn default() -> Self {
         let mut table = Table::new();
         let own = of_run::define(&mut table);
-        let (machine, period, providers) = (None, None, Vec::new());
+        let (machine, period, providers, folders) = (None, None, Vec::new(), BTreeSet::new());
         let (rows, sources, service) = (BTreeMap::new(), BTreeMap::new(), None);
         let page_caches = PageCaches::default();
-        Self { table, own, machine, period, providers, rows, sources, service, page_caches }
+        Self {
+            table,
+            own,
+            machine,
+            period,
+            providers,
+            folders,
+            rows,
+            sources,
+            service,
+            page_caches,
+        }
     }
 }
 
@@ -89,7 +106,15 @@ impl Information {
 
     /// Whether all that there is to know of a node was told once.
     pub fn is_known(&self, node: NodeId) -> bool {
-        self.has_told(node, |_| true)
+        self.has_told(node, |_| true) && (self.is_served(node) || self.has_told_folders(node))
+    }
+
+    /// Whether a node has told of all folders that tasks choose by, if only that they are not there.
+    fn has_told_folders(&self, node: NodeId) -> bool {
+        let Some(row) = self.rows.get(&node) else { return false };
+        let find = |folder: &String| self.table.registry().find(&instance_name("fs_type", folder));
+        let mut folders = self.folders.iter();
+        folders.all(|it| find(it).is_some_and(|id| self.table.sampled(*row, id).is_some()))
     }
 
     /// Whether all built-in providers have told, and those of the external ones that are awaited.
@@ -182,9 +207,9 @@ impl Information {
         }
     }
 
-    /// Whether each provider of a node has sampled since then.
-    fn is_sampled_since(&self, node: NodeId, since: Time) -> bool {
-        let Some(row) = self.rows.get(&node) else { return false };
+    /// Providers of a node that have told something and have not sampled since then; of these, or of all.
+    fn older(&self, node: NodeId, since: Time, only: Option<&[String]>) -> Vec<String> {
+        let Some(row) = self.rows.get(&node) else { return Vec::new() };
         let mut newest: BTreeMap<&str, Time> = BTreeMap::new();
         for (id, attribute) in self.table.registry().iter() {
             if let Some(sampled) = self.table.sampled(*row, id) {
@@ -192,15 +217,19 @@ impl Information {
                 *known = sampled.max(*known);
             }
         }
-        newest.remove(USER);
-        newest.remove(of_run::PROVIDER);
         // They tell when they like, or are tried again when it is time.
-        for provider in &self.providers {
-            if provider.is_long_lived() || has_failed(&self.table, *row, &provider.name) {
-                newest.remove(provider.name.as_str());
-            }
-        }
-        !newest.is_empty() && newest.values().all(|sampled| *sampled >= since)
+        let is_waited_for = |name: &str| {
+            let provider = self.providers.iter().find(|it| it.name == name);
+            is_sampled(name)
+                && provider.is_none_or(|it| {
+                    !it.is_long_lived() && !has_failed(&self.table, *row, &it.name)
+                })
+        };
+        let is_wanted = |name: &str| only.is_none_or(|only| only.iter().any(|it| it == name));
+        let older = newest
+            .into_iter()
+            .filter(|(name, sampled)| *sampled < since && is_wanted(name) && is_waited_for(name));
+        older.map(|(name, _)| name.to_owned()).collect()
     }
 
     /// All that is known of a node, for `rakudactl nodes`.
@@ -222,6 +251,32 @@ impl Information {
         };
         self.table.registry().iter().filter_map(known).collect::<Map<_, _>>().into()
     }
+}
+
+/// Whether values of a provider are sampled, rather than set by a user or the run.
+fn is_sampled(provider: &str) -> bool {
+    provider != USER && provider != of_run::PROVIDER
+}
+
+/// The providers that a question of `rakudactl nodes` needs; nothing: all, or which is not known yet.
+fn needed(question: &serde_json::Value, registry: &Registry) -> Option<Vec<String>> {
+    let text = |field: &str| question[field].as_str().map(str::to_owned);
+    if let Some(only) = text("only") {
+        return Some(only.split(',').map(|name| name.trim().to_owned()).collect());
+    }
+    let question = Question {
+        fields: text("fields"),
+        condition: text("where"),
+        sort: text("sort"),
+        group_by: text("group_by"),
+        ..Question::default()
+    };
+    let mut registry = registry.clone();
+    for attribute in of_run::told() {
+        // A value of a user may have that name.
+        let _ = registry.define(attribute);
+    }
+    Query::new(&question, &registry).ok()?.providers(&registry)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "seconds for people and programs")]
@@ -259,17 +314,50 @@ pub(crate) async fn next_heard(information: &mut Information) -> Heard {
 }
 
 impl Hub {
-    /// Information is wanted: all nodes that take tasks are sampled from now on, and those that come later.
-    pub(crate) fn sample(&mut self) {
-        if self.information.period.is_some() || self.settings.config.dry_run {
+    /// Information is wanted, of these providers (none: of all): all nodes that take tasks are sampled from now on, and
+    /// those that come later. Programs that nobody has wanted are not started.
+    pub(crate) fn sample(&mut self, only: Option<&[String]>) {
+        if self.settings.config.dry_run {
             return;
         }
-        self.information.period = Some(self.settings.sample_period);
-        self.information.providers.clone_from(&self.settings.providers);
-        self.follow_service();
+        let is_first = self.information.period.is_none();
+        let is_wanted = |it: &&ExternalProvider| only.is_none_or(|only| only.contains(&it.name));
+        let known = &self.information.providers;
+        let wanted = self.settings.providers.iter().filter(is_wanted);
+        let new: Vec<_> = wanted.filter(|it| !known.contains(it)).cloned().collect();
+        if !is_first && new.is_empty() {
+            return;
+        }
+        self.information.providers.extend(new);
+        if is_first {
+            self.information.period = Some(self.settings.sample_period);
+            self.follow_service();
+        }
         for node in self.nodes_there() {
             self.sample_node(node);
         }
+    }
+
+    /// Tasks choose by the file systems of these folders: they are sampled from now on. Else why not.
+    pub(crate) fn sample_folders(&mut self, folders: BTreeSet<String>) -> Result<(), String> {
+        let relative = folders.iter().find(|folder| !folder.starts_with('/'));
+        if let Some(folder) = relative {
+            return Err(format!("{folder:?} is no folder of a node; expected an absolute path"));
+        }
+        let known = &mut self.information.folders;
+        let before = known.len();
+        known.extend(folders);
+        if known.len() > FOLDERS_MAX {
+            return Err(format!(
+                "tasks choose by the file systems of more than {FOLDERS_MAX} folders; name fewer"
+            ));
+        }
+        if known.len() > before && self.information.period.is_some() {
+            for node in self.nodes_there() {
+                self.sample_node(node);
+            }
+        }
+        Ok(())
     }
 
     fn nodes_there(&self) -> Vec<NodeId> {
@@ -363,15 +451,22 @@ impl Hub {
                 return;
             }
         }
+        let Information { machine, providers, folders, .. } = &mut self.information;
+        let folders = folders.iter().cloned().collect();
         if node != LOCAL_NODE {
             let period_ms = u32::try_from(period.as_millis()).unwrap_or(u32::MAX);
-            let providers = self.information.providers.iter().map(Into::into).collect();
-            self.agents.node(node).port.ask(ToAgent::Sample { period_ms, providers });
+            let providers = providers.iter().map(Into::into).collect();
+            let sample = ToAgent::Sample { period_ms, providers, folders };
+            self.agents.node(node).port.ask(sample);
             return;
         }
-        match Machine::start(period, &self.information.providers) {
-            Ok(machine) => self.information.machine = Some(machine),
-            Err(error) => self.warn(&format!("cannot sample this machine: {error}")),
+        let wanted = Sampled { period, providers: providers.clone(), folders };
+        let started = match machine {
+            Some(machine) => machine.want(&wanted),
+            None => Machine::start(&wanted).map(|started| *machine = Some(started)),
+        };
+        if let Err(error) = started {
+            self.warn(&format!("cannot sample this machine: {error}"));
         }
     }
 
@@ -475,27 +570,38 @@ impl Hub {
     /// Somebody asks for values, at most so old, or since a time that an answer before has named. Whether some are on
     /// their way, and since when they are to be sampled.
     pub(crate) fn want_values(&mut self, question: &serde_json::Value) -> (bool, Option<u64>) {
-        self.sample();
         let now_ns = self.now.time.0;
         let max_age = question["max_age_ns"].as_u64().map(|age_ns| now_ns.saturating_sub(age_ns));
         let since = max_age.or_else(|| question["sampled_since_ns"].as_u64());
-        let up = self.agents.places().filter(|(id, _)| self.run.nodes().is_up(*id));
-        let missing = up.map(|(id, _)| id).filter(|id| {
-            !self.information.has_told(*id, |provider| !provider.is_long_lived())
-                || since.is_some_and(|since| !self.information.is_sampled_since(*id, Time(since)))
+        let only = needed(&question["question"], self.information.table.registry());
+        self.sample(only.as_deref());
+        let is_awaited = |provider: &ExternalProvider| {
+            let is_wanted = only.as_ref().is_none_or(|only| only.contains(&provider.name));
+            is_wanted && !provider.is_long_lived()
+        };
+        let known = &self.information;
+        let up = self.agents.places().map(|(id, _)| id).filter(|id| self.run.nodes().is_up(*id));
+        let missing = up.filter_map(|id| {
+            let older =
+                since.map_or_else(Vec::new, |at| known.older(id, Time(at), only.as_deref()));
+            (!older.is_empty() || !known.has_told(id, is_awaited)).then_some((id, older))
         });
-        let missing: Vec<NodeId> = missing.collect();
-        // Asked once for each question of a user, which the first time names an age.
-        for node in missing.iter().filter(|_| max_age.is_some()) {
+        let missing: Vec<(NodeId, Vec<String>)> = missing.collect();
+        let is_coming = !missing.is_empty();
+        // Asked once for each question of a user, which the first time names an age. Who has told nothing so far is
+        // about to.
+        let asked = missing.into_iter().filter(|(_, older)| max_age.is_some() && !older.is_empty());
+        for (node, older) in asked {
             match &self.information.machine {
-                _ if self.information.is_served(*node) => {
-                    self.information.service.iter().for_each(|service| service.follower.wish());
+                _ if self.information.is_served(node) => {
+                    let service = self.information.service.iter();
+                    service.for_each(|service| service.follower.wish(older.clone()));
                 }
-                Some(machine) if *node == LOCAL_NODE => machine.sample_now(),
-                _ => self.agents.node(*node).port.ask(ToAgent::SampleNow),
+                Some(machine) if node == LOCAL_NODE => machine.sample_now(&older),
+                _ => self.agents.node(node).port.ask(ToAgent::SampleNow { only: older }),
             }
         }
-        (!missing.is_empty(), since)
+        (is_coming, since)
     }
 }
 

@@ -44,6 +44,13 @@ pub fn of(name: &str) -> Option<&'static BuiltIn> {
     find(name.split_once('(').map_or(name, |(family, _)| family))
 }
 
+/// Whether a name is an instance of a family of which a node has told all that it has, or what is asked for, as soon as
+/// it has told anything: what is missing then does not come.
+pub fn is_told_whole(name: &str) -> bool {
+    let family = name.split_once('(').and_then(|(family, _)| find(family));
+    family.is_some_and(|it| matches!(it.provider, "file_systems" | "disks" | "network"))
+}
+
 const fn text(name: &'static str, provider: &'static str, help: &'static str) -> BuiltIn {
     let threshold = Threshold { absolute: 0.0, relative: 0.0 };
     BuiltIn { name, unit: "", kind: Kind::Text, threshold, provider, is_family: false, help }

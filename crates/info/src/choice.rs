@@ -4,15 +4,16 @@
 //! Pure: it knows no task and no queue. Whoever starts tasks says what they claim, and is told
 //! whether a node suits, or which clause stands in the way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rakuda_core::Time;
 
+use crate::catalogue;
 use crate::expression::{Expression, ExpressionError, Row, age_s};
 use crate::of_run;
 use crate::query::QuestionError;
-use crate::registry::{Attribute, AttributeId, Registry};
+use crate::registry::{Attribute, AttributeId, Registry, instance_name, split_instance};
 use crate::table::{NodeId, Table};
 use crate::value::Value;
 
@@ -129,6 +130,9 @@ impl Claims {
     }
 }
 
+/// Who samples file systems.
+const FILE_SYSTEMS: &str = "file_systems";
+
 /// Attributes whose change by a task is known from what it claims.
 const COUNTED: [&str; 7] =
     ["load1", "load5", "load15", "runnable", "cpu_idle", "mem_available", "mem_free"];
@@ -224,6 +228,8 @@ pub struct Never {
     pub clause: String,
     /// The node that was looked at last, and what it rests on there.
     pub example: Option<(Arc<str>, Vec<Seen>)>,
+    /// What it names and no node has.
+    pub lacking: Option<String>,
 }
 
 /// A number as a rank: in the same order, undefined below all.
@@ -307,22 +313,84 @@ impl Choice {
         table.supposing(node, &numbers, |table| seen(&ids, &Row { table, node, now }))
     }
 
-    /// A clause that rests on what never changes, and is false on each of these nodes, all of whose values are known.
+    /// A clause that each of these nodes, of which all is known, can never fulfil: it rests on what never changes or
+    /// what the node does not have, and is false, or undefined because of the latter.
     pub fn never(&self, table: &Table, nodes: &[NodeId], now: Time) -> Option<Never> {
-        let is_fixed = |id: &AttributeId| is_fixed(table.registry().get(*id));
-        let is_false = |clause: &Expression| {
-            nodes.iter().all(|node| clause.is_false(&Row { table, node: *node, now }))
+        let is_hopeless = |clause: &&Expression| {
+            !clause.awaits()
+                && nodes.iter().all(|node| is_hopeless(clause, &Row { table, node: *node, now }))
         };
-        let mut fixed = self
-            .clauses
-            .iter()
-            .filter(|clause| !clause.awaits() && clause.attributes().iter().all(is_fixed));
-        let clause = fixed.find(|clause| is_false(clause))?;
-        let example = nodes.last().map(|node| {
-            let row = Row { table, node: *node, now };
-            (Arc::clone(&table.get_node(*node).name), seen(clause.attributes(), &row))
+        let clause = self.clauses.iter().find(is_hopeless)?;
+        let last = nodes.last().map(|node| Row { table, node: *node, now });
+        let example = last.as_ref().map(|row| {
+            (Arc::clone(&table.get_node(row.node).name), seen(clause.attributes(), row))
         });
-        Some(Never { clause: clause.source().to_owned(), example })
+        let all_lack = |name: &String| {
+            nodes.iter().all(|node| is_lacking(name, &Row { table, node: *node, now }))
+        };
+        let lacking = last.and_then(|row| lacking(clause, &row).into_iter().find(all_lack));
+        Some(Never { clause: clause.source().to_owned(), example, lacking })
+    }
+
+    /// Folders whose file systems it asks for.
+    pub fn folders(&self, registry: &Registry) -> BTreeSet<String> {
+        let all = self.clauses.iter().chain(&self.prefer);
+        let names = all.flat_map(|it| {
+            let known = it.attributes().iter().map(move |id| registry.get(*id).name.as_str());
+            known.chain(it.absent().iter().map(|name| &**name))
+        });
+        names.filter_map(folder_of).collect()
+    }
+}
+
+/// The folder whose file system an attribute of that name is of.
+pub fn folder_of(name: &str) -> Option<String> {
+    let (family, folder) = split_instance(name)?;
+    catalogue::find(family).is_some_and(|it| it.provider == FILE_SYSTEMS).then_some(folder)
+}
+
+/// Whether a node can never fulfil a clause.
+fn is_hopeless(clause: &Expression, row: &Row<'_>) -> bool {
+    let registry = row.table.registry();
+    let lacks_it = |id: &AttributeId| is_lacking(&registry.get(*id).name, row);
+    let is_certain = |id: &AttributeId| is_fixed(registry.get(*id)) || lacks_it(id);
+    let lacks = lacking(clause, row);
+    if !clause.absent().iter().all(|name| is_lacking(name, row))
+        || !clause.attributes().iter().all(is_certain)
+    {
+        return false;
+    }
+    let is_defined = |id: &AttributeId| row.table.has(row.node, *id);
+    let undefined_for_good =
+        || clause.attributes().iter().all(|id| is_defined(id) || lacks_it(id)) && !lacks.is_empty();
+    clause.is_false(row) || (!clause.is_true(row) && undefined_for_good())
+}
+
+/// What a clause names and the node does not have.
+fn lacking(clause: &Expression, row: &Row<'_>) -> Vec<String> {
+    let registry = row.table.registry();
+    let known = clause.attributes().iter().map(|id| registry.get(*id).name.as_str());
+    let names = known.chain(clause.absent().iter().map(|name| &**name));
+    names.filter(|name| is_lacking(name, row)).map(str::to_owned).collect()
+}
+
+/// Whether a node that has told what it has of a family does not have this instance.
+fn is_lacking(name: &str, row: &Row<'_>) -> bool {
+    let Some(built_in) = catalogue::of(name).filter(|_| catalogue::is_told_whole(name)) else {
+        return false;
+    };
+    let registry = row.table.registry();
+    let cell = |name: &str| row.table.cell(row.node, registry.find(name)?);
+    let is_told = |id| row.table.sampled(row.node, id).is_some();
+    let has_told =
+        || registry.iter().any(|(id, it)| it.provider == built_in.provider && is_told(id));
+    match folder_of(name) {
+        // A folder that is not there has no kind, either.
+        Some(folder) => match cell(&instance_name("fs_type", &folder)) {
+            Some(kind) => matches!(kind.value, Value::Undefined(_)),
+            None => has_told(),
+        },
+        None => cell(name).is_none() && has_told(),
     }
 }
 

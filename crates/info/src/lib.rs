@@ -17,6 +17,7 @@ pub mod mounts;
 pub mod of_run;
 pub mod provider;
 pub mod query;
+pub mod registered;
 pub mod registry;
 pub mod table;
 pub mod value;

@@ -41,7 +41,23 @@ pub const ATTRIBUTES: [(&str, &str); 8] = [
     (PAGE_CACHE, "B"),
 ];
 
-/// Their numbers in a table, in the order of [`ATTRIBUTES`].
+/// Those that whoever lists nodes of live runs has from what hubs say of them: tasks that were done, when the node
+/// ends, its host group and leader, and why it takes no tasks. No table of a hub has them.
+pub fn told() -> [Attribute; 5] {
+    [
+        ("run_done", "", Kind::Number),
+        ("run_ends_in", "s", Kind::Number),
+        ("run_group", "", Kind::Text),
+        ("run_leader", "", Kind::Text),
+        ("run_why", "", Kind::Text),
+    ]
+    .map(|(name, unit, kind)| {
+        let (name, unit, provider) = (name.to_owned(), unit.to_owned(), PROVIDER.to_owned());
+        Attribute { name, unit, kind, threshold: Threshold::default(), provider }
+    })
+}
+
+/// The numbers of the others in a table, in the order of [`ATTRIBUTES`].
 pub fn define(table: &mut Table) -> [AttributeId; 8] {
     ATTRIBUTES.map(|(name, unit)| {
         let (name, unit, provider) = (name.to_owned(), unit.to_owned(), PROVIDER.to_owned());

@@ -126,9 +126,14 @@ pub enum ToAgent {
         period_ms: u32,
         /// Programs that provide more.
         providers: Vec<ProviderProgram>,
+        /// Folders whose file systems are sampled beside those that keep data, absolute.
+        folders: Vec<String>,
     },
-    /// Sample this node now, too.
-    SampleNow,
+    /// Have these providers sample now, too.
+    SampleNow {
+        /// By name; empty: all.
+        only: Vec<String>,
+    },
     /// What time is it? Answered by `Time`, before what is asked for next is begun.
     TellTime {
         /// For the answer.

@@ -179,7 +179,7 @@ impl Agent {
             ToAgent::PauseOutput { .. }
             | ToAgent::MakeFolders { .. }
             | ToAgent::PutAway { .. }
-            | ToAgent::SampleNow => return,
+            | ToAgent::SampleNow { .. } => return,
         };
         self.link.send(&answer);
     }

@@ -140,7 +140,7 @@ async fn serve(number: u32, wanted: &Wanted, folder: &Path) -> Result<(), Failur
     let service = Service::start(config, table, |_| {}).await?;
     let (asked_nodes, asked_service) = (Rc::clone(&nodes), Rc::downgrade(&service));
     let (ask, mut asked) = tokio::sync::mpsc::unbounded_channel();
-    service.set_asker(move || {
+    service.set_asker(move |_| {
         // It is listened to as long as there is a service.
         let _ = ask.send(());
     });

@@ -74,6 +74,11 @@ impl Client {
         self.whole(Method::PUT, path, "*/*", body.into())
     }
 
+    /// Removes what is there.
+    pub fn delete(&self, path: &str) -> Result<Vec<u8>, ClientError> {
+        self.whole(Method::DELETE, path, "*/*", Bytes::new())
+    }
+
     fn whole(
         &self,
         method: Method,

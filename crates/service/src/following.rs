@@ -15,6 +15,7 @@ use serde_json::Value as Json;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::client::{Client, ClientError};
+use crate::http::encoded;
 use crate::service::now;
 
 /// An answer is followed by so many times the time that it took, so that a large service is not asked all the time.
@@ -23,6 +24,10 @@ const REST: u32 = 10;
 const SILENT_PERIODS: u32 = 3;
 /// But it has at least so long.
 const SILENT_MIN: Duration = Duration::from_secs(1);
+
+/// What is asked for.
+const ALL: &str = "/v1/nodes";
+const ALL_SAMPLED_NOW: &str = "/v1/nodes?max_age=0";
 
 /// What is heard of a service.
 #[derive(Debug)]
@@ -37,7 +42,7 @@ pub enum News {
 #[derive(Debug)]
 pub struct Follower {
     news: UnboundedReceiver<News>,
-    wishes: Sender<()>,
+    wishes: Sender<Vec<String>>,
 }
 
 impl Follower {
@@ -48,16 +53,15 @@ impl Follower {
         let limit = (SILENT_PERIODS * period).max(SILENT_MIN);
         let thread = move || {
             let mut known = Known { client, attributes: BTreeMap::new() };
-            let mut path = "/v1/nodes";
+            let mut path = ALL;
             loop {
                 let Some(took) = known.ask(path, limit, &sender) else { return };
                 path = match wished.recv_timeout(period.max(took * REST)) {
-                    Ok(()) => "/v1/nodes?max_age=0",
-                    Err(RecvTimeoutError::Timeout) => "/v1/nodes",
+                    // One answer is for all wishes until then.
+                    Ok(first) => known.have_sampled(wished.try_iter().fold(first, both)),
+                    Err(RecvTimeoutError::Timeout) => ALL,
                     Err(RecvTimeoutError::Disconnected) => return,
                 };
-                // One answer is for all wishes until then.
-                wished.try_iter().for_each(drop);
             }
         };
         std::thread::Builder::new().name("follower".to_owned()).spawn(thread)?;
@@ -72,10 +76,10 @@ impl Follower {
         }
     }
 
-    /// All values are to be sampled now.
-    pub fn wish(&self) {
+    /// These providers are to sample now.
+    pub fn wish(&self, providers: Vec<String>) {
         // Who is not there any more has said so.
-        let _ = self.wishes.send(());
+        let _ = self.wishes.send(providers);
     }
 }
 
@@ -86,7 +90,23 @@ struct Known {
     attributes: BTreeMap<String, Attribute>,
 }
 
+/// The wishes of two.
+fn both(mut one: Vec<String>, other: Vec<String>) -> Vec<String> {
+    one.extend(other);
+    one
+}
+
 impl Known {
+    /// Has these providers sample, and no others; what is to be asked for then. A service that does not know one of
+    /// them has all sample.
+    fn have_sampled(&self, mut providers: Vec<String>) -> &'static str {
+        providers.sort_unstable();
+        providers.dedup();
+        // No node is asked for: all are told in the answer that follows.
+        let path = format!("{ALL_SAMPLED_NOW}&limit=0&only={}", encoded(&providers.join(",")));
+        self.client.get(&path).map_or(ALL_SAMPLED_NOW, |_| ALL)
+    }
+
     /// Asks until there is an answer, which it passes on; how long that took. Nothing: none came, or nobody listens.
     fn ask(
         &mut self,

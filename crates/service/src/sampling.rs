@@ -8,11 +8,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use rakuda_agent::clock;
 use rakuda_agent::providers::ExternalProvider;
+use rakuda_agent::{Sampled, clock};
 use rakuda_info::Time;
 use rakuda_info::external::Output;
 use rakuda_info::provider::{self, FileSystems, Moment, Provider, Reading, Root, quick};
@@ -154,43 +154,113 @@ fn periods(provider: &str) -> u64 {
 /// What this machine says of itself, for who keeps a table of their own and answers nobody.
 pub struct Machine {
     news: mpsc::UnboundedReceiver<Found>,
-    /// Its threads end when they are dropped.
-    samplers: Rc<[Sampler]>,
-    programs: Rc<Programs>,
+    control: Rc<Control>,
     /// Built-in providers of which nothing has come yet.
     missing: BTreeSet<String>,
+}
+
+/// What samples for a [`Machine`], whoever waits for findings. Its threads end when it is dropped.
+pub(crate) struct Control {
+    samplers: RefCell<Vec<Sampler>>,
+    programs: Programs,
+    externals: RefCell<Vec<ExternalProvider>>,
+    named: Named,
+    found: mpsc::UnboundedSender<Found>,
+}
+
+/// Folders whose file systems are sampled, too, beside those that keep data; all clones are one list.
+type Named = Arc<Mutex<Vec<String>>>;
+
+impl Control {
+    /// Has these providers sample now, too; with none named, all.
+    pub fn sample_now(&self, only: &[String]) {
+        for sampler in &*self.samplers.borrow() {
+            let is_wanted = |name: &&String| only.contains(name);
+            let wanted: Vec<String> = sampler.providers.iter().filter(is_wanted).cloned().collect();
+            if only.is_empty() || !wanted.is_empty() {
+                // That it was noted is seen by the times of the samples.
+                let (done, _) = oneshot::channel();
+                sampler.ask(Ask { only: Some(wanted).filter(|_| !only.is_empty()), done });
+            }
+        }
+    }
+
+    /// The file systems of these folders are sampled from now on.
+    pub fn name(&self, folders: &[String]) {
+        *self.named.lock().unwrap_or_else(PoisonError::into_inner) = folders.to_vec();
+    }
+
+    /// From now on these programs provide. Those that are not among them any more are killed, and tell nothing from
+    /// here on; those that are others by now are started anew.
+    pub fn provide(&self, externals: &[ExternalProvider]) -> std::io::Result<()> {
+        let before = self.externals.replace(externals.to_vec());
+        for provider in before.iter().filter(|it| !externals.contains(it)) {
+            let mut samplers = self.samplers.borrow_mut();
+            let is_its = |it: &Sampler| it.mark().is_some() && it.providers == [&*provider.name];
+            if let Some(place) = samplers.iter().position(is_its) {
+                let sampler = samplers.swap_remove(place);
+                let mark = sampler.mark().map(str::to_owned);
+                drop(sampler);
+                self.programs.end_of(&mark.unwrap_or_default());
+            }
+        }
+        for provider in externals.iter().filter(|it| !before.contains(it)) {
+            let sampler = start_external(provider.clone(), &self.programs, &self.found)?;
+            self.samplers.borrow_mut().push(sampler);
+        }
+        Ok(())
+    }
+
+    /// Kills what its external providers have running.
+    pub fn end(&self) {
+        self.programs.end();
+    }
+
+    /// Whether a program of that name provides; one that was removed may have something on its way.
+    fn has(&self, provider: &str) -> bool {
+        self.externals.borrow().iter().any(|it| it.name == provider)
+    }
 }
 
 /// What a provider of a [`Machine`] has found.
 pub struct Finding(Found);
 
 impl Machine {
-    /// Starts threads that sample every `period` or run these programs, until it is dropped.
-    pub fn start(period: Duration, externals: &[ExternalProvider]) -> std::io::Result<Self> {
+    /// Starts threads that sample what is wanted, until it is dropped.
+    pub fn start(wanted: &Sampled) -> std::io::Result<Self> {
+        let Sampled { period, providers: externals, folders } = wanted;
         let (found, news) = mpsc::unbounded_channel();
-        let (root, programs) = (Root::new("/"), Rc::new(Programs::new()));
-        let samplers = start(&root, period, Vec::new(), externals.to_vec(), &programs, &found)?;
+        let programs = Programs::new();
+        let named = Named::new(Mutex::new(folders.clone()));
+        let also = Arc::clone(&named);
+        let file_systems = FileSystems::new(Vec::new())
+            .with(move || also.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let root = Root::new("/");
+        let samplers = start(&root, *period, file_systems, externals.clone(), &programs, &found)?;
         // A driver that hangs keeps nobody from being known.
         let is_built_in =
             |name: &String| *name != nvml::PROVIDER && externals.iter().all(|it| it.name != *name);
         let names = samplers.iter().flat_map(|it| it.providers.iter().cloned());
         let missing = names.filter(is_built_in).collect();
-        Ok(Self { news, samplers: samplers.into(), programs, missing })
+        let (samplers, externals) = (RefCell::new(samplers), RefCell::new(externals.clone()));
+        let control = Rc::new(Control { samplers, programs, externals, named, found });
+        Ok(Self { news, control, missing })
     }
 
-    /// Has all of it sampled now, too; what is found comes as findings.
-    pub fn sample_now(&self) {
-        ask_all(&self.samplers);
+    /// Has these providers sample now, too; with none named, all. What is found comes as findings.
+    pub fn sample_now(&self, only: &[String]) {
+        self.control.sample_now(only);
     }
 
-    /// Who can ask for samples, whoever waits for findings. The threads live as long as this does.
-    pub(crate) fn samplers(&self) -> Rc<[Sampler]> {
-        Rc::clone(&self.samplers)
+    /// From now on this is sampled, as often as before. What goes on is not disturbed.
+    pub fn want(&self, wanted: &Sampled) -> std::io::Result<()> {
+        self.control.name(&wanted.folders);
+        self.control.provide(&wanted.providers)
     }
 
-    /// Who can end what its external providers have running.
-    pub(crate) fn programs(&self) -> Rc<Programs> {
-        Rc::clone(&self.programs)
+    /// What samples for it.
+    pub(crate) fn control(&self) -> Rc<Control> {
+        Rc::clone(&self.control)
     }
 
     /// Waits for the next finding.
@@ -215,13 +285,13 @@ impl Machine {
                 provider::note(table, node, provider, &sample, at);
             }
             // What is wrong with it is told as `provider_error`.
-            Found::External { provider, output, is_line, at } => {
+            Found::External { provider, output, is_line, at } if self.control.has(&provider) => {
                 rakuda_info::external::note(table, node, &provider, &output, is_line, at);
             }
-            Found::Failed { provider, why, at } => {
+            Found::Failed { provider, why, at } if self.control.has(&provider) => {
                 rakuda_info::external::fail(table, node, &provider, &why, at);
             }
-            Found::Asked(_) => {}
+            Found::External { .. } | Found::Failed { .. } | Found::Asked(_) => {}
         }
     }
 
@@ -231,25 +301,16 @@ impl Machine {
     }
 }
 
-/// Has all threads sample now.
-pub(crate) fn ask_all(samplers: &[Sampler]) {
-    for sampler in samplers {
-        // That it was noted is seen by the times of the samples.
-        let (done, _) = oneshot::channel();
-        sampler.ask(Ask { only: None, done });
-    }
-}
-
 /// The threads of this machine.
 pub(crate) fn start(
     root: &Root,
     period: Duration,
-    watched: Vec<String>,
+    file_systems: FileSystems,
     externals: Vec<ExternalProvider>,
     programs: &Programs,
     found: &mpsc::UnboundedSender<Found>,
 ) -> std::io::Result<Vec<Sampler>> {
-    let file_systems: Vec<Box<dyn Provider>> = vec![Box::new(FileSystems::new(watched))];
+    let file_systems: Vec<Box<dyn Provider>> = vec![Box::new(file_systems)];
     let mut samplers = vec![
         spawn("sampler", quick(), root, period, found)?,
         spawn("file systems", file_systems, root, period, found)?,

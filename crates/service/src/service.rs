@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hyper::header::ACCEPT;
 use hyper::{Method, StatusCode};
-use rakuda_agent::providers::ExternalProvider;
+use rakuda_agent::providers::{ExternalProvider, check_name};
 use rakuda_info::Time;
 use rakuda_info::catalogue::BUILT_IN;
 use rakuda_info::external;
@@ -17,6 +17,7 @@ use rakuda_info::format::fragments::Fragments;
 use rakuda_info::format::{Format, json, metrics};
 use rakuda_info::provider::{self, FileSystems, Provider, Root, quick};
 use rakuda_info::query::{Answer, Followed, Query, Question, QuestionError, oldest};
+use rakuda_info::registered::{Refused, Registrations, Taken};
 use rakuda_info::table::{NodeId, State, Table};
 use rakuda_info::value::Kind;
 use tokio::net::TcpListener;
@@ -42,6 +43,9 @@ const LOOK: Duration = Duration::from_millis(5);
 const SILENCE_LOOK: Duration = Duration::from_millis(250);
 /// Below it are the requests of services that register.
 const SOURCES: &str = "/v1/sources/";
+/// What a provider that registers has said holds for so long unless it says otherwise, and may hold for so long.
+const VALIDITY_NS: u64 = 30_000_000_000;
+const VALIDITIES_NS: std::ops::RangeInclusive<u64> = 1_000_000_000..=86_400_000_000_000;
 /// Shortest time between two events to one client.
 const EVENT_TIME: Duration = Duration::from_millis(100);
 /// Between the two looks of [`sample_once`], which rates and shares are of.
@@ -99,7 +103,12 @@ struct Inner {
     complaints: BTreeMap<String, String>,
     /// Services that register here.
     sources: Sources,
+    /// Providers that do.
+    registered: Registrations,
 }
+
+/// Who has providers of nodes sample now.
+type Asker = Box<dyn Fn(Vec<String>)>;
 
 /// A service that listens.
 pub struct Service {
@@ -117,8 +126,8 @@ pub struct Service {
     keep_down: Duration,
     /// Services that it has registered with: how each is told that this one ends.
     registered: RefCell<Vec<(oneshot::Sender<()>, tokio::task::JoinHandle<()>)>>,
-    /// Has nodes that others tell of sampled now.
-    ask_others: RefCell<Option<Box<dyn Fn()>>>,
+    /// Has nodes that others tell of sampled now, by these providers.
+    ask_others: RefCell<Option<Asker>>,
 }
 
 impl Service {
@@ -138,8 +147,8 @@ impl Service {
         let (programs, externals) = (Programs::new(), RefCell::new(config.externals.clone()));
         let root = Root::new("/");
         let samplers = if config.has_own {
-            let (period, watched) = (config.period, config.watched);
-            sampling::start(&root, period, watched, config.externals, &programs, &found)
+            let file_systems = FileSystems::new(config.watched);
+            sampling::start(&root, config.period, file_systems, config.externals, &programs, &found)
                 .map_err(ServiceError::Threads)?
         } else {
             Vec::new()
@@ -153,6 +162,7 @@ impl Service {
             own,
             complaints: BTreeMap::new(),
             sources: Sources::default(),
+            registered: Registrations::default(),
         });
         let (changes, _) = watch::channel(0);
         let service = Rc::new(Self {
@@ -232,8 +242,8 @@ impl Service {
         .await;
     }
 
-    /// Who has them sampled when fresh values are asked for.
-    pub fn set_asker(&self, ask: impl Fn() + 'static) {
+    /// Who has providers of them sample when fresh values are asked for.
+    pub fn set_asker(&self, ask: impl Fn(Vec<String>) + 'static) {
         self.ask_others.replace(Some(Box::new(ask)));
     }
 
@@ -249,6 +259,10 @@ impl Service {
     /// killed, and their values are undefined; those that are others by now are both. The rest goes on.
     pub fn set_externals(&self, externals: Vec<ExternalProvider>) -> std::io::Result<()> {
         let before = self.externals.replace(externals.clone());
+        for provider in &externals {
+            let Inner { table, registered, .. } = &mut *self.inner.borrow_mut();
+            registered.end_all_of(table, &provider.name, moment().now);
+        }
         let Some(own) = self.inner.borrow().own else { return Ok(()) };
         for provider in before.iter().filter(|it| !externals.contains(it)) {
             let mut samplers = self.samplers.borrow_mut();
@@ -283,7 +297,8 @@ impl Service {
         loop {
             tokio::time::sleep(SILENCE_LOOK).await;
             let now = moment().now;
-            let Inner { table, sources, .. } = &mut *self.inner.borrow_mut();
+            let Inner { table, sources, registered, .. } = &mut *self.inner.borrow_mut();
+            registered.note_silence(table, now);
             sources.note_silence(table, now);
             sources.remove_long_down(table, now, self.keep_down.as_nanos() as u64);
             let newest = table.change();
@@ -347,11 +362,17 @@ impl Service {
             (&Method::PUT, ["v1", "nodes", node, "attributes", name]) => {
                 self.set(node, name, &asked.body)
             }
+            (&Method::PUT, ["v1", "nodes", node, "providers", name]) => {
+                self.take(node, name, &asked)
+            }
+            (&Method::DELETE, ["v1", "nodes", node, "providers", name]) => {
+                self.end_registered(node, name)
+            }
             (
                 _,
                 ["v1", "nodes" | "attributes"]
                 | ["metrics"]
-                | ["v1", "nodes", _, "attributes", _]
+                | ["v1", "nodes", _, "attributes" | "providers", _]
                 | ["v1", "sources", _]
                 | ["v1", "sources", _, "wishes"],
             ) => {
@@ -360,7 +381,7 @@ impl Service {
             }
             _ => Reply::error(
                 StatusCode::NOT_FOUND,
-                "expected /v1/nodes, /v1/attributes, /v1/nodes/NODE/attributes/NAME, /v1/sources/NAME or /metrics",
+                "expected /v1/nodes, /v1/attributes, /v1/nodes/NODE/attributes/NAME, /v1/nodes/NODE/providers/NAME, /v1/sources/NAME or /metrics",
             ),
         }
     }
@@ -464,9 +485,10 @@ impl Service {
             sources.ask(freshness, table, now)
         };
         let asks = self.ask_others.borrow().as_ref().map(|ask| {
-            let is_stale = self.are_others_older(freshness, now);
+            let older = self.older_of_others(freshness, now);
+            let is_stale = !older.is_empty();
             if is_stale {
-                ask();
+                ask(older);
             }
             is_stale
         });
@@ -478,7 +500,7 @@ impl Service {
                 // Who is forgotten answers no more.
                 let _ = answered.wait_for(|answered| *answered >= number).await;
             }
-            while asks == Some(true) && self.are_others_older(freshness, now) {
+            while asks == Some(true) && !self.older_of_others(freshness, now).is_empty() {
                 tokio::time::sleep(LOOK).await;
             }
         };
@@ -486,11 +508,13 @@ impl Service {
         let _ = tokio::time::timeout(FRESH_TIME, all).await;
     }
 
-    /// Whether a node that agents tell of, and that is up, has a value that is older than it was to be at that time.
-    fn are_others_older(&self, freshness: &Freshness, now: Time) -> bool {
+    /// Providers of which a node that agents tell of, and that is up, has values that are older than they were to be at
+    /// that time.
+    fn older_of_others(&self, freshness: &Freshness, now: Time) -> Vec<String> {
         let Inner { table, own, sources, .. } = &*self.inner.borrow();
         let is_of_agent = |id: NodeId| Some(id) != *own && !sources.owns(id);
-        let mut up = table.nodes().filter(|(id, node)| is_of_agent(*id) && node.state == State::Up);
+        let up = table.nodes().filter(|(id, node)| is_of_agent(*id) && node.state == State::Up);
+        let up: Vec<NodeId> = up.map(|(id, _)| id).collect();
         let externals = self.externals.borrow();
         // Those of users, of programs that tell by themselves, and of such as were removed are not.
         let is_sampled = |name: &str| {
@@ -499,14 +523,16 @@ impl Service {
         };
         let names = table.registry().iter().map(|(_, it)| it.provider.as_str());
         let names: BTreeSet<&str> = names.filter(|name| is_sampled(name)).collect();
-        up.any(|(id, _)| {
-            names.iter().any(|name| {
-                let age_ns = freshness.of(name).filter(|_| !external::has_failed(table, id, name));
-                let sampled = age_ns.and_then(|_| oldest(table, id, name));
-                let since = now.0.saturating_sub(age_ns.unwrap_or(0));
-                sampled.is_some_and(|sampled| sampled.0 < since)
+        let is_older = |name: &&str| {
+            let Some(age_ns) = freshness.of(name) else { return false };
+            let since = now.0.saturating_sub(age_ns);
+            up.iter().any(|id| {
+                let sampled = || oldest(table, *id, name);
+                !external::has_failed(table, *id, name)
+                    && sampled().is_some_and(|sampled| sampled.0 < since)
             })
-        })
+        };
+        names.into_iter().filter(is_older).map(str::to_owned).collect()
     }
 
     /// A service tells of its nodes.
@@ -595,6 +621,76 @@ impl Service {
             }
             Err(why) => bad(&why),
         }
+    }
+}
+
+impl Service {
+    /// The node that a provider of that name may register for; else why not.
+    fn node_for(&self, node: &str, provider: &str) -> Result<NodeId, Reply> {
+        let Inner { table, sources, .. } = &*self.inner.borrow();
+        let refuse = |status, message: &str| Err(Reply::error(status, message));
+        if let Err(why) = check_name(provider) {
+            return refuse(StatusCode::BAD_REQUEST, &format!("provider {provider:?}: {why}"));
+        }
+        let Some(id) = table.find_node(node) else {
+            return refuse(StatusCode::NOT_FOUND, &format!("there is no node {node}"));
+        };
+        if sources.owns(id) {
+            let message = format!("another service tells of node {node}; register with that one");
+            return refuse(StatusCode::CONFLICT, &message);
+        }
+        if self.externals.borrow().iter().any(|it| it.name == provider) {
+            let message = format!("this service runs a provider {provider} itself");
+            return refuse(StatusCode::CONFLICT, &message);
+        }
+        Ok(id)
+    }
+
+    /// A provider that somebody else has started says something, and registers with that.
+    fn take(&self, node: &str, name: &str, asked: &Asked) -> Reply {
+        let id = match self.node_for(node, name) {
+            Ok(id) => id,
+            Err(refusal) => return refusal,
+        };
+        let validity = asked.of("validity").map_or(Some(VALIDITY_NS), rakuda_info::duration_ns);
+        let Some(validity_ns) = validity.filter(|it| VALIDITIES_NS.contains(it)) else {
+            let message = "validity: expected a time from 1s to 1d, such as 30s";
+            return Reply::error(StatusCode::BAD_REQUEST, message);
+        };
+        let Inner { table, registered, .. } = &mut *self.inner.borrow_mut();
+        let taken = registered.take(table, (id, name), validity_ns, &asked.body, moment().now);
+        self.changes.send_replace(table.change());
+        match taken {
+            Ok(Taken { is_new, complaints }) => {
+                let complaints: Vec<String> = complaints.iter().map(|it| json::text(it)).collect();
+                let complaints = complaints.join(",");
+                let text = format!("{{\"version\":2,\"new\":{is_new},\"refused\":[{complaints}]}}");
+                Reply::new(StatusCode::OK, "application/json", text)
+            }
+            Err(why) => {
+                let status = match why {
+                    Refused::Full | Refused::Names(_) => StatusCode::SERVICE_UNAVAILABLE,
+                    Refused::TooMuch(_) => StatusCode::TOO_MANY_REQUESTS,
+                    Refused::Rubbish(_) => StatusCode::BAD_REQUEST,
+                };
+                Reply::error(status, &why.to_string())
+            }
+        }
+    }
+
+    /// One that has registered says that it ends.
+    fn end_registered(&self, node: &str, name: &str) -> Reply {
+        let id = match self.node_for(node, name) {
+            Ok(id) => id,
+            Err(refusal) => return refusal,
+        };
+        let Inner { table, registered, .. } = &mut *self.inner.borrow_mut();
+        if !registered.end(table, (id, name), moment().now) {
+            let message = format!("no provider {name} has registered for node {node}");
+            return Reply::error(StatusCode::NOT_FOUND, &message);
+        }
+        self.changes.send_replace(table.change());
+        Reply::new(StatusCode::OK, "application/json", "{\"version\":2}")
     }
 }
 

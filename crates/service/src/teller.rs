@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use rakuda_agent::Inform;
 use rakuda_agent::providers::ExternalProvider;
+use rakuda_agent::{Inform, Sampled};
 use rakuda_info::delta::Sender;
 use rakuda_info::external::forget;
 use rakuda_info::table::{NodeId, Table};
@@ -15,7 +15,7 @@ use rakuda_link::io::StateSource;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::sampling::{Finding, Machine, Programs, Sampler, ask_all, moment};
+use crate::sampling::{Control, Finding, Machine, moment};
 
 /// A value that has not moved by more than its threshold is told again after so long.
 const SILENCE_NS: u64 = 10_000_000_000;
@@ -41,15 +41,16 @@ struct Known {
 
 /// As long as it samples.
 struct Sampling {
-    samplers: Rc<[Sampler]>,
-    programs: Rc<Programs>,
+    control: Rc<Control>,
+    /// How often.
+    period: Duration,
     task: AbortHandle,
 }
 
 impl Drop for Sampling {
     fn drop(&mut self) {
         self.task.abort();
-        self.programs.end();
+        self.control.end();
     }
 }
 
@@ -92,23 +93,32 @@ impl StateSource for Teller {
 }
 
 impl Inform for Teller {
-    fn sample(&self, period: Duration, providers: Vec<ExternalProvider>, news: Rc<dyn Fn()>) {
-        self.sampling.replace(None);
+    fn sample(&self, wanted: Sampled, news: Rc<dyn Fn()>) {
         self.restart();
-        self.known.borrow_mut().provide(&providers);
-        if period.is_zero() {
+        self.known.borrow_mut().provide(&wanted.providers);
+        if let Some(sampling) = &*self.sampling.borrow()
+            && sampling.period == wanted.period
+        {
+            sampling.control.name(&wanted.folders);
+            // One that cannot be started has told nothing, and the hub says so of its values.
+            let _ = sampling.control.provide(&wanted.providers);
+            return news();
+        }
+        self.sampling.replace(None);
+        if wanted.period.is_zero() {
             return;
         }
         // Without threads nothing is known, and the hub says so of the values.
-        let Ok(machine) = Machine::start(period, &providers) else { return };
-        let (samplers, programs) = (machine.samplers(), machine.programs());
+        let Ok(machine) = Machine::start(&wanted) else { return };
+        let control = machine.control();
         let task = tokio::task::spawn_local(serve(machine, Rc::clone(&self.known), news));
-        self.sampling.replace(Some(Sampling { samplers, programs, task: task.abort_handle() }));
+        let (period, task) = (wanted.period, task.abort_handle());
+        self.sampling.replace(Some(Sampling { control, period, task }));
     }
 
-    fn sample_now(&self) {
+    fn sample_now(&self, only: &[String]) {
         if let Some(sampling) = &*self.sampling.borrow() {
-            ask_all(&sampling.samplers);
+            sampling.control.sample_now(only);
         }
     }
 

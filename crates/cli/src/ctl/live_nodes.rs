@@ -1,7 +1,7 @@
 //! What the hubs of live runs say of their nodes, as a table that can be asked.
 
 use rakuda_info::Time;
-use rakuda_info::of_run::{self, PROVIDER};
+use rakuda_info::of_run;
 use rakuda_info::registry::{Attribute, Threshold};
 use rakuda_info::table::{NodeId, State, Table};
 use rakuda_info::value::{Kind, Value as Known};
@@ -10,27 +10,21 @@ use serde_json::Value;
 /// Columns for people, unless told otherwise.
 pub const COLUMNS: &str = "run_cores, run_running, run_done";
 
-/// Field of the hub's answer, name, unit, kind.
-const FIELDS: [(&str, &str, &str, Kind); 7] = [
-    ("cores", of_run::CORES, "", Kind::Number),
-    ("running", of_run::RUNNING, "", Kind::Number),
-    ("done", "run_done", "", Kind::Number),
-    ("ends_in_s", "run_ends_in", "s", Kind::Number),
-    ("group", "run_group", "", Kind::Text),
-    ("leader", "run_leader", "", Kind::Text),
-    ("why", "run_why", "", Kind::Text),
-];
+/// Fields of the hub's answer that are two of its own attributes, and then those of [`of_run::told`], in its order.
+const OWN: [(&str, &str); 2] = [("cores", of_run::CORES), ("running", of_run::RUNNING)];
+const TOLD: [&str; 5] = ["done", "ends_in_s", "group", "leader", "why"];
 
 /// The nodes of these runs.
 pub fn table(runs: &[Value], now: Time) -> Table {
     let mut table = Table::new();
     of_run::define(&mut table);
-    let ids = FIELDS.map(|(field, name, unit, kind)| {
-        let (name, unit, provider) = (name.to_owned(), unit.to_owned(), PROVIDER.to_owned());
-        let threshold = Threshold::default();
-        let id = table.define(Attribute { name, unit, kind, threshold, provider });
-        (field, id.expect("nobody else has these names"))
-    });
+    let own = OWN.map(|(field, name)| (field, table.registry().find(name)));
+    let told = TOLD.into_iter().zip(of_run::told().map(|attribute| table.define(attribute).ok()));
+    let ids: Vec<_> = own
+        .into_iter()
+        .chain(told)
+        .map(|(field, id)| (field, id.expect("nobody else has these names")))
+        .collect();
     for run in runs {
         for described in run["nodes"].as_array().map_or(&[][..], Vec::as_slice) {
             let node = table.node(run["run"].as_str(), described["node"].as_str().unwrap_or("?"));

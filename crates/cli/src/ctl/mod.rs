@@ -17,6 +17,7 @@ mod log;
 mod manual;
 mod nodes;
 mod place;
+mod provide;
 mod recorded_why;
 mod report;
 mod run_below;
@@ -101,6 +102,7 @@ enum Question {
     Ui(ui::Ui),
     Nodes(nodes::Nodes),
     SetAttr(set_attr::SetAttr),
+    Provide(provide::Provide),
     Explain(explain::Explain),
     Join(join::Join),
     Report(report::Report),
@@ -123,6 +125,7 @@ impl Question {
             Self::Ui(ui) => ui.answer(place, out),
             Self::Nodes(nodes) => nodes.answer(place, out),
             Self::SetAttr(set_attr) => set_attr.answer(place, out),
+            Self::Provide(provide) => provide.answer(place, out),
             Self::Explain(explain) => explain.answer(place, out),
             Self::Join(join) => join.answer(place, out),
             Self::Report(report) => report.answer(place, out),

@@ -164,14 +164,19 @@ impl Nodes {
                 let runs = live::ask(place, self.run.as_deref(), &json!({"ask": "status"}))?;
                 return Ok(lines(&runs));
             }
-            live_nodes::table(&self.with_values(place)?, rakuda_service::now())
+            live_nodes::table(&self.with_values(place, format)?, rakuda_service::now())
         };
         self.answered(&table, format)
     }
 
     /// What runs say, with all that they know of nodes. One that begins to sample for this is asked again.
-    fn with_values(&self, place: &Place) -> anyhow::Result<Vec<Value>> {
-        let mut question = json!({"ask": "status", "values": true});
+    fn with_values(&self, place: &Place, format: Format) -> anyhow::Result<Vec<Value>> {
+        let Question { fields, condition, sort, group_by, only, .. } = self.question(format);
+        // What it needs not, need not be sampled for it.
+        let needs = json!({
+            "fields": fields, "where": condition, "sort": sort, "group_by": group_by, "only": only,
+        });
+        let mut question = json!({"ask": "status", "values": true, "question": needs});
         if let Some(age_ns) = self.max_age.as_deref().and_then(rakuda_info::duration_ns) {
             question["max_age_ns"] = age_ns.into();
         }
@@ -185,7 +190,9 @@ impl Nodes {
                 rakuda_service::pass(VALUES_TIME);
                 // What is to be as new as was asked for at first.
                 let since = &run["sampled_since_ns"];
-                let again = json!({"ask": "status", "values": true, "sampled_since_ns": since});
+                let again = json!({
+                    "ask": "status", "values": true, "question": needs, "sampled_since_ns": since,
+                });
                 // It may have ended meanwhile.
                 let Ok(mut answers) = live::ask(place, Some(name), &again) else { break };
                 let Some(answer) = answers.pop() else { break };
@@ -212,6 +219,11 @@ impl Nodes {
         runtime.block_on(async {
             let mut table = Table::new();
             let mut hosts = FarHosts::start(file, HOSTS_PERIOD, Vec::new(), &mut table)?;
+            if let Some(only) = &self.only {
+                // No host has been told to start any of them so far.
+                let is_wanted = |name: &str| only.split(',').any(|it| it.trim() == name);
+                hosts.providers.retain(|provider| is_wanted(&provider.name));
+            }
             let mut screen = Screen::new(self.watch && format == Format::Text);
             let ending = loop {
                 let shown = self.look_at(&mut hosts, &mut table, format).await;

@@ -140,6 +140,53 @@ fn what_no_node_can_ever_have_is_found_at_once() {
 }
 
 #[test]
+fn what_no_node_has_can_never_be_when_all_have_told_what_they_have() {
+    let (mut table, node) = table(&[("mem_total", 10.0)], Time(S));
+    let other = table.node(None, "b");
+    let never = |table: &Table, condition: &str| {
+        let never = choice(table, condition, "").never(table, &[node, other], Time(S));
+        never.map(|never| (never.clause, never.lacking))
+    };
+    let found = |clause: &str, name: &str| Some((clause.to_owned(), Some(name.to_owned())));
+    assert_eq!(never(&table, "net_send('eth9') < 1"), None, "no network has told so far");
+    let mut set = |node: NodeId, name: &str, value: Value| {
+        let id = table.define(catalogue::of(name).unwrap().attribute(name.to_owned())).unwrap();
+        table.set(node, id, value, Time(S));
+    };
+    for node in [node, other] {
+        set(node, "net_send('eth0')", Value::Number(0.0));
+        for family in ["fs_type", "fs_free"] {
+            set(node, &format!("{family}('/nosuch')"), Value::undefined("there is no such file"));
+        }
+    }
+    set(node, "net_send('eth1')", Value::Number(0.0));
+    set(node, "fs_type('/here')", Value::text("ext4"));
+    set(node, "fs_free('/here')", Value::undefined("permission denied"));
+    let eth9 = "net_send('eth9')";
+    assert_eq!(never(&table, &format!("{eth9} < 1")), found(&format!("{eth9} < 1"), eth9));
+    assert_eq!(never(&table, &format!("has({eth9})")), found(&format!("has({eth9})"), eth9));
+    assert_eq!(never(&table, &format!("!has({eth9})")), None);
+    assert_eq!(never(&table, "net_send('eth1') < 1"), None, "one has it");
+    let free = "fs_free('/nosuch')";
+    assert_eq!(never(&table, &format!("{free} > 1")), found(&format!("{free} > 1"), free));
+    assert_eq!(never(&table, &format!("{free} > 1 || mem_total > 5")), None, "of one it is true");
+    assert_eq!(never(&table, &format!("{free} > 1 || load1 < 5")), None, "the load may change");
+    assert_eq!(never(&table, "fs_free('/here') > 1"), None, "the folder is there");
+    assert_eq!(never(&table, "gpu_name('7') == 'x'"), None, "a driver may be slow");
+}
+
+#[test]
+fn the_folders_of_a_choice_are_those_of_its_file_systems_whether_known_or_not() {
+    let (mut table, _) = table(&[], Time(S));
+    let root = catalogue::of("fs_free").unwrap().attribute("fs_free('/')".to_owned());
+    table.define(root).unwrap();
+    let condition = "fs_free('/') > 1 && has(fs_type('/b')) && disk_busy('sda') < 5";
+    let choice = choice(&table, condition, "node_filesystem_avail_bytes('/my data')");
+    let folders: Vec<String> = choice.folders(table.registry()).into_iter().collect();
+    assert_eq!(folders, ["/", "/b", "/my data"]);
+}
+
+#[test]
 fn a_gang_fits_so_many_times_as_its_claims_leave_the_condition_true() {
     let (mut table, node) = table(
         &[("mem_available", 10.0), ("load1", 0.0), ("threads", 4.0), ("psi_io", 0.0)],

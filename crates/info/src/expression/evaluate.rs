@@ -26,7 +26,7 @@ impl Number {
         match self {
             Self::Constant(number) => *number,
             Self::Attribute(id) => row.table.number(row.node, *id),
-            Self::Nothing => f64::NAN,
+            Self::Nothing(_) => f64::NAN,
             Self::Age(id) => {
                 let sampled = row.table.sampled(row.node, *id);
                 sampled.map_or(f64::NAN, |sampled| age_s(sampled, row.now))
@@ -77,7 +77,7 @@ impl Text {
         match self {
             Self::Constant(text) => Some(text),
             Self::Attribute(id) => row.table.text(row.node, *id).map(|text| &**text),
-            Self::Nothing => None,
+            Self::Nothing(_) => None,
             Self::Node => Some(&row.table.get_node(row.node).name),
             Self::Run => row.table.get_node(row.node).run.as_deref(),
             Self::State => Some(row.table.get_node(row.node).state.word()),
@@ -89,7 +89,7 @@ impl Truth {
     pub fn evaluate(&self, row: &Row<'_>) -> Option<bool> {
         match self {
             Self::Constant(truth) => Some(*truth),
-            Self::Absent => Some(false),
+            Self::Absent(_) => Some(false),
             Self::Has(id) => Some(row.table.has(row.node, *id)),
             Self::Not(truth) => truth.evaluate(row).map(|truth| !truth),
             Self::And(left, right) => match left.evaluate(row) {

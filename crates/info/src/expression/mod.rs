@@ -17,11 +17,13 @@ pub use evaluate::Row;
 pub(crate) use evaluate::age_s;
 pub use types::Aggregate;
 
+use std::sync::Arc;
+
 use rakuda_core::Time;
 
 use crate::registry::{AttributeId, Registry};
 use crate::value::{Kind, Value};
-use types::Term;
+use types::{Named, Term};
 
 /// Maximum length of an expression, bytes.
 pub const BYTES_MAX: usize = 4096;
@@ -41,6 +43,7 @@ pub struct Expression {
     source: String,
     term: Term,
     attributes: Vec<AttributeId>,
+    absent: Vec<Arc<str>>,
     unit: String,
     aggregate: Option<Aggregate>,
 }
@@ -116,14 +119,15 @@ impl Expression {
     }
 
     fn of(source: &str, term: Term, aggregate: Option<Aggregate>, registry: &Registry) -> Self {
-        let mut attributes = Vec::new();
-        term.attributes(&mut attributes);
+        let mut named = Named::default();
+        term.named(&mut named);
+        let Named { mut attributes, absent } = named;
         attributes.sort_unstable();
         attributes.dedup();
         let counts = aggregate == Some(Aggregate::Count);
         let only = term.only_attribute().filter(|_| !counts);
         let unit = only.map_or_else(String::new, |id| registry.get(id).unit.clone());
-        Self { source: source.trim().to_owned(), term, attributes, unit, aggregate }
+        Self { source: source.trim().to_owned(), term, attributes, absent, unit, aggregate }
     }
 
     /// As it was written.
@@ -139,6 +143,11 @@ impl Expression {
     /// The attributes that it needs, by number.
     pub fn attributes(&self) -> &[AttributeId] {
         &self.attributes
+    }
+
+    /// What it names and nothing has so far: instances of families, and whatever `has` asks for.
+    pub fn absent(&self) -> &[Arc<str>] {
+        &self.absent
     }
 
     /// How values of a group are put together.

@@ -21,8 +21,8 @@ pub(super) enum Term {
 pub(super) enum Number {
     Constant(f64),
     Attribute(AttributeId),
-    /// Of a family, an instance that nothing has.
-    Nothing,
+    /// Of a family, an instance that nothing has: its name.
+    Nothing(Arc<str>),
     Age(AttributeId),
     Negative(Box<Number>),
     Two(Arithmetic, Box<Number>, Box<Number>),
@@ -46,7 +46,7 @@ pub(super) enum Arithmetic {
 pub(super) enum Text {
     Constant(Arc<str>),
     Attribute(AttributeId),
-    Nothing,
+    Nothing(Arc<str>),
     /// The node's own name, run and state.
     Node,
     Run,
@@ -57,8 +57,8 @@ pub(super) enum Text {
 pub(super) enum Truth {
     Constant(bool),
     Has(AttributeId),
-    /// An attribute that nothing has: it is not there.
-    Absent,
+    /// An attribute of that name, which nothing has: it is not there.
+    Absent(Arc<str>),
     Not(Box<Truth>),
     And(Box<Truth>, Box<Truth>),
     Or(Box<Truth>, Box<Truth>),
@@ -106,6 +106,15 @@ const FUNCTIONS: [&str; 12] = [
     "has", "age", "min", "max", "abs", "floor", "ceil", "count", "sum", "mean", "lowest", "highest",
 ];
 
+/// What a term asks for.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    /// Of the registry.
+    pub attributes: Vec<AttributeId>,
+    /// Names that nothing has.
+    pub absent: Vec<Arc<str>>,
+}
+
 impl Term {
     /// For messages.
     pub fn noun(&self) -> &'static str {
@@ -124,51 +133,53 @@ impl Term {
         }
     }
 
-    pub fn attributes(&self, found: &mut Vec<AttributeId>) {
+    pub fn named(&self, found: &mut Named) {
         match self {
-            Self::Number(number) => number.attributes(found),
-            Self::Text(text) => text.attributes(found),
-            Self::Truth(truth) => truth.attributes(found),
+            Self::Number(number) => number.named(found),
+            Self::Text(text) => text.named(found),
+            Self::Truth(truth) => truth.named(found),
         }
     }
 }
 
 impl Number {
-    fn attributes(&self, found: &mut Vec<AttributeId>) {
+    fn named(&self, found: &mut Named) {
         match self {
-            Self::Constant(_) | Self::Nothing => {}
-            Self::Attribute(id) | Self::Age(id) => found.push(*id),
+            Self::Constant(_) => {}
+            Self::Nothing(name) => found.absent.push(Arc::clone(name)),
+            Self::Attribute(id) | Self::Age(id) => found.attributes.push(*id),
             Self::Two(_, left, right) => {
-                left.attributes(found);
-                right.attributes(found);
+                left.named(found);
+                right.named(found);
             }
             Self::Least(numbers) | Self::Greatest(numbers) => {
                 for number in numbers {
-                    number.attributes(found);
+                    number.named(found);
                 }
             }
             Self::Negative(number)
             | Self::Absolute(number)
             | Self::Floor(number)
-            | Self::Ceiling(number) => number.attributes(found),
+            | Self::Ceiling(number) => number.named(found),
         }
     }
 }
 
 impl Text {
-    fn attributes(&self, found: &mut Vec<AttributeId>) {
+    fn named(&self, found: &mut Named) {
         match self {
-            Self::Attribute(id) => found.push(*id),
-            Self::Constant(_) | Self::Nothing | Self::Node | Self::Run | Self::State => {}
+            Self::Attribute(id) => found.attributes.push(*id),
+            Self::Nothing(name) => found.absent.push(Arc::clone(name)),
+            Self::Constant(_) | Self::Node | Self::Run | Self::State => {}
         }
     }
 }
 
 impl Truth {
-    /// Whether it asks for an attribute that nothing has so far.
+    /// Whether it asks for an attribute that nothing has so far, and that may still come.
     pub(super) fn awaits(&self) -> bool {
         match self {
-            Self::Absent => true,
+            Self::Absent(name) => !catalogue::is_told_whole(name),
             Self::Not(truth) => truth.awaits(),
             Self::And(left, right) | Self::Or(left, right) => left.awaits() || right.awaits(),
             Self::Constant(_)
@@ -180,22 +191,23 @@ impl Truth {
         }
     }
 
-    fn attributes(&self, found: &mut Vec<AttributeId>) {
+    fn named(&self, found: &mut Named) {
         match self {
-            Self::Constant(_) | Self::Absent => {}
-            Self::Has(id) => found.push(*id),
-            Self::Not(truth) => truth.attributes(found),
+            Self::Constant(_) => {}
+            Self::Absent(name) => found.absent.push(Arc::clone(name)),
+            Self::Has(id) => found.attributes.push(*id),
+            Self::Not(truth) => truth.named(found),
             Self::And(left, right) | Self::Or(left, right) => {
-                left.attributes(found);
-                right.attributes(found);
+                left.named(found);
+                right.named(found);
             }
             Self::Compare(_, left, right) => {
-                left.attributes(found);
-                right.attributes(found);
+                left.named(found);
+                right.named(found);
             }
             Self::Equal(left, right) | Self::Unequal(left, right) | Self::Like(left, right) => {
-                left.attributes(found);
-                right.attributes(found);
+                left.named(found);
+                right.named(found);
             }
         }
     }
@@ -398,12 +410,12 @@ fn call(name: &str, arguments: &[Tree], position: usize, registry: &Registry) ->
         arguments.iter().map(|argument| number(argument, registry)).collect()
     };
     Ok(match name {
-        "has" => {
-            Term::Truth(attribute_of(one()?, registry, false)?.map_or(Truth::Absent, Truth::Has))
-        }
-        "age" => {
-            Term::Number(attribute_of(one()?, registry, true)?.map_or(Number::Nothing, Number::Age))
-        }
+        "has" => Term::Truth(
+            attribute_of(one()?, registry, false)?.map_or_else(Truth::Absent, Truth::Has),
+        ),
+        "age" => Term::Number(
+            attribute_of(one()?, registry, true)?.map_or_else(Number::Nothing, Number::Age),
+        ),
         "min" => Term::Number(Number::Least(several()?)),
         "max" => Term::Number(Number::Greatest(several()?)),
         "abs" => Term::Number(Number::Absolute(boxed()?)),
@@ -414,22 +426,25 @@ fn call(name: &str, arguments: &[Tree], position: usize, registry: &Registry) ->
                 .hint("it is a whole column, and there is a --group-by"));
         }
         family => match family_member(family, arguments, position, registry)? {
-            (_, Some(id)) => of_attribute(id, registry),
-            (Kind::Number, None) => Term::Number(Number::Nothing),
-            (Kind::Text, None) => Term::Text(Text::Nothing),
+            (_, Ok(id)) => of_attribute(id, registry),
+            (Kind::Number, Err(name)) => Term::Number(Number::Nothing(name)),
+            (Kind::Text, Err(name)) => Term::Text(Text::Nothing(name)),
         },
     })
 }
 
-/// The attribute that a name or the instance of a family stands for. `None`: nothing has it.
-fn attribute_of(tree: &Tree, registry: &Registry, must_be: bool) -> Result<Option<AttributeId>> {
+/// An attribute, or a name that nothing has.
+type Found = std::result::Result<AttributeId, Arc<str>>;
+
+/// The attribute that a name or the instance of a family stands for.
+fn attribute_of(tree: &Tree, registry: &Registry, must_be: bool) -> Result<Found> {
     let name = match &tree.node {
         Node::Name(name) => name,
         Node::Call(family, arguments) if !FUNCTIONS.contains(&family.as_str()) => {
             let found = family_member(family, arguments, tree.position, registry);
             return match found {
-                Ok((_, id)) => Ok(id),
-                Err(_) if !must_be => Ok(None),
+                Ok((_, found)) => Ok(found),
+                Err(_) if !must_be => Ok(Err(family.as_str().into())),
                 Err(error) => Err(error),
             };
         }
@@ -439,15 +454,15 @@ fn attribute_of(tree: &Tree, registry: &Registry, must_be: bool) -> Result<Optio
         }
     };
     if let Some(id) = registry.find(name) {
-        return Ok(Some(id));
+        return Ok(Ok(id));
     }
     match named(name, tree.position, registry) {
         Ok(term) => match term.only_attribute() {
-            Some(id) => Ok(Some(id)),
+            Some(id) => Ok(Ok(id)),
             None => Err(ExpressionError::new(tree.position, format!("{name} is no attribute"))
                 .hint("expected the name of one, such as load1")),
         },
-        Err(_) if !must_be => Ok(None),
+        Err(_) if !must_be => Ok(Err(name.as_str().into())),
         Err(error) => Err(error),
     }
 }
@@ -457,7 +472,7 @@ fn family_member(
     arguments: &[Tree],
     position: usize,
     registry: &Registry,
-) -> Result<(Kind, Option<AttributeId>)> {
+) -> Result<(Kind, Found)> {
     let family = catalogue::alias(name).unwrap_or(name);
     let Some(kind) = family_kind(family, registry) else {
         if registry.find(name).is_some() {
@@ -474,7 +489,8 @@ fn family_member(
         }
         _ => return Err(wrong_count(name, position, "one", arguments.len())),
     };
-    Ok((kind, registry.find(&instance_name(family, instance))))
+    let name = instance_name(family, instance);
+    Ok((kind, registry.find(&name).ok_or_else(|| name.into())))
 }
 
 fn wrong_count(name: &str, position: usize, wanted: &str, given: usize) -> ExpressionError {

@@ -162,7 +162,8 @@ pub(super) fn age_digits(sampled: Time, now: Time, digits: &mut Digits) -> usize
     at
 }
 
-fn put_age(out: &mut String, sampled: Time, now: Time) {
+/// Appends an age.
+pub(super) fn put_age(out: &mut String, sampled: Time, now: Time) {
     let mut digits = Digits::default();
     let at = age_digits(sampled, now, &mut digits);
     out.extend(digits[at..].iter().copied().map(char::from));

@@ -1,9 +1,10 @@
 //! LDIF (RFC 2849): an entry for each node with attributes under the names that MDS had, and all
-//! others in `rakuda-...`; what slapd is fed with.
+//! others in `rakuda-...`; what slapd is fed with. Ages of values are values themselves: `rakuda-age: load1 0.125`.
 
 use std::sync::Arc;
 
 use super::digits;
+use super::json::put_age;
 use crate::catalogue::ALIASES;
 use crate::expression::{Expression, Row};
 use crate::table::Table;
@@ -37,6 +38,9 @@ pub fn write(table: &Table, wanted: &[Arc<str>], now: Time) -> String {
         for (id, attribute) in table.registry().iter() {
             if let Some(cell) = table.cell(node, id) {
                 let name = attribute.name.replace('_', "-");
+                let mut age = format!("{} ", attribute.name);
+                put_age(&mut age, cell.sampled, now);
+                let is_defined = !matches!(cell.value, Value::Undefined(_));
                 match crate::registry::split_instance(&attribute.name) {
                     Some((family, instance)) => {
                         let value = match cell.value {
@@ -49,6 +53,9 @@ pub fn write(table: &Table, wanted: &[Arc<str>], now: Time) -> String {
                         put_value(&mut out, &format!("rakuda-{}", family.replace('_', "-")), value);
                     }
                     None => put_value(&mut out, &format!("rakuda-{name}"), cell.value),
+                }
+                if is_defined {
+                    put_line(&mut out, "rakuda-age", &age);
                 }
             }
         }
@@ -183,16 +190,25 @@ mod tests {
         let node = table.node(None, "n1");
         for (name, value) in [("load1", 1.5), ("threads", 4.0), ("mem_total", 1_073_741_824.0)] {
             let id = table.registry().find(name).unwrap();
-            table.set(node, id, Value::Number(value), Time(1));
+            table.set(node, id, Value::Number(value), Time(1_000_000));
         }
-        let text = write(&table, &["n1".into()], Time(2));
+        let root = crate::catalogue::find("fs_free").unwrap().attribute("fs_free('/')".to_owned());
+        let root = table.define(root).unwrap();
+        table.set(node, root, Value::Number(7.0), Time(2_000_000));
+        let load5 = table.registry().find("load5").unwrap();
+        table.set(node, load5, Value::undefined("nobody knows"), Time(1_000_000));
+        let text = write(&table, &["n1".into()], Time(1_502_000_000));
         for line in [
             "dn: Mds-Host-hn=n1, Mds-Vo-name=local, o=grid",
             "Mds-Cpu-Total-Free-1minX100: 250",
             "Mds-Memory-Ram-Total-sizeMB: 1024",
             "rakuda-load1: 1.5",
+            "rakuda-age: load1 1.501",
+            "rakuda-fs-free: / 7",
+            "rakuda-age: fs_free('/') 1.500",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in {text}");
         }
+        assert!(!text.contains("load5"), "of what is not known there is no age: {text}");
     }
 }

@@ -1,5 +1,5 @@
-//! File systems: those that keep data, or those of the folders that are to be watched. statvfs
-//! waits for a server that is silent.
+//! File systems: those that keep data, or those of the folders that are to be watched; and those of folders that
+//! somebody has named. statvfs waits for a server that is silent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,12 +40,21 @@ const PSEUDO: &[&str] = &[
 /// Watches file systems.
 pub struct FileSystems {
     watched: Vec<String>,
+    /// Folders that have been named so far.
+    named: Box<dyn Fn() -> Vec<String> + Send>,
 }
 
 impl FileSystems {
     /// Of these folders, absolute; none: of all file systems that keep data, each once.
     pub fn new(watched: Vec<String>) -> Self {
-        Self { watched }
+        Self { watched, named: Box::new(Vec::new) }
+    }
+
+    /// The same, and of the folders that `named` says at the time, absolute: whatever they are called, and whether they
+    /// are there or not.
+    #[must_use]
+    pub fn with(self, named: impl Fn() -> Vec<String> + Send + 'static) -> Self {
+        Self { named: Box::new(named), ..self }
     }
 }
 
@@ -75,23 +84,33 @@ impl Provider for FileSystems {
         } else {
             self.watched.iter().map(|path| (path.clone(), kind_of(path, &mounts))).collect()
         };
-        let chosen = chosen.iter().take(INSTANCES_MAX);
-        chosen.flat_map(|(path, kind)| readings(root, path, kind)).collect()
+        let mut chosen: Vec<(String, String)> = chosen.into_iter().take(INSTANCES_MAX).collect();
+        for path in (self.named)().into_iter().filter(|path| path.starts_with('/')) {
+            if chosen.iter().all(|(known, _)| *known != path) {
+                let kind = kind_of(&path, &mounts);
+                chosen.push((path, kind));
+            }
+        }
+        chosen.iter().flat_map(|(path, kind)| readings(root, path, kind)).collect()
     }
 }
 
 fn readings(root: &Root, path: &str, kind: &str) -> [Reading; 4] {
-    let found = rustix::fs::statvfs(root.path(path));
-    let value = |number: Option<u64>| match (&found, number) {
+    let found_or_why = rustix::fs::statvfs(root.path(path));
+    let value = |number: Option<u64>| match (&found_or_why, number) {
         (Ok(_), Some(number)) => Value::count(number),
         (Ok(_), None) => Value::undefined("it does not count them"),
         (Err(error), _) => Value::undefined(format!("{path}: {}", super::plain(&(*error).into()))),
     };
-    let found = found.as_ref().ok();
+    let found = found_or_why.as_ref().ok();
     let bytes = |blocks: u64| found.map(|found| blocks.saturating_mul(found.f_frsize));
     let inodes = found.filter(|found| found.f_files > 0).map(|found| found.f_favail);
-    let kind =
-        if kind.is_empty() { Value::undefined("it is not mounted") } else { Value::text(kind) };
+    // By its kind one sees whether there is such a folder at all.
+    let kind = match &found_or_why {
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => value(None),
+        _ if kind.is_empty() => Value::undefined("it is not mounted"),
+        _ => Value::text(kind),
+    };
     [
         Reading::of("fs_type", path, kind),
         Reading::of("fs_size", path, value(found.and_then(|found| bytes(found.f_blocks)))),

@@ -239,6 +239,33 @@ fn file_systems_that_keep_data_are_found_once_each() {
 }
 
 #[test]
+fn folders_that_are_named_have_the_file_system_that_they_are_on() {
+    let machine = Machine::new(
+        "named",
+        &[(
+            "proc/self/mountinfo",
+            "27 1 254:0 / / rw - ext4 /dev/vda rw\n29 27 0:40 / /data rw shared:1 - nfs4 server:/x rw\n",
+        )],
+    );
+    fs::create_dir_all(machine.0.join("data/scratch")).unwrap();
+    let named = ["/data/scratch", "/", "/nosuch", "relative"].map(str::to_owned);
+    let mut file_systems = FileSystems::new(Vec::new()).with(move || named.to_vec());
+    let lines = shown(&file_systems.sample(&machine.root(), at(0)));
+    let kinds: Vec<&String> = lines.iter().filter(|line| line.starts_with("fs_type")).collect();
+    assert_eq!(
+        kinds,
+        [
+            "fs_type('/') = ext4",
+            "fs_type('/data') = nfs4",
+            "fs_type('/data/scratch') = nfs4",
+            "fs_type('/nosuch'): /nosuch: there is no such file",
+        ]
+    );
+    let free = |line: &&String| line.starts_with("fs_free('/data/scratch') = ");
+    assert_eq!(lines.iter().filter(free).count(), 1, "{lines:?}");
+}
+
+#[test]
 fn users_are_found_by_utmp_or_by_sessions() {
     let machine = Machine::new("users", &[("dev/pts/3", "")]);
     assert_eq!(
