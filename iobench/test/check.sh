@@ -500,6 +500,20 @@ check_tasks() {
         task homology-task merge best table && ends_with 0
         task homology-task recall 200 40 0 99 best
         ends_with 0
+        task homology-task search 12000 reads p.dmnd 2 s && ends_with 0
+        sort "$work/s.0" "$work/s.1" >"$work/both"
+        sort "$work/table" | cmp -s - "$work/both" || wrong "a search for reducers finds other hits"
+        cat "$work/s.1" "$work/s.0" >"$work/all"
+        for r in 0 1; do
+            task homology-task merge "m$r" "s.$r" && ends_with 0
+            task homology-task gather "g$r" "$r" 2 <"$work/all" && ends_with 0
+            cmp -s "$work/m$r" "$work/g$r" || wrong "reducer $r merges hits of a stream otherwise"
+        done
+        sort "$work/m0" "$work/m1" >"$work/both"
+        sort "$work/best" | cmp -s - "$work/both" || wrong "two reducers keep other hits than one"
+        task homology-task search 12000 gone p.dmnd 2 s
+        ends_with 1
+        says "diamond failed on gone"
         task homology-task recall 200 39 0 99 best
         ends_with 1
         task homology-task align gone p.dmnd 12000 table

@@ -37,6 +37,8 @@ uint64_t task_number(const char *text, const char *what, uint64_t most);
 
 /* Opens to write what a failure of this program removes again. */
 int task_create(const char *path);
+/* A child writes this file, which a failure removes; NULL: it is complete. */
+void task_writes(const char *path);
 int task_open(const char *path, uint64_t *bytes);
 void task_write(int fd, const char *path, const void *data, size_t bytes);
 /* Up to so many bytes; fewer only at the end of the file. */

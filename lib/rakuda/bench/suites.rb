@@ -125,6 +125,7 @@ module Rakuda
       def map_reduce(name, engines, options, slots, say)
         engines = engines ? here(engines) : found(say)
         jobs = Catalogue::ALL.select { |entry| entry.family == "mapreduce" && [entry.name, "mapreduce"].include?(name) }
+        Programs.need_all(jobs)
         jobs.flat_map do |entry|
           job = MapReduce::Job.new(entry, options[:size])
           workspace = Workspace.new(options[:dir])
