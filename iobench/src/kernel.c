@@ -13,12 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #define MARKER ".iobench"
 #define SPACE_FACTOR 1.2
-#define KILL_S 5
 
 struct settings settings;
 static const struct kernel *kernel;
@@ -49,6 +47,8 @@ static const struct option common[] = {
     {"keep", OPTION_SWITCH, &settings.keep, 0, 0, NULL, "leave the files; also when only writing", NULL},
     {"time-limit", OPTION_TIME, &settings.time_limit_s, 0, 0, "SECONDS",
      "end as invalid after that (0: never)", NULL},
+    {"hard-limit", OPTION_TIME, &settings.hard_limit_s, 0, 0, "SECONDS",
+     "end within a step, too, and say where (1.5 times --time-limit, at least 10 s later)", NULL},
     {"min-seconds", OPTION_TIME, &settings.min_seconds, 0, 0, "SECONDS",
      "invalid when all writing, or all reading, takes less (0, small 10, large 60)", NULL},
     {"out", OPTION_TEXT, &settings.out, 0, 0, "FILE", "the result as JSON", NULL},
@@ -350,14 +350,12 @@ static void read_all(struct verdict *verdict) {
 }
 
 static void set_alarm(void) {
-    if (settings.time_limit_s <= 0)
-        return;
     /* What goes on is ended in order between two steps; a step that hangs, some time later, so. */
     double later = settings.time_limit_s > 20 ? settings.time_limit_s / 2 : 10;
-    struct itimerval timer = {.it_value.tv_sec = (time_t)(settings.time_limit_s + later)};
-    if (setitimer(ITIMER_REAL, &timer, NULL) != 0)
-        FAIL("setitimer: %s", strerror(errno));
-    own_kill_after(settings.time_limit_s + later + KILL_S);
+    if (settings.hard_limit_s > 0)
+        own_end_after(settings.hard_limit_s, "--hard-limit");
+    else if (settings.time_limit_s > 0)
+        own_end_after(settings.time_limit_s + later, "--time-limit");
 }
 
 static void perform(const char *instance, struct verdict *verdict) {
