@@ -7,6 +7,7 @@ require "rakuda/bench/figures"
 require "rakuda/bench/launch"
 require "rakuda/bench/machine"
 require "rakuda/bench/page_cache"
+require "rakuda/bench/versions"
 require "rakuda/bench/workspace"
 require "securerandom"
 require "time"
@@ -42,7 +43,7 @@ module Rakuda
 
       # @param instance [Instance]
       # @param engines [Array<Engine>]
-      # @param options [Hash] :inputs (folder), :workspace, :slots, :rounds, :timeout, :benchmark, :size, :cache (a state of
+      # @param options [Hash] :programs (that tasks use), :inputs (folder), :workspace, :slots, :rounds, :timeout, :benchmark, :size, :cache (a state of
       #   PageCache), :say (callable), :check (a command that looks at what a run made, or nil), :digest (of what it must make,
       #   or nil)
       def initialize(instance, engines, options)
@@ -134,7 +135,8 @@ module Rakuda
           "engine" => { "name" => engine.name, "version" => engine.version, "slots" => @options.fetch(:slots),
                         "style" => engine.style,
                         "command" => engine.command(@options.fetch(:slots)).map { |word| File.basename(word) } },
-          "machine" => machine, "conditions" => { "cache" => @options.fetch(:cache), "durable" => false },
+          "machine" => machine, "programs" => Versions.of(@options.fetch(:programs, [])),
+          "conditions" => { "cache" => @options.fetch(:cache), "durable" => false },
           "rounds" => rounds.map { |round| described(round) }, "derived" => derived(rounds),
           "verification" => { "method" => "sha256", "digest" => rounds.filter_map(&:digest).first,
                               "checked_bytes" => rounds.count(&:digest) * @instance.bytes_written },

@@ -103,7 +103,7 @@ module Rakuda
                                                        rounds: options[:rounds] || ROUNDS.fetch(options[:size]),
                                                        timeout: options[:timeout], benchmark: workflows.benchmark,
                                                        cache: options[:cache], check: workflows.check,
-                                                       digest: workflows.digest)
+                                                       digest: workflows.digest, programs: workflows.programs)
         results = comparison.call.each { |result| write(options[:out], result) }
         keep(options[:out], results.first, workflows.record) if workflows.record
         results

@@ -18,7 +18,8 @@ module Rakuda
     module Verification
       # Schema of a result => the file that publishes it.
       SCHEMAS = { "rakuda-bench/1" => "result.schema.json", "rakuda-bench-workflow/1" => "workflow.schema.json",
-                  "rakuda-bench-micro/1" => "micro.schema.json", "rakuda-bench-mapreduce/1" => "mapreduce.schema.json" }.freeze
+                  "rakuda-bench-micro/1" => "micro.schema.json", "rakuda-bench-mapreduce/1" => "mapreduce.schema.json",
+                  "rakuda-bench-failure/1" => "failure.schema.json" }.freeze
       # Kernels write 9 digits.
       TOLERANCE = 1e-6
       VALIDATE = <<~PYTHON
@@ -73,6 +74,7 @@ module Rakuda
         when "rakuda-bench-workflow/1" then workflow_faults(result)
         when "rakuda-bench-micro/1" then micro_faults(result)
         when "rakuda-bench-mapreduce/1" then map_reduce_faults(result)
+        when "rakuda-bench-failure/1" then []
         else kernel_faults(result)
         end
       end

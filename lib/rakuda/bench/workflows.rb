@@ -37,6 +37,9 @@ module Rakuda
       # @return [String, nil]
       attr_reader :record
 
+      # @return [Array<String>] programs of others that tasks use
+      def programs = @entry&.needs || []
+
       # @return [String] what the results call it
       def benchmark = @entry ? @name : File.basename(@name, ".json")
 

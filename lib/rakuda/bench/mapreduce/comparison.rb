@@ -9,6 +9,7 @@ require "rakuda/bench/mapreduce/engines"
 require "rakuda/bench/mapreduce/job"
 require "rakuda/bench/mapreduce/split"
 require "rakuda/bench/page_cache"
+require "rakuda/bench/versions"
 require "securerandom"
 require "time"
 
@@ -116,7 +117,8 @@ module Rakuda
             "size" => @job.size, "instance" => @job.instance,
             "engine" => { "name" => engine, "version" => Engines.version(engine), "slots" => @options.fetch(:slots),
                           "style" => Engines::ALL.fetch(engine) },
-            "machine" => machine, "conditions" => { "cache" => @options.fetch(:cache), "durable" => false }, "rounds" => rounds,
+            "machine" => machine, "programs" => Versions.of(@job.entry.needs + Engines.programs(engine)),
+            "conditions" => { "cache" => @options.fetch(:cache), "durable" => false }, "rounds" => rounds,
             "derived" => Split.derived(rounds, @job.bytes),
             "verification" => { "method" => @job.verified_by, "digest" => @digests[engine]&.first,
                                 "checked_rounds" => @digests.fetch(engine, []).size },
