@@ -3,6 +3,7 @@
 #include "clocks.h"
 #include "own.h"
 #include "phase.h"
+#include "quota.h"
 #include "result.h"
 #include "verify.h"
 
@@ -221,12 +222,14 @@ static void clean(const char *instance) {
 static void check_space(double factor, int64_t bytes, const char *what) {
     if (run.rank != 0 || settings.ignore_space)
         return;
-    int64_t available = storage_free(settings.dir);
+    int64_t available = storage_free(settings.dir), left = quota_left(settings.dir);
+    const char *what_is = left < available ? "that the quota leaves" : "free";
+    available = left < available ? left : available;
     if (available < 0)
         note_error("--dir %s: %s", settings.dir, strerror(errno));
     else if ((double)available < factor * (double)bytes)
-        note_error("%s: too little space for %s: %" PRId64 " bytes free, %.0f needed%s", settings.dir, what,
-                   available, factor * (double)bytes, factor > 1 ? " (1.2 times the files)" : "");
+        note_error("%s: too little space for %s: %" PRId64 " bytes %s, %.0f needed%s", settings.dir, what,
+                   available, what_is, factor * (double)bytes, factor > 1 ? " (1.2 times the files)" : "");
 }
 
 /* Collective. False when the time is over. */

@@ -379,6 +379,23 @@ check_hang() {
     done
 }
 
+# What a quota leaves is asked for before anything is made.
+check_space() {
+    task room . && ends_with 0
+    grep -q '^[0-9]* \(-\|[0-9]*\)$' "$work/out" || wrong "room said: $(cat "$work/out")"
+    task room gone
+    ends_with 1
+    says "gone: No such file or directory"
+    (cd "$work" && LD_PRELOAD="$fast/quota.so" IOBENCH_QUOTA=12345 "$fast/room" .) >"$work/out" 2>&1
+    grep -q '^[0-9]* 12345$' "$work/out" || wrong "of a quota room said: $(cat "$work/out")"
+    for kernel in argot-io qcd-io les-io; do
+        ranks env LD_PRELOAD="$fast/quota.so" IOBENCH_QUOTA=12345 "$fast/$kernel" --name full
+        ends_with 1
+        says "too little space for the run: 12345 bytes that the quota leaves, "
+        gone full
+    done
+}
+
 check_interrupted() {
     # A file that somebody else has put there is not the kernel's to remove.
     start k/argot-01/argot-01_001_000_000 "$watched/argot-io" --name k --reps 2 --phases write --mesh 4x4x4 \
@@ -621,6 +638,6 @@ fi
 # What is longest begins first. They mostly wait for one another's processes, so more of them go at once than there are cores.
 rm -rf "$results"
 mkdir -p "$results"
-if [ $# -eq 0 ]; then set -- hang interrupted corruption quota full les_io qcd_io cache bad_input argot_io dry_run tasks unit; fi
+if [ $# -eq 0 ]; then set -- hang interrupted corruption quota space full les_io qcd_io cache bad_input argot_io dry_run tasks unit; fi
 printf '%s\n' "$@" | xargs -P 4 -n 1 test/check.sh --one || { echo "some checks failed"; exit 1; }
 echo "all well"

@@ -171,11 +171,9 @@ module Rakuda
       end
 
       def space(needed)
-        free = Workspace.free_bytes(@options[:dir])
-        return if free >= needed * Workspace::SPARE
-
-        raise UsageError, "too little space: files that take #{@options[:seconds]} s have #{Figures.bytes(needed)}, " \
-                          "#{Figures.bytes(free)} are free; take less with --seconds"
+        Workspace.need(@options[:dir], needed) do |free|
+          "files that take #{@options[:seconds]} s have #{needed} bytes, #{free}; take less with --seconds"
+        end
       end
 
       # @return [Array(Float, Float, Integer)] the shorter of writing and reading, all that it took, s; bytes
