@@ -17,7 +17,8 @@
 /* INT64_MAX: there is none, or nobody tells (Linux before 5.14). */
 static inline int64_t quota_of(int fd, int type, unsigned id) {
     struct if_dqblk block = {0};
-    if (syscall(SYS_quotactl_fd, fd, QCMD(Q_GETQUOTA, type), id, &block) != 0 || block.dqb_bhardlimit == 0)
+    if (syscall(SYS_quotactl_fd, fd, QCMD((unsigned)Q_GETQUOTA, type), id, &block) != 0 ||
+        block.dqb_bhardlimit == 0)
         return INT64_MAX;
     uint64_t limit = block.dqb_bhardlimit * QIF_DQBLKSIZE;
     return limit > block.dqb_curspace ? (int64_t)(limit - block.dqb_curspace) : 0;

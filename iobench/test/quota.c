@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <linux/quota.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -18,19 +19,16 @@ enum { USED = 5000 };
 
 static long answer(unsigned command, unsigned id, struct if_dqblk *block) {
     const char *left = getenv("IOBENCH_QUOTA");
-    unsigned own = command == QCMD(Q_GETQUOTA, USRQUOTA) ? geteuid() : getegid();
-    if ((command != QCMD(Q_GETQUOTA, USRQUOTA) && command != QCMD(Q_GETQUOTA, GRPQUOTA)) || id != own ||
-        left == NULL) {
+    bool user = command == QCMD((unsigned)Q_GETQUOTA, USRQUOTA);
+    bool group = command == QCMD((unsigned)Q_GETQUOTA, GRPQUOTA);
+    if (left == NULL || (!user && !group) || id != (user ? geteuid() : getegid())) {
         errno = EPERM;
         return -1;
     }
     memset(block, 0, sizeof *block);
-    /* A limit is whole KiB. */
-    unsigned long long bytes = strtoull(left, NULL, 10);
-    block->dqb_bhardlimit = (bytes + USED) / QIF_DQBLKSIZE + 1 + (command == QCMD(Q_GETQUOTA, GRPQUOTA));
+    unsigned long long bytes = strtoull(left, NULL, 10) + (user ? 0 : 1024);
+    block->dqb_bhardlimit = (bytes + USED) / QIF_DQBLKSIZE + 1;
     block->dqb_curspace = block->dqb_bhardlimit * QIF_DQBLKSIZE - bytes;
-    if (command == QCMD(Q_GETQUOTA, GRPQUOTA))
-        block->dqb_curspace -= QIF_DQBLKSIZE;
     return 0;
 }
 
