@@ -289,6 +289,12 @@ class BenchRunnerTest < Minitest::Test
     assert_match(/^    make, idiomatic +\d/, out)
     assert_equal 1, results.map { |result| result.dig("verification", "digest") }.uniq.size
     assert_equal [4], results.flat_map { |result| result["rounds"].map { |round| round["tasks_ns"].size } }.uniq
+    results.flat_map { |result| result["rounds"] }.each do |round|
+      assert_equal %w[a e], round["tasks"].values_at(0, -1)
+      assert_equal %w[b c], round["tasks"][1, 2].sort
+    end
+    changed = results.first.tap { |result| result["rounds"].first["tasks"][1] = "a" }
+    assert_match(/names are not those of 4 tasks/, Rakuda::Bench::Verification.faults(changed).join)
     results.each { |result| assert_operator result.dig("derived", "busy_s"), :>=, 0.01 }
   end
 

@@ -18,8 +18,8 @@ enum { TASK_BLOCK = 1 << 20 };
 _Noreturn void task_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void task_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The name in front of messages. When the program ends, it adds its times (ns of CLOCK_MONOTONIC) as a line
- * to the file IOBENCH_TRACE, where that is set and there. */
+/* The name in front of messages. When the program ends, it adds its times (ns of CLOCK_MONOTONIC), and a
+ * digest of its words, as a line to the file IOBENCH_TRACE, where that is set and there. */
 void task_begin(const char *program);
 
 /* The part of a MapReduce job that this program is, "map" or "reduce": when it ends well, a line with its

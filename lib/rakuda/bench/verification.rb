@@ -105,11 +105,15 @@ module Rakuda
           limit = (round.fetch("makespan_s") * slots) + 1e-3
           faults = differences(busy, round.fetch("busy_s"), "rounds/#{round["round"]}/busy_s")
           faults << "round #{round["round"]}: #{round["tasks_ns"].size} tasks of #{tasks}" unless round["tasks_ns"].size == tasks
+          faults << "round #{round["round"]}: names are not those of #{tasks} tasks" unless named?(round, tasks)
           faults << "round #{round["round"]}: tasks took longer than its slots had" if busy > limit
           faults + parts_faults(round)
         end
         differences(expected, result.fetch("derived"), "derived") + of_rounds
       end
+
+      # Results have names of tasks since they were added to the schema.
+      def named?(round, tasks) = !round.key?("tasks") || round["tasks"].uniq.size == tasks
 
       # A round is the time to its first task, that from there to the end of the last, and that after it.
       def parts_faults(round)
