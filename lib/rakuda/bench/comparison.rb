@@ -43,9 +43,9 @@ module Rakuda
 
       # @param instance [Instance]
       # @param engines [Array<Engine>]
-      # @param options [Hash] :programs (that tasks use), :inputs (folder), :workspace, :slots, :rounds, :timeout, :benchmark, :size, :cache (a state of
+      # @param options [Hash] :inputs (folder), :workspace, :slots, :rounds, :timeout, :benchmark, :size, :cache (a state of
       #   PageCache), :say (callable), :check (a command that looks at what a run made, or nil), :digest (of what it must make,
-      #   or nil)
+      #   or nil), :programs (of others, that tasks use)
       def initialize(instance, engines, options)
         @instance = instance
         @engines = engines

@@ -92,7 +92,8 @@ module Rakuda
       def noted
         @noted ||= tasks.to_h do |task|
           bytes = task.command.drop(1).map { |word| "#{word}\0" }.join
-          [format("%016x", bytes.each_byte.reduce(FNV_START) { |digest, byte| ((digest ^ byte) * FNV_PRIME) & FNV_MASK }), task.id]
+          digest = bytes.each_byte.reduce(FNV_START) { |sum, byte| ((sum ^ byte) * FNV_PRIME) & FNV_MASK }
+          [format("%016x", digest), task.id]
         end
       end
 

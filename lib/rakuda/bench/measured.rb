@@ -193,7 +193,8 @@ module Rakuda
         RUBY
 
         # The names of the nodes are known when it begins, and the shell puts them in.
-        line = "mpirun --hostfile \"$RAKUDA_HOSTFILE\" #{Shellwords.join(command.drop(1))} --out \"$0\"#{' --hard-limit "$1"' if limit}"
+        line = "mpirun --hostfile \"$RAKUDA_HOSTFILE\" #{Shellwords.join(command.drop(1))} --out \"$0\""
+        line += ' --hard-limit "$1"' if limit
         <<~RUBY
           needs nodes: #{nodes}, cores: #{(ranks.to_f / nodes).ceil}
           #{rule} { |t| kernel("sh", "-c", #{line.inspect}, t.name#{", left" if limit}) }
@@ -208,7 +209,8 @@ module Rakuda
         waiter = Process.detach(pid)
         begin
           limit = @options[:timeout] + (parts.any?(&:point) ? LAST_WORDS_S : 0)
-          @say.call("ended after #{limit} s (--timeout #{@options[:timeout]})") unless waiter.join(limit)
+          @over = waiter.join(limit).nil?
+          @say.call("ended after #{limit} s (--timeout #{@options[:timeout]})") if @over
         ensure
           stop(pid, waiter) if waiter.alive?
         end
@@ -232,7 +234,7 @@ module Rakuda
 
       def result(out, part)
         path = File.join(out, part.file)
-        full = File.file?(path) ? given(out, path, part) : nothing(part, "it gave no result#{failure(out, part)}")
+        full = File.file?(path) ? given(out, path, part) : nothing(part, ["it gave no result", *why(out, part)].join(": "))
         more = { "run" => run(out, part), "programs" => programs(part) }.compact
         own = part.point && full["schema"] != FAILURE_SCHEMA
         File.write(path, own ? Measured.with(File.read(path), more) : "#{JSON.pretty_generate(full.merge(more))}\n")
@@ -271,6 +273,11 @@ module Rakuda
       # Rounds of the run, as its report has them.
       def rounds(out) = report(out).dig("sync", "rounds") || []
 
+      # @return [String, nil] why a part gave no result
+      def why(out, part)
+        failure(out, part) || ("it was ended after #{@options[:timeout]} s (--timeout)" if @over)
+      end
+
       # Why a part failed, as the run's report says.
       # @return [String, nil]
       def failure(out, part)
@@ -278,7 +285,7 @@ module Rakuda
         first = failures.first or return
         output = first["output"].to_s
         words = [first["status"], Measured.place(output) || output.lines.last.to_s.strip].compact.reject(&:empty?)
-        ": #{words.join(", ")}"
+        words.join(", ")
       rescue Failure
         nil # there is no record: the run did not begin
       end

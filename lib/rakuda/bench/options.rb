@@ -19,7 +19,8 @@ module Rakuda
         "predict" => %i[instance],
         "prepare" => %i[size dir scale_bytes scale_time], "emit" => %i[size dir engines slots style scale_bytes scale_time],
         "run of a kernel" => PLACES + %i[cache rounds keep dry_run seconds ranks per_node hosts cluster nodes],
-        "run of a micro-benchmark" => PLACES + %i[keep dry_run seconds hosts cluster nodes workers rounds file_size blocks operations],
+        "run of a micro-benchmark" => PLACES + %i[keep dry_run seconds hosts cluster nodes workers rounds file_size blocks
+                                                  operations],
         "run of others' benchmarks" => PLACES + %i[keep dry_run workers],
         "run of a workflow" => PLACES + %i[cache rounds keep slots style scale_bytes scale_time],
         "run of MapReduce" => PLACES + %i[cache rounds keep slots engines],
@@ -142,9 +143,8 @@ module Rakuda
 "run kernels and micro-benchmarks on the hosts of FILE; --dir of kernels must be one folder on all of them") do |value|
           set(:hosts, File.expand_path(value))
         end
-        on.on("--cluster slurm", %w[slurm], "run kernels and micro-benchmarks in an allocation of Slurm that is asked for, in place of -F") do |value|
-          set(:cluster, value)
-        end
+        on.on("--cluster slurm", %w[slurm], "likewise, in an allocation of Slurm that is asked for, in place of -F") { |value|
+ set(:cluster, value) }
         on.on("--nodes N,...", Array, "hosts that the ranks of a kernel are spread over; several are a sweep [1]") do |value|
           set(:nodes, several(value))
         end

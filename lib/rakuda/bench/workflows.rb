@@ -123,7 +123,7 @@ module Rakuda
           "PERCENT" => settings[:percent] }.compact
       end
 
-      # Pixels of 8 bytes: a tile, then with its area projected and corrected, its share of the mosaic and of differences; headers.
+      # Pixels of 8 bytes: a tile, then with its area projected, corrected, in the mosaic and in differences; and headers.
       def mosaic_bytes
         tiles, pixels = Catalogue.settings(@entry, @options[:size]).values_at(:tiles, :pixels)
         (tiles**2) * ((pixels**2 * 8 * 9) + 100_000)

@@ -29,7 +29,9 @@ module Rakuda
 
         FileUtils.mkdir_p(path)
         File.write(File.join(path, MARKER), "made by rakudactl bench\n")
-        Workspace.need(path, needed_bytes) { |free| "#{needed_bytes} bytes are written, #{free}; expected #{SPARE} times as many" }
+        Workspace.need(path, needed_bytes) do |free|
+          "#{needed_bytes} bytes are written, #{free}; expected #{SPARE} times as many"
+        end
       end
 
       def remove

@@ -170,7 +170,7 @@ module Rakuda
         def mapreduce = Programs.own("mapreduce-task")
         def program = search? ? homology : mapreduce
         def reads = Array.new(settings.fetch(:read_chunks)) { |i| format("reads_%04d", i) }
-        def database = Array.new(settings.fetch(:database_chunks)) { |i| format(aligned? ? "database_%04d.dmnd" : "database_%04d", i) }
+        def database = Array.new(settings.fetch(:database_chunks)) { |i| format("database_%04d%s", i, (".dmnd" if aligned?)) }
         def files = Array.new(settings.fetch(:files)) { |i| format("file_%04d", i) }
         def total_line = "#{settings.fetch(:files)} files, #{bytes} bytes\n"
 
