@@ -15,8 +15,8 @@ import java.util.function.Consumer;
  * A MapReduce job as both engines run it: what a map makes of its part of the input, which reducer gets a row, in which order,
  * and what the reducer makes of its rows. It knows no engine.
  *
- * <p>Command line: JOB SLOTS REDUCERS OUT, then for homology PROGRAM READS... -- DATABASE..., for sort FILE..., for dfsio-write
- * and dfsio-read BYTES FILE...
+ * <p>Command line: JOB SLOTS REDUCERS OUT, then for homology and homology-diamond WORD... -- READS... -- DATABASE..., for sort
+ * FILE..., for dfsio-write and dfsio-read BYTES FILE... The words of a search are its program and what stands before its files.
  */
 final class Job implements Serializable {
     private static final long serialVersionUID = 1;
@@ -44,18 +44,23 @@ final class Job implements Serializable {
         return name.equals("sort");
     }
 
+    /** Whether rows are hits of reads, which a program finds. */
+    boolean isSearch() {
+        return name.startsWith("homology");
+    }
+
     List<String> files() {
         return words;
     }
 
     /** One for each map: what it is to work on. */
     List<String> parts() {
-        if (!name.equals("homology")) {
+        if (!isSearch()) {
             return words.subList(1, words.size());
         }
-        int end = words.indexOf("--");
+        int begin = words.indexOf("--"), end = words.lastIndexOf("--");
         List<String> pairs = new ArrayList<>();
-        for (String reads : words.subList(1, end)) {
+        for (String reads : words.subList(begin + 1, end)) {
             for (String database : words.subList(end + 1, words.size())) {
                 pairs.add(reads + "\t" + database);
             }
@@ -67,7 +72,8 @@ final class Job implements Serializable {
         String[] files = part.split("\t");
         switch (name) {
             case "homology":
-                return hits(words.get(0), files[0], files[1]);
+            case "homology-diamond":
+                return hits(files[0], files[1]);
             case "dfsio-write":
                 Contents.write(part, Long.parseLong(words.get(0)));
                 return List.of(part + "\t" + words.get(0)).iterator();
@@ -80,8 +86,10 @@ final class Job implements Serializable {
     }
 
     /** The rows of a program, one by one; it must end well. */
-    private Iterator<String> hits(String program, String reads, String database) throws IOException {
-        ProcessBuilder builder = new ProcessBuilder(program, "map", reads, database, Integer.toString(reducers), "-");
+    private Iterator<String> hits(String reads, String database) throws IOException {
+        List<String> command = new ArrayList<>(words.subList(0, words.indexOf("--")));
+        command.addAll(List.of(reads, database, Integer.toString(reducers), "-"));
+        ProcessBuilder builder = new ProcessBuilder(command);
         builder.environment().remove("IOBENCH_PHASES");
         Process process = builder.redirectError(ProcessBuilder.Redirect.INHERIT).start();
         BufferedReader lines =
@@ -93,7 +101,7 @@ final class Job implements Serializable {
                 try {
                     String line = lines.readLine();
                     if (line == null && process.waitFor() != 0) {
-                        throw new IOException(program + " failed on " + reads + " and " + database);
+                        throw new IOException(words.get(0) + " failed on " + reads + " and " + database);
                     }
                     return line;
                 } catch (IOException e) {
@@ -122,16 +130,22 @@ final class Job implements Serializable {
 
     /** What rows are ordered by, as text: of a hit its read, then the best score first, then the subject. */
     String key(String row) {
-        if (!name.equals("homology")) {
+        if (!isSearch()) {
             return row;
         }
-        int score = 99999 - Integer.parseInt(row.substring(row.lastIndexOf('\t') + 1));
-        return row.substring(1, 10) + String.format("%05d", score) + row.substring(12, 21);
+        String score = row.substring(row.lastIndexOf('\t') + 1);
+        String worst =
+                name.equals("homology")
+                        ? String.format("%05d", 99999 - Integer.parseInt(score))
+                        // The aligner tells tenths.
+                        : String.format("%06d", 999999 - Math.round(Double.parseDouble(score) * 10));
+        return row.substring(1, 10) + worst + row.substring(12, 21);
     }
 
     int reducer(String key) {
         switch (name) {
             case "homology":
+            case "homology-diamond":
                 return (int) (Long.parseLong(key.substring(0, 9)) % reducers);
             case "sort":
                 long number = 0;
@@ -161,6 +175,7 @@ final class Job implements Serializable {
                     write.accept(row);
                     break;
                 case "homology":
+                case "homology-diamond":
                     rank = row.startsWith(group) && !group.isEmpty() ? rank + 1 : 0;
                     group = row.substring(0, 10);
                     if (rank < BEST) {

@@ -101,7 +101,7 @@ public final class OnHadoop {
             for (Iterator<String> rows = job.map(line.toString()); rows.hasNext(); ) {
                 String row = rows.next();
                 key.set(job.key(row));
-                value.set(job.name.equals("homology") ? row : "");
+                value.set(job.isSearch() ? row : "");
                 context.write(key, value);
             }
         }

@@ -46,7 +46,7 @@ public final class OnSpark {
     }
 
     private static JavaRDD<String> reduce(Job job, JavaRDD<String> rows) {
-        boolean same = !job.name.equals("homology");
+        boolean same = !job.isSearch();
         return rows.mapToPair(row -> new Tuple2<>(job.key(row), same ? "" : row))
                 .repartitionAndSortWithinPartitions(new ByJob(job))
                 .mapPartitions(

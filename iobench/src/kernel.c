@@ -3,6 +3,7 @@
 #include "clocks.h"
 #include "own.h"
 #include "phase.h"
+#include "quota.h"
 #include "result.h"
 #include "verify.h"
 
@@ -13,12 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #define MARKER ".iobench"
 #define SPACE_FACTOR 1.2
-#define KILL_S 5
 
 struct settings settings;
 static const struct kernel *kernel;
@@ -49,6 +48,8 @@ static const struct option common[] = {
     {"keep", OPTION_SWITCH, &settings.keep, 0, 0, NULL, "leave the files; also when only writing", NULL},
     {"time-limit", OPTION_TIME, &settings.time_limit_s, 0, 0, "SECONDS",
      "end as invalid after that (0: never)", NULL},
+    {"hard-limit", OPTION_TIME, &settings.hard_limit_s, 0, 0, "SECONDS",
+     "end within a step, too, and say where (1.5 times --time-limit, at least 10 s later)", NULL},
     {"min-seconds", OPTION_TIME, &settings.min_seconds, 0, 0, "SECONDS",
      "invalid when all writing, or all reading, takes less (0, small 10, large 60)", NULL},
     {"out", OPTION_TEXT, &settings.out, 0, 0, "FILE", "the result as JSON", NULL},
@@ -221,12 +222,14 @@ static void clean(const char *instance) {
 static void check_space(double factor, int64_t bytes, const char *what) {
     if (run.rank != 0 || settings.ignore_space)
         return;
-    int64_t available = storage_free(settings.dir);
+    int64_t available = storage_free(settings.dir), left = quota_left(settings.dir);
+    const char *what_is = left < available ? "that the quota leaves" : "free";
+    available = left < available ? left : available;
     if (available < 0)
         note_error("--dir %s: %s", settings.dir, strerror(errno));
     else if ((double)available < factor * (double)bytes)
-        note_error("%s: too little space for %s: %" PRId64 " bytes free, %.0f needed%s", settings.dir, what,
-                   available, factor * (double)bytes, factor > 1 ? " (1.2 times the files)" : "");
+        note_error("%s: too little space for %s: %" PRId64 " bytes %s, %.0f needed%s", settings.dir, what,
+                   available, what_is, factor * (double)bytes, factor > 1 ? " (1.2 times the files)" : "");
 }
 
 /* Collective. False when the time is over. */
@@ -350,14 +353,12 @@ static void read_all(struct verdict *verdict) {
 }
 
 static void set_alarm(void) {
-    if (settings.time_limit_s <= 0)
-        return;
     /* What goes on is ended in order between two steps; a step that hangs, some time later, so. */
     double later = settings.time_limit_s > 20 ? settings.time_limit_s / 2 : 10;
-    struct itimerval timer = {.it_value.tv_sec = (time_t)(settings.time_limit_s + later)};
-    if (setitimer(ITIMER_REAL, &timer, NULL) != 0)
-        FAIL("setitimer: %s", strerror(errno));
-    own_kill_after(settings.time_limit_s + later + KILL_S);
+    if (settings.hard_limit_s > 0)
+        own_end_after(settings.hard_limit_s, "--hard-limit");
+    else if (settings.time_limit_s > 0)
+        own_end_after(settings.time_limit_s + later, "--time-limit");
 }
 
 static void perform(const char *instance, struct verdict *verdict) {

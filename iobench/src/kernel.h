@@ -19,7 +19,7 @@ struct settings {
     int size, cache, fsync;
     unsigned phases;
     int64_t seed, repetitions, read_shift, np;
-    double compute_s, time_limit_s, min_seconds;
+    double compute_s, time_limit_s, hard_limit_s, min_seconds;
     bool keep, ignore_space, dry_run, clean, quiet, help, version;
 };
 extern struct settings settings;

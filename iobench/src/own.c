@@ -4,10 +4,17 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+/* From when a rank has said where it is until it is told to end, and from then until it is killed. */
+#define SAID_S 2
+#define KILL_S 5
 
 struct names {
     char **all;
@@ -82,35 +89,70 @@ static void say(const char *text) {
     (void)ignored;
 }
 
+/* The text that counts is never written into. */
+static char places[2][TEXT_MAX];
+static _Atomic(const char *) place = "has begun no step";
+
+void own_is(const char *format, ...) {
+    static int next;
+    va_list list;
+    va_start(list, format);
+    vsnprintf(places[next], sizeof places[next], format, list);
+    va_end(list);
+    place = places[next];
+    next = !next;
+}
+
+static const char *limit = "--time-limit";
+
 static void on_signal(int number) {
     say(run.program);
-    say(number == SIGALRM ? ": --time-limit passed, and a step had not ended" : ": ended by a signal");
+    if (number == SIGALRM) {
+        say(": ");
+        say(limit);
+        say(" passed, and a step had not ended");
+    } else {
+        say(": ended by a signal");
+    }
     say(armed ? "; the run's own files are removed\n" : "\n");
     own_remove_in_haste();
     _exit(128 + number);
 }
 
-/* A thread of its own, since the others may be within a call that does not end. */
-static void *kill_later(void *seconds) {
-    double left = *(double *)seconds;
-    struct timespec time = {.tv_sec = (time_t)left, .tv_nsec = (long)((left - (double)(time_t)left) * 1e9)};
+static void wait_for(double seconds) {
+    struct timespec time = {.tv_sec = (time_t)seconds,
+                            .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
     while (nanosleep(&time, &time) != 0)
         continue;
-    say(run.program);
-    say(": --time-limit passed, and the file system does not answer: killed; what is left goes with "
-        "--clean\n");
+}
+
+/* A thread of its own, since the others may be within a call that does not end. The first rank that ends has
+ * mpirun end the others: until then each has said where it is. */
+static void *end_later(void *seconds) {
+    char text[2 * TEXT_MAX];
+    wait_for(*(double *)seconds);
+    snprintf(text, sizeof text, "%s: %s passed: rank %d %s\n", run.program, limit, run.rank, place);
+    say(text);
+    wait_for(SAID_S);
+    kill(getpid(), SIGALRM);
+    wait_for(KILL_S);
+    snprintf(text, sizeof text,
+             "%s: %s passed, and the file system does not answer: killed; what is left goes with --clean\n",
+             run.program, limit);
+    say(text);
     kill(getpid(), SIGKILL);
     return NULL;
 }
 
-void own_kill_after(double seconds) {
+void own_end_after(double seconds, const char *option) {
     static double time;
     pthread_t thread;
     sigset_t all, before;
     time = seconds;
+    limit = option;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&thread, NULL, kill_later, &time);
+    int status = pthread_create(&thread, NULL, end_later, &time);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (status != 0)
         FAIL("pthread_create: %s", strerror(status));

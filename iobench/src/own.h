@@ -13,9 +13,13 @@
 /* Installs handlers for SIGINT, SIGTERM, SIGHUP, SIGALRM. Before anything is made. */
 void own_install_handlers(void);
 
-/* Kills this process after so many seconds, which nothing takes back: a rank within a call to a file system
- * that does not answer takes no other signal. */
-void own_kill_after(double seconds);
+/* Ends this process after so many seconds, which nothing takes back. It says where it is, and gets SIGALRM;
+ * where it is still there then, SIGKILL: a rank within a call to a file system that does not answer takes no
+ * other signal. `option`: which limit that is. */
+void own_end_after(double seconds, const char *option);
+
+/* Where this rank is, for what is said when it is ended: "is within step u of instant_write 0". */
+void own_is(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Declares a name; all names before `own_arm`. `folder`: given by every rank, outer ones first. */
 void own_declare_file(const char *path);

@@ -1,6 +1,7 @@
 #include "phase.h"
 #include "base.h"
 #include "clocks.h"
+#include "own.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,7 @@ void step_begin(const char *name) {
     mark = 0;
     next_mark_bytes = INT64_MAX;
     MPI(MPI_Barrier(MPI_COMM_WORLD));
+    own_is("is within step %s of %s %d", name, now.name, now.repetition);
     step->start_ns = now_ns();
 }
 
@@ -77,6 +79,7 @@ void step_end(int64_t bytes, int64_t calls) {
     step->bytes = bytes;
     my_counts[COUNT_BYTES] += bytes;
     my_counts[COUNT_CALLS] += calls;
+    own_is("is behind step %s of %s %d", now.step_names[now.step_count - 1], now.name, now.repetition);
 }
 
 /* The sums over all ranks, on rank 0. */

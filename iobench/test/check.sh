@@ -355,9 +355,44 @@ nothing_at() {
 check_hang() {
     ranks env LD_PRELOAD="$fast/faults.so" IOBENCH_FAULT=-1:2:hang:/hang/ "$fast/argot-io" --writer block --block 4096 --name hang --time-limit 0.5
     [ "$status" -ne 0 ] || wrong "ended with 0"
+    says "--time-limit passed: rank 0 is within step write of write 0"
+    says "--time-limit passed: rank 1 is within step write of write 0"
     says "--time-limit passed, and the file system does not answer: killed"
     "$fast/argot-io" --clean --np 2 --dir "$work" --name hang --writer block --block 4096 >"$work/out" 2>&1
     gone hang
+    # One rank hangs, and the other waits for it within a library, or behind the step.
+    for kernel in "0:1 write of write|qcd-io --layout shared" "1:9 [a-z0-9A-Z]* of instant_write|les-io --outputs instant" \
+        "0:9 [a-z0-9A-Z]* of instant_write|les-io --outputs instant --access collective"; do
+        fault=${kernel%% *}
+        step=${kernel#* }
+        # shellcheck disable=SC2086
+        set -- ${kernel#*|}
+        program=$fast/$1
+        shift
+        ranks env LD_PRELOAD="$fast/faults.so" IOBENCH_FAULT="$fault:hang:/hang/" "$program" "$@" --name hang --hard-limit 3
+        [ "$status" -ne 0 ] || wrong "$program ended with 0"
+        grep -q -- "--hard-limit passed: rank ${fault%:*} is within step ${step%%|*} 0" "$work/out" ||
+            { wrong "$program did not say where it hung"; sed 's/^/    /' "$work/out"; }
+        "$program" --clean --np 2 --dir "$work" --name hang "$@" >"$work/said" 2>&1
+        gone hang
+    done
+}
+
+# What a quota leaves is asked for before anything is made.
+check_space() {
+    task room . && ends_with 0
+    grep -q '^[0-9]* \(-\|[0-9]*\)$' "$work/out" || wrong "room said: $(cat "$work/out")"
+    task room gone
+    ends_with 1
+    says "gone: No such file or directory"
+    (cd "$work" && LD_PRELOAD="$fast/quota.so" IOBENCH_QUOTA=12345 "$fast/room" .) >"$work/out" 2>&1
+    grep -q '^[0-9]* 12345$' "$work/out" || wrong "of a quota room said: $(cat "$work/out")"
+    for kernel in argot-io qcd-io les-io; do
+        ranks env LD_PRELOAD="$fast/quota.so" IOBENCH_QUOTA=12345 "$fast/$kernel" --name full
+        ends_with 1
+        says "too little space for the run: 12345 bytes that the quota leaves, "
+        gone full
+    done
 }
 
 check_interrupted() {
@@ -500,6 +535,20 @@ check_tasks() {
         task homology-task merge best table && ends_with 0
         task homology-task recall 200 40 0 99 best
         ends_with 0
+        task homology-task search 12000 reads p.dmnd 2 s && ends_with 0
+        sort "$work/s.0" "$work/s.1" >"$work/both"
+        sort "$work/table" | cmp -s - "$work/both" || wrong "a search for reducers finds other hits"
+        cat "$work/s.1" "$work/s.0" >"$work/all"
+        for r in 0 1; do
+            task homology-task merge "m$r" "s.$r" && ends_with 0
+            task homology-task gather "g$r" "$r" 2 <"$work/all" && ends_with 0
+            cmp -s "$work/m$r" "$work/g$r" || wrong "reducer $r merges hits of a stream otherwise"
+        done
+        sort "$work/m0" "$work/m1" >"$work/both"
+        sort "$work/best" | cmp -s - "$work/both" || wrong "two reducers keep other hits than one"
+        task homology-task search 12000 gone p.dmnd 2 s
+        ends_with 1
+        says "diamond failed on gone"
         task homology-task recall 200 39 0 99 best
         ends_with 1
         task homology-task align gone p.dmnd 12000 table
@@ -588,6 +637,6 @@ fi
 # What is longest begins first. They mostly wait for one another's processes, so more of them go at once than there are cores.
 rm -rf "$results"
 mkdir -p "$results"
-if [ $# -eq 0 ]; then set -- hang interrupted corruption quota full les_io qcd_io cache bad_input argot_io dry_run tasks unit; fi
+if [ $# -eq 0 ]; then set -- hang interrupted corruption quota space full les_io qcd_io cache bad_input argot_io dry_run tasks unit; fi
 printf '%s\n' "$@" | xargs -P 4 -n 1 test/check.sh --one || { echo "some checks failed"; exit 1; }
 echo "all well"

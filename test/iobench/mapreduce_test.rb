@@ -6,6 +6,7 @@ require "minitest/autorun"
 require "open3"
 require "tmpdir"
 require "rakuda/bench/mapreduce/engines"
+require "rakuda/bench/mapreduce/job"
 require "rakuda/bench/mapreduce/split"
 require "rakuda/bench/report"
 require "rakuda/bench/verification"
@@ -33,7 +34,7 @@ class BenchMapReduceTest < Minitest::Test
   def test_jobs_on_files_and_on_a_stream_give_what_must_come_out
     out, err, status = bench("run", "mapreduce", "--engines", "rakuda,rakuda-streams", "-j", "2")
     assert status.success?, out + err
-    assert_equal 8, results.size
+    assert_equal 10, results.size
     results.group_by { |result| result["benchmark"] }.each_value do |of_job|
       assert_equal 1, of_job.map { |result| result.dig("verification", "digest") }.uniq.size
       of_job.each { |result| assert_adds_up(result) }
@@ -73,6 +74,30 @@ class BenchMapReduceTest < Minitest::Test
     out, err, status = bench("run", "mr-sort", "--engines", "rakuda", environment: { "IOBENCH" => wrong })
     assert_equal 1, status.exitstatus, out + err
     assert_match(/not valid: round 1: mapreduce-task: 31998 rows: expected 32000/, out)
+  end
+
+  # Two reads in a thousand: most others still find the protein that they come from.
+  def test_a_hit_that_is_lost_makes_a_search_with_a_real_aligner_not_valid
+    wrong = File.join(@folder, "iobench")
+    FileUtils.mkdir_p(wrong)
+    File.write(File.join(wrong, "homology-task"), <<~SH)
+      #!/bin/sh
+      "#{ROOT}/iobench/build/homology-task" "$@" || exit
+      case "$1 $IOBENCH_PHASES" in "merge /"*) sed -i '/^r00000000[12]\t/d' "$2" ;; esac
+    SH
+    File.chmod(0o755, File.join(wrong, "homology-task"))
+    out, err, status = bench("run", "mr-homology-diamond", "--engines", "rakuda", environment: { "IOBENCH" => wrong })
+    assert_equal 3, status.exitstatus, out + err
+    assert_match(/not valid: its output is not that without an engine/, out)
+  end
+
+  def test_jobs_with_an_aligner_give_java_the_command_of_a_map
+    job = Rakuda::Bench::MapReduce::Job.new(Rakuda::Bench::Catalogue.find("mr-homology-diamond"), "tiny")
+    name, slots, reducers, out, program, word, letters, *files = job.words(2)
+    assert_equal ["homology-diamond", "2", "2", "out", "homology-task", "search", "120000"],
+                 [name, slots, reducers, out, File.basename(program), word, letters]
+    assert_equal %w[-- reads_0000 reads_0001 reads_0002 reads_0003 -- database_0000.dmnd database_0001.dmnd], files
+    assert_equal [program, word, letters, "reads_0000", "database_0000.dmnd", "2", "-"], job.maps(->(_) { "-" }).first
   end
 
   def test_words_that_cannot_be_are_refused

@@ -65,6 +65,84 @@ class BenchRunnerTest < Minitest::Test
     assert_equal 1, digests.map { |result| result.dig("verification", "digest") }.uniq.size
   end
 
+  # The record tells of each task that a result names.
+  def test_results_say_which_run_and_which_programs_they_are_of
+    folder = File.dirname(self.class.suite.keys.first)
+    measured = self.class.suite.values.select { |result| result.key?("run") }
+    assert_equal %w[argot-io fio les-io metadata qcd-io], measured.map { |result| result["benchmark"] }.sort
+    assert_equal 1, measured.map { |result| result.dig("run", "id") }.uniq.size
+    measured.each do |result|
+      id, tasks = result["run"].values_at("id", "tasks")
+      tasks.each do |task|
+        out, status = Open3.capture2e(RAKUDACTL, "story", task, "--run", id, "--json", chdir: folder)
+        assert status.success?, out
+        assert_equal [id, task], JSON.parse(out).values_at("run", "task")
+      end
+      assert_match(/\A\d+\.\d+/, result.dig("programs", "rakuda"))
+    end
+    of = ->(name) { measured.find { |result| result["benchmark"] == name }["programs"] }
+    assert_equal %w[rakuda fio], of.call("fio").keys
+    assert_match(/\A\d+\.\d/, of.call("fio")["fio"])
+    assert_equal of.call("argot-io")["mpirun"], of.call("les-io")["mpirun"]
+  end
+
+  def test_programs_tell_their_versions_or_debian_does
+    bin = File.join(@folder, "bin")
+    FileUtils.mkdir_p(bin)
+    { "one" => "echo 'one version 1.2-beta, of 2020'", "java" => "test $1 = -version && echo 'openjdk version \"17.0.9\" x' >&2",
+      "mpirun" => "echo 'mpirun (Open MPI) 4.1.4'", "fio" => "echo fio-3.33", "mute" => "exit 1" }.each do |name, line|
+      File.write(File.join(bin, name), "#!/bin/sh\n#{line}\n")
+      File.chmod(0o755, File.join(bin, name))
+    end
+    program = "require 'rakuda/bench/versions'; require 'json'; puts JSON.generate(Rakuda::Bench::Versions.of(ARGV))"
+    names = %w[one java mpirun fio mute gone]
+    path = { "PATH" => "#{bin}:#{ENV.fetch("PATH")}" }
+    out, status = Open3.capture2e(path, RbConfig.ruby, "-I#{ROOT}/lib", "-e", program, *names)
+    assert status.success?, out
+    expected = { "one" => "1.2-beta", "java" => "17.0.9", "mpirun" => "4.1.4", "fio" => "3.33", "mute" => "unknown" }
+    assert_equal expected, JSON.parse(out)
+  end
+
+  # A rank of each kernel hangs within a write, as at a file server that does not answer: SIGKILL alone ends it.
+  def test_a_step_that_hangs_is_named_by_a_result_that_is_not_valid
+    steps = { "argot-io" => ["1:2", "write of write 0", %w[--writer block --block 4096]],
+              "qcd-io" => ["0:1", "write of write 0", %w[--layout rank0]],
+              "les-io" => ["1:9", /[\w ]+ of instant_write 0/, %w[--outputs instant]] }
+    steps.map { |kernel, fault| Thread.new { [kernel, fault, hung(kernel, *fault.values_at(0, 2))] } }.map(&:value)
+         .each do |kernel, (fault, step, _), (out, err, status)|
+      assert_equal 1, status.exitstatus, out + err
+      result = JSON.parse(File.read(File.join(@folder, kernel, "bench-results/#{kernel}-tiny.json")))
+      assert_equal ["rakuda-bench-failure/1", kernel, false], result.values_at("schema", "benchmark", "valid")
+      assert_match(/\Ait gave no result: (?:.*, )?time was over: .*rank #{fault[0]} is within step #{step}(;|\z)/, result["reasons"].join)
+      assert_includes out, "not valid: #{result["reasons"].first}"
+      assert_empty Rakuda::Bench::Verification.faults(result)
+      refute_empty Rakuda::Bench::Verification.faults(result.merge("valid" => true))
+      assert_equal ["#{kernel}-tiny.json"], result.dig("run", "tasks")
+    end
+    a_failure_is_shown_and_compared_with_nothing
+  end
+
+  # @return [Array(String, String, Process::Status)] of a run of the kernel in a folder of its name
+  def hung(kernel, fault, words)
+    programs = File.join(@folder, kernel, "iobench")
+    FileUtils.mkdir_p(programs)
+    File.write(File.join(programs, kernel), <<~SH)
+      #!/bin/sh
+      LD_PRELOAD="#{ROOT}/iobench/build/faults.so" IOBENCH_FAULT="#{fault}:hang:/bench-work/" exec "#{ROOT}/iobench/build/#{kernel}" "$@"
+    SH
+    File.chmod(0o755, File.join(programs, kernel))
+    Open3.capture3({ "IOBENCH" => programs }, "timeout", "-s", "KILL", "120", RAKUDACTL, "bench", "run", kernel,
+                   "--timeout", "10", "--", *words, chdir: File.join(@folder, kernel))
+  end
+
+  def a_failure_is_shown_and_compared_with_nothing
+    files = Dir[File.join(@folder, "*/bench-results/*.json")]
+    out, err, status = bench("report", *files, "--html", "page")
+    assert status.success?, err
+    assert_match(/^les-io  tiny  NOT VALID$/, out)
+    assert_match(/has no figures to compare: it gave no result/, refused("diff", files.first, files.first))
+  end
+
   def test_results_verify_and_those_that_were_changed_do_not
     out, err, status = bench("verify", *self.class.suite.keys)
     assert status.success?, out + err
@@ -212,6 +290,12 @@ class BenchRunnerTest < Minitest::Test
     assert_match(/^    make, idiomatic +\d/, out)
     assert_equal 1, results.map { |result| result.dig("verification", "digest") }.uniq.size
     assert_equal [4], results.flat_map { |result| result["rounds"].map { |round| round["tasks_ns"].size } }.uniq
+    results.flat_map { |result| result["rounds"] }.each do |round|
+      assert_equal %w[a e], round["tasks"].values_at(0, -1)
+      assert_equal %w[b c], round["tasks"][1, 2].sort
+    end
+    changed = results.first.tap { |result| result["rounds"].first["tasks"][1] = "a" }
+    assert_match(/names are not those of 4 tasks/, Rakuda::Bench::Verification.faults(changed).join)
     results.each { |result| assert_operator result.dig("derived", "busy_s"), :>=, 0.01 }
   end
 
@@ -552,6 +636,22 @@ class BenchRunnerTest < Minitest::Test
     assert_equal "rakudactl bench: no mpirun in PATH (Debian: openmpi-bin); no fio in PATH (Debian: fio); " \
                  "no h5bench_write in PATH (not in Debian: build it from https://github.com/hpc-io/h5bench); " \
                  "no h5bench_read in PATH (not in Debian: build it from https://github.com/hpc-io/h5bench)\n", err
+  end
+
+  def test_a_run_that_would_not_fit_is_refused_with_the_bytes_needed_and_free
+    programs = File.join(@folder, "iobench")
+    FileUtils.mkdir_p(programs)
+    { "100000 -" => "100000 are free", "9999999999999 20000" => "20000 are what a quota leaves" }.each do |room, words|
+      File.write(File.join(programs, "room"), "#!/bin/sh\necho #{room}\n")
+      File.chmod(0o755, File.join(programs, "room"))
+      [%w[run fio], %w[run argot-io], %w[run mr-sort --engines rakuda], %w[compare copyfile --engines make],
+       %w[compare homology --engines make], %w[compare montage --engines make]].each do |command|
+        _, err, status = bench(*command, environment: { "IOBENCH" => programs })
+        assert_equal 2, status.exitstatus, "#{command}: #{err}"
+        assert_match(/too little space at #{@folder}.*: \d+ bytes are written, #{words}; expected 1\.2 times as many/, err)
+      end
+    end
+    refute File.exist?(File.join(@folder, "bench-results"))
   end
 
   # A file system that does not tell how much is free: the runner does not ask it either.

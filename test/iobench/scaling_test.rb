@@ -78,6 +78,19 @@ class BenchScalingTest < Minitest::Test
     end
   end
 
+  def test_workers_of_micro_benchmarks_take_the_nodes_of_an_allocation
+    options = Rakuda::Bench::Options.new(%w[--cluster slurm --nodes 3 --workers 6])
+    options.check(["run of a micro-benchmark"])
+    parts = Rakuda::Bench::Measured.parts(Rakuda::Bench::Catalogue.find("metadata"), "tiny", [], options)
+    assert_equal %w[--cluster slurm --nodes 3], Rakuda::Bench::Measured.new(options, nil).places(parts)
+    { %w[--nodes 2] => /give --cluster, too/, %w[-F hosts --nodes 2] => /give --cluster, too/,
+      %w[--cluster slurm --nodes 1,2] => /expected one number/ }.each do |words, message|
+      given = Rakuda::Bench::Options.new(words)
+      error = assert_raises(Rakuda::Bench::UsageError) { given.check(["run of a micro-benchmark"]) }
+      assert_match(message, error.message)
+    end
+  end
+
   def test_one_way_to_nodes_is_taken
     options = Rakuda::Bench::Options.new(%w[-F hosts --cluster slurm])
     error = assert_raises(Rakuda::Bench::UsageError) { options.check(["run of a kernel"]) }

@@ -10,12 +10,22 @@
  * in all, CHUNK subjects in a chunk of the database
  *        homology-task collect OUT REDUCER REDUCERS     reduce, of the hits on stdin that are this reducer's
  *
+ * With a real aligner, diamond, whose hits they are:
+ *        homology-task homologs FILE FIRST READS SUBJECTS PERCENT     reads, most of them from a subject
+ *        homology-task format DATABASE FORMATTED        a chunk of the database as the aligner has it
+ *        homology-task align QUERIES FORMATTED LETTERS TABLE     hits as a table; LETTERS of the database
+ *        homology-task search LETTERS QUERIES FORMATTED REDUCERS PREFIX     hits, to PREFIX.0, PREFIX.1, ...
+ *        homology-task merge OUT TABLE...               the best ten hits of each read
+ *        homology-task gather OUT REDUCER REDUCERS      merge, of the hits on stdin that are this reducer's
+ *        homology-task recall READS SUBJECTS PERCENT LEAST OUT...     whether so many % found their subject
+ *
  * With the PREFIX - hits go to stdout, those of all reducers together. `map` reads both chunks to their ends
  * and checks every byte. Exit status: 0; 1 when something is not what it must be, named with file and line; 2
  * for a wrong command line. */
 #include "task.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -262,14 +272,19 @@ static void reduce(const char *out, struct share share, char **inputs, int files
     free(hits);
 }
 
-static void collect(char **words) {
-    static char standard_input[] = "-";
-    char *inputs[] = {standard_input};
+/* The second and the third word. */
+static struct share share_of(char **words) {
     struct share share = {task_number(words[1], "REDUCER", 4095), task_number(words[2], "REDUCERS", 4096)};
     if (share.reducer >= share.reducers) {
         task_usage("REDUCER: expected a number below REDUCERS");
     }
-    reduce(words[0], share, inputs, 1);
+    return share;
+}
+
+static void collect(char **words) {
+    static char standard_input[] = "-";
+    char *inputs[] = {standard_input};
+    reduce(words[0], share_of(words), inputs, 1);
 }
 
 /* Makes anew what the reducer must have written, and compares line by line. */
@@ -393,23 +408,54 @@ static void write_homologs(char **words) {
     free(data);
 }
 
-/* Runs diamond and waits for it. */
-static void run_diamond(char *const *words, const char *out) {
+static pid_t spawn_diamond(char *const *words, const posix_spawn_file_actions_t *actions) {
     pid_t child;
-    int status;
-    int error = posix_spawnp(&child, words[0], NULL, NULL, words, environ);
+    int error = posix_spawnp(&child, words[0], actions, NULL, words, environ);
     if (error != 0) {
         task_fail("cannot start diamond: %s (Debian: diamond-aligner)", strerror(error));
     }
+    return child;
+}
+
+/* Starts diamond; what it prints can be read. */
+static FILE *start_diamond(char *const *words, pid_t *child) {
+    int ends[2];
+    posix_spawn_file_actions_t actions;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        task_fail("cannot make a pipe: %s", strerror(errno));
+    }
+    if (posix_spawn_file_actions_init(&actions) != 0 ||
+        posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO) != 0) {
+        task_fail("no memory to start diamond");
+    }
+    *child = spawn_diamond(words, &actions);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    FILE *out = fdopen(ends[0], "r");
+    if (out == NULL) {
+        task_fail("cannot read what diamond prints: %s", strerror(errno));
+    }
+    return out;
+}
+
+/* `on`: what it worked on. */
+static void wait_for_diamond(pid_t child, const char *on) {
+    int status;
     while (waitpid(child, &status, 0) < 0) {
         if (errno != EINTR) {
             task_fail("cannot wait for diamond: %s", strerror(errno));
         }
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        unlink(out);
-        task_fail("diamond failed on %s", out);
+        task_fail("diamond failed on %s", on);
     }
+}
+
+/* Runs diamond, which writes a file; a failure leaves none. */
+static void run_diamond(char *const *words, const char *out) {
+    task_writes(out);
+    wait_for_diamond(spawn_diamond(words, NULL), out);
+    task_writes(NULL);
 }
 
 static void format_database(char **words) {
@@ -448,18 +494,19 @@ static int best_line_first(const void *one, const void *other) {
     return strcmp(a->text, b->text);
 }
 
-static struct line *read_table(const char *path, struct line *lines, size_t *count, size_t *room) {
-    FILE *in = fopen(path, "re");
+/* Adds the rows of a table that are of the share. */
+static struct line *read_lines(FILE *in, const char *path, struct share share, struct line *lines,
+                               size_t *count, size_t *room) {
     char text[1024];
-    if (in == NULL) {
-        task_fail("cannot read %s", path);
-    }
     for (uint64_t number = 1; fgets(text, sizeof text, in) != NULL; number++) {
         struct line line;
         const char *score = strrchr(text, '\t');
         if (score == NULL || sscanf(text, "r%9" SCNu64 "\tp%9" SCNu64, &line.read, &line.subject) != 2 ||
             sscanf(score, "\t%lf", &line.score) != 1) {
             task_fail("%s: line %" PRIu64 " is no hit", path, number);
+        }
+        if (line.read % share.reducers != share.reducer) {
+            continue;
         }
         if (*count == *room) {
             *room = *room * 2 + 1024;
@@ -474,20 +521,79 @@ static struct line *read_table(const char *path, struct line *lines, size_t *cou
     if (ferror(in)) {
         task_fail("cannot read %s", path);
     }
+    return lines;
+}
+
+/* The same of a file, or of stdin (-). */
+static struct line *read_table(const char *path, struct share share, struct line *lines, size_t *count,
+                               size_t *room) {
+    FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    if (in == NULL) {
+        task_fail("cannot read %s", path);
+    }
+    lines = read_lines(in, path, share, lines, count, room);
     fclose(in);
     return lines;
 }
 
-static void merge(const char *out, char **inputs, int files) {
+static void free_lines(struct line *lines, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        free(lines[i].text);
+    }
+    free(lines);
+}
+
+/* The hits of a chunk of reads in a chunk of the database, by reducer; all of a hit's columns are the
+ * aligner's. */
+static void search(char **words) {
+    task_number(words[0], "LETTERS", UINT64_MAX);
+    uint64_t reducers = task_number(words[3], "REDUCERS", 4096);
+    if (reducers == 0) {
+        task_usage("REDUCERS: expected at least 1");
+    }
+    char *const command[] = {"diamond", "blastx", "--quiet", "-p", "1",  "-q",
+                             words[1],  "-d",     words[2],  "-k", "10", "--dbsize",
+                             words[0],  "-e",     "0.001",   "-f", "6",  NULL};
+    bool together = strcmp(words[4], "-") == 0;
+    struct line *lines = NULL;
+    size_t count = 0, room = 0;
+    pid_t child;
+    FILE *hits = start_diamond(command, &child);
+    lines = read_lines(hits, "hits of diamond", (struct share){0, 1}, lines, &count, &room);
+    fclose(hits);
+    wait_for_diamond(child, words[1]);
+    char *data = task_allocate(TASK_BLOCK), path[4096];
+    for (uint64_t reducer = 0; reducer < (together ? 1 : reducers); reducer++) {
+        size_t filled = 0;
+        if ((size_t)snprintf(path, sizeof path, "%s.%" PRIu64, words[4], reducer) >= sizeof path) {
+            task_usage("PREFIX is too long");
+        }
+        int fd = together ? STDOUT_FILENO : task_create(path);
+        for (size_t i = 0; i < count; i++) {
+            size_t bytes = strlen(lines[i].text);
+            if (together || lines[i].read % reducers == reducer) {
+                task_shuffled(bytes);
+                write_text(fd, path, data, &filled, lines[i].text, bytes);
+            }
+        }
+        task_write(fd, path, data, filled);
+        task_close(fd, path);
+    }
+    free(data);
+    free_lines(lines, count);
+}
+
+static void merge(const char *out, struct share share, char **inputs, int files) {
     struct line *lines = NULL;
     size_t count = 0, room = 0, filled = 0, rank = 0;
     char *data = task_allocate(TASK_BLOCK);
     for (int i = 0; i < files; i++) {
-        lines = read_table(inputs[i], lines, &count, &room);
+        lines = read_table(inputs[i], share, lines, &count, &room);
     }
     if (count > 0) {
         qsort(lines, count, sizeof *lines, best_line_first);
     }
+    task_sorted();
     int fd = task_create(out);
     for (size_t i = 0; i < count; i++) {
         rank = i > 0 && lines[i].read == lines[i - 1].read ? rank + 1 : 0;
@@ -497,11 +603,14 @@ static void merge(const char *out, char **inputs, int files) {
     }
     task_write(fd, out, data, filled);
     task_close(fd, out);
-    for (size_t i = 0; i < count; i++) {
-        free(lines[i].text);
-    }
-    free(lines);
+    free_lines(lines, count);
     free(data);
+}
+
+static void gather(char **words) {
+    static char standard_input[] = "-";
+    char *inputs[] = {standard_input};
+    merge(words[0], share_of(words), inputs, 1);
 }
 
 static void recall(char **words, int files) {
@@ -518,16 +627,13 @@ static void recall(char **words, int files) {
     for (int i = 0; i < files; i++) {
         struct line *lines = NULL;
         size_t count = 0, room = 0;
-        lines = read_table(words[4 + i], lines, &count, &room);
+        lines = read_table(words[4 + i], (struct share){0, 1}, lines, &count, &room);
         for (size_t at = 0; at < count; at++) {
             struct source source = source_of(lines[at].read, subjects);
             bool first = at == 0 || lines[at].read != lines[at - 1].read;
             found += first && source.real && source.subject == lines[at].subject;
         }
-        for (size_t at = 0; at < count; at++) {
-            free(lines[at].text);
-        }
-        free(lines);
+        free_lines(lines, count);
     }
     printf("%" PRIu64 " of %" PRIu64 " reads that come from a subject have it as their best hit\n", found,
            real);
@@ -554,6 +660,12 @@ int main(int count, char **words) {
     } else if (count == 5 && strcmp(what, "collect") == 0) {
         task_phase("reduce");
         collect(words + 2);
+    } else if (count == 7 && strcmp(what, "search") == 0) {
+        task_phase("map");
+        search(words + 2);
+    } else if (count == 5 && strcmp(what, "gather") == 0) {
+        task_phase("reduce");
+        gather(words + 2);
     } else if (count > 6 && strcmp(what, "check") == 0) {
         check(words + 2, count - 6);
     } else if (count == 7 && strcmp(what, "homologs") == 0) {
@@ -563,15 +675,14 @@ int main(int count, char **words) {
     } else if (count == 6 && strcmp(what, "align") == 0) {
         align(words + 2);
     } else if (count > 3 && strcmp(what, "merge") == 0) {
-        merge(words[2], words + 3, count - 3);
+        task_phase("reduce");
+        merge(words[2], (struct share){0, 1}, words + 3, count - 3);
     } else if (count > 6 && strcmp(what, "recall") == 0) {
         recall(words + 2, count - 6);
     } else {
-        task_usage("expected queries, database, map, reduce, collect, check, homologs, format, align, merge "
-                   "or recall "
-                   "with their "
-                   "arguments; they stand in "
-                   "homology-task.c");
+        task_usage(
+            "expected queries, database, map, reduce, collect, check, homologs, format, align, search, "
+            "merge, gather or recall with their arguments; they stand in homology-task.c");
     }
     return 0;
 }

@@ -18,8 +18,8 @@ enum { TASK_BLOCK = 1 << 20 };
 _Noreturn void task_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void task_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The name in front of messages. When the program ends, it adds its times (ns of CLOCK_MONOTONIC) as a line
- * to the file IOBENCH_TRACE, where that is set and there. */
+/* The name in front of messages. When the program ends, it adds its times (ns of CLOCK_MONOTONIC), and a
+ * digest of its words, as a line to the file IOBENCH_TRACE, where that is set and there. */
 void task_begin(const char *program);
 
 /* The part of a MapReduce job that this program is, "map" or "reduce": when it ends well, a line with its
@@ -37,6 +37,8 @@ uint64_t task_number(const char *text, const char *what, uint64_t most);
 
 /* Opens to write what a failure of this program removes again. */
 int task_create(const char *path);
+/* A child writes this file, which a failure removes; NULL: it is complete. */
+void task_writes(const char *path);
 int task_open(const char *path, uint64_t *bytes);
 void task_write(int fd, const char *path, const void *data, size_t bytes);
 /* Up to so many bytes; fewer only at the end of the file. */

@@ -7,6 +7,7 @@ require "rakuda/bench/figures"
 require "rakuda/bench/launch"
 require "rakuda/bench/machine"
 require "rakuda/bench/page_cache"
+require "rakuda/bench/versions"
 require "rakuda/bench/workspace"
 require "securerandom"
 require "time"
@@ -17,8 +18,8 @@ module Rakuda
     # with links to the same inputs; what it made must be equal, byte by byte, to what every other run made, and every task
     # must have run once: each writes a line when it began and ended, in all engines alike.
     class Comparison
-      # One run of one engine. Times are s; `tasks` are pairs of ns of CLOCK_MONOTONIC.
-      Round = Struct.new(:round, :order, :makespan, :startup, :tail, :busy, :tasks, :digest, :fault, :resident,
+      # One run of one engine. Times are s; `tasks` are pairs of ns of CLOCK_MONOTONIC, `names` those of the same tasks.
+      Round = Struct.new(:round, :order, :makespan, :startup, :tail, :busy, :tasks, :names, :digest, :fault, :resident,
                          keyword_init: true)
 
       TRACE = "IOBENCH_TRACE"
@@ -44,7 +45,7 @@ module Rakuda
       # @param engines [Array<Engine>]
       # @param options [Hash] :inputs (folder), :workspace, :slots, :rounds, :timeout, :benchmark, :size, :cache (a state of
       #   PageCache), :say (callable), :check (a command that looks at what a run made, or nil), :digest (of what it must make,
-      #   or nil)
+      #   or nil), :programs (of others, that tasks use)
       def initialize(instance, engines, options)
         @instance = instance
         @engines = engines
@@ -98,7 +99,9 @@ module Rakuda
         taken.fault = Launch.call(engine.command(@options.fetch(:slots)), folder, { TRACE => trace }, @options.fetch(:timeout))
         finish = Launch.now_ns
         taken.makespan = (finish - start) / 1e9
-        taken.tasks = File.readlines(trace).map { |line| line.split.map { |word| Integer(word) } }.sort
+        noted = File.readlines(trace).map(&:split).map { |from, to, words| [Integer(from), Integer(to), words] }.sort
+        taken.tasks = noted.map { |one| one.take(2) }
+        taken.names = noted.map { |one| @instance.noted[one.last] }
         figures(taken, start, finish) if taken.fault.nil?
         taken.digest = checked_digest(folder) if taken.fault.nil?
       rescue Failure => e
@@ -120,6 +123,12 @@ module Rakuda
         ran = taken.tasks.size
         raise Failure, "#{ran} tasks ran: expected #{@instance.tasks.size}" unless ran == @instance.tasks.size
 
+        strange = taken.names.count(nil)
+        raise Failure, "#{strange} tasks ran with other words than they were given" if strange.positive?
+
+        twice = taken.names.tally.find { |_, times| times > 1 }
+        raise Failure, "task #{twice.first} ran #{twice.last} times" if twice
+
         taken.startup = (taken.tasks.map(&:first).min - start) / 1e9
         taken.tail = (finish - taken.tasks.map(&:last).max) / 1e9
         taken.busy = taken.tasks.sum { |from, to| to - from } / 1e9
@@ -134,7 +143,8 @@ module Rakuda
           "engine" => { "name" => engine.name, "version" => engine.version, "slots" => @options.fetch(:slots),
                         "style" => engine.style,
                         "command" => engine.command(@options.fetch(:slots)).map { |word| File.basename(word) } },
-          "machine" => machine, "conditions" => { "cache" => @options.fetch(:cache), "durable" => false },
+          "machine" => machine, "programs" => Versions.of(@options.fetch(:programs, [])),
+          "conditions" => { "cache" => @options.fetch(:cache), "durable" => false },
           "rounds" => rounds.map { |round| described(round) }, "derived" => derived(rounds),
           "verification" => { "method" => "sha256", "digest" => rounds.filter_map(&:digest).first,
                               "checked_bytes" => rounds.count(&:digest) * @instance.bytes_written },
@@ -154,7 +164,7 @@ module Rakuda
         return plain.merge("fault" => round.fault) if round.fault
 
         plain.merge("digest" => round.digest, "startup_s" => round.startup, "tail_s" => round.tail, "busy_s" => round.busy,
-                    "tasks_ns" => round.tasks)
+                    "tasks_ns" => round.tasks, "tasks" => round.names)
       end
 
       def derived(rounds) = Comparison.derived(rounds.map { |round|

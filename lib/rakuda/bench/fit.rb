@@ -171,11 +171,9 @@ module Rakuda
       end
 
       def space(needed)
-        free = Workspace.free_bytes(@options[:dir])
-        return if free >= needed * Workspace::SPARE
-
-        raise UsageError, "too little space: files that take #{@options[:seconds]} s have #{Figures.bytes(needed)}, " \
-                          "#{Figures.bytes(free)} are free; take less with --seconds"
+        Workspace.need(@options[:dir], needed) do |free|
+          "files that take #{@options[:seconds]} s have #{needed} bytes, #{free}; take less with --seconds"
+        end
       end
 
       # @return [Array(Float, Float, Integer)] the shorter of writing and reading, all that it took, s; bytes
@@ -185,10 +183,11 @@ module Rakuda
         space(bytes)
         begin_ns = Launch.now_ns
         command = ["mpirun", "-n", part.point.ranks.to_s, Programs.own(part.entry.name), "--dir", folder, "--size", part.scale,
-                   *words, "--reps", "1", "--min-seconds", "0", "--quiet", "--out", out]
+                   "--hard-limit", @options[:timeout].to_s, *words, "--reps", "1", "--min-seconds", "0", "--quiet", "--out", out]
         output, status = Open3.capture2e(Measured::MPI, *command)
         # 3: one repetition is no valid result.
-        raise Failure, "#{part.entry.name}: #{output.lines.first.to_s.strip}" unless [0, 3].include?(status.exitstatus)
+        said = Measured.place(output) || output.lines.first.to_s.strip
+        raise Failure, "#{part.entry.name}: #{said}" unless [0, 3].include?(status.exitstatus)
 
         [Fit.shorter(JSON.parse(File.read(out))), (Launch.now_ns - begin_ns) / 1e9, bytes]
       end

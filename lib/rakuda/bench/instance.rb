@@ -20,6 +20,9 @@ module Rakuda
       # Names in files of other engines: nothing that one of them would read as its own syntax.
       NAME = %r{\A[A-Za-z0-9_][A-Za-z0-9_.+=/-]*\z}
       BYTES_MAX = 1 << 50
+      FNV_START = 0xcbf29ce484222325
+      FNV_PRIME = 0x100000001b3
+      FNV_MASK = (1 << 64) - 1
       OWN = %w[io-task homology-task timed].freeze
 
       attr_reader :name, :tasks, :files
@@ -81,6 +84,16 @@ module Rakuda
           raise UsageError, "#{name}: tasks wait for each other in a circle" unless levels.sum(&:size) == tasks.size
 
           levels
+        end
+      end
+
+      # Names of tasks by what their programs note of their words (task.c): FNV-1a, 64 bits, of each with a NUL behind it.
+      # @return [Hash{String => String}]
+      def noted
+        @noted ||= tasks.to_h do |task|
+          bytes = task.command.drop(1).map { |word| "#{word}\0" }.join
+          digest = bytes.each_byte.reduce(FNV_START) { |sum, byte| ((sum ^ byte) * FNV_PRIME) & FNV_MASK }
+          [format("%016x", digest), task.id]
         end
       end
 

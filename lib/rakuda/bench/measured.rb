@@ -9,7 +9,10 @@ require "rakuda/bench/machine"
 require "rakuda/bench/micro"
 require "rakuda/bench/programs"
 require "rakuda/bench/scaling"
+require "rakuda/bench/versions"
 require "rakuda/bench/workspace"
+require "securerandom"
+require "time"
 
 module Rakuda
   module Bench
@@ -26,6 +29,11 @@ module Rakuda
 
       # How long a run may take to end that is asked to.
       GRACE_S = 30
+      # How long kernels may take to say where they are, and to end, when --timeout has passed.
+      LAST_WORDS_S = 15
+      FAILURE_SCHEMA = "rakuda-bench-failure/1"
+      # What a rank says when its time is over: where it is.
+      PLACE = / passed: (rank \d+ (?:is (within|behind)|has begun) .+)$/
 
       # Ranks may be more than cores, root may run them, and ranks that wait leave the core to others.
       MPI = { "OMPI_ALLOW_RUN_AS_ROOT" => "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM" => "1",
@@ -72,6 +80,22 @@ module Rakuda
         output[/^# total: (\d+) bytes/, 1].to_i
       end
 
+      # @param output [String] of a kernel that was ended
+      # @return [String, nil] where the ranks were that had not ended their step, or, where all had, where all were
+      def self.place(output)
+        places = output.scan(PLACE)
+        within = places.select { |_, where| where == "within" }
+        places = within unless within.empty?
+        "time was over: #{places.map(&:first).sort.join("; ")}" unless places.empty?
+      end
+
+      # The text of a kernel's result keeps its lines: a row of times for each step.
+      # @return [String] with more fields at its end
+      def self.with(text, more)
+        fields = more.map { |name, value| ",\n  #{JSON.generate(name)}: #{JSON.generate(value)}" }
+        "#{text.rstrip.delete_suffix("}").rstrip}#{fields.join}\n}\n"
+      end
+
       # @param options [Options]
       # @param say [#call] told how it goes
       def initialize(options, say)
@@ -109,6 +133,10 @@ module Rakuda
           # A kernel that ran and found its result not valid says so with 3: the result is there, with the reasons.
           def kernel(*words) = sh(#{MPI.inspect}, *words) { |ok, status| ok || status.exitstatus == 3 or raise "\#{words.first} ended with \#{status.exitstatus}" }
 
+          # By then kernels end, also within a step.
+          ENDS = Process.clock_gettime(Process::CLOCK_MONOTONIC) + #{@options[:timeout]}
+          def left = [(ENDS - Process.clock_gettime(Process::CLOCK_MONOTONIC)).ceil, 1].max.to_s
+
           task default: #{parts.map(&:file).inspect}
 
           #{tasks.join("\n")}
@@ -120,7 +148,9 @@ module Rakuda
         return ["-F", @options[:hosts]] if @options[:hosts]
         return ["-j", slots.to_s] unless @options[:cluster]
 
-        ["--cluster", @options[:cluster], "--nodes", parts.filter_map { |part| part.point&.nodes }.max.to_s]
+        # Workers of micro-benchmarks take the slots of all of the allocation.
+        nodes = parts.flat_map { |part| part.point ? [part.point.nodes] : @options[:nodes] }
+        ["--cluster", @options[:cluster], "--nodes", nodes.max.to_s]
       end
 
       private
@@ -157,28 +187,33 @@ module Rakuda
         # In an allocation mpirun takes all of its nodes, unless it is told which.
         here = @options[:cluster] && nodes == 1 ? ["--host", "localhost:#{ranks}"] : []
         command = ["mpirun", *here, "-n", ranks.to_s, Programs.own(part.entry.name), "--dir", work, "--size", part.scale,
-                   *part.words, "--out"]
+                   *part.words]
+        limit = (part.words & %w[--time-limit --hard-limit]).empty?
         rule = "file(#{part.file.inspect} => #{[before].compact.inspect})"
         return <<~RUBY if nodes == 1
           desc "ncore=#{@options.far? ? 1 : ranks}"
-          #{rule} { |t| kernel(#{command.map(&:inspect).join(", ")}, t.name) }
+          #{rule} { |t| kernel(#{command.map(&:inspect).join(", ")}#{', "--hard-limit", left' if limit}, "--out", t.name) }
         RUBY
 
         # The names of the nodes are known when it begins, and the shell puts them in.
-        line = "mpirun --hostfile \"$RAKUDA_HOSTFILE\" #{Shellwords.join(command.drop(1))} \"$0\""
+        line = "mpirun --hostfile \"$RAKUDA_HOSTFILE\" #{Shellwords.join(command.drop(1))} --out \"$0\""
+        line += ' --hard-limit "$1"' if limit
         <<~RUBY
           needs nodes: #{nodes}, cores: #{(ranks.to_f / nodes).ceil}
-          #{rule} { |t| kernel("sh", "-c", #{line.inspect}, t.name) }
+          #{rule} { |t| kernel("sh", "-c", #{line.inspect}, t.name#{", left" if limit}) }
         RUBY
       end
 
       def start(out, parts)
         where = places(parts)
+        @begun_ns = Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
         pid = Process.spawn({ "RAKUDA_ENGINE" => nil }, Programs.rakuda, "-q", "-k", *where,
                             chdir: out, pgroup: true, in: File::NULL, out: :err)
         waiter = Process.detach(pid)
         begin
-          @say.call("ended after #{@options[:timeout]} s (--timeout)") unless waiter.join(@options[:timeout])
+          limit = @options[:timeout] + (parts.any?(&:point) ? LAST_WORDS_S : 0)
+          @over = waiter.join(limit).nil?
+          @say.call("ended after #{limit} s (--timeout #{@options[:timeout]})") if @over
         ensure
           stop(pid, waiter) if waiter.alive?
         end
@@ -202,49 +237,81 @@ module Rakuda
 
       def result(out, part)
         path = File.join(out, part.file)
-        unless File.file?(path)
-          why = failure(out, part)&.then { |words| ": #{words}" }
-          return { "benchmark" => part.entry.name, "valid" => false, "reasons" => ["it gave no result#{why}"] }
-        end
+        full = File.file?(path) ? given(out, path, part) : nothing(part, ["it gave no result", *why(out, part)].join(": "))
+        more = { "run" => run(out, part), "programs" => programs(part) }.compact
+        own = part.point && full["schema"] != FAILURE_SCHEMA
+        File.write(path, own ? Measured.with(File.read(path), more) : "#{JSON.pretty_generate(full.merge(more))}\n")
+        full.merge(more)
+      end
 
+      def given(out, path, part)
         return other_result(path, part) if part.entry.family == Others::FAMILY
 
         result = JSON.parse(File.read(path))
         return result if part.entry.family == "mpi"
 
-        full = Micro.result(part, result, machine, @options[:workers], Micro.sync(part, rounds(out)))
-        File.write(path, "#{JSON.pretty_generate(full)}\n")
-        full
+        Micro.result(part, result, machine, @options[:workers], Micro.sync(part, rounds(out)))
+      end
+
+      # The result of what gave none.
+      def nothing(part, reason)
+        { "schema" => FAILURE_SCHEMA, "id" => SecureRandom.uuid, "benchmark" => part.entry.name, "family" => part.entry.family,
+          "size" => part.scale, "machine" => machine, "valid" => false, "reasons" => [reason],
+          "ended_at" => Time.now.utc.iso8601 }
+      end
+
+      # Where the record tells of it.
+      # @return [Hash, nil] nil where the run did not begin
+      def run(out, part)
+        rounds = part.entry.family == "micro" ? [Micro.rounds_of(part)] : []
+        { "id" => report(out).fetch("id"), "tasks" => [*rounds, part.file] }
+      rescue Failure
+        nil
+      end
+
+      def programs(part)
+        { "rakuda" => Versions.rakuda }.compact.merge(Versions.of(part.entry.needs))
       end
 
       # Rounds of the run, as its report has them.
       def rounds(out) = report(out).dig("sync", "rounds") || []
+
+      # @return [String, nil] why a part gave no result
+      def why(out, part)
+        failure(out, part) || ("it was ended after #{@options[:timeout]} s (--timeout)" if @over)
+      end
 
       # Why a part failed, as the run's report says.
       # @return [String, nil]
       def failure(out, part)
         failures = (report(out)["failures"] || []).select { |one| one["task"].include?(part.file.delete_suffix(".json")) }
         first = failures.first or return
-        [first["status"], first["output"].to_s.lines.last.to_s.strip].compact.reject(&:empty?).join(", ")
+        output = first["output"].to_s
+        words = [first["status"], Measured.place(output) || output.lines.last.to_s.strip].compact.reject(&:empty?)
+        words.join(", ")
       rescue Failure
         nil # there is no record: the run did not begin
       end
 
+      # @raise [Failure] also when there are only those of earlier runs
       def report(out)
-        output, errors, status = Open3.capture3(Programs.rakudactl, "report", "--json", chdir: out)
-        raise Failure, "rakudactl report: #{errors.lines.last.to_s.strip}" unless status.success?
+        @report ||= begin
+          output, errors, status = Open3.capture3(Programs.rakudactl, "report", "--json", chdir: out)
+          raise Failure, "rakudactl report: #{errors.lines.last.to_s.strip}" unless status.success?
 
-        JSON.parse(output)
+          JSON.parse(output)
+        end
+        raise Failure, "rakuda has written no record" if @report.fetch("started_ns") < @begun_ns
+
+        @report
       end
 
       def other_result(path, part)
         steps, reasons = Others.printed(part.entry.name, File.read(path))
         reasons += Micro.too_few(steps) unless part.scale == "tiny"
-        full = Micro.described(part, steps, machine, @options[:workers], reasons)
-        File.write(path, "#{JSON.pretty_generate(full)}\n")
-        full
+        Micro.described(part, steps, machine, @options[:workers], reasons)
       rescue Failure => e
-        { "benchmark" => part.entry.name, "valid" => false, "reasons" => [e.message] }
+        nothing(part, e.message)
       end
 
       def bytes(part)

@@ -19,7 +19,8 @@ module Rakuda
         "predict" => %i[instance],
         "prepare" => %i[size dir scale_bytes scale_time], "emit" => %i[size dir engines slots style scale_bytes scale_time],
         "run of a kernel" => PLACES + %i[cache rounds keep dry_run seconds ranks per_node hosts cluster nodes],
-        "run of a micro-benchmark" => PLACES + %i[keep dry_run seconds hosts workers rounds file_size blocks operations],
+        "run of a micro-benchmark" => PLACES + %i[keep dry_run seconds hosts cluster nodes workers rounds file_size blocks
+                                                  operations],
         "run of others' benchmarks" => PLACES + %i[keep dry_run workers],
         "run of a workflow" => PLACES + %i[cache rounds keep slots style scale_bytes scale_time],
         "run of MapReduce" => PLACES + %i[cache rounds keep slots engines],
@@ -68,11 +69,21 @@ module Rakuda
           raise UsageError, "--#{word} means nothing to `#{work}`; it does to #{fitting.join(", ")}"
         end
         raise UsageError, "-F and --cluster: expected one of them" if self[:hosts] && self[:cluster]
+
+        check_nodes if works.include?("run of a micro-benchmark") && given?(:nodes)
         return if behind.empty? || takes_behind
 
         raise UsageError, "options behind -- (#{behind.first}) are for MPI kernels of `run`, for one benchmark of others, and " \
                           "for `predict`"
       end
+
+      # Workers of micro-benchmarks take all hosts that there are.
+      # @raise [UsageError]
+      def check_nodes
+        raise UsageError, "--nodes of micro-benchmarks is the size of an allocation: give --cluster, too" unless self[:cluster]
+        raise UsageError, "--nodes of micro-benchmarks: expected one number, as they are no sweep" if self[:nodes].size > 1
+      end
+      private :check_nodes
 
       # @return [Boolean] whether the option stands on the command line
       def given?(name) = @given.include?(name)
@@ -134,11 +145,11 @@ module Rakuda
 "run kernels and micro-benchmarks on the hosts of FILE; --dir of kernels must be one folder on all of them") do |value|
           set(:hosts, File.expand_path(value))
         end
-        on.on("--cluster slurm", %w[slurm], "run kernels in an allocation of Slurm that is asked for, in place of -F") do |value|
-          set(:cluster, value)
+        on.on("--cluster slurm", %w[slurm], "likewise, in an allocation of Slurm that is asked for, in place of -F") { |value|
+ set(:cluster, value) }
+        on.on("--nodes N,...", Array, "hosts that the ranks of a kernel are spread over; several are a sweep [1]") do |value|
+          set(:nodes, several(value))
         end
-        on.on("--nodes N,...", Array, "hosts that the ranks of a kernel are spread over; several are a sweep [1]") { |value|
- set(:nodes, several(value)) }
         on.on("--workers N", Integer, "workers of micro-benchmarks [2]") { |value| set(:workers, count(value)) }
         on.on("--timeout S", Integer, "seconds after which a run is killed [3600]") { |value|
  set(:timeout, count(value, HOURS_MAX)) }

@@ -24,7 +24,8 @@ module Rakuda
       # @return [Hash{String => String}] name => SVG
       def of(results)
         plots = {}
-        results.group_by { |result| result["benchmark"] }.each do |name, group|
+        given = results.reject { |result| result["schema"] == "rakuda-bench-failure/1" }
+        given.group_by { |result| result["benchmark"] }.each do |name, group|
           case group.first["schema"]
           when "rakuda-bench-workflow/1" then plots["#{name}-makespan"] = makespans(name, group)
           when "rakuda-bench-mapreduce/1"

@@ -189,6 +189,11 @@ module Rakuda
         same = %w[schema benchmark].all? { |key| one[key] == other[key] } && instance(one) == instance(other)
         raise UsageError, "these are results of different instances: #{instance(one)} and #{instance(other)}" unless same
 
+        [one, other].each do |result|
+          next unless (result["derived"] || []).empty?
+
+          raise UsageError, "#{result["benchmark"]} has no figures to compare: #{(result["reasons"] || []).join("; ")}"
+        end
         refuse_versions(*[one, other].map { |result| result["suite_version"] })
         unlike = unlike_conditions(one, other)
         unless unlike.empty? || force

@@ -97,7 +97,7 @@ module Rakuda
                                                        rounds: options[:rounds] || ROUNDS.fetch(options[:size]),
                                                        timeout: options[:timeout], benchmark: workflows.benchmark,
                                                        cache: options[:cache], check: workflows.check,
-                                                       digest: workflows.digest)
+                                                       digest: workflows.digest, programs: workflows.programs)
         results = comparison.call.each { |result| write(options[:out], result) }
         keep(options[:out], results.first, workflows.record) if workflows.record
         results
@@ -119,6 +119,7 @@ module Rakuda
       def map_reduce(name, engines, options, slots, say)
         engines = engines ? here(engines) : found(say)
         jobs = Catalogue::ALL.select { |entry| entry.family == "mapreduce" && [entry.name, "mapreduce"].include?(name) }
+        Programs.need_all(jobs)
         jobs.flat_map do |entry|
           job = MapReduce::Job.new(entry, options[:size])
           workspace = Workspace.new(options[:dir])

@@ -18,7 +18,8 @@ module Rakuda
     module Verification
       # Schema of a result => the file that publishes it.
       SCHEMAS = { "rakuda-bench/1" => "result.schema.json", "rakuda-bench-workflow/1" => "workflow.schema.json",
-                  "rakuda-bench-micro/1" => "micro.schema.json", "rakuda-bench-mapreduce/1" => "mapreduce.schema.json" }.freeze
+                  "rakuda-bench-micro/1" => "micro.schema.json", "rakuda-bench-mapreduce/1" => "mapreduce.schema.json",
+                  "rakuda-bench-failure/1" => "failure.schema.json" }.freeze
       # Kernels write 9 digits.
       TOLERANCE = 1e-6
       VALIDATE = <<~PYTHON
@@ -73,6 +74,7 @@ module Rakuda
         when "rakuda-bench-workflow/1" then workflow_faults(result)
         when "rakuda-bench-micro/1" then micro_faults(result)
         when "rakuda-bench-mapreduce/1" then map_reduce_faults(result)
+        when "rakuda-bench-failure/1" then []
         else kernel_faults(result)
         end
       end
@@ -103,11 +105,15 @@ module Rakuda
           limit = (round.fetch("makespan_s") * slots) + 1e-3
           faults = differences(busy, round.fetch("busy_s"), "rounds/#{round["round"]}/busy_s")
           faults << "round #{round["round"]}: #{round["tasks_ns"].size} tasks of #{tasks}" unless round["tasks_ns"].size == tasks
+          faults << "round #{round["round"]}: names are not those of #{tasks} tasks" unless named?(round, tasks)
           faults << "round #{round["round"]}: tasks took longer than its slots had" if busy > limit
           faults + parts_faults(round)
         end
         differences(expected, result.fetch("derived"), "derived") + of_rounds
       end
+
+      # Results have names of tasks since they were added to the schema.
+      def named?(round, tasks) = !round.key?("tasks") || round["tasks"].uniq.size == tasks
 
       # A round is the time to its first task, that from there to the end of the last, and that after it.
       def parts_faults(round)

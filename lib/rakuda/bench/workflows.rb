@@ -37,6 +37,9 @@ module Rakuda
       # @return [String, nil]
       attr_reader :record
 
+      # @return [Array<String>] programs of others that tasks use
+      def programs = @entry&.needs || []
+
       # @return [String] what the results call it
       def benchmark = @entry ? @name : File.basename(@name, ".json")
 
@@ -54,9 +57,9 @@ module Rakuda
         instance
       end
 
-      # @return [Integer] bytes of inputs and of what one engine makes; 0 where only a run can tell
+      # @return [Integer] bytes of inputs and of what one engine makes; of a workflow that only a run tells, about
       def space(folder)
-        return 0 if @entry&.recorded?
+        return @entry.name == "montage" ? mosaic_bytes : homology_bytes if @entry&.recorded?
 
         FileUtils.mkdir_p(folder)
         instance = load(folder)
@@ -118,6 +121,23 @@ module Rakuda
           "SUBJECTS" => settings.fetch(:subjects),
           "DATABASE_CHUNKS" => settings.fetch(:database_chunks), "REDUCERS" => settings.fetch(:reducers),
           "PERCENT" => settings[:percent] }.compact
+      end
+
+      # Pixels of 8 bytes: a tile, then with its area projected, corrected, in the mosaic and in differences; and headers.
+      def mosaic_bytes
+        tiles, pixels = Catalogue.settings(@entry, @options[:size]).values_at(:tiles, :pixels)
+        (tiles**2) * ((pixels**2 * 8 * 9) + 100_000)
+      end
+
+      # Rows of 75 bytes: as I/O alone seven of a read and chunk of the database, and the best ten; of an aligner about one of a
+      # read that comes from a subject, twice.
+      def homology_bytes
+        values = homology_settings
+        reads, subjects = values.values_at("READS", "SUBJECTS")
+        inputs = (reads * 113) + (subjects * 313)
+        return inputs + (subjects * 313) + (reads * 75 * 2) if values["PERCENT"]
+
+        inputs + (reads * 75 * ((7 * values.fetch("DATABASE_CHUNKS")) + 10))
       end
 
       # Runs a Rakefile of ours once, has it checked, and takes the tasks from the record; their outputs are kept as a digest.

@@ -2,7 +2,9 @@
 
 require "digest"
 require "fileutils"
+require "open3"
 require "rakuda/bench/errors"
+require "rakuda/bench/programs"
 
 module Rakuda
   module Bench
@@ -27,20 +29,34 @@ module Rakuda
 
         FileUtils.mkdir_p(path)
         File.write(File.join(path, MARKER), "made by rakudactl bench\n")
-        free = Workspace.free_bytes(path)
-        return if free >= needed_bytes * SPARE
-
-        raise UsageError, "too little space at #{path}: #{needed_bytes} bytes are written, #{free} are free; " \
-                          "expected #{SPARE} times as many"
+        Workspace.need(path, needed_bytes) do |free|
+          "#{needed_bytes} bytes are written, #{free}; expected #{SPARE} times as many"
+        end
       end
 
       def remove
         FileUtils.rm_rf(path) if File.exist?(File.join(path, MARKER))
       end
 
-      # @return [Integer] bytes that this user may still write
-      def self.free_bytes(path)
-        Integer(IO.popen(["df", "-B1", "--output=avail", path], &:read).lines.last)
+      # @param needed_bytes [Integer] that are written into a folder
+      # @yieldparam free [String] what there is
+      # @yieldreturn [String] what to say
+      # @raise [UsageError] when they do not fit
+      def self.need(path, needed_bytes)
+        free, quota = room(path)
+        left = [free, quota].compact.min
+        return if left >= needed_bytes * SPARE
+
+        words = left == quota ? "#{left} are what a quota leaves" : "#{left} are free"
+        raise UsageError, "too little space at #{path}: #{yield words}"
+      end
+
+      # @return [Array(Integer, Integer)] bytes that are free for this user, and that quotas leave; nil where none is known
+      def self.room(path)
+        output, errors, status = Open3.capture3(Programs.own("room"), path)
+        raise UsageError, errors.strip unless status.success?
+
+        output.split.map { |word| Integer(word) unless word == "-" }
       end
 
       # @param files [Array<String>] below `folder`

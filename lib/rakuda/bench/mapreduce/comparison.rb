@@ -9,6 +9,7 @@ require "rakuda/bench/mapreduce/engines"
 require "rakuda/bench/mapreduce/job"
 require "rakuda/bench/mapreduce/split"
 require "rakuda/bench/page_cache"
+require "rakuda/bench/versions"
 require "securerandom"
 require "time"
 
@@ -57,6 +58,7 @@ module Rakuda
             output, status = Open3.capture2e(*command, chdir: inputs)
             raise Failure, "#{File.basename(command.first)} failed: #{output.lines.last.to_s.strip}" unless status.success?
           end
+          @reference = @job.reference(inputs)
         end
 
         def run(engine, round, order)
@@ -115,9 +117,10 @@ module Rakuda
             "size" => @job.size, "instance" => @job.instance,
             "engine" => { "name" => engine, "version" => Engines.version(engine), "slots" => @options.fetch(:slots),
                           "style" => Engines::ALL.fetch(engine) },
-            "machine" => machine, "conditions" => { "cache" => @options.fetch(:cache), "durable" => false }, "rounds" => rounds,
+            "machine" => machine, "programs" => Versions.of(@job.entry.needs + Engines.programs(engine)),
+            "conditions" => { "cache" => @options.fetch(:cache), "durable" => false }, "rounds" => rounds,
             "derived" => Split.derived(rounds, @job.bytes),
-            "verification" => { "method" => "expected output, sha256", "digest" => @digests[engine]&.first,
+            "verification" => { "method" => @job.verified_by, "digest" => @digests[engine]&.first,
                                 "checked_rounds" => @digests.fetch(engine, []).size },
             "valid" => reasons.empty?, "reasons" => reasons,
             "started_at" => @started.utc.iso8601, "ended_at" => Time.now.utc.iso8601 }
@@ -125,8 +128,9 @@ module Rakuda
 
         def reasons(engine, rounds)
           found = rounds.filter_map { |round| round["fault"] && "round #{round["round"] + 1}: #{round["fault"]}" }
-          usual = @digests.values.flatten.tally.max_by(&:last)&.first
-          found << "its output is not that of most runs" unless (@digests.fetch(engine, []) - [usual]).empty?
+          others = ->(digest) { !(@digests.fetch(engine, []) - [digest]).empty? }
+          found << "its output is not that of most runs" if others[@digests.values.flatten.tally.max_by(&:last)&.first]
+          found << "its output is not that without an engine" if @reference && others[@reference]
           found.concat(PageCache.faults(@options.fetch(:cache), rounds))
           short = @job.size != "tiny" && @options.fetch(:rounds) < 5
           found << "fewer than 5 rounds, which only tiny may have" if short

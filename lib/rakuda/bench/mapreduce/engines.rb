@@ -35,6 +35,9 @@ module Rakuda
           "no #{name}: `make bench-engines` installs it" unless spark_home && File.file?(JAR)
         end
 
+        # @return [Array<String>] programs of others that it runs on
+        def programs(name) = JAVA.include?(name) ? %w[java] : []
+
         # @return [Hash{String => String}] what the engine is started with besides
         def environment(name)
           name == "spark" ? { "SPARK_HOME" => spark_home } : {}

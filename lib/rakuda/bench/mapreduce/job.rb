@@ -19,6 +19,9 @@ module Rakuda
         # Of a read and of a subject, with what stands before and behind.
         READ_BYTES = 113
         SUBJECT_BYTES = 313
+        LETTERS = 300
+        # Of the reads that come from a subject, so many in a hundred must have it as their best hit.
+        FOUND_LEAST = "99"
 
         attr_reader :entry, :settings, :size
 
@@ -33,6 +36,12 @@ module Rakuda
         # @return [String] as the programs in Java call it
         def name = entry.name.delete_prefix("mr-")
 
+        # @return [Boolean] whether reads are searched in a database
+        def search? = name.start_with?("homology")
+
+        # @return [Boolean] whether hits are those that a real aligner finds
+        def aligned? = name == "homology-diamond"
+
         def reducers = settings.fetch(:reducers)
 
         # @return [Array<Array<String>>] a command that makes an input, for each
@@ -41,6 +50,7 @@ module Rakuda
           when "homology"
             chunked(:reads, :read_chunks, reads, homology, "queries") +
               chunked(:subjects, :database_chunks, database, homology, "database")
+          when "homology-diamond" then reads_from_subjects + formatted_database
           when "sort" then chunked(:rows, :files, files, mapreduce, "rows")
           when "dfsio-read" then files.map { |file| [mapreduce, "write", file, settings.fetch(:bytes).to_s, "-"] }
           else []
@@ -49,25 +59,22 @@ module Rakuda
 
         # @return [Array<String>] files that maps read
         def inputs
-          case name
-          when "homology" then reads + database
-          when "dfsio-write" then []
-          else files
-          end
+          return reads + database if search?
+
+          name == "dfsio-write" ? [] : files
         end
 
         # @param place [#call] number of a map => where its rows go: the beginning of a file's name, or - for stdout
         # @return [Array<Array<String>>] a command for each map
         def maps(place)
-          read = name == "homology" ? reads.product(database) : files.map { |file| [file] }
-          word = { "homology" => "map", "sort" => "split" }.fetch(name) { name.delete_prefix("dfsio-") }
+          read = search? ? reads.product(database) : files.map { |file| [file] }
           parameter = settings.fetch(name.start_with?("dfsio") ? :bytes : :reducers).to_s
-          read.map.with_index { |some, i| [program, word, *some, parameter, place[i]] }
+          read.map.with_index { |some, i| [*mapper, *some, parameter, place[i]] }
         end
 
         # @return [Array<Array<String>>] what each map reads
         def map_inputs
-          name == "homology" ? reads.product(database) : files.map { |file| [file] & inputs }
+          search? ? reads.product(database) : files.map { |file| [file] & inputs }
         end
 
         # @return [Array<String>] the files that map `number` gives to reducers, by reducer
@@ -77,14 +84,15 @@ module Rakuda
 
         # @return [Array<String>] the command of a reduce over files
         def reduce(number, files)
-          [program, { "homology" => "reduce", "sort" => "merge" }.fetch(name, "sum"), part(number), *files]
+          word = { "homology" => "reduce", "homology-diamond" => "merge", "sort" => "merge" }.fetch(name, "sum")
+          [program, word, part(number), *files]
         end
 
         # @return [Array<String>] the command of a reduce over all rows, on stdin
         def collect(number)
           return [program, "sum", part(number), "-"] if name.start_with?("dfsio")
 
-          [program, "collect", part(number), number.to_s, reducers.to_s]
+          [program, aligned? ? "gather" : "collect", part(number), number.to_s, reducers.to_s]
         end
 
         def part(number) = format("#{OUT}/part-%05d", number)
@@ -92,7 +100,7 @@ module Rakuda
         # @return [Array<String>] what the programs in Java get behind their names
         def words(slots)
           own = case name
-                when "homology" then [homology, *reads, "--", *database]
+                when "homology", "homology-diamond" then [*mapper, "--", *reads, "--", *database]
                 when "sort" then files
                 else [settings.fetch(:bytes).to_s, *files]
                 end
@@ -106,20 +114,36 @@ module Rakuda
           outputs = Dir[File.join(folder, OUT, "part-*")].map { |path| path.delete_prefix("#{folder}/") }.sort
           raise Failure, "#{outputs.size} outputs: expected #{reducers}" unless outputs.size == reducers
 
-          checks(outputs).each do |command|
-            output, status = Open3.capture2e(*command, chdir: folder)
-            raise Failure, output.lines.last.to_s.strip unless status.success?
-          end
+          checks(outputs).each { |command| succeed(command, folder) }
           total = name.start_with?("dfsio") && File.read(File.join(folder, outputs.first))
           raise Failure, "it wrote #{total.inspect}: expected #{total_line.inspect}" if total && total != total_line
 
           digest(folder, outputs + (name == "dfsio-write" ? files : []))
         end
 
-        # @return [Integer] that all maps read, or write
+        # What must come out where no numbers tell it: the same maps and reduces, one after the other, without an engine.
+        # @param folder [String] with the inputs, and nothing else afterwards
+        # @return [String, nil] digest of the outputs
+        # @raise [Failure]
+        def reference(folder)
+          return unless aligned?
+
+          Dir.mkdir(File.join(folder, OUT))
+          parts = map_inputs.each_index.map { |i| between("map_#{i}") }
+          [*maps(->(i) { "map_#{i}" }), *Array.new(reducers) { |i| reduce(i, parts.map { |of_map| of_map[i] }) }]
+            .each { |command| succeed(command, folder) }
+          verify(folder)
+        ensure
+          [OUT, *parts&.flatten].each { |file| FileUtils.rm_rf(File.join(folder, file)) } if aligned?
+        end
+
+        # @return [String] how outputs are verified
+        def verified_by = aligned? ? "subjects found, output without an engine, sha256" : "expected output, sha256"
+
+        # @return [Integer] that all maps read, or write; of a search as text
         def bytes
           case name
-          when "homology"
+          when "homology", "homology-diamond"
             (settings.fetch(:reads) * READ_BYTES * settings.fetch(:database_chunks)) +
               (settings.fetch(:subjects) * SUBJECT_BYTES * settings.fetch(:read_chunks))
           when "sort" then settings.fetch(:rows) * ROW_BYTES
@@ -129,8 +153,8 @@ module Rakuda
 
         # @return [Integer] a bound of what is there at the same time: inputs, rows between, spills, outputs
         def space
-          rows = name == "homology" ? settings.fetch(:reads) * settings.fetch(:database_chunks) * 1000 : bytes
-          (name == "homology" ? bytes : 0) + (rows * (name.start_with?("dfsio") ? 2 : 4))
+          rows = search? ? settings.fetch(:reads) * settings.fetch(:database_chunks) * 1000 : bytes
+          (search? ? bytes : 0) + (rows * (name.start_with?("dfsio") ? 2 : 4))
         end
 
         # @return [Hash{String => Object}] what must be equal for results to be comparable
@@ -144,9 +168,9 @@ module Rakuda
 
         def homology = Programs.own("homology-task")
         def mapreduce = Programs.own("mapreduce-task")
-        def program = name == "homology" ? homology : mapreduce
+        def program = search? ? homology : mapreduce
         def reads = Array.new(settings.fetch(:read_chunks)) { |i| format("reads_%04d", i) }
-        def database = Array.new(settings.fetch(:database_chunks)) { |i| format("database_%04d", i) }
+        def database = Array.new(settings.fetch(:database_chunks)) { |i| format("database_%04d%s", i, (".dmnd" if aligned?)) }
         def files = Array.new(settings.fetch(:files)) { |i| format("file_%04d", i) }
         def total_line = "#{settings.fetch(:files)} files, #{bytes} bytes\n"
 
@@ -155,8 +179,33 @@ module Rakuda
           names.map.with_index { |file, i| [program, word, file, (i * each).to_s, [each, total - (i * each)].min.to_s] }
         end
 
+        # What stands before the files of a map.
+        def mapper
+          return [homology, "search", (settings.fetch(:subjects) * LETTERS).to_s] if aligned?
+
+          [program, { "homology" => "map", "sort" => "split" }.fetch(name) { name.delete_prefix("dfsio-") }]
+        end
+
+        def reads_from_subjects
+          more = settings.values_at(:subjects, :percent).map(&:to_s)
+          chunked(:reads, :read_chunks, reads, homology, "homologs").map { |command| command + more }
+        end
+
+        def formatted_database
+          texts = database.map { |file| file.sub(".dmnd", ".fasta") }
+          chunked(:subjects, :database_chunks, texts, homology, "database") +
+            texts.zip(database).map { |text, formatted| [homology, "format", text, formatted] }
+        end
+
+        def succeed(command, folder)
+          output, status = Open3.capture2e(*command, chdir: folder)
+          raise Failure, output.lines.last.to_s.strip unless status.success?
+        end
+
         def checks(outputs)
           case name
+          when "homology-diamond"
+            [[homology, "recall", *settings.values_at(:reads, :subjects, :percent).map(&:to_s), FOUND_LEAST, *outputs]]
           when "homology"
             chunk = (settings.fetch(:subjects).to_f / settings.fetch(:database_chunks)).ceil
             numbers = [settings.fetch(:reads), settings.fetch(:subjects), chunk, reducers].map(&:to_s)
