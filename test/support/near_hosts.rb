@@ -99,7 +99,7 @@ module NearHosts
 
     def start(*words, environment: {})
       environment = { "PATH" => "#{@base}/bin:#{ENV.fetch("PATH")}", "NEAR_HOSTS" => @base }.merge(environment)
-      out, err, status = Open3.capture3(Engines::REAL.merge(environment), "timeout", "-s", "KILL", "120", *words, chdir: @folder)
+      out, err, status = Open3.capture3(Engines::REAL.merge(environment), "timeout", "-s", "KILL", "300", *words, chdir: @folder)
       Result.new(out, err, status.exitstatus)
     end
   end
