@@ -27,7 +27,7 @@ class TestbedFaultsTest < Minitest::Test
   RUBY
 
   def setup
-    @testbed = Testbed.up(HOSTS: 3, LOST_AFTER: 4)
+    @testbed = Testbed.up(HOSTS: 3, LOST_AFTER: 8)
     @log = File.join(@testbed.folder, "talk.#{object_id}")
   end
 
