@@ -27,7 +27,7 @@ class TopTest < Minitest::Test
     @pid = Process.spawn(RAKUDA, "-j2", "--failure", "continue", chdir: @folder, %i[out err] => File::NULL)
     told = nil
     # Then nothing changes any more: `slow` alone is left, and waits.
-    waits = ->(told) { told.values_at("done", "failed") == [3, 2] && told["tasks"].any? { |task| task["commands"]&.any? } }
+    waits = ->(now) { now.values_at("done", "failed") == [3, 2] && now["tasks"].any? { |task| task["commands"]&.any? } }
     told = status until told && waits.call(told)
   end
 
