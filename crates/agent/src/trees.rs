@@ -326,8 +326,7 @@ impl Stat {
         let virtual_bytes: u64 = fields.nth(VIRTUAL_AFTER_THREADS)?.parse().ok()?;
         let resident_pages = fields.next()?.parse().ok()?;
         // 0 also for other users' processes, whose environment is not shown at all. Not before Linux 3.5.
-        let is_executing =
-            virtual_bytes > 0 && fields.nth(ENVIRONMENT_AFTER_RESIDENT) == Some("0");
+        let is_executing = virtual_bytes > 0 && fields.nth(ENVIRONMENT_AFTER_RESIDENT) == Some("0");
         let is_over = matches!(state, "X" | "x") || state == "Z" && threads <= 1;
         Some(Self { parent, resident_pages, is_over, is_stopped: state == "T", is_executing })
     }
@@ -393,7 +392,10 @@ mod tests {
             Stat::parse(line.as_bytes()).unwrap().is_executing
         };
         assert!(is_executing(4096, 0));
-        assert!(!is_executing(4096, 77) && !is_executing(0, 0), "a thread of the kernel has no memory");
+        assert!(
+            !is_executing(4096, 77) && !is_executing(0, 0),
+            "a thread of the kernel has no memory"
+        );
         let own = Stat::read(own_id()).unwrap();
         assert!(!own.is_executing && !environment_of(own_id()).unwrap().is_empty());
     }

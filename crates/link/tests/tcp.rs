@@ -56,11 +56,8 @@ impl Hub {
             let (first, later) = dial_ins.recv().await.unwrap();
             let log = Rc::new(Log::default());
             let for_link = Rc::clone(&log);
-            let settings = AgentSettings {
-                silence_ms: 10_000,
-                orphan_ms: 15_000,
-                ..AgentSettings::default()
-            };
+            let settings =
+                AgentSettings { silence_ms: 10_000, orphan_ms: 15_000, ..AgentSettings::default() };
             let link = attach_arrival(first, later, "run", settings, move |event| {
                 for_link.events.borrow_mut().push(event);
                 for_link.added.notify_one();
