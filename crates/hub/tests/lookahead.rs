@@ -27,9 +27,9 @@ const CORES: u32 = 2;
 
 /// Each look at it is a microsecond later than the one before: all actions are short, however busy the machine is.
 fn clock() -> Now {
-    thread_local!(static LOOKS: Cell<u64> = const { Cell::new(0) });
     // Later than any true clock.
     const START_NS: u64 = 4_000_000_000_000_000_000;
+    thread_local!(static LOOKS: Cell<u64> = const { Cell::new(0) });
     LOOKS.set(LOOKS.get() + 1);
     Time(START_NS + 1_000 * LOOKS.get()).into()
 }
