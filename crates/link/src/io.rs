@@ -263,12 +263,9 @@ impl<In: DeserializeOwned> Link<In> {
                 () = self.wake.notified(), if out.is_written() => Ok(()),
                 () = sleep_until(deadline) => Ok(()),
             };
-            match step {
-                Err(error) => {
-                    let written = unheard.as_ref().map(|(error, _)| error);
-                    return Ending::Broken(why_broken(&error, written));
-                }
-                Ok(()) => {}
+            if let Err(error) = step {
+                let written = unheard.as_ref().map(|(error, _)| error);
+                return Ending::Broken(why_broken(&error, written));
             }
         }
     }
