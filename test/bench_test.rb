@@ -54,7 +54,7 @@ class BenchTest < Minitest::Test
   private
 
   def run_script(name, *words)
-    output, status = Open3.capture2e("timeout", "-s", "KILL", "300", "ruby", File.join(ROOT, "bench", name), *words)
+    output, status = Open3.capture2e("timeout", "-s", "KILL", "900", "ruby", File.join(ROOT, "bench", name), *words)
     assert status.success?, output
     output
   end

@@ -16,7 +16,7 @@ class GateTest < Minitest::Test
       flags = %w[-D_GNU_SOURCE -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all]
       succeed("gcc", *WARNINGS, *flags, "-o", program, File.join(GATE, "test/gate_test.c"))
       # What the environments hold is kept on purpose.
-      out = succeed({ "ASAN_OPTIONS" => "detect_leaks=0" }, "timeout", "-s", "KILL", "60", program)
+      out = succeed({ "ASAN_OPTIONS" => "detect_leaks=0" }, "timeout", "-s", "KILL", "300", program)
       assert_match(/\A\d{2,} checks\n\z/, out)
     end
   end

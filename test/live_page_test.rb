@@ -7,10 +7,13 @@ require "open3"
 require "tmpdir"
 require_relative "support/browser"
 require_relative "support/near_hosts"
+require_relative "support/waiting"
 
 # `rakuda --ui` and `rakudactl ui`: a run that waits for a file, its page in a real browser, what the server lets in, and
 # the report in the page's place when the run has ended.
 class LivePageTest < Minitest::Test
+  include Waiting
+
   ROOT = File.expand_path("..", __dir__)
   RAKUDA = File.join(ROOT, "bin", "rakuda")
   CONTROL = File.join(ROOT, "bin", "rakudactl")
@@ -103,7 +106,7 @@ class LivePageTest < Minitest::Test
 
   def test_page_of_a_run_that_was_started_without_it
     with_run do |_, ended|
-      wait_until { !Dir[File.join(@dir, ".rakuda", "running", "*.sock")].empty? }
+      wait_until { Open3.capture3(CONTROL, "-C", @dir, "status").last.success? }
       Open3.popen3(CONTROL, "-C", @dir, "ui") do |_, out, _, control|
         address = out.gets.chomp
         # The page itself needs no token, what it asks for does.
@@ -173,9 +176,7 @@ class LivePageTest < Minitest::Test
     rest&.join
   end
 
-  def wait_until
-    sleep 0.05 until yield
-  end
+  def wait_until(&block) = wait_for("it at #{caller(1, 1).first}", &block)
 
   def get(address, path, token = address[/token=(\w+)/, 1], **headers)
     uri = URI(address)
@@ -202,7 +203,8 @@ class LivePageTest < Minitest::Test
 
   # The figures are those of `rakudactl status`, in the form that Prometheus' own parser takes.
   def check_metrics(address)
-    wait_until { tasks(address, "failed") == 1 && tasks(address, "done") == 20 }
+    # Then nothing changes any more: one task waits for the test.
+    wait_until { %w[failed done running].map { |state| tasks(address, state) } == [1, 20, 1] }
     metrics = get(address, "/metrics")
     status, = Open3.capture2(CONTROL, "-C", @dir, "status", "--json")
     status = JSON.parse(status)["runs"].first
@@ -225,7 +227,7 @@ class LivePageTest < Minitest::Test
     browser.wait_for("#{format(names, "#running-table")}.length === 1")
     assert_equal ["out/late.txt"], browser.evaluate(format(names, "#running-table"))
     browser.wait_for("document.querySelector('#failures pre')?.textContent.includes('no such star <b>bold</b>')")
-    assert_equal 22, browser.evaluate("document.querySelectorAll('#task-table .virtual-row:not([hidden])').length")
+    browser.wait_for("document.querySelectorAll('#task-table .virtual-row:not([hidden])').length === 22")
     search(browser, "a1")
     browser.wait_for("#{format(names, "#task-table")}.length === 11")
     browser.evaluate("document.querySelector('#task-table .virtual-row').click()")
@@ -238,6 +240,7 @@ class LivePageTest < Minitest::Test
     browser.wait_for("[...document.querySelectorAll('#node-rows th')].some((head) => head.textContent === 'mem_available')")
     # Of each rule: name, done, running, failed, mean, in all, and a bar.
     rows = "[...document.querySelectorAll('#rule-rows tbody tr')]"
+    browser.wait_for("#{rows}.some((row) => row.cells[1].innerText === '20 of 20')")
     cells = browser.evaluate("#{rows}.map((row) => [...row.cells].map((it) => it.innerText))")
     made = cells.find { |row| row[1] == "20 of 20" }
     assert_includes cells.map { |row| row[0, 2] }, ["out/last.txt", "0 of 1"], "nothing of that rule has begun"

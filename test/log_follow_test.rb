@@ -28,7 +28,7 @@ class LogFollowTest < Minitest::Test
 
   def test_lines_come_while_the_task_runs_and_it_ends_with_the_task
     run = Process.spawn(RAKUDA, "-j", "2", "-q", chdir: @dir, out: File::NULL, err: File::NULL)
-    sleep 0.05 until Dir[File.join(@dir, ".rakuda", "running", "*.sock")].any?
+    sleep 0.05 until Open3.capture3(CONTROL, "-C", @dir, "status").last.success?
     Open3.popen2(CONTROL, "-C", @dir, "log", "--follow", "slow") do |_, out, control|
       touch("begin")
       assert_equal "one\n", out.gets

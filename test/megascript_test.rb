@@ -137,7 +137,7 @@ class MegascriptTest < Minitest::Test
           File.write(name, "#!/bin/sh\n#{line}\n")
           FileUtils.chmod(0o755, name)
         end
-        out, status = Open3.capture2e(Engines::REAL.merge(environment), "timeout", "-s", "KILL", "120", "ruby", "-I", LIBRARY,
+        out, status = Open3.capture2e(Engines::REAL.merge(environment), "timeout", "-s", "KILL", "300", "ruby", "-I", LIBRARY,
                                       "p.rb")
         yield out, status
       end

@@ -145,7 +145,7 @@ module ParallelTests
       assert_equal 1, run.status
       assert_equal %w[good], run.lines
       assert_match(/^rakuda aborted!$/, run.err)
-      assert_equal %w[bad worse], run.err.scan(/^rakuda: task (\w+) failed after \d+ ms/).flatten.sort
+      assert_equal %w[bad worse], run.err.scan(/^rakuda: task (\w+) failed after [\d.]+ m?s/).flatten.sort
       assert_match(/^Tasks: TOP => default => (bad|worse)$/, run.err)
     end
   end

@@ -35,7 +35,7 @@ wrong() {
 
 # Runs a kernel with 2 ranks in $work; its output is in $work/out, its status in $status.
 ranks() {
-    (cd "$work" && timeout -s KILL 60 "$MPIRUN" -n 2 "$@") >"$work/out" 2>&1
+    (cd "$work" && timeout -s KILL 300 "$MPIRUN" -n 2 "$@") >"$work/out" 2>&1
     status=$?
 }
 
@@ -96,7 +96,7 @@ in_small() {
     shift
     mkdir -p "$work/small"
     # shellcheck disable=SC2016,SC2086
-    (cd "$work" && timeout -s KILL 60 $namespace sh -c 'mount -t tmpfs -o size="$1" none small && shift && exec "$@"' sh "$size" "$@") \
+    (cd "$work" && timeout -s KILL 300 $namespace sh -c 'mount -t tmpfs -o size="$1" none small && shift && exec "$@"' sh "$size" "$@") \
         >"$work/out" 2>&1
     status=$?
 }
@@ -351,9 +351,9 @@ nothing_at() {
     [ ! -e "$1" ]
 }
 
-# A file server that does not answer: --time-limit ends the run all the same, and says so.
+# A file server that does not answer: --time-limit ends the run all the same, and says so. It is long against what comes before the hang.
 check_hang() {
-    ranks env LD_PRELOAD="$fast/faults.so" IOBENCH_FAULT=-1:2:hang:/hang/ "$fast/argot-io" --writer block --block 4096 --name hang --time-limit 0.5
+    ranks env LD_PRELOAD="$fast/faults.so" IOBENCH_FAULT=-1:2:hang:/hang/ "$fast/argot-io" --writer block --block 4096 --name hang --time-limit 6
     [ "$status" -ne 0 ] || wrong "ended with 0"
     says "--time-limit passed: rank 0 is within step write of write 0"
     says "--time-limit passed: rank 1 is within step write of write 0"
@@ -470,7 +470,7 @@ check_bad_input() {
 task() {
     program=$1
     shift
-    (cd "$work" && timeout -s KILL 60 "$watched/$program" "$@") >"$work/out" 2>&1
+    (cd "$work" && timeout -s KILL 300 "$watched/$program" "$@") >"$work/out" 2>&1
     status=$?
 }
 

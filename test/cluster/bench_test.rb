@@ -127,7 +127,7 @@ class ClusterBenchTest < Minitest::Test
   private
 
   def run_script(name, *words)
-    output, status = Open3.capture2e("timeout", "-s", "KILL", "300", "#{FOLDER}/#{name}", *words)
+    output, status = Open3.capture2e("timeout", "-s", "KILL", "900", "#{FOLDER}/#{name}", *words)
     assert status.success?, output
     output
   end

@@ -23,7 +23,7 @@ class ClusterGfarmCase < Minitest::Test
   RUBY
 
   def setup
-    @testbed = Testbed.up(HOSTS: 3, SLURM: 0, LOST_AFTER: 4)
+    @testbed = Testbed.up(HOSTS: 3, SLURM: 0, LOST_AFTER: 8)
     @folder = "/srv/gfarm/#{name}"
     @shared = File.join(@testbed.folder, name)
     FileUtils.rm_rf(@shared)
@@ -66,6 +66,14 @@ class ClusterGfarmCase < Minitest::Test
 
   def wait_for_the_gate(printed)
     wait_for("the gate", printed) { File.exist?("#{@shared}/begun") }
+  end
+
+  # Waits until these hosts take part: which of them have made or run something says nothing of the others.
+  def wait_until_up(printed, *hosts)
+    wait_for("#{hosts.join(", ")} to be up", printed) do
+      rows = @testbed.run("head", RAKUDACTL, "nodes", chdir: @folder).out
+      hosts.all? { |host| rows.match?(/^  #{host} +up /) }
+    end
   end
 
   # Waits until the gate is there; the host that has made `mid`. What it printed may come later than the gate.

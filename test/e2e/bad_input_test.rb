@@ -142,7 +142,7 @@ class BadInputTest < Minitest::Test
   end
 
   def test_hundred_thousand_prerequisites_work
-    run_rakuda(<<~'RUBY', "-j", "2")
+    run_rakuda(<<~'RUBY', "-j", "2", "--progress", "off")
       names = (1..100_000).map { |n| "t#{n}" }
       names.each { |name| task name }
       task(default: names) { puts "all" }
@@ -152,7 +152,7 @@ class BadInputTest < Minitest::Test
 
   def test_chain_of_a_hundred_thousand_works
     ["2", "1"].each do |jobs|
-      run_rakuda(<<~'RUBY', "-j", jobs)
+      run_rakuda(<<~'RUBY', "-j", jobs, "--progress", "off")
         task(:t0) { puts "first" }
         (1..100_000).each { |n| task "t#{n}" => "t#{n - 1}" }
         task(default: "t100000") { puts "last" }

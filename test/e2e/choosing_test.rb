@@ -32,6 +32,14 @@ class ChoosingTest < Minitest::Test
     answer&.dig("short", 0, "where")
   end
 
+  # The next line of what a run prints. A run in which all have waited for a while says so, and for how long they wait
+  # until values are there is the machine's business.
+  def line_of_tasks(out)
+    line = out.gets
+    line = out.gets if line&.start_with?("rakuda: task wants waits for a node that suits it")
+    line
+  end
+
   def journal(folder)
     Dir[File.join(folder, ".rakuda/runs/*/journal.jsonl")].flat_map { |file| File.readlines(file) }
                                                           .map { |line| JSON.parse(line) }
@@ -54,10 +62,7 @@ class ChoosingTest < Minitest::Test
       _, err, status = ask(folder, "set-attr", "nowhere", "licence=1")
       assert_equal ["rakudactl: there is no node nowhere\n", 1], [err, status]
       assert_equal 0, ask(folder, "set-attr", host, "licence=1").last
-      # Meanwhile the run may have said that all wait.
-      line = out.gets
-      line = out.gets if line.start_with?("rakuda: task wants waits")
-      assert_equal "wanted\n", line
+      assert_equal "wanted\n", line_of_tasks(out)
       Process.wait(pid)
       assert_equal 0, $?.exitstatus # rubocop:disable Style/SpecialGlobalVars
       chosen = journal(folder).select { |event| event["event"] == "node_chosen" }
@@ -104,7 +109,8 @@ class ChoosingTest < Minitest::Test
       task(:wants) { puts "wanted \#{File.read("sensor")}" }
     RUBY
     start_rakuda(rakefile, "PROVIDERS=providers.toml", "wants") do |pid, _folder, out|
-      number = out.gets[/\Awanted (\d+)/, 1] or flunk
+      line = line_of_tasks(out)
+      number = line.to_s[/\Awanted (\d+)/, 1] or flunk "the task has not said what it has read: #{line.inspect}"
       Process.wait(pid)
       assert_equal 0, $?.exitstatus # rubocop:disable Style/SpecialGlobalVars
       wait_for("the provider to end") { !File.exist?("/proc/#{number}") }
@@ -230,12 +236,13 @@ class ChoosingTest < Minitest::Test
     RUBY
     start_rakuda(rakefile, "-q") do |pid, folder, _|
       told = nil
-      wait_for("bytes in memory") do
+      # While it is written there is less of it.
+      wait_for("bytes in memory", -> { told.inspect }) do
         text, = ask(folder, "nodes", "--json", "--cols", "run_page_cache")
         told = text.start_with?("{") && JSON.parse(text).dig("nodes", 0, "values", "run_page_cache")
-        told && (told["value"].to_i.positive? || told["why"].to_s.include?("cachestat"))
+        told && (told["value"] == 123_456 || told["why"].to_s.include?("cachestat"))
       end
-      assert_includes [[123_456, "B"], [nil, "B"]], told.values_at("value", "unit")
+      assert_equal "B", told["unit"]
       FileUtils.touch(File.join(folder, "go"))
       Process.wait(pid)
     end
@@ -251,9 +258,11 @@ class ChoosingTest < Minitest::Test
       wait_for("values") { values = ages.call }
       assert_operator values.dig("threads", "value"), :>=, 1
       # By themselves the first two are sampled once in 15 s.
-      before = nil
-      wait_for("them to grow old") { (before = ages.call.dig("cpu_model", "age_s")) > 0.5 }
-      assert_operator ages.call("--max-age", "100ms").dig("cpu_model", "age_s"), :<, before
+      wait_for("them to grow old") { ages.call.dig("cpu_model", "age_s") > 2 }
+      # The sample is no older than that when it is asked for, and then grows older on its way here.
+      asked = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      age = ages.call("--max-age", "100ms").dig("cpu_model", "age_s")
+      assert_operator age, :<=, Process.clock_gettime(Process::CLOCK_MONOTONIC) - asked + 0.1
       text, err, status = ask(folder, "nodes", "--max-age", "soon")
       assert_equal ["", 2], [text, status], err
       FileUtils.touch(File.join(folder, "go"))

@@ -5,11 +5,13 @@ require "minitest/autorun"
 require "open3"
 require_relative "../support/scratch_folder"
 require_relative "../support/terminal"
+require_relative "../support/waiting"
 
 # How many tasks were done: the last line on the terminal, `status` while the run lasts, `runs`, the report and the
 # journal's last line all have one count, that of tasks with an action that ended well.
 class DoneTest < Minitest::Test
   include ScratchFolder
+  include Waiting
 
   CTL = File.expand_path("../../bin/rakudactl", __dir__)
   # As README's first example, with a name for others above it, files that are there, and one that is up to date.
@@ -70,9 +72,12 @@ class DoneTest < Minitest::Test
 
   def test_a_run_that_goes_on_has_the_same_count
     pid = Process.spawn(RAKUDA, "-j2", "last", chdir: @folder, %i[out err] => File::NULL)
-    running = -> { Open3.capture3(CTL, "status", "--json", chdir: @folder)[0] }
     told = nil
-    told = JSON.parse(running.call)["runs"][0] until told && told["running"] == 1 && told["tasks"][0]["task"] == "last"
+    wait_for("the last task to run", -> { told.inspect }) do
+      out, = Open3.capture3(CTL, "status", "--json", chdir: @folder)
+      told = out.start_with?("{") && JSON.parse(out)["runs"][0]
+      told && told["running"] == 1 && told["tasks"].dig(0, "task") == "last"
+    end
     assert_equal [3, 3], [told["done"], ask("report")["done"]]
     File.write(File.join(@folder, "gate"), "")
     Process.wait(pid)

@@ -139,7 +139,7 @@ class FailureSummaryTest < Minitest::Test
     RUBY
     start_rakuda(rakefile, "-j4", "--failure", "continue", "--retry", "1") do |pid, folder, out|
       told = []
-      told << out.gets.chomp.gsub(/\d+ ms/, "TIME") until told.grep(/ failed after /).size == 3
+      told << out.gets.chomp.gsub(/\d+ ms|\d+\.\d s/, "TIME") until told.grep(/ failed after /).size == 3
       FileUtils.touch(File.join(folder, "read"))
       rest = out.read
       Process.wait(pid)

@@ -8,9 +8,12 @@ require "fileutils"
 require "pty"
 require "tmpdir"
 require_relative "../support/run_processes"
+require_relative "../support/waiting"
 
 # Kills the command, its engine, its guard, and what a user's Ctrl-C does.
 class KillTest < Minitest::Test
+  include Waiting
+
   RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
 
   # Each target is written in two halves; "slow" ones wait between them until the test lets them go on.
@@ -176,12 +179,8 @@ class KillTest < Minitest::Test
     assert_equal "first\nsecond\n" * 8, File.read("#{@directory}/all")
   end
 
-  def wait_until
-    2000.times do
-      return if yield
-      sleep 0.01
-    end
-    flunk "waited in vain; the log says:\n#{File.read(log)}"
+  def wait_until(&block)
+    wait_for("it at #{caller(1, 1).first}", -> { File.exist?(log) ? File.read(log) : "" }, &block)
   end
 
   # Processes of ours that hold the token in their arguments (shells and sleeps).

@@ -17,11 +17,13 @@ class LeaderInformationTest < Minitest::Test
     hosts = ["host[[1-2]] 1"]
   TOML
 
-  # Longer than the hub bears silence.
+  # Each waits until the other has begun, so that both hosts have one, and then longer than the hub bears silence.
   RAKEFILE = <<~'RUBY'
     2.times do |n|
       needs where: "mem_available > 1MiB && threads >= 1", prefer: "-load1"
-      file("out#{n}") { |t| sh "sleep 11; echo made > #{t.name}" }
+      file("out#{n}") do |t|
+        sh "touch $NEAR_HOSTS/begun#{n}; until test -e $NEAR_HOSTS/begun#{1 - n}; do sleep 0.05; done; sleep 11; echo made > #{t.name}"
+      end
     end
     task default: %w[out0 out1]
   RUBY

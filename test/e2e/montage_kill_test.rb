@@ -7,9 +7,12 @@ require "minitest/autorun"
 require "tmpdir"
 require "digest"
 require_relative "../support/run_processes"
+require_relative "../support/waiting"
 
 # kill -9 during a small mosaic.
 class MontageKillTest < Minitest::Test
+  include Waiting
+
   ROOT = File.expand_path("../..", __dir__)
   COMMAND = [File.join(ROOT, "bin/rakuda"), "-j", "2", "N=3", "PIX=128", "-f",
              File.join(ROOT, "examples/montage/Rakefile")].freeze
@@ -83,11 +86,7 @@ class MontageKillTest < Minitest::Test
     ""
   end
 
-  def wait_until(name)
-    3000.times do
-      return if yield
-      sleep 0.01
-    end
-    flunk "waited in vain; the log says:\n#{File.read("#{work(name)}.log")}"
+  def wait_until(name, &block)
+    wait_for("it at #{caller(1, 1).first}", -> { File.read("#{work(name)}.log") }, &block)
   end
 end

@@ -116,7 +116,7 @@ class PlanTest < Minitest::Test
 
   def test_a_chain_of_100_000_files_has_no_limit_of_depth
     write("f0", "", 0)
-    plan("-n", "-j", "2", rakefile: <<~'RUBY')
+    plan("-n", "-j", "2", "--progress", "off", rakefile: <<~'RUBY')
       N = 100_000
       (1..N).each { |i| file("f#{i}" => "f#{i - 1}") { |t| touch t.name } }
       task default: "f#{N}"

@@ -86,7 +86,8 @@ class RakudactlTest < Minitest::Test
                  (story["events"].map { |event| event["what"] })
     ended = story["events"].select { |event| event["what"] == "attempt_ended" }
     assert_equal [[true, "renamed"], [false, "renamed"]], (ended.map { |event| event.values_at("retried", "target") })
-    assert_equal story["events"], (story["events"].sort_by { |event| event["time_ns"] })
+    times = story["events"].map { |event| event["time_ns"] }
+    assert_equal times.sort, times
     text = good("story", "bad")
     assert_match(/^bad in run \S+: failed\n  file, defined at Rakefile:4\n  prerequisites: a\.o$/, text)
     assert_match(/exit 3 after .*; CPU .*, read .*, wrote /, text)

@@ -36,7 +36,7 @@ class CompressExampleTest < ExampleTest
   def test_a_damaged_file_is_found
     make_example("compress", "-j4", *SMALL)
     damaged = path("work/compressed/noise_002.zstd-1.zst")
-    File.binwrite(damaged, "damaged", 1000)
+    change(damaged, "damaged", 1000, mode: "r+b")
     outcome = run_example("compress", "-j4", *SMALL)
     assert_equal 1, outcome.status, outcome.output
     assert_match(/noise_002\.zstd-1\.zst/, outcome.output)

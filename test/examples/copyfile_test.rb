@@ -22,7 +22,7 @@ class CopyfileExampleTest < ExampleTest
 
   def test_a_copy_that_differs_is_found
     make_example("copyfile", "-j4", *SMALL, "copy")
-    File.write(path("work/b/00003.dat"), "x", 100, mode: "r+")
+    change(path("work/b/00003.dat"), "x", 100, mode: "r+")
     outcome = run_example("copyfile", "-j4", *SMALL)
     assert_equal 1, outcome.status, outcome.output
     assert_match(%r{copies differ: work/input/00003\.dat$}, outcome.output)

@@ -41,7 +41,7 @@ class HomologyExampleTest < ExampleTest
   def test_a_lost_hit_is_found
     make_example("homology", "-j4", *@small, "PARTS=5")
     part = Dir.glob(path("work/hits/*.tsv")).max_by { |file| File.size(file) }
-    File.write(part, File.readlines(part).drop(1).join)
+    change(part, File.readlines(part).drop(1).join)
     outcome = run_example("homology", "-j4", *@small, "PARTS=5")
     assert_equal 1, outcome.status, outcome.output
     assert_match(/split and unsplit search differ: 1 hits are missing, 0 are too many/, outcome.output)

@@ -36,7 +36,7 @@ class MontageExampleTest < ExampleTest
     lines = File.readlines(corrections)
     id, a, b, c = lines.last.split
     lines[-1] = format("%9d %14.5e %14.5e %14.5e\n", id.to_i, a.to_f, b.to_f, c.to_f + 5)
-    File.write(corrections, lines.join)
+    change(corrections, lines.join)
 
     2.times do
       outcome = run_example("montage", "-j4", *SMALL)

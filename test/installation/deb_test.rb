@@ -79,7 +79,7 @@ class DebTest < Minitest::Test
   end
 
   def run_well(*words)
-    output, status = Open3.capture2e(FAST, "timeout", "-s", "KILL", "100", *words, chdir: @place)
+    output, status = Open3.capture2e(FAST, "timeout", "-s", "KILL", "900", *words, chdir: @place)
     assert_predicate status, :success?, "#{words.join(" ")}\n#{output}"
     output
   end

@@ -184,7 +184,7 @@ class ShareTest < Minitest::Test
       zpty -r shell seen '*\\[ready]*'
       zpty -d shell
     ZSH
-    run_well("timeout", "-s", "KILL", "60", "zsh", "-f", "-c", script, "zsh", *lines)
+    run_well("timeout", "-s", "KILL", "300", "zsh", "-f", "-c", script, "zsh", *lines)
     File.read(File.join(@folder, "lines")).lines.map(&:strip)
   end
 end

@@ -18,7 +18,7 @@ class BenchFitTest < Minitest::Test
   def teardown = FileUtils.rm_rf(@folder)
 
   def bench(*words)
-    Open3.capture3("timeout", "-s", "KILL", "120", RAKUDACTL, "bench", *words, chdir: @folder)
+    Open3.capture3("timeout", "-s", "KILL", "900", RAKUDACTL, "bench", *words, chdir: @folder)
   end
 
   def test_a_mesh_grows_in_all_its_sides_by_whole_units

@@ -20,7 +20,7 @@ class IobenchTest < Minitest::Test
   PYTHON = File.executable?("/usr/bin/python3") ? "/usr/bin/python3" : "python3"
 
   def self.checked
-    @checked ||= Open3.capture2e("timeout", "-s", "KILL", "300", "make", "-j2", "-C", KERNELS, "check")
+    @checked ||= Open3.capture2e("timeout", "-s", "KILL", "900", "make", "-j2", "-C", KERNELS, "check")
   end
 
   def self.results
@@ -111,7 +111,7 @@ class IobenchTest < Minitest::Test
   def results = self.class.results
 
   def run_in(folder, *command)
-    output, status = Open3.capture2e("timeout", "-s", "KILL", "120", *command, chdir: folder)
+    output, status = Open3.capture2e("timeout", "-s", "KILL", "900", *command, chdir: folder)
     assert status.success?, output
     output
   end

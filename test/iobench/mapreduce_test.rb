@@ -26,7 +26,7 @@ class BenchMapReduceTest < Minitest::Test
   end
 
   def bench(*words, environment: {})
-    Open3.capture3(environment, "timeout", "-s", "KILL", "120", File.join(ROOT, "bin/rakudactl"), "bench", *words, chdir: @folder)
+    Open3.capture3(environment, "timeout", "-s", "KILL", "900", File.join(ROOT, "bin/rakudactl"), "bench", *words, chdir: @folder)
   end
 
   def results = Dir[File.join(@folder, "bench-results/*.json")].map { |path| JSON.parse(File.read(path)) }

@@ -35,7 +35,7 @@ class BenchOthersTest < Minitest::Test
   end
 
   def bench(*words, environment: {})
-    Open3.capture3({ "RAKUDA_BENCHMARKS" => File.join(@folder, "others"), **environment }, "timeout", "-s", "KILL", "60",
+    Open3.capture3({ "RAKUDA_BENCHMARKS" => File.join(@folder, "others"), **environment }, "timeout", "-s", "KILL", "900",
                    File.join(ROOT, "bin/rakudactl"), "bench", *words, chdir: @folder)
   end
 

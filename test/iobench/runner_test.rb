@@ -29,7 +29,7 @@ class BenchRunnerTest < Minitest::Test
     @suite ||= begin
       folder = Dir.mktmpdir
       Minitest.after_run { FileUtils.rm_rf(folder) }
-      output, status = Open3.capture2e("timeout", "-s", "KILL", "300", RAKUDACTL, "bench", "suite", "ci", chdir: folder)
+      output, status = Open3.capture2e("timeout", "-s", "KILL", "900", RAKUDACTL, "bench", "suite", "ci", chdir: folder)
       raise output unless status.success?
 
       Dir[File.join(folder, "bench-results/*.json")].to_h { |path| [path, JSON.parse(File.read(path))] }.freeze
@@ -45,7 +45,7 @@ class BenchRunnerTest < Minitest::Test
   end
 
   def bench(*words, environment: {})
-    Open3.capture3(environment, "timeout", "-s", "KILL", "120", RAKUDACTL, "bench", *words, chdir: @folder)
+    Open3.capture3(environment, "timeout", "-s", "KILL", "900", RAKUDACTL, "bench", *words, chdir: @folder)
   end
 
   def refused(*words, with: 2)

@@ -113,7 +113,7 @@ module NearHosts
 
     def start(*words, environment: {})
       environment = self.environment.merge(environment)
-      out, err, status = Open3.capture3(environment, "timeout", "-s", "KILL", "120", *words, chdir: @folder)
+      out, err, status = Open3.capture3(environment, "timeout", "-s", "KILL", "300", *words, chdir: @folder)
       Result.new(out, err, status.exitstatus)
     end
   end

@@ -1,22 +1,25 @@
 # frozen_string_literal: true
 
-# Actions that write a target slowly, each by another kind of process: what tests stop in the middle.
+# Actions that write a target slowly, each by another kind of process: what tests stop in the middle. None ends by itself,
+# however late it is stopped: when all is written it stays.
 module SlowWriters
   LINES = 600
-  LOOP = "for i in $(seq #{LINES}); do echo part >> out; sleep 0.005; done".freeze
+  LOOP = "for i in $(seq #{LINES}); do echo part >> out; sleep 0.005; done; sleep 1000".freeze
+  # What a command does that has started another process.
+  STAYS = "sleep 600"
 
   # Bodies of an action that writes `out`.
-  IN_RUBY = %(#{LINES}.times { File.write("out", "part\\n", mode: "a"); sleep 0.005 }).freeze
+  IN_RUBY = %(#{LINES}.times { File.write("out", "part\\n", mode: "a"); sleep 0.005 }; sleep 1000).freeze
   IN_PERL = "$0 = q(x) x 6000; for (1..#{LINES}) { open F, q(>>out); print F qq(part\\n); close F; " \
-            "select undef, undef, undef, .005 }".freeze
-  FORKING = "for i in $(seq #{LINES}); do (setsid sh -c 'echo part >> out' &); sleep 0.005; done".freeze
+            "select undef, undef, undef, .005 } sleep 1000".freeze
+  FORKING = "for i in $(seq #{LINES}); do (setsid sh -c 'echo part >> out' &); sleep 0.005; done; sleep 1000".freeze
   ALL = {
     command: "sh #{LOOP.dump}",
     system: "system(#{LOOP.dump}) or raise",
-    timeout: "sh %q(timeout 60 sh -c '#{LOOP}'; true)",
+    timeout: "sh %q(timeout 1000 sh -c '#{LOOP}'; true)",
     fork: "Process.wait(fork { #{IN_RUBY} }); raise unless $?.success?",
-    daemon: "sh %q(setsid sh -c '#{LOOP}' & sleep 5)",
-    daemon_of_ruby: "Process.wait(spawn(%q(setsid sh -c '#{LOOP}' > /dev/null 2>&1 &), unsetenv_others: true)); sleep 5",
+    daemon: "sh %q(setsid sh -c '#{LOOP}' & #{STAYS})",
+    daemon_of_ruby: "Process.wait(spawn(%q(setsid sh -c '#{LOOP}' > /dev/null 2>&1 &), unsetenv_others: true)); #{STAYS}",
     title: "system(\"perl\", \"-e\", %q{#{IN_PERL}}) or raise",
     quick_forker: "system(%q{#{FORKING}}) or raise",
     ruby: IN_RUBY,
@@ -25,8 +28,8 @@ module SlowWriters
   # The same by commands alone, which run on nodes.
   OF_COMMANDS = {
     **ALL.slice(:command, :timeout, :daemon),
-    daemon_without_environment: "sh %q((env -i setsid sh -c '#{LOOP}' > /dev/null 2>&1 &); sleep 5)",
-    title: "sh %q(setsid perl -e '#{IN_PERL}' & sleep 5)",
+    daemon_without_environment: "sh %q((env -i setsid sh -c '#{LOOP}' > /dev/null 2>&1 &); #{STAYS})",
+    title: "sh %q(setsid perl -e '#{IN_PERL}' & #{STAYS})",
     quick_forker: "sh %q{#{FORKING}}",
     slow_to_end: "sh %q(trap 'sleep 0.3; exit 1' TERM; #{LOOP})",
     deaf: "sh %q(trap '' TERM; #{LOOP})"

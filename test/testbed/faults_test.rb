@@ -27,7 +27,7 @@ class TestbedFaultsTest < Minitest::Test
   RUBY
 
   def setup
-    @testbed = Testbed.up(HOSTS: 3, LOST_AFTER: 4)
+    @testbed = Testbed.up(HOSTS: 3, LOST_AFTER: 8)
     @log = File.join(@testbed.folder, "talk.#{object_id}")
   end
 
@@ -55,7 +55,7 @@ class TestbedFaultsTest < Minitest::Test
       File.write("#{@log}.send", "")
       Thread.pass until File.read(@log).include?("sent")
       refute reached?("host2")
-      assert reached?("host3")
+      assert reached?("host3", within: 60)
       assert_equal %w[connected sent], File.readlines(@log, chomp: true)
       2.times { @testbed.fault("mend-link", "host2") }
       # TCP sends again what was lost.
@@ -69,7 +69,7 @@ class TestbedFaultsTest < Minitest::Test
     sleep 0.01 until File.size?(@log)
     2.times { @testbed.fault("stall-host", "host1") }
     counted = File.read(@log)
-    assert reached?("host1"), "its kernel takes connections"
+    assert reached?("host1", within: 60), "its kernel takes connections"
     assert_equal counted, File.read(@log)
     2.times { @testbed.fault("wake-host", "host1") }
     sleep 0.01 while File.read(@log) == counted
@@ -105,8 +105,9 @@ class TestbedFaultsTest < Minitest::Test
 
   private
 
-  def reached?(host)
-    @testbed.run("head", "ruby", "-rsocket", "-e", "Socket.tcp(ARGV[0], 22, connect_timeout: 1)", host).success?
+  # @param within [Integer] seconds
+  def reached?(host, within: 1)
+    @testbed.run("head", "ruby", "-rsocket", "-e", "Socket.tcp(ARGV[0], 22, connect_timeout: #{within})", host).success?
   end
 
   # With a connection from host1 to host2 that has been opened.

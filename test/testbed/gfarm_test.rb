@@ -2,11 +2,13 @@
 
 require "json"
 require "minitest/autorun"
-require_relative "../support/testbed"
+require_relative "../support/waiting"
 
 # Runs in Gfarm: where files are found, tasks that stay with their data, what is in memory, and what happens without
 # libgfarm.
 class GfarmTest < Minitest::Test
+  include Waiting
+
   ROOT = File.expand_path("../..", __dir__)
   HOSTS = 3
   MIB = 1 << 20
@@ -16,7 +18,7 @@ class GfarmTest < Minitest::Test
   CHAINS = <<~'RUBY'
     # frozen_string_literal: true
     SOURCES = Dir["src_*"].sort
-    task(:gather) { sh "sleep 2" }
+    task(:gather) { sh "until test -e GO; do sleep 0.05; done" }
     SOURCES.each do |source|
       file source.sub("src", "mid") => [source, :gather] do |t|
         sh "cp #{t.source} #{t.name} && hostname >> #{t.name}"
@@ -33,7 +35,8 @@ class GfarmTest < Minitest::Test
     @folder = "/srv/gfarm/#{name}"
     @testbed.run!("head", "mkdir", @folder, chdir: "/")
     # Nothing is written through the shared mount of the machine: what head writes goes to some host, too.
-    @testbed.run!("head", "sh", "-c", "cat > Rakefile", stdin: CHAINS, chdir: @folder)
+    @go = File.join(@testbed.folder, "go.#{name}")
+    @testbed.run!("head", "sh", "-c", "cat > Rakefile", stdin: CHAINS.sub("GO", @go), chdir: @folder)
   end
 
   def test_tasks_go_to_the_nodes_that_the_catalogue_names_and_chains_stay_there
@@ -59,7 +62,7 @@ class GfarmTest < Minitest::Test
   def test_without_libgfarm_the_run_says_so_and_goes_on_with_what_it_knows
     spread_sources(3)
     @testbed.run!("head", "sh", "-c", "mkdir -p /tmp/hidden && : > /tmp/hidden/libgfarm.so.1")
-    result = rakuda(environment: { "LD_LIBRARY_PATH" => "/tmp/hidden" })
+    result = with_all_hosts { rakuda(environment: { "LD_LIBRARY_PATH" => "/tmp/hidden" }) }
     assert_equal 0, result.status, result.err
     told = result.err.lines.grep(/cannot ask Gfarm/)
     assert_equal 1, told.size, result.err
@@ -114,8 +117,23 @@ class GfarmTest < Minitest::Test
     @testbed.run("head", "#{ROOT}/bin/rakuda", "-F", hosts, *arguments, chdir: @folder, environment: environment)
   end
 
+  # Lets the chains of a run begin when all hosts take part.
+  # @return [Testbed::Result] of the run
+  def with_all_hosts(&run)
+    FileUtils.rm_f(@go)
+    running = Thread.new(&run)
+    wait_for("all hosts to be up, or the run to end") do
+      rows = @testbed.run("head", "#{ROOT}/target/release/rakudad", "ctl", "nodes", chdir: @folder).out
+      rows.scan(/^  host\d +up /).size == HOSTS || !running.alive?
+    end
+    FileUtils.touch(@go)
+    running.value
+  ensure
+    FileUtils.touch(@go) # also when they did not come: nothing is to wait here any more
+  end
+
   def run_and_report(*arguments)
-    result = rakuda(*arguments)
+    result = with_all_hosts { rakuda(*arguments) }
     assert_equal 0, result.status, result.err
     JSON.parse(@testbed.run!("head", "#{ROOT}/target/release/rakudad", "ctl", "report", "--json", chdir: @folder))
   end

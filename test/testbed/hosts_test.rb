@@ -7,7 +7,7 @@ require "support/testbed"
 # What a testbed's hosts are: machines with names, disks and sshd of their own, joined by Gfarm and Slurm.
 class TestbedHostsTest < Minitest::Test
   def setup
-    @testbed = Testbed.up(HOSTS: 3, LOST_AFTER: 4)
+    @testbed = Testbed.up(HOSTS: 3, LOST_AFTER: 8)
   end
 
   def test_each_host_is_reached_by_ssh_from_head_and_from_this_machine

@@ -12,9 +12,10 @@ class TestbedLimitsTest < Minitest::Test
   # Of a file of 20 MiB; the kernel may take some pages back at any time.
   MOST = 15 * MIB
 
-  # Prints the seconds that the command takes.
+  # Prints the nanoseconds that the command takes, or the shortest of three times.
   TIMED = <<~'SH'
     timed() { started=$(date +%s%N); "$@" >/dev/null; ended=$(date +%s%N); echo $((ended - started)); }
+    shortest() { for round in 1 2 3; do timed "$@"; done | sort -n | head -n 1; }
   SH
 
   # Serves one connection after the other: reads as many bytes as the first line says, then answers.
@@ -97,22 +98,22 @@ class TestbedLimitsTest < Minitest::Test
 
   def test_the_disk_is_bounded_in_reading_and_writing
     write = "dd if=/dev/zero bs=1M count=24 conv=fsync status=none"
-    script = "#{TIMED} timed #{write} of=/srv/file; timed #{write} of=/tmp/file"
+    script = "#{TIMED} timed #{write} of=/srv/file; shortest #{write} of=/tmp/file"
     limited, free = @testbed.run!("host1", "bash", "-c", script).lines.map(&:to_i)
     assert_operator limited, :>, 2 * free
     @testbed.fault("drop-cache", "host1")
-    script = "#{TIMED} timed cat /srv/file; timed cat /srv/file"
+    script = "#{TIMED} timed cat /srv/file; shortest cat /srv/file"
     from_disk, from_memory = @testbed.run!("host1", "bash", "-c", script).lines.map(&:to_i)
     assert_operator from_disk, :>, 10 * from_memory
   end
 
   def test_the_link_is_bounded_and_can_be_slowed
     serve("host2") do
-      bounded = transfer("host2", 4 * MIB)
+      bounded = transfer("host2", 4 * MIB, rounds: 3)
       @testbed.fault("slow-link", "host2", "20mbit")
       slowed = transfer("host2", 4 * MIB)
       %w[host1 host2].each { |host| @testbed.fault("slow-link", host, "none") }
-      free = transfer("host2", 4 * MIB)
+      free = transfer("host2", 4 * MIB, rounds: 3)
       assert_operator slowed, :>, 2 * bounded
       assert_operator bounded, :>, 3 * free
     ensure

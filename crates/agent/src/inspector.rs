@@ -165,8 +165,12 @@ mod tests {
     use crate::visibility::identity_of;
     use rakuda_proto::files::FileVersion;
 
+    /// Operations are counted for the whole process, from one answer to the next.
+    static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
     #[tokio::test(flavor = "current_thread")]
     async fn questions_are_answered_in_order_and_other_messages_given_back() {
+        let _alone = ALONE.lock().await;
         let (sender, mut answers) = tokio::sync::mpsc::unbounded_channel();
         let inspector = Inspector::new(sender).unwrap();
         let base = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -193,6 +197,7 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn what_is_not_seen_in_time_is_told() {
+        let _alone = ALONE.lock().await;
         let (sender, mut answers) = tokio::sync::mpsc::unbounded_channel();
         let inspector = Inspector::new(sender).unwrap();
         let name = Text::from("none".to_owned());

@@ -15,6 +15,7 @@ use rustix::net::{
 };
 
 use crate::spawn::{DescriptorAction, EnvironmentBlock, Group, Launch, Process, Spawner};
+use crate::trees;
 
 /// How a child of this process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -260,7 +261,7 @@ pub fn kill_marked(mark: &str, spared: &[i32]) {
 
 /// Whether a process of this user carries `mark`.
 pub(crate) fn is_marked(id: i32, mark: &str) -> bool {
-    let environment = std::fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+    let environment = trees::environment_of(id).unwrap_or_default();
     let mut variables = environment.split(|byte| *byte == 0);
     variables.any(|variable| {
         let value = variable.strip_prefix(RUN_VARIABLE.as_bytes());
@@ -399,7 +400,7 @@ pub fn left_behind() -> Vec<LeftBehind> {
         if space(id) != own_space {
             return None;
         }
-        let environment = std::fs::read(format!("/proc/{id}/environ")).ok()?;
+        let environment = trees::environment_of(id)?;
         let mut variables = environment.split(|byte| *byte == 0);
         let marks = variables.find_map(|variable| {
             variable.strip_prefix(RUN_VARIABLE.as_bytes())?.strip_prefix(b"=")

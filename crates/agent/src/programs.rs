@@ -238,8 +238,19 @@ impl Reading<'_> {
         }
         if has_ended {
             self.ended_ns = Some(clock::monotonic_ns());
+            // All that it has printed is there: that does not depend on when this thread has its next turn.
+            while self.has_more() {
+                self.read(on_line)?;
+            }
         }
         Ok(self.output.is_none() && self.ended_ns.is_some())
+    }
+
+    /// Whether there is something to read now, be it the end.
+    fn has_more(&self) -> bool {
+        let Some(output) = &self.output else { return false };
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::from_borrowed_fd(output.as_fd(), PollFlags::IN)], Some(&now)) == Ok(1)
     }
 
     fn read(&mut self, on_line: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Fault> {
@@ -360,7 +371,10 @@ mod tests {
 
     #[test]
     fn what_a_program_leaves_without_a_sign_is_looked_for_now_and_then() {
-        let words = ["sh", "-c", "setsid sleep 1000 > /dev/null &"].map(str::to_owned).to_vec();
+        // It ends when what it leaves has left its group, which is killed then.
+        let script = "trap 'exit 0' USR1; \
+                      setsid sh -c \"kill -USR1 $$; exec sleep 1000\" > /dev/null & wait";
+        let words = ["sh", "-c", script].map(str::to_owned).to_vec();
         let mark = format!("test-{}-left", std::process::id());
         let limit = Some(Duration::from_mins(1));
         let program = Program { words, mark: mark.clone(), limit, bytes_max: 4096 };

@@ -193,6 +193,8 @@ pub async fn serve(
         tokio::time::sleep(BYE_LIMIT).await;
     };
     tokio::select! {
+        // The link first: what is said is written, also where no time is left then.
+        biased;
         _ = &mut serving => {}
         () = end => {}
     }

@@ -31,7 +31,8 @@ impl RoundStops {
     /// ended by SIGTERM has ended well.
     pub fn ended(&mut self, command: CommandId, status: i32) -> (i32, Option<String>) {
         match self.sent.remove(&command) {
-            Some(None) if status == libc::SIGTERM => (0, None),
+            // Also when it took so long to end that SIGKILL was sent behind it.
+            Some(_) if status == libc::SIGTERM => (0, None),
             Some(Some(grace)) if status == libc::SIGKILL => {
                 let why = format!(
                     "killed: it did not end within {} s of the stop of its round (stop_after:)",
@@ -60,6 +61,8 @@ mod tests {
         let (status, why) = stops.ended(CommandId(2), libc::SIGKILL);
         assert_eq!(status, libc::SIGKILL);
         assert!(why.unwrap().contains("did not end within 1.5 s of the stop"));
+        assert_eq!(stops.ended(CommandId(3), libc::SIGTERM), (0, None), "it was slow to end");
+        stops.terminated(CommandId(3));
         assert_eq!(stops.ended(CommandId(3), 3 << 8), (3 << 8, None));
         assert_eq!(stops.ended(CommandId(4), libc::SIGTERM), (libc::SIGTERM, None));
     }

@@ -13,10 +13,15 @@ use crate::{clock, processes};
 
 /// How long processes are waited for that do not end after SIGKILL, as they wait for a device or a file server.
 const PATIENCE_NS: u64 = 10_000_000_000;
+/// Maximum time for which a process is waited for that is just executing another program. That takes less than a ms of
+/// a processor, which one of the lowest priority may wait for.
+const EXECUTION_NS: u64 = 1_000_000_000;
 /// Fields of `/proc/PID/stat` between the parent and the number of threads.
 const THREADS_AFTER_PARENT: usize = 15;
-/// Fields between that and the resident set.
-const RESIDENT_AFTER_THREADS: usize = 3;
+/// Fields between that and the virtual memory, behind which the resident set is.
+const VIRTUAL_AFTER_THREADS: usize = 2;
+/// Fields between that and the end of the environment.
+const ENVIRONMENT_AFTER_RESIDENT: usize = 26;
 /// Between two looks at processes that are about to end.
 const STEP: Duration = Duration::from_millis(1);
 
@@ -70,11 +75,25 @@ pub fn kill_all_with(name: &str, values: &BTreeSet<Vec<u8>>) -> usize {
 
 /// What a process was started with; none: that is not known, or another user's.
 fn variable_of(id: i32, name: &str) -> Option<Vec<u8>> {
-    let environment = std::fs::read(format!("/proc/{id}/environ")).ok()?;
+    let environment = environment_of(id)?;
     let mut values = environment.split(|byte| *byte == 0).filter_map(|variable| {
         variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec)
     });
     values.next()
+}
+
+/// What a process was started with; none: that is not known, or another user's. The kernel shows nothing of one that is
+/// executing a program until it is done with that, so such a process is waited for.
+pub(crate) fn environment_of(id: i32) -> Option<Vec<u8>> {
+    let until_ns = clock::monotonic_ns() + EXECUTION_NS;
+    loop {
+        let environment = std::fs::read(format!("/proc/{id}/environ")).ok()?;
+        let is_shown = !environment.is_empty() || !Stat::read(id)?.is_executing;
+        if is_shown || clock::monotonic_ns() >= until_ns {
+            return Some(environment);
+        }
+        pause();
+    }
 }
 
 /// All processes below this one.
@@ -287,6 +306,8 @@ struct Stat {
     is_over: bool,
     /// By a signal.
     is_stopped: bool,
+    /// It has the memory of a program, and its environment is not there yet.
+    is_executing: bool,
 }
 
 impl Stat {
@@ -302,9 +323,12 @@ impl Stat {
         let parent = fields.next()?.parse().ok()?;
         // A process whose first thread has ended looks like a dead one while others go on.
         let threads: u32 = fields.nth(THREADS_AFTER_PARENT)?.parse().ok()?;
-        let resident_pages = fields.nth(RESIDENT_AFTER_THREADS)?.parse().ok()?;
+        let virtual_bytes: u64 = fields.nth(VIRTUAL_AFTER_THREADS)?.parse().ok()?;
+        let resident_pages = fields.next()?.parse().ok()?;
+        // 0 also for other users' processes, whose environment is not shown at all. Not before Linux 3.5.
+        let is_executing = virtual_bytes > 0 && fields.nth(ENVIRONMENT_AFTER_RESIDENT) == Some("0");
         let is_over = matches!(state, "X" | "x") || state == "Z" && threads <= 1;
-        Some(Self { parent, resident_pages, is_over, is_stopped: state == "T" })
+        Some(Self { parent, resident_pages, is_over, is_stopped: state == "T", is_executing })
     }
 }
 
@@ -318,7 +342,8 @@ mod tests {
             children.entry(*parent).or_default().push(*id);
         }
         let stat = |&(id, parent, is_over)| {
-            (id, Stat { parent, resident_pages: 1, is_over, is_stopped: false })
+            let (is_stopped, is_executing) = (false, false);
+            (id, Stat { parent, resident_pages: 1, is_over, is_stopped, is_executing })
         };
         Table { stats: processes.iter().map(stat).collect(), children }
     }
@@ -358,6 +383,24 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_is_just_executing_a_program_shows_no_environment_yet() {
+        let is_executing = |virtual_bytes: u64, environment_end: u64| {
+            let zeros = "0 ".repeat(ENVIRONMENT_AFTER_RESIDENT);
+            let line = format!(
+                "7 (a) R 5 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 {virtual_bytes} 25 {zeros}{environment_end} 0"
+            );
+            Stat::parse(line.as_bytes()).unwrap().is_executing
+        };
+        assert!(is_executing(4096, 0));
+        assert!(
+            !is_executing(4096, 77) && !is_executing(0, 0),
+            "a thread of the kernel has no memory"
+        );
+        let own = Stat::read(own_id()).unwrap();
+        assert!(!own.is_executing && !environment_of(own_id()).unwrap().is_empty());
+    }
+
+    #[test]
     fn what_was_started_with_a_variable_is_killed_and_nothing_else() {
         let start = |value: &str| {
             let environment = crate::EnvironmentBlock::new([("KILLED".into(), value.into())]);
@@ -365,8 +408,10 @@ mod tests {
             let group = crate::spawn::Group::Own;
             crate::processes::start(c"/bin/sleep", &words, &environment, &[], group).unwrap()
         };
-        let (one, other) = (start("1"), start("12"));
-        assert_eq!(kill_all_with("KILLED", &BTreeSet::from([b"1".to_vec()])), 1);
+        // No other run of this test has the value.
+        let value = own_id().to_string();
+        let (one, other) = (start(&value), start(&format!("{value}2")));
+        assert_eq!(kill_all_with("KILLED", &BTreeSet::from([value.into_bytes()])), 1);
         assert_eq!(one.take_status().map(|(status, _)| status), Some(libc::SIGKILL));
         assert!(!is_over(other.id));
         other.signal_group(libc::SIGKILL);
@@ -391,9 +436,12 @@ mod tests {
     #[test]
     fn a_stopped_hub_of_the_run_is_resumed_and_nothing_else() {
         let folder = std::env::temp_dir().join(format!("rakuda-resumed-{}", own_id()));
+        let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
+        // No copy: a file that is open for writing is not executed, and what this process has open, one that another
+        // thread starts has open, too, for a moment.
         let hub = folder.join(processes::HUB_NAME);
-        std::fs::copy("/bin/sleep", &hub).unwrap();
+        std::os::unix::fs::symlink("/bin/sleep", &hub).unwrap();
         let stopped = |program: &std::path::Path, mark: &str| {
             let environment = crate::EnvironmentBlock::new([processes::marked(None, mark)]);
             let program = std::ffi::CString::new(program.to_str().unwrap()).unwrap();
@@ -406,9 +454,11 @@ mod tests {
             }
             process
         };
-        let own = stopped(&hub, "1-0000000a");
-        let others = [stopped(&hub, "1-0000000b"), stopped("/bin/sleep".as_ref(), "1-0000000a")];
-        resume_hub("1-0000000a");
+        // No other run of this test has these.
+        let marks = ["a", "b"].map(|last| format!("1-{:07x}{last}", own_id()));
+        let own = stopped(&hub, &marks[0]);
+        let others = [stopped(&hub, &marks[1]), stopped("/bin/sleep".as_ref(), &marks[0])];
+        resume_hub(&marks[0]);
         let is_stopped =
             |process: &crate::spawn::Process| Stat::read(process.id).unwrap().is_stopped;
         assert!(!is_stopped(&own));

@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn without_statx_the_same_is_seen() {
-        let path = std::env::temp_dir().join(format!("rakuda-old-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("rakuda-statx-{}", std::process::id()));
         std::fs::write(&path, "abc").unwrap();
         let same = |name: &Path, how| (look_at(CWD, name, how), look_without_statx(CWD, name, how));
         let (file, old) = same(&path, AtFlags::STATX_FORCE_SYNC);

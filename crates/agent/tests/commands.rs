@@ -41,6 +41,8 @@ fn with_agent<F: Future<Output = ()>>(
     test: impl FnOnce(Agent, UnboundedReceiver<AgentEvent>, PathBuf) -> F,
 ) {
     let directory = std::env::temp_dir().join(format!("rakuda-{name}-{}", std::process::id()));
+    // Of a process that had this number before and did not come to its end.
+    let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let local = tokio::task::LocalSet::new();
@@ -171,11 +173,11 @@ fn captured_output_comes_with_the_exit() {
 
 #[test]
 fn a_script_without_an_interpreter_line_is_run_by_the_shell() {
-    with_agent("script", |agent, mut events, directory| async move {
-        use std::os::unix::fs::PermissionsExt as _;
-        let script = directory.join("script");
-        std::fs::write(&script, "echo \"script $1\"\n").unwrap();
-        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    with_agent("script", |agent, mut events, _| async move {
+        // Written by a process that has ended: what this one has open for writing, a process that another thread
+        // starts meanwhile has open, too, until it executes its program; and such a file is not executed.
+        let writing = line(r#"echo 'echo "script $1"' > script; chmod 755 script"#);
+        assert_eq!(outcome_of(&agent, &mut events, writing, None).await, Outcome::default());
         let outcome = outcome_of(&agent, &mut events, words(&["./script", "a b"]), None).await;
         assert_eq!(outcome.stdout, "script a b\n");
     });
@@ -298,6 +300,8 @@ fn workers_of_a_round_wait_until_it_begins_or_is_closed() {
                     AgentEvent::CommandExited { command, status, .. } => {
                         ended.push((command, status));
                     }
+                    // It comes when the end of the output was seen after that of the command.
+                    AgentEvent::OutputEnded { .. } => {}
                     other => panic!("{other:?}"),
                 }
             }
@@ -339,12 +343,19 @@ fn workers_of_a_round_wait_for_one_that_sleeps_too_long() {
         let continued_ns = rakuda_agent::clock::machine_ns();
         assert!(!directory.join("began1").exists());
         agent.handle(AgentRequest::Signal { command, signal: libc::SIGCONT });
-        let mut passed = Vec::new();
-        while passed.len() < 2 {
-            if let AgentEvent::CommandPassed { stamps, .. } = events.recv().await.unwrap() {
-                passed.push(stamps);
+        // Until both have ended: they make files in the folder.
+        let (mut passed, mut ended) = (Vec::new(), 0);
+        while ended < 2 {
+            match events.recv().await.unwrap() {
+                AgentEvent::CommandPassed { stamps, .. } => passed.push(stamps),
+                AgentEvent::CommandExited { status, .. } => {
+                    assert_eq!(status, 0);
+                    ended += 1;
+                }
+                _ => {}
             }
         }
+        assert_eq!(passed.len(), 2);
         for stamps in passed {
             assert_eq!(stamps.has_met, stamps.spins);
             assert!(!stamps.has_met || stamps.start_ns > continued_ns, "{stamps:?}");

@@ -258,6 +258,15 @@ async fn gone(process: i32) {
     }
 }
 
+/// Waits until what a shell has left is `sleep`, with the environment that it is to have: until then it has that of the
+/// shell, and stands in its group.
+async fn sleeps(process: i32, has_environment: bool) {
+    let read = |name: &str| std::fs::read(format!("/proc/{process}/{name}")).unwrap();
+    while read("comm") != b"sleep\n" || read("environ").is_empty() == has_environment {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     tokio::task::LocalSet::new().block_on(&runtime, test);
@@ -408,6 +417,7 @@ fn what_a_command_left_on_purpose_lives_on_after_a_wanted_end() {
         node.sh(1, "setsid sleep 1000 > /dev/null 2>&1 & echo $!");
         node.exit_of(1).await;
         let daemon: i32 = node.output().trim().parse().unwrap();
+        sleeps(daemon, true).await;
         node.link.close();
         node.link.ended().await;
         assert_eq!(node.wait().await, 0);
@@ -458,7 +468,9 @@ fn what_failed_commands_have_left_ends_and_what_others_have_left_goes_on() {
         for (number, clear) in [(1, ""), (2, ""), (3, "env -i ")] {
             node.sh(number, &format!("{clear}setsid sleep 1000 > /dev/null 2>&1 & echo $!"));
             node.exit_of(number).await;
-            left.push(node.output().lines().last().unwrap().parse::<i32>().unwrap());
+            let process = node.output().lines().last().unwrap().parse().unwrap();
+            sleeps(process, clear.is_empty()).await;
+            left.push(process);
         }
         let commands = vec![CommandId(1), CommandId(3)];
         node.link.send(&ToAgent::EndLeft { question: 7, commands });
@@ -554,12 +566,15 @@ fn what_commands_die_of_when_an_agent_is_told_to_end_is_not_reported() {
 #[test]
 fn an_agent_that_says_nothing_is_lost_within_the_limit() {
     run(async {
-        let node = Node::start("silence", |settings| settings.silence_ms = 300);
+        let node = Node::start("silence", |settings| settings.silence_ms = 60_000);
         let family = node.start_family().await;
         // Nothing is written, and nothing is closed.
         kill(node.agent_process(), Signal::STOP);
+        // From now on the hub's time passes when nothing else happens there.
+        tokio::time::pause();
         // The hub bears twice as much.
-        assert_eq!(node.lost().await, "heard nothing for 600 ms");
+        assert_eq!(node.lost().await, "heard nothing for 120000 ms");
+        tokio::time::resume();
         kill(node.agent_process(), Signal::CONT);
         for process in family {
             gone(process).await;
@@ -583,7 +598,9 @@ fn a_folder_that_is_not_there_is_told_to_the_hub() {
 fn output_that_the_hub_does_not_take_is_held_back_and_arrives_whole() {
     run(async {
         let gate = Rc::new(Sluice::default());
-        let node = Node::start_behind("flood", Some(Rc::clone(&gate)), |_| ());
+        // Nothing of it is heard for as long as the gate is closed.
+        let patient = |settings: &mut AgentSettings| settings.silence_ms = 600_000;
+        let node = Node::start_behind("flood", Some(Rc::clone(&gate)), patient);
         node.up().await;
         gate.open.set(false);
         let bytes = 100 << 20;

@@ -115,6 +115,7 @@ enum Arrival {
 pub(crate) struct Hub {
     /// When what is handled now came in, by both clocks: all that is decided and noted goes by that.
     pub now: Now,
+    clock: Clock,
     pub settings: RunSettings,
     /// All that is decided: what happens goes in, what is to be done comes out.
     pub run: Run<AttemptDetails, PendingCommand>,
@@ -232,6 +233,9 @@ pub(crate) struct Hub {
     effects: Vec<Effect<PendingCommand>>,
 }
 
+/// What both clocks show now.
+pub type Clock = fn() -> Now;
+
 /// Serves one front until it leaves, with one agent in this process.
 pub async fn run(stream: StdUnixStream, guard: Guard) -> Result<RunEnding, HubError> {
     let front = rustix::net::sockopt::socket_peercred(&stream).ok();
@@ -268,6 +272,17 @@ fn local_node(
 
 /// As [`run`], with the nodes that `nodes` makes; their agents report to the sender that it is given.
 pub async fn run_with(
+    stream: StdUnixStream,
+    guard: Guard,
+    nodes: impl FnOnce(&RunSettings, UnboundedSender<AgentEvent>) -> Result<Vec<Node>, HubError>,
+) -> Result<RunEnding, HubError> {
+    run_by_clock(read_clocks, stream, guard, nodes).await
+}
+
+/// As [`run_with`], where all that is decided goes by `clock`, which never goes back: for what depends on how long
+/// something takes, on a machine that may be busy with something else.
+pub async fn run_by_clock(
+    clock: Clock,
     stream: StdUnixStream,
     guard: Guard,
     nodes: impl FnOnce(&RunSettings, UnboundedSender<AgentEvent>) -> Result<Vec<Node>, HubError>,
@@ -326,7 +341,8 @@ pub async fn run_with(
         agents.set_source(source);
     }
     let mut hub = Hub::new(settings, link, agents, inspector);
-    (hub.guard, hub.front) = (guard, front);
+    (hub.guard, hub.front, hub.clock) = (guard, front, clock);
+    hub.tick();
     hub.welcome(turn);
     for message in messages.drain(..) {
         hub.tick();
@@ -451,6 +467,7 @@ impl Hub {
         let reach = Reachability::new(mount_of(&settings.directory, settings.cluster.is_some()));
         Self {
             now,
+            clock: read_clocks,
             run: Run::new(settings.config.clone(), reach.has_servers(), stop_settings(&settings)),
             requirement_cores: vec![1],
             requirement_nodes: vec![None],
@@ -730,7 +747,7 @@ impl Hub {
 
     /// Reads the clocks. The loop alone does: what it hands on is decided and noted as of that moment.
     pub(crate) fn tick(&mut self) {
-        self.now = read_clocks();
+        self.now = (self.clock)();
     }
 
     pub(crate) fn until(&self, deadline_ns: u64) -> Duration {

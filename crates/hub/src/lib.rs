@@ -55,5 +55,5 @@ mod vouching;
 pub use error::HubError;
 pub use failed_files::{Fate, remove_failed_files};
 pub use guard::Guard;
-pub use hub::{RunEnding, run, run_with};
+pub use hub::{Clock, RunEnding, run, run_by_clock, run_with};
 pub use settings::RunSettings;

@@ -7,9 +7,10 @@ use std::cell::Cell;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rakuda_cluster::{AgentPort, Node};
-use rakuda_core::Capacity;
+use rakuda_core::{Capacity, Now, Time};
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest};
 use rakuda_proto::frame::{FrameReader, FrameWriter};
@@ -17,11 +18,21 @@ use rakuda_proto::front::{
     ActionOutcome, FrontMessage, HubMessage, PolicyChoice, Program, Settings, TaskDefinition,
     TaskKind, task_flags,
 };
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedSender;
 
 use support::end_soon;
 
 const CORES: u32 = 2;
+
+/// Each look at it is a microsecond later than the one before: all actions are short, however busy the machine is.
+fn clock() -> Now {
+    // Later than any true clock.
+    const START_NS: u64 = 4_000_000_000_000_000_000;
+    thread_local!(static LOOKS: Cell<u64> = const { Cell::new(0) });
+    LOOKS.set(LOOKS.get() + 1);
+    Time(START_NS + 1_000 * LOOKS.get()).into()
+}
 
 #[derive(Default)]
 struct Load {
@@ -30,9 +41,11 @@ struct Load {
     started: Cell<u32>,
 }
 
-/// Ends each command after a few turns of the loop.
+/// Ends each command after a few turns of the loop; those after the failing one not before the hub has heard that its
+/// action has failed.
 struct SlowAgent {
     failing: Option<u32>,
+    failure_heard: Arc<Semaphore>,
     events: UnboundedSender<AgentEvent>,
     load: Rc<Load>,
 }
@@ -45,8 +58,15 @@ impl AgentPort for SlowAgent {
         load.most.set(load.most.get().max(load.running.get()));
         load.started.set(load.started.get() + 1);
         let status = if self.failing == Some(command.0) { 256 } else { 0 };
-        end_soon(command, status, self.events.clone(), move || {
-            load.running.set(load.running.get() - 1);
+        let (events, heard) = (self.events.clone(), Arc::clone(&self.failure_heard));
+        let waits = self.failing.is_some_and(|failing| failing < command.0);
+        tokio::task::spawn_local(async move {
+            if waits {
+                let _ = heard.acquire().await;
+            }
+            end_soon(command, status, events, move || {
+                load.running.set(load.running.get() - 1);
+            });
         });
     }
 
@@ -77,7 +97,12 @@ struct Seen {
 const GANG: [u32; 2] = [250, 251];
 
 /// Runs `tasks` plain tasks of one command each; the action of `failing` fails.
-fn front(mut stream: UnixStream, tasks: u32, failing: Option<u32>, with_gang: bool) -> Seen {
+fn front(
+    mut stream: UnixStream,
+    tasks: u32,
+    failing: Option<(u32, Arc<Semaphore>)>,
+    with_gang: bool,
+) -> Seen {
     let mut writer = FrameWriter::default();
     let settings = Settings {
         directory: Text::from(std::env::temp_dir().to_string_lossy().into_owned()),
@@ -136,10 +161,19 @@ fn front(mut stream: UnixStream, tasks: u32, failing: Option<u32>, with_gang: bo
                     writer.push(&FrontMessage::StartCommand(task, Some(task), program, None, None));
                 }
                 HubMessage::CommandEnded(task, ..) => {
-                    let ok = failing != Some(task);
+                    let ok = failing.as_ref().is_none_or(|(failing, _)| *failing != task);
                     let outcome = if ok { ActionOutcome::Ok } else { ActionOutcome::Failed };
                     open.remove(&task);
                     writer.push(&FrontMessage::ActionEnded(task, outcome, Text::default(), None));
+                    if !ok {
+                        // Its answer shows that the hub has heard what comes before it.
+                        writer.push(&FrontMessage::HoldDisplay { held: true });
+                    }
+                }
+                HubMessage::DisplayHeld {} => {
+                    writer.push(&FrontMessage::HoldDisplay { held: false });
+                    let (_, heard) = failing.as_ref().expect("an action has failed");
+                    heard.add_permits(1);
                 }
                 HubMessage::AbortAction { task } => {
                     seen.aborted += 1;
@@ -169,16 +203,18 @@ fn run(tasks: u32, failing: Option<u32>) -> (Seen, Rc<Load>) {
 
 fn run_with(tasks: u32, failing: Option<u32>, with_gang: bool) -> (Seen, Rc<Load>) {
     let (ours, theirs) = UnixStream::pair().expect("make a socket pair");
-    let front = std::thread::spawn(move || front(ours, tasks, failing, with_gang));
+    let failure_heard = Arc::new(Semaphore::new(0));
+    let fails = failing.map(|failing| (failing, Arc::clone(&failure_heard)));
+    let front = std::thread::spawn(move || front(ours, tasks, fails, with_gang));
     let load = Rc::new(Load::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let local = tokio::task::LocalSet::new();
     let agent_load = Rc::clone(&load);
-    let hub = rakuda_hub::run_with(theirs, rakuda_hub::Guard::default(), |_, events| {
+    let hub = rakuda_hub::run_by_clock(clock, theirs, rakuda_hub::Guard::default(), |_, events| {
         Ok(vec![Node {
             name: Text::from("here"),
             capacity: Capacity { cores: CORES, memory_bytes: 1 << 30, ..Capacity::default() },
-            port: Box::new(SlowAgent { failing, events, load: agent_load }),
+            port: Box::new(SlowAgent { failing, failure_heard, events, load: agent_load }),
         }])
     });
     local.block_on(&runtime, hub).expect("the hub ends well");

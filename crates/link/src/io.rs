@@ -208,6 +208,8 @@ impl<In: DeserializeOwned> Link<In> {
         mut on_came: impl FnMut(Came<In>),
     ) -> Ending {
         let mut out = Outgoing::default();
+        // Nothing can be written any more, and why; so long the other side is heard all the same.
+        let mut unheard: Option<(std::io::Error, Nanoseconds)> = None;
         // When what is in the decoder was read.
         let mut read_ns = self.machine_ns();
         loop {
@@ -219,22 +221,35 @@ impl<In: DeserializeOwned> Link<In> {
                 Ok(Taken::Bye(why)) => return Ending::Bye(why),
                 Err(error) => return Ending::Wrong(error),
             }
-            if let Err(error) = self.refill(&mut out) {
-                return Ending::Wrong(error);
+            match &unheard {
+                Some((error, until)) if self.now() >= *until => {
+                    return Ending::Broken(error.to_string());
+                }
+                Some(_) => {}
+                None => {
+                    if let Err(error) = self.refill(&mut out) {
+                        return Ending::Wrong(error);
+                    }
+                }
             }
             if out.is_written() && self.session.borrow().said_bye() {
                 return Ending::SaidBye;
             }
-            let deadline = if out.is_written() {
-                self.session.borrow().deadline()
-            } else {
+            let deadline = match &unheard {
+                Some((_, until)) => *until,
+                None if out.is_written() => self.session.borrow().deadline(),
                 // What else is due cannot be written yet.
-                self.session.borrow().silence_deadline()
+                None => self.session.borrow().silence_deadline(),
             };
             let deadline = self.start + Duration::from_nanos(deadline);
             decoder.buffer_mut().reserve(READ_BYTES);
             let step = tokio::select! {
-                step = out.write(&mut writer), if !out.is_written() => step,
+                step = out.write(&mut writer), if !out.is_written() && unheard.is_none() => {
+                    // What the other side said before it closed tells why, and may not have been read yet.
+                    let until = self.session.borrow().silence_deadline();
+                    unheard = step.err().map(|error| (error, until));
+                    Ok(())
+                }
                 read = reader.read_buf(decoder.buffer_mut()) => match read {
                     Ok(0) => Err(std::io::ErrorKind::UnexpectedEof.into()),
                     read => read.map(|_| {
@@ -248,12 +263,9 @@ impl<In: DeserializeOwned> Link<In> {
                 () = self.wake.notified(), if out.is_written() => Ok(()),
                 () = sleep_until(deadline) => Ok(()),
             };
-            match step {
-                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-                    return Ending::Broken("the connection was closed".into());
-                }
-                Err(error) => return Ending::Broken(error.to_string()),
-                Ok(()) => {}
+            if let Err(error) = step {
+                let written = unheard.as_ref().map(|(error, _)| error);
+                return Ending::Broken(why_broken(&error, written));
             }
         }
     }
@@ -321,6 +333,16 @@ impl<In: DeserializeOwned> Link<In> {
         session.fill_state(now, &mut out.bytes, || source?.take());
         out.flushed = out.bytes.is_empty();
         Ok(())
+    }
+}
+
+/// Why a connection broke: what came last is `read`, and `written` before that, if something was to be written.
+fn why_broken(read: &std::io::Error, written: Option<&std::io::Error>) -> String {
+    use std::io::ErrorKind::{BrokenPipe, UnexpectedEof};
+    match written {
+        _ if read.kind() != UnexpectedEof => read.to_string(),
+        Some(written) if written.kind() != BrokenPipe => written.to_string(),
+        _ => "the connection was closed".to_owned(),
     }
 }
 

@@ -5,12 +5,14 @@ use std::rc::Rc;
 
 use rakuda_link::agent::{AgentLink, GreetingError, Identity};
 use rakuda_link::frame::{self, Kind};
-use rakuda_link::hub::{LinkEvent, LinkHandle, attach};
+use rakuda_link::hub::{LinkEvent, LinkHandle, VERSION, attach};
 use rakuda_link::io::{Ending, StateSource};
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
-use rakuda_proto::cluster::{AgentSettings, FromAgent, NodeFacts, ToAgent};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use rakuda_proto::cluster::{AgentSettings, FromAgent, Hello, NodeFacts, ToAgent};
+use tokio::io::{
+    AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, duplex,
+};
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
@@ -35,9 +37,16 @@ fn settings() -> AgentSettings {
 }
 
 fn hub_at(stream: DuplexStream) -> (LinkHandle, Rc<Log>) {
+    let (reader, writer) = tokio::io::split(stream);
+    hub_between(reader, writer)
+}
+
+fn hub_between(
+    reader: impl AsyncRead + Unpin + 'static,
+    writer: impl AsyncWrite + Unpin + 'static,
+) -> (LinkHandle, Rc<Log>) {
     let log = Rc::new(Log::default());
     let for_link = Rc::clone(&log);
-    let (reader, writer) = tokio::io::split(stream);
     let handle = attach(reader, writer, "run", settings(), move |event| {
         for_link.events.borrow_mut().push(event);
         for_link.added.notify_one();
@@ -48,6 +57,16 @@ fn hub_at(stream: DuplexStream) -> (LinkHandle, Rc<Log>) {
 fn agent() -> AgentLink {
     let facts = NodeFacts { host: Text::from("n1"), cores: 4, ..NodeFacts::default() };
     AgentLink::new(Identity { token: Text::default(), session: 1, facts })
+}
+
+fn hello(version: &str) -> Hello {
+    Hello {
+        version: version.into(),
+        token: Text::default(),
+        session: 1,
+        received: 0,
+        facts: NodeFacts::default(),
+    }
 }
 
 async fn greeted(
@@ -133,6 +152,34 @@ fn a_pipe_that_ends_is_a_lost_agent() {
 }
 
 #[test]
+fn an_agent_is_heard_to_its_end_when_nothing_can_be_written_to_it_any_more() {
+    for (bye, expected) in [
+        (Some("was told to"), "the agent has ended: was told to"),
+        (None, "the connection was closed"),
+    ] {
+        run(async {
+            let ((reader, mut says), (writer, hears)) = (duplex(1000), duplex(1000));
+            let (hub, log) = hub_between(reader, writer);
+            let mut bytes = Vec::new();
+            frame::encode(&mut bytes, Kind::Hello, &rmp_serde::to_vec(&hello(VERSION)).unwrap());
+            says.write_all(&bytes).await.unwrap();
+            log.wait_for(1).await;
+            drop(hears);
+            hub.send(&ToAgent::SignalAll { signal: 15 });
+            // Until the hub has found that.
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            bytes.clear();
+            if let Some(why) = bye {
+                frame::encode(&mut bytes, Kind::Bye, why.as_bytes());
+            }
+            says.write_all(&bytes).await.unwrap();
+            drop(says);
+            assert_eq!(log.wait_for(2).await[1], LinkEvent::Lost(expected.into()));
+        });
+    }
+}
+
+#[test]
 fn a_silent_agent_is_lost_and_a_beating_one_is_not() {
     run(async {
         let (ours, theirs) = tokio::io::duplex(1000);
@@ -176,15 +223,8 @@ fn an_agent_of_another_version_is_refused_with_both_versions() {
     run(async {
         let (ours, mut theirs) = tokio::io::duplex(1000);
         let (_hub, log) = hub_at(ours);
-        let hello = rakuda_proto::cluster::Hello {
-            version: "9.9.9".into(),
-            token: Text::default(),
-            session: 1,
-            received: 0,
-            facts: NodeFacts::default(),
-        };
         let mut bytes = Vec::new();
-        frame::encode(&mut bytes, Kind::Hello, &rmp_serde::to_vec(&hello).unwrap());
+        frame::encode(&mut bytes, Kind::Hello, &rmp_serde::to_vec(&hello("9.9.9")).unwrap());
         theirs.write_all(&bytes).await.unwrap();
         let mut answer = Vec::new();
         theirs.read_to_end(&mut answer).await.unwrap();

@@ -55,6 +55,7 @@ class ClusterGfarmMountTest < ClusterGfarmCase
   def test_a_killed_agent_leaves_no_mount
     printed, status = running(CHAIN, "--filesystem", "gfarm") do |so_far|
       maker(so_far)
+      wait_until_up(so_far, "host1")
       before = mounts("host1")
       assert_equal 1, before.size
       @testbed.run!("host1", "pkill", "-KILL", "-x", "rakuda-agent")
@@ -70,6 +71,7 @@ class ClusterGfarmMountTest < ClusterGfarmCase
   def test_what_a_killed_agent_and_its_guard_leave_is_cleaned_up
     printed, status = running(CHAIN, "--filesystem", "gfarm") do |so_far|
       maker(so_far)
+      wait_until_up(so_far, "host1")
       # The guard is stopped first, or it might clean up in between.
       kill = "pkill -STOP -x rakuda-guard && pkill -KILL -x rakuda-agent && pkill -KILL -x rakuda-guard"
       @testbed.run!("host1", "sh", "-c", kill)

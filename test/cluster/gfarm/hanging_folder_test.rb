@@ -13,11 +13,12 @@ class ClusterHangingFolderTest < ClusterGfarmCase
     end
     task default: %w[first second third]
   RUBY
-  # Several times as long as a silence may be.
-  HANGS = 12
+  # More than twice as long as a silence may be, and less than files are waited for (VISIBLE_WITHIN).
+  HANGS = 20
+  PATIENCE = %w[HEARTBEAT=8 VISIBLE_WITHIN=120].freeze
 
   def test_no_node_is_lost_while_the_hub_waits_for_its_folder
-    printed, status = running(RAKEFILE, "HEARTBEAT=4") do |so_far|
+    printed, status = running(RAKEFILE, *PATIENCE) do |so_far|
       wait_for("all tasks", so_far) { Dir["#{@shared}/begun.*"].size == 3 }
       hanging("head") do
         # The hub notes its end, in the folder that hangs.
@@ -41,7 +42,7 @@ class ClusterHangingFolderTest < ClusterGfarmCase
   RUBY
 
   def test_a_node_whose_folder_hangs_when_it_opens_the_output_of_a_command_is_not_lost
-    printed, status = running(ONE_AFTER_THE_OTHER, "HEARTBEAT=4") do |so_far|
+    printed, status = running(ONE_AFTER_THE_OTHER, *PATIENCE) do |so_far|
       wait_for("the first task", so_far) { File.exist?("#{@shared}/begun") }
       hanging("host1") do
         go
@@ -75,7 +76,7 @@ class ClusterHangingFolderTest < ClusterGfarmCase
       stopped = true
       @testbed.run!("host1", "pkill", "-STOP", "-x", "gfarm2fs", chdir: "/")
     end
-    running(rakefile, "HEARTBEAT=4") { |so_far| yield so_far, hang }
+    running(rakefile, "HEARTBEAT=8") { |so_far| yield so_far, hang }
   ensure
     @testbed.run!("host1", "pkill", "-CONT", "-x", "gfarm2fs", chdir: "/") if stopped
   end

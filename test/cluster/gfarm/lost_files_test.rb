@@ -7,7 +7,7 @@ require_relative "../gfarm_case"
 class ClusterLostFilesTest < ClusterGfarmCase
   def test_a_file_that_went_with_its_host_is_made_again
     host = nil
-    printed, status = running(CHAIN, "HEARTBEAT=4", "-L", "#{@shared}/log") do |so_far|
+    printed, status = running(CHAIN, "HEARTBEAT=8", "-L", "#{@shared}/log") do |so_far|
       host = maker(so_far)
       @testbed.fault("kill-host", host)
       wait_for("the file to be made again", so_far) { so_far.call.scan("mid made on").size == 2 }
@@ -118,7 +118,7 @@ class ClusterLostFilesTest < ClusterGfarmCase
   RUBY
 
   def test_a_new_file_that_gfarm_sends_to_a_dead_host_uses_up_no_retry
-    printed, status = running(WRITTEN_ON_HEAD, "HEARTBEAT=4", "--retry", "0", "-L", "#{@shared}/log") do |so_far|
+    printed, status = running(WRITTEN_ON_HEAD, "HEARTBEAT=8", "--retry", "0", "-L", "#{@shared}/log") do |so_far|
       wait_for_the_gate(so_far)
       %w[host1 host3].each { |host| @testbed.fault("stop-gfsd", host) }
       @testbed.fault("cut-link", "host2")

@@ -50,8 +50,10 @@ class ClusterCleanTest < ClusterHostsCase
     dead, living = "#{PRIVATE}/dead.sock", "#{PRIVATE}/living.sock"
     @testbed.run!("head", "mkdir", "-p", "-m", "700", PRIVATE)
     @testbed.run!("head", "ruby", "-rsocket", "-e", "UNIXServer.new('#{dead}')")
-    listener = @testbed.start("head", "ruby", "-rsocket", "-e", "UNIXServer.new('#{living}'); sleep", chdir: @folder)
-    wait_for("the socket") { @testbed.run("head", "test", "-S", living).success? }
+    # It is there before somebody listens on it.
+    listens = "UNIXServer.new('#{living}'); File.write('listens', ''); sleep"
+    listener = @testbed.start("head", "ruby", "-rsocket", "-e", listens, chdir: @folder)
+    wait_for("the socket") { names("listens").any? }
     @testbed.run!("head", "touch", "#{PRIVATE}/file.sock")
     assert_equal "would remove #{dead}\n", clean("--dry-run").out
     assert_equal "removed #{dead}\n", clean.out

@@ -80,7 +80,7 @@ class ClusterLeadersTest < ClusterHostsCase
   end
 
   def test_a_leader_that_hangs_is_started_again
-    printed, status = while_waiting("HEARTBEAT=4", hosts: "hosts.toml", begun: 6) do
+    printed, status = while_waiting("HEARTBEAT=8", hosts: "hosts.toml", begun: 6) do
       @testbed.run!("host3", "pkill", "-STOP", "-x", "rakuda-leader")
       wait_for("the loss to be noticed") { names("*._fail_").size == 4 }
       write("go", "")
@@ -108,7 +108,7 @@ class ClusterLeadersTest < ClusterHostsCase
   end
 
   def test_tasks_of_a_site_that_is_cut_off_run_on_the_other
-    printed, status = while_waiting("HEARTBEAT=4", hosts: "hosts.toml", begun: 6) do
+    printed, status = while_waiting("HEARTBEAT=8", hosts: "hosts.toml", begun: 6) do
       %w[host3 host4].each { |host| @testbed.fault("cut-link", host) }
       wait_for("the loss to be noticed") { names("*._fail_").size == 4 }
       wait_until_nothing_runs("host3", "host4")
@@ -123,7 +123,7 @@ class ClusterLeadersTest < ClusterHostsCase
 
   def test_a_group_without_a_leader_that_is_cut_off_is_told_in_one_line
     write("hosts.toml", TWO_SITES.sub('leader = "host3"', 'leader = ""'))
-    printed, status = while_waiting("HEARTBEAT=4", hosts: "hosts.toml", begun: 6) do
+    printed, status = while_waiting("HEARTBEAT=8", hosts: "hosts.toml", begun: 6) do
       %w[host3 host4].each { |host| @testbed.fault("cut-link", host) }
       wait_for("the loss to be noticed") { names("*._fail_").size == 4 }
       write("go", "")
@@ -182,14 +182,15 @@ class ClusterLeadersTest < ClusterHostsCase
 
   def test_a_leader_that_cannot_be_reached_leaves_the_others
     write("hosts.toml", TWO_SITES.sub('leader = "host3"', 'leader = "nosuch"').sub("host[[3-4]] 2\"", "host3 2\", \"nosuch 2\""))
-    result = rakuda_with_groups("task(:default) { sh 'sleep 1; hostname' }")
+    result = rakuda_until_told("host3 cannot be used", "task(:default) { #{UNTIL_GO} }", hosts: "hosts.toml")
     assert_equal [0, "host1\n"], [result.status, result.out], result.err
     assert_match(/^rakuda: node host3 cannot be used: its leader nosuch cannot be used: ssh: Could not resolve/, result.err)
   end
 
   def test_a_member_that_its_leader_cannot_reach_is_named_with_the_words_of_ssh
     write("hosts.toml", TWO_SITES.sub("host[[3-4]] 2\"", "host3 2\", \"nosuch 2\""))
-    result = rakuda_with_groups("desc 'allow=host3'\ntask(:default) { sh 'sleep 1; hostname' }")
+    rakefile = "desc 'allow=host3'\ntask(:default) { #{UNTIL_GO} }"
+    result = rakuda_until_told("nosuch cannot be used", rakefile, hosts: "hosts.toml")
     assert_equal [0, "host3\n"], [result.status, result.out], result.err
     assert_match(/^rakuda: node nosuch cannot be used: ssh: Could not resolve .+ \(tried from its leader host3\)$/, result.err)
   end

@@ -10,12 +10,15 @@ class ClusterPreparedTest < ClusterHostsCase
   TASKS = 80
   # Longer than this a message takes there and back, in any case.
   TRIP_NS = 20_000_000
+  # So many tasks have ended at least when the others wait for a file `go`, so that a run is not over before it is struck.
+  HELD = 40
   # Notes when it begins and ends, and what it has made is whole only in the end.
   RAKEFILE = <<~RUBY.freeze
+    held = "test -e go || test $(grep -c ^e stamps) -lt #{HELD} || until test -e go; do sleep 0.1; done"
     made = (1..#{TASKS}).map { |number| "out\#{number}" }
     task default: made
     made.each do |name|
-      file(name) { sh "echo half > \#{name}; echo b \#{name} $(date +%s%N) >> stamps; sleep 0.05; " \\
+      file(name) { sh "echo half > \#{name}; echo b \#{name} $(date +%s%N) >> stamps; sleep 0.05; \#{held}; " \\
                       "echo e \#{name} $(date +%s%N) >> stamps; echo whole > \#{name}", verbose: false }
     end
   RUBY
@@ -31,12 +34,16 @@ class ClusterPreparedTest < ClusterHostsCase
 
   def begun(stamps = self.stamps) = stamps.count { |what,| what == "b" }
 
-  def run_far(*words) = @testbed.run("head", RAKUDA, "-F", "hosts", "-q", *words, chdir: @folder)
+  # To its end.
+  def run_far(*words)
+    write("go", "")
+    @testbed.run("head", RAKUDA, "-F", "hosts", "-q", *words, chdir: @folder)
+  end
 
-  # Begins a run, and yields when so many tasks have ended.
-  def while_running(count = 25, hosts: "hosts")
+  # Begins a run, and yields when so many tasks have ended, of which not all will before there is a `go`.
+  def while_running(*words, count: 25, hosts: "hosts")
     log = File.join(@folder, "log")
-    pid = @testbed.start("head", RAKUDA, "-F", hosts, "-q", chdir: @folder, out: log, err: log)
+    pid = @testbed.start("head", RAKUDA, "-F", hosts, "-q", *words, chdir: @folder, out: log, err: log)
     wait_for("#{count} tasks to end", -> { File.read(log) }) { stamps.count { |what,| what == "e" } >= count }
     yield
     Process.wait2(pid).last
@@ -104,7 +111,10 @@ class ClusterPreparedTest < ClusterHostsCase
 
   def test_when_the_agent_is_killed_its_commands_run_again_elsewhere
     write("hosts", "host3 3\nhost4 3\n")
-    status = while_running { @testbed.run!("host3", "pkill", "-KILL", "-x", "rakuda-agent") }
+    status = while_running do
+      @testbed.run!("host3", "pkill", "-KILL", "-x", "rakuda-agent")
+      write("go", "")
+    end
     assert status.success?, read("log")
     assert_made
     assert_operator begun, :>, TASKS - 1
@@ -112,7 +122,10 @@ class ClusterPreparedTest < ClusterHostsCase
 
   def test_when_the_leader_is_killed_the_commands_of_its_group_run_again
     write("hosts.toml", "[[group]]\nname = \"far\"\nleader = \"host3\"\nhosts = [\"host[[3-4]] 3\"]\n")
-    status = while_running(hosts: "hosts.toml") { @testbed.run!("host3", "pkill", "-KILL", "-x", "rakuda-leader") }
+    status = while_running(hosts: "hosts.toml") do
+      @testbed.run!("host3", "pkill", "-KILL", "-x", "rakuda-leader")
+      write("go", "")
+    end
     assert status.success?, read("log")
     assert_match(/2 of 2 nodes of group far were lost/, read("log"))
     assert_made
@@ -120,8 +133,9 @@ class ClusterPreparedTest < ClusterHostsCase
   end
 
   def test_when_the_line_is_cut_for_a_while_nothing_runs_twice
-    status = while_running do
+    status = while_running("HEARTBEAT=60") do
       @testbed.run!("head", "sh", "-c", "ip route add unreachable $(getent hosts host3 | cut -d ' ' -f 1)")
+      write("go", "")
       sleep 1
       @testbed.run!("head", "sh", "-c", "ip route del unreachable $(getent hosts host3 | cut -d ' ' -f 1)")
     end

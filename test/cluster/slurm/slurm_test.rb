@@ -127,7 +127,7 @@ class ClusterSlurmTest < ClusterHostsCase
   end
 
   def test_a_node_of_the_allocation_that_dies_is_lost
-    command = [RAKUDA, "-q", "--cluster", "slurm", "--nodes", "3", "-j", "2", "HEARTBEAT=4"]
+    command = [RAKUDA, "-q", "--cluster", "slurm", "--nodes", "3", "-j", "2", "HEARTBEAT=8"]
     printed, status = while_command_waits(*command, begun: 6) do
       @testbed.fault("kill-host", "host3")
       wait_for("the loss to be noticed") { names("*._fail_").size == 2 }

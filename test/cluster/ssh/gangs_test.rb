@@ -51,7 +51,7 @@ class ClusterGangsTest < ClusterHostsCase
       needs nodes: 2
       task(:default) { sh "echo $RAKUDA_NODES >> runs; echo x > begun.$(wc -l < runs); until test -e go; do sleep 0.05; done" }
     RUBY
-    command = [RAKUDA, "-F", "hosts", "-q", "HEARTBEAT=4"]
+    command = [RAKUDA, "-F", "hosts", "-q", "HEARTBEAT=8"]
     printed, status = while_command_waits(*command, begun: 1, rakefile: rakefile) do
       @testbed.fault("kill-host", "host2")
       wait_for("the task to be ended") { ctl("explain", "default").include?("waits for its gang") }

@@ -9,7 +9,9 @@ class ClusterHostsTest < ClusterHostsCase
     result = rakuda(<<~'RUBY', "-q")
       made = (1..12).map { |number| "out#{number}" }
       task default: made
-      made.each { |name| file(name) { sh "sleep 0.2; hostname > #{name}" } }
+      # Until both hosts have begun one, none ends.
+      both = "until grep -q host1 begun && grep -q host2 begun; do sleep 0.05; done"
+      made.each { |name| file(name) { sh "hostname >> begun; #{both}; hostname > #{name}" } }
     RUBY
     assert_equal [0, ""], [result.status, result.err]
     assert_equal %W[host1\n host2\n], (1..12).map { |number| read("out#{number}") }.uniq.sort
@@ -72,8 +74,8 @@ class ClusterHostsTest < ClusterHostsCase
 
   def test_a_host_that_cannot_be_reached_is_named_with_the_words_of_ssh
     write("hosts", "nosuch 2\nhost1 2\n")
-    result = rakuda("task(:default) { sh 'sleep 1; hostname' }", "-q")
-    assert_equal [0, "host1\n"], [result.status, result.out]
+    result = rakuda_until_told("nosuch cannot be used", "task(:default) { #{UNTIL_GO} }")
+    assert_equal [0, "host1\n"], [result.status, result.out], result.err
     assert_match(/\Arakuda: node nosuch cannot be used: ssh: Could not resolve hostname nosuch: /, result.err)
   end
 
@@ -98,7 +100,7 @@ class ClusterHostsTest < ClusterHostsCase
 
   def test_a_silent_host_is_lost_and_what_it_ran_is_killed_there
     write("hosts", "host1 2\nhost3 2\n")
-    printed, status = while_waiting("HEARTBEAT=4") do
+    printed, status = while_waiting("HEARTBEAT=8") do
       @testbed.fault("cut-link", "host3")
       wait_for("the loss to be noticed") { names("*._fail_").size == 2 }
       wait_until_nothing_runs("host3")

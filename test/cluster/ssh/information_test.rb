@@ -172,8 +172,11 @@ class ClusterInformationTest < ClusterHostsCase
 
   def test_values_of_all_hosts_are_shown_with_their_ages_and_a_silent_host_is_suspected
     out, status = while_waiting("-q") do
-      told = nodes
-      hosts = told.to_h { |node| [node["node"], node] }.slice("host1", "host2")
+      hosts = {}
+      wait_for("what both hosts say", -> { hosts.inspect }) do
+        hosts = nodes.to_h { |node| [node["node"], node] }.slice("host1", "host2")
+        %w[host threads mem_available].all? { |name| hosts.count { |_, node| node.dig("values", name, "value") } == 2 }
+      end
       assert_equal(%w[up up], hosts.values.map { |node| node["state"] })
       hosts.each do |name, node|
         assert_equal name, node.dig("values", "host", "value")

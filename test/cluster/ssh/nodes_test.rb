@@ -24,8 +24,11 @@ class ClusterNodesTest < ClusterHostsCase
     result = rakuda(<<~'RUBY', "-q", "--retry", "3", "HOST_FAILURE=2")
       made = (1..12).map { |number| "out#{number}" }
       task default: made
+      # host1 waits until host2 has begun both that it has room for; these fail when one has ended well.
+      waits = "until test $(grep -c host2 begun) -ge 2; do sleep 0.05; done"
+      fails = "until grep -q '\"outcome\":\"done\"' .rakuda/runs/*/journal.jsonl; do sleep 0.05; done; exit 1"
       made.each do |name|
-        file(name) { sh "if test $(hostname) = host2; then sleep 0.3; exit 1; fi; sleep 0.1; hostname > #{name}" }
+        file(name) { sh "hostname >> begun; if test $(hostname) = host2; then #{fails}; fi; #{waits}; hostname > #{name}" }
       end
     RUBY
     assert_equal 0, result.status, result.err
@@ -48,7 +51,7 @@ class ClusterNodesTest < ClusterHostsCase
 
   def test_a_host_that_has_power_again_is_used_again
     write("hosts", "host1 2\nhost3 2\n")
-    printed, status = while_waiting("HEARTBEAT=4") do
+    printed, status = while_waiting("HEARTBEAT=8") do
       @testbed.fault("kill-host", "host3")
       wait_for("the loss to be noticed") { names("*._fail_").size == 2 }
       begun_on("host3").each { |path| File.delete(File.join(@folder, path)) }

@@ -31,7 +31,7 @@ class ClusterStopTest < ClusterHostsCase
 
   def test_a_run_that_goes_on_after_a_failure_leaves_no_writer_on_a_node
     fails = "until test -s out; do sleep 0.01; done; exit 1"
-    daemon = SlowWriters::OF_COMMANDS.fetch(:daemon_without_environment).sub("sleep 5", fails)
+    daemon = SlowWriters::OF_COMMANDS.fetch(:daemon_without_environment).sub(SlowWriters::STAYS, fails)
     printed, status = stop_while_writing(daemon, "--failure", "continue")
     assert_equal 1, status.exitstatus, printed
     check("a failed attempt")

@@ -10,7 +10,7 @@ class StreamFaultsTest < ClusterHostsCase
   HALF = 100_000
   # Far from all that a moment takes, and near, where it is waited for that somebody counts as gone.
   PATIENT = "HEARTBEAT=20"
-  STRICT = "HEARTBEAT=4"
+  STRICT = "HEARTBEAT=8"
 
   # Four tasks on two of three hosts; the third one has room for what is lost.
   GANG = <<~RUBY.freeze

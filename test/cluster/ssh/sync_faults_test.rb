@@ -132,7 +132,7 @@ class ClusterSyncFaultsTest < ClusterSyncCase
     write("hosts.toml", GROUPED)
     workers = waiting.values.sum + 1
     rakefile = WAITS.sub("workers: 3", "workers: #{workers}")
-    while_command_waits(RAKUDA, "-F", hosts, "lost", "HEARTBEAT=4", begun: workers, rakefile: rakefile) do |pid|
+    while_command_waits(RAKUDA, "-F", hosts, "lost", "HEARTBEAT=8", begun: workers, rakefile: rakefile) do |pid|
       wait_at_gates(waiting)
       yield
       wait_for("the round to be given up") { rounds.size == 2 }

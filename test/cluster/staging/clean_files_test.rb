@@ -12,12 +12,15 @@ class ClusterCleanFilesTest < ClusterStagingCase
     file("sum" => "half") { sh "sha256sum < half > sum" }
   RUBY
 
+  def folder_on?(host) = @testbed.run(host, "sh", "-c", "ls -d /tmp/rakuda-0/files/*", chdir: "/tmp").success?
+
   def clean(*words) = @testbed.run!("head", RAKUDACTL, "clean", "-F", "hosts", *words, chdir: @folder)
 
   def test_work_folders_of_runs_that_are_over_are_removed_on_request
     contents = inputs(1, 1000)
     printed, status = during(RAKEFILE, "NOTES=#{@notes}") do
       wait_for("the input to be there") { %w[host1 host2].any? { |host| files_on(host).grep(%r{^in/0}).any? } }
+      wait_for("both hosts to have a folder") { %w[host1 host2].all? { |host| folder_on?(host) } }
       assert_equal "", clean("--files"), "an agent works there"
       File.write(File.join(@notes, "go"), "")
     end

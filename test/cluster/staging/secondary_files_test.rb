@@ -5,14 +5,16 @@ require_relative "../staging_case"
 
 # What commands write beside their targets, and what lies in folders that tasks name, where hosts share no file system.
 class ClusterSecondaryFilesTest < ClusterStagingCase
-  # Each tile has a file of weights beside it, which no task names; `sum` reads all of them by itself.
+  # Each tile has a file of weights beside it, which no task names; `sum` reads all of them by itself. No tile is made before
+  # both hosts have begun one.
   TILES = <<~'RUBY'
     notes = ENV.fetch("NOTES")
+    both = "hostname >> #{notes}/begun; until test $(sort -u #{notes}/begun | wc -l) -ge 2; do sleep 0.05; done"
     directory "tiles"
     tiles = (0..5).map { |number| "tiles/tile_#{number}.fits" }
     tiles.each_with_index do |tile, number|
       file tile => ["in/#{number}", "tiles"] do |t|
-        sh "cp in/#{number} #{t.name}; rev in/#{number} > #{t.name.ext}_area.fits; echo #{t.name} $(hostname) >> #{notes}/log"
+        sh "#{both}; cp in/#{number} #{t.name}; rev in/#{number} > #{t.name.ext}_area.fits; echo #{t.name} $(hostname) >> #{notes}/log"
       end
     end
     file("sum" => tiles) { sh "cat tiles/tile_?.fits tiles/tile_?_area.fits | sha256sum > sum" }

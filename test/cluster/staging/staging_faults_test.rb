@@ -9,7 +9,7 @@ require_relative "../staging_case"
 class ClusterStagingFaultsTest < ClusterStagingCase
   # A file that is on its way long enough to be seen half, on a link that carries this.
   HALVED = 3_000_000
-  SLOW = "4mbit"
+  SLOW = "1mbit"
 
   # What was broken is whole again for the next test: a host without power, an agent that hangs, a link that is slow.
   def teardown
@@ -54,7 +54,7 @@ class ClusterStagingFaultsTest < ClusterStagingCase
       file("result" => %w[part0 part1 gate]) { sh "cat part0 part1 | sha256sum > result" }
       task default: "result"
     RUBY
-    printed, status = during(rakefile, "HEARTBEAT=4", "NOTES=#{@notes}") do
+    printed, status = during(rakefile, "HEARTBEAT=8", "NOTES=#{@notes}") do
       wait_for("the gate") { !notes("gate").empty? }
       wait_until_done("part0", "part1")
       @victim = (%w[host1 host2] - notes("gate").flatten).first
@@ -181,7 +181,7 @@ class ClusterStagingFaultsTest < ClusterStagingCase
 
   # Runs it; while its gate waits, the host dies that has made `part`.
   def losing_the_maker_of(part, rakefile)
-    during(rakefile, "HEARTBEAT=4", "NOTES=#{@notes}") do
+    during(rakefile, "HEARTBEAT=8", "NOTES=#{@notes}") do
       wait_for("the gate") { !notes("gate").empty? }
       wait_until_done(part)
       @victim = notes.to_h.fetch(part)
@@ -194,7 +194,7 @@ class ClusterStagingFaultsTest < ClusterStagingCase
   def assert_made_again_after_a_late_loss(rakefile)
     contents = inputs(2, 1000)
     write("hosts", "host1 1\nhost2 1\n")
-    printed, status = during(rakefile, "HEARTBEAT=5", "--retry", "0", "NOTES=#{@notes}") do
+    printed, status = during(rakefile, "HEARTBEAT=8", "--retry", "0", "NOTES=#{@notes}") do
       wait_for("the gate") { !notes("gate").empty? }
       wait_until_done("part1")
       @victim = notes.to_h.fetch("part1")

@@ -1,11 +1,9 @@
 //! What a record that does not tell all may do to targets: nothing that could harm a good one, and
 //! nothing in silence; and folders that were copied or renamed.
 
-#![allow(clippy::disallowed_methods, reason = "tests copy and rename as a user does")]
-
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Command;
 
 use rakuda_core::{Now, Time};
 use rakuda_proto::journal::RunOutcome;
@@ -129,22 +127,44 @@ fn a_mark_stays_when_what_is_unfinished_cannot_be_noted() {
     assert!(world.has("half") && is_unfinished(&world, "half"), "{told:?}");
 }
 
-/// Renames or copies the world's folder; returns the new one.
-fn moved(world: &World, program: &str) -> PathBuf {
-    let to = world.directory.with_extension(program);
-    let status = Command::new(program)
-        .args(if program == "cp" { &["-a"][..] } else { &[] })
-        .args([&world.directory, &to])
-        .status();
-    assert!(status.unwrap().success());
+/// Renames the world's folder; returns the new one.
+fn moved(world: &World) -> PathBuf {
+    let to = world.directory.with_extension("moved");
+    fs::rename(&world.directory, &to).unwrap();
     to
+}
+
+/// Copies it.
+fn copied(world: &World) -> PathBuf {
+    let to = world.directory.with_extension("copy");
+    copy(&world.directory, &to);
+    to
+}
+
+/// As `cp -a` does. No process is started for that: until it executes something it would hold the locks of all records
+/// that tests beside this one have just closed, whose runs would seem to live.
+fn copy(from: &Path, to: &Path) {
+    let seen = fs::symlink_metadata(from).unwrap();
+    if seen.is_symlink() {
+        return symlink(fs::read_link(from).unwrap(), to).unwrap();
+    }
+    if seen.is_dir() {
+        fs::create_dir(to).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            copy(&entry.path(), &to.join(entry.file_name()));
+        }
+    } else {
+        fs::copy(from, to).unwrap();
+    }
+    File::open(to).unwrap().set_modified(seen.modified().unwrap()).unwrap();
 }
 
 #[test]
 fn a_folder_that_was_renamed_after_its_run_was_cut_off_is_settled() {
     let (mut world, _) = good_and_half("doubt-renamed");
     world.record.open = None;
-    let new = moved(&world, "mv");
+    let new = moved(&world);
     let told = recover(&new);
     let left = (new.join("good").exists(), new.join("half").exists());
     let renamed = new.join("half._fail_").exists();
@@ -156,7 +176,7 @@ fn a_folder_that_was_renamed_after_its_run_was_cut_off_is_settled() {
 fn a_copy_of_a_folder_is_settled_and_the_original_is_not_touched() {
     let (mut world, journal) = good_and_half("doubt-copied");
     world.record.open = None;
-    let new = moved(&world, "cp");
+    let new = copied(&world);
     let before = fs::read(&journal).unwrap();
     let told = recover(&new);
     let settled = new.join("good").exists() && new.join("half._fail_").exists();
@@ -181,7 +201,7 @@ fn in_a_copy_an_old_target_is_as_it_was_and_what_is_outside_is_left_alone() {
     world.record.flush().unwrap();
     fs::write(&outside, "half").unwrap();
     world.record.open = None;
-    let new = moved(&world, "cp");
+    let new = copied(&world);
     let told = recover(&new);
     let old = new.join("old").exists();
     let counted = World::record(&new, None).is_unfinished(name.as_bytes());
@@ -199,7 +219,7 @@ fn a_record_goes_on_where_its_folder_is_renamed_to() {
     let mut world = World::new("doubt-moves", None, &["a"]);
     world.begin(0);
     world.record.flush().unwrap();
-    let new = moved(&world, "mv");
+    let new = moved(&world);
     world.record.mark_unfinished(b"a");
     world.end(0);
     world.record.flush().unwrap();
@@ -215,8 +235,10 @@ fn a_pipe_among_the_marks_keeps_nobody_waiting() {
     let (mut world, _) = good_and_half("doubt-pipe");
     world.record.open = None;
     let running = world.directory.join(".rakuda/running");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     for name in ["pipe", ".pipe"] {
-        assert!(Command::new("mkfifo").arg(running.join(name)).status().unwrap().success());
+        let (folder, kind) = (rustix::fs::CWD, rustix::fs::FileType::Fifo);
+        rustix::fs::mknodat(folder, running.join(name), kind, mode, 0).unwrap();
     }
     assert_eq!(recover(&world.directory).len(), 1);
     assert!(world.has("half._fail_"));
