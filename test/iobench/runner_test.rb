@@ -113,7 +113,8 @@ class BenchRunnerTest < Minitest::Test
       assert_equal 1, status.exitstatus, out + err
       result = JSON.parse(File.read(File.join(@folder, kernel, "bench-results/#{kernel}-tiny.json")))
       assert_equal ["rakuda-bench-failure/1", kernel, false], result.values_at("schema", "benchmark", "valid")
-      assert_match(/\Ait gave no result: (?:.*, )?time was over: .*rank #{fault[0]} is within step #{step}(;|\z)/, result["reasons"].join)
+      told = /\Ait gave no result: (?:.*, )?time was over: .*rank #{fault[0]} is within step #{step}(;|\z)/
+      assert_match(told, result["reasons"].join)
       assert_includes out, "not valid: #{result["reasons"].first}"
       assert_empty Rakuda::Bench::Verification.faults(result)
       refute_empty Rakuda::Bench::Verification.faults(result.merge("valid" => true))
