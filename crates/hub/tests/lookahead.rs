@@ -100,7 +100,7 @@ const GANG: [u32; 2] = [250, 251];
 fn front(
     mut stream: UnixStream,
     tasks: u32,
-    failing: Option<(u32, Arc<Semaphore>)>,
+    failing: Option<&(u32, Arc<Semaphore>)>,
     with_gang: bool,
 ) -> Seen {
     let mut writer = FrameWriter::default();
@@ -161,7 +161,7 @@ fn front(
                     writer.push(&FrontMessage::StartCommand(task, Some(task), program, None, None));
                 }
                 HubMessage::CommandEnded(task, ..) => {
-                    let ok = failing.as_ref().is_none_or(|(failing, _)| *failing != task);
+                    let ok = failing.is_none_or(|(failing, _)| *failing != task);
                     let outcome = if ok { ActionOutcome::Ok } else { ActionOutcome::Failed };
                     open.remove(&task);
                     writer.push(&FrontMessage::ActionEnded(task, outcome, Text::default(), None));
@@ -172,7 +172,7 @@ fn front(
                 }
                 HubMessage::DisplayHeld {} => {
                     writer.push(&FrontMessage::HoldDisplay { held: false });
-                    let (_, heard) = failing.as_ref().expect("an action has failed");
+                    let (_, heard) = failing.expect("an action has failed");
                     heard.add_permits(1);
                 }
                 HubMessage::AbortAction { task } => {
@@ -205,7 +205,7 @@ fn run_with(tasks: u32, failing: Option<u32>, with_gang: bool) -> (Seen, Rc<Load
     let (ours, theirs) = UnixStream::pair().expect("make a socket pair");
     let failure_heard = Arc::new(Semaphore::new(0));
     let fails = failing.map(|failing| (failing, Arc::clone(&failure_heard)));
-    let front = std::thread::spawn(move || front(ours, tasks, fails, with_gang));
+    let front = std::thread::spawn(move || front(ours, tasks, fails.as_ref(), with_gang));
     let load = Rc::new(Load::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let local = tokio::task::LocalSet::new();
