@@ -285,7 +285,7 @@ fn a_wrong_frame_ends_its_link_and_no_other() {
     });
 }
 
-/// Passes one connection on until who has made it is gone; then the task ends as soon as `target` has let go of it, too.
+/// Passes one connection on until who has made it is gone; the task ends when `target` has let go of it, too.
 async fn passing_proxy(target: String) -> (SocketAddr, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

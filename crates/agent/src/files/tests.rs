@@ -46,8 +46,8 @@ impl Drop for Folder {
     }
 }
 
-/// Removes a folder that no agent works in. A process that another test starts holds the descriptors of this one, and so
-/// its locks, until it executes something.
+/// Removes a folder that no agent works in. A process that another test starts holds the descriptors of this one, and
+/// so its locks, until it executes something.
 fn remove(path: &Path) {
     while let Err(error) = remove_unused(path) {
         assert_eq!(error.kind(), std::io::ErrorKind::ResourceBusy, "{error}");
