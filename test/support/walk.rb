@@ -194,10 +194,14 @@ class Walk
     File.write(path, "#{block.join("\n")}\n")
   end
 
+  # Without what make tells one that it starts.
+  MAKE = %w[MAKEFLAGS MAKELEVEL MFLAGS].to_h { |name| [name, nil] }.freeze
+
   def environment
     home = File.join(@top, ".home")
-    { "PATH" => "#{@top}/.bin:#{ROOT}/bin:#{ENV.fetch("PATH")}", "HOME" => home, "XDG_CONFIG_HOME" => File.join(home, ".config"),
-      "HOSTS" => File.join(@top, ".hosts"), **MPI, "GEM_HOME" => File.join(home, "gems"), "CARGO" => "true",
+    { **MAKE, **MPI, "PATH" => "#{@top}/.bin:#{ROOT}/bin:#{ENV.fetch("PATH")}", "HOME" => home,
+      "XDG_CONFIG_HOME" => File.join(home, ".config"), "HOSTS" => File.join(@top, ".hosts"),
+      "GEM_HOME" => File.join(home, "gems"), "CARGO" => "true",
       "CARGO_HOME" => ENV.fetch("CARGO_HOME", File.expand_path("~/.cargo")),
       "RUSTUP_HOME" => ENV.fetch("RUSTUP_HOME", File.expand_path("~/.rustup")) }
   end

@@ -4,12 +4,12 @@
 //!     agents --agents N [--cores N] [--busy MS] [--dials N] [--states] < INVITATION
 //!     agents --agents N [--cores N] [--busy MS] [--states] --listen SOCKET
 //!
-//! The invitation is what `rakudactl join --print` says of a run with `--joinable`. With `--listen` the agents are behind
-//! leaders: `swarm_ssh.c` hands over what a leader talks to as it starts an agent. A command ends well, `--busy` after
-//! its beginning (0 ms); one that waits for a synchronised start notes when its agent was told of the instant, and the
-//! time at the instant, and ends. With `--states` each node has 40 attributes, made up, of which 6 move each time that
-//! the hub has asked to sample; otherwise nothing is told of it. It runs until the last link has ended, and says for
-//! how many agents the hub has ended it. `bench/agents` starts it.
+//! The invitation is what `rakudactl join --print` says of a run with `--joinable`. With `--listen` the agents are
+//! behind leaders: `swarm_ssh.c` hands over what a leader talks to as it starts an agent. A command ends well, `--busy`
+//! after its beginning (0 ms); one that waits for a synchronised start notes when its agent was told of the instant,
+//! and the time at the instant, and ends. With `--states` each node has 40 attributes, made up, of which 6 move each
+//! time that the hub has asked to sample; otherwise nothing is told of it. It runs until the last link has ended, and
+//! says for how many agents the hub has ended it. `bench/agents` starts it.
 
 mod handed;
 mod made_up;

@@ -1,6 +1,7 @@
 "use strict";
-// Figures in the words of both pages. What is not known has no words.
-const words = (() => {
+// Figures in the words of both pages. What is not known has no words. The report takes the live page's place in the same
+// window, where a name may be declared once more only with `var`.
+var words = (() => {
   function seconds(value) {
     if (value === null || value === undefined) return "";
     if (value === 0) return "0 s";
