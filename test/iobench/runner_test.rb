@@ -105,6 +105,8 @@ class BenchRunnerTest < Minitest::Test
 
   # A rank of each kernel hangs within a write, as at a file server that does not answer: SIGKILL alone ends it.
   def test_a_step_that_hangs_is_named_by_a_result_that_is_not_valid
+    built, made = Open3.capture2e("make", "-s", "-C", "#{ROOT}/iobench", "build/faults.so")
+    assert made.success?, built
     steps = { "argot-io" => ["1:2", "write of write 0", %w[--writer block --block 4096]],
               "qcd-io" => ["0:1", "write of write 0", %w[--layout rank0]],
               "les-io" => ["1:9", /[\w ]+ of instant_write 0/, %w[--outputs instant]] }

@@ -254,7 +254,9 @@ module Rakuda
       def diff
         raise UsageError, "expected two results" unless @options.words.size == 2
 
-        Report.diff(*results_of_words.values, @out, force: @options[:force])
+        # They may be the same file.
+        one, other = @options.words.map { |path| Verification.read(path) }
+        Report.diff(one, other, @out, force: @options[:force])
         0
       end
 
