@@ -23,7 +23,7 @@ class ClusterHostsTest < ClusterHostsCase
   end
 
   def cached
-    @testbed.run!("host1", "sh", "-c", "find ${XDG_CACHE_HOME:-~/.cache}/rakuda -type f -printf '%i %s %T@ %f\\n'").lines.sort
+    @testbed.run!("host1", "sh", "-c", "find ${XDG_CACHE_HOME:-~/.cache}/rakuda/bin -type f -printf '%i %s %T@ %f\\n'").lines.sort
   end
 
   def test_environment_and_directory_go_along
