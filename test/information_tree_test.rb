@@ -7,9 +7,12 @@ require "net/http"
 require "open3"
 require "socket"
 require "tmpdir"
+require_relative "support/counted_providers"
 
 # Services of information that have nodes elsewhere: hosts that an ssh of the test's own starts here.
 class InformationTreeTest < Minitest::Test
+  include CountedProviders
+
   ROOT = File.expand_path("..", __dir__)
   ENGINE = File.join(ROOT, "target/release/rakudad")
   # Of something that is expected to come; nothing is measured by it.
@@ -89,17 +92,12 @@ HOSTS.sub('name = "rack"', 'name = "cage"').sub("echo rack", "echo cage").sub("e
     assert_equal [42, 42], depths
   end
 
-  # Each counts how often it has run on its host; by itself it does so once a day.
-  COUNTED = %w[one other].map { |name| <<~TOML }.join
-    [[provider]]
-    name = "#{name}"
-    command = ["sh", "-c", "echo x >> $TMPDIR/#{name}.ran; echo #{name} $(wc -l < $TMPDIR/#{name}.ran)"]
-    period = 86400
-    limit = 100
-  TOML
-
   def test_only_the_providers_of_what_is_asked_for_are_run_on_hosts
-    File.write(File.join(@folder, "hosts.toml"), "hosts = [\"host1 1\", \"host2 1\"]\n#{COUNTED}")
+    write_hosts = lambda do |*names|
+      providers = counted_providers(*names, folder: "$TMPDIR")
+      File.write(File.join(@folder, "hosts.toml"), "hosts = [\"host1 1\", \"host2 1\"]\n#{providers}")
+    end
+    write_hosts["one", "other"]
     hosts = serve("hosts", "-F", "hosts.toml")
     said = ->(name, *words) { nodes(hosts, *words).values.map { |it| it.dig(name, "value") } }
     wait_for("what the programs say") { said["one"] == [1, 1] && said["other"] == [1, 1] }
@@ -107,8 +105,7 @@ HOSTS.sub('name = "rack"', 'name = "cage"').sub("echo rack", "echo cage").sub("e
     before = said["one"].max
     wait_for("one more") { said["one", "--only", "one", "--max-age", "0"].all? { |runs| runs > before } }
     # What goes on is not disturbed by one that comes.
-    more = COUNTED.lines.first(5).join.gsub("one", "more")
-    File.write(File.join(@folder, "hosts.toml"), "hosts = [\"host1 1\", \"host2 1\"]\n#{COUNTED}#{more}")
+    write_hosts["one", "other", "more"]
     Process.kill(:HUP, hosts.pid)
     wait_for("what another program says") { said["more"] == [1, 1] }
     runs = %w[host1 host2].map { |host| File.readlines(File.join(@folder, host, "other.ran")).size }

@@ -7,10 +7,12 @@ require "json"
 require "minitest/autorun"
 require "open3"
 require "socket"
+require_relative "../support/counted_providers"
 require_relative "../support/rakefile_run"
 require_relative "../support/waiting"
 
 class ChoosingTest < Minitest::Test
+  include CountedProviders
   include RakefileRun
   include Waiting
 
@@ -270,18 +272,9 @@ class ChoosingTest < Minitest::Test
     end
   end
 
-  # Each counts how often it has run; by itself it does so once a day.
-  COUNTED = %w[one other].map { |name| <<~TOML }.join
-    [[provider]]
-    name = "#{name}"
-    command = ["sh", "-c", "echo x >> #{name}.ran; echo #{name} $(wc -l < #{name}.ran)"]
-    period = 86400
-    limit = 100
-  TOML
-
   def test_only_the_providers_of_what_is_asked_for_are_run
     rakefile = <<~RUBY
-      File.write("providers.toml", #{COUNTED.dump})
+      File.write("providers.toml", #{counted_providers("one", "other").dump})
       task(:default) { sh "until test -e go; do sleep 0.05; done" }
     RUBY
     start_rakuda(rakefile, "-q", "PROVIDERS=providers.toml") do |pid, folder, _|

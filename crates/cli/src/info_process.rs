@@ -117,11 +117,11 @@ async fn serve(wanted: Wanted) -> anyhow::Result<()> {
             _ = interrupt.recv() => break,
             () = hung_up(&mut hang_up) => match anew.read() {
                 Ok(providers) => {
-                    // Without hosts elsewhere nobody listens.
-                    let _ = provide.send(providers.clone());
-                    if let Err(error) = service.set_externals(providers) {
+                    if let Err(error) = service.set_externals(&providers) {
                         complain(&format!("failed to start a provider: {error}"));
                     }
+                    // Without hosts elsewhere nobody listens.
+                    let _ = provide.send(providers);
                 }
                 Err(error) => complain(&format!("failed to {error:#}; all providers go on")),
             },

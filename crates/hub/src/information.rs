@@ -12,7 +12,7 @@ use rakuda_core::{NodeId, Time};
 use rakuda_info::delta::Receiver;
 use rakuda_info::external::{has_failed, has_told, set_by_user};
 use rakuda_info::of_run;
-use rakuda_info::query::{Query, Question};
+use rakuda_info::query::{Query, Question, names_of};
 use rakuda_info::registry::{Attribute, AttributeId, Registry, instance_name};
 use rakuda_info::table::{NodeId as Row, State, Table};
 use rakuda_info::value::{Kind, Value};
@@ -262,7 +262,7 @@ fn is_sampled(provider: &str) -> bool {
 fn needed(question: &serde_json::Value, registry: &Registry) -> Option<Vec<String>> {
     let text = |field: &str| question[field].as_str().map(str::to_owned);
     if let Some(only) = text("only") {
-        return Some(only.split(',').map(|name| name.trim().to_owned()).collect());
+        return Some(names_of(&only));
     }
     let question = Question {
         fields: text("fields"),

@@ -34,6 +34,9 @@ impl BuiltIn {
     }
 }
 
+/// Who samples file systems.
+pub const FILE_SYSTEMS: &str = "file_systems";
+
 /// By the name of an attribute or family.
 pub fn find(name: &str) -> Option<&'static BuiltIn> {
     BUILT_IN.iter().find(|built_in| built_in.name == name)
@@ -47,8 +50,8 @@ pub fn of(name: &str) -> Option<&'static BuiltIn> {
 /// Whether a name is an instance of a family of which a node has told all that it has, or what is asked for, as soon as
 /// it has told anything: what is missing then does not come.
 pub fn is_told_whole(name: &str) -> bool {
-    let family = name.split_once('(').and_then(|(family, _)| find(family));
-    family.is_some_and(|it| matches!(it.provider, "file_systems" | "disks" | "network"))
+    let told = [FILE_SYSTEMS, "disks", "network"];
+    name.contains('(') && of(name).is_some_and(|it| told.contains(&it.provider))
 }
 
 const fn text(name: &'static str, provider: &'static str, help: &'static str) -> BuiltIn {

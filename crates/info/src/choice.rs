@@ -130,9 +130,6 @@ impl Claims {
     }
 }
 
-/// Who samples file systems.
-const FILE_SYSTEMS: &str = "file_systems";
-
 /// Attributes whose change by a task is known from what it claims.
 const COUNTED: [&str; 7] =
     ["load1", "load5", "load15", "runnable", "cpu_idle", "mem_available", "mem_free"];
@@ -346,7 +343,9 @@ impl Choice {
 /// The folder whose file system an attribute of that name is of.
 pub fn folder_of(name: &str) -> Option<String> {
     let (family, folder) = split_instance(name)?;
-    catalogue::find(family).is_some_and(|it| it.provider == FILE_SYSTEMS).then_some(folder)
+    catalogue::find(family)
+        .is_some_and(|it| it.provider == catalogue::FILE_SYSTEMS)
+        .then_some(folder)
 }
 
 /// Whether a node can never fulfil a clause.

@@ -31,6 +31,11 @@ pub struct Question {
     pub only: Option<String>,
 }
 
+/// The providers that [`Question::only`] names.
+pub fn names_of(only: &str) -> Vec<String> {
+    only.split(',').map(|name| name.trim().to_owned()).collect()
+}
+
 /// What is wrong with a question.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{clause}: {error}")]
@@ -158,9 +163,7 @@ impl Query {
                 Ok((column(key).map_err(|error| error.moved(minus))?, minus > 0))
             })
         })?;
-        let only = question.only.as_deref().map_or_else(Vec::new, |only| {
-            only.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>()
-        });
+        let only = question.only.as_deref().map_or_else(Vec::new, names_of);
         let known = known_providers(registry);
         if let Some(unknown) = only.iter().find(|name| !known.contains(&name.as_str())) {
             let message = format!("no provider is called {unknown:?}");

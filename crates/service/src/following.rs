@@ -58,7 +58,10 @@ impl Follower {
                 let Some(took) = known.ask(path, limit, &sender) else { return };
                 path = match wished.recv_timeout(period.max(took * REST)) {
                     // One answer is for all wishes until then.
-                    Ok(first) => known.have_sampled(wished.try_iter().fold(first, both)),
+                    Ok(first) => {
+                        let wishes = std::iter::once(first).chain(wished.try_iter());
+                        known.have_sampled(wishes.flatten().collect())
+                    }
                     Err(RecvTimeoutError::Timeout) => ALL,
                     Err(RecvTimeoutError::Disconnected) => return,
                 };
@@ -88,12 +91,6 @@ struct Known {
     client: Client,
     /// By name; values say nothing of their providers.
     attributes: BTreeMap<String, Attribute>,
-}
-
-/// The wishes of two.
-fn both(mut one: Vec<String>, other: Vec<String>) -> Vec<String> {
-    one.extend(other);
-    one
 }
 
 impl Known {

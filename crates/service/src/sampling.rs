@@ -190,25 +190,11 @@ impl Control {
         *self.named.lock().unwrap_or_else(PoisonError::into_inner) = folders.to_vec();
     }
 
-    /// From now on these programs provide. Those that are not among them any more are killed, and tell nothing from
-    /// here on; those that are others by now are started anew.
+    /// From now on these programs provide; see [`exchange`].
     pub fn provide(&self, externals: &[ExternalProvider]) -> std::io::Result<()> {
         let before = self.externals.replace(externals.to_vec());
-        for provider in before.iter().filter(|it| !externals.contains(it)) {
-            let mut samplers = self.samplers.borrow_mut();
-            let is_its = |it: &Sampler| it.mark().is_some() && it.providers == [&*provider.name];
-            if let Some(place) = samplers.iter().position(is_its) {
-                let sampler = samplers.swap_remove(place);
-                let mark = sampler.mark().map(str::to_owned);
-                drop(sampler);
-                self.programs.end_of(&mark.unwrap_or_default());
-            }
-        }
-        for provider in externals.iter().filter(|it| !before.contains(it)) {
-            let sampler = start_external(provider.clone(), &self.programs, &self.found)?;
-            self.samplers.borrow_mut().push(sampler);
-        }
-        Ok(())
+        let mut samplers = self.samplers.borrow_mut();
+        exchange(&mut samplers, &before, externals, &self.programs, &self.found)
     }
 
     /// Kills what its external providers have running.
@@ -325,8 +311,32 @@ pub(crate) fn start(
     Ok(samplers)
 }
 
+/// Has other programs provide than before. Those that are not among them any more are killed, and tell nothing from here
+/// on, not even that; those that are others by now are started anew. The rest goes on.
+pub(crate) fn exchange(
+    samplers: &mut Vec<Sampler>,
+    before: &[ExternalProvider],
+    after: &[ExternalProvider],
+    programs: &Programs,
+    found: &mpsc::UnboundedSender<Found>,
+) -> std::io::Result<()> {
+    for provider in before.iter().filter(|it| !after.contains(it)) {
+        let is_its = |it: &Sampler| it.mark().is_some() && it.providers == [&*provider.name];
+        if let Some(place) = samplers.iter().position(is_its) {
+            let sampler = samplers.swap_remove(place);
+            let mark = sampler.mark().map(str::to_owned);
+            drop(sampler);
+            programs.end_of(&mark.unwrap_or_default());
+        }
+    }
+    for provider in after.iter().filter(|it| !before.contains(it)) {
+        samplers.push(start_external(provider.clone(), programs, found)?);
+    }
+    Ok(())
+}
+
 /// The thread of an external provider. It ends when its sampler is dropped, and what it has running then is killed.
-pub(crate) fn start_external(
+fn start_external(
     provider: ExternalProvider,
     programs: &Programs,
     found: &mpsc::UnboundedSender<Found>,

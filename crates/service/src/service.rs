@@ -255,36 +255,23 @@ impl Service {
         let _ = tokio::time::timeout(READY_TIME, self.refresh(&sampled)).await;
     }
 
-    /// From now on these programs provide. Those that are new are started, those that are not among them any more are
-    /// killed, and their values are undefined; those that are others by now are both. The rest goes on.
-    pub fn set_externals(&self, externals: Vec<ExternalProvider>) -> std::io::Result<()> {
-        let before = self.externals.replace(externals.clone());
-        for provider in &externals {
+    /// From now on these programs provide, in place of those before ([`sampling::exchange`]); values of those that are
+    /// not among them any more are undefined.
+    pub fn set_externals(&self, externals: &[ExternalProvider]) -> std::io::Result<()> {
+        let before = self.externals.replace(externals.to_vec());
+        for provider in externals {
             let Inner { table, registered, .. } = &mut *self.inner.borrow_mut();
             registered.end_all_of(table, &provider.name, moment().now);
         }
         let Some(own) = self.inner.borrow().own else { return Ok(()) };
         for provider in before.iter().filter(|it| !externals.contains(it)) {
-            let mut samplers = self.samplers.borrow_mut();
-            let is_its =
-                |it: &Sampler| it.mark().is_some() && it.providers == [provider.name.as_str()];
-            if let Some(place) = samplers.iter().position(is_its) {
-                let sampler = samplers.swap_remove(place);
-                let mark = sampler.mark().map(str::to_owned);
-                // It tells nothing from here on, not even that its program was killed.
-                drop(sampler);
-                self.programs.end_of(&mark.unwrap_or_default());
-            }
             self.inner.borrow_mut().complaints.remove(&provider.name);
             if externals.iter().all(|it| it.name != provider.name) {
                 self.change(|table| external::forget(table, own, &provider.name, moment().now));
             }
         }
-        for provider in externals.into_iter().filter(|it| !before.contains(it)) {
-            let sampler = sampling::start_external(provider, &self.programs, &self.found)?;
-            self.samplers.borrow_mut().push(sampler);
-        }
-        Ok(())
+        let mut samplers = self.samplers.borrow_mut();
+        sampling::exchange(&mut samplers, &before, externals, &self.programs, &self.found)
     }
 
     /// Kills what external providers have running.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use rakuda_info::format::Format;
-use rakuda_info::query::{Query, Question};
+use rakuda_info::query::{Query, Question, names_of};
 use rakuda_info::table::Table;
 use rakuda_service::{Client, ClientError, Token};
 use serde_json::{Value, json};
@@ -176,7 +176,8 @@ impl Nodes {
         let needs = json!({
             "fields": fields, "where": condition, "sort": sort, "group_by": group_by, "only": only,
         });
-        let mut question = json!({"ask": "status", "values": true, "question": needs});
+        let asked = json!({"ask": "status", "values": true, "question": needs});
+        let mut question = asked.clone();
         if let Some(age_ns) = self.max_age.as_deref().and_then(rakuda_info::duration_ns) {
             question["max_age_ns"] = age_ns.into();
         }
@@ -189,10 +190,8 @@ impl Nodes {
                 };
                 rakuda_service::pass(VALUES_TIME);
                 // What is to be as new as was asked for at first.
-                let since = &run["sampled_since_ns"];
-                let again = json!({
-                    "ask": "status", "values": true, "question": needs, "sampled_since_ns": since,
-                });
+                let mut again = asked.clone();
+                again["sampled_since_ns"] = run["sampled_since_ns"].clone();
                 // It may have ended meanwhile.
                 let Ok(mut answers) = live::ask(place, Some(name), &again) else { break };
                 let Some(answer) = answers.pop() else { break };
@@ -221,8 +220,8 @@ impl Nodes {
             let mut hosts = FarHosts::start(file, HOSTS_PERIOD, Vec::new(), &mut table)?;
             if let Some(only) = &self.only {
                 // No host has been told to start any of them so far.
-                let is_wanted = |name: &str| only.split(',').any(|it| it.trim() == name);
-                hosts.providers.retain(|provider| is_wanted(&provider.name));
+                let only = names_of(only);
+                hosts.providers.retain(|provider| only.contains(&provider.name));
             }
             let mut screen = Screen::new(self.watch && format == Format::Text);
             let ending = loop {

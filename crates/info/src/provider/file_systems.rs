@@ -67,7 +67,7 @@ struct Mount {
 
 impl Provider for FileSystems {
     fn name(&self) -> &'static str {
-        "file_systems"
+        crate::catalogue::FILE_SYSTEMS
     }
 
     fn sample(&mut self, root: &Root, _at: Moment) -> Vec<Reading> {
