@@ -311,8 +311,8 @@ pub(crate) fn start(
     Ok(samplers)
 }
 
-/// Has other programs provide than before. Those that are not among them any more are killed, and tell nothing from here
-/// on, not even that; those that are others by now are started anew. The rest goes on.
+/// Has other programs provide than before. Those that are not among them any more are killed, and tell nothing from
+/// here on, not even that; those that are others by now are started anew. The rest goes on.
 pub(crate) fn exchange(
     samplers: &mut Vec<Sampler>,
     before: &[ExternalProvider],
