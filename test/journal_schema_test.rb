@@ -21,8 +21,7 @@ class JournalSchemaTest < Minitest::Test
   OPTIONAL = %w[early memory_bytes done held_ns rerun_on environment caller text rule prerequisites order_only up_to_date bytes
                 reasons before target inputs metadata_operations run_file_system_operations directory error message retried
                 after contents because path by_ns source params secondary parameter t0_ns lag_ns begun_after_ns span_ns fault
-                spooled
-                meta].freeze
+                spooled outlived meta].freeze
 
   RAKEFILE = <<~'RUBY'
     needs params: { level: 2 }, outputs: ".idx"
@@ -33,7 +32,7 @@ class JournalSchemaTest < Minitest::Test
     task(:inner) { sh "echo inner" }
     task(:caller) { Rake::Task[:inner].invoke }
     task group: %w[made]
-    sync(:together, workers: 2, over: [1], overhead: false, collect: :json) { |w| sh "echo", %({"a": #{w.id}.5}) }
+    sync(:together, workers: 2, over: [1], overhead: false, collect: :json) { |w| sh %(sleep 2 & echo '{"a": #{w.id}.5}') }
     needs nodes: 1
     task(:alone) { sh "true" }
     stream :lines, from: "writes", to: "reads", meta: { "writes" => { cost: 3 } }

@@ -2,12 +2,14 @@
 
 require "json"
 require "minitest/autorun"
+require "support/near_hosts"
 require "support/rakefile_run"
 require "support/waiting"
 
 # The clock of the machine is set while a run goes on: what is said of how long things take stays true. It is set for
 # the run alone, by a library that is preloaded (test/support/stepped_clock.c).
 class ClockStepTest < Minitest::Test
+  include NearHosts
   include Waiting
 
   RAKUDACTL = File.expand_path("../../bin/rakudactl", __dir__)
@@ -18,9 +20,9 @@ class ClockStepTest < Minitest::Test
 
   def setup
     @folder = Dir.mktmpdir("rakuda")
-    library = "#{@folder}/stepped_clock.so"
-    assert system("gcc", "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-o", library, SOURCE)
-    @environment = { "LD_PRELOAD" => library, "STEPPED_CLOCK" => "#{@folder}/ahead" }
+    @library = "#{@folder}/stepped_clock.so"
+    assert system("gcc", "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-o", @library, SOURCE)
+    @environment = { "LD_PRELOAD" => @library, "STEPPED_CLOCK" => "#{@folder}/ahead" }
     File.write("#{@folder}/Rakefile", RAKEFILE)
   end
 
@@ -102,9 +104,36 @@ class ClockStepTest < Minitest::Test
       result = rakuda("-j2", "rounds", step: step)
       assert_equal 0, result.status, result.err
       assert_equal [step], steps_of(journal)
+      assert_includes result.err, "the clock of this machine was set #{step.positive? ? "forward" : "back"} by 10 d."
       assert_rounds_as_ever(journal.select { |event| event["event"] == "round_ended" })
-      assert_equal 0, JSON.parse(ctl("report", "--json"))["sync"]["rounds_clock_set"]
+      assert_equal 0, JSON.parse(ctl("report", "--json"))["sync"]["rounds_clock_jumped"]
     end
+  end
+
+  def test_a_clock_elsewhere_that_is_set_during_a_round_is_told_and_changes_nothing_of_it
+    near_hosts do |run|
+      ahead = "#{run.base}/ahead"
+      preloads = "test $host = host2 && export LD_PRELOAD=#{@library} STEPPED_CLOCK=#{ahead}"
+      File.write("#{run.base}/bin/ssh", NearHosts::SSH.sub("mkdir -p", "#{preloads}\nmkdir -p"))
+      result = run.rakuda(<<~RUBY, "rounds")
+        sync(:rounds, workers: 2, rounds: 2, overhead: false) do |w|
+          sh w.round == 1 && w.id == 1 ? "echo -#{TEN_DAYS_S} > #{ahead}.new && mv #{ahead}.new #{ahead}" : "true"
+        end
+      RUBY
+      assert_equal 0, result.status, result.err
+      assert_includes result.err, "the clock of node host2 was set back by 10 d."
+      rounds = JSON.parse(report_of(run))["sync"]["rounds"]
+      clocks = rounds.map { |round| round["clocks"].to_h { |clock| [clock["node"], clock.values_at("wall_set_s", "contradictions")] } }
+      assert_equal [{ "host1" => [0, 0], "host2" => [0, 0] }, { "host1" => [0, 0], "host2" => [-TEN_DAYS_S, 0] }],
+                   clocks.map { |all| all.transform_values { |(set_s, jumps)| [set_s.round, jumps] } }
+      assert(rounds.all? { |round| round["lag_s"].between?(0, 3600) && round["fault"].nil? })
+    end
+  end
+
+  def report_of(run)
+    out, err, status = Open3.capture3("timeout", "-s", "KILL", RakefileRun::LIMIT, RAKUDACTL, "report", "--json", chdir: File.dirname(run.path("x")))
+    assert_predicate status, :success?, err
+    out
   end
 
   # Each ends before the next begins, and nothing was there to be said of clocks.

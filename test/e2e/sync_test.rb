@@ -52,8 +52,8 @@ class EndToEndSyncTest < Minitest::Test
       task all: %w[dynamic direct static setuid script bare called ruby forks plain]
     RUBY
     gates = rounds.to_h { |round| [round["sync"], round["gate"]] }
-    expected = { "dynamic" => "shell", "direct" => "preload", "static" => "exec", "setuid" => "exec", "script" => "preload",
-                 "bare" => "preload", "called" => "call", "ruby" => "call", "forks" => "shell", "plain" => "none" }
+    expected = { "dynamic" => "shell", "direct" => "preload", "static" => "exec", "setuid" => "exec", "script" => "script",
+                 "bare" => "script", "called" => "call", "ruby" => "call", "forks" => "shell", "plain" => "none" }
     assert_equal expected, gates
     assert_equal "child\nchild\n", File.read(File.join(@folder, "forks.said"))
     assert_equal "gone gone\n" * 2, File.read(File.join(@folder, "dynamic.said"))
@@ -81,8 +81,11 @@ class EndToEndSyncTest < Minitest::Test
     rounds = run_well(<<~'RUBY', "leaves", files: { "leaves" => [compile("leaves", LEAVES), 0o755] })
       sync(:leaves, workers: 2, rounds: 2, overhead: false) { |w| sh "./leaves", w.round.to_s, w.id.to_s }
     RUBY
-    assert_equal [%w[preload] * 2, [0, 0]], [column(rounds, "gate"), column(rounds, "failed")]
+    assert_equal [%w[preload] * 2, [0, 0], [2]], [column(rounds, "gate"), column(rounds, "failed"), column(rounds.first(1), "outlived")]
     rounds.each { |round| assert_whole round }
+    told = "sync leaves: round 0: the commands of 2 of 2 workers ended, and what these have started goes on beside what follows"
+    assert_includes File.read(log(@folder)), told
+    assert_equal column(rounds, "outlived").compact.size, JSON.parse(report)["sync"]["rounds_outlived"]
     left = [0, 1].product([0, 1]).map { |pair| File.join(@folder, "left.#{pair.join(".")}") }
     wait_until(@folder) { left.all? { |path| File.exist?(path) } }
     assert_equal ["gone gone\n"], left.map { |path| File.read(path) }.uniq
@@ -328,8 +331,7 @@ class EndToEndSyncTest < Minitest::Test
 
   def test_the_report_has_the_figures_of_rakudactl_sync
     run_well('sync(:told, workers: 2, rounds: 3) { |w| sh "true" }', "told")
-    out, = Open3.capture3(Engines::REAL, RAKUDACTL, "report", "--json", chdir: @folder)
-    told = JSON.parse(out)["sync"]
+    told = JSON.parse(report)["sync"]
     assert_equal [0, 1, 2], column(told["rounds"], "round")
     lags = rounds.select { |round| round["kind"] == "counted" }.map { |round| round["lag_ns"] / 1e9 }
     assert_equal lags, column(told["rounds"], "lag_s")
@@ -354,6 +356,10 @@ class EndToEndSyncTest < Minitest::Test
       sync(:late, workers: 1, gate: :call, repeat_late: 2, overhead: false) { |w| sh RbConfig.ruby, "-I", ENV.fetch("LIBRARY"), "./stop" }
     RUBY
     assert_equal [[0, 1], [1, 1], [2, 1]], column(rounds, "repeat").zip(column(rounds, "late"))
+    told = File.read(log(@folder)).scan(/^rakuda: sync late: round \d: .* late: .*/)
+    assert_match(/: 1 of 1 workers was late: worker 0, learnt of the instant .* after it was to begin/, told[0])
+    assert_match(/ marked \(2 such rounds so far\)$/, told[1])
+    assert_equal 2, told.size, "the third is in the record alone"
   end
 
   # It has another process stop it before it waits, and continue it long after the instant.
@@ -418,7 +424,7 @@ class EndToEndSyncTest < Minitest::Test
     table = CSV.parse(out, headers: true)
     assert_equal %w[counted counted null null], table["kind"]
     assert_equal %w[0 1], table["round"].last(2)
-    assert_match(/^4k,0,counted,0,2,[\d.e-]+,[\d.e-]+,0.0,\d+,0,exec,/, out)
+    assert_match(/^4k,0,counted,0,2,[\d.e-]+,[\d.e-]+,0.0,\d+,0,script,/, out)
     # The other worker has printed something else.
     sizes = table.first(2).map { |row| row.values_at("size", "size_mean", "size_total", "size_undefined") }
     assert_equal [[";4", "4.0", nil, "1"], [";8", "8.0", nil, "1"]], sizes
@@ -515,6 +521,12 @@ class EndToEndSyncTest < Minitest::Test
     ENV["LIBRARY"] = File.expand_path("../../lib", __dir__)
     _, status = Process.wait2(start(@folder, *words))
     [File.read(log(@folder)), status.exitstatus]
+  end
+
+  def report
+    out, err, status = Open3.capture3(Engines::REAL, RAKUDACTL, "report", "--json", chdir: @folder)
+    assert status.success?, err
+    out
   end
 
   def journal

@@ -10,6 +10,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
+/// A wall clock that is so much further from the monotonic one than before was set, and not kept right; a process may
+/// also be kept from reading both at once.
+pub const STEP_NS_MIN: u64 = 500_000_000;
 /// Both clocks are taken to be read at once when no more time than this has passed in between.
 const AT_ONCE_NS: i64 = 100_000;
 /// So often that is tried; a machine that is short of time for that is not waited for.

@@ -249,6 +249,7 @@ impl Agent {
                 error: Some(Text::from(error.to_string())),
                 usage: Usage::default(),
                 lingers: false,
+                is_outlived: false,
             });
         }
     }
@@ -591,9 +592,13 @@ impl Inner {
         self.pass_on(&watched, &mut collected);
         let captured = watched.capture.then(|| Text(std::mem::take(&mut collected.stdout)));
         let process = watched.process.id;
-        if !watched.process.group_lives() {
+        let group_lives = watched.process.group_lives();
+        if !group_lives {
             self.running.borrow_mut().remove(&watched.command);
         }
+        // It may have members that nobody has waited for yet. All processes are looked at for that.
+        let is_outlived =
+            group_lives && watched.worker.is_some() && processes::group_goes_on(process);
         let command = watched.command;
         let left_over = watched.pipes.take().filter(|pipes| !pipes.ended());
         self.report_exit(AgentEvent::CommandExited {
@@ -604,6 +609,7 @@ impl Inner {
             error,
             usage,
             lingers: left_over.is_some(),
+            is_outlived,
         });
         if let Some(pipes) = left_over {
             tokio::task::spawn_local(Rc::clone(self).linger(command, pipes));

@@ -67,6 +67,8 @@ const LOOK_AFTER: Duration = Duration::from_millis(20);
 /// The rounds that this machine has workers of.
 pub struct Gates {
     rounds: RefCell<BTreeMap<u32, Rc<Round>>>,
+    /// How far the wall clock was ahead of the journal's when the first of them came, or when it was told to be set.
+    wall_ahead_ns: Cell<i64>,
     events: UnboundedSender<AgentEvent>,
 }
 
@@ -99,8 +101,8 @@ struct Round {
 #[derive(Clone, Copy)]
 struct Place {
     command: CommandId,
-    /// It is the shell that waits, for a line.
-    is_shell: bool,
+    /// What waits where the program itself does not: the shell for a line, the interpreter of a script.
+    waits: Option<GateKind>,
     /// That it has gone through was told.
     is_reported: bool,
 }
@@ -108,7 +110,7 @@ struct Place {
 impl Gates {
     /// Reports go to `events`.
     pub fn new(events: UnboundedSender<AgentEvent>) -> Self {
-        Self { rounds: RefCell::default(), events }
+        Self { rounds: RefCell::default(), wall_ahead_ns: Cell::default(), events }
     }
 
     /// Has a command wait at the gate of its round; nothing: it is not to be held.
@@ -125,14 +127,20 @@ impl Gates {
         let refused =
             |source| SpawnError::Refused { program: "the gate of its round".into(), source };
         let round = self.round(options.round).map_err(refused)?;
-        let place = Place { command, is_shell: launch.is_shell_line(), is_reported: false };
+        let executed = Executed::look_at(Path::new(OsStr::from_bytes(launch.program.to_bytes())));
+        let waits = if launch.is_shell_line() {
+            Some(GateKind::Shell)
+        } else {
+            executed.is_script.then_some(GateKind::Script)
+        };
+        let place = Place { command, waits, is_reported: false };
         round.write_place(options).map_err(refused)?;
         // Ruby's gate does not.
         if options.hold == GateChoice::Call || options.offset_ns != 0 {
             round.can_meet.set(false);
         }
         let files = options.cache.as_ref().map_or_else(Vec::new, |cache| cache.files.clone());
-        let held = hold(&round, options, &launch.program, environment.value(b"LD_PRELOAD"));
+        let held = hold(&round, options, executed.takes_library, environment.value(b"LD_PRELOAD"));
         let hold = held.map_err(refused)?;
         round.places.borrow_mut().insert(options.worker, place);
         *environment = Rc::new(EnvironmentBlock::replacing(environment, hold.environment));
@@ -179,7 +187,8 @@ impl Gates {
         let mut places = round.places.borrow_mut();
         if let Some(place) = places.get_mut(&worker).filter(|place| !place.is_reported) {
             place.is_reported = true;
-            let gate = if place.is_shell { GateKind::Shell } else { gate };
+            // A program that calls the gate itself waits there, whatever has started it.
+            let gate = place.waits.filter(|_| gate != GateKind::Call).unwrap_or(gate);
             let command = place.command;
             // The hub is gone only when the run is over.
             let _ = self.events.send(AgentEvent::CommandPassed { command, gate, stamps });
@@ -190,7 +199,18 @@ impl Gates {
     /// A worker has ended: tells that it has gone through its gate, unless that was told; when that was, by the
     /// machine's clock.
     pub fn report_ended(&self, worker: &Worker) -> Option<i64> {
+        self.report_clock();
         self.report(&worker.round, worker.number)
+    }
+
+    /// Tells that the wall clock was set since a round began here.
+    fn report_clock(&self) {
+        let ahead_ns = wall_ahead_ns();
+        let by_ns = ahead_ns.saturating_sub(self.wall_ahead_ns.get());
+        if by_ns.unsigned_abs() >= clock::STEP_NS_MIN {
+            self.wall_ahead_ns.set(ahead_ns);
+            let _ = self.events.send(AgentEvent::ClockSet { by_ns });
+        }
     }
 
     /// Tells that a command which is not held was started.
@@ -215,6 +235,9 @@ impl Gates {
         }
         let (round, ready) = Round::new()?;
         let round = Rc::new(round);
+        if self.rounds.borrow().is_empty() {
+            self.wall_ahead_ns.set(wall_ahead_ns());
+        }
         self.rounds.borrow_mut().insert(number, Rc::clone(&round));
         tokio::task::spawn_local(Rc::clone(self).hear(Rc::downgrade(&round), ready));
         Ok(round)
@@ -395,17 +418,17 @@ struct Hold {
     helper: Option<CString>,
 }
 
-/// How the command that executes `program` is to be held.
+/// How a command is to be held.
 fn hold(
     round: &Round,
     options: &GateOptions,
-    program: &CStr,
+    takes_library: bool,
     preloaded: Option<&[u8]>,
 ) -> io::Result<Hold> {
     let with_library = match options.hold {
         GateChoice::Preload => true,
         GateChoice::Exec | GateChoice::Call | GateChoice::None => false,
-        GateChoice::Auto => takes_library(Path::new(OsStr::from_bytes(program.to_bytes()))),
+        GateChoice::Auto => takes_library,
     };
     let mut descriptors = vec![
         DescriptorAction::Duplicate { from: round.page.as_raw_fd(), to: PAGE },
@@ -449,9 +472,24 @@ fn in_memory(place: &OnceLock<File>, name: &CStr, content: &[u8]) -> io::Result<
     Ok(place.get_or_init(|| File::from(readable)).as_raw_fd())
 }
 
-/// Whether the library can be loaded into what is executed: a dynamic program of this machine's type that runs with no
-/// more rights than its user. Of a script that is its interpreter.
-fn takes_library(program: &Path) -> bool {
+/// What is known of the file that is executed.
+struct Executed {
+    /// It is for an interpreter, or for the shell.
+    is_script: bool,
+    /// The library can be loaded: it is a dynamic program of this machine's type that runs with no more rights than its
+    /// user. Of a script that is its interpreter.
+    takes_library: bool,
+}
+
+impl Executed {
+    fn look_at(program: &Path) -> Self {
+        let mut is_script = false;
+        let takes_library = takes_library(program, &mut is_script);
+        Self { is_script, takes_library }
+    }
+}
+
+fn takes_library(program: &Path, is_script: &mut bool) -> bool {
     let mut path = program.to_path_buf();
     for _ in 0..INTERPRETERS_MAX {
         let mut file = match File::open(&path) {
@@ -473,10 +511,13 @@ fn takes_library(program: &Path) -> bool {
             let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();
             let word = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
             path = Path::new(OsStr::from_bytes(word)).to_path_buf();
+            *is_script = true;
             continue;
         }
         // What is neither is given to the shell, as it is without a gate.
-        return !start.starts_with(b"\x7fELF") || has_interpreter(&mut file, start);
+        let is_program = start.starts_with(b"\x7fELF");
+        *is_script |= !is_program;
+        return !is_program || has_interpreter(&mut file, start);
     }
     false
 }
@@ -496,6 +537,10 @@ fn has_interpreter(file: &mut File, start: &[u8]) -> bool {
         let seek = file.seek(io::SeekFrom::Start(table + number * entry));
         seek.is_ok() && file.read_exact(&mut kind).is_ok() && u32::from_le_bytes(kind) == PT_INTERP
     })
+}
+
+fn wall_ahead_ns() -> i64 {
+    clock::journal_clock().step_ns(clock::Reading::now())
 }
 
 /// The processor of a worker: always the same one; where there are too few, workers share them evenly.

@@ -439,6 +439,13 @@ pub fn goes_on(id: i32) -> bool {
     flags.is_some_and(|flags| flags & EXITING == 0)
 }
 
+/// Whether the process group has a member that goes on.
+pub fn group_goes_on(group: i32) -> bool {
+    // SAFETY: plain system call.
+    let is_member = |id: &i32| unsafe { libc::getpgid(*id) } == group;
+    all_processes().filter(is_member).any(goes_on)
+}
+
 /// The parent of this process.
 pub fn parent() -> i32 {
     // SAFETY: plain system call.

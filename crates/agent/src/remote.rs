@@ -415,6 +415,7 @@ fn sendable(event: AgentEvent) -> AgentEvent {
             captured: Some(captured),
             usage,
             lingers,
+            is_outlived,
             ..
         } if captured.0.len() > CAPTURED_BYTES_MAX => {
             let bytes = captured.0.len();
@@ -422,7 +423,16 @@ fn sendable(event: AgentEvent) -> AgentEvent {
                 format!("pass on its output: {bytes} bytes, and {CAPTURED_BYTES_MAX} are the most");
             let (captured, error) = (None, Some(Text::from(error)));
             let status = 1 << 8;
-            AgentEvent::CommandExited { command, status, process, captured, error, usage, lingers }
+            AgentEvent::CommandExited {
+                command,
+                status,
+                process,
+                captured,
+                error,
+                usage,
+                lingers,
+                is_outlived,
+            }
         }
         event => event,
     }

@@ -84,6 +84,7 @@ async fn outcome_of(
             }
             AgentEvent::OutputEnded { .. }
             | AgentEvent::MemoryEnforced { .. }
+            | AgentEvent::ClockSet { .. }
             | AgentEvent::CommandReady { .. }
             | AgentEvent::CommandBegun { .. }
             | AgentEvent::CommandWithdrawn { .. }
@@ -205,6 +206,7 @@ fn what_a_left_over_child_writes_is_not_given_to_the_next_command() {
                 AgentEvent::CommandExited { .. }
                 | AgentEvent::OutputEnded { .. }
                 | AgentEvent::MemoryEnforced { .. }
+                | AgentEvent::ClockSet { .. }
                 | AgentEvent::CommandReady { .. }
                 | AgentEvent::CommandBegun { .. }
                 | AgentEvent::CommandWithdrawn { .. }

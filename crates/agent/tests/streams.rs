@@ -87,6 +87,7 @@ impl Node {
                 AgentEvent::OutputWritten { bytes, .. } => outcome.shown.extend(bytes),
                 AgentEvent::OutputEnded { .. }
                 | AgentEvent::MemoryEnforced { .. }
+                | AgentEvent::ClockSet { .. }
                 | AgentEvent::CommandReady { .. }
                 | AgentEvent::CommandBegun { .. }
                 | AgentEvent::CommandWithdrawn { .. }

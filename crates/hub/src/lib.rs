@@ -40,6 +40,7 @@ pub mod record;
 mod replacement;
 mod requirements;
 mod rerun;
+mod round_remarks;
 mod screen;
 mod secondary;
 mod settings;

@@ -36,6 +36,9 @@ impl Hub {
             NodeEvent::Agent(AgentEvent::MemoryEnforced { why_watched }) if current => {
                 self.on_memory_enforced(node, why_watched);
             }
+            NodeEvent::Agent(AgentEvent::ClockSet { by_ns }) if current => {
+                self.on_clock_set(node, by_ns);
+            }
             NodeEvent::Agent(event) if current => self.on_agent_event(event),
             NodeEvent::Exchange(exchange) if current => self.on_exchange(node, exchange),
             NodeEvent::Up(facts) => {

@@ -621,7 +621,9 @@ impl Hub {
                 let source = self.source_of(command, task);
                 self.printer.push(source, stream, &bytes);
             }
-            AgentEvent::Streams(_) | AgentEvent::MemoryEnforced { .. } => {
+            AgentEvent::Streams(_)
+            | AgentEvent::MemoryEnforced { .. }
+            | AgentEvent::ClockSet { .. } => {
                 unreachable!("it is taken with its node")
             }
             AgentEvent::OutputEnded { command } => {
@@ -644,8 +646,9 @@ impl Hub {
                 mut error,
                 usage,
                 lingers,
+                is_outlived,
             } => {
-                self.on_worker_exited(command, &mut status, &mut error, &usage);
+                self.on_worker_exited(command, &mut status, &mut error, &usage, is_outlived);
                 let ended = self.commands.remove(&command);
                 let task = ended.as_ref().and_then(|command| command.task);
                 let number = ended.as_ref().map(|command| command.attempt);

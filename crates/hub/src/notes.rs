@@ -2,6 +2,7 @@
 //!
 //! It decides nothing, and calls nothing but the record; when lines are written is the hub's loop's business.
 
+use rakuda_agent::clock;
 use rakuda_core::{InvocationId, NodeId, Now, Settled as CoreSettled, TaskId, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::agent::{CommandId, OutputStream};
@@ -13,15 +14,12 @@ use rakuda_proto::journal::{
 
 use crate::HubError;
 use crate::attempts::RunningAttempt;
-use crate::hub::Hub;
+use crate::hub::{Hub, LOCAL_NODE};
 use crate::plan::Evidence;
 use crate::printer::OutputMode;
 use crate::record::{AttemptEnd, AttemptStart, Limits, RecordConfig, Source};
 use crate::settings::RunSettings;
 use crate::targets::TargetEnding;
-
-/// A smaller difference between the clocks is not noted: a process may be kept from reading both at once.
-const STEP_NS_MIN: u64 = 500_000_000;
 
 /// How the record of a run with these settings is to be kept.
 pub(crate) fn record_config(settings: &RunSettings, now: Now) -> RecordConfig {
@@ -278,10 +276,12 @@ impl Hub {
     pub(crate) fn note_clock(&mut self) {
         let (time_ns, wall_ns) = (self.now.journal_ns(), self.now.wall_ns());
         let ahead_ns = wall_ns.saturating_sub(time_ns);
-        if ahead_ns.abs_diff(self.clock_ahead_ns) < STEP_NS_MIN {
+        let by_ns = ahead_ns.saturating_sub(self.clock_ahead_ns);
+        if by_ns.unsigned_abs() < clock::STEP_NS_MIN {
             return;
         }
         self.clock_ahead_ns = ahead_ns;
+        self.warn_of_set_clock(LOCAL_NODE, by_ns);
         self.record.clock_stepped(ClockStepped { time_ns, wall_ns });
     }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rakuda_agent::clock;
 use rakuda_core::sync::clock::{Exchange, Offset};
 use rakuda_core::sync::rounds::{
-    Fault, NodeClock, Passed, RoundEffect, RoundResult, RoundSpec, Rounds,
+    Fault, Lateness, NodeClock, Passed, RoundEffect, RoundResult, RoundSpec, Rounds, WorkerResult,
 };
 use rakuda_core::{Input, NodeId, TaskId, Time};
 use rakuda_link::time::ClockExchange;
@@ -18,6 +18,7 @@ use rakuda_proto::front::{
 use rakuda_proto::journal::{CommandPrepared, JournalEvent, RoundCache, RoundClock, RoundEnded};
 
 use crate::hub::{Hub, LOCAL_NODE};
+use crate::round_remarks::{self, Remark, Remarks};
 
 /// Clocks of nodes whose values are wanted are asked so often.
 const CLOCK_PERIOD_NS: u64 = 10_000_000_000;
@@ -41,6 +42,7 @@ pub(crate) struct SyncRounds {
     outputs: BTreeMap<CommandId, Vec<u8>>,
     /// Tasks whose actions go on, and whose round did not begin: why.
     faults: BTreeMap<TaskId, Text>,
+    remarks: Remarks,
 }
 
 /// What is known of a node's clock, against the kernel's here.
@@ -66,6 +68,10 @@ struct Round {
     oversubscribed: bool,
     /// Commands that did not end well.
     failed: u32,
+    /// Commands that have ended before what they had started.
+    outlived: u32,
+    /// By node elsewhere: by how much its wall clock was set meanwhile.
+    set_clocks_ns: BTreeMap<NodeId, i64>,
     /// What a worker says that has ended before all were ready.
     trouble: Option<Text>,
     /// Why it was given up, for people.
@@ -107,6 +113,7 @@ impl Default for SyncRounds {
             commands: BTreeMap::new(),
             outputs: BTreeMap::new(),
             faults: BTreeMap::new(),
+            remarks: Remarks::default(),
         }
     }
 }
@@ -170,6 +177,8 @@ impl Hub {
             offsets_ns: BTreeMap::new(),
             oversubscribed: false,
             failed: 0,
+            outlived: 0,
+            set_clocks_ns: BTreeMap::new(),
             trouble: None,
             why: None,
             definition,
@@ -283,6 +292,7 @@ impl Hub {
         status: &mut i32,
         error: &mut Option<Text>,
         usage: &Usage,
+        is_outlived: bool,
     ) {
         let Some((id, worker)) = self.sync.commands.remove(&command) else { return };
         self.tell_output(command, id, worker);
@@ -292,6 +302,7 @@ impl Hub {
         }
         if let Some(round) = self.sync.rounds.get_mut(&id) {
             round.failed += u32::from(*status != 0);
+            round.outlived += u32::from(is_outlived);
             round.trouble.clone_from(error);
         }
         let ran_ns = usage.wall_ns;
@@ -307,6 +318,28 @@ impl Hub {
         if let Some(task) = self.commands.get(&command).and_then(|running| running.task) {
             self.sync.faults.insert(task, why);
         }
+    }
+
+    /// The wall clock of a node elsewhere was set while it had workers of rounds.
+    pub(crate) fn on_clock_set(&mut self, node: NodeId, by_ns: i64) {
+        if node == LOCAL_NODE {
+            // That is noticed here without rounds, too.
+            return;
+        }
+        let SyncRounds { core, rounds, .. } = &mut self.sync;
+        for (_, round) in rounds.iter_mut().filter(|(id, _)| core.has_workers_on(**id, node)) {
+            let set_ns = round.set_clocks_ns.entry(node).or_default();
+            *set_ns = set_ns.saturating_add(by_ns);
+        }
+        self.warn_of_set_clock(node, by_ns);
+    }
+
+    pub(crate) fn warn_of_set_clock(&mut self, node: NodeId, by_ns: i64) {
+        let whose = match node {
+            LOCAL_NODE => "this machine".to_owned(),
+            _ => format!("node {}", self.agents.node(node).name.to_display()),
+        };
+        self.warn(&round_remarks::set_clock_words(&whose, by_ns));
     }
 
     /// The front looks for figures in what a worker has printed.
@@ -426,17 +459,21 @@ impl Hub {
         }
     }
 
+    /// Where a worker is, for people; nothing where there is one machine.
+    fn place_of_worker(&self, node: Option<NodeId>) -> String {
+        let node = node.filter(|_| self.settings.elsewhere);
+        node.map_or(String::new(), |node| {
+            format!(" on node {}", self.agents.node(node).name.to_display())
+        })
+    }
+
     fn give_up_round(&mut self, id: u32, fault: Fault) {
         self.signal_round(id, libc::SIGKILL);
         let name = |node: NodeId| self.agents.node(node).name.to_display();
-        let elsewhere = self.settings.elsewhere;
-        let core = &self.sync.core;
-        let place = |worker: u32| {
-            let node = core.node_of(id, worker).filter(|_| elsewhere);
-            node.map_or(String::new(), |node| format!(" on node {}", name(node)))
-        };
         let places = match fault {
-            Fault::EndedEarly(worker) | Fault::NotReady(worker) => place(worker),
+            Fault::EndedEarly(worker) | Fault::NotReady(worker) => {
+                self.place_of_worker(self.sync.core.node_of(id, worker))
+            }
             _ => String::new(),
         };
         let Some(round) = self.sync.rounds.get_mut(&id) else { return };
@@ -503,17 +540,19 @@ impl Hub {
             clock_bound_ns: result.clock_bound_ns,
             late: result.late,
             failed: round.failed,
+            outlived: round.outlived,
             fault: round.why.clone().map(Text::from),
             starts_ns: result.workers.iter().map(|worker| worker.start_ns).collect(),
             ends_ns: result.workers.iter().map(|worker| worker.end_ns).collect(),
             processors: result.workers.iter().map(|worker| worker.cpu).collect(),
             nodes: result.workers.iter().map(|worker| worker.node.map(|node| node.0)).collect(),
-            clocks: result.clocks.iter().filter_map(|clock| self.clock_of(clock)).collect(),
+            clocks: result.clocks.iter().filter_map(|clock| self.clock_of(clock, round)).collect(),
             cache: round.cache(),
             oversubscribed: round.oversubscribed,
             collect: definition.collect.clone(),
         };
         self.record.round(&JournalEvent::RoundEnded(event));
+        self.remark_on_round(id, result);
         if !self.goodbye {
             self.link.push(&HubMessage::RoundEnded(id, result.late, result.fault.is_some()));
         }
@@ -523,8 +562,40 @@ impl Hub {
         }
     }
 
+    /// What is to be said of one that began while the run goes on.
+    fn remark_on_round(&mut self, id: u32, result: &RoundResult) {
+        let Some(round) = self.sync.rounds.get(&id).filter(|round| round.why.is_none()) else {
+            return;
+        };
+        let RoundDefinition { sync, number, workers, .. } = &round.definition;
+        let sync = sync.to_display();
+        let kind = if round.definition.kind.word() == "null" {
+            " of programs that do nothing"
+        } else {
+            ""
+        };
+        let head = format!("sync {sync}: round {number}{kind}: ");
+        let late = |it: &WorkerResult| Some((it.worker, it.late?));
+        let late: Vec<(u32, Lateness)> = result.workers.iter().filter_map(late).collect();
+        let mut lines = Vec::new();
+        if let Some((worst, _)) = round_remarks::worst(&late) {
+            let node = result.workers.get(worst as usize).and_then(|it| it.node);
+            let place = self.place_of_worker(node);
+            lines.push((Remark::Late, round_remarks::late_words(*workers, &late, &place)));
+        }
+        if round.outlived > 0 {
+            let words = round_remarks::outlived_words(*workers, round.outlived);
+            lines.push((Remark::Outlived, words));
+        }
+        for (remark, words) in lines {
+            if let Some(count) = self.sync.remarks.count(&sync, remark) {
+                self.warn(&format!("{head}{words}{}", round_remarks::count_words(count)));
+            }
+        }
+    }
+
     /// A clock elsewhere against the kernel's here; nothing: it is that.
-    fn clock_of(&self, clock: &NodeClock) -> Option<RoundClock> {
+    fn clock_of(&self, clock: &NodeClock, round: &Round) -> Option<RoundClock> {
         let (round_trip_ns, paper_ns) = clock.best?;
         let here_ns = clock_ahead_ns();
         let bound = |ns: i64| u64::try_from(ns).ok();
@@ -538,6 +609,7 @@ impl Hub {
             round_trip_ns: bound(round_trip_ns),
             paper_ns: Some(paper_ns + here_ns),
             contradictions: clock.contradictions,
+            wall_set_ns: round.set_clocks_ns.get(&clock.node).copied().unwrap_or(0),
         })
     }
 }

@@ -33,6 +33,7 @@ fn exited() -> FromAgent {
         error: None,
         usage: Usage::default(),
         lingers: false,
+        is_outlived: false,
     })
 }
 

@@ -73,6 +73,7 @@ fn messages() -> Vec<FromAgent> {
             error: None,
             usage: Usage::default(),
             lingers: true,
+            is_outlived: false,
         }),
         FromAgent::Resident { question: 4, files: vec![None, Some((1, 2))] },
         FromAgent::Signalled { groups: 2 },

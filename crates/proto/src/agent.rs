@@ -198,6 +198,13 @@ pub enum AgentEvent {
         usage: Usage,
         /// Something that it left behind may still write; `OutputEnded` will follow.
         lingers: bool,
+        /// Something of its process group was still there. It is looked for of workers of rounds alone.
+        is_outlived: bool,
+    },
+    /// While a round had workers on the machine, its wall clock was set by so much.
+    ClockSet {
+        /// ns; below 0: back.
+        by_ns: i64,
     },
     /// About streams between tasks.
     Streams(StreamEvent),

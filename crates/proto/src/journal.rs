@@ -733,9 +733,8 @@ impl ClockStepped {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(count: &u32) -> bool {
-    *count == 0
+fn is_zero<Number: Default + PartialEq>(number: &Number) -> bool {
+    *number == Number::default()
 }
 
 /// See [`JournalEvent::RoundEnded`].
@@ -782,6 +781,9 @@ pub struct RoundEnded {
     pub late: u32,
     /// Commands that did not end well.
     pub failed: u32,
+    /// Commands that ended while something that they had started went on, in their process group.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub outlived: u32,
     /// Why it did not begin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<Text>,
@@ -868,6 +870,9 @@ pub struct RoundClock {
     /// the clock was not what it had been.
     #[serde(skip_serializing_if = "is_zero")]
     pub contradictions: u32,
+    /// By so much its wall clock was set during the round, by which nothing goes; below 0: back.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub wall_set_ns: i64,
 }
 
 /// See [`JournalEvent::StopRequested`].

@@ -48,7 +48,9 @@ pub fn hold(event: &JournalEvent) -> bool {
             let spans = [event.margin_ns, event.clock_bound_ns];
             let after_ns = event.begun_after_ns.map(i64::unsigned_abs);
             let spans = spans.into_iter().chain(event.lag_ns).chain(event.span_ns).chain(after_ns);
-            is_time(event.time_ns) && spans.into_iter().all(|ns| ns <= TIME_NS_MAX)
+            is_time(event.time_ns)
+                && spans.into_iter().all(|ns| ns <= TIME_NS_MAX)
+                && event.clocks.iter().all(|clock| is_time(clock.wall_set_ns))
         }
         JournalEvent::RoundValues(event) => {
             is_time(event.time_ns) && event.values.values().all(|value| value.0.is_finite())

@@ -237,8 +237,10 @@ impl SyncFigures {
             late: count(|round| round.late > 0),
             failed: count(|round| round.failed > 0 && round.fault.is_none()),
             given_up: count(|round| round.fault.is_some()),
-            clock_set: count(|round| round.clocks.iter().any(|clock| clock.contradictions > 0)),
+            clock_jumped: count(|round| round.clocks.iter().any(|clock| clock.contradictions > 0)),
+            outlived: count(|round| round.outlived > 0),
             oversubscribed: count(|round| round.oversubscribed),
+            null_late: self.null_counted().filter(|(round, _)| round.late > 0).count(),
             null_lost: self.null_rounds.len() - self.null_counted().count(),
         }
     }
@@ -267,10 +269,14 @@ pub struct Troubled {
     pub failed: usize,
     /// That did not begin.
     pub given_up: usize,
-    /// During which a clock was set.
-    pub clock_set: usize,
+    /// During which the monotonic clock of a node jumped.
+    pub clock_jumped: usize,
+    /// In which a command ended before what it had started.
+    pub outlived: usize,
     /// Whose workers shared slots.
     pub oversubscribed: usize,
+    /// Of programs that do nothing: with a worker that was late, and an overhead that counts.
+    pub null_late: usize,
     /// Of programs that do nothing: without an overhead that counts.
     pub null_lost: usize,
 }
@@ -523,6 +529,14 @@ mod tests {
         let troubled =
             Troubled { late: 1, failed: 1, given_up: 1, null_lost: 1, ..Troubled::default() };
         assert_eq!(figures.troubled(), troubled);
+        let late = |it| RoundEnded { late: 1, ..it };
+        let nulls = self::figures(&[&[
+            late(round(NULL, 2, 0, 9, 9)),
+            failed(late(round(NULL, 2, 1, 9, 9))),
+            RoundEnded { outlived: 2, ..round(COUNTED, 2, 0, 1, 1) },
+        ]]);
+        let troubled = Troubled { null_late: 1, null_lost: 1, outlived: 1, ..Troubled::default() };
+        assert_eq!(nulls.troubled(), troubled);
         assert_eq!(figures.shortest_program_ns(), None);
     }
 

@@ -257,6 +257,7 @@ impl Agent {
             error: None,
             usage: Usage::default(),
             lingers: false,
+            is_outlived: false,
         });
         self.begin_prepared(next);
     }

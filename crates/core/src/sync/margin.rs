@@ -2,8 +2,8 @@
 //! longer, since all wait for it.
 //!
 //! Each worker notes when it saw the instant, so what a round has needed is known afterwards: telling the nodes and
-//! waking all workers there. The next one gets twice the most of the last rounds,
-//! as far as a first round has that. It knows no worker and no clock.
+//! waking all workers there. The next one gets twice the most of the last rounds, as far as a first round has that, and
+//! at least half of what the last one had: one round alone says little. It knows no worker and no clock.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -47,8 +47,16 @@ pub(super) struct Taken {
 /// What the last rounds have needed, by node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Margins {
+    nodes: BTreeMap<NodeId, Known>,
+}
+
+/// Of one node.
+#[derive(Clone, Debug, Default)]
+struct Known {
     /// The oldest first.
-    nodes: BTreeMap<NodeId, VecDeque<Taken>>,
+    rounds: VecDeque<Taken>,
+    /// What the node wanted for the last of them.
+    wanted_ns: u64,
 }
 
 impl Margins {
@@ -67,10 +75,12 @@ impl Margins {
         let needed_ns = taken.needed_ns + late_ns;
         // Neither a link that was cut nor a machine that is far too busy makes all rounds after it wait.
         let needed_ns = needed_ns.min(first_ns(taken.workers, now));
-        let rounds = self.nodes.entry(now.node).or_default();
-        rounds.push_back(Taken { needed_ns, ..taken });
-        if rounds.len() > KEPT {
-            rounds.pop_front();
+        let wanted_ns = self.of_node(taken.workers, now);
+        let known = self.nodes.entry(now.node).or_default();
+        known.wanted_ns = wanted_ns;
+        known.rounds.push_back(Taken { needed_ns, ..taken });
+        if known.rounds.len() > KEPT {
+            known.rounds.pop_front();
         }
     }
 
@@ -83,17 +93,13 @@ impl Margins {
         let needed = |it: &Taken| {
             it.needed_ns + FIRST_NS_WORKER * u64::from(workers.saturating_sub(it.workers))
         };
-        let rounds = self.nodes.get(&now.node);
-        match rounds.and_then(|rounds| rounds.iter().map(needed).max()) {
-            // Twice what was needed is for delays that vary; where they are long that need not be more than a first
-            // round has. A busy machine lets workers oversleep however long they were to sleep.
-            Some(needed_ns) => {
-                let enough_ns =
-                    first_ns(workers, now).max(SEEN_BEFORE_NS + needed_ns + needed_ns / 4);
-                (SEEN_BEFORE_NS + (2 * needed_ns).max(now.round_trip_ns_max)).min(enough_ns)
-            }
-            None => first_ns(workers, now),
-        }
+        let Some(known) = self.nodes.get(&now.node) else { return first_ns(workers, now) };
+        let needed_ns = known.rounds.iter().map(needed).max().unwrap_or(0);
+        // Twice what was needed is for delays that vary; where they are long that need not be more than a first round
+        // has. A busy machine lets workers oversleep however long they were to sleep.
+        let enough_ns = first_ns(workers, now).max(SEEN_BEFORE_NS + needed_ns + needed_ns / 4);
+        let twice_ns = SEEN_BEFORE_NS + (2 * needed_ns).max(now.round_trip_ns_max);
+        twice_ns.max(known.wanted_ns / 2).min(enough_ns)
     }
 }
 
@@ -119,20 +125,22 @@ mod tests {
     }
 
     proptest! {
-        /// Delays that differ by up to twice never make a worker late, and cost little more than they are.
+        /// Delays that differ by up to twice never make a worker late, and cost little more than they are before long.
         #[test]
         fn nobody_is_late_where_delays_are_known(
             delay_ns in 0u64..3_000_000,
             parts in prop::collection::vec(0u64..=1_000, 1..200),
         ) {
             let mut margins = Margins::default();
+            let mut half_ns = first_ns(8, HERE);
             for part in parts {
                 let needed_ns = delay_ns + delay_ns * part / 1_000;
                 let (margin_ns, is_late) = live(&mut margins, 8, HERE, needed_ns);
                 prop_assert!(!is_late, "{needed_ns} in {margin_ns}");
+                half_ns /= 2;
             }
             let most_ns = (SEEN_BEFORE_NS + 4 * delay_ns).max(MARGIN_NS_MIN);
-            prop_assert!(margins.of(8, [HERE]) <= most_ns);
+            prop_assert!(margins.of(8, [HERE]) <= most_ns.max(half_ns));
         }
 
         /// Whatever delays there are: the margin is at least what each of the last rounds has needed, it is longer
@@ -175,7 +183,13 @@ mod tests {
         assert_eq!(margins.of(8, [HERE, far]), 70_800_000);
         live(&mut margins, 8, HERE, 300_000);
         live(&mut margins, 8, far, 12_000_000);
-        assert_eq!(margins.of(8, [HERE]), MARGIN_NS_MIN);
+        // Half of what they had, as they have needed less.
+        assert_eq!(margins.of(8, [HERE]), 5_400_000);
+        assert_eq!(margins.of(8, [HERE, far]), 35_400_000);
+        live(&mut margins, 8, far, 12_000_000);
+        for half_ns in [5_400_000, 2_700_000, MARGIN_NS_MIN] {
+            assert_eq!(live(&mut margins, 8, HERE, 300_000), (half_ns, false));
+        }
         assert_eq!(margins.of(8, [HERE, far]), 25_000_000);
         // Ten workers more than there were may take 1 ms more.
         assert_eq!(margins.of(18, [HERE, far]), 27_000_000);
@@ -183,10 +197,33 @@ mod tests {
         assert_eq!(margins.of(8, [HERE, far]), 70_800_000);
     }
 
+    /// A thousand workers were there early in the first round, and not in the second.
+    #[test]
+    fn one_round_that_needed_little_makes_nobody_late_in_the_next() {
+        let mut margins = Margins::default();
+        assert_eq!(live(&mut margins, 1_000, HERE, 16_000_000), (110_000_000, false));
+        assert_eq!(live(&mut margins, 1_000, HERE, 53_000_000), (55_000_000, false));
+        assert_eq!(margins.of(1_000, [HERE]), 107_000_000);
+    }
+
+    /// Rounds with a node far away do not lengthen those without it.
+    #[test]
+    fn what_another_node_wanted_is_nothing_to_this_one() {
+        let mut margins = Margins::default();
+        for _ in 0..4 {
+            let taken =
+                Taken { workers: 2, needed_ns: 100_000, margin_ns: 70_000_000, is_late: false };
+            margins.learn(HERE, taken);
+        }
+        assert_eq!(margins.of(2, [HERE]), MARGIN_NS_MIN);
+    }
+
     #[test]
     fn who_sleeps_too_long_lengthens_the_margin_and_is_forgotten_after_many_rounds() {
         let mut margins = Margins::default();
-        live(&mut margins, 2, HERE, 100_000);
+        for _ in 0..4 {
+            live(&mut margins, 2, HERE, 100_000);
+        }
         let late =
             Taken { workers: 2, needed_ns: 100_000, margin_ns: MARGIN_NS_MIN, is_late: true };
         margins.learn(HERE, late);

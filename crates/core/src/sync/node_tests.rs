@@ -124,7 +124,7 @@ fn who_is_told_too_late_by_its_own_clock_is_late() {
     }
     rounds.tick(rounds.due().unwrap(), &mut out);
     let Some(RoundEffect::Ended { result, .. }) = out.last() else { panic!("{out:?}") };
-    let late: Vec<bool> = result.workers.iter().map(|it| it.is_late).collect();
+    let late: Vec<bool> = result.workers.iter().map(|it| it.late.is_some()).collect();
     assert_eq!((late, result.late), (vec![false, true], 1));
 }
 

@@ -60,6 +60,15 @@ pub enum Fault {
     Stopping,
 }
 
+/// How a worker was late, by the clock of its own node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lateness {
+    /// It learnt when the instant is so many ns after it was to begin; below 0: before that, but too shortly.
+    Told(i64),
+    /// It slept so many ns beyond that.
+    Slept(i64),
+}
+
 /// One worker of a round that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerResult {
@@ -71,8 +80,8 @@ pub struct WorkerResult {
     pub start_ns: Option<i64>,
     /// When it was over, likewise.
     pub end_ns: Option<i64>,
-    /// Whether it was late.
-    pub is_late: bool,
+    /// Nothing: it was not late.
+    pub late: Option<Lateness>,
     /// Where it began; negative: not known.
     pub cpu: i32,
 }
@@ -212,6 +221,10 @@ impl Round {
         nodes
     }
 
+    pub fn has_workers_on(&self, node: NodeId) -> bool {
+        self.workers.iter().any(|it| it.node == Some(node))
+    }
+
     pub fn t0(&self) -> Option<Time> {
         match self.phase {
             Phase::Committed(_, t0) => Some(t0),
@@ -270,7 +283,7 @@ impl Round {
                 workers: self.spec.workers,
                 needed_ns: u64::try_from(needed_ns).unwrap_or(0),
                 margin_ns: t0.0 - decided.0,
-                is_late: here().any(|it| self.is_late(it)),
+                is_late: here().any(|it| self.lateness(it).is_some()),
             };
             margins.learn(node_now(*node, clocks), taken);
         }
@@ -293,14 +306,15 @@ impl Round {
     }
 
     /// By the clock of its own node, which was told when: what the clocks are off by makes nobody late.
-    fn is_late(&self, worker: &Worker) -> bool {
-        let told = worker.node.and_then(|node| self.told.get(&node));
-        let (Some(t0), Some(told), Some((passed, _))) = (self.t0(), told, worker.passed) else {
-            return false;
-        };
-        let due_ns = signed(t0) + told.ahead_ns + passed.offset_ns;
-        passed.woke_ns > due_ns - SEEN_BEFORE_NS.cast_signed()
-            || passed.spins && !passed.has_met && passed.spun_ns > due_ns
+    fn lateness(&self, worker: &Worker) -> Option<Lateness> {
+        let told = self.told.get(&worker.node?)?;
+        let (passed, _) = worker.passed?;
+        let due_ns = signed(self.t0()?) + told.ahead_ns + passed.offset_ns;
+        if passed.woke_ns > due_ns - SEEN_BEFORE_NS.cast_signed() {
+            return Some(Lateness::Told(passed.woke_ns - due_ns));
+        }
+        let overslept = passed.spins && !passed.has_met && passed.spun_ns > due_ns;
+        overslept.then_some(Lateness::Slept(passed.spun_ns - due_ns))
     }
 
     pub fn result(&self, clocks: &Clocks) -> RoundResult {
@@ -336,7 +350,7 @@ impl Round {
                 node: it.node,
                 start_ns: start(it).zip(first_ns).map(|((start_ns, _), first)| start_ns - first),
                 end_ns: end(it).zip(first_ns).map(|(end_ns, first)| end_ns - first),
-                is_late: self.is_late(it),
+                late: self.lateness(it),
                 cpu: it.passed.map_or(-1, |(passed, _)| passed.cpu),
             })
             .collect();
@@ -353,7 +367,8 @@ impl Round {
                 .map(|(first, t0)| first - signed(t0)),
             span_ns: between(first_ns, last_ns),
             clock_bound_ns: bound_between(&clocks),
-            late: u32::try_from(workers.iter().filter(|it| it.is_late).count()).unwrap_or(u32::MAX),
+            late: u32::try_from(workers.iter().filter(|it| it.late.is_some()).count())
+                .unwrap_or(u32::MAX),
             workers,
             clocks,
         }

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use super::clock::Exchange;
 use super::clocks::Clocks;
 use super::margin::Margins;
-pub use super::round::{Fault, NodeClock, Passed, RoundResult, RoundSpec, WorkerResult};
+pub use super::round::{Fault, Lateness, NodeClock, Passed, RoundResult, RoundSpec, WorkerResult};
 use super::round::{Phase, Round, Worker, WorkerState, signed};
 use crate::ids::NodeId;
 use crate::time::Time;
@@ -277,6 +277,11 @@ impl Rounds {
         self.open.get(&id)?.workers.get(worker as usize)?.node
     }
 
+    /// Whether a command of the round was handed to that node.
+    pub fn has_workers_on(&self, id: u32, node: NodeId) -> bool {
+        self.open.get(&id).is_some_and(|round| round.has_workers_on(node))
+    }
+
     /// Whether it has not ended.
     pub fn is_known(&self, id: u32) -> bool {
         self.open.contains_key(&id)
@@ -294,8 +299,11 @@ impl Rounds {
     }
 
     fn with_workers_on(&self, node: NodeId) -> Vec<u32> {
-        let has = |round: &Round| round.workers.iter().any(|it| it.node == Some(node));
-        self.open.iter().filter(|(_, round)| has(round)).map(|(id, _)| *id).collect()
+        self.open
+            .iter()
+            .filter(|(_, round)| round.has_workers_on(node))
+            .map(|(id, _)| *id)
+            .collect()
     }
 
     fn is_any_asked(&self, id: u32) -> bool {

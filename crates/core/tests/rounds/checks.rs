@@ -42,7 +42,10 @@ impl World {
         for (it, truth) in result.workers.iter().zip(&starts) {
             assert!(it.start_ns.is_none() || truth.is_some(), "it is said to have begun");
             if it.start_ns.is_some() {
-                assert_eq!(it.is_late, self.late.contains(&Command { round, worker: it.worker }));
+                assert_eq!(
+                    it.late.is_some(),
+                    self.late.contains(&Command { round, worker: it.worker })
+                );
             }
         }
         if !is_any(&self.disturbed) {

@@ -38,6 +38,7 @@ impl AgentPort for InstantAgent {
                 error: None,
                 usage: Usage::default(),
                 lingers: false,
+                is_outlived: false,
             };
             self.events.send(ended).expect("the hub listens");
         }

@@ -24,6 +24,7 @@ pub fn end_soon(
             error: None,
             usage: Usage::default(),
             lingers: false,
+            is_outlived: false,
         };
         events.send(ended).expect("the hub listens");
     });

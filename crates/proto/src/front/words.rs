@@ -354,6 +354,8 @@ words! {
     Call = "call",
     /// The library or the helper, in the shell that has run its line.
     Shell = "shell",
+    /// The library or the helper, in the interpreter of a script, which it reads when it has waited.
+    Script = "script",
     /// Nothing.
     #[default]
     None = "none",

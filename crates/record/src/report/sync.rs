@@ -72,7 +72,9 @@ pub fn json(figures: &SyncFigures) -> Value {
         "rounds_late": troubled.late,
         "rounds_failed": troubled.failed,
         "rounds_given_up": troubled.given_up,
-        "rounds_clock_set": troubled.clock_set,
+        "rounds_clock_jumped": troubled.clock_jumped,
+        "rounds_outlived": troubled.outlived,
+        "null_rounds_late": troubled.null_late,
         "rounds_oversubscribed": troubled.oversubscribed,
     });
     let fields = object.as_object_mut().expect("json!({}) makes an object");
@@ -139,6 +141,7 @@ fn clock(clock: &RoundClock) -> Value {
         "round_trip_s": clock.round_trip_ns.map(seconds),
         "paper_difference_s": clock.paper_ns.map(signed_seconds),
         "contradictions": clock.contradictions,
+        "wall_set_s": signed_seconds(clock.wall_set_ns),
     })
 }
 
@@ -486,7 +489,16 @@ fn first_round_line(it: &FirstRound, several: bool) -> String {
 
 /// What did not go as it should.
 fn trouble_lines(troubled: &Troubled) -> Vec<String> {
-    let Troubled { late, failed, given_up, clock_set, oversubscribed, null_lost } = *troubled;
+    let Troubled {
+        late,
+        failed,
+        given_up,
+        clock_jumped,
+        outlived,
+        oversubscribed,
+        null_late,
+        null_lost,
+    } = *troubled;
     let mut lines = Vec::new();
     let rounds =
         |count: usize| if count == 1 { "1 round".to_owned() } else { format!("{count} rounds") };
@@ -497,13 +509,26 @@ fn trouble_lines(troubled: &Troubled) -> Vec<String> {
              not count"
         ));
     }
+    if null_late > 0 {
+        lines.push(format!(
+            "{} of programs that do nothing with a late worker: the sync overhead is too long by that",
+            rounds(null_late)
+        ));
+    }
     if null_lost > 0 {
         lines.push(format!("without overhead: {} of programs that do nothing", rounds(null_lost)));
     }
-    if clock_set > 0 {
+    if clock_jumped > 0 {
         lines.push(format!(
-            "{} during which the clock of a node was set: the lag may be wrong there",
-            rounds(clock_set)
+            "{} during which the monotonic clock of a node jumped, as of a virtual machine that is restored: the lag \
+             may be wrong there",
+            rounds(clock_jumped)
+        ));
+    }
+    if outlived > 0 {
+        lines.push(format!(
+            "{} in which a command ended before what it had started, which went on beside what followed",
+            rounds(outlived)
         ));
     }
     if oversubscribed > 0 {
@@ -552,21 +577,30 @@ mod tests {
     #[test]
     fn rounds_that_did_not_go_as_they_should_are_told_with_their_number() {
         assert!(trouble_lines(&Troubled::default()).is_empty());
-        let one = Troubled { late: 1, clock_set: 1, ..Troubled::default() };
-        let several =
-            Troubled { failed: 2, oversubscribed: 3, null_lost: 2, ..Troubled::default() };
+        let one = Troubled { late: 1, clock_jumped: 1, ..Troubled::default() };
+        let several = Troubled {
+            failed: 2,
+            outlived: 1,
+            oversubscribed: 3,
+            null_late: 1,
+            null_lost: 2,
+            ..Troubled::default()
+        };
         assert_eq!(
             trouble_lines(&one),
             [
                 "1 round with a late worker; 0 with a failed one and 0 that did not begin, which do not count",
-                "1 round during which the clock of a node was set: the lag may be wrong there",
+                "1 round during which the monotonic clock of a node jumped, as of a virtual machine that is restored: \
+                 the lag may be wrong there",
             ]
         );
         assert_eq!(
             trouble_lines(&several),
             [
                 "0 rounds with a late worker; 2 with a failed one and 0 that did not begin, which do not count",
+                "1 round of programs that do nothing with a late worker: the sync overhead is too long by that",
                 "without overhead: 2 rounds of programs that do nothing",
+                "1 round in which a command ended before what it had started, which went on beside what followed",
                 "3 rounds with more workers than slots (oversubscribed): lags are the machine's",
             ]
         );
