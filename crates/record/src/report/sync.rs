@@ -654,6 +654,7 @@ mod tests {
             "round_trip_s": 0.000_07,
             "paper_difference_s": -7_200.000_003,
             "contradictions": 0,
+            "wall_set_s": 0.0,
         });
         for rounds in ["rounds", "null_rounds"] {
             assert_eq!(object[rounds][0]["clocks"], json!([expected]), "{rounds}");
