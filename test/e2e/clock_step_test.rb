@@ -53,9 +53,9 @@ class ClockStepTest < Minitest::Test
   end
 
   # As somebody who asks later: by the clock of the machine as it is then.
-  def ctl(*words)
+  def ctl(*words, folder: @folder)
     command = ["timeout", "-s", "KILL", RakefileRun::LIMIT, RAKUDACTL, *words]
-    out, err, status = Open3.capture3(@environment, *command, chdir: @folder)
+    out, err, status = Open3.capture3(@environment, *command, chdir: folder)
     assert_predicate status, :success?, err
     out
   end
@@ -122,19 +122,12 @@ class ClockStepTest < Minitest::Test
       RUBY
       assert_equal 0, result.status, result.err
       assert_includes result.err, "the clock of node host2 was set back by 10 d."
-      rounds = JSON.parse(report_of(run))["sync"]["rounds"]
+      rounds = JSON.parse(ctl("report", "--json", folder: run.path(".")))["sync"]["rounds"]
       clocks = rounds.flat_map { |round| round["clocks"] }
       told = clocks.map { |clock| [clock["node"], clock["wall_set_s"].round, clock["contradictions"]] }
       assert_equal [["host1", 0, 0], ["host2", 0, 0], ["host1", 0, 0], ["host2", -TEN_DAYS_S, 0]], told
       assert(rounds.all? { |round| round["lag_s"].between?(0, 3600) && round["fault"].nil? })
     end
-  end
-
-  def report_of(run)
-    command = ["timeout", "-s", "KILL", RakefileRun::LIMIT, RAKUDACTL, "report", "--json"]
-    out, err, status = Open3.capture3(*command, chdir: File.dirname(run.path("Rakefile")))
-    assert_predicate status, :success?, err
-    out
   end
 
   # Each ends before the next begins, and nothing was there to be said of clocks.

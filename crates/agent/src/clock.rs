@@ -12,7 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// A wall clock that is so much further from the monotonic one than before was set, and not kept right; a process may
 /// also be kept from reading both at once.
-pub const STEP_NS_MIN: u64 = 500_000_000;
+const STEP_NS_MIN: u64 = 500_000_000;
 /// Both clocks are taken to be read at once when no more time than this has passed in between.
 const AT_ONCE_NS: i64 = 100_000;
 /// So often that is tried; a machine that is short of time for that is not waited for.
@@ -77,6 +77,30 @@ impl JournalClock {
     /// How far the wall clock is ahead of it: by how much that has been set since the beginning.
     pub fn step_ns(&self, now: Reading) -> i64 {
         now.wall_ns.saturating_sub(self.at(now.monotonic_ns))
+    }
+}
+
+/// Notices that the wall clock was set.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct StepWatch {
+    /// How far it was ahead of the journal's when it had last been set.
+    ahead_ns: i64,
+}
+
+impl StepWatch {
+    /// From when it is so far ahead.
+    pub fn new(ahead_ns: i64) -> Self {
+        Self { ahead_ns }
+    }
+
+    /// It is so far ahead now: by how much it was set since; nothing: it was not.
+    pub fn see(&mut self, ahead_ns: i64) -> Option<i64> {
+        let by_ns = ahead_ns.saturating_sub(self.ahead_ns);
+        if by_ns.unsigned_abs() < STEP_NS_MIN {
+            return None;
+        }
+        self.ahead_ns = ahead_ns;
+        Some(by_ns)
     }
 }
 
@@ -162,6 +186,15 @@ mod tests {
             assert_eq!(clock.at(now.monotonic_ns), 1_001 * HOUR_NS, "{set_by_ns}");
             assert_eq!(clock.step_ns(now), set_by_ns);
         }
+    }
+
+    #[test]
+    fn a_step_is_noticed_once_and_what_keeps_a_clock_right_is_none() {
+        let mut steps = StepWatch::new(5);
+        assert_eq!(steps.see(5 + STEP_NS_MIN.cast_signed() - 1), None);
+        assert_eq!(steps.see(5 - HOUR_NS), Some(-HOUR_NS));
+        assert_eq!(steps.see(5 - HOUR_NS + 1_000), None);
+        assert_eq!(steps.see(5), Some(HOUR_NS));
     }
 
     #[test]

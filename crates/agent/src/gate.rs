@@ -15,7 +15,7 @@ use std::io::{self, Read as _, Seek as _};
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -27,6 +27,7 @@ use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::clock::StepWatch;
 use crate::launch::PreparedLaunch;
 use crate::pipes::OutputPipe;
 use crate::spawn::{DescriptorAction, EnvironmentBlock, SpawnError};
@@ -67,8 +68,8 @@ const LOOK_AFTER: Duration = Duration::from_millis(20);
 /// The rounds that this machine has workers of.
 pub struct Gates {
     rounds: RefCell<BTreeMap<u32, Rc<Round>>>,
-    /// How far the wall clock was ahead of the journal's when the first of them came, or when it was told to be set.
-    wall_ahead_ns: Cell<i64>,
+    /// Of the wall clock since the first of them came.
+    clock_steps: Cell<StepWatch>,
     events: UnboundedSender<AgentEvent>,
 }
 
@@ -110,7 +111,7 @@ struct Place {
 impl Gates {
     /// Reports go to `events`.
     pub fn new(events: UnboundedSender<AgentEvent>) -> Self {
-        Self { rounds: RefCell::default(), wall_ahead_ns: Cell::default(), events }
+        Self { rounds: RefCell::default(), clock_steps: Cell::default(), events }
     }
 
     /// Has a command wait at the gate of its round; nothing: it is not to be held.
@@ -205,10 +206,9 @@ impl Gates {
 
     /// Tells that the wall clock was set since a round began here.
     fn report_clock(&self) {
-        let ahead_ns = wall_ahead_ns();
-        let by_ns = ahead_ns.saturating_sub(self.wall_ahead_ns.get());
-        if by_ns.unsigned_abs() >= clock::STEP_NS_MIN {
-            self.wall_ahead_ns.set(ahead_ns);
+        let mut steps = self.clock_steps.get();
+        if let Some(by_ns) = steps.see(wall_ahead_ns()) {
+            self.clock_steps.set(steps);
             let _ = self.events.send(AgentEvent::ClockSet { by_ns });
         }
     }
@@ -236,7 +236,7 @@ impl Gates {
         let (round, ready) = Round::new()?;
         let round = Rc::new(round);
         if self.rounds.borrow().is_empty() {
-            self.wall_ahead_ns.set(wall_ahead_ns());
+            self.clock_steps.set(StepWatch::new(wall_ahead_ns()));
         }
         self.rounds.borrow_mut().insert(number, Rc::clone(&round));
         tokio::task::spawn_local(Rc::clone(self).hear(Rc::downgrade(&round), ready));
@@ -483,43 +483,62 @@ struct Executed {
 
 impl Executed {
     fn look_at(program: &Path) -> Self {
-        let mut is_script = false;
-        let takes_library = takes_library(program, &mut is_script);
-        Self { is_script, takes_library }
+        let mut executed = Self { is_script: false, takes_library: false };
+        let mut path = program.to_path_buf();
+        for _ in 0..INTERPRETERS_MAX {
+            match Content::of(&path) {
+                Content::Script(interpreter) => path = interpreter,
+                Content::Text => return Self { is_script: true, takes_library: true },
+                Content::Program { takes_library } => {
+                    executed.takes_library = takes_library;
+                    break;
+                }
+            }
+            executed.is_script = true;
+        }
+        executed
     }
 }
 
-fn takes_library(program: &Path, is_script: &mut bool) -> bool {
-    let mut path = program.to_path_buf();
-    for _ in 0..INTERPRETERS_MAX {
-        let mut file = match File::open(&path) {
+/// What a file is to who executes it.
+enum Content {
+    /// For that interpreter.
+    Script(PathBuf),
+    /// For the shell, as without a gate.
+    Text,
+    Program {
+        takes_library: bool,
+    },
+}
+
+impl Content {
+    fn of(path: &Path) -> Self {
+        let program = |takes_library| Self::Program { takes_library };
+        let mut file = match File::open(path) {
             Ok(file) => file,
             // That it is missing is to be seen before anybody waits.
-            Err(error) => return error.kind() == io::ErrorKind::NotFound,
+            Err(error) => return program(error.kind() == io::ErrorKind::NotFound),
         };
-        let Ok(metadata) = file.metadata() else { return false };
+        let Ok(metadata) = file.metadata() else { return program(false) };
         // Set-user-ID and set-group-ID, and rights that go with the file.
         let has_rights = metadata.mode() & 0o6000 != 0
-            || rustix::fs::getxattr(&path, c"security.capability", &mut [0u8; 64]).is_ok();
+            || rustix::fs::getxattr(path, c"security.capability", &mut [0u8; 64]).is_ok();
         if has_rights {
-            return false;
+            return program(false);
         }
         let mut start = [0; 256];
-        let Ok(count) = file.read(&mut start) else { return false };
+        let Ok(count) = file.read(&mut start) else { return program(false) };
         let start = &start[..count];
         if let Some(line) = start.strip_prefix(b"#!") {
             let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();
             let word = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
-            path = Path::new(OsStr::from_bytes(word)).to_path_buf();
-            *is_script = true;
-            continue;
+            return Self::Script(PathBuf::from(OsStr::from_bytes(word)));
         }
-        // What is neither is given to the shell, as it is without a gate.
-        let is_program = start.starts_with(b"\x7fELF");
-        *is_script |= !is_program;
-        return !is_program || has_interpreter(&mut file, start);
+        if !start.starts_with(b"\x7fELF") {
+            return Self::Text;
+        }
+        program(has_interpreter(&mut file, start))
     }
-    false
 }
 
 /// Whether it is a dynamic ELF program like this one.

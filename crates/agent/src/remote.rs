@@ -407,35 +407,17 @@ async fn forward_events(
 }
 
 /// Captured output that is too long for a message is an error of its command.
-fn sendable(event: AgentEvent) -> AgentEvent {
-    match event {
-        AgentEvent::CommandExited {
-            command,
-            process,
-            captured: Some(captured),
-            usage,
-            lingers,
-            is_outlived,
-            ..
-        } if captured.0.len() > CAPTURED_BYTES_MAX => {
-            let bytes = captured.0.len();
-            let error =
-                format!("pass on its output: {bytes} bytes, and {CAPTURED_BYTES_MAX} are the most");
-            let (captured, error) = (None, Some(Text::from(error)));
-            let status = 1 << 8;
-            AgentEvent::CommandExited {
-                command,
-                status,
-                process,
-                captured,
-                error,
-                usage,
-                lingers,
-                is_outlived,
-            }
-        }
-        event => event,
+fn sendable(mut event: AgentEvent) -> AgentEvent {
+    if let AgentEvent::CommandExited { status, captured, error, .. } = &mut event
+        && let Some(output) = captured.take_if(|output| output.0.len() > CAPTURED_BYTES_MAX)
+    {
+        let bytes = output.0.len();
+        let why =
+            format!("pass on its output: {bytes} bytes, and {CAPTURED_BYTES_MAX} are the most");
+        *error = Some(Text::from(why));
+        *status = 1 << 8;
     }
+    event
 }
 
 async fn forward_answers(mut answers: UnboundedReceiver<FromAgent>, link: Rc<AgentLink>) {

@@ -186,8 +186,8 @@ pub(crate) struct Hub {
     pub control: Option<Control>,
     control_tried: bool,
     pub goodbye: bool,
-    /// How far the machine's clock is ahead of the journal's, as was noted last.
-    pub clock_ahead_ns: i64,
+    /// Of the machine's clock against the journal's, as was noted last.
+    pub clock_steps: clock::StepWatch,
     /// The front ends because of an error.
     pub front_failed: bool,
     /// Messages to the front may wait until then, to go together.
@@ -508,7 +508,7 @@ impl Hub {
             control: None,
             control_tried: false,
             goodbye: false,
-            clock_ahead_ns: 0,
+            clock_steps: clock::StepWatch::default(),
             front_failed: false,
             flush_due_ns: None,
             flush_urgent: false,

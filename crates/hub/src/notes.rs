@@ -2,7 +2,6 @@
 //!
 //! It decides nothing, and calls nothing but the record; when lines are written is the hub's loop's business.
 
-use rakuda_agent::clock;
 use rakuda_core::{InvocationId, NodeId, Now, Settled as CoreSettled, TaskId, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::agent::{CommandId, OutputStream};
@@ -276,11 +275,7 @@ impl Hub {
     pub(crate) fn note_clock(&mut self) {
         let (time_ns, wall_ns) = (self.now.journal_ns(), self.now.wall_ns());
         let ahead_ns = wall_ns.saturating_sub(time_ns);
-        let by_ns = ahead_ns.saturating_sub(self.clock_ahead_ns);
-        if by_ns.unsigned_abs() < clock::STEP_NS_MIN {
-            return;
-        }
-        self.clock_ahead_ns = ahead_ns;
+        let Some(by_ns) = self.clock_steps.see(ahead_ns) else { return };
         self.warn_of_set_clock(LOCAL_NODE, by_ns);
         self.record.clock_stepped(ClockStepped { time_ns, wall_ns });
     }

@@ -31,10 +31,14 @@ impl Remarks {
     }
 }
 
-/// Of all late workers, with where each is.
-pub(crate) fn late_words(workers: u32, late: &[(u32, Lateness)], worst_place: &str) -> String {
-    let Some((worker, worst)) = worst(late) else { return String::new() };
-    let what = match worst {
+/// Of late workers, with how the latest was, and where it is.
+pub(crate) fn late_words(
+    workers: u32,
+    late: u32,
+    (latest, lateness): (u32, Lateness),
+    place: &str,
+) -> String {
+    let what = match lateness {
         Lateness::Told(ns @ 1..) => {
             format!("learnt of the instant {} after it was to begin", duration_in_words(ns))
         }
@@ -46,27 +50,19 @@ pub(crate) fn late_words(workers: u32, late: &[(u32, Lateness)], worst_place: &s
             format!("was woken {} after it was to begin", duration_in_words(ns))
         }
     };
-    let count = late.len();
-    let (verb, lead) = if count == 1 { ("was", "") } else { ("were", "the latest, ") };
+    let (verb, lead) = if late == 1 { ("was", "") } else { ("were", "the latest, ") };
     format!(
-        "{count} of {workers} workers {verb} late: {lead}worker {worker}{worst_place}, {what}. The round counts, and is \
-         marked"
+        "{late} of {workers} workers {verb} late: {lead}worker {latest}{place}, {what}. The round counts, and is marked"
     )
-}
-
-/// The worker that was late by the most.
-pub(crate) fn worst(late: &[(u32, Lateness)]) -> Option<(u32, Lateness)> {
-    late.iter().copied().max_by_key(|(_, lateness)| match *lateness {
-        Lateness::Told(ns) | Lateness::Slept(ns) => ns,
-    })
 }
 
 /// Of the commands that have ended before what they had started.
 pub(crate) fn outlived_words(workers: u32, outlived: u32) -> String {
-    let verb = if outlived == 1 { "has" } else { "have" };
+    let (commands, have) =
+        if outlived == 1 { ("command", "it has") } else { ("commands", "these have") };
     format!(
-        "the commands of {outlived} of {workers} workers ended, and what these {verb} started goes on beside what \
-         follows: a worker's end is that of its command"
+        "the {commands} of {outlived} of {workers} workers ended, and what {have} started goes on beside what follows: \
+         a worker's end is that of its command"
     )
 }
 
@@ -102,18 +98,26 @@ mod tests {
 
     #[test]
     fn the_worker_that_was_latest_is_named_with_how() {
-        let late = [(1, Lateness::Told(-300_000)), (4, Lateness::Slept(2_100_000))];
+        let words = late_words(8, 2, (4, Lateness::Slept(2_100_000)), " on node host2");
         assert_eq!(
-            late_words(8, &late, " on node host2"),
+            words,
             "2 of 8 workers were late: the latest, worker 4 on node host2, was woken 2.1 ms after it was to begin. The \
              round counts, and is marked"
         );
-        let early = late_words(8, &late[..1], "");
+        let early = late_words(8, 1, (1, Lateness::Told(-300_000)), "");
         assert!(early.starts_with(
             "1 of 8 workers was late: worker 1, learnt of the instant only 300 µs before"
         ));
-        let told = late_words(8, &[(0, Lateness::Told(3_200_000_000))], "");
+        let told = late_words(8, 1, (0, Lateness::Told(3_200_000_000)), "");
         assert!(told.contains("learnt of the instant 3.2 s after it was to begin"), "{told}");
+    }
+
+    #[test]
+    fn one_command_or_several_are_outlived() {
+        let one = "the command of 1 of 2 workers ended, and what it has started goes on";
+        assert!(outlived_words(2, 1).starts_with(one));
+        let both = "the commands of 2 of 2 workers ended, and what these have started goes on";
+        assert!(outlived_words(2, 2).starts_with(both));
     }
 
     #[test]

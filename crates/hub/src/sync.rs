@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use rakuda_agent::clock;
 use rakuda_core::sync::clock::{Exchange, Offset};
 use rakuda_core::sync::rounds::{
-    Fault, Lateness, NodeClock, Passed, RoundEffect, RoundResult, RoundSpec, Rounds, WorkerResult,
+    Fault, NodeClock, Passed, RoundEffect, RoundResult, RoundSpec, Rounds,
 };
 use rakuda_core::{Input, NodeId, TaskId, Time};
 use rakuda_link::time::ClockExchange;
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentRequest, CacheEvidence, CommandId, GateStamps, RoundStop};
 use rakuda_proto::front::{
-    CommandOptions, GateChoice, GateKind, HubMessage, RoundDefinition, Usage,
+    CommandOptions, GateChoice, GateKind, HubMessage, RoundDefinition, RoundKind, Usage,
 };
 use rakuda_proto::journal::{CommandPrepared, JournalEvent, RoundCache, RoundClock, RoundEnded};
 
@@ -567,21 +567,20 @@ impl Hub {
         let Some(round) = self.sync.rounds.get(&id).filter(|round| round.why.is_none()) else {
             return;
         };
-        let RoundDefinition { sync, number, workers, .. } = &round.definition;
+        let RoundDefinition { sync, number, workers, kind, .. } = &round.definition;
         let sync = sync.to_display();
-        let kind = if round.definition.kind.word() == "null" {
-            " of programs that do nothing"
-        } else {
-            ""
+        let what = match kind {
+            RoundKind::Null => " of programs that do nothing",
+            RoundKind::Counted | RoundKind::WarmUp => "",
         };
-        let head = format!("sync {sync}: round {number}{kind}: ");
-        let late = |it: &WorkerResult| Some((it.worker, it.late?));
-        let late: Vec<(u32, Lateness)> = result.workers.iter().filter_map(late).collect();
+        let head = format!("sync {sync}: round {number}{what}: ");
+        let late = result.workers.iter().filter_map(|it| Some((it, it.late?)));
         let mut lines = Vec::new();
-        if let Some((worst, _)) = round_remarks::worst(&late) {
-            let node = result.workers.get(worst as usize).and_then(|it| it.node);
-            let place = self.place_of_worker(node);
-            lines.push((Remark::Late, round_remarks::late_words(*workers, &late, &place)));
+        if let Some((it, lateness)) = late.max_by_key(|(_, lateness)| lateness.by_ns()) {
+            let place = self.place_of_worker(it.node);
+            let latest = (it.worker, lateness);
+            let words = round_remarks::late_words(*workers, result.late, latest, &place);
+            lines.push((Remark::Late, words));
         }
         if round.outlived > 0 {
             let words = round_remarks::outlived_words(*workers, round.outlived);

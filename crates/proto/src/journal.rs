@@ -692,11 +692,6 @@ pub struct InputLost {
     pub task: u32,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
-fn is_none(count: &u32) -> bool {
-    *count == 0
-}
-
 /// See [`JournalEvent::FileStaged`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStaged {
@@ -709,7 +704,7 @@ pub struct FileStaged {
     /// The node that has it, too.
     pub to: u32,
     /// Secondary files that came with it.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub companions: u32,
     /// The size of all of them.
     pub bytes: u64,

@@ -69,6 +69,14 @@ pub enum Lateness {
     Slept(i64),
 }
 
+impl Lateness {
+    /// After the worker was to begin; below 0: before.
+    pub fn by_ns(self) -> i64 {
+        let (Self::Told(ns) | Self::Slept(ns)) = self;
+        ns
+    }
+}
+
 /// One worker of a round that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerResult {
