@@ -118,6 +118,19 @@ class ClusterBenchTest < Minitest::Test
     assert_equal %w[metadata fio] * 2, output.scan(/^  (metadata|fio): (?:valid|NOT VALID)$/).flatten
   end
 
+  def test_errors_of_clocks_are_held_against_their_bounds
+    output = run_script("clocks", "--lines", "2/10", "--rounds", "1", "--runs", "1")
+    %w[direct leader].each do |way|
+      assert_equal 2, output.scan(%r{^  2/10 +#{way} +host[34] +\d+ +4( +-?\d+\.\d+){6}$}).size, output
+    end
+    assert_match(/^errors within their bounds: 24 of 24$/, output)
+  end
+
+  def test_far_hosts_are_measured_without_prepared_commands_and_with_them
+    output = run_script("far", "--trips", "4", "--tasks", "8", "--rounds", "1")
+    %w[direct leader].each { |way| assert_match(/^  4 +#{way} +50 +12\.5( +\d+\.\d+){3}$/, output) }
+  end
+
   def test_wrong_words_are_refused_in_one_line
     output, status = Open3.capture2e("#{FOLDER}/faults", "--only", "flood")
     assert_equal [1, 1], [status.exitstatus, output.lines.grep_v(/^(command|machine):/).size], output

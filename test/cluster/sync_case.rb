@@ -37,22 +37,7 @@ class ClusterSyncCase < ClusterHostsCase
   end
 
   # Whoever comes over ssh is in a time namespace of its host meanwhile.
-  def in_time_namespaces
-    write("elsewhen", <<~SH)
-      #!/bin/sh
-      case $(uname -n) in
-      #{AHEAD.map { |host, ahead| "#{host}) ahead=#{ahead} ;;" }.join("\n")}
-      esac
-      exec unshare --time --monotonic "$ahead" --fork --kill-child sh -c "$SSH_ORIGINAL_COMMAND"
-    SH
-    FileUtils.chmod(0o755, File.join(@folder, "elsewhen"))
-    keys = File.join(@testbed.state, "ssh/authorized_keys")
-    before = File.read(keys)
-    File.write(keys, before.gsub(/^(?=ssh-)/) { "command=\"#{File.join(@folder, "elsewhen")}\" " })
-    yield
-  ensure
-    File.write(keys, before) if before
-  end
+  def in_time_namespaces(&) = @testbed.in_time_namespaces(AHEAD, &)
 
   # @return [Array<String>] processes of a host that wait at a gate
   def gate_processes(host, where = AT_GATE)

@@ -146,6 +146,25 @@ class Testbed
     raise Minitest::Assertion, result.err.strip unless result.success?
   end
 
+  # Runs the block; whoever comes over ssh meanwhile is in a time namespace of its host.
+  # @param ahead [Hash] host => how far its monotonic clock is ahead of this machine's, seconds
+  def in_time_namespaces(ahead)
+    script = write("elsewhen", <<~SH)
+      #!/bin/sh
+      case $(uname -n) in
+      #{ahead.map { |host, seconds| "#{host}) ahead=#{seconds} ;;" }.join("\n")}
+      esac
+      exec unshare --time --monotonic "$ahead" --fork --kill-child sh -c "$SSH_ORIGINAL_COMMAND"
+    SH
+    FileUtils.chmod(0o755, script)
+    keys = File.join(state, "ssh/authorized_keys")
+    before = File.read(keys)
+    File.write(keys, before.gsub(/^(?=ssh-)/) { "command=\"#{script}\" " })
+    yield
+  ensure
+    File.write(keys, before) if before
+  end
+
   # Writes a file into `folder`; returns its path.
   def write(path, content)
     File.join(folder, path).tap do |whole|
