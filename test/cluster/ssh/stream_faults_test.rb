@@ -16,10 +16,10 @@ class StreamFaultsTest < ClusterHostsCase
   GANG = <<~RUBY.freeze
     stream :s, from: %w[w1 w2], to: %w[a b]
     %w[w1 w2].each do |w|
-      task(w) { sh "hostname > by.\#{w}; seq -f '\#{w} %.0f' #{HALF}; echo x > begun.\#{w}; until test -e go; do sleep 0.05; done; " \\
+      task(w) { sh "hostname > by.\#{w}; echo $$ > pid.\#{w}; seq -f '\#{w} %.0f' #{HALF}; echo x > begun.\#{w}; until test -e go; do sleep 0.05; done; " \\
                    "seq -f '\#{w} %.0f' #{HALF + 1} #{2 * HALF}" }
     end
-    %w[a b].each { |r| file(r) { |t| sh "hostname > by.\#{r}; cat > \#{t.name}" } }
+    %w[a b].each { |r| file(r) { |t| sh "hostname > by.\#{r}; echo $$ > pid.\#{r}; exec cat > \#{t.name}" } }
     task default: %w[a b]
   RUBY
 
@@ -96,6 +96,12 @@ class StreamFaultsTest < ClusterHostsCase
     assert_equal [4 * HALF, true], stream.values_at("records", "balanced"), printed
   end
 
+  # A program of a member, on its host.
+  def kill_member(task)
+    @testbed.run!(read("by.#{task}").strip, "kill", "-KILL", read("pid.#{task}").strip, chdir: "/")
+    write("go", "")
+  end
+
   # The run says that it ended early; the next one makes all.
   def assert_made_by_the_next(printed, *words)
     refute_empty printed.strip
@@ -132,6 +138,73 @@ class StreamFaultsTest < ClusterHostsCase
     printed, status = struck_over_hosts(PATIENT) { kill(read("by.w2").strip, "rakuda-agent") }
     assert_made(printed, status)
     assert_run_again(printed)
+  end
+
+  # First without a retry: no reader takes the half for the whole, and nothing that was made is left.
+  def strike_member(task, other)
+    printed, status = struck_over_hosts(PATIENT) { kill_member(task) }
+    assert_equal 1, status.exitstatus, printed
+    assert_match(/^#{task}: failed after .* on host\d\n.*\n  signal 9 \(SIGKILL\)$/, printed)
+    refute_match(/^#{other}: failed/, printed)
+    %w[a b].each { |reader| refute_path_exists File.join(@folder, reader) }
+    FileUtils.rm_f(names("{go,begun.*}").map { |name| File.join(@folder, name) })
+    printed, status = struck_over_hosts(PATIENT, "RETRY=1") { kill_member(task) }
+    assert_made(printed, status)
+    assert_equal 1 + 2, events("streams_opened").size, printed
+  end
+
+  def test_a_reader_that_is_killed_fails_all_and_all_run_again_where_they_may = strike_member("a", "w1")
+
+  def test_a_writer_that_is_killed_fails_all_and_all_run_again_where_they_may = strike_member("w2", "b")
+
+  # No packet comes to a host or from it while the other half goes through, for less than anybody waits.
+  def test_a_host_that_is_cut_off_for_a_moment_loses_nothing
+    host = nil
+    # testbed/fault may have to wait for other testbeds.
+    printed, status = struck_over_hosts("HEARTBEAT=60") do
+      @testbed.fault("cut-link", host = read("by.w1").strip)
+      write("go", "")
+      sleep 1
+      @testbed.fault("mend-link", host)
+    end
+    assert_made(printed, status)
+    assert_nothing_lost(printed)
+  ensure
+    @testbed.fault("mend-link", host) if host
+  end
+
+  # It is back before the run ends, and what ran there before does no harm.
+  def test_a_host_that_is_cut_off_too_long_is_lost_and_all_run_again
+    host = nil
+    printed, status = struck_over_hosts(STRICT) do
+      @testbed.fault("cut-link", host = read("by.w1").strip)
+      wait_for("a node to be lost") { events("node_lost").any? }
+      @testbed.fault("mend-link", host)
+      write("go", "")
+    end
+    assert_made(printed, status)
+    assert_run_again(printed)
+  ensure
+    @testbed.fault("mend-link", host) if host
+  end
+
+  # Two hosts do not hear each other for longer than a heartbeat, while the hub hears both: nobody is lost, and what was on
+  # its way comes when the line is there again.
+  def test_a_line_between_two_hosts_that_is_cut_for_longer_than_a_heartbeat_loses_nothing
+    write("hosts", "host1 2\nhost2 2\n")
+    address = @testbed.run!("host1", "getent", "hosts", "host2").split.first
+    printed, status = struck_over_hosts(STRICT) do
+      @testbed.run!("host1", "ip", "route", "add", "blackhole", address)
+      write("go", "")
+      # Nothing tells of its end: this is the time for which they do not hear each other.
+      sleep 9
+      @testbed.run!("host1", "ip", "route", "del", "blackhole", address)
+      address = nil
+    end
+    assert_made(printed, status)
+    assert_nothing_lost(printed)
+  ensure
+    @testbed.run("host1", "ip", "route", "del", "blackhole", address) if address
   end
 
   def test_a_hub_that_stands_still_for_a_moment_loses_nothing
