@@ -56,7 +56,8 @@ class JournalSchemaTest < Minitest::Test
               "took_ns" => 3 },
             { "event" => "streams_rerouted", "time_ns" => 1, "opening" => 1, "streams" => [
               { "name" => "s", "route" => { "route" => "relay", "wish" => "auto", "lan" => 2, "wan" => 1, "costs" => [],
-                                            "message_ns" => 4, "observed_bytes_per_s" => 5, "observed_per_1000_s" => 6 } }
+                                            "message_ns" => 4, "lan_bytes_per_s" => 7,
+                                            "wan_bytes_per_s" => 8, "observed_bytes_per_s" => 5, "observed_per_1000_s" => 6 } }
             ] },
             { "event" => "clock_stepped", "time_ns" => 1, "wall_ns" => 2 }].freeze
 

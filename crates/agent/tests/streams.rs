@@ -97,6 +97,7 @@ impl Node {
                 | AgentEvent::Streams(
                     StreamEvent::Stalled(..)
                     | StreamEvent::MessageCost(_)
+                    | StreamEvent::LineRates(..)
                     | StreamEvent::SpoolBad(..)
                     | StreamEvent::Listening(..)
                     | StreamEvent::Dialled(..)

@@ -218,6 +218,13 @@ pub struct StreamRoute {
     /// nothing: it was not known, and taken as usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_ns: Option<u64>,
+    /// What the slowest line within a group of its hosts carries in a second, as measured, bytes; nothing: none was,
+    /// and all were taken as they usually are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lan_bytes_per_s: Option<u64>,
+    /// Likewise between two groups of its hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wan_bytes_per_s: Option<u64>,
     /// What its tasks are said to write and read in a second, bytes; nothing: it was taken as usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declared_bytes_per_s: Option<u64>,
@@ -299,6 +306,9 @@ pub enum StreamEvent {
     SpoolBad(OpeningId, Text),
     /// Processor time that a message takes on its way over an edge at this end, ns. Told once by each node with edges.
     MessageCost(u64),
+    /// How fast lines were seen to be by edges that end on the node: the number of each edge, and bytes a second; no
+    /// more often than once a second.
+    LineRates(OpeningId, Vec<(u32, u64)>),
 }
 
 /// What the writers of one node have written so far.

@@ -442,6 +442,12 @@ impl Relay {
         self.has_passed = false;
         self.passed_due = Time(now().0 + PASSED_NS);
         let passed: Vec<StreamPassed> = self.in_use().filter_map(Through::passed).collect();
+        let rates: Vec<(u32, u64)> =
+            self.streams.iter_mut().flat_map(Through::line_rates).collect();
+        // Before what has passed, after which routes are weighed.
+        if !rates.is_empty() {
+            self.tell(StreamEvent::LineRates(self.id, rates));
+        }
         if !passed.is_empty() {
             self.tell(StreamEvent::Passed(self.id, passed));
         }
@@ -876,6 +882,14 @@ impl Through {
             name: self.plan.name.clone(),
             bytes: accounts.iter().map(bytes).sum(),
             records: accounts.iter().map(|account| account.records).sum(),
+        })
+    }
+
+    /// Of edges that come from other hosts: how fast their lines were seen to be since this was asked last.
+    fn line_rates(&mut self) -> impl Iterator<Item = (u32, u64)> {
+        self.intakes.iter_mut().filter_map(|intake| match intake {
+            Intake::Hop(hop) => hop.machine.take_line_rate().map(|rate| (hop.edge, rate)),
+            Intake::Pipe(_) | Intake::Spool(_) | Intake::Closed => None,
         })
     }
 

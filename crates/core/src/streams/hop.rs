@@ -7,6 +7,7 @@
 
 use alloc::vec::Vec;
 
+use super::meter::LineMeter;
 use crate::Time;
 
 /// Bytes of the window that an edge begins with: what a receiver holds at most, and so a sender may
@@ -35,11 +36,13 @@ const DONE: u8 = 5;
 const PROBE: u8 = 6;
 /// The answer. None comes behind `END`: nothing may lie unread where the receiver closes.
 const ECHO: u8 = 7;
+/// As `DATA`; since the piece before, the sender was never short of bytes that it might send.
+const MORE: u8 = 8;
 
 /// Numbers are little endian; `None`: no such word.
 fn body_bytes(kind: u8) -> Option<usize> {
     match kind {
-        DATA => Some(4),
+        DATA | MORE => Some(4),
         END => Some(16),
         CREDIT => Some(8),
         LEFT | DONE | PROBE | ECHO => Some(0),
@@ -150,6 +153,8 @@ pub struct HopSender {
     state: SenderState,
     /// Bytes that may still be sent.
     credit: usize,
+    /// There was nothing to send since the last piece, though it might have been.
+    is_short: bool,
     out: Outgoing,
     words: Words,
     sent: u64,
@@ -160,6 +165,7 @@ impl Default for HopSender {
         Self {
             state: SenderState::Open,
             credit: HOP_WINDOW_BYTES,
+            is_short: true,
             out: Outgoing::default(),
             words: Words::default(),
             sent: 0,
@@ -180,7 +186,8 @@ impl HopSender {
         if room == 0 {
             return 0;
         }
-        self.out.bytes.extend_from_slice(&[DATA, 0, 0, 0, 0]);
+        let kind = if self.is_short { DATA } else { MORE };
+        self.out.bytes.extend_from_slice(&[kind, 0, 0, 0, 0]);
         let mut taken = 0;
         for piece in pieces {
             let piece = &piece[..piece.len().min(room - taken)];
@@ -190,6 +197,7 @@ impl HopSender {
                 break;
             }
         }
+        self.is_short = taken == 0;
         if taken == 0 {
             self.out.bytes.clear();
             return 0;
@@ -322,6 +330,13 @@ impl Window {
         is_due
     }
 
+    /// Maximum bytes a second that the window lets through with some room to spare. `None`: no round trip is known.
+    fn bound(&self) -> Option<u64> {
+        let bytes = self.bytes as u128 * 3 / 4 * 1_000_000_000;
+        let rate = bytes / u128::from(self.round_trip_ns?.max(1));
+        Some(u64::try_from(rate).unwrap_or(u64::MAX))
+    }
+
     /// An answer came; by how many bytes the window has grown. `None`: nobody had asked.
     fn on_echo(&mut self) -> Option<usize> {
         let sample = self.now.0.saturating_sub(self.probed.take()?.0);
@@ -357,6 +372,7 @@ pub struct HopReceiver {
     owed: usize,
     came: u64,
     window: Window,
+    meter: LineMeter,
     words: Words,
     out: Outgoing,
 }
@@ -372,6 +388,7 @@ impl Default for HopReceiver {
             owed: 0,
             came: 0,
             window: Window::default(),
+            meter: LineMeter::default(),
             words: Words::default(),
             out: Outgoing::default(),
         }
@@ -399,6 +416,7 @@ impl HopReceiver {
                 }
                 self.piece_left -= some;
                 self.came += some as u64;
+                self.meter.on_bytes(self.window.now, some as u64, self.window.bound());
                 bytes = &bytes[some..];
                 if self.piece_left > 0 {
                     return Ok(());
@@ -409,13 +427,14 @@ impl HopReceiver {
             };
             bytes = rest;
             match (kind, self.state) {
-                (DATA, ReceiverState::Open | ReceiverState::Left) => {
+                (DATA | MORE, ReceiverState::Open | ReceiverState::Left) => {
                     let length = usize::try_from(first).map_err(|_| HopError::Broken)?;
                     if length == 0 || length > self.credit {
                         return Err(HopError::Broken);
                     }
                     self.credit -= length;
                     self.piece_left = length;
+                    self.meter_piece(kind == MORE);
                 }
                 (END, ReceiverState::Open) if first == self.came => {
                     self.state = ReceiverState::Ended(records);
@@ -426,6 +445,10 @@ impl HopReceiver {
                 (END, ReceiverState::Left) => {}
                 (ECHO, ReceiverState::Open | ReceiverState::Left) => {
                     let more = self.window.on_echo().ok_or(HopError::Broken)?;
+                    if more > 0 {
+                        let round_trip_ns = self.window.round_trip_ns.unwrap_or(0);
+                        self.meter.on_widened(self.window.now, round_trip_ns);
+                    }
                     if more > 0 && self.state == ReceiverState::Open {
                         self.out.say(CREDIT, &[more as u64]);
                         self.credit += more;
@@ -434,6 +457,22 @@ impl HopReceiver {
                 _ => return Err(HopError::Broken),
             }
         }
+    }
+
+    /// A piece begins; `follows`: the sender was never short since the one before.
+    fn meter_piece(&mut self, follows: bool) {
+        // Half a window that nobody takes: then it is not the line that holds up what comes.
+        let is_taken = self.pending().len() <= self.window.bytes / 2;
+        if self.state != ReceiverState::Open || !is_taken {
+            self.meter.on_held_up();
+        } else if !follows || !self.meter.is_running() {
+            self.meter.on_begun(self.window.now, self.window.bound());
+        }
+    }
+
+    /// Bytes a second that the line has been seen to carry since this was asked last.
+    pub fn take_line_rate(&mut self) -> Option<u64> {
+        self.meter.take_rate()
     }
 
     /// Nothing more comes from the other side.

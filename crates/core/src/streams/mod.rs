@@ -7,12 +7,14 @@
 //! - `spool` and `stages`: what a spool looks like, and whose turn it is where streams go over spools
 //! - `spill`: what a slow reader gets back of that which went to disk
 //! - `hop`: an edge between two hosts: credit in bytes, ends, accounts
+//! - `meter`: how fast a line is, as an edge over it sees it
 //! - `edge`: what an edge means for the stream at each end of it
 //! - `flow/handing`: writers and readers that go on in another tree, and `watch`: when
 //! - `tree`: where a stream passes on which hosts
 //! - `stall`: whether anything has moved
 //! - `said`: what is said of tasks before they run, and the traffic that follows
 //! - `placement`: which tasks go to which node, by what is said of them
+//! - `rates`: how fast lines are, from what their edges have seen
 //! - `route`: over which hosts copies go, and what a plan costs
 //!
 //! It does not know tasks' names, pipes or processes, and reads no clock.
@@ -21,7 +23,9 @@ mod edge;
 mod flow;
 mod graph;
 mod hop;
+mod meter;
 mod placement;
+mod rates;
 mod record;
 mod ring;
 mod route;
@@ -42,6 +46,7 @@ pub use hop::{
     HOP_WINDOW_BYTES, HOP_WINDOW_BYTES_MAX, HopError, HopReceiver, HopSender, SenderState,
 };
 pub use placement::{Placer, Weights};
+pub use rates::{EdgeKey, LineRates, lines_of, slowest};
 pub use record::{Cut, Cutter, RecordKind};
 pub use route::{
     Between, Choice, Distance, GroupId, Groups, Hop, LineCost, Load, PlanCost, Route, Ways,

@@ -1,7 +1,7 @@
 //! Over which hosts the copies of a stream's messages go, and what that costs (MegaScript, sections 4 and 5).
 //!
 //! Groups are nested; each has a representative. A line is a LAN within a group and a WAN between
-//! two. Nothing here is measured: costs come in.
+//! two. Nothing here is measured: costs come in (`rates` has those of lines).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -283,6 +283,11 @@ pub struct LineCost {
 }
 
 impl LineCost {
+    /// It carries so many bytes a second.
+    pub fn set_rate(&mut self, bytes_per_s: u64) {
+        self.kib_ns = (1024 * 1_000_000_000 / bytes_per_s.max(1)).max(1);
+    }
+
     fn copy_ns(&self, bytes: u64) -> u64 {
         self.message_ns + self.kib_ns.saturating_mul(bytes) / 1024
     }
@@ -303,7 +308,7 @@ pub fn line_between(lan: &LineCost, usual: &LineCost, measured_ns: Option<u64>) 
     }
 }
 
-/// By two groups, the smaller one first.
+/// By two groups: there and back, the smaller one first; in one direction, that which it comes from.
 pub type Between<T> = BTreeMap<(GroupId, GroupId), T>;
 
 /// The time there and back between each two of some groups, from that of each to one place, ns:
@@ -391,7 +396,8 @@ pub fn cost_of(groups: &Groups, hops: &[Hop], load: &Load) -> PlanCost {
     cost_over(groups, hops, load, &Between::new())
 }
 
-/// The same with the lines between some groups.
+/// The same with the lines between some groups, and within some (twice the same). What is there in one direction alone
+/// counts for both.
 pub fn cost_over(
     groups: &Groups,
     hops: &[Hop],
@@ -404,21 +410,20 @@ pub fn cost_over(
     let mut free: BTreeMap<NodeId, u64> = BTreeMap::new();
     let (mut delay_ns, mut total_ns) = (0, 0);
     for hop in hops {
-        let line = match hop.over {
+        let usual = match hop.over {
             Distance::None => continue,
             Distance::Lan => &load.lan,
-            Distance::Wan => {
-                let (one, other) = (groups.group(hop.from), groups.group(hop.to));
-                between.get(&(one.min(other), one.max(other))).unwrap_or(&load.wan)
-            }
+            Distance::Wan => &load.wan,
         };
+        let (from, to) = (groups.group(hop.from), groups.group(hop.to));
+        let known = between.get(&(from, to)).or_else(|| between.get(&(to, from)));
+        let line = known.unwrap_or(usual);
         let copy = line.copy_ns(load.bytes);
         total_ns += copy;
         *busy.entry(hop.from).or_default() += copy;
         *busy.entry(hop.to).or_default() += copy;
         if hop.over == Distance::Wan {
-            let pair = (groups.group(hop.from), groups.group(hop.to));
-            *carried.entry(pair).or_default() += copy;
+            *carried.entry((from, to)).or_default() += copy;
         }
         let sent = free.get(&hop.from).copied().unwrap_or(0) + copy;
         free.insert(hop.from, sent);

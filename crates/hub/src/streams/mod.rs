@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStringExt as _;
 
 use rakuda_core::streams::{
-    Said, Stages, StreamEnds, StreamGraph, Traffic, Volume, Weights, thousandths,
+    LineRates, Said, Stages, StreamEnds, StreamGraph, Traffic, Volume, Weights, thousandths,
 };
 use rakuda_core::{Event, Held, NextAttempt, NodeId, Settled, TaskId, TaskState};
 use rakuda_proto::Text;
@@ -51,6 +51,7 @@ pub(crate) struct Streams {
     /// What hosts need to connect to one another.
     network: edges::Network,
     message_costs: MessageCosts,
+    line_rates: LineRates,
 }
 
 /// Tasks that streams join.

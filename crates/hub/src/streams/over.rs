@@ -27,6 +27,9 @@ impl Hub {
             StreamEvent::Prepared(id, why_not) => self.on_prepared(id, node, why_not.as_ref()),
             StreamEvent::Switched(id) => self.on_switched(id, node),
             StreamEvent::MessageCost(ns) => self.streams.message_costs.set(node, ns),
+            StreamEvent::LineRates(id, rates) => {
+                self.streams.on_line_rates(self.now.time, id, node, &rates);
+            }
             StreamEvent::SpoolBad(id, spool) => self.on_spool_bad(id, &spool),
             StreamEvent::Listening(id, addresses, socket) => {
                 self.on_node_listens(id, node, (addresses, socket));

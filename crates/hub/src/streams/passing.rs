@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use rakuda_core::NodeId;
-use rakuda_proto::streams::{OpeningId, StreamPassed};
+use rakuda_core::{NodeId, Time};
+use rakuda_proto::streams::{HopWay, OpeningId, StreamPassed};
 
 use super::Streams;
 
@@ -24,6 +24,19 @@ impl Streams {
     pub fn on_passed(&mut self, id: OpeningId, node: NodeId, streams: Vec<StreamPassed>) {
         if let Some(opening) = self.open.get_mut(&id) {
             opening.passed.insert(node, streams);
+        }
+    }
+
+    /// An agent says what edges to its node have seen of their lines. Over the hub's host go two lines.
+    pub fn on_line_rates(&mut self, now: Time, id: OpeningId, node: NodeId, told: &[(u32, u64)]) {
+        let Some(opening) = self.open.get(&id) else { return };
+        for (number, rate) in told {
+            let edge = opening.edges.all.get(*number as usize);
+            let edge = edge.filter(|edge| edge.to == node && edge.way == HopWay::Direct);
+            if let Some(edge) = edge {
+                let (ends, groups) = ((edge.from, edge.to), &opening.routes.groups);
+                self.line_rates.observe(now, (id.0, *number), ends, *rate, groups);
+            }
         }
     }
 

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use rakuda_cluster::ClusterPlan;
 use rakuda_core::streams::{
     BURST_PER_1000_S, Between, Distance, GroupId, Groups, LineCost, Load, MESSAGE_BYTES, PlaceEnd,
-    PlanCost, Route, RouteWatch, Traffic, Tree, Ways, between_ns, cost_over, improve, line_between,
-    tree_by_group,
+    PlanCost, Route, RouteWatch, Traffic, Tree, Ways, between_ns, cost_over, improve, lines_of,
+    slowest, tree_by_group,
 };
 use rakuda_core::{NodeId, TaskId};
 use rakuda_link::credentials::CredentialsError;
@@ -28,7 +28,7 @@ pub(super) type NodePlans = (NodeId, Vec<StreamPlan>, Option<HopSet>);
 
 /// Messages in 1,000 s, where nothing is said of a stream.
 const MESSAGES_PER_1000_S: u64 = 1_000_000;
-/// Lines as they usually are: 10 Gbit/s within a group, and 1 Gbit/s with 5 ms a way between two.
+/// Lines as they usually are, where none was measured: 10 Gbit/s in a group, 1 Gbit/s and 5 ms a way between two.
 const LAN: LineCost = LineCost { message_ns: 5_000, kib_ns: 820, round_trip_ns: 100_000 };
 const WAN: LineCost = LineCost { message_ns: 5_000, kib_ns: 8_200, round_trip_ns: 10_000_000 };
 
@@ -70,7 +70,8 @@ impl Hub {
             let wish = self.settings.stream_route;
             let traffic = component.traffic[number].clone();
             let message_ns = self.streams.message_costs.of_stream(&writers, &readers);
-            let known = Known { round_trips: round_trips.as_ref(), message_ns, traffic };
+            let rates = self.streams.line_rates.between(&groups);
+            let known = Known { round_trips: round_trips.as_ref(), rates, message_ns, traffic };
             let (tree, mut route, ways) = route_of(&groups, wish, &known, &writers, &readers);
             route.relayed = self.relayed_names(&groups, &route, &ways);
             laid.edges.routes.push(route);
@@ -264,6 +265,8 @@ fn line_kind(distance: Distance) -> LineKind {
 /// What is known of a stream and its lines.
 pub(super) struct Known<'known> {
     pub round_trips: Option<&'known Between<u64>>,
+    /// Bytes a second that lines have been seen to carry.
+    pub rates: Between<u64>,
     /// What a message takes at each end of an edge.
     pub message_ns: Option<u64>,
     pub traffic: Traffic,
@@ -301,9 +304,7 @@ pub(super) fn cost_of_ways(
     readers: &[(TaskId, NodeId)],
 ) -> PlanCost {
     let (lan, wan) = known.lines();
-    let measured = known.round_trips.into_iter().flatten();
-    let lines: Between<LineCost> =
-        measured.map(|(pair, ns)| (*pair, line_between(&lan, &wan, Some(*ns)))).collect();
+    let lines = lines_of((&lan, &wan), known.round_trips, &known.rates);
     let tree = tree_by_group(groups, ways, writers, readers);
     cost_over(groups, &tree.edges, &known.load(), &lines)
 }
@@ -339,12 +340,12 @@ pub(super) fn route_of(
     ];
     let mut costs: Vec<RouteCost> =
         plans.iter().map(|(kind, cost, _)| route_cost(*kind, cost)).collect();
+    let tasks = writers.iter().chain(readers);
+    let used: BTreeSet<GroupId> = tasks.map(|(_, node)| groups.group_of[node]).collect();
     let (kind, ways) = match wish {
         RouteWish::Auto => {
             let best = plans.iter().min_by_key(|(_, cost, _)| cost.key());
             let (kind, least, ways) = best.expect("there are three");
-            let tasks = writers.iter().chain(readers);
-            let used: BTreeSet<GroupId> = tasks.map(|(_, node)| groups.group_of[node]).collect();
             let (other, cost) = improve(ways, &used, cost);
             if cost.key() < least.key() {
                 costs.push(route_cost(RouteKind::Mixed, &cost));
@@ -361,6 +362,7 @@ pub(super) fn route_of(
     };
     let tree = tree_by_group(groups, &ways, writers, readers);
     let (lan, wan) = tree.lines();
+    let slowest = |line| slowest(&known.rates, line, |group| used.contains(&group));
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let route = StreamRoute {
         route: kind,
@@ -371,6 +373,8 @@ pub(super) fn route_of(
         costs,
         round_trip_ns: known.round_trips.and_then(|all| all.values().max().copied()),
         message_ns: known.message_ns,
+        lan_bytes_per_s: slowest(Distance::Lan),
+        wan_bytes_per_s: slowest(Distance::Wan),
         declared_bytes_per_s: known.traffic.bytes_per_s,
         declared_per_1000_s: known.traffic.per_1000_s,
         observed_bytes_per_s: None,
@@ -408,7 +412,7 @@ mod tests {
 
     fn auto(writers: &[(TaskId, NodeId)], readers: &[(TaskId, NodeId)]) -> StreamRoute {
         let traffic = Traffic { per_1000_s: Some(15_258), ..Traffic::default() };
-        let known = Known { round_trips: None, message_ns: None, traffic };
+        let known = Known { round_trips: None, rates: Between::new(), message_ns: None, traffic };
         let (_, route, ways) = route_of(&groups(3), RouteWish::Auto, &known, writers, readers);
         assert_eq!(route.route == RouteKind::Mixed, route.costs.len() == 4);
         let is_mixed = route.route == RouteKind::Mixed;
@@ -438,7 +442,12 @@ mod tests {
     #[test]
     fn whatever_is_wished_for_is_taken() {
         let (writers, readers) = (on([1, 2], 0), on([11, 12, 21], 100));
-        let known = Known { round_trips: None, message_ns: None, traffic: Traffic::default() };
+        let known = Known {
+            round_trips: None,
+            rates: Between::new(),
+            message_ns: None,
+            traffic: Traffic::default(),
+        };
         for (wish, kind) in [
             (RouteWish::Direct, RouteKind::Direct),
             (RouteWish::Relay, RouteKind::Relay),
@@ -451,7 +460,7 @@ mod tests {
 
     /// One writer, nine readers far away.
     fn of_traffic(traffic: Traffic) -> StreamRoute {
-        let known = Known { round_trips: None, message_ns: None, traffic };
+        let known = Known { round_trips: None, rates: Between::new(), message_ns: None, traffic };
         let (writers, readers) = (on([1], 0), on(11..20, 100));
         route_of(&groups(2), RouteWish::Auto, &known, &writers, &readers).1
     }
@@ -482,13 +491,37 @@ mod tests {
         let (writers, readers) = (on([1], 0), on(11..20, 100));
         let cost = |message_ns| {
             let traffic = Traffic { message_bytes: Some(100), ..Traffic::default() };
-            let known = Known { round_trips: None, message_ns, traffic };
+            let known = Known { round_trips: None, rates: Between::new(), message_ns, traffic };
             let (_, route, _) = route_of(&groups(2), RouteWish::Direct, &known, &writers, &readers);
             assert_eq!(route.message_ns, message_ns);
             route.costs[0].period_ns
         };
         // Nine copies leave the writer's host.
         assert_eq!(cost(Some(7_000)) - cost(None), 9 * 2_000);
+    }
+
+    #[test]
+    fn what_lines_were_seen_to_carry_stands_in_the_place_of_what_is_usual_and_is_told() {
+        let (writers, readers) = (on([1], 0), on(11..14, 100));
+        let of = |rates: &[((u32, u32), u64)]| {
+            let pair = |(from, to)| (GroupId(from), GroupId(to));
+            let rates = rates.iter().map(|(line, rate)| (pair(*line), *rate)).collect();
+            let traffic = Traffic { per_1000_s: Some(20_000), ..Traffic::default() };
+            let known = Known { round_trips: None, rates, message_ns: None, traffic };
+            route_of(&groups(3), RouteWish::Auto, &known, &writers, &readers).1
+        };
+        let usual = of(&[]);
+        assert_eq!((usual.lan_bytes_per_s, usual.wan_bytes_per_s), (None, None));
+        // With 20 messages of 64 KiB a second a line of 10 MB/s is to be passed once, and one of 10 GB/s often.
+        let slow = of(&[((0, 1), 10_000_000), ((0, 2), 1), ((1, 1), 300_000_000)]);
+        assert_eq!(
+            (slow.lan_bytes_per_s, slow.wan_bytes_per_s),
+            (Some(300_000_000), Some(10_000_000))
+        );
+        let fast = of(&[((0, 1), 10_000_000_000)]);
+        assert_eq!((slow.wan, fast.wan), (1, 3), "{slow:?} {fast:?}");
+        let delay = |route: &StreamRoute| route.costs[0].delay_ns;
+        assert!(delay(&fast) < delay(&usual) && delay(&usual) < delay(&slow));
     }
 
     #[test]

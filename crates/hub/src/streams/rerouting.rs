@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rakuda_core::streams::{Between, Groups, RouteWatch, Traffic, Tree, Ways};
+use rakuda_core::streams::{Between, Groups, LineRates, RouteWatch, Traffic, Tree, Ways};
 use rakuda_core::{NodeId, TaskId};
 use rakuda_link::credentials::CredentialsError;
 use rakuda_proto::Text;
@@ -104,7 +104,7 @@ impl Opening {
     fn due(
         &mut self,
         component: &Component,
-        message_costs: &MessageCosts,
+        (message_costs, line_rates): (&MessageCosts, &LineRates),
         now: rakuda_core::Time,
     ) -> Vec<Due> {
         let mut found = Vec::new();
@@ -122,7 +122,8 @@ impl Opening {
             let round_trips = routes.round_trips.as_ref();
             let (writers, readers) = ends_on(stream, &self.node_of);
             let message_ns = message_costs.of_stream(&writers, &readers);
-            let known = Known { round_trips, message_ns, traffic };
+            let rates = line_rates.between(&routes.groups);
+            let known = Known { round_trips, rates, message_ns, traffic };
             let cost = |ways: &Ways| cost_of_ways(&routes.groups, &known, ways, &writers, &readers);
             let auto = RouteWish::Auto;
             let (tree, mut route, ways) =
@@ -163,7 +164,8 @@ impl Hub {
         {
             return;
         }
-        let due = opening.due(component, &self.streams.message_costs, self.now.time);
+        let measured = (&self.streams.message_costs, &self.streams.line_rates);
+        let due = opening.due(component, measured, self.now.time);
         if !due.is_empty() && self.begin_change(id, due).is_err() {
             self.keep_routes(id);
         }

@@ -169,7 +169,8 @@ pub fn route_words(route: &StreamRoute) -> String {
                 let each = duration_in_words(ns);
                 format!(", {each} of a processor for each message at each end")
             });
-            format!("chosen by cost{}{}", trip.unwrap_or_default(), cost.unwrap_or_default())
+            let (trip, cost) = (trip.unwrap_or_default(), cost.unwrap_or_default());
+            format!("chosen by cost{trip}{cost}{}", lines_words(route))
         }
         RouteWish::Relay | RouteWish::Direct | RouteWish::Conventional => "as asked for".to_owned(),
     };
@@ -177,6 +178,20 @@ pub fn route_words(route: &StreamRoute) -> String {
     let seen = words_of_traffic(route.observed_bytes_per_s, route.observed_per_1000_s);
     let seen = if seen.is_empty() { seen } else { format!("; seen: {seen}") };
     format!("{word} ({why}{said}{seen})")
+}
+
+/// How fast lines are, and whether that was measured. On one group's hosts there are none between groups.
+fn lines_words(route: &StreamRoute) -> String {
+    let words = |rate: Option<u64>, place: &str| match rate {
+        Some(rate) => format!(", lines {place} groups carry {}/s as measured", bytes(rate)),
+        None => format!(", lines {place} groups as usual"),
+    };
+    let within = words(route.lan_bytes_per_s, "within");
+    let between = words(route.wan_bytes_per_s, "between");
+    match (route.lan_bytes_per_s, route.wan_bytes_per_s) {
+        (None, None) => ", lines as fast as usual".to_owned(),
+        _ => format!("{between}{within}"),
+    }
 }
 
 fn words_of_traffic(bytes_per_s: Option<u64>, per_1000_s: Option<u64>) -> String {
@@ -608,17 +623,20 @@ mod tests {
             costs: Vec::new(),
             round_trip_ns: Some(10_250_000),
             message_ns: Some(5_080),
+            lan_bytes_per_s: None,
+            wan_bytes_per_s: Some(12_000_000),
             declared_bytes_per_s: None,
             declared_per_1000_s: None,
             observed_bytes_per_s: None,
             observed_per_1000_s: Some(1_500),
             in_bursts: false,
         };
-        let measured =
-            "10.250 ms between groups, 5.1 µs of a processor for each message at each end";
+        let measured = "10.250 ms between groups, 5.1 µs of a processor for each message at each end, \
+             lines between groups carry 12.0 MB/s as measured, lines within groups as usual";
         let seen = "seen: 1.500 messages a second";
         assert_eq!(route_words(&route), format!("relay (chosen by cost, {measured}; {seen})"));
-        (route.round_trip_ns, route.message_ns) = (None, None);
-        assert_eq!(route_words(&route), format!("relay (chosen by cost; {seen})"));
+        (route.round_trip_ns, route.message_ns, route.wan_bytes_per_s) = (None, None, None);
+        let usual = "lines as fast as usual";
+        assert_eq!(route_words(&route), format!("relay (chosen by cost, {usual}; {seen})"));
     }
 }

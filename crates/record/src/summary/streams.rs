@@ -348,6 +348,8 @@ mod tests {
             costs: Vec::new(),
             round_trip_ns: None,
             message_ns: None,
+            lan_bytes_per_s: None,
+            wan_bytes_per_s: None,
             declared_bytes_per_s: None,
             declared_per_1000_s: None,
             observed_bytes_per_s: None,
