@@ -24,7 +24,7 @@ const AHEAD_PER_CORE: u32 = 8;
 /// The most of them.
 const AHEAD_MAX: u32 = 64;
 /// A node is far from here on: a core that waits for a command over the line waits for longer than a start takes.
-const FAR_NS: u64 = 2_000_000;
+const FAR_NS: u64 = 1_000_000;
 /// Commands go to a far node early when a core would wait for more than this part of its time.
 const TRIPS_IN_RUN: u64 = 20;
 
