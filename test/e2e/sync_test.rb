@@ -3,12 +3,12 @@
 # Synchronised rounds with the real engine: who waits for whom, what is recorded, and every way in which a round cannot
 # begin. No test asks how large a lag is: that is the machine's business (bench/sync).
 
-require "csv"
 require "json"
 require "minitest/autorun"
 require "open3"
 require "rexml/document"
 require_relative "../support/disturbed_runs"
+require_relative "../support/late_worker"
 
 class EndToEndSyncTest < Minitest::Test
   include DisturbedRuns
@@ -59,6 +59,27 @@ class EndToEndSyncTest < Minitest::Test
     assert_equal "gone gone\n" * 2, File.read(File.join(@folder, "dynamic.said"))
     assert_includes File.read(log(@folder)), "called 1"
     (rounds - rounds.select { |round| round["gate"] == "none" }).each { |round| assert_whole round }
+  end
+
+  # Into a process with more rights than its user no library is loaded by name.
+  def test_programs_that_have_rights_of_their_own_wait_in_the_helper
+    flunk "this test gives a program capabilities and needs root" unless Process.uid.zero?
+    shows = compile("shows", SHOWS)
+    @folder = new_folder("rights", <<~'RUBY')
+      %w[plain group capable script].each { |name| sync(name, workers: 2, overhead: false) { |w| sh "./#{name}" } }
+      task all: %w[plain group capable script]
+    RUBY
+    { "plain" => 0o755, "group" => 0o2755, "capable" => 0o755 }.each { |name, mode| write_file(name, shows, mode) }
+    # What executes a script is its interpreter, with the rights of that; a script is recorded as one in any case.
+    write_file("script", "#!#{File.join(@folder, "capable")}\n")
+    out, status = Open3.capture2e("setcap", "cap_net_raw=ep", File.join(@folder, "capable"))
+    assert status.success?, out
+    _, status = Process.wait2(start(@folder, "all"))
+    assert_equal 0, status.exitstatus, File.read(log(@folder))
+    gates = rounds.to_h { |round| [round["sync"], round["gate"]] }
+    assert_equal({ "plain" => "preload", "group" => "exec", "capable" => "exec", "script" => "script" }, gates)
+    assert_equal "gone gone\n" * 8, File.read(log(@folder)).lines.grep(/gone/).join
+    rounds.each { |round| assert_whole round }
   end
 
   def test_different_programs_of_one_round_wait_at_gates_of_their_own
@@ -353,7 +374,7 @@ class EndToEndSyncTest < Minitest::Test
 
   def test_a_round_with_a_late_worker_is_repeated_as_often_as_is_wanted
     # More workers than processors begin one after the other: not late by itself. A stopped one is.
-    rounds = run_well(<<~'RUBY', "late", files: { "stop" => [LATE, 0o755] })
+    rounds = run_well(<<~'RUBY', "late", files: { "stop" => [LateWorker::PROGRAM, 0o755] })
       sync(:late, workers: 1, gate: :call, repeat_late: 2, overhead: false) { |w| sh RbConfig.ruby, "-I", ENV.fetch("LIBRARY"), "./stop" }
     RUBY
     assert_equal [[0, 1], [1, 1], [2, 1]], column(rounds, "repeat").zip(column(rounds, "late"))
@@ -362,25 +383,6 @@ class EndToEndSyncTest < Minitest::Test
     assert_match(/ marked \(2 such rounds so far\)$/, told[1])
     assert_equal 2, told.size, "the third is in the record alone"
   end
-
-  # It has another process stop it before it waits, and continue it long after the instant.
-  LATE = <<~'RUBY'
-    fields = ENV.fetch("RAKUDA_GATE").split(",").map(&:to_i)
-    page, ready, slot = IO.for_fd(fields[0], autoclose: false), IO.for_fd(fields[2], autoclose: false), fields[4]
-    main = Process.pid
-    fork do
-      wait = IO.for_fd(fields[1], autoclose: false)
-      sleep 0.001 until File.read("/proc/#{main}/stat").split(")").last.split[0] == "T"
-      ready.syswrite([slot].pack("L"))
-      wait.read
-      t0 = page.pread(64, 0).unpack("LLqq")[2]
-      sleep 0.001 until Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) > t0
-      Process.kill(:CONT, main)
-    end
-    Process.kill(:STOP, main)
-    require "rakuda/gate"
-    Rakuda::Gate.wait
-  RUBY
 
   def test_no_process_stays_at_a_gate_when_the_hub_is_killed
     @folder = new_folder("killed", <<~'RUBY')
@@ -415,23 +417,6 @@ class EndToEndSyncTest < Minitest::Test
     assert_equal [["null", 1, overheads[0]], ["null", 2, overheads[1]]], nulls
     assert_in_delta answer["overhead"][1]["mean_s"] * 100, answer["shortest_program_s"], 1e-6
     assert_includes err, "-d work/1 8k\n"
-  end
-
-  def test_options_of_rakudactl_sync_are_those_of_the_statement
-    folder = configured("options")
-    words = %w[--csv --gate exec --ready-within 50 --offset 0,0.001 --overhead 2]
-    out, err, status = ctl(folder, *words, "--collect", "size=work/1 (\\d)", "conf.rb")
-    assert status.success?, err
-    table = CSV.parse(out, headers: true)
-    assert_equal %w[counted counted null null], table["kind"]
-    assert_equal %w[0 1], table["round"].last(2)
-    assert_match(/^4k,0,counted,0,2,[\d.e-]+,[\d.e-]+,0.0,\d+,0,script,/, out)
-    # The other worker has printed something else.
-    sizes = table.first(2).map { |row| row.values_at("size", "size_mean", "size_total", "size_undefined") }
-    assert_equal [[";4", "4.0", nil, "1"], [";8", "8.0", nil, "1"]], sizes
-    out, status = Open3.capture2e(Engines::REAL, RAKUDACTL, "sync", *%w[-j 1 --oversubscribe --json conf.rb], chdir: folder)
-    assert status.success?, out
-    assert_equal 2, JSON.parse(out.lines.last)["rounds_oversubscribed"]
   end
 
   def test_rakudactl_sync_says_what_cannot_be_and_shows_tasks
@@ -515,10 +500,7 @@ class EndToEndSyncTest < Minitest::Test
   def rakuda(rakefile, *words, files: {})
     @runs = (@runs || 0) + 1
     @folder = new_folder("run#{@runs}", rakefile)
-    files.each do |name, (text, mode)|
-      File.write(File.join(@folder, name), text)
-      File.chmod(mode, File.join(@folder, name))
-    end
+    files.each { |name, (text, mode)| write_file(name, text, mode) }
     ENV["LIBRARY"] = File.expand_path("../../lib", __dir__)
     _, status = Process.wait2(start(@folder, *words))
     [File.read(log(@folder)), status.exitstatus]
@@ -528,6 +510,13 @@ class EndToEndSyncTest < Minitest::Test
     out, err, status = Open3.capture3(Engines::REAL, RAKUDACTL, "report", "--json", chdir: @folder)
     assert status.success?, err
     out
+  end
+
+  # The mode is what is said, whatever the umask.
+  def write_file(name, text, mode = 0o755)
+    path = File.join(@folder, name)
+    File.binwrite(path, text)
+    File.chmod(mode, path)
   end
 
   def journal

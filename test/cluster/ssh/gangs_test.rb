@@ -62,4 +62,30 @@ class ClusterGangsTest < ClusterHostsCase
     assert status.success?, printed
     assert_equal ["host1,host2\n"] * 2, read("runs").lines
   end
+
+  def test_a_task_whose_home_is_lost_runs_again_from_another_home
+    write("hosts", "host1 1\nhost2 1\nhost3 1\n")
+    rakefile = <<~'RUBY'
+      needs nodes: 2
+      task(:default) do
+        sh "echo $(hostname) $RAKUDA_NODES $(cut -d ' ' -f 1 $RAKUDA_HOSTFILE) >> runs; " \
+           "echo x > begun.$(wc -l < runs); until test -e go; do sleep 0.05; done"
+      end
+    RUBY
+    command = [RAKUDA, "-F", "hosts", "-q", "--retry", "0", "HEARTBEAT=8"]
+    lost = nil
+    printed, status = while_command_waits(*command, begun: 1, rakefile: rakefile) do
+      lost = read("runs").split.first
+      @testbed.fault("kill-host", lost)
+      wait_for("it to run again") { begun?(2) }
+      write("go", "")
+    end
+    assert status.success?, printed
+    runs = read("runs").lines.map(&:split)
+    assert_equal 2, runs.size
+    runs.each { |home, names, *slots| assert_equal [home, names.split(",")], [slots.first, slots] }
+    assert_equal %w[host1 host2 host3] - [lost], runs[1].drop(2).sort
+  ensure
+    @testbed.fault("start-host", lost) if lost
+  end
 end
