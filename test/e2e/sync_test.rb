@@ -3,6 +3,7 @@
 # Synchronised rounds with the real engine: who waits for whom, what is recorded, and every way in which a round cannot
 # begin. No test asks how large a lag is: that is the machine's business (bench/sync).
 
+require "etc"
 require "json"
 require "minitest/autorun"
 require "open3"
@@ -222,6 +223,33 @@ class EndToEndSyncTest < Minitest::Test
       multitask both: %w[one two] + 20.times.map { |i| "other#{i}" }
     RUBY
     assert_equal({ "one" => 3, "two" => 3 }, rounds.map { |round| round["sync"] }.tally)
+  end
+
+  # Each waits until the other has begun.
+  def test_workers_of_rounds_at_the_same_time_are_on_different_processors
+    rounds = run_well(<<~'RUBY', "both")
+      { "one" => "two", "two" => "one" }.each do |name, other|
+        sync(name, workers: 1, overhead: false) { |w| sh "touch #{name}.begun; until test -e #{other}.begun; do sleep 0.01; done" }
+      end
+      multitask both: %w[one two]
+    RUBY
+    processors = column(rounds, "processors").flatten
+    assert_equal [2, [Etc.nprocessors, 2].min], [processors.size, processors.uniq.size]
+  end
+
+  def test_a_worker_with_several_cores_may_run_on_all
+    allowed = "sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status"
+    run_well(<<~RUBY, "wide")
+      needs cores: 2
+      sync(:wide, workers: 1, overhead: false) { |w| sh %q(#{allowed} > wide) }
+      sync(:bound, workers: 1, overhead: false) { |w| sh %q(#{allowed} > bound) }
+      sync(:loose, workers: 1, pin: false, overhead: false) { |w| sh %q(#{allowed} > loose) }
+      task wide: %w[bound loose]
+    RUBY
+    own = File.read("/proc/self/status")[/^Cpus_allowed_list:\s*(.*)$/, 1]
+    wide, bound, loose = %w[wide bound loose].map { |name| File.read(File.join(@folder, name)).chomp }
+    assert_equal [own, own], [wide, loose]
+    assert_match(/\A\d+\z/, bound)
   end
 
   CACHES = <<~'RUBY'

@@ -27,11 +27,12 @@ use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::clock::StepWatch;
+use crate::clock::{self, StepWatch};
+use crate::cores;
 use crate::launch::PreparedLaunch;
 use crate::pipes::OutputPipe;
+use crate::processors::{Binding, Processors};
 use crate::spawn::{DescriptorAction, EnvironmentBlock, SpawnError};
-use crate::{clock, cores};
 
 /// The library that holds dynamic programs.
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.so"));
@@ -70,6 +71,7 @@ pub struct Gates {
     rounds: RefCell<BTreeMap<u32, Rc<Round>>>,
     /// Of the wall clock since the first of them came.
     clock_steps: Cell<StepWatch>,
+    processors: Processors,
     events: UnboundedSender<AgentEvent>,
 }
 
@@ -79,6 +81,8 @@ pub struct Worker {
     number: u32,
     /// That it sees to.
     files: Vec<Text>,
+    /// Until it ends.
+    _binding: Option<Binding>,
 }
 
 /// A round, as far as it is on this machine.
@@ -111,7 +115,12 @@ struct Place {
 impl Gates {
     /// Reports go to `events`.
     pub fn new(events: UnboundedSender<AgentEvent>) -> Self {
-        Self { rounds: RefCell::default(), clock_steps: Cell::default(), events }
+        Self {
+            rounds: RefCell::default(),
+            clock_steps: Cell::default(),
+            processors: Processors::default(),
+            events,
+        }
     }
 
     /// Has a command wait at the gate of its round; nothing: it is not to be held.
@@ -135,7 +144,9 @@ impl Gates {
             executed.is_script.then_some(GateKind::Script)
         };
         let place = Place { command, waits, is_reported: false };
-        round.write_place(options).map_err(refused)?;
+        let bind = || self.processors.bind(options.round, options.worker, options.local_rank);
+        let binding = options.pin.then(bind).flatten();
+        round.write_place(options, binding.as_ref().and_then(Binding::number)).map_err(refused)?;
         // Ruby's gate does not.
         if options.hold == GateChoice::Call || options.offset_ns != 0 {
             round.can_meet.set(false);
@@ -146,7 +157,7 @@ impl Gates {
         round.places.borrow_mut().insert(options.worker, place);
         *environment = Rc::new(EnvironmentBlock::replacing(environment, hold.environment));
         launch.hold(hold.descriptors, hold.helper);
-        Ok(Some(Worker { round, number: options.worker, files }))
+        Ok(Some(Worker { round, number: options.worker, files, _binding: binding }))
     }
 
     /// When the round begins.
@@ -288,10 +299,10 @@ impl Round {
     }
 
     /// What the worker is to know.
-    fn write_place(&self, options: &GateOptions) -> io::Result<()> {
+    fn write_place(&self, options: &GateOptions, processor: Option<u32>) -> io::Result<()> {
         let mut slot = [0; PLACE_BYTES];
         slot[32..40].copy_from_slice(&options.offset_ns.to_ne_bytes());
-        let cpu = options.pin.then(|| processor_of(options.local_rank)).flatten().unwrap_or(-1);
+        let cpu = processor.and_then(|number| i32::try_from(number).ok()).unwrap_or(-1);
         slot[40..44].copy_from_slice(&cpu.to_ne_bytes());
         if let Some(cache) = &options.cache {
             slot[56..64].copy_from_slice(&self.write_order(cache)?.to_ne_bytes());
@@ -560,13 +571,6 @@ fn has_interpreter(file: &mut File, start: &[u8]) -> bool {
 
 fn wall_ahead_ns() -> i64 {
     clock::journal_clock().step_ns(clock::Reading::now())
-}
-
-/// The processor of a worker: always the same one; where there are too few, workers share them evenly.
-fn processor_of(local_rank: u32) -> Option<i32> {
-    let allowed = cores::numbers();
-    let place = (local_rank as usize).checked_rem(allowed.len())?;
-    i32::try_from(allowed[place]).ok()
 }
 
 fn head(state: u32, t0_ns: i64, spin_ns: i64) -> [u8; HEAD_BYTES] {

@@ -23,6 +23,7 @@ pub mod operations;
 pub mod orphans;
 mod pipes;
 pub mod processes;
+mod processors;
 mod program;
 pub mod programs;
 pub mod providers;

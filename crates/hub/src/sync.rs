@@ -237,7 +237,9 @@ impl Hub {
         let gang = task.and_then(|task| self.run.scheduler().gang_of(task));
         round.oversubscribed |= gang.is_some_and(|gang| gang.oversubscribed);
         gate.hold = round.definition.hold;
-        gate.pin = round.definition.pin;
+        // A worker with more cores has them for its threads.
+        let cores = task.and_then(|task| self.run.scheduler().cores_held(task, node));
+        gate.pin = round.definition.pin && cores.is_none_or(|cores| cores <= 1);
         round.offsets_ns.insert(worker, gate.offset_ns);
         if !round.definition.collect.is_empty() {
             self.sync.outputs.insert(command, Vec::new());
