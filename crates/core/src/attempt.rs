@@ -311,8 +311,10 @@ impl Scheduler {
         if !uncounted.lost_with.contains(&node) {
             uncounted.lost_with.push(node);
         }
-        let limit = self.config.blame_after as usize;
-        let blamed = limit > 0 && uncounted.lost_with.len() >= limit;
+        uncounted.losses += 1;
+        let limit = self.config.blame_after;
+        let blamed = limit > 0
+            && (uncounted.lost_with.len() >= limit as usize || uncounted.losses >= 3 * limit);
         let nodes = uncounted.lost_with.clone();
         let gang_failed = self.gang_of(id).is_some_and(|gang| gang.phase == GangPhase::Failed);
         let rerun = !blamed && !gang_failed && self.invocations.goes_on(self.owner(id));

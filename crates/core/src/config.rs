@@ -26,7 +26,8 @@ pub struct Config {
     /// agents. A lost node takes no file with it; which are out of reach the shell finds out
     /// (`Places::Nowhere`).
     pub files_apart: bool,
-    /// A task whose attempts were lost with so many different nodes fails; 0: never.
+    /// A task whose attempts were lost with so many different nodes fails, and so does one that was lost three times as
+    /// often with fewer; 0: never.
     pub blame_after: u32,
     /// A node on which so many actions failed in a row is drained, if others do well (Pwrake's
     /// `HOST_FAILURE`); 0: never.

@@ -376,11 +376,12 @@ pub enum Output {
         /// Whether there will be another one.
         rerun: bool,
     },
-    /// Attempts of one task were lost on so many different nodes that the task is taken to be the reason; it fails.
+    /// Attempts of one task were lost on so many different nodes, or so often, that the task is taken to be the reason;
+    /// it fails.
     TaskBlamed {
         /// Which.
         id: TaskId,
-        /// Where attempts were lost, in that order.
+        /// Where attempts were lost, each once.
         nodes: Vec<NodeId>,
     },
     /// A settled task's file was on lost nodes only, and is needed: the task is open again and will

@@ -45,6 +45,8 @@ pub(crate) struct Uncounted {
     pub(crate) attempts: u32,
     /// Different nodes with which attempts were lost since one of its attempts last succeeded.
     pub(crate) lost_with: Vec<NodeId>,
+    /// Attempts that were lost since then.
+    pub(crate) losses: u32,
 }
 
 impl LostFiles {
@@ -157,7 +159,7 @@ impl LostFiles {
 
     /// A task is made again: it has all its retries once more.
     pub(crate) fn start_over(&mut self, id: TaskId, attempts: u32) {
-        self.uncounted.insert(id, Uncounted { attempts, lost_with: Vec::new() });
+        self.uncounted.insert(id, Uncounted { attempts, ..Uncounted::default() });
     }
 
     /// An attempt of a task succeeded: it is not to blame for lost nodes.
@@ -166,6 +168,7 @@ impl LostFiles {
             && let Some(uncounted) = self.uncounted.get_mut(&id)
         {
             uncounted.lost_with.clear();
+            uncounted.losses = 0;
         }
     }
 

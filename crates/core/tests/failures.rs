@@ -221,6 +221,29 @@ fn a_lost_node_requeues_its_running_tasks_without_counting_an_attempt() {
 }
 
 #[test]
+fn a_task_that_is_lost_again_and_again_with_the_same_node_is_taken_to_be_the_reason() {
+    let config = Config { blame_after: 2, retry: 0, ..Config::default() };
+    let mut script = Script::new(config);
+    script.node(0, 1);
+    let task = script.plain(&[]);
+    script.invoke(&[task]);
+    for _ in 0..5 {
+        script.lose(0);
+        script.come_back(0, 1, true);
+    }
+    script.text();
+    script.lose(0);
+    expect![[r#"
+        node 0 is lost
+            attempt 6 of 0 lost with node 0, not again
+            0 blamed for nodes [0]
+            0 failed
+            invocation 0 ended, failed [0], abandoned []
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
 fn an_exit_stops_every_invocation_and_is_not_retried() {
     let mut script = Script::new(Config { retry: 5, policy: Policy::Fifo, ..Config::default() });
     script.node(0, 1);

@@ -426,7 +426,7 @@ impl<'a> World<'a> {
                 assert_eq!(attempt, self.attempts[id.0 as usize]);
             }
             Output::TaskBlamed { nodes, .. } => {
-                assert_eq!(nodes.len(), self.plan.config.blame_after as usize);
+                assert!((1..=self.plan.config.blame_after as usize).contains(&nodes.len()));
             }
             Output::TaskReopened { id } => {
                 self.reopened.insert(id.0);

@@ -19,8 +19,8 @@ use crate::printer::OutputMode;
 use crate::reach::mount_of;
 use crate::rerun::RerunSettings;
 
-/// A task whose attempts were lost with so many nodes is taken to be the reason.
-const BLAME_AFTER: u32 = 3;
+/// A task whose attempts were lost with so many nodes, or three times as often, is taken to be the reason.
+pub(crate) const BLAME_AFTER: u32 = 3;
 
 /// Choices as the user has made them, for the record.
 #[derive(Debug)]

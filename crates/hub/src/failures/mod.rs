@@ -21,6 +21,7 @@ use crate::attempts::RunningAttempt;
 use crate::ci;
 use crate::hub::Hub;
 use crate::printer::OutputMode;
+use crate::settings::BLAME_AFTER;
 use crate::targets::TargetEnding;
 use rakuda_record::printable::printable;
 use rakuda_record::words::environment_in_words;
@@ -337,7 +338,15 @@ fn printable_line(line: &[u8]) -> String {
 /// What is said of a task that was lost with these nodes, after its name.
 pub(crate) fn blame(nodes: &[String]) -> String {
     let (count, names) = (nodes.len(), nodes.join(", "));
-    format!("was lost with {count} different nodes ({names}) and is suspected of taking them down")
+    if count >= BLAME_AFTER as usize {
+        return format!(
+            "was lost with {count} different nodes ({names}) and is suspected of taking them down"
+        );
+    }
+    let times = 3 * BLAME_AFTER;
+    format!(
+        "was lost {times} times in a row (with {names}) and is suspected of taking its node down"
+    )
 }
 
 fn cause_of(attempt: &RunningAttempt, message: &[u8]) -> Option<Cause> {
