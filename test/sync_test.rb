@@ -3,6 +3,7 @@
 # The statement `sync` and the configuration of `rakudactl sync` as far as they need no engine: what they take, what they
 # say of mistakes, which tasks come of it, and that `sync` is in nobody's way.
 
+require "json"
 require "minitest/autorun"
 require "open3"
 require "rbconfig"
@@ -37,6 +38,8 @@ class SyncTest < Minitest::Test
     "sync(:a, workers: 2, collect: { 'b w' => /(x)/ }) { }" => "collect: expected a name of letters",
     "sync(:a, workers: 2, collect: { bw: '(' }) { }" => "collect: bw: no pattern: end pattern with unmatched parenthesis",
     "sync(:a, workers: 2, collect: :xml) { }" => "collect: expected patterns with one group for the number, such as",
+    "sync(:a, workers: 2) { }; sync(:a, workers: 1) { }" => "sync :a is defined twice, first at Rakefile:2: give one of them",
+    "2.times { namespace(:n) { sync(:a, workers: 1) { } } }" => "sync :n:a is defined twice, first at Rakefile:2: give one of",
     "sync(:a, workers: 2)" => "expected a block that starts a worker's command",
     "sync(workers: 2) { }" => "expected a name, such as `sync :write, workers: 8 do |w| ... end`"
   }.freeze
@@ -146,14 +149,44 @@ class SyncTest < Minitest::Test
     end
   end
 
+  # What stands for `p` in ARGUMENTS, and what a worker executes then.
+  FILLED = {
+    ["", "a b"] => ["a b"], ["", "it's"] => ["it's"], ["-x '%p'", "a b"] => ["-x", "a b"],
+    ["--at=%p/%w", "a b"] => ["--at=a b/0"], ["'%p %w' -x", "$(y)"] => ["$(y) 0", "-x"], ["%%p", "4k"] => %w[%p 4k],
+    ["-x", %w[-b 4k]] => %w[-x -b 4k], ["%p -x", %w[-b 4k]] => %w[-b 4k -x], ["--at=%p", [1, "a b"]] => ["--at=1 a b"],
+    ["-x", []] => %w[-x], ["-x", ""] => ["-x", ""]
+  }.freeze
+
+  def test_a_parameter_is_one_word_whatever_is_in_it_and_a_list_is_its_words
+    in_folder({}) do
+      FILLED.each do |(arguments, parameter), words|
+        environment = { "WORKER_COUNT" => "1", "TASK_FILE" => "true", "ARGUMENTS" => arguments,
+                        "PARAMETER_ARRAY" => JSON.generate([parameter]) }
+        configuration = Rakuda::SyncConfiguration.new(nil, environment, {})
+        executed = configuration.command(worker(0, configuration.parameters[0]))
+        assert_equal ["true", *words], executed, [arguments, parameter].inspect
+      end
+    end
+  end
+
+  def test_a_text_and_a_list_that_look_alike_are_told_apart
+    text = "WORKER_COUNT = 1\nTASK_FILE = 'true'\nPARAMETER_ARRAY = ['-b 4k', %w[-b 4k]]\nreturn\nraise 'not here'"
+    in_folder("c.rb" => text) do
+      configuration = Rakuda::SyncConfiguration.new("c.rb", {}, {})
+      assert_equal ["-b 4k"] * 2, configuration.parameters
+      commands = configuration.parameters.map { |parameter| configuration.command(worker(0, parameter)) }
+      assert_equal [["true", "-b 4k"], %w[true -b 4k]], commands
+    end
+  end
+
   def test_groups_of_workers_have_programs_of_their_own
     environment = { "TASK_FILE" => "true" }
     in_folder("c.rb" => "WORKER_COUNT = [1, 2]\nTASK_FILE = ['cat', './command']",
-              "d.rb" => "WORKER_COUNT = 3\nTASK_FILE = %w[a b]") do
+              "d.rb" => "WORKER_COUNT = 3\nTASK_FILE = %w[cat true]") do
       grouped = Rakuda::SyncConfiguration.new("c.rb", {}, {})
       assert_equal %w[cat ./command ./command], programs(grouped)
       turns = Rakuda::SyncConfiguration.new("d.rb", {}, {})
-      assert_equal %w[a b a], programs(turns)
+      assert_equal %w[cat true cat], programs(turns)
       alone = Rakuda::SyncConfiguration.new(nil, environment.merge("WORKER_COUNT" => "1"), {})
       assert_equal %w[true], alone.command(worker(0, nil))
     end
@@ -171,6 +204,14 @@ class SyncTest < Minitest::Test
     "WORKER_COUNT = 1\nTASK_FILE = 'true'\nCOLLECT = 3" => "c.rb:3: COLLECT: expected patterns with one group",
     "WORKER_COUNTS = 1\nTASK_FILE = 'true'" => "c.rb:1: WORKER_COUNTS: expected WORKER_COUNT",
     "WORKER_COUNT = 1\nTASK_FILE = 'true'\nSIZE = 1\nARGUMENT = '-x'" => "c.rb:4: ARGUMENT: expected ARGUMENTS",
+    "WORKER_COUNT = 1\nTASK_FILE = '.'" => "c.rb:2: TASK_FILE . is a folder: name a program in it",
+    "WORKER_COUNT = 1\nTASK_FILE = './'" => "c.rb:2: TASK_FILE ./ is a folder: name a program in it",
+    "WORKER_COUNT = 1\nTASK_FILE = 'no program'" => "c.rb:2: TASK_FILE no program: no such file in /",
+    "WORKER_COUNT = 1\nTASK_FILE = 'true'\nPARAMETER_ARRAY = [[['x']]]" => "c.rb:3: PARAMETER_ARRAY: expected a list of",
+    "WORKER_COUNT = 1\nTASK_FILE = 'true'\nARGUMENTS = \"it's\"" => "c.rb:3: ARGUMENTS: expected words as in a shell, with",
+    "WORKER_COUNT = 1\nexit" => "c.rb:2: expected names with values, not a call of exit: take it away",
+    "WORKER_COUNT = 1\nabort 'why'" => "c.rb:2: expected names with values, not a call of exit or abort (why): take it away",
+    "WORKER_COUNT = 1\nrequire 'nothere/at_all'" => "c.rb:2: cannot load such file",
     "WORKER_COUNT = 1\nend" => "c.rb:2: syntax error",
     "WORKER_COUNT = 1\nNOTHING.x" => "c.rb:2: uninitialized constant NOTHING"
   }.freeze
@@ -178,12 +219,21 @@ class SyncTest < Minitest::Test
   def test_mistakes_of_a_configuration_are_told_with_their_place
     CONFIGURATION_MISTAKES.each do |text, complaint|
       in_folder("c.rb" => text) do
-        error = assert_raises(Rakuda::ConfigurationError, text) { Rakuda::SyncConfiguration.new("c.rb", {}, {}) }
+        error = nil
+        capture_io do # of `abort`
+          error = assert_raises(Rakuda::ConfigurationError, text) { Rakuda::SyncConfiguration.new("c.rb", {}, {}) }
+        end
         assert_includes error.message, complaint
       end
     end
     error = assert_raises(Rakuda::ConfigurationError) { Rakuda::SyncConfiguration.new("nothere.rb", {}, {}) }
     assert_includes error.message, "nothere.rb: no such file"
+  end
+
+  def test_a_program_of_other_nodes_is_looked_up_there
+    environment = { "WORKER_COUNT" => "1", "TASK_FILE" => "no program" }
+    configuration = Rakuda::SyncConfiguration.new(nil, environment, {}, elsewhere: true)
+    assert_equal ["no program"], configuration.command(worker(0, nil))
   end
 
   OPTION_MISTAKES = {

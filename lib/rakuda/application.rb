@@ -183,9 +183,10 @@ module Rakuda
     # @param arguments [Array] a name, or { name => prerequisites }
     # @param keywords [Hash{Symbol => Object}]
     # @param place [String] where that is said
+    # @param workers_place [String, nil] what says how many workers there are, and where; nil: the statement
     # @return [Rake::Task]
     # @raise [RakefileError]
-    def sync(arguments, keywords, block, place = rakefile_place)
+    def sync(arguments, keywords, block, place = rakefile_place, workers_place = nil)
       name, prerequisites = sync_name(arguments)
       raise ConfigurationError, "expected a block that starts a worker's command" unless block
 
@@ -195,8 +196,11 @@ module Rakuda
       raise ConfigurationError,
 "needs env: a worker's command must be the program itself, not one that sets up" if needed&.environment
 
+      refuse_second_sync(name, place)
       description, @last_description = @last_description, nil
-      Sync.new(self, name, options, needed, place, &block).define(prerequisites) { @last_description = description }
+      workers_place ||= "#{place}: sync #{name || "rounds"}"
+      statement = Sync.new(self, name, options, needed, place, workers_place, &block)
+      statement.define(prerequisites) { @last_description = description }
     rescue ConfigurationError => e
       raise RakefileError, "#{place}: sync: #{e.message}"
     end
@@ -409,6 +413,15 @@ module Rakuda
       return [nil, []] if arguments == [nil]
 
       raise ConfigurationError, "expected a name, such as `sync :write, workers: 8 do |w| ... end`"
+    end
+
+    # The tasks of both would have the same names.
+    def refuse_second_sync(name, place)
+      full = current_scope.path_with_task_name(name.to_s)
+      first = (@sync_places ||= {})[full]
+      raise ConfigurationError, "sync :#{full} is defined twice, first at #{first}: give one of them another name" if first
+
+      @sync_places[full] = place
     end
 
     # Whether rake's own lines of a dry run are printed: people have the plan, and who reads rake's lines reads a pipe

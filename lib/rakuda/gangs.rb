@@ -8,7 +8,8 @@ module Rakuda
   # @!attribute tasks [Array<Rake::Task>] in the order in which slots are given to equal ones
   # @!attribute oversubscribe [Boolean] whether more of them than there are slots run all the same
   # @!attribute check [Proc, nil] raises when it can never run; called when a task of it is planned
-  Gang = Struct.new(:tasks, :oversubscribe, :check)
+  # @!attribute refusal [Proc, nil] the exception for what the engine says when it finds that out
+  Gang = Struct.new(:tasks, :oversubscribe, :check, :refusal)
 
   # All gangs of an application.
   class Gangs
@@ -24,16 +25,17 @@ module Rakuda
     # @param tasks [Array<Rake::Task>]
     # @param oversubscribe [Boolean]
     # @param check [Proc, nil]
+    # @param refusal [Proc, nil]
     # @return [Gang]
     # @raise [ConfigurationError] that names the task
-    def define(tasks, oversubscribe: false, check: nil)
+    def define(tasks, oversubscribe: false, check: nil, refusal: nil)
       raise ConfigurationError, "a gang has at least one task" if tasks.empty?
 
       tasks.each { |task| refuse(task) }
       twice = tasks.find { |task| tasks.count { |other| other.equal?(task) } > 1 }
       raise ConfigurationError, "task #{twice.name} is twice in one gang" if twice
 
-      Gang.new(tasks.dup.freeze, oversubscribe, check).tap { |gang| tasks.each { |task| @of[task] = gang } }
+      Gang.new(tasks.dup.freeze, oversubscribe, check, refusal).tap { |gang| tasks.each { |task| @of[task] = gang } }
     end
 
     # @return [Gang, nil] the gang of a task

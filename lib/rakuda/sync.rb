@@ -12,6 +12,10 @@ module Rakuda
 
     # Program of the rounds that do nothing.
     NULL_PROGRAM = "true"
+    # What is replaced in words.
+    MARK = /%[wp%]/.freeze
+    # What the engine says of a gang for which there are too few slots.
+    TOO_FEW_SLOTS = /need (?<wanted>\d+) slots at once, (?:but this run has (?<there>\d+)|which .*\((?<apart>\d+) slots\))/.freeze
 
     # One worker in one round; what the block of `sync` gets.
     # @!attribute [r] id [Integer] from 0: the paper's identifier
@@ -22,14 +26,9 @@ module Rakuda
     # @!attribute [r] node_rank [Integer] number of its node among those of the round, from 0
     # @!attribute [r] local_rank [Integer] number of the worker on its node, from 0
     Worker = Struct.new(:id, :parameter, :round, :workers, :repetition, :node_rank, :local_rank, keyword_init: true) do
-      # @return [String] `%w` and `%p` replaced; the parameter is appended where no `%p` stands
-      def fill(text)
-        replace(parameter.nil? || text.match?(/%p/) ? text : "#{text} %p")
-      end
-
       # @return [String] `%w` and `%p` replaced
       def replace(text)
-        text.gsub(/%[wp%]/) { |mark| { "%w" => id.to_s, "%p" => parameter.to_s, "%%" => "%" }[mark] }
+        text.gsub(MARK) { |mark| { "%w" => id.to_s, "%p" => parameter.to_s, "%%" => "%" }[mark] }
       end
 
       # @return [Hash{String => String}] what commands find in their environment
@@ -48,12 +47,14 @@ module Rakuda
     # @param options [SyncOptions]
     # @param needed [Needed, nil] of each worker
     # @param place [String] FILE:LINE
-    def initialize(application, name, options, needed, place, &block)
+    # @param workers_place [String] what says how many workers there are, and where
+    def initialize(application, name, options, needed, place, workers_place, &block)
       @application = application
       @name = name
       @options = options
       @needed = needed
       @place = place
+      @workers_place = workers_place
       @block = block
       @numbers = {} # [number of a round, repeat] => the engine's number of it
       @places = {}  # [number of a round, attempt] => Places of its workers
@@ -84,9 +85,7 @@ module Rakuda
       loop do
         number = number_of(session, round, action.attempt, repeat)
         worker = worker_of(round, id, action)
-        # Rounds that do nothing measure what starting and ending costs: nobody is held back there.
-        offset_ns = round.kind == "null" ? 0 : @options.offset_ns(worker)
-        pass = SyncRounds::Pass.new(number, id, offset_ns, worker.local_rank, cache_of(round, worker), false)
+        pass = pass_of(round, number, worker)
         late = session.rounds.run(action, pass, worker.variables, wait: @options.repeat_late.positive?) do
           call_block(round, worker)
           refuse_idle(id, pass)
@@ -99,14 +98,20 @@ module Rakuda
 
     private
 
+    # Rounds that do nothing measure what starting and ending costs: nobody is held back there.
+    def pass_of(round, number, worker)
+      offset_ns = round.kind == "null" ? 0 : @options.offset_ns(worker)
+      SyncRounds::Pass.new(number, worker.id, offset_ns, worker.local_rank, cache_of(round, worker), false)
+    rescue ConfigurationError => e
+      raise RakefileError, "#{@place}: sync: #{e.message}"
+    end
+
     # What the worker sees to before it waits; rounds that do nothing have no files.
     # @return [Hash, nil]
     def cache_of(round, worker)
       return if @options.cache.nil? || round.kind == "null"
 
       { "state" => @options.cache, "files" => @options.files(worker).map(&:b) }
-    rescue ConfigurationError => e
-      raise RakefileError, "#{@place}: sync: #{e.message}"
     end
 
     # A worker whose block has started nothing keeps the round from beginning, so it has failed.
@@ -146,7 +151,7 @@ module Rakuda
     # The workers of a round are a gang: what else there is to run cannot keep one of them from its slot for ever.
     def define_workers(round, prerequisites, label = "task_#{round.number}")
       workers = @options.workers.times.map { |id| define_worker(round, id, prerequisites, label) }
-      @application.gangs.define(workers, check: method(:check_slots))
+      @application.gangs.define(workers, check: method(:check_slots), refusal: method(:refusal))
       workers
     end
 
@@ -179,9 +184,21 @@ module Rakuda
       wanted = cores * @options.workers
       return if wanted <= slots
 
-      raise RakefileError, "#{@place}: sync #{@name || "rounds"}: #{@options.workers} workers begin together and need " \
+      raise RakefileError, "#{@workers_place}: #{@options.workers} workers begin together and need " \
                            "#{wanted} slots, and there are #{slots}: run it with -j #{wanted}, with fewer workers, " \
                            "or let them share slots (--oversubscribe)"
+    end
+
+    # The nodes of a cluster are the engine's, so it is the engine that finds out there.
+    # @param reason [String] as the engine says it
+    # @return [RakefileError]
+    def refusal(reason)
+      few = TOO_FEW_SLOTS.match(reason) or return RakefileError.new("#{@workers_place}: #{reason}")
+
+      there = few[:there] ? "have #{few[:there]}" : "have #{few[:apart]}, into which these do not fit"
+      RakefileError.new("#{@workers_place}: #{@options.workers} workers begin together and need #{few[:wanted]} slots, and the " \
+                        "nodes of this run #{there}: name more nodes or slots (-F), take fewer workers, or let them share " \
+                        "slots (--oversubscribe)")
     end
 
     # The number that the engine has for a round: the first of its workers that comes defines it.

@@ -56,13 +56,13 @@ module Rakuda
       keywords[:offset] = ->(worker) { worker.id * step } if step.is_a?(Numeric)
       check_keywords(keywords)
       check_slots(application)
-      last = application.sync([nil], keywords, method(:run).to_proc, @origin)
+      last = application.sync([nil], keywords, method(:run).to_proc, @origin, workers_place)
       Rake::Task.define_task({ sync: [last.name] })
     end
 
     # @return [Array<String>] what a worker executes
     def command(worker)
-      [program(worker), *Shellwords.split(worker.fill(@arguments))]
+      [program(worker), *words(worker)]
     end
 
     private
@@ -91,11 +91,26 @@ module Rakuda
                                 "(--oversubscribe)"
     end
 
+    # A program is no line for the shell, also when its path has a space in it and no words follow.
     def run(worker)
-      sh(*command(worker), verbose: false)
+      program, *words = command(worker)
+      sh([program, program], *words, verbose: false)
     end
 
     include Rake::FileUtilsExt
+
+    # Rake would show the program twice.
+    def sh_show_command(command)
+      super(command.map { |word| word.is_a?(Array) ? word.first : word })
+    end
+
+    # Words are filled one by one: a value is never split, whatever is in it.
+    def words(worker)
+      parameter = worker.parameter
+      values = @lists.fetch(parameter) { parameter.nil? ? [] : [parameter.to_s] }
+      filled = @words.flat_map { |word| word == "%p" ? values : [worker.replace(word)] }
+      @words.any? { |word| word.scan(Sync::MARK).include?("%p") } ? filled : filled + values
+    end
 
     # Groups of workers one after the other, or, without sizes of groups, programs in turn.
     def program(worker)
@@ -109,17 +124,28 @@ module Rakuda
       raise ConfigurationError, "#{path}: no such file: name a Ruby file with WORKER_COUNT and TASK_FILE" unless File.file?(path)
 
       space = Module.new
-      space.module_eval(File.read(path), path)
+      evaluate(space, path)
       refuse_misspelt(space, path)
       names = space.constants(false).map(&:to_s) & NAMES
       @lines = names.to_h { |name| [name, space.const_source_location(name)&.last] }
       names.to_h { |name| [name, space.const_get(name)] }
-    rescue SyntaxError, StandardError => e
+    rescue ScriptError, StandardError, SystemExit => e
       raise e if e.is_a?(ConfigurationError)
 
       line = e.message[/\A#{Regexp.escape(path)}:(\d+)/, 1] || e.backtrace_locations&.find { |it| it.path == path }&.lineno
       message = e.message.lines.first&.chomp&.delete_prefix("#{path}:#{line}: ")&.gsub(/#<Module:0x\h+>::/, "")
-      raise ConfigurationError, "#{path}#{":#{line}" if line}: #{message}"
+      raise ConfigurationError, "#{path}#{":#{line}" if line}: #{e.is_a?(SystemExit) ? exit_text(e) : message}"
+    end
+
+    # A `return` of the file ends this method, and what stands before it holds.
+    def evaluate(space, path)
+      space.module_eval(File.read(path), path)
+    end
+
+    # Nothing has run then, so it is no good end.
+    def exit_text(exception)
+      call = exception.message == "exit" ? "exit" : "exit or abort (#{exception.message.lines.first&.chomp})"
+      "expected names with values, not a call of #{call}: take it away, or raise an error instead"
     end
 
     # A name that is nearly one of ours would have no effect. Others are the file's own.
@@ -191,29 +217,51 @@ module Rakuda
     # may be there on the other nodes alone: the round says on which it is not.
     def checked(program)
       path = program.include?("/") || !File.file?(program) ? program : "./#{program}"
-      return path unless path.include?("/")
-      return path if @elsewhere && path.start_with?("/") && !File.exist?(path)
+      return path if path.include?("/") ? @elsewhere && path.start_with?("/") && !File.exist?(path) : @elsewhere || in_path?(path)
 
       where = "#{place("TASK_FILE")}: TASK_FILE #{program}"
-      raise ConfigurationError, "#{where}: no such file (from #{Dir.pwd})" unless File.exist?(path)
+      refuse_missing(where, path) unless File.exist?(path)
+      raise ConfigurationError, "#{where} is a folder: name a program in it" if File.directory?(path)
       return path if File.file?(path) && File.executable?(path)
 
       raise ConfigurationError, "#{where} is no program: chmod +x it"
     end
 
-    def parameters_of(value)
-      return [nil] if value.nil?
-      return value.map(&:to_s) if value.is_a?(Array) && !value.empty?
+    def refuse_missing(where, path)
+      raise ConfigurationError, "#{where}: no such file (from #{Dir.pwd})" if path.include?("/")
 
-      refuse("PARAMETER_ARRAY", value, 'a list of parameters, such as ["4k", "8k", "16k"]')
+      raise ConfigurationError, "#{where}: no such file in #{Dir.pwd}, and no such program in a folder of PATH: name its path"
+    end
+
+    def in_path?(program)
+      folders = ENV["PATH"]&.split(":", -1) or return true # then the system's own list holds
+      folders.any? do |folder|
+        file = File.join(folder.empty? ? "." : folder, program)
+        File.file?(file) && File.executable?(file)
+      end
+    end
+
+    # A parameter that is a list has a text by which it is known, and its words.
+    def parameters_of(value)
+      @lists = {}.compare_by_identity # text of such a parameter => its words
+      return [nil] if value.nil?
+
+      flat = value.is_a?(Array) && value.none? { |one| one.is_a?(Array) && one.any?(Enumerable) }
+      flat && !value.empty? or refuse("PARAMETER_ARRAY", value, 'a list of parameters, such as ["4k", "8k", "16k"]')
+      value.map do |one|
+        next one.to_s unless one.is_a?(Array)
+
+        words = one.map(&:to_s)
+        words.join(" ").tap { |text| @lists[text] = words }
+      end
     end
 
     def arguments_of(value)
       value.is_a?(String) or refuse("ARGUMENTS", value, "the words after the program, as one text")
-      Shellwords.split(value)
+      @words = Shellwords.split(value)
       value
-    rescue ArgumentError => e
-      refuse("ARGUMENTS", value, "words as in a shell (#{e.message.lines.first.chomp})")
+    rescue ArgumentError
+      refuse("ARGUMENTS", value, "words as in a shell, with a second quote for each first one (or \\ before one that is meant)")
     end
 
     def refuse(name, value, expected, where = "#{place(name)}: #{name}")

@@ -18,8 +18,11 @@ module Rakuda
       SyncConfiguration.new(path.empty? ? nil : path, ENV, options, elsewhere: cluster?).define(self)
     end
 
+    # With what the environment has said.
     def resume_words
-      sync_options[:call]
+      set = SyncConfiguration::NAMES.reject { |name| ENV[name].to_s.empty? }.map { |name| "#{name}=#{ENV.fetch(name)}" }
+      call = sync_options[:call]
+      call && !set.empty? ? ["env", *set, *call] : call
     end
 
     private

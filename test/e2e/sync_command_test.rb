@@ -8,6 +8,7 @@ require "etc"
 require "json"
 require "minitest/autorun"
 require "open3"
+require "shellwords"
 require_relative "../support/disturbed_runs"
 require_relative "../support/late_worker"
 
@@ -108,6 +109,62 @@ class EndToEndSyncCommandTest < Minitest::Test
       assert_includes err, complaint
     end
     refute_path_exists path("said")
+  end
+
+  # What a shell would make of these names is something else.
+  def test_a_program_is_executed_and_no_shell_reads_its_name_or_its_parameters
+    configured("./a b;c $x", workers: 1, arguments: "", more: "PARAMETER_ARRAY = [\"it's\", 'a  b', [], %w[-b 4k]]\n")
+    write("a b;c $x", "#!/bin/sh\nprintf '%s|' $# \"$@\" >> said\n", 0o755)
+    assert_equal(["it's", "a  b", "", "-b 4k"], column(sync("--no-overhead")["rounds"], "parameter"))
+    assert_equal "1|it's|1|a  b|0|2|-b|4k|", File.read(path("said"))
+    configured("./a b;c $x", workers: 1, arguments: "")
+    write("a b;c $x", "#!/bin/sh\nprintf '%s|' $# >> said\nexit 3\n", 0o755)
+    _, err, status = call("--no-overhead")
+    assert_equal [1, "0|"], [status.exitstatus, File.read(path("said"))], err
+    assert_includes err, "Command failed with status (3): [./a b;c $x"
+  end
+
+  def test_a_configuration_that_ends_the_run_is_an_error_with_its_line
+    { "exit" => "exit", "abort 'no disk'" => "exit or abort (no disk)" }.each do |line, what|
+      configured("true", workers: 1, arguments: "", more: "#{line}\n")
+      _, err, status = call
+      assert_equal 1, status.exitstatus, err
+      assert_includes err, "rakuda: conf.rb:4: expected names with values, not a call of #{what}: take it away, or raise an error"
+    end
+  end
+
+  def test_more_workers_than_nodes_have_slots_is_one_line_that_names_what_is_to_be_changed
+    configured("true", workers: 3, arguments: "")
+    write("hosts", "localhost 2\n")
+    { [] => [3, "conf.rb:1: WORKER_COUNT"], %w[--workers 4] => [4, "--workers"] }.each do |words, (workers, place)|
+      _, err, status = Open3.capture3(Engines::REAL, RAKUDACTL, "sync", *words, "conf.rb", "--", "-F", "hosts", chdir: @folder)
+      assert_equal 1, status.exitstatus, err
+      expected = "#{place}: #{workers} workers begin together and need #{workers} slots, and the nodes of this run have 2: " \
+                 "name more nodes or slots (-F), take fewer workers, or let them share slots (--oversubscribe)\n"
+      assert_equal expected, err.lines.first
+      refute_match(/aborted|GangRefused|full trace/, err)
+    end
+  end
+
+  def test_an_offset_that_is_no_number_is_told_with_its_line
+    folder = new_folder("offset", "\nsync(:a, workers: 1, overhead: false, offset: ->(w) { nil }) { |w| sh 'true' }\n")
+    _, err, status = Open3.capture3(Engines::REAL, RAKUDA, "a", chdir: folder)
+    assert_equal 1, status.exitstatus
+    assert_equal "Rakefile:2: sync: offset: expected seconds, such as 0.5, not nil\n", err.lines.first
+  end
+
+  # The environment has the configuration; what a run that failed prints starts it again without that.
+  def test_what_a_failed_run_says_to_run_it_again_has_the_environment_with_it
+    folder = new_folder("again", "")
+    environment = { "WORKER_COUNT" => "1", "TASK_FILE" => "false", "ARGUMENTS" => "'a b' %w" }
+    clean = Engines::REAL.merge(environment.transform_values { nil })
+    _, err, = Open3.capture3(clean.merge(environment), RAKUDACTL, "sync", "-j", "1", "--no-overhead", chdir: folder)
+    words = Shellwords.split(err[/^to run it again: (.*)$/, 1])
+    expected = ["env", *environment.map { |name, value| "#{name}=#{value}" }, "rakudactl", "sync", "-j", "1", "--no-overhead"]
+    assert_equal expected, words, err
+    variables = words[1, 3].to_h { |word| word.split("=", 2) }
+    _, err, = Open3.capture3(clean.merge(variables), RAKUDACTL, *words.drop(5), chdir: folder)
+    assert_includes err, "Command failed with status (1): [false a b 0"
   end
 
   private

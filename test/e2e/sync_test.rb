@@ -458,12 +458,12 @@ class EndToEndSyncTest < Minitest::Test
     assert_includes out, "rakuda task_0_w0\n    Sync_0\n"
   end
 
-  def test_a_run_that_failed_is_resumed_by_the_call_that_started_it
+  def test_a_run_that_failed_is_run_again_by_the_call_that_started_it
     folder = new_folder("fails", "")
     File.write(File.join(folder, "conf.rb"), "WORKER_COUNT = 1\nTASK_FILE = 'false'\n")
     _, err, status = ctl(folder, "--no-overhead", "conf.rb")
     assert_equal 1, status.exitstatus
-    assert_match(/^to resume: rakudactl sync -j 2 --no-overhead conf.rb$/, err)
+    assert_match(/^to run it again: rakudactl sync -j 2 --no-overhead conf.rb$/, err)
   end
 
   def test_a_signal_ends_the_run_that_rakudactl_sync_has_started

@@ -109,7 +109,7 @@ class ClusterSyncTest < ClusterSyncCase
   def test_more_workers_than_all_hosts_have_slots_is_an_error_with_their_number
     result = sync("conf.rb", conf: CONF.sub("4", "5").sub("./command", "true"))
     assert_equal 1, result.status
-    assert_match(/together need 5 slots at once, but this run has 4/, result.err)
+    assert_match(/^conf\.rb:1: WORKER_COUNT: 5 workers[^\n]* and need 5 slots, and the nodes of this run have 4: /, result.err)
   end
 
   private

@@ -264,6 +264,7 @@ impl Hub {
                 [] => resume::resume_command(&self.settings.command_line),
                 words => resume::call(words),
             },
+            again: !self.settings.resume.is_empty(),
             log: self.log_shown(),
             colour: self.settings.colour,
             not_started: self

@@ -57,7 +57,10 @@ pub(crate) struct Summary {
     pub done: usize,
     /// The file with all output of the run, as the user may name it; none: nothing was recorded.
     pub log: Option<String>,
+    /// The line that starts it again.
     pub resume: String,
+    /// Whether that runs everything again, also what is done.
+    pub again: bool,
     /// Whether names of what failed are red.
     pub colour: bool,
 }
@@ -111,7 +114,8 @@ impl Summary {
         if more > 0 {
             let _ = writeln!(text, "and {more} more failed: rakudactl report");
         }
-        let _ = writeln!(text, "to resume: {}", self.resume);
+        let what = if self.again { "run it again" } else { "resume" };
+        let _ = writeln!(text, "to {what}: {}", self.resume);
         text
     }
 
@@ -298,6 +302,8 @@ out/b.dat: failed after 1.2 s on n1
         };
         let expected = "== rakuda: stopped: 5/10 done ==\nto resume: rakuda all\n";
         assert_eq!(summary.text(), expected);
+        let again = Summary { again: true, ..summary };
+        assert_eq!(again.text(), expected.replace("resume", "run it again"));
     }
 
     #[test]
