@@ -103,6 +103,7 @@ class EndToEndSyncCommandTest < Minitest::Test
       assert_includes err, complaint
     end
     { %w[--stop-after 1 --gate none] => "rakuda: --stop-after: needs a gate, not gate: none",
+      %w[--stop-after -1] => "rakuda: --stop-after: expected seconds, such as 0.5, not -1.0",
       %w[--cache warm --files data --gate call] => "rakuda: --cache: needs a gate that Rakuda holds" }.each do |words, complaint|
       _, err, status = call(*words)
       assert_equal 1, status.exitstatus, err

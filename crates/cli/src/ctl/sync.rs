@@ -31,7 +31,8 @@ const CALL: &str = "RAKUDA_SYNC_CALL";
     Variables of the environment of the same names hold instead of it, or without it. %w in ARGUMENTS is the worker's \
     number, %p the parameter, which comes last where no %p stands.\n\n\
     Example: ten rounds for each parameter, with 1, 2 and 4 workers\n    rakudactl sync -j 4 --rounds 10 --workers 1,2,4 conf.rb\n\n\
-    Exit status: 0 all rounds went well, 1 not, 2 usage."
+    Exit status: 0 all rounds went well, 1 not, or rakuda has refused CONF or the value of an option, 2 \
+    rakudactl has refused the command line (an unknown option, no number)."
 )]
 pub struct Sync {
     /// The configuration.
@@ -63,15 +64,15 @@ pub struct Sync {
     gate: Option<String>,
 
     /// Stop all workers so many seconds after they begin.
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     stop_after: Option<f64>,
 
     /// Give up a round when a worker is not at its gate so many seconds after it was started (60).
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     ready_within: Option<f64>,
 
     /// Worker N begins N times so many seconds after the others; with several, each so many after them.
-    #[arg(long, value_name = "SECONDS,...", value_delimiter = ',')]
+    #[arg(long, value_name = "SECONDS,...", value_delimiter = ',', allow_negative_numbers = true)]
     offset: Vec<f64>,
 
     /// Have the files out of each worker's page cache before it waits (cold), or in it (warm); needs --files.
