@@ -321,6 +321,26 @@ class StreamsTest < Minitest::Test
     end
   end
 
+  # c reads from the cycle and is not of it.
+  def test_a_cycle_in_which_nothing_moves_is_told_with_the_tasks_that_form_it
+    rakefile = <<~RAKEFILE
+      stream :ask, from: "a", to: %w[b c]
+      stream :tell, from: "b", to: "a"
+      task(:a) { sh "until test -e go; do sleep 0.05; done; echo 1; read x; echo $x > got", verbose: false }
+      task(:b) { sh "read x; echo $((x + 10))", verbose: false }
+      task(:c) { sh "cat > all", verbose: false }
+      task default: %w[a b c]
+    RAKEFILE
+    start_rakuda(rakefile, "-j3", "STREAM_STALL=1") do |pid, folder, out|
+      told = out.each_line.find { |line| line.include?("no byte") }
+      assert_equal "rakuda: streams: no byte has moved for 1 s in the cycle of tasks a, b: ask is empty, tell is empty\n", told
+      File.write(File.join(folder, "go"), "")
+      out.read
+      _, status = Process.wait2(pid)
+      assert_equal [0, "11\n", "1\n"], [status.exitstatus, *%w[got all].map { |name| File.read(File.join(folder, name)) }]
+    end
+  end
+
   # A reader that is ended by a signal is not to blame, and a task is counted once.
   def test_who_is_blamed_and_counted_when_a_component_fails
     torn = <<~RAKEFILE

@@ -577,7 +577,7 @@ module Rakuda
       serial = serial? || options.dryrun
       {
         "jobs" => jobs, "oversubscribe" => configuration.on?("OVERSUBSCRIBE"),
-        "stream_route" => configuration["STREAM_ROUTE"].to_s,
+        "stream_route" => configuration["STREAM_ROUTE"].to_s, "stream_stall_ms" => configuration.stream_stall * 1000,
         "policy" => serial ? "serial" : configuration.policy,
         "failure_termination" => configuration["FAILURE_TERMINATION"].to_s,
         "failed_target" => configuration["FAILED_TARGET"].to_s, "retry" => configuration.retries,

@@ -23,7 +23,7 @@ module Rakuda
       SHELL_COMMAND RESERVE_NODE HALT_QUEUE_WHILE_SEARCH SHOW_CONF PROFILE LOGFILE TASKLOG RUNS_KEPT RUNS_BYTES
       RERUN_ON RERUN_ENV CONTENT_BYTES_MAX PROGRESS STAGE_CACHE STAGE_HOME STAGE_OUTPUTS GUESS_FILES
       CLUSTER NODES BATCH_OPTION LAUNCH JOINABLE LISTEN MAX_IDLE WALLTIME VISIBLE_WITHIN
-      SAMPLE_INTERVAL PROVIDERS INFO INFO_TOKEN OUTPUT ON_END ON_FAIL STRICT UI OVERSUBSCRIBE STREAM_ROUTE
+      SAMPLE_INTERVAL PROVIDERS INFO INFO_TOKEN OUTPUT ON_END ON_FAIL STRICT UI OVERSUBSCRIBE STREAM_ROUTE STREAM_STALL
     ].freeze
     # Names that Rakefiles use for variables of their own: they are keys in files alone.
     FROM_FILES = %w[OUTPUT ON_END ON_FAIL STRICT UI OVERSUBSCRIBE STREAM_ROUTE].freeze
@@ -32,7 +32,7 @@ module Rakuda
                  "QUEUE_PRIORITY" => "LIHR", "RUNS_KEPT" => 100, "RUNS_BYTES" => "4G",
                  "CONTENT_BYTES_MAX" => "64M", "PROGRESS" => "auto", "HEARTBEAT" => 10, "HOST_FAILURE" => 2,
                  "VISIBLE_WITHIN" => 30, "GUESS_FILES" => true, "SAMPLE_INTERVAL" => 250,
-                 "FILESYSTEM" => "shared", "STREAM_ROUTE" => "auto" }.freeze
+                 "FILESYSTEM" => "shared", "STREAM_ROUTE" => "auto", "STREAM_STALL" => 30 }.freeze
 
     CHOICES = { "FAILED_TARGET" => %w[rename delete leave], "FAILURE_TERMINATION" => %w[wait kill continue],
                 "PROGRESS" => %w[auto live plain off], "CLUSTER" => %w[local ssh slurm launch],
@@ -59,7 +59,7 @@ module Rakuda
     HEARTBEAT_MAX = 86_400
     # Keys that take a whole number from here to there; of SAMPLE_INTERVAL it is milliseconds.
     NUMBERS = { "RETRY" => 0..Properties::COUNT_MAX, "RUNS_KEPT" => 1..Properties::COUNT_MAX,
-                "SAMPLE_INTERVAL" => 10..60_000 }.freeze
+                "SAMPLE_INTERVAL" => 10..60_000, "STREAM_STALL" => 1..86_400 }.freeze
     # Of a service of information.
     INFO_URL = %r{\A\z|\Ahttp://[^/\s]+/?\z}
     # Pwrake's words for yes and no; an empty value is no.
@@ -210,6 +210,11 @@ module Rakuda
     # @return [Integer] seconds that a node may take to see what another one has made
     def visible_within
       Integer(self["VISIBLE_WITHIN"].to_s, 10)
+    end
+
+    # @return [Integer] seconds in which nothing moves in a cycle of streams, until that is said
+    def stream_stall
+      Integer(self["STREAM_STALL"].to_s, 10)
     end
 
     # @return [Integer] milliseconds between two samples of a node

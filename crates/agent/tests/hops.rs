@@ -51,7 +51,7 @@ fn plan(writers: StreamEnd, readers: StreamEnd) -> StreamPlan {
         in_turn: false,
         writers: vec![writers],
         readers: vec![readers],
-        is_cyclic: false,
+        stall_ms: None,
         spill: None,
     }
 }

@@ -8,8 +8,8 @@ use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
 use rakuda_proto::front::{CommandOptions, Program};
 use rakuda_proto::streams::{
-    OpeningId, RecordForm, SpillPlan, StreamAccount, StreamEnd, StreamEvent, StreamPassed,
-    StreamPlan, StreamRequest,
+    OpeningId, RecordForm, SpillPlan, StillForm, StreamAccount, StreamEnd, StreamEvent,
+    StreamPassed, StreamPlan, StreamRequest,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -26,7 +26,7 @@ fn plan(name: &str, writers: &[u32], readers: &[u32]) -> StreamPlan {
         in_turn: false,
         writers: ends(writers),
         readers: ends(readers),
-        is_cyclic: false,
+        stall_ms: None,
         spill: None,
     }
 }
@@ -118,6 +118,20 @@ impl Node {
             }
         }
         outcome
+    }
+
+    /// The names of those streams that stand still, empty, when that is told next.
+    async fn next_stalled(&mut self) -> Vec<String> {
+        loop {
+            match self.events.recv().await.unwrap() {
+                AgentEvent::Streams(StreamEvent::Stalled(_, streams)) => {
+                    assert!(streams.iter().all(|one| one.still == StillForm::Empty), "{streams:?}");
+                    return streams.iter().map(|stream| stream.name.to_display()).collect();
+                }
+                AgentEvent::Streams(StreamEvent::Ended(..)) => panic!("it was told no more"),
+                _ => {}
+            }
+        }
     }
 
     fn read(&self, name: &str) -> String {
@@ -329,11 +343,52 @@ fn records_of_a_fixed_size_are_checked() {
 fn a_task_may_answer_the_one_that_it_reads_from() {
     with_node("cycle", |mut node| async move {
         let ask = "for i in 1 2 3 4 5; do echo q$i; read answer; echo $answer >> answers; done";
-        let cyclic = |plan| StreamPlan { is_cyclic: true, ..plan };
+        let cyclic = |plan| StreamPlan { stall_ms: Some(30_000), ..plan };
         let plans = vec![cyclic(plan("s1", &[0], &[1])), cyclic(plan("s2", &[1], &[0]))];
         let outcome = node.run(plans, &[ask, "while read q; do echo a$q; done"]).await;
         assert!(outcome.statuses.values().all(|status| *status == 0), "{outcome:?}");
         assert_eq!(node.read("answers"), "aq1\naq2\naq3\naq4\naq5\n");
+    });
+}
+
+#[test]
+fn streams_of_a_cycle_that_stand_still_are_told_and_told_otherwise_when_something_moves() {
+    with_node("still", |mut node| async move {
+        let told_after = |plan| StreamPlan { stall_ms: Some(100), ..plan };
+        let plans = vec![
+            told_after(plan("ask", &[0], &[1])),
+            told_after(plan("tell", &[1], &[0, 2])),
+            plan("out", &[2], &[3]),
+        ];
+        node.ask(StreamRequest::Open(OPENING, plans, None));
+        let lines = [
+            "until [ -e go ]; do sleep 0.02; done; echo q; read answer; echo $answer > got",
+            "read q; until [ -e answer ]; do sleep 0.02; done; echo a$q",
+            "cat",
+            "cat > out",
+        ];
+        for (task, line) in (0..).zip(lines) {
+            node.start(task, line);
+        }
+        // The stream that leads out of the cycle is not watched.
+        while node.next_stalled().await != ["ask", "tell"] {}
+        std::fs::write(node.folder.join("go"), "").unwrap();
+        assert_eq!(node.next_stalled().await, ["tell"]);
+        assert_eq!(node.next_stalled().await, ["ask", "tell"]);
+        std::fs::write(node.folder.join("answer"), "").unwrap();
+        let outcome = node.finish(lines.len()).await;
+        assert!(outcome.statuses.values().all(|status| *status == 0), "{outcome:?}");
+        assert_eq!(
+            (node.read("got"), node.read("out")),
+            (
+                "aq
+"
+                .into(),
+                "aq
+"
+                .into()
+            )
+        );
     });
 }
 

@@ -50,6 +50,8 @@ pub struct RunSettings {
     pub oversubscribe: bool,
     /// How messages of streams go between nodes.
     pub stream_route: RouteWish,
+    /// Timeout for a cycle of streams in which nothing moves, until that is said, ms.
+    pub stream_stall_ms: u32,
     /// Resource names, in the order of `capacity.resources`.
     pub resources: Vec<String>,
     /// What happens to targets of failed attempts.
@@ -197,6 +199,7 @@ impl RunSettings {
             elsewhere,
             oversubscribe: settings.oversubscribe,
             stream_route: settings.stream_route,
+            stream_stall_ms: settings.stream_stall_ms,
             walltime_ns: (settings.walltime_ms > 0)
                 .then(|| settings.walltime_ms.saturating_mul(1_000_000)),
             resources,

@@ -563,6 +563,8 @@ pub struct Settings {
     /// How messages of streams go between nodes.
     #[serde(default)]
     pub stream_route: crate::streams::RouteWish,
+    /// Timeout for a cycle of streams in which nothing moves, until that is said, ms.
+    pub stream_stall_ms: u32,
     /// The order of ready tasks.
     pub policy: PolicyChoice,
     /// What a failure does to others.
@@ -746,6 +748,7 @@ impl Default for Settings {
             jobs: 0,
             oversubscribe: false,
             stream_route: crate::streams::RouteWish::Auto,
+            stream_stall_ms: 30_000,
             policy: PolicyChoice::LifoHrf,
             failure_termination: FailureTermination::Wait,
             failed_target: FailedTarget::Rename,

@@ -55,8 +55,8 @@ pub struct StreamPlan {
     pub writers: Vec<StreamEnd>,
     /// Whose stdin comes from it.
     pub readers: Vec<StreamEnd>,
-    /// It is in a cycle.
-    pub is_cyclic: bool,
+    /// It is in a cycle: it is told when no byte has moved in it for so long, ms. Nothing: it is in none.
+    pub stall_ms: Option<u32>,
     /// What a slow reader has not read goes to disk, where it would hold up another one.
     pub spill: Option<SpillPlan>,
 }
@@ -294,8 +294,9 @@ pub enum StreamEvent {
     Listening(OpeningId, Vec<Text>, Text),
     /// Whether the other host of an edge was reached; nothing: it was, else why not.
     Dialled(OpeningId, u32, Option<Text>),
-    /// Nothing has moved in the cycles for some time: what is known of them, for people.
-    Stalled(OpeningId, Text),
+    /// All streams of the node in which nothing has moved for `StreamPlan::stall_ms`, each time that these are
+    /// others, or are otherwise.
+    Stalled(OpeningId, Vec<StalledStream>),
     /// Streams to change to are made; or why they cannot be.
     Prepared(OpeningId, Option<Text>),
     /// All readers here have read all that went the old way.
@@ -309,6 +310,29 @@ pub enum StreamEvent {
     /// How fast lines were seen to be by edges that end on the node: the number of each edge, and bytes a second; no
     /// more often than once a second.
     LineRates(OpeningId, Vec<(u32, u64)>),
+}
+
+/// A stream on one node in which nothing moves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StalledStream {
+    /// As the Rakefile has it.
+    pub name: Text,
+    /// How it is.
+    pub still: StillForm,
+}
+
+/// How a stream is on one node while nothing moves in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StillForm {
+    /// Nothing will move any more.
+    Over,
+    /// All that was written is read.
+    Empty,
+    /// It has bytes that are not read.
+    Unread,
+    /// Its writers wait.
+    Full,
 }
 
 /// What the writers of one node have written so far.

@@ -167,4 +167,44 @@ class StreamRoutesTest < ClusterHostsCase
   ensure
     @testbed.fault("start-host", "host3")
   end
+
+  # a on host2 and b on host4 ask and tell; host1 and host3 pass that on. What x and log, which are with them, do leads into
+  # the cycle and out of it. No byte moves before there is a file `one`, nor after the answer before there is a `two`.
+  CYCLE = <<~'RUBY'
+    stream :ask, from: %w[a x], to: %w[b log]
+    stream :tell, from: "b", to: "a"
+    %w[host1 host3].each do |host|
+      needs allow: host
+      task(host) { sh "true" }
+    end
+    member = lambda do |name, host, line|
+      needs allow: host
+      task(name => %w[host1 host3]) { sh line }
+    end
+    member.("a", "host2", "until test -e one; do sleep 0.05; done; echo 1; read -r x; echo $x > got; " \
+                          "until test -e two; do sleep 0.05; done; echo 2; read -r x; echo $x >> got")
+    member.("x", "host2", "until test -e two; do sleep 0.05; done")
+    member.("b", "host4", "while read -r x; do echo $((x + 10)); test $x = 1 || exit 0; done")
+    member.("log", "host4", "cat > log")
+    task default: %w[a x b log]
+  RUBY
+
+  def test_a_cycle_over_hosts_in_which_nothing_moves_is_told_as_one_and_again_after_it_went_on
+    write("rakuda.yaml", "STREAM_STALL: 1\n")
+    write("Rakefile", CYCLE)
+    err = File.join(@folder, "run.err")
+    words = [RAKUDA, "-F", "hosts.toml", "-q", "--stream-route", "relay"]
+    pid = @testbed.start("head", *words, chdir: @folder, out: err, err: err)
+    told = -> { File.exist?(err) ? read("run.err").lines.grep(/no byte.*\n/) : [] }
+    line = "rakuda: streams: no byte has moved for 1 s in the cycle of tasks a, b: ask is empty, tell is empty\n"
+    wait_for("the first stall", told) { told.call.any? }
+    assert_equal [line], told.call
+    write("one", "")
+    wait_for("the second stall", told) { told.call.size > 1 }
+    write("two", "")
+    _, status = Process.wait2(pid)
+    assert_equal [0, "11\n12\n", %w[1 2]], [status.exitstatus, read("got"), read("log").split], read("run.err")
+    assert_equal [line], told.call.uniq
+    assert_equal([3, 3], events("streams_ended").last["streams"].map { |stream| stream["hops"].size })
+  end
 end

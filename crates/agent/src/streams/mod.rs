@@ -11,6 +11,7 @@ mod hops;
 mod relay;
 mod spill;
 mod spool;
+mod stalls;
 
 use std::collections::BTreeMap;
 use std::io;

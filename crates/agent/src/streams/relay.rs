@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rakuda_core::Time;
 use rakuda_core::streams::{
-    Account, Fault, Flow, FlowSettings, OnClose, ReaderState, RecordKind, StallWatch, WINDOW_BYTES,
+    Account, Fault, Flow, FlowSettings, OnClose, ReaderState, RecordKind, WINDOW_BYTES,
 };
 use rakuda_proto::Text;
 use rakuda_proto::agent::AgentEvent;
@@ -28,6 +28,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::hops::{HopIntake, HopOutlet};
 use super::spill::Spill;
 use super::spool::{SpoolReader, SpoolWriter, is_damage};
+use super::stalls::Stalls;
 use crate::clock;
 
 /// Between two times that the hub is told what has gone through.
@@ -156,7 +157,7 @@ pub(super) struct Relay {
     words: Receiver<Word>,
     bell: Arc<OwnedFd>,
     events: UnboundedSender<AgentEvent>,
-    watch: Option<StallWatch>,
+    stalls: Stalls,
     /// Ends that go to the streams that follow.
     handings: Vec<Handing>,
     /// A change has begun whose end was not told.
@@ -204,15 +205,13 @@ impl Relay {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let (words, heard) = channel();
         let bell = Arc::new(bell);
-        let is_cyclic = streams.iter().any(|stream| stream.plan.is_cyclic);
-        let watch = is_cyclic.then(|| StallWatch::new(now()));
         let relay = Self {
             id,
             streams,
             words: heard,
             bell: Arc::clone(&bell),
             events,
-            watch,
+            stalls: Stalls::default(),
             handings: Vec::new(),
             is_switching: false,
             passed_due: Time(now().0 + PASSED_NS),
@@ -280,6 +279,8 @@ impl Relay {
             if self.handings.is_empty() && self.streams.iter().all(Through::is_over) {
                 return Ok(End::Well);
             }
+            // Before it waits, as it is then known for how long.
+            self.tell_stalls();
             if self.wait()? {
                 self.move_bytes()?;
                 self.has_passed = true;
@@ -410,13 +411,6 @@ impl Relay {
             let mut count = [0_u8; 8];
             let _ = rustix::io::read(&*self.bell, &mut count);
         }
-        if let Some(watch) = &mut self.watch {
-            if moved {
-                watch.on_moved(now());
-            } else if watch.is_stalled(now()) {
-                self.tell_stall();
-            }
-        }
         Ok(moved)
     }
 
@@ -425,8 +419,7 @@ impl Relay {
         if is_ready {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
-        let stall_due = self.watch.as_ref().and_then(StallWatch::due);
-        let due = [stall_due, self.has_passed.then_some(self.passed_due)];
+        let due = [self.stalls.due(), self.has_passed.then_some(self.passed_due)];
         let due = due.into_iter().flatten().min()?;
         let left = due.0.saturating_sub(now().0);
         let tv_sec = i64::try_from(left / 1_000_000_000).unwrap_or(i64::MAX);
@@ -453,22 +446,20 @@ impl Relay {
         }
     }
 
-    fn tell_stall(&self) {
-        let cyclic = self.in_use().filter(|stream| stream.plan.is_cyclic && !stream.is_over());
-        let states: Vec<String> = cyclic
-            .map(|stream| {
-                let name = stream.plan.name.to_display();
-                let waiting =
-                    (0..stream.outlets.len()).any(|reader| stream.flow.has_pending(reader));
-                match (stream.flow.is_full(), waiting) {
-                    (true, _) => format!("{name} is full"),
-                    (false, true) => format!("{name} has bytes that are not read"),
-                    (false, false) => format!("{name} is empty"),
-                }
-            })
-            .collect();
-        let text = format!("no byte has moved in the cycle for 30 s: {}", states.join(", "));
-        self.tell(StreamEvent::Stalled(self.id, Text::from(text)));
+    /// For the hub: in what nothing moves, when that has changed.
+    fn tell_stalls(&mut self) {
+        for stream in self.streams.iter_mut().filter(|stream| !stream.is_prepared) {
+            if let Some(silence_ms) = stream.plan.stall_ms {
+                let has_moved = stream.flow.take_moved();
+                self.stalls.look(now(), &stream.plan.name, silence_ms, has_moved);
+            }
+        }
+        let in_use = self.streams.iter().filter(|stream| !stream.is_prepared);
+        let watched = in_use.filter(|stream| stream.plan.stall_ms.is_some());
+        let flows = watched.map(|stream| (&stream.plan.name, &stream.flow));
+        if let Some(stalled) = self.stalls.take(flows) {
+            self.tell(StreamEvent::Stalled(self.id, stalled));
+        }
     }
 
     fn move_bytes(&mut self) -> Result<(), Trouble> {
@@ -941,7 +932,7 @@ mod tests {
             in_turn: false,
             writers: vec![StreamEnd::Task(0)],
             readers: vec![StreamEnd::Task(1)],
-            is_cyclic: false,
+            stall_ms: None,
             spill: None,
         };
         Through::new(plan, vec![writer], vec![reader], Arc::default())

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use super::record::{Cutter, RecordKind};
 use super::ring::{Place, Ring};
 use super::spill::Loaded;
+use super::stall::Still;
 
 /// Bytes of a writer's buffer, and so of one read at most.
 pub const READ_BYTES: usize = 128 << 10;
@@ -164,6 +165,8 @@ pub struct Flow {
     /// No more can be spilled for now.
     spill_is_full: bool,
     faults: Vec<Fault>,
+    /// A byte came or went since that was asked last.
+    has_moved: bool,
 }
 
 impl Flow {
@@ -206,6 +209,7 @@ impl Flow {
             aborted: false,
             spill_is_full: false,
             faults: Vec::new(),
+            has_moved: false,
         }
     }
 
@@ -240,6 +244,7 @@ impl Flow {
     /// So many bytes were appended to a writer's space.
     pub fn on_read(&mut self, writer: usize, bytes: usize) {
         self.writers[writer].account.bytes += bytes as u64;
+        self.has_moved = true;
         if self.is_abandoned() {
             return self.writers[writer].drop_buffer();
         }
@@ -391,6 +396,7 @@ impl Flow {
     pub fn on_written(&mut self, reader: usize, bytes: usize) {
         let one = &mut self.readers[reader];
         one.account.bytes += bytes as u64;
+        self.has_moved = true;
         if !self.ring.is_gone(one.place) {
             one.account.records += self.ring.advance(&mut one.place, bytes);
         } else if one.place.read_of(bytes, one.loaded.len()) {
@@ -601,6 +607,24 @@ impl Flow {
         let open = |writer: usize| self.writers[writer].state == WriterState::Open;
         let mut writers = (0..self.writers.len()).filter(|writer| open(*writer)).peekable();
         writers.peek().is_some() && writers.all(|writer| !self.wants(writer))
+    }
+
+    /// How it is here while nothing moves.
+    pub fn still(&self) -> Still {
+        if self.is_over() || self.is_abandoned() {
+            Still::Over
+        } else if self.is_full() {
+            Still::Full
+        } else if (0..self.readers.len()).any(|reader| self.has_pending(reader)) {
+            Still::Unread
+        } else {
+            Still::Empty
+        }
+    }
+
+    /// Whether any byte came or went since this was asked last.
+    pub fn take_moved(&mut self) -> bool {
+        core::mem::take(&mut self.has_moved)
     }
 
     /// Bytes of memory that it takes, by capacity.

@@ -2,7 +2,7 @@
 //!
 //! Knows tasks by number only, and not what runs when.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -133,6 +133,34 @@ impl StreamGraph {
         components
     }
 
+    /// What is left of it when only some tasks and streams are. Streams keep their places; one may have nobody at an
+    /// end.
+    #[must_use]
+    pub fn left(&self, tasks: &BTreeSet<TaskId>, streams: impl Fn(usize) -> bool) -> Self {
+        let of = |ends: &[TaskId], stream| {
+            let is_left = |task: &TaskId| streams(stream) && tasks.contains(task);
+            ends.iter().copied().filter(is_left).collect()
+        };
+        let ends = self.streams.iter().enumerate().map(|(stream, ends)| StreamEnds {
+            writers: of(&ends.writers, stream),
+            readers: of(&ends.readers, stream),
+        });
+        let of_tasks = |all: &BTreeMap<TaskId, usize>| {
+            let is_left =
+                |(task, stream): &(TaskId, usize)| streams(*stream) && tasks.contains(task);
+            all.iter().map(|(task, stream)| (*task, *stream)).filter(is_left).collect()
+        };
+        let (written, read) = (of_tasks(&self.written), of_tasks(&self.read));
+        Self { streams: ends.collect(), written, read }
+    }
+
+    /// The tasks over which the streams of a cycle lead to one another, in the order of their numbers.
+    pub fn tasks_of_cycle(&self, cycle: &[usize]) -> Vec<TaskId> {
+        let within = |stream: Option<usize>| stream.is_some_and(|stream| cycle.contains(&stream));
+        let tasks = self.written.iter().filter(|(_, into)| within(Some(**into)));
+        tasks.map(|(task, _)| *task).filter(|task| within(self.read_by(*task))).collect()
+    }
+
     /// By stream: the first stream of its component.
     fn owners(&self) -> Vec<usize> {
         let mut owners: Vec<usize> = (0..self.streams.len()).collect();
@@ -158,9 +186,9 @@ impl StreamGraph {
         self.streams[stream].writers.iter().filter_map(|task| self.read_by(*task))
     }
 
-    /// Strongly connected sets of streams with more than one member (no stream leads to itself
+    /// In order: strongly connected sets of streams with more than one member (no stream leads to itself
     /// directly): Kosaraju's two walks, with stacks of their own.
-    fn cycles(&self) -> Vec<Vec<usize>> {
+    pub fn cycles(&self) -> Vec<Vec<usize>> {
         let mut order = Vec::with_capacity(self.streams.len());
         let mut seen = vec![false; self.streams.len()];
         for root in 0..self.streams.len() {
@@ -239,6 +267,25 @@ mod tests {
         let chain = vec![ends(&[0], &[5]), ends(&[1, 5], &[2]), ends(&[2], &[3, 1])];
         let components = StreamGraph::new(chain).unwrap().components();
         assert_eq!(components[0].cycles, [vec![1, 2]]);
+    }
+
+    #[test]
+    fn the_tasks_of_a_cycle_are_those_over_which_it_goes_on_and_it_ends_with_them() {
+        // 0 writes from outside, 5 reads outside; 1 and 2 answer each other over 3 as well as 4.
+        let streams = vec![ends(&[0, 3, 4], &[1, 5]), ends(&[1], &[2]), ends(&[2], &[3, 4, 6])];
+        let graph = StreamGraph::new(streams).unwrap();
+        assert_eq!(graph.cycles(), [[0, 1, 2]]);
+        assert_eq!(graph.tasks_of_cycle(&[0, 1, 2]), [1, 2, 3, 4].map(TaskId));
+        let without = |ended: &[u32]| {
+            let tasks = (0..7).filter(|task| !ended.contains(task)).map(TaskId).collect();
+            let left = graph.left(&tasks, |_| true);
+            let cycles = left.cycles();
+            cycles.first().map(|cycle| left.tasks_of_cycle(cycle))
+        };
+        assert_eq!(without(&[0, 4]), Some([1, 2, 3].map(TaskId).to_vec()));
+        assert_eq!(without(&[3, 4]), None);
+        let all: BTreeSet<TaskId> = (0..7).map(TaskId).collect();
+        assert!(graph.left(&all, |stream| stream != 1).cycles().is_empty());
     }
 
     #[test]

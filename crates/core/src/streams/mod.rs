@@ -11,7 +11,7 @@
 //! - `edge`: what an edge means for the stream at each end of it
 //! - `flow/handing`: writers and readers that go on in another tree, and `watch`: when
 //! - `tree`: where a stream passes on which hosts
-//! - `stall`: whether anything has moved
+//! - `stall`: cycles in which nothing moves, in one place and in all
 //! - `said`: what is said of tasks before they run, and the traffic that follows
 //! - `placement`: which tasks go to which node, by what is said of them
 //! - `rates`: how fast lines are, from what their edges have seen
@@ -59,6 +59,6 @@ pub use spool::{
     SpoolSum,
 };
 pub use stages::Stages;
-pub use stall::StallWatch;
+pub use stall::{Stall, StallWatch, Stalls, Still};
 pub use tree::{Place, PlaceEnd, Tree, meeting_of, tree_by_group, tree_of};
 pub use watch::{RouteWatch, WATCH_NS};

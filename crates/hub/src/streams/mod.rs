@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStringExt as _;
 
 use rakuda_core::streams::{
-    LineRates, Said, Stages, StreamEnds, StreamGraph, Traffic, Volume, Weights, thousandths,
+    LineRates, Said, Stages, Stalls, StreamEnds, StreamGraph, Traffic, Volume, Weights, thousandths,
 };
 use rakuda_core::{Event, Held, NextAttempt, NodeId, Settled, TaskId, TaskState};
 use rakuda_proto::Text;
@@ -26,6 +26,7 @@ mod over;
 mod passing;
 mod places;
 mod rerouting;
+mod stalls;
 
 use crate::HubError;
 use crate::hub::{Hub, LOCAL_NODE};
@@ -35,9 +36,6 @@ pub(crate) use edges::{NotJoined, next_not_joined};
 pub(crate) use passing::Passing;
 use places::MessageCosts;
 use rerouting::Routes;
-
-/// So many tasks of a cycle that stands still are named.
-const STALLED_NAMES_MAX: usize = 10;
 
 /// All streams of a run.
 #[derive(Default)]
@@ -59,8 +57,10 @@ pub(crate) struct Streams {
 struct Component {
     members: Vec<TaskId>,
     streams: Vec<StreamDefinition>,
-    /// By stream: what comes out of it may come back into it.
-    is_cyclic: Vec<bool>,
+    /// Its streams, by their places there.
+    graph: StreamGraph,
+    /// By stream: when it is told that nothing moves in it, ms; nothing: what comes out of it never comes back into it.
+    stall_ms: Vec<Option<u32>>,
     /// By stream: what follows from what the Rakefile says of its members.
     traffic: Vec<Traffic>,
     /// Its members run one after the other, over spools.
@@ -87,6 +87,8 @@ struct Opening {
     edges: Edges,
     /// What follows if they are to change.
     routes: Routes,
+    /// Which of its places stand still.
+    stalls: Stalls,
     /// Members whose action has not ended.
     left: BTreeSet<TaskId>,
     /// One of its members did not end well, or a stream is at fault.
@@ -154,11 +156,11 @@ impl Component {
     /// What is opened for all members at once.
     fn live_plans(&self) -> Vec<StreamPlan> {
         let ends = |tasks: &[u32]| tasks.iter().copied().map(StreamEnd::Task).collect();
-        let streams = self.streams.iter().zip(&self.is_cyclic);
+        let streams = self.streams.iter().zip(&self.stall_ms);
         streams
-            .map(|(stream, is_cyclic)| {
+            .map(|(stream, stall_ms)| {
                 let plan = plan_of(stream, ends(&stream.writers), ends(&stream.readers));
-                StreamPlan { is_cyclic: *is_cyclic, ..plan }
+                StreamPlan { stall_ms: *stall_ms, ..plan }
             })
             .collect()
     }
@@ -197,7 +199,7 @@ fn plan_of(
         in_turn: false,
         writers,
         readers,
-        is_cyclic: false,
+        stall_ms: None,
         spill: None,
     }
 }
@@ -239,9 +241,9 @@ impl Hub {
         };
         let graph = StreamGraph::new(streams.iter().map(ends).collect());
         let graph = graph.map_err(|_| HubError::Protocol("a stream that cannot be"))?;
-        let mut is_cyclic = vec![false; streams.len()];
-        for component in graph.components() {
-            component.cycles.iter().flatten().for_each(|stream| is_cyclic[*stream] = true);
+        let mut stall_ms = vec![None; streams.len()];
+        for stream in graph.cycles().into_iter().flatten() {
+            stall_ms[stream] = Some(self.settings.stream_stall_ms);
         }
         let gang =
             members.first().and_then(|id| self.run.scheduler().gang_of(*id)).map(|gang| gang.id);
@@ -261,7 +263,8 @@ impl Hub {
         self.streams.components.push(Component {
             members,
             streams,
-            is_cyclic,
+            graph,
+            stall_ms,
             traffic,
             spooled,
             opening_of: BTreeMap::new(),
@@ -386,7 +389,13 @@ impl Hub {
         component.opening_of.extend(members.iter().map(|member| (*member, opening)));
         let nodes = opened.iter().map(|(node, ..)| (*node, None)).collect();
         self.note_streams_opened(opening, place, &node_of, &edges, &members);
+        let mut stalls = Stalls::default();
         for (node, mut plans, hops) in opened {
+            let component = &self.streams.components[place];
+            let watched = plans.iter().filter(|plan| plan.stall_ms.is_some());
+            for number in watched.filter_map(|plan| component.number_of(&plan.name)) {
+                stalls.on_opened(number, node);
+            }
             if !is_spooled {
                 self.place_spills(place, node, &mut plans);
             }
@@ -400,6 +409,7 @@ impl Hub {
             node_of,
             edges,
             routes,
+            stalls,
             left: members.into_iter().collect(),
             failed: false,
             is_over: false,
@@ -444,6 +454,7 @@ impl Hub {
             node_of,
             edges: Edges::default(),
             routes: Routes::default(),
+            stalls: Stalls::default(),
             left,
             failed: true,
             is_over: true,
@@ -513,6 +524,8 @@ impl Hub {
         }
         if is_last {
             self.close_streams(opening_id);
+        } else {
+            self.tell_stalls(opening_id);
         }
         false
     }

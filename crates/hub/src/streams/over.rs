@@ -1,4 +1,4 @@
-//! What agents say of streams: stalls, ends, faults; accounts of several nodes brought together and checked.
+//! What agents say of streams: ends, faults; accounts of several nodes brought together and checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,14 @@ use rakuda_proto::streams::{
 };
 
 use super::edges::Edges;
-use super::{HeldEnd, NotJoined, Opening, STALLED_NAMES_MAX};
+use super::{HeldEnd, NotJoined, Opening};
 use crate::hub::Hub;
 
 impl Hub {
     /// What the agent of a node says of streams.
     pub(crate) fn on_stream_event(&mut self, node: NodeId, event: StreamEvent) {
         match event {
-            StreamEvent::Stalled(id, text) => self.tell_stalled(id, node, &text),
+            StreamEvent::Stalled(id, streams) => self.on_stalled(id, node, &streams),
             StreamEvent::Passed(id, streams) => {
                 self.streams.on_passed(id, node, streams);
                 self.weigh_routes(id);
@@ -47,24 +47,6 @@ impl Hub {
         self.on_streams_over(id, &[], Some(fault));
     }
 
-    fn tell_stalled(&mut self, id: OpeningId, node: NodeId, text: &Text) {
-        let Some(opening) = self.streams.open.get(&id) else { return };
-        let members = &self.streams.components[opening.component].members;
-        let here = members.iter().filter(|id| opening.node_of.get(id) == Some(&node));
-        let here: Vec<TaskId> = here.copied().collect();
-        let named = here.iter().take(STALLED_NAMES_MAX);
-        let names: Vec<String> =
-            named.map(|id| Text(self.names.name(*id).to_vec()).to_display()).collect();
-        let more = here.len().saturating_sub(STALLED_NAMES_MAX);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let place = match opening.nodes.len() {
-            1 => String::new(),
-            _ => format!(" on {}", self.agents.node(node).name.to_display()),
-        };
-        let (text, names) = (text.to_display(), names.join(", "));
-        self.warn(&format!("streams: {text}; tasks {names}{more}{place}"));
-    }
-
     /// All has gone through on one node, or something is wrong there.
     fn on_node_over(
         &mut self,
@@ -80,9 +62,10 @@ impl Hub {
         if let Some(told) = opening.nodes.get_mut(&node) {
             *told = Some(accounts);
         }
+        opening.stalls.on_node_over(node);
         let is_last = opening.nodes.values().all(Option::is_some);
         if opening.is_over || !(is_last || fault.is_some()) {
-            return;
+            return self.tell_stalls(id);
         }
         let component = &self.streams.components[opening.component];
         let mut all = Vec::with_capacity(component.streams.len());

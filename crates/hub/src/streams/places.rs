@@ -221,9 +221,9 @@ impl Laid {
             .iter()
             .map(|hop| Edge::new(stream, hop.from, hop.to, line_kind(hop.over), new_key()));
         self.edges.all.extend(edges);
-        let is_cyclic = component.is_cyclic[stream];
+        let stall_ms = component.stall_ms[stream];
         let mut nodes = BTreeSet::new();
-        for (node, plan) in places_of(&component.streams[stream], tree, first, is_cyclic) {
+        for (node, plan) in places_of(&component.streams[stream], tree, first, stall_ms) {
             nodes.insert(node);
             self.plans.entry(node).or_default().push(plan);
         }
@@ -236,7 +236,7 @@ fn places_of(
     stream: &StreamDefinition,
     tree: &Tree,
     first: usize,
-    is_cyclic: bool,
+    stall_ms: Option<u32>,
 ) -> Vec<(NodeId, StreamPlan)> {
     let ends = |ends: &[PlaceEnd]| -> Vec<StreamEnd> {
         let end = |end: &PlaceEnd| match end {
@@ -249,7 +249,7 @@ fn places_of(
     };
     let places = tree.places.iter().map(|place| {
         let plan = plan_of(stream, ends(&place.writers), ends(&place.readers));
-        (place.node, StreamPlan { is_cyclic, ..plan })
+        (place.node, StreamPlan { stall_ms, ..plan })
     });
     places.collect()
 }

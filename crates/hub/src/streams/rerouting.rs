@@ -272,6 +272,9 @@ impl Hub {
             noted.push(StreamReroute { name, route: new.route.clone() });
             opening.edges.routes[number] = new.route;
             opening.routes.ways[number] = new.ways;
+            if component.stall_ms[number].is_some() {
+                new.places.iter().for_each(|node| opening.stalls.on_opened(number, *node));
+            }
             opening.routes.places[number] = new.places;
         }
         let places = &opening.routes.places;
@@ -356,6 +359,7 @@ mod tests {
     use rakuda_agent::inspector::Inspector;
     use rakuda_cluster::{AgentPort, Node};
     use rakuda_core::Capacity;
+    use rakuda_core::streams::Stalls;
     use rakuda_proto::front::Settings;
     use rakuda_proto::streams::LineKind;
     use tokio::sync::mpsc::unbounded_channel;
@@ -418,6 +422,7 @@ mod tests {
             node_of: [(TaskId(0), OLD)].into(),
             edges,
             routes: Routes { change: Some(change), ..Routes::default() },
+            stalls: Stalls::default(),
             left: BTreeSet::new(),
             failed: false,
             is_over: false,
