@@ -604,39 +604,6 @@ fn a_task_on_several_nodes_whose_home_is_lost_runs_again_without_a_retry_when_it
 }
 
 #[test]
-fn a_gang_whose_first_task_has_lost_its_node_runs_again_without_a_retry() {
-    let mut script = Script::new(Config { retry: 0, ..fifo() });
-    (0..2).for_each(|node| drop(script.node(node, 1)));
-    let (first, other) = (script.plain(&[]), script.plain(&[]));
-    script.gang(&[first, other], false);
-    script.invoke(&[first, other]);
-    script.text();
-    script.lose(0);
-    script.end(other, ActionOutcome::Failed);
-    script.come_back(0, 1, true);
-    script.ok(first);
-    script.ok(other);
-    expect![[r#"
-        node 0 is lost
-            attempt 1 of 0 lost with node 0, runs again
-            abort 1
-        action 1 failed
-            attempt 1 of 1 failed, retried
-            gang 0 needs 2 slots of 1
-        node 0 joins again with its files
-            gang 0 begins
-            start 0 on node 0, attempt 2
-            start 1 on node 1, attempt 2
-        action 0 succeeded
-        action 1 succeeded
-            0 executed
-            1 executed
-            invocation 0 ended well
-    "#]]
-    .assert_eq(&script.text());
-}
-
-#[test]
 fn with_one_action_at_a_time_a_gang_shares_the_core_or_is_too_large() {
     for oversubscribe in [false, true] {
         let mut script = Script::new(Config { policy: Policy::Serial, ..Config::default() });
