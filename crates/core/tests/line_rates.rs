@@ -130,7 +130,7 @@ fn found(world: &World, edges: u32, seconds: u64) -> Option<u64> {
 
 /// Whether a line was found to carry what it does, within a twentieth.
 fn check(world: &World, edges: u32) {
-    let (is, rate) = (world.wire as u64 * 1_000, found(world, edges, 3).unwrap());
+    let (is, rate) = (world.wire as u64 * 1_000, found(world, edges, 5).expect("it is known"));
     assert!(rate.abs_diff(is) <= is / 20, "{rate} of {is}");
 }
 
@@ -148,6 +148,18 @@ fn edges_that_share_a_line_know_it_together() {
     for edges in [2, 5] {
         check(&World { wire: 50_000, ..USUAL }, edges);
     }
+}
+
+#[test]
+fn edges_that_follow_one_another_are_not_added() {
+    let ends = (NodeId(0), NodeId(1));
+    let mut groups = Groups::default();
+    groups.group_of.extend([(ends.0, GroupId(0)), (ends.1, GroupId(1))]);
+    let mut rates = LineRates::default();
+    for (second, edge) in [(1, 0), (2, 0), (3, 1), (4, 1), (5, 1)] {
+        rates.observe(Time(second * 1_000 * MS), (1, edge), ends, 5_000_000, &groups);
+    }
+    assert_eq!(rates.between(&groups).values().copied().collect::<Vec<_>>(), [5_000_000]);
 }
 
 #[test]

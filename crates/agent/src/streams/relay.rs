@@ -180,6 +180,10 @@ pub(super) enum Trouble {
     Spool(Text, String),
 }
 
+fn broken(stream: &Text, why: &str) -> Trouble {
+    Trouble::Broken(format!("stream {}: {why}", stream.to_display()))
+}
+
 impl From<String> for Trouble {
     fn from(why: String) -> Self {
         Self::Fault(why)
@@ -655,15 +659,14 @@ impl Through {
     /// Lets the ends of edges hear and say what they can.
     fn pump(&mut self) -> Result<(), Trouble> {
         let name = &self.plan.name;
-        let broken = |why| Trouble::Broken(format!("stream {}: {why}", name.to_display()));
         for intake in &mut self.intakes {
             if let Intake::Hop(hop) = intake {
-                hop.pump().map_err(broken)?;
+                hop.pump().map_err(|why| broken(name, &why))?;
             }
         }
         for outlet in &mut self.outlets {
             if let Outlet::Hop(hop) = outlet {
-                hop.pump().map_err(broken)?;
+                hop.pump().map_err(|why| broken(name, &why))?;
             }
         }
         Ok(())
@@ -758,13 +761,15 @@ impl Through {
     }
 
     /// Writes what there is until the pipe is full.
-    fn write(&mut self, reader: usize) -> Result<(), String> {
+    fn write(&mut self, reader: usize) -> Result<(), Trouble> {
         loop {
             self.load(reader)?;
             let Outlet::Hop(hop) = &mut self.outlets[reader] else { break };
             if !self.flow.give_to(reader, &mut hop.machine) {
                 return Ok(());
             }
+            // What the line takes at once leaves the edge short of bytes: it would carry more.
+            hop.pump().map_err(|why| broken(&self.plan.name, &why))?;
         }
         loop {
             self.load(reader)?;

@@ -21,6 +21,15 @@ struct Train {
     bytes: u64,
 }
 
+/// What came within some time.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    /// Bytes a second.
+    rate: u64,
+    from: Time,
+    to: Time,
+}
+
 /// The meter of one edge.
 #[derive(Debug, Default)]
 pub(super) struct LineMeter {
@@ -28,8 +37,8 @@ pub(super) struct LineMeter {
     train: Option<Train>,
     /// None begins before: what comes until then was held up by the window.
     not_before: Time,
-    /// The last samples, the newest first: bytes a second.
-    samples: [Option<u64>; 3],
+    /// The last samples, the newest first.
+    samples: [Option<Sample>; 3],
     /// The largest median of three samples that nobody has taken.
     rate: Option<u64>,
 }
@@ -49,7 +58,7 @@ impl LineMeter {
 
     /// The window got wider, which shows in what comes a round trip later.
     pub fn on_widened(&mut self, now: Time, round_trip_ns: u64) {
-        self.train = None;
+        self.on_held_up();
         self.not_before = Time(now.0.saturating_add(round_trip_ns));
     }
 
@@ -79,14 +88,18 @@ impl LineMeter {
         }
         let rate = u128::from(train.bytes) * 1_000_000_000 / u128::from(elapsed);
         let rate = u64::try_from(rate).unwrap_or(u64::MAX);
-        *train = Train { since: train.last, bytes: 0, ..*train };
+        let (from, to) = (train.since, train.last);
+        *train = Train { since: to, bytes: 0, ..*train };
         if bound.is_none_or(|bound| rate > bound) {
             return;
         }
         self.samples.rotate_right(1);
-        self.samples[0] = Some(rate);
-        if let [Some(one), Some(two), Some(three)] = self.samples {
+        self.samples[0] = Some(Sample { rate, from, to });
+        if let [Some(one), Some(two), Some(three)] = self.samples
+            && is_mostly_busy(&[one, two, three])
+        {
             // Of bytes that came late the sample before them has too few, and their own too many.
+            let [one, two, three] = [one.rate, two.rate, three.rate];
             let median = one.max(two).min(one.min(two).max(three));
             self.rate = self.rate.max(Some(median));
         }
@@ -96,6 +109,14 @@ impl LineMeter {
     pub fn take_rate(&mut self) -> Option<u64> {
         self.rate.take()
     }
+}
+
+/// Whether an edge was busy for most of the time of these, the newest first. Each of several edges that take turns on a
+/// line has its whole rate while it is its turn.
+fn is_mostly_busy(samples: &[Sample; 3]) -> bool {
+    let busy: u64 = samples.iter().map(|sample| sample.to.0 - sample.from.0).sum();
+    let all = samples[0].to.0 - samples[2].from.0;
+    u128::from(busy) * 4 >= u128::from(all) * 3
 }
 
 #[cfg(test)]
@@ -120,6 +141,17 @@ mod tests {
         assert_eq!(meter.take_rate(), None);
         feed(&mut meter, 590..620, FREE);
         assert_eq!(meter.take_rate(), Some(100_000_000));
+        assert_eq!(meter.take_rate(), None);
+    }
+
+    #[test]
+    fn an_edge_that_is_busy_for_part_of_the_time_says_nothing_of_the_line() {
+        let mut meter = LineMeter::default();
+        for begin in 0..20 {
+            let begin = begin * 1_000;
+            meter.on_begun(Time(begin * MS), FREE);
+            feed(&mut meter, begin..begin + 450, FREE);
+        }
         assert_eq!(meter.take_rate(), None);
     }
 

@@ -9,8 +9,9 @@ use super::route::{Between, Distance, GroupId, Groups, LineCost, line_between};
 use crate::Time;
 use crate::ids::NodeId;
 
-/// Edges tell about once a second; who has told nothing for so long carries nothing, as far as is known.
-const SILENCE_NS: u64 = 2_500_000_000;
+/// Edges tell about once a second; who has told nothing for so long carries nothing, as far as is known. Less than two
+/// tellings, so that what edges carry by turns is not added.
+const SILENCE_NS: u64 = 1_500_000_000;
 
 /// An edge, by two numbers that are unique in a run.
 pub type EdgeKey = (u32, u32);
