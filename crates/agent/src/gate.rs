@@ -146,7 +146,7 @@ impl Gates {
         let place = Place { command, waits, is_reported: false };
         let bind = || self.processors.bind(options.round, options.worker, options.local_rank);
         let binding = options.pin.then(bind).flatten();
-        round.write_place(options, binding.as_ref().and_then(Binding::number)).map_err(refused)?;
+        round.write_place(options, binding.as_ref().map(Binding::number)).map_err(refused)?;
         // Ruby's gate does not.
         if options.hold == GateChoice::Call || options.offset_ns != 0 {
             round.can_meet.set(false);
