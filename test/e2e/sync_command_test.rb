@@ -4,15 +4,16 @@
 # of the statement do in all cases is tested in sync_test.rb. No test asks how large a lag is.
 
 require "csv"
-require "etc"
 require "json"
 require "minitest/autorun"
 require "open3"
 require "shellwords"
+require_relative "../support/cachestat"
 require_relative "../support/disturbed_runs"
 require_relative "../support/late_worker"
 
 class EndToEndSyncCommandTest < Minitest::Test
+  include Cachestat
   include DisturbedRuns
 
   SEED = 1
@@ -197,6 +198,4 @@ class EndToEndSyncCommandTest < Minitest::Test
   # @return [Array<Array>] fields of each round
   def columns(answer, *fields, of: "rounds") = answer.fetch(of).map { |round| round.fetch_values(*fields) }
 
-  # Linux 6.5 and later say what of a file is in memory.
-  def cachestat? = Gem::Version.new(Etc.uname[:release][/\A[\d.]+/].chomp(".")) >= Gem::Version.new("6.5")
 end

@@ -378,17 +378,7 @@ fn streams_of_a_cycle_that_stand_still_are_told_and_told_otherwise_when_somethin
         std::fs::write(node.folder.join("answer"), "").unwrap();
         let outcome = node.finish(lines.len()).await;
         assert!(outcome.statuses.values().all(|status| *status == 0), "{outcome:?}");
-        assert_eq!(
-            (node.read("got"), node.read("out")),
-            (
-                "aq
-"
-                .into(),
-                "aq
-"
-                .into()
-            )
-        );
+        assert_eq!((node.read("got"), node.read("out")), ("aq\n".into(), "aq\n".into()));
     });
 }
 

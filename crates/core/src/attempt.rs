@@ -3,7 +3,7 @@
 //! Starts nothing: a task to be run again goes back to the queues.
 
 use crate::checks::Waiter;
-use crate::config::FailurePolicy;
+use crate::config::{FailurePolicy, LOSSES_PER_NODE};
 use crate::event::{ActionOutcome, Output, Settled, TaskKind};
 use crate::gangs::GangPhase;
 use crate::ids::{GangId, NodeId, RequirementId, TaskId};
@@ -314,7 +314,8 @@ impl Scheduler {
         uncounted.losses += 1;
         let limit = self.config.blame_after;
         let blamed = limit > 0
-            && (uncounted.lost_with.len() >= limit as usize || uncounted.losses >= 3 * limit);
+            && (uncounted.lost_with.len() >= limit as usize
+                || uncounted.losses >= limit.saturating_mul(LOSSES_PER_NODE));
         let nodes = uncounted.lost_with.clone();
         let gang_failed = self.gang_of(id).is_some_and(|gang| gang.phase == GangPhase::Failed);
         let rerun = !blamed && !gang_failed && self.invocations.goes_on(self.owner(id));

@@ -26,8 +26,8 @@ pub struct Config {
     /// agents. A lost node takes no file with it; which are out of reach the shell finds out
     /// (`Places::Nowhere`).
     pub files_apart: bool,
-    /// A task whose attempts were lost with so many different nodes fails, and so does one that was lost three times as
-    /// often with fewer; 0: never.
+    /// A task whose attempts were lost with so many different nodes fails, and so does one that was lost
+    /// [`LOSSES_PER_NODE`] times as often with fewer; 0: never.
     pub blame_after: u32,
     /// A node on which so many actions failed in a row is drained, if others do well (Pwrake's
     /// `HOST_FAILURE`); 0: never.
@@ -35,6 +35,9 @@ pub struct Config {
     /// For the random numbers of `RankHrf`.
     pub seed: u64,
 }
+
+/// So many losses with nodes that come back weigh as much as one with another node.
+pub const LOSSES_PER_NODE: u32 = 3;
 
 impl Default for Config {
     fn default() -> Self {

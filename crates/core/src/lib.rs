@@ -85,7 +85,7 @@ pub use attempts::{
     Aborting, Attempt, AttemptEffect, Attempts, Held, InputGate, NextAttempt, Prepared, Refusal,
     State as AttemptState, total_ns,
 };
-pub use config::{Config, FailurePolicy, Policy};
+pub use config::{Config, FailurePolicy, LOSSES_PER_NODE, Policy};
 pub use event::{ActionOutcome, Event, Output, Settled, TaskKind};
 pub use explain::Room;
 pub use fact::{Fact, Places};

@@ -11,7 +11,7 @@ mod text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use rakuda_core::{FailurePolicy, TaskId, TaskState, total_ns};
+use rakuda_core::{FailurePolicy, LOSSES_PER_NODE, TaskId, TaskState, total_ns};
 use rakuda_proto::agent::OutputStream;
 use rakuda_proto::front::{CiSystem, Program};
 
@@ -344,9 +344,9 @@ pub(crate) fn blame(nodes: &[String]) -> String {
             "was lost with {count} different nodes ({names}) and is suspected of taking them down"
         );
     }
-    let times = 3 * BLAME_AFTER;
+    let times = LOSSES_PER_NODE * BLAME_AFTER;
     format!(
-        "was lost {times} times in a row (with {names}) and is suspected of taking its node down"
+        "was lost {times} times with {names}, never ended well since, and is suspected of taking its node down"
     )
 }
 

@@ -180,7 +180,7 @@ pub fn route_words(route: &StreamRoute) -> String {
     format!("{word} ({why}{said}{seen})")
 }
 
-/// How fast lines are, and whether that was measured. On one group's hosts there are none between groups.
+/// How fast lines are, and whether that was measured. Without an edge between groups nothing is said of those.
 fn lines_words(route: &StreamRoute) -> String {
     let words = |rate: Option<u64>, place: &str| match rate {
         Some(rate) => format!(", lines {place} groups carry {}/s as measured", bytes(rate)),
@@ -190,6 +190,7 @@ fn lines_words(route: &StreamRoute) -> String {
     let between = words(route.wan_bytes_per_s, "between");
     match (route.lan_bytes_per_s, route.wan_bytes_per_s) {
         (None, None) => ", lines as fast as usual".to_owned(),
+        _ if route.wan == 0 => within,
         _ => format!("{between}{within}"),
     }
 }
