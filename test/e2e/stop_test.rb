@@ -92,7 +92,7 @@ class StopTest < Minitest::Test
   end
 
   # The guard stops all below it before it kills that, and may itself be killed in between.
-  def test_what_a_guard_has_stopped_and_not_killed_ends_with_the_next_run
+  def test_what_a_guard_has_stopped_and_not_killed_ends_without_it
     folder = folder_of(:command, "frozen")
     pid = start(folder, pgroup: true)
     wait_until(folder) { File.size?(File.join(folder, "out")) }
@@ -102,8 +102,20 @@ class StopTest < Minitest::Test
     RunProcesses.stop_below(hub)
     Process.kill(:KILL, starter, guard)
     Process.wait(pid)
+    wait_until(folder) { !RunProcesses.alive?(hub) }
     check(folder, "a guard that was killed before it killed")
-    refute RunProcesses.alive?(hub)
+  end
+
+  # What tells a hub of the guard's end comes from others, too.
+  def test_a_run_goes_on_after_a_signal_that_resumes_its_hub
+    folder = new_folder("resumed", "file('out') { sh 'echo 1 > out; until test -e go; do sleep 0.01; done; echo 2 >> out' }")
+    pid = start(folder, "out")
+    wait_until(folder) { File.size?(File.join(folder, "out")) }
+    3.times { Process.kill(:CONT, RunProcesses.of(pid).fetch(:hub)) }
+    FileUtils.touch(File.join(folder, "go"))
+    _, status = Process.wait2(pid)
+    assert_predicate status, :success?, File.read(log(folder))
+    assert_equal "1\n2\n", File.read(File.join(folder, "out"))
   end
 
   # Nobody finds a process that was started with an emptied environment when all above it were killed at once.

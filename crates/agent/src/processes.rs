@@ -260,7 +260,7 @@ pub fn kill_marked(mark: &str, spared: &[i32]) {
 }
 
 /// Whether a process of this user carries `mark`.
-pub(crate) fn is_marked(id: i32, mark: &str) -> bool {
+fn is_marked(id: i32, mark: &str) -> bool {
     let environment = trees::environment_of(id).unwrap_or_default();
     let mut variables = environment.split(|byte| *byte == 0);
     variables.any(|variable| {
@@ -284,15 +284,6 @@ pub fn mark_process(mark: &str) -> Option<i32> {
 /// Whether the guard that has drawn a mark is there.
 pub fn guard_lives(mark: &str) -> bool {
     mark_process(mark).is_some_and(|id| has_name(id, GUARD_NAME))
-}
-
-/// Whether a process is one of those above a hub.
-pub(crate) fn is_guard(id: i32) -> bool {
-    has_name(id, GUARD_NAME) || has_name(id, STARTER_NAME)
-}
-
-pub(crate) fn is_hub(id: i32) -> bool {
-    has_name(id, HUB_NAME)
 }
 
 fn has_name(id: i32, name: &str) -> bool {

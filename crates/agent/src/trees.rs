@@ -143,28 +143,12 @@ fn kill_all(select: &dyn Fn(&Table) -> Vec<i32>) -> usize {
 }
 
 /// This process's own children last: one of them is the hub, which ends what is left below it when this process is
-/// killed in between ([`resume_hub`]).
+/// killed in between.
 fn in_turn(frozen: &BTreeSet<i32>) -> [BTreeSet<i32>; 2] {
     let own = own_id();
     let (children, others) =
         frozen.iter().partition(|id| Stat::read(**id).is_some_and(|stat| stat.parent == own));
     [others, children]
-}
-
-/// Lets the hub of the run of `mark` go on where a guard has stopped it and no guard is left to kill it. That the last
-/// one has ended has come to it as a signal: it ends what is below it, and then itself.
-pub fn resume_hub(mark: &str) {
-    let is_left = |id: i32, stat: &Stat| {
-        stat.is_stopped
-            && processes::is_hub(id)
-            && !processes::is_guard(stat.parent)
-            && processes::is_marked(id, mark)
-    };
-    for (id, stat) in Table::read().stats {
-        if is_left(id, &stat) {
-            signal(id, libc::SIGCONT);
-        }
-    }
 }
 
 /// What is to be killed.
@@ -304,8 +288,6 @@ struct Stat {
     resident_pages: u64,
     /// It has ended, with all of its threads; its status was not taken yet.
     is_over: bool,
-    /// By a signal.
-    is_stopped: bool,
     /// It has the memory of a program, and its environment is not there yet.
     is_executing: bool,
 }
@@ -328,7 +310,7 @@ impl Stat {
         // 0 also for other users' processes, whose environment is not shown at all. Not before Linux 3.5.
         let is_executing = virtual_bytes > 0 && fields.nth(ENVIRONMENT_AFTER_RESIDENT) == Some("0");
         let is_over = matches!(state, "X" | "x") || state == "Z" && threads <= 1;
-        Some(Self { parent, resident_pages, is_over, is_stopped: state == "T", is_executing })
+        Some(Self { parent, resident_pages, is_over, is_executing })
     }
 }
 
@@ -342,8 +324,7 @@ mod tests {
             children.entry(*parent).or_default().push(*id);
         }
         let stat = |&(id, parent, is_over)| {
-            let (is_stopped, is_executing) = (false, false);
-            (id, Stat { parent, resident_pages: 1, is_over, is_stopped, is_executing })
+            (id, Stat { parent, resident_pages: 1, is_over, is_executing: false })
         };
         Table { stats: processes.iter().map(stat).collect(), children }
     }
@@ -376,10 +357,8 @@ mod tests {
             assert_eq!((stat.parent, stat.resident_pages), (5, 25));
             stat.is_over
         };
-        let stopped = b"7 (a) T 5 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 4096 25";
-        assert!(Stat::parse(stopped).unwrap().is_stopped);
         assert!(is_over("Z", 1) && is_over("X", 0));
-        assert!(!is_over("Z", 2) && !is_over("S", 1));
+        assert!(!is_over("Z", 2) && !is_over("S", 1) && !is_over("T", 1));
     }
 
     #[test]
@@ -431,42 +410,6 @@ mod tests {
         let frozen = BTreeSet::from([shell.id, below[0]]);
         assert_eq!(in_turn(&frozen), [BTreeSet::from([below[0]]), BTreeSet::from([shell.id])]);
         shell.signal_group(libc::SIGKILL);
-    }
-
-    #[test]
-    fn a_stopped_hub_of_the_run_is_resumed_and_nothing_else() {
-        let folder = std::env::temp_dir().join(format!("rakuda-resumed-{}", own_id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        // No copy: a file that is open for writing is not executed, and what this process has open, one that another
-        // thread starts has open, too, for a moment.
-        let hub = folder.join(processes::HUB_NAME);
-        std::os::unix::fs::symlink("/bin/sleep", &hub).unwrap();
-        let stopped = |program: &std::path::Path, mark: &str| {
-            let environment = crate::EnvironmentBlock::new([processes::marked(None, mark)]);
-            let program = std::ffi::CString::new(program.to_str().unwrap()).unwrap();
-            let words = [c"sleep".to_owned(), c"1000".to_owned()];
-            let group = crate::spawn::Group::Own;
-            let process = processes::start(&program, &words, &environment, &[], group).unwrap();
-            process.signal_group(libc::SIGSTOP);
-            while !Stat::read(process.id).unwrap().is_stopped {
-                pause();
-            }
-            process
-        };
-        // No other run of this test has these.
-        let marks = ["a", "b"].map(|last| format!("1-{:07x}{last}", own_id()));
-        let own = stopped(&hub, &marks[0]);
-        let others = [stopped(&hub, &marks[1]), stopped("/bin/sleep".as_ref(), &marks[0])];
-        resume_hub(&marks[0]);
-        let is_stopped =
-            |process: &crate::spawn::Process| Stat::read(process.id).unwrap().is_stopped;
-        assert!(!is_stopped(&own));
-        assert!(others.iter().all(is_stopped));
-        for process in others.iter().chain([&own]) {
-            process.signal_group(libc::SIGKILL);
-        }
-        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -27,7 +27,8 @@ pub fn run(front: i32, guard: i32) -> anyhow::Result<i32> {
     let (stream, guard) = (adopt(front), adopt(guard));
     // When both guards are killed, what commands have left behind comes to this process.
     processes::become_subreaper().context("take over orphaned processes")?;
-    if !processes::die_with_parent(guard_process, libc::SIGTERM) || processes::is_closed(&guard) {
+    // A guard stops this process before it kills it, and may itself be killed in between.
+    if !processes::die_with_parent(guard_process, libc::SIGCONT) || processes::is_closed(&guard) {
         anyhow::bail!("find the guard that started this process");
     }
     let front_process = rustix::net::sockopt::socket_peercred(&stream).ok();
@@ -39,7 +40,7 @@ pub fn run(front: i32, guard: i32) -> anyhow::Result<i32> {
     let local = tokio::task::LocalSet::new();
     let ending = local.block_on(&runtime, async {
         tokio::task::spawn_local(orphans::reap_seldom());
-        let guard = Guard::new(guard).context("set up the line to the guard")?;
+        let guard = Guard::new(guard_process, guard).context("set up the line to the guard")?;
         rakuda_hub::run(stream, guard).await.map_err(anyhow::Error::from)
     })?;
     if ending == RunEnding::CutOff

@@ -1,27 +1,40 @@
-//! The line to the guard above this hub: it is told where the run is, and tells how the front has ended.
+//! The guard above this hub: it is told where the run is, tells how the front has ended, and ends the run with itself.
 //!
 //! It does not know what the guard does with that (docs/design/engine.md).
 
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::Path;
 
+use rakuda_agent::processes;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// See the module. Without a guard, as in tests, nobody is told anything and the front's end shows
 /// on its own link alone.
 #[derive(Debug, Default)]
 pub struct Guard {
     socket: Option<UnixStream>,
+    process: Option<i32>,
     /// As wait(2) gives it, once it is known.
     front_status: Option<i32>,
 }
 
 impl Guard {
-    /// Over a connected socket; within a runtime.
-    pub fn new(socket: StdUnixStream) -> std::io::Result<Self> {
+    /// This process, over a connected socket; within a runtime. The kernel is to send this process SIGCONT when the
+    /// guard dies.
+    pub fn new(process: i32, socket: StdUnixStream) -> std::io::Result<Self> {
         socket.set_nonblocking(true)?;
-        Ok(Self { socket: Some(UnixStream::from_std(socket)?), front_status: None })
+        let socket = Some(UnixStream::from_std(socket)?);
+        Ok(Self { socket, process: Some(process), front_status: None })
+    }
+
+    /// What ends the run from outside.
+    pub(crate) fn ends(&self) -> std::io::Result<Ends> {
+        let terminate = signal(SignalKind::terminate())?;
+        let resumed = signal(SignalKind::from_raw(libc::SIGCONT))?;
+        // Its death may have come before anybody listened.
+        Ok(Ends { terminate, resumed, guard: self.process, is_over: is_gone(self.process) })
     }
 
     /// Where the run is, and so what it leaves when it is cut off.
@@ -47,11 +60,39 @@ impl Guard {
             None => false,
         };
         if !read {
-            // The guard is gone; that comes as a signal.
+            // The guard is gone, which is one of the [`Ends`].
             return std::future::pending().await;
         }
         let status = i32::from_le_bytes(bytes);
         self.front_status = Some(status);
         status
     }
+}
+
+/// SIGTERM, or the end of the guard.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    terminate: Signal,
+    /// SIGCONT: a guard stops all below it before it kills that, so what tells of its end has to resume, too.
+    resumed: Signal,
+    guard: Option<i32>,
+    is_over: bool,
+}
+
+impl Ends {
+    /// Waits until the run is to end.
+    pub async fn come(&mut self) {
+        while !self.is_over {
+            tokio::select! {
+                _ = self.terminate.recv() => self.is_over = true,
+                // Anybody may have sent it.
+                _ = self.resumed.recv() => self.is_over = is_gone(self.guard),
+            }
+        }
+    }
+}
+
+/// Whether a guard is no parent of this process any more.
+fn is_gone(guard: Option<i32>) -> bool {
+    guard.is_some_and(|id| processes::parent() != id)
 }

@@ -23,7 +23,6 @@ use rakuda_proto::front::{FrontMessage, HubMessage, ProgressMode, Settings, Stop
 use rakuda_proto::journal::{FileIdentity, RunOutcome};
 use rakuda_record::folder::FOLDER;
 use tokio::net::UnixStream;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::HubError;
@@ -38,7 +37,7 @@ use crate::fresh_looks::FreshLooks;
 use crate::front_link::FrontLink;
 use crate::gangs::GangTargets;
 use crate::group_losses::GroupLosses;
-use crate::guard::Guard;
+use crate::guard::{Ends, Guard};
 use crate::information::{Heard, Information, next_heard};
 use crate::inputs::Inputs;
 use crate::names::Names;
@@ -291,7 +290,7 @@ pub async fn run_by_clock(
     let front = rustix::net::sockopt::socket_peercred(&stream).ok();
     let front = front.map(|peer| i32::from(peer.pid.as_raw_nonzero()));
     let mut link = FrontLink::new(UnixStream::from_std(stream).map_err(HubError::SetUp)?);
-    let mut terminate = signal(SignalKind::terminate()).map_err(HubError::SetUp)?;
+    let mut ends = guard.ends().map_err(HubError::SetUp)?;
     let mut messages = Vec::new();
     let Some(settings) = greet(&mut link, &mut messages).await? else {
         return Ok(RunEnding::CutOff);
@@ -315,7 +314,7 @@ pub async fn run_by_clock(
     }
     let mut turn = None;
     if settings.record {
-        match await_turn(&settings, &mut link, &mut messages, &mut terminate).await? {
+        match await_turn(&settings, &mut link, &mut messages, &mut ends).await? {
             Waited::Ended => return Ok(RunEnding::CutOff),
             Waited::Stopped => {}
             Waited::Over(own) => turn = Some(own),
@@ -348,7 +347,7 @@ pub async fn run_by_clock(
         hub.tick();
         hub.on_message(message)?;
     }
-    hub.serve(&mut messages, &mut reports, &mut terminate).await
+    hub.serve(&mut messages, &mut reports, &mut ends).await
 }
 
 /// How waiting for one's turn to look after runs that were cut off has come to its end.
@@ -366,7 +365,7 @@ async fn await_turn(
     settings: &RunSettings,
     link: &mut FrontLink,
     messages: &mut Vec<FrontMessage>,
-    terminate: &mut Signal,
+    ends: &mut Ends,
 ) -> Result<Waited, HubError> {
     // The guards of a run that was just killed need less than that.
     let mut steps = 0;
@@ -384,11 +383,8 @@ async fn await_turn(
             link.push(&HubMessage::Warning { text: Text::from(text) });
             link.flush();
         }
-        if steps % TURN_STEPS_QUIET == 0 {
-            record::resume_what_ends(&settings.directory);
-        }
         tokio::select! {
-            _ = terminate.recv() => return Ok(Waited::Ended),
+            () = ends.come() => return Ok(Waited::Ended),
             () = tokio::time::sleep(TURN_STEP) => {}
             ready = link.ready() => {
                 ready?;
@@ -631,7 +627,7 @@ impl Hub {
         &mut self,
         messages: &mut Vec<FrontMessage>,
         reports: &mut Reports,
-        terminate: &mut Signal,
+        ends: &mut Ends,
     ) -> Result<RunEnding, HubError> {
         loop {
             self.drain();
@@ -667,7 +663,7 @@ impl Hub {
             let arrival = tokio::select! {
                 // In this order: reports may come without end, and the first two are rare.
                 biased;
-                _ = terminate.recv() => Arrival::Terminate,
+                () = ends.come() => Arrival::Terminate,
                 () = sleep(wait) => Arrival::Deadline,
                 report = reports.recv(), if !behind => Arrival::Report(report),
                 ready = self.link.ready() => Arrival::FrontReady(ready),
@@ -694,7 +690,7 @@ impl Hub {
                     let open = self.hear_front(messages)?;
                     if !open && !self.goodbye {
                         return Ok(if self.is_replaced() {
-                            self.replaced(reports, terminate).await
+                            self.replaced(reports, ends).await
                         } else {
                             self.cut_off(reports).await
                         });

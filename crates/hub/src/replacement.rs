@@ -6,10 +6,10 @@
 use rakuda_agent::processes;
 use rakuda_core::Settled;
 use rakuda_proto::journal::{Outcome, RunOutcome};
-use tokio::signal::unix::Signal;
 
 use crate::agents::Reports;
 use crate::facts::identity_of;
+use crate::guard::Ends;
 use crate::hub::{Hub, RunEnding};
 use crate::notes::AttemptNote;
 use crate::targets::TargetEnding;
@@ -22,11 +22,7 @@ impl Hub {
 
     /// The front has become another program (exec). The attempts whose Ruby code ran end as that
     /// program ends; all others are ended.
-    pub(crate) async fn replaced(
-        &mut self,
-        reports: &mut Reports,
-        terminate: &mut Signal,
-    ) -> RunEnding {
+    pub(crate) async fn replaced(&mut self, reports: &mut Reports, ends: &mut Ends) -> RunEnding {
         self.front_gone = true;
         self.hide_progress();
         let _ = self.printer.flush();
@@ -37,7 +33,7 @@ impl Hub {
         self.write_record();
         let status = tokio::select! {
             status = self.guard.front_ended() => status,
-            _ = terminate.recv() => libc::SIGKILL,
+            () = ends.come() => libc::SIGKILL,
         };
         self.tick();
         let outcome = if status == 0 { Outcome::Done } else { Outcome::Failed };

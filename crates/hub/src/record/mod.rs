@@ -56,7 +56,7 @@ pub(crate) use prune::Limits;
 use recover::recover;
 pub use recover::recover_soon;
 pub(crate) use recover::{
-    Turn, changed_since_settled, look_at_dead_runs, recover_in_turn, resume_what_ends, take_turn,
+    Turn, changed_since_settled, look_at_dead_runs, recover_in_turn, take_turn,
 };
 use settled::SettledTargets;
 use unfinished::UnfinishedTargets;

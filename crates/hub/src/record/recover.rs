@@ -8,7 +8,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rakuda_agent::{files, processes, trees};
+use rakuda_agent::{files, processes};
 use rakuda_proto::Text;
 use rakuda_proto::front::FailedTarget;
 use rakuda_proto::journal::{JournalEvent, RunEnded, RunOutcome};
@@ -79,13 +79,6 @@ pub(crate) fn take_turn(directory: &Path) -> Option<Turn> {
         Ok(lock) => Some(Turn::late(lock)),
         // `recover_in_turn` meets the same error, and tells it.
         Err(_) => Some(Turn::late(None)),
-    }
-}
-
-/// Lets a hub go on that is waited for and was left stopped by a guard that was killed.
-pub(crate) fn resume_what_ends(directory: &Path) {
-    if let Some(run) = being_ended(&directory.join(FOLDER)) {
-        trees::resume_hub(&run.mark);
     }
 }
 
