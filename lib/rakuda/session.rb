@@ -518,15 +518,15 @@ module Rakuda
       @failures.add(number, @planner.tasks[number], kind.new(text(reason)))
     end
 
-    def on_task_blamed(name, number, reason)
+    def on_task_blamed(name, number, reason, slots = nil)
       task = @planner.tasks[number]
-      @failures.add(number, task, name == :GangRefused ? refusal_of(task, text(reason)) : TaskBlamed.new(text(reason)))
+      @failures.add(number, task, name == :GangRefused ? refusal_of(task, text(reason), slots) : TaskBlamed.new(text(reason)))
       @failures.told_by_engine(number)
     end
 
     # Who has made the gang may have better words than its tasks.
-    def refusal_of(task, reason)
-      @application.gangs.of(task)&.refusal&.call(reason) || GangRefused.new(reason)
+    def refusal_of(task, reason, slots)
+      @application.gangs.of(task)&.refusal&.call(reason, slots) || GangRefused.new(reason)
     end
 
     def on_question(name, number)

@@ -14,8 +14,6 @@ module Rakuda
     NULL_PROGRAM = "true"
     # What is replaced in words.
     MARK = /%[wp%]/.freeze
-    # What the engine says of a gang for which there are too few slots.
-    TOO_FEW_SLOTS = /need (?<wanted>\d+) slots at once, (?:but this run has (?<there>\d+)|which .*\((?<apart>\d+) slots\))/.freeze
 
     # One worker in one round; what the block of `sync` gets.
     # @!attribute [r] id [Integer] from 0: the paper's identifier
@@ -191,14 +189,16 @@ module Rakuda
 
     # The nodes of a cluster are the engine's, so it is the engine that finds out there.
     # @param reason [String] as the engine says it
+    # @param slots [Array(Integer, Integer), nil] wanted, and there, where these are too few
     # @return [RakefileError]
-    def refusal(reason)
-      few = TOO_FEW_SLOTS.match(reason) or return RakefileError.new("#{@workers_place}: #{reason}")
+    def refusal(reason, slots)
+      return RakefileError.new("#{@workers_place}: #{reason}") unless slots && @options.workers > 1
 
-      there = few[:there] ? "have #{few[:there]}" : "have #{few[:apart]}, into which these do not fit"
-      RakefileError.new("#{@workers_place}: #{@options.workers} workers begin together and need #{few[:wanted]} slots, and the " \
-                        "nodes of this run #{there}: name more nodes or slots (-F), take fewer workers, or let them share " \
-                        "slots (--oversubscribe)")
+      wanted, there = slots
+      apart = ", into which these do not fit" if wanted <= there
+      RakefileError.new("#{@workers_place}: #{@options.workers} workers begin together and need #{wanted} slots, and the " \
+                        "nodes of this run have #{there}#{apart}: name more nodes or slots (-F), take fewer workers, or let " \
+                        "them share slots (--oversubscribe)")
     end
 
     # The number that the engine has for a round: the first of its workers that comes defines it.

@@ -44,6 +44,14 @@ fn words_of_barred(task: &str, nodes: &[(String, Option<String>)]) -> String {
     )
 }
 
+/// Why a gang cannot begin.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    reason: String,
+    /// Those that it takes and those that there are, where these are too few or do not fit.
+    slots: Option<(u64, u64)>,
+}
+
 /// Targets of tasks that have ended well, and whose gang has not. Each counts as unfinished in the record meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct GangTargets(BTreeMap<TaskId, GangTarget>);
@@ -280,7 +288,8 @@ impl Hub {
         };
         let nodes = self.nodes_wanted(&tasks);
         let there = self.agents.places().filter(|(id, _)| self.run.nodes().is_up(*id)).count();
-        let what = if let Some(nodes) = nodes.filter(|nodes| *nodes as usize > there) {
+        let too_few_nodes = nodes.filter(|nodes| *nodes as usize > there);
+        let what = if let Some(nodes) = too_few_nodes {
             let more = format!("name more of them (-F FILE, --nodes {nodes})");
             format!(
                 "{needs} {nodes} nodes at once ({slots} slots), but this run has {there}: {more}"
@@ -294,9 +303,14 @@ impl Hub {
             )
         };
         let hint = "or let tasks share cores with --oversubscribe";
-        let reason =
-            self.barred(&tasks).unwrap_or_else(|| format!("{names}{together} {what}, {hint}"));
-        self.gangs_too_large.insert(id, reason);
+        let refusal = match self.barred(&tasks) {
+            Some(reason) => Refusal { reason, slots: None },
+            None => Refusal {
+                reason: format!("{names}{together} {what}, {hint}"),
+                slots: too_few_nodes.is_none().then_some((slots, slots_there)),
+            },
+        };
+        self.gangs_too_large.insert(id, refusal);
         self.refuse_gangs();
     }
 
@@ -322,7 +336,7 @@ impl Hub {
         if self.run.nodes().is_expecting() || self.run.nodes().is_any_coming() {
             return;
         }
-        while let Some((id, reason)) = self.gangs_too_large.pop_first() {
+        while let Some((id, refusal)) = self.gangs_too_large.pop_first() {
             let gang = self.run.scheduler().gang(id);
             if gang.too_large {
                 let first = gang.tasks[0];
@@ -330,7 +344,7 @@ impl Hub {
                     self.event(Event::GangShares { id });
                     continue;
                 }
-                self.tell_gang_refused(first, &reason);
+                self.tell_gang_refused(first, refusal);
                 self.event(Event::GangRefused { id });
             }
         }
@@ -343,27 +357,25 @@ impl Hub {
             "{task_name} and {on_name} are to begin together, but {task_name} waits for {on_name} \
              to end: take the prerequisite away, or do not run them together"
         );
-        self.tell_gang_refused(task, &reason);
+        self.tell_gang_refused(task, Refusal { reason, slots: None });
     }
 
-    fn tell_gang_refused(&mut self, task: TaskId, reason: &str) {
+    fn tell_gang_refused(&mut self, task: TaskId, Refusal { reason, slots }: Refusal) {
         // Who joined tasks by a stream is told where.
         let place = self.streams.place_of(task).map(|place| format!("{}: ", place.to_display()));
         let reason = format!("{}{reason}", place.unwrap_or_default());
         self.note_refused(task, &reason);
-        self.link.push(&HubMessage::GangRefused { task: task.0, reason: Text::from(reason) });
+        self.link.push(&HubMessage::GangRefused {
+            task: task.0,
+            reason: Text::from(reason),
+            slots,
+        });
         self.flush_urgent = true;
     }
 
     fn some_names(&self, tasks: &[TaskId]) -> String {
-        let names: Vec<String> =
-            tasks.iter().take(NAMED).map(|id| self.display_name(*id)).collect();
-        let more = tasks.len() - names.len();
-        match (names.as_slice(), more) {
-            ([name], 0) => format!("task {name}"),
-            (names, 0) => format!("tasks {}", names.join(", ")),
-            (names, more) => format!("tasks {} and {more} more", names.join(", ")),
-        }
+        let noun = if tasks.len() == 1 { "task" } else { "tasks" };
+        format!("{noun} {}", self.listed_names(tasks, NAMED))
     }
 }
 

@@ -35,7 +35,7 @@ use crate::failures::Failures;
 use crate::file_probes::FileProbes;
 use crate::fresh_looks::FreshLooks;
 use crate::front_link::FrontLink;
-use crate::gangs::GangTargets;
+use crate::gangs::{GangTargets, Refusal};
 use crate::group_losses::GroupLosses;
 use crate::guard::{Ends, Guard};
 use crate::information::{Heard, Information, next_heard};
@@ -211,7 +211,7 @@ pub(crate) struct Hub {
     /// Gangs whose tasks share cores when no more nodes can come.
     pub gangs_to_share: BTreeSet<GangId>,
     /// Gangs that wait for nodes which may still come, and what is said if none does.
-    pub gangs_too_large: BTreeMap<GangId, String>,
+    pub gangs_too_large: BTreeMap<GangId, Refusal>,
     /// Targets that tasks of gangs have made whose gangs have not ended.
     pub gang_targets: GangTargets,
     /// What streams join.

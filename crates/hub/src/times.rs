@@ -263,15 +263,10 @@ impl Hub {
             // Something else is missing for the others: they wait as on nodes that do not end.
             return;
         }
-        let named: Vec<String> = left.iter().take(NAMED).map(|id| self.display_name(*id)).collect();
-        let more = match left.len() - named.len() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let names = self.listed_names(&left, NAMED);
         let what = self.last_end().map_or(Bound::Walltime, |end| end.of).word();
         let reason = format!(
-            "the {what} ends too soon: {}{more} and what depends on them were not started; run the same command again to go on",
-            named.join(", ")
+            "the {what} ends too soon: {names} and what depends on them were not started; run the same command again to go on"
         );
         self.link.push(&HubMessage::NodesGone { reason: Text::from(reason) });
         self.any_failed = true;

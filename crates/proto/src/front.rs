@@ -177,6 +177,8 @@ pub enum HubMessage {
         task: u32,
         /// For the exception.
         reason: Text,
+        /// Slots that it takes and those that there are, where these are too few or its tasks do not fit into them.
+        slots: Option<(u64, u64)>,
     },
     /// An action ended well without its target, which counts as a failure; comes before `AttemptFailed`.
     TargetNotMade {

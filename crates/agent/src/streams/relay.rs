@@ -452,10 +452,11 @@ impl Relay {
 
     /// For the hub: in what nothing moves, when that has changed.
     fn tell_stalls(&mut self) {
+        let now = now();
         for stream in self.streams.iter_mut().filter(|stream| !stream.is_prepared) {
             if let Some(silence_ms) = stream.plan.stall_ms {
                 let has_moved = stream.flow.take_moved();
-                self.stalls.look(now(), &stream.plan.name, silence_ms, has_moved);
+                self.stalls.look(now, &stream.plan.name, silence_ms, has_moved);
             }
         }
         let in_use = self.streams.iter().filter(|stream| !stream.is_prepared);

@@ -21,11 +21,11 @@ pub(super) struct Stalls {
 impl Stalls {
     /// Looks at a stream that is told after so long a silence, ms; `has_moved`: since the last look.
     pub fn look(&mut self, now: Time, name: &Text, silence_ms: u32, has_moved: bool) {
-        if !self.watches.contains_key(name) {
+        let Some(watch) = self.watches.get_mut(name) else {
             let silence_ns = u64::from(silence_ms) * 1_000_000;
             self.watches.insert(name.clone(), StallWatch::new(now, silence_ns));
-        }
-        let watch = self.watches.get_mut(name).expect("it is there");
+            return;
+        };
         if has_moved {
             watch.on_moved(now);
         }

@@ -206,6 +206,15 @@ impl Hub {
         printable(self.names.name(id))
     }
 
+    /// The names of tasks; of more than `most` it is said how many.
+    pub(crate) fn listed_names(&self, tasks: &[TaskId], most: usize) -> String {
+        let names: Vec<String> = tasks.iter().take(most).map(|id| self.display_name(*id)).collect();
+        match tasks.len() - names.len() {
+            0 => names.join(", "),
+            more => format!("{} and {more} more", names.join(", ")),
+        }
+    }
+
     /// Says at the end of a run that did not end well what went wrong and how to go on.
     pub(crate) fn print_summary(&mut self) {
         let stopped = self.run.stopping().by_user();

@@ -63,6 +63,7 @@ impl Hub {
         let used: BTreeSet<NodeId> = node_of.values().copied().collect();
         let round_trips = self.round_trips_between(&groups, &used);
         let component = &self.streams.components[place];
+        let rates = self.streams.line_rates.between(&groups);
         let mut laid = Laid::default();
         let mut routes = Routes::default();
         for (number, stream) in component.streams.iter().enumerate() {
@@ -70,8 +71,8 @@ impl Hub {
             let wish = self.settings.stream_route;
             let traffic = component.traffic[number].clone();
             let message_ns = self.streams.message_costs.of_stream(&writers, &readers);
-            let rates = self.streams.line_rates.between(&groups);
-            let known = Known { round_trips: round_trips.as_ref(), rates, message_ns, traffic };
+            let round_trips = round_trips.as_ref();
+            let known = Known { round_trips, rates: &rates, message_ns, traffic };
             let (tree, mut route, ways) = route_of(&groups, wish, &known, &writers, &readers);
             route.relayed = self.relayed_names(&groups, &route, &ways);
             laid.edges.routes.push(route);
@@ -266,7 +267,7 @@ fn line_kind(distance: Distance) -> LineKind {
 pub(super) struct Known<'known> {
     pub round_trips: Option<&'known Between<u64>>,
     /// Bytes a second that lines have been seen to carry.
-    pub rates: Between<u64>,
+    pub rates: &'known Between<u64>,
     /// What a message takes at each end of an edge.
     pub message_ns: Option<u64>,
     pub traffic: Traffic,
@@ -304,7 +305,7 @@ pub(super) fn cost_of_ways(
     readers: &[(TaskId, NodeId)],
 ) -> PlanCost {
     let (lan, wan) = known.lines();
-    let lines = lines_of((&lan, &wan), known.round_trips, &known.rates);
+    let lines = lines_of((&lan, &wan), known.round_trips, known.rates);
     let tree = tree_by_group(groups, ways, writers, readers);
     cost_over(groups, &tree.edges, &known.load(), &lines)
 }
@@ -362,7 +363,7 @@ pub(super) fn route_of(
     };
     let tree = tree_by_group(groups, &ways, writers, readers);
     let (lan, wan) = tree.lines();
-    let slowest = |line| slowest(&known.rates, line, |group| used.contains(&group));
+    let slowest = |line| slowest(known.rates, line, |group| used.contains(&group));
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let route = StreamRoute {
         route: kind,
@@ -412,7 +413,7 @@ mod tests {
 
     fn auto(writers: &[(TaskId, NodeId)], readers: &[(TaskId, NodeId)]) -> StreamRoute {
         let traffic = Traffic { per_1000_s: Some(15_258), ..Traffic::default() };
-        let known = Known { round_trips: None, rates: Between::new(), message_ns: None, traffic };
+        let known = Known { round_trips: None, rates: &Between::new(), message_ns: None, traffic };
         let (_, route, ways) = route_of(&groups(3), RouteWish::Auto, &known, writers, readers);
         assert_eq!(route.route == RouteKind::Mixed, route.costs.len() == 4);
         let is_mixed = route.route == RouteKind::Mixed;
@@ -444,7 +445,7 @@ mod tests {
         let (writers, readers) = (on([1, 2], 0), on([11, 12, 21], 100));
         let known = Known {
             round_trips: None,
-            rates: Between::new(),
+            rates: &Between::new(),
             message_ns: None,
             traffic: Traffic::default(),
         };
@@ -460,7 +461,7 @@ mod tests {
 
     /// One writer, nine readers far away.
     fn of_traffic(traffic: Traffic) -> StreamRoute {
-        let known = Known { round_trips: None, rates: Between::new(), message_ns: None, traffic };
+        let known = Known { round_trips: None, rates: &Between::new(), message_ns: None, traffic };
         let (writers, readers) = (on([1], 0), on(11..20, 100));
         route_of(&groups(2), RouteWish::Auto, &known, &writers, &readers).1
     }
@@ -491,7 +492,7 @@ mod tests {
         let (writers, readers) = (on([1], 0), on(11..20, 100));
         let cost = |message_ns| {
             let traffic = Traffic { message_bytes: Some(100), ..Traffic::default() };
-            let known = Known { round_trips: None, rates: Between::new(), message_ns, traffic };
+            let known = Known { round_trips: None, rates: &Between::new(), message_ns, traffic };
             let (_, route, _) = route_of(&groups(2), RouteWish::Direct, &known, &writers, &readers);
             assert_eq!(route.message_ns, message_ns);
             route.costs[0].period_ns
@@ -507,7 +508,7 @@ mod tests {
             let pair = |(from, to)| (GroupId(from), GroupId(to));
             let rates = rates.iter().map(|(line, rate)| (pair(*line), *rate)).collect();
             let traffic = Traffic { per_1000_s: Some(20_000), ..Traffic::default() };
-            let known = Known { round_trips: None, rates, message_ns: None, traffic };
+            let known = Known { round_trips: None, rates: &rates, message_ns: None, traffic };
             route_of(&groups(3), RouteWish::Auto, &known, &writers, &readers).1
         };
         let usual = of(&[]);

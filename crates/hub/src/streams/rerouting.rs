@@ -123,7 +123,7 @@ impl Opening {
             let (writers, readers) = ends_on(stream, &self.node_of);
             let message_ns = message_costs.of_stream(&writers, &readers);
             let rates = line_rates.between(&routes.groups);
-            let known = Known { round_trips, rates, message_ns, traffic };
+            let known = Known { round_trips, rates: &rates, message_ns, traffic };
             let cost = |ways: &Ways| cost_of_ways(&routes.groups, &known, ways, &writers, &readers);
             let auto = RouteWish::Auto;
             let (tree, mut route, ways) =

@@ -47,20 +47,14 @@ impl Hub {
 
     fn words_of_stall(&self, place: usize, stall: &Stall) -> String {
         let component = &self.streams.components[place];
-        let named = stall.tasks.iter().take(NAMES_MAX);
-        let names: Vec<String> = named.map(|id| self.display_name(*id)).collect();
-        let more = match stall.tasks.len().saturating_sub(NAMES_MAX) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let names = self.listed_names(&stall.tasks, NAMES_MAX);
         let states = stall.streams.iter().map(|(stream, still)| {
             format!("{} {}", component.streams[*stream].name.to_display(), words_of(*still))
         });
         let states: Vec<String> = states.collect();
         let seconds = f64::from(self.settings.stream_stall_ms) / 1_000.0;
         format!(
-            "streams: no byte has moved for {seconds} s in the cycle of tasks {}{more}: {}",
-            names.join(", "),
+            "streams: no byte has moved for {seconds} s in the cycle of tasks {names}: {}",
             states.join(", ")
         )
     }
