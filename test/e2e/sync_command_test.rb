@@ -110,6 +110,10 @@ class EndToEndSyncCommandTest < Minitest::Test
       assert_equal 1, status.exitstatus, err
       assert_includes err, complaint
     end
+    write("plots", "")
+    _, err, status = call("--svg", "plots")
+    expected = "rakudactl: ./plots: make a folder that can be written into: File exists (os error 17)\n"
+    assert_equal [1, expected], [status.exitstatus, err]
     refute_path_exists path("said")
   end
 
@@ -160,7 +164,9 @@ class EndToEndSyncCommandTest < Minitest::Test
     folder = new_folder("again", "")
     environment = { "WORKER_COUNT" => "1", "TASK_FILE" => "false", "ARGUMENTS" => "'a b' %w" }
     clean = Engines::REAL.merge(environment.transform_values { nil })
-    _, err, = Open3.capture3(clean.merge(environment), RAKUDACTL, "sync", "-j", "1", "--no-overhead", chdir: folder)
+    out, err, = Open3.capture3(clean.merge(environment), RAKUDACTL, "sync", "-j", "1", "--no-overhead", chdir: folder)
+    assert_match(/^ +0 .* 1$/, out, "the round with its failed worker")
+    refute_includes out, "median", "no round counts"
     words = Shellwords.split(err[/^to run it again: (.*)$/, 1])
     expected = ["env", *environment.map { |name, value| "#{name}=#{value}" }, "rakudactl", "sync", "-j", "1", "--no-overhead"]
     assert_equal expected, words, err
@@ -197,5 +203,4 @@ class EndToEndSyncCommandTest < Minitest::Test
 
   # @return [Array<Array>] fields of each round
   def columns(answer, *fields, of: "rounds") = answer.fetch(of).map { |round| round.fetch_values(*fields) }
-
 end

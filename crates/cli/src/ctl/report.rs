@@ -15,6 +15,7 @@ use rakuda_record::folder::RunFolder;
 use rakuda_record::regular::open_regular;
 use rakuda_record::report::{Report as Shown, compare, csv, html, json, plot, sync, tails, text};
 use rakuda_record::summary::Summary;
+use rustix::fs::Access;
 
 use super::place::Place;
 use super::{Status, live};
@@ -216,9 +217,13 @@ pub(super) fn write_pictures(
     Ok(())
 }
 
-fn make_folder(place: &Place, folder: &Path) -> anyhow::Result<PathBuf> {
+/// A folder that files can be written into.
+pub(super) fn make_folder(place: &Place, folder: &Path) -> anyhow::Result<PathBuf> {
     let folder = place.directory().join(folder);
-    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let made = fs::create_dir_all(&folder);
+    let is_writable = || Ok(rustix::fs::access(&folder, Access::WRITE_OK | Access::EXEC_OK)?);
+    let failed = || format!("{}: make a folder that can be written into", folder.display());
+    made.and_then(|()| is_writable()).with_context(failed)?;
     Ok(folder)
 }
 

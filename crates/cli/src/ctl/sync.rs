@@ -122,6 +122,8 @@ impl Sync {
     pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
         let directory = place.directory();
         anyhow::ensure!(directory.is_dir(), "{}: no such folder", directory.display());
+        // A folder that cannot be written into is told before the rounds, not after them.
+        self.svg.as_ref().map(|folder| super::report::make_folder(place, folder)).transpose()?;
         let mut figures = SyncFigures::default();
         let mut all_well = true;
         let mut ended_by = None;

@@ -263,9 +263,12 @@ pub fn text(figures: &SyncFigures) -> String {
             "{name}{number:>5}  {parameter:<10}  {workers:>7}  {gate:<7}  {lag:>9}  {bound:>8}  {late:>4}  {failed:>6}{mark}"
         );
     }
-    let head = "               workers  rounds      mean       min    median       p99       max    within";
-    let _ = writeln!(out, "\n{}{head}", of.cell("sync"));
-    for (title, group, Measured { spread: it, clock_bound_ns }) in spreads(figures) {
+    let spreads = spreads(figures);
+    if !spreads.is_empty() {
+        let head = "               workers  rounds      mean       min    median       p99       max    within";
+        let _ = writeln!(out, "\n{}{head}", of.cell("sync"));
+    }
+    for (title, group, Measured { spread: it, clock_bound_ns }) in spreads {
         let [mean, min, median, p99, max] =
             [it.mean, it.min, it.median, it.p99, it.max].map(|ns: u64| duration_in_words(ns));
         let (name, workers, count) = (of.cell(&group.sync), group.workers, it.count);
