@@ -66,16 +66,14 @@ impl Largest {
 
 impl Class {
     pub(crate) fn need(&self, node: &Node) -> Need {
-        let cores = if self.requirement.exclusive {
-            node.capacity.cores.max(1)
-        } else {
-            self.requirement.cores.min(self.largest.cores).max(1)
-        };
+        let Requirement { cores, memory_bytes, waits_for_size, .. } = self.requirement;
+        let wanted = if waits_for_size.cores { cores } else { cores.min(self.largest.cores) };
         // An exclusive task still wants a node that is large enough.
-        let wanted = self.requirement.cores.min(self.largest.cores);
-        let cores = cores.max(wanted);
-        let memory_bytes = self.requirement.memory_bytes.min(self.largest.memory_bytes);
-        Need { cores, memory_bytes }
+        let least = if self.requirement.exclusive { node.capacity.cores } else { 0 };
+        let largest_bytes = self.largest.memory_bytes;
+        let memory_bytes =
+            if waits_for_size.memory { memory_bytes } else { memory_bytes.min(largest_bytes) };
+        Need { cores: wanted.max(least).max(1), memory_bytes }
     }
 
     fn fits(&self, id: RequirementId, node_id: NodeId, node: &Node) -> bool {

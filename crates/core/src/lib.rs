@@ -97,7 +97,7 @@ pub use nodes::{NodeEffect, NodeInput, NodeLimits, NodeOrigin, NodeState, Nodes}
 pub use reach::{
     FilePlaces, Reach, ReachEffect, ReachInput, ReachView, ReachWarning, Reachability, files_behind,
 };
-pub use requirement::{Capacity, Choice, Devices, Requirement};
+pub use requirement::{Capacity, Choice, Devices, Requirement, WaitsForSize};
 pub use run::{Effect, Input, Run};
 pub use scheduler::Scheduler;
 pub use stopping::{

@@ -34,6 +34,17 @@ pub struct Requirement {
     pub choice: Option<Choice>,
     /// Whether nodes that hold its input come before others.
     pub locality: bool,
+    /// Where no node is large enough: whether it waits for one, or takes all of the largest.
+    pub waits_for_size: WaitsForSize,
+}
+
+/// Of which a task must have all that it asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitsForSize {
+    /// Its cores.
+    pub cores: bool,
+    /// Its memory.
+    pub memory: bool,
 }
 
 /// How nodes are chosen that suit.
@@ -59,6 +70,7 @@ impl Default for Requirement {
             allowed_nodes: None,
             choice: None,
             locality: true,
+            waits_for_size: WaitsForSize::default(),
         }
     }
 }

@@ -7,7 +7,7 @@ use common::{Script, placed, started};
 use expect_test::expect;
 use rakuda_core::{
     Capacity, Choice, Config, Event, NodeId, Places, Policy, Requirement, RequirementId,
-    ResourceId, Suits, TaskId, TaskKind,
+    ResourceId, Suits, TaskId, TaskKind, WaitsForSize,
 };
 
 fn script(config: Config) -> Script {
@@ -308,6 +308,21 @@ fn a_task_runs_only_where_it_is_allowed() {
     assert_eq!(started(&script.invoke(&[task])), []);
     assert!(!script.scheduler.fits_some_node(there));
     assert_eq!(placed(&script.node(1, 1)), [(task, 1)]);
+}
+
+#[test]
+fn a_task_that_must_have_all_of_its_size_waits_for_a_node_that_is_so_large() {
+    let mut script = script(fifo());
+    script.node(0, 4);
+    let large = Requirement { cores: 6, ..Requirement::default() };
+    let waits_for_size = WaitsForSize { cores: true, memory: false };
+    let whole = script.requirement(Requirement { waits_for_size, ..large.clone() });
+    let cut = script.requirement(large);
+    let tasks = [whole, cut].map(|of| script.define(TaskKind::Plain, false, of, &[]));
+    assert_eq!(placed(&script.invoke(&tasks)), [(tasks[1], 0)]);
+    assert!(!script.scheduler.fits_some_node(whole));
+    assert_eq!(placed(&script.node(1, 5)), []);
+    assert_eq!(placed(&script.node(2, 8)), [(tasks[0], 2)]);
 }
 
 #[test]

@@ -52,6 +52,7 @@ use crate::record::{self, Record, Source, Turn, cannot_be_made};
 use crate::rerun::Rerun;
 use crate::screen::Screen;
 use crate::settings::RunSettings;
+use crate::sizes::Sizes;
 use crate::staging::{Moved, Staging, next_moved};
 use crate::stopping::stop_settings;
 use crate::streams::{NotJoined, Streams, next_not_joined};
@@ -208,6 +209,8 @@ pub(crate) struct Hub {
     pub start_directory: PathBuf,
     /// The front has been told that a task needs more than there is.
     pub needs_refused: bool,
+    /// Sizes of tasks that no node had so far.
+    pub sizes: Sizes,
     /// Gangs whose tasks share cores when no more nodes can come.
     pub gangs_to_share: BTreeSet<GangId>,
     /// Gangs that wait for nodes which may still come, and what is said if none does.
@@ -514,6 +517,7 @@ impl Hub {
             environments_below: None,
             left_over: BTreeMap::new(),
             needs_refused: false,
+            sizes: Sizes::default(),
             gangs_to_share: BTreeSet::new(),
             gangs_too_large: BTreeMap::new(),
             gang_targets: GangTargets::default(),

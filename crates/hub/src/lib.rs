@@ -44,6 +44,7 @@ mod round_remarks;
 mod screen;
 mod secondary;
 mod settings;
+mod sizes;
 mod staging;
 mod status;
 mod stopping;

@@ -169,6 +169,7 @@ impl Hub {
         self.note_node(id);
         self.check_held_invocation();
         self.refuse_gangs();
+        self.refuse_sizes();
     }
 
     /// What tasks may use of a node: what the host file or `-j` says, else what there is.
@@ -281,6 +282,7 @@ impl Hub {
         self.check_held_invocation();
         self.check_nodes_left();
         self.refuse_gangs();
+        self.refuse_sizes();
         self.find_impossible();
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rakuda_agent::clock;
 use rakuda_core::{
     ActionOutcome as CoreOutcome, Event, Held, Input, InvocationId, Output, Places, RuleId, TaskId,
-    TaskKind, Timestamp, total_ns,
+    TaskKind, Timestamp, WaitsForSize, total_ns,
 };
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
@@ -228,6 +228,10 @@ impl Hub {
                 self.warn(&text);
             }
         }
+        if shares {
+            requirement.waits_for_size = WaitsForSize::default();
+        }
+        self.note_size(&requirement, definition);
         requirement.choice = self.choice_of(definition);
         requirement.after_failure =
             definition.after_failure.map(|front| self.times.requirement_without_duration(front));

@@ -1,7 +1,7 @@
 //! Task properties, from the names that people use to the numbers that the core counts with.
 
 use rakuda_core::files::matches_glob;
-use rakuda_core::{Capacity, Devices, NodeId, Requirement, ResourceId};
+use rakuda_core::{Capacity, Devices, NodeId, Requirement, ResourceId, WaitsForSize};
 use rakuda_proto::Text;
 use rakuda_proto::front::{ListOrder, RequirementDefinition, StrictField};
 use rakuda_proto::memory;
@@ -44,7 +44,7 @@ impl Shortages<'_> {
 
 /// The core's form of `definition`, and what is to be said about what a node cannot give. `counts`
 /// is what each node has of `resources`, `capacity` what the only node has; in a cluster the core
-/// cuts down what is too large for every node.
+/// cuts down what is too large for every node, where not all of it must be there.
 ///
 /// `allow` and `deny` choose among the nodes of a cluster ([`allowed_nodes`]); with one node there is nothing to
 /// choose, so that a Rakefile for a cluster still runs on a laptop.
@@ -97,6 +97,11 @@ pub fn requirement_of(
         }
         cores = cores.min(capacity.cores.max(1));
     }
+    let is_strict = |field| capacity.is_none() && definition.strict.contains(&field);
+    let waits_for_size = WaitsForSize {
+        cores: is_strict(StrictField::Cores),
+        memory: is_strict(StrictField::MemoryBytes),
+    };
     let requirement = Requirement {
         cores,
         nodes: definition.nodes.unwrap_or(1).max(1),
@@ -111,6 +116,7 @@ pub fn requirement_of(
         allowed_nodes: None,
         choice: None,
         locality: definition.locality,
+        waits_for_size: if definition.later { WaitsForSize::default() } else { waits_for_size },
     };
     let found = if definition.later { Vec::new() } else { shortages.found };
     (requirement, found)

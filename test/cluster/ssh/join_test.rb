@@ -32,6 +32,18 @@ class ClusterJoinTest < ClusterHostsCase
     invitation
   end
 
+  def test_what_no_node_is_large_enough_for_waits_for_one_that_may_join
+    write("Rakefile", "needs cores: 2\ntask(:default) { sh 'hostname' }")
+    out, err = %w[out err].map { |name| File.join(@folder, name) }
+    pid = @testbed.start("head", RAKUDA, "-q", "-j", "1", "--joinable", chdir: @folder, out: out, err: err)
+    wait_for("the task to wait") { read("err").include?("no node can run task default and its like: it waits") }
+    refute_includes read("err"), "needs:"
+    Process.kill(:TERM, pid)
+    _, status = Process.wait2(pid)
+    refute_predicate status, :success?
+    assert_equal "", read("out")
+  end
+
   def test_nodes_join_a_run_by_its_folder_and_by_its_invitation
     joined = nil
     printed, status = while_command_waits(RAKUDA, "-q", "-j", "1", "--joinable", begun: 1) do
