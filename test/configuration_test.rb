@@ -27,6 +27,14 @@ class ConfigurationTest < Minitest::Test
     ENV["RETRY"] = before
   end
 
+  def test_the_word_off_is_a_value_though_yaml_reads_it_as_false
+    found = configuration("PROGRESS: off\nUI: off")
+    assert_equal ["off", false], [found["PROGRESS"], found.on?("UI")]
+    assert_match(/^PROGRESS +off +\(/, found.lines.join("\n"))
+    error = assert_raises(Rakuda::ConfigurationError) { configuration("FAILED_TARGET: off") }
+    assert_match(/FAILED_TARGET.*rename, delete, leave/, error.message)
+  end
+
   def test_files_are_read_from_the_weakest_to_the_strongest
     Dir.mktmpdir do |home|
       user = File.join(home, ".config/rakuda/rakuda.yaml")

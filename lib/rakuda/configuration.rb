@@ -338,6 +338,8 @@ module Rakuda
     end
 
     def set(key, value, origin)
+      # YAML reads the word off as false.
+      value = "off" if value == false && CHOICES[key]&.include?("off")
       check(key, value, origin)
       @entries[key] = Entry.new(value, origin)
     end
