@@ -121,6 +121,24 @@ class ShareTest < Minitest::Test
     assert_equal lines.values, zsh(lines.keys)
   end
 
+  # A word that the program says nothing of has no description, which would be the word once more.
+  def test_zsh_describes_words_that_have_a_description
+    run_rakuda
+    asked = { "rakudactl story n:" => [/\An\\:built\z/], "rakudactl st" => [/\Astatus:\S/, /\Astory:\S/] }
+    asked.each do |line, offers|
+      words = line.split
+      script = <<~ZSH
+        words=("$@") CURRENT=$#
+        compset() { true }
+        _describe() { print -rl -- "${(@P)2}" }
+        . #{SHARE}/zsh/site-functions/_rakudactl
+      ZSH
+      offered = run_well("zsh", "-f", "-c", script, "zsh", *words).lines(chomp: true).sort
+      assert_equal offers.size, offered.size, line
+      offers.zip(offered) { |offer, given| assert_match offer, given }
+    end
+  end
+
   private
 
   def run_well(*words, chdir: @work)
