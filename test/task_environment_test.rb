@@ -32,7 +32,7 @@ class TaskEnvironmentTest < Minitest::Test
   def rakuda(rakefile, *arguments)
     File.write(project("Rakefile"), rakefile)
     # Of the tools only those of this test are in PATH, and what a shell needs.
-    %w[sh dirname readlink uname mkdir flock rm cat id echo python3 ruby env sed].each do |name|
+    %w[sh dirname readlink uname mkdir flock rm cat id echo python3 ruby env sed tr chmod].each do |name|
       folder = ["/usr/bin", *ENV.fetch("PATH").split(":")].find { |one| File.executable?(File.join(one, name)) }
       File.symlink(File.join(folder, name), path("tools/#{name}")) unless File.exist?(path("tools/#{name}"))
     end
@@ -76,6 +76,29 @@ class TaskEnvironmentTest < Minitest::Test
     File.delete(project("out1"))
     assert rakuda(rakefile, "out1")[2].success?
     assert_equal stamp, File.mtime(File.join(made[0], ".rakuda-made")), "it is not made again"
+    # As after an upgrade of the system.
+    FileUtils.ln_sf("/gone/python3", File.join(made[0], "bin/python3"))
+    File.delete(project("out1"))
+    assert rakuda(rakefile, "out1")[2].success?, "it is made again when its interpreter is gone"
+    assert_equal "rakuda #{made[0]}\n", File.read(project("out1"))
+  end
+
+  # What a stand-in of python3 makes holds only what the script looks for.
+  def test_each_interpreter_has_a_virtual_environment_of_its_own
+    File.write(project("requirements.txt"), "")
+    rakefile = "needs env: { venv: 'requirements.txt' }\ntask(:default) { sh 'echo inside' }\n"
+    FileUtils.ln_sf(path("python3.11"), path("tools/python3"))
+    %w[3.11 3.12 3.11].each do |version|
+      File.write(path("python#{version}"), <<~SH, perm: 0o755)
+        #!/bin/sh
+        echo made with #{version} >>#{path("calls")}
+        mkdir -p "$3/bin" && : >"$3/bin/activate" && printf '#!/bin/sh\n' >"$3/bin/python" && chmod 755 "$3/bin/python"
+      SH
+      FileUtils.ln_sf(path("python#{version}"), path("tools/python3"))
+      out, errors, = rakuda(rakefile)
+      assert_equal "inside\n", out, errors
+    end
+    assert_equal ["made with 3.11", "made with 3.12"], calls
   end
 
   def test_what_cannot_be_made_fails_with_what_the_tool_said_and_is_tried_again

@@ -85,13 +85,19 @@ module Rakuda
       wait(command)
     end
 
-    # A command that Ruby itself would start is not inside the environment of its task: that is an error, not a surprise.
+    # A command that Ruby itself would start is not inside the environment of its task, and nothing holds it to the task's
+    # memory: that is an error, not a surprise.
     # @raise [ConfigurationError]
     def refuse_local
-      return unless @reactor.inside? && environment_of(@reactor.current)
+      return unless @reactor.inside?
 
-      raise ConfigurationError, "needs env: this command cannot be run inside: the Rakefile has changed what only Ruby itself " \
-                                "can give to its commands (its user, limits, standard output, or a block of `system`)"
+      job = @reactor.current
+      what = "needs env: this command cannot be run inside" if environment_of(job)
+      what ||= "--enforce memory: this command cannot be held to its task's memory" if job.bounded?
+      return unless what
+
+      raise ConfigurationError, "#{what}: the Rakefile has changed what only Ruby itself can give to its commands (signals " \
+                                "that it ignores, its user, limits, standard output, or a block of `system`)"
     end
 
     # Runs what `system` would run.

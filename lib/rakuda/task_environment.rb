@@ -142,17 +142,21 @@ module Rakuda
       esac
     SH
 
-    # $new is made once: under a lock, and as a whole or not at all. What its making says is shown only when it fails.
-    def made_once(make)
+    # $env is made once: under a lock, and as a whole or not at all. What its making says is shown only when it fails.
+    # @param make [String] lines of the shell
+    # @param suffix [String] what the name has besides, for the shell
+    # @param whole [String] a condition of the shell: what else is true of one that is made
+    def made_once(make, suffix: "", whole: ":")
       <<~SH
         fail() { echo "rakuda: needs env: #{@kind} #{quoted_in_quotes(@names.first)}: $1, on $(uname -n)" >&2; exit 127; }
         cache=${XDG_CACHE_HOME:-$HOME/.cache}/rakuda/env
-        env=$cache/#{@kind}-#{@digest}-$(uname -m)
-        if [ ! -e "$env/.rakuda-made" ]; then
+        env=$cache/#{@kind}-#{@digest}-$(uname -m)#{suffix}
+        made() { [ -e "$env/.rakuda-made" ] && #{whole}; }
+        if ! made; then
           mkdir -p "$cache" || fail "no folder $cache"
           command -v flock >/dev/null || fail 'no flock (Debian: util-linux)'
           exec 9>"$env.lock" && flock 9 || fail "no lock $env.lock"
-          if [ ! -e "$env/.rakuda-made" ]; then
+          if ! made; then
             rm -rf "$env"
             if (
               exec 9>&-
@@ -169,12 +173,16 @@ module Rakuda
       SH
     end
 
+    # It has links to the interpreter that has made it: another interpreter has another one, and when that interpreter goes, a
+    # new one is made.
     def venv_script
       make = <<~SH
         python3 -m venv "$env" && "$env/bin/python" -m pip install --quiet --disable-pip-version-check \\
           -r #{Shellwords.escape(@names.first)}
       SH
-      "#{made_once(make)}. \"$env/bin/activate\"\n#{RUN}"
+      python = "python=$(readlink -f \"$(command -v python3)\" | tr / _)\n"
+      made = made_once(make, suffix: "$python", whole: '[ -x "$env/bin/python" ]')
+      "#{python}#{made}. \"$env/bin/activate\"\n#{RUN}"
     end
 
     def conda_script
