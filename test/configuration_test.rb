@@ -106,7 +106,7 @@ class ConfigurationTest < Minitest::Test
     _, err = capture_io { configuration("FAILED_TARGT: delete") }
     assert_match(/unknown key FAILED_TARGT \(nearest known key: FAILED_TARGET\)/, err)
     _, err = capture_io { configuration("COLOUR_OF_CAMELS: brown") }
-    assert_match(/unknown key COLOUR_OF_CAMELS \(rakuda --show-conf lists those that are known\)/, err)
+    assert_match(/unknown key COLOUR_OF_CAMELS \(known are BASEDIR, .*HOSTFILE.*WORK_DIR\)/, err)
   end
 
   def test_pwrakes_queue_names_become_policies

@@ -326,7 +326,7 @@ module Rakuda
     def warn_unknown(key, file)
       require "did_you_mean"
       near = DidYouMean::SpellChecker.new(dictionary: KEYS).correct(key.to_s.upcase).first
-      hint = near ? "nearest known key: #{near}" : "rakuda --show-conf lists those that are known"
+      hint = near ? "nearest known key: #{near}" : "known are #{KEYS.sort.join(", ")}"
       $stderr.puts "rakuda: #{file}: unknown key #{key} (#{hint})"
     end
 
