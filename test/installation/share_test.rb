@@ -99,6 +99,9 @@ class ShareTest < Minitest::Test
     assert_equal %w[last], bash("rakudactl story n:built --run=la")
     assert_equal %w[built], bash("rakudactl story n:bu")
     assert_equal %w[wfformat], bash("rakudactl export wf")
+    assert_equal %w[preload], bash("rakudactl sync --gate pre")
+    assert_equal %w[last], bash("rakudactl log n:built --attempt l")
+    assert_equal %w[layers last], bash("rakudactl sim la")
   end
 
   def test_fish_completes

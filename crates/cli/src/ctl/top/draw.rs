@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use rakuda_record::printable::{cut_middle, printable};
+use rakuda_record::printable::{cut, cut_middle, printable};
 use rakuda_record::report::Failure;
 use rakuda_record::report::format::bytes;
 use rakuda_record::summary::rule_counts::RuleCounts;
@@ -119,21 +119,51 @@ impl Running {
     }
 }
 
+/// Bytes of the folder that all names begin with; none of one name alone.
+fn common_folder(tasks: &[Running]) -> usize {
+    let [first, others @ ..] = tasks else { return 0 };
+    let folder = |name: &str| name.rfind('/').map_or(0, |slash| slash + 1);
+    let alike = |name: &str| {
+        let pairs = first.name.char_indices().zip(name.chars());
+        let same = pairs.take_while(|((_, one), other)| one == other);
+        same.last().map_or(0, |((index, one), _)| index + one.len_utf8())
+    };
+    let common = others.iter().map(|task| folder(&first.name[..alike(&task.name)])).min();
+    common.unwrap_or(0)
+}
+
+/// What distinguishes names that begin with the same folder stands behind that folder, so its place is what is cut.
+fn cut_names(tasks: &mut [Running], room: usize) {
+    let common = common_folder(tasks);
+    if common <= 3 || tasks.iter().all(|task| task.name.chars().count() <= room) {
+        return;
+    }
+    for task in tasks {
+        let short = format!("...{}", &task.name[common..]);
+        task.name = if short.chars().count() > room && room > 6 {
+            format!("{}...", cut(&short, room - 3))
+        } else {
+            short
+        };
+    }
+}
+
 /// Columns are as wide as what is in them, so that the command has what is left; a run on one node has no column of
 /// nodes.
 fn running(look: &Look, width: usize) -> Vec<Row> {
     let Some(live) = &look.live else { return Vec::new() };
-    let tasks: Vec<Running> = list(live, "tasks").iter().map(Running::of).collect();
+    let mut tasks: Vec<Running> = list(live, "tasks").iter().map(Running::of).collect();
     let head = Running {
         elapsed: "for".to_owned(),
         node: "node".to_owned(),
         name: "running task".to_owned(),
         what: "command".to_owned(),
     };
-    let widest = |part: fn(&Running) -> &str| {
+    let widest_of = |tasks: &[Running], part: fn(&Running) -> &str| {
         let widths = tasks.iter().chain([&head]).map(|task| part(task).chars().count());
         widths.max().unwrap_or(0)
     };
+    let widest = |part| widest_of(&tasks, part);
     let elapsed_width = widest(|task| &task.elapsed);
     let has_nodes =
         list(live, "nodes").len() > 1 || tasks.iter().any(|task| task.node != tasks[0].node);
@@ -142,7 +172,8 @@ fn running(look: &Look, width: usize) -> Vec<Row> {
     // Names have the room that the longest command leaves, and at least what they have on a small screen.
     let left = width.saturating_sub(elapsed_width + node_width + gaps);
     let name_room = left.saturating_sub(widest(|task| &task.what)).max(NAME_WIDTH_MAX);
-    let name_width = widest(|task| &task.name).min(name_room);
+    cut_names(&mut tasks, name_room);
+    let name_width = widest_of(&tasks, |task| &task.name).min(name_room);
     let what_width = left.saturating_sub(name_width);
     let line = |task: &Running| {
         let mut line = format!("{:>elapsed_width$}  ", task.elapsed);
@@ -228,7 +259,7 @@ fn open_streams(look: &Look) -> Vec<Row> {
 
 /// Tasks of each rule: done of all, where that is known. Where not all have room in so many rows, those come first of
 /// which tasks have failed, then those of which tasks run.
-fn rules(look: &Look, width: usize, room: usize) -> Vec<Row> {
+fn rules(look: &Look, width: usize, rows_max: usize) -> Vec<Row> {
     let done = |rule: &RuleCounts| match rule.total {
         Some(total) => format!("{}/{total}", rule.done),
         None => rule.done.to_string(),
@@ -239,7 +270,7 @@ fn rules(look: &Look, width: usize, room: usize) -> Vec<Row> {
         format!("{:<room$} {DONE:>widest$} {:>4} {:>4} {:>8}", "rule", "run", "fail", "mean");
     let mut rows = vec![(head, HEAD)];
     let mut shown: Vec<&RuleCounts> = look.rules.iter().collect();
-    if shown.len() + rows.len() > room {
+    if shown.len() + rows.len() > rows_max {
         shown.sort_by_key(|rule| (rule.failed == 0, rule.running == 0));
     }
     for rule in shown {
@@ -518,6 +549,26 @@ mod tests {
     }
 
     #[test]
+    fn names_in_one_folder_are_told_apart() {
+        let mut look = look(12);
+        let live = look.live.as_mut().unwrap();
+        for number in 0..12 {
+            live["tasks"][number]["task"] = json!(format!(
+                "results/very/deep/sample_{number:02}.sorted.dedup.recalibrated.bam"
+            ));
+        }
+        let lines = drawn(&look, 80, 40);
+        assert!(
+            lines[15].contains(" ...sample_11.sorted.dedup.recalibrated.bam bwa"),
+            "{lines:#?}"
+        );
+        let lines = drawn(&look, 60, 40);
+        assert!(lines[4].contains(" ...sample_00.sorted.dedup... bwa"), "{lines:#?}");
+        let lines = drawn(&look, 160, 40);
+        assert!(lines[4].contains(" results/very/deep/sample_00.sorted.dedup.recalibrated.bam "));
+    }
+
+    #[test]
     fn streams_and_synchronised_rounds_have_a_line_each() {
         let mut look = look(2);
         let open = StreamState { is_open: true, ..StreamState::default() };
@@ -548,7 +599,7 @@ mod tests {
         assert_eq!(lines[3], "streams: 1 of 2 open, 3.50 MB went through");
         assert_eq!(lines[4], "  lines: 2.00 MB, 40 records, 3 to 1 tasks");
         assert_eq!(lines[5], "round 3 (counted) of io: 2 of 4 workers have begun");
-        let last = "the last: 4 workers, start lag 1.2 us";
+        let last = "the last: 4 workers, start lag 1.2 µs";
         assert_eq!(lines[6], format!("synchronised rounds: 1; {last}"));
         // What is wider than the screen has two lines, so that the lag is always seen.
         let lines = drawn(&look, 50, 24);
