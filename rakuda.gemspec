@@ -17,8 +17,9 @@ Gem::Specification.new do |spec|
   engine = "libexec/rakudad"
   own_engine = File.exist?(File.join(root, engine))
   spec.platform = Gem::Platform::CURRENT if own_engine
-  spec.files = Dir.glob("{lib,exe,iobench/schema}/**/*", base: root).select { |path| File.file?(File.join(root, path)) } +
-               %w[LICENSE libexec/rakuda-tasks libexec/rakuda-bench] + (own_engine ? [engine] : []) +
+  folders = "{lib,exe,iobench/schema,iobench/others}"
+  spec.files = Dir.glob("#{folders}/**/*", base: root).select { |path| File.file?(File.join(root, path)) } +
+               %w[LICENSE gate/rakuda_gate.h libexec/rakuda-tasks libexec/rakuda-bench] + (own_engine ? [engine] : []) +
                # All that README and these pages lead to, as tools/install has it.
                Dir.glob(%w[*.md docs/*.md docs/*/*.md docs/pictures/* docs/reference/*.json {bench,iobench,testbed}/README.md],
                         base: root)

@@ -27,6 +27,14 @@ class ConfigurationTest < Minitest::Test
     ENV["RETRY"] = before
   end
 
+  def test_the_word_off_is_a_value_though_yaml_reads_it_as_false
+    found = configuration("PROGRESS: off\nUI: off")
+    assert_equal ["off", false], [found["PROGRESS"], found.on?("UI")]
+    assert_match(/^PROGRESS +off +\(/, found.lines.join("\n"))
+    error = assert_raises(Rakuda::ConfigurationError) { configuration("FAILED_TARGET: off") }
+    assert_match(/FAILED_TARGET.*rename, delete, leave/, error.message)
+  end
+
   def test_files_are_read_from_the_weakest_to_the_strongest
     Dir.mktmpdir do |home|
       user = File.join(home, ".config/rakuda/rakuda.yaml")
@@ -98,7 +106,7 @@ class ConfigurationTest < Minitest::Test
     _, err = capture_io { configuration("FAILED_TARGT: delete") }
     assert_match(/unknown key FAILED_TARGT \(nearest known key: FAILED_TARGET\)/, err)
     _, err = capture_io { configuration("COLOUR_OF_CAMELS: brown") }
-    assert_match(/unknown key COLOUR_OF_CAMELS \(rakuda --show-conf lists those that are known\)/, err)
+    assert_match(/unknown key COLOUR_OF_CAMELS \(known are BASEDIR, .*HOSTFILE.*WORK_DIR\)/, err)
   end
 
   def test_pwrakes_queue_names_become_policies

@@ -56,12 +56,47 @@ class EnforceTest < Minitest::Test
     end
   end
 
+  # JUnit's file, the story, the report and what `rakuda` says last.
+  def test_task_what_it_had_and_bound_are_told_wherever_the_failure_is
+    Dir.mktmpdir("rakuda-enforce") do |dir|
+      File.write(File.join(dir, "Rakefile"), %(needs memory: "80M"\ntask(:default) { sh %q(#{GREEDY}) }\n))
+      _, err, status = Open3.capture3(RAKUDA, "-q", "--enforce", "memory", chdir: dir)
+      assert_equal 1, status.exitstatus
+      why = WHY.fetch(way_in(err))
+      assert_match(/^rakuda aborted!\nCommand was #{why.source}: \[ruby/, err)
+      assert_match(/^default: failed after.*^  #{why.source}/m, err, "the engine knows it as the command's failure")
+      told = { %w[export junit] => /<failure message="Command was #{why.source}: /,
+               %w[story default] => /: Command was #{why.source}/,
+               %w[report --json] => /"message": ?"Command was #{why.source}: / }
+      told.each { |words, text| assert_match(text, Open3.capture2(CONTROL, "-C", dir, *words).first) }
+    end
+  end
+
+  def test_a_command_that_only_ruby_can_start_is_refused_where_its_memory_is_to_be_enforced
+    Dir.mktmpdir("rakuda-enforce") do |dir|
+      File.write(File.join(dir, "Rakefile"), <<~RUBY)
+        trap("USR1", "IGNORE")
+        task(:free) { sh "echo free" }
+        needs memory: "80M"
+        task(default: :free) { sh "echo > ran" }
+      RUBY
+      out, err, status = Open3.capture3(RAKUDA, "-q", "--enforce", "memory", chdir: dir)
+      assert_equal [1, "free\n"], [status.exitstatus, out], err
+      assert_match(/--enforce memory: this command cannot be held to its task's memory: the Rakefile has changed/, err)
+      refute_path_exists File.join(dir, "ran")
+      assert_predicate Open3.capture3(RAKUDA, "-q", chdir: dir).last, :success?
+    end
+  end
+
   # In words that rake has none for.
   def test_a_signal_that_has_ended_a_command_is_named_when_it_is_tried_again
     Dir.mktmpdir("rakuda-enforce") do |dir|
       File.write(File.join(dir, "Rakefile"), %(needs retry: 1\ntask(:default) { sh "kill -TERM $$" }\n))
       _, err, = Open3.capture3(RAKUDA, "-q", chdir: dir)
-      assert_match(/task default failed \(attempt 1\), trying again: Command failed with signal 15 \(SIGTERM\): \[kill/, err)
+      why = /Command failed with signal 15 \(SIGTERM\): \[kill/
+      assert_match(/task default failed \(attempt 1\), trying again: #{why.source}/, err)
+      assert_match(/^rakuda aborted!\nCommand failed with status \(\): \[kill/, err, "as rake says it")
+      assert_match(why, Open3.capture2(CONTROL, "-C", dir, "export", "junit").first)
     end
   end
 

@@ -79,6 +79,8 @@ class NeedsTest < Minitest::Test
     "retry: '2'" => "retry: expected a whole number from 0 to 4294967295, not \"2\"",
     "memory: 'much'" => "memory: expected a number of bytes, such as \"512M\" or \"4G\", or a lambda that " \
                     "takes the number of the attempt, not \"much\"",
+    "memory: -> { '1G' }" => "memory: expected a lambda that takes the number of the attempt, such as " \
+                             "->(attempt) { attempt * (2 << 30) }, not one of 0 parameters",
     "retry_delay: 'soon'" => "retry_delay: expected a time of at most a week, such as \"500ms\", \"10s\" or \"2m\", not \"soon\"",
     "memory: -1" => "memory: expected a number of bytes, such as \"512M\" or \"4G\", or a lambda that " \
                     "takes the number of the attempt, not -1",

@@ -32,7 +32,7 @@ class TaskEnvironmentTest < Minitest::Test
   def rakuda(rakefile, *arguments)
     File.write(project("Rakefile"), rakefile)
     # Of the tools only those of this test are in PATH, and what a shell needs.
-    %w[sh dirname readlink uname mkdir flock rm cat id echo python3 ruby env].each do |name|
+    %w[sh dirname readlink uname mkdir flock rm cat id echo python3 ruby env sed tr chmod].each do |name|
       folder = ["/usr/bin", *ENV.fetch("PATH").split(":")].find { |one| File.executable?(File.join(one, name)) }
       File.symlink(File.join(folder, name), path("tools/#{name}")) unless File.exist?(path("tools/#{name}"))
     end
@@ -76,6 +76,29 @@ class TaskEnvironmentTest < Minitest::Test
     File.delete(project("out1"))
     assert rakuda(rakefile, "out1")[2].success?
     assert_equal stamp, File.mtime(File.join(made[0], ".rakuda-made")), "it is not made again"
+    # As after an upgrade of the system.
+    FileUtils.ln_sf("/gone/python3", File.join(made[0], "bin/python3"))
+    File.delete(project("out1"))
+    assert rakuda(rakefile, "out1")[2].success?, "it is made again when its interpreter is gone"
+    assert_equal "rakuda #{made[0]}\n", File.read(project("out1"))
+  end
+
+  # What a stand-in of python3 makes holds only what the script looks for.
+  def test_each_interpreter_has_a_virtual_environment_of_its_own
+    File.write(project("requirements.txt"), "")
+    rakefile = "needs env: { venv: 'requirements.txt' }\ntask(:default) { sh 'echo inside' }\n"
+    FileUtils.ln_sf(path("python3.11"), path("tools/python3"))
+    %w[3.11 3.12 3.11].each do |version|
+      File.write(path("python#{version}"), <<~SH, perm: 0o755)
+        #!/bin/sh
+        echo made with #{version} >>#{path("calls")}
+        mkdir -p "$3/bin" && : >"$3/bin/activate" && printf '#!/bin/sh\n' >"$3/bin/python" && chmod 755 "$3/bin/python"
+      SH
+      FileUtils.ln_sf(path("python#{version}"), path("tools/python3"))
+      out, errors, = rakuda(rakefile)
+      assert_equal "inside\n", out, errors
+    end
+    assert_equal ["made with 3.11", "made with 3.12"], calls
   end
 
   def test_what_cannot_be_made_fails_with_what_the_tool_said_and_is_tried_again
@@ -114,6 +137,23 @@ class TaskEnvironmentTest < Minitest::Test
     assert_match(/\Amade: its parameter needs env has changed/, out)
     assert rakuda(rakefile, "--rerun-on", "command", "made")[2].success?
     assert_equal 2, calls.grep(/conda-/).uniq.size
+  end
+
+  def test_files_that_a_file_names_are_part_of_what_it_says
+    tool("micromamba", 'case $1 in create) mkdir -p "$5" ;; run) shift 3; exec "$@" ;; esac')
+    File.write(project("env.yml"), "dependencies: [pip, { pip: [-r pip.txt] }]\n")
+    File.write(project("pip.txt"), "-c pins.txt\ncamel\n")
+    rakefile = "needs env: { conda: 'env.yml' }\nfile('made') { |t| sh \"echo x > \#{t.name}\" }\n"
+    made = ["camel==1.0", "camel==1.1", "camel==1.0"].map do |pin|
+      File.write(project("pins.txt"), pin)
+      _, errors, status = rakuda(rakefile, "--rerun-on", "command", "made")
+      assert_predicate status, :success?, errors
+      journal.find { |event| event["event"] == "task_defined" && event["params"] }.fetch("params")[0][1]
+    end
+    assert_match(/\Aconda env.yml with pip.txt pins.txt, sha256 \h{64}\z/, made[0])
+    assert_equal [2, made[0]], [made.uniq.size, made[2]]
+    assert_equal 2, calls.count("create"), "one for each of the pins, and none is made again"
+    assert_equal 3, calls.count("run")
   end
 
   def test_conda_is_taken_where_there_is_no_other
@@ -187,6 +227,20 @@ class TaskEnvironmentTest < Minitest::Test
     FileUtils.rm(path("calls"))
     assert rakuda(rakefile.sub("IMAGE", "debian:12"))[2].success?
     assert_includes calls, "docker://debian:12"
+  end
+
+  def test_a_container_is_given_the_devices_of_the_task_and_what_pass_env_names
+    tool("docker", 'while [ "$1" != debian:12 ]; do shift; done; shift; exec "$@"')
+    File.write(project("rakuda.yaml"), "PASS_ENV: [LICENCE, NOT SET]\n")
+    rakefile = <<~'RUBY'
+      needs env: { container: "debian:12" }, resource: { "gpu" => 1, "big-disk" => 1 }
+      task(:default) { sh "echo $RAKUDA_DEVICES_GPU$RAKUDA_DEVICES_BIG_DISK" }
+    RUBY
+    out, errors, = rakuda(rakefile, "--resource", "gpu=1", "--resource", "big-disk=1")
+    assert_equal "00\n", out, errors
+    given = calls.each_cons(2).select { |word, _| word == "--env" }.map(&:last)
+    assert_equal ["LICENCE", "NOT SET", "RAKUDA_DEVICES_BIG_DISK", "RAKUDA_DEVICES_GPU"],
+                 (given - %w[RAKUDA_RUN RAKUDA_COMMAND CUDA_VISIBLE_DEVICES RAKUDA_NODES RAKUDA_HOSTFILE]).sort
   end
 
   # It is told its nodes in a file, which has to be there inside.

@@ -19,6 +19,9 @@ module Rakuda
     # @return [nil] nor has it an environment that its commands run in
     def task_environment = nil
 
+    # @return [Boolean] whether the engine holds its commands to a bound of memory
+    def bounded? = false
+
     # @return [nil] a job that is no action is of no round
     def pass = nil
 
@@ -135,8 +138,12 @@ module Rakuda
     def task_environment
       return @task_environment if defined?(@task_environment)
 
-      needed = @task.rakuda_properties || @task.application.rule_properties(@task)
       @task_environment = needed&.environment
+    end
+
+    # With `--enforce memory`, where the task says how much it needs.
+    def bounded?
+      @task.application.enforces_memory? && needed&.fields&.key?("memory_bytes") ? true : false
     end
 
     # Of a synchronised round: the gate of the first command.
@@ -175,6 +182,11 @@ module Rakuda
     end
 
     private
+
+    # @return [Needed, nil] what is said of its task
+    def needed
+      @task.rakuda_properties || @task.application.rule_properties(@task)
+    end
 
     def invoke_itself
       @task.rakuda_invoke_itself(@arguments, @session.chain_before(number))

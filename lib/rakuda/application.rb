@@ -114,6 +114,11 @@ module Rakuda
       !@own[:ci].nil?
     end
 
+    # @return [Boolean] whether commands are held to the memory that their tasks ask for
+    def enforces_memory?
+      @own[:enforce] == "memory"
+    end
+
     # @return [Boolean] whether a failure leaves alone what does not depend on it
     def continues?
       configuration["FAILURE_TERMINATION"] == "continue"
@@ -586,7 +591,7 @@ module Rakuda
         "trace" => traces? ? true : false, "progress" => progress, "colour" => colour?,
         "strict" => configuration.on?("STRICT"), "farewell" => STDERR.tty? && !options.silent && !@own[:quiet],
         "grace_ms" => @own[:grace_ms], "directory" => Dir.pwd.b, "seed" => @own[:seed], "log_dir" => log_dir,
-        "memory_bytes" => @own[:memory_bytes], "enforce_memory" => @own[:enforce] == "memory", "resources" => @own[:resources],
+        "memory_bytes" => @own[:memory_bytes], "enforce_memory" => enforces_memory?, "resources" => @own[:resources],
         "stdin" => serial? && !options.dryrun ? "inherit" : "null", "record" => @own[:record],
         "command_line" => @command_line.map(&:b), "resume" => resume_words&.map(&:b) || [], "rakefile" => @rakefile.to_s.b,
         "runs_kept" => configuration.runs_kept, "runs_bytes" => configuration.runs_bytes,

@@ -326,7 +326,7 @@ module Rakuda
     def warn_unknown(key, file)
       require "did_you_mean"
       near = DidYouMean::SpellChecker.new(dictionary: KEYS).correct(key.to_s.upcase).first
-      hint = near ? "nearest known key: #{near}" : "rakuda --show-conf lists those that are known"
+      hint = near ? "nearest known key: #{near}" : "known are #{KEYS.sort.join(", ")}"
       $stderr.puts "rakuda: #{file}: unknown key #{key} (#{hint})"
     end
 
@@ -338,6 +338,8 @@ module Rakuda
     end
 
     def set(key, value, origin)
+      # YAML reads the word off as false.
+      value = "off" if value == false && CHOICES[key]&.include?("off")
       check(key, value, origin)
       @entries[key] = Entry.new(value, origin)
     end

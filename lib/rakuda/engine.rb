@@ -70,7 +70,7 @@ module Rakuda
     def find
       candidates.find { |path| File.file?(path) && File.executable?(path) } or
         raise EngineError, "cannot find the engine #{NAME} (looked at: #{candidates.first(3).join(', ')} and PATH); " \
-                           "build it with `cargo build --release` or name it in RAKUDA_ENGINE"
+                           "build it with `make build` in Rakuda's sources, put it into PATH or name it in RAKUDA_ENGINE"
     end
 
     private

@@ -13,6 +13,26 @@ module Rakuda
       line.dup.force_encoding(Encoding::UTF_8).scrub
     end
 
+    # What rake's `sh` says of a command that was killed, by whatever; and how all begins that is said of a failed command.
+    KILLED = "Command failed with status ()"
+    OF_COMMAND = ["Command failed with status", "Command failed with signal", "Command was killed: "].freeze
+
+    # Rake has no bounds, so none of its words are lost.
+    # @param exception [Exception]
+    # @param killed_by [String, nil] what has killed the last command of the action
+    # @return [Exception] the same, or one that names the bound that has killed the command
+    def self.name_bound(exception, killed_by)
+      return exception unless killed_by&.start_with?(Protocol::BOUND_EXCEEDED) && exception.message.start_with?(KILLED)
+
+      exception.exception(exception.message.sub(KILLED) { "Command was #{killed_by}" })
+    end
+
+    # @return [String] the first line of an exception's message; of a command that a signal has ended, that signal
+    def self.reason(exception, killed_by)
+      line = first_line(exception)
+      killed_by ? line.sub(KILLED) { "Command failed with #{killed_by}" } : line
+    end
+
     # Files whose lines are not the Rakefile's.
     NOT_THE_RAKEFILE = Regexp.union(%r{\A#{Regexp.quote(File.expand_path("..", __dir__))}/}, /\A<internal:/,
                                     %r{\A#{Regexp.quote(File.dirname(Rake.method(:application).source_location[0]))}/},
@@ -20,10 +40,11 @@ module Rakuda
 
     # @param directory [String] where relative names start
     # @param always [Boolean] whether the place of a failed command is wanted, too
+    # @param killed_by [String, nil] what has killed the last command of the action
     # @return [String] the first line of an exception, with its class where that says something, and its place
-    def self.account(exception, directory, always: false)
-      line = first_line(exception)
-      is_command = line.start_with?("Command failed with status")
+    def self.account(exception, directory, always: false, killed_by: nil)
+      line = reason(exception, killed_by)
+      is_command = line.start_with?(*OF_COMMAND)
       return line if is_command && !always
 
       line = with_kind(exception, line) unless is_command
@@ -130,14 +151,8 @@ module Rakuda
       @early ||= {}
     end
 
-    # Rake's words for a command that was killed are "status ()".
     def reason(number, exception)
-      killed_by = @killed_by[number]
-      line = Failures.first_line(exception)
-      return line unless killed_by
-
-      how = killed_by.start_with?(Protocol::BOUND_EXCEEDED) ? "was" : "failed with"
-      line.sub("Command failed with status ()") { "Command #{how} #{killed_by}" }
+      Failures.reason(exception, @killed_by[number])
     end
 
     # Those that were aborted because of others come last.

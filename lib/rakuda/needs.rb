@@ -125,7 +125,7 @@ module Rakuda
         KEYWORDS.key?(name) or raise ConfigurationError, "unknown keyword #{name}; #{hint(name)}"
         case name
         when :cores, :nodes, :retry then { name.to_s => number(name, value) }
-        when :memory then { "memory_bytes" => value.is_a?(Proc) ? value : bytes(value) }
+        when :memory then { "memory_bytes" => value.is_a?(Proc) ? of_attempt(value) : bytes(value) }
         when :retry_delay then { "retry_delay_ms" => milliseconds(name, value) }
         when :resource then { "resources" => resources(value) }
         when :allow, :deny then { name.to_s => names(name, value) }
@@ -152,6 +152,13 @@ module Rakuda
 
       def bytes(value)
         number_of_bytes(value) or refuse(:memory, value, "#{BYTES}, or a lambda that takes the number of the attempt")
+      end
+
+      def of_attempt(value)
+        return value if !value.lambda? || [1, -1, -2].include?(value.arity)
+
+        raise ConfigurationError, "memory: expected a lambda that takes the number of the attempt, such as " \
+                                  "->(attempt) { attempt * (2 << 30) }, not one of #{value.parameters.size} parameters"
       end
 
       def number_of_bytes(value)

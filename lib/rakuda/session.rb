@@ -209,9 +209,10 @@ module Rakuda
         @link.send_message("AskAfter", number) if action.task.rakuda_singular && @planner.asked?(action.task)
         @link.send_action_ended(number, Protocol::ActionOutcome::OK, "", action.began_ns)
       else
+        exception = Failures.name_bound(exception, action.killed_by)
         @failures.add(number, action.task, exception, action.killed_by)
         outcome = exception.is_a?(SystemExit) ? Protocol::ActionOutcome::EXIT : Protocol::ActionOutcome::FAILED
-        message = Failures.account(exception, @directory.base, always: @application.ci?)
+        message = Failures.account(exception, @directory.base, always: @application.ci?, killed_by: action.killed_by)
         @link.send_action_ended(number, outcome, message.b, action.began_ns)
       end
     end

@@ -77,20 +77,27 @@ module Rakuda
       @next += 1
       inside = environment_of(job)
       if inside
-        @link.send_message("StartCommand", command, job.number, inside.wrap_line(line).map(&:b), base_options(job), echo&.b)
+        words = inside.wrap_line(line, passed_to(job)).map(&:b)
+        @link.send_message("StartCommand", command, job.number, words, base_options(job), echo&.b)
       else
         @link.send_command_line(command, job.number, line, base_options(job), echo)
       end
       wait(command)
     end
 
-    # A command that Ruby itself would start is not inside the environment of its task: that is an error, not a surprise.
+    # A command that Ruby itself would start is not inside the environment of its task, and nothing holds it to the task's
+    # memory: that is an error, not a surprise.
     # @raise [ConfigurationError]
     def refuse_local
-      return unless @reactor.inside? && environment_of(@reactor.current)
+      return unless @reactor.inside?
 
-      raise ConfigurationError, "needs env: this command cannot be run inside: the Rakefile has changed what only Ruby itself " \
-                                "can give to its commands (its user, limits, standard output, or a block of `system`)"
+      job = @reactor.current
+      what = "needs env: this command cannot be run inside" if environment_of(job)
+      what ||= "--enforce memory: this command cannot be held to its task's memory" if job.bounded?
+      return unless what
+
+      raise ConfigurationError, "#{what}: the Rakefile has changed what only Ruby itself can give to its commands (signals " \
+                                "that it ignores, its user, limits, standard output, or a block of `system`)"
     end
 
     # Runs what `system` would run.
@@ -117,7 +124,7 @@ module Rakuda
         fields["environment"] = @environment.with((job.device_variables || {}).merge(changes))
       end
       inside = environment_of(job)
-      words = inside.wrap_words([words].flatten).map(&:b) if inside
+      words = inside.wrap_words([words].flatten, passed_to(job)).map(&:b) if inside
       command = @next
       @next += 1
       @link.send_message("StartCommand", command, job.number, words, fields.empty? ? nil : fields, echo&.b)
@@ -139,6 +146,11 @@ module Rakuda
 
       raise ConfigurationError, "needs env: not with --filesystem local: hosts that share no folder have neither its file nor " \
                                 "its script"
+    end
+
+    # @return [Array<String>] names of variables for containers, which do not have all of ENV
+    def passed_to(job)
+      Configuration.words(job.task.application.configuration["PASS_ENV"])
     end
 
     # The command runs in the job's directory and with ENV as it is now.

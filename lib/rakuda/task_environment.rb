@@ -9,6 +9,7 @@
 
 require "digest"
 require "fileutils"
+require "rakuda/requirement_files"
 require "shellwords"
 
 module Rakuda
@@ -21,8 +22,6 @@ module Rakuda
     # Those whose value is a file that is read.
     FILES = %w[conda venv].freeze
     EXAMPLE = '{ venv: "requirements.txt" }'
-    # What a requirements.txt names in the folder of the run depends on that folder, too.
-    LOCAL = %r{^\s*(?:-e\b|-r\b|\./|\.\./|/|file:|.*@\s*file:)}.freeze
 
     # A file is read when a task with the environment is planned, and by the first command: what is in the way of one task
     # is no concern of another run's.
@@ -41,30 +40,32 @@ module Rakuda
       refuse_value(value) unless expected && (@names.size == 1 || @kind == "module")
     end
 
-    # What makes it what it is, as text: for the record. Of a file that a task of the run makes the digest is not known.
+    # What makes it what it is, as text: for the record. Of a file that a task of the run makes the digest is not known. Files
+    # that a file names stand with it.
     # @yieldparam name [String] of a file
     # @yieldreturn [Boolean] whether a task makes it
     # @raise [ConfigurationError] when there is no such file, and nothing makes it
-    def text
+    def text(&makes)
       words = "#{@kind} #{@names.join(" ")}"
       return words unless FILES.include?(@kind)
-      return "#{words}, which a task makes" if yield @names.first
+      return "#{words}, which a task makes" if makes.call(@names.first)
 
-      "#{words}, sha256 #{Digest::SHA256.hexdigest(read)}"
+      text_of(files, &makes)
     rescue SystemCallError => e
       raise ConfigurationError, "#{unreadable(e)}, and no task makes it"
     end
 
     # @param line [String] for the shell
+    # @param passed [Array<String>] names of variables that a container is given besides; the same each time
     # @return [Array<String>] words of a command that runs it inside
-    def wrap_line(line)
-      ["sh", script, line]
+    def wrap_line(line, passed = [])
+      ["sh", script(passed), line]
     end
 
     # @param words [Array<String>] of a command; one alone is a line
     # @return [Array<String>] words of a command that runs it inside
-    def wrap_words(words)
-      words.size == 1 ? wrap_line(words.first) : ["sh", script, "--", *words]
+    def wrap_words(words, passed = [])
+      words.size == 1 ? wrap_line(words.first, passed) : ["sh", script(passed), "--", *words]
     end
 
     private
@@ -82,17 +83,28 @@ module Rakuda
       File.expand_path(@names.first, @folder)
     end
 
-    def content
-      return [@kind, *@names, @folder].join("\n") unless FILES.include?(@kind)
+    def content(passed)
+      return [@kind, *@names, @folder].join("\n") if @kind == "module"
+      return [@kind, *@names, @folder, *passed].join("\n") if @kind == "container"
 
-      text = read
-      [@kind, text, *(@folder if text.match?(LOCAL))].join("\n")
+      read = files
+      [@kind, *read.texts.values, *(@folder if read.local?)].join("\n")
     rescue SystemCallError => e
       raise ConfigurationError, "#{unreadable(e)} (the task that makes it must be a prerequisite of those that run inside)"
     end
 
-    def read
-      File.binread(path)
+    # The digest is that of all files one after the other, without those that are not there yet.
+    def text_of(read, &makes)
+      made = read.texts.keys.select(&makes)
+      read_now, *named = read.texts.keys - made
+      later = read.unread.map { |name| "#{name}, which #{makes.call(name) ? "a task makes" : "cannot be read"}" } +
+              made.map { |name| "#{name}, which a task makes" }
+      digest = Digest::SHA256.hexdigest(read.texts.except(*made).values.join)
+      ["#{@kind} #{read_now}#{" with #{named.join(" ")}" unless named.empty?}, sha256 #{digest}", *later].join("; ")
+    end
+
+    def files
+      RequirementFiles.new(@names.first, @folder)
     end
 
     def unreadable(error)
@@ -100,9 +112,10 @@ module Rakuda
     end
 
     # The file of the script; it is written when it is not there.
-    def script
+    def script(passed)
       @script ||= begin
-        @digest = Digest::SHA256.hexdigest(content)[0, 16]
+        @passed = passed.grep(/\A[^=\0\n]+\z/)
+        @digest = Digest::SHA256.hexdigest(content(@passed))[0, 16]
         folder = File.join(@folder, ".rakuda", "env")
         name = File.join(folder, "#{@kind}-#{@digest}.sh")
         write(folder, name) unless File.exist?(name)
@@ -129,17 +142,21 @@ module Rakuda
       esac
     SH
 
-    # $new is made once: under a lock, and as a whole or not at all. What its making says is shown only when it fails.
-    def made_once(make)
+    # $env is made once: under a lock, and as a whole or not at all. What its making says is shown only when it fails.
+    # @param make [String] lines of the shell
+    # @param suffix [String] what the name has besides, for the shell
+    # @param whole [String] a condition of the shell: what else is true of one that is made
+    def made_once(make, suffix: "", whole: ":")
       <<~SH
         fail() { echo "rakuda: needs env: #{@kind} #{quoted_in_quotes(@names.first)}: $1, on $(uname -n)" >&2; exit 127; }
         cache=${XDG_CACHE_HOME:-$HOME/.cache}/rakuda/env
-        env=$cache/#{@kind}-#{@digest}-$(uname -m)
-        if [ ! -e "$env/.rakuda-made" ]; then
+        env=$cache/#{@kind}-#{@digest}-$(uname -m)#{suffix}
+        made() { [ -e "$env/.rakuda-made" ] && #{whole}; }
+        if ! made; then
           mkdir -p "$cache" || fail "no folder $cache"
           command -v flock >/dev/null || fail 'no flock (Debian: util-linux)'
           exec 9>"$env.lock" && flock 9 || fail "no lock $env.lock"
-          if [ ! -e "$env/.rakuda-made" ]; then
+          if ! made; then
             rm -rf "$env"
             if (
               exec 9>&-
@@ -156,12 +173,16 @@ module Rakuda
       SH
     end
 
+    # It has links to the interpreter that has made it: another interpreter has another one, and when that interpreter goes, a
+    # new one is made.
     def venv_script
       make = <<~SH
         python3 -m venv "$env" && "$env/bin/python" -m pip install --quiet --disable-pip-version-check \\
           -r #{Shellwords.escape(@names.first)}
       SH
-      "#{made_once(make)}. \"$env/bin/activate\"\n#{RUN}"
+      python = "python=$(readlink -f \"$(command -v python3)\" | tr / _)\n"
+      made = made_once(make, suffix: "$python", whole: '[ -x "$env/bin/python" ]')
+      "#{python}#{made}. \"$env/bin/activate\"\n#{RUN}"
     end
 
     def conda_script
@@ -201,10 +222,13 @@ module Rakuda
       SH
     end
 
-    # What containers that begin with an environment of their own are given of the command's: the variables, and the file
-    # that one of them names.
-    PASSED = [*%w[RAKUDA_RUN RAKUDA_COMMAND CUDA_VISIBLE_DEVICES RAKUDA_NODES RAKUDA_HOSTFILE].map { |name| "--env #{name}" },
-              '${RAKUDA_HOSTFILE:+--volume "$RAKUDA_HOSTFILE:$RAKUDA_HOSTFILE:ro"}'].join(" ").freeze
+    # What containers that begin with an environment of their own are given of the command's: variables, those of the task's
+    # devices and of PASS_ENV among them, and the file that one of them names.
+    def given
+      names = %w[RAKUDA_RUN RAKUDA_COMMAND CUDA_VISIBLE_DEVICES RAKUDA_NODES RAKUDA_HOSTFILE] | @passed
+      [*names.map { |name| "--env #{Shellwords.escape(name)}" }, "$devices",
+       '${RAKUDA_HOSTFILE:+--volume "$RAKUDA_HOSTFILE:$RAKUDA_HOSTFILE:ro"}'].join(" ")
+    end
 
     def container_script
       file = File.exist?(path) || @names.first.match?(/\.(sif|img)\z/)
@@ -214,14 +238,15 @@ module Rakuda
       <<~SH
         [ "$1" = -- ] && shift || set -- sh -c "$1"
         folder=#{Shellwords.escape(@folder)}
+        devices=$(env | sed -n 's/^\\(RAKUDA_DEVICES_[A-Z0-9_]*\\)=.*/--env \\1/p')
         for tool in apptainer singularity#{" podman docker" unless file} ''; do [ -z "$tool" ] || ! command -v "$tool" >/dev/null || break; done
         case $tool in
           apptainer | singularity)
             exec "$tool" exec --bind "$folder"${RAKUDA_HOSTFILE:+ --bind "$RAKUDA_HOSTFILE"} --pwd "$PWD" #{Shellwords.escape(apptainer)} "$@" ;;
           podman)
-            exec podman run --rm --interactive --volume "$folder:$folder" --workdir "$PWD" #{PASSED} #{Shellwords.escape(others)} "$@" ;;
+            exec podman run --rm --interactive --volume "$folder:$folder" --workdir "$PWD" #{given} #{Shellwords.escape(others)} "$@" ;;
           docker)
-            exec docker run --rm --interactive --volume "$folder:$folder" --workdir "$PWD" #{PASSED} \\
+            exec docker run --rm --interactive --volume "$folder:$folder" --workdir "$PWD" #{given} \\
               --user "$(id -u):$(id -g)" #{Shellwords.escape(others)} "$@" ;;
         esac
         echo "rakuda: needs env: container #{quoted_in_quotes(@names.first)}: #{file ? "neither apptainer nor singularity is" : "none of apptainer, singularity, podman, docker is"} on $(uname -n)" >&2

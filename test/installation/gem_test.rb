@@ -37,6 +37,9 @@ class GemTest < Minitest::Test
     assert_match(/out ran in .*: missing/, run_well("rakudactl", "why", "out", "--run", "last"))
     assert_equal "out would not run: it is up to date\n", run_well("rakudactl", "why", "out")
     assert_match(%r{\A#{Regexp.quote(@home)}/gems/rakuda-[\d.]+/lib/}, run_well("rakuda", "-q", "where"))
+    listed = run_well("rakudactl", "bench", "list")
+    ["mr-sort ", "ior ", "netcdf-plain "].each { |name| assert_match(/^#{name}/, listed) }
+    assert_path_exists Dir.glob("#{@home}/gems/rakuda-*/gate/rakuda_gate.h").first.to_s
     File.write(File.join(@work, "Rakefile"), "task(:default) { raise 'bad' }")
     output, status = Open3.capture2e(@environment, "rakuda", "--progress", "off", chdir: @work)
     assert_equal 1, status.exitstatus

@@ -56,6 +56,34 @@ class InstallTest < Minitest::Test
     assert_equal [File.join(moved, "lib/rakuda/lib/rakuda/application.rb")], output.lines(chomp: true)
   end
 
+  def test_moved_prefix_is_replaced_and_removed_where_it_is_and_another_at_the_old_place_stays
+    make("install")
+    former = File.join(@prefix, "lib/rakuda/lib/rakuda/former.rb")
+    File.write(former, "")
+    File.write(File.join(@prefix, "lib/rakuda/installed"), "#{former}\n", mode: "a")
+    moved = File.join(@place, "moved", "to")
+    FileUtils.mkdir_p(File.dirname(moved))
+    FileUtils.mv(@prefix, moved)
+    make("install")
+    at_old_place = Dir.glob("**/*", base: @prefix)
+    make("install", "PREFIX=#{moved}")
+    assert_empty at_old_place - Dir.glob("**/*", base: @prefix), "the other installation is no part of this one"
+    refute_path_exists File.join(moved, "lib/rakuda/lib/rakuda/former.rb")
+    assert_equal at_old_place, Dir.glob("**/*", base: moved)
+    make("uninstall", "PREFIX=#{moved}")
+    assert_empty Dir.children(File.join(@place, "moved")), "the folder above it was there before"
+    assert_empty at_old_place - Dir.glob("**/*", base: @prefix)
+  end
+
+  def test_moved_prefix_is_removed_without_installing_it_again
+    make("install")
+    moved = File.join(@place, "moved")
+    File.rename(@prefix, moved)
+    make("uninstall", "PREFIX=#{moved}")
+    refute_path_exists moved
+    assert_path_exists File.dirname(@prefix), "what is at the old place is not touched"
+  end
+
   def test_installing_again_replaces_all_and_removes_what_is_no_longer_part_of_it
     make("install")
     list = File.join(@prefix, "lib/rakuda/installed")

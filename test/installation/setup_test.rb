@@ -55,6 +55,30 @@ class SetupTest < Minitest::Test
     assert_equal before, File.read(@policy)
   end
 
+  # As on Debian 13, whose compiler is new enough.
+  def test_rust_of_debian_comes_with_formatter_and_linter_only_for_tests
+    installed = File.join(@place, "installed")
+    stand_in("dpkg-query", "for name; do echo \"installed $name\"; done")
+    stand_in("apt-cache", "echo '  Candidate: 1.99.0+dfsg1-2'")
+    stand_in("apt-get", <<~SH)
+      echo "$@" | grep -o 'rust.*' >> '#{installed}'
+      printf '#!/bin/sh\necho rustc 1.99.0\n' > '#{@place}/rustc'
+      cp '#{@place}/rustc' '#{@place}/cargo'
+      chmod +x '#{@place}/rustc' '#{@place}/cargo'
+    SH
+    %w[sh dirname sed sort head cut grep tail id env tee chmod rm cp].each do |tool|
+      File.symlink("/usr/bin/#{tool}", File.join(@place, tool)) unless File.exist?(File.join(@place, tool))
+    end
+    environment = { "PATH" => @place, "POLICY_RC_D" => @policy, "DEBIAN_CARGO" => File.join(@place, "cargo"), "HOME" => @place }
+    asked = [%w[], %w[], %w[packages.apt test/packages.apt]].map do |lists|
+      FileUtils.rm_f(installed)
+      output, status = Open3.capture2e(environment, File.join(ROOT, "tools/setup"), *lists, unsetenv_others: true)
+      assert_predicate status, :success?, output
+      File.exist?(installed) ? File.read(installed) : ""
+    end
+    assert_equal ["rustc cargo\n", "", "rustfmt rust-clippy\n"], asked
+  end
+
   private
 
   def stand_in(name, lines)

@@ -99,6 +99,9 @@ class ShareTest < Minitest::Test
     assert_equal %w[last], bash("rakudactl story n:built --run=la")
     assert_equal %w[built], bash("rakudactl story n:bu")
     assert_equal %w[wfformat], bash("rakudactl export wf")
+    assert_equal %w[preload], bash("rakudactl sync --gate pre")
+    assert_equal %w[last], bash("rakudactl log n:built --attempt l")
+    assert_equal %w[layers last], bash("rakudactl sim la")
   end
 
   def test_fish_completes
@@ -119,6 +122,24 @@ class ShareTest < Minitest::Test
               "rakudactl story n:bu" => "rakudactl story n:built", "rakudactl export wf" => "rakudactl export wfformat",
               "rakudactl story n:built --run=la" => "rakudactl story n:built --run=last" }
     assert_equal lines.values, zsh(lines.keys)
+  end
+
+  # A word that the program says nothing of has no description, which would be the word once more.
+  def test_zsh_describes_words_that_have_a_description
+    run_rakuda
+    asked = { "rakudactl story n:" => [/\An\\:built\z/], "rakudactl st" => [/\Astatus:\S/, /\Astory:\S/] }
+    asked.each do |line, offers|
+      words = line.split
+      script = <<~ZSH
+        words=("$@") CURRENT=$#
+        compset() { true }
+        _describe() { print -rl -- "${(@P)2}" }
+        . #{SHARE}/zsh/site-functions/_rakudactl
+      ZSH
+      offered = run_well("zsh", "-f", "-c", script, "zsh", *words).lines(chomp: true).sort
+      assert_equal offers.size, offered.size, line
+      offers.zip(offered) { |offer, given| assert_match offer, given }
+    end
   end
 
   private

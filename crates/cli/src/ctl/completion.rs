@@ -17,6 +17,10 @@ use super::place::Place;
 
 /// The word by which shells ask.
 pub const WORD: &str = "__complete";
+/// What holds the workers of a round, as the front checks it.
+const GATES: [&str; 5] = ["auto", "preload", "exec", "call", "none"];
+/// Workloads of the simulator that are no files and no runs.
+const WORKLOADS: [&str; 4] = ["faults", "copyfile", "montage", "layers"];
 /// Maximum size of a journal that is read for the names of its tasks: some 100,000 tasks, in some tenths of a second.
 const JOURNAL_BYTES_MAX: u64 = 64 << 20;
 
@@ -69,7 +73,23 @@ impl Asked {
     fn teach_arg(&self, arg: Arg) -> Arg {
         let name = arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
         let asked = self.clone();
+        let words = |words: &'static [&'static str]| {
+            ArgValueCompleter::new(move |word: &OsStr| {
+                let known = words.iter().map(CompletionCandidate::new);
+                known.filter(|known| begins(known, word)).collect()
+            })
+        };
+        if arg.get_id() == "attempt" {
+            return arg.add(words(&["last"]));
+        }
         match name.as_deref() {
+            Some("GATE") => arg.add(words(&GATES)),
+            Some("WORKLOAD") => arg.add(ArgValueCompleter::new(move |word: &OsStr| {
+                let made = WORKLOADS.iter().map(CompletionCandidate::new);
+                let mut known: Vec<_> = made.filter(|made| begins(made, word)).collect();
+                known.extend(asked.runs(word));
+                known
+            })),
             Some("RUN" | "RUN2") => {
                 arg.add(ArgValueCompleter::new(move |word: &OsStr| asked.runs(word)))
             }

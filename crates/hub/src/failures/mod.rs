@@ -35,8 +35,10 @@ const LINES_MAX: usize = 5;
 const NAMES_MAX: usize = 5;
 /// Tasks that are looked at to count those.
 const STEPS_MAX: usize = 1_000_000;
-/// How an exception's first line begins that rake's `sh` raises.
-const COMMAND_FAILED: &[u8] = b"Command failed with status";
+/// How an exception's first line begins that rake's `sh` raises; and in the front's words, where rake has none for what
+/// has killed the command.
+const COMMAND_FAILED: [&[u8]; 3] =
+    [b"Command failed with status", b"Command failed with signal", b"Command was killed: "];
 
 /// Why an attempt failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -361,7 +363,10 @@ pub(crate) fn blame(nodes: &[String]) -> String {
 
 fn cause_of(attempt: &RunningAttempt, message: &[u8]) -> Option<Cause> {
     match &attempt.details.failed_command {
-        Some(failed) if message.is_empty() || message.starts_with(COMMAND_FAILED) => {
+        Some(failed)
+            if message.is_empty()
+                || COMMAND_FAILED.iter().any(|words| message.starts_with(words)) =>
+        {
             Some(Cause::Command {
                 line: command_line(&failed.program),
                 status: failed.status,

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use rakuda_record::printable::{cut_middle, printable};
+use rakuda_record::printable::{cut, cut_middle, printable};
 use rakuda_record::report::Failure;
 use rakuda_record::report::format::bytes;
 use rakuda_record::summary::rule_counts::RuleCounts;
@@ -32,9 +32,11 @@ const FAILURE_ROWS_MIN: usize = 8;
 const FAILURE_ROWS_MAX: usize = 22;
 /// Rows of the title, the count, the bar, the keys, and what stands above a failure.
 const FIXED_ROWS: usize = 5;
-/// How the running tasks and the tables below them share the rest.
+/// How the running tasks and the tables below them share the rest; what one of them does not need is the other's.
 const TASKS_SHARE: u16 = 3;
 const TABLES_SHARE: u16 = 2;
+/// Rows of that rest below which there are no tables.
+const SHARED_ROWS_MIN: u16 = 5;
 
 const HEAD: Style = Style::new().add_modifier(Modifier::DIM);
 const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
@@ -117,21 +119,51 @@ impl Running {
     }
 }
 
+/// Bytes of the folder that all names begin with; none of one name alone.
+fn common_folder(tasks: &[Running]) -> usize {
+    let [first, others @ ..] = tasks else { return 0 };
+    let folder = |name: &str| name.rfind('/').map_or(0, |slash| slash + 1);
+    let alike = |name: &str| {
+        let pairs = first.name.char_indices().zip(name.chars());
+        let same = pairs.take_while(|((_, one), other)| one == other);
+        same.last().map_or(0, |((index, one), _)| index + one.len_utf8())
+    };
+    let common = others.iter().map(|task| folder(&first.name[..alike(&task.name)])).min();
+    common.unwrap_or(0)
+}
+
+/// What distinguishes names that begin with the same folder stands behind that folder, so its place is what is cut.
+fn cut_names(tasks: &mut [Running], room: usize) {
+    let common = common_folder(tasks);
+    if common <= 3 || tasks.iter().all(|task| task.name.chars().count() <= room) {
+        return;
+    }
+    for task in tasks {
+        let short = format!("...{}", &task.name[common..]);
+        task.name = if short.chars().count() > room && room > 6 {
+            format!("{}...", cut(&short, room - 3))
+        } else {
+            short
+        };
+    }
+}
+
 /// Columns are as wide as what is in them, so that the command has what is left; a run on one node has no column of
 /// nodes.
 fn running(look: &Look, width: usize) -> Vec<Row> {
     let Some(live) = &look.live else { return Vec::new() };
-    let tasks: Vec<Running> = list(live, "tasks").iter().map(Running::of).collect();
+    let mut tasks: Vec<Running> = list(live, "tasks").iter().map(Running::of).collect();
     let head = Running {
         elapsed: "for".to_owned(),
         node: "node".to_owned(),
         name: "running task".to_owned(),
         what: "command".to_owned(),
     };
-    let widest = |part: fn(&Running) -> &str| {
+    let widest_of = |tasks: &[Running], part: fn(&Running) -> &str| {
         let widths = tasks.iter().chain([&head]).map(|task| part(task).chars().count());
         widths.max().unwrap_or(0)
     };
+    let widest = |part| widest_of(&tasks, part);
     let elapsed_width = widest(|task| &task.elapsed);
     let has_nodes =
         list(live, "nodes").len() > 1 || tasks.iter().any(|task| task.node != tasks[0].node);
@@ -140,7 +172,8 @@ fn running(look: &Look, width: usize) -> Vec<Row> {
     // Names have the room that the longest command leaves, and at least what they have on a small screen.
     let left = width.saturating_sub(elapsed_width + node_width + gaps);
     let name_room = left.saturating_sub(widest(|task| &task.what)).max(NAME_WIDTH_MAX);
-    let name_width = widest(|task| &task.name).min(name_room);
+    cut_names(&mut tasks, name_room);
+    let name_width = widest_of(&tasks, |task| &task.name).min(name_room);
     let what_width = left.saturating_sub(name_width);
     let line = |task: &Running| {
         let mut line = format!("{:>elapsed_width$}  ", task.elapsed);
@@ -160,8 +193,8 @@ fn running(look: &Look, width: usize) -> Vec<Row> {
     rows
 }
 
-/// A line of streams and one of synchronised rounds, where there are any.
-fn joined(look: &Look) -> Vec<Row> {
+/// A line of streams and one of synchronised rounds, where there are any; two where one is wider than the screen.
+fn joined(look: &Look, width: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     if !look.streams.is_empty() {
         let open = look.streams.iter().filter(|stream| stream.is_open).count();
@@ -192,13 +225,20 @@ fn joined(look: &Look) -> Vec<Row> {
     if let Some(round) = look.rounds.rounds().last().map(|round| &round.ended) {
         let troubled = look.rounds.troubled();
         let (late, failed, lost) = (troubled.late, troubled.failed, troubled.given_up);
+        let style = if late + failed + lost > 0 { BAD } else { Style::new() };
+        let mut all = format!("synchronised rounds: {}", look.rounds.rounds().len());
+        for (count, how) in [(late, "late"), (failed, "failed"), (lost, "not begun")] {
+            if count > 0 {
+                let _ = write!(all, ", {count} {how}");
+            }
+        }
         let lag = round.lag_ns.map_or_else(|| "not begun".to_owned(), duration_in_words);
-        let line = format!(
-            "synchronised rounds: {}, {late} late, {failed} failed, {lost} not begun; the last: {} workers, start lag {lag}",
-            look.rounds.rounds().len(),
-            round.workers
-        );
-        rows.push((line, if late + failed + lost > 0 { BAD } else { Style::new() }));
+        let last = format!("the last: {} workers, start lag {lag}", round.workers);
+        if all.chars().count() + 2 + last.chars().count() <= width {
+            rows.push((format!("{all}; {last}"), style));
+        } else {
+            rows.extend([(all, style), (format!("  {last}"), style)]);
+        }
     }
     rows
 }
@@ -217,8 +257,9 @@ fn open_streams(look: &Look) -> Vec<Row> {
     open.into_iter().take(STREAMS_MAX).map(|stream| (line(stream), Style::new())).collect()
 }
 
-/// Tasks of each rule: done of all, where that is known.
-fn rules(look: &Look, width: usize) -> Vec<Row> {
+/// Tasks of each rule: done of all, where that is known. Where not all have room in so many rows, those come first of
+/// which tasks have failed, then those of which tasks run.
+fn rules(look: &Look, width: usize, rows_max: usize) -> Vec<Row> {
     let done = |rule: &RuleCounts| match rule.total {
         Some(total) => format!("{}/{total}", rule.done),
         None => rule.done.to_string(),
@@ -228,7 +269,11 @@ fn rules(look: &Look, width: usize) -> Vec<Row> {
     let head =
         format!("{:<room$} {DONE:>widest$} {:>4} {:>4} {:>8}", "rule", "run", "fail", "mean");
     let mut rows = vec![(head, HEAD)];
-    for rule in &look.rules {
+    let mut shown: Vec<&RuleCounts> = look.rules.iter().collect();
+    if shown.len() + rows.len() > rows_max {
+        shown.sort_by_key(|rule| (rule.failed == 0, rule.running == 0));
+    }
+    for rule in shown {
         let mean = rule.mean_ns().map_or_else(|| "-".to_owned(), duration_in_words);
         let label = cut_middle(&printable(rule.label.as_bytes()), room);
         let line = format!(
@@ -294,22 +339,36 @@ fn put(area: Rect, buffer: &mut Buffer, rows: &[Row]) {
     }
 }
 
+/// As `put`, of rows below a head, which goes where there is no room for a row beside it and the number of others.
+fn put_table(area: Rect, buffer: &mut Buffer, rows: &[Row]) {
+    let headless = area.height < 3 && rows.len() > usize::from(area.height);
+    put(area, buffer, &rows[usize::from(headless)..]);
+}
+
 /// Rows that a failure has: what others leave of `height`, or a third of it if that is more. Rows are given of the
 /// running tasks, of the tables, and of streams and rounds.
 fn failure_room(height: u16, [tasks, tables, joined]: [usize; 3]) -> usize {
     let height = usize::from(height);
-    // Both parts are whole when the larger share of each is.
-    let whole = usize::from(TASKS_SHARE + TABLES_SHARE);
-    let for_tasks = (tasks * whole).div_ceil(usize::from(TASKS_SHARE));
-    let for_tables = (tables * whole).div_ceil(usize::from(TABLES_SHARE));
-    let left = height.saturating_sub(FIXED_ROWS + joined + for_tasks.max(for_tables));
-    left.max(height / 3).clamp(FAILURE_ROWS_MIN, FAILURE_ROWS_MAX)
+    let left = height.saturating_sub(FIXED_ROWS + joined + tasks + tables);
+    let third = height / 3;
+    left.max(third).clamp(FAILURE_ROWS_MIN.min(third), FAILURE_ROWS_MAX)
+}
+
+/// Rows that the tables have of those that they and the running tasks have together.
+fn tables_room(shared: u16, tasks: usize, tables: usize) -> u16 {
+    if shared < SHARED_ROWS_MIN {
+        return 0;
+    }
+    let share = shared * TABLES_SHARE / (TASKS_SHARE + TABLES_SHARE);
+    let tables = u16::try_from(tables).unwrap_or(u16::MAX);
+    let left = shared.saturating_sub(u16::try_from(tasks).unwrap_or(u16::MAX));
+    if tables > share { tables.min(left.max(share)) } else { share.min(left.max(tables)) }
 }
 
 /// Draws a look; `chosen` is the place of the failure among all.
 pub fn draw(look: &Look, chosen: usize, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(area.width);
-    let between = joined(look);
+    let between = joined(look, width);
     let running = running(look, width);
     let nodes = nodes(look);
     let tables_rows = nodes.len().max(look.rules.len() + 1);
@@ -317,13 +376,15 @@ pub fn draw(look: &Look, chosen: usize, area: Rect, buffer: &mut Buffer) {
     let failed = failures(look, chosen, width, room);
     let failed_rows = failed.len() as u16;
     let below = failed_rows + u16::from(failed_rows > 0);
+    let above = between.len() as u16;
+    let shared = area.height.saturating_sub(FIXED_ROWS as u16 - 1 + above + below);
     let [title, count, line, extra, tasks, tables, told, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Length(1),
-        Constraint::Length(between.len() as u16),
-        Constraint::Fill(TASKS_SHARE),
-        Constraint::Fill(TABLES_SHARE),
+        Constraint::Length(above),
+        Constraint::Fill(1),
+        Constraint::Length(tables_room(shared, running.len(), tables_rows)),
         Constraint::Length(below),
         Constraint::Length(1),
     ])
@@ -334,11 +395,12 @@ pub fn draw(look: &Look, chosen: usize, area: Rect, buffer: &mut Buffer) {
     put(count, buffer, &[(progress(look), if bad { BAD } else { Style::new() })]);
     put(line, buffer, &[(bar(look, area.width), Style::new().fg(Color::Green))]);
     put(extra, buffer, &between);
-    put(tasks, buffer, &running);
+    put_table(tasks, buffer, &running);
     let [left, right] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Length(30)]).areas(tables);
-    put(left, buffer, &rules(look, usize::from(left.width).saturating_sub(2)));
-    put(right, buffer, &nodes);
+    let rules = rules(look, usize::from(left.width).saturating_sub(2), usize::from(left.height));
+    put_table(left, buffer, &rules);
+    put_table(right, buffer, &nodes);
     put(Rect { y: told.y + u16::from(below > 0), height: failed_rows, ..told }, buffer, &failed);
     let choose = if look.failed.len() > 1 { "   ↑ ↓ other failures" } else { "" };
     put(keys, buffer, &[(format!("q leave (the run goes on){choose}"), HEAD)]);
@@ -349,9 +411,9 @@ pub fn lines(look: &Look) -> String {
     const WIDTH: usize = 120;
     let mut out = format!("rakuda {}\n{}\n", look.run, progress(look));
     for part in [
-        joined(look),
+        joined(look, WIDTH),
         running(look, WIDTH),
-        rules(look, WIDTH / 2),
+        rules(look, WIDTH / 2, usize::MAX),
         nodes(look),
         failures(look, 0, WIDTH, FAILURE_ROWS_MAX),
     ] {
@@ -450,7 +512,7 @@ mod tests {
         let shown =
             |lines: &[String]| lines.iter().filter(|line| line.starts_with("  line ")).count();
         let look = look(8);
-        for (height, expected) in [(24, 6), (34, 12), (45, 20), (60, 20)] {
+        for (height, expected) in [(24, 6), (34, 15), (45, 20), (60, 20)] {
             let lines = drawn(&look, 80, height);
             assert_eq!(shown(&lines), expected, "{height}: {lines:#?}");
             assert_eq!(lines[lines.len() - 2], "  line 19");
@@ -487,6 +549,26 @@ mod tests {
     }
 
     #[test]
+    fn names_in_one_folder_are_told_apart() {
+        let mut look = look(12);
+        let live = look.live.as_mut().unwrap();
+        for number in 0..12 {
+            live["tasks"][number]["task"] = json!(format!(
+                "results/very/deep/sample_{number:02}.sorted.dedup.recalibrated.bam"
+            ));
+        }
+        let lines = drawn(&look, 80, 40);
+        assert!(
+            lines[15].contains(" ...sample_11.sorted.dedup.recalibrated.bam bwa"),
+            "{lines:#?}"
+        );
+        let lines = drawn(&look, 60, 40);
+        assert!(lines[4].contains(" ...sample_00.sorted.dedup... bwa"), "{lines:#?}");
+        let lines = drawn(&look, 160, 40);
+        assert!(lines[4].contains(" results/very/deep/sample_00.sorted.dedup.recalibrated.bam "));
+    }
+
+    #[test]
     fn streams_and_synchronised_rounds_have_a_line_each() {
         let mut look = look(2);
         let open = StreamState { is_open: true, ..StreamState::default() };
@@ -517,12 +599,43 @@ mod tests {
         assert_eq!(lines[3], "streams: 1 of 2 open, 3.50 MB went through");
         assert_eq!(lines[4], "  lines: 2.00 MB, 40 records, 3 to 1 tasks");
         assert_eq!(lines[5], "round 3 (counted) of io: 2 of 4 workers have begun");
-        assert!(
-            lines[6].starts_with(
-                "synchronised rounds: 1, 0 late, 0 failed, 0 not begun; the last: 4 workers"
-            ),
-            "{lines:#?}"
-        );
+        let last = "the last: 4 workers, start lag 1.2 µs";
+        assert_eq!(lines[6], format!("synchronised rounds: 1; {last}"));
+        // What is wider than the screen has two lines, so that the lag is always seen.
+        let lines = drawn(&look, 50, 24);
+        assert_eq!(lines[6..8], ["synchronised rounds: 1".to_owned(), format!("  {last}")]);
+    }
+
+    #[test]
+    fn what_the_running_tasks_leave_is_for_the_rules_and_the_other_way_round() {
+        let rule = |number: usize, failed: usize| RuleCounts {
+            label: format!("r{number}/*.bam"),
+            failed,
+            ..look(0).rules[0].clone()
+        };
+        let mut few = look(3);
+        few.chosen = None;
+        few.rules = (0..12).map(|number| rule(number, 0)).collect();
+        let lines = drawn(&few, 80, 24);
+        assert!(!lines.iter().any(|line| line.contains("more)")), "{lines:#?}");
+        assert!(lines.iter().any(|line| line.starts_with("r11/*.bam")), "{lines:#?}");
+        let mut many = look(14);
+        many.chosen = None;
+        let lines = drawn(&many, 80, 24);
+        assert!(!lines.iter().any(|line| line.contains("more)")), "{lines:#?}");
+        // Of more than have room, those are shown that have failed.
+        few.rules = (0..30).map(|number| rule(number, usize::from(number > 26))).collect();
+        let lines = drawn(&few, 80, 24);
+        assert!(lines.iter().any(|line| line.starts_with("r29/*.bam")), "{lines:#?}");
+        assert!(lines.iter().any(|line| line.starts_with('(') && line.ends_with("more)")));
+    }
+
+    #[test]
+    fn a_small_screen_has_a_running_task_and_the_end_of_a_failure() {
+        let lines = drawn(&look(5), 40, 10);
+        assert!(lines[3].contains("map/s0.bam"), "{lines:#?}");
+        assert_eq!(lines[4], "(4 more)");
+        assert_eq!(lines[8], "  line 19");
     }
 
     #[test]
