@@ -175,7 +175,7 @@ fn what_no_node_has_can_never_be_when_all_have_told_what_they_have() {
     assert_eq!(never(&table, &format!("{free} > 1 || load1 < 5")), None, "the load may change");
     assert_eq!(never(&table, "fs_free('/here') > 1"), None, "the folder is there");
     assert_eq!(never(&table, "gpu_name('7') == 'x'"), None, "a driver may be slow");
-    // As long as something may make it, a folder that is looked for is waited for, and one that nobody looks for is not.
+    // As long as something may make it a folder is waited for, but not when nobody looks for it.
     let so_far = |table: &Table, condition: &str| never_with(table, condition, Folders::MayCome);
     for of in [format!("{free} > 1"), format!("has({free})"), "has(fs_type('/nosuch'))".to_owned()]
     {
