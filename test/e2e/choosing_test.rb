@@ -318,7 +318,7 @@ class ChoosingTest < Minitest::Test
     rakuda(rakefile, "wants") do |run|
       assert_equal [1, ""], [run.status, run.out], run.err
       assert_includes run.err, "Rakefile:1: needs: task wants: where: no node has fs_free('/no/such/folder'), which " \
-                               "fs_free('/no/such/folder') > 1 asks for; expected a folder that is there when the run begins"
+                               "fs_free('/no/such/folder') > 1 asks for; expected a folder that is there when the task is ready"
     end
     rakuda(rakefile.sub("&& fs_free", "|| fs_free"), "wants") do |run|
       assert_equal [0, "wanted\n"], [run.status, run.out], run.err
@@ -329,6 +329,91 @@ class ChoosingTest < Minitest::Test
         assert_equal [1, ""], [run.status, run.out], run.err
         assert_includes run.err, "where: \"no/such/folder\" is no folder of a node; expected an absolute path"
       end
+    end
+  end
+
+  # Makes the folder when it was looked for in vain.
+  MAKES = <<~'RUBY'
+    FOLDER = File.join(Dir.pwd, "run1")
+    task(:makes) do
+      sleep 0.05 until Rakuda.nodes.where("age(fs_type('#{FOLDER}')) >= 0 && !has(fs_type('#{FOLDER}'))").any?
+      mkdir FOLDER
+    end
+  RUBY
+
+  def test_a_folder_that_another_task_makes_is_looked_for_until_it_is_there
+    rakefile = <<~RUBY
+      #{MAKES}
+      needs where: "fs_free('\#{FOLDER}') > 1 && fs_size('\#{FOLDER}') > 1 && has(fs_type('\#{FOLDER}'))"
+      task(:wants) { puts "wanted" }
+      task(later: %i[makes wants])
+      multitask(beside: %i[wants makes])
+      Rake::Task[:wants].enhance([:makes]) if ENV["BEFORE"]
+    RUBY
+    [[%w[wants], { "BEFORE" => "yes" }], [%w[-j1 later], {}], [%w[-j2 beside], {}]].each do |words, environment|
+      rakuda(rakefile, "-q", *words, environment:) do |run|
+        assert_equal [0, "wanted\n"], [run.status, run.out], "#{words}: #{run.err}"
+      end
+    end
+  end
+
+  # What the file system can never have is an error as soon as there is one.
+  def test_a_folder_that_has_come_is_judged_by_what_it_is
+    rakefile = <<~RUBY
+      #{MAKES}
+      needs where: "fs_size('\#{FOLDER}') > 1e30"
+      task(wants: :makes) { puts "wanted" }
+    RUBY
+    rakuda(rakefile, "-q", "wants") do |run|
+      assert_equal [1, "", true], [run.status, run.out, File.exist?(File.join(run.folder, "run1"))], run.err
+      assert_match(/: where: no node can ever have fs_size\('.*run1'\) > 1e30 \(.*is .*B\)/, run.err)
+    end
+  end
+
+  def test_a_folder_that_nothing_has_made_is_an_error_when_nothing_is_left_that_could
+    said = "where: no node has fs_free('/no/such/folder'), which"
+    ways = {
+      "a task that has ended before" => "task(wants: :other)\ntask(all: :wants)",
+      "tasks beside it" => "multitask(all: %i[wants other])",
+      "an action that waits for it" => "task(all: :other) { Rake::Task[:wants].invoke }",
+      "one of its gang" => "task(:mate) { puts 'never' }\nRake.application.gangs.define([Rake::Task[:wants], " \
+                           "Rake::Task[:mate]])\ntask(all: %i[other wants])"
+    }
+    ways.each do |way, tasks|
+      rakefile = <<~RUBY
+        task(:other) { puts "other" }
+        needs where: "load1 >= 0 && fs_free('/no/such/folder') > 1"
+        task(:wants) { puts "wanted" }
+        #{tasks}
+      RUBY
+      rakuda(rakefile, "-q", "-j2", "all") do |run|
+        assert_equal [1, "other\n"], [run.status, run.out], "#{way}: #{run.err}"
+        assert_includes run.err, "Rakefile:2: needs: task wants: #{said}", way
+      end
+    end
+    rakefile = "task(:other) { puts 'other' }\ndesc \"where=has(fs_type('/no/such/folder'))\"\n" \
+               "task(wants: :other) { puts 'wanted' }"
+    rakuda(rakefile, "wants") do |run|
+      assert_equal [0, "other\nwanted\n"], [run.status, run.out], run.err
+      assert_includes run.err, "where: no node has fs_type('/no/such/folder'), which"
+    end
+  end
+
+  # Nobody can say that a task which waits for something else will not make it.
+  def test_a_folder_is_waited_for_as_long_as_a_task_waits_that_may_make_it
+    rakefile = <<~RUBY
+      #{MAKES.sub("task(:makes)", "needs where: 'has(licence)'\ntask(:makes)")}
+      needs where: "fs_free('\#{FOLDER}') > 1"
+      task(:wants) { puts "wanted" }
+      multitask(all: %i[wants makes])
+    RUBY
+    start_rakuda(rakefile, "-j2", "all") do |pid, folder, out|
+      assert_match(/\Arakuda: task \w+ waits for a node that suits it/, out.gets)
+      wait_for("the clause that fails") { short(folder, "wants")&.fetch("clause", "").to_s.start_with?("fs_free(") }
+      ask(folder, "set-attr", Socket.gethostname, "licence=1")
+      assert_includes out.readlines, "wanted\n"
+      Process.wait(pid)
+      assert_equal 0, $?.exitstatus # rubocop:disable Style/SpecialGlobalVars
     end
   end
 

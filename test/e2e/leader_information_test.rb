@@ -83,11 +83,23 @@ class LeaderInformationTest < Minitest::Test
         file("here") { |t| sh "echo made > \#{t.name}" }
         needs where: "fs_free('/no/such/folder') > 1"
         file("nowhere") { |t| sh "echo made > \#{t.name}" }
+        file("after" => %w[begun nowhere])
+        file("begun") { |t| sh "echo made > \#{t.name}" }
+        file("folder") { |t| sh "mkdir #{run.base}/new; echo made > \#{t.name}" }
+        needs where: "fs_free('#{run.base}/new') > 1"
+        file("there" => "folder") { |t| sh "echo made > \#{t.name}" }
       RUBY
       result = run.rakuda(rakefile, "here")
       assert_equal [0, "made\n"], [result.status, run.read("here")], result.err
       result = run.rakuda(rakefile, "nowhere")
       assert_equal 1, result.status, result.err
+      assert_includes result.err, "task nowhere: where: no node has fs_free('/no/such/folder')"
+      result = run.rakuda(rakefile, "there")
+      assert_equal [0, "made\n"], [result.status, run.read("there")], result.err
+      # What has run elsewhere may be seen later.
+      result = run.rakuda(rakefile, "VISIBLE_WITHIN=1", "after")
+      ended = run.events.filter_map { |event| event["outcome"] if event["event"] == "attempt_ended" }
+      assert_equal [1, ["done"]], [result.status, ended], result.err
       assert_includes result.err, "task nowhere: where: no node has fs_free('/no/such/folder')"
     end
   end

@@ -123,15 +123,18 @@ class InstallTest < Minitest::Test
     refute_path_exists libexec
   end
 
-  def test_the_unit_of_systemd_finds_the_engine_of_its_prefix
+  def test_the_units_of_systemd_find_the_engine_of_their_prefix
     @prefix = File.join(@place, "100% a | b & c")
     make("install")
-    unit = File.join(@prefix, "share/systemd/user/rakuda-info.service")
-    started = File.readlines(unit).grep(/^ExecStart=/)
     engine = "#{@place}/100%% a | b & c/lib/rakuda/libexec/rakudad"
-    assert_equal ["ExecStart=\"#{engine}\" info --listen 127.0.0.1:9300 --token-file %t/rakuda-info.token\n"], started
-    # It says what it does not know, and that a program is not there.
-    run_well("systemd-analyze", "--user", "--man=no", "verify", unit, chdir: @place, environment: { "XDG_RUNTIME_DIR" => @place })
+    { "user" => "%t/rakuda-info.token", "system" => "%t/rakuda-info/token" }.each do |manager, token|
+      unit = File.join(@prefix, "share/systemd/#{manager}/rakuda-info.service")
+      started = File.readlines(unit).grep(/^ExecStart=/)
+      assert_equal ["ExecStart=\"#{engine}\" info --listen 127.0.0.1:9300 --token-file #{token} $RAKUDA_INFO\n"], started
+      # It says what it does not know, and that a program is not there.
+      run_well("systemd-analyze", "--#{manager}", "--man=no", "verify", unit, chdir: @place,
+               environment: { "XDG_RUNTIME_DIR" => @place })
+    end
   end
 
   def test_all_that_is_missing_is_named_at_once

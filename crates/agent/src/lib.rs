@@ -40,6 +40,7 @@ pub mod spawn;
 mod spool;
 mod stamps;
 mod streams;
+pub mod supervisor;
 pub mod trees;
 pub mod visibility;
 mod worker;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rakuda_agent::providers::ExternalProvider;
+use rakuda_agent::supervisor::Supervisor;
 use rakuda_agent::{files, limits, processes};
 use rakuda_info::table::Table;
 use rakuda_service::{Client, Freshness, Registration, Service, ServiceConfig, Token};
@@ -62,7 +63,8 @@ pub fn run(words: &[&str]) -> anyhow::Result<()> {
 
 async fn serve(wanted: Wanted) -> anyhow::Result<()> {
     let Wanted { mut config, providers_file, hosts, register, register_token } = wanted;
-    let anew = Anew { providers_file, hosts: hosts.clone() };
+    let supervisor = Supervisor::named();
+    let anew = Anew { providers_file, hosts: hosts.clone(), is_supervised: supervisor.is_some() };
     let told_of = hosts.clone().or_else(|| (!config.has_own).then(|| NO_HOSTS.to_owned()));
     let mut terminate = signal(SignalKind::terminate()).context("listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for signals")?;
@@ -111,6 +113,9 @@ async fn serve(wanted: Wanted) -> anyhow::Result<()> {
     // Who does not read it knows it already.
     let _ = writeln!(out, "http://{} token {}", service.address(), file.display());
     let _ = out.flush();
+    if let Some(Err(error)) = supervisor.map(|supervisor| supervisor.be_ready()) {
+        complain(&format!("failed to tell who has started it that it is ready: {error}"));
+    }
     loop {
         tokio::select! {
             _ = terminate.recv() => break,
@@ -145,6 +150,8 @@ struct Anew {
     providers_file: Option<PathBuf>,
     /// The host file.
     hosts: Option<String>,
+    /// Another program watches this one: the signal comes from there, and not from a terminal that is closed.
+    is_supervised: bool,
 }
 
 /// What the file of `--providers` says.
@@ -153,10 +160,11 @@ fn provided(file: Option<&Path>) -> anyhow::Result<Vec<ExternalProvider>> {
 }
 
 impl Anew {
-    /// Where nothing can be read anew, the signal ends the service, as it ends other programs.
+    /// Where nothing can be read anew, the signal ends the service, as it ends other programs; not where somebody
+    /// asks for that who does not know it.
     fn listen(&self) -> anyhow::Result<Option<Signal>> {
-        let is_any = self.providers_file.is_some() || self.hosts.is_some();
-        is_any.then(|| signal(SignalKind::hangup()).context("listen for signals")).transpose()
+        let is_heard = self.is_supervised || self.providers_file.is_some() || self.hosts.is_some();
+        is_heard.then(|| signal(SignalKind::hangup()).context("listen for signals")).transpose()
     }
 
     fn read(&self) -> anyhow::Result<Vec<ExternalProvider>> {

@@ -131,6 +131,11 @@ impl Scheduler {
         self.counts
     }
 
+    /// Tasks that run, but for those that wait for an invocation of theirs.
+    pub fn busy_len(&self) -> usize {
+        self.counts.running.saturating_sub(self.invocations.callers.len())
+    }
+
     /// Tasks defined so far; the number of the next.
     pub fn tasks_len(&self) -> usize {
         self.graph.tasks.len()

@@ -2,21 +2,21 @@
 //! for each node when a value changes, and tells the core which nodes suit.
 //!
 //! What a choice means is `rakuda_info::choice`'s, who starts where the core's, and what is known of nodes
-//! `information`'s. Here are the claims of tasks, and what has been told.
+//! `information`'s. Here are the claims of tasks, and what has been told. What no node can ever have
+//! is found in `impossible`.
+
+mod impossible;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rakuda_cluster::ClusterPlan;
 use rakuda_core::{
-    Choice as CoreChoice, Event, NodeId, NodeState, RequirementId, Suits, TaskId, TaskState, Time,
+    Choice as CoreChoice, Event, NodeId, RequirementId, Suits, TaskId, TaskState, Time,
 };
-use rakuda_info::choice::{Choice, Claim, Claims, Never, Seen, Standing, Verdict, Wish, folder_of};
-use rakuda_info::external;
+use rakuda_info::choice::{Choice, Claim, Claims, Seen, Standing, Verdict, Wish};
 use rakuda_info::format::amount;
 use rakuda_info::query::QuestionError;
 use rakuda_info::registry::Registry;
-use rakuda_info::table::NodeId as Row;
 use rakuda_info::value::Value;
 use rakuda_proto::Text;
 use rakuda_proto::front::{RequirementDefinition, StrictField};
@@ -78,6 +78,10 @@ pub(crate) struct Choosing {
     waits_since: Option<Time>,
     /// That was said.
     is_wait_told: bool,
+    /// Something was started in this run.
+    has_started: bool,
+    /// Since then nothing has run that could make a folder, as far as that was seen.
+    calm_since: Option<Time>,
     /// Started, and not noted yet: what the choice of their nodes rested on.
     chosen: BTreeMap<TaskId, Vec<Seen>>,
 }
@@ -96,10 +100,16 @@ impl Choosing {
 
     /// An attempt has ended, or was lost.
     pub fn on_ended(&mut self, task: TaskId) {
+        self.calm_since = None;
         for node in self.claimed.remove(&task).into_iter().flatten() {
             self.claims.entry(node).or_default().end(task.0);
             self.touched.insert(node);
         }
+    }
+
+    /// An action waits for what it has invoked: it has run until then.
+    pub fn on_called(&mut self) {
+        self.calm_since = None;
     }
 
     /// What the core has done by itself: whatever was started, the node suits nobody with a condition any more.
@@ -329,7 +339,10 @@ impl Hub {
     /// Nothing runs, and tasks wait for a node that suits: that can be asked about, and after a while is said once.
     fn tell_waiting(&mut self) {
         let counts = self.run.scheduler().counts();
-        if counts.ready == 0 || counts.running > 0 || self.run.stopping().is_stopping() {
+        if counts.ready == 0
+            || self.run.scheduler().busy_len() > 0
+            || self.run.stopping().is_stopping()
+        {
             self.choosing.waits_since = None;
             return;
         }
@@ -357,69 +370,9 @@ impl Hub {
         }
     }
 
-    /// Says which choices no node can ever fulfil, once all is known of all nodes.
-    pub(crate) fn find_impossible(&mut self) {
-        let is_open = |wanted: &Wanted| !wanted.is_possible && !wanted.is_void;
-        if !self.choosing.wanted.values().any(is_open) {
-            return;
-        }
-        let Some(rows) = self.rows_of_all() else { return };
-        let (table, now) = (&self.information.table, self.now.time);
-        // One that fails now may tell the name later.
-        let providers = &self.settings.providers;
-        let has_failed = rows
-            .iter()
-            .any(|row| providers.iter().any(|it| external::has_failed(table, *row, &it.name)));
-        let mut refused = Vec::new();
-        for wanted in self.choosing.wanted.values_mut().filter(|wanted| is_open(wanted)) {
-            if let Some(what) = &wanted.unknown {
-                if !has_failed {
-                    wanted.is_void = true;
-                    let (task, place) = (wanted.task.clone(), wanted.place.clone());
-                    refused.push((wanted.is_strict, task, place, what.clone()));
-                }
-                continue;
-            }
-            let Some(never) = wanted.choice.never(table, &rows, now) else {
-                wanted.is_possible = true;
-                continue;
-            };
-            wanted.is_void = true;
-            let what = never_text(&never, self.settings.service.is_some());
-            refused.push((wanted.is_strict, wanted.task.clone(), wanted.place.clone(), what));
-        }
-        for (is_strict, task, place, what) in refused {
-            self.refuse_choice(is_strict, &task, place.as_deref(), &what);
-        }
-    }
-
-    /// The rows of all nodes that take tasks, now or later; nothing: of some not all is known yet, or others may come.
-    fn rows_of_all(&self) -> Option<Vec<Row>> {
-        let is_open = self.settings.cluster.as_ref().is_some_and(ClusterPlan::is_joinable);
-        if is_open || self.run.nodes().is_expecting() {
-            return None;
-        }
-        let mut rows = Vec::new();
-        for (id, state) in self.run.nodes().states() {
-            match state {
-                NodeState::Up | NodeState::Drained if self.information.is_known(id) => {
-                    rows.push(*self.information.rows.get(&id)?);
-                }
-                NodeState::Up | NodeState::Drained | NodeState::Starting | NodeState::Away => {
-                    return None;
-                }
-                NodeState::Lost
-                | NodeState::Failed
-                | NodeState::Spare
-                | NodeState::Leaving
-                | NodeState::Gone => {}
-            }
-        }
-        (!rows.is_empty()).then_some(rows)
-    }
-
     /// The core has started something on a node, and where it is one on several nodes, on the others.
     pub(crate) fn note_claim(&mut self, id: TaskId, node: NodeId) {
+        (self.choosing.has_started, self.choosing.calm_since) = (true, None);
         if self.choosing.is_idle() {
             return;
         }
@@ -544,27 +497,6 @@ fn amount_exact(value: &Value, unit: &str) -> String {
         Value::Undefined(_) => String::new(),
     };
     if unit.is_empty() { text } else { format!("{text} {unit}") }
-}
-
-fn never_text(never: &Never, is_served: bool) -> String {
-    let clause = &never.clause;
-    if let Some(name) = &never.lacking {
-        let expected = match folder_of(name) {
-            Some(folder) if is_served => format!(
-                "; expected a folder that is there, and a service that watches it: `rakudad info --file-system {folder}`"
-            ),
-            Some(_) => "; expected a folder that is there when the run begins".to_owned(),
-            None => String::new(),
-        };
-        return format!("where: no node has {name}, which {clause} asks for{expected}");
-    }
-    let Some((node, values)) = &never.example else {
-        return format!("where: no node can ever have {clause}");
-    };
-    let value = |seen: &Seen| format!("{} is {}", seen.name, amount(&seen.value, &seen.unit));
-    let values: Vec<String> = values.iter().map(value).collect();
-    let values = if values.is_empty() { String::new() } else { format!(": {}", values.join(", ")) };
-    format!("where: no node can ever have {clause} ({node}{values})")
 }
 
 fn standing_json(standing: &Standing, waits: bool) -> serde_json::Value {

@@ -409,7 +409,7 @@ impl Hub {
     }
 
     /// So long a node may take to see what another one has made.
-    fn visible_ms(&self) -> u32 {
+    pub(crate) fn visible_ms(&self) -> u32 {
         self.settings.cluster.as_ref().map_or(0, |cluster| cluster.visible_ms)
     }
 

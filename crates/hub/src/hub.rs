@@ -578,7 +578,10 @@ impl Hub {
             | Input::Node { id, input: NodeInput::LetGo } => self.choosing.touch(*id),
             Input::Event(Event::ActionEnded { id, .. }) => self.choosing.on_ended(*id),
             // Its cores are for others meanwhile.
-            Input::Event(Event::InvocationStarted { caller: Some(_), .. }) => self.touch_all(),
+            Input::Event(Event::InvocationStarted { caller: Some(_), .. }) => {
+                self.choosing.on_called();
+                self.touch_all();
+            }
             _ => {}
         }
         let mut next = Some(input);

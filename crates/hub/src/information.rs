@@ -109,6 +109,11 @@ impl Information {
         self.has_told(node, |_| true) && (self.is_served(node) || self.has_told_folders(node))
     }
 
+    /// Those that tasks choose by.
+    pub fn folders(&self) -> impl Iterator<Item = &str> {
+        self.folders.iter().map(String::as_str)
+    }
+
     /// Whether a node has told of all folders that tasks choose by, if only that they are not there.
     fn has_told_folders(&self, node: NodeId) -> bool {
         let Some(row) = self.rows.get(&node) else { return false };

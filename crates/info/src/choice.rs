@@ -229,6 +229,15 @@ pub struct Never {
     pub lacking: Option<String>,
 }
 
+/// Whether a folder that is looked for, and is not there, may still be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Folders {
+    /// Something may make it.
+    MayCome,
+    /// Nothing is left that could.
+    NoneComes,
+}
+
 /// A number as a rank: in the same order, undefined below all.
 fn rank_of(number: Option<f64>) -> u64 {
     let Some(number) = number else { return 0 };
@@ -312,20 +321,26 @@ impl Choice {
 
     /// A clause that each of these nodes, of which all is known, can never fulfil: it rests on what never changes or
     /// what the node does not have, and is false, or undefined because of the latter.
-    pub fn never(&self, table: &Table, nodes: &[NodeId], now: Time) -> Option<Never> {
+    pub fn never(
+        &self,
+        table: &Table,
+        nodes: &[NodeId],
+        now: Time,
+        folders: Folders,
+    ) -> Option<Never> {
+        let row = |node: &NodeId| Row { table, node: *node, now };
         let is_hopeless = |clause: &&Expression| {
-            !clause.awaits()
-                && nodes.iter().all(|node| is_hopeless(clause, &Row { table, node: *node, now }))
+            !clause.awaits() && nodes.iter().all(|node| is_hopeless(clause, &row(node), folders))
         };
         let clause = self.clauses.iter().find(is_hopeless)?;
-        let last = nodes.last().map(|node| Row { table, node: *node, now });
+        let last = nodes.last().map(row);
         let example = last.as_ref().map(|row| {
             (Arc::clone(&table.get_node(row.node).name), seen(clause.attributes(), row))
         });
-        let all_lack = |name: &String| {
-            nodes.iter().all(|node| is_lacking(name, &Row { table, node: *node, now }))
-        };
-        let lacking = last.and_then(|row| lacking(clause, &row).into_iter().find(all_lack));
+        let all_lack =
+            |name: &String| nodes.iter().all(|node| is_lacking(name, &row(node), folders));
+        let lacking =
+            last.and_then(|row| lacking(clause, &row, folders).into_iter().find(all_lack));
         Some(Never { clause: clause.source().to_owned(), example, lacking })
     }
 
@@ -349,32 +364,38 @@ pub fn folder_of(name: &str) -> Option<String> {
 }
 
 /// Whether a node can never fulfil a clause.
-fn is_hopeless(clause: &Expression, row: &Row<'_>) -> bool {
+fn is_hopeless(clause: &Expression, row: &Row<'_>, folders: Folders) -> bool {
     let registry = row.table.registry();
-    let lacks_it = |id: &AttributeId| is_lacking(&registry.get(*id).name, row);
-    let is_certain = |id: &AttributeId| is_fixed(registry.get(*id)) || lacks_it(id);
-    let lacks = lacking(clause, row);
-    if !clause.absent().iter().all(|name| is_lacking(name, row))
+    let lacks_it = |id: &AttributeId| is_lacking(&registry.get(*id).name, row, folders);
+    let is_defined = |id: &AttributeId| row.table.has(row.node, *id);
+    let may_come = |id: &AttributeId| {
+        folders == Folders::MayCome
+            && !is_defined(id)
+            && folder_of(&registry.get(*id).name).is_some()
+    };
+    let is_certain =
+        |id: &AttributeId| lacks_it(id) || (is_fixed(registry.get(*id)) && !may_come(id));
+    let lacks = lacking(clause, row, folders);
+    if !clause.absent().iter().all(|name| is_lacking(name, row, folders))
         || !clause.attributes().iter().all(is_certain)
     {
         return false;
     }
-    let is_defined = |id: &AttributeId| row.table.has(row.node, *id);
     let undefined_for_good =
         || clause.attributes().iter().all(|id| is_defined(id) || lacks_it(id)) && !lacks.is_empty();
     clause.is_false(row) || (!clause.is_true(row) && undefined_for_good())
 }
 
 /// What a clause names and the node does not have.
-fn lacking(clause: &Expression, row: &Row<'_>) -> Vec<String> {
+fn lacking(clause: &Expression, row: &Row<'_>, folders: Folders) -> Vec<String> {
     let registry = row.table.registry();
     let known = clause.attributes().iter().map(|id| registry.get(*id).name.as_str());
     let names = known.chain(clause.absent().iter().map(|name| &**name));
-    names.filter(|name| is_lacking(name, row)).map(str::to_owned).collect()
+    names.filter(|name| is_lacking(name, row, folders)).map(str::to_owned).collect()
 }
 
 /// Whether a node that has told what it has of a family does not have this instance.
-fn is_lacking(name: &str, row: &Row<'_>) -> bool {
+fn is_lacking(name: &str, row: &Row<'_>, folders: Folders) -> bool {
     let Some(built_in) = catalogue::of(name).filter(|_| catalogue::is_told_whole(name)) else {
         return false;
     };
@@ -386,7 +407,10 @@ fn is_lacking(name: &str, row: &Row<'_>) -> bool {
     match folder_of(name) {
         // A folder that is not there has no kind, either.
         Some(folder) => match cell(&instance_name("fs_type", &folder)) {
-            Some(kind) => matches!(kind.value, Value::Undefined(_)),
+            Some(kind) => {
+                folders == Folders::NoneComes && matches!(kind.value, Value::Undefined(_))
+            }
+            // Nobody looks for it.
             None => has_told(),
         },
         None => cell(name).is_none() && has_told(),

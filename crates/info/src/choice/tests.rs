@@ -126,7 +126,8 @@ fn a_users_value_is_what_the_user_says_whatever_is_started() {
 fn what_no_node_can_ever_have_is_found_at_once() {
     let (mut table, node) = table(&[("mem_total", 16.0), ("load1", 9.0)], Time(S));
     let never = |table: &Table, condition: &str, nodes: &[NodeId]| {
-        choice(table, condition, "").never(table, nodes, Time(S)).map(|never| never.clause)
+        let never = choice(table, condition, "").never(table, nodes, Time(S), Folders::MayCome);
+        never.map(|never| never.clause)
     };
     let clause = Some("mem_total > 20".to_owned());
     assert_eq!(never(&table, "load1 < 1 && mem_total > 20", &[node]), clause);
@@ -143,10 +144,11 @@ fn what_no_node_can_ever_have_is_found_at_once() {
 fn what_no_node_has_can_never_be_when_all_have_told_what_they_have() {
     let (mut table, node) = table(&[("mem_total", 10.0)], Time(S));
     let other = table.node(None, "b");
-    let never = |table: &Table, condition: &str| {
-        let never = choice(table, condition, "").never(table, &[node, other], Time(S));
+    let never_with = |table: &Table, condition: &str, folders: Folders| {
+        let never = choice(table, condition, "").never(table, &[node, other], Time(S), folders);
         never.map(|never| (never.clause, never.lacking))
     };
+    let never = |table: &Table, condition: &str| never_with(table, condition, Folders::NoneComes);
     let found = |clause: &str, name: &str| Some((clause.to_owned(), Some(name.to_owned())));
     assert_eq!(never(&table, "net_send('eth9') < 1"), None, "no network has told so far");
     let mut set = |node: NodeId, name: &str, value: Value| {
@@ -173,6 +175,16 @@ fn what_no_node_has_can_never_be_when_all_have_told_what_they_have() {
     assert_eq!(never(&table, &format!("{free} > 1 || load1 < 5")), None, "the load may change");
     assert_eq!(never(&table, "fs_free('/here') > 1"), None, "the folder is there");
     assert_eq!(never(&table, "gpu_name('7') == 'x'"), None, "a driver may be slow");
+    // As long as something may make it a folder is waited for, but not when nobody looks for it.
+    let so_far = |table: &Table, condition: &str| never_with(table, condition, Folders::MayCome);
+    for of in [format!("{free} > 1"), format!("has({free})"), "has(fs_type('/nosuch'))".to_owned()]
+    {
+        assert_eq!(so_far(&table, &of), None, "{of}");
+        assert!(never(&table, &of).is_some(), "{of}");
+    }
+    assert_eq!(so_far(&table, &format!("has({eth9})")), found(&format!("has({eth9})"), eth9));
+    let unseen = "fs_free('/unseen')";
+    assert_eq!(so_far(&table, &format!("{unseen} > 1")), found(&format!("{unseen} > 1"), unseen));
 }
 
 #[test]

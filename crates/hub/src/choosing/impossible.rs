@@ -1,0 +1,206 @@
+//! What no node can ever have of that which tasks ask of theirs: said once all is known of all nodes.
+//!
+//! A folder may be made while the run goes on. So one that is not there counts only when nothing is
+//! left that could make it before a task which asks for it, and all nodes have looked since.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rakuda_cluster::ClusterPlan;
+use rakuda_core::{NodeState, TaskId, TaskState, Time};
+use rakuda_info::choice::{Folders, Never, Seen, folder_of};
+use rakuda_info::external;
+use rakuda_info::format::amount;
+use rakuda_info::registry::instance_name;
+use rakuda_info::table::{NodeId as Row, Table};
+
+use super::Wanted;
+use crate::hub::{Hub, LOCAL_NODE};
+
+/// What can be said of a choice when all is known of all nodes.
+enum Outlook {
+    /// Some node may fulfil it.
+    Possible,
+    /// A provider that has failed may tell a name yet.
+    NotKnown,
+    /// It names a folder that is nowhere so far; else why no node can ever fulfil it.
+    NoFolder(String),
+    /// No node can ever fulfil it, and why.
+    Never(String),
+}
+
+/// What outlooks rest on.
+struct Known<'a> {
+    table: &'a Table,
+    rows: &'a [Row],
+    now: Time,
+    /// Some external provider has failed somewhere.
+    has_failed: bool,
+    /// A service tells of nodes.
+    is_served: bool,
+}
+
+impl Wanted {
+    /// It is neither refused nor known to be possible.
+    fn is_open(&self) -> bool {
+        !self.is_possible && !self.is_void
+    }
+
+    fn outlook(&self, known: &Known<'_>) -> Outlook {
+        let never = |folders| {
+            let never = self.choice.never(known.table, known.rows, known.now, folders);
+            never.map(|never| never_text(&never, known.is_served))
+        };
+        match &self.unknown {
+            Some(_) if known.has_failed => Outlook::NotKnown,
+            Some(what) => Outlook::Never(what.clone()),
+            None => match never(Folders::MayCome) {
+                Some(what) => Outlook::Never(what),
+                None => never(Folders::NoneComes).map_or(Outlook::Possible, Outlook::NoFolder),
+            },
+        }
+    }
+}
+
+impl Hub {
+    /// Says which choices no node can ever fulfil, once all is known of all nodes.
+    pub(crate) fn find_impossible(&mut self) {
+        if !self.choosing.wanted.values().any(Wanted::is_open) {
+            return;
+        }
+        let Some(rows) = self.rows_of_all() else { return };
+        let table = &self.information.table;
+        let mut failures =
+            self.settings.providers.iter().flat_map(|it| {
+                rows.iter().map(move |row| external::has_failed(table, *row, &it.name))
+            });
+        let known = Known {
+            table,
+            rows: &rows,
+            now: self.now.time,
+            has_failed: failures.any(|has_failed| has_failed),
+            is_served: self.settings.service.is_some(),
+        };
+        let (mut refused, mut without_folder) = (Vec::new(), BTreeMap::new());
+        for (front, wanted) in self.choosing.wanted.iter_mut().filter(|(_, it)| it.is_open()) {
+            match wanted.outlook(&known) {
+                Outlook::Possible => wanted.is_possible = true,
+                Outlook::NotKnown => {}
+                Outlook::NoFolder(what) => drop(without_folder.insert(*front, what)),
+                Outlook::Never(what) => refused.push((*front, what)),
+            }
+        }
+        let hopeless = self.hopeless(&without_folder, &rows);
+        refused.extend(without_folder.into_iter().filter(|(front, _)| hopeless.contains(front)));
+        for (front, what) in refused {
+            let Some(wanted) = self.choosing.wanted.get_mut(&front) else { continue };
+            wanted.is_void = true;
+            let (is_strict, task, place) =
+                (wanted.is_strict, wanted.task.clone(), wanted.place.clone());
+            self.refuse_choice(is_strict, &task, place.as_deref(), &what);
+        }
+    }
+
+    /// Of choices whose folders are nowhere, by the front's number, those of tasks that are ready, when nothing is left
+    /// that could make a folder before they start, and none has come: nothing runs, and whatever is ready has such a
+    /// choice, or is in a gang with one that has.
+    fn hopeless(&mut self, without_folder: &BTreeMap<u32, String>, rows: &[Row]) -> BTreeSet<u32> {
+        if without_folder.is_empty() {
+            return BTreeSet::new();
+        }
+        let counts = self.run.scheduler().counts();
+        let is_busy = self.run.scheduler().busy_len() > 0
+            || counts.deciding + counts.inspecting + counts.lost > 0;
+        if is_busy || counts.ready == 0 || self.run.stopping().is_stopping() {
+            self.choosing.calm_since = None;
+            return BTreeSet::new();
+        }
+        let since = *self.choosing.calm_since.get_or_insert(self.now.time);
+        // Before anything has run, the first look is as good as any.
+        if self.choosing.has_started && !self.has_looked_since(since, rows) {
+            return BTreeSet::new();
+        }
+        let choice_of = |id: TaskId| {
+            let task = self.run.scheduler().task(id)?;
+            let front = self.choosing.of_core.get(&task.requirement)?;
+            without_folder.contains_key(front).then_some(*front)
+        };
+        let mut choices = BTreeSet::new();
+        for id in self.run.scheduler().task_ids() {
+            let state = self.run.scheduler().task(id).map(|task| task.state);
+            if !matches!(state, Some(TaskState::Ready | TaskState::Mustered)) {
+                continue;
+            }
+            let own = choice_of(id);
+            let gang = self.run.scheduler().gang_of(id);
+            let mut mates = gang.iter().flat_map(|gang| gang.tasks.iter().copied());
+            if own.is_none() && !mates.any(|mate| choice_of(mate).is_some()) {
+                // It may start yet, and is looked at again after the next samples.
+                self.choosing.calm_since = None;
+                return BTreeSet::new();
+            }
+            choices.extend(own);
+        }
+        choices
+    }
+
+    /// Whether all nodes that look for folders have done so since a time. Elsewhere what is made may be seen later, as
+    /// files are (`VISIBLE_WITHIN`).
+    fn has_looked_since(&self, since: Time, rows: &[Row]) -> bool {
+        let table = &self.information.table;
+        let here = self.information.rows.get(&LOCAL_NODE);
+        rows.iter().all(|row| {
+            let later_ms = if here == Some(row) { 0 } else { self.visible_ms() };
+            let due = Time(since.0 + u64::from(later_ms) * 1_000_000);
+            self.information.folders().all(|folder| {
+                let kind = table.registry().find(&instance_name("fs_type", folder));
+                kind.and_then(|id| table.sampled(*row, id)).is_none_or(|at| at > due)
+            })
+        })
+    }
+
+    /// The rows of all nodes that take tasks, now or later; nothing: of some not all is known yet, or others may come.
+    fn rows_of_all(&self) -> Option<Vec<Row>> {
+        let is_open = self.settings.cluster.as_ref().is_some_and(ClusterPlan::is_joinable);
+        if is_open || self.run.nodes().is_expecting() {
+            return None;
+        }
+        let mut rows = Vec::new();
+        for (id, state) in self.run.nodes().states() {
+            match state {
+                NodeState::Up | NodeState::Drained if self.information.is_known(id) => {
+                    rows.push(*self.information.rows.get(&id)?);
+                }
+                NodeState::Up | NodeState::Drained | NodeState::Starting | NodeState::Away => {
+                    return None;
+                }
+                NodeState::Lost
+                | NodeState::Failed
+                | NodeState::Spare
+                | NodeState::Leaving
+                | NodeState::Gone => {}
+            }
+        }
+        (!rows.is_empty()).then_some(rows)
+    }
+}
+
+fn never_text(never: &Never, is_served: bool) -> String {
+    let clause = &never.clause;
+    if let Some(name) = &never.lacking {
+        let expected = match folder_of(name) {
+            Some(folder) if is_served => format!(
+                "; expected a folder that is there, and a service that watches it: `rakudad info --file-system {folder}`"
+            ),
+            Some(_) => "; expected a folder that is there when the task is ready".to_owned(),
+            None => String::new(),
+        };
+        return format!("where: no node has {name}, which {clause} asks for{expected}");
+    }
+    let Some((node, values)) = &never.example else {
+        return format!("where: no node can ever have {clause}");
+    };
+    let value = |seen: &Seen| format!("{} is {}", seen.name, amount(&seen.value, &seen.unit));
+    let values: Vec<String> = values.iter().map(value).collect();
+    let values = if values.is_empty() { String::new() } else { format!(": {}", values.join(", ")) };
+    format!("where: no node can ever have {clause} ({node}{values})")
+}
