@@ -7,7 +7,7 @@ export WITHOUT PREFIX DESTDIR
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .NOTPARALLEL:
-.PHONY: help setup build build-bench install uninstall dist deb test-systems demo test-setup test test-engines check lint bench bench-engines sim clean
+.PHONY: help setup build build-bench install uninstall dist deb test-systems demo test-setup test test-engines test-systemd check lint bench bench-engines sim clean
 # Random tests of the crates take the same cases each time, so that a test of a change tells of the change. Another number
 # searches elsewhere.
 PROPTEST_RNG_SEED ?= 1
@@ -28,6 +28,7 @@ help:
 	@echo "make sim     run workflows in which things die: SEEDS=1000 FROM=1"
 	@echo "make bench-engines  install Snakemake, Nextflow, Parsl, Dask, Spark and Hadoop's runner for rakudactl bench, into target/engines"
 	@echo "make test-engines    install them, and hold examples that stand here for other engines, too, against Rakuda's"
+	@echo "make test-systemd    start the information service as a unit of systemd, in namespaces of its own; as root"
 	@echo "make bench   compare with other tools (bench/README.md); BENCH='--rounds 3 --only A,B' for less"
 	@echo "make lint, make setup, make clean"
 
@@ -121,6 +122,10 @@ bench-engines: build-bench
 test-engines: build bench-engines
 	@tools/setup examples/genome/packages.apt examples/reads/packages.apt
 	ruby test/run.rb bench/engines_test.rb
+
+# Needs root, and a kernel with control groups of version 2.
+test-systemd: test-setup build
+	ruby test/run.rb test/installation/supervised_service.rb
 
 bench: build
 	@tools/setup bench/packages.apt examples/*/packages.apt

@@ -122,6 +122,10 @@ class InformationTest < Minitest::Test
     errors, status = refused("--where", "laod1 < 2")
     assert_equal "rakudactl: --where: at character 1: nothing is called laod1 (did you mean load1?)\n", errors
     assert_equal 2, status
+    errors, status = refused("--format", "ldif", "--group-by", "arch")
+    assert_equal ["rakudactl: --format: ldif has an entry for each node, and none for groups; take json, csv or text\n", 2],
+                 [errors, status]
+    assert_equal "400", get("/v1/nodes?format=ldif&group_by=arch").code
     errors, = refused("--where", "arch == 2")
     assert_match(/at character 6: a text is compared with a number/, errors)
   end
@@ -165,8 +169,13 @@ class InformationTest < Minitest::Test
     _, errors, status = rakudactl("set-attr", name, "rack=r7", "weight=3.5 kg", *service)
     assert status.success?, errors
     assert_equal ["r7", [3.5, "kg"]], [value("rack")["value"], value("weight").values_at("value", "unit")]
-    _, errors, status = rakudactl("set-attr", name, "load1=0", *service)
+    _, errors, status = rakudactl("set-attr", name, "load1=0", "room('/a b')=5 GB", "note=two words", *service)
     assert_equal ["rakudactl: load1 is set by the provider load (status 400)\n", 1], [errors, status.exitstatus]
+    assert_equal [[5e9, "B"], "two words"], [value("room('/a b')").values_at("value", "unit"), value("note")["value"]]
+    assert_equal 2, nodes("--where", "room('/a b') >= 4GB", "--cols", "rack").lines.size
+    _, errors, status = rakudactl("set-attr", name, "rack=#{"x" * 70_000}", *service)
+    assert_equal ["rakudactl: rack: the texts of the node would have more than 64 KiB (status 400)\n", 1],
+                 [errors, status.exitstatus]
     assert rakudactl("set-attr", name, "rack=", *service).last.success?
     assert_equal [nil, "a user has removed it"], value("rack").values_at("value", "why")
     _, errors, status = rakudactl("set-attr", name, "rack=", *service)
@@ -420,6 +429,21 @@ class InformationTest < Minitest::Test
     _, errors, status = rakudactl("nodes", "--max-age", "soon")
     assert_equal 2, status.exitstatus
     assert_includes errors, "--max-age soon: expected a time such as 100ms or 5s"
+  end
+
+  def test_who_watches_is_told_each_answer_once
+    name = own
+    assert rakudactl("set-attr", name, "rack=r1", *service).last.success?
+    Open3.popen2(ENGINE, "ctl", "nodes", *service, "--cols", "rack", "--csv", "--watch") do |input, output, thread|
+      input.close
+      %w[r1 r2 r3].each do |rack|
+        assert rakudactl("set-attr", name, "rack=#{rack}", *service).last.success? unless rack == "r1"
+        assert output.wait_readable(PATIENCE_S), "nothing of #{rack}"
+        assert_equal("node,state,rack\r\n#{name},up,#{rack}\r\n", output.gets + output.gets)
+      end
+    ensure
+      Process.kill(:TERM, thread.pid)
+    end
   end
 
   def test_a_table_that_is_watched_stays_in_its_place

@@ -60,12 +60,29 @@ module Rakuda
 
     def answer
       place = @run ? ["--run", @run] : ["-F", "localhost"]
-      condition = @conditions.map { |one| "(#{one})" }.join(" && ")
-      condition = condition.empty? ? [] : ["--where", condition]
+      condition = @conditions.empty? ? [] : ["--where", joined]
       told, answer = told_and_answer([Engine.find, "ctl", "nodes", "--json", *place, *condition])
       return answer if told.empty?
 
-      raise NodesNotKnown, told.sub(/\Arakudactl: /, "").chomp
+      raise NodesNotKnown, in_words_of_ruby(told.sub(/\Arakudactl: /, "").chomp)
+    end
+
+    # One alone stands as it is.
+    def joined = @conditions.size == 1 ? @conditions.first : @conditions.map { |one| "(#{one})" }.join(" && ")
+
+    # Who has written `where(...)` knows no option, and counts the characters of that condition alone.
+    def in_words_of_ruby(told)
+      at, what = told.match(/\A--where: at character (\d+): (.*)/m)&.captures
+      return told unless at
+
+      place = at.to_i - 1
+      place -= 1 if @conditions.size > 1
+      @conditions.each do |one|
+        last = one.equal?(@conditions.last)
+        return "where(#{one.inspect}): at character #{place.clamp(0, one.size) + 1}: #{what}" if last || place <= one.size
+
+        place -= "#{one}) && (".size
+      end
     end
 
     # Standard error goes into a file: with two pipes there would have to be a thread, which is no action.

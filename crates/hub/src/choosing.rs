@@ -38,6 +38,8 @@ struct Wanted {
     attributes: usize,
     /// What is wrong with it as long as no provider has told an attribute that it names.
     unknown: Option<String>,
+    /// How many nodes such a task takes, and which it may.
+    definition: RequirementDefinition,
     /// The first task that has it, and where the Rakefile says so.
     task: String,
     place: Option<String>,
@@ -262,6 +264,7 @@ impl Hub {
             choice,
             attributes,
             unknown,
+            definition: definition.clone(),
             task,
             place,
             is_strict,

@@ -12,6 +12,7 @@ use rakuda_core::{NodeId, Time};
 use rakuda_info::delta::Receiver;
 use rakuda_info::external::{has_failed, has_told, set_by_user};
 use rakuda_info::of_run;
+use rakuda_info::provider::FIRST;
 use rakuda_info::query::{Query, Question, names_of};
 use rakuda_info::registry::{Attribute, AttributeId, Registry, instance_name};
 use rakuda_info::table::{NodeId as Row, State, Table};
@@ -237,6 +238,14 @@ impl Information {
         older.map(|(name, _)| name.to_owned()).collect()
     }
 
+    /// Whether something that is needed of a node takes the next sample, as rates and shares do after the first one.
+    fn awaits_second(&self, node: NodeId, needed: &Needed) -> bool {
+        let Some(row) = self.rows.get(&node) else { return false };
+        let value = |id| self.table.cell(*row, id).map(|cell| cell.value);
+        let mut attributes = self.table.registry().iter().filter(|(_, it)| needed.has(it));
+        attributes.any(|(id, _)| value(id) == Some(Value::undefined(FIRST)))
+    }
+
     /// All that is known of a node, for `rakudactl nodes`.
     pub fn values_of(&self, node: NodeId, now: Time) -> serde_json::Value {
         let Some(row) = self.rows.get(&node) else { return json!({}) };
@@ -263,11 +272,27 @@ fn is_sampled(provider: &str) -> bool {
     provider != USER && provider != of_run::PROVIDER
 }
 
-/// The providers that a question of `rakudactl nodes` needs; nothing: all, or which is not known yet.
-fn needed(question: &serde_json::Value, registry: &Registry) -> Option<Vec<String>> {
+/// What a question of `rakudactl nodes` needs.
+#[derive(Debug, Default)]
+struct Needed {
+    /// `None`: all, or which is not known yet.
+    providers: Option<Vec<String>>,
+    /// Names of attributes, likewise.
+    attributes: Option<Vec<String>>,
+}
+
+impl Needed {
+    fn has(&self, attribute: &Attribute) -> bool {
+        let Self { providers, attributes } = self;
+        providers.as_ref().is_none_or(|all| all.contains(&attribute.provider))
+            && attributes.as_ref().is_none_or(|all| all.contains(&attribute.name))
+    }
+}
+
+fn needed(question: &serde_json::Value, registry: &Registry) -> Needed {
     let text = |field: &str| question[field].as_str().map(str::to_owned);
     if let Some(only) = text("only") {
-        return Some(names_of(&only));
+        return Needed { providers: Some(names_of(&only)), attributes: None };
     }
     let question = Question {
         fields: text("fields"),
@@ -281,7 +306,10 @@ fn needed(question: &serde_json::Value, registry: &Registry) -> Option<Vec<Strin
         // A value of a user may have that name.
         let _ = registry.define(attribute);
     }
-    Query::new(&question, &registry).ok()?.providers(&registry)
+    let Ok(query) = Query::new(&question, &registry) else { return Needed::default() };
+    let name = |id: &AttributeId| registry.get(*id).name.clone();
+    let attributes = query.needed().map(|ids| ids.iter().map(name).collect());
+    Needed { providers: query.providers(&registry), attributes }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "seconds for people and programs")]
@@ -554,7 +582,7 @@ impl Hub {
         }
     }
 
-    /// A value that a user gives a node.
+    /// Values that a user gives a node; one that is refused keeps none of the others back.
     pub(crate) fn set_value(
         &mut self,
         name: &str,
@@ -564,12 +592,13 @@ impl Hub {
         let (id, _) = found.ok_or_else(|| format!("there is no node {name}"))?;
         let row = self.information.row(id, name);
         let now = self.now.time;
+        let mut refusals = Vec::new();
         for (name, value) in pairs.as_object().into_iter().flatten() {
             let line = value.as_str().unwrap_or_default();
-            set_by_user(&mut self.information.table, row, name, line, now)?;
+            refusals.extend(set_by_user(&mut self.information.table, row, name, line, now).err());
         }
         self.on_information(id);
-        Ok(())
+        if refusals.is_empty() { Ok(()) } else { Err(refusals.join("; ")) }
     }
 
     /// Somebody asks for values, at most so old, or since a time that an answer before has named. Whether some are on
@@ -578,7 +607,8 @@ impl Hub {
         let now_ns = self.now.time.0;
         let max_age = question["max_age_ns"].as_u64().map(|age_ns| now_ns.saturating_sub(age_ns));
         let since = max_age.or_else(|| question["sampled_since_ns"].as_u64());
-        let only = needed(&question["question"], self.information.table.registry());
+        let needed = needed(&question["question"], self.information.table.registry());
+        let only = &needed.providers;
         self.sample(only.as_deref());
         let is_awaited = |provider: &ExternalProvider| {
             let is_wanted = only.as_ref().is_none_or(|only| only.contains(&provider.name));
@@ -589,7 +619,8 @@ impl Hub {
         let missing = up.filter_map(|id| {
             let older =
                 since.map_or_else(Vec::new, |at| known.older(id, Time(at), only.as_deref()));
-            (!older.is_empty() || !known.has_told(id, is_awaited)).then_some((id, older))
+            let is_told = known.has_told(id, is_awaited) && !known.awaits_second(id, &needed);
+            (!older.is_empty() || !is_told).then_some((id, older))
         });
         let missing: Vec<(NodeId, Vec<String>)> = missing.collect();
         let is_coming = !missing.is_empty();
@@ -677,6 +708,29 @@ mod tests {
             assert!(!information.is_suspected(NODE, Time(at_ms * MS)));
         }
         assert!(information.is_suspected(NODE, Time(1001 * MS)));
+    }
+
+    #[test]
+    fn who_asks_for_a_share_waits_for_the_second_sample() {
+        let mut information = sampled();
+        let row = information.row(NODE, "host1");
+        let idle = information.table.registry().find("cpu_idle").unwrap();
+        information.table.set(row, idle, Value::undefined(FIRST), Time(0));
+        let awaits = |information: &Information, question: serde_json::Value| {
+            let needed = needed(&question, information.table.registry());
+            information.awaits_second(NODE, &needed)
+        };
+        for (question, expected) in [
+            (json!({"where": "cpu_idle > 5"}), true),
+            (json!({}), true),
+            (json!({"only": "load"}), true),
+            (json!({"only": "memory"}), false),
+            (json!({"fields": "load1"}), false),
+        ] {
+            assert_eq!(awaits(&information, question.clone()), expected, "{question}");
+        }
+        information.table.set(row, idle, Value::Number(3.0), Time(1));
+        assert!(!awaits(&information, json!({})));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Cores and memory of which tasks must have all that they ask for, as `needs` says, and which no node of a cluster has.
+//! Cores and memory of which tasks must have all that `needs` asks for, and which no node of a cluster has.
 
 use rakuda_cluster::ClusterPlan;
 use rakuda_core::{Capacity, NodeId, Requirement};

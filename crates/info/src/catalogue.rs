@@ -37,6 +37,14 @@ impl BuiltIn {
 /// Who samples file systems.
 pub const FILE_SYSTEMS: &str = "file_systems";
 
+/// The family of what is wrong with providers: who sets each of them is the provider that it is of.
+pub const FAULTS: &str = "provider_error";
+
+/// Whether a name is one of [`FAULTS`].
+pub fn is_fault(name: &str) -> bool {
+    name.strip_prefix(FAULTS).is_some_and(|rest| rest.starts_with('('))
+}
+
 /// By the name of an attribute or family.
 pub fn find(name: &str) -> Option<&'static BuiltIn> {
     BUILT_IN.iter().find(|built_in| built_in.name == name)

@@ -12,6 +12,7 @@ use rakuda_core::Time;
 use crate::catalogue;
 use crate::expression::{Expression, ExpressionError, Row, age_s};
 use crate::of_run;
+use crate::provider::NO_GPUS;
 use crate::query::QuestionError;
 use crate::registry::{Attribute, AttributeId, Registry, instance_name, split_instance};
 use crate::table::{NodeId, Table};
@@ -136,7 +137,7 @@ const COUNTED: [&str; 7] =
 /// Providers whose attributes do not change because a task was started, or have changed at once.
 const STEADY: [&str; 5] = ["host", "cpu", "users", "user", of_run::PROVIDER];
 /// Attributes, or families, that never change as long as a node runs.
-const FIXED: [&str; 15] = [
+const FIXED: [&str; 17] = [
     "host",
     "arch",
     "os",
@@ -151,6 +152,8 @@ const FIXED: [&str; 15] = [
     "fs_size",
     "limit_cores",
     "limit_memory",
+    "gpu",
+    "gpu_name",
     of_run::CORES,
 ];
 
@@ -320,7 +323,8 @@ impl Choice {
     }
 
     /// A clause that each of these nodes, of which all is known, can never fulfil: it rests on what never changes or
-    /// what the node does not have, and is false, or undefined because of the latter.
+    /// what the node does not have, and is false, or undefined because of the latter. Where each node has another one
+    /// that it cannot fulfil, these together.
     pub fn never(
         &self,
         table: &Table,
@@ -329,10 +333,12 @@ impl Choice {
         folders: Folders,
     ) -> Option<Never> {
         let row = |node: &NodeId| Row { table, node: *node, now };
-        let is_hopeless = |clause: &&Expression| {
-            !clause.awaits() && nodes.iter().all(|node| is_hopeless(clause, &row(node), folders))
+        let fails = |clause: &&Expression| {
+            nodes.iter().all(|node| fails_for_good(clause, &row(node), folders))
         };
-        let clause = self.clauses.iter().find(is_hopeless)?;
+        let Some(clause) = self.clauses.iter().find(fails) else {
+            return self.never_together(table, nodes, now, folders);
+        };
         let last = nodes.last().map(row);
         let example = last.as_ref().map(|row| {
             (Arc::clone(&table.get_node(row.node).name), seen(clause.attributes(), row))
@@ -342,6 +348,39 @@ impl Choice {
         let lacking =
             last.and_then(|row| lacking(clause, &row, folders).into_iter().find(all_lack));
         Some(Never { clause: clause.source().to_owned(), example, lacking })
+    }
+
+    /// How many of these nodes may fulfil it, now or later.
+    pub fn may_suit(&self, table: &Table, nodes: &[NodeId], now: Time, folders: Folders) -> usize {
+        let is_left = |node: &&NodeId| {
+            let row = Row { table, node: **node, now };
+            !self.clauses.iter().any(|clause| fails_for_good(clause, &row, folders))
+        };
+        nodes.iter().filter(is_left).count()
+    }
+
+    /// Each of these nodes fails for good, though not by the same clause.
+    fn never_together(
+        &self,
+        table: &Table,
+        nodes: &[NodeId],
+        now: Time,
+        folders: Folders,
+    ) -> Option<Never> {
+        if self.may_suit(table, nodes, now, folders) > 0 {
+            return None;
+        }
+        let fails = |clause: &Expression, node: NodeId| {
+            fails_for_good(clause, &Row { table, node, now }, folders)
+        };
+        let last = nodes.last()?;
+        let clause = self.clauses.iter().find(|clause| fails(clause, *last))?;
+        let all = self.clauses.iter().filter(|it| nodes.iter().any(|node| fails(it, *node)));
+        let all: Vec<&str> = all.map(Expression::source).collect();
+        let row = Row { table, node: *last, now };
+        let values = seen(clause.attributes(), &row);
+        let example = Some((Arc::clone(&table.get_node(*last).name), values));
+        Some(Never { clause: all.join(" && "), example, lacking: None })
     }
 
     /// Folders whose file systems it asks for.
@@ -363,18 +402,25 @@ pub fn folder_of(name: &str) -> Option<String> {
         .then_some(folder)
 }
 
-/// Whether a node can never fulfil a clause.
+/// Whether a node can never fulfil a clause, whatever providers tell later.
+fn fails_for_good(clause: &Expression, row: &Row<'_>, folders: Folders) -> bool {
+    !clause.awaits() && is_hopeless(clause, row, folders)
+}
+
+/// Whether a node can never fulfil a clause, as far as all is known that it names.
 fn is_hopeless(clause: &Expression, row: &Row<'_>, folders: Folders) -> bool {
     let registry = row.table.registry();
     let lacks_it = |id: &AttributeId| is_lacking(&registry.get(*id).name, row, folders);
     let is_defined = |id: &AttributeId| row.table.has(row.node, *id);
+    // A driver may be slow: what it says of GPUs comes when it likes.
     let may_come = |id: &AttributeId| {
-        folders == Folders::MayCome
-            && !is_defined(id)
-            && folder_of(&registry.get(*id).name).is_some()
+        let attribute = registry.get(*id);
+        let is_folders = || folder_of(&attribute.name).is_some();
+        let comes = attribute.provider == "gpus" || folders == Folders::MayCome && is_folders();
+        comes && !is_defined(id)
     };
     let is_certain =
-        |id: &AttributeId| lacks_it(id) || (is_fixed(registry.get(*id)) && !may_come(id));
+        |id: &AttributeId| lacks_it(id) || is_fixed(registry.get(*id)) && !may_come(id);
     let lacks = lacking(clause, row, folders);
     if !clause.absent().iter().all(|name| is_lacking(name, row, folders))
         || !clause.attributes().iter().all(is_certain)
@@ -394,8 +440,12 @@ fn lacking(clause: &Expression, row: &Row<'_>, folders: Folders) -> Vec<String> 
     names.filter(|name| is_lacking(name, row, folders)).map(str::to_owned).collect()
 }
 
-/// Whether a node that has told what it has of a family does not have this instance.
+/// Whether a node that has told what it has of a family does not have this instance, or has no GPU at all.
 fn is_lacking(name: &str, row: &Row<'_>, folders: Folders) -> bool {
+    if catalogue::of(name).is_some_and(|it| it.provider == "gpus") {
+        let cell = row.table.registry().find("gpu").and_then(|id| row.table.cell(row.node, id));
+        return cell.is_some_and(|cell| cell.value == Value::undefined(NO_GPUS));
+    }
     let Some(built_in) = catalogue::of(name).filter(|_| catalogue::is_told_whole(name)) else {
         return false;
     };

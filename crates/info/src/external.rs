@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rakuda_core::Time;
 use serde_json::Value as Json;
 
+use crate::catalogue::FAULTS;
 use crate::registry::{Attribute, AttributeId, Refusal, Threshold, instance_name};
 use crate::table::{NodeId, Table};
 use crate::value::{Kind, Value};
@@ -75,19 +76,22 @@ fn of_line(line: &str) -> Result<Printed, String> {
     const EXPECTED: &str = "expected `name value [unit]`";
     let line = line.trim();
     let (name, rest) = line.split_once(char::is_whitespace).ok_or(EXPECTED)?;
-    let rest = rest.trim_start();
-    let (value, unit) = if rest.starts_with('"') {
-        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<String>();
-        let text = values.next().and_then(Result::ok).ok_or("the text in quotes has no end")?;
-        (Value::text(text), rest[values.byte_offset()..].trim())
-    } else {
-        let (word, unit) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        (of_word(word), unit.trim())
-    };
+    let (value, unit) = of_value(rest.trim_start())?;
     if unit.contains(char::is_whitespace) {
         return Err(format!("{EXPECTED}, with a text of several words in double quotes"));
     }
     checked(name, value, unit)
+}
+
+/// A value, and what stands behind it.
+fn of_value(text: &str) -> Result<(Value, &str), &'static str> {
+    if text.starts_with('"') {
+        let mut values = serde_json::Deserializer::from_str(text).into_iter::<String>();
+        let value = values.next().and_then(Result::ok).ok_or("the text in quotes has no end")?;
+        return Ok((Value::text(value), text[values.byte_offset()..].trim()));
+    }
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    Ok((of_word(word), rest.trim()))
 }
 
 /// What Rust and C call numbers, but not their words for what is not finite.
@@ -107,6 +111,11 @@ fn checked(name: &str, value: Value, unit: &str) -> Result<Printed, String> {
     if !crate::registry::is_unit(unit) {
         return Err(Refusal::Unit(unit.chars().take(40).collect()).to_string());
     }
+    // A literal `4GB` of an expression is 4e9, so 5 in `GB` could be compared with nothing.
+    let (value, unit) = match (value, crate::expression::base_unit(unit)) {
+        (Value::Number(number), Some((factor, base))) => (Value::number(number * factor), base),
+        (value, _) => (value, unit),
+    };
     Ok(Printed { name: name.to_owned(), unit: unit.to_owned(), value })
 }
 
@@ -238,7 +247,7 @@ pub fn has_told(table: &Table, node: NodeId, provider: &str) -> bool {
 
 /// What is wrong with a provider is an attribute, too.
 fn fault_name(provider: &str) -> String {
-    instance_name("provider_error", provider)
+    instance_name(FAULTS, provider)
 }
 
 fn set_fault(
@@ -282,7 +291,8 @@ const USER_VALUES_MAX: usize = 256;
 /// Who has set them.
 const USER: &str = "user";
 
-/// Notes a value that a user sets, as a provider would print it: `VALUE [UNIT]`; nothing takes one back. Else why not.
+/// Notes a value that a user sets: a number and perhaps its unit, or a text, which needs quotes only where it could be
+/// taken for a number; nothing takes one back. Else why not.
 pub fn set_by_user(
     table: &mut Table,
     node: NodeId,
@@ -298,12 +308,26 @@ pub fn set_by_user(
         table.set(node, id, Value::undefined("a user has removed it"), now);
         return Ok(());
     }
-    let output = parse(format!("{name} {line}").as_bytes());
-    let printed = match (output.values.as_slice(), output.complaints.first()) {
-        ([printed], None) => printed,
-        (_, Some(complaint)) => return Err(complaint.clone()),
-        _ => return Err("expected one value".to_owned()),
+    let line = line.trim();
+    let printed = match of_value(line)? {
+        // The shell has taken its quotes away.
+        (Value::Text(_), _) if !line.starts_with('"') => checked(name, Value::text(line), "")?,
+        (Value::Undefined(why), _) => return Err(format!("{name}: {why}")),
+        (_, rest) if rest.contains(char::is_whitespace) => {
+            return Err(format!(
+                "{name}: expected a number and its unit, or a text; in double quotes where that begins with a number"
+            ));
+        }
+        (value, unit) => checked(name, value, unit)?,
     };
+    if let Value::Text(text) = &printed.value
+        && !table.has_room(node, name, text.len())
+    {
+        return Err(format!("{name}: the texts of the node would have more than 64 KiB"));
+    }
+    if let Value::Undefined(why) = printed.value {
+        return Err(format!("{name}: {why}"));
+    }
     let own = table.registry().iter().filter(|(_, it)| it.provider == USER).count();
     if table.registry().find(name).is_none() && own == USER_VALUES_MAX {
         return Err(format!("there are {USER_VALUES_MAX} values of users already"));
@@ -316,7 +340,7 @@ pub fn set_by_user(
         provider: USER.to_owned(),
     };
     let id = table.define(attribute).map_err(|refusal| refusal.to_string())?;
-    table.set(node, id, printed.value.clone(), now);
+    table.set(node, id, printed.value, now);
     Ok(())
 }
 
@@ -360,6 +384,61 @@ mod tests {
             "rate('eth0')=-31/s",
         ];
         assert_eq!(shown(&output), expected);
+    }
+
+    #[test]
+    fn values_are_in_the_units_of_expressions() {
+        let output = parse(b"a 5 GB\nb 2 KiB\nc 1.5 min\nd 3 MB/s\ne 300 K\nf 4 kg\ng x GB");
+        let expected =
+            ["a=5000000000B", "b=2048B", "c=90s", "d=3000000B/s", "e=300K", "f=4kg", "g=\"x\"GB"];
+        assert_eq!(shown(&output), expected);
+        let output =
+            parse(br#"{"a": {"value": 5, "unit": "GB"}, "b": {"value": 1e300, "unit": "PB"}}"#);
+        assert_eq!(shown(&output), ["a=5000000000B", "b: it is not finite"]);
+    }
+
+    #[test]
+    fn a_user_gives_numbers_with_units_and_texts_with_blanks() {
+        let mut table = Table::new();
+        let node = table.node(None, "a");
+        let set = |table: &mut Table, name: &str, line: &str| {
+            set_by_user(table, node, name, line, Time(1)).map(|()| cell(table, name))
+        };
+        let table = &mut table;
+        let os = table.registry().find("os").unwrap();
+        table.set(node, os, Value::text("Debian"), Time(1));
+        assert_eq!(set(table, "quota", "5 GB"), Ok(Value::Number(5e9)));
+        assert_eq!(
+            set(table, "note", " two words, or \"three\" "),
+            Ok(Value::text("two words, or \"three\""))
+        );
+        assert_eq!(set(table, "note", "\"7 of 9\""), Ok(Value::text("7 of 9")));
+        assert_eq!(set(table, "room('/a')", "3"), Ok(Value::Number(3.0)));
+        let refused = [
+            ("quota", "1e400", "quota: it is not finite"),
+            ("quota", "1e300 PB", "quota: it is not finite"),
+            (
+                "big",
+                "7 of 9",
+                "big: expected a number and its unit, or a text; in double quotes where that begins with a number",
+            ),
+            ("os", "mine", "os is set by the provider host"),
+            ("note", "\"open", "the text in quotes has no end"),
+            (
+                "a b",
+                "1",
+                "\"a b\" is no name of an attribute; expected a-z, then a-z, 0-9 and _, at most 255 bytes",
+            ),
+        ];
+        for (name, line, why) in refused {
+            assert_eq!(set(table, name, line), Err(why.to_owned()));
+        }
+        let long = "x".repeat(70_000);
+        let why = "note: the texts of the node would have more than 64 KiB";
+        assert_eq!(set(table, "note", &long), Err(why.to_owned()));
+        assert_eq!(cell(table, "note"), Value::text("7 of 9"), "it stays");
+        assert_eq!(cell(table, "quota"), Value::Number(5e9));
+        assert!(set(table, "note", &long[..65_536]).is_ok(), "in the place of the one before");
     }
 
     #[test]

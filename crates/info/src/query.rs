@@ -345,17 +345,19 @@ impl Query {
             groups.entry(key).or_insert_with(|| (value, Vec::new())).1.push(*row);
         }
         let of_group = |(value, rows): (Value, Vec<Row<'a>>)| {
-            let keys = self.sort.iter().map(|(key, _)| together(key, &rows)).collect();
+            let keys = self.sort.iter().map(|(key, _)| together(key, &rows).0).collect();
             let columns = self.columns.iter().flatten().map(|column| together(column, &rows));
-            let values = std::iter::once(value).chain(columns).collect();
+            let sampled = rows.iter().filter_map(|row| group_by.sampled(row)).min();
+            let values = std::iter::once((value, sampled)).chain(columns).collect();
             (keys, (rows[0], values))
         };
         groups.into_values().map(of_group).collect()
     }
 
-    fn group(of_group: &[Value], headings: Option<&[Heading]>) -> AnswerRow {
+    fn group(of_group: &[OfGroup], headings: Option<&[Heading]>) -> AnswerRow {
         let values = headings.unwrap_or_default().iter().zip(of_group);
-        let values = values.map(|(heading, value)| answered(heading, value.clone(), None));
+        let values =
+            values.map(|(heading, (value, sampled))| answered(heading, value.clone(), *sampled));
         AnswerRow { node: None, run: None, values: values.collect() }
     }
 
@@ -400,7 +402,9 @@ impl Query {
 }
 
 /// The values that a row is sorted by; its node, and the values of a group.
-type Keyed<'a> = (Vec<Value>, (Row<'a>, Vec<Value>));
+type Keyed<'a> = (Vec<Value>, (Row<'a>, Vec<OfGroup>));
+/// A value of a group, and when the oldest sample was taken that it rests on.
+type OfGroup = (Value, Option<Time>);
 type Heading = (Arc<str>, Arc<str>, Kind);
 
 fn answered((name, unit, _): &Heading, value: Value, sampled: Option<Time>) -> Answered {
@@ -450,28 +454,27 @@ fn compare(one: &Value, other: &Value, is_down: bool) -> std::cmp::Ordering {
 
 /// The value of a column for a group.
 #[expect(clippy::cast_precision_loss, reason = "there are fewer than 2^53 nodes")]
-fn together(column: &Expression, rows: &[Row<'_>]) -> Value {
+fn together(column: &Expression, rows: &[Row<'_>]) -> OfGroup {
     let Some(aggregate) = column.aggregate() else {
+        let sampled = rows.iter().filter_map(|row| column.sampled(row)).min();
         let mut values = rows.iter().map(|row| column.value(row));
         let first = values.next().unwrap_or_else(|| Value::undefined(""));
-        return if values.all(|value| value == first) {
-            first
-        } else {
-            Value::undefined("its nodes differ")
-        };
+        let is_one = values.all(|value| value == first);
+        let value = if is_one { first } else { Value::undefined("its nodes differ") };
+        return (value, sampled);
     };
-    let numbers: Vec<f64> = rows
-        .iter()
-        .filter_map(|row| match column.value(row) {
-            Value::Number(number) => Some(number),
-            Value::Text(_) | Value::Undefined(_) => None,
-        })
-        .collect();
+    let (mut numbers, mut sampled) = (Vec::new(), None);
+    for row in rows {
+        if let Value::Number(number) = column.value(row) {
+            numbers.push(number);
+            sampled = [sampled, column.sampled(row)].into_iter().flatten().min();
+        }
+    }
     let of_all = |reduce: fn(f64, f64) -> f64| {
         let number = numbers.iter().copied().reduce(reduce);
         number.map_or_else(|| Value::undefined("no node has it"), Value::number)
     };
-    match aggregate {
+    let value = match aggregate {
         Aggregate::Count => Value::count(rows.len() as u64),
         Aggregate::Sum => of_all(|sum, number| sum + number),
         Aggregate::Lowest => of_all(f64::min),
@@ -480,7 +483,8 @@ fn together(column: &Expression, rows: &[Row<'_>]) -> Value {
             Value::Number(sum) => Value::number(sum / numbers.len() as f64),
             other => other,
         },
-    }
+    };
+    (value, sampled)
 }
 
 /// The oldest sample of a provider's attributes of a node; `None`: none was ever taken.
@@ -573,11 +577,39 @@ mod tests {
     }
 
     #[test]
+    fn values_of_groups_have_the_age_of_the_oldest_that_they_rest_on() {
+        let mut table = table();
+        let load = table.registry().find("load1").unwrap();
+        let n1 = table.find_node("n1").unwrap();
+        table.set(n1, load, Value::Number(2.0), Time(9_000_000_000));
+        let question = Question {
+            group_by: Some("arch".to_owned()),
+            ..question("count(), highest(load1), mem_total")
+        };
+        let answer =
+            Query::new(&question, table.registry()).unwrap().answer(&table, Time(10_000_000_000));
+        let sampled = answer.rows[1].values.iter().map(|value| value.sampled);
+        let oldest = ["n1", "n3"].map(|name| table.sampled(table.find_node(name).unwrap(), load));
+        assert!(oldest[1] < oldest[0], "{oldest:?}");
+        let memory = table.registry().find("mem_total").unwrap();
+        let memory = table.sampled(n1, memory);
+        assert_eq!(sampled.collect::<Vec<_>>(), [memory, None, oldest[1], memory]);
+    }
+
+    #[test]
     fn what_is_wrong_has_its_place_in_the_whole_clause() {
         for (question, expected) in [
             (
                 question("load1, laod1"),
                 "fields: at character 8: nothing is called laod1 (did you mean load1?)",
+            ),
+            (
+                question("count"),
+                "fields: at character 1: nothing is called count (it is a function: count(), as a whole column with --group-by)",
+            ),
+            (
+                question("floor"),
+                "fields: at character 1: nothing is called floor (it is a function: floor(load1))",
             ),
             (
                 question("load1,,arch"),

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use rakuda_core::Time;
 
+use crate::catalogue;
+use crate::of_run;
 use crate::registry::{Attribute, AttributeId, Refusal, Registry};
 use crate::value::{Kind, TEXT_BYTES_MAX, Value};
 
@@ -115,6 +117,7 @@ enum Values {
 #[derive(Debug, Clone)]
 struct Column {
     values: Values,
+    is_built_in: bool,
     sampled: Vec<Time>,
     /// 0: never set.
     changes: Vec<u64>,
@@ -123,12 +126,20 @@ struct Column {
 }
 
 impl Column {
-    fn new(kind: Kind) -> Self {
-        let values = match kind {
+    fn new(attribute: &Attribute) -> Self {
+        let values = match attribute.kind {
             Kind::Number => Values::Numbers(Vec::new()),
             Kind::Text => Values::Texts(Vec::new()),
         };
-        Self { values, sampled: Vec::new(), changes: Vec::new(), reasons: BTreeMap::new() }
+        Self {
+            values,
+            is_built_in: catalogue::of(&attribute.name).is_some()
+                || catalogue::is_fault(&attribute.name)
+                || attribute.provider == of_run::PROVIDER,
+            sampled: Vec::new(),
+            changes: Vec::new(),
+            reasons: BTreeMap::new(),
+        }
     }
 
     fn reach(&mut self, length: usize) {
@@ -199,8 +210,9 @@ pub struct Table {
     /// By attribute.
     columns: Vec<Column>,
     nodes: Vec<Node>,
-    /// Of each node, bytes.
-    texts: Vec<usize>,
+    /// Of each node, bytes: of all texts but the built-in ones, and of those, which have a bound of their own. So what
+    /// is left for others is the same on every machine.
+    texts: Vec<[usize; 2]>,
     /// Of each node: the newest change of its state or of a value.
     touched: Vec<u64>,
     /// Of each node: the newest change of more than a value: of its state, of which attributes it has, and of which
@@ -230,7 +242,7 @@ impl Table {
 
     /// One without nodes.
     pub fn with(registry: Registry) -> Self {
-        let columns = registry.iter().map(|(_, attribute)| Column::new(attribute.kind)).collect();
+        let columns = registry.iter().map(|(_, attribute)| Column::new(attribute)).collect();
         Self {
             registry,
             columns,
@@ -253,10 +265,9 @@ impl Table {
 
     /// The number of an attribute, which may be there already.
     pub fn define(&mut self, attribute: Attribute) -> Result<AttributeId, Refusal> {
-        let kind = attribute.kind;
         let id = self.registry.define(attribute)?;
         if id.index() == self.columns.len() {
-            self.columns.push(Column::new(kind));
+            self.columns.push(Column::new(self.registry.get(id)));
         }
         Ok(id)
     }
@@ -289,7 +300,7 @@ impl Table {
             node
         } else {
             self.nodes.push(known);
-            self.texts.push(0);
+            self.texts.push([0; 2]);
             self.touched.push(self.change);
             self.reshaped.push(self.change);
             NodeId(self.nodes.len() as u32 - 1)
@@ -305,7 +316,7 @@ impl Table {
         self.change += 1;
         self.removals += 1;
         self.columns.iter_mut().for_each(|column| column.clear(node));
-        self.texts[node.index()] = 0;
+        self.texts[node.index()] = [0; 2];
         self.touched[node.index()] = self.change;
         self.reshaped[node.index()] = self.change;
         let Node { name, run, born, .. } = self.nodes[node.index()].clone();
@@ -337,6 +348,11 @@ impl Table {
         let newer = self.gone.iter().rev().take_while(move |it| it.change > change);
         let back = |it: &Gone| self.by_name.get(&(it.run.clone(), it.name.clone())).copied();
         newer.filter(move |it| it.born <= change).map(move |it| (it.node, &it.name, back(it)))
+    }
+
+    /// By its name and the run that it is part of.
+    pub fn find_of_run(&self, run: Option<&Arc<str>>, name: &Arc<str>) -> Option<NodeId> {
+        self.by_name.get(&(run.cloned(), Arc::clone(name))).copied()
     }
 
     /// By its name: one of no run, else of several runs' the first.
@@ -430,7 +446,8 @@ impl Table {
         if column.changes[index] != 0 && column.sampled[index] > sampled {
             return;
         }
-        let others = self.texts[index] - column.text_bytes(node);
+        let texts = &mut self.texts[index][usize::from(column.is_built_in)];
+        let others = *texts - column.text_bytes(node);
         let value = match value {
             // A zero has no sign: the two are equal, and would be told apart in frames and texts.
             Value::Number(number) => Value::Number(number + 0.0),
@@ -450,8 +467,15 @@ impl Table {
                 self.reshaped[index] = self.change;
             }
             column.put(node, value);
-            self.texts[index] = others + column.text_bytes(node);
+            *texts = others + column.text_bytes(node);
         }
+    }
+
+    /// Whether a text of that length can be the value of an attribute that is not built in and that may not be there.
+    pub(crate) fn has_room(&self, node: NodeId, name: &str, bytes: usize) -> bool {
+        let column = self.registry.find(name).map(|id| &self.columns[id.index()]);
+        let own = column.filter(|it| !it.is_built_in).map_or(0, |it| it.text_bytes(node));
+        self.texts[node.index()][0] - own + bytes <= TEXT_BYTES_MAX
     }
 
     /// Takes what another table knows of a node; an attribute that means something else here is left out, and so are
@@ -549,6 +573,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::Threshold;
 
     #[test]
     fn a_sample_that_is_equal_changes_its_time_alone() {
@@ -636,6 +661,28 @@ mod tests {
         table.set(node, os, Value::text("x"), Time(2));
         table.set(node, kernel, Value::text("x".repeat(5 << 10)), Time(2));
         assert!(table.has(node, kernel));
+    }
+
+    #[test]
+    fn texts_of_others_have_all_their_room_whatever_is_built_in() {
+        let mut table = Table::new();
+        let node = table.node(None, "a");
+        let os = table.registry().find("os").unwrap();
+        table.set(node, os, Value::text("x".repeat(60 << 10)), Time(1));
+        for number in 0..9 {
+            let attribute = Attribute {
+                name: format!("data{number}"),
+                unit: String::new(),
+                kind: Kind::Text,
+                threshold: Threshold::default(),
+                provider: "probe".to_owned(),
+            };
+            assert_eq!(table.has_room(node, &attribute.name, 8 << 10), number < 8);
+            let id = table.define(attribute).unwrap();
+            table.set(node, id, Value::text("x".repeat(8 << 10)), Time(1));
+            assert_eq!(table.has(node, id), number < 8, "{number}");
+        }
+        assert!(table.has(node, os));
     }
 
     #[test]

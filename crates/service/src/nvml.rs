@@ -9,7 +9,7 @@ use std::path::Path;
 use std::ptr;
 
 use libloading::{Library, Symbol};
-use rakuda_info::provider::{Moment, Provider, Reading, Root};
+use rakuda_info::provider::{Moment, NO_GPUS, Provider, Reading, Root};
 use rakuda_info::value::Value;
 
 /// The provider's name.
@@ -180,6 +180,19 @@ impl Provider for Gpus {
             Ok(gpus) => readings(&gpus),
             Err(why) => NUMBERS.map(|name| reading(name, None, Value::undefined(&*why))).into(),
         }
+    }
+}
+
+/// In the place of [`Gpus`] where there are none. Whoever waits for GPUs is to know that none come.
+pub struct NoGpus;
+
+impl Provider for NoGpus {
+    fn name(&self) -> &'static str {
+        PROVIDER
+    }
+
+    fn sample(&mut self, _: &Root, _: Moment) -> Vec<Reading> {
+        vec![reading("gpu", None, Value::undefined(NO_GPUS))]
     }
 }
 

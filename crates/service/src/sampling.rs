@@ -20,7 +20,7 @@ use rakuda_info::table::{NodeId, Table};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::external;
-use crate::nvml::{self, Gpus};
+use crate::nvml::{self, Gpus, NoGpus};
 
 /// Told when a sample that was asked for has been noted.
 pub(crate) type Done = oneshot::Sender<()>;
@@ -297,14 +297,15 @@ pub(crate) fn start(
     found: &mpsc::UnboundedSender<Found>,
 ) -> std::io::Result<Vec<Sampler>> {
     let file_systems: Vec<Box<dyn Provider>> = vec![Box::new(file_systems)];
-    let mut samplers = vec![
-        spawn("sampler", quick(), root, period, found)?,
-        spawn("file systems", file_systems, root, period, found)?,
-    ];
-    // A driver may hang.
-    if let Some(gpus) = Gpus::load() {
-        samplers.push(spawn("gpus", vec![Box::new(gpus)], root, period, found)?);
+    let mut samplers = vec![spawn("file systems", file_systems, root, period, found)?];
+    let mut quick = quick();
+    match Gpus::load() {
+        // A driver may hang.
+        Some(gpus) => samplers.push(spawn("gpus", vec![Box::new(gpus)], root, period, found)?),
+        // Told first: it is known then to whoever knows the others, and a task that waits for GPUs is refused.
+        None => quick.insert(0, Box::new(NoGpus)),
     }
+    samplers.push(spawn("sampler", quick, root, period, found)?);
     for provider in externals {
         samplers.push(start_external(provider, programs, found)?);
     }

@@ -25,7 +25,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::freshness::Freshness;
 use crate::http::{self, Asked, Body, Gate, Reply};
-use crate::nvml::Gpus;
+use crate::nvml::{Gpus, NoGpus};
 use crate::registration::{self, Registration};
 use crate::sampling::{self, Ask, Found, Programs, Sampler, moment};
 use crate::sources::{Said, Sources};
@@ -339,7 +339,7 @@ impl Service {
     }
 
     async fn respond(self: Rc<Self>, asked: Asked) -> Reply {
-        let path: Vec<&str> = asked.path.split('/').skip(1).collect();
+        let path: Vec<&str> = asked.parts.iter().map(String::as_str).collect();
         match (&asked.method, path.as_slice()) {
             (&Method::GET, ["v1", "nodes"]) => self.nodes(&asked).await,
             (&Method::GET, ["v1", "attributes"]) => self.attributes(),
@@ -709,7 +709,10 @@ impl Wanted {
         let mut wanted =
             Self { question: Question::default(), max_age_ns: None, format: Format::Json };
         let question = &mut wanted.question;
-        for (name, value) in pairs {
+        for (index, (name, value)) in pairs.iter().enumerate() {
+            if pairs[..index].iter().any(|(before, _)| before == name) {
+                return Err(format!("{name}: expected once, found twice"));
+            }
             let text = || Some(value.clone()).filter(|value| !value.trim().is_empty());
             let number = |what: &str| {
                 value.parse().map_err(|_| format!("{name}: expected {what}, found {value:?}"))
@@ -740,6 +743,9 @@ impl Wanted {
                     ));
                 }
             }
+        }
+        if let Some(why) = wanted.format.refusal(&wanted.question) {
+            return Err(format!("format: {why}"));
         }
         Ok(wanted)
     }
@@ -791,8 +797,9 @@ pub fn sample_into(table: &mut Table) {
     for provider in &mut providers {
         look(&mut **provider);
     }
-    if let Some(mut gpus) = Gpus::load() {
-        look(&mut gpus);
+    match Gpus::load() {
+        Some(mut gpus) => look(&mut gpus),
+        None => look(&mut NoGpus),
     }
 }
 
@@ -831,7 +838,13 @@ mod tests {
             of("limit", "x").err().unwrap(),
             "limit: expected a number of rows, found \"x\""
         );
+        let ldif = ["format=ldif", "group_by=arch"].map(|it| it.split_once('=').unwrap());
+        let ldif = ldif.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let why = Wanted::of(&ldif).err().unwrap();
+        assert!(why.starts_with("format: ldif has an entry for each node"), "{why}");
         assert!(of("wher", "1").err().unwrap().starts_with("\"wher\" is no parameter"));
         assert!(of("max_age", "-1s").is_err());
+        let twice = ["load1", "os"].map(|it| ("fields".to_owned(), it.to_owned()));
+        assert_eq!(Wanted::of(&twice).err().unwrap(), "fields: expected once, found twice");
     }
 }

@@ -109,6 +109,22 @@ class ClusterInformationTest < ClusterHostsCase
     assert_includes result.err, "no node can ever have"
   end
 
+  # Each clause is true of some host; the host that is allowed has another name; and two nodes are wanted.
+  def test_what_hosts_can_never_have_together_is_told
+    {
+      "where: \"host == 'host1' && host == 'host2'\"" => /no node can ever have host == 'host1' && host == 'host2' \(host\d: /,
+      "where: \"host == 'host1'\", allow: \"host2\"" => /no node can ever have host == 'host1' \(host2: host is host2\)/,
+      "where: \"host == 'host1'\", nodes: 2" => /it takes 2 nodes, and no more than 1 can ever have host == 'host1'/
+    }.each do |needs, why|
+      result = rakuda("needs #{needs}\ntask(:default) { sh 'hostname' }", "-q")
+      assert_equal [1, ""], [result.status, result.out], result.err
+      assert_match(/Rakefile:1: needs: task default: where: #{why}/, result.err)
+    end
+    rakefile = "needs where: \"host =~ 'host?'\", nodes: 2, deny: \"host9\"\ntask(:default) { sh 'hostname' }"
+    result = rakuda(rakefile, "-q")
+    assert_equal [0, true], [result.status, %W[host1\n host2\n].include?(result.out)], result.err
+  end
+
   def test_a_host_whose_memory_a_stranger_takes_gets_no_more_of_such_tasks_until_it_is_free_again
     while_choosing do
       wait_for("tasks on both hosts") { begun.keys.sort == %w[host1 host2] }

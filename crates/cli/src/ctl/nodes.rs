@@ -102,6 +102,9 @@ impl Nodes {
             let message = format!("--max-age {age}: expected a time such as 100ms or 5s");
             return Err(UsageError(message).into());
         }
+        if let Some(why) = format.refusal(&self.question(format)) {
+            return Err(UsageError(format!("--format: {why}")).into());
+        }
         if let Some(file) = self.hosts.as_deref().filter(|hosts| *hosts != "localhost") {
             return self.of_hosts(file, format, out);
         }
@@ -293,14 +296,15 @@ impl Nodes {
             .join("&");
         let path = format!("/v1/nodes?{fields}");
         let mut screen = Screen::new(self.watch && format == Format::Text);
+        let understood = |error: ClientError| match error {
+            // The question makes no sense, which is known only where the attributes are.
+            ClientError::Refused { status: 400, message } => {
+                anyhow::Error::from(UsageError(format!("--{}", option(&message))))
+            }
+            other => other.into(),
+        };
         let mut look = |out: &mut dyn Write| -> anyhow::Result<()> {
-            let body = client.get(&path).map_err(|error| match error {
-                // The question makes no sense, which is known only where the attributes are.
-                ClientError::Refused { status: 400, message } => {
-                    anyhow::Error::from(UsageError(format!("--{}", option(&message))))
-                }
-                other => other.into(),
-            })?;
+            let body = client.get(&path).map_err(understood)?;
             let mut text = String::from_utf8_lossy(&body).into_owned();
             if format == Format::Json {
                 text.push('\n');
@@ -312,11 +316,10 @@ impl Nodes {
             look(out)?;
             return Ok(Ending::Good);
         }
-        // Whether it makes sense is known before the first event.
-        look(out)?;
-        let mut events = client.events(&path)?;
+        // The first event comes at once, so the first look is no other's.
+        let mut events = client.events(&path).map_err(understood)?;
         loop {
-            events.wait()?;
+            events.wait().map_err(understood)?;
             look(out)?;
         }
     }

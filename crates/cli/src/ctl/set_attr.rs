@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use rakuda_service::ClientError;
 use rakuda_service::http::encoded;
 use serde_json::{Map, Value, json};
 
@@ -35,7 +36,7 @@ pub struct SetAttr {
 }
 
 impl SetAttr {
-    /// Sets them, one after the other.
+    /// Sets them, one after the other; one that is refused keeps none of the others back.
     pub fn answer(&self, place: &Place, _out: &mut dyn Write) -> anyhow::Result<Ending> {
         let split = |value: &String| {
             let pair =
@@ -45,10 +46,17 @@ impl SetAttr {
         let pairs = self.values.iter().map(split).collect::<Result<Vec<_>, _>>()?;
         let Some(service) = &self.service else { return self.tell_runs(place, &pairs) };
         let client = nodes::client(service, self.token_file.as_ref())?;
+        let mut refusals = Vec::new();
         for (name, value) in pairs {
             let path = format!("/v1/nodes/{}/attributes/{}", encoded(&self.node), encoded(&name));
-            client.put(&path, value)?;
+            match client.put(&path, value) {
+                Err(error @ ClientError::Refused { status: 400, .. }) => {
+                    refusals.push(error.to_string());
+                }
+                set => drop(set?),
+            }
         }
+        anyhow::ensure!(refusals.is_empty(), "{}", refusals.join("; "));
         Ok(Ending::Good)
     }
 

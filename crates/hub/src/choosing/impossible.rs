@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_cluster::ClusterPlan;
-use rakuda_core::{NodeState, TaskId, TaskState, Time};
+use rakuda_core::{NodeId, NodeState, TaskId, TaskState, Time};
 use rakuda_info::choice::{Folders, Never, Seen, folder_of};
 use rakuda_info::external;
 use rakuda_info::format::amount;
@@ -15,6 +15,8 @@ use rakuda_info::table::{NodeId as Row, Table};
 
 use super::Wanted;
 use crate::hub::{Hub, LOCAL_NODE};
+use crate::requirements::allowed_nodes;
+use crate::settings::RunSettings;
 
 /// What can be said of a choice when all is known of all nodes.
 enum Outlook {
@@ -31,12 +33,11 @@ enum Outlook {
 /// What outlooks rest on.
 struct Known<'a> {
     table: &'a Table,
-    rows: &'a [Row],
+    nodes: &'a [(NodeId, Row)],
     now: Time,
     /// Some external provider has failed somewhere.
     has_failed: bool,
-    /// A service tells of nodes.
-    is_served: bool,
+    settings: &'a RunSettings,
 }
 
 impl Wanted {
@@ -46,10 +47,7 @@ impl Wanted {
     }
 
     fn outlook(&self, known: &Known<'_>) -> Outlook {
-        let never = |folders| {
-            let never = self.choice.never(known.table, known.rows, known.now, folders);
-            never.map(|never| never_text(&never, known.is_served))
-        };
+        let never = |folders| self.why_never(known, folders);
         match &self.unknown {
             Some(_) if known.has_failed => Outlook::NotKnown,
             Some(what) => Outlook::Never(what.clone()),
@@ -59,6 +57,31 @@ impl Wanted {
             },
         }
     }
+
+    /// Why no such task can ever start. Where `allow` and `deny` leave no node, it waits for one, as any task does.
+    fn why_never(&self, known: &Known<'_>, folders: Folders) -> Option<String> {
+        let Known { table, nodes, now, settings, .. } = *known;
+        let named = nodes.iter().map(|(id, row)| (*id, table.get_node(*row).name.to_string()));
+        let is_cluster = settings.cluster.is_some();
+        let allowed = is_cluster.then(|| allowed_nodes(&self.definition, named)).flatten();
+        let is_allowed = |id: &NodeId| allowed.as_ref().is_none_or(|all| all.contains(id));
+        let rows = nodes.iter().filter(|(id, _)| is_allowed(id)).map(|(_, row)| *row);
+        let rows: Vec<Row> = rows.collect();
+        if rows.is_empty() {
+            return None;
+        }
+        if let Some(never) = self.choice.never(table, &rows, now, folders) {
+            return Some(never_text(&never, settings.service.is_some()));
+        }
+        // With fewer nodes than it asks for, that is said elsewhere.
+        let count = self.definition.nodes.unwrap_or(1).max(1) as usize;
+        let may_suit = self.choice.may_suit(table, &rows, now, folders);
+        let are_too_few = may_suit < count && rows.len() >= count && !settings.oversubscribe;
+        let condition = self.wish.condition.as_deref().unwrap_or_default();
+        are_too_few.then(|| {
+            format!("where: it takes {count} nodes, and no more than {may_suit} can ever have {condition}")
+        })
+    }
 }
 
 impl Hub {
@@ -67,7 +90,8 @@ impl Hub {
         if !self.choosing.wanted.values().any(Wanted::is_open) {
             return;
         }
-        let Some(rows) = self.rows_of_all() else { return };
+        let Some(nodes) = self.rows_of_all() else { return };
+        let rows: Vec<Row> = nodes.iter().map(|(_, row)| *row).collect();
         let table = &self.information.table;
         let mut failures =
             self.settings.providers.iter().flat_map(|it| {
@@ -75,10 +99,10 @@ impl Hub {
             });
         let known = Known {
             table,
-            rows: &rows,
+            nodes: &nodes,
             now: self.now.time,
             has_failed: failures.any(|has_failed| has_failed),
-            is_served: self.settings.service.is_some(),
+            settings: &self.settings,
         };
         let (mut refused, mut without_folder) = (Vec::new(), BTreeMap::new());
         for (front, wanted) in self.choosing.wanted.iter_mut().filter(|(_, it)| it.is_open()) {
@@ -159,7 +183,7 @@ impl Hub {
     }
 
     /// The rows of all nodes that take tasks, now or later; nothing: of some not all is known yet, or others may come.
-    fn rows_of_all(&self) -> Option<Vec<Row>> {
+    fn rows_of_all(&self) -> Option<Vec<(NodeId, Row)>> {
         let is_open = self.settings.cluster.as_ref().is_some_and(ClusterPlan::is_joinable);
         if is_open || self.run.nodes().is_expecting() {
             return None;
@@ -168,7 +192,7 @@ impl Hub {
         for (id, state) in self.run.nodes().states() {
             match state {
                 NodeState::Up | NodeState::Drained if self.information.is_known(id) => {
-                    rows.push(*self.information.rows.get(&id)?);
+                    rows.push((id, *self.information.rows.get(&id)?));
                 }
                 NodeState::Up | NodeState::Drained | NodeState::Starting | NodeState::Away => {
                     return None;

@@ -175,6 +175,7 @@ fn what_no_node_has_can_never_be_when_all_have_told_what_they_have() {
     assert_eq!(never(&table, &format!("{free} > 1 || load1 < 5")), None, "the load may change");
     assert_eq!(never(&table, "fs_free('/here') > 1"), None, "the folder is there");
     assert_eq!(never(&table, "gpu_name('7') == 'x'"), None, "a driver may be slow");
+    assert_eq!(never(&table, "gpu >= 1"), None, "likewise");
     // As long as something may make it a folder is waited for, but not when nobody looks for it.
     let so_far = |table: &Table, condition: &str| never_with(table, condition, Folders::MayCome);
     for of in [format!("{free} > 1"), format!("has({free})"), "has(fs_type('/nosuch'))".to_owned()]
@@ -281,5 +282,75 @@ proptest! {
                 claims.end(task);
             }
         }
+    }
+}
+
+#[test]
+fn nodes_without_a_driver_never_have_gpus() {
+    let (mut table, node) = table(&[], Time(0));
+    let other = table.node(None, "b");
+    let gpu = table.registry().find("gpu").unwrap();
+    let never = |table: &Table, condition: &str, nodes: &[NodeId]| {
+        let never = choice(table, condition, "").never(table, nodes, Time(S), Folders::NoneComes);
+        never.map(|never| (never.clause, never.lacking))
+    };
+    let wanted = ["has(gpu)", "gpu >= 1", "gpu_memory_free > 1GiB", "gpu_name('0') == 'x'"];
+    table.set(node, gpu, Value::undefined("NVML does not answer"), Time(0));
+    for clause in wanted {
+        assert_eq!(never(&table, clause, &[node]), None, "{clause}: it may come back");
+    }
+    table.set(node, gpu, Value::undefined(NO_GPUS), Time(1));
+    for clause in wanted {
+        let (of, lacking) = never(&table, clause, &[node]).expect(clause);
+        assert_eq!(of, clause);
+        assert!(lacking.is_some_and(|name| name.starts_with("gpu")), "{clause}");
+        assert_eq!(
+            never(&table, clause, &[node, other]),
+            None,
+            "{clause}: of one nothing is known"
+        );
+    }
+    assert_eq!(never(&table, "!has(gpu)", &[node]), None);
+    table.set(other, gpu, Value::Number(4.0), Time(1));
+    assert_eq!(never(&table, "gpu >= 1", &[node, other]), None);
+    let more = "gpu >= 8".to_owned();
+    assert_eq!(never(&table, &more, &[other]), Some((more, None)), "as many as there are");
+}
+
+#[test]
+fn clauses_that_no_node_fulfils_together_can_never_be() {
+    let (mut table, node) = table(&[("mem_total", 8.0), ("threads", 64.0)], Time(0));
+    let other = table.node(None, "b");
+    let [memory, threads] = ["mem_total", "threads"].map(|it| table.registry().find(it).unwrap());
+    table.set(other, memory, Value::Number(64.0), Time(0));
+    let never = |table: &Table, condition: &str| {
+        let never = choice(table, condition, "").never(
+            table,
+            &[node, other],
+            Time(S),
+            Folders::NoneComes,
+        )?;
+        let (name, values) = never.example.unwrap();
+        Some((never.clause, name, values[0].value.clone()))
+    };
+    let condition = "mem_total > 10 && load1 < 1 && threads > 10";
+    assert_eq!(never(&table, condition), None, "of one the threads are not known");
+    table.set(other, threads, Value::Number(4.0), Time(0));
+    let together = "mem_total > 10 && threads > 10".to_owned();
+    assert_eq!(never(&table, condition), Some((together, "b".into(), Value::Number(4.0))));
+    assert_eq!(never(&table, "mem_total > 10 && load1 < 1 && threads > 2"), None);
+    assert_eq!(never(&table, "mem_total > 10 || threads > 10"), None);
+    for (condition, count) in [
+        ("mem_total > 10 && load1 < 1", 1),
+        ("mem_total > 10 && threads > 10", 0),
+        ("threads > 2 && load1 < 1", 2),
+        ("mem_total > 100 || load1 < 1", 2),
+    ] {
+        let choice = choice(&table, condition, "");
+        assert_eq!(
+            choice.may_suit(&table, &[node, other], Time(S), Folders::NoneComes),
+            count,
+            "{condition}"
+        );
     }
 }

@@ -50,6 +50,18 @@ const SUFFIXES: &[(&str, f64)] = &[
     ("d", 86400.0),
 ];
 
+/// What one of a unit is in bytes, seconds or bytes per second, and how that is called. `None`: it is none of these, or
+/// is ambiguous outside of an expression, as `K` is.
+pub(super) fn base_unit(unit: &str) -> Option<(f64, &'static str)> {
+    let (amount, is_rate) = unit.strip_suffix("/s").map_or((unit, false), |it| (it, true));
+    let (_, factor) = SUFFIXES.iter().find(|(known, _)| *known == amount)?;
+    match amount {
+        "K" | "M" | "G" | "T" | "P" => None,
+        "ms" | "s" | "min" | "h" | "d" => (!is_rate).then_some((*factor, "s")),
+        _ => Some((*factor, if is_rate { "B/s" } else { "B" })),
+    }
+}
+
 /// A number with a unit of time, or without one: seconds.
 pub(super) fn time_s(text: &str) -> Option<f64> {
     let text = text.trim();

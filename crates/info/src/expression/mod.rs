@@ -204,6 +204,11 @@ pub fn split_list(list: &str) -> Result<Vec<(usize, String)>, ExpressionError> {
     lexer::split(list)
 }
 
+/// Whatever expressions can say of a unit: how many bytes, seconds or bytes per second it is.
+pub(crate) fn base_unit(unit: &str) -> Option<(f64, &'static str)> {
+    lexer::base_unit(unit)
+}
+
 /// A time such as `100ms`, `5s` or `0`, ns. `None`: it is none.
 #[expect(clippy::cast_sign_loss, reason = "times of the lexer have no sign")]
 pub fn duration_ns(text: &str) -> Option<u64> {

@@ -386,6 +386,9 @@ fn family_kind(name: &str, registry: &Registry) -> Option<Kind> {
     if let Some(built_in) = catalogue::find(name).filter(|built_in| built_in.is_family) {
         return Some(built_in.kind);
     }
+    if name == catalogue::FAULTS {
+        return Some(Kind::Text);
+    }
     let is_of =
         |attribute: &str| attribute.strip_prefix(name).is_some_and(|rest| rest.starts_with('('));
     registry.iter().find(|(_, attribute)| is_of(&attribute.name)).map(|(_, it)| it.kind)
@@ -501,6 +504,12 @@ fn wrong_count(name: &str, position: usize, wanted: &str, given: usize) -> Expre
 fn unknown(name: &str, position: usize, registry: &Registry) -> ExpressionError {
     let mut error = ExpressionError::new(position, format!("nothing is called {name}"));
     error.unknown = Some(name.to_owned());
+    if FUNCTIONS.contains(&name) {
+        let is_of_group = AGGREGATES.iter().any(|(known, _)| *known == name);
+        let arguments = if name == "count" { "" } else { "load1" };
+        let where_it_is = if is_of_group { ", as a whole column with --group-by" } else { "" };
+        return error.hint(format!("it is a function: {name}({arguments}){where_it_is}"));
+    }
     let of_catalogue = catalogue::BUILT_IN.iter().map(|built_in| built_in.name);
     let aliases = catalogue::ALIASES.iter().map(|(alias, _)| *alias);
     let known = registry.iter().map(|(_, attribute)| attribute.name.as_str());

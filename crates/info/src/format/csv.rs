@@ -8,11 +8,18 @@ use crate::value::Value;
 pub fn write(answer: &Answer) -> String {
     let columns = super::plain::columns(answer);
     let mut out = String::new();
-    let lead: &[&str] = if answer.is_grouped { &[] } else { &["node", "state"] };
+    let has_runs = super::has_runs(answer);
+    let lead: &[&str] = match (answer.is_grouped, has_runs) {
+        (true, _) => &[],
+        (false, true) => &["run", "node", "state"],
+        (false, false) => &["node", "state"],
+    };
     let names = lead.iter().copied().chain(columns.iter().map(|(name, _)| &**name));
     put_line(&mut out, names.map(quoted));
     for row in &answer.rows {
         let lead = row.node.iter().flat_map(|(name, state)| [quoted(name), quoted(state.word())]);
+        let run = has_runs.then(|| quoted(row.run.as_deref().unwrap_or_default()));
+        let lead = run.into_iter().chain(lead);
         let values = columns.iter().map(|(name, _)| {
             let found = row.values.iter().find(|value| value.name == *name);
             match found.map(|value| &value.value) {

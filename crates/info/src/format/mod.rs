@@ -7,10 +7,8 @@ pub mod ldif;
 pub mod metrics;
 pub mod plain;
 
-use std::sync::Arc;
-
-use crate::query::Answer;
-use crate::table::Table;
+use crate::query::{Answer, AnswerRow, Question};
+use crate::table::{NodeId, Table};
 use crate::value::Value;
 
 /// How an answer is written.
@@ -38,6 +36,14 @@ impl Format {
         }
     }
 
+    /// Why it cannot write the answer to a question.
+    pub fn refusal(self, question: &Question) -> Option<&'static str> {
+        let is_grouped = question.group_by.is_some();
+        (self == Self::Ldif && is_grouped).then_some(
+            "ldif has an entry for each node, and none for groups; take json, csv or text",
+        )
+    }
+
     /// For the header `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
@@ -54,8 +60,11 @@ impl Format {
             Self::Csv => csv::write(answer),
             Self::Text => plain::write(answer),
             Self::Ldif => {
-                let nodes = answer.rows.iter().filter_map(|row| row.node.as_ref());
-                let nodes: Vec<Arc<str>> = nodes.map(|(name, _)| Arc::clone(name)).collect();
+                let node = |row: &AnswerRow| {
+                    let (name, _) = row.node.as_ref()?;
+                    table.find_of_run(row.run.as_ref(), name)
+                };
+                let nodes: Vec<NodeId> = answer.rows.iter().filter_map(node).collect();
                 ldif::write(table, &nodes, answer.now)
             }
         }
@@ -70,6 +79,13 @@ pub fn amount(value: &Value, unit: &str) -> String {
         Value::Undefined(why) if why.is_empty() => "undefined".to_owned(),
         Value::Undefined(why) => format!("undefined ({why})"),
     }
+}
+
+/// Whether rows are of several runs, so that names alone do not tell nodes apart.
+fn has_runs(answer: &Answer) -> bool {
+    let mut runs = answer.rows.iter().map(|row| &row.run);
+    let first = runs.next();
+    runs.any(|run| Some(run) != first)
 }
 
 /// A number as it is read back.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use crate::query::{Answer, Answered};
 use crate::value::{Kind, Value};
 
+/// Seconds since 1970.
+const IS_DATE: [&str; 2] = ["boot_time", "node_boot_time_seconds"];
 /// Longer texts are cut.
 const WIDTH_MAX: usize = 40;
 
@@ -28,16 +30,23 @@ pub(super) fn columns(answer: &Answer) -> Vec<(Arc<str>, Kind)> {
 /// The answer, with names above the columns.
 pub fn write(answer: &Answer) -> String {
     let columns = columns(answer);
-    let lead: &[&str] = if answer.is_grouped { &[] } else { &["node", "state"] };
+    let has_runs = super::has_runs(answer);
+    let lead: &[&str] = match (answer.is_grouped, has_runs) {
+        (true, _) => &[],
+        (false, true) => &["run", "node", "state"],
+        (false, false) => &["node", "state"],
+    };
     let mut lines: Vec<Vec<(String, bool)>> = Vec::new();
     let heading = |name: &str, is_number| (printable(name), is_number);
     let names = columns.iter().map(|(name, kind)| heading(name, *kind == Kind::Number));
     lines.push(lead.iter().map(|name| heading(name, false)).chain(names).collect());
     for row in &answer.rows {
+        let run = has_runs.then(|| (printable(row.run.as_deref().unwrap_or_default()), false));
         let lead = row
             .node
             .iter()
             .flat_map(|(name, state)| [(printable(name), false), (state.word().to_owned(), false)]);
+        let lead = run.into_iter().chain(lead);
         let values = columns.iter().map(|(name, kind)| {
             let found = row.values.iter().find(|value| value.name == *name);
             (found.map_or_else(|| "-".to_owned(), shown), *kind == Kind::Number)
@@ -63,6 +72,8 @@ pub fn write(answer: &Answer) -> String {
 /// A value for people.
 pub fn shown(value: &Answered) -> String {
     match &value.value {
+        // A day is not what it is, but which one.
+        Value::Number(number) if IS_DATE.contains(&&*value.name) => date(*number),
         Value::Number(number) => with_unit(*number, &value.unit),
         Value::Text(text) => printable(text),
         Value::Undefined(_) => "-".to_owned(),
@@ -77,10 +88,36 @@ pub(super) fn with_unit(number: f64, unit: &str) -> String {
         "s" if number >= 86_400.0 => format!("{:.1}d", number / 86_400.0),
         "s" if number >= 3600.0 => format!("{:.1}h", number / 3600.0),
         "s" if number >= 60.0 => format!("{:.1}min", number / 60.0),
+        "s" if number != 0.0 && number.abs() < 0.001 => format!("{}µs", short(number * 1e6)),
+        "s" if number != 0.0 && number.abs() < 0.1 => format!("{}ms", short(number * 1e3)),
         "s" => format!("{}s", short(number)),
         "" => short(number),
         unit => format!("{} {unit}", short(number)),
     }
+}
+
+/// A time of the calendar, UTC, without its seconds.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "what is out of the range of years is shown as it is"
+)]
+fn date(seconds: f64) -> String {
+    // 0001-01-01 to 9999-12-31.
+    if !(-62_135_596_800.0..253_402_300_800.0).contains(&seconds) {
+        return with_unit(seconds, "s");
+    }
+    let minutes = (seconds / 60.0).floor() as i64;
+    let (days, minute) = (minutes.div_euclid(1440), minutes.rem_euclid(1440));
+    // Days since 0000-03-01, in eras of 400 years, as Hinnant's `civil_from_days` has it.
+    let days = days + 719_468;
+    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}Z", minute / 60, minute % 60)
 }
 
 fn short(number: f64) -> String {
@@ -115,4 +152,71 @@ fn printable(text: &str) -> String {
         out.push('…');
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::csv;
+    use crate::query::AnswerRow;
+    use crate::table::State;
+    use rakuda_core::Time;
+
+    #[test]
+    fn short_times_have_short_units() {
+        for (seconds, text) in [
+            (0.0, "0s"),
+            (0.000_012_3, "12.30µs"),
+            (-0.000_000_8, "-0.80µs"),
+            (0.0225, "22.50ms"),
+            (0.25, "0.25s"),
+            (90.0, "1.5min"),
+        ] {
+            assert_eq!(with_unit(seconds, "s"), text);
+        }
+    }
+
+    #[test]
+    fn nodes_of_several_runs_are_told_apart() {
+        let row = |run: &str| AnswerRow {
+            node: Some(("vm".into(), State::Up)),
+            run: Some(run.into()),
+            values: Vec::new(),
+        };
+        let mut answer = Answer {
+            change: 1,
+            now: Time(0),
+            columns: Some(Vec::new()),
+            is_grouped: false,
+            rows: vec![row("r1"), row("r2")],
+            left: Vec::new(),
+            gone: Vec::new(),
+        };
+        assert_eq!(write(&answer), "run  node  state\nr1   vm    up\nr2   vm    up\n");
+        assert_eq!(csv::write(&answer), "run,node,state\r\nr1,vm,up\r\nr2,vm,up\r\n");
+        answer.rows.pop();
+        assert_eq!(write(&answer), "node  state\nvm    up\n");
+        assert_eq!(csv::write(&answer), "node,state\r\nvm,up\r\n");
+    }
+
+    #[test]
+    fn when_a_machine_was_started_is_a_date() {
+        let shown = |name: &str, number: f64| {
+            let (name, unit, value) = (name.into(), "s".into(), Value::Number(number));
+            shown(&Answered { name, unit, value, sampled: None })
+        };
+        for (seconds, date) in [
+            (0.0, "1970-01-01 00:00Z"),
+            (951_782_399.0, "2000-02-28 23:59Z"),
+            (951_782_400.0, "2000-02-29 00:00Z"),
+            (1_795_680_232.0, "2026-11-26 08:03Z"),
+            (-1.0, "1969-12-31 23:59Z"),
+        ] {
+            assert_eq!(shown("boot_time", seconds), date);
+        }
+        assert_eq!(
+            (shown("boot_time", 1e300).len(), shown("uptime", 172_800.0)),
+            (299, "2.0d".to_owned())
+        );
+    }
 }

@@ -29,6 +29,10 @@ use crate::table::{NodeId, Table};
 use crate::value::Value;
 
 pub use file_systems::FileSystems;
+pub use rate::FIRST;
+
+/// Why a machine without GPUs of NVIDIA says nothing of them: as long as it runs it will not.
+pub const NO_GPUS: &str = "no driver of NVIDIA is there";
 
 /// Maximum number of file systems, disks or interfaces of a node.
 const INSTANCES_MAX: usize = 64;

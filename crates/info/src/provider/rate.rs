@@ -7,7 +7,7 @@ use rakuda_core::Time;
 use crate::value::Value;
 
 /// Why there is no rate yet.
-pub(super) const FIRST: &str = "it takes a second sample";
+pub const FIRST: &str = "it takes a second sample";
 
 /// The last sample of some counters.
 #[derive(Debug)]

@@ -53,6 +53,8 @@ pub struct Asked {
     pub method: Method,
     /// Without the query.
     pub path: String,
+    /// What stands between its slashes, each decoded: a part may have a slash itself.
+    pub parts: Vec<String>,
     /// The query, decoded, in its order.
     pub query: Vec<(String, String)>,
     /// Of the head.
@@ -326,6 +328,7 @@ async fn let_in(request: Request<Incoming>, own: SocketAddr, gate: &Gate) -> Res
     }
     let bad = || Reply::error(StatusCode::BAD_REQUEST, "the address has a bad % in it");
     let path = decoded(head.uri.path(), false).ok_or_else(bad)?;
+    let parts = parts_of(head.uri.path()).ok_or_else(bad)?;
     let pairs = head.uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
     let query = pairs
         .map(|pair| {
@@ -334,7 +337,11 @@ async fn let_in(request: Request<Incoming>, own: SocketAddr, gate: &Gate) -> Res
         })
         .collect::<Option<Vec<_>>>()
         .ok_or_else(bad)?;
-    Ok(Asked { method: head.method, path, query, headers: head.headers, body })
+    Ok(Asked { method: head.method, path, parts, query, headers: head.headers, body })
+}
+
+fn parts_of(path: &str) -> Option<Vec<String>> {
+    path.split('/').skip(1).map(|part| decoded(part, false)).collect()
 }
 
 /// Without `%41` and, in a query, `+` for a blank. `None`: it is not UTF-8, or not as it should be.
@@ -376,6 +383,14 @@ pub fn encoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_a_path_may_have_a_slash() {
+        let path = format!("/v1/nodes/n1/attributes/{}", encoded("room('/a b')"));
+        let expected = ["v1", "nodes", "n1", "attributes", "room('/a b')"];
+        assert_eq!(parts_of(&path).unwrap(), expected);
+        assert_eq!(parts_of("/v1/%zz"), None);
+    }
 
     #[test]
     fn what_is_encoded_comes_back() {

@@ -8,7 +8,7 @@ require "support/waiting"
 
 # The service of information as a unit of systemd: systemd itself as process 1 of namespaces of its own, with this
 # machine's files, which it cannot write. It has no other unit to start, and no journal: what the service prints goes
-# to a file.
+# to a file. `make test-systemd` runs it: not every container lets systemd be process 1.
 class SupervisedServiceTest < Minitest::Test
   include Waiting
 
@@ -17,6 +17,8 @@ class SupervisedServiceTest < Minitest::Test
   SERVICE = "http://127.0.0.1:9300"
   # Not below /tmp: a user whom systemd makes up has one of its own.
   PREFIX = "/run/prefix"
+  # For one command in there, in seconds.
+  LIMIT_S = "120"
 
   # Units without which systemd starts nothing, and what only a test wants: no journal, and less patience.
   UNITS = {
@@ -115,7 +117,7 @@ class SupervisedServiceTest < Minitest::Test
     systemd = File.read("/proc/#{@pid}/task/#{@pid}/children").split.first
     return ["", nil] unless systemd
 
-    out, status = Open3.capture2e("timeout", "-s", "KILL", Testbed::LIMIT, "nsenter", "-t", systemd, "-m", "-p", "-n", "-C",
+    out, status = Open3.capture2e("timeout", "-s", "KILL", LIMIT_S, "nsenter", "-t", systemd, "-m", "-p", "-n", "-C",
                                   *command)
     [out, status.exitstatus]
   end
