@@ -211,8 +211,8 @@ class TaskEnvironmentTest < Minitest::Test
     assert_equal "inside\n", out, errors
     user = "#{Process.uid}:#{Process.gid}"
     inside = ["debian:12", "sh", "-c", "echo inside; exit 0"]
-    mount = ["--rm", "--interactive", "--volume", "#{folder}:#{folder}", "--workdir", folder, "--env", "RAKUDA_RUN", "--env",
-             "RAKUDA_COMMAND", "--env", "CUDA_VISIBLE_DEVICES", "--env", "RAKUDA_NODES", "--env", "RAKUDA_HOSTFILE"]
+    mount = ["--init", "--rm", "--interactive", "--volume", "#{folder}:#{folder}", "--workdir", folder,
+             "--env", "RAKUDA_RUN", "--env", "RAKUDA_COMMAND", "--env", "CUDA_VISIBLE_DEVICES", "--env", "RAKUDA_NODES", "--env", "RAKUDA_HOSTFILE"]
     assert_equal ["run", *mount, "--user", user, *inside], calls
     # An image in a file is for apptainer, and for nothing else.
     File.write(project("image.sif"), "")
@@ -241,6 +241,16 @@ class TaskEnvironmentTest < Minitest::Test
     given = calls.each_cons(2).select { |word, _| word == "--env" }.map(&:last)
     assert_equal ["LICENCE", "NOT SET", "RAKUDA_DEVICES_BIG_DISK", "RAKUDA_DEVICES_GPU"],
                  (given - %w[RAKUDA_RUN RAKUDA_COMMAND CUDA_VISIBLE_DEVICES RAKUDA_NODES RAKUDA_HOSTFILE]).sort
+  end
+
+  # What podman mounts as process 1 is not on every system.
+  def test_a_container_of_podman_has_an_init_where_there_is_one
+    tool("podman", 'while [ "$1" != debian:12 ]; do shift; done; shift; exec "$@"')
+    FileUtils.touch(path("tools/catatonit"))
+    File.chmod(0o755, path("tools/catatonit"))
+    out, errors, = rakuda("needs env: { container: 'debian:12' }\ntask(:default) { sh 'echo inside; exit 0' }\n")
+    assert_equal "inside\n", out, errors
+    assert_equal ["run", "--init", "--init-path", path("tools/catatonit"), "--rm", "--interactive"], calls.take(6)
   end
 
   # It is told its nodes in a file, which has to be there inside.

@@ -230,6 +230,8 @@ module Rakuda
        '${RAKUDA_HOSTFILE:+--volume "$RAKUDA_HOSTFILE:$RAKUDA_HOSTFILE:ro"}'].join(" ")
     end
 
+    # Without an init the command would be process 1 of its container, which no signal ends that it does not handle. Docker
+    # brings one; podman takes catatonit, which not every system has with it.
     def container_script
       file = File.exist?(path) || @names.first.match?(/\.(sif|img)\z/)
       image = file ? path : @names.first
@@ -244,9 +246,13 @@ module Rakuda
           apptainer | singularity)
             exec "$tool" exec --bind "$folder"${RAKUDA_HOSTFILE:+ --bind "$RAKUDA_HOSTFILE"} --pwd "$PWD" #{Shellwords.escape(apptainer)} "$@" ;;
           podman)
-            exec podman run --rm --interactive --volume "$folder:$folder" --workdir "$PWD" #{given} #{Shellwords.escape(others)} "$@" ;;
+            init=
+            for program in "$(command -v catatonit)" /usr/libexec/podman/catatonit /usr/lib/podman/catatonit; do
+              [ ! -x "$program" ] || { init="--init --init-path $program"; break; }
+            done
+            exec podman run $init --rm --interactive --volume "$folder:$folder" --workdir "$PWD" #{given} #{Shellwords.escape(others)} "$@" ;;
           docker)
-            exec docker run --rm --interactive --volume "$folder:$folder" --workdir "$PWD" #{given} \\
+            exec docker run --init --rm --interactive --volume "$folder:$folder" --workdir "$PWD" #{given} \\
               --user "$(id -u):$(id -g)" #{Shellwords.escape(others)} "$@" ;;
         esac
         echo "rakuda: needs env: container #{quoted_in_quotes(@names.first)}: #{file ? "neither apptainer nor singularity is" : "none of apptainer, singularity, podman, docker is"} on $(uname -n)" >&2
