@@ -212,7 +212,8 @@ class TaskEnvironmentTest < Minitest::Test
     user = "#{Process.uid}:#{Process.gid}"
     inside = ["debian:12", "sh", "-c", "echo inside; exit 0"]
     mount = ["--init", "--rm", "--interactive", "--volume", "#{folder}:#{folder}", "--workdir", folder,
-             "--env", "RAKUDA_RUN", "--env", "RAKUDA_COMMAND", "--env", "CUDA_VISIBLE_DEVICES", "--env", "RAKUDA_NODES", "--env", "RAKUDA_HOSTFILE"]
+             "--env", "RAKUDA_RUN", "--env", "RAKUDA_COMMAND", "--env", "CUDA_VISIBLE_DEVICES", "--env", "RAKUDA_NODES",
+             "--env", "RAKUDA_HOSTFILE"]
     assert_equal ["run", *mount, "--user", user, *inside], calls
     # An image in a file is for apptainer, and for nothing else.
     File.write(project("image.sif"), "")
