@@ -74,6 +74,9 @@ module Rakuda
       @jobs ||= configured_jobs
     end
 
+    # @return [Float] seconds between SIGTERM and SIGKILL for a command that is to end
+    def grace = @own[:grace_ms] / 1000.0
+
     # The engine has said which run this is.
     # @param engine [String] its program
     # @param run [String] name of the run
@@ -578,7 +581,7 @@ module Rakuda
       files = configuration_files
       [own_setting("output-prefix", :prefix),
        own_setting("ci", :ci, @own[:ci] || "none"),
-       own_setting("grace", :grace_ms, "#{@own[:grace_ms] / 1000.0} s"),
+       own_setting("grace", :grace_ms, "#{grace} s"),
        own_setting("memory", :memory_bytes, memory.zero? ? "all of the machine's" : Properties.text_of_bytes(memory)),
        own_setting("enforce", :enforce, @own[:enforce] || "nothing"),
        own_setting("resource", :resources, resources.empty? ? "none" : resources),
