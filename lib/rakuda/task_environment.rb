@@ -247,12 +247,13 @@ module Rakuda
         done
         id=$ids/$(uname -n)-$$
         read -r stat </proc/$$/stat
-        told= ending=
+        told= ending= client=
         trap 'pass_on INT' INT
         trap 'told=1; pass_on TERM' TERM
         trap : HUP
         # What runs behind & has no standard input by itself.
         exec 3<&0
+        [ -z "$told" ] || exit 143
         "$tool" run --cidfile "$id" "$@" <&3 3<&- &
         client=$!
         while wait $client; status=$?; kill -0 $client 2>/dev/null; do
@@ -277,7 +278,7 @@ module Rakuda
       pass_on() {
         signal=$1
         set -- ${stat##*) }
-        [ "$3" = $$ ] || kill -$signal $client
+        [ "$3" = $$ ] || [ -z "$client" ] || kill -$signal $client
       }
     SH
 
