@@ -31,7 +31,8 @@ require_relative "understood"
 # looked at by docs_test.rb. A line `...` stands for any lines; without it, lines are compared in any order, since tasks run
 # side by side. Times, names of runs and of this machine are not compared. A command that names a run of the page, by its
 # beginning or as ID, is about the run in its place; /the/folder is the folder at hand, `vm` this machine. A setup that
-# starts a service writes its first line into the file `service`: that one is meant by http://127.0.0.1:9300.
+# starts a service writes its first line into the file `service`: that one is meant by http://127.0.0.1:9300. Its number is
+# in `service.pid`, until a setup has ended it.
 class Walk
   ROOT = File.expand_path("../..", __dir__)
   WORDS = %w[folder in checkout hosts file: status: labels meanwhile each\ but each tried understood not\ run:].freeze
@@ -74,6 +75,8 @@ class Walk
       begin_folder
       each_block { |mark, block, place| run(mark, block, place) }
       await_meanwhile
+    ensure
+      end_service
     end
     @test.assert_operator @commands, :>, 0, "#{@page} has no command"
   end
@@ -258,6 +261,15 @@ class Walk
       @runs.fetch(meant.first)
     end
     command.include?("/ID/") ? command.gsub("/ID/", "/#{Dir.children(File.join(@folder, ".rakuda/runs")).max}/") : command
+  end
+
+  # Of a page that could not be followed to its end.
+  def end_service
+    Dir.glob("#{@top}/**/service.pid").each do |file|
+      Process.kill(:TERM, Integer(File.read(file), 10)) if File.size?(file)
+    rescue Errno::ESRCH
+      next # it has ended by itself
+    end
   end
 
   def service = File.read(File.join(@folder, "service"))[/\Ahttp:\S+/]
