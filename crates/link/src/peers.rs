@@ -108,13 +108,13 @@ pub async fn show_key(
     }
 }
 
-/// Listens at all addresses of this machine.
-pub async fn listen() -> std::io::Result<TcpListener> {
+/// Listens at all addresses of this machine. To be called where tokio is.
+pub fn listen() -> std::io::Result<TcpListener> {
     let any = [IpAddr::from(Ipv6Addr::UNSPECIFIED), IpAddr::from(Ipv4Addr::UNSPECIFIED)];
-    match TcpListener::bind(SocketAddr::new(any[0], 0)).await {
-        Ok(listener) => Ok(listener),
-        Err(_) => TcpListener::bind(SocketAddr::new(any[1], 0)).await,
-    }
+    let bind = |address| std::net::TcpListener::bind(SocketAddr::new(address, 0));
+    let listener = bind(any[0]).or_else(|_| bind(any[1]))?;
+    listener.set_nonblocking(true)?;
+    TcpListener::from_std(listener)
 }
 
 /// The addresses of this machine that others may reach, without loopback: those that it has on its

@@ -57,8 +57,8 @@ class ClusterSlurmGangsTest < ClusterHostsCase
     assert_equal [2, 2], hosts.tally.values
   end
 
-  # Three tasks and two cores on each node: they are on both, and the nodes reach each other without the hub's host.
-  def test_a_stream_goes_from_node_to_node_of_an_allocation
+  # Three tasks and two cores on each node: they are on both.
+  def assert_streamed(way)
     write("Rakefile", <<~'RUBY')
       stream :s, from: %w[a b], to: "out"
       %w[a b].each { |name| task(name) { sh "hostname > by.#{name}; seq 1000" } }
@@ -70,7 +70,27 @@ class ClusterSlurmGangsTest < ClusterHostsCase
     assert_equal((1..1000).flat_map { |number| [number, number] }, read("out").lines.map(&:to_i))
     assert_equal 2, %w[a b out].map { |task| read("by.#{task}") }.uniq.size
     stream = JSON.parse(ctl("report", "--json")).fetch("streams").first
-    assert_equal [true, ["direct"]], [stream["balanced"], stream["hops"].map { |hop| hop["way"] }.uniq]
+    assert_equal [true, [way]], [stream["balanced"], stream["hops"].map { |hop| hop["way"] }.uniq]
+  end
+
+  def test_a_stream_goes_from_node_to_node_of_an_allocation = assert_streamed("direct")
+
+  # The hub has no data links to such nodes: both come to it.
+  def test_nodes_of_an_allocation_that_cannot_reach_each_other_meet_at_the_hub
+    between_nodes("add")
+    assert_streamed("hub")
+  ensure
+    between_nodes("del")
+  end
+
+  # Adds or deletes routes that lead nowhere.
+  def between_nodes(what)
+    nodes = %w[host1 host2 host3]
+    nodes.each do |host|
+      script = (nodes - [host]).map { |other| "ip route #{what} blackhole $(getent hosts #{other} | cut -d ' ' -f 1)" }
+      result = @testbed.run(host, "sh", "-c", script.join("; "), chdir: "/")
+      assert_predicate result, :success?, result.err if what == "add"
+    end
   end
 
   # The reader is on the one node and the writer on the other.

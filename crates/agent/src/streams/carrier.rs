@@ -116,7 +116,7 @@ impl Work {
                     self.ends.borrow_mut().retain(|key, _| !keys.contains(key));
                 }
                 Word::Listen(id, credentials) => {
-                    self.tell_where(id, &credentials).await;
+                    self.tell_where(id, &credentials);
                     self.tell_cost();
                 }
                 Word::Dial(id, edge, key, addresses) => self.dial(id, edge, key, addresses),
@@ -124,9 +124,9 @@ impl Work {
         }
     }
 
-    async fn tell_where(&mut self, id: OpeningId, credentials: &Credentials) {
+    fn tell_where(&mut self, id: OpeningId, credentials: &Credentials) {
         if self.door.is_none() {
-            match self.open(credentials).await {
+            match self.open(credentials) {
                 Ok(door) => self.door = Some(door),
                 Err(error) => {
                     let why = format!("could not open its streams: listen for others: {error}");
@@ -155,10 +155,10 @@ impl Work {
         let _ = self.events.send(AgentEvent::Streams(event));
     }
 
-    async fn open(&self, credentials: &Credentials) -> std::io::Result<Door> {
+    fn open(&self, credentials: &Credentials) -> std::io::Result<Door> {
         let peers = Peers::new(credentials).map_err(std::io::Error::other)?;
         let peers = Rc::new(peers);
-        let far = peers::listen().await?;
+        let far = peers::listen()?;
         let port = far.local_addr()?.port();
         let (name, near) = near_socket()?;
         let addresses = peers::own_addresses();

@@ -1,5 +1,5 @@
-//! Edges between nodes: each is connected by the one of its two hosts that writes into it, or, where
-//! that cannot reach the other, over data links and this process.
+//! Edges between nodes: each is connected by the one of its two hosts that writes into it, or, where that cannot reach
+//! the other, over this process: by data links, or, with a node that has none, by a connection which that makes.
 //!
 //! What goes over an edge is not looked at here.
 
@@ -19,6 +19,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
 use super::Streams;
+use super::meeting::{Meeting, Met};
 use crate::hub::{Hub, LOCAL_NODE};
 use crate::staging::hosts::{Conversation, FileHosts};
 
@@ -91,6 +92,8 @@ pub(super) struct Network {
     /// Made for the first component on several nodes.
     authority: Option<Authority>,
     credentials: BTreeMap<NodeId, Credentials>,
+    /// Made for the first node without a data link that another one cannot reach.
+    meeting: Option<Meeting>,
     reports: UnboundedSender<NotJoined>,
     reported: UnboundedReceiver<NotJoined>,
 }
@@ -98,7 +101,7 @@ pub(super) struct Network {
 impl Default for Network {
     fn default() -> Self {
         let (reports, reported) = unbounded_channel();
-        Self { authority: None, credentials: BTreeMap::new(), reports, reported }
+        Self { authority: None, credentials: BTreeMap::new(), meeting: None, reports, reported }
     }
 }
 
@@ -113,6 +116,17 @@ impl Network {
             self.credentials.insert(node, authority.issue_peer()?);
         }
         Ok(&self.credentials[&node])
+    }
+
+    fn meeting(&mut self) -> Result<&Meeting, String> {
+        if self.meeting.is_none() {
+            let opened = match self.credentials_of(LOCAL_NODE) {
+                Ok(credentials) => Meeting::open(credentials).map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            self.meeting = Some(opened.map_err(|why| format!("listen for nodes: {why}"))?);
+        }
+        Ok(self.meeting.as_ref().expect("it was made"))
     }
 }
 
@@ -148,48 +162,87 @@ impl Hub {
         }
     }
 
-    /// Whether a host could reach another one. Where it could not, this process joins the two.
-    pub(super) fn on_dialled(&mut self, id: OpeningId, number: u32, why_not: Option<Text>) {
+    /// Whether a host could reach another one, or this one. Where it could not reach the other, this process joins the
+    /// two.
+    pub(super) fn on_dialled(
+        &mut self,
+        id: OpeningId,
+        number: u32,
+        node: NodeId,
+        why_not: Option<Text>,
+    ) {
         if self.on_new_edge(id, number, why_not.is_none()) {
             return;
         }
-        let Some(why_not) = why_not else { return };
+        let Some(why_not) = why_not.map(|why| why.to_display()) else { return };
         let Some(opening) = self.streams.open.get_mut(&id) else { return };
         let Some(edge) = opening.edges.all.get_mut(number as usize) else { return };
-        edge.way = HopWay::Hub;
-        let (from, to, key) = (edge.from, edge.to, edge.key);
-        let hosts = Rc::clone(&opening.edges.hosts);
-        for node in [from, to].into_iter().filter(|node| *node != LOCAL_NODE) {
-            if let Some(dial) = self.agents.node(node).port.data() {
-                hosts.add_once(node, dial);
-            }
+        let name_of = |node: NodeId| self.agents.node(node).name.to_display();
+        let what = format!("connect {} to {}", name_of(edge.from), name_of(edge.to));
+        if std::mem::replace(&mut edge.way, HopWay::Hub) == HopWay::Hub {
+            // That is where it was asked to come.
+            let why = format!("{what} over this host: {}: {why_not}", name_of(node));
+            return self.on_not_joined((id, why));
         }
-        let socket = |node: NodeId| {
-            let name = self.agents.node(node).name.to_display();
+        let (key, both) = (edge.key, [edge.from, edge.to]);
+        let hosts = Rc::clone(&opening.edges.hosts);
+        let [from, to] = both.map(|node| {
+            let is_linked = match self.agents.node(node).port.data() {
+                Some(dial) if node != LOCAL_NODE => {
+                    hosts.add_once(node, dial);
+                    true
+                }
+                data => node == LOCAL_NODE || data.is_some(),
+            };
             let door = opening.edges.doors.get(&node);
-            (node, name, door.map(|(_, socket)| socket.clone()).unwrap_or_default())
-        };
-        let (from, to) = (socket(from), socket(to));
+            let socket = door.map(|(_, socket)| socket.clone()).unwrap_or_default();
+            if is_linked { Side::Linked(node, name_of(node), socket) } else { Side::Comes }
+        });
+        let come = both.into_iter().zip([&from, &to]);
+        let come: Vec<NodeId> =
+            come.filter(|(_, side)| matches!(side, Side::Comes)).map(|(node, _)| node).collect();
+        let mut met = None;
+        if !come.is_empty() {
+            let meeting = match self.streams.network.meeting() {
+                Ok(meeting) => meeting,
+                Err(why) => return self.on_not_joined((id, format!("{what}: {why_not}; {why}"))),
+            };
+            met = Some(meeting.expect(key));
+            let dial = StreamRequest::Dial(id, number, meeting.addresses.clone());
+            let words =
+                come.into_iter().map(|node| (Some(node), AgentRequest::Streams(dial.clone())));
+            self.requests.extend(words);
+        }
         let reports = self.streams.network.reports.clone();
         let joined = tokio::task::spawn_local(async move {
-            let names = format!("{} to {}", from.1, to.1);
-            if let Err(why) = join(&hosts, from, to, &key).await {
-                let why_not = why_not.to_display();
-                let why = format!("connect {names}: {why_not}; over this host: {why}");
-                let _ = reports.send((id, why));
+            if let Err(why) = join(&hosts, from, to, &key, met).await {
+                let _ = reports.send((id, format!("{what}: {why_not}; over this host: {why}")));
             }
         });
-        opening.edges.joined.push(joined.abort_handle());
+        if let Some(opening) = self.streams.open.get_mut(&id) {
+            opening.edges.joined.push(joined.abort_handle());
+        }
     }
 }
 
-/// A node, its name, and the socket of its agent.
-type Side = (NodeId, String, Text);
+/// A node of an edge that goes over this process.
+enum Side {
+    /// It is reached by its data link: the node, its name, and the socket of its agent.
+    Linked(NodeId, String, Text),
+    /// It comes by itself.
+    Comes,
+}
 
 /// Joins two nodes; carries what goes between them until both have ended.
-async fn join(hosts: &FileHosts, from: Side, to: Side, key: &Key) -> Result<(), String> {
-    let mut one = reach(hosts, &from, key).await?;
-    let mut other = reach(hosts, &to, key).await?;
+async fn join(
+    hosts: &FileHosts,
+    from: Side,
+    to: Side,
+    key: &Key,
+    mut met: Option<UnboundedReceiver<Met>>,
+) -> Result<(), String> {
+    let mut one = reach(hosts, &from, key, &mut met).await?;
+    let mut other = reach(hosts, &to, key, &mut met).await?;
     // The agents see the end, and say what it means.
     let _ = copy_bidirectional_with_sizes(&mut one, &mut other, COPY_BYTES, COPY_BYTES).await;
     Ok(())
@@ -197,9 +250,19 @@ async fn join(hosts: &FileHosts, from: Side, to: Side, key: &Key) -> Result<(), 
 
 async fn reach(
     hosts: &FileHosts,
-    (node, name, socket): &Side,
+    side: &Side,
     key: &Key,
+    met: &mut Option<UnboundedReceiver<Met>>,
 ) -> Result<Box<dyn Conversation>, String> {
+    let (node, name, socket) = match (side, met) {
+        (Side::Linked(node, name, socket), _) => (node, name, socket),
+        // Of two that come, either may come first. Who cannot come says so to the hub.
+        (Side::Comes, Some(met)) => {
+            let stream: Met = met.recv().await.ok_or("nobody listens any more")?;
+            return Ok(Box::new(stream));
+        }
+        (Side::Comes, None) => return Err("nobody listens".to_owned()),
+    };
     let failed = |why: String| format!("{name}: {why}");
     let mut stream = hosts.open(*node).await.map_err(failed)?;
     let join = FileRequest::Join { socket: socket.clone() };

@@ -22,6 +22,7 @@ use rakuda_proto::streams::{
 
 mod edges;
 mod losses;
+mod meeting;
 mod over;
 mod passing;
 mod places;

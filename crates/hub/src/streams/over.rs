@@ -34,7 +34,7 @@ impl Hub {
             StreamEvent::Listening(id, addresses, socket) => {
                 self.on_node_listens(id, node, (addresses, socket));
             }
-            StreamEvent::Dialled(id, edge, why_not) => self.on_dialled(id, edge, why_not),
+            StreamEvent::Dialled(id, edge, why_not) => self.on_dialled(id, edge, node, why_not),
             StreamEvent::Ended(id, accounts, fault) => {
                 self.on_node_over(id, node, accounts, fault);
             }
