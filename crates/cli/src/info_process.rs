@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rakuda_agent::providers::ExternalProvider;
 use rakuda_agent::supervisor::Supervisor;
-use rakuda_agent::{files, limits, processes};
+use rakuda_agent::{clock, files, limits, processes};
 use rakuda_info::table::Table;
 use rakuda_service::{Client, Freshness, Registration, Service, ServiceConfig, Token};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -107,7 +107,9 @@ async fn serve(wanted: Wanted) -> anyhow::Result<()> {
     let mut hang_up = anew.listen()?;
     let file = config.token_file.clone();
     let period = config.period;
-    let mut table = Table::new();
+    // Numbers of changes are others than those of a service that was here before: none makes a million a second.
+    let start_us = u64::try_from(clock::wall_ns()).unwrap_or(0) / 1000;
+    let mut table = Table::numbered_from(start_us);
     let own = std::mem::take(&mut config.externals);
     let hosts = match hosts {
         Some(file) => {

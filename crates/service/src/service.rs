@@ -48,6 +48,8 @@ const VALIDITY_NS: u64 = 30_000_000_000;
 const VALIDITIES_NS: std::ops::RangeInclusive<u64> = 1_000_000_000..=86_400_000_000_000;
 /// Shortest time between two events to one client.
 const EVENT_TIME: Duration = Duration::from_millis(100);
+/// After so long without an event a client is told that there is none, so that each end notices when the other is gone.
+const SILENCE: Duration = Duration::from_secs(15);
 /// Between the two looks of [`sample_once`], which rates and shares are of.
 const BETWEEN: Duration = Duration::from_millis(200);
 
@@ -425,8 +427,13 @@ impl Service {
             let question = Rc::clone(&question);
             Box::pin(async move {
                 let (changes, followed, is_first) = &mut *changes.lock().await;
+                let silence = tokio::time::sleep(SILENCE);
+                let mut silence = std::pin::pin!(silence);
                 loop {
-                    changes.changed().await.ok()?;
+                    tokio::select! {
+                        changed = changes.changed() => changed.ok()?,
+                        () = &mut silence => return Some(": nothing new\n\n".into()),
+                    }
                     if !*is_first {
                         // What changes meanwhile is told with it.
                         tokio::time::sleep(EVENT_TIME).await;
@@ -825,6 +832,8 @@ mod tests {
             rows: Vec::new(),
             left: vec!["a".into()],
             gone: vec!["a".into(), "b".into()],
+            is_anew: false,
+            is_old: false,
         };
         let gone = "id: 7\nevent: gone\n\
                     data: {\"version\":2,\"change\":7,\"nodes\":[],\"gone\":[\"a\",\"b\"]}\n\n";

@@ -1,9 +1,9 @@
 //! What Prometheus scrapes: OpenMetrics 1.0, or the text format 0.0.4 from before.
 //!
 //! Numbers are gauges under `rakuda_NAME_UNIT` in base units, with the labels `node` and, of a family,
-//! `instance`. A family of its own has the age of each value: Prometheus would take a time beside the value for when it
-//! was scraped (docs/design/information.md). A name that is taken already has the provider in it: `rakuda_up_of_user`. Texts of the
-//! catalogue are labels of `rakuda_node_info`; others, which may be long, are not there.
+//! `instance`. A name that is taken already has the provider in it: `rakuda_up_of_user`. Texts of the
+//! catalogue are labels of `rakuda_node_info`; others, which may be long, are not there. The age of each
+//! value is a sample of its own, and not a time behind it (docs/design/information.md says why).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

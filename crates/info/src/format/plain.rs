@@ -1,5 +1,5 @@
-//! Tables for people: columns as wide as they need be, numbers to the right, sizes in units that one reads. The age of a
-//! value, where that is wanted, is in parentheses behind it.
+//! Tables for people: columns as wide as they need be, numbers to the right, sizes in units that one reads. The age of
+//! a value, where that is wanted, is in parentheses behind it.
 
 use std::sync::Arc;
 
@@ -218,6 +218,8 @@ mod tests {
             rows: vec![row("r1"), row("r2")],
             left: Vec::new(),
             gone: Vec::new(),
+            is_anew: false,
+            is_old: false,
         };
         let asked = Ages::Asked;
         assert_eq!(write(&answer, asked), "run  node  state\nr1   vm    up\nr2   vm    up\n");
@@ -262,6 +264,8 @@ mod tests {
             ],
             left: Vec::new(),
             gone: Vec::new(),
+            is_anew: false,
+            is_old: false,
         };
         let table = [
             "node  state         load1  os, short         count()",
