@@ -526,6 +526,29 @@ class InformationTest < Minitest::Test
     end
   end
 
+  # A service that is made up says that it is there, then something, and is cut off.
+  def test_who_watches_takes_no_comment_for_an_event
+    TCPServer.open("127.0.0.1", 0) do |server|
+      told = Thread.new do
+        2.times do
+          server.accept.then do |socket|
+            head = socket.each_line.take_while { |line| line != "\r\n" }
+            text = ": nothing new\n\nid: 7\ndata: {}\n\n: nothing new\n\n"
+            events = "Transfer-Encoding: chunked\r\n\r\n#{text.bytesize.to_s(16)}\r\n#{text}\r\n"
+            is_stream = head.any? { |line| line.include?("text/event-stream") }
+            socket.write("HTTP/1.1 200 OK\r\n#{is_stream ? events : "Content-Length: 6\r\n\r\nnode\r\n"}")
+            socket.close
+          end
+        end
+      end
+      address = "http://127.0.0.1:#{server.addr[1]}"
+      output, errors, status = rakudactl("nodes", "--service", address, "--token-file", @token_file, "--csv", "--watch")
+      told.join
+      assert_equal ["node\r\n", "rakudactl: failed to reach the service at #{address}: it has ended\n", 1],
+                   [output, errors, status.exitstatus]
+    end
+  end
+
   def test_a_table_that_is_watched_stays_in_its_place
     [service, ["-F", "localhost"]].each do |place|
       looks = 0

@@ -19,6 +19,8 @@ use crate::token::Token;
 const TIME: Duration = Duration::from_secs(15);
 /// Timeout for anything on a stream of events: a service says at least every 15 s that there are none.
 const SILENCE: Duration = Duration::from_secs(60);
+/// Of a service whose events come to an end.
+const ENDED: &str = "it has ended";
 /// Longest answer that is read, bytes.
 const BYTES_MAX: usize = 256 << 20;
 
@@ -255,13 +257,15 @@ impl Events<'_> {
                 let silent = || format!("it has said nothing for {} s", SILENCE.as_secs());
                 let part = part.map_err(|_| client.unreachable(&silent()))?;
                 let Some(part) = part else { break };
-                bytes.extend_from_slice(&part.map_err(|error| client.unreachable(&error))?);
+                // Nobody ends a stream that has no end but by ending.
+                let part = part.map_err(|_| client.unreachable(&ENDED))?;
+                bytes.extend_from_slice(&part);
                 if bytes.len() > BYTES_MAX {
                     return Err(client.unreachable(&"an event has more than 256 MiB"));
                 }
             }
             if status.is_success() {
-                return Err(client.unreachable(&"it has ended"));
+                return Err(client.unreachable(&ENDED));
             }
             Err(ClientError::Refused { status: status.as_u16(), message: message_of(bytes) })
         })

@@ -258,7 +258,7 @@ mod tests {
             is_grouped: false,
             rows: vec![
                 row("a", vec![load(0.5, 12), text(38_000_000_000), count.clone()]),
-                row("b", vec![load(10.0, 3400), text(10_000_000_000), count]),
+                row("b", vec![load(10.0, 340), text(10_000_000_000), count]),
                 row("c", vec![number("load1", Value::undefined("why"), 99_000_000_000)]),
                 row("d", vec![]),
             ],
@@ -268,9 +268,9 @@ mod tests {
             is_old: false,
         };
         let table = [
-            "node  state         load1  os, short         count()",
+            "node  state         load1  os, short        count()",
             "a     up     0.50  (12ms)  Debian (1.0min)        2",
-            "b     up       10  (3.4s)  Debian (1.5min)        2",
+            "b     up       10 (340ms)  Debian (1.5min)        2",
             "c     up        -  (1.0s)  -                      -",
             "d     up        -          -                      -",
         ];
@@ -278,7 +278,7 @@ mod tests {
         let lines = [
             "node,state,load1,load1.age_s,\"os, short\",\"os, short.age_s\",count(),count().age_s",
             "a,up,0.5,0.012,Debian,62.000,2,",
-            "b,up,10,3.400,Debian,90.000,2,",
+            "b,up,10,0.340,Debian,90.000,2,",
             "c,up,,1.000,,,,",
             "d,up,,,,,,",
         ];
