@@ -726,7 +726,7 @@ mod tests {
         let asked = |limit| {
             let condition = Some("load1 < 1.5".to_owned());
             let since = Some(before);
-            let question = Question { condition, since, limit, ..question("arch, mem_total") };
+            let question = Question { condition, limit, since, ..question("arch, mem_total") };
             let query = Query::new(&question, table.registry()).unwrap();
             told(&query.answer(&table, Time(5_000_000_000)))
         };

@@ -45,7 +45,7 @@ pub fn write(answer: &Answer, ages: Ages) -> String {
     lines.push(lead.iter().map(|name| heading(name, false)).chain(names).collect());
     let age_width = |name: &Arc<str>| {
         let of_column =
-            answer.rows.iter().flat_map(|row| row.values.iter().find(|it| it.name == *name));
+            answer.rows.iter().filter_map(|row| row.values.iter().find(|it| it.name == *name));
         let shown = of_column.filter_map(|value| Some(age_of(value.sampled?, answer.now)));
         shown.map(|age| age.chars().count()).max().filter(|_| ages == Ages::All).unwrap_or(0)
     };
