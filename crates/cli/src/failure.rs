@@ -25,8 +25,8 @@ pub fn sentence(error: &anyhow::Error) -> String {
     }
 }
 
-/// Of one that was asked something, whose own errors are sentences; those of a service are what has failed, but for what
-/// it says itself.
+/// Of one that was asked something, whose own errors are sentences; those of a service are what has failed, but for
+/// what it says itself.
 pub fn of_question(error: &anyhow::Error) -> String {
     let is_refusal = |it: &ClientError| matches!(it, ClientError::Refused { .. });
     let has_failed = error.downcast_ref::<ClientError>().is_some_and(|it| !is_refusal(it))
