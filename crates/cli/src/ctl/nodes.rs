@@ -331,9 +331,11 @@ impl Nodes {
             return Ok(Ending::Good);
         }
         // An age changes all the time, and no event says so.
-        while self.ages {
-            look(out)?;
-            rakuda_service::pass(WATCH_TIME);
+        if self.ages {
+            loop {
+                look(out)?;
+                rakuda_service::pass(WATCH_TIME);
+            }
         }
         // The first event comes at once, so the first look is no other's.
         let mut events = client.events(&path).map_err(understood)?;
