@@ -32,16 +32,43 @@ module FrontTests
     end
   end
 
-  def test_show_conf_shows_options_and_their_origin
+  def test_show_conf_shows_each_setting_once_with_its_origin
     rakuda("", "--show-conf", "-j3", "--memory", "1G", "--resource", "a=1", "--resource", "b=2", "--strict", "--on-end", "true",
-           "--no-oversubscribe") do |run|
-      wanted = ["jobs 3 (option)", "policy lifo_hrf (default)", "memory 1G (option)", "resource a=1 b=2 (option)",
-                "record true (default)", "grace 5.0 s (default)", "output task (default)", "strict true (option)",
-                "on-end true (option)", "on-fail nothing (default)", "ui false (default)", "oversubscribe none (option)",
-                "stream-route auto (default)", "config none (default)"]
+           "--no-oversubscribe", "--stream-route", "relay") do |run|
+      wanted = ["NCORE 3 (option)", "QUEUE_PRIORITY LIHR, as lifo_hrf (default)", "memory 1G (option)",
+                "resource a=1 b=2 (option)", "record true (default)", "grace 5.0 s (default)", "OUTPUT task (default)",
+                "STRICT true (option)",
+                "ON_END true (option)", "ON_FAIL nothing (default)", "UI false (default)", "OVERSUBSCRIBE false (option)",
+                "STREAM_ROUTE relay (option)", "config none (default)"]
+      assert_empty wanted - run.lines.map { |line| line.squeeze(" ") }
+      names = run.lines.map { |line| line[/\A\S+/].downcase.tr("_", "-") }
+      assert_equal names.uniq, names
+      assert_empty %w[jobs policy] & names, "NCORE and QUEUE_PRIORITY say it"
+    end
+    rakuda("", "--show-conf", "-j1") do |run|
+      wanted = ["OUTPUT line (default)", "NCORE 1 (option)", "QUEUE_PRIORITY serial (one job)"]
       assert_empty wanted - run.lines.map { |line| line.squeeze(" ") }
     end
-    rakuda("", "--show-conf", "-j1") { |run| assert_match(/^output +line +\(default\)$/, run.lines.join("\n")) }
+  end
+
+  def test_show_conf_shows_what_a_file_sets_once_with_its_origin
+    settings = { "NCORE" => 4, "QUEUE_PRIORITY" => "fifo", "OUTPUT" => "line", "STRICT" => true, "UI" => true,
+                 "ON_END" => "notify", "ON_FAIL" => "cry", "OVERSUBSCRIBE" => true, "STREAM_ROUTE" => "direct" }
+    text = settings.map { |key, value| "#{key}: #{value}\n" }.join
+    rakuda("", "--show-conf", "--config", "set.yaml", files: { "set.yaml" => text }) do |run|
+      settings.each do |key, value|
+        found = run.lines.grep(/\A#{key.tr("_", ".")} /i)
+        assert_equal 1, found.size, found.join
+        assert_match(%r{\A#{key} +#{value} +\(.*/set\.yaml\)$}, found.first)
+      end
+    end
+    rakuda("", "--show-conf", "-F", "hosts", files: { "hosts" => "localhost\n" }) do |run|
+      assert_match(/^NCORE +all of each host +\(default\)$/, run.lines.join("\n"))
+    end
+    rakuda("", "--show-conf", "-F", "hosts", "HOSTS=others", files: { "hosts" => "localhost\n" }) do |run|
+      shown = run.lines.grep(/^HOST(S|FILE)/).map { |line| line.squeeze(" ") }
+      assert_equal ["HOSTFILE #{run.folder}/hosts (option)"], shown
+    end
   end
 
   def test_last_line_is_finished_and_prefixed

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The C of gate/: warnings are errors, its form is clang-format's, and its own checks hold under the sanitizers.
+# The C of gate/: warnings are errors, and its own checks hold under the sanitizers.
 
 require "minitest/autorun"
 require "open3"
@@ -35,10 +35,6 @@ class GateTest < Minitest::Test
       assert_equal 2, Open3.capture2e(helper)[1].exitstatus
       assert_equal "hello\n", succeed({ "LD_PRELOAD" => library }, "/bin/echo", "hello")
     end
-  end
-
-  def test_its_form_is_that_of_clang_format
-    succeed("clang-format", "--dry-run", "--Werror", *Dir[File.join(GATE, "**/*.{c,h}")])
   end
 
   private

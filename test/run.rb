@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "fileutils"
+require "tmpdir"
 
 # Runs the Ruby tests: each folder of `test/` that holds `*_test.rb` is a part, in a process of its own, so that what
 # one folder does to the process (signals, the current directory, rake's application) cannot reach another. Parts run
@@ -114,8 +115,12 @@ class TestRun
     tell("== #{part.name} (#{part.files.size} files)#{" begins; its output is in #{log_of(part)} meanwhile" unless shown}")
     started = now
     command = ["ruby", "-Ilib", "-Itest", "-e", LOAD_ALL, *part.files, "--", *@options]
-    text = IO.popen(command, err: %i[child out]) { |output| shown ? echo(output, $stdout) : keep(part, output) }
-    status = Process.last_status
+    text, status = Dir.mktmpdir("mpi") do |folder|
+      # Open MPI 4 removes the folder that runs of one user share, and fails when another run of it makes that just then.
+      own = { "OMPI_MCA_orte_tmpdir_base" => folder }
+      text = IO.popen(own, command, err: %i[child out]) { |output| shown ? echo(output, $stdout) : keep(part, output) }
+      [text, Process.last_status]
+    end
     tell("== #{part.name} (#{part.files.size} files)", text) unless shown
     tell(format("== %s: %.0f s", part.name, now - started))
     @telling.synchronize { count(part, text, status) }

@@ -72,6 +72,27 @@ class SyncTest < Minitest::Test
     assert_equal %w[write:null_w0], shown["write:Sync_null_1"]
   end
 
+  def test_what_a_stop_would_end_before_it_begins_is_refused
+    options = Rakuda::SyncOptions.new({ workers: 2, stop_after: 0.2, offset: [0, 0.2] })
+    assert_equal 0, options.offset_ns(worker(0, nil))
+    error = assert_raises(Rakuda::ConfigurationError) { options.offset_ns(worker(1, nil)) }
+    assert_includes error.message, "offset: worker 1 would begin 0.2 s after the instant, and stop_after: 0.2 ends it before"
+    %i[stop_after ready_within].each do |name|
+      error = assert_raises(Rakuda::ConfigurationError) { Rakuda::SyncOptions.new({ workers: 2, name => 0 }) }
+      assert_equal "#{name}: expected seconds above 0, such as 0.5, not 0", error.message
+    end
+    in_folder({}) do
+      environment = { "WORKER_COUNT" => "3", "TASK_FILE" => "true" }
+      refused = { { offset: -1 } => "--offset: expected seconds",
+                  { offset: 0.1, stop_after: 0.2 } => "--offset: the last of 3 workers would begin" }
+      refused.each do |said, expected|
+        configuration = Rakuda::SyncConfiguration.new(nil, environment, said)
+        error = assert_raises(Rakuda::ConfigurationError) { configuration.define(nil) }
+        assert_includes error.message, expected
+      end
+    end
+  end
+
   def test_figures_are_found_in_what_programs_print
     patterns = Rakuda::SyncCollect.new({ bandwidth: /BW=([\d.]+)/, "lat/us" => "lat (\\S+)" })
     assert_equal %w[bandwidth lat/us], patterns.names
@@ -80,6 +101,10 @@ class SyncTest < Minitest::Test
     object = Rakuda::SyncCollect.new(:json)
     assert_equal({ "b" => 2.5 }, object.values("{\"a\":1}\n {\"b\": 2.5, \"c\": \"x\"}\nend {}\n"))
     assert_equal({}, object.values("{broken\n"))
+    nested = "fio: started\n{\n \"jobs\": [\n  {\n   \"read\": {\"bw\": 5, \"name\": \"x\"}\n  }\n ]\n}\ndone\n"
+    assert_equal({ "jobs.0.read.bw" => 5.0 }, object.values(nested))
+    many = (0..Rakuda::SyncCollect::NUMBERS_MAX).to_h { |number| [number.to_s, number] }
+    assert_equal({}, object.values("#{many.to_json}\n"))
   end
 
   def test_the_command_line_says_what_is_collected

@@ -4,6 +4,7 @@ require "fileutils"
 require "json"
 require "minitest/autorun"
 require "open3"
+require "socket"
 require "rakuda"
 require_relative "support/scratch_folder"
 
@@ -32,7 +33,7 @@ class TaskEnvironmentTest < Minitest::Test
   def rakuda(rakefile, *arguments)
     File.write(project("Rakefile"), rakefile)
     # Of the tools only those of this test are in PATH, and what a shell needs.
-    %w[sh dirname readlink uname mkdir flock rm cat id echo python3 ruby env sed tr chmod].each do |name|
+    %w[sh dirname readlink uname mkdir flock rm cat id echo python3 ruby env sed tr chmod sleep setsid].each do |name|
       folder = ["/usr/bin", *ENV.fetch("PATH").split(":")].find { |one| File.executable?(File.join(one, name)) }
       File.symlink(File.join(folder, name), path("tools/#{name}")) unless File.exist?(path("tools/#{name}"))
     end
@@ -211,9 +212,11 @@ class TaskEnvironmentTest < Minitest::Test
     assert_equal "inside\n", out, errors
     user = "#{Process.uid}:#{Process.gid}"
     inside = ["debian:12", "sh", "-c", "echo inside; exit 0"]
-    mount = ["--rm", "--interactive", "--volume", "#{folder}:#{folder}", "--workdir", folder, "--env", "RAKUDA_RUN", "--env",
-             "RAKUDA_COMMAND", "--env", "CUDA_VISIBLE_DEVICES", "--env", "RAKUDA_NODES", "--env", "RAKUDA_HOSTFILE"]
-    assert_equal ["run", *mount, "--user", user, *inside], calls
+    mount = ["--init", "--rm", "--interactive", "--volume", "#{folder}:#{folder}", "--workdir", folder,
+             "--env", "RAKUDA_RUN", "--env", "RAKUDA_COMMAND", "--env", "CUDA_VISIBLE_DEVICES", "--env", "RAKUDA_NODES",
+             "--env", "RAKUDA_HOSTFILE"]
+    assert_equal ["run", "--cidfile", cid = calls[2], *mount, "--user", user, *inside], calls
+    assert_match(%r{\A#{folder}/\.rakuda/env/containers/.+-\d+\z}, cid)
     # An image in a file is for apptainer, and for nothing else.
     File.write(project("image.sif"), "")
     _, errors, status = rakuda(rakefile.sub("IMAGE", "image.sif"))
@@ -241,6 +244,62 @@ class TaskEnvironmentTest < Minitest::Test
     given = calls.each_cons(2).select { |word, _| word == "--env" }.map(&:last)
     assert_equal ["LICENCE", "NOT SET", "RAKUDA_DEVICES_BIG_DISK", "RAKUDA_DEVICES_GPU"],
                  (given - %w[RAKUDA_RUN RAKUDA_COMMAND CUDA_VISIBLE_DEVICES RAKUDA_NODES RAKUDA_HOSTFILE]).sort
+  end
+
+  # What podman mounts as process 1 is not on every system.
+  def test_a_container_of_podman_has_an_init_where_there_is_one
+    tool("podman", 'while [ "$1" != debian:12 ]; do shift; done; shift; exec "$@"')
+    FileUtils.touch(path("tools/catatonit"))
+    File.chmod(0o755, path("tools/catatonit"))
+    out, errors, = rakuda("needs env: { container: 'debian:12' }\ntask(:default) { sh 'echo inside; exit 0' }\n")
+    assert_equal "inside\n", out, errors
+    assert_equal ["--init", "--init-path", path("tools/catatonit"), "--rm", "--interactive"], calls[3, 5]
+  end
+
+  # A Docker whose client ends with its container, and whose container ends by `kill` alone.
+  DEAF = <<~'SH'
+    case $1 in
+    kill) kill -KILL "$(cat "../containers/$2")"; exit ;;
+    esac
+    mkdir -p ../containers
+    trap '' INT TERM
+    env -i PATH="$PATH" setsid sh -c 'echo $$ > ../containers/4711; exec sleep 300' </dev/null >/dev/null 2>&1 &
+    until [ -s ../containers/4711 ]; do sleep 0.01; done
+    echo 4711 > "$3"
+    echo "$$" > began
+    while kill -0 "$(cat ../containers/4711)" 2>/dev/null; do wait; done
+    exit 137
+  SH
+
+  # The script alone: no SIGKILL of a run comes before it has done its work.
+  def test_a_container_is_ended_that_does_not_heed_sigterm
+    tool("docker", 'while [ "$1" != debian:12 ]; do shift; done; shift; exec "$@"')
+    rakuda("needs env: { container: 'debian:12' }\ntask(:default) { sh 'echo inside; exit 0' }\n", "--grace", "0.2")
+    script = Dir.glob(project(".rakuda/env/container-*.sh")).first
+    tool("docker", DEAF)
+    pid = Process.spawn({ "PATH" => path("tools") }, "sh", script, "sleep 1", chdir: path("project"), pgroup: true)
+    sleep 0.01 until File.size?(project("began"))
+    refute_empty Dir.children(project(".rakuda/env/containers"))
+    Process.kill(:INT, -pid)
+    Process.kill(:TERM, -pid)
+    assert_equal 137, Process.wait2(pid).last.exitstatus
+    assert_equal %w[kill 4711], calls.last(2)
+    assert_raises(Errno::ESRCH) { Process.kill(0, File.read(path("containers/4711")).to_i) }
+    assert_empty Dir.children(project(".rakuda/env/containers"))
+  end
+
+  # What a run has left that was killed outright may write to the same target.
+  def test_a_container_is_ended_whose_client_was_killed_before_another_one_begins
+    tool("docker", '[ "$1" = run ] || exit; while [ "$1" != debian:12 ]; do shift; done; shift; exec "$@"')
+    FileUtils.mkdir_p(containers = project(".rakuda/env/containers"))
+    # No process has such a number.
+    File.write(File.join(containers, "#{Socket.gethostname}-999999999"), "left")
+    File.write(File.join(containers, "elsewhere-999999999"), "of another host")
+    File.write(File.join(containers, "#{Socket.gethostname}-#{Process.pid}"), "at work")
+    out, errors, = rakuda("needs env: { container: 'debian:12' }\ntask(:default) { sh 'echo inside; exit 0' }\n")
+    assert_equal "inside\n", out, errors
+    assert_equal %w[kill left run], calls.take(3)
+    assert_equal ["#{Socket.gethostname}-#{Process.pid}", "elsewhere-999999999"].sort, Dir.children(containers).sort
   end
 
   # It is told its nodes in a file, which has to be there inside.

@@ -20,6 +20,9 @@ MPIRUN=${MPIRUN:-mpirun}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 # Ranks that wait do not take the one core that another one needs; no network for ranks on one machine.
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl=self,vader OMPI_MCA_pml=ob1
+# Open MPI 4 removes the folder that runs of one user share, and fails when another run of it makes that at this moment.
+mkdir "$work/mpi" || exit 1
+export OMPI_MCA_orte_tmpdir_base="$work/mpi"
 # The whole stack of each allocation: Open MPI has no frame pointers, and test/leaks.txt goes by the library.
 export ASAN_OPTIONS=fast_unwind_on_malloc=0
 export LSAN_OPTIONS="suppressions=$here/test/leaks.txt:print_suppressions=0"

@@ -74,6 +74,9 @@ module Rakuda
       @jobs ||= configured_jobs
     end
 
+    # @return [Float] seconds between SIGTERM and SIGKILL for a command that is to end
+    def grace = @own[:grace_ms] / 1000.0
+
     # The engine has said which run this is.
     # @param engine [String] its program
     # @param run [String] name of the run
@@ -540,36 +543,50 @@ module Rakuda
     end
 
     def show_configuration
-      puts(configuration.lines, other_settings.map { |setting| Configuration.line(*setting) })
+      puts(configuration.lines(holding_settings), option_settings.map { |setting| Configuration.line(*setting) })
       exit
     end
 
-    # @return [Array<Array(String, Object, String)>] what options alone set, and what follows from several settings
-    def other_settings
-      jobs_origin = @own[:given].include?(:jobs) ? "option" : configuration.origin("NCORE") || "default"
+    # @return [Hash{String => Array(Object, String)}] by key, value and origin of what follows from several settings, or
+    #   holds by itself where nobody has set the key
+    def holding_settings
+      sharing = { true => "true", false => "false" }.fetch(configuration.switch("OVERSUBSCRIBE"), "streams alone")
+      holding = { "NCORE" => cores_setting, "QUEUE_PRIORITY" => order_setting, "OUTPUT" => output, "OVERSUBSCRIBE" => sharing,
+                  "STRICT" => configuration.on?("STRICT"), "UI" => configuration.on?("UI"),
+                  "ON_END" => configuration["ON_END"] || "nothing", "ON_FAIL" => configuration["ON_FAIL"] || "nothing" }
+      holding.to_h { |key, value| [key, value.is_a?(Array) ? value : [value, configuration.origin(key) || "default"]] }
+    end
+
+    def cores_setting
+      origin = @own[:given].include?(:jobs) ? "option" : configuration.origin("NCORE") || "default"
+      [cluster? && !bounds_cores? ? "all of each host" : jobs, origin]
+    end
+
+    def order_setting
+      return ["serial", "one job"] if serial?
+
+      value = configuration["QUEUE_PRIORITY"].to_s
+      [value == configuration.policy ? value : "#{value}, as #{configuration.policy}", configuration.origin("QUEUE_PRIORITY")]
+    end
+
+    # @return [Boolean] whether somebody has said how many cores of each host are used at most
+    def bounds_cores?
+      !!(@own[:given].include?(:jobs_number) || configuration.cores)
+    end
+
+    # @return [Array<Array(String, Object, String)>] what options alone set
+    def option_settings
       resources = @own[:resources].map { |name, count| "#{name}=#{count}" }
       memory = @own[:memory_bytes]
       files = configuration_files
-      sharing = { true => "all tasks", false => "none" }.fetch(configuration.switch("OVERSUBSCRIBE"), "streams")
-      [["jobs", jobs, jobs_origin],
-       ["policy", serial? ? "serial" : configuration.policy, serial? ? "one job" : configuration.origin("QUEUE_PRIORITY")],
-       key_setting("output", "OUTPUT", output), own_setting("output-prefix", :prefix),
+      [own_setting("output-prefix", :prefix),
        own_setting("ci", :ci, @own[:ci] || "none"),
-       own_setting("grace", :grace_ms, "#{@own[:grace_ms] / 1000.0} s"),
+       own_setting("grace", :grace_ms, "#{grace} s"),
        own_setting("memory", :memory_bytes, memory.zero? ? "all of the machine's" : Properties.text_of_bytes(memory)),
        own_setting("enforce", :enforce, @own[:enforce] || "nothing"),
        own_setting("resource", :resources, resources.empty? ? "none" : resources),
        own_setting("seed", :seed), own_setting("record", :record),
-       key_setting("strict", "STRICT", configuration.on?("STRICT")), key_setting("ui", "UI", configuration.on?("UI")),
-       key_setting("on-end", "ON_END", configuration["ON_END"] || "nothing"),
-       key_setting("on-fail", "ON_FAIL", configuration["ON_FAIL"] || "nothing"),
-       key_setting("oversubscribe", "OVERSUBSCRIBE", sharing),
-       key_setting("stream-route", "STREAM_ROUTE", configuration["STREAM_ROUTE"]),
        ["config", files.empty? ? "none" : files, @own[:config] ? "option" : "default"]]
-    end
-
-    def key_setting(name, key, value)
-      [name, value, configuration.origin(key) || "default"]
     end
 
     def own_setting(name, key, value = @own[key])
@@ -607,7 +624,7 @@ module Rakuda
       return nil unless cluster?
 
       { **nodes.settings(rakefile_directory),
-        "cores_max" => @own[:given].include?(:jobs_number) || configuration.cores ? jobs : 0,
+        "cores_max" => bounds_cores? ? jobs : 0,
         "ssh_options" => configuration.ssh_options.map(&:b), "pass_environment" => configuration.pass_environment,
         "filesystem" => configuration.filesystem, "staging" => configuration.staging,
         "work_directory" => configuration["WORK_DIR"]&.b,

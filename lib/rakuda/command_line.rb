@@ -29,6 +29,8 @@ module Rakuda
                "--enforce" => ENFORCED, "--stream-route" => STREAM_ROUTES, "--ci" => CI_SYSTEMS,
                "--config" => :file, "--hostfile" => :file, "--rakefile" => :file, "--log-dir" => :folder,
                "--directory" => :folder, "--libdir" => :folder, "--rakelib" => :folder }.freeze
+    # Of these the value may be several of the words, with commas between.
+    LISTS = %w[--rerun-on].freeze
 
     private
 

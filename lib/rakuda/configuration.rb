@@ -269,11 +269,14 @@ module Rakuda
       @entries[key]&.origin
     end
 
+    # @param holding [Hash{String => Array(Object, String)}] by key what is shown in place of what was set: value and origin
     # @return [Array<String>] one line per setting: key, value, origin; below PASS_ENV what it passes
-    def lines
-      @entries.sort.flat_map do |key, entry|
-        value = entry.value.is_a?(Hash) ? entry.value.keys : entry.value
-        line = Configuration.line(key, value, entry.origin)
+    def lines(holding = {})
+      # Two names of one setting.
+      shadowed = self["HOSTFILE"] ? "HOSTS" : "HOSTFILE"
+      @entries.except(shadowed).transform_values(&:to_a).merge(holding).sort.flat_map do |key, (value, origin)|
+        value = value.keys if value.is_a?(Hash)
+        line = Configuration.line(key, value, origin)
         key == "PASS_ENV" ? [line, *passed_lines] : line
       end
     end

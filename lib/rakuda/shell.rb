@@ -77,7 +77,7 @@ module Rakuda
       @next += 1
       inside = environment_of(job)
       if inside
-        words = inside.wrap_line(line, passed_to(job)).map(&:b)
+        words = inside.wrap_line(line, *given_to(job)).map(&:b)
         @link.send_message("StartCommand", command, job.number, words, base_options(job), echo&.b)
       else
         @link.send_command_line(command, job.number, line, base_options(job), echo)
@@ -124,7 +124,7 @@ module Rakuda
         fields["environment"] = @environment.with((job.device_variables || {}).merge(changes))
       end
       inside = environment_of(job)
-      words = inside.wrap_words([words].flatten, passed_to(job)).map(&:b) if inside
+      words = inside.wrap_words([words].flatten, *given_to(job)).map(&:b) if inside
       command = @next
       @next += 1
       @link.send_message("StartCommand", command, job.number, words, fields.empty? ? nil : fields, echo&.b)
@@ -148,9 +148,11 @@ module Rakuda
                                 "its script"
     end
 
-    # @return [Array<String>] names of variables for containers, which do not have all of ENV
-    def passed_to(job)
-      Configuration.words(job.task.application.configuration["PASS_ENV"])
+    # @return [Array(Array<String>, Float)] for containers, which do not have all of ENV: names of variables; and how long
+    #   they have to end
+    def given_to(job)
+      application = job.task.application
+      [Configuration.words(application.configuration["PASS_ENV"]), application.grace]
     end
 
     # The command runs in the job's directory and with ENV as it is now.

@@ -117,7 +117,7 @@ module Rakuda
       fresh = components(application).reject { |component| component.tasks.all? { |task| @own.key?(task) } }
       fresh.to_h do |component|
         spooled = application.spools?(component)
-        refuse_component(component, application) if spooled
+        refuse_cycle(component) if spooled && component.cyclic?
         gang = application.gangs.define(component.tasks, oversubscribe: spooled || application.shares_cores?)
         component.tasks.each { |task| @own[task] = gang }
         [gang, component]
@@ -203,15 +203,9 @@ module Rakuda
       raise ConfigurationError, "#{name}: #{key}: expected #{expected}, not #{value.inspect}"
     end
 
-    def refuse_component(component, application)
-      definition = component.streams.first.definition
-      if component.cyclic?
-        wrong(definition, "its tasks read from one another in a cycle, so none of them can run first; " \
-                          "use replay: :gang and more than one job")
-      end
-      return unless application.cluster?
-
-      wrong(definition, "replay: #{definition.options[:replay]} needs its tasks on this machine, and the run has hosts")
+    def refuse_cycle(component)
+      wrong(component.streams.first.definition, "its tasks read from one another in a cycle, so none of them can run first; " \
+                                                "use replay: :gang and more than one job")
     end
 
     def wrong(definition, text)

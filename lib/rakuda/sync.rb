@@ -72,7 +72,7 @@ module Rakuda
       return last unless @name
 
       yield # its description is that of the whole
-      Rake::Task.define_task({ @name => [last.name] })
+      Rake::Task.define_task({ @name => [last.name] }).tap { |task| @recorded_name = task.name }
     end
 
     # Runs the block for a worker, with its first command at the gate of the round; again while a worker was late and
@@ -205,7 +205,7 @@ module Rakuda
     def number_of(session, round, attempt, repeat)
       is_null = round.kind == "null"
       @numbers[[session, round.kind, round.number, attempt, repeat]] ||= session.rounds.define({
-        "sync" => (@name || "rounds").to_s.b, "number" => round.number, "parameter" => round.parameter&.to_s&.b,
+        "sync" => (@recorded_name || "rounds").b, "number" => round.number, "parameter" => round.parameter&.to_s&.b,
         "kind" => round.kind, "repeat" => repeat, "workers" => @options.workers, "hold" => gate_of(round),
         "pin" => @options.pin, "ready_ms" => @options.ready_ms, "stop_ms" => is_null ? nil : @options.stop_ms,
         "cache" => is_null ? nil : @options.cache, "collect" => is_null ? [] : @options.collect&.names || []

@@ -12,6 +12,8 @@ module Rakuda
     NUMBER = /\A[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?\z/i
     # Name of all numbers of a JSON object.
     ALL = "*"
+    # Of an object with more of them none is taken.
+    NUMBERS_MAX = 1000
     EXPECTED = "patterns with one group for the number, such as { bandwidth: /BW=(\\d+)/ }, or :json"
 
     # @return [Array<String>] of the figures; ALL alone: those of an object
@@ -91,13 +93,26 @@ module Rakuda
 
     def numbers(text)
       object = text.each_line.reverse_each.lazy.filter_map { |line| object_in(line) }.first
-      (object || {}).select { |_, value| value.is_a?(Numeric) }.transform_values(&:to_f).select { |_, value| value.finite? }
+      # What stands before it and behind it are messages.
+      object ||= object_in(text[/^\s*\{.*^\s*\}/m].to_s)
+      found = flat(object || {}).to_h
+      found.size > NUMBERS_MAX ? {} : found
     end
 
-    def object_in(line)
-      return unless line.start_with?(/\s*\{/)
+    # @return [Array<Array(String, Float)>] all numbers, by their ways from the object
+    def flat(value, way = [])
+      case value
+      when Hash then value.flat_map { |name, one| flat(one, [*way, name]) }
+      when Array then value.each_with_index.flat_map { |one, index| flat(one, [*way, index]) }
+      when Numeric then value.to_f.finite? ? [[way.join("."), value.to_f]] : []
+      else []
+      end
+    end
 
-      object = JSON.parse(line)
+    def object_in(text)
+      return unless text.start_with?(/\s*\{/)
+
+      object = JSON.parse(text)
       object if object.is_a?(Hash)
     rescue JSON::ParserError
       nil

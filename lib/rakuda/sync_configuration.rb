@@ -12,6 +12,7 @@ module Rakuda
   # What runs on all workers.
   class SyncConfiguration
     NAMES = %w[WORKER_COUNT TASK_FILE PARAMETER_ARRAY ARGUMENTS COLLECT].freeze
+    ENVIRONMENT = "the environment"
 
     # @return [Array<Integer>] how many workers there are for each program, or how many in all
     attr_reader :workers
@@ -29,18 +30,20 @@ module Rakuda
     # @raise [ConfigurationError]
     def initialize(path, environment, options, elsewhere: false)
       @path = path
-      @options = options
+      @workers_most = options[:workers_most]
+      @options = options.reject { |name, _| name == :workers_most }
       @elsewhere = elsewhere
       @lines = {} # name => line of the file
+      @set = []   # names that the environment has set
       values = path ? read(path) : {}
       NAMES.each do |name|
         text = environment[name]
         next if text.nil? || text.empty?
 
         values[name] = from_text(name, text)
-        @lines.delete(name)
+        @set << name
       end
-      @origin = path || "the environment"
+      @origin = path || ENVIRONMENT
       @workers = workers_of(options[:workers] || wanted(values, "WORKER_COUNT"))
       @programs = programs_of(wanted(values, "TASK_FILE"))
       @parameters = parameters_of(values["PARAMETER_ARRAY"])
@@ -52,9 +55,9 @@ module Rakuda
     # @param application [Application]
     def define(application)
       keywords = { **@options, workers: @workers.sum, over: @parameters, collect: @collect }.compact
-      step = keywords[:offset]
-      keywords[:offset] = ->(worker) { worker.id * step } if step.is_a?(Numeric)
       check_keywords(keywords)
+      step = keywords[:offset]
+      keywords[:offset] = steps(step) if step.is_a?(Numeric)
       check_slots(application)
       last = application.sync([nil], keywords, method(:run).to_proc, @origin, workers_place)
       Rake::Task.define_task({ sync: [last.name] })
@@ -81,13 +84,25 @@ module Rakuda
       @options[:workers] ? "--workers" : "#{place("WORKER_COUNT")}: WORKER_COUNT"
     end
 
+    # Each worker begins so long after the one before it.
+    def steps(step)
+      stop = @options[:stop_after]
+      last = (@workers.sum - 1) * step
+      return ->(worker) { worker.id * step } unless stop && last >= stop
+
+      raise ConfigurationError, "--offset: the last of #{@workers.sum} workers would begin #{last} s after the first, and " \
+                                "--stop-after ends it after #{stop} s: expected a later stop, or a smaller offset"
+    end
+
     # Said before anything runs.
     def check_slots(application)
       slots = application.jobs
-      return if application.cluster? || application.oversubscribes? || @workers.sum <= slots
+      # Of several runs the largest is refused before the first one.
+      workers = [@workers.sum, *@workers_most].max
+      return if application.cluster? || application.oversubscribes? || workers <= slots
 
-      raise ConfigurationError, "#{workers_place}: #{@workers.sum} workers begin together and need as many slots, and " \
-                                "there are #{slots}: add -j #{@workers.sum}, take fewer workers, or let them share slots " \
+      raise ConfigurationError, "#{workers_place}: #{workers} workers begin together and need as many slots, and " \
+                                "there are #{slots}: add -j #{workers}, take fewer workers, or let them share slots " \
                                 "(--oversubscribe)"
     end
 
@@ -166,13 +181,15 @@ module Rakuda
       when "PARAMETER_ARRAY" then text.start_with?("[") ? JSON.parse(text) : text.split(/[\s,]+/)
       else text
       end
-    rescue ArgumentError, JSON::ParserError
+    rescue ArgumentError, JSON::ParserError, ConfigurationError
       expected = { "WORKER_COUNT" => "a number", "COLLECT" => "json, NAME=REGEX, or an object of such patterns" }
       raise ConfigurationError, "#{name}=#{text}: expected #{expected.fetch(name, "a list, such as 4k,8k,16k")}"
     end
 
     # @return [String] where a value stands
     def place(name)
+      return ENVIRONMENT if @set.include?(name)
+
       line = @lines[name]
       line ? "#{@origin}:#{line}" : @origin
     end

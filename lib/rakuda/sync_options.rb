@@ -42,8 +42,8 @@ module Rakuda
       @warm_up = count(keywords, :warm_up, 0, 0)
       @repeat_late = count(keywords, :repeat_late, 0, 0)
       @parameters = parameters_of(keywords.fetch(:over, [nil]))
-      @stop_ms = keywords[:stop_after] && (seconds(:stop_after, keywords[:stop_after]) * 1000).ceil
-      @ready_ms = (seconds(:ready_within, keywords.fetch(:ready_within, 60)) * 1000).ceil
+      @stop_ms = keywords[:stop_after] && milliseconds(:stop_after, keywords[:stop_after])
+      @ready_ms = milliseconds(:ready_within, keywords.fetch(:ready_within, 60))
       @offset = offset_of(keywords.fetch(:offset, 0))
       @gate = gate_of(keywords.fetch(:gate, "auto"))
       refuse_ungated_stop
@@ -59,7 +59,11 @@ module Rakuda
     def offset_ns(worker)
       value = @offset.respond_to?(:call) ? @offset.call(worker) : @offset
       value = @offset.fetch(worker.id) if @offset.is_a?(Array)
-      (seconds(:offset, value) * 1_000_000_000).round
+      offset_ns = (seconds(:offset, value) * 1_000_000_000).round
+      return offset_ns if @stop_ms.nil? || offset_ns < @stop_ms * 1_000_000
+
+      raise ConfigurationError, "offset: worker #{worker.id} would begin #{value} s after the instant, and stop_after: " \
+                                "#{@stop_ms / 1000.0} ends it before: expected a later stop, or a smaller offset"
     end
 
     # @param worker [Sync::Worker]
@@ -90,6 +94,13 @@ module Rakuda
       return value if (value.is_a?(Integer) || value.is_a?(Float)) && value >= 0 && value <= 1_000_000
 
       refuse(name, value, "seconds, such as 0.5")
+    end
+
+    # Above 0.
+    def milliseconds(name, value)
+      refuse(name, value, "seconds above 0, such as 0.5") if value.is_a?(Numeric) && value.zero?
+
+      (seconds(name, value) * 1000).ceil
     end
 
     def offset_of(value)

@@ -84,10 +84,22 @@ module Rakuda
 
     # The message WorkerOutput has come.
     def on_output(round, worker, output)
-      @link.send_message("RoundValues", round, worker, @collects.fetch(round).values(output))
+      collect = @collects.fetch(round)
+      values = collect.values(output)
+      tell_missing(worker) if values.empty? && collect.names == [SyncCollect::ALL]
+      @link.send_message("RoundValues", round, worker, values)
     end
 
     private
+
+    # Whose figures have no names before they are printed is counted nowhere when it prints none.
+    def tell_missing(worker)
+      return if @is_missing_told
+
+      @is_missing_told = true
+      $stderr.puts "rakuda: collect: :json: worker #{worker} has printed no JSON object with up to " \
+                   "#{SyncCollect::NUMBERS_MAX} numbers (said once)"
+    end
 
     # No command of the worker comes to the gate any more.
     def leave(pass)

@@ -57,15 +57,16 @@ module Rakuda
 
     # @param line [String] for the shell
     # @param passed [Array<String>] names of variables that a container is given besides; the same each time
+    # @param grace [Numeric] seconds between SIGTERM and SIGKILL; the same each time
     # @return [Array<String>] words of a command that runs it inside
-    def wrap_line(line, passed = [])
-      ["sh", script(passed), line]
+    def wrap_line(line, passed, grace)
+      ["sh", script(passed, grace), line]
     end
 
     # @param words [Array<String>] of a command; one alone is a line
     # @return [Array<String>] words of a command that runs it inside
-    def wrap_words(words, passed = [])
-      words.size == 1 ? wrap_line(words.first, passed) : ["sh", script(passed), "--", *words]
+    def wrap_words(words, passed, grace)
+      words.size == 1 ? wrap_line(words.first, passed, grace) : ["sh", script(passed, grace), "--", *words]
     end
 
     private
@@ -83,9 +84,9 @@ module Rakuda
       File.expand_path(@names.first, @folder)
     end
 
-    def content(passed)
+    def content
       return [@kind, *@names, @folder].join("\n") if @kind == "module"
-      return [@kind, *@names, @folder, *passed].join("\n") if @kind == "container"
+      return container_script if @kind == "container"
 
       read = files
       [@kind, *read.texts.values, *(@folder if read.local?)].join("\n")
@@ -112,10 +113,11 @@ module Rakuda
     end
 
     # The file of the script; it is written when it is not there.
-    def script(passed)
+    def script(passed, grace)
       @script ||= begin
         @passed = passed.grep(/\A[^=\0\n]+\z/)
-        @digest = Digest::SHA256.hexdigest(content(@passed))[0, 16]
+        @grace = grace
+        @digest = Digest::SHA256.hexdigest(content)[0, 16]
         folder = File.join(@folder, ".rakuda", "env")
         name = File.join(folder, "#{@kind}-#{@digest}.sh")
         write(folder, name) unless File.exist?(name)
@@ -230,6 +232,58 @@ module Rakuda
        '${RAKUDA_HOSTFILE:+--volume "$RAKUDA_HOSTFILE:$RAKUDA_HOSTFILE:ro"}'].join(" ")
     end
 
+    # The client of a container that is no child of it, and what ends that in time: SIGKILL ends the client alone. So after
+    # SIGTERM the container has half of the grace. One whose client and script were killed together is ended by the next
+    # command in its place, which may write to the same target.
+    CLIENT = <<~'SH'
+      run() {
+        ids=$folder/.rakuda/env/containers
+        mkdir -p "$ids"
+        for old in "$ids/$(uname -n)"-*; do
+          [ -e "$old" ] || continue
+          [ "${old##*-}" = $$ ] || ! kill -0 "${old##*-}" 2>/dev/null || continue
+          "$tool" kill "$(cat "$old")" >/dev/null 2>&1
+          rm -f "$old"
+        done
+        id=$ids/$(uname -n)-$$
+        read -r stat </proc/$$/stat
+        told= ending= client=
+        trap 'pass_on INT' INT
+        trap 'told=1; pass_on TERM' TERM
+        trap : HUP
+        # What runs behind & has no standard input by itself.
+        exec 3<&0
+        [ -z "$told" ] || exit 143
+        "$tool" run --cidfile "$id" "$@" <&3 3<&- &
+        client=$!
+        while wait $client; status=$?; kill -0 $client 2>/dev/null; do
+          [ -n "$told" ] && [ -z "$ending" ] || continue
+          (
+            trap '' INT TERM
+            sleep $grace &
+            timer=$!
+            trap 'kill -KILL $timer; exit' HUP
+            wait $timer
+            "$tool" kill "$(cat "$id")"
+          ) </dev/null >/dev/null 2>&1 3<&- &
+          ending=$!
+        done
+        [ -z "$ending" ] || kill -HUP $ending 2>/dev/null
+        # A client that was told several times may go before its container.
+        [ -z "$told" ] || "$tool" kill "$(cat "$id")" >/dev/null 2>&1
+        rm -f "$id"
+        exit $status
+      }
+      # To the client, which has it already when the two are a group of their own.
+      pass_on() {
+        signal=$1
+        set -- ${stat##*) }
+        [ "$3" = $$ ] || [ -z "$client" ] || kill -$signal $client
+      }
+    SH
+
+    # Without an init the command would be process 1 of its container, which no signal ends that it does not handle. Docker
+    # brings one; podman takes catatonit, which not every system has with it.
     def container_script
       file = File.exist?(path) || @names.first.match?(/\.(sif|img)\z/)
       image = file ? path : @names.first
@@ -238,15 +292,21 @@ module Rakuda
       <<~SH
         [ "$1" = -- ] && shift || set -- sh -c "$1"
         folder=#{Shellwords.escape(@folder)}
+        grace=#{@grace / 2.0}
+        #{CLIENT.chomp}
         devices=$(env | sed -n 's/^\\(RAKUDA_DEVICES_[A-Z0-9_]*\\)=.*/--env \\1/p')
         for tool in apptainer singularity#{" podman docker" unless file} ''; do [ -z "$tool" ] || ! command -v "$tool" >/dev/null || break; done
         case $tool in
           apptainer | singularity)
             exec "$tool" exec --bind "$folder"${RAKUDA_HOSTFILE:+ --bind "$RAKUDA_HOSTFILE"} --pwd "$PWD" #{Shellwords.escape(apptainer)} "$@" ;;
           podman)
-            exec podman run --rm --interactive --volume "$folder:$folder" --workdir "$PWD" #{given} #{Shellwords.escape(others)} "$@" ;;
+            init=
+            for program in "$(command -v catatonit)" /usr/libexec/podman/catatonit /usr/lib/podman/catatonit; do
+              [ ! -x "$program" ] || { init="--init --init-path $program"; break; }
+            done
+            run $init --rm --interactive --volume "$folder:$folder" --workdir "$PWD" #{given} #{Shellwords.escape(others)} "$@" ;;
           docker)
-            exec docker run --rm --interactive --volume "$folder:$folder" --workdir "$PWD" #{given} \\
+            run --init --rm --interactive --volume "$folder:$folder" --workdir "$PWD" #{given} \\
               --user "$(id -u):$(id -g)" #{Shellwords.escape(others)} "$@" ;;
         esac
         echo "rakuda: needs env: container #{quoted_in_quotes(@names.first)}: #{file ? "neither apptainer nor singularity is" : "none of apptainer, singularity, podman, docker is"} on $(uname -n)" >&2

@@ -50,11 +50,16 @@ class EndToEndSyncTest < Minitest::Test
       sync(:ruby, gate: :call, **O) { |w| sh RbConfig.ruby, "-I", ENV.fetch("LIBRARY"), "ruby.rb" }
       sync(:forks, **O) { |w| sh "(echo child >> forks.said) & wait" }
       sync(:plain, gate: :none, **O) { |w| sh "true" }
-      task all: %w[dynamic direct static setuid script bare called ruby forks plain]
+      sync(:alone, **O) { |w| sh "./alone" }
+      mkdir "below"
+      cp "static", "below/moved"
+      sync(:below, **O) { |w| sh "./moved", chdir: "below" }
+      task all: %w[dynamic direct static setuid script bare called ruby forks plain alone below]
     RUBY
     gates = rounds.to_h { |round| [round["sync"], round["gate"]] }
     expected = { "dynamic" => "shell", "direct" => "preload", "static" => "exec", "setuid" => "exec", "script" => "script",
-                 "bare" => "script", "called" => "call", "ruby" => "call", "forks" => "shell", "plain" => "none" }
+                 "bare" => "script", "called" => "call", "ruby" => "call", "forks" => "shell", "plain" => "none",
+                 "alone" => "exec", "below" => "exec" }
     assert_equal expected, gates
     assert_equal "child\nchild\n", File.read(File.join(@folder, "forks.said"))
     assert_equal "gone gone\n" * 2, File.read(File.join(@folder, "dynamic.said"))
@@ -276,6 +281,45 @@ class EndToEndSyncTest < Minitest::Test
     assert_includes report, "page cache: cold before 2 of 2 rounds" if is_known
   end
 
+  def test_what_no_gate_can_hold_is_refused_before_it_runs
+    static = { "static" => [compile("static", SHOWS), 0o755] }
+    said = {
+      'sync(:a, workers: 1, gate: :preload, overhead: false) { |w| sh "./static" }' => "preload cannot hold it: it is static",
+      'sync(:a, workers: 1, cache: :warm, files: "/dev/zero", overhead: false) { |w| sh "touch ran" }' =>
+        "/dev/zero: expected a file with contents of its own"
+    }
+    said.each_with_index do |(rakefile, expected), number|
+      @folder = new_folder("refused#{number}", rakefile)
+      static.each { |name, (text, mode)| write_file(name, text, mode) }
+      _, status = Process.wait2(start(@folder, "a"))
+      assert_equal 1, status.exitstatus
+      assert_includes File.read(log(@folder)), expected
+      refute_match(/gone/, File.read(log(@folder)))
+      refute_path_exists File.join(@folder, "ran")
+    end
+  end
+
+  def test_a_limit_of_descriptors_below_those_of_a_gate_is_told
+    folder = configured("few")
+    out, status = Open3.capture2e(Engines::REAL, RAKUDACTL, "sync", "-j", "2", "conf.rb", chdir: folder, rlimit_nofile: 150)
+    assert_equal 1, status.exitstatus
+    assert_includes out, "it takes descriptors up to 199, and `ulimit -n` allows 150: expected 200 or more"
+  end
+
+  def test_rounds_of_two_namespaces_are_not_mixed
+    rounds = run_well(<<~'RUBY', "all")
+      %w[x y].each { |space| namespace(space) { sync(:a, workers: 2, overhead: false) { |w| sh "true" } } }
+      task all: %w[x:a y:a]
+    RUBY
+    assert_equal %w[x:a y:a], column(rounds, "sync").sort
+  end
+
+  def test_files_that_are_not_there_are_no_evidence
+    run_well('sync(:a, workers: 2, cache: :cold, files: "none.%w", overhead: false) { |w| sh "true" }', "a")
+    report, = Open3.capture2(RAKUDACTL, "-C", @folder, "report", "--text")
+    assert_match(/^ *page cache: cold before 0 of 1 rounds; none of its files was there before 1$/, report)
+  end
+
   def test_a_file_that_cannot_be_got_out_of_memory_is_told
     out, status = rakuda('sync(:bad, workers: 2, cache: :cold, files: ".", overhead: false) { |w| sh "touch ran" }', "bad")
     assert_equal 1, status
@@ -287,10 +331,11 @@ class EndToEndSyncTest < Minitest::Test
     rounds = run_well(<<~'RUBY', "both")
       sync(:stopped, workers: 2, stop_after: 6, overhead: false) { |w| sh "sleep", "600" }
       sync(:later, workers: 2, offset: [0, 0.3], overhead: false) { |w| sh "true" }
-      task both: %w[stopped later]
+      sync(:handled, workers: 2, stop_after: 6, overhead: false) { |w| sh RbConfig.ruby, "-e", "trap(:TERM) { exit!(128) }; sleep" }
+      task both: %w[stopped later handled]
     RUBY
-    stopped, later = rounds.sort_by { |round| round["sync"] }.reverse
-    assert_equal 0, stopped["failed"]
+    stopped, later, handled = rounds.sort_by { |round| round["sync"] }.reverse
+    assert_equal [0, 0], [stopped["failed"], handled["failed"]]
     # The stop is 6 s after the instant, long enough for all to have begun. Times are counted from the first start, which
     # may be later than the instant; nothing but the stop ends these programs.
     stopped["ends_ns"].each { |ns| assert_operator stopped["begun_after_ns"] + ns, :>=, 5_999_000_000 }
@@ -433,7 +478,7 @@ class EndToEndSyncTest < Minitest::Test
     pictures = %w[rounds workers].map { |name| REXML::Document.new(File.read(File.join(folder, "pictures/#{name}.svg"))) }
     counts = pictures.map { |picture| %w[circle polyline].map { |kind| REXML::XPath.match(picture, "//#{kind}").size } }
     # By workers every overhead, too.
-    assert_equal [[8, 0], [10, 2]], counts
+    assert_equal [[8, 0], [10, 6]], counts
     answer = JSON.parse(out)
     shape = answer["rounds"].map { |round| round.values_at("parameter", "round", "workers", "late").first(3) }
     assert_equal [1, 2].product(%w[4k 8k], [0, 1]).map { |workers, p, i| [p, (p == "8k" ? 2 : 0) + i, workers] }, shape
@@ -453,6 +498,11 @@ class EndToEndSyncTest < Minitest::Test
     assert_equal 1, status.exitstatus
     assert_equal "rakuda: --workers: 5 workers begin together and need as many slots, and there are 2: add -j 5, " \
                  "take fewer workers, or let them share slots (--oversubscribe)\n", out
+    out, status = Open3.capture2e(Engines::REAL, RAKUDACTL, "sync", "-j", "2", "--workers", "1,5", "conf.rb", chdir: folder)
+    assert_equal [1, "rakuda: --workers: 5 workers"], [status.exitstatus, out[/\A.*5 workers/]]
+    _, err, status = ctl(folder, "--offset", "nan", "conf.rb")
+    assert_equal 2, status.exitstatus
+    assert_includes err, "expected seconds, such as 0.5"
     out, err, status = ctl(folder, "conf.rb", "--", "-P")
     assert_equal [0, ""], [status.exitstatus, err]
     assert_includes out, "rakuda task_0_w0\n    Sync_0\n"
@@ -558,7 +608,7 @@ class EndToEndSyncTest < Minitest::Test
 
   # Programs of all kinds: text and mode.
   def programs
-    sources = { "dynamic" => SHOWS, "static" => SHOWS, "called" => CALLS }
+    sources = { "dynamic" => SHOWS, "static" => SHOWS, "called" => CALLS, "alone" => ALONE }
     built = sources.to_h { |name, source| [name, [compile(name, source), 0o755]] }
     built.merge("setuid" => [built["dynamic"][0], 0o4755], "script" => ["#!/bin/sh\n./dynamic\n", 0o755],
                 "bare" => ["./dynamic\n", 0o755],
@@ -582,10 +632,24 @@ class EndToEndSyncTest < Minitest::Test
     }
   C
 
+  # Has an interpreter, as dynamic programs have, and no C library.
+  ALONE = <<~'C'
+    static long call(long number, long one, const char *two, long three) {
+        long result;
+        __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(one), "S"(two), "d"(three) : "rcx", "r11", "memory");
+        return result;
+    }
+    void _start(void) {
+        call(1, 1, "alone\n", 6);
+        call(60, 0, 0, 0);
+    }
+  C
+
   # @return [String] the program's bytes
   def compile(name, source)
     path = File.join(@place, name)
-    kind = { "static" => %w[-static], ".so" => %w[-shared -fPIC] }.find { |ending, _| name.end_with?(ending) }&.last
+    kinds = { "static" => %w[-static], "alone" => %w[-nostdlib -pie -fPIE], ".so" => %w[-shared -fPIC] }
+    kind = kinds.find { |ending, _| name.end_with?(ending) }&.last
     words = ["gcc", "-O1", "-I", GATE, *kind, "-x", "c", "-", "-o", path]
     out, status = Open3.capture2e(*words, stdin_data: source)
     assert status.success?, out

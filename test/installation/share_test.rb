@@ -20,7 +20,8 @@ class ShareTest < Minitest::Test
   def setup
     @folder = Dir.mktmpdir("rakuda-share")
     @environment = { "PATH" => "#{ROOT}/bin:#{ENV.fetch("PATH")}", "XDG_CACHE_HOME" => File.join(@folder, "cache"),
-                     "HOME" => @folder, "RAKUDA_ENGINE" => nil, "RAKEOPT" => nil, "RUBYOPT" => nil, "LC_ALL" => "C.UTF-8" }
+                     "HOME" => @folder, "RAKUDA_ENGINE" => nil, "RAKEOPT" => nil,
+                     "RAKUDA_BENCH" => File.join(ROOT, "libexec/rakuda-bench"), "RUBYOPT" => nil, "LC_ALL" => "C.UTF-8" }
     Dir.mkdir(@work = File.join(@folder, "work"))
     File.write(File.join(@work, "Rakefile"), RAKEFILE)
   end
@@ -89,6 +90,8 @@ class ShareTest < Minitest::Test
     assert_equal %w[--policy], bash("rakuda --poli")
     assert_equal %w[lifo lifo_hrf lifo_hlfet], bash("rakuda --policy li")
     assert_equal %w[plain], bash("rakuda --progress=pl")
+    assert_equal %w[content,command content,inputs content,env], bash("rakuda --rerun-on content,")
+    assert_equal %w[content,env,inputs], bash("rakuda --rerun-on=content,env,i")
     assert_equal %w[built], bash("rakuda n:bu"), "bash replaces what stands after the colon"
     assert_equal ['made\ with\ \$\(touch\ harm\)'], bash("rakuda mad")
     refute_path_exists File.join(@work, "harm")
@@ -102,25 +105,45 @@ class ShareTest < Minitest::Test
     assert_equal %w[preload], bash("rakudactl sync --gate pre")
     assert_equal %w[last], bash("rakudactl log n:built --attempt l")
     assert_equal %w[layers last], bash("rakudactl sim la")
+    assert_equal %w[fifo,rank_hrf], bash("rakudactl sim last --policy fifo,ra")
+    assert_equal %w[env,command env,content], bash("rakudactl why n:built --rerun-on env,co")
+    assert_equal %w[prepare predict], bash("rakudactl bench pre")
+    assert_equal %w[montage montage-io], bash("rakudactl -C . bench compare mon")
+    assert_equal %w[small], bash("rakudactl bench run montage --size=sm")
+    assert_equal %w[make,xargs], bash("rakudactl bench compare montage --engines make,xa")
+    assert_equal %w[--per-node], bash("rakudactl bench suite ci --per")
   end
 
   def test_fish_completes
     assert_equal %w[--policy], fish("rakuda --poli")
     assert_equal %w[lifo lifo_hlfet lifo_hrf], fish("rakuda --policy li")
     assert_equal %w[n:built], fish("rakuda n:bu")
+    assert_equal %w[content,command content,env content,inputs], fish("rakuda --rerun-on content,")
+    assert_equal %w[--rerun-on=content,inputs], fish("rakuda --rerun-on=content,i")
     run_rakuda
     assert_equal %w[status story], fish("rakudactl st")
     assert_equal %w[n:built], fish("rakudactl story n:bu")
     assert_equal %w[last], fish("rakudactl report la")
+    assert_equal %w[env,command env,content], fish("rakudactl why n:built --rerun-on env,co")
+    assert_equal %w[predict prepare], fish("rakudactl bench pre")
+    assert_equal %w[les-io], fish("rakudactl bench run argot-io le")
+    assert_equal %w[make,xargs], fish("rakudactl bench compare montage --engines make,xa")
   end
 
-  # zsh completes for a terminal alone. A line that it could complete is as it should be when it is run.
+  # zsh completes for a terminal alone. A line that it could complete is as it should be when it is run, but for the comma that
+  # zsh puts behind a word of a list of its own, and takes away by itself when none is typed.
   def test_zsh_completes
     run_rakuda
     lines = { "rakuda --poli" => "rakuda --policy=", "rakuda --progress=pl" => "rakuda --progress=plain",
               "rakuda n:bu" => "rakuda n:built", "rakudactl expla" => "rakudactl explain",
               "rakudactl story n:bu" => "rakudactl story n:built", "rakudactl export wf" => "rakudactl export wfformat",
-              "rakudactl story n:built --run=la" => "rakudactl story n:built --run=last" }
+              "rakudactl story n:built --run=la" => "rakudactl story n:built --run=last",
+              "rakuda --rerun-on content,i" => "rakuda --rerun-on content,inputs,",
+              "rakuda --rerun-on=env,inputs,con" => "rakuda --rerun-on=env,inputs,content,",
+              "rakudactl why n:built --rerun-on env,in" => "rakudactl why n:built --rerun-on env,inputs",
+              "rakudactl bench sui" => "rakudactl bench suite", "rakudactl bench suite pa" => "rakudactl bench suite paper",
+              "rakudactl bench run wf-bl" => "rakudactl bench run wf-blast",
+              "rakudactl bench compare montage --engines make,xa" => "rakudactl bench compare montage --engines make,xargs" }
     assert_equal lines.values, zsh(lines.keys)
   end
 

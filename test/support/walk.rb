@@ -5,6 +5,7 @@ require "open3"
 require "socket"
 require "tmpdir"
 require_relative "terminal"
+require_relative "understood"
 
 # A page that is followed to the letter: files are written, commands run on a terminal, and what they print
 # is compared with the page. Marks in the pages, which readers do not see:
@@ -26,17 +27,23 @@ require_relative "terminal"
 #   <!-- meanwhile -->     the only command of the next block runs beside what follows, and has ended well with the folder
 #   <!-- each -->          in the next table all commands of the last column are run, with RUN for the last run
 #   <!-- each but X -->    the same without those that match X
+#   <!-- tried -->         commands of the next block, which are all of its lines when none begins with `$ `, end well; what they
+#                          print is not compared
+#   <!-- understood -->    the lines of the next block are commands that are not run: their programs take them (understood.rb)
 #   <!-- not run: WHY -->  the next block is not run
 #
 # A block with lines that begin with `$ ` is run; an indented one that is neither run nor a file needs the last of these
-# marks. A line `...` stands for any lines; without it, lines are compared in any order, since tasks run side by side. Times,
-# names of runs and of this machine are not compared. A command that names a run of the page, by its beginning or as ID, is
-# about the run in its place; /the/folder is the folder at hand.
+# marks. In pages of the reference a block may also be a form, which says what a command may look like; its options are
+# looked at by docs_test.rb. A line `...` stands for any lines; without it, lines are compared in any order, since tasks run
+# side by side. Times, names of runs and of this machine are not compared. A command that names a run of the page, by its
+# beginning or as ID, is about the run in its place; /the/folder is the folder at hand, `vm` this machine. A setup that
+# starts a service writes its first line into the file `service`: that one is meant by http://127.0.0.1:9300. Its number is
+# in `service.pid`, until a setup has ended it.
 class Walk
   ROOT = File.expand_path("../..", __dir__)
   WORDS = ["folder", "in", "checkout", "machine:", "port:", "hosts", "file:", "status:", "labels", "numbers", "soon", "service",
-           "meanwhile", "each but", "each", "not run:"].freeze
-  MARK = /\A<!-- (?<word>#{Regexp.union(WORDS)})(?: (?<value>.+?))? -->\z/.freeze
+           "meanwhile", "each but", "each", "tried", "understood", "not run:"].freeze
+  MARK = /\A<!-- (?<word>#{Regexp.union(WORDS)})(?: (?<value>.+?))? -->\z/
   # A host of `<!-- hosts -->`: whose options end with `--`, or who has none.
   SSH = <<~'SH'
     #!/bin/sh
@@ -50,13 +57,20 @@ class Walk
   # Pages that need what is not on every system that Rakuda is for: make, compilers, the I/O kernels.
   BUILDING = %w[installing io-benchmarks coming-from-make].map { |name| "docs/guide/#{name}.md" }.freeze
   NUMBER = /(?<![\w.])-?\d[\d.]*(?:[KMGTP]?i?B|ms|µs|s|min|h|d|%)?(?!\w)|(?<=\s)-(?=\s|\z)/.freeze
+  ENGINE = ENV.fetch("RAKUDA_ENGINE", File.join(ROOT, "target/release/rakudad"))
   RUN = /\b\d{8}-\d{6}\.\d{3}-\d+\b/
   # What `mpirun` says no to otherwise, as root and on few cores.
   MPI = { "OMPI_ALLOW_RUN_AS_ROOT" => "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM" => "1",
           "OMPI_MCA_rmaps_base_oversubscribe" => "1" }.freeze
 
-  def initialize(test, page)
+  # What a command may look like: words in brackets, or names of what stands there. Further lines belong to the first.
+  FORM = /\A(?:rakuda|rakudactl|rakudad|ssh -t) .*(?:\[|\.\.\.|\b[A-Z]{2,}\b)/
+  SERVICE = "http://127.0.0.1:9300"
+
+  # @param forms [Boolean] whether a block may be a form
+  def initialize(test, page, forms: false)
     @test = test
+    @forms = forms
     @page = page
     @lines = File.readlines(File.join(ROOT, page), chomp: true)
     @commands = 0
@@ -71,9 +85,10 @@ class Walk
       begin_folder
       each_block { |mark, block, place| run(mark, block, place) }
       await_meanwhile
-      end_services
+      end_beside
     ensure
       @services.each { |thread,| Process.kill(:KILL, -thread.pid) }
+      end_service
     end
     @test.assert_operator @commands, :>, 0, "#{@page} has no command"
   end
@@ -133,10 +148,11 @@ class Walk
 
   def begin_folder
     await_meanwhile
-    end_services
+    end_beside
     @folder = @top
     FileUtils.rm_rf(Dir.children(@top).map { |name| File.join(@top, name) })
     FileUtils.mkdir_p([".bin", ".home"].map { |name| File.join(@top, name) })
+    File.symlink(ENGINE, File.join(@top, ".bin/rakudad"))
     @runs = {} # as the page calls them, and as they are called here
   end
 
@@ -153,6 +169,7 @@ class Walk
   end
 
   def set_up(script, place)
+    @commands += 1
     output, status = Open3.capture2e(environment, "sh", "-eu", stdin_data: "#{script.join("\n")}\n", chdir: @folder)
     @test.assert status.success?, "#{@page}:#{place}: setup\n#{output}"
   end
@@ -166,6 +183,10 @@ class Walk
     return unless block.first.start_with?("    ")
 
     block = unindented(block)
+    return run_tried(block, place) if word == "tried"
+    return look_at(block, place) if word == "understood"
+    return if @forms && FORM.match?(block.first)
+
     marks = "#{@page}:#{place}: neither commands, with `$ ` before them, nor marked: #{block.first}"
     @test.assert block.first.start_with?("$ "), marks
     case word
@@ -197,7 +218,7 @@ class Walk
     compare_numbers(block.drop(1), File.readlines(log, chomp: true), here)
   end
 
-  def end_services
+  def end_beside
     while (thread, log, place = @services.last)
       Process.kill(:TERM, thread.pid)
       @test.assert thread.join(Terminal::LIMIT), "#{place}: it does not end\n#{File.read(log)}"
@@ -252,6 +273,19 @@ class Walk
     end
   end
 
+  def run_tried(lines, place)
+    commands = lines.grep(/\A\$ /)
+    (commands.empty? ? lines.reject(&:empty?) : commands).each do |line|
+      printed_by(with_runs(line.delete_prefix("$ ")), 0, "#{@page}:#{place}: #{line}")
+    end
+  end
+
+  def look_at(lines, place)
+    @commands += lines.size
+    faults = lines.flat_map { |line| Understood.new.faults(line) }
+    @test.assert_empty faults, "#{@page}:#{place}"
+  end
+
   # What such commands print is not in the page: they end well.
   def run_each(table, but, place)
     commands = table.drop(2).flat_map { |row| row.split(/(?<!\\)\|/).last.scan(/`((?:rakuda|rakudactl)(?: [^`]*)?)`/).flatten }
@@ -293,6 +327,7 @@ class Walk
   # The command as it has to be here: the page's runs have other names, and so have ports and machines.
   def with_runs(command)
     @here.each { |pattern, here| command = command.gsub(pattern, here) }
+    command = command.gsub(SERVICE) { service } if command.include?(SERVICE)
     command = command.gsub("/the/folder", @folder).gsub(/\b\d{8}-\d{6}[\d.-]*/) do |name|
       meant = @runs.keys.select { |run| run.start_with?(name) }
       @test.assert_equal 1, meant.size, "#{@page}: #{command}: the page names #{meant.size} runs that begin so"
@@ -300,6 +335,17 @@ class Walk
     end
     command.include?("/ID/") ? command.gsub("/ID/", "/#{Dir.children(File.join(@folder, ".rakuda/runs")).max}/") : command
   end
+
+  # Of a page that could not be followed to its end.
+  def end_service
+    Dir.glob("#{@top}/**/service.pid").each do |file|
+      Process.kill(:TERM, Integer(File.read(file), 10)) if File.size?(file)
+    rescue Errno::ESRCH
+      next # it has ended by itself
+    end
+  end
+
+  def service = File.read(File.join(@folder, "service"))[/\Ahttp:\S+/]
 
   def compare(expected, printed, place)
     remember(expected, printed)
@@ -341,7 +387,7 @@ class Walk
 
   # Without what differs from call to call.
   def plain(line)
-    line = line.sub(%r{, [\d.]+/s(, (at least|about) .*? left)?}, "") # how fast it goes
+    line = line.gsub(/\bvm\b/, Socket.gethostname).sub(%r{, [\d.]+/s(, (at least|about) .*? left)?}, "") # how fast it goes
     line = line.sub(/(?<=; made )[^;]+/) { |names| names.split(", ").sort.join(", ") }
     line.gsub(RUN, "RUN").gsub(/\d{4}-\d\d-\d\d/, "DATE").gsub(/\d\d:\d\d:\d\d(\.\d+)?/, "TIME").gsub(/\+\d+\.\d{3}/, "+S")
         .gsub(/\d[\d.]* (?:ns|µs|us|ms|s|min|k?B|MB|[KMG]iB)\b/, "N").gsub(/ on \S+( with|$)/, ' on HOST\1').gsub(/ {2,}/, "  ")

@@ -29,6 +29,13 @@ class Completions
     <<~BASH
       #{NOTE}
       #{TASKS}
+      # Words that may stand after the last comma of a list, and do not stand before it.
+      __rakuda_list() {
+          local word before=${cur%"${cur##*,}"}
+          for word; do
+              if [[ ,$before != *,$word,* && $before$word == "$cur"* ]]; then COMPREPLY+=("$before$word"); fi
+          done
+      }
       _rakuda() {
           local cur prev words cword name
           _get_comp_words_by_ref -n =: cur prev words cword
@@ -83,6 +90,13 @@ class Completions
           set program (string replace -r '/bin/[^/]*$' '' -- $program)/libexec/rakuda-tasks
           test -x "$program"; and $program $words 2>/dev/null
       end
+      # Words that may stand after the last comma of a list, and do not stand before it.
+      function __rakuda_list
+          set -l before (commandline -ct | string replace -r '^--[^=]*=' '' | string replace -r '[^,]*$' '')
+          for word in $argv
+              contains -- $word (string split , -- $before); or echo $before$word
+          end
+      end
       complete -c rakuda -f -a '(__rakuda_tasks)'
       #{@table.all.map { |option| fish_line(option) }.join("\n")}
     FISH
@@ -99,17 +113,19 @@ class Completions
   def takes_next?(option) = option.value && (!option.optional || option.kind)
 
   def bash_values
-    by_answer = valued.reject { |option| option.kind.nil? }.group_by { |option| bash_answer(option.kind) }
+    by_answer = valued.reject { |option| option.kind.nil? }.group_by { |option| bash_answer(option) }
     lines = by_answer.map { |answer, options| "        #{options.flat_map(&:flags).join(" | ")}) #{answer}; return ;;" }
     free = valued.select { |option| option.kind.nil? }.flat_map(&:flags)
     lines + ["        #{free.join(" | ")}) return ;;"]
   end
 
-  def bash_answer(kind)
-    case kind
+  def bash_answer(option)
+    case option.kind
     when :file then "_filedir"
     when :folder then "_filedir -d"
-    else "COMPREPLY=($(compgen -W \"#{kind.join(" ")}\" -- \"$cur\"))"
+    else
+      words = option.kind.join(" ")
+      option.list ? "__rakuda_list #{words}" : "COMPREPLY=($(compgen -W \"#{words}\" -- \"$cur\"))"
     end
   end
 
@@ -132,15 +148,17 @@ class Completions
   def zsh_value(option)
     return "" unless option.value
 
-    "#{takes_next?(option) ? ":" : "::"}#{option.value.tr(":", " ")}:#{zsh_answer(option.kind)}"
+    "#{takes_next?(option) ? ":" : "::"}#{option.value.tr(":", " ")}:#{zsh_answer(option)}"
   end
 
-  def zsh_answer(kind)
-    case kind
+  def zsh_answer(option)
+    case option.kind
     when nil then " "
     when :file then "_files"
     when :folder then "_files -/"
-    else "(#{kind.join(" ")})"
+    else
+      words = option.kind.join(" ")
+      option.list ? "_sequence compadd - #{words}" : "(#{words})"
     end
   end
 
@@ -156,7 +174,9 @@ class Completions
     when nil then "-x"
     when :file then "-r -F"
     when :folder then "-x -a '(__fish_complete_directories)'"
-    else "-x -a '#{option.kind.join(" ")}'"
+    else
+      words = option.kind.join(" ")
+      option.list ? "-x -a '(__rakuda_list #{words})'" : "-x -a '#{words}'"
     end
   end
 end

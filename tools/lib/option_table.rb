@@ -8,8 +8,8 @@ require "rakuda"
 # All options.
 class OptionTable
   # One option: its flags (`-f`, `--rakefile`), the name of its value or none, whether the value may be left out, what
-  # it does, and what the value is (CommandLine::VALUES).
-  Option = Struct.new(:flags, :value, :optional, :text, :kind) do
+  # it does, what the value is (CommandLine::VALUES), and whether it may be several of that (CommandLine::LISTS).
+  Option = Struct.new(:flags, :value, :optional, :text, :kind, :list) do
     def long = flags.find { |flag| flag.start_with?("--") }
 
     def longs = flags.grep(/\A--/)
@@ -44,7 +44,8 @@ class OptionTable
       flags = words.map { |word| word[/\A--?[\w-]+/] }
       value = words.filter_map { |word| word[/\A--?[\w-]++[ =]?(.+)\z/, 1] }.first
       kind = flags.filter_map { |flag| Rakuda::CommandLine::VALUES[flag] }.first
-      Option.new(flags, value&.delete("[]"), value&.start_with?("["), texts.join(" ").gsub(/\s+/, " "), kind)
+      Option.new(flags, value&.delete("[]"), value&.start_with?("["), texts.join(" ").gsub(/\s+/, " "), kind,
+                 (flags & Rakuda::CommandLine::LISTS).any?)
     end
   end
 end

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::ffi::{CStr, CString};
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
+use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -136,8 +136,20 @@ impl Gates {
         }
         let refused =
             |source| SpawnError::Refused { program: "the gate of its round".into(), source };
+        has_descriptors().map_err(refused)?;
         let round = self.round(options.round).map_err(refused)?;
-        let executed = Executed::look_at(Path::new(OsStr::from_bytes(launch.program.to_bytes())));
+        // Of a path that is not whole the kernel sees what is there where the command runs.
+        let folder = launch.directory.as_ref().map_or(Path::new(""), |it| path_of(it));
+        let executed = Executed::look_at(path_of(&launch.program), folder);
+        if options.hold == GateChoice::Preload && !executed.takes_library {
+            return Err(SpawnError::Refused {
+                program: launch.program.to_string_lossy().into_owned(),
+                source: io::Error::other(
+                    "gate: preload cannot hold it: it is static, without a C library, or has rights of its own; \
+                     expected auto or exec",
+                ),
+            });
+        }
         let waits = if launch.is_shell_line() {
             Some(GateKind::Shell)
         } else {
@@ -152,6 +164,9 @@ impl Gates {
             round.can_meet.set(false);
         }
         let files = options.cache.as_ref().map_or_else(Vec::new, |cache| cache.files.clone());
+        for file in &files {
+            is_readable(&folder.join(file.as_path())).map_err(refused)?;
+        }
         let held = hold(&round, options, executed.takes_library, environment.value(b"LD_PRELOAD"));
         let hold = held.map_err(refused)?;
         round.places.borrow_mut().insert(options.worker, place);
@@ -483,6 +498,28 @@ fn in_memory(place: &OnceLock<File>, name: &CStr, content: &[u8]) -> io::Result<
     Ok(place.get_or_init(|| File::from(readable)).as_raw_fd())
 }
 
+/// A worker's limit of descriptors may be below those of its gate.
+fn has_descriptors() -> io::Result<()> {
+    match rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
+        Some(files) if files <= PAGE.unsigned_abs().into() => Err(io::Error::other(format!(
+            "it takes descriptors up to {PAGE}, and `ulimit -n` allows {files}: expected {} or more",
+            PAGE + 1
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What a gate reads to its end, or looks for in the page cache, has one. What is not there yet has nothing there.
+fn is_readable(file: &Path) -> io::Result<()> {
+    match std::fs::metadata(file).map(|metadata| metadata.file_type()) {
+        Ok(kind) if !kind.is_file() && !kind.is_dir() => Err(io::Error::other(format!(
+            "{}: expected a file with contents of its own, and no device or pipe",
+            file.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// What is known of the file that is executed.
 struct Executed {
     /// It is for an interpreter, or for the shell.
@@ -493,12 +530,12 @@ struct Executed {
 }
 
 impl Executed {
-    fn look_at(program: &Path) -> Self {
+    fn look_at(program: &Path, folder: &Path) -> Self {
         let mut executed = Self { is_script: false, takes_library: false };
-        let mut path = program.to_path_buf();
+        let mut path = folder.join(program);
         for _ in 0..INTERPRETERS_MAX {
             match Content::of(&path) {
-                Content::Script(interpreter) => path = interpreter,
+                Content::Script(interpreter) => path = folder.join(interpreter),
                 Content::Text => return Self { is_script: true, takes_library: true },
                 Content::Program { takes_library } => {
                     executed.takes_library = takes_library;
@@ -548,13 +585,17 @@ impl Content {
         if !start.starts_with(b"\x7fELF") {
             return Self::Text;
         }
-        program(has_interpreter(&mut file, start))
+        program(is_dynamic(&file, start))
     }
 }
 
-/// Whether it is a dynamic ELF program like this one.
-fn has_interpreter(file: &mut File, start: &[u8]) -> bool {
+/// Whether it is an ELF program like this one that has libraries loaded. Without any it has no C library, and ours
+/// finds no environment there.
+fn is_dynamic(file: &File, start: &[u8]) -> bool {
+    const PT_DYNAMIC: u32 = 2;
     const PT_INTERP: u32 = 3;
+    const DT_NEEDED: u64 = 1;
+    const DYNAMIC_BYTES_MAX: u64 = 1 << 16;
     let machine: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
     let short = |at: usize| u16::from_le_bytes([start[at], start[at + 1]]);
     if start.len() < 64 || !start.starts_with(b"\x7fELF\x02\x01") || short(18) != machine {
@@ -562,11 +603,28 @@ fn has_interpreter(file: &mut File, start: &[u8]) -> bool {
     }
     let table = start[32..40].try_into().map_or(0, u64::from_le_bytes);
     let (entry, count) = (u64::from(short(54)), u64::from(short(56)));
-    (0..count).any(|number| {
-        let mut kind = [0; 4];
-        let seek = file.seek(io::SeekFrom::Start(table + number * entry));
-        seek.is_ok() && file.read_exact(&mut kind).is_ok() && u32::from_le_bytes(kind) == PT_INTERP
-    })
+    let (mut has_interpreter, mut needs_libraries) = (false, false);
+    for number in 0..count {
+        let mut header = [0; 56];
+        if file.read_exact_at(&mut header, table.saturating_add(number * entry)).is_err() {
+            return false;
+        }
+        let long = |at: usize| header[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
+        let kind = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
+        has_interpreter |= kind == PT_INTERP;
+        if kind == PT_DYNAMIC {
+            let bytes = long(32).min(DYNAMIC_BYTES_MAX);
+            let mut entries = vec![0; usize::try_from(bytes).unwrap_or(0)];
+            let is_read = file.read_exact_at(&mut entries, long(8)).is_ok();
+            let is_needed = |entry: &[u8]| entry[..8] == DT_NEEDED.to_le_bytes();
+            needs_libraries |= is_read && entries.chunks_exact(16).any(is_needed);
+        }
+    }
+    has_interpreter && needs_libraries
+}
+
+fn path_of(name: &CString) -> &Path {
+    Path::new(OsStr::from_bytes(name.to_bytes()))
 }
 
 fn wall_ahead_ns() -> i64 {

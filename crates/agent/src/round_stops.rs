@@ -28,11 +28,11 @@ impl RoundStops {
     }
 
     /// What the status of a command counts as that has exited, and why, where that is due to the stop: one that has
-    /// ended by SIGTERM has ended well.
+    /// ended by SIGTERM has ended well, and so has one that exits when it gets it, in its own way (fio with 128).
     pub fn ended(&mut self, command: CommandId, status: i32) -> (i32, Option<String>) {
         match self.sent.remove(&command) {
             // Also when it took so long to end that SIGKILL was sent behind it.
-            Some(_) if status == libc::SIGTERM => (0, None),
+            Some(_) if status == libc::SIGTERM || libc::WIFEXITED(status) => (0, None),
             Some(Some(grace)) if status == libc::SIGKILL => {
                 let why = format!(
                     "killed: it did not end within {} s of the stop of its round (stop_after:)",
@@ -63,7 +63,10 @@ mod tests {
         assert!(why.unwrap().contains("did not end within 1.5 s of the stop"));
         assert_eq!(stops.ended(CommandId(3), libc::SIGTERM), (0, None), "it was slow to end");
         stops.terminated(CommandId(3));
-        assert_eq!(stops.ended(CommandId(3), 3 << 8), (3 << 8, None));
+        assert_eq!(stops.ended(CommandId(3), 128 << 8), (0, None), "it handles the signal");
+        stops.terminated(CommandId(3));
+        assert_eq!(stops.ended(CommandId(3), libc::SIGSEGV), (libc::SIGSEGV, None));
+        assert_eq!(stops.ended(CommandId(4), 3 << 8), (3 << 8, None), "it ended before");
         assert_eq!(stops.ended(CommandId(4), libc::SIGTERM), (libc::SIGTERM, None));
     }
 }

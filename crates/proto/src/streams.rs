@@ -30,7 +30,7 @@ pub enum RecordForm {
 pub enum StreamEnd {
     /// A task's commands: its number.
     Task(u32),
-    /// A spool: its file.
+    /// A spool: its file; where that is in no folder, the agent keeps it in one without a name.
     Spool(Text),
     /// An edge to or from another host: its number in the opening.
     Hop(u32),
@@ -283,6 +283,8 @@ pub enum StreamRequest {
     Switch(OpeningId),
     /// All stays with the streams that were open before.
     Keep(OpeningId),
+    /// Nobody reads these spools any more.
+    Forget(Vec<Text>),
 }
 
 /// From an agent to the hub.

@@ -330,6 +330,8 @@ pub struct CacheFigures {
     pub as_wanted: usize,
     /// Those of which the kernel of some worker does not say.
     pub unknown: usize,
+    /// Those before which none of its files was there, or had a byte.
+    pub without_files: usize,
     /// Of the others the one that was furthest from it: bytes in memory, and bytes of its files.
     pub worst: Option<(u64, u64)>,
 }
@@ -341,6 +343,10 @@ impl CacheFigures {
             self.unknown += 1;
             return;
         };
+        if cache.bytes == 0 {
+            self.without_files += 1;
+            return;
+        }
         let off = |(resident, bytes): (u64, u64)| match cache.state.as_str() {
             COLD => resident,
             _ => bytes.saturating_sub(resident),
@@ -502,13 +508,25 @@ mod tests {
             with(COLD, 2, 100, Some(4)),
             with(COLD, 2, 100, None),
             with(COLD, 1, 50, Some(0)),
+            with(COLD, 2, 0, Some(0)),
             with("warm", 2, 100, Some(100)),
             with("warm", 2, 100, Some(96)),
             RoundEnded { fault: Some("x".into()), ..with(COLD, 1, 50, Some(0)) },
             round(COUNTED, 2, 1, 7, 8),
         ]]);
-        let cold = CacheFigures { rounds: 5, as_wanted: 1, unknown: 2, worst: Some((8, 100)) };
-        let warm = CacheFigures { rounds: 2, as_wanted: 1, unknown: 0, worst: Some((96, 100)) };
+        let cold = CacheFigures {
+            rounds: 6,
+            as_wanted: 1,
+            unknown: 2,
+            without_files: 1,
+            worst: Some((8, 100)),
+        };
+        let warm = CacheFigures {
+            rounds: 2,
+            as_wanted: 1,
+            worst: Some((96, 100)),
+            ..CacheFigures::default()
+        };
         let found: Vec<_> = figures.caches().into_iter().collect();
         assert_eq!(found, [(COLD.to_owned(), cold), ("warm".to_owned(), warm)]);
     }

@@ -5,6 +5,7 @@ require "fileutils"
 require "json"
 require "rakuda/bench/catalogue"
 require "rakuda/bench/comparison"
+require "rakuda/bench/completion"
 require "rakuda/bench/errors"
 require "rakuda/bench/fit"
 require "rakuda/bench/measured"
@@ -56,6 +57,7 @@ module Rakuda
       def call(arguments)
         name, *rest = arguments
         return help if [nil, "help", "-h", "--help"].include?(name)
+        return complete(rest) if name == "__complete"
         raise UsageError, "no command #{name}; there are #{COMMANDS.join(", ")}" unless COMMANDS.include?(name)
 
         @options = Options.new(rest)
@@ -76,6 +78,15 @@ module Rakuda
 
       def help
         @out.puts HELP, Options.help
+        0
+      end
+
+      # What shells ask for: POSITION WORD..., as of `rakudactl __complete`.
+      def complete(words)
+        position, *words = words
+        texts = HELP.scan(/^ {4}(\w+) .*? {2,}(\S.*)/).to_h
+        commands = COMMANDS.to_h { |name| [name, texts[name]] }
+        @out.puts Completion.new(commands, words, position.to_i).lines
         0
       end
 

@@ -195,11 +195,13 @@ module Rakuda
           #{rule} { |t| kernel(#{command.map(&:inspect).join(", ")}#{', "--hard-limit", left' if limit}, "--out", t.name) }
         RUBY
 
-        # The names of the nodes are known when it begins, and the shell puts them in.
+        # The names of the nodes are known when it begins, and the shell puts them in. Ranks may be more than a node's cores,
+        # which `needs` would refuse.
         line = "mpirun --hostfile \"$RAKUDA_HOSTFILE\" #{Shellwords.join(command.drop(1))} --out \"$0\""
         line += ' --hard-limit "$1"' if limit
         <<~RUBY
-          needs nodes: #{nodes}, cores: #{(ranks.to_f / nodes).ceil}
+          needs nodes: #{nodes}
+          desc "ncore=#{(ranks.to_f / nodes).ceil}"
           #{rule} { |t| kernel("sh", "-c", #{line.inspect}, t.name#{", left" if limit}) }
         RUBY
       end

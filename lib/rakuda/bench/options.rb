@@ -31,6 +31,9 @@ module Rakuda
       }.freeze
       # What stands on the command line for it, where that is another word.
       WORDS = { ranks: "np" }.freeze
+      # What some options choose from; of STYLES there may be several, with commas between.
+      VALUES = { size: %w[tiny small large], cache: %w[any warm cold], cluster: %w[slurm] }.freeze
+      STYLES = %w[flat idiomatic].freeze
       HOURS_MAX = 30 * 24 * 3600
       COUNT_MAX = 1 << 20
 
@@ -91,6 +94,18 @@ module Rakuda
       # @return [String] the options, one a line
       def self.help = new([]).send(:parser).summarize.join
 
+      # @return [Array<Array(String, Symbol, Boolean, String)>] of each option: as it stands on the command line, its name here,
+      #   whether it has a value, and what it is
+      def self.all
+        new([]).send(:parser).top.list.flat_map do |switch|
+          long = switch.long.first.delete_prefix("--")
+          name = WORDS.key(long.to_sym) || long.tr("-", "_").to_sym
+          (switch.long + switch.short.map { |letter| "-#{letter.delete_prefix("-")}" }).map do |flag|
+            [flag, name, !switch.arg.nil?, switch.desc.first.to_s]
+          end
+        end
+      end
+
       private
 
       def parser
@@ -114,12 +129,12 @@ module Rakuda
       end
 
       def sizes(on)
-        on.on("--size SIZE", %w[tiny small large], "tiny (seconds), small (minutes here), large (the papers') [tiny]") do |value|
+        on.on("--size SIZE", VALUES[:size], "tiny (seconds), small (minutes here), large (the papers') [tiny]") do |value|
           set(:size, value)
         end
         on.on("--dir FOLDER", "where files are written and read; removed afterwards [bench-work]") { |value| set(:dir, value) }
         on.on("--out FOLDER", "where results are written [bench-results]") { |value| set(:out, value) }
-        on.on("--cache STATE", %w[any warm cold], "inputs before each round of an engine: any, warm, cold [any]") do |value|
+        on.on("--cache STATE", VALUES[:cache], "inputs before each round of an engine: any, warm, cold [any]") do |value|
           set(:cache, value)
         end
         on.on("--scale-bytes X", Float, "a file in WfFormat: times each size [1]") { |value| set(:scale_bytes, positive(value)) }
@@ -145,8 +160,8 @@ module Rakuda
 "run kernels and micro-benchmarks on the hosts of FILE; --dir of kernels must be one folder on all of them") do |value|
           set(:hosts, File.expand_path(value))
         end
-        on.on("--cluster slurm", %w[slurm], "likewise, in an allocation of Slurm that is asked for, in place of -F") { |value|
- set(:cluster, value) }
+        on.on("--cluster slurm", VALUES[:cluster],
+              "likewise, in an allocation of Slurm that is asked for, in place of -F") { |value| set(:cluster, value) }
         on.on("--nodes N,...", Array, "hosts that the ranks of a kernel are spread over; several are a sweep [1]") do |value|
           set(:nodes, several(value))
         end
@@ -194,7 +209,7 @@ module Rakuda
       end
 
       def styles(words)
-        other = (words - %w[flat idiomatic]).first and
+        other = (words - STYLES).first and
           raise OptionParser::InvalidArgument, "#{other}: expected flat, idiomatic, or both with a comma between"
         words.uniq
       end

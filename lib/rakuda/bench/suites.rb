@@ -27,6 +27,9 @@ module Rakuda
                                  "copyfile" => %w[rakuda make xargs], "montage" => %w[rakuda make ninja],
                                  "montage-io" => %w[rakuda rake make ninja xargs] } }
       }.freeze
+      # The figures of the 2018 paper, beside those of ALL.
+      PAPER = "paper"
+      NAMES = [*ALL.keys, PAPER].freeze
       # Rounds where no other number is asked for. From six on there is an interval.
       ROUNDS = { "tiny" => 1, "small" => 6, "large" => 6 }.freeze
 
@@ -34,10 +37,10 @@ module Rakuda
 
       # @return [Array<Hash>] results
       def run(name, options, slots, say)
-        return sweeps(options, say) if name == "paper"
+        return sweeps(options, say) if name == PAPER
         raise UsageError, "--cluster means nothing to the suite #{name}; it does to paper" if options.given?(:cluster)
 
-        suite = ALL.fetch(name) { raise UsageError, "no suite #{name}; there are #{ALL.keys.join(", ")}, paper" }
+        suite = ALL.fetch(name) { raise UsageError, "no suite #{name}; there are #{NAMES.join(", ")}" }
         Programs.need_all((suite.fetch(:measured) + suite.fetch(:workflows).keys).map { |entry| Catalogue.find(entry) })
         engines = suite.fetch(:workflows).transform_values { |names| names.map { |engine| present(engine) } }
         raise UsageError, "--size means nothing to the suite #{name}: it is #{suite.fetch(:size)}" if options.given?(:size)

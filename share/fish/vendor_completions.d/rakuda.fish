@@ -5,6 +5,13 @@ function __rakuda_tasks
     set program (string replace -r '/bin/[^/]*$' '' -- $program)/libexec/rakuda-tasks
     test -x "$program"; and $program $words 2>/dev/null
 end
+# Words that may stand after the last comma of a list, and do not stand before it.
+function __rakuda_list
+    set -l before (commandline -ct | string replace -r '^--[^=]*=' '' | string replace -r '[^,]*$' '')
+    for word in $argv
+        contains -- $word (string split , -- $before); or echo $before$word
+    end
+end
 complete -c rakuda -f -a '(__rakuda_tasks)'
 complete -c rakuda -l policy -x -a 'fifo lifo lifo_hrf rank_hrf cached lifo_hlfet' -d 'Order of ready tasks: fifo, lifo, lifo_hrf, rank_hrf, cached, lifo_hlfet. (default is lifo_hrf)'
 complete -c rakuda -l memory -x -d 'Memory that tasks may use together, such as 8G.'
@@ -16,7 +23,7 @@ complete -c rakuda -l stream-route -x -a 'auto relay direct conventional' -d 'Ho
 complete -c rakuda -l seed -x -d 'Seed of the choices made at random.'
 complete -c rakuda -l walltime -x -d 'All nodes end after TIME (2:00:00, 90m): start nothing that takes longer by earlier runs.'
 complete -c rakuda -l config -r -F -d 'Read FILE in place of rakuda.yaml and pwrake_conf.yaml beside the Rakefile.'
-complete -c rakuda -l rerun-on -x -a 'command inputs content env' -d 'Also run what was made otherwise before: command,inputs,content,env.'
+complete -c rakuda -l rerun-on -x -a '(__rakuda_list command inputs content env)' -d 'Also run what was made otherwise before: command,inputs,content,env.'
 complete -c rakuda -l rerun-env -x -d 'Variables that --rerun-on env compares. (default is PASS_ENV)'
 complete -c rakuda -l plan -x -a 'text json' -d 'Show what would run and why, as text or as json, and run nothing (implies -n).'
 complete -c rakuda -l rake -d 'With -n: rake\'s own lines (** Invoke ...) too, on stderr, also where that is a terminal.'

@@ -21,7 +21,7 @@ class ClusterGfarmSyncTest < ClusterGfarmCase
     result = @testbed.run("head", RAKUDACTL, "sync", "--json", "conf.rb", "--", "-F", "#{@shared}/hosts", chdir: @folder)
     assert_equal 0, result.status, result.err
     rounds = JSON.parse(result.out)["rounds"]
-    expected = %w[4k 8k].map { |size| [size, "preload", 3, nil] }
+    expected = %w[4k 8k].map { |size| [size, "script", 3, nil] }
     assert_equal expected, (rounds.map { |it| it.values_at("parameter", "gate", "workers", "fault") })
     rounds.each { |round| assert_operator round["clock_bound_s"], :>, 0 }
     said = [0, 1].product([0, 1, 2]).map { |round, worker| read("said.#{round}.#{worker}").chomp }

@@ -115,25 +115,23 @@ class StreamRoutesTest < ClusterHostsCase
     @testbed.fault("slow-link", "host3", "none")
   end
 
+  # A group, which may be within others, for each of these hosts.
+  def groups(of)
+    text = of.map { |name, hosts| %([[group]]\nname = "#{name}"\nhosts = #{hosts.map { |host| "#{host} 1" }.inspect}\n) }
+    write("hosts.toml", text.join("\n"))
+  end
+
   # host1 and host2, host3, and host4 in a group within that of host3: from host1 the line of each group is passed once.
   def test_groups_within_groups_pass_a_stream_on_one_to_the_other
-    write("hosts.toml", <<~TOML)
-      [[group]]
-      name = "near"
-      hosts = ["host1 1", "host2 1"]
-
-      [[group]]
-      name = "far"
-      hosts = ["host3 1"]
-
-      [[group]]
-      name = "far/deep"
-      hosts = ["host4 1"]
-    TOML
+    groups("near" => %w[host1 host2], "far" => %w[host3], "far/deep" => %w[host4])
     assert_equal ["relay", 2, 1], copies("relay")
     hops = JSON.parse(ctl("report", "--json")).dig("streams", 0, "hops")
     assert_equal [%w[host1 host2], %w[host1 host3], %w[host3 host4]], hops.map { |hop| hop.values_at("from", "to") }.sort
     assert_equal [10_000], hops.map { |hop| hop["records"] }.uniq
+    groups("near" => %w[host1], "far" => %w[host2], "far/deep" => %w[host3], "far/deep/deeper" => %w[host4])
+    assert_equal ["relay", 3, 0], copies("relay")
+    hops = JSON.parse(ctl("report", "--json")).dig("streams", 0, "hops")
+    assert_equal [%w[host1 host2], %w[host2 host3], %w[host3 host4]], hops.map { |hop| hop.values_at("from", "to") }.sort
   end
 
   # The writer is on host2 and the reader on host4: the representatives, host1 and host3, have no task of it, and are there
@@ -164,6 +162,52 @@ class StreamRoutesTest < ClusterHostsCase
     assert_equal 2, events("streams_ended").last["streams"][0]["hops"].size
   ensure
     @testbed.fault("start-host", "host3")
+  end
+
+  # The group of host3 and host4 hangs on its leader's link to the hub.
+  def test_a_leader_that_is_killed_loses_its_group_or_nothing
+    write("hosts.toml", <<~TOML)
+      [[group]]
+      name = "near"
+      hosts = ["host1 1", "host2 1"]
+
+      [[group]]
+      name = "far"
+      leader = "host3"
+      hosts = ["host3 1", "host4 1"]
+    TOML
+    printed, status = while_command_waits(RAKUDA, "-F", "hosts.toml", "-q", begun: 1, rakefile: PASSED_ON) do
+      @testbed.run!("host3", "pkill", "-KILL", "-x", "rakuda-leader", chdir: "/")
+      write("go", "")
+    end
+    assert_equal [0, "1\n2\n"], [status.exitstatus, read("out")], printed
+    assert JSON.parse(ctl("report", "--json")).fetch("streams").last["balanced"], printed
+  end
+
+  # The hosts of one group do not hear those of the other for longer than a heartbeat, while the hub hears all.
+  def test_a_line_between_groups_that_is_cut_for_longer_than_a_heartbeat_loses_nothing
+    words = [RAKUDA, "-F", "hosts.toml", "-q", "HEARTBEAT=8", "--stream-route", "relay"]
+    printed, status = while_command_waits(*words, begun: 1, rakefile: PASSED_ON) do
+      between_groups("add")
+      write("go", "")
+      # Nothing tells of its end: this is the time for which they do not hear each other.
+      sleep 9
+      between_groups("del")
+    end
+    assert_equal [0, "1\n2\n"], [status.exitstatus, read("out")], printed
+    refute_includes printed, "was lost"
+    assert_equal 1, events("streams_opened").size
+  ensure
+    between_groups("del", missing: true)
+  end
+
+  # Adds or deletes routes that lead nowhere.
+  def between_groups(what, missing: false)
+    script = %w[host3 host4].map { |host| "ip route #{what} blackhole $(getent hosts #{host} | cut -d ' ' -f 1)" }.join(" && ")
+    %w[host1 host2].each do |host|
+      result = @testbed.run(host, "sh", "-c", script)
+      assert_predicate result, :success?, result.err unless missing
+    end
   end
 
   # a on host2 and b on host4 ask and tell; host1 and host3 pass that on. What x and log, which are with them, do leads into

@@ -73,6 +73,29 @@ class ClusterSlurmGangsTest < ClusterHostsCase
     assert_equal [true, ["direct"]], [stream["balanced"], stream["hops"].map { |hop| hop["way"] }.uniq]
   end
 
+  # The reader is on the one node and the writer on the other.
+  def test_a_node_of_an_allocation_that_is_lost_ends_its_streams_and_they_run_again_elsewhere
+    rakefile = <<~'RUBY'
+      stream :s, from: "w", to: "out"
+      needs cores: 2
+      task(:w) { sh "hostname > by.w; echo 1; until test -e go; do sleep 0.05; done; echo 2" }
+      needs cores: 2
+      file("out") { |t| sh "read -r one; hostname > begun.out; { echo $one; cat; } > #{t.name}" }
+      task default: "out"
+    RUBY
+    lost = nil
+    words = %w[salloc -Q -N3 -c2 -t30] + [RAKUDA, "-q", "HEARTBEAT=8"]
+    printed, status = while_command_waits(*words, begun: 1, rakefile: rakefile) do
+      lost = read("begun.out").strip
+      refute_equal lost, read("by.w").strip
+      @testbed.run!(lost, "pkill", "-KILL", "-x", "rakuda-agent", chdir: "/")
+      wait_for("the reader to begin elsewhere") { read("begun.out").strip != lost }
+      write("go", "")
+    end
+    assert_equal [0, "1\n2\n"], [status.exitstatus, read("out")], printed
+    assert_includes printed, "node #{lost} was lost"
+  end
+
   private
 
   def in_allocation(nodes, *words, program: RAKUDA)

@@ -31,7 +31,7 @@ class ClusterEnvironmentTest < ClusterHostsCase
     assert_equal [0, ""], [result.status, result.err]
     %w[host1 host2].each { |host| assert_equal "#{host} dromedary\n", read("module.#{host}") }
     prefixes = %w[host1 host2].map { |host| read("venv.#{host}").delete_prefix("#{host} ").chomp }
-    assert_match(%r{/rakuda/env/venv-\h{16}-\w+\z}, prefixes[0])
+    assert_match(%r{/rakuda/env/venv-\h{16}-[\w.]+\z}, prefixes[0])
     assert_equal prefixes[0], prefixes[1]
     stamp = made_at(prefixes[0])
     File.delete(File.join(@folder, "venv.host2"))

@@ -37,6 +37,44 @@ class ClusterGangsTest < ClusterHostsCase
     assert_in_delta home + other, report["core_s"], 0.01
   end
 
+  # Sums up what comes to its rank 0, which has heard from all others.
+  MPI_SUM = <<~'C'
+    #include <mpi.h>
+    #include <stdio.h>
+
+    int main(int argc, char **argv) {
+      int rank, ranks = 0, one = 1;
+      long number, sum = 0;
+      if (MPI_Init(&argc, &argv) != MPI_SUCCESS) return 1;
+      MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+      MPI_Reduce(&one, &ranks, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+      while (rank == 0 && scanf("%ld", &number) == 1) sum += number;
+      if (rank == 0) printf("%d ranks: %ld\n", ranks, sum);
+      return MPI_Finalize() != MPI_SUCCESS;
+    }
+  C
+
+  def test_a_program_on_several_hosts_reads_one_stream_and_writes_another_by_its_first_rank
+    write("hosts", "host1 2\nhost2 2\nhost3 2\n")
+    write("sum.c", MPI_SUM)
+    result = rakuda(<<~RUBY, "-q")
+      stream :numbers, from: %w[w1 w2], to: "sums"
+      stream :results, from: "sums", to: "out"
+      file("sum" => "sum.c") { |t| sh "mpicc -o sum sum.c" }
+      %w[w1 w2].each { |w| task(w) { sh "seq 10000" } }
+      needs nodes: 2, cores: 2
+      task(sums: "sum") { sh "echo $RAKUDA_NODES > nodes; #{MPIRUN} --hostfile $RAKUDA_HOSTFILE $PWD/sum" }
+      file("out") { |t| sh "cat > \#{t.name}" }
+      task default: "out"
+    RUBY
+    assert_equal 0, result.status, result.err
+    assert_equal "4 ranks: 100010000\n", read("out")
+    assert_equal 2, read("nodes").split(",").uniq.size
+    streams = JSON.parse(ctl("report", "--json")).fetch("streams")
+    accounts = streams.map { |stream| stream.values_at("name", "records", "balanced") }
+    assert_equal [["numbers", 20_000, true], ["results", 1, true]], accounts.sort
+  end
+
   def test_more_nodes_than_there_are_is_an_error_with_their_number
     result = rakuda(<<~'RUBY', "-q")
       needs nodes: 3

@@ -64,6 +64,32 @@ class ClusterStreamsTest < ClusterHostsCase
     @testbed.fault("start-host", lost) if lost
   end
 
+  MEGASCRIPT = <<~'RUBY'
+    require "rakuda/megascript"
+    include MegaScript
+    a = 2.times.map { |i| Task.new("./sim", i, cost: 1, output: "1MB/s") }
+    b = 4.times.map { |i| Task.new("./ana", i, cost: 10) }
+    s = Stream.new
+    s.in.concat(a)
+    s.out.concat(b)
+    Scheduler.add(*a, *b, s)
+    Scheduler.run
+    puts Dir["out.*"].map { |name| File.read(name).split.map(&:to_i).sort == (1..1000).flat_map { |n| [n, n] } }.inspect
+  RUBY
+
+  def test_a_megascript_program_runs_over_hosts
+    write("hosts", "host1 2\nhost2 2\nhost3 2\n")
+    write("p.rb", MEGASCRIPT)
+    write("sim", "#!/bin/sh\nhostname > by.sim.$1; seq 1000\n")
+    write("ana", "#!/bin/sh\nhostname > by.ana.$1; cat > out.$1\n")
+    FileUtils.chmod(0o755, %w[sim ana].map { |name| File.join(@folder, name) })
+    result = @testbed.run("head", "ruby", "-I", File.expand_path("../../../lib", __dir__), "p.rb", chdir: @folder,
+                          environment: { "RAKUDA_OPTIONS" => "-F hosts -q" })
+    assert_equal 0, result.status, result.err
+    assert_equal "[true, true, true, true]", result.lines.last
+    assert_equal %w[host1 host2 host3], names("by.*").map { |name| read(name).strip }.uniq.sort
+  end
+
   # Two slots for two tasks: one on each host.
   APART = "host1 1\nhost2 1\n"
 

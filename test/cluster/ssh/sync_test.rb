@@ -27,7 +27,7 @@ class ClusterSyncTest < ClusterSyncCase
       assert_equal 6, answer["rounds"].size
       answer["rounds"].each do |round|
         assert_operator round["clock_bound_s"], :>, 0
-        assert_equal [0, "preload", nil], round.values_at("failed", "gate", "fault")
+        assert_equal [0, "script", nil], round.values_at("failed", "gate", "fault")
       end
       said = (0..3).flat_map { |worker| read("said.#{worker}").lines(chomp: true) }
       places = said.map { |line| line.split.values_at(0, 2, 3, 4) }

@@ -34,6 +34,7 @@ use carrier::Carrier;
 pub(crate) use carrier::pass_on;
 use hops::{HopIntake, HopOutlet};
 use relay::{Intake, Outlet, Relay, RelayHandle, Through};
+use spool::KeptSpools;
 
 /// Bytes that the kernel is asked to keep in each pipe. The limit of a user for all pipes together
 /// (pipe-user-pages-soft) allows 64 MiB of them, after which pipes stay as they are.
@@ -86,6 +87,7 @@ pub(crate) struct Openings {
     open: BTreeMap<OpeningId, Opening>,
     /// Started with the first edge to another host.
     carrier: Option<Carrier>,
+    spools: KeptSpools,
 }
 
 /// Ends of edges, by number, until their streams have them.
@@ -137,6 +139,7 @@ impl Openings {
                     opening.relay.keep();
                 }
             }
+            StreamRequest::Forget(spools) => self.spools.forget(&spools),
             StreamRequest::Close(id) => {
                 if let Some(opening) = self.open.remove(&id) {
                     opening.relay.stop();
@@ -166,7 +169,7 @@ impl Openings {
             Some(hops) => self.expect_hops(hops, events)?,
             None => Default::default(),
         };
-        let streams = open_streams(plans, Some(&mut members), &mut ends)?;
+        let streams = open_streams(plans, Some(&mut members), &mut ends, &mut self.spools)?;
         let members = members.into_iter().map(|(task, ends)| (task, Rc::new(ends))).collect();
         let patience_ms = hops.map_or(0, |hops| hops.patience_ms);
         let relay = Relay::start(id, streams, patience_ms, events.clone())?;
@@ -184,7 +187,7 @@ impl Openings {
     ) -> io::Result<()> {
         let Some(hops) = hops.filter(|_| self.open.contains_key(&id)) else { return Ok(()) };
         let (mut ends, keys) = self.expect_hops(hops, events)?;
-        let streams = open_streams(plans, None, &mut ends)?;
+        let streams = open_streams(plans, None, &mut ends, &mut self.spools)?;
         if let Some(opening) = self.open.get_mut(&id) {
             opening.keys.extend(keys);
             opening.relay.reroute(streams);
@@ -249,14 +252,16 @@ fn open_streams(
     plans: Vec<StreamPlan>,
     mut members: Option<&mut BTreeMap<u32, Ends>>,
     hops: &mut HopEnds,
+    spools: &mut KeptSpools,
 ) -> io::Result<Vec<Through>> {
-    plans.into_iter().map(|plan| open_stream(plan, members.as_deref_mut(), hops)).collect()
+    plans.into_iter().map(|plan| open_stream(plan, members.as_deref_mut(), hops, spools)).collect()
 }
 
 fn open_stream(
     plan: StreamPlan,
     mut members: Option<&mut BTreeMap<u32, Ends>>,
     hops: &mut HopEnds,
+    spools: &mut KeptSpools,
 ) -> io::Result<Through> {
     let mut hop = |edge: u32| {
         let end = hops.remove(&edge).map(|(end, peer)| (OwnedFd::from(end), peer));
@@ -277,7 +282,7 @@ fn open_stream(
                 (ends.stdout, ends.unread) = (Some(writing), Arc::clone(&unread));
                 Intake::Pipe(reading)
             }
-            StreamEnd::Spool(path) => Intake::Spool(spool::SpoolReader::new(path.as_path())),
+            StreamEnd::Spool(name) => Intake::Spool(spools.read(name)),
             StreamEnd::Hop(edge) => {
                 let (socket, peer) = hop(*edge)?;
                 Intake::Hop(Box::new(HopIntake::new(socket, *edge, peer)))
@@ -296,9 +301,7 @@ fn open_stream(
                 members.entry(*task).or_default().stdin = Some(reading);
                 Outlet::Pipe(writing)
             }
-            StreamEnd::Spool(path) => {
-                Outlet::Spool(spool::SpoolWriter::create(path.as_path(), plan.spool_bytes_max)?)
-            }
+            StreamEnd::Spool(name) => Outlet::Spool(spools.create(name, plan.spool_bytes_max)?),
             StreamEnd::Hop(edge) => {
                 let (socket, peer) = hop(*edge)?;
                 Outlet::Hop(Box::new(HopOutlet::new(socket, peer)))

@@ -9,15 +9,14 @@
 //! bytes, the bytes. Its length and records are in memory nowhere else.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
 
-use super::spool::{LOOK_BYTES, SUM_BYTES, Sum, damage, lacks_room, sum};
+use super::spool::{LOOK_BYTES, SUM_BYTES, Sum, damage, lacks_room, sum, without_name};
 
 /// Bytes before those of a piece.
 const HEAD_BYTES: usize = 4 + 8 + SUM_BYTES;
@@ -25,8 +24,6 @@ const HEAD_BYTES: usize = 4 + 8 + SUM_BYTES;
 const PIECE_BYTES_MAX: usize = rakuda_core::streams::CARRY_BYTES_MAX;
 /// Files that one spill has at most, and one more.
 const SEGMENTS: u64 = 16;
-/// So that no two files of a process have one name.
-static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// One file.
 #[derive(Debug)]
@@ -40,12 +37,7 @@ struct Segment {
 
 impl Segment {
     fn create(folder: &Path, begin: u64) -> io::Result<Self> {
-        std::fs::create_dir_all(folder)?;
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = folder.join(format!("spill-{}-{number}", std::process::id()));
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-        std::fs::remove_file(&path)?;
-        Ok(Self { file, begin, length: 0 })
+        Ok(Self { file: without_name(folder)?, begin, length: 0 })
     }
 
     fn end(&self) -> u64 {

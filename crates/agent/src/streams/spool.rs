@@ -6,10 +6,14 @@
 //!
 //! A checksum is 16 bytes of the BLAKE3 hash.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rakuda_core::streams::{
     SPOOL_HEAD_BYTES, SPOOL_PIECE_BYTES as PIECE_BYTES, SpoolCheck, SpoolDamaged, SpoolHead,
@@ -65,6 +69,71 @@ fn room_at(file: &File) -> Option<(u64, u64)> {
     Some((bytes(found.f_bavail), bytes(found.f_blocks)))
 }
 
+/// Where kept spools are.
+const KEPT_FOLDER: &str = "/var/tmp";
+
+/// Spools of a node that shares no folder with others, by their names. They are files without a name: nothing is left
+/// of them, however the agent ends.
+#[derive(Debug, Default)]
+pub(super) struct KeptSpools(BTreeMap<Text, File>);
+
+impl KeptSpools {
+    /// An empty spool, in place of any that was there.
+    pub fn create(&mut self, name: &Text, bytes_max: u64) -> io::Result<SpoolWriter> {
+        let path = name.as_path();
+        if !is_kept(path) {
+            return SpoolWriter::create(path, bytes_max);
+        }
+        let file = without_name(Path::new(KEPT_FOLDER))?;
+        let writer = SpoolWriter::of(file.try_clone()?, bytes_max);
+        self.0.insert(name.clone(), file);
+        Ok(writer)
+    }
+
+    /// Reads a spool from its beginning.
+    pub fn read(&self, name: &Text) -> SpoolReader {
+        let kept = self.0.get(name);
+        // That is opened for itself, and so has a place of its own.
+        let path = kept.map(|file| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())));
+        let file = path.and_then(|path| File::open(path).ok());
+        SpoolReader { file: file.map(buffered), ..SpoolReader::new(name.as_path()) }
+    }
+
+    /// Nobody reads these any more.
+    pub fn forget(&mut self, names: &[Text]) {
+        for name in names {
+            let path = name.as_path();
+            match self.0.remove(name) {
+                Some(file) => drop(file),
+                None if is_kept(path) => {}
+                // What is left goes with the run.
+                None => drop(std::fs::remove_file(path)),
+            }
+        }
+    }
+}
+
+/// A file that goes with whoever has it open.
+pub(super) fn without_name(folder: &Path) -> io::Result<File> {
+    /// So that no two files of a process have one name until they have none.
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    std::fs::create_dir_all(folder)?;
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = folder.join(format!("rakuda-{}-{number}", std::process::id()));
+    let file =
+        OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
+fn is_kept(path: &Path) -> bool {
+    path.parent().is_none_or(|folder| folder.as_os_str().is_empty())
+}
+
+fn buffered(file: File) -> BufReader<File> {
+    BufReader::with_capacity(2 * PIECE_BYTES, file)
+}
+
 /// Writes a spool.
 #[derive(Debug)]
 pub(super) struct SpoolWriter {
@@ -80,9 +149,14 @@ impl SpoolWriter {
             std::fs::create_dir_all(folder)?;
         }
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+        Ok(Self::of(file, bytes_max))
+    }
+
+    /// Into an empty file.
+    fn of(file: File, bytes_max: u64) -> Self {
         let file = BufWriter::with_capacity(2 * PIECE_BYTES, file);
         let bytes_max = if bytes_max == 0 { SPOOL_BYTES_MAX } else { bytes_max };
-        Ok(Self { file, total: 0, bytes_max })
+        Self { file, total: 0, bytes_max }
     }
 
     /// Appends some bytes; how many.
@@ -155,10 +229,7 @@ impl SpoolReader {
         }
         let file = match &mut self.file {
             Some(file) => file,
-            none => {
-                let file = File::open(&self.path)?;
-                none.insert(BufReader::with_capacity(2 * PIECE_BYTES, file))
-            }
+            none => none.insert(buffered(File::open(&self.path)?)),
         };
         let mut head = [0; SPOOL_HEAD_BYTES];
         file.read_exact(&mut head)?;
@@ -269,6 +340,37 @@ mod tests {
         std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
         let error = read(&path).unwrap_err();
         assert!(is_damage(&error) && error.to_string().ends_with("is not there"), "{error}");
+    }
+
+    #[test]
+    fn a_kept_spool_is_read_as_often_as_wanted_and_has_no_name() {
+        let mut kept = KeptSpools::default();
+        let name = Text::from("0-1-2");
+        let mut writer = kept.create(&name, 0).unwrap();
+        assert_eq!(writer.write(b"some bytes").unwrap(), 10);
+        writer.finish().unwrap();
+        drop(writer);
+        for _ in 0..2 {
+            let mut bytes = Vec::with_capacity(100);
+            let mut reader = kept.read(&name);
+            assert_eq!((reader.read(&mut bytes).unwrap(), &bytes[..]), (10, &b"some bytes"[..]));
+            assert_eq!(reader.read(&mut bytes).unwrap(), 0);
+        }
+        assert!(!Path::new("0-1-2").exists() && !Path::new(KEPT_FOLDER).join("0-1-2").exists());
+        kept.forget(std::slice::from_ref(&name));
+        let error = kept.read(&name).read(&mut Vec::with_capacity(100)).unwrap_err();
+        assert!(
+            is_damage(&error) && error.to_string() == "the spool 0-1-2 is not there",
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_file_goes_that_nobody_reads_any_more() {
+        let path = written("forgotten", b"0123456789");
+        KeptSpools::default().forget(&[Text::from(path.to_str().unwrap())]);
+        assert!(!path.exists());
+        std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 
     #[test]

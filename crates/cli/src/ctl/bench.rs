@@ -4,12 +4,13 @@
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
 
-use super::Status;
 use super::place::Place;
+use super::{Status, completion};
 
 /// Where the runner lies, from the folder of a `bin` or `target/release` upwards.
 const RUNNER: &str = "libexec/rakuda-bench";
@@ -26,19 +27,33 @@ pub struct Bench {
 impl Bench {
     /// Becomes the runner; comes back only when that cannot be.
     pub fn answer(&self, place: &Place) -> anyhow::Result<Status> {
-        let runner = runner()?;
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "this program ends here; what follows is no command of a run"
-        )]
-        let mut command = std::process::Command::new("ruby");
-        command.arg(&runner).args(&self.words).current_dir(place.directory());
-        if let Ok(own) = std::env::current_exe() {
-            command.env("RAKUDA_ENGINE", own);
-        }
-        let error = command.exec();
+        let error = command(place)?.args(&self.words).exec();
         Err(error).context("ruby is needed to run benchmarks; it cannot be started")
     }
+
+    /// Becomes the runner, which prints what may stand at the position among the words after `bench`. Says nothing of
+    /// what went wrong.
+    pub fn complete(place: &Place, position: usize, words: &[OsString]) -> ExitCode {
+        if let Ok(mut command) = command(place) {
+            command.arg(completion::WORD).arg(position.to_string()).args(words);
+            let _ = command.exec();
+        }
+        ExitCode::FAILURE
+    }
+}
+
+/// The runner, which has no words yet.
+fn command(place: &Place) -> anyhow::Result<Command> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this program ends here; what follows is no command of a run"
+    )]
+    let mut command = Command::new("ruby");
+    command.arg(runner()?).current_dir(place.directory());
+    if let Ok(own) = std::env::current_exe() {
+        command.env("RAKUDA_ENGINE", own);
+    }
+    Ok(command)
 }
 
 /// `RAKUDA_BENCH`, or the one beside this program.

@@ -1,7 +1,7 @@
 //! What may come next on a command line of `rakudactl`. The completions of the shells (share/) ask
 //! it with `rakudactl __complete POSITION WORD...`; clap answers from the words that `--help`
-//! tells, and what is recorded here adds the names of runs and tasks. How a shell shows it is the
-//! shell's business.
+//! tells, what is recorded here adds the names of runs and tasks, and the words of `bench` are its
+//! runner's. How a shell shows it is the shell's business.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -13,12 +13,15 @@ use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
 use rakuda_record::words::command_line;
 
+use super::bench::Bench;
 use super::place::Place;
 
 /// The word by which shells ask.
 pub const WORD: &str = "__complete";
 /// What holds the workers of a round, as the front checks it.
 const GATES: [&str; 5] = ["auto", "preload", "exec", "call", "none"];
+/// What `--rerun-on` compares, as the front checks it.
+const COMPARED: [&str; 4] = ["command", "inputs", "content", "env"];
 /// Workloads of the simulator that are no files and no runs.
 const WORKLOADS: [&str; 4] = ["faults", "copyfile", "montage", "layers"];
 /// Maximum size of a journal that is read for the names of its tasks: some 100,000 tasks, in some tenths of a second.
@@ -32,6 +35,10 @@ pub fn run(command: Command, words: &[OsString]) -> ExitCode {
     else {
         return ExitCode::from(super::USAGE);
     };
+    if let Some(bench) = bench_at(words, position) {
+        let place = Asked { words: words[..bench].to_vec() }.place();
+        return Bench::complete(&place, position - bench - 1, &words[bench + 1..]);
+    }
     let mut words = words.to_vec();
     // The word that is to be completed may be none yet.
     words.resize(words.len().max(position + 1), OsString::new());
@@ -48,6 +55,20 @@ pub fn run(command: Command, words: &[OsString]) -> ExitCode {
     let lines: String = candidates.iter().filter(wanted).filter_map(line).collect();
     let _ = std::io::stdout().write_all(lines.as_bytes());
     ExitCode::SUCCESS
+}
+
+/// Where `bench` stands before the position, as the question that is asked: its words are its runner's.
+fn bench_at(words: &[OsString], position: usize) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        let word = words.get(at).filter(|_| at < position)?.to_str()?;
+        at += match word {
+            "bench" => return Some(at),
+            "-C" | "--directory" => 2,
+            _ if word.starts_with('-') => 1,
+            _ => return None,
+        };
+    }
 }
 
 /// Names that are no text, and those with line ends, no shell could take.
@@ -81,6 +102,9 @@ impl Asked {
         };
         if arg.get_id() == "attempt" {
             return arg.add(words(&["last"]));
+        }
+        if arg.get_id() == "rerun_on" {
+            return arg.add(ArgValueCompleter::new(|word: &OsStr| listed(&COMPARED, word)));
         }
         match name.as_deref() {
             Some("GATE") => arg.add(words(&GATES)),
@@ -148,6 +172,19 @@ impl Asked {
         }
         None
     }
+}
+
+/// The words that may stand after the last comma and do not stand before it, each with all before it.
+fn listed(known: &[&str], word: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(word) = word.to_str() else { return Vec::new() };
+    let (before, begun) = word.split_at(word.rfind(',').map_or(0, |comma| comma + 1));
+    let fits =
+        |known: &&&str| known.starts_with(begun) && !before.split(',').any(|word| word == **known);
+    known
+        .iter()
+        .filter(fits)
+        .map(|known| CompletionCandidate::new(format!("{before}{known}")))
+        .collect()
 }
 
 fn begins(candidate: &CompletionCandidate, word: &OsStr) -> bool {

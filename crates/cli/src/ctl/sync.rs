@@ -40,7 +40,7 @@ pub struct Sync {
     configuration: Option<OsString>,
 
     /// Run it with these numbers of workers in turn instead of WORKER_COUNT.
-    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     workers: Vec<u32>,
 
     /// Slots: how many workers there may be.
@@ -64,15 +64,21 @@ pub struct Sync {
     gate: Option<String>,
 
     /// Stop all workers so many seconds after they begin.
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     stop_after: Option<f64>,
 
     /// Give up a round when a worker is not at its gate so many seconds after it was started (60).
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     ready_within: Option<f64>,
 
     /// Worker N begins N times so many seconds after the others; with several, each so many after them.
-    #[arg(long, value_name = "SECONDS,...", value_delimiter = ',', allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "SECONDS,...",
+        value_delimiter = ',',
+        allow_negative_numbers = true,
+        value_parser = seconds
+    )]
     offset: Vec<f64>,
 
     /// Have the files out of each worker's page cache before it waits (cold), or in it (warm); needs --files.
@@ -205,6 +211,7 @@ impl Sync {
         command.args(&self.options).arg(format!("{CALL}={call}")).arg("sync");
         let options = json!({
             "workers": workers,
+            "workers_most": self.workers.iter().max(),
             "rounds": self.rounds,
             "warm_up": self.warm_up,
             "repeat_late": self.repeat_late,
@@ -230,6 +237,12 @@ impl Sync {
         }
         run_below::run(&mut command)
     }
+}
+
+/// A number that is one: which are too small is said by whoever knows what they mean.
+fn seconds(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.ok_or_else(|| "expected seconds, such as 0.5".to_owned())
 }
 
 /// The words that have started this program, for who wants to do so again.

@@ -68,16 +68,23 @@ impl<S> Stages<S> {
     }
 
     /// Members have ended well, and their spools are whole. One does not count that has read a
-    /// spool which was found bad meanwhile. With the last one all begins anew.
-    pub fn on_ended_well(&mut self, members: impl IntoIterator<Item = TaskId>) {
+    /// spool which was found bad meanwhile. With the last one all begins anew; whether that was the last.
+    pub fn on_ended_well(&mut self, members: impl IntoIterator<Item = TaskId>) -> bool {
         for member in members {
             if self.is_ready(member) {
                 self.done.insert(member);
             }
         }
-        if self.done.len() == self.sources.len() {
+        let is_last = self.done.len() == self.sources.len();
+        if is_last {
             self.done.clear();
         }
+        is_last
+    }
+
+    /// All spools are out of reach, as on another node: all run again.
+    pub fn forget(&mut self) {
+        self.done.clear();
     }
 
     /// The spool of a member is not what it was: the member runs again with the next attempt, and so do all that have
@@ -133,8 +140,18 @@ mod tests {
         assert!(stages.want(c, ()) && !stages.want(a, ()) && !stages.is_ready(d));
         assert!(stages.want(d, ()));
         assert_eq!((next(&mut stages), stages.take(d)), (vec![c], Some(())));
-        stages.on_ended_well([c, d]);
+        assert!(stages.on_ended_well([c, d]));
         assert!(stages.want(a, ()));
+    }
+
+    #[test]
+    fn where_no_spool_can_be_read_all_run_again() {
+        let [a, b, c, _] = TASKS;
+        let mut stages = stages();
+        assert!(!stages.on_ended_well([a, b]));
+        stages.forget();
+        assert!([c, b, a].into_iter().all(|task| stages.want(task, ())));
+        assert_eq!(next(&mut stages), [a, b]);
     }
 
     /// 0 prints what 1 and 2 read; what 1 prints 3 reads.

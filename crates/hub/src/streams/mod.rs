@@ -69,6 +69,11 @@ struct Component {
     opening_of: BTreeMap<TaskId, OpeningId>,
     /// Of a spooled one: whose turn it is. Those wait that the core has begun.
     stages: Stages<NextAttempt>,
+    /// By member: the opening that has written its spool last. Whoever writes has a spool of its own: one that was
+    /// given up with its node may be written on.
+    spools: BTreeMap<TaskId, OpeningId>,
+    /// Where its spools are, if no other node can read them.
+    spools_on: Option<NodeId>,
 }
 
 /// The writers, or the readers, of a stream and where they are.
@@ -248,8 +253,9 @@ impl Hub {
         let gang =
             members.first().and_then(|id| self.run.scheduler().gang_of(*id)).map(|gang| gang.id);
         let Some(gang) = gang else { return Err(HubError::Protocol("a component is no gang")) };
-        // Those over spools run one after the other, and read files of one node.
-        self.event(Event::GangJoined { id: gang, spread: !spooled });
+        // Where nodes share no folder, a spool is read on the node where it was written.
+        let has_own = spooled && !self.has_shared_spools();
+        self.event(Event::GangJoined { id: gang, spread: !has_own });
         let said = self.said_of(&members, &streams);
         let ends: Vec<StreamEnds> = streams.iter().map(ends).collect();
         let traffic = Traffic::of_all(&ends, &said);
@@ -269,8 +275,15 @@ impl Hub {
             spooled,
             opening_of: BTreeMap::new(),
             stages,
+            spools: BTreeMap::new(),
+            spools_on: None,
         });
         Ok(())
+    }
+
+    /// Whether each node can read the spools of all.
+    fn has_shared_spools(&self) -> bool {
+        self.settings.cluster.as_ref().is_some_and(|plan| plan.staging.is_none())
     }
 
     /// What statements say of tasks. Of two that say something of one task the first counts, word by word.
@@ -315,7 +328,12 @@ impl Hub {
         if !self.streams.components[place].spooled || self.settings.config.dry_run {
             return false;
         }
-        if !self.streams.components[place].stages.want(id, start.clone()) {
+        let has_own = !self.has_shared_spools();
+        let component = &mut self.streams.components[place];
+        if has_own && component.spools_on.replace(start.node) != Some(start.node) {
+            component.stages.forget();
+        }
+        if !component.stages.want(id, start.clone()) {
             // What it printed is in its spool: only those run again that read it, or did not end well.
             let (attempt, outcome) = (start.number, rakuda_core::ActionOutcome::Succeeded);
             self.event(Event::ActionEnded { id, attempt, outcome, run_ns: Some(0) });
@@ -373,6 +391,9 @@ impl Hub {
             );
         }
         let nodes: BTreeSet<NodeId> = node_of.values().copied().collect();
+        if is_spooled {
+            self.begin_spool(place, id, opening, node);
+        }
         let (edges, routes, opened) = if is_spooled || nodes.len() == 1 {
             let component = &self.streams.components[place];
             let spool = |task: u32| self.spool_of(place, task, node);
@@ -488,9 +509,28 @@ impl Hub {
 
     /// What a node calls the spool of a task.
     fn spool_of(&self, place: usize, task: u32, node: NodeId) -> Text {
-        let path = self.record.passing_folder().join(format!("{place}-{task}"));
+        let opening = self.streams.components[place].spools.get(&TaskId(task));
+        let name = format!("{place}-{task}-{}", opening.map_or(0, |opening| opening.0));
+        if self.settings.cluster.is_some() && !self.has_shared_spools() {
+            return Text::from(name);
+        }
+        let path = self.record.passing_folder().join(name);
         let path = self.agents.node(node).port.path_there(&path);
         Text(path.into_os_string().into_vec())
+    }
+
+    /// A member is to write a spool. What it has written before is of no use.
+    fn begin_spool(&mut self, place: usize, task: TaskId, opening: OpeningId, node: NodeId) {
+        if self.streams.components[place].spools.contains_key(&task) {
+            self.forget_spools(place, &[task], node);
+        }
+        self.streams.components[place].spools.insert(task, opening);
+    }
+
+    fn forget_spools(&mut self, place: usize, tasks: &[TaskId], node: NodeId) {
+        let spools = tasks.iter().map(|task| self.spool_of(place, task.0, node)).collect();
+        let word = AgentRequest::Streams(StreamRequest::Forget(spools));
+        self.requests.push((Some(node), word));
     }
 
     /// An action of a component has ended. True: it is held until it is known what went through.
@@ -546,7 +586,12 @@ impl Hub {
             .collect();
         component.opening_of.retain(|_, open| *open != id);
         if component.spooled && !opening.failed {
-            component.stages.on_ended_well(ended);
+            if component.stages.on_ended_well(ended) {
+                let all: Vec<TaskId> = component.spools.keys().copied().collect();
+                if let Some(node) = opening.nodes.keys().next().copied() {
+                    self.forget_spools(opening.component, &all, node);
+                }
+            }
             self.begin_next_of(opening.component);
         }
     }
@@ -554,7 +599,9 @@ impl Hub {
     /// The attempt of a member was lost with its node.
     pub(crate) fn on_stream_member_lost(&mut self, id: TaskId) {
         if let Some(place) = self.streams.of.get(&id) {
-            self.streams.components[*place].stages.take(id);
+            let component = &mut self.streams.components[*place];
+            component.stages.take(id);
+            component.spools_on = None;
         }
         let opening = self.streams.component_of(id).and_then(|one| one.opening_of.get(&id));
         let Some(&opening_id) = opening else { return };

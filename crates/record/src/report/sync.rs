@@ -459,12 +459,11 @@ pub fn remarks(figures: &SyncFigures) -> Vec<String> {
 
 /// A node's clock by both estimates, and its shortest round trip.
 fn clock_line(name: &str, clock: &RoundClock) -> String {
-    let ahead =
-        |ns: Option<i64>| ns.map_or("?".to_owned(), |ns| format!("{:+.6}", signed_seconds(ns)));
+    let ahead = |ns: Option<i64>| ns.map_or("?".to_owned(), ahead_in_words);
     let words = |ns: Option<u64>| ns.map_or("not known".to_owned(), duration_in_words);
     format!(
-        "  {}: {} s ahead to within {} by the bounds of all exchanges; shortest round trip {}, T2 - (T3 + T1) / 2 of \
-         that {} s",
+        "  {}: {} ahead to within {} by the bounds of all exchanges; shortest round trip {}, T2 - (T3 + T1) / 2 of \
+         that {}",
         shown(&Text::from(name)),
         ahead(clock.ahead_ns),
         words(clock.bound_ns),
@@ -545,16 +544,29 @@ fn trouble_lines(troubled: &Troubled) -> Vec<String> {
 
 /// Whether the page cache was as it should be.
 fn cache_line(state: &str, cache: &CacheFigures) -> String {
-    let CacheFigures { rounds, as_wanted, unknown, .. } = cache;
+    let CacheFigures { rounds, as_wanted, unknown, without_files, .. } = cache;
     let mut line = format!("page cache: {state} before {as_wanted} of {rounds} rounds");
     if *unknown > 0 {
         let _ = write!(line, "; not known before {unknown}: the kernel does not say (cachestat)");
+    }
+    if *without_files > 0 {
+        let _ = write!(line, "; none of its files was there before {without_files}");
     }
     if let Some((resident, all)) = cache.worst {
         let (resident, all) = (bytes(resident), bytes(all));
         let _ = write!(line, "; {resident} of {all} were in memory before another");
     }
     line
+}
+
+/// With its sign, to the microsecond at least: clocks may be hours apart, and their bounds are short.
+fn ahead_in_words(ns: i64) -> String {
+    let number = ns as f64;
+    match ns.unsigned_abs() {
+        ..1_000_000 => format!("{:+.1} µs", number / 1e3),
+        1_000_000..1_000_000_000 => format!("{:+.3} ms", number / 1e6),
+        _ => format!("{:+.6} s", signed_seconds(ns)),
+    }
 }
 
 fn signed_seconds(ns: i64) -> f64 {
@@ -646,6 +658,14 @@ mod tests {
     }
 
     #[test]
+    fn files_that_are_not_there_are_no_evidence() {
+        let cache =
+            CacheFigures { rounds: 3, as_wanted: 1, without_files: 2, ..Default::default() };
+        let line = "page cache: cold before 1 of 3 rounds; none of its files was there before 2";
+        assert_eq!(cache_line("cold", &cache), line);
+    }
+
+    #[test]
     fn clocks_of_nodes_have_both_estimates_and_the_round_trip() {
         let object = json(&two_rounds_elsewhere());
         let expected = json!({
@@ -668,6 +688,12 @@ mod tests {
             "  far: +7200.000001 s ahead to within 40 µs by the bounds of all exchanges; shortest round trip 70 µs, \
              T2 - (T3 + T1) / 2 of that +7200.000003 s"
         );
+    }
+
+    #[test]
+    fn a_clock_is_ahead_by_as_much_as_one_can_read() {
+        let words = [0, -3_210, 999_950, -1_234_567, 7_200_000_001_000].map(ahead_in_words);
+        assert_eq!(words, ["+0.0 µs", "-3.2 µs", "+1000.0 µs", "-1.235 ms", "+7200.000001 s"]);
     }
 
     #[test]

@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use rakuda_core::sync::statistics::Spread;
+
 use crate::report::plot::clocks::clocks;
 use crate::report::plot::round_axes::{HEIGHT, POINTS_MAX, bar, foot, label, time_axis, whisker};
 use crate::report::plot::{LEFT, RIGHT, WIDTH, colour_class, document, escape, inline};
@@ -50,7 +52,7 @@ pub fn round_plots(figures: &SyncFigures) -> Vec<RoundPlot> {
             "start lag and sync overhead by number of workers",
             workers(figures),
             "Start lag of each round that counts, sync overhead of each round of programs that do nothing, and the \
-             medians of both. A pale bar is the clock bound around a median.",
+             medians of both; dotted are their means, thin the smallest. A pale bar is the clock bound around a median.",
         ),
         one(
             "lag-by-round",
@@ -148,30 +150,42 @@ fn workers(figures: &SyncFigures) -> Option<String> {
     }
     let place = |workers, ns| format!("{:.1},{:.1}", along(workers), high(ns));
     let several = figures.statements().len() > 1;
-    medians(&mut body, &lags, ("axis median", "median start lag"), several, place);
-    medians(&mut body, &overheads, ("cores", "median sync overhead"), several, place);
+    let kinds = [(&lags, "axis median", "start lag"), (&overheads, "cores", "sync overhead")];
+    for (all, class, what) in kinds {
+        let median = |of: &Spread| of.median;
+        line(&mut body, all, (class, "", &format!("median {what}")), several, median, place);
+        let (dotted, thin) = (" stroke-dasharray=\"1 3\"", " opacity=\"0.35\"");
+        let (mean, smallest) = (|of: &Spread| of.mean, |of: &Spread| of.min);
+        line(&mut body, all, ("axis", dotted, &format!("mean {what}")), several, mean, place);
+        line(&mut body, all, ("axis", thin, &format!("smallest {what}")), several, smallest, place);
+    }
     let key = [(0, "start lag".to_owned()), (1, "sync overhead (median: dashed)".to_owned())];
-    foot(&mut body, "us, by number of workers; lines are medians:", &key);
+    foot(
+        &mut body,
+        "us, by number of workers; lines are medians, dotted means, thin the smallest:",
+        &key,
+    );
     Some(body)
 }
 
-/// A line through the medians of each statement; `several`: it has to be named.
-fn medians(
+/// A line through one figure of each statement; `several`: it has to be named.
+fn line(
     body: &mut String,
     all: &BTreeMap<Group, Measured>,
-    (class, name): (&str, &str),
+    (class, more, name): (&str, &str, &str),
     several: bool,
+    figure: impl Fn(&Spread) -> u64,
     place: impl Fn(u32, f64) -> String,
 ) {
     let statements: BTreeSet<&String> = all.keys().map(|group| &group.sync).collect();
     for sync in statements {
         let those = all.iter().filter(|(group, _)| group.sync == *sync);
         let points: Vec<String> =
-            those.map(|(it, of)| place(it.workers, of.spread.median as f64)).collect();
+            those.map(|(it, of)| place(it.workers, figure(&of.spread) as f64)).collect();
         let of = if several { format!(" of {}", escape(sync)) } else { String::new() };
         let _ = write!(
             body,
-            "<polyline class=\"{class}\" points=\"{}\"><title>{name}{of}</title></polyline>",
+            "<polyline class=\"{class}\"{more} points=\"{}\"><title>{name}{of}</title></polyline>",
             points.join(" ")
         );
     }
@@ -298,7 +312,11 @@ mod tests {
         let body = &plots["workers"];
         assert_eq!(values(body, "circle", "c1", "cy"), high([10.0, 30.0, 40.0]));
         assert_eq!(values(body, "circle", "c0", "cy"), high([20.0]));
-        assert_eq!(body.matches("<polyline").count(), 2);
+        for what in ["start lag", "sync overhead"] {
+            for figure in ["median", "mean", "smallest"] {
+                assert_eq!(body.matches(&format!("<title>{figure} {what}</title>")).count(), 1);
+            }
+        }
         // Only overheads with two workers are not exact.
         assert_eq!(values(body, "rect", "c1", "opacity"), ["0.3"]);
         assert_eq!(values(body, "rect", "c1", "y")[..1], high([20.5]));
