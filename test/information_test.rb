@@ -104,6 +104,50 @@ class InformationTest < Minitest::Test
     assert_equal Dir["/sys/devices/system/cpu/cpu[0-9]*"].empty?, node.dig("values", "threads", "value").nil?
   end
 
+  def test_tables_and_csv_have_ages_where_they_are_wanted
+    wait_for { value("load1") && value("threads") }
+    rows = CSV.parse(nodes("--csv", "--ages", "--cols", "load1, threads, state"), headers: true)
+    assert_equal %w[node state load1 load1.age_s threads threads.age_s state state.age_s], rows.headers
+    rows[0].values_at("load1", "load1.age_s", "threads.age_s").each { |number| assert_operator Float(number), :>=, 0 }
+    assert_nil rows[0]["state.age_s"], "it rests on no sample"
+    table = nodes("--ages", "--cols", "threads, arch").lines.last
+    assert_match(/ \d+ \([\d.]+m?s\)  \S+ \([\d.]+m?s\)$/, table)
+    assert_match(/ \d+  \S+$/, nodes("--cols", "threads, arch").lines.last)
+    output, errors, status = rakudactl("nodes", "-F", "localhost", "--ages", "--cols", "threads")
+    assert status.success?, errors
+    assert_match(/ \d+ \([\d.]+m?s\)$/, output)
+    assert_equal "400", get("/v1/nodes?ages=yes").code
+  end
+
+  # Each has the head that GET has, and the connection is good for more.
+  def test_head_is_get_without_a_body
+    address = URI(@address)
+    Net::HTTP.start(address.host, address.port, read_timeout: PATIENCE_S) do |http|
+      ["/v1/attributes", "/metrics", "/v1/nodes?fields=threads", "/nowhere", "/v1/nodes?where=%3C"].each do |path|
+        asked = [Net::HTTP::Get, Net::HTTP::Head].map { |method| method.new(path, "Authorization" => "Bearer #{@token}") }
+        got, head = asked.map { |one| http.request(one) }
+        assert_equal [got.code, got["content-type"]], [head.code, head["content-type"]]
+        assert_operator head["content-length"].to_i, :>, 0
+        assert_nil head.body
+      end
+      stream = Net::HTTP::Head.new("/v1/nodes", "Authorization" => "Bearer #{@token}", "Accept" => "text/event-stream")
+      head = http.request(stream)
+      assert_equal %w[200 text/event-stream], [head.code, head["content-type"]]
+      assert_equal "401", http.request(Net::HTTP::Head.new("/metrics")).code
+    end
+  end
+
+  def test_other_methods_are_told_which_there_are
+    { "/v1/nodes" => "GET, HEAD", "/metrics" => "GET, HEAD", "/v1/attributes" => "GET, HEAD",
+      "/v1/sources/x/wishes" => "GET, HEAD", "/v1/sources/x" => "POST", "/v1/nodes/n/attributes/x" => "PUT",
+      "/v1/nodes/n/providers/x" => "PUT, DELETE" }
+      .each do |path, allowed|
+      answer = send_with(Net::HTTP::Options, path, nil)
+      assert_equal ["405", allowed], [answer.code, answer["allow"]], path
+    end
+    assert_nil get("/nowhere")["allow"]
+  end
+
   def test_nodes_are_asked_by_expressions
     wait_for { value("mem_total") && value("load1") && value("threads") }
     names = ["--cols", "host, mem_total/1MiB, load1/0", "--csv"]
@@ -293,6 +337,39 @@ class InformationTest < Minitest::Test
     change = JSON.parse(get("/v1/nodes").body)["change"]
     set.call(9)
     assert_equal [name], JSON.parse(get("/v1/nodes?where=x%3C5&since=#{change}").body)["left"]
+    change = JSON.parse(get("/v1/nodes").body)["change"]
+    set.call(3)
+    nodes = JSON.parse(get("/v1/nodes?fields=threads&where=x%3C5&since=#{change}").body)["nodes"]
+    assert_equal [["threads"]], nodes.map { |node| node["values"].keys }, "it may have come into the answer"
+  end
+
+  # A service that was started anew does not know what it was told of the one before, and says so.
+  def test_since_a_change_of_another_service_everything_is_told
+    wait_for { value("threads") }
+    [0, JSON.parse(get("/v1/nodes").body)["change"] - 3_600_000_000, 2**60].each do |change|
+      answer = JSON.parse(get("/v1/nodes?fields=threads&since=#{change}").body)
+      assert_equal [true, [["threads"]]], [answer["anew"], answer["nodes"].map { |node| node["values"].keys }]
+    end
+    answer = JSON.parse(get("/v1/nodes?fields=threads").body)
+    refute answer.key?("anew")
+    refute JSON.parse(get("/v1/nodes?fields=threads&since=#{answer["change"]}").body).key?("anew")
+  end
+
+  def test_the_last_group_that_goes_is_told
+    set = ->(number) { assert rakudactl("set-attr", own, "x=#{number}", *service).last.success? }
+    set.call(1)
+    address = URI(@address)
+    TCPSocket.open(address.host, address.port) do |socket|
+      socket.timeout = PATIENCE_S if socket.respond_to?(:timeout=)
+      socket.write("GET /v1/nodes?group_by=node&where=x%3C5 HTTP/1.1\r\nHost: #{address.host}:#{address.port}\r\n" \
+                   "Accept: text/event-stream\r\nAuthorization: Bearer #{@token}\r\n\r\n")
+      events = socket.each_line.lazy.filter_map { |line| line[/^data: (.*)$/, 1] }.map { |data| JSON.parse(data)["groups"].size }
+      assert_equal 1, events.first
+      set.call(9)
+      assert_equal 0, events.first, "what changes besides is not told"
+      set.call(2)
+      assert_equal 1, events.first
+    end
   end
 
   # As many as there would be room for, and more.
@@ -337,6 +414,7 @@ class InformationTest < Minitest::Test
       assert_equal [%w[instance node]], file_systems.uniq
     end
     assert_equal ["info", "bytes"], [open.dig("rakuda_node", "type"), open.dig("rakuda_mem_total_bytes", "unit")]
+    [open, old].each { |families| assert_each_value_has_an_age(families) }
     cut = get("/metrics").body.delete_suffix("# EOF\n")
     assert_includes validated(cut, "application/openmetrics-text").fetch(1), "Missing # EOF"
   end
@@ -364,6 +442,7 @@ class InformationTest < Minitest::Test
     words = ["--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address=127.0.0.1:#{port}"]
     prometheus = Process.spawn("prometheus", *words, chdir: @folder, %i[out err] => File.join(@folder, "prometheus.log"))
     assert_prometheus_knows(port, "up" => 1, "rakuda_queue_per_second" => 12,
+                                  "count(rakuda_age_seconds%7Battribute=%22queue%22%7D)" => 1,
                                   "rakuda_mem_total_bytes" => File.read("/proc/meminfo")[/^MemTotal: +(\d+)/, 1].to_i * 1024)
   rescue Errno::ENOENT
     flunk "prometheus is not installed (Debian: prometheus); see test/packages.apt"
@@ -413,6 +492,7 @@ class InformationTest < Minitest::Test
     [{}, { "Accept" => "text/plain" }].each do |headers|
       families = parsed(get("/metrics", headers))
       assert_equal([3], families.fetch("rakuda_age_of_user_seconds")["samples"].map { |sample| sample["value"] })
+      assert_each_value_has_an_age(families)
       assert_equal([1], families.fetch("rakuda_up")["samples"].map { |sample| sample["value"] })
     end
   end
@@ -446,6 +526,29 @@ class InformationTest < Minitest::Test
     end
   end
 
+  # A service that is made up says that it is there, then something, and is cut off.
+  def test_who_watches_takes_no_comment_for_an_event
+    TCPServer.open("127.0.0.1", 0) do |server|
+      told = Thread.new do
+        2.times do
+          server.accept.then do |socket|
+            head = socket.each_line.take_while { |line| line != "\r\n" }
+            text = ": nothing new\n\nid: 7\ndata: {}\n\n: nothing new\n\n"
+            events = "Transfer-Encoding: chunked\r\n\r\n#{text.bytesize.to_s(16)}\r\n#{text}\r\n"
+            is_stream = head.any? { |line| line.include?("text/event-stream") }
+            socket.write("HTTP/1.1 200 OK\r\n#{is_stream ? events : "Content-Length: 6\r\n\r\nnode\r\n"}")
+            socket.close
+          end
+        end
+      end
+      address = "http://127.0.0.1:#{server.addr[1]}"
+      output, errors, status = rakudactl("nodes", "--service", address, "--token-file", @token_file, "--csv", "--watch")
+      told.join
+      assert_equal ["node\r\n", "rakudactl: failed to reach the service at #{address}: it has ended\n", 1],
+                   [output, errors, status.exitstatus]
+    end
+  end
+
   def test_a_table_that_is_watched_stays_in_its_place
     [service, ["-F", "localhost"]].each do |place|
       looks = 0
@@ -476,6 +579,19 @@ class InformationTest < Minitest::Test
     output, errors, status = validated(response.body, response["content-type"])
     assert status.success?, errors
     JSON.parse(output)
+  end
+
+  # As far as it is told here: of what a node is, too.
+  def assert_each_value_has_an_age(families)
+    ages = families.fetch("rakuda_age_seconds")["samples"]
+    ages.each { |sample| assert_includes 0..PATIENCE_S, sample["value"] }
+    named = ages.map { |sample| sample["labels"].values_at("attribute", "instance") }
+    assert_equal named.uniq, named
+    info = families.values_at("rakuda_node", "rakuda_node_info").compact.first["samples"].first["labels"].keys - ["node"]
+    others = families.reject { |name, _| name.match?(/\Arakuda_(age_seconds|up|node(_info)?)\z/) }
+    assert_equal others.values.sum { |family| family["samples"].size } + info.size, ages.size
+    assert_includes named, ["os", nil]
+    assert_includes named.map(&:first), "fs_free"
   end
 
   def assert_prometheus_knows(port, expected)

@@ -245,18 +245,31 @@ JSON.parse(lines.first.delete_prefix("data: ")).except("change"))
       "understand --validity soon: expected a time such as 100ms or 30s, PROVIDER=TIME or ATTRIBUTE=TIME"],
      [["--register", "ftp://x", "--register-token-file", token], "understand the address \"ftp://x\"; expected http://HOST:PORT"],
      [["--keep-down", "0s"], "understand --keep-down 0s: expected 1s to 366d, such as 30min"],
-     [["--name", ""], "call this machine \"\""]].each do |words, message|
+     [["--name", "a\nb"], "understand --name \"a\\nb\": expected 1 to 255 bytes without control characters"]]
+      .each do |words, message|
       _, err, status = Open3.capture3(environment, ENGINE, "info", *words, chdir: @folder)
       assert_includes err, message
       refute status.success?
     end
-    [[["--perod", "1s"], 2, "\"--perod\" is no option; `rakudad --help` lists the options"],
-     [["--perod"], 2, "\"--perod\" is no option; `rakudad --help` lists the options"],
-     [["--period"], 2, "the option --period needs a value; `rakudad --help` lists the options"],
+    [[["--perod", "1s"], 2, "\"--perod\" is no option; `rakudad info --help` lists the options"],
+     [["--perod"], 2, "\"--perod\" is no option; `rakudad info --help` lists the options"],
+     [["--period"], 2, "the option --period needs a value; `rakudad info --help` lists the options"],
+     [["--name", ""], 2, "the option --name needs a value that is not empty; `rakudad info --help` lists the options"],
+     [["-F", " "], 2, "the option -F needs a value that is not empty; `rakudad info --help` lists the options"],
      [["-F", "/nowhere/hosts"], 1, "failed to read the host file /nowhere/hosts: No such file or directory (os error 2)"]]
       .each do |words, code, message|
       _, err, status = Open3.capture3(environment, ENGINE, "info", *words, chdir: @folder)
       assert_equal ["rakudad info: #{message}\n", code], [err, status.exitstatus]
+    end
+  end
+
+  def test_the_options_of_a_service_are_listed
+    [%w[--help], %w[-h], %w[-F none --help]].each do |words|
+      out, err, status = Open3.capture3(environment, ENGINE, "info", *words, chdir: @folder)
+      assert_equal ["", 0], [err, status.exitstatus]
+      listed = out.scan(/^ +(?:-F, )?(--[a-z-]+)/).flatten - ["--help"]
+      source = File.read(File.join(ROOT, "crates/cli/src/info_process.rs"))
+      assert_equal source.scan(/^ +(?:"-F" \| )?"(--[a-z-]+)" =>/).flatten.sort, listed.sort
     end
   end
 

@@ -13,11 +13,17 @@ require_relative "understood"
 #   <!-- folder -->        an empty folder begins
 #   <!-- in NAME -->       what follows is in the folder NAME below it
 #   <!-- checkout -->      what follows is in a copy of the checkout, whose engine is built already
+#   <!-- machine: NAME --> from here on this machine is called so by the page
+#   <!-- port: N -->       from here on that port is one that is free here
 #   <!-- hosts -->         from here on every host is this machine, with a folder for temporary files of its own
 #   <!-- setup             the lines up to --> are run by the shell: what the page takes as given
 #   <!-- file: NAME -->    the next block, indented or fenced, is that file
 #   <!-- status: N -->     the last command of the next block ends so
 #   <!-- labels -->        of what the next block prints only what lines begin with is compared, before its table
+#   <!-- numbers -->       of what the next block prints numbers are not compared, whatever their units
+#   <!-- soon -->          likewise, and the only command of the next block is asked again until it prints that
+#   <!-- service -->       the only command of the next block runs beside what follows when it has printed what stands there, but
+#                          for numbers; at the end of its folder it is told to end, and ends well
 #   <!-- meanwhile -->     the only command of the next block runs beside what follows, and has ended well with the folder
 #   <!-- each -->          in the next table all commands of the last column are run, with RUN for the last run
 #   <!-- each but X -->    the same without those that match X
@@ -35,7 +41,8 @@ require_relative "understood"
 # in `service.pid`, until a setup has ended it.
 class Walk
   ROOT = File.expand_path("../..", __dir__)
-  WORDS = %w[folder in checkout hosts file: status: labels meanwhile each\ but each tried understood not\ run:].freeze
+  WORDS = ["folder", "in", "checkout", "machine:", "port:", "hosts", "file:", "status:", "labels", "numbers", "soon", "service",
+           "meanwhile", "each but", "each", "tried", "understood", "not run:"].freeze
   MARK = /\A<!-- (?<word>#{Regexp.union(WORDS)})(?: (?<value>.+?))? -->\z/
   # A host of `<!-- hosts -->`: whose options end with `--`, or who has none.
   SSH = <<~'SH'
@@ -49,6 +56,7 @@ class Walk
   SH
   # Pages that need what is not on every system that Rakuda is for: make, compilers, the I/O kernels.
   BUILDING = %w[installing io-benchmarks coming-from-make].map { |name| "docs/guide/#{name}.md" }.freeze
+  NUMBER = /(?<![\w.])-?\d[\d.]*(?:[KMGTP]?i?B|ms|µs|s|min|h|d|%)?(?!\w)|(?<=\s)-(?=\s|\z)/.freeze
   ENGINE = ENV.fetch("RAKUDA_ENGINE", File.join(ROOT, "target/release/rakudad"))
   RUN = /\b\d{8}-\d{6}\.\d{3}-\d+\b/
   # What `mpirun` says no to otherwise, as root and on few cores.
@@ -67,6 +75,8 @@ class Walk
     @lines = File.readlines(File.join(ROOT, page), chomp: true)
     @commands = 0
     @meanwhile = [] # threads that wait for commands, with what these print and where they stand
+    @services = []  # likewise
+    @here = {}      # ports and names of the page, by patterns, and what they are here
   end
 
   def follow
@@ -75,7 +85,9 @@ class Walk
       begin_folder
       each_block { |mark, block, place| run(mark, block, place) }
       await_meanwhile
+      end_beside
     ensure
+      @services.each { |thread,| Process.kill(:KILL, -thread.pid) }
       end_service
     end
     @test.assert_operator @commands, :>, 0, "#{@page} has no command"
@@ -109,10 +121,19 @@ class Walk
     when "folder" then begin_folder
     when "in" then FileUtils.mkdir_p(@folder = File.join(@top, mark[:value]))
     when "checkout" then begin_checkout
+    when "machine:" then @here[/(?<![\w.-])#{Regexp.escape(mark[:value])}(?![\w.-])/] = Socket.gethostname
+    when "port:" then @here[/(?<=:)#{mark[:value]}\b/] = free_port
     when "hosts" then File.write(File.join(@top, ".bin/ssh"), SSH, perm: 0o755)
     else return false
     end
     true
+  end
+
+  # Of several none is given twice.
+  def free_port
+    @ports ||= []
+    TCPServer.open("127.0.0.1", 0) { |server| server.addr[1].to_s }.then { |port| @ports.include?(port) ? free_port : port }
+                                                                   .tap { |port| @ports << port }
   end
 
   # @return [Integer, nil] lines of the block, fenced, indented or a table, that begins in this line
@@ -127,6 +148,7 @@ class Walk
 
   def begin_folder
     await_meanwhile
+    end_beside
     @folder = @top
     FileUtils.rm_rf(Dir.children(@top).map { |name| File.join(@top, name) })
     FileUtils.mkdir_p([".bin", ".home"].map { |name| File.join(@top, name) })
@@ -167,16 +189,62 @@ class Walk
 
     marks = "#{@page}:#{place}: neither commands, with `$ ` before them, nor marked: #{block.first}"
     @test.assert block.first.start_with?("$ "), marks
-    word == "meanwhile" ? run_meanwhile(block, place) : run_commands(block, word, value, place)
+    case word
+    when "meanwhile" then run_meanwhile(block, place)
+    when "service" then run_service(block, place)
+    when "soon" then run_soon(block, place)
+    else run_commands(block, word, value, place)
+    end
   end
 
   def run_meanwhile(block, place)
     @test.assert_equal 1, block.size, "#{@page}:#{place}: one command, and nothing that it prints"
+    @meanwhile << beside(block.first, place)
+  end
+
+  # @return [Array] who waits for it, what it prints, and where it stands
+  def beside(line, place)
     @commands += 1
-    command = with_runs(block.first.delete_prefix("$ "))
+    command = with_runs(line.delete_prefix("$ "))
     log = File.join(@top, ".meanwhile#{@commands}")
     pid = Process.spawn(environment, "sh", "-c", command, chdir: @folder, in: File::NULL, %i[out err] => log, pgroup: true)
-    @meanwhile << [Process.detach(pid), log, "#{@page}:#{place}: #{command}"]
+    [Process.detach(pid), log, "#{@page}:#{place}: #{command}"]
+  end
+
+  def run_service(block, place)
+    thread, log, here = beside("$ exec #{block.first.delete_prefix("$ ")}", place)
+    @services << [thread, log, here]
+    await(here) { File.read(log).count("\n") >= block.size - 1 || !thread.alive? }
+    compare_numbers(block.drop(1), File.readlines(log, chomp: true), here)
+  end
+
+  def end_beside
+    while (thread, log, place = @services.last)
+      Process.kill(:TERM, thread.pid)
+      @test.assert thread.join(Terminal::LIMIT), "#{place}: it does not end\n#{File.read(log)}"
+      @services.pop
+      @test.assert_predicate thread.value, :success?, "#{place}\n#{File.read(log)}"
+    end
+  end
+
+  def run_soon(block, place)
+    here = "#{@page}:#{place}: #{block.first}"
+    command = with_runs(block.first.delete_prefix("$ "))
+    printed = nil
+    await(-> { "#{here}\nprinted:\n#{printed.join("\n")}" }) do
+      printed = printed_by(command, 0, here)
+      without_numbers(printed) == without_numbers(block.drop(1))
+    end
+  end
+
+  # Only turns a hang into a failure.
+  def await(what)
+    limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + Terminal::LIMIT
+    until yield
+      late = Process.clock_gettime(Process::CLOCK_MONOTONIC) > limit
+      @test.flunk "waited in vain for #{what.respond_to?(:call) ? what.call : what}" if late
+      sleep 0.05
+    end
   end
 
   def await_meanwhile
@@ -197,7 +265,11 @@ class Walk
       status = index == asked.size - 1 && word == "status:" ? value.to_i : 0
       here = "#{@page}:#{place}: #{command}"
       printed = printed_by(with_runs(command.delete_prefix("$ ")), status, here)
-      word == "labels" ? compare_labels(lines, printed, here) : compare(lines, printed, here)
+      case word
+      when "labels" then compare_labels(lines, printed, here)
+      when "numbers" then compare_numbers(lines, printed, here)
+      else compare(lines, printed, here)
+      end
     end
   end
 
@@ -252,8 +324,9 @@ class Walk
     printed.lines(chomp: true)
   end
 
-  # The command as it has to be here: the page's runs have other names.
+  # The command as it has to be here: the page's runs have other names, and so have ports and machines.
   def with_runs(command)
+    @here.each { |pattern, here| command = command.gsub(pattern, here) }
     command = command.gsub(SERVICE) { service } if command.include?(SERVICE)
     command = command.gsub("/the/folder", @folder).gsub(/\b\d{8}-\d{6}[\d.-]*/) do |name|
       meant = @runs.keys.select { |run| run.start_with?(name) }
@@ -284,6 +357,19 @@ class Walk
       line.strip == "..." ? "(?:.*\n)*?" : "#{Regexp.escape(line).gsub("\\.\\.\\.", ".*")}\n"
     end.join
     @test.assert_match(/\A#{pattern}\z/, printed.map { |line| "#{line}\n" }.join, place)
+  end
+
+  def compare_numbers(expected, printed, place)
+    @test.assert_equal(*[expected, printed].map { |lines| without_numbers(lines) }, "#{place}\nprinted:\n#{printed.join("\n")}")
+  end
+
+  # In any order. What is not known yet is a number, too; this machine is called as here.
+  def without_numbers(lines)
+    lines = lines.map do |line|
+      @here.each { |pattern, here| line = line.gsub(pattern, here) }
+      line.gsub(NUMBER, "N").gsub(/ +/, " ").gsub("N (N)", "N")
+    end
+    lines.sort
   end
 
   def remember(expected, printed)

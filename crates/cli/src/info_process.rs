@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rakuda_agent::providers::ExternalProvider;
 use rakuda_agent::supervisor::Supervisor;
-use rakuda_agent::{files, limits, processes};
+use rakuda_agent::{clock, files, limits, processes};
 use rakuda_info::table::Table;
 use rakuda_service::{Client, Freshness, Registration, Service, ServiceConfig, Token};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -17,6 +17,39 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 
 use crate::far_hosts::FarHosts;
+
+/// What `rakudad info --help` prints.
+pub const USAGE: &str = "usage: rakudad info [OPTION...]
+
+The information service: tells the state of this machine, of hosts, and of what services tell that
+register with it, over HTTP, until it gets SIGTERM or Ctrl-C. When it can answer, it prints where
+it listens and which file has the token that clients must show:
+
+    http://127.0.0.1:39785 token /tmp/rakuda-1000/info.token
+
+`rakudactl nodes --service URL --token-file FILE` asks it.
+
+  -F, --hosts FILE            the hosts of a host file, over ssh; this machine when it is one of
+                              them. localhost: this machine, as without -F; none: no host, only
+                              what registers here
+  --listen ADDRESS:PORT       where it listens (127.0.0.1:0, a free port)
+  --token-file FILE           the file with its token, made with mode 0600 when it is not there
+                              (${TMPDIR:-/tmp}/rakuda-UID/info.token)
+  --period TIME               between two samples, 10ms to 1h (1s)
+  --providers FILE            programs that provide more; SIGHUP has the file read anew
+  --file-system FOLDER        a folder whose file system is watched; may be given several times
+  --name NAME                 what this machine is called, also as a service that registers (its
+                              host name)
+  --validity [NAME=]TIME      no answer has older values, of all, or of a provider or an attribute;
+                              may be given several times
+  --keep-down TIME            nodes of services that register are removed when they have been down
+                              for so long, 1s to 366d (1h)
+  --register URL              registers with another service, which then tells of these nodes, too
+  --register-token-file FILE  the file with the token of that service (that of --token-file)
+  --help                      print this text
+
+Exit status: 0 ended by a signal, 1 it could not begin, 2 usage.
+";
 
 /// Where it listens unless told otherwise; the system chooses the port.
 const LISTEN: &str = "127.0.0.1:0";
@@ -46,6 +79,9 @@ pub enum WordError {
     /// It ends with an option.
     #[error("the option {0} needs a value")]
     Bare(String),
+    /// An option has a value that says nothing.
+    #[error("the option {0} needs a value that is not empty")]
+    Empty(String),
 }
 
 /// Serves until it is told to end.
@@ -71,7 +107,9 @@ async fn serve(wanted: Wanted) -> anyhow::Result<()> {
     let mut hang_up = anew.listen()?;
     let file = config.token_file.clone();
     let period = config.period;
-    let mut table = Table::new();
+    // Numbers of changes are others than those of a service that was here before: none makes a million a second.
+    let start_us = u64::try_from(clock::wall_ns()).unwrap_or(0) / 1000;
+    let mut table = Table::numbered_from(start_us);
     let own = std::mem::take(&mut config.externals);
     let hosts = match hosts {
         Some(file) => {
@@ -235,7 +273,11 @@ fn understood(words: &[&str]) -> anyhow::Result<Wanted> {
     let mut watched = Vec::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        let mut value = || words.next().copied().ok_or_else(|| WordError::Bare((*word).to_owned()));
+        let mut value = || match words.next() {
+            None => Err(WordError::Bare((*word).to_owned())),
+            Some(value) if value.trim().is_empty() => Err(WordError::Empty((*word).to_owned())),
+            Some(value) => Ok(*value),
+        };
         match *word {
             "-F" | "--hosts" => {
                 let value = value()?;
@@ -244,8 +286,11 @@ fn understood(words: &[&str]) -> anyhow::Result<Wanted> {
             }
             "--name" => {
                 let value = value()?;
-                let is_good = !value.is_empty() && !value.chars().any(char::is_control);
-                anyhow::ensure!(is_good && value.len() <= 255, "call this machine {value:?}");
+                let is_good = value.len() <= 255 && !value.chars().any(char::is_control);
+                anyhow::ensure!(
+                    is_good,
+                    "understand --name {value:?}: expected 1 to 255 bytes without control characters"
+                );
                 name = Some(value.to_owned());
             }
             "--register" => register = Some(value()?.to_owned()),

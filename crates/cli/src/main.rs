@@ -45,11 +45,12 @@ Reads and writes files of another node for the hub, where nodes share no file sy
 
        rakudad info [-F FILE|localhost|none] [--listen ADDRESS:PORT] [--token-file FILE]
                     [--period TIME] [--providers FILE] [--file-system FOLDER]... [--name NAME]
-                    [--validity [NAME=]TIME]... [--register URL [--register-token-file FILE]]
+                    [--validity [NAME=]TIME]... [--keep-down TIME]
+                    [--register URL [--register-token-file FILE]]
 
 The information service: tells the state of this machine, of hosts, and of what services tell that
-register with it, over HTTP, until it gets SIGTERM. Its first
-line says where it listens and which file has the token that clients must show.
+register with it, over HTTP, until it gets SIGTERM. Its first line says where it listens and which
+file has the token that clients must show. `rakudad info --help` says what its options mean.
 
 `rakudad ctl ...`, which is also called `rakudactl`, answers questions about runs.
 
@@ -96,6 +97,9 @@ fn main() -> ExitCode {
             Err(_) => usage_error(),
         },
         ["files", words @ ..] => with_agent(files_process::run(words)),
+        ["info", words @ ..] if words.iter().any(|word| matches!(*word, "--help" | "-h")) => {
+            print(info_process::USAGE)
+        }
         ["info", words @ ..] => with_info(info_process::run(words)),
         [rakuda_locate::WORD] => ExitCode::from(rakuda_locate::serve()),
         ["--version"] => print(&format!("rakudad {}\n", version::long())),
@@ -142,7 +146,9 @@ fn with_info(result: anyhow::Result<()>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if let Some(wrong) = error.downcast_ref::<info_process::WordError>() {
-                complain(&format!("rakudad info: {wrong}; `rakudad --help` lists the options\n"));
+                complain(&format!(
+                    "rakudad info: {wrong}; `rakudad info --help` lists the options\n"
+                ));
                 return ExitCode::from(2);
             }
             complain(&format!("rakudad info: {}\n", failure::sentence(&error)));

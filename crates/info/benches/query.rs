@@ -7,8 +7,8 @@
 
 use rakuda_core::Time;
 use rakuda_info::catalogue::{self, BuiltIn};
-use rakuda_info::format::Format;
 use rakuda_info::format::fragments::Fragments;
+use rakuda_info::format::{Ages, Format};
 use rakuda_info::query::{Query, Question};
 use rakuda_info::registry::{AttributeId, instance_name};
 use rakuda_info::table::Table;
@@ -93,7 +93,7 @@ fn answer(question: &Question, table: &Table, fragments: Option<&mut Fragments>)
         return (nodes.len(), fragments.write(table, &nodes, NOW).len());
     }
     let answer = query.answer(table, NOW);
-    (answer.rows.len(), Format::Json.write(&answer, table).len())
+    (answer.rows.len(), Format::Json.write(&answer, table, Ages::Asked).len())
 }
 
 /// A round of work: how long each was, ms, in order; rows, bytes.

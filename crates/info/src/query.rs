@@ -101,12 +101,18 @@ pub struct Answer {
     pub left: Vec<Arc<str>>,
     /// Of an answer to what has changed: nodes that the table had and has no more, whoever asks.
     pub gone: Vec<Arc<str>>,
+    /// Of an answer to what has changed since a change that is none of this table: it is everything, and what whoever
+    /// asks knows is void.
+    pub is_anew: bool,
+    /// Of groups, told to who follows them: they are as they were told last.
+    pub is_old: bool,
 }
 
 impl Answer {
     /// Whether nothing is told.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.left.is_empty() && self.gone.is_empty()
+        let has_rows = if self.is_grouped { !self.is_old } else { !self.rows.is_empty() };
+        !has_rows && self.left.is_empty() && self.gone.is_empty()
     }
 }
 
@@ -117,6 +123,8 @@ pub struct Followed {
     since: Option<u64>,
     /// The nodes of the answer.
     nodes: BTreeSet<NodeId>,
+    /// The values of its groups.
+    groups: Vec<Vec<Value>>,
 }
 
 fn of(clause: &'static str) -> impl Fn(ExpressionError) -> QuestionError + Copy {
@@ -235,8 +243,13 @@ impl Query {
     /// What the table says now.
     pub fn answer(&self, table: &Table, now: Time) -> Answer {
         let rows = self.rows(table, now);
-        let answer = self.made(table, now, rows.iter(), &|_| self.since);
-        let Some(since) = self.since.filter(|_| !answer.is_grouped) else { return answer };
+        let since = self.since.filter(|since| table.has_change(*since));
+        // Who asks knows no node that may have come into the answer since.
+        let known =
+            |node| since.filter(|since| !self.may_have_come(&Row { table, node, now }, *since));
+        let mut answer = self.made(table, now, rows.iter(), &known);
+        answer.is_anew = self.since.is_some() && since.is_none();
+        let Some(since) = since.filter(|_| !answer.is_grouped) else { return answer };
         let chosen: BTreeSet<NodeId> = rows.iter().map(|(_, (row, _))| row.node).collect();
         let changed = table.nodes().filter(|(id, _)| table.touched(*id) > since);
         let left = changed.filter(|(id, _)| !chosen.contains(id));
@@ -245,17 +258,28 @@ impl Query {
         Answer { left: left.collect(), gone, ..answer }
     }
 
+    /// Whether a node of the answer may not have been in it at a change: its state or what the condition rests on has
+    /// changed since, or others may have left it no room.
+    fn may_have_come(&self, row: &Row<'_>, since: u64) -> bool {
+        let is_fresh = |it: &Expression| is_fresh(it.attributes(), row, Some(since));
+        self.limit < usize::MAX || self.condition.as_ref().is_some_and(is_fresh)
+    }
+
     /// What has changed for somebody: a node that comes into the answer is told whole, and one that leaves it by name.
-    /// Of groups all is told.
+    /// Of groups all is told when some value of them has changed.
     pub fn answer_next(&self, table: &Table, now: Time, followed: &mut Followed) -> Answer {
         if self.group_by.is_some() || followed.since.is_none() && self.since.is_some() {
             let rows = self.rows(table, now);
             let before = followed.since.replace(table.change());
             followed.nodes = rows.iter().map(|(_, (row, _))| row.node).collect();
             let answer = self.answer(table, now);
+            let values = |row: &AnswerRow| row.values.iter().map(|it| it.value.clone()).collect();
+            let told: Vec<Vec<Value>> = answer.rows.iter().map(values).collect();
+            let is_old = before.is_some() && followed.groups == told;
+            followed.groups = told;
             let Some(before) = before else { return answer };
             let gone = table.gone_since(before).map(|(_, name)| name.clone()).collect();
-            return Answer { gone, ..answer };
+            return Answer { gone, is_old, ..answer };
         }
         let rows = self.rows(table, now);
         // A number may be that of another node by now.
@@ -278,7 +302,7 @@ impl Query {
         let left = left.chain(told.map(|(_, name, _)| *name)).cloned().collect();
         let gone = removed.into_iter().filter(|(_, _, back)| back.is_none());
         let gone = gone.map(|(_, name, _)| name.clone()).collect();
-        *followed = Followed { since: Some(answer.change), nodes: chosen };
+        *followed = Followed { since: Some(answer.change), nodes: chosen, groups: Vec::new() };
         Answer { left, gone, ..answer }
     }
 
@@ -312,6 +336,8 @@ impl Query {
             rows,
             left: Vec::new(),
             gone: Vec::new(),
+            is_anew: false,
+            is_old: false,
         }
     }
 
@@ -685,7 +711,76 @@ mod tests {
             told(&query.answer(&table, Time(5_000_000_000)))
         };
         assert_eq!(asked(Some("state, mem_total")), "n1:suspected(state mem_total) -n3");
-        assert_eq!(asked(None), "n1:suspected() -n3");
+        let all = "arch load1 mem_total";
+        assert_eq!(asked(None), format!("n1:suspected({all}) -n3"), "it may have come back");
+    }
+
+    #[test]
+    fn since_a_change_a_node_that_may_have_come_into_the_answer_is_told_whole() {
+        let mut table = table();
+        let before = table.change();
+        let [load, memory] = ["load1", "mem_total"].map(|it| table.registry().find(it).unwrap());
+        let [n1, n4] = ["n1", "n4"].map(|name| table.find_node(name).unwrap());
+        table.set(n1, load, Value::Number(0.1), Time(4_000_000_000));
+        table.set(n4, memory, Value::Number(8.0), Time(4_000_000_000));
+        let asked = |limit| {
+            let condition = Some("load1 < 1.5".to_owned());
+            let since = Some(before);
+            let question = Question { condition, limit, since, ..question("arch, mem_total") };
+            let query = Query::new(&question, table.registry()).unwrap();
+            told(&query.answer(&table, Time(5_000_000_000)))
+        };
+        assert_eq!(asked(None), "n1:up(arch mem_total) n4:up(mem_total)");
+        let whole = "n1:up(arch mem_total) n3:up(arch mem_total) -n4";
+        assert_eq!(asked(Some(2)), whole, "others may have left it no room");
+    }
+
+    #[test]
+    fn since_a_change_of_another_table_everything_is_told() {
+        let mut table = Table::numbered_from(1000);
+        let load = table.registry().find("load1").unwrap();
+        let node = table.node(None, "a");
+        table.set(node, load, Value::Number(1.0), Time(1));
+        let asked = |since| {
+            let question = Question { since: Some(since), ..Question::default() };
+            let query = Query::new(&question, table.registry()).unwrap();
+            let answer = query.answer(&table, Time(2));
+            (told(&answer), answer.is_anew)
+        };
+        let all = "a:up(load1)".to_owned();
+        for of_another in [0, 999, 1003, u64::MAX] {
+            assert_eq!(asked(of_another), (all.clone(), true), "{of_another}");
+        }
+        assert_eq!(asked(1000), (all, false));
+        assert_eq!(asked(1002), (String::new(), false));
+    }
+
+    #[test]
+    fn groups_are_told_when_a_value_of_them_has_changed_and_when_the_last_one_goes() {
+        let mut table = table();
+        let question = Question {
+            condition: Some("load1 < 1.5 && arch == 'arm'".to_owned()),
+            group_by: Some("arch".to_owned()),
+            ..question("count()")
+        };
+        let mut followed = Followed::default();
+        let mut next = |table: &Table| {
+            let query = Query::new(&question, table.registry()).unwrap();
+            let answer = query.answer_next(table, Time(9_000_000_000), &mut followed);
+            (answer.rows.len(), answer.is_empty())
+        };
+        let load = table.registry().find("load1").unwrap();
+        let [n2, n4] = ["n2", "n4"].map(|name| table.find_node(name).unwrap());
+        assert_eq!(next(&table), (1, false));
+        table.set(n4, load, Value::Number(0.9), Time(4_000_000_000));
+        assert_eq!(next(&table), (1, true), "there is still one");
+        table.set(n2, load, Value::Number(0.9), Time(4_000_000_000));
+        assert_eq!(next(&table), (1, false), "there are two");
+        for node in [n2, n4] {
+            table.set(node, load, Value::Number(9.0), Time(5_000_000_000));
+        }
+        assert_eq!(next(&table), (0, false), "there is none");
+        assert_eq!(next(&table), (0, true));
     }
 
     #[test]

@@ -226,6 +226,8 @@ pub struct Table {
     /// How many nodes were ever removed.
     removals: u64,
     change: u64,
+    /// The number in front of that of the first change.
+    begun: u64,
 }
 
 impl Default for Table {
@@ -255,7 +257,19 @@ impl Table {
             gone: VecDeque::new(),
             removals: 0,
             change: 0,
+            begun: 0,
         }
+    }
+
+    /// One without nodes whose changes are numbered from here on: those of one that was there before, and had a lower
+    /// number, are told from its own.
+    pub fn numbered_from(change: u64) -> Self {
+        Self { change, begun: change, ..Self::new() }
+    }
+
+    /// Whether a change, or the beginning of all, is one of this table.
+    pub(crate) fn has_change(&self, change: u64) -> bool {
+        (self.begun..=self.change).contains(&change)
     }
 
     /// Which attributes there are.

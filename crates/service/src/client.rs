@@ -17,6 +17,10 @@ use crate::token::Token;
 
 /// Timeout for a connection, and for the head of an answer.
 const TIME: Duration = Duration::from_secs(15);
+/// Timeout for anything on a stream of events: a service says at least every 15 s that there are none.
+const SILENCE: Duration = Duration::from_secs(60);
+/// Of a service whose events come to an end.
+const ENDED: &str = "it has ended";
 /// Longest answer that is read, bytes.
 const BYTES_MAX: usize = 256 << 20;
 
@@ -234,7 +238,7 @@ pub struct Events<'a> {
 }
 
 impl Events<'_> {
-    /// Waits for an event. That the service ends is an error.
+    /// Waits for an event. That the service ends, or says nothing for long, is an error.
     pub fn wait(&mut self) -> Result<(), ClientError> {
         let Self { client, runtime, local, answer, bytes } = self;
         let status = answer.status();
@@ -242,17 +246,26 @@ impl Events<'_> {
             loop {
                 let end = bytes.windows(2).position(|two| two == b"\n\n");
                 if let Some(end) = end.filter(|_| status.is_success()) {
+                    let is_comment = bytes.starts_with(b":");
                     bytes.drain(..end + 2);
+                    if is_comment {
+                        continue;
+                    }
                     return Ok(());
                 }
-                let Some(part) = next_part(answer.body_mut()).await else { break };
-                bytes.extend_from_slice(&part.map_err(|error| client.unreachable(&error))?);
+                let part = tokio::time::timeout(SILENCE, next_part(answer.body_mut())).await;
+                let silent = || format!("it has said nothing for {} s", SILENCE.as_secs());
+                let part = part.map_err(|_| client.unreachable(&silent()))?;
+                let Some(part) = part else { break };
+                // Nobody ends a stream that has no end but by ending.
+                let part = part.map_err(|_| client.unreachable(&ENDED))?;
+                bytes.extend_from_slice(&part);
                 if bytes.len() > BYTES_MAX {
                     return Err(client.unreachable(&"an event has more than 256 MiB"));
                 }
             }
             if status.is_success() {
-                return Err(client.unreachable(&"it has ended"));
+                return Err(client.unreachable(&ENDED));
             }
             Err(ClientError::Refused { status: status.as_u16(), message: message_of(bytes) })
         })

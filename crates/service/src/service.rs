@@ -14,7 +14,7 @@ use rakuda_info::Time;
 use rakuda_info::catalogue::BUILT_IN;
 use rakuda_info::external;
 use rakuda_info::format::fragments::Fragments;
-use rakuda_info::format::{Format, json, metrics};
+use rakuda_info::format::{Ages, Format, json, metrics};
 use rakuda_info::provider::{self, FileSystems, Provider, Root, quick};
 use rakuda_info::query::{Answer, Followed, Query, Question, QuestionError, oldest};
 use rakuda_info::registered::{Refused, Registrations, Taken};
@@ -48,6 +48,8 @@ const VALIDITY_NS: u64 = 30_000_000_000;
 const VALIDITIES_NS: std::ops::RangeInclusive<u64> = 1_000_000_000..=86_400_000_000_000;
 /// Shortest time between two events to one client.
 const EVENT_TIME: Duration = Duration::from_millis(100);
+/// After so long without an event a client is told that there is none, so that each end notices when the other is gone.
+const SILENCE: Duration = Duration::from_secs(15);
 /// Between the two looks of [`sample_once`], which rates and shares are of.
 const BETWEEN: Duration = Duration::from_millis(200);
 
@@ -355,17 +357,12 @@ impl Service {
             (&Method::DELETE, ["v1", "nodes", node, "providers", name]) => {
                 self.end_registered(node, name)
             }
-            (
-                _,
-                ["v1", "nodes" | "attributes"]
-                | ["metrics"]
-                | ["v1", "nodes", _, "attributes" | "providers", _]
-                | ["v1", "sources", _]
-                | ["v1", "sources", _, "wishes"],
-            ) => {
-                let message = format!("{} is not for {}", asked.method, asked.path);
-                Reply::error(StatusCode::METHOD_NOT_ALLOWED, &message)
+            (_, ["v1", "nodes" | "attributes"] | ["metrics"] | ["v1", "sources", _, "wishes"]) => {
+                Reply::not_allowed(&asked, "GET, HEAD")
             }
+            (_, ["v1", "sources", _]) => Reply::not_allowed(&asked, "POST"),
+            (_, ["v1", "nodes", _, "attributes", _]) => Reply::not_allowed(&asked, "PUT"),
+            (_, ["v1", "nodes", _, "providers", _]) => Reply::not_allowed(&asked, "PUT, DELETE"),
             _ => Reply::error(
                 StatusCode::NOT_FOUND,
                 "expected /v1/nodes, /v1/attributes, /v1/nodes/NODE/attributes/NAME, /v1/nodes/NODE/providers/NAME, /v1/sources/NAME or /metrics",
@@ -401,15 +398,16 @@ impl Service {
         if is_stream {
             return self.events(wanted.question);
         }
-        Reply::new(StatusCode::OK, wanted.format.content_type(), self.text(&query, wanted.format))
+        let text = self.text(&query, wanted.format, wanted.ages);
+        Reply::new(StatusCode::OK, wanted.format.content_type(), text)
     }
 
-    fn text(&self, query: &Query, format: Format) -> Vec<u8> {
+    fn text(&self, query: &Query, format: Format, ages: Ages) -> Vec<u8> {
         let Inner { table, fragments, .. } = &mut *self.inner.borrow_mut();
         let now = moment().now;
         match (format, query.whole_rows(table, now)) {
             (Format::Json, Some(nodes)) => fragments.write(table, &nodes, now),
-            _ => format.write(&query.answer(table, now), table).into_bytes(),
+            _ => format.write(&query.answer(table, now), table, ages).into_bytes(),
         }
     }
 
@@ -429,8 +427,13 @@ impl Service {
             let question = Rc::clone(&question);
             Box::pin(async move {
                 let (changes, followed, is_first) = &mut *changes.lock().await;
+                let silence = tokio::time::sleep(SILENCE);
+                let mut silence = std::pin::pin!(silence);
                 loop {
-                    changes.changed().await.ok()?;
+                    tokio::select! {
+                        changed = changes.changed() => changed.ok()?,
+                        () = &mut silence => return Some(": nothing new\n\n".into()),
+                    }
                     if !*is_first {
                         // What changes meanwhile is told with it.
                         tokio::time::sleep(EVENT_TIME).await;
@@ -446,7 +449,7 @@ impl Service {
                 }
             })
         });
-        Reply { status: StatusCode::OK, content_type: "text/event-stream", body }
+        Reply::events(body)
     }
 
     /// Waits for samples of what is older, all at once, but no longer than the limit.
@@ -702,12 +705,17 @@ struct Wanted {
     question: Question,
     max_age_ns: Option<u64>,
     format: Format,
+    ages: Ages,
 }
 
 impl Wanted {
     fn of(pairs: &[(String, String)]) -> Result<Self, String> {
-        let mut wanted =
-            Self { question: Question::default(), max_age_ns: None, format: Format::Json };
+        let mut wanted = Self {
+            question: Question::default(),
+            max_age_ns: None,
+            format: Format::Json,
+            ages: Ages::Asked,
+        };
         let question = &mut wanted.question;
         for (index, (name, value)) in pairs.iter().enumerate() {
             if pairs[..index].iter().any(|(before, _)| before == name) {
@@ -737,9 +745,16 @@ impl Wanted {
                         format!("format: expected json, csv, text or ldif, found {value:?}")
                     })?;
                 }
+                "ages" => {
+                    wanted.ages = match value.as_str() {
+                        "true" => Ages::All,
+                        "false" => Ages::Asked,
+                        _ => return Err(format!("ages: expected true or false, found {value:?}")),
+                    }
+                }
                 _ => {
                     return Err(format!(
-                        "{name:?} is no parameter; expected fields, where, sort, group_by, limit, since, only, max_age or format"
+                        "{name:?} is no parameter; expected fields, where, sort, group_by, limit, since, only, max_age, ages or format"
                     ));
                 }
             }
@@ -817,6 +832,8 @@ mod tests {
             rows: Vec::new(),
             left: vec!["a".into()],
             gone: vec!["a".into(), "b".into()],
+            is_anew: false,
+            is_old: false,
         };
         let gone = "id: 7\nevent: gone\n\
                     data: {\"version\":2,\"change\":7,\"nodes\":[],\"gone\":[\"a\",\"b\"]}\n\n";
@@ -844,6 +861,8 @@ mod tests {
         assert!(why.starts_with("format: ldif has an entry for each node"), "{why}");
         assert!(of("wher", "1").err().unwrap().starts_with("\"wher\" is no parameter"));
         assert!(of("max_age", "-1s").is_err());
+        assert_eq!(of("ages", "true").ok().unwrap().ages, Ages::All);
+        assert_eq!(of("ages", "1").err().unwrap(), "ages: expected true or false, found \"1\"");
         let twice = ["load1", "os"].map(|it| ("fields".to_owned(), it.to_owned()));
         assert_eq!(Wanted::of(&twice).err().unwrap(), "fields: expected once, found twice");
     }

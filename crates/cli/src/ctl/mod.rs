@@ -159,7 +159,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(Status::Failed) => ExitCode::from(FAILED),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            crate::complain(&format!("rakudactl: {}\n", crate::failure::with_causes(&error)));
+            crate::complain(&format!("rakudactl: {}\n", crate::failure::of_question(&error)));
             ExitCode::from(status_of(&error))
         }
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use rakuda_info::format::Format;
+use rakuda_info::format::{Ages, Format};
 use rakuda_info::query::{Query, Question, names_of};
 use rakuda_info::table::Table;
 use rakuda_service::{Client, ClientError, Token};
@@ -75,6 +75,10 @@ pub struct Nodes {
     #[arg(long, value_name = "PROVIDERS")]
     only: Option<String>,
 
+    /// Show the age of each value: behind it in tables, as a column NAME.age_s in CSV; JSON and LDIF have it anyway.
+    #[arg(long)]
+    ages: bool,
+
     /// Go on, and show what changes.
     #[arg(long)]
     watch: bool,
@@ -136,6 +140,10 @@ impl Nodes {
         })
     }
 
+    fn ages(&self) -> Ages {
+        if self.ages { Ages::All } else { Ages::Asked }
+    }
+
     fn question(&self, format: Format) -> Question {
         let is_of_run = self.service.is_none() && self.hosts.is_none();
         let is_plain = format == Format::Text && self.only.is_none() && self.group_by.is_none();
@@ -162,7 +170,8 @@ impl Nodes {
                 || self.group_by.is_some()
                 || self.limit.is_some()
                 || self.only.is_some()
-                || self.max_age.is_some();
+                || self.max_age.is_some()
+                || self.ages;
             if format == Format::Text && !is_question {
                 let runs = live::ask(place, self.run.as_deref(), &json!({"ask": "status"}))?;
                 return Ok(lines(&runs));
@@ -208,7 +217,8 @@ impl Nodes {
         let query = Query::new(&self.question(format), table.registry());
         let query =
             query.map_err(|error| UsageError(format!("--{}", option(&error.to_string()))))?;
-        let mut text = format.write(&query.answer(table, rakuda_service::now()), table);
+        let mut text =
+            format.write(&query.answer(table, rakuda_service::now()), table, self.ages());
         if format == Format::Json {
             text.push('\n');
         }
@@ -279,6 +289,9 @@ impl Nodes {
         };
         let question = self.question(format);
         let limit = question.limit.map(|limit| limit.to_string());
+        // Others have them anyway.
+        let has_ages = self.ages && matches!(format, Format::Text | Format::Csv);
+        let ages = has_ages.then(|| "true".to_owned());
         let fields = [
             ("fields", &question.fields),
             ("where", &question.condition),
@@ -287,6 +300,7 @@ impl Nodes {
             ("only", &question.only),
             ("limit", &limit),
             ("max_age", &self.max_age),
+            ("ages", &ages),
             ("format", &Some(word.to_owned())),
         ];
         let fields = fields.iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
@@ -315,6 +329,13 @@ impl Nodes {
         if !self.watch {
             look(out)?;
             return Ok(Ending::Good);
+        }
+        // An age changes all the time, and no event says so.
+        if self.ages {
+            loop {
+                look(out)?;
+                rakuda_service::pass(WATCH_TIME);
+            }
         }
         // The first event comes at once, so the first look is no other's.
         let mut events = client.events(&path).map_err(understood)?;

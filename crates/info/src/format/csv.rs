@@ -1,11 +1,12 @@
-//! Comma-separated values (RFC 4180): a line of names, then one for each row. Undefined values are empty.
+//! Comma-separated values (RFC 4180): a line of names, then one for each row. Undefined values are empty. The age of a
+//! value, where that is wanted, is in a column of its own behind it.
 
-use super::digits;
-use crate::query::Answer;
+use super::{Ages, digits, json};
+use crate::query::{Answer, Answered};
 use crate::value::Value;
 
 /// The answer, which has columns.
-pub fn write(answer: &Answer) -> String {
+pub fn write(answer: &Answer, ages: Ages) -> String {
     let columns = super::plain::columns(answer);
     let mut out = String::new();
     let has_runs = super::has_runs(answer);
@@ -14,21 +15,36 @@ pub fn write(answer: &Answer) -> String {
         (false, true) => &["run", "node", "state"],
         (false, false) => &["node", "state"],
     };
-    let names = lead.iter().copied().chain(columns.iter().map(|(name, _)| &**name));
-    put_line(&mut out, names.map(quoted));
+    let names = columns.iter().flat_map(|(name, _)| {
+        let age = (ages == Ages::All).then(|| quoted(&format!("{name}.age_s")));
+        std::iter::once(quoted(name)).chain(age)
+    });
+    put_line(&mut out, lead.iter().map(|name| quoted(name)).chain(names));
     for row in &answer.rows {
         let lead = row.node.iter().flat_map(|(name, state)| [quoted(name), quoted(state.word())]);
         let run = has_runs.then(|| quoted(row.run.as_deref().unwrap_or_default()));
         let lead = run.into_iter().chain(lead);
-        let values = columns.iter().map(|(name, _)| {
+        let values = columns.iter().flat_map(|(name, _)| {
             let found = row.values.iter().find(|value| value.name == *name);
-            match found.map(|value| &value.value) {
+            let age = (ages == Ages::All)
+                .then(|| found.map_or_else(String::new, |it| age_of(it, answer)));
+            let value = match found.map(|value| &value.value) {
                 Some(Value::Number(number)) => digits(*number),
                 Some(Value::Text(text)) => quoted(text),
                 Some(Value::Undefined(_)) | None => String::new(),
-            }
+            };
+            std::iter::once(value).chain(age)
         });
         put_line(&mut out, lead.chain(values));
+    }
+    out
+}
+
+/// Seconds, as JSON has them; empty: it rests on no sample.
+fn age_of(value: &Answered, answer: &Answer) -> String {
+    let mut out = String::new();
+    if let Some(sampled) = value.sampled {
+        json::put_age(&mut out, sampled, answer.now);
     }
     out
 }

@@ -24,6 +24,9 @@ pub fn write(answer: &Answer) -> String {
     out.push(']');
     put_names(&mut out, "left", &answer.left);
     put_names(&mut out, "gone", &answer.gone);
+    if answer.is_anew {
+        out.push_str(",\"anew\":true");
+    }
     out.push('}');
     out
 }

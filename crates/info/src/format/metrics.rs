@@ -2,13 +2,14 @@
 //!
 //! Numbers are gauges under `rakuda_NAME_UNIT` in base units, with the labels `node` and, of a family,
 //! `instance`. A name that is taken already has the provider in it: `rakuda_up_of_user`. Texts of the
-//! catalogue are labels of `rakuda_node_info`; others, which may be long, are not there.
+//! catalogue are labels of `rakuda_node_info`; others, which may be long, are not there. The age of each
+//! value is a sample of its own, and not a time behind it (docs/design/information.md says why).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::digits;
+use super::{digits, json};
 use crate::catalogue;
 use crate::registry::{AttributeId, split_instance};
 use crate::table::{State, Table};
@@ -140,7 +141,7 @@ fn suffix(unit: &str) -> &'static str {
     }
 }
 
-/// Which nodes there are, what they are, and how old their oldest value is.
+/// Which nodes there are, what they are, and how old each value of them is that is told here.
 fn put_nodes(out: &mut String, table: &Table, now: Time, format: Format) {
     let (name, kind) = match format {
         Format::OpenMetrics => ("rakuda_node", "info"),
@@ -163,19 +164,49 @@ fn put_nodes(out: &mut String, table: &Table, now: Time, format: Format) {
         let up = if described.state == State::Up { "1" } else { "0" };
         put_sample(out, "rakuda_up", &[("node", &*described.name)], up);
     }
-    put_head(
-        out,
-        "rakuda_age_seconds",
-        "gauge",
-        "seconds",
-        "Age of the oldest value of a node",
-        format,
-    );
+    put_ages(out, table, now, format, &texts);
+}
+
+/// By the attributes' own names; of what is not known there is none.
+fn put_ages(
+    out: &mut String,
+    table: &Table,
+    now: Time,
+    format: Format,
+    texts: &[(&str, AttributeId)],
+) {
+    let numbers = table.registry().iter().filter(|(_, it)| it.kind == Kind::Number);
+    let numbers: Vec<(AttributeId, &str, Option<String>)> = numbers
+        .map(|(id, attribute)| {
+            let split = split_instance(&attribute.name);
+            let (name, instance) =
+                split.map_or((attribute.name.as_str(), None), |(name, it)| (name, Some(it)));
+            (id, name, instance)
+        })
+        .collect();
+    let (name, help) = ("rakuda_age_seconds", "Time since a value was sampled");
+    put_head(out, name, "gauge", "seconds", help, format);
     for (node, described) in table.nodes() {
-        let sampled = table.registry().iter().filter_map(|(id, _)| table.sampled(node, id)).min();
-        if let Some(sampled) = sampled {
-            let age = crate::expression::age_s(sampled, now);
-            put_sample(out, "rakuda_age_seconds", &[("node", &*described.name)], &digits(age));
+        let mut put = |id, labels: &[(&str, &str)]| {
+            if let Some(sampled) = table.sampled(node, id) {
+                let mut age = String::new();
+                json::put_age(&mut age, sampled, now);
+                put_sample(out, name, labels, &age);
+            }
+        };
+        let node_label = ("node", &*described.name);
+        for (attribute, id) in texts.iter().filter(|(_, id)| table.text(node, *id).is_some()) {
+            put(*id, &[node_label, ("attribute", attribute)]);
+        }
+        for (id, attribute, instance) in &numbers {
+            if table.number(node, *id).is_nan() {
+                continue;
+            }
+            let own = [node_label, ("attribute", *attribute)];
+            match instance {
+                None => put(*id, &own),
+                Some(instance) => put(*id, &[own[0], own[1], ("instance", instance)]),
+            }
         }
     }
 }
@@ -239,11 +270,16 @@ mod tests {
             "# UNIT rakuda_mem_total_bytes bytes",
             "rakuda_mem_total_bytes{node=\"a\\\"b\\\\\"} 17179869184",
             "rakuda_fs_free_bytes{node=\"a\\\"b\\\\\",instance=\"/\"} 5",
-            "rakuda_age_seconds{node=\"a\\\"b\\\\\"} 1.5",
+            "rakuda_age_seconds{node=\"a\\\"b\\\\\",attribute=\"load1\"} 1.500",
+            "rakuda_age_seconds{node=\"a\\\"b\\\\\",attribute=\"arch\"} 1.500",
+            "rakuda_age_seconds{node=\"a\\\"b\\\\\",attribute=\"fs_free\",instance=\"/\"} 1.500",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in {text}");
         }
-        assert!(text.ends_with("# EOF\n") && !text.contains("swap_free"));
+        assert!(text.ends_with("# EOF\n") && !text.contains("swap_free"), "nor has that an age");
+        let told = |prefix: &str| text.lines().filter(|line| line.starts_with(prefix)).count();
+        // Of numbers that are known, and of texts that are labels.
+        assert_eq!(told("rakuda_age_seconds{"), 5);
         let old = write(&table(), Time(2_500_000_000), Format::Text);
         assert!(!old.contains("# EOF") && !old.contains("# UNIT") && !old.contains(" info\n"));
     }

@@ -53,12 +53,12 @@ impl Format {
         }
     }
 
-    /// The answer; of LDIF its nodes with all that the table has of them.
-    pub fn write(self, answer: &Answer, table: &Table) -> String {
+    /// The answer; of LDIF its nodes with all that the table has of them. JSON and LDIF always have ages.
+    pub fn write(self, answer: &Answer, table: &Table, ages: Ages) -> String {
         match self {
             Self::Json => json::write(answer),
-            Self::Csv => csv::write(answer),
-            Self::Text => plain::write(answer),
+            Self::Csv => csv::write(answer, ages),
+            Self::Text => plain::write(answer, ages),
             Self::Ldif => {
                 let node = |row: &AnswerRow| {
                     let (name, _) = row.node.as_ref()?;
@@ -69,6 +69,16 @@ impl Format {
             }
         }
     }
+}
+
+/// Whether the age of each value is told beside it, where a format can do without.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Ages {
+    /// Columns that ask for an age have it, and no others.
+    #[default]
+    Asked,
+    /// Of each value that has one.
+    All,
 }
 
 /// A value for people, with its unit.

@@ -1,9 +1,12 @@
-//! Tables for people: columns as wide as they need be, numbers to the right, sizes in units that one reads.
+//! Tables for people: columns as wide as they need be, numbers to the right, sizes in units that one reads. The age of
+//! a value, where that is wanted, is in parentheses behind it.
 
 use std::sync::Arc;
 
+use super::Ages;
 use crate::query::{Answer, Answered};
 use crate::value::{Kind, Value};
+use rakuda_core::Time;
 
 /// Seconds since 1970.
 const IS_DATE: [&str; 2] = ["boot_time", "node_boot_time_seconds"];
@@ -28,7 +31,7 @@ pub(super) fn columns(answer: &Answer) -> Vec<(Arc<str>, Kind)> {
 }
 
 /// The answer, with names above the columns.
-pub fn write(answer: &Answer) -> String {
+pub fn write(answer: &Answer, ages: Ages) -> String {
     let columns = columns(answer);
     let has_runs = super::has_runs(answer);
     let lead: &[&str] = match (answer.is_grouped, has_runs) {
@@ -40,6 +43,13 @@ pub fn write(answer: &Answer) -> String {
     let heading = |name: &str, is_number| (printable(name), is_number);
     let names = columns.iter().map(|(name, kind)| heading(name, *kind == Kind::Number));
     lines.push(lead.iter().map(|name| heading(name, false)).chain(names).collect());
+    let age_width = |name: &Arc<str>| {
+        let of_column =
+            answer.rows.iter().filter_map(|row| row.values.iter().find(|it| it.name == *name));
+        let shown = of_column.filter_map(|value| Some(age_of(value.sampled?, answer.now)));
+        shown.map(|age| age.chars().count()).max().filter(|_| ages == Ages::All).unwrap_or(0)
+    };
+    let age_widths: Vec<usize> = columns.iter().map(|(name, _)| age_width(name)).collect();
     for row in &answer.rows {
         let run = has_runs.then(|| (printable(row.run.as_deref().unwrap_or_default()), false));
         let lead = row
@@ -47,9 +57,16 @@ pub fn write(answer: &Answer) -> String {
             .iter()
             .flat_map(|(name, state)| [(printable(name), false), (state.word().to_owned(), false)]);
         let lead = run.into_iter().chain(lead);
-        let values = columns.iter().map(|(name, kind)| {
+        let values = columns.iter().zip(&age_widths).map(|((name, kind), width)| {
             let found = row.values.iter().find(|value| value.name == *name);
-            (found.map_or_else(|| "-".to_owned(), shown), *kind == Kind::Number)
+            let value = found.map_or_else(|| "-".to_owned(), shown);
+            let age = found.and_then(|value| Some(age_of(value.sampled?, answer.now)));
+            let is_number = *kind == Kind::Number;
+            // So numbers stand below one another.
+            let width = if is_number { *width } else { 0 };
+            let age = age.filter(|_| ages == Ages::All).unwrap_or_default();
+            let is_alone = age.is_empty() && width == 0;
+            (if is_alone { value } else { format!("{value} {age:>width$}") }, is_number)
         });
         lines.push(lead.chain(values).collect());
     }
@@ -67,6 +84,16 @@ pub fn write(answer: &Answer) -> String {
         out.push('\n');
     }
     out
+}
+
+/// For people: how old a sample is.
+fn age_of(sampled: Time, now: Time) -> String {
+    let seconds = crate::expression::age_s(sampled, now);
+    match seconds {
+        ..1.0 => format!("({:.0}ms)", seconds * 1e3),
+        1.0..60.0 => format!("({seconds:.1}s)"),
+        _ => format!("({})", with_unit(seconds, "s")),
+    }
 }
 
 /// A value for people.
@@ -191,12 +218,71 @@ mod tests {
             rows: vec![row("r1"), row("r2")],
             left: Vec::new(),
             gone: Vec::new(),
+            is_anew: false,
+            is_old: false,
         };
-        assert_eq!(write(&answer), "run  node  state\nr1   vm    up\nr2   vm    up\n");
-        assert_eq!(csv::write(&answer), "run,node,state\r\nr1,vm,up\r\nr2,vm,up\r\n");
+        let asked = Ages::Asked;
+        assert_eq!(write(&answer, asked), "run  node  state\nr1   vm    up\nr2   vm    up\n");
+        assert_eq!(csv::write(&answer, asked), "run,node,state\r\nr1,vm,up\r\nr2,vm,up\r\n");
         answer.rows.pop();
-        assert_eq!(write(&answer), "node  state\nvm    up\n");
-        assert_eq!(csv::write(&answer), "node,state\r\nvm,up\r\n");
+        assert_eq!(write(&answer, asked), "node  state\nvm    up\n");
+        assert_eq!(csv::write(&answer, asked), "node,state\r\nvm,up\r\n");
+    }
+
+    #[test]
+    fn each_value_has_its_age_behind_it_where_that_is_wanted() {
+        let number = |name: &str, value, sampled| Answered {
+            name: name.into(),
+            unit: "".into(),
+            value,
+            sampled: Some(Time(sampled)),
+        };
+        let row = |node: &str, values| AnswerRow {
+            node: Some((node.into(), State::Up)),
+            run: None,
+            values,
+        };
+        let load = |number_of, age_ms: u64| {
+            number("load1", Value::Number(number_of), 100_000_000_000 - age_ms * 1_000_000)
+        };
+        let text = |sampled| number("os, short", Value::text("Debian"), sampled);
+        let count = Answered { sampled: None, ..number("count()", Value::Number(2.0), 0) };
+        let answer = Answer {
+            change: 1,
+            now: Time(100_000_000_000),
+            columns: Some(vec![
+                ("load1".into(), Kind::Number),
+                ("os, short".into(), Kind::Text),
+                ("count()".into(), Kind::Number),
+            ]),
+            is_grouped: false,
+            rows: vec![
+                row("a", vec![load(0.5, 12), text(38_000_000_000), count.clone()]),
+                row("b", vec![load(10.0, 340), text(10_000_000_000), count]),
+                row("c", vec![number("load1", Value::undefined("why"), 99_000_000_000)]),
+                row("d", vec![]),
+            ],
+            left: Vec::new(),
+            gone: Vec::new(),
+            is_anew: false,
+            is_old: false,
+        };
+        let table = [
+            "node  state         load1  os, short        count()",
+            "a     up     0.50  (12ms)  Debian (1.0min)        2",
+            "b     up       10 (340ms)  Debian (1.5min)        2",
+            "c     up        -  (1.0s)  -                      -",
+            "d     up        -          -                      -",
+        ];
+        assert_eq!(write(&answer, Ages::All), format!("{}\n", table.join("\n")));
+        let lines = [
+            "node,state,load1,load1.age_s,\"os, short\",\"os, short.age_s\",count(),count().age_s",
+            "a,up,0.5,0.012,Debian,62.000,2,",
+            "b,up,10,0.340,Debian,90.000,2,",
+            "c,up,,1.000,,,,",
+            "d,up,,,,,,",
+        ];
+        assert_eq!(csv::write(&answer, Ages::All), format!("{}\r\n", lines.join("\r\n")));
     }
 
     #[test]

@@ -26,6 +26,7 @@ impl Provider for Host {
             Reading::new("arch", Value::text(arch)),
             os(root),
             line("kernel", "/proc/sys/kernel/osrelease"),
+            line("kernel_version", "/proc/sys/kernel/version"),
             Reading::defined("boot_time", boot.map(Value::number), "/proc/stat has no btime"),
             Reading::defined("uptime", uptime.map(Value::number), "/proc/uptime is no number"),
         ]

@@ -66,6 +66,7 @@ fn a_host_says_what_it_is() {
             ("proc/sys/kernel/hostname", "node7\n"),
             ("proc/sys/kernel/arch", "aarch64\n"),
             ("proc/sys/kernel/osrelease", "6.12.1\n"),
+            ("proc/sys/kernel/version", "#1 SMP Debian 6.12.1-1\n"),
             ("proc/uptime", "12345.67 1.0\n"),
             ("proc/stat", "cpu  1 2 3 4 5 6 7 8 0 0\nbtime 1795300000\n"),
             ("etc/os-release", "NAME=Debian\nPRETTY_NAME=\"Debian GNU/Linux 12\"\n"),
@@ -78,6 +79,7 @@ fn a_host_says_what_it_is() {
             "arch = aarch64",
             "os = Debian GNU/Linux 12",
             "kernel = 6.12.1",
+            "kernel_version = #1 SMP Debian 6.12.1-1",
             "boot_time = 1795300000",
             "uptime = 12345.67",
         ]

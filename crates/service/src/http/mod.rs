@@ -18,10 +18,10 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN,
-    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
+    HeaderValue, ORIGIN, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -49,7 +49,7 @@ const FRAME_BYTES_MAX: usize = 64 << 20;
 
 /// A request that was let in.
 pub struct Asked {
-    /// `GET`, ...
+    /// `GET`, ...; HEAD is asked as `GET`, and what is answered to it is not sent.
     pub method: Method,
     /// Without the query.
     pub path: String,
@@ -78,12 +78,14 @@ pub struct Reply {
     pub content_type: &'static str,
     /// All of it, or events that go on.
     pub body: Body,
+    /// Of one that refuses a method: those that are for what was asked.
+    allow: Option<&'static str>,
 }
 
 impl Reply {
     /// One that has its body already.
     pub fn new(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Self {
-        Self { status, content_type, body: Body::full(body) }
+        Self { status, content_type, body: Body::full(body), allow: None }
     }
 
     /// What HTTP calls this number, for those who have no other business with HTTP.
@@ -94,7 +96,14 @@ impl Reply {
 
     /// Events that go on.
     pub fn events(body: Body) -> Self {
-        Self { status: StatusCode::OK, content_type: "text/event-stream", body }
+        let content_type = "text/event-stream";
+        Self { status: StatusCode::OK, content_type, body, allow: None }
+    }
+
+    /// There is such a thing, but only these methods are for it.
+    pub fn not_allowed(asked: &Asked, allow: &'static str) -> Self {
+        let message = format!("{} is not for {}; expected {allow}", asked.method, asked.path);
+        Self { allow: Some(allow), ..Self::error(StatusCode::METHOD_NOT_ALLOWED, &message) }
     }
 
     /// A refusal, as JSON.
@@ -252,6 +261,7 @@ where
 {
     let waiting = Waiting::new(client);
     let is_open = gate.is_open(request.uri().path());
+    let is_head = request.method() == Method::HEAD;
     let reply = match let_in(request, own, gate).await {
         Ok(asked) => {
             // Who reads an open page has shown no token.
@@ -260,7 +270,7 @@ where
                 client.is_partner.set(partners(connections) < PARTNERS_MAX);
             }
             let reply = answer(asked).await;
-            if reply.body.is_of_events() && !client.is_partner.get() {
+            if reply.body.is_of_events() && !is_head && !client.is_partner.get() {
                 if streams(connections) < STREAMS_MAX {
                     client.has_events.set(true);
                     reply
@@ -276,9 +286,18 @@ where
         }
         Err(reply) => reply,
     };
-    let mut response = Response::new(reply.body.holding(waiting));
+    // Events have no length, and an end only for who does not want them.
+    let length = is_head.then(|| reply.body.size_hint().exact());
+    let body = if is_head { Body::full("") } else { reply.body };
+    let mut response = Response::new(body.holding(waiting));
     *response.status_mut() = reply.status;
     let headers = response.headers_mut();
+    if let Some(length) = length.flatten() {
+        headers.insert(CONTENT_LENGTH, length.into());
+    }
+    if let Some(allow) = reply.allow {
+        headers.insert(ALLOW, HeaderValue::from_static(allow));
+    }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(reply.content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -302,7 +321,8 @@ async fn let_in(request: Request<Incoming>, own: SocketAddr, gate: &Gate) -> Res
         }
     };
     let (host, origin, authorization) = (text(HOST)?, text(ORIGIN)?, text(AUTHORIZATION)?);
-    let is_open = head.method == Method::GET && gate.is_open(head.uri.path());
+    let is_head = head.method == Method::HEAD;
+    let is_open = (is_head || head.method == Method::GET) && gate.is_open(head.uri.path());
     let checked = if is_open {
         gate.check_site(host, origin, own)
     } else {
@@ -337,7 +357,8 @@ async fn let_in(request: Request<Incoming>, own: SocketAddr, gate: &Gate) -> Res
         })
         .collect::<Option<Vec<_>>>()
         .ok_or_else(bad)?;
-    Ok(Asked { method: head.method, path, parts, query, headers: head.headers, body })
+    let method = if is_head { Method::GET } else { head.method };
+    Ok(Asked { method, path, parts, query, headers: head.headers, body })
 }
 
 fn parts_of(path: &str) -> Option<Vec<String>> {

@@ -20,7 +20,6 @@ const HTML: &str = "text/html; charset=utf-8";
 /// HTTP's numbers.
 const OK: u16 = 200;
 const NOT_FOUND: u16 = 404;
-const NOT_ALLOWED: u16 = 405;
 const UNAVAILABLE: u16 = 503;
 
 /// The server's side of the page.
@@ -68,7 +67,7 @@ impl Answers {
     pub async fn respond(self: Rc<Self>, asked: Asked) -> Reply {
         let path: Vec<&str> = asked.path.split('/').skip(1).collect();
         if asked.method.as_str() != "GET" {
-            return Made::failed(NOT_ALLOWED, "only GET is for this server").reply();
+            return Reply::not_allowed(&asked, "GET, HEAD");
         }
         match path.as_slice() {
             [""] => Made::good(HTML, html::live()).reply(),
