@@ -435,6 +435,26 @@ class StreamsTest < Minitest::Test
     end
   end
 
+  # A writer counts those that run at the same time.
+  def test_writers_over_spools_run_beside_one_another_as_far_as_there_is_room
+    rakefile = <<~'RAKEFILE'
+      writers = (1..6).map { |number| "w#{number}" }
+      stream :s, from: writers, to: "all", replay: :journal
+      writers.each do |w|
+        needs(**$needs) if $needs
+        task(w) { sh "mkdir on.#{w}; ls -d on.* | wc -l >> counts; seq 3; sleep 0.2; ls -d on.* | wc -l >> counts; rmdir on.#{w}", verbose: false }
+      end
+      file("all") { |t| sh "cat > #{t.name}", verbose: false }
+      task default: "all"
+    RAKEFILE
+    { ["-j2", "--no-oversubscribe"] => [nil, 2], %w[-j8 --memory 4G] => [{ memory: "3G" }, 1] }.each do |words, (needs, most)|
+      rakuda("$needs = #{needs.inspect}\n#{rakefile}", *words) do |run|
+        assert_equal [0, 18], [run.status, File.readlines("all").size], run.err
+        assert_operator File.readlines("counts").map(&:to_i).max, :<=, most, words.inspect
+      end
+    end
+  end
+
   MISTAKES = {
     "stream" => "expected a name and keywords",
     "stream :s, from: 'a'" => "s: to: expected a task, or a list of tasks",
@@ -454,6 +474,11 @@ class StreamsTest < Minitest::Test
     "stream :s, from: 'a', to: 'b', meta: 3" => "s: meta: expected a hash by task, such as",
     "stream :s, from: 'a', to: 'b', meta: { 'a' => { coast: 1 } }" => "s: meta: a: unknown keyword coast; there are cost",
     "stream :s, from: 'a', to: 'b', meta: { 'a' => { output: '1TB' } }" => "s: meta: a: output: expected bytes or bytes a second",
+    "stream :s, from: 'a', to: 'b', meta: { 'c' => { cost: 1 } }" => "s: meta: it joins no task c",
+    "stream :s, from: 'a', to: 'b', meta: { 'x*' => { cost: 1 } }" => "s: meta: it joins no task x*",
+    "stream :s, from: 'a', to: 'b', slow: :spill; stream :t, from: 'b', to: 'c', replay: :journal" =>
+      "s: slow: :spill is for readers that run beside one another; its tasks are joined to those of the stream t (Rakefile:1) " \
+      "with replay: :journal",
     "stream :s, from: 'nobody', to: 'b'" => "s: from: there is no task nobody",
     "stream :s, from: 'x*', to: 'b'" => "s: from: no task has a name like x*",
     "stream :s, from: 'empty', to: 'b'" => "s: from: the task empty has no action that could write into it",

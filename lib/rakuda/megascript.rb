@@ -69,6 +69,7 @@ module MegaScript
       wrong = Rakuda::StreamMeta.mistake(keywords.slice(*META))
       MegaScript.refuse(self, wrong) if wrong
       @words = [program, *arguments].map(&:to_s)
+      MegaScript.refuse(self, "expected a program and its arguments, not #{program.inspect}") if @words.first.strip.empty?
       @file = target(file)
       @name = @file ? of_file(name) : name&.to_s
       @after = prerequisites(after)
@@ -152,7 +153,7 @@ module MegaScript
         things.each do |thing|
           unless thing.is_a?(Task) || thing.is_a?(Stream)
             raise Error, "#{MegaScript.place}: Scheduler.add: expected a MegaScript::Task or a MegaScript::Stream, " \
-                         "not #{thing.inspect}"
+                         "not #{thing.is_a?(Array) ? "a list: write Scheduler.add(*tasks)" : thing.inspect}"
           end
           @added << thing unless @added.any? { |other| other.equal?(thing) }
         end
@@ -171,11 +172,30 @@ module MegaScript
         end
 
         program = Program.new(added)
-        words = Shellwords.split(ENV.fetch("RAKUDA_OPTIONS", "")) + options.flatten.map(&:to_s)
-        status = program.run(words)
+        status = program.run(from_environment + words(options.flatten))
         raise Failed, "rakuda ended with status #{status}" unless status.zero?
 
         true
+      end
+
+      private
+
+      def from_environment
+        text = ENV.fetch("RAKUDA_OPTIONS", "")
+        Shellwords.split(text)
+      rescue ArgumentError
+        raise Error, "RAKUDA_OPTIONS=#{text}: expected words as in a shell, with a second quote for each first one"
+      end
+
+      # Words as on a command line: several in one text would be taken for one.
+      def words(options)
+        options.map do |option|
+          good = option.is_a?(Integer) || option.is_a?(Float) || (option.is_a?(String) && !option.match?(/\A-.*\s-/))
+          next option.to_s if good
+
+          raise Error, "#{MegaScript.place}: Scheduler.run: expected options of rakuda, a word each, such as " \
+                       "Scheduler.run(\"-j\", 4, \"-q\"), not #{option.inspect}"
+        end
       end
     end
   end

@@ -16,7 +16,8 @@ module Rakuda
     Definition = Struct.new(:name, :from, :to, :options, :place, :scope)
 
     # One stream with its tasks.
-    Stream = Struct.new(:definition, :writers, :readers) do
+    # @!attribute meta [Hash{String => Hash}] what is said of them, by their names
+    Stream = Struct.new(:definition, :writers, :readers, :meta) do
       # @return [String] as it was named
       def name = definition.name
 
@@ -29,7 +30,7 @@ module Rakuda
         { "name" => name.b, "record" => options[:record], "window" => options[:window],
           "spool_max" => options[:spool_max], "spill" => options[:slow] == "spill" ? options[:spill] : 0,
           "drain" => options[:on_close] == "drain", "writers" => writers.map(&:rakuda_number),
-          "readers" => readers.map(&:rakuda_number), "place" => definition.place.to_s.b, "meta" => options[:meta] }
+          "readers" => readers.map(&:rakuda_number), "place" => definition.place.to_s.b, "meta" => meta }
       end
     end
 
@@ -116,6 +117,7 @@ module Rakuda
     def join_gangs(application)
       fresh = components(application).reject { |component| component.tasks.all? { |task| @own.key?(task) } }
       fresh.to_h do |component|
+        refuse_spill(component) if component.spooled?
         spooled = application.spools?(component)
         refuse_cycle(component) if spooled && component.cyclic?
         gang = application.gangs.define(component.tasks, oversubscribe: spooled || application.shares_cores?)
@@ -203,6 +205,15 @@ module Rakuda
       raise ConfigurationError, "#{name}: #{key}: expected #{expected}, not #{value.inspect}"
     end
 
+    # One stream that is not live makes all of its component so.
+    def refuse_spill(component)
+      live = component.streams.find { |stream| stream.definition.options[:slow] == "spill" } or return
+      other = component.streams.find { |stream| stream.definition.options[:replay] != "gang" }.definition
+      wrong(live.definition, "slow: :spill is for readers that run beside one another; its tasks are joined to those of the " \
+                             "stream #{other.name} (#{other.place}) with replay: :#{other.options[:replay]}, so each reads a " \
+                             "file of its own; leave one of the two out")
+    end
+
     def refuse_cycle(component)
       wrong(component.streams.first.definition, "its tasks read from one another in a cycle, so none of them can run first; " \
                                                 "use replay: :gang and more than one job")
@@ -218,7 +229,19 @@ module Rakuda
         definition[key].flat_map { |one| tasks_named(definition, key, one, application) }
       end
       check(definition, writers, readers)
-      Stream.new(definition, writers, readers)
+      Stream.new(definition, writers, readers, meta_of(definition, writers + readers, application))
+    end
+
+    # Tasks are named as in from: and to:. What stands for several of them gives way to what names one.
+    def meta_of(definition, tasks, application)
+      said = definition.options[:meta].sort_by { |name, _| PATTERN.match?(name) ? 0 : 1 }
+      said.each_with_object({}) do |(name, of), found|
+        named = tasks.select { |task| task.name == name }
+        named = tasks.select { |task| File.fnmatch(name, task.name, File::FNM_EXTGLOB) } if named.empty? && PATTERN.match?(name)
+        named = tasks & [application.lookup(name, definition.scope)] if named.empty?
+        wrong(definition, "meta: it joins no task #{name}") if named.empty?
+        named.each { |task| found[task.name] = of }
+      end
     end
 
     def tasks_named(definition, key, name, application)

@@ -56,9 +56,15 @@ impl<S> Stages<S> {
         self.sources(member).iter().all(|writer| self.done.contains(writer))
     }
 
+    /// Those whose turn it is.
+    pub fn ready(&self) -> impl Iterator<Item = (TaskId, &S)> {
+        let waiting = self.waiting.iter().map(|(member, start)| (*member, start));
+        waiting.filter(|(member, _)| self.is_ready(*member))
+    }
+
     /// The next one whose turn it is.
     pub fn take_next(&mut self) -> Option<(TaskId, S)> {
-        let next = self.waiting.keys().copied().find(|member| self.is_ready(*member))?;
+        let (next, _) = self.ready().next()?;
         self.waiting.remove_entry(&next)
     }
 

@@ -28,6 +28,7 @@ mod passing;
 mod places;
 mod rerouting;
 mod stalls;
+mod turns;
 
 use crate::HubError;
 use crate::hub::{Hub, LOCAL_NODE};
@@ -342,23 +343,6 @@ impl Hub {
         }
         self.begin_next_of(place);
         true
-    }
-
-    /// Begins those whose writers have all ended: one at a time when the run has one job.
-    fn begin_next_of(&mut self, place: usize) {
-        loop {
-            let is_serial = self.is_serial_run();
-            let component = &mut self.streams.components[place];
-            if is_serial && !component.opening_of.is_empty() {
-                return;
-            }
-            let Some((id, start)) = component.stages.take_next() else { return };
-            self.start_action(id, &start);
-        }
-    }
-
-    fn is_serial_run(&self) -> bool {
-        self.settings.config.policy == rakuda_core::Policy::Serial
     }
 
     /// An action that waits for its turn is to end: it begins, and ends at once.
