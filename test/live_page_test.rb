@@ -7,11 +7,13 @@ require "open3"
 require "tmpdir"
 require_relative "support/browser"
 require_relative "support/near_hosts"
+require_relative "support/page_look"
 require_relative "support/waiting"
 
 # `rakuda --ui` and `rakudactl ui`: a run that waits for a file, its page in a real browser, what the server lets in, and
 # the report in the page's place when the run has ended.
 class LivePageTest < Minitest::Test
+  include PageLook
   include Waiting
 
   ROOT = File.expand_path("..", __dir__)
@@ -25,12 +27,12 @@ class LivePageTest < Minitest::Test
       needs memory: "200M"
       file("out/a#{i}.txt") { |t| sh "echo made #{i} > #{t.name}" }
     end
-    file("out/bad.txt") { |t| sh "echo 'no such star <b>bold</b>'; exit 3" }
+    file("out/#{"bad_" * 40}.txt") { |t| sh "for i in $(seq 60); do echo line $i; done; echo 'no such star <b>bold</b>'; exit 3" }
     file("out/last.txt" => "out/late.txt") { |t| sh "echo last > #{t.name}" }
     file("out/late.txt" => (0...20).map { |i| "out/a#{i}.txt" }) do |t|
       sh "echo waiting; until [ -e go ]; do sleep 0.05; done; echo late > #{t.name}"
     end
-    task default: ["out/last.txt", "out/bad.txt"]
+    task default: ["out/last.txt", "out/#{"bad_" * 40}.txt"]
   RUBY
   # A round, and after it a stream, each of which waits for a file.
   JOINED = <<~'RUBY'
@@ -42,37 +44,6 @@ class LivePageTest < Minitest::Test
     stream :lines, from: "ticks", to: "count"
     task default: :count
   RUBY
-
-  # How light the ground of the page is.
-  SHINE = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
-  # Parts of the page that begin or end outside of the window and are in nothing that scrolls or cuts.
-  STICKING_OUT = <<~'JS'
-    [...document.querySelectorAll("body *")].filter((it) => {
-      const box = it.getBoundingClientRect();
-      if (!box.width || !box.height || (box.left >= -1 && box.right <= innerWidth + 1)) return false;
-      for (let at = it; at; at = at.parentElement) {
-        if (getComputedStyle(at).overflowX !== "visible" || at.tagName === "svg") return false;
-      }
-      return true;
-    }).map((it) => it.outerHTML.slice(0, 80))
-  JS
-  # Words whose colour is hardly another one than that of their ground: contrast below 3 by WCAG.
-  UNREADABLE = <<~'JS'
-    [...document.querySelectorAll("h1, h2, p, dt, dd, th, td, a, li, summary, pre, .virtual-row > span")].filter((it) => {
-      const light = (text) => {
-        const [r, g, b] = text.match(/[\d.]+/g).map((part) => {
-          const value = Number(part) / 255;
-          return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-        });
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-      };
-      if (!it.textContent.trim() || !it.getClientRects().length) return false;
-      let ground = it;
-      while (ground.parentElement && /^rgba\(.*, 0\)$/.test(getComputedStyle(ground).backgroundColor)) ground = ground.parentElement;
-      const [one, other] = [light(getComputedStyle(it).color), light(getComputedStyle(ground).backgroundColor)].sort((a, b) => b - a);
-      return (one + 0.05) / (other + 0.05) < 3;
-    }).map((it) => it.outerHTML.slice(0, 80))
-  JS
 
   def setup
     @dir = Dir.mktmpdir("rakuda-page")
@@ -91,6 +62,7 @@ class LivePageTest < Minitest::Test
       Browser.open do |browser|
         browser.visit(address)
         check_page(browser)
+        check_ends(browser)
         check_widths(browser)
         FileUtils.touch(File.join(@dir, "go"))
         refute ended.value.success?, "a task failed"
@@ -330,26 +302,5 @@ class LivePageTest < Minitest::Test
   def search(browser, text)
     browser.evaluate("{ const field = document.getElementById('search'); field.value = #{JSON.generate(text)}; " \
                      "field.dispatchEvent(new Event('input')) }")
-  end
-
-  # In each of both widths, light and dark: nothing is wider than the window, nothing sticks out of it that cannot be
-  # scrolled to, and words can be read on their ground. RAKUDA_PICTURES names a folder for pictures of them.
-  def check_widths(browser, what = "live")
-    # What is out of sight is laid out, too.
-    browser.evaluate("document.querySelectorAll('section').forEach((it) => { it.style.contentVisibility = 'visible'; })")
-    [[1280, "light"], [1280, "dark"], [400, "light"], [400, "dark"]].each do |width, colours|
-      browser.resize(width, 1000)
-      browser.prefer(colours)
-      browser.wait_for("innerWidth === #{width} && document.documentElement.scrollWidth <= #{width}")
-      browser.wait_for("#{SHINE}[0] #{colours == "light" ? ">" : "<"} 128")
-      browser.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-      look = "#{what}, #{width} pixels, #{colours}"
-      assert_empty browser.evaluate(STICKING_OUT), look
-      assert_empty browser.evaluate(UNREADABLE), look
-      next unless (folder = ENV["RAKUDA_PICTURES"])
-
-      browser.picture(File.join(folder, "#{what}-#{width}-#{colours}.png"), whole: true)
-    end
-    browser.resize(1280, 1000)
   end
 end

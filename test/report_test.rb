@@ -6,9 +6,12 @@ require "minitest/autorun"
 require "open3"
 require "tmpdir"
 require_relative "support/browser"
+require_relative "support/page_look"
 
 # `rakudactl report` on a journal written here, and its page in a real browser.
 class ReportTest < Minitest::Test
+  include PageLook
+
   ROOT = File.expand_path("..", __dir__)
   COMMAND = File.join(ROOT, "bin", "rakudactl")
   START_NS = 1_800_000_000_000_000_000
@@ -126,7 +129,44 @@ class ReportTest < Minitest::Test
     end
   end
 
+  def test_page_has_room_for_long_names_and_shows_the_end_of_output
+    assert Browser.there?, "this test needs the package chromium; tools/setup installs it"
+    long = "long_name_" * 14
+    File.write(File.join(@run, "journal.jsonl"), journal.gsub(/"([de])\.out"/) { %("#{long}#{$1}.out") })
+    tail = (1..60).map { |number| "line #{number}\n" }.join
+    File.write(File.join(@run, "output.log"), "=== task 5 attempt 1 stderr #{tail.bytesize} #{long}e.out\n#{tail}\n")
+    report
+    Browser.open do |browser|
+      browser.show("#{@run}/report.html")
+      assert_includes browser.evaluate("document.querySelector('.legend').textContent"), long
+      check_ends(browser)
+      check_widths(browser, "long")
+      check_ends(browser)
+      check_staying(browser)
+    end
+  end
+
   private
+
+  # Scrolled to its right end, the table of tasks tells of which task a row is.
+  def check_staying(browser)
+    [[1280, 2], [400, 1]].each do |width, count|
+      browser.resize(width, 1000)
+      browser.wait_for("innerWidth === #{width}")
+      browser.evaluate("document.getElementById('task-table').scrollIntoView()")
+      seen = browser.evaluate(<<~JS)
+        new Promise((done) => requestAnimationFrame(() => {
+          const holder = document.getElementById("task-table");
+          holder.scrollLeft = holder.scrollWidth;
+          requestAnimationFrame(() => done([...holder.querySelector(".virtual-row").children].slice(0, 2).filter((it) => {
+            const box = it.getBoundingClientRect();
+            return document.elementFromPoint(box.x + 10, box.y + box.height / 2) === it;
+          }).length));
+        }))
+      JS
+      assert_equal count, seen, width
+    end
+  end
 
   def check_tables(browser)
     assert_equal "Run 20270115-080000.000-42", browser.evaluate("document.title")
@@ -199,7 +239,7 @@ class ReportTest < Minitest::Test
 
   def check_graph(browser)
     boxes = "[...document.querySelectorAll('.graph g title')].map((title) => title.textContent)"
-    assert_equal ["proj (Rakefile:3): 2 tasks, mean 2.50 s", "*.out (Rakefile:9): 2 tasks, mean 2.50 s, 1 failed"],
+    assert_equal ["proj (Rakefile:3): 2 tasks, mean 2.50 s", "*.out (Rakefile:9): 2 tasks, mean 1.83 s, 1 failed"],
                  browser.evaluate(boxes)
     assert_equal ["3 pairs of tasks"], browser.evaluate(
       "[...document.querySelectorAll('.graph .edge title')].map((title) => title.textContent)"

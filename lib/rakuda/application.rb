@@ -691,7 +691,9 @@ module Rakuda
 
     # @return [Boolean] whether stderr may have colours
     def colour?
-      (ci? || terminal?) && ENV.fetch("NO_COLOR", "").empty?
+      return false unless ENV.fetch("NO_COLOR", "").empty?
+
+      ci? || terminal? || %w[CLICOLOR_FORCE FORCE_COLOR].any? { |name| !["", "0", "false"].include?(ENV.fetch(name, "")) }
     end
 
     # @return [Boolean] whether lines can be drawn on stderr

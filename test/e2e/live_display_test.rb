@@ -66,12 +66,20 @@ class LiveDisplayTest < Minitest::Test
     terminal = run_on_terminal(rakefile, "-j2", "--keep-going", "--progress", "off", environment: { "NO_COLOR" => "1" })
     assert_includes terminal.bytes, "task bad failed after"
     refute_includes terminal.bytes, "\e[31"
-    _, errors, = Open3.capture3(RAKUDA, "-j2", "--keep-going", chdir: @folder)
-    assert_includes errors, "\nbad: failed after"
-    refute_includes errors, "\e["
     _, errors, = Open3.capture3({ "NO_COLOR" => nil }, RAKUDA, "-j2", "--ci", "github", chdir: @folder)
     assert_includes errors, "\n#{red}: failed after"
     assert_match(/^::error .*title=bad::failed/, errors)
+  end
+
+  def test_off_a_terminal_nothing_is_red_unless_the_user_wants_colours
+    File.write(File.join(@folder, "Rakefile"), "task(:bad) { sh 'exit 3' }")
+    none = { "NO_COLOR" => nil, "CLICOLOR_FORCE" => nil, "FORCE_COLOR" => nil }
+    { {} => false, { "CLICOLOR_FORCE" => "0" } => false, { "CLICOLOR_FORCE" => "1" } => true, { "FORCE_COLOR" => "1" } => true,
+      { "FORCE_COLOR" => "1", "NO_COLOR" => "1" } => false }.each do |set, red|
+      _, errors, = Open3.capture3(none.merge(set), RAKUDA, "-j2", "bad", chdir: @folder)
+      assert_includes errors, red ? "\n\e[31;1mbad\e[0m: failed after" : "\nbad: failed after", set.inspect
+      assert_equal red, errors.include?("\e["), set.inspect
+    end
   end
 
   def test_output_of_many_tasks_is_whole_and_in_order_above_the_display

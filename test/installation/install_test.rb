@@ -159,6 +159,15 @@ class InstallTest < Minitest::Test
     assert_includes output, "PREFIX=some/where: expected an absolute path"
   end
 
+  # As a shell hands it over that does not expand it.
+  def test_tilde_of_a_prefix_is_the_users_home
+    environment = { "HOME" => @place, "PREFIX" => "~/a b", "ENGINE" => File.join(ROOT, "target/release/rakudad") }
+    run_well(File.join(ROOT, "tools/install"), "install", chdir: @place, environment: environment)
+    assert_path_exists "#{@place}/a b/bin/rakuda"
+    run_well("make", "-s", "uninstall", "PREFIX=~/a b", chdir: ROOT, environment: environment)
+    refute_path_exists "#{@place}/a b"
+  end
+
   def test_a_rustc_without_a_toolchain_is_said_to_have_none
     tools = File.join(@place, "tools")
     Dir.mkdir(tools)

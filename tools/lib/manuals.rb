@@ -3,6 +3,7 @@
 # The manual pages: rakuda(1), rakuda-hosts(5) and rakuda-properties(7) from the pages of docs/reference that say the
 # same, rakudactl(1) from the engine, which has it from its help.
 
+require "date"
 require "kramdown"
 require "kramdown/converter/man"
 require "open3"
@@ -12,11 +13,18 @@ require "rakuda/engine"
 # Texts of the pages, in roff's man macros.
 class Manuals
   DOCS = File.expand_path("../../docs/reference", __dir__)
+  # Where the pages are kept.
+  KEPT = File.expand_path("../../share/man", __dir__)
   PAGES = ["rakuda(1)", "rakudactl(1)", "rakuda-hosts(5)", "rakuda-properties(7)"].freeze
   # Quotes and dashes stay as they are written.
   PLAIN = { smart_quotes: %w[apos apos quot quot],
             typographic_symbols: { hellip: "...", mdash: "---", ndash: "--", laquo: "<<", raquo: ">>",
                                    laquo_space: "<< ", raquo_space: " >>" } }.freeze
+
+  # @param kept [String] folder of the pages of which the dates are taken
+  def initialize(kept = KEPT)
+    @kept = kept
+  end
 
   # @return [String]
   def rakuda
@@ -38,7 +46,7 @@ class Manuals
     text, status = Open3.capture2(Rakuda::Engine.find, "manual")
     raise "the engine prints no manual page" unless status.success?
 
-    text
+    dated("rakudactl", 1, text)
   end
 
   private
@@ -47,17 +55,35 @@ class Manuals
   def page(name, section, purpose, file)
     root, = Page.convert(Kramdown::Document.new(File.read(File.join(DOCS, file)), PLAIN).root, PLAIN)
     others = PAGES.reject { |page| page == "#{name}(#{section})" }
-    <<~ROFF
+    dated(name, section, <<~ROFF)
       .\\" Made by tools/share of docs/reference/#{file}; do not edit.
-      .TH #{name.upcase} #{section} "" "rakuda #{Rakuda::VERSION}" "Rakuda"
+      .TH #{name.upcase} #{section} "" "rakuda #{Rakuda::VERSION}"
       .SH NAME
       #{name.gsub("-", "\\-")} \\- #{purpose}
       .SH #{section == 1 ? "SYNOPSIS" : "DESCRIPTION"}
-      #{root.chomp}
+      #{spaced(root).chomp}
       .SH "SEE ALSO"
       #{others.map { |page| ".BR #{page.sub("(", " (").gsub("-", "\\-")}#{"," unless page == others.last}" }.join("\n")}
     ROFF
   end
+
+  # The date of a page is the day of its last change: that of the page that is kept, where it says the same, else today
+  # (or SOURCE_DATE_EPOCH, in UTC).
+  #
+  # @param text [String] of a page with an empty date
+  def dated(name, section, text)
+    kept = File.join(@kept, "man#{section}", "#{name}.#{section}")
+    date = /^(\.TH \S+ \d) "([^"]*)"/
+    there = File.exist?(kept) ? File.read(kept) : ""
+    return there if there.match?(date) && there.sub(date, '\1 ""') == text && there[date, 2] != ""
+
+    epoch = ENV.fetch("SOURCE_DATE_EPOCH", nil)
+    day = epoch ? Time.at(Integer(epoch)).utc.to_date : Date.today
+    text.sub(date, %(\\1 "#{day}"))
+  end
+
+  # A heading is followed by no empty line of its own.
+  def spaced(text) = text.delete_prefix(".sp\n").gsub(/^(\.S[HS] .*\n)\.sp\n/, '\1')
 
   # Tables become lists with a paragraph for each row, which fit into any width; links their texts, since they lead to
   # other pages of docs.

@@ -33,6 +33,52 @@ fn figures_of_a_small_run_are_those_computed_by_hand() {
 }
 
 #[test]
+fn the_parts_of_all_tasks_are_all_tasks() {
+    let mut journal = Journal::begin(2);
+    journal.task(0, "sync:begin", r#""action":false"#);
+    journal.task(1, "sync:end", r#""action":false,"prerequisites":[0]"#);
+    journal.task(2, "fit", r#""action":true,"prerequisites":[1]"#);
+    journal.task(3, "kept", r#""kind":"file","action":true"#);
+    journal.task(4, "late", r#""kind":"file","action":true,"prerequisites":[2]"#);
+    journal.task(5, "all", r#""action":false,"prerequisites":[2,3,4]"#);
+    journal.event("task_settled", 0.0, r#""task":1,"how":"executed""#);
+    journal.attempt(2, 0.0, 1.0, "fit", r#""status":256"#, r#""outcome":"failed""#);
+    journal.event("task_settled", 1.0, r#""task":2,"how":"failed""#);
+    journal.event("task_settled", 1.0, r#""task":5,"how":"abandoned","because":[2]"#);
+    with_report(&journal, |report| {
+        let line = text::tasks_line(report);
+        assert_eq!(line, "6: 1 failed, 3 not started, 2 without an action");
+    });
+    // What has no lines was executed, as it stands for nothing; one of those with an action was up to date.
+    let ended = r#""how":"failed","executed":2,"not_needed":1,"failed":1,"abandoned":0"#;
+    journal.event("run_ended", 1.0, ended);
+    with_report(&journal, |report| {
+        let line = text::tasks_line(report);
+        assert_eq!(line, "6: 1 failed, 1 not reached, 1 not needed, 3 without an action");
+        let json = json::summary(report);
+        let parts = ["done", "failed", "abandoned", "stopped", "running", "not_reached"];
+        let others = ["not_started", "not_needed", "without_action"];
+        let of = |name: &&str| json[*name].as_u64().unwrap();
+        let sum: u64 = parts.iter().chain(&others).map(of).sum();
+        assert_eq!(json["tasks"].as_u64(), Some(sum), "{json}");
+    });
+}
+
+#[test]
+fn tasks_that_no_line_names_are_counted_from_the_end_of_the_run() {
+    let mut journal = Journal::begin(2);
+    journal.task(0, "fit", r#""action":true"#);
+    journal.attempt(0, 0.0, 1.0, "fit", r#""status":0"#, r#""outcome":"done""#);
+    // A second time, after what it had made was lost; and one without an action.
+    journal.attempt(0, 2.0, 3.0, "fit", r#""status":0"#, r#""outcome":"done""#);
+    let ended = r#""how":"done","executed":3,"not_needed":7,"failed":0,"abandoned":0"#;
+    journal.event("run_ended", 3.0, ended);
+    with_report(&journal, |report| {
+        assert_eq!(text::tasks_line(report), "9: 1 done, 7 not needed, 1 without an action");
+    });
+}
+
+#[test]
 fn critical_path_goes_through_tasks_without_an_action() {
     let summary = Summary::of(&small().run());
     let path = &summary.critical;

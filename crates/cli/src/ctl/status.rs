@@ -81,8 +81,32 @@ fn print(run: &Value, out: &mut dyn Write) -> std::io::Result<()> {
         }
     }
     writeln!(out)?;
-    for task in run["tasks"].as_array().into_iter().flatten() {
+    let tasks = run["tasks"].as_array().map_or(&[][..], Vec::as_slice);
+    for task in tasks {
         super::explain::print_running(task, "  ", out)?;
     }
+    let others = word("running").saturating_sub(tasks.len() as u64);
+    if others > 0 {
+        writeln!(out, "  ({others} more)")?;
+    }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(running: usize) -> String {
+        let task = |number: usize| json!({"task": format!("t{number}"), "elapsed_s": 1.0});
+        let tasks: Vec<Value> = (0..running.min(20)).map(task).collect();
+        let mut out = Vec::new();
+        print(&json!({"run": "r", "running": running, "tasks": tasks}), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn running_tasks_that_the_hub_does_not_list_are_counted() {
+        assert!(lines(57).ends_with("\n  (37 more)\n"), "{}", lines(57));
+        assert!(!lines(20).contains("more"), "{}", lines(20));
+    }
 }

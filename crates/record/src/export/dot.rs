@@ -112,7 +112,7 @@ fn fill(rule: Option<u32>) -> String {
 
 /// The border of what failed.
 const FAILED: &str = "color=\"#c00000\", penwidth=2.5";
-/// The border of what was not run.
+/// The border of what was not run, or not to its end.
 const NOT_RUN: &str = "color=\"#909090\", style=\"filled,dashed\"";
 
 /// The look of a stream; `broken`: what went in did not all come out.

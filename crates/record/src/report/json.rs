@@ -41,6 +41,7 @@ pub fn summary(report: &Report) -> Value {
         "stopped": counts.stopped,
         "running": counts.running,
         "not_reached": counts.not_reached,
+        "not_started": counts.not_started,
         "attempts": summary.spans.len(),
         "retries": summary.retries(),
         "cores": cores(report),

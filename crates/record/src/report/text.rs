@@ -313,6 +313,7 @@ pub fn tasks_line(report: &Report) -> String {
         (counts.stopped, "stopped"),
         (counts.not_reached, "not reached"),
         (counts.running, "not ended"),
+        (counts.not_started, "not started"),
         (counts.not_needed, "not needed"),
         (counts.passed, "without an action"),
     ];

@@ -2,7 +2,7 @@
 //!
 //! It does not know times of groups or how anything is shown.
 
-use rakuda_proto::journal::{Outcome, RunOutcome, Settled};
+use rakuda_proto::journal::{Outcome, RunEnded, RunOutcome, Settled};
 
 use crate::folder::RunState;
 use crate::run::{Run, Task};
@@ -96,10 +96,10 @@ pub fn fate(task: &Task) -> Fate {
     }
 }
 
-/// Tasks by what became of them.
+/// Tasks by what became of them. All but `run` together are `tasks`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All that the run had to look at.
+    /// All that the run had to look at, as far as that is known.
     pub tasks: usize,
     /// An attempt of it was made.
     pub run: usize,
@@ -119,14 +119,17 @@ pub struct Counts {
     pub running: usize,
     /// The run ended before their turn.
     pub not_reached: usize,
+    /// Nothing is known to have happened to it; of a run that has ended there is none.
+    pub not_started: usize,
 }
 
 impl Counts {
     /// Of all tasks. Those that were up to date are not all in the journal: their number stands in its last line.
     pub fn of(run: &Run) -> Self {
         let mut counts = Self::default();
+        // Of tasks without an end of their own: those with an action, and those without.
+        let mut unknown = (0, 0);
         for task in run.tasks.iter().flatten() {
-            counts.tasks += 1;
             match fate(task) {
                 Fate::Ran => counts.done += 1,
                 Fate::Passed => counts.passed += 1,
@@ -138,18 +141,58 @@ impl Counts {
                 Fate::Stopped => counts.stopped += 1,
                 Fate::Running => counts.running += 1,
                 Fate::NotReached => counts.not_reached += 1,
-                Fate::NotStarted => {}
+                Fate::NotStarted if task.defined.action => unknown.0 += 1,
+                Fate::NotStarted => unknown.1 += 1,
             }
             counts.run += usize::from(!attempted(task).is_empty());
         }
-        if let Some(ended) = &run.ended {
-            counts.not_needed = counts.not_needed.max(ended.not_needed as usize);
-            let settled = [ended.executed, ended.not_needed, ended.failed, ended.abandoned];
-            let settled = settled.iter().map(|&count| count as usize).sum::<usize>();
-            counts.tasks = counts.tasks.max(settled);
+        match &run.ended {
+            Some(ended) => counts.settle(ended, executed(run), unknown),
+            None => counts.not_started = unknown.0 + unknown.1,
         }
+        counts.tasks = counts.sum();
         counts
     }
+
+    /// The end of a run tells how many tasks were settled in each way, also those whose end is in no line of their own:
+    /// what was up to date, and what has no action and nothing before it. `executed`: those with such a line.
+    fn settle(&mut self, ended: &RunEnded, executed: usize, unknown: (usize, usize)) {
+        let (acting, standing) = unknown;
+        let not_needed = (ended.not_needed as usize).saturating_sub(self.not_needed);
+        let stood = (ended.executed as usize).saturating_sub(executed);
+        let acting_left = acting.saturating_sub(not_needed);
+        let not_needed_left = not_needed - (acting - acting_left);
+        self.not_needed += not_needed;
+        self.not_reached += acting_left;
+        self.passed += stood.max(standing.saturating_sub(not_needed_left));
+    }
+
+    fn sum(&self) -> usize {
+        let parts = [
+            self.done,
+            self.passed,
+            self.not_needed,
+            self.failed,
+            self.abandoned,
+            self.stopped,
+            self.running,
+            self.not_reached,
+            self.not_started,
+        ];
+        parts.into_iter().sum()
+    }
+}
+
+/// How often a line of its own says that a task was executed; one that was made again has several.
+fn executed(run: &Run) -> usize {
+    let of_task = |task: &Task| {
+        let done = |attempt: &&crate::run::Attempt| {
+            attempt.ended.as_ref().is_some_and(|ended| ended.outcome == Outcome::Done)
+        };
+        let stands = task.settled.as_ref().is_some_and(|settled| settled.how == Settled::Executed);
+        task.attempts.iter().filter(done).count() + usize::from(stands)
+    };
+    run.tasks.iter().flatten().map(|task| of_task(task)).sum()
 }
 
 fn attempted(task: &Task) -> &[crate::run::Attempt] {

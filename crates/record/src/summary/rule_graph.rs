@@ -8,10 +8,9 @@
 use std::collections::BTreeMap;
 
 use rakuda_proto::Text;
-use rakuda_proto::journal::Outcome;
 
 use crate::Run;
-use crate::export::workflow::{Workflow, attempts, outcome};
+use crate::export::workflow::{Workflow, attempts};
 use crate::summary::groups::{DIRECTORY, Groups, is_rakes_own};
 use crate::summary::outcomes::{Fate, fate};
 use crate::summary::patterns::Pattern;
@@ -36,24 +35,52 @@ pub struct RuleNode {
     pub tasks: usize,
     /// Of these with an attempt that counts.
     pub ran: usize,
-    /// Run times of the last of these attempts.
+    /// Attempts that have ended, as the report's table of rules counts them.
+    pub ended: usize,
+    /// Run times of these attempts.
     pub total_ns: i64,
-    /// Tasks whose last attempt did not end well.
+    /// Tasks that failed.
     pub failed: usize,
     /// Tasks that were not tried because others failed.
     pub abandoned: usize,
+    /// Tasks that were ended because of others.
+    pub stopped: usize,
+    /// Tasks whose attempt goes on, or was cut off with the run.
+    pub running: usize,
+    /// Tasks whose turn did not come.
+    pub not_reached: usize,
 }
 
 impl RuleNode {
-    /// Mean run time of those that ran.
+    /// Mean run time of the attempts that have ended.
     pub fn mean_ns(&self) -> Option<i64> {
-        let ran = i64::try_from(self.ran).unwrap_or(i64::MAX);
-        (ran > 0).then(|| self.total_ns / ran)
+        let ended = i64::try_from(self.ended).unwrap_or(i64::MAX);
+        (ended > 0).then(|| self.total_ns / ended)
     }
 
-    /// Tasks whose turn did not come.
-    pub fn not_reached(&self) -> usize {
-        (self.tasks - self.ran).saturating_sub(self.abandoned)
+    /// What became of tasks that are not done: how many, and a word for it. `alive`: the run goes on.
+    pub fn not_done(&self, alive: bool) -> impl Iterator<Item = (usize, &'static str)> {
+        let (running, not_reached) =
+            if alive { ("running", "to come") } else { ("not ended", "not reached") };
+        let told = [
+            (self.failed, "failed"),
+            (self.abandoned, "not run"),
+            (self.stopped, "stopped"),
+            (self.running, running),
+            (self.not_reached, not_reached),
+        ];
+        told.into_iter().filter(|(count, _)| *count > 0)
+    }
+
+    fn count(&mut self, fate: Fate) {
+        match fate {
+            Fate::Failed => self.failed += 1,
+            Fate::Abandoned => self.abandoned += 1,
+            Fate::Stopped => self.stopped += 1,
+            Fate::Running => self.running += 1,
+            Fate::NotReached | Fate::NotStarted => self.not_reached += 1,
+            Fate::Ran | Fate::Passed | Fate::NotNeeded => {}
+        }
     }
 }
 
@@ -114,12 +141,13 @@ impl RuleGraph {
                     node.group = Some(group);
                     node.program.clone_from(&groups.list[group as usize].program);
                 }
-                if let Some(attempt) = attempts(task).next_back() {
-                    node.ran += 1;
-                    node.total_ns += i64::try_from(attempt.run_ns(run)).unwrap_or(i64::MAX);
-                    node.failed += usize::from(outcome(attempt) != Some(Outcome::Done));
+                node.ran += usize::from(attempts(task).next().is_some());
+                for attempt in attempts(task).filter(|attempt| attempt.ended.is_some()) {
+                    let run_ns = i64::try_from(attempt.run_ns(run)).unwrap_or(i64::MAX);
+                    node.ended += 1;
+                    node.total_ns = node.total_ns.saturating_add(run_ns);
                 }
-                node.abandoned += usize::from(fate(task) == Fate::Abandoned);
+                node.count(fate(task));
             }
             for parent in &step.parents {
                 let edge = (rule_of(workflow.steps[*parent].task), rule);
@@ -182,5 +210,43 @@ impl RuleNode {
         } else {
             self.location = Some(place.location.to_display());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::Summary;
+
+    const LINES: &str = r#"{"event":"run_started","version":2,"time_ns":1000000000,"run":"r"}
+{"event":"node_joined","time_ns":1000000000,"node":0,"name":"n1","cores":4,"memory_bytes":0}
+{"event":"rule_defined","rule":1,"location":"Rakefile:3"}
+{"event":"task_defined","task":0,"name":"a","kind":"plain","action":true,"rule":1}
+{"event":"task_defined","task":1,"name":"b","kind":"plain","action":true,"rule":1}
+{"event":"task_defined","task":2,"name":"c","kind":"plain","action":true,"rule":1}
+{"event":"task_defined","task":3,"name":"d","kind":"plain","action":true,"rule":1}
+{"event":"attempt_started","time_ns":2000000000,"task":0,"attempt":1,"node":0,"cores":1}
+{"event":"attempt_started","time_ns":2000000000,"task":1,"attempt":1,"node":0,"cores":1}
+{"event":"attempt_started","time_ns":2000000000,"task":2,"attempt":1,"node":0,"cores":1}
+{"event":"attempt_started","time_ns":2000000000,"task":3,"attempt":1,"node":0,"cores":1}
+{"event":"attempt_ended","time_ns":3000000000,"task":0,"outcome":"done"}
+{"event":"attempt_ended","time_ns":4000000000,"task":1,"outcome":"failed"}
+{"event":"task_settled","time_ns":4000000000,"task":1,"how":"failed"}
+{"event":"attempt_ended","time_ns":8000000000,"task":2,"outcome":"aborted"}
+"#;
+
+    #[test]
+    fn a_box_counts_and_measures_as_the_tables_do() {
+        let mut run = Run::read(LINES.as_bytes()).unwrap();
+        run.seen_alive(60_000_000_000);
+        let node = RuleGraph::of(&run).nodes.remove(0);
+        let told: Vec<(usize, &str)> = node.not_done(true).collect();
+        assert_eq!(told, [(1, "failed"), (1, "stopped"), (1, "running")]);
+        assert_eq!(node.not_done(false).last(), Some((1, "not ended")));
+        let row = &Summary::of(&run).groups[0];
+        assert_eq!(row.failed, node.failed);
+        let mean_s = row.durations.unwrap().mean;
+        assert_eq!(node.mean_ns(), Some(3_000_000_000), "(1 + 2 + 6) / 3; what runs is in no mean");
+        assert!((mean_s - 3.0).abs() < 1e-9, "{mean_s}");
     }
 }

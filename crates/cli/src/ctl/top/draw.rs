@@ -149,9 +149,9 @@ fn cut_names(tasks: &mut [Running], room: usize) {
 }
 
 /// Columns are as wide as what is in them, so that the command has what is left; a run on one node has no column of
-/// nodes.
-fn running(look: &Look, width: usize) -> Vec<Row> {
-    let Some(live) = &look.live else { return Vec::new() };
+/// nodes. With it, how many tasks run of which the hub has told no more than that.
+fn running(look: &Look, width: usize) -> (Vec<Row>, usize) {
+    let Some(live) = &look.live else { return (Vec::new(), 0) };
     let mut tasks: Vec<Running> = list(live, "tasks").iter().map(Running::of).collect();
     let head = Running {
         elapsed: "for".to_owned(),
@@ -186,11 +186,7 @@ fn running(look: &Look, width: usize) -> Vec<Row> {
     };
     let mut rows = vec![(line(&head), HEAD)];
     rows.extend(tasks.iter().map(|task| (line(task), Style::new())));
-    let more = (word(live, "running") as usize).saturating_sub(tasks.len());
-    if more > 0 {
-        rows.push((format!("{:elapsed_width$}  and {more} more", ""), HEAD));
-    }
-    rows
+    (rows, (word(live, "running") as usize).saturating_sub(tasks.len()))
 }
 
 /// A line of streams and one of synchronised rounds, where there are any; two where one is wider than the screen.
@@ -326,23 +322,28 @@ fn failures(look: &Look, chosen: usize, width: usize, room: usize) -> Vec<Row> {
 }
 
 fn put(area: Rect, buffer: &mut Buffer, rows: &[Row]) {
+    put_of(area, buffer, rows, 0);
+}
+
+/// As `put`, of so many others that have no row.
+fn put_of(area: Rect, buffer: &mut Buffer, rows: &[Row], others: usize) {
     let room = usize::from(area.height);
-    let cut = rows.len() > room && room > 0;
-    let shown = if cut { room - 1 } else { rows.len().min(room) };
+    let cut = (rows.len() > room || others > 0) && room > 0;
+    let shown = if cut { rows.len().min(room - 1) } else { rows.len().min(room) };
     let at = |row: usize| Rect { y: area.y + row as u16, height: 1, ..area };
     for (row, (line, style)) in rows[..shown].iter().enumerate() {
         Line::from(Span::styled(line.as_str(), *style)).render(at(row), buffer);
     }
     if cut {
-        let more = format!("({} more)", rows.len() - shown);
+        let more = format!("({} more)", rows.len() - shown + others);
         Line::from(Span::styled(more, HEAD)).render(at(shown), buffer);
     }
 }
 
 /// As `put`, of rows below a head, which goes where there is no room for a row beside it and the number of others.
-fn put_table(area: Rect, buffer: &mut Buffer, rows: &[Row]) {
-    let headless = area.height < 3 && rows.len() > usize::from(area.height);
-    put(area, buffer, &rows[usize::from(headless)..]);
+fn put_table(area: Rect, buffer: &mut Buffer, rows: &[Row], others: usize) {
+    let headless = area.height < 3 && rows.len() + others > usize::from(area.height);
+    put_of(area, buffer, &rows[usize::from(headless)..], others);
 }
 
 /// Rows that a failure has: what others leave of `height`, or a third of it if that is more. Rows are given of the
@@ -369,10 +370,11 @@ fn tables_room(shared: u16, tasks: usize, tables: usize) -> u16 {
 pub fn draw(look: &Look, chosen: usize, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(area.width);
     let between = joined(look, width);
-    let running = running(look, width);
+    let (running, others) = running(look, width);
+    let running_rows = running.len() + others.min(1);
     let nodes = nodes(look);
     let tables_rows = nodes.len().max(look.rules.len() + 1);
-    let room = failure_room(area.height, [running.len(), tables_rows, between.len()]);
+    let room = failure_room(area.height, [running_rows, tables_rows, between.len()]);
     let failed = failures(look, chosen, width, room);
     let failed_rows = failed.len() as u16;
     let below = failed_rows + u16::from(failed_rows > 0);
@@ -384,7 +386,7 @@ pub fn draw(look: &Look, chosen: usize, area: Rect, buffer: &mut Buffer) {
         Constraint::Length(1),
         Constraint::Length(above),
         Constraint::Fill(1),
-        Constraint::Length(tables_room(shared, running.len(), tables_rows)),
+        Constraint::Length(tables_room(shared, running_rows, tables_rows)),
         Constraint::Length(below),
         Constraint::Length(1),
     ])
@@ -395,12 +397,12 @@ pub fn draw(look: &Look, chosen: usize, area: Rect, buffer: &mut Buffer) {
     put(count, buffer, &[(progress(look), if bad { BAD } else { Style::new() })]);
     put(line, buffer, &[(bar(look, area.width), Style::new().fg(Color::Green))]);
     put(extra, buffer, &between);
-    put_table(tasks, buffer, &running);
+    put_table(tasks, buffer, &running, others);
     let [left, right] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Length(30)]).areas(tables);
     let rules = rules(look, usize::from(left.width).saturating_sub(2), usize::from(left.height));
-    put_table(left, buffer, &rules);
-    put_table(right, buffer, &nodes);
+    put_table(left, buffer, &rules, 0);
+    put_table(right, buffer, &nodes, 0);
     put(Rect { y: told.y + u16::from(below > 0), height: failed_rows, ..told }, buffer, &failed);
     let choose = if look.failed.len() > 1 { "   ↑ ↓ other failures" } else { "" };
     put(keys, buffer, &[(format!("q leave (the run goes on){choose}"), HEAD)]);
@@ -410,9 +412,13 @@ pub fn draw(look: &Look, chosen: usize, area: Rect, buffer: &mut Buffer) {
 pub fn lines(look: &Look) -> String {
     const WIDTH: usize = 120;
     let mut out = format!("rakuda {}\n{}\n", look.run, progress(look));
+    let (mut running, others) = running(look, WIDTH);
+    if others > 0 {
+        running.push((format!("({others} more)"), HEAD));
+    }
     for part in [
         joined(look, WIDTH),
-        running(look, WIDTH),
+        running,
         rules(look, WIDTH / 2, usize::MAX),
         nodes(look),
         failures(look, 0, WIDTH, FAILURE_ROWS_MAX),
@@ -628,6 +634,18 @@ mod tests {
         let lines = drawn(&few, 80, 24);
         assert!(lines.iter().any(|line| line.starts_with("r29/*.bam")), "{lines:#?}");
         assert!(lines.iter().any(|line| line.starts_with('(') && line.ends_with("more)")));
+    }
+
+    #[test]
+    fn running_tasks_without_a_row_are_all_counted() {
+        let mut look = look(50);
+        look.chosen = None;
+        for height in [10, 24, 60] {
+            let lines = drawn(&look, 80, height);
+            let shown = lines.iter().filter(|line| line.contains(" map/s")).count();
+            assert!(lines.contains(&format!("({} more)", 50 - shown)), "{height}: {lines:#?}");
+        }
+        assert!(lines(&look).lines().any(|line| line == "(30 more)"), "{}", lines(&look));
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(super) fn draw(run: &Run, graph: &mut Graph) -> usize {
             more.push_str(", ");
             more.push_str(NOT_RUN);
         }
-        graph.node(&id(rule.rule), &label(rule), &more);
+        graph.node(&id(rule.rule), &label(rule, run.alive), &more);
     }
     for &(from, to, count) in &rules.edges {
         let (from, to) = (rules.nodes[from].rule, rules.nodes[to].rule);
@@ -55,7 +55,7 @@ fn id(rule: Option<u32>) -> String {
     rule.map_or_else(|| "r_none".into(), |rule| format!("r{rule}"))
 }
 
-fn label(rule: &RuleNode) -> String {
+fn label(rule: &RuleNode, alive: bool) -> String {
     let name = rule.program.clone().unwrap_or_else(|| {
         let name = &rule.example;
         if rule.tasks == 1 { name.to_display() } else { pattern_of(name).to_display() }
@@ -67,13 +67,8 @@ fn label(rule: &RuleNode) -> String {
     if let Some(mean_ns) = rule.mean_ns() {
         label = format!("{label}, mean {:.2} s", seconds(mean_ns));
     }
-    if rule.failed > 0 {
-        label = format!("{label}\n{} failed", rule.failed);
-    }
-    for (count, what) in [(rule.abandoned, "not run"), (rule.not_reached(), "not reached")] {
-        if count > 0 {
-            label = format!("{label}\n{count} {what}");
-        }
+    for (count, what) in rule.not_done(alive) {
+        label = format!("{label}\n{count} {what}");
     }
     label
 }

@@ -5,12 +5,13 @@
 use std::collections::BTreeMap;
 
 use rakuda_proto::Text;
-use rakuda_proto::journal::{Outcome, TaskKind};
+use rakuda_proto::journal::TaskKind;
 
 use super::{FAILED, Graph, NOT_RUN, fill, stream_shape};
 use crate::export::names::seconds;
-use crate::export::workflow::{Step, Workflow, attempts, outcome};
+use crate::export::workflow::{Step, Workflow, attempts};
 use crate::report::format::bytes;
+use crate::summary::outcomes::{Fate, fate};
 use crate::summary::streams::streams;
 use crate::{Run, Task};
 
@@ -122,9 +123,10 @@ fn draw_step(run: &Run, number: u32, graph: &mut Graph) {
 }
 
 fn border(task: &Task) -> Option<&'static str> {
-    match attempts(task).next_back() {
-        Some(attempt) if outcome(attempt) == Some(Outcome::Done) => None,
-        Some(_) => Some(FAILED),
-        None => task.defined.action.then_some(NOT_RUN),
+    match fate(task) {
+        Fate::Ran => None,
+        Fate::Failed => Some(FAILED),
+        _ if attempts(task).next().is_some() => Some(NOT_RUN),
+        _ => task.defined.action.then_some(NOT_RUN),
     }
 }

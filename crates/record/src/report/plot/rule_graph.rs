@@ -244,12 +244,8 @@ fn rule(body: &mut String, report: &Report, layout: &Layout, number: usize, node
         let _ = write!(facts, ", mean {}", seconds(of_ns(mean_ns)));
     }
     let mut bad = String::new();
-    for (count, what) in
-        [(node.failed, "failed"), (node.abandoned, "not run"), (node.not_reached(), "not reached")]
-    {
-        if count > 0 {
-            let _ = write!(bad, ", {count} {what}");
-        }
+    for (count, what) in node.not_done(report.run.alive) {
+        let _ = write!(bad, ", {count} {what}");
     }
     let place = node.location.as_deref().filter(|place| !label.contains(place));
     let place = place.map(|place| format!(" ({place})")).unwrap_or_default();

@@ -134,6 +134,8 @@
       ["exit", 70, exit], ["command", 320, (i) => command[i]], ["reason", 260, (i) => reason[i]],
     ];
     const numeric = (column) => columns[column].length > 3 && column > 0;
+    // Status and task stay in sight while one scrolls sideways; report.css knows the width of the former.
+    const cellClass = (column) => numeric(column) ? "n" : column < 2 ? "stay" : "";
     const template = columns.map((column) => column[1] + "px").join(" ");
     const wide = columns.reduce((sum, column) => sum + column[1], 0);
 
@@ -198,7 +200,7 @@
     function aLine() {
       const line = element("div", "virtual-row", space, "row");
       line.style.gridTemplateColumns = template;
-      line.append(...columns.map((_, c) => element("span", numeric(c) ? "n" : "", null, "cell")));
+      line.append(...columns.map((_, c) => element("span", cellClass(c), null, "cell")));
       for (const cell of line.children) cell.append("");
       return line;
     }
@@ -245,7 +247,7 @@
     }
 
     columns.forEach((column, c) => {
-      const cell = element("span", numeric(c) ? "n" : "", head, "columnheader");
+      const cell = element("span", cellClass(c), head, "columnheader");
       const button = element("button", "", cell);
       button.type = "button";
       button.textContent = column[0];
