@@ -142,10 +142,10 @@ impl Registry {
     }
 
     /// An attribute has this kind and unit from now on.
-    pub(crate) fn exchange(&mut self, id: AttributeId, attribute: &Attribute) {
+    pub(crate) fn exchange(&mut self, id: AttributeId, attribute: Attribute) {
         let known = &mut self.attributes[id.index()];
         known.kind = attribute.kind;
-        known.unit.clone_from(&attribute.unit);
+        known.unit = attribute.unit;
         known.threshold = attribute.threshold;
         self.changed += 1;
     }

@@ -299,7 +299,7 @@ impl Table {
             Err(refusal @ Refusal::Changed { .. }) => {
                 let id = self.registry.find(&attribute.name);
                 let id = id.filter(|id| self.is_free(*id, anew)).ok_or(refusal)?;
-                self.exchange(id, &attribute);
+                self.exchange(id, attribute);
                 id
             }
             other => other?,
@@ -330,10 +330,11 @@ impl Table {
     }
 
     /// An attribute becomes something else; values that there are, are undefined.
-    fn exchange(&mut self, id: AttributeId, attribute: &Attribute) {
+    fn exchange(&mut self, id: AttributeId, attribute: Attribute) {
         let was = described(self.registry.get(id));
+        let new = Column::new(&attribute);
         self.registry.exchange(id, attribute);
-        let old = std::mem::replace(&mut self.columns[id.index()], Column::new(attribute));
+        let old = std::mem::replace(&mut self.columns[id.index()], new);
         let column = &mut self.columns[id.index()];
         column.reach(old.changes.len());
         column.sampled.clone_from(&old.sampled);

@@ -288,7 +288,6 @@ fn six_values_of_a_node_are_a_few_bytes() {
 }
 
 #[test]
-#[expect(clippy::float_cmp, reason = "the same double is what was told")]
 fn who_asks_for_values_as_they_are_gets_what_has_moved_by_less_than_its_threshold() {
     let (mut below, mut above) = (Table::new(), Table::new());
     let node = below.node(None, "a");

@@ -27,7 +27,8 @@ const CLASSES: [&str; 9] = [
     "RakudaNode",
 ];
 
-/// The nodes of a table that are wanted, with what `only` these providers say (none: all). Those of runs have the run in their names, too: several runs may have a node.
+/// The nodes of a table that are wanted, with what `only` these providers say (none: all). Those of runs have the run
+/// in their names, too: several runs may have a node.
 pub fn write(table: &Table, wanted: &[NodeId], only: &[String], now: Time) -> String {
     let mds = ALIASES.iter().filter(|(alias, _)| alias.starts_with("Mds-"));
     let aliases: Vec<(&str, Expression)> = mds
