@@ -28,6 +28,11 @@ class InformationOfRunTest < Minitest::Test
     task(:default) { sh ENV["RAKUDACTL"], "nodes", "--cols", "queue, run_cores, cpu_idle >= 0", "--csv", out: "said" }
   RUBY
 
+  COMPARES = <<~'RUBY'
+    needs where: "queue > 3"
+    task(:default) { sh "echo ran" }
+  RUBY
+
   BUILT_IN = <<~'RUBY'
     needs where: "load1 >= 0"
     task(:default) { sh "echo ran" }
@@ -52,6 +57,36 @@ class InformationOfRunTest < Minitest::Test
       journal = File.read(Dir[File.join(@folder, ".rakuda/runs/*/journal.jsonl")].first)
       assert_match(/"event":"node_chosen".*"queue":"12"/, journal)
     end
+  end
+
+  # Until the program has told it, nobody knows which kind it is.
+  def test_a_condition_that_compares_a_text_of_a_provider_with_a_number_is_refused
+    File.write(File.join(@folder, "own.toml"), PROVIDERS.sub("queue 12", "queue long"))
+    said, status = rakuda(COMPARES, "PROVIDERS=own.toml")
+    assert_equal 1, status
+    assert_match(/where: at character 7: .*text/, said)
+    refute_match(/unknown/, said)
+  end
+
+  def test_a_clause_that_is_undefined_for_good_is_refused
+    said, status = rakuda(BUILT_IN.sub("load1 >= 0", "load1 >= 0 && 1/0 > 1"))
+    assert_equal 1, status
+    assert_match(%r{where: no node can ever have 1/0 > 1: it is undefined \(.*division by zero\)}, said)
+  end
+
+  def test_a_typo_of_what_nodes_are_ordered_by_is_told
+    said, status = rakuda(<<~'RUBY')
+      begin
+        Rakuda.nodes.max_by(:mem_avaliable)
+      rescue Rakuda::NodesNotKnown => e
+        File.write("told", e.message)
+      end
+      File.write("best", Rakuda.nodes.min_by(:mem_available)[:mem_available])
+      task(:default) {}
+    RUBY
+    assert_equal 0, status, said
+    assert_match(/\Amax_by\(:mem_avaliable\): .*mem_avaliable/, File.read(File.join(@folder, "told")))
+    assert_operator File.read(File.join(@folder, "best")).to_f, :>, 0
   end
 
   def test_names_that_nobody_knows_are_refused_once_the_service_has_answered

@@ -92,6 +92,38 @@ HOSTS.sub('name = "rack"', 'name = "cage"').sub("echo rack", "echo cage").sub("e
     assert_equal [42, 42], depths
   end
 
+  def test_what_two_hosts_tell_in_different_units_is_told_with_both
+    write_provider("test $NEAR_HOST = host1 && echo rack 7 U || echo rack left")
+    out, err, status = ctl("nodes", "-F", "hosts.toml", "--json")
+    assert status.success?, err
+    racks = by_name(out).values.map { |it| it["rack"].values_at("value", "why") }
+    first = ["rack is a text here, a number in U on other nodes", "rack is a number in U here, a text on other nodes"]
+    told = racks.map { |value, why| value || why }
+    assert_includes [[7, first[0]], [first[1], "left"]], told
+    errors = by_name(out).values.filter_map { |it| it.dig("provider_error('one')", "value") }
+    assert_equal racks.filter_map(&:last), errors
+  end
+
+  def test_a_program_that_the_question_does_not_need_is_not_started_on_hosts
+    write_provider("touch ../ran; sleep 1000")
+    out, err, status = ctl("nodes", "-F", "hosts.toml", "--cols", "load1 >= 0", "--csv")
+    assert status.success?, err
+    assert_equal 3, out.lines.size
+    refute_path_exists File.join(@folder, "ran")
+  end
+
+  def test_ldif_has_what_the_named_providers_say_and_no_columns
+    out, err, status = ctl("nodes", "-F", "localhost", "--format", "ldif", "--only", "memory")
+    assert status.success?, err
+    names = out.lines.grep(/\A(?:Mds|rakuda)-/).map { |line| line[/[^:]+/] }.uniq
+    assert_includes names, "rakuda-mem-total"
+    assert_includes names, "Mds-Memory-Ram-sizeMB"
+    assert_empty names.grep(/load|cpu|fs|net/i)
+    _, err, status = ctl("nodes", "-F", "localhost", "--format", "ldif", "--cols", "load1")
+    assert_equal 2, status.exitstatus
+    assert_match(/ldif has entries with all attributes, and no columns/, err)
+  end
+
   def test_only_the_providers_of_what_is_asked_for_are_run_on_hosts
     write_hosts = lambda do |*names|
       providers = counted_providers(*names, folder: "$TMPDIR")
@@ -352,6 +384,17 @@ JSON.parse(lines.first.delete_prefix("data: ")).except("change"))
     Process.wait(service.pid)
   ensure
     limit&.kill
+  end
+
+  def write_provider(script)
+    File.write(File.join(@folder, "hosts.toml"), <<~TOML)
+      hosts = ["host1 1", "host2 1"]
+
+      [[provider]]
+      name = "one"
+      command = ["sh", "-c", "cd $TMPDIR; #{script}"]
+      limit = 100
+    TOML
   end
 
   def ctl(*words) = Open3.capture3(environment, ENGINE, "ctl", *words, chdir: @folder)

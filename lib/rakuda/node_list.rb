@@ -26,9 +26,11 @@ module Rakuda
 
     # @param run [String, nil] a run that goes on; nil: this machine
     # @param conditions [Array<String>]
-    def initialize(run, conditions = [])
+    # @param order [Array(Symbol, Symbol), nil] `max_by` or `min_by`, and the attribute
+    def initialize(run, conditions = [], order = nil)
       @run = run
       @conditions = conditions
+      @order = order
     end
 
     # @param condition [String] an expression (docs/reference/information.md)
@@ -49,19 +51,28 @@ module Rakuda
 
     # @param attribute [Symbol, String, nil] nodes of which it is not known do not count; nil: as any Enumerable's
     # @return [Node, nil]
-    def max_by(attribute = nil, &block) = attribute ? known(attribute).max_by { |node| node[attribute] } : super(&block)
+    # @raise [Rakuda::NodesNotKnown] when nothing is called so, too
+    def max_by(attribute = nil, &block)
+      attribute ? known(:max_by, attribute).max_by { |node| node[attribute] } : super(&block)
+    end
 
     # The same for the least.
-    def min_by(attribute = nil, &block) = attribute ? known(attribute).min_by { |node| node[attribute] } : super(&block)
+    def min_by(attribute = nil, &block)
+      attribute ? known(:min_by, attribute).min_by { |node| node[attribute] } : super(&block)
+    end
 
     private
 
-    def known(attribute) = select { |node| node[attribute] }
+    # The engine knows which names there are: it is asked for the order, too.
+    def known(method, attribute)
+      NodeList.new(@run, @conditions, [method, attribute]).select { |node| node[attribute] }
+    end
 
     def answer
       place = @run ? ["--run", @run] : ["-F", "localhost"]
       condition = @conditions.empty? ? [] : ["--where", joined]
-      told, answer = told_and_answer([Engine.find, "ctl", "nodes", "--json", *place, *condition])
+      order = @order ? ["--sort=#{@order.last}"] : []
+      told, answer = told_and_answer([Engine.find, "ctl", "nodes", "--json", *place, *condition, *order])
       return answer if told.empty?
 
       raise NodesNotKnown, in_words_of_ruby(told.sub(/\Arakudactl: /, "").chomp)
@@ -72,6 +83,9 @@ module Rakuda
 
     # Who has written `where(...)` knows no option, and counts the characters of that condition alone.
     def in_words_of_ruby(told)
+      of_order = told[/\A--sort: at character \d+: (.*)/m, 1]
+      return "#{@order.first}(#{@order.last.inspect}): #{of_order}" if of_order && @order
+
       at, what = told.match(/\A--where: at character (\d+): (.*)/m)&.captures
       return told unless at
 

@@ -35,9 +35,11 @@ struct Wanted {
     wish: Wish,
     /// As of so many attributes.
     choice: Choice,
-    attributes: usize,
+    attributes: (usize, u64),
     /// What is wrong with it as long as no provider has told an attribute that it names.
     unknown: Option<String>,
+    /// It names an attribute that turns out to be of another kind: why it means nothing.
+    wrong: Option<String>,
     /// How many nodes such a task takes, and which it may.
     definition: RequirementDefinition,
     /// The first task that has it, and where the Rakefile says so.
@@ -145,14 +147,15 @@ impl Choosing {
         self.touched.insert(node);
     }
 
-    /// Understands choices anew when there are more attributes (an instance of a family, say). The folders of those
-    /// that were not understood before.
+    /// Understands choices anew when there are more attributes (an instance of a family, say), or one has become
+    /// something else. The folders of those that were not understood before.
     fn renew(&mut self, known: &Information) -> BTreeSet<String> {
         let registry = known.table.registry();
         let mut folders = BTreeSet::new();
-        for wanted in self.wanted.values_mut().filter(|it| it.attributes != registry.len()) {
-            wanted.attributes = registry.len();
-            // Attributes only come, so what was understood is understood again.
+        let attributes = extent(registry);
+        let is_open = |it: &&mut Wanted| it.attributes != attributes && !it.is_void;
+        for wanted in self.wanted.values_mut().filter(is_open) {
+            wanted.attributes = attributes;
             match Choice::new(&wanted.wish, registry) {
                 Ok(choice) => {
                     if wanted.unknown.take().is_some() {
@@ -160,12 +163,14 @@ impl Choosing {
                     }
                     wanted.choice = choice;
                 }
-                Err(error) => {
-                    if let Some(choice) = until_known(&error, registry) {
+                Err(error) => match until_known(&error, registry) {
+                    Some(choice) => {
                         wanted.unknown = Some(error.to_string());
                         wanted.choice = choice;
                     }
-                }
+                    // What it names is there by now, and cannot be compared so.
+                    None => wanted.wrong = Some(error.to_string()),
+                },
             }
         }
         folders
@@ -213,6 +218,11 @@ impl Choosing {
     }
 }
 
+/// What a choice is understood with: as long as it is this, it means the same.
+fn extent(registry: &Registry) -> (usize, u64) {
+    (registry.len(), registry.changed())
+}
+
 /// A choice names what nothing has, and a provider may tell it yet: until then it is this one.
 fn until_known(error: &QuestionError, registry: &Registry) -> Option<Choice> {
     let name = error.error.unknown.as_ref()?;
@@ -257,13 +267,14 @@ impl Hub {
         }
         // Until the name is known, tasks wait for it, also those that only prefer.
         let used_up = wish.condition.is_some() || unknown.is_some();
-        let attributes = self.information.table.registry().len();
+        let attributes = extent(self.information.table.registry());
         let (is_void, is_possible) = (false, wish.condition.is_none() && unknown.is_none());
         let wanted = Wanted {
             wish,
             choice,
             attributes,
             unknown,
+            wrong: None,
             definition: definition.clone(),
             task,
             place,
@@ -332,11 +343,31 @@ impl Hub {
         if let Err(why) = self.sample_folders(folders) {
             self.warn(&why);
         }
+        self.refuse_wrong();
         self.choosing.touched.insert(node);
         if self.information.is_known(node) {
             self.find_impossible();
             self.tell_waiting();
         }
+    }
+
+    /// Choices that turn out to mean nothing.
+    fn refuse_wrong(&mut self) {
+        let wrong = |(front, it): (&u32, &mut Wanted)| Some((*front, it.wrong.take()?));
+        let refused: Vec<(u32, String)> =
+            self.choosing.wanted.iter_mut().filter_map(wrong).collect();
+        for (front, what) in refused {
+            self.leave_out(front, &what);
+        }
+    }
+
+    /// A choice cannot be made: it is left out, with the reason.
+    fn leave_out(&mut self, front: u32, what: &str) {
+        let Some(wanted) = self.choosing.wanted.get_mut(&front) else { return };
+        wanted.is_void = true;
+        let (is_strict, task, place) =
+            (wanted.is_strict, wanted.task.clone(), wanted.place.clone());
+        self.refuse_choice(is_strict, &task, place.as_deref(), what);
     }
 
     /// Nothing runs, and tasks wait for a node that suits: that can be asked about, and after a while is said once.
@@ -524,5 +555,8 @@ fn standing_json(standing: &Standing, waits: bool) -> serde_json::Value {
     if waits {
         return json!({"waits_for_sample_of": standing.clause, "values": values});
     }
-    json!({"clause": standing.clause, "values": values})
+    match &standing.undefined {
+        Some(why) => json!({"clause": standing.clause, "values": values, "undefined": &**why}),
+        None => json!({"clause": standing.clause, "values": values}),
+    }
 }

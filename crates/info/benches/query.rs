@@ -93,7 +93,7 @@ fn answer(question: &Question, table: &Table, fragments: Option<&mut Fragments>)
         return (nodes.len(), fragments.write(table, &nodes, NOW).len());
     }
     let answer = query.answer(table, NOW);
-    (answer.rows.len(), Format::Json.write(&answer, table, Ages::Asked).len())
+    (answer.rows.len(), Format::Json.write(&answer, table, Ages::Asked, &[]).len())
 }
 
 /// A round of work: how long each was, ms, in order; rows, bytes.

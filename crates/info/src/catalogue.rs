@@ -87,7 +87,8 @@ const ANY: (f64, f64) = (0.0, 0.0);
 /// Loads and shares.
 const LOAD: (f64, f64) = (0.05, 0.02);
 const SHARE: (f64, f64) = (2.0, 0.0);
-const MEMORY: (f64, f64) = (4_194_304.0, 0.01);
+/// Tasks choose by it: what is left of a node is told as closely as that.
+const MEMORY: (f64, f64) = (1_048_576.0, 0.001);
 const SPACE: (f64, f64) = (1_048_576.0, 0.001);
 const RATE: (f64, f64) = (4096.0, 0.05);
 /// What only grows: told for its own sake when silent for long.

@@ -204,6 +204,8 @@ pub enum Verdict {
 pub struct Standing {
     /// As it was written; of [`Verdict::Waits`] the attribute whose sample is too old.
     pub clause: String,
+    /// It is neither true nor false, and why.
+    pub undefined: Option<Arc<str>>,
     /// Of its attributes, claims subtracted.
     pub values: Vec<Seen>,
 }
@@ -230,6 +232,8 @@ pub struct Never {
     pub example: Option<(Arc<str>, Vec<Seen>)>,
     /// What it names and no node has.
     pub lacking: Option<String>,
+    /// It is neither true nor false there, and why.
+    pub undefined: Option<Arc<str>>,
 }
 
 /// Whether a folder that is looked for, and is not there, may still be made.
@@ -267,7 +271,9 @@ impl Choice {
             let row = Row { table, node, now };
             if let Some(clause) = self.clauses.iter().find(|clause| !clause.is_true(&row)) {
                 let values = seen(clause.attributes(), &row);
-                return Verdict::Fails(Standing { clause: clause.source().to_owned(), values });
+                let undefined = why_undefined(clause, &row);
+                let clause = clause.source().to_owned();
+                return Verdict::Fails(Standing { clause, undefined, values });
             }
             let is_stale = |id: &&AttributeId| {
                 let last = claims.last_unknown(table.registry().get(**id));
@@ -276,7 +282,8 @@ impl Choice {
             let all = self.clauses.iter().flat_map(Expression::attributes);
             if let Some(id) = all.into_iter().find(is_stale) {
                 let clause = table.registry().get(*id).name.clone();
-                return Verdict::Waits(Standing { clause, values: seen(&[*id], &row) });
+                let values = seen(&[*id], &row);
+                return Verdict::Waits(Standing { clause, undefined: None, values });
             }
             Verdict::Suits(rank_of(self.prefer.as_ref().and_then(|it| it.number(&row))))
         })
@@ -345,9 +352,10 @@ impl Choice {
         });
         let all_lack =
             |name: &String| nodes.iter().all(|node| is_lacking(name, &row(node), folders));
+        let undefined = last.as_ref().and_then(|row| why_undefined(clause, row));
         let lacking =
             last.and_then(|row| lacking(clause, &row, folders).into_iter().find(all_lack));
-        Some(Never { clause: clause.source().to_owned(), example, lacking })
+        Some(Never { clause: clause.source().to_owned(), example, lacking, undefined })
     }
 
     /// How many of these nodes may fulfil it, now or later.
@@ -380,7 +388,8 @@ impl Choice {
         let row = Row { table, node: *last, now };
         let values = seen(clause.attributes(), &row);
         let example = Some((Arc::clone(&table.get_node(*last).name), values));
-        Some(Never { clause: all.join(" && "), example, lacking: None })
+        let undefined = why_undefined(clause, &row);
+        Some(Never { clause: all.join(" && "), example, lacking: None, undefined })
     }
 
     /// Folders whose file systems it asks for.
@@ -400,6 +409,14 @@ pub fn folder_of(name: &str) -> Option<String> {
     catalogue::find(family)
         .is_some_and(|it| it.provider == catalogue::FILE_SYSTEMS)
         .then_some(folder)
+}
+
+/// Why a clause is neither true nor false.
+fn why_undefined(clause: &Expression, row: &Row<'_>) -> Option<Arc<str>> {
+    match clause.value(row) {
+        Value::Undefined(why) => Some(why),
+        Value::Number(_) | Value::Text(_) => None,
+    }
 }
 
 /// Whether a node can never fulfil a clause, whatever providers tell later.
@@ -427,8 +444,11 @@ fn is_hopeless(clause: &Expression, row: &Row<'_>, folders: Folders) -> bool {
     {
         return false;
     }
-    let undefined_for_good =
-        || clause.attributes().iter().all(|id| is_defined(id) || lacks_it(id)) && !lacks.is_empty();
+    // What rests on nothing that is sampled stays as it is: a division by zero, say.
+    let undefined_for_good = || {
+        let are_known = clause.attributes().iter().all(|id| is_defined(id) || lacks_it(id));
+        are_known && (!lacks.is_empty() || clause.is_constant())
+    };
     clause.is_false(row) || (!clause.is_true(row) && undefined_for_good())
 }
 

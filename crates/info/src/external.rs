@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use crate::catalogue::FAULTS;
 use crate::registry::{Attribute, AttributeId, Refusal, Threshold, instance_name};
-use crate::table::{NodeId, Table};
+use crate::table::{BY_PROVIDER, BY_USER, ELSEWHERE, NOT_SAID, NodeId, Table};
 use crate::value::{Kind, Value};
 
 /// Maximum number of bytes of one run, or of one line of a long-lived provider.
@@ -77,6 +77,12 @@ fn of_line(line: &str) -> Result<Printed, String> {
     let line = line.trim();
     let (name, rest) = line.split_once(char::is_whitespace).ok_or(EXPECTED)?;
     let (value, unit) = of_value(rest.trim_start())?;
+    let is_quoted = rest.trim_start().starts_with('"');
+    let value = match value {
+        // The words of C and Rust for numbers that are not finite.
+        Value::Text(word) if !is_quoted => word.parse().map_or(Value::Text(word), Value::number),
+        value => value,
+    };
     if unit.contains(char::is_whitespace) {
         return Err(format!("{EXPECTED}, with a text of several words in double quotes"));
     }
@@ -174,8 +180,8 @@ pub fn note(
             name: printed.name.clone(),
             unit: printed.unit.clone(),
             kind: printed.value.kind().unwrap_or(Kind::Number),
-            // The provider's author knows what is worth telling; half a percent is rarely.
-            threshold: Threshold { absolute: 0.0, relative: 0.005 },
+            // A counter may be compared with a number that it passes by 1.
+            threshold: Threshold::default(),
             provider: provider.to_owned(),
         };
         let known = table.registry().find(&printed.name);
@@ -205,13 +211,12 @@ pub fn note(
     let fault = complaints.join("; ");
     let has_failed = table.registry().find(&fault_name(provider)).is_some();
     if !fault.is_empty() || has_failed {
-        let value =
-            if fault.is_empty() { Value::undefined("it has no fault") } else { Value::text(fault) };
+        let value = if fault.is_empty() { Value::undefined(NO_FAULT) } else { Value::text(fault) };
         seen.extend(set_fault(table, node, provider, value, now));
     }
     if !is_line {
         for id in of_provider(table, provider).into_iter().filter(|id| !seen.contains(id)) {
-            table.set(node, id, Value::undefined("its provider no longer says it"), now);
+            table.set(node, id, Value::undefined(NOT_SAID), now);
         }
     }
     complaints
@@ -229,7 +234,7 @@ pub fn fail(table: &mut Table, node: NodeId, provider: &str, why: &str, now: Tim
 pub fn forget(table: &mut Table, node: NodeId, provider: &str, now: Time) {
     for id in of_provider(table, provider) {
         if table.has(node, id) {
-            table.set(node, id, Value::undefined("its provider was removed"), now);
+            table.set(node, id, Value::undefined(BY_PROVIDER), now);
         }
     }
 }
@@ -248,6 +253,29 @@ pub fn has_told(table: &Table, node: NodeId, provider: &str) -> bool {
 /// What is wrong with a provider is an attribute, too.
 fn fault_name(provider: &str) -> String {
     instance_name(FAULTS, provider)
+}
+
+/// Says what is wrong with a value of a provider, unless its own faults are told; `None`: that is over.
+pub(crate) fn set_refusal(
+    table: &mut Table,
+    node: NodeId,
+    provider: &str,
+    refusal: Option<&str>,
+    now: Time,
+) {
+    let known = table.registry().find(&fault_name(provider));
+    let text = known.and_then(|id| table.text(node, id)).cloned();
+    let now = known.and_then(|id| table.sampled(node, id)).map_or(now, |at| at.max(now));
+    let is_refusal = |text: &str| text.ends_with(ELSEWHERE);
+    match refusal {
+        Some(refusal) if text.as_deref().is_none_or(is_refusal) => {
+            set_fault(table, node, provider, Value::text(refusal), now);
+        }
+        None if text.as_deref().is_some_and(is_refusal) => {
+            set_fault(table, node, provider, Value::undefined(NO_FAULT), now);
+        }
+        Some(_) | None => {}
+    }
 }
 
 fn set_fault(
@@ -286,10 +314,13 @@ pub fn wait_ns(period_ns: u64, faults: u32) -> u64 {
     period_ns.saturating_mul(1u64.checked_shl(faults).unwrap_or(u64::MAX)).min(most)
 }
 
+/// Why nothing is wrong with a provider.
+const NO_FAULT: &str = "it has no fault";
+
 /// Values that users may set, of all nodes.
 const USER_VALUES_MAX: usize = 256;
 /// Who has set them.
-const USER: &str = "user";
+pub(crate) const USER: &str = "user";
 
 /// Notes a value that a user sets: a number and perhaps its unit, or a text, which needs quotes only where it could be
 /// taken for a number; nothing takes one back. Else why not.
@@ -305,7 +336,7 @@ pub fn set_by_user(
         let own = known.filter(|id| table.registry().get(*id).provider == USER);
         let id = own.filter(|id| table.has(node, *id));
         let id = id.ok_or_else(|| format!("no user has set {name} of this node"))?;
-        table.set(node, id, Value::undefined("a user has removed it"), now);
+        table.set(node, id, Value::undefined(BY_USER), now);
         return Ok(());
     }
     let line = line.trim();
@@ -445,7 +476,10 @@ mod tests {
     fn rubbish_is_told_with_its_line() {
         let output = parse(b"ok 1\nBAD 1\nalone\na b c d\nx \"open\ny nan\nz inf\nn 1e999\n");
         let lines = shown(&output);
-        assert_eq!(lines[..4], ["ok=1", "y=\"nan\"", "z=\"inf\"", "n: it is not finite"]);
+        assert_eq!(
+            lines[..4],
+            ["ok=1", "y: it is not finite", "z: it is not finite", "n: it is not finite"]
+        );
         assert!(lines[4].starts_with("! line 2: \"BAD\" is no name of an attribute"), "{lines:?}");
         assert_eq!(lines[5], "! line 3: expected `name value [unit]`");
         assert!(lines[6].starts_with("! line 4: expected `name value [unit]`, with"), "{lines:?}");

@@ -203,12 +203,25 @@ impl Query {
         Some(names)
     }
 
+    /// The providers whose values alone it is to have; none: all.
+    pub fn only(&self) -> &[String] {
+        &self.only
+    }
+
     /// The attributes that it needs, whatever for. `None`: all, or all of some providers.
     pub fn needed(&self) -> Option<Vec<AttributeId>> {
         let columns = self.columns.as_ref().filter(|_| self.only.is_empty())?.iter();
         let sorts = self.sort.iter().map(|(expression, _)| expression);
         let all = columns.chain(&self.condition).chain(sorts).chain(&self.group_by);
         Some(all.flat_map(Expression::attributes).copied().collect())
+    }
+
+    /// Whether it names what nothing has so far, and providers of one's own may tell.
+    pub fn awaits_providers(&self) -> bool {
+        let sorts = self.sort.iter().map(|(expression, _)| expression);
+        let all = self.columns.iter().flatten().chain(&self.condition);
+        let mut names = all.chain(sorts).chain(&self.group_by).flat_map(Expression::absent);
+        names.any(|name| catalogue::of(name).is_none() || catalogue::is_fault(name))
     }
 
     /// The attributes that it rests on, of those of a node. `None`: all.

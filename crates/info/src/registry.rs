@@ -1,4 +1,5 @@
-//! Which attributes there are, by number and by name. It only grows, so a number stays what it is.
+//! Which attributes there are, by number and by name. A number stays that of its name; kind and unit may change when
+//! no node has a value (`Table` knows).
 //!
 //! It knows what the built-in ones are (`catalogue`), and takes others from whoever provides them.
 
@@ -95,6 +96,8 @@ pub enum Refusal {
 pub struct Registry {
     attributes: Vec<Attribute>,
     by_name: BTreeMap<String, AttributeId>,
+    /// How many have become something else.
+    changed: u64,
 }
 
 impl Registry {
@@ -138,6 +141,21 @@ impl Registry {
         Ok(id)
     }
 
+    /// An attribute has this kind and unit from now on.
+    pub(crate) fn exchange(&mut self, id: AttributeId, attribute: Attribute) {
+        let known = &mut self.attributes[id.index()];
+        known.kind = attribute.kind;
+        known.unit = attribute.unit;
+        known.threshold = attribute.threshold;
+        self.changed += 1;
+    }
+
+    /// How many attributes have become something else: what was understood with another number of them may mean
+    /// nothing now.
+    pub fn changed(&self) -> u64 {
+        self.changed
+    }
+
     /// An attribute.
     pub fn get(&self, id: AttributeId) -> &Attribute {
         &self.attributes[id.index()]
@@ -169,7 +187,7 @@ impl Registry {
     }
 }
 
-fn described(attribute: &Attribute) -> String {
+pub(crate) fn described(attribute: &Attribute) -> String {
     if attribute.unit.is_empty() {
         return attribute.kind.to_string();
     }

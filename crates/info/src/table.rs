@@ -11,8 +11,15 @@ use rakuda_core::Time;
 
 use crate::catalogue;
 use crate::of_run;
-use crate::registry::{Attribute, AttributeId, Refusal, Registry};
+use crate::registry::{Attribute, AttributeId, Refusal, Registry, described};
 use crate::value::{Kind, TEXT_BYTES_MAX, Value};
+
+/// Why a value is undefined that nobody will say again, so that its attribute may become something else.
+pub(crate) const BY_USER: &str = "a user has removed it";
+pub(crate) const BY_PROVIDER: &str = "its provider was removed";
+pub(crate) const NOT_SAID: &str = "its provider no longer says it";
+/// The end of the reason why a value is undefined that is another kind or unit on other nodes.
+pub(crate) const ELSEWHERE: &str = " on other nodes";
 
 /// Maximum number of removed nodes whose names are known; those that were removed first are forgotten.
 const GONE_MAX: usize = 1 << 16;
@@ -279,23 +286,91 @@ impl Table {
 
     /// The number of an attribute, which may be there already.
     pub fn define(&mut self, attribute: Attribute) -> Result<AttributeId, Refusal> {
-        let id = self.registry.define(attribute)?;
+        self.define_for(attribute, &[])
+    }
+
+    /// The same of an attribute that these nodes will say anew: what they have said before binds nobody.
+    fn define_for(
+        &mut self,
+        attribute: Attribute,
+        anew: &[NodeId],
+    ) -> Result<AttributeId, Refusal> {
+        let id = match self.registry.define(attribute.clone()) {
+            Err(refusal @ Refusal::Changed { .. }) => {
+                let id = self.registry.find(&attribute.name);
+                let id = id.filter(|id| self.is_free(*id, anew)).ok_or(refusal)?;
+                self.exchange(id, attribute);
+                id
+            }
+            other => other?,
+        };
         if id.index() == self.columns.len() {
             self.columns.push(Column::new(self.registry.get(id)));
         }
         Ok(id)
     }
 
-    /// The number of an attribute that comes from elsewhere. What is there already is kept, whoever
-    /// provides it; another kind or unit is refused, with the reason.
-    pub fn find_or_define(&mut self, attribute: Attribute) -> Result<AttributeId, String> {
-        if let Some(id) = self.registry.find(&attribute.name) {
-            let known = self.registry.get(id);
-            if known.kind == attribute.kind && known.unit == attribute.unit {
-                return Ok(id);
-            }
+    /// Whether no node has a value of an attribute that is not built in, or will have one of that kind again, but for
+    /// these nodes.
+    fn is_free(&self, id: AttributeId, but: &[NodeId]) -> bool {
+        let column = &self.columns[id.index()];
+        let is_free = |(index, change): (usize, &u64)| {
+            let node = NodeId(index as u32);
+            *change == 0
+                || but.contains(&node)
+                || match column.value(node) {
+                    Value::Undefined(why) => {
+                        [BY_USER, BY_PROVIDER, NOT_SAID].contains(&&*why)
+                            || why.ends_with(ELSEWHERE)
+                    }
+                    Value::Number(_) | Value::Text(_) => false,
+                }
+        };
+        !column.is_built_in && column.changes.iter().enumerate().all(is_free)
+    }
+
+    /// An attribute becomes something else; values that there are, are undefined.
+    fn exchange(&mut self, id: AttributeId, attribute: Attribute) {
+        let was = described(self.registry.get(id));
+        let new = Column::new(&attribute);
+        self.registry.exchange(id, attribute);
+        let old = std::mem::replace(&mut self.columns[id.index()], new);
+        let column = &mut self.columns[id.index()];
+        column.reach(old.changes.len());
+        column.sampled.clone_from(&old.sampled);
+        for (index, _) in old.changes.iter().enumerate().filter(|(_, change)| **change != 0) {
+            let node = NodeId(index as u32);
+            self.texts[index][usize::from(old.is_built_in)] -= old.text_bytes(node);
+            self.change += 1;
+            column.changes[index] = self.change;
+            (self.touched[index], self.reshaped[index]) = (self.change, self.change);
+            let why = match old.value(node) {
+                undefined @ Value::Undefined(_) => undefined,
+                Value::Number(_) | Value::Text(_) => Value::undefined(format!("it was {was}")),
+            };
+            column.put(node, why);
         }
-        self.define(attribute).map_err(|refusal| refusal.to_string())
+    }
+
+    /// The number of an attribute that comes from elsewhere, of these nodes. What is there already is kept, whoever
+    /// provides it; another kind or unit is refused, with the reason, as long as others have said something else.
+    pub fn find_or_define(
+        &mut self,
+        attribute: Attribute,
+        nodes: &[NodeId],
+    ) -> Result<AttributeId, String> {
+        let known = self.registry.find(&attribute.name).map(|id| (id, self.registry.get(id)));
+        let Some((id, known)) = known else {
+            return self.define(attribute).map_err(|refusal| refusal.to_string());
+        };
+        if known.kind == attribute.kind && known.unit == attribute.unit {
+            return Ok(id);
+        }
+        let Attribute { name, .. } = &attribute;
+        let refused =
+            format!("{name} is {} here, {}{ELSEWHERE}", described(&attribute), described(known));
+        let provider = known.provider.clone();
+        self.define_for(Attribute { provider, ..attribute }, nodes).map_err(|_| refused)
     }
 
     /// The number of a node, which comes into being `up`.
@@ -492,14 +567,27 @@ impl Table {
         self.texts[node.index()][0] - own + bytes <= TEXT_BYTES_MAX
     }
 
-    /// Takes what another table knows of a node; an attribute that means something else here is left out, and so are
-    /// those of `provider`.
+    /// The same; where it is refused, the value that these nodes have instead. `None`: there is no place for it.
+    pub fn find_or_refuse(
+        &mut self,
+        attribute: Attribute,
+        nodes: &[NodeId],
+    ) -> Option<(AttributeId, Option<Value>)> {
+        let known = self.registry.find(&attribute.name);
+        match self.find_or_define(attribute, nodes) {
+            Ok(id) => Some((id, None)),
+            Err(why) => known.map(|id| (id, Some(Value::undefined(why)))),
+        }
+    }
+
+    /// Takes what another table knows of a node; an attribute that means something else here is undefined, and those of
+    /// `provider` are left out.
     pub fn take_over(&mut self, node: NodeId, from: &Self, there: NodeId, provider: &str) {
         for (id, attribute) in from.registry.iter().filter(|(_, it)| it.provider != provider) {
             if let Some(cell) = from.cell(there, id)
-                && let Ok(own) = self.find_or_define(attribute.clone())
+                && let Some((own, refusal)) = self.find_or_refuse(attribute.clone(), &[node])
             {
-                self.set(node, own, cell.value, cell.sampled);
+                self.set(node, own, refusal.unwrap_or(cell.value), cell.sampled);
             }
         }
     }
@@ -707,5 +795,29 @@ mod tests {
         table.set(node, load, Value::text("much"), Time(1));
         let value = table.cell(node, load).unwrap().value;
         assert_eq!(value, Value::undefined("it was a number, is a text"));
+    }
+
+    #[test]
+    fn an_attribute_that_all_have_taken_back_may_become_something_else() {
+        use crate::external::set_by_user;
+
+        let mut table = Table::new();
+        let [one, two] = ["one", "two"].map(|name| table.node(None, name));
+        let mut set = |node, line: &str, at| set_by_user(&mut table, node, "rack", line, Time(at));
+        set(one, "7 U", 1).unwrap();
+        set(two, "8 U", 1).unwrap();
+        let refused = Err("rack was a number in U, is a text".to_owned());
+        set(one, "", 2).unwrap();
+        assert_eq!(set(one, "left", 3), refused, "another node has a value of it");
+        set(two, "", 4).unwrap();
+        let before = table.change();
+        set_by_user(&mut table, one, "rack", "left", Time(5)).unwrap();
+        let id = table.registry().find("rack").unwrap();
+        assert_eq!(table.text(one, id).map(|text| &**text), Some("left"));
+        assert_eq!(table.cell(two, id).unwrap().value, Value::undefined(BY_USER));
+        assert!(table.reshaped(two) > before, "its unit has changed where it is shown");
+        let load = table.registry().find("load1").unwrap();
+        let text = Attribute { kind: Kind::Text, ..table.registry().get(load).clone() };
+        assert!(table.define(text).is_err(), "a built-in one never does");
     }
 }

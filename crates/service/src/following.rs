@@ -207,7 +207,7 @@ fn note(table: &mut Table, row: NodeId, attribute: &Attribute, told: &Json, now:
     };
     let age_ns = (told["age_s"].as_f64().unwrap_or(0.0) * 1e9) as u64;
     // A built-in attribute that means something else there is left out.
-    if let Ok(id) = table.find_or_define(attribute.clone()) {
+    if let Ok(id) = table.find_or_define(attribute.clone(), &[row]) {
         table.set(row, id, value, Time(now.0.saturating_sub(age_ns)));
     }
 }

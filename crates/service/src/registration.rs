@@ -130,6 +130,7 @@ impl<'a> Session<'a> {
                 () = until(batch.as_mut(), self.beat) => {}
                 wish = wishes.next() => {
                     let wish = wish?;
+                    sender.tell_exactly(&[], moment().now);
                     tokio::task::spawn_local(fulfil(Rc::clone(self.service), wish, fulfilled.clone()));
                     continue;
                 }

@@ -407,7 +407,7 @@ impl Service {
         let now = moment().now;
         match (format, query.whole_rows(table, now)) {
             (Format::Json, Some(nodes)) => fragments.write(table, &nodes, now),
-            _ => format.write(&query.answer(table, now), table, ages).into_bytes(),
+            _ => format.write(&query.answer(table, now), table, ages, query.only()).into_bytes(),
         }
     }
 

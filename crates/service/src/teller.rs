@@ -117,6 +117,7 @@ impl Inform for Teller {
     }
 
     fn sample_now(&self, only: &[String]) {
+        self.known.borrow_mut().sender.tell_exactly(only, moment().now);
         if let Some(sampling) = &*self.sampling.borrow() {
             sampling.control.sample_now(only);
         }

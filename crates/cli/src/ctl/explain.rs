@@ -199,11 +199,21 @@ fn unsuited(value: &Value) -> String {
         return format!("where: it suits {count} of the gang at once");
     }
     match (value["clause"].as_str(), value["waits_for_sample_of"].as_str()) {
-        (Some(clause), _) if values.is_empty() => {
-            format!("where: {} is not true", printable(clause.as_bytes()))
-        }
         (Some(clause), _) => {
-            format!("where: {} is not true ({values})", printable(clause.as_bytes()))
+            let clause = printable(clause.as_bytes());
+            match (value["undefined"].as_str(), values.is_empty()) {
+                (None, true) => format!("where: {clause} is not true"),
+                (None, false) => format!("where: {clause} is not true ({values})"),
+                (Some(why), true) => {
+                    format!("where: {clause} is undefined: {}", printable(why.as_bytes()))
+                }
+                (Some(why), false) => {
+                    format!(
+                        "where: {clause} is undefined: {} ({values})",
+                        printable(why.as_bytes())
+                    )
+                }
+            }
         }
         (_, Some(name)) => format!(
             "where: something was started there since {} was sampled, which is waited for",

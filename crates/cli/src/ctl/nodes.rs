@@ -217,8 +217,8 @@ impl Nodes {
         let query = Query::new(&self.question(format), table.registry());
         let query =
             query.map_err(|error| UsageError(format!("--{}", option(&error.to_string()))))?;
-        let mut text =
-            format.write(&query.answer(table, rakuda_service::now()), table, self.ages());
+        let answer = query.answer(table, rakuda_service::now());
+        let mut text = format.write(&answer, table, self.ages(), query.only());
         if format == Format::Json {
             text.push('\n');
         }
@@ -235,6 +235,14 @@ impl Nodes {
                 // No host has been told to start any of them so far.
                 let only = names_of(only);
                 hosts.providers.retain(|provider| only.contains(&provider.name));
+            }
+            // Nor what the question does not need. What is wrong with it is said when it is answered.
+            let query = Query::new(&self.question(format), table.registry());
+            if let Ok(query) = query
+                && !query.awaits_providers()
+                && let Some(needed) = query.providers(table.registry())
+            {
+                hosts.providers.retain(|provider| needed.contains(&provider.name));
             }
             let mut screen = Screen::new(self.watch && format == Format::Text);
             let ending = loop {

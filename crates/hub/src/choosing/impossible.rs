@@ -116,11 +116,7 @@ impl Hub {
         let hopeless = self.hopeless(&without_folder, &rows);
         refused.extend(without_folder.into_iter().filter(|(front, _)| hopeless.contains(front)));
         for (front, what) in refused {
-            let Some(wanted) = self.choosing.wanted.get_mut(&front) else { continue };
-            wanted.is_void = true;
-            let (is_strict, task, place) =
-                (wanted.is_strict, wanted.task.clone(), wanted.place.clone());
-            self.refuse_choice(is_strict, &task, place.as_deref(), &what);
+            self.leave_out(front, &what);
         }
     }
 
@@ -225,6 +221,9 @@ fn never_text(never: &Never, is_served: bool) -> String {
     };
     let value = |seen: &Seen| format!("{} is {}", seen.name, amount(&seen.value, &seen.unit));
     let values: Vec<String> = values.iter().map(value).collect();
+    if let Some(why) = never.undefined.as_ref().filter(|_| values.is_empty()) {
+        return format!("where: no node can ever have {clause}: it is undefined ({why})");
+    }
     let values = if values.is_empty() { String::new() } else { format!(": {}", values.join(", ")) };
     format!("where: no node can ever have {clause} ({node}{values})")
 }

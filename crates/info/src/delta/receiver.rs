@@ -1,16 +1,19 @@
 //! Frames to values of a table.
 
+use std::collections::BTreeMap;
+
 use rakuda_core::Time;
 
 use super::bytes::Reader;
 use super::{NODES_MAX, VERSION, tag};
-use crate::of_run;
+use crate::external::{self, set_refusal};
 use crate::registry::{
     ATTRIBUTES_MAX, Attribute, AttributeId, NAME_BYTES_MAX, Threshold, UNIT_BYTES_MAX, is_name,
     is_unit,
 };
 use crate::table::{NodeId, State, Table};
 use crate::value::{Kind, TEXT_BYTES_MAX, Value};
+use crate::{catalogue, of_run};
 
 /// Maximum length of the word of a state, bytes.
 const STATE_BYTES_MAX: usize = 32;
@@ -56,13 +59,39 @@ struct Block {
     values: Vec<(usize, Option<Value>)>,
 }
 
+/// An attribute of the session.
+#[derive(Debug)]
+struct Heard {
+    /// Of the table. `None`: it has no place for it, or it is not for the sender to say.
+    id: Option<AttributeId>,
+    /// Of one that is not built in.
+    own: Option<Box<Own>>,
+}
+
+/// An attribute that may be something else on other nodes.
+#[derive(Debug)]
+struct Own {
+    attribute: Attribute,
+    refused: Option<Refused>,
+}
+
+/// The table has another attribute of that name.
+#[derive(Debug)]
+struct Refused {
+    why: Value,
+    /// What was told all the same.
+    values: BTreeMap<NodeId, Value>,
+}
+
 /// The other end of a session.
 #[derive(Debug, Default)]
 pub struct Receiver {
     /// Of the last frame.
     sequence: u64,
-    /// The session's numbers to the table's. `None`: the table has another attribute of that name.
-    attributes: Vec<Result<AttributeId, String>>,
+    /// By the session's numbers.
+    attributes: Vec<Heard>,
+    /// How many attributes of the table had become something else when these were looked up.
+    changed: u64,
     kinds: Vec<Kind>,
     nodes: Vec<NodeId>,
     /// Whatever the sender calls it: all is of this node.
@@ -182,19 +211,6 @@ impl Receiver {
 
     fn accept(&mut self, frame: Frame<'_>, table: &mut Table, now: Time) {
         self.sequence = frame.sequence;
-        for attribute in frame.attributes {
-            self.kinds.push(attribute.kind);
-            let mut id = table.find_or_define(attribute);
-            // What a run keeps on a node is not for the node to say.
-            if self.only.is_some()
-                && id
-                    .as_ref()
-                    .is_ok_and(|id| table.registry().get(*id).provider == of_run::PROVIDER)
-            {
-                id = Err("a run says that of its nodes".to_owned());
-            }
-            self.attributes.push(id);
-        }
         for name in frame.nodes {
             let node = self.only.unwrap_or_else(|| table.node(None, name));
             // Of an earlier session it may be something else.
@@ -204,16 +220,84 @@ impl Receiver {
         for (node, state) in frame.states {
             table.set_state(self.nodes[node], state);
         }
+        self.look_up_again(table);
+        for attribute in frame.attributes {
+            self.kinds.push(attribute.kind);
+            let heard = self.look_up(attribute, table);
+            self.attributes.push(heard);
+        }
+        self.changed = table.registry().changed();
         for Block { node, age_us, values } in frame.blocks {
             let sampled = Time(now.0.saturating_sub(age_us.saturating_mul(1000)));
+            let node = self.nodes[node];
+            let mut refused = Vec::new();
             for (attribute, value) in values {
-                // An attribute that is something else here is left as it is.
-                let Ok(id) = self.attributes[attribute] else { continue };
-                match value {
-                    Some(value) => table.set(self.nodes[node], id, value, sampled),
-                    None => table.set_sampled(self.nodes[node], id, sampled),
+                let Heard { id: Some(id), own } = &mut self.attributes[attribute] else { continue };
+                match (own.as_deref_mut(), value) {
+                    (Some(Own { attribute, refused: Some(it) }), value) => {
+                        if let Some(value) = value {
+                            it.values.insert(node, value);
+                        }
+                        table.set(node, *id, it.why.clone(), sampled);
+                        refused.push((attribute.provider.clone(), it.why.clone()));
+                    }
+                    (_, Some(value)) => table.set(node, *id, value, sampled),
+                    (_, None) => table.set_sampled(node, *id, sampled),
                 }
             }
+            for (provider, why) in refused {
+                if let Value::Undefined(why) = why
+                    && provider != external::USER
+                {
+                    set_refusal(table, node, &provider, Some(&why), sampled);
+                }
+            }
+        }
+    }
+
+    /// What an attribute of the sender is here.
+    fn look_up(&self, attribute: Attribute, table: &mut Table) -> Heard {
+        let known = table.registry().find(&attribute.name);
+        let is_of_run =
+            known.is_some_and(|id| table.registry().get(id).provider == of_run::PROVIDER);
+        // What a run keeps on a node is not for the node to say.
+        if self.only.is_some() && is_of_run {
+            return Heard { id: None, own: None };
+        }
+        let found = table.find_or_refuse(attribute.clone(), &self.nodes);
+        let Some((id, why)) = found else { return Heard { id: None, own: None } };
+        if catalogue::of(&attribute.name).is_some() && why.is_none() {
+            return Heard { id: Some(id), own: None };
+        }
+        if why.is_none() {
+            for node in &self.nodes {
+                set_refusal(table, *node, &attribute.provider, None, Time(0));
+            }
+        }
+        let refused = why.map(|why| Refused { why, values: BTreeMap::new() });
+        Heard { id: Some(id), own: Some(Box::new(Own { attribute, refused })) }
+    }
+
+    /// Other nodes may have taken back what stood in the way, or said something else.
+    fn look_up_again(&mut self, table: &mut Table) {
+        let is_changed = table.registry().changed() != self.changed;
+        for index in 0..self.attributes.len() {
+            let is_open = |own: &mut Box<Own>| is_changed || own.refused.is_some();
+            let Some(own) = self.attributes[index].own.take_if(is_open) else { continue };
+            let Own { attribute, refused } = *own;
+            let mut heard = self.look_up(attribute, table);
+            let told = refused.map(|it| it.values).unwrap_or_default();
+            match (heard.id, heard.own.as_deref_mut().and_then(|own| own.refused.as_mut())) {
+                (_, Some(refused)) => refused.values = told,
+                (Some(id), None) => {
+                    for (node, value) in told {
+                        let sampled = table.sampled(node, id).unwrap_or(Time(0));
+                        table.set(node, id, value, sampled);
+                    }
+                }
+                (None, None) => {}
+            }
+            self.attributes[index] = heard;
         }
     }
 }

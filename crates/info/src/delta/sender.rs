@@ -1,6 +1,6 @@
 //! What is worth telling of a table, as frames.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_core::Time;
 
@@ -33,7 +33,7 @@ struct ToldNode {
 }
 
 /// One end of a session with a receiver. A session's nodes only ever grow in number: when one was removed from the
-/// table, a new session begins without it.
+/// table, a new session begins without it; likewise when an attribute has become something else.
 #[derive(Debug)]
 pub struct Sender {
     /// What has not been told for so long is told again, ns, if it was sampled anew.
@@ -50,6 +50,11 @@ pub struct Sender {
     known: BTreeSet<NodeId>,
     /// How many nodes had been removed from the table when the session began.
     removals: u64,
+    /// How many attributes had become something else by then.
+    changed: u64,
+    /// When somebody asked last for values of all providers as they are, and of single ones.
+    exact_of_all: Time,
+    exact: BTreeMap<String, Time>,
 }
 
 impl Sender {
@@ -63,6 +68,9 @@ impl Sender {
             nodes: Vec::new(),
             known: BTreeSet::new(),
             removals: 0,
+            changed: 0,
+            exact_of_all: Time(0),
+            exact: BTreeMap::new(),
         }
     }
 
@@ -76,16 +84,27 @@ impl Sender {
 
     /// Begins a new session: the receiver is another one, or has missed a frame.
     pub fn restart(&mut self) {
-        let tells_samples = self.tells_samples;
-        *self = Self { tells_samples, ..Self::new(self.silence_ns) };
+        let Self { silence_ns, tells_samples, exact_of_all, .. } = *self;
+        let exact = std::mem::take(&mut self.exact);
+        *self = Self { tells_samples, exact_of_all, exact, ..Self::new(silence_ns) };
+    }
+
+    /// Somebody asks for values as they are now, of these providers (none: of all): until a sample was told that was
+    /// taken since, whatever has changed at all is worth telling.
+    pub fn tell_exactly(&mut self, providers: &[String], now: Time) {
+        if providers.is_empty() {
+            self.exact_of_all = now;
+        }
+        self.exact.extend(providers.iter().map(|name| (name.clone(), now)));
     }
 
     /// What the receiver does not know yet and is worth telling; the first frame of a session is
     /// never empty. The caller sends it, or restarts the session.
     pub fn take(&mut self, table: &Table, now: Time) -> Option<Vec<u8>> {
-        if self.removals != table.removals() {
+        let [removals, changed] = [table.removals(), table.registry().changed()];
+        if (self.removals, self.changed) != (removals, changed) {
             self.restart();
-            self.removals = table.removals();
+            (self.removals, self.changed) = (removals, changed);
         }
         let mut out = vec![VERSION];
         put_varint(&mut out, self.sequence + 1);
@@ -143,20 +162,29 @@ impl Sender {
     fn put_blocks(&mut self, table: &Table, now: Time, out: &mut Vec<u8>) -> bool {
         // By the number of the node within the session. No value: as it was told.
         let mut news: Vec<(usize, Time, AttributeId, Option<Value>)> = Vec::new();
-        for (node, ToldNode { id, values, .. }) in self.nodes.iter_mut().enumerate() {
+        let Self { nodes, exact, exact_of_all, silence_ns, tells_samples, .. } = self;
+        let since_when = |provider: &str| {
+            exact.get(provider).map_or(*exact_of_all, |of_one| (*of_one).max(*exact_of_all))
+        };
+        let exact_since: Vec<Time> =
+            table.registry().iter().map(|(_, it)| since_when(&it.provider)).collect();
+        for (node, ToldNode { id, values, .. }) in nodes.iter_mut().enumerate() {
             values.resize(table.registry().len(), None);
             for (attribute, described) in table.registry().iter() {
                 let told = &mut values[usize::from(attribute.0)];
                 let Some(cell) = table.cell(*id, attribute) else { continue };
                 let is_news = told.as_ref().is_none_or(|told| {
-                    let is_moved = cell.change != told.change
-                        && is_worth(&told.value, &cell.value, described.threshold);
-                    let is_silent = now.0.saturating_sub(told.at.0) >= self.silence_ns;
+                    let is_exact = told.sampled < exact_since[usize::from(attribute.0)];
+                    let threshold =
+                        if is_exact { Threshold::default() } else { described.threshold };
+                    let is_moved =
+                        cell.change != told.change && is_worth(&told.value, &cell.value, threshold);
+                    let is_silent = now.0.saturating_sub(told.at.0) >= *silence_ns;
                     is_moved || is_silent && cell.sampled > told.sampled
                 });
                 match told {
                     Some(told) if !is_news => {
-                        if self.tells_samples && cell.sampled > told.sampled {
+                        if *tells_samples && cell.sampled > told.sampled {
                             news.push((node, cell.sampled, attribute, None));
                             told.sampled = cell.sampled;
                         }

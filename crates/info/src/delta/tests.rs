@@ -286,3 +286,130 @@ fn six_values_of_a_node_are_a_few_bytes() {
     let frame = sender.take(&table, Time(1_500_000)).unwrap();
     assert!(frame.len() <= 40, "{} bytes", frame.len());
 }
+
+#[test]
+fn who_asks_for_values_as_they_are_gets_what_has_moved_by_less_than_its_threshold() {
+    let (mut below, mut above) = (Table::new(), Table::new());
+    let node = below.node(None, "a");
+    let memory = below.registry().find("mem_available").unwrap();
+    let load = below.registry().find("load1").unwrap();
+    let mut sender = Sender::new(SILENCE_NS).telling_samples();
+    let mut receiver = Receiver::new();
+    let at = |ms: u64| Time(1_000_000_000_000 + ms * 1_000_000);
+    let mut told = |sender: &mut Sender, step: f64, ms: u64| {
+        below.set(node, memory, Value::Number(1e12 + step), at(ms));
+        below.set(node, load, Value::Number(1.0 + step / 1e3), at(ms));
+        let frame = sender.take(&below, at(ms)).unwrap();
+        receiver.apply(&frame, &mut above, at(ms)).unwrap();
+        (above.number(node, memory) - 1e12, above.number(node, load))
+    };
+    assert_eq!(told(&mut sender, 0.0, 0), (0.0, 1.0));
+    assert_eq!(told(&mut sender, 1.0, 100), (0.0, 1.0), "within the threshold");
+    sender.tell_exactly(&["memory".to_owned()], at(150));
+    assert_eq!(
+        told(&mut sender, 2.0, 140),
+        (2.0, 1.0),
+        "sampled before, and told before the answer"
+    );
+    assert_eq!(told(&mut sender, 3.0, 160), (3.0, 1.0), "sampled since");
+    assert_eq!(told(&mut sender, 4.0, 260), (3.0, 1.0), "once");
+    sender.tell_exactly(&[], at(300));
+    sender.restart();
+    sender.tell_exactly(&[], at(400));
+    assert_eq!(told(&mut sender, 5.0, 410), (5.0, 1.005));
+}
+
+/// A node that tells the same table as others, each for itself.
+struct OfNode {
+    below: Table,
+    sender: Sender,
+    receiver: Receiver,
+}
+
+impl OfNode {
+    fn new(above: &mut Table, name: &str) -> Self {
+        let mut below = Table::new();
+        below.node(None, "here");
+        let sender = Sender::new(SILENCE_NS).telling_samples();
+        Self { below, sender, receiver: Receiver::of_node(above.node(None, name)) }
+    }
+
+    fn print(&mut self, provider: &str, text: &str, above: &mut Table, ms: u64) {
+        let (node, output) =
+            (self.below.find_node("here").unwrap(), crate::external::parse(text.as_bytes()));
+        let now = Time(1_000_000_000_000 + ms * 1_000_000);
+        crate::external::note(&mut self.below, node, provider, &output, false, now);
+        if let Some(frame) = self.sender.take(&self.below, now) {
+            self.receiver.apply(&frame, above, now).unwrap();
+        }
+    }
+
+    fn forget(&mut self, provider: &str, above: &mut Table, ms: u64) {
+        let node = self.below.find_node("here").unwrap();
+        let now = Time(1_000_000_000_000 + ms * 1_000_000);
+        crate::external::forget(&mut self.below, node, provider, now);
+        let frame = self.sender.take(&self.below, now).unwrap();
+        self.receiver.apply(&frame, above, now).unwrap();
+    }
+}
+
+fn value(table: &Table, node: &str, name: &str) -> Option<Value> {
+    let (node, id) = (table.find_node(node)?, table.registry().find(name)?);
+    table.cell(node, id).map(|cell| cell.value)
+}
+
+#[test]
+fn a_counter_of_a_provider_is_told_whenever_it_counts() {
+    let mut above = Table::new();
+    let mut node = OfNode::new(&mut above, "a");
+    node.print("probe", "licences_free 1001", &mut above, 0);
+    node.print("probe", "licences_free 1000", &mut above, 100);
+    assert_eq!(value(&above, "a", "licences_free"), Some(Value::Number(1000.0)));
+}
+
+#[test]
+fn what_is_another_kind_on_other_nodes_is_undefined_with_both_until_those_take_it_back() {
+    let mut above = Table::new();
+    let [mut one, mut two] = ["one", "two"].map(|name| OfNode::new(&mut above, name));
+    one.print("probe", "rack 7 U", &mut above, 0);
+    two.print("probe", "rack left\nheight 3", &mut above, 0);
+    let why = "rack is a text here, a number in U on other nodes";
+    assert_eq!(value(&above, "one", "rack"), Some(Value::Number(7.0)));
+    assert_eq!(value(&above, "two", "rack"), Some(Value::undefined(why)));
+    assert_eq!(value(&above, "two", "provider_error('probe')"), Some(Value::text(why)));
+    assert_eq!(value(&above, "two", "height"), Some(Value::Number(3.0)));
+    assert_eq!(value(&above, "one", "provider_error('probe')"), None);
+    let node = above.find_node("two").unwrap();
+    assert!(crate::external::has_told(&above, node, "probe"), "nobody waits for it");
+    one.forget("probe", &mut above, 100);
+    two.print("probe", "rack left\nheight 3", &mut above, 200);
+    assert_eq!(value(&above, "two", "rack"), Some(Value::text("left")), "it has not told it anew");
+    assert_eq!(
+        value(&above, "two", "provider_error('probe')"),
+        Some(Value::undefined("it has no fault"))
+    );
+    one.print("probe", "rack 8 U", &mut above, 300);
+    let why = "rack is a number in U here, a text on other nodes";
+    assert_eq!(value(&above, "one", "rack"), Some(Value::undefined(why)));
+    assert_eq!(value(&above, "one", "provider_error('probe')"), Some(Value::text(why)));
+}
+
+#[test]
+fn what_a_node_has_taken_back_may_become_something_else_at_every_level() {
+    let mut above = Table::new();
+    let mut node = OfNode::new(&mut above, "a");
+    node.print("probe", "rack 7 U", &mut above, 0);
+    let row = node.below.find_node("here").unwrap();
+    let now = Time(1_000_100_000_000);
+    // All of it between two frames.
+    crate::external::forget(&mut node.below, row, "probe", now);
+    node.print("probe", "rack 7 cm", &mut above, 200);
+    let id = above.registry().find("rack").unwrap();
+    assert_eq!(above.registry().get(id).unit, "cm");
+    assert_eq!(value(&above, "a", "rack"), Some(Value::Number(7.0)));
+    node.print("probe", "rack left", &mut above, 300);
+    let why = "rack was a number in cm, is a text";
+    assert_eq!(value(&above, "a", "rack"), Some(Value::undefined(why)), "that is a fault");
+    node.print("probe", "rack left", &mut above, 400);
+    assert_eq!(value(&above, "a", "rack"), Some(Value::undefined(why)), "and stays one");
+}

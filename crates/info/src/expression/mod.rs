@@ -44,6 +44,7 @@ pub struct Expression {
     term: Term,
     attributes: Vec<AttributeId>,
     absent: Vec<Arc<str>>,
+    is_of_node: bool,
     unit: String,
     aggregate: Option<Aggregate>,
 }
@@ -109,6 +110,11 @@ impl Expression {
         }
     }
 
+    /// Whether it is the same for all nodes at all times.
+    pub fn is_constant(&self) -> bool {
+        self.attributes.is_empty() && self.absent.is_empty() && !self.is_of_node
+    }
+
     /// One that has a value for each group of nodes: `count()`, `sum(a)`, or one whose value all nodes of a group have.
     pub fn of_group(source: &str, registry: &Registry) -> Result<Self, ExpressionError> {
         let tree = parser::parse(source)?;
@@ -121,13 +127,21 @@ impl Expression {
     fn of(source: &str, term: Term, aggregate: Option<Aggregate>, registry: &Registry) -> Self {
         let mut named = Named::default();
         term.named(&mut named);
-        let Named { mut attributes, absent } = named;
+        let Named { mut attributes, absent, is_of_node } = named;
         attributes.sort_unstable();
         attributes.dedup();
         let counts = aggregate == Some(Aggregate::Count);
         let only = term.only_attribute().filter(|_| !counts);
         let unit = only.map_or_else(String::new, |id| registry.get(id).unit.clone());
-        Self { source: source.trim().to_owned(), term, attributes, absent, unit, aggregate }
+        Self {
+            source: source.trim().to_owned(),
+            term,
+            attributes,
+            absent,
+            is_of_node,
+            unit,
+            aggregate,
+        }
     }
 
     /// As it was written.

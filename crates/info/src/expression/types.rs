@@ -113,6 +113,8 @@ pub(super) struct Named {
     pub attributes: Vec<AttributeId>,
     /// Names that nothing has.
     pub absent: Vec<Arc<str>>,
+    /// The name, run or state of the node.
+    pub is_of_node: bool,
 }
 
 impl Term {
@@ -170,7 +172,8 @@ impl Text {
         match self {
             Self::Attribute(id) => found.attributes.push(*id),
             Self::Nothing(name) => found.absent.push(Arc::clone(name)),
-            Self::Constant(_) | Self::Node | Self::Run | Self::State => {}
+            Self::Node | Self::Run | Self::State => found.is_of_node = true,
+            Self::Constant(_) => {}
         }
     }
 }

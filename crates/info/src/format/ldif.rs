@@ -7,7 +7,7 @@ use super::digits;
 use super::json::put_age;
 use crate::catalogue::ALIASES;
 use crate::expression::{Expression, Row};
-use crate::registry::split_instance;
+use crate::registry::{AttributeId, split_instance};
 use crate::table::{NodeId, Table};
 use crate::value::Value;
 use rakuda_core::Time;
@@ -27,12 +27,15 @@ const CLASSES: [&str; 9] = [
     "RakudaNode",
 ];
 
-/// The nodes of a table that are wanted. Those of runs have the run in their names, too: several runs may have a node.
-pub fn write(table: &Table, wanted: &[NodeId], now: Time) -> String {
+/// The nodes of a table that are wanted, with what `only` these providers say (none: all). Those of runs have the run
+/// in their names, too: several runs may have a node.
+pub fn write(table: &Table, wanted: &[NodeId], only: &[String], now: Time) -> String {
     let mds = ALIASES.iter().filter(|(alias, _)| alias.starts_with("Mds-"));
     let aliases: Vec<(&str, Expression)> = mds
         .filter_map(|(alias, _)| Some((*alias, Expression::new(alias, table.registry()).ok()?)))
         .collect();
+    let is_asked =
+        |id: AttributeId| only.is_empty() || only.contains(&table.registry().get(id).provider);
     let mut out = String::from("version: 1\n");
     for &node in wanted {
         let (name, run) = (&table.get_node(node).name, &table.get_node(node).run);
@@ -45,12 +48,14 @@ pub fn write(table: &Table, wanted: &[NodeId], now: Time) -> String {
             put_line(&mut out, "objectClass", class);
         }
         put_line(&mut out, "Mds-Host-hn", name);
-        let others = aliases.iter().filter(|(alias, _)| *alias != "Mds-Host-hn");
+        let others = aliases.iter().filter(|(alias, it)| {
+            *alias != "Mds-Host-hn" && it.attributes().iter().all(|id| is_asked(*id))
+        });
         for (alias, expression) in others {
             put_value(&mut out, alias, expression.value(&row));
         }
-        put_families(&mut out, table, node);
-        for (id, attribute) in table.registry().iter() {
+        put_families(&mut out, table, node, &is_asked);
+        for (id, attribute) in table.registry().iter().filter(|(id, _)| is_asked(*id)) {
             if let Some(cell) = table.cell(node, id) {
                 let name = attribute.name.replace('_', "-");
                 let mut age = format!("{} ", attribute.name);
@@ -85,8 +90,14 @@ pub fn write(table: &Table, wanted: &[NodeId], now: Time) -> String {
 /// File systems and interfaces under the names of MDS: of each all values, each once, as an attribute of LDAP has them.
 /// Which belongs to which is in `rakuda-fs-size` and the like. There are no sums: two folders may have one file
 /// system.
-fn put_families(out: &mut String, table: &Table, node: NodeId) {
-    let of_families = table.registry().iter().filter_map(|(id, attribute)| {
+fn put_families(
+    out: &mut String,
+    table: &Table,
+    node: NodeId,
+    is_asked: &dyn Fn(AttributeId) -> bool,
+) {
+    let asked = table.registry().iter().filter(|(id, _)| is_asked(*id));
+    let of_families = asked.filter_map(|(id, attribute)| {
         let (family, instance) = split_instance(&attribute.name)?;
         Some((family, instance, table.cell(node, id)?.value))
     });
@@ -208,7 +219,7 @@ mod tests {
             };
             table.set(node, id, value, Time(1));
         }
-        let text = write(&table, &[node], Time(2)).replace("\n ", "");
+        let text = write(&table, &[node], &[], Time(2)).replace("\n ", "");
         let lines =
             text.lines().filter_map(|line| line.split_once(": ").or(line.split_once(":: ")));
         let mut names = 0;
@@ -255,7 +266,7 @@ mod tests {
             table.set(node, load, Value::Number(number), Time(1));
             node
         });
-        let text = write(&table, &nodes, Time(1));
+        let text = write(&table, &nodes, &[], Time(1));
         for (run, number) in [("r1", 1), ("r2", 2)] {
             let entry = text.split("\n\n").find(|it| it.contains(&format!("rakuda-run: {run}\n")));
             let entry = entry.expect(&text);
@@ -290,7 +301,7 @@ mod tests {
         }
         let load5 = table.registry().find("load5").unwrap();
         table.set(node, load5, Value::undefined("nobody knows"), Time(1_000_000));
-        let text = write(&table, &[node], Time(1_502_000_000));
+        let text = write(&table, &[node], &[], Time(1_502_000_000));
         for line in [
             "dn: Mds-Host-hn=n1, Mds-Vo-name=local, o=grid",
             "Mds-Cpu-Total-Free-1minX100: 250",

@@ -38,10 +38,17 @@ impl Format {
 
     /// Why it cannot write the answer to a question.
     pub fn refusal(self, question: &Question) -> Option<&'static str> {
-        let is_grouped = question.group_by.is_some();
-        (self == Self::Ldif && is_grouped).then_some(
-            "ldif has an entry for each node, and none for groups; take json, csv or text",
-        )
+        if self != Self::Ldif {
+            return None;
+        }
+        if question.group_by.is_some() {
+            return Some(
+                "ldif has an entry for each node, and none for groups; take json, csv or text",
+            );
+        }
+        question.fields.as_ref().map(|_| {
+            "ldif has entries with all attributes, and no columns; name providers (only), or take json, csv or text"
+        })
     }
 
     /// For the header `Content-Type`.
@@ -53,8 +60,9 @@ impl Format {
         }
     }
 
-    /// The answer; of LDIF its nodes with all that the table has of them. JSON and LDIF always have ages.
-    pub fn write(self, answer: &Answer, table: &Table, ages: Ages) -> String {
+    /// The answer; of LDIF its nodes with all that the table has of them, from the providers that the question names
+    /// (`only`). JSON and LDIF always have ages.
+    pub fn write(self, answer: &Answer, table: &Table, ages: Ages, only: &[String]) -> String {
         match self {
             Self::Json => json::write(answer),
             Self::Csv => csv::write(answer, ages),
@@ -65,7 +73,7 @@ impl Format {
                     table.find_of_run(row.run.as_ref(), name)
                 };
                 let nodes: Vec<NodeId> = answer.rows.iter().filter_map(node).collect();
-                ldif::write(table, &nodes, answer.now)
+                ldif::write(table, &nodes, only, answer.now)
             }
         }
     }
