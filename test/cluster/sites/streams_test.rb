@@ -18,15 +18,17 @@ class StreamRoutesTest < ClusterHostsCase
 
   def setup
     super
-    write("hosts.toml", <<~TOML)
-      [[group]]
-      name = "near"
-      hosts = ["host1 1", "host2 1"]
+    groups("near" => %w[host1 host2], "far" => %w[host3 host4])
+  end
 
-      [[group]]
-      name = "far"
-      hosts = ["host3 1", "host4 1"]
-    TOML
+  # Groups, which may be within others, of a slot on each host; `leaders` of some.
+  def groups(of, leaders = {})
+    text = of.map do |name, hosts|
+      lines = ["[[group]]", %(name = "#{name}"), "hosts = #{hosts.map { |host| "#{host} 1" }.inspect}"]
+      lines << %(leader = "#{leaders[name]}") if leaders[name]
+      "#{lines.join("\n")}\n"
+    end
+    write("hosts.toml", text.join("\n"))
   end
 
   OF_MESSAGES = /\d+(\.\d)? [nµm]s of a processor for each message at each end/
@@ -115,12 +117,6 @@ class StreamRoutesTest < ClusterHostsCase
     @testbed.fault("slow-link", "host3", "none")
   end
 
-  # A group, which may be within others, for each of these hosts.
-  def groups(of)
-    text = of.map { |name, hosts| %([[group]]\nname = "#{name}"\nhosts = #{hosts.map { |host| "#{host} 1" }.inspect}\n) }
-    write("hosts.toml", text.join("\n"))
-  end
-
   # host1 and host2, host3, and host4 in a group within that of host3: from host1 the line of each group is passed once.
   def test_groups_within_groups_pass_a_stream_on_one_to_the_other
     groups("near" => %w[host1 host2], "far" => %w[host3], "far/deep" => %w[host4])
@@ -166,16 +162,7 @@ class StreamRoutesTest < ClusterHostsCase
 
   # The group of host3 and host4 hangs on its leader's link to the hub.
   def test_a_leader_that_is_killed_loses_its_group_or_nothing
-    write("hosts.toml", <<~TOML)
-      [[group]]
-      name = "near"
-      hosts = ["host1 1", "host2 1"]
-
-      [[group]]
-      name = "far"
-      leader = "host3"
-      hosts = ["host3 1", "host4 1"]
-    TOML
+    groups({ "near" => %w[host1 host2], "far" => %w[host3 host4] }, { "far" => "host3" })
     printed, status = while_command_waits(RAKUDA, "-F", "hosts.toml", "-q", begun: 1, rakefile: PASSED_ON) do
       @testbed.run!("host3", "pkill", "-KILL", "-x", "rakuda-leader", chdir: "/")
       write("go", "")
