@@ -42,6 +42,19 @@ class MegascriptTest < Minitest::Test
     program(text.sub("./ana\", i", "./none\", i")) { |out,| assert_includes out, "rakuda ended with status 1" }
   end
 
+  def test_options_are_words_of_a_command_line_whatever_they_are
+    options = "require 'pathname'; Scheduler.run('-j', 2, [:'-q'], '-C', Pathname('.'))"
+    program(EXAMPLE.sub("Scheduler.run", options)) do |out, status|
+      assert_equal ["5000", true], [out.lines.last.chomp, status.success?], out
+    end
+    ["j: 4", "'-j 4 -q'"].each do |option|
+      program(EXAMPLE.sub("Scheduler.run", "Scheduler.run(#{option})")) do |out, status|
+        refute_predicate status, :success?
+        assert_match(/p\.rb:\d+: Scheduler\.run: expected options of rakuda, a word each, such as /, out)
+      end
+    end
+  end
+
   def test_mistakes_are_told_with_their_place
     mistakes = {
       "Scheduler.run" => "there is nothing to run",

@@ -190,8 +190,7 @@ module MegaScript
       # Words as on a command line: several in one text would be taken for one.
       def words(options)
         options.map do |option|
-          good = option.is_a?(Integer) || option.is_a?(Float) || (option.is_a?(String) && !option.match?(/\A-.*\s-/))
-          next option.to_s if good
+          next option.to_s unless option.is_a?(Hash) || option.to_s.match?(/\A-.*\s-/)
 
           raise Error, "#{MegaScript.place}: Scheduler.run: expected options of rakuda, a word each, such as " \
                        "Scheduler.run(\"-j\", 4, \"-q\"), not #{option.inspect}"
