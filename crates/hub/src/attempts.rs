@@ -3,103 +3,25 @@
 //! Their life is the core's (`rakuda_core::Attempts`, docs/design/attempts.md); here commands
 //! become requests, and refusals messages.
 
-use std::path::PathBuf;
+pub(crate) mod state;
 
-use rakuda_core::{AttemptEffect, Input, NodeId, Refusal, TaskId};
+use rakuda_cluster::LOCAL_NODE;
+use rakuda_core::{AttemptEffect, Input, Refusal, TaskId};
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentRequest, CommandId, OutputStream};
-use rakuda_proto::front::{CommandOptions, HubMessage, Program, Usage};
-use rakuda_proto::journal::{FileIdentity, InputBytes};
+use rakuda_proto::front::{HubMessage, Usage};
 
-use crate::failures::Tail;
-use crate::hub::{Hub, LOCAL_NODE};
-use crate::record::Source;
+use crate::hub::Hub;
+use state::{FailedCommand, PendingCommand, PreparedCommand, RunningCommand};
 
 /// Wait status of a process that SIGINT ended.
 const INTERRUPTED_STATUS: i32 = libc::SIGINT;
+
 /// Wait status of a command whose input is not to be seen: as when it cannot be started.
 const UNSEEN_STATUS: i32 = 127 << 8;
+
 /// Wait status of what was running on a node that is gone: as if it had been killed.
 pub(crate) const LOST_STATUS: i32 = libc::SIGKILL;
-
-/// An attempt that has not ended.
-pub(crate) type RunningAttempt = rakuda_core::Attempt<AttemptDetails, PendingCommand>;
-
-/// What the hub keeps with an attempt.
-#[derive(Debug, Default)]
-pub(crate) struct AttemptDetails {
-    /// Where its target is, absolute: the Rakefile may move before it ends. Empty: it has none.
-    pub target: PathBuf,
-    /// Its target before it began; `None`: no target, or it was missing.
-    pub before: Option<FileIdentity>,
-    /// The end of what it printed.
-    pub tail: Tail,
-    /// The last of its commands that did not end well.
-    pub failed_command: Option<FailedCommand>,
-    /// Where its input was when it began.
-    pub inputs: InputBytes,
-    /// When its first command began, by the clock that its node stamps files with, ns since 1970;
-    /// where nodes share no file system.
-    pub began_there_ns: Option<i64>,
-    /// Commands of it that have been started, until what they left behind has been ended.
-    pub begun: Vec<CommandId>,
-    /// Secondary files of its target, by name: sizes.
-    pub secondary: Vec<(Text, u64)>,
-    /// What its action said when it ended.
-    pub message: Vec<u8>,
-    /// Why its inputs cannot be had.
-    pub unseen: Option<Text>,
-    /// How its node was lost.
-    pub lost: Option<Text>,
-}
-
-/// A command that has not been started.
-#[derive(Debug, Clone)]
-pub(crate) struct PendingCommand {
-    pub command: CommandId,
-    pub program: Program,
-    pub options: Option<Box<CommandOptions>>,
-    /// Shown on stderr when it starts.
-    pub echo: Option<Text>,
-}
-
-/// A command that did not end well.
-#[derive(Debug)]
-pub(crate) struct FailedCommand {
-    pub program: Program,
-    /// As wait(2) gives it.
-    pub status: i32,
-    /// Why it could not be started.
-    pub error: Option<Vec<u8>>,
-}
-
-/// A command that runs.
-#[derive(Debug)]
-pub(crate) struct RunningCommand {
-    /// What it executes.
-    pub program: Program,
-    /// When it was handed to the agent, by the monotonic clock.
-    pub started_ns: u64,
-    /// Whose action asked for it.
-    pub task: Option<TaskId>,
-    /// Which attempt of that; 0: none.
-    pub attempt: u32,
-    /// Where it runs.
-    pub node: NodeId,
-    /// The folder in which it runs, when that is not the run's; of a command that waits at a gate, or is prepared.
-    pub directory: Option<Text>,
-    /// It has not begun, as far as is known (docs/design/prepared-commands.md).
-    pub prepared: Option<Box<PreparedCommand>>,
-}
-
-/// A command at its node that has not begun.
-#[derive(Debug)]
-pub(crate) struct PreparedCommand {
-    /// What it is when the node gives it back.
-    pub pending: PendingCommand,
-    /// It gets them when it has begun.
-    pub signals: Vec<i32>,
-}
 
 /// How a command is handed to the agent of its node.
 #[derive(Debug, Clone, Copy)]
@@ -108,13 +30,6 @@ enum Handing {
     Start { frees_core: bool },
     /// It begins when a core is free; so many that the node has freed are known.
     Prepare { freed: u64 },
-}
-
-impl RunningCommand {
-    /// Whose output the record takes its output for.
-    pub fn source(&self) -> Source {
-        self.task.map(|id| (id.0, self.attempt))
-    }
 }
 
 impl Hub {

@@ -6,13 +6,14 @@
 //! lost answers nothing: what waits for it goes on with what the hub sees itself, or ends with the
 //! node.
 
+pub(crate) mod state;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-use rakuda_agent::inspector::Inspector;
-use rakuda_agent::{operations, residency};
-use rakuda_core::files::Search;
+use rakuda_agent::residency;
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::{Event, Input, NodeId, Policy, TaskId, TaskKind};
 use rakuda_proto::Text;
 use rakuda_proto::cluster::{FromAgent, Operations, ToAgent};
@@ -21,68 +22,10 @@ use rakuda_proto::journal::FileIdentity;
 use rakuda_record::folder::FOLDER;
 
 use crate::facts::identity_of;
-use crate::hub::{Hub, LOCAL_NODE};
+use crate::hub::Hub;
 use crate::secondary::Around;
 use crate::staging::HeldFile;
-
-/// What a node is asked about files, or about itself beside them.
-#[derive(Debug)]
-enum FileProbe {
-    /// What the target is after an action that ended well, and what is beside it.
-    Target { id: TaskId, searches: Vec<Search> },
-    /// That nothing is left of an attempt that failed, before the next one.
-    Left { id: TaskId },
-    /// What time it is where the first command of an attempt is about to start.
-    Time { id: TaskId, number: u32 },
-    /// Whether the inputs are as they were vouched for.
-    Visibility { id: TaskId, number: u32, vouched: Vec<(Text, FileIdentity)> },
-    /// Whether the node is there: it answers, or is lost.
-    Life,
-    /// Which of these files a node that has just come still has.
-    Holdings { files: Vec<HeldFile> },
-    /// What of the inputs is in memory.
-    Residency { id: TaskId, number: u32, inputs: Vec<TaskId> },
-    /// What of the files that tasks there have used last is in memory.
-    PageCache,
-}
-
-/// Probes that have no answer yet.
-#[derive(Debug)]
-pub(crate) struct FileProbes {
-    /// Of the machine of the hub.
-    inspector: Inspector,
-    /// Whether it can tell what is in memory.
-    own_residency: bool,
-    open: BTreeMap<u32, (NodeId, FileProbe)>,
-    next: u32,
-    /// Metadata calls that agents elsewhere have made.
-    operations: Operations,
-}
-
-impl FileProbes {
-    pub fn new(inspector: Inspector) -> Self {
-        let own_residency = residency::is_known();
-        Self {
-            inspector,
-            own_residency,
-            open: BTreeMap::new(),
-            next: 0,
-            operations: Operations::default(),
-        }
-    }
-
-    /// Whether all have been answered.
-    pub fn is_empty(&self) -> bool {
-        self.open.is_empty()
-    }
-
-    /// Metadata calls that this process and agents elsewhere have made.
-    pub fn operations(&self) -> Operations {
-        let mut all = operations::total();
-        all += self.operations;
-        all
-    }
-}
+use state::FileProbe;
 
 impl Hub {
     fn ask(&mut self, node: NodeId, probe: FileProbe, message: impl FnOnce(u32) -> ToAgent) {

@@ -3,17 +3,18 @@
 //!
 //! What becomes of them is the core's to decide (docs/design/gangs.md).
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+pub(crate) mod state;
 
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::{Event, GangId, NodeId, TaskId, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::front::{CommandOptions, HubMessage, RequirementDefinition};
-use rakuda_proto::journal::{FileIdentity, GangStarted, JournalEvent};
+use rakuda_proto::journal::{GangStarted, JournalEvent};
 
 use crate::HubError;
-use crate::attempts::RunningAttempt;
-use crate::hub::{Hub, LOCAL_NODE};
+use crate::attempts::state::RunningAttempt;
+use crate::hub::Hub;
+use state::{GangTarget, Refusal};
 
 /// A message names so many tasks.
 const NAMED: usize = 4;
@@ -42,34 +43,6 @@ fn words_of_barred(task: &str, nodes: &[(String, Option<String>)]) -> String {
          let it run on others too, or start again when one is back",
         named.join(", ")
     )
-}
-
-/// Why a gang cannot begin.
-#[derive(Debug)]
-pub(crate) struct Refusal {
-    reason: String,
-    /// Those that it takes and those that there are, where these are too few or do not fit.
-    slots: Option<(u64, u64)>,
-}
-
-/// Targets of tasks that have ended well, and whose gang has not. Each counts as unfinished in the record meanwhile.
-#[derive(Debug, Default)]
-pub(crate) struct GangTargets(BTreeMap<TaskId, GangTarget>);
-
-/// One of them.
-#[derive(Debug)]
-struct GangTarget {
-    path: PathBuf,
-    /// What was there before the first attempt that has made it.
-    before: Option<FileIdentity>,
-    /// Where it was made, if nodes have folders of their own.
-    node: Option<NodeId>,
-}
-
-impl GangTargets {
-    pub fn contains(&self, id: TaskId) -> bool {
-        self.0.contains_key(&id)
-    }
 }
 
 impl Hub {

@@ -2,37 +2,18 @@
 //!
 //! Only that line waits here. The core and the record are told of each node at once (`membership`).
 
+pub(crate) mod state;
+
 use rakuda_core::NodeId;
 
 use crate::hub::Hub;
+use state::Loss;
 
 /// Nodes of a group that are lost within this time are told together. A leader's are lost within one second.
 const TOGETHER_NS: u64 = 2_000_000_000;
+
 /// A line names so many nodes.
 const NAMED: usize = 4;
-
-/// A node that was lost.
-#[derive(Debug)]
-pub(crate) struct Loss {
-    pub node: NodeId,
-    pub why: String,
-    /// Tasks that run again elsewhere.
-    pub reruns: usize,
-}
-
-/// Losses that have not been told yet, in the order in which they were noticed.
-#[derive(Debug, Default)]
-pub(crate) struct GroupLosses {
-    losses: Vec<Loss>,
-    /// By the monotonic clock; none: nothing waits.
-    due_ns: Option<u64>,
-}
-
-impl GroupLosses {
-    pub fn due_ns(&self) -> Option<u64> {
-        self.due_ns
-    }
-}
 
 impl Hub {
     /// Tells that a node was lost: at once, unless others of its group may be lost with it.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rakuda_agent::Sampled;
 use rakuda_agent::providers::ExternalProvider;
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::{NodeId, Time};
 use rakuda_info::delta::Receiver;
 use rakuda_info::external::{has_failed, has_told, set_by_user};
@@ -21,7 +22,7 @@ use rakuda_proto::cluster::ToAgent;
 use rakuda_service::{Client, Finding, Follower, Machine, News, Token};
 use serde_json::{Map, json};
 
-use crate::hub::{Hub, LOCAL_NODE};
+use crate::hub::Hub;
 use crate::page_cache::PageCaches;
 use crate::settings::InformationService;
 

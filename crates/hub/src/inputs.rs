@@ -4,186 +4,28 @@
 //! activated, and never waited for longer than `LOCATED_WITHIN`; what is found out later counts for
 //! tasks that are not queued yet. It decides nothing: candidates are the core's business.
 
-use std::collections::{BTreeMap, BTreeSet};
+pub(crate) mod state;
+
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::{Event, FilePlaces, InvocationId, NodeId, NodeState, Places, TaskId, TaskKind};
-use rakuda_locate::{GfarmMount, Hosts, Located, Locator, gfarm_mount};
-use rakuda_proto::journal::{FileIdentity, InputBytes};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use rakuda_locate::{Hosts, Located, Locator, gfarm_mount};
+use rakuda_proto::journal::InputBytes;
+use tokio::sync::mpsc::unbounded_channel;
 
-use crate::hub::{Hub, LOCAL_NODE};
+use crate::hub::Hub;
+use state::{Catalogue, HeldInvocation};
 
 /// The start of tasks waits so long for the catalogue at most.
 const LOCATED_WITHIN_NS: u64 = 2_000_000_000;
+
 /// And so long for nodes to say what they still have of earlier runs.
 const NODES_WITHIN_NS: u64 = 30_000_000_000;
+
 /// Up to so many files are looked up without asking whether anything will read them.
 const FEW: usize = 256;
-
-/// What is wanted once the places of its inputs are known.
-#[derive(Debug)]
-pub(crate) struct HeldInvocation {
-    pub id: InvocationId,
-    pub tasks: Vec<TaskId>,
-    pub caller: Option<TaskId>,
-    /// By the monotonic clock.
-    pub due_ns: u64,
-    /// Nodes are waited for, and some task will need one.
-    pub needs_nodes: bool,
-}
-
-/// See the file's head.
-#[derive(Debug, Default)]
-pub(crate) struct Inputs {
-    /// The run has several nodes.
-    several: bool,
-    /// The hub's own node takes no tasks: what is made there is on no node.
-    own_is_spare: bool,
-    /// Made in this run: where, and what it was then, where its maker has vouched for that.
-    made: BTreeMap<TaskId, (NodeId, Option<FileIdentity>)>,
-    /// By the catalogue. Counts before `made`, which it was asked about later.
-    found: BTreeMap<TaskId, Places>,
-    /// Files on hosts that were no node when the catalogue said so; some may become one.
-    unmatched: BTreeMap<Vec<u8>, BTreeSet<TaskId>>,
-    catalogue: Option<Catalogue>,
-    /// Files that have not been looked up.
-    unlocated: Vec<TaskId>,
-    pub held: Option<HeldInvocation>,
-}
-
-#[derive(Debug)]
-struct Catalogue {
-    locator: Locator,
-    answers: UnboundedReceiver<Located>,
-    mount: GfarmMount,
-    hosts: Hosts,
-    /// Questions that have no answer yet.
-    open: usize,
-}
-
-impl FilePlaces for Inputs {
-    fn places_of(&self, id: TaskId) -> Places {
-        match (self.found.get(&id), self.made.get(&id)) {
-            (Some(places), _) => places.clone(),
-            (None, Some((LOCAL_NODE, _))) if self.own_is_spare => Places::Unknown,
-            (None, Some((node, _))) => Places::One(*node),
-            (None, None) => Places::Unknown,
-        }
-    }
-
-    fn known(&self) -> impl Iterator<Item = TaskId> {
-        let made = self.made.keys().filter(|id| !self.found.contains_key(id));
-        self.found.keys().chain(made).copied()
-    }
-}
-
-impl Inputs {
-    /// The catalogue was asked again: it is on these hosts. The nodes that they are.
-    pub fn set_found(&mut self, id: TaskId, hosts: &[Vec<u8>]) -> Places {
-        if self.catalogue.is_none() {
-            return self.places_of(id);
-        }
-        let catalogue = self.catalogue.as_ref().expect("it was looked for");
-        let none = hosts.iter().filter(|host| catalogue.hosts.node_of(host).is_none());
-        for host in none.cloned().collect::<Vec<_>>() {
-            self.unmatched.entry(host).or_default().insert(id);
-        }
-        let places = places_on(&self.nodes_of(hosts));
-        self.found.insert(id, places.clone());
-        places
-    }
-
-    /// Hosts of the catalogue that have become nodes: where files are known to be now.
-    pub fn match_hosts(&mut self) -> Vec<(TaskId, Places)> {
-        let Some(catalogue) = &self.catalogue else { return Vec::new() };
-        let node_of = |host: &Vec<u8>| catalogue.hosts.node_of(host).map(NodeId);
-        let matched: Vec<(Vec<u8>, NodeId)> = (self.unmatched.keys())
-            .filter_map(|host| Some((host.clone(), node_of(host)?)))
-            .collect();
-        let mut changed = BTreeMap::new();
-        for (host, node) in matched {
-            for id in self.unmatched.remove(&host).unwrap_or_default() {
-                // What was made or removed since is elsewhere.
-                let Some(places) = self.found.get_mut(&id) else { continue };
-                let mut nodes = places.as_slice().to_vec();
-                nodes.push(node);
-                nodes.sort_unstable();
-                nodes.dedup();
-                *places = places_on(&nodes);
-                changed.insert(id, places.clone());
-            }
-        }
-        changed.into_iter().collect()
-    }
-
-    /// A file is removed: it is nowhere.
-    pub fn forget(&mut self, id: TaskId) {
-        self.made.remove(&id);
-        self.found.remove(&id);
-    }
-
-    /// An attempt on `node` has made the file of a task.
-    pub fn set_made(&mut self, id: TaskId, node: NodeId, vouched: Option<FileIdentity>) {
-        if self.several {
-            self.found.remove(&id);
-            self.made.insert(id, (node, vouched));
-        }
-    }
-
-    /// What another node than `node` has made in this run and vouched for.
-    pub fn vouched_elsewhere(&self, id: TaskId, node: NodeId) -> Option<FileIdentity> {
-        let (maker, vouched) = self.made.get(&id)?;
-        vouched.filter(|_| *maker != node)
-    }
-
-    /// The run has one node more.
-    pub fn on_node_added(&mut self, node: NodeId, name: &[u8]) {
-        self.several = true;
-        self.add_name(node, name);
-    }
-
-    /// `node` is called so, too.
-    pub fn add_name(&mut self, node: NodeId, name: &[u8]) {
-        if let Some(catalogue) = &mut self.catalogue {
-            catalogue.hosts.add(node.0, name);
-        }
-    }
-
-    /// The next answer of the catalogue; for ever when none is asked.
-    pub async fn located(&mut self) -> Located {
-        if let Some(catalogue) = &mut self.catalogue
-            && let Some(located) = catalogue.answers.recv().await
-        {
-            return located;
-        }
-        std::future::pending().await
-    }
-
-    /// When what is held goes on, whatever is known then.
-    pub fn due_ns(&self) -> Option<u64> {
-        self.held.as_ref().map(|held| held.due_ns)
-    }
-
-    /// Which nodes the catalogue's hosts are, each once.
-    fn nodes_of(&self, hosts: &[Vec<u8>]) -> Vec<NodeId> {
-        let Some(catalogue) = &self.catalogue else { return Vec::new() };
-        let mut nodes: Vec<NodeId> =
-            hosts.iter().filter_map(|host| catalogue.hosts.node_of(host)).map(NodeId).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        nodes
-    }
-}
-
-fn places_on(nodes: &[NodeId]) -> Places {
-    match nodes {
-        [] => Places::Unknown,
-        [node] => Places::One(*node),
-        nodes => Places::Many(nodes.into()),
-    }
-}
 
 impl Hub {
     /// Finds out whether places can be known in this run.

@@ -5,6 +5,7 @@
 //! and what it left of its target be put away. Until then a new attempt waits here. It does not
 //! know how a node is reached.
 
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_cluster::{ClusterPlan, NodeEvent, NodeReport};
 use rakuda_core::{
     AttemptState, Capacity, Event, Input, NodeEffect, NodeId, NodeInput, NodeLimits, NodeOrigin,
@@ -16,10 +17,11 @@ use rakuda_proto::cluster::NodeFacts;
 use rakuda_proto::front::{HubMessage, StopHow, Usage};
 use rakuda_proto::journal::{NodeJoined, NodeLost, Outcome};
 
-use crate::attempts::{LOST_STATUS, RunningAttempt};
+use crate::attempts::LOST_STATUS;
+use crate::attempts::state::RunningAttempt;
 use crate::failures;
-use crate::group_losses::Loss;
-use crate::hub::{Hub, LOCAL_NODE};
+use crate::group_losses::state::Loss;
+use crate::hub::Hub;
 use crate::notes::AttemptNote;
 use crate::targets::TargetEnding;
 

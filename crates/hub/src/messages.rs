@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rakuda_agent::clock;
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::{
     ActionOutcome as CoreOutcome, Event, Held, Input, InvocationId, Output, Places, RuleId, TaskId,
     TaskKind, Timestamp, WaitsForSize, total_ns,
@@ -18,13 +19,13 @@ use rakuda_proto::journal::{FileIdentity, JournalEvent, RoundValues};
 use rakuda_record::folder::FOLDER;
 
 use crate::HubError;
-use crate::attempts::{
+use crate::attempts::state::{
     AttemptDetails, FailedCommand, PendingCommand, RunningAttempt, RunningCommand,
 };
 use crate::ci::Group;
 use crate::facts::{self, identity_of};
 use crate::failed_files::FailedFiles;
-use crate::hub::{Hub, LOCAL_NODE};
+use crate::hub::Hub;
 use crate::notes::{AttemptNote, outcome_of};
 use crate::printer::OutputMode;
 use crate::progress::duration::duration;

@@ -4,7 +4,8 @@
 //! another node can run, too. So the last node stays. Where they come from is the business of
 //! `rakuda_cluster`.
 
-use std::collections::BTreeMap;
+pub(crate) mod state;
+
 use std::path::{Path, PathBuf};
 
 use rakuda_cluster::Newcomer;
@@ -14,51 +15,12 @@ use rakuda_proto::journal::NodeGone;
 
 use crate::hub::Hub;
 use crate::requirements::allowed_nodes;
+use state::InvitationFile;
 
 /// It is looked for idle nodes so many times in the time that they may be idle, and not more often than this.
 const LOOKS: u64 = 10;
+
 const LOOK_NS_MIN: u64 = 50_000_000;
-
-/// See the file's head.
-#[derive(Debug, Default)]
-pub(crate) struct Newcomers {
-    /// Requirements that name the nodes that may run them, by the front's numbers.
-    choosy: Vec<(u32, RequirementDefinition)>,
-    /// With this text a node may join; it is not written yet.
-    invitation: Option<String>,
-    /// Where it is written.
-    written: Option<InvitationFile>,
-    /// Nodes that run nothing: since when, by the monotonic clock, and how many actions had ended well there.
-    idle: BTreeMap<NodeId, (u64, u32)>,
-    /// When it is looked for them again; none: no node is let go.
-    due_ns: Option<u64>,
-}
-
-/// Removed with the run.
-#[derive(Debug)]
-struct InvitationFile(PathBuf);
-
-impl Drop for InvitationFile {
-    fn drop(&mut self) {
-        // When it is gone already, so much the better.
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-impl Newcomers {
-    /// A requirement names nodes; those that come later are compared with it.
-    pub fn note_choosy(&mut self, id: u32, definition: &RequirementDefinition) {
-        self.choosy.push((id, definition.clone()));
-    }
-
-    pub fn set_invitation(&mut self, text: String) {
-        self.invitation = Some(text);
-    }
-
-    pub fn due_ns(&self) -> Option<u64> {
-        self.due_ns
-    }
-}
 
 impl Hub {
     /// A node is part of the run from now on.

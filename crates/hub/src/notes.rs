@@ -2,6 +2,7 @@
 //!
 //! It decides nothing, and calls nothing but the record; when lines are written is the hub's loop's business.
 
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::{InvocationId, NodeId, Now, Settled as CoreSettled, TaskId, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::agent::{CommandId, OutputStream};
@@ -12,8 +13,8 @@ use rakuda_proto::journal::{
 };
 
 use crate::HubError;
-use crate::attempts::RunningAttempt;
-use crate::hub::{Hub, LOCAL_NODE};
+use crate::attempts::state::RunningAttempt;
+use crate::hub::Hub;
 use crate::plan::Evidence;
 use crate::printer::OutputMode;
 use crate::record::{AttemptEnd, AttemptStart, Limits, RecordConfig, Source};

@@ -12,7 +12,7 @@ use rakuda_core::{
 use rakuda_proto::front::{HubMessage, SettledHow};
 use rakuda_proto::journal::FileIdentity;
 
-use crate::attempts::AttemptDetails;
+use crate::attempts::state::AttemptDetails;
 use crate::facts::{self, fact_of, identity_of};
 use crate::fresh_looks::Look;
 use crate::hub::Hub;

@@ -6,6 +6,7 @@ mod by_rule;
 mod cut_off;
 mod document;
 mod reasons;
+pub(crate) mod task;
 
 use std::path::Path;
 
@@ -17,11 +18,10 @@ use rakuda_record::forecast::PlannedWork;
 use rakuda_record::history::Durations;
 
 use crate::hub::Hub;
-use crate::plan::document::{Document, PlannedTask};
-use crate::rerun::Change;
-
+use crate::plan::document::Document;
+use crate::plan::task::PlannedTask;
+use crate::rerun::state::Change;
 pub(crate) use cut_off::targets as targets_cut_off;
-pub(crate) use document::PlannedStream;
 pub(crate) use reasons::{Evidence, REASONS_MAX};
 
 /// Bytes of one message.
@@ -82,7 +82,7 @@ impl Hub {
         let work = PlannedWork {
             runs,
             duration,
-            cores: self.cores_on(id, crate::hub::LOCAL_NODE),
+            cores: self.cores_on(id, rakuda_cluster::LOCAL_NODE),
             prerequisites,
         };
         PlannedTask { target: name, action, reasons, rule, work }

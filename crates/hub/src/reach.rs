@@ -5,7 +5,8 @@
 //! (`rakuda_core::Reachability`, docs/design/reach.md). How it is found out is
 //! `rakuda_locate::reach`'s business.
 
-use std::collections::BTreeMap;
+pub(crate) mod state;
+
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
@@ -13,83 +14,14 @@ use rakuda_core::{
     AttemptState, Effect, Event, FilePlaces as _, HostId, Input, Reach, ReachEffect, ReachInput,
     ReachWarning, TaskId,
 };
-use rakuda_locate::{GfarmMount, Reached, gfarm_mount};
+use rakuda_locate::Reached;
 use rakuda_proto::front::ActionOutcome;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::hub::Hub;
+use state::RoundAnswer;
 
 /// Maximum number of files that a warning names.
 const NAMED: usize = 3;
-
-/// The answers of a round, or why there are none.
-pub(crate) type RoundAnswer = (u32, Result<Reached, String>);
-
-/// See the file's head.
-#[derive(Debug)]
-pub(crate) struct Reachability {
-    /// `None`: the run's folder is not in Gfarm, or there is one node only.
-    mount: Option<GfarmMount>,
-    sender: UnboundedSender<RoundAnswer>,
-    answers: UnboundedReceiver<RoundAnswer>,
-    hosts: HostNames,
-    /// Why the last round has no answers.
-    reason: String,
-}
-
-/// What the catalogue calls hosts, by number.
-#[derive(Debug, Default)]
-struct HostNames {
-    numbers: BTreeMap<Vec<u8>, HostId>,
-    names: Vec<Vec<u8>>,
-}
-
-impl HostNames {
-    fn number(&mut self, name: Vec<u8>) -> HostId {
-        let next = HostId(u32::try_from(self.names.len()).expect("few hosts"));
-        *self.numbers.entry(name).or_insert_with_key(|name| {
-            self.names.push(name.clone());
-            next
-        })
-    }
-
-    fn name(&self, id: HostId) -> &[u8] {
-        &self.names[id.0 as usize]
-    }
-
-    /// For people.
-    fn list(&self, hosts: &[HostId]) -> String {
-        let mut names: Vec<&[u8]> = hosts.iter().map(|id| self.name(*id)).collect();
-        names.sort_unstable();
-        let names: Vec<_> = names.into_iter().map(String::from_utf8_lossy).collect();
-        names.join(", ")
-    }
-}
-
-impl Reachability {
-    pub fn new(mount: Option<GfarmMount>) -> Self {
-        let (sender, answers) = unbounded_channel();
-        Self { mount, sender, answers, hosts: HostNames::default(), reason: String::new() }
-    }
-
-    /// Whether files are handed out by servers of their own.
-    pub fn has_servers(&self) -> bool {
-        self.mount.is_some()
-    }
-
-    /// The answers of the round under way; for ever when there is none.
-    pub async fn answered(&mut self) -> RoundAnswer {
-        match self.answers.recv().await {
-            Some(answer) => answer,
-            None => std::future::pending().await,
-        }
-    }
-}
-
-/// The mount, where files are handed out by other hosts than this one.
-pub(crate) fn mount_of(directory: &std::path::Path, several: bool) -> Option<GfarmMount> {
-    several.then(|| gfarm_mount(directory)).flatten()
-}
 
 impl Hub {
     /// Does what reachability wants.

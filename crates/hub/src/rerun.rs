@@ -7,145 +7,21 @@
 
 mod compare;
 mod contents;
+pub(crate) mod settings;
+pub(crate) mod state;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rakuda_core::{Event, Held, TaskId, TaskKind};
 use rakuda_proto::Text;
-use rakuda_proto::front::{ActionOutcome, RerunOn, Settings};
-use rakuda_proto::journal::{FileIdentity, Reason};
-use rakuda_record::folder::{FOLDER, Records};
+use rakuda_proto::front::ActionOutcome;
+use rakuda_record::folder::Records;
 use rakuda_record::history::LastRecords;
 
 use crate::facts::identity_of;
 use crate::hub::Hub;
-use crate::rerun::compare::Comparison;
-use crate::rerun::contents::{Contents, Digest, note, short_hex};
-use crate::settings::RunSettings;
-
-/// What is compared.
-#[derive(Debug, Clone, Default)]
-pub struct RerunSettings {
-    /// As they were given.
-    pub chosen: Vec<RerunOn>,
-    pub command: bool,
-    pub inputs: bool,
-    pub content: bool,
-    pub env: bool,
-    /// Larger files are told apart by size and time.
-    pub content_bytes_max: u64,
-    /// The chosen environment: name and digest of the value; an empty one: it is not set.
-    pub environment: BTreeMap<String, String>,
-}
-
-impl RerunSettings {
-    pub fn new(settings: &Settings) -> Self {
-        let on = |word| settings.rerun_on.contains(&word);
-        let digest = |value: &Option<Text>| {
-            value.as_ref().map_or(String::new(), |value| short_hex(&blake3::hash(&value.0)))
-        };
-        let environment = settings.rerun_environment.iter();
-        let environment = environment.map(|(name, value)| (name.clone(), digest(value)));
-        Self {
-            chosen: settings.rerun_on.clone(),
-            command: on(RerunOn::Command),
-            inputs: on(RerunOn::Inputs),
-            content: on(RerunOn::Content),
-            env: on(RerunOn::Env),
-            content_bytes_max: settings.content_bytes_max,
-            environment: if on(RerunOn::Env) { environment.collect() } else { BTreeMap::new() },
-        }
-    }
-
-    /// The chosen reasons in the user's words.
-    pub fn words(&self) -> Vec<&'static str> {
-        self.chosen.iter().map(|reason| reason.word()).collect()
-    }
-
-    pub fn is_on(&self) -> bool {
-        !self.chosen.is_empty()
-    }
-}
-
-/// Why a task is to run again, and what has changed, in words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    pub reason: Reason,
-    pub detail: Option<String>,
-}
-
-/// What is known for comparisons.
-#[derive(Debug)]
-pub(crate) struct Rerun {
-    pub settings: RerunSettings,
-    /// `.rakuda`.
-    root: PathBuf,
-    records: LastRecords,
-    contents: Contents,
-    /// What was found of tasks that are to run again.
-    changes: BTreeMap<TaskId, Vec<Change>>,
-    /// Comparisons that wait for contents.
-    waiting: BTreeMap<TaskId, Comparison>,
-    /// What attempts that have begun read.
-    inputs_of: BTreeMap<TaskId, Inputs>,
-    /// Actions that have ended well while what they read was still being digested.
-    ended: BTreeMap<TaskId, (Vec<u8>, Option<Held>)>,
-    /// Existing targets without a record, since it was last told.
-    without_record: usize,
-    /// Those in whose record something is not that is compared.
-    partly_recorded: usize,
-}
-
-/// Prerequisites of a task as they were when its attempt began.
-#[derive(Debug, Default)]
-struct Inputs {
-    /// Those that are being digested.
-    open: VecDeque<(TaskId, FileIdentity)>,
-    /// What is to be noted of the others.
-    noted: Vec<(TaskId, String)>,
-}
-
-impl Inputs {
-    /// Takes in what has become known; whether all is.
-    fn settle(&mut self, contents: &Contents) -> bool {
-        while let Some((input, identity)) = self.open.front() {
-            match contents.digest(identity) {
-                Digest::NotYet => return false,
-                Digest::Is(digest) => self.noted.push((*input, note(&digest, identity))),
-                Digest::Unreadable => {}
-            }
-            self.open.pop_front();
-        }
-        true
-    }
-}
-
-impl Rerun {
-    pub fn new(settings: &RunSettings) -> Self {
-        Self {
-            root: settings.directory.join(FOLDER),
-            contents: Contents::new(settings.rerun.content_bytes_max),
-            settings: settings.rerun.clone(),
-            records: LastRecords::default(),
-            changes: BTreeMap::new(),
-            waiting: BTreeMap::new(),
-            inputs_of: BTreeMap::new(),
-            ended: BTreeMap::new(),
-            without_record: 0,
-            partly_recorded: 0,
-        }
-    }
-
-    /// Waits until some comparison, or the end of some action, may go on.
-    pub async fn some_content(&self) {
-        self.contents.some_done().await;
-    }
-
-    pub fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty() || !self.ended.is_empty()
-    }
-}
+use state::{Change, Inputs};
 
 impl Hub {
     /// Looks for the records of tasks that have been defined. In the loop: a run waits for its plan anyway.

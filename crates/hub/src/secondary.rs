@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rakuda_agent::secondary::{Found, find};
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::files::{
     Declaration, GUESSED_MAX, MATCHES_MAX, Matching, Search, folder_and_name,
 };
@@ -19,7 +20,7 @@ use rakuda_proto::front::{ActionOutcome, FilesDefinition, HubMessage};
 use rakuda_proto::journal::FileIdentity;
 
 use crate::error::HubError;
-use crate::hub::{Hub, LOCAL_NODE};
+use crate::hub::Hub;
 
 /// Files by their absolute names.
 pub(crate) type Files = BTreeMap<Vec<u8>, FileVersion>;

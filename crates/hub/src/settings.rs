@@ -16,8 +16,8 @@ use rakuda_proto::front::{
 use rakuda_proto::streams::RouteWish;
 
 use crate::printer::OutputMode;
-use crate::reach::mount_of;
-use crate::rerun::RerunSettings;
+use crate::reach::state::mount_of;
+use crate::rerun::settings::RerunSettings;
 
 /// A task whose attempts were lost with so many nodes, or three times as often, is taken to be the reason.
 pub(crate) const BLAME_AFTER: u32 = 3;

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use rakuda_core::{
     GangPhase, GangView, NodeId, NodeState, Reason, RequirementId, Settled, TaskId, TaskState,
 };
+use rakuda_record::printable::printable;
 use rakuda_record::words::environment_in_words;
 use serde_json::{Map, Value, json};
 
@@ -17,8 +18,7 @@ use crate::agents::Member;
 use crate::failures::command_line;
 use crate::hub::Hub;
 use crate::streams::Passing;
-use crate::sync::OpenRound;
-use rakuda_record::printable::printable;
+use crate::sync::state::OpenRound;
 
 /// Tasks that a list names.
 const LIST_MAX: usize = 20;

@@ -3,6 +3,7 @@
 //! What comes when is `rakuda_core::Stopping`'s business, and at the end of a run `rakuda_core::Shutdown`'s.
 
 use rakuda_agent::signals;
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_cluster::{NodeEvent, NodeReport};
 use rakuda_core::{
     AttemptState, Input, ReachInput, Shutdown, ShutdownStep, Signal, StopEffect,
@@ -13,7 +14,7 @@ use rakuda_proto::front::StopHow;
 use rakuda_proto::journal::{Outcome, RunOutcome};
 
 use crate::agents::Reports;
-use crate::hub::{Hub, LOCAL_NODE, RunEnding, sleep};
+use crate::hub::{Hub, RunEnding, sleep};
 use crate::notes::AttemptNote;
 use crate::settings::RunSettings;
 use crate::targets::TargetEnding;

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_cluster::ClusterPlan;
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::{NodeId, NodeState, TaskId, TaskState, Time};
 use rakuda_info::choice::{Folders, Never, Seen, folder_of};
 use rakuda_info::external;
@@ -14,7 +15,7 @@ use rakuda_info::registry::instance_name;
 use rakuda_info::table::{NodeId as Row, Table};
 
 use super::Wanted;
-use crate::hub::{Hub, LOCAL_NODE};
+use crate::hub::Hub;
 use crate::requirements::allowed_nodes;
 use crate::settings::RunSettings;
 

@@ -4,100 +4,44 @@
 //! It changes nothing about what runs. How the lines look is told in `text`.
 
 mod resume;
+pub(crate) mod state;
 mod status;
-mod tail;
+pub(crate) mod tail;
 mod text;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use rakuda_core::{FailurePolicy, LOSSES_PER_NODE, TaskId, TaskState, total_ns};
 use rakuda_proto::agent::OutputStream;
 use rakuda_proto::front::{CiSystem, Program};
+use rakuda_record::printable::printable;
+use rakuda_record::words::environment_in_words;
 
-pub(crate) use tail::Tail;
-
-use crate::attempts::RunningAttempt;
+use crate::attempts::state::RunningAttempt;
 use crate::ci;
 use crate::hub::Hub;
 use crate::printer::OutputMode;
 use crate::settings::BLAME_AFTER;
 use crate::targets::TargetEnding;
-use rakuda_record::printable::printable;
-use rakuda_record::words::environment_in_words;
+use state::{Cause, Note};
 use text::{FailedTask, Summary, TASKS_MAX};
 
 /// Failures that are remembered with all that is known about them.
 const NOTES_MAX: usize = 100;
+
 /// Lines of its output that are told of a task.
 const LINES_MAX: usize = 5;
+
 /// Names of tasks that are told as not run because of one.
 const NAMES_MAX: usize = 5;
+
 /// Tasks that are looked at to count those.
 const STEPS_MAX: usize = 1_000_000;
+
 /// How an exception's first line begins that rake's `sh` raises; and in the front's words, where rake has none for what
 /// has killed the command.
 const COMMAND_FAILED: [&[u8]; 3] =
     [b"Command failed with status", b"Command failed with signal", b"Command was killed: "];
-
-/// Why an attempt failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// A command did.
-    Command {
-        line: Vec<u8>,
-        /// As wait(2) gives it.
-        status: i32,
-        /// Why it could not be started.
-        error: Option<Vec<u8>>,
-    },
-    /// The first line of what Ruby raised, with its place.
-    Exception(Vec<u8>),
-    /// It was lost with so many nodes, of these names, that it is taken to be the reason.
-    Lost(Vec<String>),
-}
-
-/// One failed attempt.
-#[derive(Debug)]
-struct Note {
-    /// Its place in the order of failing.
-    number: u32,
-    attempt: u32,
-    node: String,
-    took_ns: u64,
-    cause: Option<Cause>,
-    /// The line of a Ruby file that was run when it failed, where that is wanted.
-    place: Option<(String, String)>,
-    output: Option<Vec<String>>,
-    target: Option<String>,
-}
-
-/// Failed attempts of this run that were not made good.
-#[derive(Debug, Default)]
-pub(crate) struct Failures {
-    notes: BTreeMap<TaskId, Note>,
-    /// Their last attempts were told to end, because of others or by the user.
-    aborted: BTreeSet<TaskId>,
-    count: u32,
-    /// How those ended that failed just now, where it is told at once.
-    endings: BTreeMap<TaskId, String>,
-}
-
-impl Failures {
-    /// An attempt ended well.
-    pub fn on_success(&mut self, id: TaskId) {
-        self.aborted.remove(&id);
-        if self.count > 0 {
-            self.notes.remove(&id);
-            self.endings.remove(&id);
-        }
-    }
-
-    /// Its last attempt was told to end: it did not fail by itself.
-    pub fn is_aborted(&self, id: TaskId) -> bool {
-        self.aborted.contains(&id)
-    }
-}
 
 impl Hub {
     /// An attempt has failed: what is known about it now.

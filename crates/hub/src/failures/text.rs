@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::failures::Cause;
-use crate::progress::duration::duration;
 use rakuda_record::printable::{cut_middle, printable};
+
+use crate::failures::state::Cause;
+use crate::progress::duration::duration;
 
 /// Failed tasks that are told one by one.
 pub(crate) const TASKS_MAX: usize = 10;

@@ -8,7 +8,7 @@ use rakuda_proto::journal::{Reason, ReasonKind};
 use rakuda_record::printable::{cut_middle, shown};
 use rakuda_record::words::duration_in_words;
 
-use super::document::PlannedTask;
+use super::task::PlannedTask;
 
 /// Tasks that are told one by one on a terminal.
 pub(super) const TASKS_MAX: usize = 40;

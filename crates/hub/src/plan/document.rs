@@ -12,22 +12,11 @@ use rakuda_record::words::{duration_in_words, reason_in_words};
 use serde::Serialize;
 
 use super::by_rule;
-use crate::rerun::Change;
+use super::task::{PlannedStream, PlannedTask};
+use crate::rerun::state::Change;
 
 /// Version of the JSON form.
 const VERSION: u32 = 1;
-
-/// One task of the plan.
-#[derive(Debug)]
-pub struct PlannedTask {
-    pub target: Text,
-    /// Whether there is anything to run at all.
-    pub action: bool,
-    pub reasons: Vec<Change>,
-    /// Where its action stands.
-    pub rule: Option<Text>,
-    pub work: PlannedWork,
-}
 
 /// All of it.
 #[derive(Debug)]
@@ -37,19 +26,6 @@ pub struct Document {
     cores: u32,
     forecast: Option<Forecast>,
     streams: Vec<PlannedStream>,
-}
-
-/// What would go from task to task.
-#[derive(Debug, Serialize)]
-pub struct PlannedStream {
-    /// As the Rakefile has it.
-    pub name: Text,
-    /// Names of tasks.
-    pub from: Vec<Text>,
-    /// Likewise.
-    pub to: Vec<Text>,
-    /// The tasks would run at the same time; if not, one after the other.
-    pub live: bool,
 }
 
 #[derive(Serialize)]

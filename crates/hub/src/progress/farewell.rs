@@ -5,40 +5,10 @@ use std::fmt::Write as _;
 
 use rakuda_core::TaskId;
 use rakuda_proto::agent::OutputStream;
-use rakuda_record::printable::{cut_middle, printable};
 
 use crate::hub::Hub;
 use crate::progress::duration::duration;
-
-/// Targets that are named; of more only the number is told.
-const NAMES_MAX: usize = 3;
-/// Columns of a name.
-const NAME_COLUMNS: usize = 40;
-
-/// Targets that were made.
-#[derive(Debug, Default)]
-pub(crate) struct Made {
-    /// The first [`NAMES_MAX`].
-    names: Vec<String>,
-    count: usize,
-}
-
-impl Made {
-    fn add(&mut self, name: &[u8]) {
-        self.count += 1;
-        if self.names.len() < NAMES_MAX {
-            self.names.push(cut_middle(&printable(name), NAME_COLUMNS));
-        }
-    }
-
-    fn words(&self) -> String {
-        match self.count {
-            0 => String::new(),
-            count if count > self.names.len() => format!("; made {count} targets"),
-            _ => format!("; made {}", self.names.join(", ")),
-        }
-    }
-}
+use crate::progress::made::Made;
 
 /// What there is to say of such a run.
 struct Farewell<'a> {

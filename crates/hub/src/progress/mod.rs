@@ -14,150 +14,42 @@ pub(crate) mod duration;
 pub(crate) mod earlier;
 pub(crate) mod estimate;
 mod farewell;
+mod made;
 mod program;
 mod remaining;
+pub(crate) mod state;
 pub(crate) mod view;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
-use rakuda_core::{NodeId, Settled, TaskId};
+use rakuda_core::{NodeId, TaskId};
 use rakuda_proto::agent::OutputStream;
 use rakuda_proto::front::ProgressMode;
+use rakuda_record::printable::printable;
 
-use crate::attempts::RunningAttempt;
+use crate::attempts::state::RunningAttempt;
 use crate::hub::Hub;
 use crate::screen::Screen;
 use crate::stopping::StoppingView;
-pub(crate) use by_rule::RuleTotal;
 use earlier::EarlierRuns;
 use estimate::{Load, RunningTask};
-use farewell::Made;
 use program::program_name;
-use rakuda_record::printable::printable;
-use remaining::Remaining;
+use state::SECOND;
 use view::{Busy, TASKS_MAX, View};
 
-const SECOND: u64 = 1_000_000_000;
-/// A run that is over before this shows nothing.
-const FIRST_DRAW_NS: u64 = 300_000_000;
 /// Between two draws when something has changed, and when nothing has but the time.
 const DRAW_NS: u64 = 100_000_000;
+
 const IDLE_DRAW_NS: u64 = SECOND;
-/// Between plain lines: at first, and at most; each gap is half as long again as the one before.
-const PLAIN_FIRST_NS: u64 = 10 * SECOND;
+
 const PLAIN_MAX_NS: u64 = 60 * SECOND;
+
 /// The rate is that of the time before, so long.
 const RATE_NS: u64 = 10 * SECOND;
+
 /// Tasks that must have run to tell how many cores are kept busy, for each core.
 const BUSY_SAMPLES: u64 = 2;
-
-/// Counts of a run, and when they are shown next.
-#[derive(Debug)]
-pub(crate) struct Progress {
-    mode: ProgressMode,
-    /// When the first task was wanted, by the monotonic clock.
-    started_ns: Option<u64>,
-    /// When something is to be shown next.
-    due_ns: u64,
-    plain_gap_ns: u64,
-    /// Something has happened since the last draw.
-    changed: bool,
-    drawn_ns: u64,
-    /// Actions that ended well, and what they took together.
-    done: usize,
-    busy_ns: u64,
-    failed: usize,
-    /// Told to end before their end.
-    stopped: usize,
-    remaining: Remaining,
-    /// What is read of earlier runs; none: they have not been looked at.
-    earlier: Option<EarlierRuns>,
-    /// When how many were done, the oldest first.
-    samples: VecDeque<(u64, usize)>,
-    /// Those who need the terminal for themselves.
-    pub holds: u32,
-    shown: bool,
-    /// Counted where it will be told.
-    made: Made,
-}
-
-impl Progress {
-    pub fn new(mode: ProgressMode) -> Self {
-        Self {
-            mode,
-            started_ns: None,
-            due_ns: 0,
-            plain_gap_ns: PLAIN_FIRST_NS,
-            changed: false,
-            drawn_ns: 0,
-            done: 0,
-            busy_ns: 0,
-            failed: 0,
-            stopped: 0,
-            remaining: Remaining::default(),
-            earlier: None,
-            samples: VecDeque::new(),
-            holds: 0,
-            shown: false,
-            made: Made::default(),
-        }
-    }
-
-    /// Tasks are wanted: time runs.
-    pub fn start(&mut self, now_ns: u64) {
-        if self.started_ns.is_none() {
-            self.started_ns = Some(now_ns);
-            self.samples.push_back((now_ns, 0));
-            let first_ns =
-                if self.mode == ProgressMode::Live { FIRST_DRAW_NS } else { PLAIN_FIRST_NS };
-            self.due_ns = now_ns + first_ns;
-        }
-        self.changed = true;
-    }
-
-    /// Something has changed that is to be seen at once, even where lines come seldom.
-    pub fn show_soon(&mut self, now_ns: u64) {
-        self.changed = true;
-        let wait_ns = if self.mode == ProgressMode::Live { 0 } else { SECOND };
-        self.due_ns = self.due_ns.min(now_ns + wait_ns);
-    }
-
-    /// Tasks with an action that ended well, each once.
-    pub fn done(&self) -> usize {
-        self.done
-    }
-
-    /// What a task of this rule had made is lost; `acted`: it had made it in this run.
-    pub fn on_reopened(&mut self, rule: u32, acted: bool) {
-        if acted {
-            self.done = self.done.saturating_sub(1);
-            self.remaining.on_reopened(rule);
-        }
-    }
-
-    /// Rules that have tasks, by number, with how many.
-    pub fn rules(&self) -> impl Iterator<Item = (u32, &RuleTotal)> {
-        self.remaining.by_rule().all()
-    }
-
-    /// A task of this rule is done with; `acted`: an attempt was made; `aborted`: it was told to end.
-    pub fn on_settled(&mut self, id: TaskId, rule: u32, how: Settled, acted: bool, aborted: bool) {
-        let before = self.done + self.stopped + self.failed;
-        match how {
-            // What was made, was lost and came back is not needed, and done all the same.
-            Settled::Executed | Settled::NotNeeded if acted => self.done += 1,
-            Settled::Failed if aborted => self.stopped += 1,
-            // Its gang has failed after it was begun.
-            Settled::Abandoned if acted => self.stopped += 1,
-            Settled::Failed => self.failed += 1,
-            Settled::Executed | Settled::NotNeeded | Settled::Abandoned => {}
-        }
-        let is_over = self.done + self.stopped + self.failed > before;
-        self.remaining.on_settled(id, rule, is_over);
-        self.changed = true;
-    }
-}
 
 impl Hub {
     /// An attempt ended well.

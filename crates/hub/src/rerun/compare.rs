@@ -6,24 +6,15 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use rakuda_core::{TaskId, TaskKind};
 use rakuda_proto::Text;
-use rakuda_proto::journal::{FileIdentity, Reason, ReasonKind};
+use rakuda_proto::journal::{Reason, ReasonKind};
 use rakuda_record::history::LastRecord;
 
 use crate::facts::identity_of;
 use crate::hub::Hub;
 use crate::plan::REASONS_MAX;
 use crate::rerun::contents::{Digest, Verdict, compare};
-use crate::rerun::{Change, Rerun, path_of};
-
-/// A comparison that goes on: contents have to be read for it.
-#[derive(Debug)]
-pub(super) struct Comparison {
-    changes: Vec<Change>,
-    /// Prerequisites of which it is not known yet whether they have the content with this digest.
-    unsure: VecDeque<(TaskId, FileIdentity, String)>,
-    /// Something that is compared is not in the record.
-    partly: bool,
-}
+use crate::rerun::path_of;
+use crate::rerun::state::{Change, Comparison, Rerun};
 
 impl Hub {
     /// Compares all but what has to be read; none: there is no record.

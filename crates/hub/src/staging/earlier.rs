@@ -3,27 +3,19 @@
 
 use std::rc::Rc;
 
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::stager::StagerInput;
 use rakuda_core::{Event, Fact, NodeId, Places, TaskId, TaskState};
 use rakuda_proto::cluster::NodeFacts;
 use rakuda_proto::files::FileVersion;
 use rakuda_proto::journal::FileIdentity;
 
+use super::paths::{beside, named};
 use super::state::State;
-use super::targets::version_in;
-use super::{beside, named};
+use super::state::version_in;
+use super::under_way::HeldFile;
 use crate::facts::fact_of;
-use crate::hub::{Hub, LOCAL_NODE};
-
-/// A file that a node should have.
-#[derive(Debug)]
-pub(crate) struct HeldFile {
-    name: Vec<u8>,
-    /// Its task, when that is known already.
-    id: Option<TaskId>,
-    state: State,
-    copy: bool,
-}
+use crate::hub::Hub;
 
 impl Hub {
     /// A node is there: its files can be got at, and what it should have is asked for. Whether

@@ -1,14 +1,15 @@
 //! What `rakuda_core::stager` decides, put into effect, in its order: also what it decides while
 //! that is done.
 
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::stager::{StagerEffect, StagerInput};
 use rakuda_core::{Event, NodeId, TaskId, files_behind};
 use rakuda_proto::Text;
 use rakuda_proto::journal::{FileStaged, JournalEvent};
 
 use super::state::State;
-use crate::attempts::RunningAttempt;
-use crate::hub::{Hub, LOCAL_NODE};
+use crate::attempts::state::RunningAttempt;
+use crate::hub::Hub;
 
 impl Hub {
     /// Tells the stager what happened.

@@ -11,12 +11,11 @@ use std::time::Duration;
 
 use rakuda_agent::files;
 use rakuda_cluster::DataDial;
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::NodeId;
 use rakuda_link::mux::{self, Opener};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
-
-use crate::hub::LOCAL_NODE;
 
 /// Of a conversation in this process, in each direction.
 const BUFFER_BYTES: usize = 256 << 10;

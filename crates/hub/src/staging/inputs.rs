@@ -8,14 +8,15 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rakuda_agent::files::version_of;
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::files::{MATCHES_MAX, Search};
 use rakuda_core::stager::StagerInput;
 use rakuda_core::{NodeId, TaskId, TaskKind};
 use rakuda_proto::Text;
 use rakuda_proto::cluster::ToAgent;
 
-use crate::attempts::RunningAttempt;
-use crate::hub::{Hub, LOCAL_NODE};
+use crate::attempts::state::RunningAttempt;
+use crate::hub::Hub;
 
 /// What an attempt needs on its node.
 #[derive(Debug, Default)]

@@ -13,36 +13,31 @@ mod effects;
 pub(crate) mod hosts;
 mod inputs;
 mod memory;
+mod paths;
 mod relay;
 mod secondary;
 mod state;
 mod targets;
 mod transfers;
 mod undeclared;
+mod under_way;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use rakuda_core::files::absolute;
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::stager::{Stager, StagerEffect};
 use rakuda_core::{NodeId, Output, TaskId};
-use rakuda_proto::Text;
 use rakuda_proto::files::FileVersion;
 use rakuda_proto::front::StagingSettings;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::hub::{Hub, LOCAL_NODE};
 use hosts::FileHosts;
 use memory::Memory;
 use state::State;
-use targets::Coming;
-use transfers::Moving;
-
-pub(crate) use earlier::HeldFile;
-pub(crate) use transfers::Moved;
+use under_way::{Coming, Moving};
+pub(crate) use under_way::{HeldFile, Moved};
 
 /// See the file's head.
 pub(crate) struct Staging {
@@ -120,35 +115,4 @@ pub(crate) async fn next_moved(staging: &mut Option<Staging>) -> Moved {
         Some(staging) => staging.reported.recv().await.expect("it keeps a sender"),
         None => std::future::pending().await,
     }
-}
-
-impl Hub {
-    /// Where a task's file is on this machine, without `.` and `..`.
-    fn home_path(&self, id: TaskId) -> PathBuf {
-        named(&self.settings.directory, self.names.name(id))
-    }
-
-    /// What `node` calls a file of this machine.
-    fn path_on(&self, node: NodeId, here: &Path) -> Text {
-        let there = match node {
-            LOCAL_NODE => here.to_path_buf(),
-            node => self.agents.node(node).port.path_there(here),
-        };
-        Text(there.into_os_string().into_encoded_bytes())
-    }
-
-    /// Whether a file belongs to the run's folder, and so is staged. What does not is expected to be on all nodes.
-    fn is_staged(&self, here: &Path) -> bool {
-        here.starts_with(&self.start_directory)
-    }
-}
-
-/// A file of this machine as `folder` calls it, without `.` and `..`.
-fn named(folder: &Path, name: &[u8]) -> PathBuf {
-    PathBuf::from(OsString::from_vec(absolute(folder.as_os_str().as_bytes(), name)))
-}
-
-/// A secondary file of `target`.
-fn beside(target: &Path, name: &Text) -> PathBuf {
-    named(target.parent().unwrap_or(target), &name.0)
 }

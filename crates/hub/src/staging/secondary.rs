@@ -7,17 +7,20 @@ use std::path::Path;
 use std::rc::Rc;
 
 use rakuda_agent::files::version_of;
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::files::absolute;
 use rakuda_core::{Input, NodeId, TaskId, TaskKind};
 use rakuda_proto::Text;
 use rakuda_proto::files::FileVersion;
 
+use super::paths::{beside, named};
 use super::relay::{Part, Place, relay};
 use super::state::State;
-use super::targets::Coming;
-use super::transfers::{Kind, Moved};
-use super::{beside, named, targets::version_in};
-use crate::hub::{Hub, LOCAL_NODE};
+use super::state::version_in;
+use super::under_way::Coming;
+use super::under_way::Followed;
+use super::under_way::{Kind, Moved};
+use crate::hub::Hub;
 use crate::secondary::Files;
 
 impl Hub {
@@ -174,14 +177,4 @@ impl Hub {
         debug_assert_eq!(version_in(&seen), state.version);
         self.settle_made(id, node, seen, &state);
     }
-}
-
-/// A target on its way to its secondary files.
-#[derive(Debug)]
-pub(super) struct Followed {
-    /// Which.
-    pub node: NodeId,
-    /// The target.
-    pub seen: rakuda_proto::journal::FileIdentity,
-    pub state: State,
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use rakuda_core::stager::FileState;
 use rakuda_proto::Text;
 use rakuda_proto::files::FileVersion;
+use rakuda_proto::journal::FileIdentity;
 
 /// A file that goes with a task's file: what that one's folder calls it, and its state.
 pub(crate) type Secondary = (Text, FileVersion);
@@ -36,4 +37,8 @@ impl FileState for State {
         let mut wanted = other.secondary.iter();
         self.version == other.version && wanted.all(|one| self.secondary.contains(one))
     }
+}
+
+pub(super) fn version_in(identity: &FileIdentity) -> FileVersion {
+    FileVersion { bytes: identity.bytes, modified_ns: identity.modified_ns }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::files::matches_glob;
 use rakuda_core::stager::StagerInput;
 use rakuda_core::{Input, NodeId, Output, Places, TaskId, TaskKind, TaskState};
@@ -15,25 +16,14 @@ use rakuda_proto::front::{ActionOutcome, FailedTarget, HubMessage};
 use rakuda_proto::journal::{FileIdentity, Outcome};
 
 use super::Staging;
-use super::secondary::Followed;
-use super::state::State;
-use crate::attempts::{AttemptDetails, RunningAttempt};
+use super::state::{State, version_in};
+use super::under_way::{Coming, Followed};
+use crate::attempts::state::{AttemptDetails, RunningAttempt};
 use crate::facts::identity_of;
-use crate::hub::{Hub, LOCAL_NODE};
+use crate::hub::Hub;
 use crate::notes::AttemptNote;
 use crate::secondary::Files;
 use crate::targets::TargetEnding;
-
-/// A target on its way home.
-#[derive(Debug)]
-pub(super) enum Coming {
-    /// Its action has ended well; its task is settled when it is there.
-    Made { node: NodeId, seen: FileIdentity },
-    /// Ruby code has made it here; its task is settled when it is where its secondary files are.
-    Followed(Followed),
-    /// Its task was settled before; the end of what asked for it waits.
-    TargetEnding,
-}
 
 impl Hub {
     /// Whether the target of an action that ended well is to be looked for on its node. What ran no
@@ -382,8 +372,4 @@ impl Staging {
         let is_alone = || state.is_none_or(|state| state.secondary.is_empty());
         self.wanted.contains(&id) || self.wanted_by_actions.contains(&id) && is_alone()
     }
-}
-
-pub(super) fn version_in(identity: &FileIdentity) -> FileVersion {
-    FileVersion { bytes: identity.bytes, modified_ns: identity.modified_ns }
 }

@@ -1,59 +1,18 @@
 //! Files on their way: each transfer and each removal is a task of its own, whose report the loop
 //! takes in. What is moved when `rakuda_core::stager` decides.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::stager::{MoveFailure, StagerInput};
 use rakuda_core::{Event, NodeId, TaskId};
-use rakuda_proto::front::FileAnswer;
-use tokio::task::AbortHandle;
 
-use super::beside;
+use super::paths::beside;
 use super::relay::{Carried, Failure, Part, Place, relay_all, remove};
 use super::state::State;
-use crate::hub::{Hub, LOCAL_NODE};
-
-/// A transfer that is under way.
-#[derive(Debug)]
-pub(super) struct Moving {
-    /// By the monotonic clock.
-    pub started_ns: u64,
-    task: AbortHandle,
-    /// It has ended well: what was moved beside the file itself.
-    pub carried: Option<Carried>,
-}
-
-/// What a transfer, or a removal, came to.
-#[derive(Debug)]
-pub(crate) struct Moved(pub(super) Kind);
-
-#[derive(Debug)]
-pub(super) enum Kind {
-    File {
-        transfer: u32,
-        result: Result<Carried, Failure>,
-    },
-    /// A target that Ruby code has made here, to what commands have written beside it.
-    Followed {
-        id: TaskId,
-        number: u32,
-        result: Result<(), Failure>,
-    },
-    Removed(NodeId),
-    /// What the front has asked for.
-    Found {
-        request: u32,
-        outcome: Result<FileAnswer, String>,
-    },
-    /// What an action has written.
-    Sent {
-        task: TaskId,
-        number: u32,
-        path: PathBuf,
-        result: Result<(), String>,
-    },
-}
+use super::under_way::{Kind, Moved, Moving};
+use crate::hub::Hub;
 
 impl Hub {
     /// Whether the files of a node can be got at.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rakuda_agent::files::version_of;
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::files::{Seen, names_in};
 use rakuda_core::stager::StagerInput;
 use rakuda_core::{Input, NodeId, TaskId};
@@ -18,12 +19,12 @@ use rakuda_proto::Text;
 use rakuda_proto::front::{FileAnswer, FrontMessage, HubMessage, Program, RedirectTarget};
 
 use super::hosts::FileHosts;
-use super::named;
+use super::paths::named;
 use super::relay::{Place, change, look, relay};
-use super::transfers::{Kind, Moved};
-use crate::attempts::{PendingCommand, RunningAttempt};
+use super::under_way::{Kind, Moved};
+use crate::attempts::state::{PendingCommand, RunningAttempt};
 use crate::error::HubError;
-use crate::hub::{Hub, LOCAL_NODE};
+use crate::hub::Hub;
 
 /// What became of a question of the front.
 type Outcome = Result<FileAnswer, String>;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::NodeId;
 use rakuda_link::content::write_message;
 use rakuda_link::credentials::{Authority, Credentials, CredentialsError};
@@ -20,7 +21,7 @@ use tokio::task::AbortHandle;
 
 use super::Streams;
 use super::meeting::{Meeting, Met};
-use crate::hub::{Hub, LOCAL_NODE};
+use crate::hub::Hub;
 use crate::staging::hosts::{Conversation, FileHosts};
 
 /// So much is copied at a time, in each direction.

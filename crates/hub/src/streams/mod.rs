@@ -31,12 +31,13 @@ mod stalls;
 mod turns;
 
 use crate::HubError;
-use crate::hub::{Hub, LOCAL_NODE};
-use crate::plan::PlannedStream;
+use crate::hub::Hub;
+use crate::plan::task::PlannedStream;
 use edges::Edges;
 pub(crate) use edges::{NotJoined, next_not_joined};
 pub(crate) use passing::Passing;
 use places::MessageCosts;
+use rakuda_cluster::LOCAL_NODE;
 use rerouting::Routes;
 
 /// All streams of a run.

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_cluster::ClusterPlan;
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::streams::{
     BURST_PER_1000_S, Between, Distance, GroupId, Groups, LineCost, Load, MESSAGE_BYTES, PlaceEnd,
     PlanCost, Route, RouteWatch, Traffic, Tree, Ways, between_ns, cost_over, improve, lines_of,
@@ -21,7 +22,7 @@ use rakuda_proto::streams::{
 use super::edges::{Edge, Edges, new_key};
 use super::rerouting::{Routes, ends_on};
 use super::{Component, plan_of};
-use crate::hub::{Hub, LOCAL_NODE};
+use crate::hub::Hub;
 
 /// What is opened on a node.
 pub(super) type NodePlans = (NodeId, Vec<StreamPlan>, Option<HopSet>);

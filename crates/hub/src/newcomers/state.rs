@@ -1,0 +1,48 @@
+//! What is known of nodes that come while a run goes on, and of those that are idle.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use rakuda_core::NodeId;
+use rakuda_proto::front::RequirementDefinition;
+
+/// See [`super`].
+#[derive(Debug, Default)]
+pub(crate) struct Newcomers {
+    /// Requirements that name the nodes that may run them, by the front's numbers.
+    pub(super) choosy: Vec<(u32, RequirementDefinition)>,
+    /// With this text a node may join; it is not written yet.
+    pub(super) invitation: Option<String>,
+    /// Where it is written.
+    pub(super) written: Option<InvitationFile>,
+    /// Nodes that run nothing: since when, by the monotonic clock, and how many actions had ended well there.
+    pub(super) idle: BTreeMap<NodeId, (u64, u32)>,
+    /// When it is looked for them again; none: no node is let go.
+    pub(super) due_ns: Option<u64>,
+}
+
+/// Removed with the run.
+#[derive(Debug)]
+pub(super) struct InvitationFile(pub(super) PathBuf);
+
+impl Drop for InvitationFile {
+    fn drop(&mut self) {
+        // When it is gone already, so much the better.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Newcomers {
+    /// A requirement names nodes; those that come later are compared with it.
+    pub fn note_choosy(&mut self, id: u32, definition: &RequirementDefinition) {
+        self.choosy.push((id, definition.clone()));
+    }
+
+    pub fn set_invitation(&mut self, text: String) {
+        self.invitation = Some(text);
+    }
+
+    pub fn due_ns(&self) -> Option<u64> {
+        self.due_ns
+    }
+}

@@ -1,0 +1,32 @@
+//! What a plan is made of: tasks that would run or not, and what would go from one to the other.
+
+use rakuda_proto::Text;
+use rakuda_record::forecast::PlannedWork;
+use serde::Serialize;
+
+use crate::rerun::state::Change;
+
+/// One task of the plan.
+#[derive(Debug)]
+pub struct PlannedTask {
+    pub target: Text,
+    /// Whether there is anything to run at all.
+    pub action: bool,
+    pub reasons: Vec<Change>,
+    /// Where its action stands.
+    pub rule: Option<Text>,
+    pub work: PlannedWork,
+}
+
+/// What would go from task to task.
+#[derive(Debug, Serialize)]
+pub struct PlannedStream {
+    /// As the Rakefile has it.
+    pub name: Text,
+    /// Names of tasks.
+    pub from: Vec<Text>,
+    /// Likewise.
+    pub to: Vec<Text>,
+    /// The tasks would run at the same time; if not, one after the other.
+    pub live: bool,
+}

@@ -1,0 +1,84 @@
+//! What is on its way between nodes, and what its end is told as.
+
+use std::path::PathBuf;
+
+use rakuda_core::{NodeId, TaskId};
+use rakuda_proto::front::FileAnswer;
+use rakuda_proto::journal::FileIdentity;
+use tokio::task::AbortHandle;
+
+use super::relay::{Carried, Failure};
+use super::state::State;
+
+/// A transfer that is under way.
+#[derive(Debug)]
+pub(super) struct Moving {
+    /// By the monotonic clock.
+    pub started_ns: u64,
+    pub task: AbortHandle,
+    /// It has ended well: what was moved beside the file itself.
+    pub carried: Option<Carried>,
+}
+
+/// What a transfer, or a removal, came to.
+#[derive(Debug)]
+pub(crate) struct Moved(pub(super) Kind);
+
+/// What it was.
+#[derive(Debug)]
+pub(super) enum Kind {
+    File {
+        transfer: u32,
+        result: Result<Carried, Failure>,
+    },
+    /// A target that Ruby code has made here, to what commands have written beside it.
+    Followed {
+        id: TaskId,
+        number: u32,
+        result: Result<(), Failure>,
+    },
+    Removed(NodeId),
+    /// What the front has asked for.
+    Found {
+        request: u32,
+        outcome: Result<FileAnswer, String>,
+    },
+    /// What an action has written.
+    Sent {
+        task: TaskId,
+        number: u32,
+        path: PathBuf,
+        result: Result<(), String>,
+    },
+}
+
+/// A target on its way home.
+#[derive(Debug)]
+pub(super) enum Coming {
+    /// Its action has ended well; its task is settled when it is there.
+    Made { node: NodeId, seen: FileIdentity },
+    /// Ruby code has made it here; its task is settled when it is where its secondary files are.
+    Followed(Followed),
+    /// Its task was settled before; the end of what asked for it waits.
+    TargetEnding,
+}
+
+/// A target on its way to its secondary files.
+#[derive(Debug)]
+pub(super) struct Followed {
+    /// Which.
+    pub node: NodeId,
+    /// The target.
+    pub seen: FileIdentity,
+    pub state: State,
+}
+
+/// A file that a node should have.
+#[derive(Debug)]
+pub(crate) struct HeldFile {
+    pub(super) name: Vec<u8>,
+    /// Its task, when that is known already.
+    pub(super) id: Option<TaskId>,
+    pub(super) state: State,
+    pub(super) copy: bool,
+}
