@@ -3,42 +3,13 @@
 //! Only a node is drained that fails while another one does well; if all fail, it is the tasks.
 //! Never one without which something could not run. Knows nothing of why an action failed.
 
+pub(crate) mod state;
+
 use crate::event::Output;
-use crate::fleet::Fleet;
 use crate::ids::{NodeId, RequirementId, TaskId};
 use crate::scheduler::Scheduler;
 use crate::time::Time;
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Health {
-    /// Nodes on which the last action failed.
-    streaks: BTreeMap<NodeId, Streak>,
-    /// Nodes in use on which the last action ended well.
-    doing_well: BTreeSet<NodeId>,
-    /// Nodes that are there and drained.
-    drained: BTreeSet<NodeId>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Streak {
-    failures: u32,
-    /// The last of the tasks that failed, no more than the setting's number.
-    tasks: Vec<TaskId>,
-}
-
-impl Health {
-    pub(crate) fn check_invariants(&self, fleet: &Fleet) {
-        for &id in &self.doing_well {
-            assert!(fleet.nodes[id].is_in_use(), "{id:?} does well and is not in use");
-            assert!(!self.streaks.contains_key(&id), "{id:?} does well and badly");
-        }
-        let drained = fleet.nodes.iter().filter(|(_, node)| node.joined && node.drained);
-        let drained: BTreeSet<NodeId> = drained.map(|(id, _)| id).collect();
-        assert_eq!(drained, self.drained, "nodes drained");
-    }
-}
 
 impl Scheduler {
     pub(crate) fn on_node_did_well(&mut self, id: NodeId) {

@@ -7,7 +7,7 @@ use crate::event::TaskKind;
 use crate::ids::TaskId;
 use crate::scheduler::Scheduler;
 use crate::task::{KnownFact, Task, TaskState};
-use crate::view::Counts;
+use crate::view::counts::Counts;
 use alloc::vec::Vec;
 
 impl Scheduler {

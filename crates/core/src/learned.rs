@@ -2,10 +2,10 @@
 //!
 //! Only holds its parts together; each is kept up only under the policy that asks for it, but for the times of ranks.
 
+pub(crate) mod state;
+
 use crate::config::Policy;
 use crate::ids::{NodeId, TaskId};
-use crate::level::Levels;
-use crate::rank::RankTimes;
 use crate::residency::Residency;
 use crate::scheduler::Scheduler;
 use crate::task::TaskState;
@@ -13,13 +13,6 @@ use crate::task::TaskState;
 /// Tasks that are looked at because a file came into memory. A file that more of them read is small
 /// beside the rest, mostly.
 const REVIEWED_MAX: usize = 64;
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Learned {
-    pub(crate) rank_times: RankTimes,
-    pub(crate) levels: Levels,
-    pub(crate) residency: Residency,
-}
 
 impl Scheduler {
     pub(crate) fn learns_levels(&self) -> bool {

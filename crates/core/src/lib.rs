@@ -106,4 +106,5 @@ pub use stopping::{
 pub use suitability::{NodeRank, Suits};
 pub use task::{Reason, TaskState};
 pub use time::{FileTime, Now, Time, Timestamp};
-pub use view::{Counts, NodeView, TaskView};
+pub use view::counts::Counts;
+pub use view::{NodeView, TaskView};

@@ -7,7 +7,7 @@
 use crate::config::Policy;
 use crate::graph::Graph;
 use crate::ids::{IdVec, NodeId, RequirementId, TaskId};
-use crate::learned::Learned;
+use crate::learned::state::Learned;
 use crate::queue::{Chooser, Entry, Queue};
 use crate::residency::Residency;
 use crate::victims::Victims;

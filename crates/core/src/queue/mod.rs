@@ -14,7 +14,7 @@ mod ranked;
 use crate::config::Policy;
 use crate::graph::Graph;
 use crate::ids::{NodeId, TaskId};
-use crate::learned::Learned;
+use crate::learned::state::Learned;
 use crate::random::Random;
 use crate::residency::Residency;
 use crate::task::TaskState;

@@ -6,7 +6,7 @@ use crate::event::TaskKind;
 use crate::fact::Places;
 use crate::graph::Graph;
 use crate::ids::{NodeId, RequirementId, TaskId};
-use crate::learned::Learned;
+use crate::learned::state::Learned;
 use crate::random::Random;
 use crate::task::{KnownFact, Task, TaskState};
 use alloc::vec::Vec;
