@@ -4,73 +4,21 @@
 //! heard last, so the agent gives up before the hub does, whichever direction of the link has
 //! failed. Who minds the lease is not held up when the agent stalls.
 
-use std::collections::{BTreeMap, VecDeque};
+pub(crate) mod state;
+
+use std::collections::BTreeMap;
 
 use rakuda_core::{ActionOutcome, Prepared, Signal};
 
-use super::chaos::{Chaos, Ended, Happening, Order, Report, Start};
+use super::chaos::Chaos;
+use super::messages::{Ended, Happening, Order, Report, Start};
 use super::truth::SERVER;
 use crate::units::SECOND_NS;
+use state::{Agent, Process};
 
 /// So long after it sent what the hub has heard last, an agent ends all that runs. Less than the
 /// hub's `SILENCE_NS` by more than a tick.
 pub(crate) const LEASE_NS: u64 = 4 * SECOND_NS;
-
-#[derive(Debug)]
-pub(crate) struct Agent {
-    /// The machine is there.
-    pub(crate) up: bool,
-    /// Whether its disk is as it was when the hub last knew it.
-    pub(crate) disk_kept: bool,
-    /// 0: none.
-    pub(crate) session: u64,
-    /// Sessions that it has ended: tells a `Hello` that was said twice from a new one.
-    incarnation: u64,
-    lease_ns: u64,
-    /// By command.
-    running: BTreeMap<u32, Process>,
-    prepared: Prepared<u32, Start>,
-    untold: Vec<Ended>,
-    pub(crate) stalled: bool,
-    /// What came while it stalled: orders, and ends of processes.
-    inbox: VecDeque<Happening>,
-}
-
-#[derive(Clone, Debug)]
-struct Process {
-    life: u64,
-    task: u32,
-    attempt: u32,
-    outcome: ActionOutcome,
-    content: Option<u64>,
-    /// Where its file lies in the end.
-    target: u32,
-    /// When it has ended well, a prepared command begins in its place.
-    frees_core: bool,
-    /// Cores that its action has on this node.
-    cores: u32,
-    /// It ends only when it is killed.
-    is_deaf: bool,
-    /// It has come to its end, and the agent stalls and does not know yet.
-    is_over: bool,
-}
-
-impl Agent {
-    pub(crate) fn new() -> Self {
-        Self {
-            up: true,
-            disk_kept: true,
-            session: 0,
-            incarnation: 0,
-            lease_ns: 0,
-            running: BTreeMap::new(),
-            prepared: Prepared::default(),
-            untold: Vec::new(),
-            stalled: false,
-            inbox: VecDeque::new(),
-        }
-    }
-}
 
 impl Chaos {
     fn agent(&mut self, node: u32) -> &mut Agent {

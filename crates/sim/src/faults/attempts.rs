@@ -2,69 +2,21 @@
 //!
 //! The rules are held against an account of its own (`Shadow`): who asked for what, and when which gate was passed.
 
-use std::collections::{BTreeMap, BTreeSet};
+pub(crate) mod state;
 
 use rakuda_core::{
     ActionOutcome, Attempt, AttemptEffect, AttemptState, Input, NextAttempt, NodeId, Refusal,
     TaskId, Time,
 };
 
-use super::chaos::{Chaos, Ended, Happening, Order, Start};
-use super::front::{FromFront, ToFront};
+use super::chaos::Chaos;
+use super::front::state::{FromFront, ToFront};
+use super::messages::{Ended, Happening, Order, Start};
 use crate::units::SECOND_NS;
+use state::{Later, Running, Shadow};
 
 /// How long files are brought, or looked at, at most.
 const FILES_NS_MAX: u64 = SECOND_NS;
-
-/// What the hub waits for.
-#[derive(Clone, Debug)]
-pub(crate) enum Later {
-    /// Inputs are in place, as they were when this many changes had been made; or they cannot be had.
-    Inputs { changes: u32, well: bool },
-    /// The node has looked at the target.
-    Inspected,
-    /// What commands have left behind is ended.
-    Cleared,
-}
-
-/// What is known of an attempt apart from its life.
-#[derive(Debug, Default)]
-pub(crate) struct Shadow {
-    /// What the last command has made.
-    pub(crate) content: Option<u64>,
-    /// Times that code has written something since it began, and how many of them the inputs in
-    /// place heed; none: they are not.
-    changes: u32,
-    heeded: Option<u32>,
-    refused: bool,
-    pub(crate) aborted: bool,
-    /// The front was told so.
-    told: bool,
-    /// Where it stands in line: the lower, the sooner it has its lease.
-    pub(crate) in_line: Option<i64>,
-    pub(crate) had_lease: bool,
-}
-
-/// A command that was started and has not ended.
-#[derive(Debug)]
-pub(crate) struct Running {
-    pub(crate) task: u32,
-    attempt: u32,
-    pub(crate) node: u32,
-    pub(crate) begun_ns: u64,
-}
-
-/// Attempts, and what is held against them.
-#[derive(Debug, Default)]
-pub(crate) struct HubAttempts {
-    pub(crate) commands: BTreeMap<u32, Running>,
-    /// Commands that were asked for, until they are started or refused: whose, and whether each is
-    /// the last of its action.
-    pub(crate) wanted: BTreeMap<u32, (u32, bool)>,
-    last: BTreeSet<u32>,
-    /// Places in lines so far.
-    places: i64,
-}
 
 impl Chaos {
     /// Cores of a node that an action of a task needs.

@@ -1,36 +1,22 @@
 //! What failures were due to, as nobody but the simulator knows: no failure over a file server
 //! counts, but within the limits that `docs/design/reach.md` states.
 
+pub(crate) mod state;
+
 use rakuda_core::{HostId, NodeId, Places, ReachInput, TaskId};
 
 use super::chaos::Chaos;
 use crate::units::SECOND_NS;
+use state::Cause;
 
 /// A task is uncharged so often.
 const UNCHARGED_MAX: u32 = 3;
+
 /// A silence that is older may uncharge nothing any more: that counts from when the hub first saw it.
 const OLD_NS: u64 = 200 * SECOND_NS;
+
 /// The loss of a file is noticed, and asked about, within this time.
 const NOTICED_NS: u64 = 60 * SECOND_NS;
-
-/// A failure over a file server.
-#[derive(Clone, Debug)]
-pub(crate) struct Cause {
-    /// Which file was read; none: it was to be written.
-    pub(crate) file: Option<u32>,
-    /// It is one of the task's inputs.
-    pub(crate) named: bool,
-    /// The host that was silent; none: the catalogue named none.
-    pub(crate) host: Option<u32>,
-    pub(crate) epoch: u64,
-    pub(crate) failed_ns: u64,
-    /// The last round that was about it.
-    pub(crate) round: Option<u32>,
-    /// Files that such a round asked about tell of the host.
-    pub(crate) sampled: bool,
-    /// Such a round has found the host silent, or the file out of reach.
-    pub(crate) seen: bool,
-}
 
 impl Chaos {
     /// A round begins that is about these failures.

@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rakuda_core::{ActionOutcome, Signal, StopHow, TaskId};
+use rakuda_core::StopHow;
 
-use super::agent::Agent;
-use super::attempts::Later;
-use super::front::{FromFront, Front, ToFront};
-use super::gfarm::{Gfarm, GfarmHappening};
+use super::agent::state::Agent;
+use super::front::state::Front;
+use super::gfarm::state::Gfarm;
 use super::hub::Hub;
+use super::messages::{Happening, Order, Report};
 use super::scenario::Scenario;
 use super::truth::{SERVER, Truth, content};
 use crate::log::Log;
@@ -27,160 +27,6 @@ const MILLISECOND_NS: u64 = 1_000_000;
 
 /// How often something was injected, or seen.
 pub type Counts = BTreeMap<&'static str, u64>;
-
-/// What became of a command.
-#[derive(Clone, Debug)]
-pub(crate) struct Ended {
-    /// Which start of the hub it belongs to.
-    pub(crate) life: u64,
-    pub(crate) task: u32,
-    pub(crate) attempt: u32,
-    pub(crate) command: u32,
-    pub(crate) outcome: ActionOutcome,
-    pub(crate) content: Option<u64>,
-    /// Its core is a prepared command's.
-    pub(crate) freed: bool,
-}
-
-/// A command that an agent is to start.
-#[derive(Clone, Debug)]
-pub(crate) struct Start {
-    pub(crate) life: u64,
-    pub(crate) task: u32,
-    pub(crate) attempt: u32,
-    pub(crate) command: u32,
-    /// Those of its action on its node. The hub that sent it may be gone by the time at which it begins.
-    pub(crate) cores: u32,
-    /// It makes the target, of those inputs in those places.
-    pub(crate) is_last: bool,
-    pub(crate) inputs: Vec<(u32, u32)>,
-}
-
-/// From the hub to an agent.
-#[derive(Clone, Debug)]
-pub(crate) enum Order {
-    /// The answer to `Hello`: the number of the session, and whether the files on the node count.
-    Welcome {
-        session: u64,
-        incarnation: u64,
-        files_kept: bool,
-        heard_ns: u64,
-    },
-    Start {
-        start: Start,
-        frees_core: bool,
-    },
-    Prepare {
-        start: Start,
-        freed: u64,
-    },
-    Release,
-    Withdraw {
-        command: u32,
-    },
-    KeepCore {
-        command: u32,
-    },
-    Signal {
-        command: u32,
-        signal: Signal,
-    },
-    /// A heartbeat: when the agent sent what the hub has heard last.
-    Ping {
-        heard_ns: u64,
-    },
-}
-
-/// From an agent to the hub.
-#[derive(Clone, Debug)]
-pub(crate) enum Report {
-    /// A new session is wanted; said again until there is one, with the same number. Nothing runs;
-    /// these ended in the last one and could not be told.
-    Hello {
-        incarnation: u64,
-        files_kept: bool,
-        untold: Vec<Ended>,
-    },
-    Ended(Ended),
-    Begun {
-        command: u32,
-    },
-    Withdrawn {
-        command: u32,
-    },
-    CoreKept {
-        command: u32,
-    },
-    Pong,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Happening {
-    ToAgent {
-        node: u32,
-        session: u64,
-        order: Order,
-    },
-    ToHub {
-        node: u32,
-        session: u64,
-        sent_ns: u64,
-        report: Report,
-    },
-    /// A process has come to its end.
-    Done {
-        node: u32,
-        command: u32,
-    },
-    /// The front hears something from a hub of this life.
-    ToFront {
-        life: u64,
-        task: u32,
-        what: ToFront,
-    },
-    /// An action goes on, or has been unwound.
-    FrontStep {
-        life: u64,
-        task: u32,
-        attempt: u32,
-        unwound: bool,
-    },
-    FromFront {
-        life: u64,
-        task: u32,
-        what: FromFront,
-    },
-    /// Something that the hub waits for on behalf of an attempt.
-    Later {
-        life: u64,
-        task: u32,
-        attempt: u32,
-        what: Later,
-    },
-    /// The hub has looked at a file.
-    Looked {
-        id: TaskId,
-        life: u64,
-    },
-    Tick,
-    Fault,
-    UserStops(StopHow),
-    HubUp,
-    MachineUp {
-        node: u32,
-    },
-    LinkUp {
-        node: u32,
-    },
-    LinkFast {
-        node: u32,
-    },
-    AgentGoesOn {
-        node: u32,
-    },
-    /// A file server goes or comes, or a round of questions goes on.
-    Gfarm(GfarmHappening),
-}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Link {

@@ -1,21 +1,16 @@
 //! Ends of attempts: failures that may not be the task's fault wait, the others are passed on.
 
+pub(crate) mod state;
+
 use std::collections::BTreeSet;
 
 use rakuda_core::{ActionOutcome, AttemptState, Event, Input, TaskId, TaskState};
 
-use super::chaos::{Chaos, Ended};
+use super::chaos::Chaos;
 use super::hub::Made;
+use super::messages::Ended;
 use super::truth::SERVER;
-
-/// The failure of an action whose inputs lie on nodes that may be lost: it counts only when they have been heard of.
-#[derive(Clone, Debug)]
-pub(crate) struct Doubt {
-    pub(crate) task: u32,
-    node: u32,
-    since_ns: u64,
-    waits_for: BTreeSet<u32>,
-}
+use state::Doubt;
 
 impl Chaos {
     /// The action of a task has failed: whether that counts is seen when all that it reads has been heard of.

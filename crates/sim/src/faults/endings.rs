@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use rakuda_core::{AttemptState, Input, NodeId, TaskId};
 
-use super::attempts::Running;
+use super::attempts::state::Running;
 use super::chaos::Chaos;
-use super::front::ToFront;
+use super::front::state::ToFront;
 
 impl Chaos {
     /// Ends what runs for too long.

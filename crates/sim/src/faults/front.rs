@@ -3,64 +3,18 @@
 //! Messages in each direction stay in order; an action takes some time before it goes on, and much
 //! more before it is unwound.
 
-use std::collections::{BTreeMap, BTreeSet};
+pub(crate) mod state;
+
+use std::collections::BTreeSet;
 
 use rakuda_core::ActionOutcome;
 
-use super::chaos::{Chaos, Happening};
+use super::chaos::Chaos;
+use super::messages::Happening;
 use crate::units::SECOND_NS;
+use state::{Action, FromFront, Front, ToFront};
 
 const MILLISECOND_NS: u64 = 1_000_000;
-
-/// What the hub says of an action.
-#[derive(Clone, Debug)]
-pub(crate) enum ToFront {
-    Run { attempt: u32, leased: bool },
-    Leased,
-    CommandEnded { command: u32, well: bool },
-    Abort,
-    Lost,
-}
-
-/// What the front says of it. `attempt` is for checks alone: real messages go without.
-#[derive(Clone, Debug)]
-pub(crate) enum FromFront {
-    WantLease,
-    Want {
-        attempt: u32,
-        command: u32,
-        is_last: bool,
-    },
-    /// Code has written something that the next command reads.
-    Changed,
-    Ended {
-        attempt: u32,
-        outcome: ActionOutcome,
-    },
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Front {
-    actions: BTreeMap<u32, Action>,
-    /// When the last message arrives, here and at the hub.
-    last_ns: [u64; 2],
-}
-
-#[derive(Debug)]
-struct Action {
-    attempt: u32,
-    /// Commands that it has wanted, and those of them that have not ended.
-    wanted: u32,
-    open: BTreeSet<u32>,
-    /// It waits for its cores.
-    waits: bool,
-    /// It goes on at a time that is known already.
-    thinks: bool,
-    failed: bool,
-    /// It was told to end: its threads ask for nothing more.
-    told: bool,
-    lost: bool,
-}
 
 impl Chaos {
     /// A hub begins: its front has no actions.

@@ -12,10 +12,11 @@ use rakuda_core::{
     StopSettings, TaskId, TaskKind, Time,
 };
 
-use super::attempts::{HubAttempts, Shadow};
-use super::chaos::{Chaos, Ended, Happening, Order, Report};
-use super::doubts::Doubt;
-use super::reach::HubReach;
+use super::attempts::state::{HubAttempts, Shadow};
+use super::chaos::Chaos;
+use super::doubts::state::Doubt;
+use super::messages::{Ended, Happening, Order, Report};
+use super::reach::state::HubReach;
 use super::scenario::Scenario;
 use super::truth::SERVER;
 use crate::units::SECOND_NS;

@@ -1,6 +1,7 @@
 //! What goes wrong, and when it is right again.
 
-use super::chaos::{Chaos, Happening};
+use super::chaos::Chaos;
+use super::messages::Happening;
 use crate::units::SECOND_NS;
 
 impl Chaos {

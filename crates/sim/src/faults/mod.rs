@@ -7,7 +7,8 @@
 //! rule panics.
 //!
 //! - `scenario`: what a seed stands for; `truth`: what really is on disks, and runs
-//! - `chaos`: the queue and the links; `hub`, `agent`: what is told and done at both ends; `injector`: what goes wrong
+//! - `chaos`: the queue and the links; `messages`: what goes over them; `hub`, `agent`: what is told and done at both
+//!   ends; `injector`: what goes wrong
 //! - `attempts`: what the hub does for `rakuda_core::Attempts`; `doubts`, `endings`: how they end;
 //!   `rules`: what must hold of them
 //! - `gfarm`: file servers and their catalogue; `reach`: what the hub does for
@@ -25,6 +26,7 @@ mod front;
 mod gfarm;
 mod hub;
 mod injector;
+mod messages;
 mod reach;
 mod rules;
 mod scenario;

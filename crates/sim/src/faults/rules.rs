@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rakuda_core::{NodeId, Time};
 
-use super::attempts::HubAttempts;
+use super::attempts::state::HubAttempts;
 use super::chaos::Chaos;
 
 impl Chaos {

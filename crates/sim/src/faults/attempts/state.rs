@@ -1,0 +1,53 @@
+//! What the hub knows of attempts beside what the run does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the hub waits for.
+#[derive(Clone, Debug)]
+pub(crate) enum Later {
+    /// Inputs are in place, as they were when this many changes had been made; or they cannot be had.
+    Inputs { changes: u32, well: bool },
+    /// The node has looked at the target.
+    Inspected,
+    /// What commands have left behind is ended.
+    Cleared,
+}
+
+/// What is known of an attempt apart from its life.
+#[derive(Debug, Default)]
+pub(crate) struct Shadow {
+    /// What the last command has made.
+    pub(crate) content: Option<u64>,
+    /// Times that code has written something since it began, and how many of them the inputs in
+    /// place heed; none: they are not.
+    pub(super) changes: u32,
+    pub(super) heeded: Option<u32>,
+    pub(super) refused: bool,
+    pub(crate) aborted: bool,
+    /// The front was told so.
+    pub(super) told: bool,
+    /// Where it stands in line: the lower, the sooner it has its lease.
+    pub(crate) in_line: Option<i64>,
+    pub(crate) had_lease: bool,
+}
+
+/// A command that was started and has not ended.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) task: u32,
+    pub(super) attempt: u32,
+    pub(crate) node: u32,
+    pub(crate) begun_ns: u64,
+}
+
+/// Attempts, and what is held against them.
+#[derive(Debug, Default)]
+pub(crate) struct HubAttempts {
+    pub(crate) commands: BTreeMap<u32, Running>,
+    /// Commands that were asked for, until they are started or refused: whose, and whether each is
+    /// the last of its action.
+    pub(crate) wanted: BTreeMap<u32, (u32, bool)>,
+    pub(super) last: BTreeSet<u32>,
+    /// Places in lines so far.
+    pub(super) places: i64,
+}
