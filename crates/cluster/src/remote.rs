@@ -16,10 +16,10 @@ use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
 use rakuda_proto::cluster::{FromAgent, SecondarySearch, ToAgent};
 
-use crate::data::FarData;
+use crate::calls::{Calls, PortCall};
 use crate::data_dial::DataDial;
+use crate::far_data::FarData;
 use crate::port::AgentPort;
-use crate::thread::{Calls, PortCall};
 
 /// What the hub and the life of a node, which are on two threads, both know of its agent.
 #[derive(Default)]
