@@ -20,7 +20,7 @@ use rakuda_proto::front::{FileAnswer, FrontMessage, HubMessage, Program, Redirec
 
 use super::hosts::FileHosts;
 use super::paths::named;
-use super::relay::{Place, change, look, relay};
+use super::relay::{FileOnNode, change, look, relay};
 use super::under_way::{Kind, Moved};
 use crate::attempts::state::{PendingCommand, RunningAttempt};
 use crate::error::HubError;
@@ -127,7 +127,7 @@ impl Hub {
         request: u32,
         task: TaskId,
         path: &Text,
-        ask: impl FnOnce(Rc<FileHosts>, Place, Place) -> F,
+        ask: impl FnOnce(Rc<FileHosts>, FileOnNode, FileOnNode) -> F,
     ) {
         let here = at(path);
         let ran_there =
@@ -145,10 +145,10 @@ impl Hub {
         request: u32,
         node: NodeId,
         here: &Path,
-        ask: impl FnOnce(Rc<FileHosts>, Place, Place) -> F,
+        ask: impl FnOnce(Rc<FileHosts>, FileOnNode, FileOnNode) -> F,
     ) {
-        let there = Place { node, path: self.path_on(node, here) };
-        let here = Place { node: LOCAL_NODE, path: self.path_on(LOCAL_NODE, here) };
+        let there = FileOnNode { node, path: self.path_on(node, here) };
+        let here = FileOnNode { node: LOCAL_NODE, path: self.path_on(LOCAL_NODE, here) };
         let Some(staging) = &self.staging else { return };
         let asking = ask(Rc::clone(&staging.hosts), there, here);
         let reports = staging.reports.clone();
@@ -246,7 +246,7 @@ impl Hub {
                 self.make_folders(node, vec![self.path_on(node, &here)]);
                 continue;
             }
-            let place = |node| Place { node, path: self.path_on(node, &here) };
+            let place = |node| FileOnNode { node, path: self.path_on(node, &here) };
             let (source, target) = (place(LOCAL_NODE), place(node));
             let Some(staging) = &self.staging else { continue };
             let moving = relay(Rc::clone(&staging.hosts), source, target, version);
@@ -323,7 +323,7 @@ fn at(path: &Text) -> PathBuf {
 }
 
 /// Brings a file here, if it is there and not the same.
-async fn fetch(hosts: &Rc<FileHosts>, there: Place, here: Place) -> Outcome {
+async fn fetch(hosts: &Rc<FileHosts>, there: FileOnNode, here: FileOnNode) -> Outcome {
     match look(hosts, &there).await? {
         None => Ok(FileAnswer::Nowhere),
         Some((_, true)) => {
