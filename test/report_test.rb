@@ -158,6 +158,7 @@ class ReportTest < Minitest::Test
       seen = browser.evaluate(<<~JS)
         new Promise((done) => requestAnimationFrame(() => {
           const holder = document.getElementById("task-table"), row = holder.querySelector(".virtual-row");
+          holder.scrollTop = 0;
           holder.scrollLeft = holder.scrollWidth;
           requestAnimationFrame(() => requestAnimationFrame(() => {
             const { y, height } = row.getBoundingClientRect(), left = holder.getBoundingClientRect().x;
