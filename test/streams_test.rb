@@ -365,7 +365,7 @@ class StreamsTest < Minitest::Test
     assert_equal [["w"], ["r"]], (%w[writers readers].map { |side| stream[side].map { |one| one["task"] } })
     assert_match(/^stream s: .*, failed: #{fault}$/, control("report", "--text"))
     page = File.read(control("report").strip)
-    ["<title>stream s (Rakefile:1): 1 stream not whole, ", "<title>into stream s: 1 writer</title>",
+    ["<title>stream s (Rakefile:1): not whole, ", "<title>into stream s: 1 writer</title>",
      "<span class=\"bad\">failed: #{fault}</span>"].each { |part| assert_includes page, part }
   end
 
