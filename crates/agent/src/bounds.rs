@@ -28,7 +28,7 @@ use crate::trees;
 const EVERY: Duration = Duration::from_millis(100);
 /// Minimum time between two looks.
 const EVERY_MIN: Duration = Duration::from_millis(5);
-/// So many times as long as a look takes, it is waited before the next one: a look reads of all processes here.
+/// So many times as long as a look takes, it is waited before the next one.
 const LOOK_SHARE: u32 = 20;
 /// A command is taken to grow by so many bytes in a millisecond: what one core fills with zeros.
 const GROWTH_BYTES_PER_MS: u64 = 2 << 20;
@@ -194,9 +194,14 @@ fn watch(shared: &Shared) -> ! {
         let seen: Vec<(CommandId, Bounded)> = commands.iter().map(|(id, it)| (*id, *it)).collect();
         drop(commands);
         let begun_ns = clock::monotonic_ns();
-        let sets = trees::resident_sets();
+        let mut all = None;
+        let mut tree = |root| {
+            let sets = || all.get_or_insert_with(trees::resident_sets).tree(root);
+            trees::resident_tree(root).unwrap_or_else(sets)
+        };
         // Who ends a command waits for the lock: nothing is read while it is held.
-        let found: Vec<_> = seen.into_iter().map(|(id, it)| (id, Found::of(it, &sets))).collect();
+        let found: Vec<_> =
+            seen.into_iter().map(|(id, it)| (id, Found::of(it, &tree(it.root)))).collect();
         let mut commands = locked(shared);
         for (id, found) in found {
             if let Some(bounded) = commands.get_mut(&id).filter(|bounded| !bounded.killed) {
@@ -229,9 +234,8 @@ struct Found {
 }
 
 impl Found {
-    fn of(bounded: Bounded, sets: &trees::ResidentSets) -> Self {
+    fn of(bounded: Bounded, tree: &[(i32, u64)]) -> Self {
         let page_bytes = rustix::param::page_size() as u64;
-        let tree = sets.tree(bounded.root);
         let resident = |(_, pages): &(i32, u64)| pages * page_bytes;
         let mut bytes = tree.iter().map(resident).sum();
         if bytes > bounded.bytes_max {
@@ -293,6 +297,9 @@ mod tests {
         let own = i32::try_from(std::process::id()).unwrap();
         let tree = trees::resident_sets().tree(own);
         assert!(tree[0].0 == own && tree[0].1 > 0, "{tree:?}");
+        // Not every kernel tells of children.
+        let told = trees::resident_tree(own).unwrap_or(tree);
+        assert!(told[0].0 == own && told[0].1 > 0, "{told:?}");
         assert!(share(own).is_some_and(|bytes| bytes > 0));
     }
 }
