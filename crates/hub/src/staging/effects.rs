@@ -143,7 +143,7 @@ impl Hub {
     /// An attempt lacks a file on its node.
     fn refuse_inputs(&mut self, id: TaskId, attempt: u32, file: TaskId, node: NodeId, why: &str) {
         self.tell_lacked_behind(id, file);
-        self.forget_written(id, node);
+        self.forget_written(id);
         self.on_inputs_seen(id, attempt, Some(Text::from(why.to_owned())));
     }
 
