@@ -41,8 +41,8 @@ pub struct Export {
     #[arg(value_name = "RUN", default_value = "last")]
     run: String,
 
-    /// Write to FILE; `-` is the standard output, where wfformat, dot, junit and code-quality go without it. perfetto needs a file
-    /// or `-`, ro-crate the name of a new folder.
+    /// Write to FILE; `-` is the standard output, where wfformat, dot, junit and code-quality go without it. perfetto
+    /// needs a file or `-`, ro-crate the name of a new folder.
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     output: Option<PathBuf>,
 

@@ -76,7 +76,7 @@ fn digest(name: &str) -> u64 {
 mod tests {
     use super::*;
 
-    const LINES: &str = r#"{"event":"run_started","version":2,"time_ns":1000000000,"run":"r","directory":"/work/flow","rakefile":"Rakefile"}
+    const LINES: &str = r#"{"event":"run_started","version":2,"time_ns":1000000000,"run":"r","directory":"/repo/flow","rakefile":"Rakefile"}
 {"event":"node_joined","time_ns":1000000000,"node":0,"name":"n1","cores":4,"memory_bytes":0}
 {"event":"rule_defined","rule":1,"location":"Rakefile:3"}
 {"event":"task_defined","task":0,"name":"a","kind":"plain","action":true,"rule":1}
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn failed_tasks_stand_at_their_lines() {
-        let entries = written("/work");
+        let entries = written("/repo");
         let told = |entry: &serde_json::Value| {
             let place = &entry["location"];
             (entry["description"].clone(), place["path"].clone(), place["lines"]["begin"].clone())
@@ -111,12 +111,12 @@ mod tests {
                 (json!("task b: no place"), json!("flow/Rakefile"), json!(3)),
             ]
         );
-        assert_eq!(written("/work/flow")[0]["location"]["path"], "/work/lib/a.rb");
+        assert_eq!(written("/repo/flow")[0]["location"]["path"], "/repo/lib/a.rb");
     }
 
     #[test]
     fn a_task_has_the_same_fingerprint_in_each_run_and_another_one_another() {
-        let prints = written("/work");
+        let prints = written("/repo");
         assert_eq!(prints[0]["fingerprint"], "af63dc4c8601ec8c");
         assert_ne!(prints[0]["fingerprint"], prints[1]["fingerprint"]);
     }

@@ -1,5 +1,5 @@
-//! How long attempts took: what every mean and total of a rule is made of, in the report, on the live page, in `top` and
-//! in the graph of rules.
+//! How long attempts took: what every mean and total of a rule is made of, in the report, on the live page, in `top`
+//! and in the graph of rules.
 //!
 //! It does not know which tasks are of one rule.
 

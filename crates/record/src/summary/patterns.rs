@@ -29,9 +29,9 @@ pub struct Pattern {
     has_programs: bool,
 }
 
-/// Of a worker's name in a synchronised round: the name of the rounds, its number, and whether its program does nothing.
-/// The front makes these names (`lib/rakuda/sync.rb`): `write:task_0_w3`, `write:null_w3`, `write:null_1_w3`; without
-/// `write:` where the rounds have no name.
+/// Of a worker's name in a synchronised round: the name of the rounds, its number, and whether its program does
+/// nothing. The front makes these names (`lib/rakuda/sync.rb`): `write:task_0_w3`, `write:null_w3`, `write:null_1_w3`;
+/// without `write:` where the rounds have no name.
 fn worker(name: &str) -> Option<(&str, usize, bool)> {
     let (sync, last) = name.rsplit_once(':').unwrap_or((UNNAMED, name));
     let (round, number) = last.rsplit_once("_w")?;

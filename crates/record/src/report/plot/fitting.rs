@@ -1,7 +1,7 @@
 //! Texts in boxes of pictures: how wide they are, and as much of them as has room.
 //!
-//! The font of a picture is its reader's. What is said here holds for `DejaVu Sans`, which is wider than the other fonts
-//! that pages name, so that a text which fits here fits there.
+//! The font of a picture is its reader's. What is said here holds for `DejaVu Sans`, which is wider than the other
+//! fonts that pages name, so that a text which fits here fits there.
 
 /// Size of the letters of pictures, px.
 const SIZE: f64 = 12.0;
