@@ -213,6 +213,14 @@ class ChoosingTest < Minitest::Test
         all = Rakuda.nodes.where("threads >= 1").where("has(mem_available)")
         node = all.max_by(:mem_available)
         puts [node.state, node[:threads] >= 1, node.age(:mem_available) >= 0].inspect
+        ways = [:node_memory_MemTotal_bytes, "mem_total / threads", "max(threads, 1)", "-threads", :os]
+        puts ways.map { |way| [all.max_by(way), all.min_by(way)].map { |it| it[:threads] >= 1 } }.uniq.inspect
+        puts [all.max_by("threads / 0"), Rakuda.nodes.min_by("fs_free('/no/such/folder')")].inspect
+        begin
+          all.max_by("threads + lod1")
+        rescue Rakuda::NodesNotKnown => e
+          puts e.message
+        end
         begin
           all.min_by(:nothing)
         rescue Rakuda::NodesNotKnown => e
@@ -223,17 +231,25 @@ class ChoosingTest < Minitest::Test
         rescue Rakuda::NodesNotKnown => e
           puts e.message
         end
+        begin
+          Rakuda.nodes.where("lod1 < 2").max_by(:load1)
+        rescue Rakuda::NodesNotKnown => e
+          puts e.message
+        end
         sh "echo it goes on"
       end
     RUBY
     rakuda(rakefile, "-q", "asks") do |run|
       assert_equal 0, run.status, run.err
       assert_equal ['["up"]', '["up", true, true]'], run.lines.first(2)
-      assert_equal "min_by(:nothing): nothing is called nothing (has(NAME) is also for what nothing has)", run.lines[2]
+      assert_equal ["[[true, true]]", "[nil, nil]"], run.lines[2, 2]
       hint = "nothing is called lod1 (did you mean load1?)"
-      assert_equal ["where(\"lod1 < 2\"): at character 1: #{hint}", "where(\"2 > lod1\"): at character 5: #{hint}"],
-                   run.lines[3, 2]
-      assert_equal "it goes on", run.lines[5]
+      assert_equal "max_by(\"threads + lod1\"): #{hint}", run.lines[4]
+      assert_equal "min_by(:nothing): nothing is called nothing (has(NAME) is also for what nothing has)", run.lines[5]
+      assert_equal ["where(\"lod1 < 2\"): at character 1: #{hint}", "where(\"2 > lod1\"): at character 5: #{hint}",
+                    "where(\"lod1 < 2\"): at character 1: #{hint}"],
+                   run.lines[6, 3]
+      assert_equal "it goes on", run.lines[9]
     end
   end
 
