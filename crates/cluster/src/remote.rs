@@ -233,6 +233,7 @@ impl AgentPort for RemotePort {
             | ToAgent::TellTime { .. }
             | ToAgent::Sample { .. }
             | ToAgent::SampleNow { .. }
+            | ToAgent::TellExactly { .. }
             | ToAgent::SignalAll { .. }
             | ToAgent::EndAll
             | ToAgent::EndLeft { .. }
