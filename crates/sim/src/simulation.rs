@@ -372,7 +372,9 @@ impl<'a> Simulation<'a> {
             Output::GangStarted { id, .. } | Output::GangTooLarge { id, .. } => {
                 unreachable!("no gang is defined: {id:?}")
             }
-            Output::GangEntangled { id, .. } => unreachable!("no gang is defined: {id:?}"),
+            Output::GangEntangled { id, .. } | Output::TurnTaken { id, .. } => {
+                unreachable!("no gang is defined: {id:?}")
+            }
             Output::AskNeeded { id } | Output::CompareRecord { id } | Output::Resolve { id } => {
                 unreachable!("{id:?} is neither deferred nor of a class of its own")
             }
