@@ -46,6 +46,8 @@ pub(crate) struct Streams {
     components: Vec<Component>,
     /// By task: its component.
     of: BTreeMap<TaskId, usize>,
+    /// Those of which the core has just begun members: all of these are known when nothing more of it is to be done.
+    begun: BTreeSet<usize>,
     /// Those that are open: whose.
     open: BTreeMap<OpeningId, Opening>,
     openings: u32,
@@ -72,6 +74,8 @@ struct Component {
     opening_of: BTreeMap<TaskId, OpeningId>,
     /// Of a spooled one: whose turn it is. Those wait that the core has begun.
     stages: Stages<NextAttempt>,
+    /// Of `stages`: those whose turn the core knows of, and has no room for yet.
+    asked: BTreeSet<TaskId>,
     /// By member: the opening that has written its spool last. Whoever writes has a spool of its own: one that was
     /// given up with its node may be written on.
     spools: BTreeMap<TaskId, OpeningId>,
@@ -150,13 +154,6 @@ impl Streams {
     pub fn ends_of(&self, id: TaskId) -> Option<(OpeningId, u32)> {
         let opening = self.component_of(id)?.opening_of.get(&id)?;
         Some((*opening, id.0))
-    }
-}
-
-impl Streams {
-    /// Whether a task runs alone among those that streams join with it.
-    pub fn is_spooled(&self, id: TaskId) -> bool {
-        self.component_of(id).is_some_and(|component| component.spooled)
     }
 }
 
@@ -258,7 +255,7 @@ impl Hub {
         let Some(gang) = gang else { return Err(HubError::Protocol("a component is no gang")) };
         // Where nodes share no folder, a spool is read on the node where it was written.
         let has_own = spooled && !self.has_shared_spools();
-        self.event(Event::GangJoined { id: gang, spread: !has_own });
+        self.event(Event::GangJoined { id: gang, spread: !has_own, by_turns: spooled });
         let said = self.said_of(&members, &streams);
         let ends: Vec<StreamEnds> = streams.iter().map(ends).collect();
         let traffic = Traffic::of_all(&ends, &said);
@@ -278,6 +275,7 @@ impl Hub {
             spooled,
             opening_of: BTreeMap::new(),
             stages,
+            asked: BTreeSet::new(),
             spools: BTreeMap::new(),
             spools_on: None,
         });
@@ -342,14 +340,14 @@ impl Hub {
             self.event(Event::ActionEnded { id, attempt, outcome, run_ns: Some(0) });
             return true;
         }
-        self.begin_next_of(place);
+        self.streams.begun.insert(place);
         true
     }
 
     /// An action that waits for its turn is to end: it begins, and ends at once.
     pub(crate) fn begin_deferred(&mut self, id: TaskId) {
         let Some(&place) = self.streams.of.get(&id) else { return };
-        if let Some(start) = self.streams.components[place].stages.take(id) {
+        if let Some(start) = self.streams.components[place].take(id) {
             self.start_action(id, &start);
         }
     }
@@ -586,7 +584,7 @@ impl Hub {
     pub(crate) fn on_stream_member_lost(&mut self, id: TaskId) {
         if let Some(place) = self.streams.of.get(&id) {
             let component = &mut self.streams.components[*place];
-            component.stages.take(id);
+            component.take(id);
             component.spools_on = None;
         }
         let opening = self.streams.component_of(id).and_then(|one| one.opening_of.get(&id));
