@@ -221,6 +221,7 @@ impl AgentPort for RemotePort {
             | ToAgent::TellTime { .. }
             | ToAgent::Sample { .. }
             | ToAgent::SampleNow { .. }
+            | ToAgent::TellExactly { .. }
             | ToAgent::SignalAll { .. }
             | ToAgent::EndAll
             | ToAgent::EndLeft { .. }

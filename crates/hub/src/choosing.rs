@@ -148,10 +148,10 @@ impl Choosing {
     }
 
     /// Understands choices anew when there are more attributes (an instance of a family, say), or one has become
-    /// something else. The folders of those that were not understood before.
+    /// something else. What those name that were not understood before.
     fn renew(&mut self, known: &Information) -> BTreeSet<String> {
         let registry = known.table.registry();
-        let mut folders = BTreeSet::new();
+        let mut names = BTreeSet::new();
         let attributes = extent(registry);
         let is_open = |it: &&mut Wanted| it.attributes != attributes && !it.is_void;
         for wanted in self.wanted.values_mut().filter(is_open) {
@@ -159,7 +159,7 @@ impl Choosing {
             match Choice::new(&wanted.wish, registry) {
                 Ok(choice) => {
                     if wanted.unknown.take().is_some() {
-                        folders.extend(choice.folders(registry));
+                        names.extend(choice.names(registry));
                     }
                     wanted.choice = choice;
                 }
@@ -173,7 +173,7 @@ impl Choosing {
                 },
             }
         }
-        folders
+        names
     }
 
     /// How a node stands to a requirement of the core that chooses.
@@ -256,7 +256,7 @@ impl Hub {
                 return None;
             }
         };
-        if let Err(why) = self.sample_folders(choice.folders(self.information.table.registry())) {
+        if let Err(why) = self.watch(choice.names(self.information.table.registry())) {
             let clause = if wish.condition.is_some() { "where" } else { "prefer" };
             self.refuse_choice(is_strict, &task, place.as_deref(), &format!("{clause}: {why}"));
             return None;
@@ -339,8 +339,8 @@ impl Hub {
 
     /// There is news of a node.
     pub(crate) fn on_information(&mut self, node: NodeId) {
-        let folders = self.choosing.renew(&self.information);
-        if let Err(why) = self.sample_folders(folders) {
+        let names = self.choosing.renew(&self.information);
+        if let Err(why) = self.watch(names) {
             self.warn(&why);
         }
         self.refuse_wrong();

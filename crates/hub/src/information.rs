@@ -9,6 +9,7 @@ use std::time::Duration;
 use rakuda_agent::Sampled;
 use rakuda_agent::providers::ExternalProvider;
 use rakuda_core::{NodeId, Time};
+use rakuda_info::choice::folder_of;
 use rakuda_info::delta::Receiver;
 use rakuda_info::external::{has_failed, has_told, set_by_user};
 use rakuda_info::of_run;
@@ -58,6 +59,8 @@ pub(crate) struct Information {
     providers: Vec<ExternalProvider>,
     /// Folders whose file systems are sampled, too: those that tasks choose by.
     folders: BTreeSet<String>,
+    /// What tasks choose by: agents tell it as it is, whatever its threshold.
+    exact: BTreeSet<String>,
     /// Rows of the table.
     pub rows: BTreeMap<NodeId, Row>,
     /// Elsewhere, as long as the agent is there.
@@ -81,7 +84,8 @@ impl Default for Information {
     fn default() -> Self {
         let mut table = Table::new();
         let own = of_run::define(&mut table);
-        let (machine, period, providers, folders) = (None, None, Vec::new(), BTreeSet::new());
+        let (machine, period, providers) = (None, None, Vec::new());
+        let (folders, exact) = (BTreeSet::new(), BTreeSet::new());
         let (rows, sources, service) = (BTreeMap::new(), BTreeMap::new(), None);
         let page_caches = PageCaches::default();
         Self {
@@ -91,6 +95,7 @@ impl Default for Information {
             period,
             providers,
             folders,
+            exact,
             rows,
             sources,
             service,
@@ -371,8 +376,29 @@ impl Hub {
         }
     }
 
-    /// Tasks choose by the file systems of these folders: they are sampled from now on. Else why not.
-    pub(crate) fn sample_folders(&mut self, folders: BTreeSet<String>) -> Result<(), String> {
+    /// Tasks choose by attributes of these names: all that moves of them is told from now on, and the file systems of
+    /// folders among them are sampled. Else why not.
+    pub(crate) fn watch(&mut self, names: BTreeSet<String>) -> Result<(), String> {
+        self.sample_folders(names.iter().filter_map(|name| folder_of(name)).collect())?;
+        let before = self.information.exact.len();
+        self.information.exact.extend(names);
+        if self.information.exact.len() > before && self.information.period.is_some() {
+            for node in self.nodes_there() {
+                self.tell_exactly(node);
+            }
+        }
+        Ok(())
+    }
+
+    /// An agent elsewhere is to tell what tasks choose by as it is.
+    fn tell_exactly(&self, node: NodeId) {
+        let attributes: Vec<String> = self.information.exact.iter().cloned().collect();
+        if node != LOCAL_NODE && !attributes.is_empty() && !self.information.is_served(node) {
+            self.agents.node(node).port.ask(ToAgent::TellExactly { attributes });
+        }
+    }
+
+    fn sample_folders(&mut self, folders: BTreeSet<String>) -> Result<(), String> {
         let relative = folders.iter().find(|folder| !folder.starts_with('/'));
         if let Some(folder) = relative {
             return Err(format!("{folder:?} is no folder of a node; expected an absolute path"));
@@ -491,7 +517,7 @@ impl Hub {
             let providers = providers.iter().map(Into::into).collect();
             let sample = ToAgent::Sample { period_ms, providers, folders };
             self.agents.node(node).port.ask(sample);
-            return;
+            return self.tell_exactly(node);
         }
         let wanted = Sampled { period, providers: providers.clone(), folders };
         let started = match machine {
