@@ -414,7 +414,7 @@ pub fn folder_of(name: &str) -> Option<String> {
 /// Why a clause is neither true nor false.
 fn why_undefined(clause: &Expression, row: &Row<'_>) -> Option<Arc<str>> {
     match clause.value(row) {
-        Value::Undefined(why) => Some(why),
+        Value::Undefined(why) => Some(Arc::clone(why.text())),
         Value::Number(_) | Value::Text(_) => None,
     }
 }

@@ -347,6 +347,7 @@ fn value(tag: u64, kind: Kind, reader: &mut Reader<'_>) -> Result<Value, FrameEr
         tag::UNDEFINED => {
             Value::undefined(reader.text(TEXT_BYTES_MAX, "a reason that is too long")?)
         }
+        tag::FREE => Value::free(reader.text(TEXT_BYTES_MAX, "a reason that is too long")?),
         _ => return Err(FrameError::Bad("a value of no known form")),
     };
     match value.kind() {

@@ -247,7 +247,7 @@ fn put_value(out: &mut Vec<u8>, gap: u64, value: &Value) {
             put_text(out, text);
         }
         Value::Undefined(why) => {
-            head(out, tag::UNDEFINED);
+            head(out, if why.is_free() { tag::FREE } else { tag::UNDEFINED });
             put_text(out, why);
         }
     }

@@ -28,6 +28,7 @@ fn values() -> impl Strategy<Value = Value> {
         any::<f32>().prop_map(|number| Value::number(f64::from(number))),
         "\\PC{0,20}".prop_map(Value::text),
         "[a-z ]{1,10}".prop_map(Value::undefined),
+        "[a-z ]{1,10}".prop_map(Value::free),
     ]
 }
 
@@ -368,8 +369,9 @@ fn a_value_is_that_of_the_last_frame_however_long_the_ones_before_were_on_their_
     let second = frame(9.0, at(250), at(510));
     receiver.apply(&first, &mut above, at(500)).unwrap();
     receiver.apply(&second, &mut above, at(520)).unwrap();
-    assert_eq!(above.number(here, load), 9.0);
-    assert_eq!(above.sampled(here, load), Some(at(500)), "too new by the way of the one before");
+    let cell = above.cell(here, load).unwrap();
+    let too_new = (Value::Number(9.0), at(500));
+    assert_eq!((cell.value, cell.sampled), too_new, "by the way of the one before");
 }
 
 /// A node that tells the same table as others, each for itself.
@@ -428,7 +430,7 @@ fn what_is_another_kind_on_other_nodes_is_undefined_with_both_until_those_take_i
     two.print("probe", "rack left\nheight 3", &mut above, 0);
     let why = "rack is a text here, a number in U on other nodes";
     assert_eq!(value(&above, "one", "rack"), Some(Value::Number(7.0)));
-    assert_eq!(value(&above, "two", "rack"), Some(Value::undefined(why)));
+    assert_eq!(value(&above, "two", "rack"), Some(Value::free(why)));
     assert_eq!(value(&above, "two", "provider_error('probe')"), Some(Value::text(why)));
     assert_eq!(value(&above, "two", "height"), Some(Value::Number(3.0)));
     assert_eq!(value(&above, "one", "provider_error('probe')"), None);
@@ -443,7 +445,7 @@ fn what_is_another_kind_on_other_nodes_is_undefined_with_both_until_those_take_i
     );
     one.print("probe", "rack 8 U", &mut above, 300);
     let why = "rack is a number in U here, a text on other nodes";
-    assert_eq!(value(&above, "one", "rack"), Some(Value::undefined(why)));
+    assert_eq!(value(&above, "one", "rack"), Some(Value::free(why)));
     assert_eq!(value(&above, "one", "provider_error('probe')"), Some(Value::text(why)));
 }
 
