@@ -807,7 +807,7 @@ mod tests {
         set_by_user(&mut table, one, "rack", "left", Time(5)).unwrap();
         let id = table.registry().find("rack").unwrap();
         assert_eq!(table.text(one, id).map(|text| &**text), Some("left"));
-        assert_eq!(table.cell(two, id).unwrap().value, Value::undefined(BY_USER));
+        assert_eq!(table.cell(two, id).unwrap().value, Value::free("a user has removed it"));
         assert!(table.reshaped(two) > before, "its unit has changed where it is shown");
         let load = table.registry().find("load1").unwrap();
         let text = Attribute { kind: Kind::Text, ..table.registry().get(load).clone() };
