@@ -33,7 +33,7 @@ pub fn rule_counts_of(run: &Run, groups: &Groups) -> Vec<(u32, RuleCounts)> {
     };
     let mut counts: Vec<RuleCounts> = groups.list.iter().map(label).collect();
     for task in run.tasks.iter().flatten() {
-        if !task.attempts.iter().any(|attempt| attempt.counts()) {
+        if !task.attempts.iter().any(crate::run::Attempt::counts) {
             continue;
         }
         let rule = &mut counts[groups.of_task(task.defined.task) as usize];
