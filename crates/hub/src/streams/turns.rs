@@ -5,7 +5,7 @@
 
 use rakuda_core::{Devices, Event, NextAttempt, TaskId};
 
-use super::{Component, Streams};
+use super::state::{Component, Streams};
 use crate::hub::Hub;
 
 impl Component {
