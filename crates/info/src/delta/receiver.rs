@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rakuda_core::Time;
 
 use super::bytes::Reader;
-use super::{NODES_MAX, VERSION, tag};
+use super::form::{NODES_MAX, VERSION, tag};
 use crate::external::{self, set_refusal};
 use crate::registry::{
     ATTRIBUTES_MAX, Attribute, AttributeId, NAME_BYTES_MAX, Threshold, UNIT_BYTES_MAX, is_name,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rakuda_core::Time;
 
 use super::bytes::{put_signed, put_text, put_varint};
-use super::{VERSION, tag};
+use super::form::{VERSION, tag};
 use crate::registry::{Attribute, AttributeId, Threshold};
 use crate::table::{NodeId, State, Table};
 use crate::value::{Kind, Value};

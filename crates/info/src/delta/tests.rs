@@ -124,7 +124,7 @@ proptest! {
     ) {
         let mut bytes = bytes;
         if version && bytes.len() > 1 {
-            (bytes[0], bytes[1]) = (VERSION, 1);
+            (bytes[0], bytes[1]) = (form::VERSION, 1);
         }
         let mut table = Table::new();
         let before = seen(&table);

@@ -1,7 +1,7 @@
 //! The words of an expression, each with its place. It knows how words look, not what may follow what.
 
-use super::BYTES_MAX;
 use super::error::ExpressionError;
+use super::limits::BYTES_MAX;
 
 /// A word.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,6 +7,7 @@
 mod error;
 mod evaluate;
 mod lexer;
+mod limits;
 mod parser;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ mod types;
 pub use error::ExpressionError;
 pub use evaluate::Row;
 pub(crate) use evaluate::age_s;
+pub use limits::{BYTES_MAX, DEPTH_MAX, OPERATORS_MAX};
 pub use types::Aggregate;
 
 use std::sync::Arc;
@@ -24,13 +26,6 @@ use rakuda_core::Time;
 use crate::registry::{AttributeId, Registry};
 use crate::value::{Kind, Value};
 use types::{Named, Term};
-
-/// Maximum length of an expression, bytes.
-pub const BYTES_MAX: usize = 4096;
-/// Maximum depth of parentheses, signs and calls.
-pub const DEPTH_MAX: usize = 64;
-/// Maximum number of operators with two sides that are no comparisons.
-pub const OPERATORS_MAX: usize = 200;
 
 /// Why there is no value.
 const NEVER: &str = "nobody has said anything of it";

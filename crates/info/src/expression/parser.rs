@@ -2,7 +2,7 @@
 
 use super::error::ExpressionError;
 use super::lexer::{self, Placed, Token};
-use super::{DEPTH_MAX, OPERATORS_MAX};
+use super::limits::{DEPTH_MAX, OPERATORS_MAX};
 
 /// A tree and where it begins (a call of two: where its operator stands).
 #[derive(Debug, Clone, PartialEq)]

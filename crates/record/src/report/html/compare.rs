@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use crate::report::compare::{Comparison, Pair, facts, makespan_ratio, only_in};
 use crate::report::format::{count, counted, seconds};
+use crate::report::html::frame::{frame, legend};
 use crate::report::html::tables::{END, cell, head};
-use crate::report::html::{frame, legend};
 use crate::report::plot::{escape, inline, running_scaled, top_of};
 use crate::summary::tables::GroupSummary;
 

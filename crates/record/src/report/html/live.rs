@@ -1,7 +1,7 @@
 //! The page that shows a run while it goes on. It holds nothing of any run: its script asks for that, with the token
 //! that stands behind `#` in its address. When the run has ended the script puts the report in its place.
 
-use super::{VIRTUAL, WORDS};
+use super::frame::{VIRTUAL, WORDS};
 
 const STYLE: &str = include_str!("assets/report.css");
 const LIVE_STYLE: &str = include_str!("assets/live.css");

@@ -7,27 +7,18 @@
 mod compare;
 mod definitions;
 mod facts;
+mod frame;
 mod live;
 mod rounds;
 mod streams;
 mod tables;
 
-use std::fmt::Write as _;
-
-pub use compare::page as compare;
-pub use live::page as live;
-
-use crate::report::plot::{colour_class, escape, rule_graph, running};
-use crate::report::text::series_label;
+use crate::report::plot::{rule_graph, running};
 use crate::report::{Report, data};
-use crate::summary::curve::Curve;
-
-const STYLE: &str = include_str!("assets/report.css");
-/// Of the live page, too.
-const WORDS: &str = include_str!("assets/words.js");
-/// Likewise.
-const VIRTUAL: &str = include_str!("assets/virtual.js");
-const SCRIPT: &str = include_str!("assets/report.js");
+pub use compare::page as compare;
+use frame::{frame, legend};
+pub use live::page as live;
+use std::fmt::Write as _;
 
 /// The page.
 pub fn page(report: &Report) -> String {
@@ -54,22 +45,6 @@ pub fn page(report: &Report) -> String {
     frame(&format!("Run {}", report.run.started.run), &body)
 }
 
-/// A whole document. The policy forbids every request: if something slipped through, nothing would be fetched.
-fn frame(title: &str, body: &str) -> String {
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
-         script-src 'unsafe-inline'; img-src data:\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <link rel=\"icon\" href=\"data:,\">\
-         <title>{}</title><style>{STYLE}</style></head><body>{body}\
-         <footer class=\"soft\">Written by rakudactl report, Rakuda {}.</footer>\
-         <script>{WORDS}</script><script>{VIRTUAL}</script><script>{SCRIPT}</script></body></html>\n",
-        escape(title),
-        env!("CARGO_PKG_VERSION")
-    )
-}
-
 fn running_section(body: &mut String, report: &Report) {
     *body += "<h2 id=\"running\">Running processes over time</h2>";
     if report.summary.curve.series.is_empty() {
@@ -80,24 +55,6 @@ fn running_section(body: &mut String, report: &Report) {
     legend(body, report, &report.summary.curve);
     *body += "<p class=\"soft\">By rule, stacked; the dashed line is the number of cores. Each value is a mean over a \
               480th of the run.</p>";
-}
-
-/// Which colour is which rule.
-fn legend(body: &mut String, report: &Report, curve: &Curve) {
-    *body += "<ul class=\"legend\">";
-    for index in 0..curve.series.len() {
-        let label = escape(&series_label(report, curve, index));
-        let swatch = swatch(colour_class(index, curve.groups.len()));
-        let _ = write!(body, "<li>{swatch}{label}</li>");
-    }
-    *body += "</ul>";
-}
-
-fn swatch(class: usize) -> String {
-    format!(
-        "<svg class=\"swatch\" viewBox=\"0 0 12 12\" aria-hidden=\"true\"><rect class=\"c{class}\" width=\"12\" \
-         height=\"12\" rx=\"2\"/></svg>"
-    )
 }
 
 fn chart_section(body: &mut String, report: &Report) {

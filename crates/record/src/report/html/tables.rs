@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use rakuda_proto::memory;
 
 use crate::report::format::{bytes, count, counted, percent, seconds};
-use crate::report::html::swatch;
+use crate::report::html::frame::swatch;
 use crate::report::plot::{colour_class, escape, rule_axis, rule_plot};
 use crate::report::text::metadata_line;
 use crate::report::{Failure, Report, failures};

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use rakuda_proto::journal::RoundClock;
 
+use crate::report::plot::drawing::{LEFT, RIGHT, WIDTH, escape};
 use crate::report::plot::round_axes::{LETTER, POINTS_MAX, axis_around_zero, foot, label, whisker};
-use crate::report::plot::{LEFT, RIGHT, WIDTH, escape};
 use crate::sync::SyncFigures;
 
 /// From one column of a node to the next, px.

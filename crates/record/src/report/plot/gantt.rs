@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::report::Report;
-use crate::report::plot::{LEFT, RIGHT, WIDTH, colour_class, document, escape, time_axis};
+use crate::report::plot::drawing::{LEFT, RIGHT, WIDTH, colour_class, document, escape, time_axis};
 use crate::summary::Summary;
 use crate::summary::spans::{Ending, Piece};
 

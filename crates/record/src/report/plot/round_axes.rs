@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::report::plot::{LEFT, RIGHT, WIDTH, escape, step};
+use crate::report::plot::drawing::{LEFT, RIGHT, WIDTH, escape, step};
 
 /// Height of a picture, px.
 pub(super) const HEIGHT: f64 = 224.0;

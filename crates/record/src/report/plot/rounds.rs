@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use rakuda_core::sync::statistics::Spread;
 
 use crate::report::plot::clocks::clocks;
+use crate::report::plot::drawing::{LEFT, RIGHT, WIDTH, colour_class, document, escape, inline};
 use crate::report::plot::round_axes::{HEIGHT, POINTS_MAX, bar, foot, label, time_axis, whisker};
-use crate::report::plot::{LEFT, RIGHT, WIDTH, colour_class, document, escape, inline};
 use crate::sync::{Group, Measured, SyncFigures};
 
 /// A picture of rounds, for a page or of its own.

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use crate::export::workflow::reach_any;
 use crate::report::Report;
 use crate::report::format::{bytes, counted, counted_u64, seconds};
+use crate::report::plot::drawing::{colour_class, escape};
 use crate::report::plot::fitting::{self, fitted};
-use crate::report::plot::{colour_class, escape};
 use crate::summary::rule_graph::{RuleGraph, RuleNode, StreamNode};
 
 /// Rules that are drawn; a graph of more is not read as a picture.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::report::Report;
 use crate::report::format::seconds;
-use crate::report::plot::{colour_class, document, escape, inline};
+use crate::report::plot::drawing::{colour_class, document, escape, inline};
 use crate::summary::stats::LogBins;
 use crate::summary::tables::GroupSummary;
 

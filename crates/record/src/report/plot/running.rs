@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::report::Report;
-use crate::report::plot::{
+use crate::report::plot::drawing::{
     LEFT, RIGHT, WIDTH, colour_class, document, escape, inline, number, step, time_axis,
 };
 use crate::report::text::series_label;
