@@ -31,7 +31,7 @@ module Rakuda
       # @return [String] rules of the Rakefile whose last makes the file of the part: what the workers printed, as JSON
       def rules(part, before, work, workers, keep:)
         name = part.entry.name
-        folder = "#{name}-#{part.scale}"
+        folder = part.base
         steps = name == "fio" ? fio_steps(part, work) : metadata_steps(part, work)
         words = Shellwords.escape(work)
         steps = steps.merge(CLEAN => ["sh", "-c", "rm -f #{words}/fio.%w; rmdir #{words} 2>/dev/null; true"]) unless keep

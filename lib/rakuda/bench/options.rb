@@ -72,6 +72,8 @@ module Rakuda
           raise UsageError, "--#{word} means nothing to `#{work}`; it does to #{fitting.join(", ")}"
         end
         raise UsageError, "-F and --cluster: expected one of them" if self[:hosts] && self[:cluster]
+        raise UsageError, "-F #{self[:hosts]}: no such file" if self[:hosts] && !File.file?(self[:hosts])
+        raise UsageError, "--nodes #{self[:nodes].join(",")}: say which with -F or --cluster" if self[:nodes].max > 1 && !far?
 
         check_nodes if works.include?("run of a micro-benchmark") && given?(:nodes)
         return if behind.empty? || takes_behind
@@ -113,7 +115,7 @@ module Rakuda
           on.summary_width = 24
           sizes(on)
           counts(on)
-          on.on("--engines A,B", Array, "engines to compare") { |value| set(:engines, value) }
+          on.on("--engines A,B", Array, "engines to compare") { |value| set(:engines, names(value)) }
           on.on("--style STYLE,...", Array, "one rule for each task (flat), for each kind (idiomatic) [flat]") do |value|
             set(:style, styles(value))
           end
@@ -201,15 +203,24 @@ module Rakuda
         words.sort_by { |word| word.to_i << (word.end_with?("m") ? 10 : 0) }
       end
 
+      # @return [Array<String>]
+      def names(words)
+        return words unless words.empty? || words.any?(&:empty?)
+
+        raise OptionParser::InvalidArgument, "#{words.join(",").inspect}: expected names with commas between"
+      end
+
       # @return [Array<Integer>] as they stand, each once
       def several(words)
+        raise ArgumentError if words.empty?
+
         words.map { |word| count(Integer(word, 10)) }.uniq
       rescue ArgumentError
-        raise OptionParser::InvalidArgument, "#{words.join(",")}: expected numbers with commas between"
+        raise OptionParser::InvalidArgument, "#{words.join(",").inspect}: expected numbers with commas between"
       end
 
       def styles(words)
-        other = (words - STYLES).first and
+        other = words.empty? ? '""' : (words - STYLES).first and
           raise OptionParser::InvalidArgument, "#{other}: expected flat, idiomatic, or both with a comma between"
         words.uniq
       end
