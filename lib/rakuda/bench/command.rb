@@ -136,6 +136,8 @@ module Rakuda
           bytes = Micro.bytes(Measured::Part.new(entry: entry, scale: size), @options[:workers])
           "#{Figures.bytes(bytes)} with #{@options[:workers]} workers" if bytes.positive?
         when "mapreduce" then "up to #{Figures.bytes(MapReduce::Job.new(entry, size).space)}"
+        when "wfcommons" then "#{Figures.bytes(entry.sizes.fetch(size).fetch(:reading))} read"
+        when Others::FAMILY then Figures.bytes(entry.sizes.fetch(size).fetch(:bytes))
         when "workflow"
           Dir.mktmpdir { |folder| "#{Figures.bytes(Workflows.new(entry.name, @options.with(size: size)).space(folder))} in one engine" }
         end
@@ -345,9 +347,17 @@ module Rakuda
       # @raise [UsageError]
       def sound(results)
         results.each do |path, result|
-          fault = Verification.schema_faults(result).first or next
+          fault = schema_fault(result) or next
           raise UsageError, "#{path}: no result that can be shown: #{fault}"
         end
+      end
+
+      # @return [String, nil] none, which is said, where nothing checks schemas
+      def schema_fault(result)
+        Verification.schema_faults(result).first
+      rescue UsageError => e
+        say(e.message)
+        nil
       end
 
       def word(what)

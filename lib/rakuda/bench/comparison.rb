@@ -167,7 +167,7 @@ module Rakuda
         rounds = @rounds.fetch(engine.label)
         reasons = reasons(rounds)
         {
-          "schema" => WORKFLOW_SCHEMA, "id" => SecureRandom.uuid, "benchmark" => @options.fetch(:benchmark),
+          "schema" => WORKFLOW_SCHEMA, "id" => ids[engine.label], "comparison" => ids[:all], "benchmark" => @options.fetch(:benchmark),
           "family" => "workflow", "size" => @options.fetch(:size), "instance" => described_instance,
           "engine" => { "name" => engine.name, "version" => version(engine), "slots" => @options.fetch(:slots),
                         "style" => engine.style,
@@ -181,6 +181,9 @@ module Rakuda
           "started_at" => @started.utc.iso8601, "ended_at" => Time.now.utc.iso8601
         }
       end
+
+      # Of each result, and of all together.
+      def ids = @ids ||= Hash.new { |all, name| all[name] = SecureRandom.uuid }
 
       def version(engine) = (@versions ||= {})[engine.name] ||= engine.version
 

@@ -37,6 +37,8 @@ module Rakuda
 
       # How long a run may take to end that is asked to.
       GRACE_S = 30
+      # Lines of rakuda that mean nothing here: of its Rakefile, which nobody has written; of files that are gone by then.
+      UNSAID = /\A(?:to resume:|rakuda aborted!|SIG\w+$|Command failed with|\S*bench\.rake:\d|Tasks: TOP|\(See full trace)|renamed/
       # Lines of rakuda that are kept.
       PRINTED_MAX = 50
       # How long kernels may take to say where they are, and to end, when --timeout has passed.
@@ -51,7 +53,11 @@ module Rakuda
 
       # A part, or one for each point of a sweep.
       # @return [Array<Part>]
-      def self.parts(entry, scale, words, options, label: Results.label(options, words))
+      def self.parts(entry, scale, words, options, label: Results.label(options, entry, words))
+        # fio takes it for the end of a name.
+        raise UsageError, "--dir of fio: expected a folder without a colon" if
+          entry.name == "fio" && File.expand_path(options[:dir]).include?(":")
+
         own = Micro.own_settings(entry, scale, options) if entry.family == "micro"
         own = Others.own_settings(Catalogue.settings(entry, scale), words) if entry.family == Others::FAMILY
         return [Part.new(entry: entry, scale: scale, words: words, own: own, label: label)] unless entry.family == "mpi"
@@ -258,7 +264,7 @@ module Rakuda
         @printed = []
         read.each_line do |line|
           @printed = [*@printed, line.scrub].last(PRINTED_MAX)
-          @say.call(line.scrub.chomp)
+          @say.call(line.scrub.chomp) unless line.scrub.match?(UNSAID)
         end
       end
 

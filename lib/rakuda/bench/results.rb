@@ -88,19 +88,26 @@ module Rakuda
         end
       end
 
+      # Options that make other conditions, by family, and of some benchmarks more: how they stand in names of files.
+      ENGINES = %i[cache slots scale_bytes scale_time].freeze
+      CONDITIONS = { "mpi" => %i[cache seconds cluster hosts], "micro" => %i[workers seconds cluster hosts],
+                     "other" => %i[workers] }.freeze
+      OWN = { "fio" => %i[blocks file_size], "metadata" => %i[operations] }.freeze
+      WORDS = { slots: "j", workers: "w", file_size: "bytes", operations: "operations", seconds: "seconds", scale_bytes: "scale",
+                scale_time: "time", hosts: "on-" }.freeze
+
       # What of the command line makes other conditions, for names of files.
       # @param options [Options]
+      # @param entry [Catalogue::Entry, nil] nil for a file in WfFormat
       # @param behind [Array<String>] options behind -- that the benchmark gets
       # @return [String] nothing for what no option has changed
-      def label(options, behind = [])
-        given = ->(name) { options.given?(name) ? Array(options[name]).join("+") : nil }
-        words = [*(options[:cache] if options.given?(:cache)), given[:slots]&.prepend("j"),
-                 given[:workers]&.prepend("w"), *given[:blocks], given[:file_size]&.prepend("bytes"),
-                 given[:operations]&.prepend("operations"), given[:seconds]&.prepend("seconds"),
-                 given[:scale_bytes]&.prepend("scale"), given[:scale_time]&.prepend("time"),
-                 options[:cluster], *(File.basename(options[:hosts]).prepend("on-") if options[:hosts]),
-                 *behind.map { |word| word.delete_prefix("--") }].compact
-        shortened(words)
+      def label(options, entry = nil, behind = [])
+        names = CONDITIONS.fetch(entry&.family, ENGINES) + OWN.fetch(entry&.name, [])
+        given = names.select { |name| options.given?(name) }.map do |name|
+          value = name == :hosts ? File.basename(options[name]) : Array(options[name]).join("+")
+          "#{WORDS[name]}#{value}"
+        end
+        shortened(given + behind.map { |word| word.delete_prefix("--") })
       end
 
       # Two labels are never the same.
@@ -138,7 +145,7 @@ module Rakuda
       # @return [Hash]
       def failed(options, entry, reason)
         result = failure(entry, options[:size], Machine.describe(existing(File.expand_path(options[:dir]))), reason)
-        path = File.join(open(options[:out], options[:dir]), failed_file(entry.name, options[:size], label(options)))
+        path = File.join(open(options[:out], options[:dir]), failed_file(entry.name, options[:size], label(options, entry)))
         File.write(path, "#{JSON.pretty_generate(result)}\n")
         result
       end

@@ -132,7 +132,8 @@ module Rakuda
         def result(engine, machine)
           rounds = @rounds.fetch(engine)
           reasons = reasons(engine, rounds)
-          { "schema" => SCHEMA, "id" => SecureRandom.uuid, "benchmark" => @job.entry.name, "family" => "mapreduce",
+          { "schema" => SCHEMA, "id" => ids[engine], "comparison" => ids[:all], "benchmark" => @job.entry.name,
+            "family" => "mapreduce",
             "size" => @job.size, "instance" => @job.instance,
             "engine" => { "name" => engine, "version" => version(engine), "slots" => @options.fetch(:slots),
                           "style" => Engines::ALL.fetch(engine) },
@@ -144,6 +145,9 @@ module Rakuda
             "valid" => reasons.empty?, "reasons" => reasons,
             "started_at" => @started.utc.iso8601, "ended_at" => Time.now.utc.iso8601 }
         end
+
+        # Of each result, and of all together.
+        def ids = @ids ||= Hash.new { |all, name| all[name] = SecureRandom.uuid }
 
         def version(engine) = (@versions ||= {})[engine] ||= Engines.version(engine)
 
