@@ -19,8 +19,9 @@ class BenchFoldersTest < Minitest::Test
   RAKUDACTL = File.expand_path("../../bin/rakudactl", __dir__)
   # A task that computes for the time that --scale-time 1 gives it.
   def self.workflow(seconds, bytes = 5)
+    task = { "id" => "a", "name" => "a", "parents" => [], "inputFiles" => ["in"], "outputFiles" => ["a"] }
     { "name" => "w", "workflow" => {
-      "specification" => { "tasks" => [{ "id" => "a", "name" => "a", "parents" => [], "inputFiles" => ["in"], "outputFiles" => ["a"] }],
+      "specification" => { "tasks" => [task],
                            "files" => [{ "id" => "in", "sizeInBytes" => 7 }, { "id" => "a", "sizeInBytes" => bytes }] },
       "execution" => { "tasks" => [{ "id" => "a", "runtimeInSeconds" => seconds }] }
     } }
@@ -65,7 +66,7 @@ class BenchFoldersTest < Minitest::Test
     [%w[run metadata], %w[compare copyfile --engines make], %w[run mr-sort --engines rakuda], %w[suite ci]].each do |words|
       assert_match(/is no folder of results/, refused(*words, "--out", "."))
     end
-    assert_equal ["task :default", "all of it"], %w[Rakefile metadata-tiny/thesis].map { |name| File.read(at(name)) }
+    assert_equal(["task :default", "all of it"], %w[Rakefile metadata-tiny/thesis].map { |name| File.read(at(name)) })
     assert_equal %w[Rakefile metadata-tiny], Dir.children(@folder).sort
   end
 
@@ -119,8 +120,8 @@ class BenchFoldersTest < Minitest::Test
 
   def test_two_commands_do_not_share_a_folder
     File.write(at("w.json"), JSON.generate(self.class.workflow(600)))
-    pid = Process.spawn(RAKUDACTL, "bench", "compare", "w.json", "--engines", "make", "--scale-time", "1", chdir: @folder,
-                                                                                                           %i[out err] => File::NULL)
+    words = %w[compare w.json --engines make --scale-time 1]
+    pid = Process.spawn(RAKUDACTL, "bench", *words, chdir: @folder, %i[out err] => File::NULL)
     wait_for("its engine") { File.exist?(at("bench-work/make-0/.tasks")) }
     assert_match(/bench-work is in use \(process \d+\)/, refused("run", "metadata"))
     assert_match(/bench-work is in use/, refused("prepare", "copyfile"))
@@ -139,11 +140,14 @@ class BenchFoldersTest < Minitest::Test
       name
     end
     assert_equal names, names.uniq
-    label = ->(*words, entry: "copyfile") { Rakuda::Bench::Results.label(Rakuda::Bench::Options.new(words), Rakuda::Bench::Catalogue.find(entry)) }
+    label = lambda do |*words, entry: "copyfile"|
+      Rakuda::Bench::Results.label(Rakuda::Bench::Options.new(words), Rakuda::Bench::Catalogue.find(entry))
+    end
     assert_equal "", label.call("--rounds", "7")
     assert_equal "-cold-j8", label.call("-j", "8", "--cache", "cold")
     assert_equal "-w3-operations5", label.call("--workers", "3", "--operations", "5", "--blocks", "4k", entry: "metadata")
-    long = [["--name", "x" * 200], ["--name", "#{"x" * 200}y"], ["a/b"], ["a:b"]].map { |words| Rakuda::Bench::Results.shortened(words) }
+    words = [["--name", "x" * 200], ["--name", "#{"x" * 200}y"], ["a/b"], ["a:b"]]
+    long = words.map { |one| Rakuda::Bench::Results.shortened(one) }
     assert_equal long, long.uniq
     long.each { |one| assert_match(/\A[\w.-]{1,100}\z/, one) }
   end

@@ -81,8 +81,9 @@ class BenchOthersTest < Minitest::Test
     assert status.success?, out + err
     assert_match(%r{^ +read +\S+ [kMG]B/s .*; median of 2 \S+ [kMG]B/s \[\S+ [kMG]B/s - \S+ [kMG]B/s\]$}, out)
     # What stands behind -- is the kernel's.
-    files = %w[argot-io-tiny-mesh-256x64x16-writer-block fio-files-tiny].map { |name| File.join(@folder, "bench-results/#{name}.json") }
-    kernel, fio = files.map { |file| JSON.parse(File.read(file)) }
+    kernel, fio = %w[argot-io-tiny-mesh-256x64x16-writer-block fio-files-tiny].map do |name|
+      JSON.parse(File.read(File.join(@folder, "bench-results/#{name}.json")))
+    end
     written = fio["steps"].select { |name, _| name.start_with?("write") }.values.flatten.sum { |one| one["bytes"] }
     assert_equal kernel.dig("instance", "bytes"), written
     assert_equal 1, Dir[File.join(@folder, "bench-results/.rakuda/runs/*/journal.jsonl")].size

@@ -139,7 +139,8 @@ module Rakuda
         when "wfcommons" then "#{Figures.bytes(entry.sizes.fetch(size).fetch(:reading))} read"
         when Others::FAMILY then Figures.bytes(entry.sizes.fetch(size).fetch(:bytes))
         when "workflow"
-          Dir.mktmpdir { |folder| "#{Figures.bytes(Workflows.new(entry.name, @options.with(size: size)).space(folder))} in one engine" }
+          workflows = Workflows.new(entry.name, @options.with(size: size))
+          "#{Figures.bytes(Dir.mktmpdir { |folder| workflows.space(folder) })} in one engine"
         end
       rescue UsageError
         nil # a program is missing, which is said below

@@ -167,8 +167,9 @@ module Rakuda
         rounds = @rounds.fetch(engine.label)
         reasons = reasons(rounds)
         {
-          "schema" => WORKFLOW_SCHEMA, "id" => ids[engine.label], "comparison" => ids[:all], "benchmark" => @options.fetch(:benchmark),
-          "family" => "workflow", "size" => @options.fetch(:size), "instance" => described_instance,
+          "schema" => WORKFLOW_SCHEMA, "id" => ids[engine.label], "comparison" => ids[:all],
+          "benchmark" => @options.fetch(:benchmark), "family" => "workflow",
+          "size" => @options.fetch(:size), "instance" => described_instance,
           "engine" => { "name" => engine.name, "version" => version(engine), "slots" => @options.fetch(:slots),
                         "style" => engine.style,
                         "command" => engine.command(@options.fetch(:slots)).map { |word| File.basename(word) } },

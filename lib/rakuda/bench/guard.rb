@@ -56,8 +56,8 @@ module Rakuda
       # @param lock [File] that it holds, too
       def initialize(lock)
         read, @pipe = IO.pipe
-        @pid = Process.spawn({ MARK => nil }, "/bin/sh", "-c", SCRIPT, GRACE_TENTHS.to_s, in: read, out: File::NULL,
-                                                                                          err: File::NULL, pgroup: true, lock => lock)
+        places = { in: read, %i[out err] => File::NULL, lock => lock }
+        @pid = Process.spawn({ MARK => nil }, "/bin/sh", "-c", SCRIPT, GRACE_TENTHS.to_s, **places, pgroup: true)
         read.close
       end
 

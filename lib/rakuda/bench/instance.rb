@@ -133,9 +133,9 @@ module Rakuda
       def size_of(file, scale)
         bytes = file.fetch("sizeInBytes")
         good = bytes.is_a?(Numeric) && bytes >= 0 && bytes * scale <= BYTES_MAX
-        raise UsageError, "#{name}: file #{file["id"]}: sizeInBytes is #{bytes.inspect[0, 40]}: expected 0 to #{BYTES_MAX}" unless good
+        return (bytes * scale).round if good
 
-        (bytes * scale).round
+        raise UsageError, "#{name}: file #{file["id"]}: sizeInBytes is #{bytes.inspect[0, 40]}: expected 0 to #{BYTES_MAX}"
       end
 
       def seconds_of(executed)

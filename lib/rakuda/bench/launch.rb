@@ -12,12 +12,14 @@ module Rakuda
       # An engine is told nothing by whoever started the comparison: a make above it would share its slots with one below.
       ENVIRONMENT = %w[RUBYOPT MAKEFLAGS MAKELEVEL MFLAGS].to_h { |name| [name, nil] }.freeze
       # Lines that say nothing of why: rulers and frames, how to go on, where in a program, what mpirun and make add.
-      IDLE = [/\A\W*\z/, /\Ato resume:/, /\Afrom \S+:\d+:in /, /\A\S+\.rb:\d+:in [`'][^:]*\z/, /\A(?:Primary job|mpirun (?:has exited|does not))/,
-              /\A(?:a non-zero exit code|Per user-direction)/, /\Amake(?:\[\d+\])?: (?:Leaving|Entering|\*\*\* Waiting)/,
+      IDLE = [/\A\W*\z/, /\Ato resume:/, /\Afrom \S+:\d+:in /, /\A\S+\.rb:\d+:in [`'][^:]*\z/,
+              /\A(?:Primary job|mpirun (?:has exited|does not)|a non-zero exit code|Per user-direction)/,
+              /\Amake(?:\[\d+\])?: (?:Leaving|Entering|\*\*\* Waiting)/,
               /\A(?:Tasks: TOP|\(See full trace)/].freeze
       # Lines that do say why, the best first.
       TELLING = [/: failed: /, /No space left|Disk quota exceeded|Read-only file system|Permission denied/,
-                 /noticed that process rank/, /\b(?:cannot|could not|error|failed|killed|no such|refused|exceeded|wrong|expected)\b/i].freeze
+                 /noticed that process rank/,
+                 /\b(?:cannot|could not|error|failed|killed|no such|refused|exceeded|wrong|expected)\b/i].freeze
       LINE_MAX = 300
 
       module_function

@@ -23,7 +23,7 @@ module Rakuda
     class Measured
       # One benchmark with its settings.
       # `own` are its settings where they are not those of the size.
-      # `named` are those whose nodes and ranks stand in the name; `label` is what of a name says under which conditions it was measured.
+      # `named` are those whose nodes and ranks stand in the name; `label` says there under which conditions it was measured.
       Part = Struct.new(:entry, :scale, :words, :point, :swept, :own, :named, :label, keyword_init: true) do
         def settings = own || Catalogue.settings(entry, scale)
 
@@ -38,7 +38,7 @@ module Rakuda
       # How long a run may take to end that is asked to.
       GRACE_S = 30
       # Lines of rakuda that mean nothing here: of its Rakefile, which nobody has written; of files that are gone by then.
-      UNSAID = /\A(?:to resume:|rakuda aborted!|SIG\w+$|Command failed with|\S*bench\.rake:\d|Tasks: TOP|\(See full trace)|renamed/
+      UNSAID = /\A(?:to resume:|rakuda aborted!|SIG\w+$|Command failed|\S*bench\.rake:\d|Tasks: TOP|\(See full trace)|renamed/
       # Lines of rakuda that are kept.
       PRINTED_MAX = 50
       # How long kernels may take to say where they are, and to end, when --timeout has passed.
@@ -127,7 +127,7 @@ module Rakuda
         workspace = Workspace.new(@options[:dir], @say)
         workspace.make(parts.map { |part| bytes(part) }.max)
         parts.each { |part| refuse_kept(part, workspace) }
-        out = Results.open(@options[:out], @options[:dir])
+        out = Results.make(@options[:out], @options[:dir])
         # Results are files, and folders with what workers have printed.
         parts.each { |part| FileUtils.rm_rf([part.file, failed(part), part.base].map { |name| File.join(out, name) }) }
         File.write(File.join(out, Results::RAKEFILE), rakefile(parts, workspace.path))

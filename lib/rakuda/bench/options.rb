@@ -73,9 +73,9 @@ module Rakuda
         end
         raise UsageError, "-F and --cluster: expected one of them" if self[:hosts] && self[:cluster]
         raise UsageError, "-F #{self[:hosts]}: no such file" if self[:hosts] && !File.file?(self[:hosts])
-        raise UsageError, "--nodes #{self[:nodes].join(",")}: say which with -F or --cluster" if self[:nodes].max > 1 && !far?
 
         check_nodes if works.include?("run of a micro-benchmark") && given?(:nodes)
+        raise UsageError, "--nodes #{self[:nodes].join(",")}: say which with -F or --cluster" if self[:nodes].max > 1 && !far?
         return if behind.empty? || takes_behind
 
         raise UsageError, "options behind -- (#{behind.first}) are for MPI kernels of `run`, for one benchmark of others, and " \

@@ -29,7 +29,7 @@ module Rakuda
       # @param dir [String] --dir
       # @return [String] its path
       # @raise [UsageError]
-      def open(out, dir)
+      def make(out, dir)
         path = check(out, dir)
         FileUtils.mkdir_p(path)
         File.write(File.join(path, MARKER), "results of rakudactl bench\n")
@@ -145,7 +145,7 @@ module Rakuda
       # @return [Hash]
       def failed(options, entry, reason)
         result = failure(entry, options[:size], Machine.describe(existing(File.expand_path(options[:dir]))), reason)
-        path = File.join(open(options[:out], options[:dir]), failed_file(entry.name, options[:size], label(options, entry)))
+        path = File.join(make(options[:out], options[:dir]), failed_file(entry.name, options[:size], label(options, entry)))
         File.write(path, "#{JSON.pretty_generate(result)}\n")
         result
       end

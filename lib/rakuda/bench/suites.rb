@@ -73,8 +73,8 @@ module Rakuda
           FileUtils.rm_rf(folder)
         end
         workspace.make(bytes.values.max)
-        say.call("workflows: #{Figures.bytes(bytes.values.max)} on disk at one time; their time is not in what is expected of the " \
-                 "rest: the first round of each tells it, and each ends after #{options[:timeout]} s (--timeout)")
+        say.call("workflows: #{Figures.bytes(bytes.values.max)} on disk at one time; their time is not in what is expected of " \
+                 "the rest: the first round of each tells it, and each ends after #{options[:timeout]} s (--timeout)")
       ensure
         workspace&.finish
       end
@@ -131,7 +131,7 @@ module Rakuda
         workspace.make(workflows.there?(inputs) ? 0 : workflows.space(inputs))
         instance = workflows.prepare(inputs)
         workspace.make(instance.bytes_written)
-        out = Results.open(options[:out], options[:dir])
+        out = Results.make(options[:out], options[:dir])
         size = workflows.benchmark == name ? options[:size] : "own"
         comparison = Comparison.new(instance, engines, inputs: inputs, workspace: workspace, slots: slots, size: size, say: say,
                                                        rounds: options[:rounds] || ROUNDS.fetch(options[:size]),
@@ -139,7 +139,8 @@ module Rakuda
                                                        cache: options[:cache], check: workflows.check,
                                                        digest: workflows.digest, programs: workflows.programs)
         label = "#{"-#{instance.digest[-8..]}" if workflows.own?}#{Results.label(options)}"
-        written(name, engines.map { |engine| { "name" => engine.name, "style" => engine.style } }, out, size, label, say) do |write|
+        names = engines.map { |engine| { "name" => engine.name, "style" => engine.style } }
+        written(name, names, out, size, label, say) do |write|
           results = comparison.call(&write)
           keep(out, results.first, workflows.record) if workflows.record
           results
@@ -161,7 +162,8 @@ module Rakuda
           results.each { |result| Results.write(out, result, label) }
         end)
       rescue SignalException, UsageError, Failure, SystemCallError
-        say.call("#{name}: not run to its end; results of #{rounds} round#{"s" unless rounds == 1} are in #{out}") if rounds.positive?
+        results = "results of #{rounds} round#{"s" unless rounds == 1} are in #{out}"
+        say.call("#{name_of(name)}: not run to its end; #{results}") if rounds.positive?
         raise
       end
 
@@ -188,7 +190,7 @@ module Rakuda
           Results.check(options[:out], options[:dir])
           workspace = Workspace.new(options[:dir], say)
           workspace.make(job.space)
-          out = Results.open(options[:out], options[:dir])
+          out = Results.make(options[:out], options[:dir])
           comparison = MapReduce::Comparison.new(job, engines, workspace: workspace, slots: slots, say: say,
                                                                rounds: options[:rounds] || ROUNDS.fetch(options[:size]),
                                                                timeout: options[:timeout], cache: options[:cache])

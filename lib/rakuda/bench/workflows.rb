@@ -80,7 +80,9 @@ module Rakuda
       # @return [Instance] with its inputs, which are made unless they are there
       def written(folder)
         instance = load(folder)
-        inputs = instance.inputs.reject { |file| File.size?(File.join(folder, file)).to_i == instance.files.fetch(file) && there?(folder) }
+        inputs = instance.inputs.reject do |file|
+          there?(folder) && File.size?(File.join(folder, file)).to_i == instance.files.fetch(file)
+        end
         words = inputs.flat_map { |file| ["--write", "#{file}:#{instance.files.fetch(file)}"] }
         inputs.each { |file| FileUtils.mkdir_p(File.join(folder, File.dirname(file))) }
         words.each_slice(200) { |some| run([Programs.own("io-task"), *some], folder) }
