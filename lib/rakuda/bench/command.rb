@@ -68,6 +68,9 @@ module Rakuda
         # Of programs that are read from when all ends.
         Thread.report_on_exception = false
         @options = Options.new(rest)
+        hosts = @options[:hosts]
+        raise UsageError, "-F #{hosts}: no such file" unless hosts.nil? || File.file?(hosts)
+
         @options.check([name], takes_behind: name == "predict") if Options::TAKEN.key?(name)
         send(name)
       rescue UsageError => e
