@@ -292,8 +292,15 @@ module Rakuda
           return 0
         end
         Results.check(@options[:out], @options[:dir])
-        parts = Fit.new(@options, method(:say)).call(parts) if @options[:seconds]
+        parts = @options[:seconds] ? Fit.new(@options, method(:say)).call(parts) : unforeseen(parts)
         finish(Measured.new(@options, method(:say)).call(parts))
+      end
+
+      def unforeseen(parts)
+        return parts if @options[:size] == "tiny"
+
+        say("how long it takes is not foreseen (--seconds S finds sizes by time); it ends after #{@options[:timeout]} s (--timeout)")
+        parts
       end
 
       def suite

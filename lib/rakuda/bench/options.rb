@@ -167,7 +167,7 @@ module Rakuda
           set(:nodes, several(value))
         end
         on.on("--workers N", Integer, "workers of micro-benchmarks [2]") { |value| set(:workers, count(value)) }
-        on.on("--timeout S", Integer, "seconds after which a run is killed [3600]") { |value|
+        on.on("--timeout S", Integer, "seconds after which a run, or all rounds of a comparison, are ended [3600]") { |value|
  set(:timeout, count(value, HOURS_MAX)) }
       end
 
