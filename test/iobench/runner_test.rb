@@ -55,7 +55,7 @@ class BenchRunnerTest < Minitest::Test
   end
 
   def test_the_suite_of_ci_is_valid_and_leaves_results_alone
-    assert_equal 9, self.class.suite.size
+    assert_equal 10, self.class.suite.size
     assert_equal([], self.class.suite.values.reject { |result| result["valid"] })
     folder = File.dirname(self.class.suite.keys.first, 2)
     assert_equal %w[bench-results], Dir.children(folder)
@@ -69,7 +69,7 @@ class BenchRunnerTest < Minitest::Test
   def test_results_say_which_run_and_which_programs_they_are_of
     folder = File.dirname(self.class.suite.keys.first)
     measured = self.class.suite.values.select { |result| result.key?("run") }
-    assert_equal %w[argot-io fio les-io metadata qcd-io], measured.map { |result| result["benchmark"] }.sort
+    assert_equal %w[argot-io bandwidth fio les-io metadata qcd-io], measured.map { |result| result["benchmark"] }.sort
     assert_equal 1, measured.map { |result| result.dig("run", "id") }.uniq.size
     measured.each do |result|
       id, tasks = result["run"].values_at("id", "tasks")
@@ -423,10 +423,11 @@ class BenchRunnerTest < Minitest::Test
 
   def test_workers_of_micro_benchmarks_begin_in_rounds
     micro = self.class.suite.values.select { |result| result["family"] == "micro" }
-    assert_equal %w[fio metadata], micro.map { |result| result["benchmark"] }.sort
+    assert_equal %w[bandwidth fio metadata], micro.map { |result| result["benchmark"] }.sort
     micro.each do |result|
       assert_equal result["steps"].size, result["sync"]["rounds"]
       assert_operator result["sync"]["overhead_s"], :>, 0
+      refute_empty Rakuda::Bench::Verification.faults(result.merge("sync" => result["sync"].merge("rounds" => 0)))
       assert_equal [2], result["steps"].values.map(&:size).uniq
     end
   end
@@ -455,9 +456,18 @@ class BenchRunnerTest < Minitest::Test
     assert_match(/--operations means nothing to `run of a kernel`/, refused("run", "argot-io", "--operations", "1"))
   end
 
-  def test_rates_of_fio_are_what_the_simulator_takes
+  # The result of fio of the suite, as if its steps had taken as long as the simulator's rates ask for, from a disk.
+  def long_fio
     fio = self.class.suite.values.find { |result| result["benchmark"] == "fio" }
-    rates = Rakuda::Bench::Micro.rates(fio)
+    longer = fio["steps"].transform_values do |outputs|
+      outputs.map { |one| one.merge("end_ns" => one["start_ns"] + 1_000_000_000) }
+    end
+    cache = fio["cache"].transform_values { |told| told.merge("resident_bytes" => 0) }
+    File.join(@folder, "fio.json").tap { |path| File.write(path, JSON.generate(fio.merge("steps" => longer, "cache" => cache))) }
+  end
+
+  def test_rates_are_what_the_simulator_takes
+    rates = Rakuda::Bench::MicroFigures.rates(JSON.parse(File.read(long_fio)))
     assert_equal rates.values_at(0, 1), rates.values_at(2, 3)
     out, status = Open3.capture2e(RAKUDACTL, "sim", "copyfile", "--nodes", "1", "--files", "2", "--file-size", "1", "--rates",
                                   rates.join(","))
@@ -466,19 +476,40 @@ class BenchRunnerTest < Minitest::Test
 
   def test_the_simulator_predicts_what_a_workflow_takes
     of = ->(name) { self.class.suite.keys.find { |path| path.end_with?("/#{name}.json") } }
-    out, err, status = bench("predict", of.call("fio-tiny"), of.call("copyfile-tiny-make"), "--", "--write-back")
+    out, err, status = bench("predict", long_fio, of.call("copyfile-tiny-make"), "--", "--write-back")
     assert status.success?, err
     assert_match(/^copyfile in make: predicted [\d.]+ \S+, measured [\d.]+ \S+: [-+]\d+ %$/, out)
-    assert_match(/a result of fio first, not of copyfile/,
+    assert_match(/a result of bandwidth or fio first, not of copyfile/,
                  refused("predict", of.call("copyfile-tiny-make"), of.call("fio-tiny")))
     # From the instance that was kept beside its result; without that nobody knows the workflow.
     recorded = of.call("homology-io-tiny-rakuda")
-    out, err, status = bench("predict", of.call("fio-tiny"), recorded)
+    out, err, status = bench("predict", long_fio, recorded)
     assert status.success?, err
     assert_match(/^homology-io in rakuda: predicted [\d.]+ \S+, measured [\d.]+ \S+: [-+]\d+ %$/, out)
     alone = File.join(@folder, "homology-io-tiny-rakuda.json")
     FileUtils.cp(recorded, alone)
-    assert_match(/the simulator has no homology-io of this size/, refused("predict", of.call("fio-tiny"), alone))
+    assert_match(/the simulator has no homology-io of this size/, refused("predict", long_fio, alone))
+  end
+
+  # A byte that is not what was written, where no stamp of a KiB is, is found when all have read.
+  def test_bandwidth_compares_every_byte_that_was_read
+    out, err, status = bench("run", "bandwidth", "--file-size", "1M", "--blocks", "64k", "--rounds", "1")
+    assert status.success?, out + err
+    result = JSON.parse(File.read(File.join(@folder, "bench-results/bandwidth-tiny.json")))
+    assert_equal 2 << 20, result.dig("verification", "checked_bytes")
+    assert_equal %w[write-64k-0 read-64k-0 reread-64k-0], result["steps"].keys
+    assert_equal %w[read-64k-0 reread-64k-0], result["cache"].keys
+    programs = File.join(@folder, "iobench")
+    FileUtils.mkdir_p(programs)
+    File.write(File.join(programs, "bandwidth-io"), <<~SH)
+      #!/bin/sh
+      [ "$1" = check ] && printf x | dd of="$3" bs=1 seek=70003 conv=notrunc 2>/dev/null
+      exec "#{ROOT}/iobench/build/bandwidth-io" "$@"
+    SH
+    File.chmod(0o755, File.join(programs, "bandwidth-io"))
+    out, err, status = bench("run", "bandwidth", "--file-size", "1M", "--blocks", "64k", environment: { "IOBENCH" => programs })
+    assert_equal 1, status.exitstatus, out + err
+    assert_match(/the byte at 70003 is not what was written/, out + err)
   end
 
   def test_a_task_that_finds_a_wrong_byte_makes_the_result_invalid
@@ -522,7 +553,7 @@ class BenchRunnerTest < Minitest::Test
   end
 
   def a_mosaic_is_predicted_from_the_run_that_was_kept
-    fio = self.class.suite.keys.find { |path| path.end_with?("/fio-tiny.json") }
+    fio = long_fio
     out, err, status = bench("predict", fio, "bench-results/montage-tiny-make.json")
     assert status.success?, err
     assert_match(/^montage in make: predicted [\d.]+ \S+, measured [\d.]+ \S+: [-+]\d+ %$/, out)
@@ -559,7 +590,7 @@ class BenchRunnerTest < Minitest::Test
     assert_includes [0, 3], status.exitstatus, out + err # where nothing tells what is in memory, it is not valid
     result = JSON.parse(File.read(File.join(@folder, "bench-results/argot-io-tiny.json")))
     assert_equal [3, "warm"], [result.dig("instance", "reps"), result.dig("conditions", "cache")]
-    assert_match(/--cache means nothing to `run of a micro-benchmark`/, refused("run", "metadata", "--cache", "cold"))
+    assert_match(/--cache warm: fio rereads from memory as it is/, refused("run", "fio", "--cache", "warm"))
     assert_match(/--dry-run means nothing to `compare`/, refused("compare", "copyfile", "--engines", "make", "--dry-run"))
     assert_match(/--cache means nothing to `suite`/, refused("suite", "ci", "--cache", "cold"))
     assert_match(/options behind -- \(--nonsense\)/, refused("compare", "copyfile", "--engines", "make", "--", "--nonsense"))

@@ -8,6 +8,7 @@ require "rakuda/bench/errors"
 require "rakuda/bench/figures"
 require "rakuda/bench/mapreduce/split"
 require "rakuda/bench/micro"
+require "rakuda/bench/micro_figures"
 require "rakuda/bench/plots"
 require "rakuda/bench/programs"
 require "rakuda/bench/scaling"
@@ -53,7 +54,7 @@ module Rakuda
         when "rakuda-bench-workflow/1" then workflow_lines(result)
         when "rakuda-bench-mapreduce/1" then map_reduce_lines(result)
         when "rakuda-bench-micro/1"
-          derived.map { |one| micro_line(one) } + sync_line(result) + rates_line(result)
+          derived.map { |one| micro_line(one, result["workers"]) } + sync_line(result) + rates_line(result)
         else derived.map { |one| kernel_line(one) }
         end
       end
@@ -82,11 +83,18 @@ module Rakuda
          "#{Figures.bytes(derived["shuffle_bytes"])} shuffled"]
       end
 
-      def micro_line(one)
+      def micro_line(one, workers)
         unit, plain = one["bw"] ? ["bw", ->(rate) { "#{Figures.bytes(rate)}/s" }] : ["ops_per_s", ->(rate) { rate.round.to_s }]
         nodes = one["nodes_#{unit}"]&.map(&plain)
         words = unit == "bw" ? "in #{Figures.seconds(one["time_s"])}" : "operations/s"
-        format("%-18s %16s  %s%s%s", one["name"], plain[one[unit]], words, spread(one, unit, plain), nodes_words(nodes))
+        first = one["bw_first_done"] ? "; until the first worker ended #{plain[one["bw_first_done"]]}" : ""
+        format("%-18s %16s  %s%s%s%s%s", one["name"], plain[one[unit]], words, spread(one, unit, plain), first,
+               nodes_words(nodes), skew_words(one, workers))
+      end
+
+      # How far apart workers really began, which a gate that was passed at one instant does not say.
+      def skew_words(one, workers)
+        workers > 1 ? "; workers began up to #{(one["start_skew"] * 100).ceil(1)} % of the time apart" : ""
       end
 
       # What single repetitions have reached.
@@ -102,25 +110,26 @@ module Rakuda
       # Whether the figures are of workers that ran together.
       def sync_line(result)
         sync = result["sync"] or return []
-        lag = sync["lag_s"] ? "began within #{Figures.seconds(sync["lag_s"])}" : "began at times that are not known"
+        lag = sync["lag_s"] ? "passed within #{Figures.seconds(sync["lag_s"])}" : "passed at times that are not known"
         overhead = sync["overhead_s"] ? ", overhead #{Figures.seconds(sync["overhead_s"])}" : ""
         late = sync["rounds_late"].positive? ? "; #{sync["rounds_late"]} of #{sync["rounds"]} rounds with a late worker" : ""
-        ["workers #{lag}#{overhead}: together for #{(sync["together"] * 100).floor(1)} % of the shortest program's time#{late}",
+        ["gates #{lag}#{overhead}: programs ran together for #{(sync["together"] * 100).floor(1)} % of the shortest program's time#{late}",
          rule_line(result)]
       end
 
       # The rule of the 2016 paper (5.4.1; 14 s against 1.7 s in 5.6).
       def rule_line(result)
-        shortest, least = Micro.shortest(result["steps"]), Micro.apart_s(result["sync"]) / Micro::SKEW_MAX
+        shortest, least = MicroFigures.shortest(result["steps"]), MicroFigures.apart_s(result["sync"]) / Micro::SKEW_MAX
         met = shortest >= least ? "as it must" : "which is too short"
         "the shortest program ran #{Figures.seconds(shortest)}, #{met}: all run together for 99 % of #{Figures.seconds(least)} " \
           "and longer"
       end
 
       def rates_line(result)
-        return [] unless result["benchmark"] == "fio"
+        return [] unless MicroFigures::RATED.include?(result["benchmark"])
 
-        ["for the simulator: rakudactl sim copyfile --nodes 1 --file-system local --rates #{Micro.rates(result).join(",")}"]
+        why = MicroFigures.unrated(result) and return ["no rates for the simulator: #{why}"]
+        ["for the simulator: rakudactl sim copyfile --nodes 1 --file-system local --rates #{MicroFigures.rates(result).join(",")}"]
       end
 
       def kernel_line(one)

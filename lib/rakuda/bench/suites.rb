@@ -20,9 +20,9 @@ module Rakuda
     module Suites
       # Kernels and micro-benchmarks in one run; then workflows, each in its engines.
       ALL = {
-        "ci" => { size: "tiny", measured: %w[argot-io les-io qcd-io metadata fio],
+        "ci" => { size: "tiny", measured: %w[argot-io les-io qcd-io metadata bandwidth fio],
                   workflows: { "homology-io" => %w[rakuda], "copyfile" => %w[rakuda make xargs] } },
-        "node" => { size: "small", seconds: 2.0, measured: %w[argot-io les-io qcd-io metadata fio],
+        "node" => { size: "small", seconds: 2.0, measured: %w[argot-io les-io qcd-io metadata bandwidth fio],
                     workflows: { "homology" => %w[rakuda make xargs], "homology-io" => %w[rakuda make xargs],
                                  "copyfile" => %w[rakuda make xargs], "montage" => %w[rakuda make ninja],
                                  "montage-io" => %w[rakuda rake make ninja xargs] } }
