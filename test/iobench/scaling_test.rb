@@ -31,7 +31,7 @@ class BenchScalingTest < Minitest::Test
     assert_equal [[[1, 1], [1, 4]], [[1, 1], [2, 2], [4, 4]]], places
     assert_equal [1.0, 2.0, 4.0], Scaling.table(sweeps.last).fetch("write").map(&:last)
     lines = Scaling.lines(sweeps.last)
-    assert_match(%r{^ +4 +4 +400 B/s +\[200 B - 800 B\] +4\.00$}, lines[3])
+    assert_match(%r{^ +4 +4 +400 B/s +\[200 B/s - 800 B/s\] +4\.00$}, lines[3])
     assert_match(%r{paper, figure 1: .*6\.0 GB/s with 128 processes; sizes here are scaled$}, lines.last)
   end
 

@@ -6,6 +6,7 @@ require "json"
 require "rakuda/bench/catalogue"
 require "rakuda/bench/comparison"
 require "rakuda/bench/completion"
+require "rakuda/bench/difference"
 require "rakuda/bench/errors"
 require "rakuda/bench/fit"
 require "rakuda/bench/measured"
@@ -256,7 +257,7 @@ module Rakuda
       end
 
       def report
-        results = results_of_words.values
+        results = Verification.of_schema(results_of_words).values
         Report.text(results, @out)
         @out.puts Report.page(results, @options[:html], method(:say)) if @options[:html]
         0
@@ -266,15 +267,14 @@ module Rakuda
         raise UsageError, "expected two results" unless @options.words.size == 2
 
         # They may be the same file.
-        one, other = @options.words.map { |path| Verification.read(path) }
-        Report.diff(one, other, @out, force: @options[:force])
-        0
+        one, other = @options.words.map { |path| Verification.of_schema(path => Verification.read(path)).fetch(path) }
+        Difference.tell(one, other, @out, force: @options[:force]) ? 0 : NOT_VALID
       end
 
       def predict
         raise UsageError, "expected a result of fio, and results of workflows" if @options.words.size < 2
 
-        (_, fio), *results = results_of_words.to_a
+        (_, fio), *results = Verification.of_schema(results_of_words).to_a
         @out.puts Prediction.lines(Prediction.rows(fio, results.to_h, @options[:instance], @options.behind))
         0
       end

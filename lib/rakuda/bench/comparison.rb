@@ -2,6 +2,7 @@
 
 require "fileutils"
 require "open3"
+require "rakuda/bench/buffered"
 require "rakuda/bench/engines"
 require "rakuda/bench/figures"
 require "rakuda/bench/launch"
@@ -50,6 +51,7 @@ module Rakuda
         @instance = instance
         @engines = engines
         @options = options
+        @comparison = SecureRandom.uuid
         @rounds = engines.to_h { |engine| [engine.label, []] }
       end
 
@@ -148,10 +150,13 @@ module Rakuda
           "rounds" => rounds.map { |round| described(round) }, "derived" => derived(rounds),
           "verification" => { "method" => "sha256", "digest" => rounds.filter_map(&:digest).first,
                               "checked_bytes" => rounds.count(&:digest) * @instance.bytes_written },
+          "comparison" => @comparison, "notes" => notes(machine),
           "valid" => reasons.empty?, "reasons" => reasons,
           "started_at" => @started.utc.iso8601, "ended_at" => Time.now.utc.iso8601
         }
       end
+
+      def notes(machine) = Buffered.notes(@instance.bytes_written, machine)
 
       def described_instance
         { "hash" => @instance.digest, "name" => @instance.name, "tasks" => @instance.tasks.size, "files" => @instance.files.size,

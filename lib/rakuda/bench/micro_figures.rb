@@ -83,6 +83,34 @@ module Rakuda
         of_steps + (kinds.empty? ? [] : operations(kinds.values))
       end
 
+      # What each repetition has reached, for those who draw it.
+      # @return [Hash{String => Array<Numeric>}] B/s or operations/s, by name of the figure
+      def repetitions(raw)
+        groups = raw.group_by { |name, outputs| outputs.first.key?("ns") ? "" : name.sub(MicroSteps::NUMBER, "") }
+        groups.each_with_object({}) do |(name, ones), all|
+          outputs = ones.map(&:last)
+          next all.merge!(operation_rates(outputs)) if name.empty?
+
+          moved = outputs.flatten.sum { |output| output.fetch("bytes") }
+          all[name] = moved.zero? ? call_rates(outputs) : outputs.map { |one| reached(transfer(one)) }
+        end
+      end
+
+      # @param one [Hash] of {.transfer}
+      def reached(one) = one[:bytes].sum / one[:time]
+
+      def call_rates(repetitions)
+        repetitions.map { |outputs| outputs.sum { |one| one.fetch("calls") * 1e9 / (one["end_ns"] - one["start_ns"]) } }
+      end
+
+      def operation_rates(trials)
+        trials.first.first.fetch("ns").keys.to_h do |kind|
+          [kind, trials.map { |outputs| outputs.sum { |one| operation_rate(one, kind) } }]
+        end
+      end
+
+      def operation_rate(output, kind) = output.fetch("operations") * 1e9 / output.fetch("ns").fetch(kind)
+
       # From the first worker of a node to begin to the last to end.
       # @return [Array(Float, Float)] the time, s; the part of it between the first and the last to begin
       def span(outputs)
@@ -100,7 +128,7 @@ module Rakuda
         time = once.sum { |one| one[:time] }
         figures = { "name" => name, "bw" => once.sum { |one| one[:bytes].sum } / time, "time_s" => time,
                     "start_skew" => once.map { |one| one[:skew] }.max }
-        figures.merge!(first_done(repetitions), once.size > 1 ? spread(once.map { |one| one[:bytes].sum / one[:time] }, "bw") : {})
+        figures.merge!(first_done(repetitions), once.size > 1 ? spread(once.map { |one| reached(one) }, "bw") : {})
         return figures if once.first[:bytes].size == 1
 
         bytes, spans = %i[bytes spans].map { |key| once.map { |one| one[key] }.transpose.map(&:sum) }
@@ -122,7 +150,7 @@ module Rakuda
       # @param repetitions [Array<Array<Hash>>]
       def counted(name, repetitions)
         once = repetitions.map { |outputs| transfer(outputs) }
-        rates = repetitions.map { |outputs| outputs.sum { |one| one.fetch("calls") * 1e9 / (one["end_ns"] - one["start_ns"]) } }
+        rates = call_rates(repetitions)
         figures = { "name" => name, "ops_per_s" => mean(rates), "time_s" => once.map { |one| one[:time] }.max,
                     "start_skew" => once.map { |one| one[:skew] }.max }
         rates.size > 1 ? figures.merge(spread(rates, "ops_per_s")) : figures
@@ -149,7 +177,7 @@ module Rakuda
       def operations(trials)
         spans = trials.flat_map { |outputs| by_node(outputs).map { |ones| span(ones) } }
         trials.first.first.fetch("ns").keys.map do |kind|
-          nodes = trials.map { |outputs| by_node(outputs).map { |ones| ones.sum { |one| one.fetch("operations") * 1e9 / one.fetch("ns").fetch(kind) } } }
+          nodes = trials.map { |outputs| by_node(outputs).map { |ones| ones.sum { |one| operation_rate(one, kind) } } }
           rates = nodes.map(&:sum)
           figures = { "name" => kind, "ops_per_s" => mean(rates), "time_s" => spans.map(&:first).max,
                       "start_skew" => spans.map(&:last).max }

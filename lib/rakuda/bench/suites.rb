@@ -65,16 +65,16 @@ module Rakuda
         paper(options, say)
       end
 
-      # The four figures of Iwai, Tatebe 2018 with sizes scaled down: over the nodes of --nodes, or over ranks of this machine.
+      # The four figures of Iwai, Tatebe 2018, with sizes scaled down unless they are large: over the nodes of --nodes, or over ranks of this machine.
       def paper(options, say)
         # A mesh that is scaled down has no time that means anything.
         scaled = options[:size] == "large" ? [] : %w[--min-seconds 0]
         Scaling::PAPER.flat_map.with_index do |figure, index|
           nodes = figure.over == :nodes && options.far? ? options[:nodes] : [1]
-          ranks = figure.ranks || [1, 2, 4].map { |count| count * figure.per_node }
+          ranks = figure.ranks_of(options[:size])
           own = options.with(nodes: nodes, ranks: ranks, per_node: options.far? ? figure.per_node : nil,
                              out: File.join(options[:out], "figure-#{index + 1}"))
-          parts = Measured.parts(Catalogue.find(figure.benchmark), options[:size], figure.words + scaled, own)
+          parts = Measured.parts(Catalogue.find(figure.benchmark), options[:size], figure.words_of(options[:size]) + scaled, own)
           Measured.new(own, say).call(parts)
         end
       end

@@ -26,9 +26,10 @@ module Rakuda
       VALIDATE = <<~PYTHON
         import json, sys
         from jsonschema import Draft202012Validator
-        schema, result = json.load(open(sys.argv[1])), json.load(sys.stdin)
-        for error in Draft202012Validator(schema).iter_errors(result):
-            print("/".join(str(part) for part in error.path) or ".", error.message.split("\\n")[0][:200])
+        schema, results = json.load(open(sys.argv[1])), json.load(sys.stdin)
+        line = lambda error: "/".join(str(part) for part in error.path or ".") + " " + error.message.split("\\n")[0][:200]
+        validator = Draft202012Validator(schema)
+        print(json.dumps([[line(error) for error in validator.iter_errors(result)] for result in results]))
       PYTHON
       # Debian's own, which has the package; another python in PATH may have none.
       PYTHON = File.executable?("/usr/bin/python3") ? "/usr/bin/python3" : "python3"
@@ -49,16 +50,34 @@ module Rakuda
         raise UsageError, e.message
       end
 
+      # Those of one schema by one Python, which takes long to start.
+      # @param results [Hash{String => Hash}] by file
+      # @return [Hash{String => Hash}] the same
+      # @raise [UsageError] when one is not of its schema: nothing can be said of it then
+      def of_schema(results)
+        results.group_by { |_, result| result["schema"] }.each_value do |group|
+          told = group.to_h { |path, result| [path, result] }
+          Verification.schema_lines(told.values).zip(told.keys).each do |lines, path|
+            raise UsageError, "#{path}: no whole result: #{lines.first}; `verify` tells all" unless lines.empty?
+          end
+        end
+        results
+      end
+
       # @return [Array<String>] what is wrong
       def faults(result)
         found = schema_faults(result)
         found.empty? ? figure_faults(result) + validity_faults(result) : found
       end
 
-      def schema_faults(result)
-        schema = File.join(folder, SCHEMAS.fetch(result.fetch("schema")))
-        output, errors, status = Open3.capture3(PYTHON, "-c", VALIDATE, schema, stdin_data: JSON.generate(result))
-        return output.lines(chomp: true).map { |line| "against the schema: #{line}" } if status.success?
+      def schema_faults(result) = schema_lines([result]).first.map { |line| "against the schema: #{line}" }
+
+      # @param results [Array<Hash>] of one schema
+      # @return [Array<Array<String>>] what each is against
+      def schema_lines(results)
+        schema = File.join(folder, SCHEMAS.fetch(results.first.fetch("schema")))
+        output, errors, status = Open3.capture3(PYTHON, "-c", VALIDATE, schema, stdin_data: JSON.generate(results))
+        return JSON.parse(output) if status.success?
 
         raise UsageError, "the schema cannot be checked: #{errors.lines.last.to_s.strip} (Debian: python3-jsonschema)"
       end
@@ -136,9 +155,14 @@ module Rakuda
       def kernel_faults(result)
         phases = result.fetch("phases").flat_map do |phase|
           expected = KernelFigures.phase(phase)
-          differences(expected, phase.slice(*expected.keys), "phases/#{phase["name"]}-#{phase["rep"]}")
+          differences(expected, phase.slice(*expected.keys), "phases/#{phase["name"]}-#{phase["rep"]}") +
+            KernelFigures.rank_faults(phase)
         end
-        phases + differences(KernelFigures.derived(result.fetch("phases")), result.fetch("derived"), "derived")
+        phases + instance_faults(result) + differences(KernelFigures.derived(result.fetch("phases")), result.fetch("derived"), "derived")
+      end
+
+      def instance_faults(result)
+        differences(KernelFigures.instance_hash(result), result.dig("instance", "hash"), "instance/hash")
       end
 
       # That a result is valid must follow from what else stands in it.

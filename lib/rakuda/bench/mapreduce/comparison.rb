@@ -2,6 +2,7 @@
 
 require "fileutils"
 require "open3"
+require "rakuda/bench/buffered"
 require "rakuda/bench/figures"
 require "rakuda/bench/launch"
 require "rakuda/bench/machine"
@@ -31,6 +32,7 @@ module Rakuda
           @job = job
           @engines = engines
           @options = options
+          @comparison = SecureRandom.uuid
           @rounds = engines.to_h { |engine| [engine, []] }
           @digests = {}
         end
@@ -122,9 +124,12 @@ module Rakuda
             "derived" => Split.derived(rounds, @job.bytes),
             "verification" => { "method" => @job.verified_by, "digest" => @digests[engine]&.first,
                                 "checked_rounds" => @digests.fetch(engine, []).size },
+            "comparison" => @comparison, "notes" => notes(machine),
             "valid" => reasons.empty?, "reasons" => reasons,
             "started_at" => @started.utc.iso8601, "ended_at" => Time.now.utc.iso8601 }
         end
+
+        def notes(machine) = Buffered.notes(nil, machine)
 
         def reasons(engine, rounds)
           found = rounds.filter_map { |round| round["fault"] && "round #{round["round"] + 1}: #{round["fault"]}" }
