@@ -200,6 +200,11 @@ class BenchRunnerTest < Minitest::Test
       changes[:cold] = ->(other) { warm_though_cold(other) }
       changes[:durable] = ->(other) { dirty_though_durable(other) }
       changes[:fewer] = ->(other) { other["phases"].pop }
+      changes[:parameters] = ->(other) { other["instance"]["params"]["grid"].reverse! << 1 }
+      changes[:seed] = ->(other) { other["instance"]["seed"] += 1 }
+      { "bytes" => 5, "xfer_ns" => 7, "open_ns" => 1_000_000, "calls" => 2 }.each do |key, times|
+        changes[:"rank_#{key}"] = ->(other) { other["phases"].first["ranks"].first.then { |rank| rank[key] = (rank[key] + 1) * times } }
+      end
     elsif result.key?("rounds")
       changes[:other_files] = ->(other) { other["verification"]["digest"] = "sha256:#{"0" * 64}" }
       changes[:unchecked] = ->(other) { other["verification"]["checked_bytes"] -= 1 }
@@ -258,7 +263,8 @@ class BenchRunnerTest < Minitest::Test
     of = ->(name) { self.class.suite.keys.find { |path| path.end_with?("/#{name}.json") } }
     out, err, status = bench("diff", of.call("copyfile-tiny-make"), of.call("copyfile-tiny-xargs"))
     assert status.success?, err
-    assert_match(/^makespan_s\s+\S+\s+\S+\s+\d/, out)
+    assert_match(/^makespan_s +[\d.]+ \S+ +[\d.]+ \S+ +\d/, out)
+    assert_match(/^they differ: engine make and xargs$/, out)
     assert_match(/different instances/, refused("diff", of.call("copyfile-tiny-make"), of.call("homology-io-tiny-rakuda")))
   end
 
@@ -602,7 +608,7 @@ class BenchRunnerTest < Minitest::Test
     result = self.class.suite.values.find { |one| one["benchmark"] == "argot-io" }
     other = JSON.parse(JSON.generate(result)).tap { |copy| copy["conditions"]["cache"] = "cold" }
     { "one.json" => result, "other.json" => other }.each { |name, one| File.write(File.join(@folder, name), JSON.generate(one)) }
-    assert_match(/measured under other conditions: cache "any" and "cold"/, refused("diff", "one.json", "other.json"))
+    assert_match(/measured under other conditions: cache any and cold/, refused("diff", "one.json", "other.json"))
     out, _, status = bench("diff", "--force", "one.json", "other.json")
     assert status.success?
     assert_match(/^other conditions: cache/, out)
@@ -615,6 +621,35 @@ class BenchRunnerTest < Minitest::Test
     end
     told = refused("diff", "--force", "other.json", "one.json")
     assert_includes told, "these are results of kernels of versions 0.1.0 and #{result["suite_version"]}"
+  end
+
+  # None is a backtrace: what lacks a field, or has another kind of value there, is named.
+  def test_what_is_no_whole_result_is_refused_by_those_that_show_results
+    of = ->(name) { self.class.suite.find { |path, _| path.end_with?("/#{name}-tiny.json") }.last }
+    { "argot-io" => ["hosts", nil], "fio" => ["steps", {}], "copyfile-tiny-make" => ["rounds", []],
+      "bandwidth" => ["settings", nil] }.each do |name, (key, value)|
+      result = self.class.suite.find { |path, _| File.basename(path).start_with?(name) }.last
+      broken = value ? result.merge(key => value) : result.except(key)
+      File.write(File.join(@folder, "broken.json"), JSON.generate(broken))
+      [%w[report broken.json], %w[diff broken.json broken.json], %w[predict broken.json broken.json]].each do |words|
+        told = refused(*words)
+        assert_match(/broken\.json: no whole result: .*#{key}.*`verify` tells all$/, told, "#{name}, #{words.first}")
+      end
+    end
+    File.write(File.join(@folder, "text.json"), JSON.generate(of["fio"].merge("workers" => "two")))
+    assert_match(/text\.json: no whole result: workers /, refused("report", "text.json"))
+    assert_match(/against the schema: workers /, bench("verify", "text.json").first)
+  end
+
+  def test_what_an_engine_measured_names_its_comparison
+    all = self.class.suite.values.select { |result| result.key?("rounds") }
+    ids = all.group_by { |result| result["benchmark"] }.transform_values { |group| group.map { |result| result["comparison"] }.uniq }
+    assert_equal [1, 1], ids.values.map(&:size)
+    assert_equal 2, ids.values.flatten.compact.uniq.size
+    all.each do |result|
+      assert_match(/\Abuffered: /, result["notes"].join)
+      assert_includes result["machine"].keys, "vm"
+    end
   end
 
   def test_bad_words_get_an_answer_that_helps
