@@ -101,7 +101,7 @@ class MicroBenchmarkTest < Minitest::Test
   def test_reading_from_disk_is_proven_unless_that_is_not_asked_for
     of = lambda do |read, reread, cache = "cold"|
       told = { "read-1m-0" => read, "reread-1m-0" => reread }.compact
-                                                            .transform_values { |one| { "bytes" => 200, "resident_bytes" => one } }
+      told = told.transform_values { |one| { "bytes" => 200, "resident_bytes" => one } }
       Rakuda::Bench::MicroCache.faults(result("cache" => told, "conditions" => { "cache" => cache }))
     end
     assert_empty of[2, 198]
@@ -146,7 +146,8 @@ class MicroBenchmarkTest < Minitest::Test
 
   # Gates are passed at one instant; what programs do behind them need not begin at one.
   def test_each_step_says_how_far_apart_its_workers_began
-    line = ->(workers) { Rakuda::Bench::Report.micro_line({ "name" => "r", "bw" => 1, "time_s" => 1, "start_skew" => 0.981 }, workers) }
+    figure = { "name" => "r", "bw" => 1, "time_s" => 1, "start_skew" => 0.981 }
+    line = ->(workers) { Rakuda::Bench::Report.micro_line(figure, workers) }
     assert_match(/; workers began up to 98\.1 % of the time apart\z/, line[2])
     refute_match(/apart/, line[1])
   end

@@ -203,7 +203,9 @@ class BenchRunnerTest < Minitest::Test
       changes[:parameters] = ->(other) { other["instance"]["params"]["grid"].reverse! << 1 }
       changes[:seed] = ->(other) { other["instance"]["seed"] += 1 }
       { "bytes" => 5, "xfer_ns" => 7, "open_ns" => 1_000_000, "calls" => 2 }.each do |key, times|
-        changes[:"rank_#{key}"] = ->(other) { other["phases"].first["ranks"].first.then { |rank| rank[key] = (rank[key] + 1) * times } }
+        changes[:"rank_#{key}"] = lambda do |other|
+          other["phases"].first["ranks"].first.then { |rank| rank[key] = (rank[key] + 1) * times }
+        end
       end
     elsif result.key?("rounds")
       changes[:other_files] = ->(other) { other["verification"]["digest"] = "sha256:#{"0" * 64}" }
@@ -643,7 +645,8 @@ class BenchRunnerTest < Minitest::Test
 
   def test_what_an_engine_measured_names_its_comparison
     all = self.class.suite.values.select { |result| result.key?("rounds") }
-    ids = all.group_by { |result| result["benchmark"] }.transform_values { |group| group.map { |result| result["comparison"] }.uniq }
+    ids = all.group_by { |result| result["benchmark"] }
+             .transform_values { |group| group.map { |result| result["comparison"] }.uniq }
     assert_equal [1, 1], ids.values.map(&:size)
     assert_equal 2, ids.values.flatten.compact.uniq.size
     all.each do |result|

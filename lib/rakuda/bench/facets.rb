@@ -9,8 +9,6 @@ module Rakuda
     module Facets
       # Settings of a micro-benchmark that say how it was asked for, or that stand among the conditions.
       UNSAID = %w[said seconds cache direct].freeze
-      # Conditions, and the machine: results that differ in one are not of one comparison.
-      PLACE = %w[slots nodes ranks machine fs].freeze
 
       module_function
 
@@ -58,7 +56,7 @@ module Rakuda
         all = results.map { |result| of(result) }
         names = all.flat_map(&:keys).uniq.select { |name| all.map { |one| one[name] }.uniq.size > 1 }
         all.map do |one|
-          names.filter_map { |name| one[name] && (%w[size engine].include?(name) ? one[name] : "#{name} #{one[name]}") }.join(", ")
+          names.filter_map { |name| one[name] && [*(name unless %w[size engine].include?(name)), one[name]].join(" ") }.join(", ")
         end
       end
 

@@ -34,7 +34,8 @@ module Rakuda
       GROWTH_MAX = 8.0
       # Part of the memory that is available which all ranks' meshes may have together.
       MEMORY_SHARE = 0.25
-      # Time of a step of bandwidth or fio: the latter tells times in ms, and workers may begin 1 % of the time apart (Micro::SKEW_MAX).
+      # Time of a step of bandwidth or fio: the latter tells times in ms, and workers may begin 1 % of the time apart
+      # (Micro::SKEW_MAX).
       STEP_S = 1.2
       FIRST_BYTES = 64 << 20
       # Small blocks take longer than the largest, which are tried.

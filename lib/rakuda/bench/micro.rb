@@ -149,10 +149,12 @@ module Rakuda
       def cache(part, printed, rounds)
         if part.entry.name == "fio"
           own = rounds_counted(part, rounds).select { |round| round["cache"] && round["parameter"].start_with?("read-") }
-          return own.to_h { |round| [round["parameter"], MicroCache.sum([[round["cache_bytes"], round["cache_resident_bytes"]]])] }
+          return own.to_h { |round| [round["parameter"], MicroCache.sum([round.values_at("cache_bytes", "cache_resident_bytes")])] }
         end
         told = printed.select { |_, _, output| output.key?("cache") }.group_by(&:first)
-        told.transform_values { |lines| MicroCache.sum(lines.map { |line| line.last["cache"].values_at("bytes", "resident_bytes") }) }
+        told.transform_values do |lines|
+          MicroCache.sum(lines.map { |line| line.last["cache"].values_at("bytes", "resident_bytes") })
+        end
       end
 
       # What is known of the rounds of a part: overhead, the largest start lag and what it is known to within, rounds with a late
@@ -201,7 +203,8 @@ module Rakuda
       def described(part, raw, machine, workers, reasons)
         { "schema" => SCHEMA, "id" => SecureRandom.uuid, "benchmark" => part.entry.name, "family" => part.entry.family,
           "size" => part.scale, "workers" => workers, "settings" => part.settings.transform_keys(&:to_s),
-          "machine" => machine, "steps" => raw, "derived" => MicroFigures.derived(raw), "valid" => reasons.empty?, "reasons" => reasons,
+          "machine" => machine, "steps" => raw, "derived" => MicroFigures.derived(raw),
+          "valid" => reasons.empty?, "reasons" => reasons,
           "ended_at" => Time.now.utc.iso8601 }
       end
     end

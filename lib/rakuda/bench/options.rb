@@ -112,6 +112,7 @@ module Rakuda
         OptionParser.new do |on|
           on.summary_width = 24
           sizes(on)
+          micro(on)
           counts(on)
           on.on("--engines A,B", Array, "engines to compare") { |value| set(:engines, value) }
           on.on("--style STYLE,...", Array, "one rule for each task (flat), for each kind (idiomatic) [flat]") do |value|
@@ -142,14 +143,19 @@ module Rakuda
  set(:scale_time, not_less(value)) }
       end
 
-      def counts(on)
-        on.on("--rounds N", Integer, "rounds or repetitions [1 for tiny, else 6]") { |value| set(:rounds, count(value)) }
-        on.on("--file-size SIZE", "bandwidth, fio: file of each worker, such as 256M; memory: as large as this machine's") do |value|
+      def micro(on)
+        on.on("--file-size SIZE", "bandwidth, fio: a worker's file, such as 256M; memory: as large as this machine's") do |value|
           set(:file_size, bytes(value))
         end
-        on.on("--blocks SIZE,...", Array, "bandwidth, fio: sizes of blocks, such as 4k,64k,1m") { |value| set(:blocks, blocks(value)) }
+        on.on("--blocks SIZE,...", Array, "bandwidth, fio: sizes of blocks, such as 4k,64k,1m") do |value|
+          set(:blocks, blocks(value))
+        end
         on.on("--direct", "bandwidth: write and read with O_DIRECT") { set(:direct, true) }
         on.on("--operations N", Integer, "metadata: how often each worker does each") { |value| set(:operations, count(value)) }
+      end
+
+      def counts(on)
+        on.on("--rounds N", Integer, "rounds or repetitions [1 for tiny, else 6]") { |value| set(:rounds, count(value)) }
         on.on("--seconds S", Float, "sizes such that all writing, and all reading, take S seconds; suite node: 2") do |value|
           set(:seconds, positive(value))
         end

@@ -9,8 +9,8 @@ require "rakuda/bench/scaling"
 
 module Rakuda
   module Bench
-    # Plots of results as SVG: bars, a point for every round or repetition, the 95 % interval of the median as a line. They compute
-    # nothing that is not in a result.
+    # Plots of results as SVG: bars, a point for every round or repetition, the 95 % interval of the median as a line. They
+    # compute nothing that is not in a result.
     module Plots
       WIDTH = 760
       LEFT = 240
@@ -69,7 +69,9 @@ module Rakuda
         all = group.select { |result| result.dig("derived", "makespan_s") }
         longest = all.map { |result| PARTS.keys.sum { |part| result["derived"][part] } }.max or return
         scale = (WIDTH - LEFT - RIGHT).fdiv([longest, 1e-12].max)
-        rows = all.zip(labels(all)).map.with_index { |(result, label), index| stacked(result, label, HEAD + ROW + (index * ROW), scale) }
+        rows = all.zip(labels(all)).map.with_index do |(result, label), index|
+          stacked(result, label, HEAD + ROW + (index * ROW), scale)
+        end
         legend = PARTS.values.map.with_index do |(word, colour), index|
           left = LEFT + (index * 90)
           %(<rect x="#{left}" y="#{HEAD}" width="12" height="12" fill="#{colour}"/>) +

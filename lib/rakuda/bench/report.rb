@@ -115,7 +115,8 @@ module Rakuda
         lag = sync["lag_s"] ? "passed within #{Figures.seconds(sync["lag_s"])}" : "passed at times that are not known"
         overhead = sync["overhead_s"] ? ", overhead #{Figures.seconds(sync["overhead_s"])}" : ""
         late = sync["rounds_late"].positive? ? "; #{sync["rounds_late"]} of #{sync["rounds"]} rounds with a late worker" : ""
-        ["gates #{lag}#{overhead}: programs ran together for #{(sync["together"] * 100).floor(1)} % of the shortest program's time#{late}",
+        together = "#{(sync["together"] * 100).floor(1)} % of the shortest program's time"
+        ["gates #{lag}#{overhead}: programs ran together for #{together}#{late}",
          rule_line(result)]
       end
 
@@ -131,7 +132,8 @@ module Rakuda
         return [] unless MicroFigures::RATED.include?(result["benchmark"])
 
         why = MicroFigures.unrated(result) and return ["no rates for the simulator: #{why}"]
-        ["for the simulator: rakudactl sim copyfile --nodes 1 --file-system local --rates #{MicroFigures.rates(result).join(",")}"]
+        words = "rakudactl sim copyfile --nodes 1 --file-system local --rates"
+        ["for the simulator: #{words} #{MicroFigures.rates(result).join(",")}"]
       end
 
       def kernel_line(one)

@@ -100,7 +100,8 @@ module Rakuda
       def lines(sweep)
         table(sweep).flat_map do |phase, rows|
           ["#{sweep.benchmark} #{phase} over #{sweep.over}: nodes, ranks, bandwidth [least - greatest], times the first"] +
-            rows.map { |row| line(*row) } + sweep.told(phase).map { |figure| "    paper, #{figure.title}: #{told_text(figure)}#{scaled(sweep)}" }
+            rows.map { |row| line(*row) } +
+            sweep.told(phase).map { |figure| "    paper, #{figure.title}: #{told_text(figure)}#{scaled(sweep)}" }
         end
       end
 

@@ -65,7 +65,8 @@ module Rakuda
         paper(options, say)
       end
 
-      # The four figures of Iwai, Tatebe 2018, with sizes scaled down unless they are large: over the nodes of --nodes, or over ranks of this machine.
+      # The four figures of Iwai, Tatebe 2018, with sizes scaled down unless they are large: over the nodes of --nodes, or over
+      # ranks of this machine.
       def paper(options, say)
         # A mesh that is scaled down has no time that means anything.
         scaled = options[:size] == "large" ? [] : %w[--min-seconds 0]

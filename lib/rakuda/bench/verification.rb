@@ -158,7 +158,8 @@ module Rakuda
           differences(expected, phase.slice(*expected.keys), "phases/#{phase["name"]}-#{phase["rep"]}") +
             KernelFigures.rank_faults(phase)
         end
-        phases + instance_faults(result) + differences(KernelFigures.derived(result.fetch("phases")), result.fetch("derived"), "derived")
+        phases + instance_faults(result) +
+          differences(KernelFigures.derived(result.fetch("phases")), result.fetch("derived"), "derived")
       end
 
       def instance_faults(result)
@@ -197,9 +198,8 @@ module Rakuda
       # The conditions are those that the settings say.
       def conditions(result)
         told = result["conditions"] or return []
-        settings = result["settings"]
-        differences({ "cache" => settings.fetch("cache", "cold"), "durable" => true, "direct" => settings.fetch("direct", false) },
-                    told, "conditions")
+        cache, direct = result["settings"].values_at("cache", "direct")
+        differences({ "cache" => cache || "cold", "durable" => true, "direct" => direct || false }, told, "conditions")
       end
 
       # With --seconds bytes and repetitions are not those of the size, nor is what the command line has said.
