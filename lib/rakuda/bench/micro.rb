@@ -149,7 +149,9 @@ module Rakuda
       def cache(part, printed, rounds)
         if part.entry.name == "fio"
           own = rounds_counted(part, rounds).select { |round| round["cache"] && round["parameter"].start_with?("read-") }
-          return own.to_h { |round| [round["parameter"], MicroCache.sum([round.values_at("cache_bytes", "cache_resident_bytes")])] }
+          return own.to_h do |round|
+            [round["parameter"], MicroCache.sum([round.values_at("cache_bytes", "cache_resident_bytes")])]
+          end
         end
         told = printed.select { |_, _, output| output.key?("cache") }.group_by(&:first)
         told.transform_values do |lines|
