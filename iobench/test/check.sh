@@ -450,6 +450,11 @@ check_bad_input() {
     ranks "$fast/argot-io" --dir nowhere
     ends_with 1
     says "--dir nowhere: No such file or directory"
+    # Found before anything is measured.
+    ranks "$fast/qcd-io" --name unread --out nowhere/result.json --phases write
+    ends_with 1
+    says "cannot write the result of qcd-io, --out nowhere/result.json: No such file or directory"
+    gone unread
     for words in "--mesh 4x4|expected 3 numbers" "--mesh 4x0x4|each from 1 to" "--writer fast|expected one of record-stdio" "--reps|expected a value" \
         "--size 3|expected one of tiny|small|large" "--block 1000|from 4096" "--grid 3x1x1|is not for 2 ranks" "--nothing|no such option" \
         "--name a/b|without /" "--phases write,eat|expected words of" "--reps -1|from 1 to"; do

@@ -47,7 +47,7 @@ class BenchFitTest < Minitest::Test
     assert status.success?, out + err
     assert_match(/^qcd-io: --local 8x8x8x16 .*--reps 6 --min-seconds 0.0001, \S+ MB on disk, \d+ s$/, err)
     assert_match(/^expected: \d+ s in all, \S+ MB on disk at one time$/, err)
-    result = JSON.parse(File.read(File.join(@folder, "bench-results/qcd-io-small.json")))
+    result = JSON.parse(File.read(File.join(@folder, "bench-results/qcd-io-small-seconds0.0001.json")))
     assert_equal [6], result["derived"].map { |one| one["reps"] }.uniq
     result["derived"].each { |one| assert_equal 2, one["ci95"].size }
     assert_empty Rakuda::Bench::Verification.faults(result)

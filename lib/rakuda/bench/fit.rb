@@ -6,6 +6,7 @@ require "json"
 require "open3"
 require "rakuda/bench/errors"
 require "rakuda/bench/figures"
+require "rakuda/bench/launch"
 require "rakuda/bench/measured"
 require "rakuda/bench/micro"
 require "rakuda/bench/micro_steps"
@@ -94,14 +95,14 @@ module Rakuda
 
       # On the file system that will be measured; it goes with the folder of the benchmark.
       def in_folder
-        workspace = Workspace.new(@options[:dir])
+        workspace = Workspace.new(@options[:dir], @say)
         workspace.make(0)
         folder = File.join(workspace.path, "fit")
         FileUtils.mkdir_p(folder)
         @provable = provable?(folder)
         yield folder
       ensure
-        workspace&.remove
+        workspace&.finish
       end
 
       # Whether it can be proven that a file is not in the page cache. Where it can, files are flushed, and read from disk.
@@ -186,9 +187,9 @@ module Rakuda
         begin_ns = Launch.now_ns
         command = ["mpirun", "-n", part.point.ranks.to_s, Programs.own(part.entry.name), "--dir", folder, "--size", part.scale,
                    "--hard-limit", @options[:timeout].to_s, *words, "--reps", "1", "--min-seconds", "0", "--quiet", "--out", out]
-        output, status = Open3.capture2e(Measured::MPI, *command)
+        output, status = Launch.capture(Measured::MPI, *command)
         # 3: one repetition is no valid result.
-        said = Measured.place(output) || output.lines.first.to_s.strip
+        said = Measured.place(output) || Launch.reason(output)
         raise Failure, "#{part.entry.name}: #{said}" unless [0, 3].include?(status.exitstatus)
 
         [Fit.shorter(JSON.parse(File.read(out))), (Launch.now_ns - begin_ns) / 1e9, bytes]
@@ -240,8 +241,8 @@ module Rakuda
       def metadata(part, folder)
         begin_ns = Launch.now_ns
         words = [Programs.own("metadata-ops"), "--dir", File.join(folder, "metadata"), "--operations", METADATA_OPERATIONS.to_s]
-        output, status = Open3.capture2e(*words)
-        raise Failure, "metadata-ops: #{output.lines.first.to_s.strip}" unless status.success?
+        output, status = Launch.capture({}, *words)
+        raise Failure, "metadata-ops: #{Launch.reason(output)}" unless status.success?
 
         times = part.settings.values_at(:operations, :trials).reduce(:*) / METADATA_OPERATIONS.to_f
         Sized.new(part, 0, (Launch.now_ns - begin_ns) / 1e9 * times)

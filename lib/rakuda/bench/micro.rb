@@ -29,7 +29,7 @@ module Rakuda
       # @return [String] rules of the Rakefile whose last makes the file of the part: what the workers printed, as JSON
       def rules(part, before, work, workers, keep:)
         name = part.entry.name
-        folder = "#{name}-#{part.scale}"
+        folder = part.base
         steps = MicroSteps.of(part, work)
         steps = steps.merge(MicroSteps::CLEAN => MicroSteps.clean(part, work)) unless keep
         <<~RUBY

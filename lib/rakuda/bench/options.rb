@@ -72,8 +72,10 @@ module Rakuda
           raise UsageError, "--#{word} means nothing to `#{work}`; it does to #{fitting.join(", ")}"
         end
         raise UsageError, "-F and --cluster: expected one of them" if self[:hosts] && self[:cluster]
+        raise UsageError, "-F #{self[:hosts]}: no such file" if self[:hosts] && !File.file?(self[:hosts])
 
         check_nodes if works.include?("run of a micro-benchmark") && given?(:nodes)
+        raise UsageError, "--nodes #{self[:nodes].join(",")}: say which with -F or --cluster" if self[:nodes].max > 1 && !far?
         return if behind.empty? || takes_behind
 
         raise UsageError, "options behind -- (#{behind.first}) are for MPI kernels of `run`, for one benchmark of others, and " \
@@ -114,7 +116,7 @@ module Rakuda
           sizes(on)
           micro(on)
           counts(on)
-          on.on("--engines A,B", Array, "engines to compare") { |value| set(:engines, value) }
+          on.on("--engines A,B", Array, "engines to compare") { |value| set(:engines, names(value)) }
           on.on("--style STYLE,...", Array, "one rule for each task (flat), for each kind (idiomatic) [flat]") do |value|
             set(:style, styles(value))
           end
@@ -208,15 +210,24 @@ module Rakuda
         words.sort_by { |word| word.to_i << (word.end_with?("m") ? 10 : 0) }
       end
 
+      # @return [Array<String>]
+      def names(words)
+        return words unless words.empty? || words.any?(&:empty?)
+
+        raise OptionParser::InvalidArgument, "#{words.join(",").inspect}: expected names with commas between"
+      end
+
       # @return [Array<Integer>] as they stand, each once
       def several(words)
+        raise ArgumentError if words.empty?
+
         words.map { |word| count(Integer(word, 10)) }.uniq
       rescue ArgumentError
-        raise OptionParser::InvalidArgument, "#{words.join(",")}: expected numbers with commas between"
+        raise OptionParser::InvalidArgument, "#{words.join(",").inspect}: expected numbers with commas between"
       end
 
       def styles(words)
-        other = (words - STYLES).first and
+        other = words.empty? ? '""' : (words - STYLES).first and
           raise OptionParser::InvalidArgument, "#{other}: expected flat, idiomatic, or both with a comma between"
         words.uniq
       end

@@ -26,10 +26,9 @@ module Rakuda
       VALIDATE = <<~PYTHON
         import json, sys
         from jsonschema import Draft202012Validator
-        schema, results = json.load(open(sys.argv[1])), json.load(sys.stdin)
-        line = lambda error: "/".join(str(part) for part in error.path or ".") + " " + error.message.split("\\n")[0][:200]
-        validator = Draft202012Validator(schema)
-        print(json.dumps([[line(error) for error in validator.iter_errors(result)] for result in results]))
+        schema, result = json.load(open(sys.argv[1])), json.load(sys.stdin)
+        for error in Draft202012Validator(schema).iter_errors(result):
+            print("/".join(str(part) for part in error.path) or ".", error.message.split("\\n")[0][:200])
       PYTHON
       # Debian's own, which has the package; another python in PATH may have none.
       PYTHON = File.executable?("/usr/bin/python3") ? "/usr/bin/python3" : "python3"
@@ -50,34 +49,16 @@ module Rakuda
         raise UsageError, e.message
       end
 
-      # Those of one schema by one Python, which takes long to start.
-      # @param results [Hash{String => Hash}] by file
-      # @return [Hash{String => Hash}] the same
-      # @raise [UsageError] when one is not of its schema: nothing can be said of it then
-      def of_schema(results)
-        results.group_by { |_, result| result["schema"] }.each_value do |group|
-          told = group.to_h { |path, result| [path, result] }
-          Verification.schema_lines(told.values).zip(told.keys).each do |lines, path|
-            raise UsageError, "#{path}: no whole result: #{lines.first}; `verify` tells all" unless lines.empty?
-          end
-        end
-        results
-      end
-
       # @return [Array<String>] what is wrong
       def faults(result)
         found = schema_faults(result)
         found.empty? ? figure_faults(result) + validity_faults(result) : found
       end
 
-      def schema_faults(result) = schema_lines([result]).first.map { |line| "against the schema: #{line}" }
-
-      # @param results [Array<Hash>] of one schema
-      # @return [Array<Array<String>>] what each is against
-      def schema_lines(results)
-        schema = File.join(folder, SCHEMAS.fetch(results.first.fetch("schema")))
-        output, errors, status = Open3.capture3(PYTHON, "-c", VALIDATE, schema, stdin_data: JSON.generate(results))
-        return JSON.parse(output) if status.success?
+      def schema_faults(result)
+        schema = File.join(folder, SCHEMAS.fetch(result.fetch("schema")))
+        output, errors, status = Open3.capture3(PYTHON, "-c", VALIDATE, schema, stdin_data: JSON.generate(result))
+        return output.lines(chomp: true).map { |line| "against the schema: #{line}" } if status.success?
 
         raise UsageError, "the schema cannot be checked: #{errors.lines.last.to_s.strip} (Debian: python3-jsonschema)"
       end
