@@ -69,7 +69,8 @@ class BenchFitTest < Minitest::Test
     out, err, status = bench("run", "mpi", "--dry-run")
     assert status.success?, err
     assert_includes out, 'task default: ["argot-io-tiny.json", "les-io-tiny.json", "qcd-io-tiny.json"]'
-    assert_includes bench("run", "micro", "--dry-run")[0], 'task default: ["fio-tiny.json", "metadata-tiny.json"]'
+    assert_includes bench("run", "micro", "--dry-run")[0],
+                    'task default: ["bandwidth-tiny.json", "fio-tiny.json", "metadata-tiny.json"]'
     assert_match(/--engines means nothing to `run of a workflow`/, bench("run", "workflow", "--engines", "make")[1])
   end
 end

@@ -6,6 +6,7 @@ require "json"
 require "rakuda/bench/catalogue"
 require "rakuda/bench/comparison"
 require "rakuda/bench/completion"
+require "rakuda/bench/difference"
 require "rakuda/bench/errors"
 require "rakuda/bench/fit"
 require "rakuda/bench/measured"
@@ -334,8 +335,7 @@ module Rakuda
 
         # They may be the same file.
         one, other = @options.words.map { |path| sound({ path => Verification.read(path) }).values.first }
-        Report.diff(one, other, @out, force: @options[:force])
-        0
+        Difference.tell(one, other, @out, force: @options[:force]) ? 0 : NOT_VALID
       end
 
       def predict

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "fileutils"
+require "rakuda/bench/buffered"
 require "rakuda/bench/engines"
 require "rakuda/bench/figures"
 require "rakuda/bench/launch"
@@ -178,10 +179,13 @@ module Rakuda
           "rounds" => rounds.map { |round| described(round) }, "derived" => derived(rounds),
           "verification" => { "method" => "sha256", "digest" => rounds.filter_map(&:digest).first,
                               "checked_bytes" => rounds.count(&:digest) * @instance.bytes_written },
+          "notes" => notes(machine),
           "valid" => reasons.empty?, "reasons" => reasons,
           "started_at" => @started.utc.iso8601, "ended_at" => Time.now.utc.iso8601
         }
       end
+
+      def notes(machine) = Buffered.notes(@instance.bytes_written, machine)
 
       # Of each result, and of all together.
       def ids = @ids ||= Hash.new { |all, name| all[name] = SecureRandom.uuid }

@@ -9,6 +9,7 @@ require "rakuda/bench/figures"
 require "rakuda/bench/launch"
 require "rakuda/bench/measured"
 require "rakuda/bench/micro"
+require "rakuda/bench/micro_steps"
 require "rakuda/bench/page_cache"
 require "rakuda/bench/programs"
 require "rakuda/bench/workspace"
@@ -34,11 +35,12 @@ module Rakuda
       GROWTH_MAX = 8.0
       # Part of the memory that is available which all ranks' meshes may have together.
       MEMORY_SHARE = 0.25
-      # Time of a step of fio: it tells times in ms, and workers may begin 1 % of the time apart (Micro::SKEW_MAX).
-      FIO_STEP_S = 1.2
-      FIO_BYTES = 64 << 20
+      # Time of a step of bandwidth or fio: the latter tells times in ms, and workers may begin 1 % of the time apart
+      # (Micro::SKEW_MAX).
+      STEP_S = 1.2
+      FIRST_BYTES = 64 << 20
       # Small blocks take longer than the largest, which are tried.
-      FIO_SLOWER = 2
+      SLOWER = 2
       METADATA_OPERATIONS = 200
 
       # @param sides [Array<Integer>] of the first mesh
@@ -126,7 +128,7 @@ module Rakuda
 
       def fit(part, folder)
         case part.entry.name
-        when "fio" then fio(part, folder)
+        when "bandwidth", "fio" then transfer(part, folder)
         when "metadata" then metadata(part, folder)
         else kernel(part, folder)
         end
@@ -197,16 +199,16 @@ module Rakuda
         (File.read("/proc/meminfo")[/^MemAvailable:\s+(\d+)/, 1].to_i * 1024 * MEMORY_SHARE).to_i
       end
 
-      def fio(part, folder)
-        bytes = FIO_BYTES
+      def transfer(part, folder)
+        bytes = FIRST_BYTES
         loop do
           space(bytes * workers)
           settings = part.settings.merge(bytes: bytes, trials: @repetitions, blocks: [part.settings.fetch(:blocks).last])
           trial = Measured::Part.new(entry: part.entry, scale: part.scale, words: [], own: settings)
-          steps = Micro.fio_steps(trial, folder)
-          times = %w[write read].map { |step| side_by_side(steps.fetch("#{step}-#{settings[:blocks].first}-0")) }
-          growth = Fit.growth(times.min, FIO_STEP_S)
-          return fio_sized(part, bytes, times.sum) if growth.nil?
+          steps = MicroSteps.of(trial, folder)
+          times = %w[write read].map { |step| side_by_side(part.entry.name, steps.fetch("#{step}-#{settings[:blocks].first}-0")) }
+          growth = Fit.growth(times.min, STEP_S)
+          return transfer_sized(part, bytes, times.sum) if growth.nil?
 
           bytes = (bytes * growth / (1 << 20)).ceil << 20
         end
@@ -216,22 +218,22 @@ module Rakuda
 
       # All workers at the same time.
       # @return [Float] of the fastest, s
-      def side_by_side(words)
+      def side_by_side(name, words)
         outputs = Array.new(workers) do |worker|
           Thread.new { Open3.capture2e(*words.map { |word| word.gsub("%w", worker.to_s) }) }
         end.map(&:value)
         outputs.map do |output, status|
-          raise Failure, "fio: #{output.lines.first.to_s.strip}" unless status.success?
+          raise Failure, "#{name}: #{output.lines.first.to_s.strip}" unless status.success?
 
-          raw = Micro.fio_raw(JSON.parse(output))
+          raw = MicroSteps.raw(name, JSON.parse(output))
           (raw["end_ns"] - raw["start_ns"]) / 1e9
         end.min
       end
 
-      def fio_sized(part, bytes, seconds)
+      def transfer_sized(part, bytes, seconds)
         fitted = part.dup
         fitted.own = part.settings.merge(bytes: bytes, trials: @repetitions, seconds: @options[:seconds])
-        each = (seconds * part.settings.fetch(:blocks).size * FIO_SLOWER) + Micro::REREAD_S
+        each = (seconds * part.settings.fetch(:blocks).size * SLOWER) + MicroSteps::REREAD_S
         Sized.new(fitted, bytes * workers, each * @repetitions)
       end
 

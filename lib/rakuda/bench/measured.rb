@@ -306,7 +306,7 @@ module Rakuda
         result = JSON.parse(File.read(path))
         return result if part.entry.family == "mpi"
 
-        Micro.result(part, result, machine, @options[:workers], Micro.sync(part, rounds(out)))
+        Micro.result(part, result, machine, @options[:workers], rounds(out))
       end
 
       # The result of what gave none.
@@ -374,7 +374,8 @@ module Rakuda
       def other_result(path, part)
         steps, reasons = Others.printed(part.entry.name, File.read(path))
         reasons += Micro.too_few(steps) unless part.scale == "tiny"
-        Micro.described(part, steps, machine, @options[:workers], reasons)
+        result = Micro.described(part, steps, machine, @options[:workers], reasons)
+        result.merge("notes" => Micro.notes(result))
       rescue Failure => e
         nothing(part, e.message)
       end

@@ -21,9 +21,9 @@ module Rakuda
     module Suites
       # Kernels and micro-benchmarks in one run; then workflows, each in its engines.
       ALL = {
-        "ci" => { size: "tiny", measured: %w[argot-io les-io qcd-io metadata fio],
+        "ci" => { size: "tiny", measured: %w[argot-io les-io qcd-io metadata bandwidth fio],
                   workflows: { "homology-io" => %w[rakuda], "copyfile" => %w[rakuda make xargs] } },
-        "node" => { size: "small", seconds: 2.0, measured: %w[argot-io les-io qcd-io metadata fio],
+        "node" => { size: "small", seconds: 2.0, measured: %w[argot-io les-io qcd-io metadata bandwidth fio],
                     workflows: { "homology" => %w[rakuda make xargs], "homology-io" => %w[rakuda make xargs],
                                  "copyfile" => %w[rakuda make xargs], "montage" => %w[rakuda make ninja],
                                  "montage-io" => %w[rakuda rake make ninja xargs] } }
@@ -100,16 +100,18 @@ module Rakuda
         paper(options, say)
       end
 
-      # The four figures of Iwai, Tatebe 2018 with sizes scaled down: over the nodes of --nodes, or over ranks of this machine.
+      # The four figures of Iwai, Tatebe 2018, with sizes scaled down unless they are large: over the nodes of --nodes, or over
+      # ranks of this machine.
       def paper(options, say)
         # A mesh that is scaled down has no time that means anything.
         scaled = options[:size] == "large" ? [] : %w[--min-seconds 0]
         Scaling::PAPER.flat_map.with_index do |figure, index|
           nodes = figure.over == :nodes && options.far? ? options[:nodes] : [1]
-          ranks = figure.ranks || [1, 2, 4].map { |count| count * figure.per_node }
+          ranks = figure.ranks_of(options[:size])
           own = options.with(nodes: nodes, ranks: ranks, per_node: options.far? ? figure.per_node : nil,
                              out: File.join(options[:out], "figure-#{index + 1}"))
-          parts = Measured.parts(Catalogue.find(figure.benchmark), options[:size], figure.words + scaled, own, label: "")
+          words = figure.words_of(options[:size]) + scaled
+          parts = Measured.parts(Catalogue.find(figure.benchmark), options[:size], words, own, label: "")
           Measured.new(own, say).call(parts)
         end
       end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "fileutils"
+require "rakuda/bench/buffered"
 require "rakuda/bench/figures"
 require "rakuda/bench/launch"
 require "rakuda/bench/machine"
@@ -142,9 +143,12 @@ module Rakuda
             "derived" => Split.derived(rounds, @job.bytes),
             "verification" => { "method" => @job.verified_by, "digest" => @digests[engine]&.first,
                                 "checked_rounds" => @digests.fetch(engine, []).size },
+            "notes" => notes(machine),
             "valid" => reasons.empty?, "reasons" => reasons,
             "started_at" => @started.utc.iso8601, "ended_at" => Time.now.utc.iso8601 }
         end
+
+        def notes(machine) = Buffered.notes(nil, machine)
 
         # Of each result, and of all together.
         def ids = @ids ||= Hash.new { |all, name| all[name] = SecureRandom.uuid }
