@@ -300,7 +300,8 @@ module Rakuda
       def unforeseen(parts)
         return parts if @options[:size] == "tiny"
 
-        say("how long it takes is not foreseen (--seconds S finds sizes by time); it ends after #{@options[:timeout]} s (--timeout)")
+        say("how long it takes is not foreseen (--seconds S finds sizes by time); it ends after #{@options[:timeout]} s " \
+            "(--timeout)")
         parts
       end
 
