@@ -109,6 +109,14 @@ class BenchFoldersTest < Minitest::Test
     stamps = files.map { |file| [File.stat(file).ino, File.mtime(file)] }
     ran("compare", "copyfile", "--engines", "make")
     assert_equal(stamps, files.map { |file| [File.stat(file).ino, File.mtime(file)] })
+    # And what is emitted beside them can be run.
+    ran("emit", "copyfile", "--engines", "make")
+    out, made = Open3.capture2e("make", "-s", chdir: at("bench-work"))
+    assert made.success?, out
+    assert_equal(stamps.map(&:first).sort, Dir[at("bench-work/input-*")].map { |file| File.stat(file).ino }.sort)
+    (Dir.children(at("bench-work")) - %w[.rakuda-bench inputs-copyfile-tiny]).each do |name|
+      FileUtils.rm_rf(at("bench-work/#{name}"))
+    end
     # Other sizes have other inputs, which go as they came.
     ran("compare", "copyfile", "--engines", "make", "--scale-bytes", "0.5")
     assert_equal %w[.rakuda-bench inputs-copyfile-tiny], Dir.children(at("bench-work")).sort

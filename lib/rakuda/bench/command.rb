@@ -184,6 +184,8 @@ module Rakuda
           file, text = Engine::STYLES.fetch(@options[:style].first).emit(engine, instance, slots)
           path = File.join(workspace.path, file)
           File.write(path, text)
+          inputs = workflows.folder(workspace.path)
+          Workspace.place(instance, inputs, workspace.path) if workflows.there?(inputs)
           @out.puts path
         end
         @err.puts "not checked: #{Emitters::NOT_CHECKED[engine]}" if Emitters::NOT_CHECKED[engine]

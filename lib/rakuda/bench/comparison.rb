@@ -105,20 +105,10 @@ module Rakuda
 
       def placed(engine, folder, taken)
         FileUtils.rm_rf(folder)
-        place_inputs(folder)
+        Workspace.place(@instance, @options.fetch(:inputs), folder)
         file, text = engine.emit(@instance, @options.fetch(:slots))
         File.write(File.join(folder, file), text)
         taken.resident = PageCache.prepare(@options.fetch(:cache), @instance.inputs.map { |input| File.join(folder, input) })
-      end
-
-      def place_inputs(folder)
-        FileUtils.mkdir_p(folder)
-        @instance.outputs.filter_map { |file| File.dirname(file) unless file.count("/").zero? }.uniq
-                 .each { |below| FileUtils.mkdir_p(File.join(folder, below)) }
-        @instance.inputs.each do |file|
-          FileUtils.mkdir_p(File.dirname(File.join(folder, file)))
-          FileUtils.ln(File.join(@options.fetch(:inputs), file), File.join(folder, file))
-        end
       end
 
       def measure(engine, folder, taken)

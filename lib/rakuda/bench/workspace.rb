@@ -71,6 +71,15 @@ module Rakuda
         output.split.map { |word| Integer(word) unless word == "-" }
       end
 
+      # Folders for what a workflow makes, and links to its inputs, so that it can be run.
+      # @param instance [Instance]
+      # @param inputs [String] folder that has them
+      def self.place(instance, inputs, folder)
+        (instance.outputs + instance.inputs).map { |file| File.dirname(file) }.uniq
+                                            .each { |below| FileUtils.mkdir_p(File.join(folder, below)) }
+        instance.inputs.each { |file| FileUtils.ln(File.join(inputs, file), File.join(folder, file), force: true) }
+      end
+
       # @param files [Array<String>] below `folder`
       # @return [String] of names and contents
       # @raise [Failure] when one is missing
