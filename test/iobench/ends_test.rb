@@ -131,7 +131,7 @@ class BenchEndsTest < Minitest::Test
     wait_for("its files") { rank? && File.exist?(at("bench-work/argot-io")) }
     guard, status = Open3.capture2("pgrep", "-P", pid.to_s, "-f", "read -r word")
     assert status.success?
-    Process.kill(:KILL, guard.to_i)
+    Process.kill(:KILL, Integer(guard))
     ended(pid, :KILL)
     said = refused("run", "metadata")
     assert_match(/a run that was killed has left processes: .*\d+ \(mpirun /, said)
@@ -173,9 +173,10 @@ class BenchEndsTest < Minitest::Test
 
   def test_a_rank_that_was_killed_is_the_reason
     pid = spawned(*KERNEL)
-    wait_for("its ranks") { rank? }
-    ranks, = Open3.capture2("pgrep", "-f", "^[^ ]*/argot-io --dir #{@folder}")
-    Process.kill(:KILL, ranks.split.last.to_i)
+    wait_for("its files") { !Dir[at("bench-work/argot-io/*")].empty? }
+    ranks, status = Open3.capture2("pgrep", "-f", "^[^ ]*/argot-io --dir #{@folder}")
+    assert status.success?
+    Process.kill(:KILL, Integer(ranks.split.last))
     assert_equal 1, Process.wait2(pid).last.exitstatus
     assert_match(/it gave no result: status 137, mpirun noticed that process rank \d .*signal 9/, File.read(at("out")))
   end

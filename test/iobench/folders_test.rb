@@ -146,6 +146,7 @@ class BenchFoldersTest < Minitest::Test
     assert_equal "", label.call("--rounds", "7")
     assert_equal "-cold-j8", label.call("-j", "8", "--cache", "cold")
     assert_equal "-w3-operations5", label.call("--workers", "3", "--operations", "5", "--blocks", "4k", entry: "metadata")
+    assert_equal "-cold-direct-4k+64k", label.call("--blocks", "4k,64k", "--direct", "--cache", "cold", entry: "bandwidth")
     words = [["--name", "x" * 200], ["--name", "#{"x" * 200}y"], ["a/b"], ["a:b"]]
     long = words.map { |one| Rakuda::Bench::Results.shortened(one) }
     assert_equal long, long.uniq

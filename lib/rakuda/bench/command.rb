@@ -69,6 +69,9 @@ module Rakuda
         # Of programs that are read from when all ends.
         Thread.report_on_exception = false
         @options = Options.new(rest)
+        hosts = @options[:hosts]
+        raise UsageError, "-F #{hosts}: no such file" unless hosts.nil? || File.file?(hosts)
+
         @options.check([name], takes_behind: name == "predict") if Options::TAKEN.key?(name)
         send(name)
       rescue UsageError => e
@@ -290,8 +293,16 @@ module Rakuda
           return 0
         end
         Results.check(@options[:out], @options[:dir])
-        parts = Fit.new(@options, method(:say)).call(parts) if @options[:seconds]
+        parts = @options[:seconds] ? Fit.new(@options, method(:say)).call(parts) : unforeseen(parts)
         finish(Measured.new(@options, method(:say)).call(parts))
+      end
+
+      def unforeseen(parts)
+        return parts if @options[:size] == "tiny"
+
+        say("how long it takes is not foreseen (--seconds S finds sizes by time); it ends after #{@options[:timeout]} s " \
+            "(--timeout)")
+        parts
       end
 
       def suite

@@ -3,7 +3,6 @@
 require "etc"
 require "fileutils"
 require "json"
-require "open3"
 require "rakuda/bench/errors"
 require "rakuda/bench/figures"
 require "rakuda/bench/launch"
@@ -219,15 +218,17 @@ module Rakuda
       # All workers at the same time.
       # @return [Float] of the fastest, s
       def side_by_side(name, words)
-        outputs = Array.new(workers) do |worker|
-          Thread.new { Open3.capture2e(*words.map { |word| word.gsub("%w", worker.to_s) }) }
-        end.map(&:value)
-        outputs.map do |output, status|
+        threads = Array.new(workers) do |worker|
+          Thread.new { Launch.capture({}, *words.map { |word| word.gsub("%w", worker.to_s) }) }
+        end
+        threads.map(&:value).map do |output, status|
           raise Failure, "#{name}: #{output.lines.first.to_s.strip}" unless status.success?
 
           raw = MicroSteps.raw(name, JSON.parse(output))
           (raw["end_ns"] - raw["start_ns"]) / 1e9
         end.min
+      ensure
+        threads&.each(&:kill)&.each(&:join)
       end
 
       def transfer_sized(part, bytes, seconds)

@@ -72,7 +72,6 @@ module Rakuda
           raise UsageError, "--#{word} means nothing to `#{work}`; it does to #{fitting.join(", ")}"
         end
         raise UsageError, "-F and --cluster: expected one of them" if self[:hosts] && self[:cluster]
-        raise UsageError, "-F #{self[:hosts]}: no such file" if self[:hosts] && !File.file?(self[:hosts])
 
         check_nodes if works.include?("run of a micro-benchmark") && given?(:nodes)
         raise UsageError, "--nodes #{self[:nodes].join(",")}: say which with -F or --cluster" if self[:nodes].max > 1 && !far?
@@ -175,7 +174,7 @@ module Rakuda
           set(:nodes, several(value))
         end
         on.on("--workers N", Integer, "workers of micro-benchmarks [2]") { |value| set(:workers, count(value)) }
-        on.on("--timeout S", Integer, "seconds after which a run is killed [3600]") { |value|
+        on.on("--timeout S", Integer, "seconds after which a run, or all rounds of a comparison, are ended [3600]") { |value|
  set(:timeout, count(value, HOURS_MAX)) }
       end
 

@@ -90,11 +90,12 @@ module Rakuda
 
       # Options that make other conditions, by family, and of some benchmarks more: how they stand in names of files.
       ENGINES = %i[cache slots scale_bytes scale_time].freeze
-      CONDITIONS = { "mpi" => %i[cache seconds cluster hosts], "micro" => %i[workers seconds cluster hosts],
+      CONDITIONS = { "mpi" => %i[cache seconds cluster hosts], "micro" => %i[cache workers seconds cluster nodes hosts],
                      "other" => %i[workers] }.freeze
-      OWN = { "fio" => %i[blocks file_size], "metadata" => %i[operations] }.freeze
+      OWN = { "fio" => %i[blocks file_size], "bandwidth" => %i[direct blocks file_size],
+              "metadata" => %i[operations] }.freeze
       WORDS = { slots: "j", workers: "w", file_size: "bytes", operations: "operations", seconds: "seconds", scale_bytes: "scale",
-                scale_time: "time", hosts: "on-" }.freeze
+                scale_time: "time", hosts: "on-", nodes: "nodes" }.freeze
 
       # What of the command line makes other conditions, for names of files.
       # @param options [Options]
@@ -104,6 +105,8 @@ module Rakuda
       def label(options, entry = nil, behind = [])
         names = CONDITIONS.fetch(entry&.family, ENGINES) + OWN.fetch(entry&.name, [])
         given = names.select { |name| options.given?(name) }.map do |name|
+          next name.to_s if options[name] == true
+
           value = name == :hosts ? File.basename(options[name]) : Array(options[name]).join("+")
           "#{WORDS[name]}#{value}"
         end
