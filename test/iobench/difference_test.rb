@@ -76,6 +76,12 @@ class BenchDifferenceTest < Minitest::Test
     assert_match(/^makespan_s .*medians at 95 %: .* and \[2\.00 s - 2\.00 s\]$/, far)
   end
 
+  def phase(rate)
+    rank = { "open_ns" => 1_000_000_000, "xfer_ns" => 2_000_000_000, "flush_ns" => 0, "close_ns" => 500_000_000 }
+    { "name" => "write", "bw_last_done" => rate, "ranks" => [rank, rank.merge("open_ns" => 0)],
+      "steps" => [{ "start_ns" => [5_000, 7_000] }, { "start_ns" => [20_000, 20_000] }] }
+  end
+
   # Kernels that differ in a parameter are of other instances; a report shows which is which.
   def test_parameters_stand_in_reports_and_tell_results_apart_in_plots
     results = %w[fpp shared].map do |layout|
@@ -83,7 +89,7 @@ class BenchDifferenceTest < Minitest::Test
         "conditions" => {}, "engine" => { "name" => "mpirun", "slots" => 2 }, "hosts" => [{}],
         "instance" => { "ranks" => 2, "hash" => layout, "params" => { "local" => [4, 4], "layout" => layout } },
         "machine" => { "hostname_hash" => "fnv1a64:0123456789abcdef", "fs" => { "type" => "ext4" } },
-        "phases" => [1.0, 3.0, 2.0].map { |rate| { "name" => "write", "bw_last_done" => rate } },
+        "phases" => [1, 3, 2].map { |rate| phase(rate) },
         "derived" => [{ "name" => "write", "bw_last_done" => 2.0, "ops_per_s" => 1.0, "bytes" => 6, "time_s" => 3.0, "reps" => 3,
                         "bw_first_done" => 2.0, "median_bw" => 2.0, "min_bw" => 1.0, "max_bw" => 3.0, "ci95" => [1.0, 3.0] }] }
     end
@@ -95,8 +101,32 @@ class BenchDifferenceTest < Minitest::Test
     assert_includes words, "write, layout fpp"
     assert_includes words, "write, layout shared"
     assert_equal 6, svg.scan("<circle").size, "every repetition has a point"
+    plots = Bench::Plots.of(results)
+    assert_equal %w[qcd-io-bandwidth qcd-io-parts qcd-io-repetitions qcd-io-starts], plots.keys
+    points = plots.values_at("qcd-io-repetitions", "qcd-io-starts").map { |plot| plot.scan("<circle").size }
+    assert_equal [6, 24], points
+    # 3 is three times as high as 1, and JSON has whole numbers.
+    one, three, two = plots["qcd-io-repetitions"].scan(/<circle cx="\S+" cy="(\S+)"/).flatten.map(&:to_f)
+    assert_in_delta 2, (one - three) / (one - two), 0.1
+    plots.each_value { |plot| refute_match(/NaN|Infinity/, REXML::Document.new(plot).to_s) }
     assert_includes words, "0" # the axis begins there
     assert_includes words, "3 B/s"
+  end
+
+  def test_where_the_time_of_a_phase_went_is_the_mean_of_ranks_and_starts_are_those_behind_the_first
+    result = { "phases" => [phase(1.0), phase(2.0)] }
+    assert_equal({ "write" => [0.5, 2.0, 0.0, 0.5] }, Bench::Splits.phases(result))
+    assert_equal({ "write" => [0.0, 2e-6, 0.0, 0.0] * 2 }, Bench::Splits.lags(result))
+    steps = { "read-4k-0" => [[0, 10], [0, 30], [1, 9000]].map { |node, ns| { "node" => node, "start_ns" => ns } } }
+    assert_equal({ "read-4k" => [0.0, 2e-8, 0.0] }, Bench::Splits.lags("steps" => steps))
+  end
+
+  # Slots 2: of 10 s 1 before the first task and 2 after the last, 7 between, of which tasks took 5 of each slot.
+  def test_where_the_slots_of_an_engine_were_follows_from_its_rounds
+    round = { "makespan_s" => 10.0, "startup_s" => 1.0, "tail_s" => 2.0, "busy_s" => 10.0 }
+    result = { "engine" => { "slots" => 2 }, "rounds" => [round, { "fault" => "x" }] }
+    assert_equal [1.0, 5.0, 2.0, 2.0], Bench::Splits.rounds(result)
+    assert_nil Bench::Splits.rounds(result.merge("rounds" => [{ "fault" => "x" }]))
   end
 
   def test_engines_of_several_comparisons_are_told_apart_in_plots

@@ -91,7 +91,9 @@ class MicroBenchmarkTest < Minitest::Test
     assert_match(/\Ano rates .*not valid: late/, rates_line(result("valid" => false, "reasons" => ["late"])))
     from_memory = result.merge("cache" => result["cache"].merge("read-1m-0" => { "bytes" => 2, "resident_bytes" => 2 }))
     assert_match(/\Ano rates .*read-1m: 100\.0 % of its files were in the page cache, not cold/, rates_line(from_memory))
-    [from_memory, result(read_s: 0.01)].each do |bad|
+    any = result.merge("conditions" => { "cache" => "any" })
+    assert_match(/\Ano rates .*may have come from memory \(--cache any\)/, rates_line(any))
+    [from_memory, any, result(read_s: 0.01)].each do |bad|
       error = assert_raises(Rakuda::Bench::UsageError) { Rakuda::Bench::Prediction.rows(bad, {}, nil, []) }
       assert_match(/no rates from this result/, error.message)
     end
@@ -109,6 +111,7 @@ class MicroBenchmarkTest < Minitest::Test
     assert_match(/reread-1m: 98\.5 % .* not warm/, of[0, 197].join)
     assert_match(/read-1m: it is not known/, of[nil, 200].join)
     assert_empty of[200, 200, "any"]
+    assert_empty of[200, nil, "any"]
     assert_empty Rakuda::Bench::MicroCache.faults(result.except("cache")) # results from before
   end
 

@@ -10,7 +10,7 @@ class BenchPageTest < Minitest::Test
     { "name" => name, "bw" => rate, "time_s" => 1.0, "start_skew" => 0.0 }
   end
   RESULT = { "schema" => "rakuda-bench-micro/1", "benchmark" => "fio", "family" => "micro", "size" => "tiny", "workers" => 2,
-             "valid" => true, "reasons" => [], "machine" => {}, "derived" => FIGURES }.freeze
+             "valid" => true, "reasons" => [], "machine" => {}, "derived" => FIGURES, "steps" => {} }.freeze
   SIGNATURE = "\x89PNG\r\n\x1A\n".b
 
   def setup = @folder = Dir.mktmpdir

@@ -213,6 +213,14 @@ module Rakuda
         end
       end
 
+      # Of kernels, too, no proof is asked for where none can be given.
+      def unproven(part)
+        settings = part.settings
+        return {} if @provable || settings.key?(:cache)
+
+        { cache: "any", said: [*settings[:said], "cache"] }
+      end
+
       def workers = @options[:workers]
 
       # All workers at the same time.
@@ -233,7 +241,7 @@ module Rakuda
 
       def transfer_sized(part, bytes, seconds)
         fitted = part.dup
-        fitted.own = part.settings.merge(bytes: bytes, trials: @repetitions, seconds: @options[:seconds])
+        fitted.own = part.settings.merge(bytes: bytes, trials: @repetitions, seconds: @options[:seconds], **unproven(part))
         each = (seconds * part.settings.fetch(:blocks).size * SLOWER) + MicroSteps::REREAD_S
         Sized.new(fitted, bytes * workers, each * @repetitions)
       end

@@ -26,9 +26,11 @@ module Rakuda
         end
       end
 
-      # @return [String, nil] where the bytes of a step must be before it
+      # @return [String, nil] where the bytes of a step must be before it; nil where no proof was asked for
       def state(result, name)
-        return result.dig("conditions", "cache").then { |cache| cache unless cache == "any" } if name.start_with?("read-")
+        cache = result.dig("conditions", "cache")
+        return if cache == "any"
+        return cache if name.start_with?("read-")
 
         # fio does not say it, and nobody looks for it.
         "warm" if name.start_with?("reread-") && result["benchmark"] == "bandwidth"

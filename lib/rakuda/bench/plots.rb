@@ -6,6 +6,7 @@ require "rakuda/bench/facets"
 require "rakuda/bench/figures"
 require "rakuda/bench/micro_figures"
 require "rakuda/bench/scaling"
+require "rakuda/bench/splits"
 
 module Rakuda
   module Bench
@@ -35,10 +36,11 @@ module Rakuda
         given = results.reject { |result| result["schema"] == "rakuda-bench-failure/1" }
         given.group_by { |result| result["benchmark"] }.each do |name, group|
           case group.first["schema"]
-          when "rakuda-bench-workflow/1" then plots["#{name}-makespan"] = makespans(name, group)
+          when "rakuda-bench-workflow/1"
+            plots.merge!("#{name}-makespan" => makespans(name, group), "#{name}-parts" => rounds_split(name, group))
           when "rakuda-bench-mapreduce/1"
             plots.merge!("#{name}-makespan" => makespans(name, group), "#{name}-parts" => parts(name, group))
-          else plots.merge!(rates(name, group))
+          else plots.merge!(rates(name, group), Spread.of(name, group))
           end
         end
         plots.compact
@@ -67,23 +69,40 @@ module Rakuda
       # Where the time of a job went, a bar for each engine.
       def parts(name, group)
         all = group.select { |result| result.dig("derived", "makespan_s") }
-        longest = all.map { |result| PARTS.keys.sum { |part| result["derived"][part] } }.max or return
+        rows = labels(all).zip(all.map { |result| PARTS.keys.map { |part| result["derived"][part] } })
+        stack("#{name}: where the time went, medians of rounds", PARTS.values, rows)
+      end
+
+      # Likewise of a workflow: slots on average.
+      def rounds_split(name, group)
+        all = group.select { |result| result.dig("derived", "makespan_s") }
+        rows = labels(all).zip(all.map { |result| Splits.rounds(result) }).select(&:last)
+        stack("#{name}: what an average slot did, medians of rounds", Splits::ROUND.zip(COLOURS), rows)
+      end
+
+      COLOURS = %w[#999999 #5b8fc9 #e69f00 #cc79a7].freeze
+
+      # @param legend [Array<Array(String, String)>] name and colour of each part
+      # @param rows [Array<Array(String, Array<Float>)>] label, and seconds of each part
+      # @return [String, nil]
+      def stack(title, legend, rows)
+        longest = rows.map { |_, values| values.sum }.max or return
         scale = (WIDTH - LEFT - RIGHT).fdiv([longest, 1e-12].max)
-        rows = all.zip(labels(all)).map.with_index do |(result, label), index|
-          stacked(result, label, HEAD + ROW + (index * ROW), scale)
-        end
-        legend = PARTS.values.map.with_index do |(word, colour), index|
+        words = legend.map.with_index do |(word, colour), index|
           left = LEFT + (index * 90)
           %(<rect x="#{left}" y="#{HEAD}" width="12" height="12" fill="#{colour}"/>) +
             %(<text x="#{left + 16}" y="#{HEAD + 11}" fill="currentColor">#{word}</text>)
         end
-        frame("#{name}: where the time went, medians of rounds", legend + rows, HEAD + (ROW * (all.size + 1)) + 10)
+        bars = rows.map.with_index do |(label, values), index|
+          stacked(label, values, legend.map(&:last), HEAD + ROW + (index * ROW), scale)
+        end
+        frame(title, words + bars, HEAD + (ROW * (rows.size + 1)) + 10)
       end
 
-      def stacked(result, label, top, scale)
+      def stacked(label, values, colours, top, scale)
         left = LEFT
-        bars = PARTS.map do |part, (_, colour)|
-          width = (result["derived"][part] * scale).round(1)
+        bars = values.zip(colours).map do |value, colour|
+          width = (value * scale).round(1)
           left += width
           %(<rect x="#{(left - width).round(1)}" y="#{top + 4}" width="#{width}" height="#{ROW - 8}" fill="#{colour}"/>)
         end
@@ -175,3 +194,5 @@ module Rakuda
     end
   end
 end
+
+require "rakuda/bench/spread"
