@@ -361,9 +361,17 @@ static void set_alarm(void) {
         own_end_after(settings.time_limit_s + later, "--time-limit");
 }
 
+static bool unwritable; /* rank 0: the result, as was found before anything was measured */
+
 static void perform(const char *instance, struct verdict *verdict) {
     started_ns = now_ns();
     set_alarm();
+    if (settings.out != NULL) {
+        if (run.rank == 0)
+            unwritable = !result_can_write(kernel);
+        if (!all_well())
+            return;
+    }
     if (settings.phases & PHASE_WRITE) {
         check_space(SPACE_FACTOR, kernel->file_bytes() * settings.repetitions, "the run");
         if (!all_well())
@@ -419,7 +427,7 @@ static int run_kernel(void) {
     if (!all_well() && run.rank == 0)
         verdict_reason(verdict, "failed: %s", run.reason);
     if (run.rank == 0) {
-        bool written = settings.out == NULL || result_write(kernel, verdict);
+        bool written = settings.out == NULL || (!unwritable && result_write(kernel, verdict));
         if (!settings.quiet)
             result_print(kernel, verdict);
         for (int i = 0; i < verdict->reason_count; i++)

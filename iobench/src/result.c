@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static char started_at[32];
 static double load_before[3];
@@ -377,6 +378,19 @@ static void print_result(struct json *json, const struct kernel *kernel, const s
     json_text(json, "started_at", started_at);
     json_text(json, "ended_at", ended_at);
     json_close(json, '}');
+}
+
+bool result_can_write(const struct kernel *kernel) {
+    char part[PATH_LENGTH_MAX];
+    print_into(part, sizeof part, "%s.part", settings.out);
+    FILE *file = fopen(part, "we");
+    if (file != NULL) {
+        fclose(file);
+        unlink(part);
+        return true;
+    }
+    note_error("cannot write the result of %s, --out %s: %s", kernel->name, settings.out, strerror(errno));
+    return false;
 }
 
 bool result_write(const struct kernel *kernel, const struct verdict *verdict) {

@@ -22,6 +22,9 @@ void result_begin(const struct kernel *kernel);
 /* Adds to the verdict what follows from phases and verification. */
 void result_judge(const struct kernel *kernel, struct verdict *verdict);
 
+/* Whether settings.out can be written, before hours are measured; notes an error. Leaves nothing. */
+bool result_can_write(const struct kernel *kernel);
+
 /* Writes settings.out, first under another name. False when that cannot be. */
 bool result_write(const struct kernel *kernel, const struct verdict *verdict);
 

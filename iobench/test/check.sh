@@ -450,6 +450,11 @@ check_bad_input() {
     ranks "$fast/argot-io" --dir nowhere
     ends_with 1
     says "--dir nowhere: No such file or directory"
+    # Found before anything is measured.
+    ranks "$fast/qcd-io" --name unread --out nowhere/result.json --phases write
+    ends_with 1
+    says "cannot write the result of qcd-io, --out nowhere/result.json: No such file or directory"
+    gone unread
     for words in "--mesh 4x4|expected 3 numbers" "--mesh 4x0x4|each from 1 to" "--writer fast|expected one of record-stdio" "--reps|expected a value" \
         "--size 3|expected one of tiny|small|large" "--block 1000|from 4096" "--grid 3x1x1|is not for 2 ranks" "--nothing|no such option" \
         "--name a/b|without /" "--phases write,eat|expected words of" "--reps -1|from 1 to"; do
@@ -613,6 +618,33 @@ check_tasks() {
     fi
     task page-cache nothing all && ends_with 2
     task page-cache cold gone && ends_with 1
+
+    for way in "" --direct; do
+        # A tmpfs of old kernels has no O_DIRECT.
+        [ -z "$way" ] || [ "$(stat -f -c %T "$work")" != tmpfs ] || continue
+        task bandwidth-io make --file deep/er/b && ends_with 0
+        # shellcheck disable=SC2086
+        task bandwidth-io write --file deep/er/b --bytes 3145728 --block 4096 --key 7 $way && ends_with 0
+        says '"bytes": 3145728'
+        # shellcheck disable=SC2086
+        task bandwidth-io read --file deep/er/b --bytes 3145728 --block 1048576 --key 7 --cold $way && ends_with 0
+        says '"cache": {"bytes": 3145728, '
+        task bandwidth-io read --file deep/er/b --bytes 3145728 --block 65536 --key 8 && ends_with 1
+        says 'the KiB at 0 is not what was written'
+        task bandwidth-io check --file deep/er/b --bytes 3145728 --block 65536 --key 7 && ends_with 0
+        says '"checked_bytes": 3145728'
+    done
+    task bandwidth-io read --file deep/er/b --bytes 1048576 --block 1048576 --key 7 --seconds 1 && ends_with 0
+    corrupt "$work/deep/er/b" 2000001
+    task bandwidth-io check --file deep/er/b --bytes 3145728 --block 65536 --key 7 && ends_with 1
+    says 'the byte at 2000001 is not what was written'
+    task bandwidth-io check --file deep/er/b --bytes 2097152 --block 65536 --key 7 && ends_with 1
+    task bandwidth-io remove --file deep/er/b && ends_with 0
+    gone deep/er
+    task bandwidth-io write --file b --bytes 3000 --block 1000
+    ends_with 2
+    task bandwidth-io write --file no/such/b --bytes 4096 --block 4096
+    ends_with 1
 
     task metadata-ops --dir ops --operations 50
     ends_with 0

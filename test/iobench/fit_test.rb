@@ -5,7 +5,9 @@ require "json"
 require "minitest/autorun"
 require "open3"
 require "tmpdir"
+require "rakuda/bench/catalogue"
 require "rakuda/bench/fit"
+require "rakuda/bench/options"
 require "rakuda/bench/verification"
 
 # Sizes by time, and families as names.
@@ -47,7 +49,7 @@ class BenchFitTest < Minitest::Test
     assert status.success?, out + err
     assert_match(/^qcd-io: --local 8x8x8x16 .*--reps 6 --min-seconds 0.0001, \S+ MB on disk, \d+ s$/, err)
     assert_match(/^expected: \d+ s in all, \S+ MB on disk at one time$/, err)
-    result = JSON.parse(File.read(File.join(@folder, "bench-results/qcd-io-small.json")))
+    result = JSON.parse(File.read(File.join(@folder, "bench-results/qcd-io-small-seconds0.0001.json")))
     assert_equal [6], result["derived"].map { |one| one["reps"] }.uniq
     result["derived"].each { |one| assert_equal 2, one["ci95"].size }
     assert_empty Rakuda::Bench::Verification.faults(result)
@@ -65,11 +67,38 @@ class BenchFitTest < Minitest::Test
     refute File.exist?(File.join(@folder, "bench-results"))
   end
 
+  # A stand-in takes 1 s for 64 MiB: the file grows by what a step lacks, and is that of all repetitions.
+  def test_files_of_bandwidth_grow_until_a_step_is_long_enough
+    program = File.join(@folder, "bandwidth-io")
+    File.write(program, <<~SH)
+      #!/bin/sh
+      # bandwidth-io WAY --file FILE --bytes N
+      echo "{\\"bytes\\": $5, \\"start_ns\\": 0, \\"end_ns\\": $(($5 * 1000 / 67108864))000000, \\"calls\\": 1, \\"marks\\": []}"
+    SH
+    File.chmod(0o755, program)
+    File.symlink(Rakuda::Bench::Programs.own("room"), File.join(@folder, "room"))
+    before, ENV["IOBENCH"] = ENV.fetch("IOBENCH", nil), @folder
+    options = Rakuda::Bench::Options.new(["--seconds", "2", "--dir", @folder])
+    entry = Rakuda::Bench::Catalogue.find("bandwidth")
+    part = Rakuda::Bench::Measured::Part.new(entry: entry, scale: "small", words: [])
+    fit = FIT.new(options, ->(_) {})
+    sized = fit.send(:fit, part, @folder)
+    # Nothing has shown here that a file can be out of the page cache.
+    assert_equal ["any", ["cache"]], sized.part.settings.values_at(:cache, :said)
+    fit.instance_variable_set(:@provable, true)
+    refute fit.send(:fit, part, @folder).part.settings.key?(:cache)
+    assert_equal [85 << 20, 6, 2.0], sized.part.settings.values_at(:bytes, :trials, :seconds)
+    assert_equal 2 * (85 << 20), sized.bytes
+  ensure
+    ENV["IOBENCH"] = before
+  end
+
   def test_a_family_is_all_of_its_benchmarks
     out, err, status = bench("run", "mpi", "--dry-run")
     assert status.success?, err
     assert_includes out, 'task default: ["argot-io-tiny.json", "les-io-tiny.json", "qcd-io-tiny.json"]'
-    assert_includes bench("run", "micro", "--dry-run")[0], 'task default: ["fio-tiny.json", "metadata-tiny.json"]'
+    assert_includes bench("run", "micro", "--dry-run")[0],
+                    'task default: ["bandwidth-tiny.json", "fio-tiny.json", "metadata-tiny.json"]'
     assert_match(/--engines means nothing to `run of a workflow`/, bench("run", "workflow", "--engines", "make")[1])
   end
 end

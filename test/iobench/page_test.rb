@@ -6,9 +6,11 @@ require "rakuda/bench/report"
 
 # The pictures beside a page.
 class BenchPageTest < Minitest::Test
-  RESULT = { "schema" => "rakuda-bench-micro/1", "benchmark" => "fio", "family" => "micro", "size" => "tiny", "valid" => true,
-             "reasons" => [], "machine" => {}, "derived" => [{ "name" => "read-4k", "bw" => 7e6, "time_s" => 1.0 },
-                                                             { "name" => "write-4k", "bw" => 3e6, "time_s" => 1.0 }] }.freeze
+  FIGURES = { "read-4k" => 7e6, "write-4k" => 3e6 }.map do |name, rate|
+    { "name" => name, "bw" => rate, "time_s" => 1.0, "start_skew" => 0.0 }
+  end
+  RESULT = { "schema" => "rakuda-bench-micro/1", "benchmark" => "fio", "family" => "micro", "size" => "tiny", "workers" => 2,
+             "valid" => true, "reasons" => [], "machine" => {}, "derived" => FIGURES, "steps" => {} }.freeze
   SIGNATURE = "\x89PNG\r\n\x1A\n".b
 
   def setup = @folder = Dir.mktmpdir

@@ -55,7 +55,7 @@ class BenchRunnerTest < Minitest::Test
   end
 
   def test_the_suite_of_ci_is_valid_and_leaves_results_alone
-    assert_equal 9, self.class.suite.size
+    assert_equal 10, self.class.suite.size
     assert_equal([], self.class.suite.values.reject { |result| result["valid"] })
     folder = File.dirname(self.class.suite.keys.first, 2)
     assert_equal %w[bench-results], Dir.children(folder)
@@ -69,7 +69,7 @@ class BenchRunnerTest < Minitest::Test
   def test_results_say_which_run_and_which_programs_they_are_of
     folder = File.dirname(self.class.suite.keys.first)
     measured = self.class.suite.values.select { |result| result.key?("run") }
-    assert_equal %w[argot-io fio les-io metadata qcd-io], measured.map { |result| result["benchmark"] }.sort
+    assert_equal %w[argot-io bandwidth fio les-io metadata qcd-io], measured.map { |result| result["benchmark"] }.sort
     assert_equal 1, measured.map { |result| result.dig("run", "id") }.uniq.size
     measured.each do |result|
       id, tasks = result["run"].values_at("id", "tasks")
@@ -113,14 +113,14 @@ class BenchRunnerTest < Minitest::Test
     steps.map { |kernel, fault| Thread.new { [kernel, fault, hung(kernel, *fault.values_at(0, 2))] } }.map(&:value)
          .each do |kernel, (fault, step, _), (out, err, status)|
       assert_equal 1, status.exitstatus, out + err
-      result = JSON.parse(File.read(File.join(@folder, kernel, "bench-results/#{kernel}-tiny.json")))
+      result = JSON.parse(File.read(Dir[File.join(@folder, kernel, "bench-results/#{kernel}-tiny-*.json")].first))
       assert_equal ["rakuda-bench-failure/1", kernel, false], result.values_at("schema", "benchmark", "valid")
       told = /\Ait gave no result: (?:.*, )?time was over: .*rank #{fault[0]} is within step #{step}(;|\z)/
       assert_match(told, result["reasons"].join)
       assert_includes out, "not valid: #{result["reasons"].first}"
       assert_empty Rakuda::Bench::Verification.faults(result)
       refute_empty Rakuda::Bench::Verification.faults(result.merge("valid" => true))
-      assert_equal ["#{kernel}-tiny.json"], result.dig("run", "tasks")
+      assert_match(/\A#{kernel}-tiny-.*\.json\z/, result.dig("run", "tasks").first)
     end
     a_failure_is_shown_and_compared_with_nothing
   end
@@ -200,6 +200,13 @@ class BenchRunnerTest < Minitest::Test
       changes[:cold] = ->(other) { warm_though_cold(other) }
       changes[:durable] = ->(other) { dirty_though_durable(other) }
       changes[:fewer] = ->(other) { other["phases"].pop }
+      changes[:parameters] = ->(other) { other["instance"]["params"]["grid"].reverse! << 1 }
+      changes[:seed] = ->(other) { other["instance"]["seed"] += 1 }
+      { "bytes" => 5, "xfer_ns" => 7, "open_ns" => 1_000_000, "calls" => 2 }.each do |key, times|
+        changes[:"rank_#{key}"] = lambda do |other|
+          other["phases"].first["ranks"].first.then { |rank| rank[key] = (rank[key] + 1) * times }
+        end
+      end
     elsif result.key?("rounds")
       changes[:other_files] = ->(other) { other["verification"]["digest"] = "sha256:#{"0" * 64}" }
       changes[:unchecked] = ->(other) { other["verification"]["checked_bytes"] -= 1 }
@@ -258,7 +265,8 @@ class BenchRunnerTest < Minitest::Test
     of = ->(name) { self.class.suite.keys.find { |path| path.end_with?("/#{name}.json") } }
     out, err, status = bench("diff", of.call("copyfile-tiny-make"), of.call("copyfile-tiny-xargs"))
     assert status.success?, err
-    assert_match(/^makespan_s\s+\S+\s+\S+\s+\d/, out)
+    assert_match(/^makespan_s +[\d.]+ \S+ +[\d.]+ \S+ +\d/, out)
+    assert_match(/^they differ: engine make and xargs$/, out)
     assert_match(/different instances/, refused("diff", of.call("copyfile-tiny-make"), of.call("homology-io-tiny-rakuda")))
   end
 
@@ -423,10 +431,11 @@ class BenchRunnerTest < Minitest::Test
 
   def test_workers_of_micro_benchmarks_begin_in_rounds
     micro = self.class.suite.values.select { |result| result["family"] == "micro" }
-    assert_equal %w[fio metadata], micro.map { |result| result["benchmark"] }.sort
+    assert_equal %w[bandwidth fio metadata], micro.map { |result| result["benchmark"] }.sort
     micro.each do |result|
       assert_equal result["steps"].size, result["sync"]["rounds"]
       assert_operator result["sync"]["overhead_s"], :>, 0
+      refute_empty Rakuda::Bench::Verification.faults(result.merge("sync" => result["sync"].merge("rounds" => 0)))
       assert_equal [2], result["steps"].values.map(&:size).uniq
     end
   end
@@ -435,7 +444,8 @@ class BenchRunnerTest < Minitest::Test
     words = %w[--file-size 2M --blocks 1M,64k --rounds 1 --operations 7]
     out, err, status = bench("run", "metadata", "fio", *words)
     assert status.success?, out + err
-    metadata, fio = %w[metadata fio].map { |name| JSON.parse(File.read(File.join(@folder, "bench-results/#{name}-tiny.json"))) }
+    names = %w[metadata-tiny-operations7 fio-tiny-64k+1m-bytes2097152]
+    metadata, fio = names.map { |name| JSON.parse(File.read(File.join(@folder, "bench-results/#{name}.json"))) }
     assert_equal [[7, 7]], (metadata["steps"].values.map { |workers| workers.map { |one| one["operations"] } })
     assert_equal %w[write-64k read-64k write-1m read-1m reread-1m], (fio["derived"].map { |one| one["name"] })
     assert_equal [2 << 20], fio["steps"].values.flatten.map { |one| one["bytes"] }.uniq
@@ -455,9 +465,18 @@ class BenchRunnerTest < Minitest::Test
     assert_match(/--operations means nothing to `run of a kernel`/, refused("run", "argot-io", "--operations", "1"))
   end
 
-  def test_rates_of_fio_are_what_the_simulator_takes
+  # The result of fio of the suite, as if its steps had taken as long as the simulator's rates ask for, from a disk.
+  def long_fio
     fio = self.class.suite.values.find { |result| result["benchmark"] == "fio" }
-    rates = Rakuda::Bench::Micro.rates(fio)
+    longer = fio["steps"].transform_values do |outputs|
+      outputs.map { |one| one.merge("end_ns" => one["start_ns"] + 1_000_000_000) }
+    end
+    cache = fio["cache"].transform_values { |told| told.merge("resident_bytes" => 0) }
+    File.join(@folder, "fio.json").tap { |path| File.write(path, JSON.generate(fio.merge("steps" => longer, "cache" => cache))) }
+  end
+
+  def test_rates_are_what_the_simulator_takes
+    rates = Rakuda::Bench::MicroFigures.rates(JSON.parse(File.read(long_fio)))
     assert_equal rates.values_at(0, 1), rates.values_at(2, 3)
     out, status = Open3.capture2e(RAKUDACTL, "sim", "copyfile", "--nodes", "1", "--files", "2", "--file-size", "1", "--rates",
                                   rates.join(","))
@@ -466,19 +485,40 @@ class BenchRunnerTest < Minitest::Test
 
   def test_the_simulator_predicts_what_a_workflow_takes
     of = ->(name) { self.class.suite.keys.find { |path| path.end_with?("/#{name}.json") } }
-    out, err, status = bench("predict", of.call("fio-tiny"), of.call("copyfile-tiny-make"), "--", "--write-back")
+    out, err, status = bench("predict", long_fio, of.call("copyfile-tiny-make"), "--", "--write-back")
     assert status.success?, err
     assert_match(/^copyfile in make: predicted [\d.]+ \S+, measured [\d.]+ \S+: [-+]\d+ %$/, out)
-    assert_match(/a result of fio first, not of copyfile/,
+    assert_match(/a result of bandwidth or fio first, not of copyfile/,
                  refused("predict", of.call("copyfile-tiny-make"), of.call("fio-tiny")))
     # From the instance that was kept beside its result; without that nobody knows the workflow.
     recorded = of.call("homology-io-tiny-rakuda")
-    out, err, status = bench("predict", of.call("fio-tiny"), recorded)
+    out, err, status = bench("predict", long_fio, recorded)
     assert status.success?, err
     assert_match(/^homology-io in rakuda: predicted [\d.]+ \S+, measured [\d.]+ \S+: [-+]\d+ %$/, out)
     alone = File.join(@folder, "homology-io-tiny-rakuda.json")
     FileUtils.cp(recorded, alone)
-    assert_match(/the simulator has no homology-io of this size/, refused("predict", of.call("fio-tiny"), alone))
+    assert_match(/the simulator has no homology-io of this size/, refused("predict", long_fio, alone))
+  end
+
+  # A byte that is not what was written, where no stamp of a KiB is, is found when all have read.
+  def test_bandwidth_compares_every_byte_that_was_read
+    out, err, status = bench("run", "bandwidth", "--file-size", "1M", "--blocks", "64k", "--rounds", "1")
+    assert status.success?, out + err
+    result = JSON.parse(File.read(Dir[File.join(@folder, "bench-results/bandwidth-tiny*.json")].first))
+    assert_equal 2 << 20, result.dig("verification", "checked_bytes")
+    assert_equal %w[write-64k-0 read-64k-0 reread-64k-0], result["steps"].keys
+    assert_equal %w[read-64k-0 reread-64k-0], result["cache"].keys
+    programs = File.join(@folder, "iobench")
+    FileUtils.mkdir_p(programs)
+    File.write(File.join(programs, "bandwidth-io"), <<~SH)
+      #!/bin/sh
+      [ "$1" = check ] && printf x | dd of="$3" bs=1 seek=70003 conv=notrunc 2>/dev/null
+      exec "#{ROOT}/iobench/build/bandwidth-io" "$@"
+    SH
+    File.chmod(0o755, File.join(programs, "bandwidth-io"))
+    out, err, status = bench("run", "bandwidth", "--file-size", "1M", "--blocks", "64k", environment: { "IOBENCH" => programs })
+    assert_equal 1, status.exitstatus, out + err
+    assert_match(/the byte at 70003 is not what was written/, out + err)
   end
 
   def test_a_task_that_finds_a_wrong_byte_makes_the_result_invalid
@@ -494,7 +534,7 @@ class BenchRunnerTest < Minitest::Test
     File.chmod(0o755, task)
     out, err, status = bench("compare", "diamond.json", "--engines", "make", "--rounds", "1", environment: { "IOBENCH" => wrong })
     assert_equal 1, status.exitstatus, err
-    assert_match(/not valid: round 1: ended with 2: make: .*Makefile:\d+: e\] Error 1/, out)
+    assert_match(/not valid: round 1: ended with 2: io-task: b: byte 3 is 120: expected 117$/, out)
   end
 
   # Where the page cache is the disk (tmpfs) nothing can be cold, and the result says so.
@@ -522,7 +562,7 @@ class BenchRunnerTest < Minitest::Test
   end
 
   def a_mosaic_is_predicted_from_the_run_that_was_kept
-    fio = self.class.suite.keys.find { |path| path.end_with?("/fio-tiny.json") }
+    fio = long_fio
     out, err, status = bench("predict", fio, "bench-results/montage-tiny-make.json")
     assert status.success?, err
     assert_match(/^montage in make: predicted [\d.]+ \S+, measured [\d.]+ \S+: [-+]\d+ %$/, out)
@@ -557,9 +597,9 @@ class BenchRunnerTest < Minitest::Test
   def test_options_reach_a_kernel_and_those_without_effect_are_refused
     out, err, status = bench("run", "argot-io", "--rounds", "3", "--cache", "warm")
     assert_includes [0, 3], status.exitstatus, out + err # where nothing tells what is in memory, it is not valid
-    result = JSON.parse(File.read(File.join(@folder, "bench-results/argot-io-tiny.json")))
+    result = JSON.parse(File.read(File.join(@folder, "bench-results/argot-io-tiny-warm.json")))
     assert_equal [3, "warm"], [result.dig("instance", "reps"), result.dig("conditions", "cache")]
-    assert_match(/--cache means nothing to `run of a micro-benchmark`/, refused("run", "metadata", "--cache", "cold"))
+    assert_match(/--cache warm: fio rereads from memory as it is/, refused("run", "fio", "--cache", "warm"))
     assert_match(/--dry-run means nothing to `compare`/, refused("compare", "copyfile", "--engines", "make", "--dry-run"))
     assert_match(/--cache means nothing to `suite`/, refused("suite", "ci", "--cache", "cold"))
     assert_match(/options behind -- \(--nonsense\)/, refused("compare", "copyfile", "--engines", "make", "--", "--nonsense"))
@@ -571,7 +611,7 @@ class BenchRunnerTest < Minitest::Test
     result = self.class.suite.values.find { |one| one["benchmark"] == "argot-io" }
     other = JSON.parse(JSON.generate(result)).tap { |copy| copy["conditions"]["cache"] = "cold" }
     { "one.json" => result, "other.json" => other }.each { |name, one| File.write(File.join(@folder, name), JSON.generate(one)) }
-    assert_match(/measured under other conditions: cache "any" and "cold"/, refused("diff", "one.json", "other.json"))
+    assert_match(/measured under other conditions: cache any and cold/, refused("diff", "one.json", "other.json"))
     out, _, status = bench("diff", "--force", "one.json", "other.json")
     assert status.success?
     assert_match(/^other conditions: cache/, out)
@@ -584,6 +624,36 @@ class BenchRunnerTest < Minitest::Test
     end
     told = refused("diff", "--force", "other.json", "one.json")
     assert_includes told, "these are results of kernels of versions 0.1.0 and #{result["suite_version"]}"
+  end
+
+  # None is a backtrace: what lacks a field, or has another kind of value there, is named.
+  def test_what_is_no_whole_result_is_refused_by_those_that_show_results
+    of = ->(name) { self.class.suite.find { |path, _| path.end_with?("/#{name}-tiny.json") }.last }
+    { "argot-io" => ["hosts", nil], "fio" => ["steps", {}], "copyfile-tiny-make" => ["rounds", []],
+      "bandwidth" => ["settings", nil] }.each do |name, (key, value)|
+      result = self.class.suite.find { |path, _| File.basename(path).start_with?(name) }.last
+      broken = value ? result.merge(key => value) : result.except(key)
+      File.write(File.join(@folder, "broken.json"), JSON.generate(broken))
+      [%w[report broken.json], %w[diff broken.json broken.json], %w[predict broken.json broken.json]].each do |words|
+        told = refused(*words)
+        assert_match(/broken\.json: no result that can be shown: .*#{key}/, told, "#{name}, #{words.first}")
+      end
+    end
+    File.write(File.join(@folder, "text.json"), JSON.generate(of["fio"].merge("workers" => "two")))
+    assert_match(/text\.json: no result that can be shown: .*workers /, refused("report", "text.json"))
+    assert_match(/against the schema: workers /, bench("verify", "text.json").first)
+  end
+
+  def test_what_an_engine_measured_names_its_comparison
+    all = self.class.suite.values.select { |result| result.key?("rounds") }
+    ids = all.group_by { |result| result["benchmark"] }
+             .transform_values { |group| group.map { |result| result["comparison"] }.uniq }
+    assert_equal [1, 1], ids.values.map(&:size)
+    assert_equal 2, ids.values.flatten.compact.uniq.size
+    all.each do |result|
+      assert_match(/\Abuffered: /, result["notes"].join)
+      assert_includes result["machine"].keys, "vm"
+    end
   end
 
   def test_bad_words_get_an_answer_that_helps

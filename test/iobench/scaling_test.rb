@@ -31,7 +31,7 @@ class BenchScalingTest < Minitest::Test
     assert_equal [[[1, 1], [1, 4]], [[1, 1], [2, 2], [4, 4]]], places
     assert_equal [1.0, 2.0, 4.0], Scaling.table(sweeps.last).fetch("write").map(&:last)
     lines = Scaling.lines(sweeps.last)
-    assert_match(%r{^ +4 +4 +400 B/s +\[200 B - 800 B\] +4\.00$}, lines[3])
+    assert_match(%r{^ +4 +4 +400 B/s +\[200 B/s - 800 B/s\] +4\.00$}, lines[3])
     assert_match(%r{paper, figure 1: .*6\.0 GB/s with 128 processes; sizes here are scaled$}, lines.last)
   end
 
@@ -53,6 +53,16 @@ class BenchScalingTest < Minitest::Test
     measured, proportional = svg.scan(/<polyline points="([^"]+)"/).flatten
     assert_equal measured, proportional
     assert_includes svg, "stroke-dasharray"
+  end
+
+  # The meshes and ranks of the paper are those of the size large; nothing says then that they are scaled.
+  def test_the_paper_s_figures_have_its_own_sizes_when_they_are_large
+    words = ->(size) { Scaling::PAPER.map { |figure| [figure.words_of(size).last, figure.ranks_of(size).last] } }
+    assert_equal [["256x256x256", 4], ["256x256x512", 256], ["256x256x512", 4], ["12x24x24x32", 16]], words["large"]
+    assert_equal [["64x64x64", 4], ["64x64x128", 8], ["64x64x128", 4], ["12x12x12x8", 16]], words["small"]
+    sweep = ->(size) { Scaling.groups([result(1, 1, 100, "size" => size), result(2, 2, 200, "size" => size)]).first }
+    refute_match(/scaled/, Scaling.lines(sweep["large"]).join)
+    assert_match(/sizes here are scaled/, Scaling.lines(sweep["small"]).join)
   end
 
   def test_options_that_the_figures_of_the_paper_say_themselves_are_refused

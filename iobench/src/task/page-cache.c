@@ -8,35 +8,10 @@
  * looked at or the kernel cannot tell; 2 for a wrong command line. */
 #include "task.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statfs.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#ifndef SYS_cachestat
-#define SYS_cachestat 451 /* the same number on all architectures */
-#endif
-
-/* As in linux/mman.h of Linux 6.5, which Debian 12's headers are older than. */
-struct range {
-    uint64_t offset, length;
-};
-struct answer {
-    uint64_t cached, dirty, writeback, evicted, recently_evicted;
-};
-
-static void drop(int fd, const char *path) {
-    int error = fdatasync(fd) != 0 ? errno : posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    if (error != 0) {
-        task_fail("cannot drop the pages of %s: %s", path, strerror(error));
-    }
-}
 
 static void touch(int fd, const char *path) {
     char *data = task_allocate(TASK_BLOCK);
@@ -46,17 +21,12 @@ static void touch(int fd, const char *path) {
 }
 
 static uint64_t resident(int fd, const char *path, uint64_t bytes) {
-    struct statfs facts;
-    if (fstatfs(fd, &facts) == 0 && facts.f_type == OVERLAYFS_SUPER_MAGIC) {
-        task_fail("an overlay does not tell what of %s is in the page cache: name a folder elsewhere", path);
+    uint64_t found;
+    const char *why = task_resident(fd, bytes, &found);
+    if (why != NULL) {
+        task_fail("it is not known what of %s is in the page cache: %s", path, why);
     }
-    struct range range = {0, 0};
-    struct answer answer = {0};
-    if (syscall(SYS_cachestat, fd, &range, &answer, 0U) != 0) {
-        task_fail("the kernel cannot tell what of %s is in the page cache: %s", path, strerror(errno));
-    }
-    uint64_t found = answer.cached * (uint64_t)sysconf(_SC_PAGESIZE);
-    return found < bytes ? found : bytes;
+    return found;
 }
 
 int main(int count, char **words) {
@@ -71,7 +41,7 @@ int main(int count, char **words) {
         uint64_t bytes;
         int fd = task_open(words[i], &bytes);
         if (cold) {
-            drop(fd, words[i]);
+            task_drop(fd, words[i]);
         } else if (warm) {
             touch(fd, words[i]);
         }

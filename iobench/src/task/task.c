@@ -3,13 +3,28 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifndef SYS_cachestat
+#define SYS_cachestat 451 /* the same number on all architectures */
+#endif
+
+/* As in linux/mman.h of Linux 6.5, which Debian 12's headers are older than. */
+struct range {
+    uint64_t offset, length;
+};
+struct answer {
+    uint64_t cached, dirty, writeback, evicted, recently_evicted;
+};
 
 static const char *name = "iobench";
 /* What is being written: half a file must not be taken for a whole one. */
@@ -198,6 +213,28 @@ void task_close(int fd, const char *path) {
     if (unfinished == path) {
         unfinished = NULL;
     }
+}
+
+void task_drop(int fd, const char *path) {
+    int error = fdatasync(fd) != 0 ? errno : posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    if (error != 0) {
+        task_fail("cannot drop the pages of %s: %s", path, strerror(error));
+    }
+}
+
+const char *task_resident(int fd, uint64_t bytes, uint64_t *resident) {
+    struct statfs facts;
+    if (fstatfs(fd, &facts) == 0 && facts.f_type == OVERLAYFS_SUPER_MAGIC) {
+        return "an overlay does not tell; name a folder elsewhere";
+    }
+    struct range range = {0, 0};
+    struct answer answer = {0};
+    if (syscall(SYS_cachestat, fd, &range, &answer, 0U) != 0) {
+        return strerror(errno);
+    }
+    uint64_t found = answer.cached * (uint64_t)sysconf(_SC_PAGESIZE);
+    *resident = found < bytes ? found : bytes;
+    return NULL;
 }
 
 uint64_t task_digest_more(uint64_t digest, const void *data, size_t bytes) {

@@ -45,6 +45,11 @@ void task_write(int fd, const char *path, const void *data, size_t bytes);
 size_t task_read(int fd, const char *path, void *data, size_t bytes);
 void task_close(int fd, const char *path);
 
+/* Flushes a file and drops its pages, and those of no other. */
+void task_drop(int fd, const char *path);
+/* What of the first bytes of a file is in the page cache. Returns NULL, or why that is not known. */
+const char *task_resident(int fd, uint64_t bytes, uint64_t *resident);
+
 /* FNV-1a, 64 bits. */
 uint64_t task_digest(const void *data, size_t bytes);
 #define TASK_DIGEST_START UINT64_C(0xcbf29ce484222325)

@@ -22,6 +22,9 @@ module Rakuda
       MIB = 1 << 20
       DFSIO_SIZES = { "tiny" => { files: 16, bytes: MIB, reducers: 1 }, "small" => { files: 32, bytes: 32 * MIB, reducers: 1 },
                       "large" => { files: 256, bytes: 100 * MIB, reducers: 1 } }.freeze
+      TRANSFERS = { "tiny" => { bytes: 16 * MIB, blocks: %w[4k 64k], trials: 2 },
+                    "small" => { bytes: 2048 * MIB, blocks: %w[4k 64k 1m], trials: 6 },
+                    "large" => { bytes: 24_576 * MIB, trials: 6, blocks: %w[4k 8k 16k 32k 64k 128k 256k 512k 1m] } }.freeze
 
       # Applications whose shapes WfCommons draws, and what each does. In the instances bytes range over seven powers of ten:
       # they are scaled so that all tasks together read as many as the size says.
@@ -40,12 +43,11 @@ module Rakuda
                   summary: "netCDF-4 over MPI-IO, one shared file for each output"),
         Entry.new(name: "qcd-io", family: "mpi", needs: %w[mpirun], sizes: KERNEL_SIZES,
                   summary: "gauge configurations: a file for each process, one by MPI-IO, one by rank 0"),
+        Entry.new(name: "bandwidth", family: "micro", needs: [],
+                  summary: "sequential writing and reading by block size, by all workers at one instant",
+                  sizes: TRANSFERS),
         Entry.new(name: "fio", family: "micro", needs: %w[fio],
-                  summary: "sequential reading and writing by block size, at the same time by all workers",
-                  sizes: { "tiny" => { bytes: 16 * MIB, blocks: %w[4k 64k], trials: 2 },
-                           "small" => { bytes: 2048 * MIB, blocks: %w[4k 64k 1m], trials: 6 },
-                           "large" => { bytes: 24_576 * MIB, trials: 6,
-                                        blocks: %w[4k 8k 16k 32k 64k 128k 256k 512k 1m] } }),
+                  summary: "the same with fio, whose workers take a different time each to begin", sizes: TRANSFERS),
         Entry.new(name: "metadata", family: "micro", needs: [],
                   summary: "create, stat and remove of directories and files, by all workers at the same time",
                   sizes: { "tiny" => { operations: 200, trials: 2 }, "small" => { operations: 10_000, trials: 10 },

@@ -6,15 +6,19 @@ require "json"
 require "rakuda/bench/catalogue"
 require "rakuda/bench/comparison"
 require "rakuda/bench/completion"
+require "rakuda/bench/difference"
 require "rakuda/bench/errors"
 require "rakuda/bench/fit"
 require "rakuda/bench/measured"
 require "rakuda/bench/options"
 require "rakuda/bench/prediction"
 require "rakuda/bench/report"
+require "rakuda/bench/results"
 require "rakuda/bench/suites"
 require "rakuda/bench/verification"
 require "rakuda/bench/workflows"
+require "rakuda/bench/workspace"
+require "tmpdir"
 
 module Rakuda
   module Bench
@@ -23,6 +27,8 @@ module Rakuda
       FAILED = 1
       USAGE = 2
       NOT_VALID = 3
+      # With the signal's number, as shells have it.
+      INTERRUPTED = 128
       COMMANDS = %w[help list info prepare run compare emit verify report diff predict suite].freeze
       HELP = <<~TEXT
         usage: rakudactl bench COMMAND [OPTION]... [ARGUMENT]...
@@ -30,7 +36,7 @@ module Rakuda
             list                         benchmarks
             info NAME                    sizes, bytes, and which programs are missing
             run NAME... [-- OPTION...]   run it, or several in one run; options behind -- are the kernel's, or one program's of others
-            prepare NAME                 make a workflow's inputs in --dir
+            prepare NAME                 make a workflow's inputs in --dir, for comparisons there
             emit NAME --engines A        write a workflow for an engine into --dir
             compare NAME --engines A,B   run a workflow, or a MapReduce job, in several engines, in turn
             suite ci|node|paper          run a list of benchmarks; paper: the 2018 paper's figures, sizes scaled
@@ -60,13 +66,21 @@ module Rakuda
         return complete(rest) if name == "__complete"
         raise UsageError, "no command #{name}; there are #{COMMANDS.join(", ")}" unless COMMANDS.include?(name)
 
+        # Of programs that are read from when all ends.
+        Thread.report_on_exception = false
         @options = Options.new(rest)
+        hosts = @options[:hosts]
+        raise UsageError, "-F #{hosts}: no such file" unless hosts.nil? || File.file?(hosts)
+
         @options.check([name], takes_behind: name == "predict") if Options::TAKEN.key?(name)
         send(name)
       rescue UsageError => e
         complain(e, USAGE)
       rescue Failure, SystemCallError => e
         complain(e, FAILED)
+      rescue SignalException => e
+        @err.puts "rakudactl bench: interrupted"
+        INTERRUPTED + e.signo
       end
 
       private
@@ -114,33 +128,79 @@ module Rakuda
           ranks = @options[:ranks].first
           return "#{Figures.bytes(Measured.kernel_bytes(entry, size, ranks, []))} with #{ranks} ranks"
         end
-        settings.map { |name, value| "#{name} #{Array(value).join(" ")}" }.join(", ")
+        words = settings.map { |name, value| "#{name} #{Array(value).join(" ")}" }.join(", ")
+        bytes = bytes_of(entry, size)
+        bytes ? "#{bytes}: #{words}" : words
+      end
+
+      # @return [String, nil] what is there at one time; nil where it is not known before
+      def bytes_of(entry, size)
+        case entry.family
+        when "micro"
+          bytes = Micro.bytes(Measured::Part.new(entry: entry, scale: size), @options[:workers])
+          "#{Figures.bytes(bytes)} with #{@options[:workers]} workers" if bytes.positive?
+        when "mapreduce" then "up to #{Figures.bytes(MapReduce::Job.new(entry, size).space)}"
+        when "wfcommons" then "#{Figures.bytes(entry.sizes.fetch(size).fetch(:reading))} read"
+        when Others::FAMILY then Figures.bytes(entry.sizes.fetch(size).fetch(:bytes))
+        when "workflow"
+          workflows = Workflows.new(entry.name, @options.with(size: size))
+          "#{Figures.bytes(Dir.mktmpdir { |folder| workflows.space(folder) })} in one engine"
+        end
+      rescue UsageError
+        nil # a program is missing, which is said below
       end
 
       def prepare
         workflows = Workflows.new(word("a workflow"), @options)
-        workspace = Workspace.new(@options[:dir])
-        workspace.make(0)
-        instance = workflows.prepare(workspace.path)
-        @out.puts "#{instance.name}: #{instance.tasks.size} tasks, inputs of " \
-                  "#{Figures.bytes(instance.input_bytes)} in #{workspace.path}"
+        in_workspace do |workspace|
+          folder = workflows.folder(workspace.path)
+          workspace.make(workflows.there?(folder) ? 0 : workflows.inputs_space(folder))
+          instance = workflows.prepare(folder)
+          @out.puts "#{instance.name}: #{instance.tasks.size} tasks, inputs of " \
+                    "#{Figures.bytes(instance.input_bytes)} in #{folder}"
+        end
         0
       end
 
+      # What was made stays, when all was made.
+      def in_workspace
+        workspace = Workspace.new(@options[:dir], method(:say))
+        workspace.make(0)
+        yield workspace
+        workspace.finish(keep: true)
+      ensure
+        workspace&.finish
+      end
+
       def emit
-        engine = (@options[:engines] || []).first or raise UsageError, "expected --engines ENGINE"
+        engine, *others = @options[:engines] || []
+        raise UsageError, "expected --engines ENGINE" unless engine
+        raise UsageError, "emit writes for one engine at a time: #{[engine, *others].join(", ")}" unless others.empty?
         raise UsageError, "emit writes one style at a time" if @options[:style].size > 1
 
         workflows = Workflows.new(word("a workflow"), @options)
-        workspace = Workspace.new(@options[:dir])
-        workspace.make(0)
-        instance = workflows.load(workspace.path)
-        file, text = Engine::STYLES.fetch(@options[:style].first).emit(engine, instance, slots)
-        path = File.join(workspace.path, file)
-        File.write(path, text)
-        @out.puts path
+        in_workspace do |workspace|
+          instance = emitted(workflows, workspace)
+          file, text = Engine::STYLES.fetch(@options[:style].first).emit(engine, instance, slots)
+          path = File.join(workspace.path, file)
+          File.write(path, text)
+          inputs = workflows.folder(workspace.path)
+          Workspace.place(instance, inputs, workspace.path) if workflows.there?(inputs)
+          @out.puts path
+        end
         @err.puts "not checked: #{Emitters::NOT_CHECKED[engine]}" if Emitters::NOT_CHECKED[engine]
         0
+      end
+
+      # Only a run tells the tasks of some: it needs space, and none of it is kept.
+      # @return [Instance]
+      def emitted(workflows, workspace)
+        folder = File.join(workspace.path, "emitted")
+        workspace.make(workflows.space(folder)) if workflows.recorded?
+        FileUtils.mkdir_p(folder)
+        workflows.load(folder)
+      ensure
+        FileUtils.rm_rf(folder) if folder
       end
 
       def run
@@ -167,7 +227,9 @@ module Rakuda
 
         @options.check(["run of a workflow"])
         engines = styled(%w[rakuda])
-        finish(entries.flat_map { |entry| Suites.compare(entry.name, engines, @options, slots, method(:say)) })
+        finish(Suites.each_of(entries.map(&:name), @options, method(:say)) do |one|
+          Suites.compare(one, engines, @options, slots, method(:say))
+        end)
       end
 
       # The work of a family, as Options::TAKEN has it.
@@ -232,8 +294,17 @@ module Rakuda
           @out.puts Measured.new(@options, method(:say)).rakefile(parts, File.expand_path(@options[:dir]))
           return 0
         end
-        parts = Fit.new(@options, method(:say)).call(parts) if @options[:seconds]
+        Results.check(@options[:out], @options[:dir])
+        parts = @options[:seconds] ? Fit.new(@options, method(:say)).call(parts) : unforeseen(parts)
         finish(Measured.new(@options, method(:say)).call(parts))
+      end
+
+      def unforeseen(parts)
+        return parts if @options[:size] == "tiny"
+
+        say("how long it takes is not foreseen (--seconds S finds sizes by time); it ends after #{@options[:timeout]} s " \
+            "(--timeout)")
+        parts
       end
 
       def suite
@@ -256,7 +327,7 @@ module Rakuda
       end
 
       def report
-        results = results_of_words.values
+        results = sound(results_of_words).values
         Report.text(results, @out)
         @out.puts Report.page(results, @options[:html], method(:say)) if @options[:html]
         0
@@ -266,15 +337,14 @@ module Rakuda
         raise UsageError, "expected two results" unless @options.words.size == 2
 
         # They may be the same file.
-        one, other = @options.words.map { |path| Verification.read(path) }
-        Report.diff(one, other, @out, force: @options[:force])
-        0
+        one, other = @options.words.map { |path| sound({ path => Verification.read(path) }).values.first }
+        Difference.tell(one, other, @out, force: @options[:force]) ? 0 : NOT_VALID
       end
 
       def predict
         raise UsageError, "expected a result of fio, and results of workflows" if @options.words.size < 2
 
-        (_, fio), *results = results_of_words.to_a
+        (_, fio), *results = sound(results_of_words).to_a
         @out.puts Prediction.lines(Prediction.rows(fio, results.to_h, @options[:instance], @options.behind))
         0
       end
@@ -283,6 +353,25 @@ module Rakuda
         raise UsageError, "expected files with results" if @options.words.empty?
 
         @options.words.to_h { |path| [path, Verification.read(path)] }
+      end
+
+      # What is no result by its schema has no figures that could be shown.
+      # @param results [Hash{String => Hash}] by file
+      # @return [Hash{String => Hash}] the same
+      # @raise [UsageError]
+      def sound(results)
+        results.each do |path, result|
+          fault = schema_fault(result) or next
+          raise UsageError, "#{path}: no result that can be shown: #{fault}"
+        end
+      end
+
+      # @return [String, nil] none, which is said, where nothing checks schemas
+      def schema_fault(result)
+        Verification.schema_faults(result).first
+      rescue UsageError => e
+        say(e.message)
+        nil
       end
 
       def word(what)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "fileutils"
-require "open3"
+require "rakuda/bench/buffered"
 require "rakuda/bench/engines"
 require "rakuda/bench/figures"
 require "rakuda/bench/launch"
@@ -53,50 +53,70 @@ module Rakuda
         @rounds = engines.to_h { |engine| [engine.label, []] }
       end
 
-      # @return [Array<Hash>] a result for each engine
+      # @yieldparam results [Array<Hash>] a result for each engine, after each round: what has been measured is not lost with
+      #   what comes then
+      # @return [Array<Hash>] those after the last round
       def call
         @started = Time.now
         machine = Machine.describe(@options.fetch(:workspace).path)
-        begin_ns = Launch.now_ns
+        @begin_ns = Launch.now_ns
+        results = []
         @options.fetch(:rounds).times do |round|
+          break if (@ended = no_more(round))
+
           @engines.rotate(round % @engines.size).each_with_index { |engine, order| run(engine, round, order) }
-          Launch.foresee(@options.fetch(:benchmark), @options, begin_ns) if round.zero?
+          results = @engines.map { |engine| result(engine, machine) }
+          yield results if block_given?
+          Launch.foresee(@options.fetch(:benchmark), @options, @begin_ns) if round.zero?
         end
-        @engines.map { |engine| result(engine, machine) }
+        return results unless @ended
+
+        @engines.map { |engine| result(engine, machine) }.tap { |last| yield last if block_given? }
       end
 
       private
 
+      # @return [String, nil] why there is no such round after those that were
+      def no_more(round)
+        return if round.zero?
+        return "--timeout #{@options.fetch(:timeout)} s has passed" unless Launch.left(@options, @begin_ns).positive?
+
+        @options.fetch(:workspace).make(@instance.bytes_written)
+        nil
+      rescue UsageError => e
+        e.message
+      end
+
       def run(engine, round, order)
         folder = File.join(@options.fetch(:workspace).path, "#{Engine.file_label(engine.name, engine.style)}-#{round}")
-        FileUtils.rm_rf(folder)
-        place_inputs(folder)
-        file, text = engine.emit(@instance, @options.fetch(:slots))
-        File.write(File.join(folder, file), text)
         taken = Round.new(round: round, order: order)
-        taken.resident = PageCache.prepare(@options.fetch(:cache), @instance.inputs.map { |input| File.join(folder, input) })
-        measure(engine, folder, taken)
+        begin
+          placed(engine, folder, taken)
+          measure(engine, folder, taken)
+        rescue SystemCallError => e
+          taken.fault = e.message
+          taken.makespan ||= 0.0
+        end
         @rounds.fetch(engine.label) << taken
         @options.fetch(:say).call("#{engine.label}, round #{round + 1}: #{taken.fault || Figures.seconds(taken.makespan)}")
       ensure
         FileUtils.rm_rf(folder) if folder
       end
 
-      def place_inputs(folder)
-        FileUtils.mkdir_p(folder)
-        @instance.outputs.filter_map { |file| File.dirname(file) unless file.count("/").zero? }.uniq
-                 .each { |below| FileUtils.mkdir_p(File.join(folder, below)) }
-        @instance.inputs.each do |file|
-          FileUtils.mkdir_p(File.dirname(File.join(folder, file)))
-          FileUtils.ln(File.join(@options.fetch(:inputs), file), File.join(folder, file))
-        end
+      def placed(engine, folder, taken)
+        FileUtils.rm_rf(folder)
+        Workspace.place(@instance, @options.fetch(:inputs), folder)
+        file, text = engine.emit(@instance, @options.fetch(:slots))
+        File.write(File.join(folder, file), text)
+        taken.resident = PageCache.prepare(@options.fetch(:cache), @instance.inputs.map { |input| File.join(folder, input) })
       end
 
       def measure(engine, folder, taken)
         trace = File.join(folder, ".tasks")
         File.write(trace, "")
+        limit = [Launch.left(@options, @begin_ns), 1].max
         start = Launch.now_ns
-        taken.fault = Launch.call(engine.command(@options.fetch(:slots)), folder, { TRACE => trace }, @options.fetch(:timeout))
+        taken.fault = Launch.call(engine.command(@options.fetch(:slots)), folder, { TRACE => trace }, limit)
         finish = Launch.now_ns
         taken.makespan = (finish - start) / 1e9
         noted = File.readlines(trace).map(&:split).map { |from, to, words| [Integer(from), Integer(to), words] }.sort
@@ -110,8 +130,8 @@ module Rakuda
 
       def checked_digest(folder)
         if @options[:check]
-          output, status = Open3.capture2e(*@options[:check], chdir: folder)
-          raise Failure, output.lines.last.to_s.strip unless status.success?
+          output, status = Launch.capture({}, *@options[:check], chdir: folder)
+          raise Failure, Launch.reason(output).to_s unless status.success?
         end
         digest = Workspace.digest(folder, @instance.outputs)
         raise Failure, "it made other files than the run that was checked" if (@options[:digest] || digest) != digest
@@ -138,20 +158,31 @@ module Rakuda
         rounds = @rounds.fetch(engine.label)
         reasons = reasons(rounds)
         {
-          "schema" => WORKFLOW_SCHEMA, "id" => SecureRandom.uuid, "benchmark" => @options.fetch(:benchmark),
-          "family" => "workflow", "size" => @options.fetch(:size), "instance" => described_instance,
-          "engine" => { "name" => engine.name, "version" => engine.version, "slots" => @options.fetch(:slots),
+          "schema" => WORKFLOW_SCHEMA, "id" => ids[engine.label], "comparison" => ids[:all],
+          "benchmark" => @options.fetch(:benchmark), "family" => "workflow",
+          "size" => @options.fetch(:size), "instance" => described_instance,
+          "engine" => { "name" => engine.name, "version" => version(engine), "slots" => @options.fetch(:slots),
                         "style" => engine.style,
                         "command" => engine.command(@options.fetch(:slots)).map { |word| File.basename(word) } },
-          "machine" => machine, "programs" => Versions.of(@options.fetch(:programs, [])),
+          "machine" => machine, "programs" => programs,
           "conditions" => { "cache" => @options.fetch(:cache), "durable" => false },
           "rounds" => rounds.map { |round| described(round) }, "derived" => derived(rounds),
           "verification" => { "method" => "sha256", "digest" => rounds.filter_map(&:digest).first,
                               "checked_bytes" => rounds.count(&:digest) * @instance.bytes_written },
+          "notes" => notes(machine),
           "valid" => reasons.empty?, "reasons" => reasons,
           "started_at" => @started.utc.iso8601, "ended_at" => Time.now.utc.iso8601
         }
       end
+
+      def notes(machine) = Buffered.notes(@instance.bytes_written, machine)
+
+      # Of each result, and of all together.
+      def ids = @ids ||= Hash.new { |all, name| all[name] = SecureRandom.uuid }
+
+      def version(engine) = (@versions ||= {})[engine.name] ||= engine.version
+
+      def programs = @programs ||= Versions.of(@options.fetch(:programs, []))
 
       def described_instance
         { "hash" => @instance.digest, "name" => @instance.name, "tasks" => @instance.tasks.size, "files" => @instance.files.size,
@@ -176,6 +207,7 @@ module Rakuda
         other = rounds.filter_map(&:digest).uniq - [digests.tally.max_by(&:last)&.first]
         faults << "it made other files than most runs did" unless other.empty?
         faults.concat(PageCache.faults(@options.fetch(:cache), rounds.map { |round| described(round) }))
+        faults.concat(Launch.unfinished(rounds.size, @options.fetch(:rounds), @ended))
         short = @options.fetch(:size) != "tiny" && @options.fetch(:rounds) < Figures::REPETITIONS_MIN
         faults << "fewer than #{Figures::REPETITIONS_MIN} rounds, which only tiny may have" if short
         faults

@@ -3,11 +3,12 @@
 require "etc"
 require "fileutils"
 require "json"
-require "open3"
 require "rakuda/bench/errors"
 require "rakuda/bench/figures"
+require "rakuda/bench/launch"
 require "rakuda/bench/measured"
 require "rakuda/bench/micro"
+require "rakuda/bench/micro_steps"
 require "rakuda/bench/page_cache"
 require "rakuda/bench/programs"
 require "rakuda/bench/workspace"
@@ -33,11 +34,12 @@ module Rakuda
       GROWTH_MAX = 8.0
       # Part of the memory that is available which all ranks' meshes may have together.
       MEMORY_SHARE = 0.25
-      # Time of a step of fio: it tells times in ms, and workers may begin 1 % of the time apart (Micro::SKEW_MAX).
-      FIO_STEP_S = 1.2
-      FIO_BYTES = 64 << 20
+      # Time of a step of bandwidth or fio: the latter tells times in ms, and workers may begin 1 % of the time apart
+      # (Micro::SKEW_MAX).
+      STEP_S = 1.2
+      FIRST_BYTES = 64 << 20
       # Small blocks take longer than the largest, which are tried.
-      FIO_SLOWER = 2
+      SLOWER = 2
       METADATA_OPERATIONS = 200
 
       # @param sides [Array<Integer>] of the first mesh
@@ -92,14 +94,14 @@ module Rakuda
 
       # On the file system that will be measured; it goes with the folder of the benchmark.
       def in_folder
-        workspace = Workspace.new(@options[:dir])
+        workspace = Workspace.new(@options[:dir], @say)
         workspace.make(0)
         folder = File.join(workspace.path, "fit")
         FileUtils.mkdir_p(folder)
         @provable = provable?(folder)
         yield folder
       ensure
-        workspace&.remove
+        workspace&.finish
       end
 
       # Whether it can be proven that a file is not in the page cache. Where it can, files are flushed, and read from disk.
@@ -125,7 +127,7 @@ module Rakuda
 
       def fit(part, folder)
         case part.entry.name
-        when "fio" then fio(part, folder)
+        when "bandwidth", "fio" then transfer(part, folder)
         when "metadata" then metadata(part, folder)
         else kernel(part, folder)
         end
@@ -184,9 +186,9 @@ module Rakuda
         begin_ns = Launch.now_ns
         command = ["mpirun", "-n", part.point.ranks.to_s, Programs.own(part.entry.name), "--dir", folder, "--size", part.scale,
                    "--hard-limit", @options[:timeout].to_s, *words, "--reps", "1", "--min-seconds", "0", "--quiet", "--out", out]
-        output, status = Open3.capture2e(Measured::MPI, *command)
+        output, status = Launch.capture(Measured::MPI, *command)
         # 3: one repetition is no valid result.
-        said = Measured.place(output) || output.lines.first.to_s.strip
+        said = Measured.place(output) || Launch.reason(output)
         raise Failure, "#{part.entry.name}: #{said}" unless [0, 3].include?(status.exitstatus)
 
         [Fit.shorter(JSON.parse(File.read(out))), (Launch.now_ns - begin_ns) / 1e9, bytes]
@@ -196,41 +198,51 @@ module Rakuda
         (File.read("/proc/meminfo")[/^MemAvailable:\s+(\d+)/, 1].to_i * 1024 * MEMORY_SHARE).to_i
       end
 
-      def fio(part, folder)
-        bytes = FIO_BYTES
+      def transfer(part, folder)
+        bytes = FIRST_BYTES
         loop do
           space(bytes * workers)
           settings = part.settings.merge(bytes: bytes, trials: @repetitions, blocks: [part.settings.fetch(:blocks).last])
           trial = Measured::Part.new(entry: part.entry, scale: part.scale, words: [], own: settings)
-          steps = Micro.fio_steps(trial, folder)
-          times = %w[write read].map { |step| side_by_side(steps.fetch("#{step}-#{settings[:blocks].first}-0")) }
-          growth = Fit.growth(times.min, FIO_STEP_S)
-          return fio_sized(part, bytes, times.sum) if growth.nil?
+          steps = MicroSteps.of(trial, folder)
+          times = %w[write read].map { |step| side_by_side(part.entry.name, steps.fetch("#{step}-#{settings[:blocks].first}-0")) }
+          growth = Fit.growth(times.min, STEP_S)
+          return transfer_sized(part, bytes, times.sum) if growth.nil?
 
           bytes = (bytes * growth / (1 << 20)).ceil << 20
         end
+      end
+
+      # Of kernels, too, no proof is asked for where none can be given.
+      def unproven(part)
+        settings = part.settings
+        return {} if @provable || settings.key?(:cache)
+
+        { cache: "any", said: [*settings[:said], "cache"] }
       end
 
       def workers = @options[:workers]
 
       # All workers at the same time.
       # @return [Float] of the fastest, s
-      def side_by_side(words)
-        outputs = Array.new(workers) do |worker|
-          Thread.new { Open3.capture2e(*words.map { |word| word.gsub("%w", worker.to_s) }) }
-        end.map(&:value)
-        outputs.map do |output, status|
-          raise Failure, "fio: #{output.lines.first.to_s.strip}" unless status.success?
+      def side_by_side(name, words)
+        threads = Array.new(workers) do |worker|
+          Thread.new { Launch.capture({}, *words.map { |word| word.gsub("%w", worker.to_s) }) }
+        end
+        threads.map(&:value).map do |output, status|
+          raise Failure, "#{name}: #{output.lines.first.to_s.strip}" unless status.success?
 
-          raw = Micro.fio_raw(JSON.parse(output))
+          raw = MicroSteps.raw(name, JSON.parse(output))
           (raw["end_ns"] - raw["start_ns"]) / 1e9
         end.min
+      ensure
+        threads&.each(&:kill)&.each(&:join)
       end
 
-      def fio_sized(part, bytes, seconds)
+      def transfer_sized(part, bytes, seconds)
         fitted = part.dup
-        fitted.own = part.settings.merge(bytes: bytes, trials: @repetitions, seconds: @options[:seconds])
-        each = (seconds * part.settings.fetch(:blocks).size * FIO_SLOWER) + Micro::REREAD_S
+        fitted.own = part.settings.merge(bytes: bytes, trials: @repetitions, seconds: @options[:seconds], **unproven(part))
+        each = (seconds * part.settings.fetch(:blocks).size * SLOWER) + MicroSteps::REREAD_S
         Sized.new(fitted, bytes * workers, each * @repetitions)
       end
 
@@ -238,8 +250,8 @@ module Rakuda
       def metadata(part, folder)
         begin_ns = Launch.now_ns
         words = [Programs.own("metadata-ops"), "--dir", File.join(folder, "metadata"), "--operations", METADATA_OPERATIONS.to_s]
-        output, status = Open3.capture2e(*words)
-        raise Failure, "metadata-ops: #{output.lines.first.to_s.strip}" unless status.success?
+        output, status = Launch.capture({}, *words)
+        raise Failure, "metadata-ops: #{Launch.reason(output)}" unless status.success?
 
         times = part.settings.values_at(:operations, :trials).reduce(:*) / METADATA_OPERATIONS.to_f
         Sized.new(part, 0, (Launch.now_ns - begin_ns) / 1e9 * times)

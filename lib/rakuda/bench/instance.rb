@@ -42,7 +42,7 @@ module Rakuda
         @name = document.fetch("name")
         workflow = document.fetch("workflow")
         specification = workflow.fetch("specification")
-        @files = specification.fetch("files").to_h { |file| [file.fetch("id"), (file.fetch("sizeInBytes") * scale_bytes).round] }
+        @files = specification.fetch("files").to_h { |file| [file.fetch("id"), size_of(file, scale_bytes)] }
         @executed = workflow.fetch("execution", {}).fetch("tasks", []).to_h { |task| [task.fetch("id"), task] }
         @scale_time = scale_time
         @tasks = specification.fetch("tasks").map { |task| task_of(task) }
@@ -123,14 +123,31 @@ module Rakuda
         own = OWN.find { |name| File.basename(program) == name }
         return [Programs.own(own), *executed.dig("command", "arguments")] if own
 
-        milliseconds = (executed.fetch("runtimeInSeconds", 0) * 1000 * @scale_time).round
+        milliseconds = (seconds_of(executed) * 1000 * @scale_time).round
         words = milliseconds.positive? ? ["--compute-ms", milliseconds.to_s] : []
         words += inputs.flat_map { |file| ["--read", "#{file}:#{@files.fetch(file)}"] }
         words += outputs.flat_map { |file| ["--write", "#{file}:#{@files.fetch(file)}"] }
         [Programs.own("io-task"), *words]
       end
 
+      def size_of(file, scale)
+        bytes = file.fetch("sizeInBytes")
+        good = bytes.is_a?(Numeric) && bytes >= 0 && bytes * scale <= BYTES_MAX
+        return (bytes * scale).round if good
+
+        raise UsageError, "#{name}: file #{file["id"]}: sizeInBytes is #{bytes.inspect[0, 40]}: expected 0 to #{BYTES_MAX}"
+      end
+
+      def seconds_of(executed)
+        seconds = executed.fetch("runtimeInSeconds", 0)
+        return seconds if seconds.is_a?(Numeric) && seconds >= 0
+
+        raise UsageError, "#{name}: task #{executed["id"]}: runtimeInSeconds is #{seconds.inspect[0, 40]}: expected 0 or more"
+      end
+
       def check
+        raise UsageError, "#{name}: it has no tasks" if tasks.empty?
+
         tasks.each do |task|
           raise UsageError,
 "#{name}: task #{task.id} writes no file; engines that go by files cannot run it" if task.outputs.empty?
@@ -149,9 +166,7 @@ module Rakuda
         good = file.match?(NAME) && !file.split("/").include?("..")
         raise UsageError, "#{name}: file #{file.inspect}: expected a relative name of letters, digits and _ . + = / -" unless good
 
-        bytes = files[file] or raise UsageError, "#{name}: file #{file} has no size"
-        raise UsageError, "#{name}: file #{file} has #{bytes} bytes: expected at most #{BYTES_MAX}" unless bytes.between?(0,
-BYTES_MAX)
+        raise UsageError, "#{name}: file #{file} has no size" unless files[file]
       end
     end
   end

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "json"
 require "rakuda/bench/figures"
 require "rakuda/bench/page_cache"
 
@@ -24,6 +25,46 @@ module Rakuda
           "end_skew" => time.positive? ? spans.sum(&:end_skew) / time.to_f : 0,
           "bw_last_done" => rate(bytes, time), "bw_transfer" => rate(bytes, transfer),
           "bw_first_done" => rate(first_bytes, first_time), "ops_per_s" => rate(phase.fetch("calls"), time) }
+      end
+
+      # What else of a phase says the same as its steps: the ranks' sums.
+      # @return [Array<Hash>] one for each rank
+      def ranks(phase)
+        steps = phase.fetch("steps")
+        phase.fetch("ranks").map do |rank|
+          number = rank.fetch("rank")
+          { "bytes" => steps.sum { |step| step.fetch("bytes").fetch(number, 0) },
+            "transfer_ns" => steps.sum { |step| step.fetch("transfer_ns").fetch(number, 0) },
+            "time_ns" => steps.sum { |step| step.fetch("end_ns").fetch(number, 0) - step.fetch("start_ns").fetch(number, 0) } }
+        end
+      end
+
+      # What does not follow from the steps: bytes and times of a rank, calls, and its number.
+      # @return [Array<String>]
+      def rank_faults(phase)
+        at = "phases/#{phase["name"]}-#{phase["rep"]}/ranks"
+        found = phase["ranks"].zip(ranks(phase)).flat_map do |rank, sums|
+          moved = rank["xfer_ns"] + rank["flush_ns"]
+          all = moved + rank["open_ns"] + rank["close_ns"]
+          [("bytes are #{rank["bytes"]}: its steps have #{sums["bytes"]}" if rank["bytes"] != sums["bytes"]),
+           ("xfer_ns and flush_ns are #{moved}: its steps have #{sums["transfer_ns"]}" if moved != sums["transfer_ns"]),
+           ("its parts take #{all} ns, and its steps #{sums["time_ns"]}" if all > sums["time_ns"])]
+            .compact.map { |fault| "#{at}/#{rank["rank"]}: #{fault}" }
+        end
+        calls = phase["ranks"].sum { |rank| rank["calls"] }
+        found << "#{at}: #{calls} calls, and the phase has #{phase["calls"]}" unless calls == phase["calls"]
+        found
+      end
+
+      # The digest of the instance, as `result_instance` of result.c has it: FNV-1a over a text without spaces.
+      # @return [String]
+      def instance_hash(result)
+        instance = result.fetch("instance")
+        parameters = JSON.generate(instance.fetch("params")).delete(" \n")
+        text = format("%s ranks=%d reps=%d seed=%d %s", result.fetch("benchmark"), *instance.values_at("ranks", "reps", "seed"),
+                      parameters)
+        digest = text.each_byte.reduce(0xcbf29ce484222325) { |sum, byte| ((sum ^ byte) * 0x100000001b3) & 0xffffffffffffffff }
+        format("fnv1a64:%016x", digest)
       end
 
       # One step of all ranks.

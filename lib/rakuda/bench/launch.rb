@@ -1,31 +1,58 @@
 # frozen_string_literal: true
 
 require "rakuda/bench/errors"
+require "rakuda/bench/guard"
+require "tempfile"
 
 module Rakuda
   module Bench
-    # Starts an engine, waits for it, and says what went wrong. What it prints goes into a file, and is looked at only then.
+    # Starts a program, waits for it, and says what went wrong. What it prints goes into a file that does not lie on the file
+    # system which is measured, and is looked at only then.
     module Launch
       # An engine is told nothing by whoever started the comparison: a make above it would share its slots with one below.
       ENVIRONMENT = %w[RUBYOPT MAKEFLAGS MAKELEVEL MFLAGS].to_h { |name| [name, nil] }.freeze
-      LOG = ".output"
+      # Lines that say nothing of why: rulers and frames, how to go on, where in a program, what mpirun and make add.
+      IDLE = [/\A\W*\z/, /\Ato resume:/, /\Afrom \S+:\d+:in /, /\A\S+\.rb:\d+:in [`'][^:]*\z/,
+              /\A(?:Primary job|mpirun (?:has exited|does not)|a non-zero exit code|Per user-direction)/,
+              /\Amake(?:\[\d+\])?: (?:Leaving|Entering|\*\*\* Waiting)/,
+              /\A(?:Tasks: TOP|\(See full trace)/].freeze
+      # Lines that do say why, the best first.
+      TELLING = [/: failed: /, /No space left|Disk quota exceeded|Read-only file system|Permission denied/,
+                 /noticed that process rank/,
+                 /\b(?:cannot|could not|error|failed|killed|no such|refused|exceeded|wrong|expected)\b/i].freeze
+      LINE_MAX = 300
 
       module_function
 
       # @param command [Array<String>]
       # @param folder [String] where it runs
       # @param environment [Hash{String => String}]
-      # @param timeout [Integer] seconds after which it and all that it started are killed
+      # @param timeout [Numeric] seconds after which it and all that it started are killed
       # @return [String, nil] what went wrong
       def call(command, folder, environment, timeout)
-        log = File.join(folder, LOG)
-        pid = Process.spawn(ENVIRONMENT.merge(environment), *command, chdir: folder, pgroup: true, in: File::NULL,
-                                                                      %i[out err] => [log, "w"])
-        waiter = Process.detach(pid)
-        return "did not end within #{timeout} s" unless waiter.join(timeout)
-        return if waiter.value.success?
+        Tempfile.create("rakuda-bench") do |log|
+          status = ran(command, folder, ENVIRONMENT.merge(environment), timeout, log)
+          next "did not end within #{timeout.ceil} s" unless status
+          next if status.success?
 
-        "ended with #{waiter.value.exitstatus || "signal #{waiter.value.termsig}"}: #{File.read(log).lines.last.to_s.strip}"
+          ["ended with #{ended(status)}", reason(read(log))].compact.join(": ")
+        end
+      end
+
+      # For what is no engine: its output is wanted.
+      # @return [Array(String, Process::Status)]
+      def capture(environment, *command, chdir: ".")
+        Tempfile.create("rakuda-bench") do |log|
+          status = ran(command, chdir, environment, nil, log)
+          [read(log), status]
+        end
+      end
+
+      # @return [Process::Status, nil] nil when its time was over
+      def ran(command, folder, environment, timeout, log)
+        pid = Process.spawn(environment, *command, chdir: folder, pgroup: true, in: File::NULL, %i[out err] => log)
+        waiter = Process.detach(pid)
+        Guard.over(pid) { waiter.join(timeout)&.value }
       ensure
         stop(pid, waiter) if waiter&.alive?
       end
@@ -34,6 +61,23 @@ module Rakuda
       def stop(pid, waiter)
         Process.kill(:KILL, -pid)
         waiter.join
+      rescue Errno::ESRCH
+        nil
+      end
+
+      def read(log)
+        log.rewind
+        log.read.scrub
+      end
+
+      def ended(status) = status.exitstatus || "signal #{status.termsig}"
+
+      # @param output [String] of what has failed
+      # @return [String, nil] the line that says why, as far as one does
+      def reason(output)
+        lines = output.lines.map(&:strip).reject { |line| IDLE.any? { |idle| line.match?(idle) } }
+        found = TELLING.filter_map { |telling| lines.find { |line| line.match?(telling) } }.first || lines.last
+        found&.slice(0, LINE_MAX)
       end
 
       # The first round tells how long all will take.
@@ -50,6 +94,17 @@ module Rakuda
 
         raise UsageError, "#{name}: #{rounds} rounds would take about #{all.ceil} s: expected at most #{limit} s (--timeout)"
       end
+
+      # @param ended [String, nil] why there were no more
+      # @return [Array<String>] that rounds are missing
+      def unfinished(done, rounds, ended)
+        done < rounds ? ["#{done} of #{rounds} rounds: #{ended || "the comparison did not come to its end"}"] : []
+      end
+
+      # What is left of the time that all rounds have.
+      # @param begin_ns [Integer] when the first one began
+      # @return [Float] s; not positive when it is over
+      def left(options, begin_ns) = options.fetch(:timeout) - ((now_ns - begin_ns) / 1e9)
 
       # ns of CLOCK_MONOTONIC, which the tasks' own times are in, too.
       # @return [Integer]

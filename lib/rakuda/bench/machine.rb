@@ -20,7 +20,25 @@ module Rakuda
       def describe(directory)
         node = ask
         named = ATTRIBUTES.filter_map { |attribute, name| [name, node[attribute]] if name && node.key?(attribute) }.to_h
-        named.merge("host" => Digest::SHA256.hexdigest(node["host"].to_s)[0, 16], "fs" => file_system(directory))
+        named.merge("host" => Digest::SHA256.hexdigest(node["host"].to_s)[0, 16], "fs" => file_system(directory),
+                    "vm" => dirty, "psi" => pressure)
+      end
+
+      # @return [Hash{String => Integer}] how much of memory may be written and not yet on disk, per cent
+      def dirty
+        %w[dirty_ratio dirty_background_ratio].to_h { |name| [name, File.read("/proc/sys/vm/#{name}").to_i] }
+      rescue SystemCallError
+        {}
+      end
+
+      # @return [Hash{String => String}] how much tasks waited for disks and memory before, as the kernel says it
+      def pressure
+        %w[io memory].filter_map do |name|
+          text = File.read("/proc/pressure/#{name}")[/^some (.*)/, 1]
+          [name, text] if text
+        rescue SystemCallError
+          nil # a kernel without it
+        end.to_h
       end
 
       # @return [Hash{String => Object}] values of this machine by name

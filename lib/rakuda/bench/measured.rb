@@ -5,14 +5,16 @@ require "json"
 require "open3"
 require "shellwords"
 require "rakuda/bench/catalogue"
+require "rakuda/bench/guard"
+require "rakuda/bench/launch"
 require "rakuda/bench/machine"
 require "rakuda/bench/micro"
+require "rakuda/bench/options"
 require "rakuda/bench/programs"
+require "rakuda/bench/results"
 require "rakuda/bench/scaling"
 require "rakuda/bench/versions"
 require "rakuda/bench/workspace"
-require "securerandom"
-require "time"
 
 module Rakuda
   module Bench
@@ -21,17 +23,26 @@ module Rakuda
     class Measured
       # One benchmark with its settings.
       # `own` are its settings where they are not those of the size.
-      Part = Struct.new(:entry, :scale, :words, :point, :swept, :own, keyword_init: true) do
+      # `named` are those whose nodes and ranks stand in the name; `label` says there under which conditions it was measured.
+      Part = Struct.new(:entry, :scale, :words, :point, :swept, :own, :named, :label, keyword_init: true) do
         def settings = own || Catalogue.settings(entry, scale)
 
-        def file = "#{entry.name}-#{scale}#{"-n#{point.nodes}-p#{point.ranks}" if swept}.json"
+        def base = "#{entry.name}-#{scale}#{"-n#{point.nodes}-p#{point.ranks}" if named}#{label}"
+
+        def file = "#{base}.json"
+
+        # @return [Boolean] whether a task of that name is of this part
+        def task?(name) = name == file || name == base || name.start_with?(Micro.rounds_of(self))
       end
 
       # How long a run may take to end that is asked to.
       GRACE_S = 30
+      # Lines of rakuda that mean nothing here: of its Rakefile, which nobody has written; of files that are gone by then.
+      UNSAID = /\A(?:to resume:|rakuda aborted!|SIG\w+$|Command failed|\S*bench\.rake:\d|Tasks: TOP|\(See full trace)|renamed/
+      # Lines of rakuda that are kept.
+      PRINTED_MAX = 50
       # How long kernels may take to say where they are, and to end, when --timeout has passed.
       LAST_WORDS_S = 15
-      FAILURE_SCHEMA = "rakuda-bench-failure/1"
       # What a rank says when its time is over: where it is.
       PLACE = / passed: (rank \d+ (?:is (within|behind)|has begun) .+)$/
 
@@ -42,20 +53,25 @@ module Rakuda
 
       # A part, or one for each point of a sweep.
       # @return [Array<Part>]
-      def self.parts(entry, scale, words, options)
+      def self.parts(entry, scale, words, options, label: Results.label(options, entry, words))
+        # fio takes it for the end of a name.
+        raise UsageError, "--dir of fio: expected a folder without a colon" if
+          entry.name == "fio" && File.expand_path(options[:dir]).include?(":")
+
         own = Micro.own_settings(entry, scale, options) if entry.family == "micro"
         own = Others.own_settings(Catalogue.settings(entry, scale), words) if entry.family == Others::FAMILY
-        return [Part.new(entry: entry, scale: scale, words: words, own: own)] unless entry.family == "mpi"
+        return [Part.new(entry: entry, scale: scale, words: words, own: own, label: label)] unless entry.family == "mpi"
 
         points = Scaling.points(options[:nodes], options[:ranks], options[:per_node])
         raise UsageError, "fewer ranks (--np) than nodes (--nodes)" if points.empty?
 
-        swept = points.size > 1
+        named = points.size > 1 || points.first.to_a != [1, Options::DEFAULTS[:ranks].first]
         points.map do |point|
-          own = kernel_words(entry, point, swept, options)
+          own = kernel_words(entry, point, points.size > 1, options)
           # What is said behind -- wins.
           own.reject! { |word, _| words.include?(word) }
-          Part.new(entry: entry, scale: scale, words: own.flatten + words, point: point, swept: swept)
+          Part.new(entry: entry, scale: scale, words: own.flatten + words, point: point, swept: points.size > 1, named: named,
+                   label: label)
         end
       end
 
@@ -107,17 +123,18 @@ module Rakuda
       # @return [Array<Hash>] a result for each part, or what went wrong
       def call(parts)
         Programs.need_all(parts.map(&:entry))
-        workspace = Workspace.new(@options[:dir])
+        Results.check(@options[:out], @options[:dir])
+        workspace = Workspace.new(@options[:dir], @say)
         workspace.make(parts.map { |part| bytes(part) }.max)
-        out = File.expand_path(@options[:out])
-        FileUtils.mkdir_p(out)
+        parts.each { |part| refuse_kept(part, workspace) }
+        out = Results.make(@options[:out], @options[:dir])
         # Results are files, and folders with what workers have printed.
-        parts.each { |part| FileUtils.rm_rf([part.file, part.file.delete_suffix(".json")].map { |name| File.join(out, name) }) }
-        File.write(File.join(out, "Rakefile"), rakefile(parts, workspace.path))
+        parts.each { |part| FileUtils.rm_rf([part.file, failed(part), part.base].map { |name| File.join(out, name) }) }
+        File.write(File.join(out, Results::RAKEFILE), rakefile(parts, workspace.path))
         @work = workspace.path
         start(out, parts)
       ensure
-        workspace&.remove unless @options[:keep]
+        workspace&.finish(keep: @options[:keep])
       end
 
       # @return [String] the Rakefile that `rakuda` gets
@@ -128,7 +145,7 @@ module Rakuda
         <<~RUBY
           # frozen_string_literal: true
 
-          # Made by `rakudactl bench`: its benchmarks, one after the other, since two at once would measure each other.
+          #{Results::HEAD}: its benchmarks, one after the other, since two at once would measure each other.
 
           # A kernel that ran and found its result not valid says so with 3: the result is there, with the reasons.
           def kernel(*words) = sh(#{MPI.inspect}, *words) { |ok, status| ok || status.exitstatus == 3 or raise "\#{words.first} ended with \#{status.exitstatus}" }
@@ -154,6 +171,19 @@ module Rakuda
       end
 
       private
+
+      # What was kept is written over by nobody. A kernel has its own mark, and may read what it has kept.
+      # @raise [UsageError]
+      def refuse_kept(part, workspace)
+        return if part.entry.family == "mpi"
+
+        names = part.entry.family == "micro" ? Array.new(@options[:workers]) { |i| "#{part.entry.name}.#{i}" } : [part.entry.name]
+        there = names.find { |name| workspace.stays?(name) } or return
+        raise UsageError, "#{File.join(workspace.path, there)} was kept: remove it, or name another folder with --dir"
+      end
+
+      # Under which name rakuda keeps what a task that failed has made.
+      def failed(part) = "#{part.file}._fail_"
 
       # Asked for once, and not for kernels: these say it themselves.
       def machine = @machine ||= Machine.describe(@work)
@@ -209,17 +239,41 @@ module Rakuda
       def start(out, parts)
         where = places(parts)
         @begun_ns = Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
-        pid = Process.spawn({ "RAKUDA_ENGINE" => nil }, Programs.rakuda, "-q", "-k", *where,
-                            chdir: out, pgroup: true, in: File::NULL, out: :err)
+        read, write = IO.pipe
+        pid = Process.spawn({ "RAKUDA_ENGINE" => nil }, Programs.rakuda, "-q", "-k", "-f", Results::RAKEFILE, *where,
+                            chdir: out, pgroup: true, in: File::NULL, %i[out err] => write)
+        write.close
+        passing = Thread.new { pass(read) }
         waiter = Process.detach(pid)
         begin
           limit = @options[:timeout] + (parts.any?(&:point) ? LAST_WORDS_S : 0)
-          @over = waiter.join(limit).nil?
+          @over = Guard.over(pid) { waiter.join(limit) }.nil?
           @say.call("ended after #{limit} s (--timeout #{@options[:timeout]})") if @over
         ensure
           stop(pid, waiter) if waiter.alive?
+          passing.join(LAST_WORDS_S)
         end
         parts.map { |part| result(out, part) }
+      rescue SignalException
+        interrupted(out, parts)
+        raise
+      end
+
+      # What rakuda prints is passed on; its last lines say why it has not begun, where it has not.
+      def pass(read)
+        @printed = []
+        read.each_line do |line|
+          @printed = [*@printed, line.scrub].last(PRINTED_MAX)
+          @say.call(line.scrub.chomp) unless line.scrub.match?(UNSAID)
+        end
+      end
+
+      # What had ended is a result; what had not is none.
+      def interrupted(out, parts)
+        ended, others = parts.partition { |part| File.file?(File.join(out, part.file)) }
+        ended.each { |part| result(out, part) }
+        others.each { |part| FileUtils.rm_rf([failed(part), part.base].map { |name| File.join(out, name) }) }
+        @say.call("not run to its end; results of #{ended.map { |part| part.entry.name }.join(", ")} are in #{out}") if ended.any?
       end
 
       # Also when this program is interrupted. A run that is asked to end has its kernels remove their files; one that does not
@@ -241,7 +295,7 @@ module Rakuda
         path = File.join(out, part.file)
         full = File.file?(path) ? given(out, path, part) : nothing(part, ["it gave no result", *why(out, part)].join(": "))
         more = { "run" => run(out, part), "programs" => programs(part) }.compact
-        own = part.point && full["schema"] != FAILURE_SCHEMA
+        own = part.point && full["schema"] != Results::FAILURE_SCHEMA
         File.write(path, own ? Measured.with(File.read(path), more) : "#{JSON.pretty_generate(full.merge(more))}\n")
         full.merge(more)
       end
@@ -252,15 +306,11 @@ module Rakuda
         result = JSON.parse(File.read(path))
         return result if part.entry.family == "mpi"
 
-        Micro.result(part, result, machine, @options[:workers], Micro.sync(part, rounds(out)))
+        Micro.result(part, result, machine, @options[:workers], rounds(out))
       end
 
       # The result of what gave none.
-      def nothing(part, reason)
-        { "schema" => FAILURE_SCHEMA, "id" => SecureRandom.uuid, "benchmark" => part.entry.name, "family" => part.entry.family,
-          "size" => part.scale, "machine" => machine, "valid" => false, "reasons" => [reason],
-          "ended_at" => Time.now.utc.iso8601 }
-      end
+      def nothing(part, reason) = Results.failure(part.entry, part.scale, machine, reason)
 
       # Where the record tells of it.
       # @return [Hash, nil] nil where the run did not begin
@@ -280,17 +330,30 @@ module Rakuda
 
       # @return [String, nil] why a part gave no result
       def why(out, part)
-        failure(out, part) || ("it was ended after #{@options[:timeout]} s (--timeout)" if @over)
+        own_reason(out, part) || failure(out, part) ||
+          ("it was ended after #{@options[:timeout]} s (--timeout)" if @over) || Launch.reason((@printed || []).join)
+      end
+
+      # What a kernel has written of itself, although it failed.
+      # @return [String, nil]
+      def own_reason(out, part)
+        path = File.join(out, failed(part))
+        return unless File.file?(path)
+
+        reasons = JSON.parse(File.read(path))["reasons"] if part.point
+        reasons&.join("; ")
+      rescue JSON::ParserError
+        nil # it was ended while it wrote
+      ensure
+        FileUtils.rm_f(path)
       end
 
       # Why a part failed, as the run's report says.
       # @return [String, nil]
       def failure(out, part)
-        failures = (report(out)["failures"] || []).select { |one| one["task"].include?(part.file.delete_suffix(".json")) }
-        first = failures.first or return
+        first = (report(out)["failures"] || []).find { |one| part.task?(one["task"]) } or return
         output = first["output"].to_s
-        words = [first["status"], Measured.place(output) || output.lines.last.to_s.strip].compact.reject(&:empty?)
-        words.join(", ")
+        [first["status"], Measured.place(output) || Launch.reason(output)].compact.reject(&:empty?).join(", ")
       rescue Failure
         nil # there is no record: the run did not begin
       end
@@ -311,7 +374,8 @@ module Rakuda
       def other_result(path, part)
         steps, reasons = Others.printed(part.entry.name, File.read(path))
         reasons += Micro.too_few(steps) unless part.scale == "tiny"
-        Micro.described(part, steps, machine, @options[:workers], reasons)
+        result = Micro.described(part, steps, machine, @options[:workers], reasons)
+        result.merge("notes" => Micro.notes(result))
       rescue Failure => e
         nothing(part, e.message)
       end

@@ -11,7 +11,7 @@ module Rakuda
                    workers: 2, engines: nil,
                    timeout: 3600, seed: 1, html: nil, family: nil, keep: false, dry_run: false, scale_bytes: 1.0,
                    scale_time: 0.0, hosts: nil, cluster: nil, nodes: [1], cache: "any", instance: nil, force: false,
-                   seconds: nil, style: %w[flat], file_size: nil, blocks: nil, operations: nil }.freeze
+                   seconds: nil, style: %w[flat], file_size: nil, blocks: nil, operations: nil, direct: false }.freeze
       PLACES = %i[size dir out timeout].freeze
       # Options that each kind of work takes; all others have no effect there, and are refused.
       TAKEN = {
@@ -20,7 +20,7 @@ module Rakuda
         "prepare" => %i[size dir scale_bytes scale_time], "emit" => %i[size dir engines slots style scale_bytes scale_time],
         "run of a kernel" => PLACES + %i[cache rounds keep dry_run seconds ranks per_node hosts cluster nodes],
         "run of a micro-benchmark" => PLACES + %i[keep dry_run seconds hosts cluster nodes workers rounds file_size blocks
-                                                  operations],
+                                                  operations cache direct],
         "run of others' benchmarks" => PLACES + %i[keep dry_run workers],
         "run of a workflow" => PLACES + %i[cache rounds keep slots style scale_bytes scale_time],
         "run of MapReduce" => PLACES + %i[cache rounds keep slots engines],
@@ -74,6 +74,7 @@ module Rakuda
         raise UsageError, "-F and --cluster: expected one of them" if self[:hosts] && self[:cluster]
 
         check_nodes if works.include?("run of a micro-benchmark") && given?(:nodes)
+        raise UsageError, "--nodes #{self[:nodes].join(",")}: say which with -F or --cluster" if self[:nodes].max > 1 && !far?
         return if behind.empty? || takes_behind
 
         raise UsageError, "options behind -- (#{behind.first}) are for MPI kernels of `run`, for one benchmark of others, and " \
@@ -112,8 +113,9 @@ module Rakuda
         OptionParser.new do |on|
           on.summary_width = 24
           sizes(on)
+          micro(on)
           counts(on)
-          on.on("--engines A,B", Array, "engines to compare") { |value| set(:engines, value) }
+          on.on("--engines A,B", Array, "engines to compare") { |value| set(:engines, names(value)) }
           on.on("--style STYLE,...", Array, "one rule for each task (flat), for each kind (idiomatic) [flat]") do |value|
             set(:style, styles(value))
           end
@@ -134,7 +136,7 @@ module Rakuda
         end
         on.on("--dir FOLDER", "where files are written and read; removed afterwards [bench-work]") { |value| set(:dir, value) }
         on.on("--out FOLDER", "where results are written [bench-results]") { |value| set(:out, value) }
-        on.on("--cache STATE", VALUES[:cache], "inputs before each round of an engine: any, warm, cold [any]") do |value|
+        on.on("--cache STATE", VALUES[:cache], "what is read first: any, warm, cold [any; micro: cold]") do |value|
           set(:cache, value)
         end
         on.on("--scale-bytes X", Float, "a file in WfFormat: times each size [1]") { |value| set(:scale_bytes, positive(value)) }
@@ -142,13 +144,19 @@ module Rakuda
  set(:scale_time, not_less(value)) }
       end
 
-      def counts(on)
-        on.on("--rounds N", Integer, "rounds or repetitions [1 for tiny, else 6]") { |value| set(:rounds, count(value)) }
-        on.on("--file-size SIZE", "fio: file of each worker, such as 256M; memory: as large as this machine's") do |value|
+      def micro(on)
+        on.on("--file-size SIZE", "bandwidth, fio: a worker's file, such as 256M; memory: as large as this machine's") do |value|
           set(:file_size, bytes(value))
         end
-        on.on("--blocks SIZE,...", Array, "fio: sizes of blocks, such as 4k,64k,1m") { |value| set(:blocks, blocks(value)) }
+        on.on("--blocks SIZE,...", Array, "bandwidth, fio: sizes of blocks, such as 4k,64k,1m") do |value|
+          set(:blocks, blocks(value))
+        end
+        on.on("--direct", "bandwidth: write and read with O_DIRECT") { set(:direct, true) }
         on.on("--operations N", Integer, "metadata: how often each worker does each") { |value| set(:operations, count(value)) }
+      end
+
+      def counts(on)
+        on.on("--rounds N", Integer, "rounds or repetitions [1 for tiny, else 6]") { |value| set(:rounds, count(value)) }
         on.on("--seconds S", Float, "sizes such that all writing, and all reading, take S seconds; suite node: 2") do |value|
           set(:seconds, positive(value))
         end
@@ -166,7 +174,7 @@ module Rakuda
           set(:nodes, several(value))
         end
         on.on("--workers N", Integer, "workers of micro-benchmarks [2]") { |value| set(:workers, count(value)) }
-        on.on("--timeout S", Integer, "seconds after which a run is killed [3600]") { |value|
+        on.on("--timeout S", Integer, "seconds after which a run, or all rounds of a comparison, are ended [3600]") { |value|
  set(:timeout, count(value, HOURS_MAX)) }
       end
 
@@ -201,15 +209,24 @@ module Rakuda
         words.sort_by { |word| word.to_i << (word.end_with?("m") ? 10 : 0) }
       end
 
+      # @return [Array<String>]
+      def names(words)
+        return words unless words.empty? || words.any?(&:empty?)
+
+        raise OptionParser::InvalidArgument, "#{words.join(",").inspect}: expected names with commas between"
+      end
+
       # @return [Array<Integer>] as they stand, each once
       def several(words)
+        raise ArgumentError if words.empty?
+
         words.map { |word| count(Integer(word, 10)) }.uniq
       rescue ArgumentError
-        raise OptionParser::InvalidArgument, "#{words.join(",")}: expected numbers with commas between"
+        raise OptionParser::InvalidArgument, "#{words.join(",").inspect}: expected numbers with commas between"
       end
 
       def styles(words)
-        other = (words - STYLES).first and
+        other = words.empty? ? '""' : (words - STYLES).first and
           raise OptionParser::InvalidArgument, "#{other}: expected flat, idiomatic, or both with a comma between"
         words.uniq
       end

@@ -7,13 +7,13 @@ require "rakuda/bench/engines"
 require "rakuda/bench/errors"
 require "rakuda/bench/figures"
 require "rakuda/bench/instance"
-require "rakuda/bench/micro"
+require "rakuda/bench/micro_figures"
 require "rakuda/bench/programs"
 require "tempfile"
 
 module Rakuda
   module Bench
-    # What the simulator says of a workflow on this machine, told the rates that fio measured here, beside what it took.
+    # What the simulator says of a workflow on this machine, told the rates that were measured here, beside what it took.
     module Prediction
       # A workflow in one engine: seconds from the first task's beginning to the last one's end.
       Row = Struct.new(:benchmark, :engine, :measured, :predicted, keyword_init: true) do
@@ -23,22 +23,25 @@ module Rakuda
 
       module_function
 
-      # @param fio [Hash] a result of fio
+      # @param measured [Hash] a result of bandwidth or fio
       # @param results [Hash{String => Hash}] of workflows on one machine, by file
       # @param instance [String, nil] the file in WfFormat that the results are of; nil for workflows of the catalogue
       # @param words [Array<String>] more of the simulator's options
       # @return [Array<Row>]
       # @raise [UsageError]
-      def rows(fio, results, instance, words)
-        raise UsageError, "expected a result of fio first, not of #{fio["benchmark"]}" unless fio["benchmark"] == "fio"
+      def rows(measured, results, instance, words)
+        unless MicroFigures::RATED.include?(measured["benchmark"])
+          raise UsageError, "expected a result of #{MicroFigures::RATED.join(" or ")} first, not of #{measured["benchmark"]}"
+        end
+        MicroFigures.unrated(measured)&.then { |why| raise UsageError, "no rates from this result: #{why}" }
 
         results.map do |path, result|
           raise UsageError, "expected results of workflows behind it, not of #{result["benchmark"]}" unless
             result["schema"] == "rakuda-bench-workflow/1" && result["derived"].any?
 
           told = ["--nodes", "1", "--cores", result.dig("engine", "slots").to_s, "--file-system", "local", "--rates",
-                  Micro.rates(fio).join(","), "--json", *words]
-          Row.new(benchmark: result["benchmark"], engine: Engine.label_of(result), measured: measured(result),
+                  MicroFigures.rates(measured).join(","), "--json", *words]
+          Row.new(benchmark: result["benchmark"], engine: Engine.label_of(result), measured: spent(result),
                   predicted: workflow(path, result, instance) { |workload| simulated(workload + told) })
         end
       end
@@ -88,7 +91,7 @@ module Rakuda
       end
 
       # What an engine takes before and after its tasks is in no prediction.
-      def measured(result)
+      def spent(result)
         spans = result["rounds"].reject { |round| round["fault"] }.map do |round|
           (round["tasks_ns"].map(&:last).max - round["tasks_ns"].map(&:first).min) / 1e9
         end

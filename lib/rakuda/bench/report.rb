@@ -2,19 +2,22 @@
 
 require "cgi"
 require "fileutils"
+require "json"
 require "open3"
 require "rakuda/bench/engines"
 require "rakuda/bench/errors"
+require "rakuda/bench/facets"
 require "rakuda/bench/figures"
 require "rakuda/bench/mapreduce/split"
 require "rakuda/bench/micro"
+require "rakuda/bench/micro_figures"
 require "rakuda/bench/plots"
 require "rakuda/bench/programs"
 require "rakuda/bench/scaling"
 
 module Rakuda
   module Bench
-    # Results for people: as text, as a page with plots, two beside each other. All figures stand in the results already.
+    # Results for people: as text, as a page with plots. All figures stand in the results already.
     module Report
       module_function
 
@@ -22,7 +25,7 @@ module Rakuda
       # @param out [IO]
       def text(results, out)
         results.each do |result|
-          out.puts head(result)
+          out.puts head(result), "    #{Facets.line(result)}"
           lines(result).each { |line| out.puts "    #{line}" }
           (result["reasons"] || []).each { |reason| out.puts "    not valid: #{reason}" }
           (result["notes"] || []).each { |note| out.puts "    note: #{note}" }
@@ -53,7 +56,7 @@ module Rakuda
         when "rakuda-bench-workflow/1" then workflow_lines(result)
         when "rakuda-bench-mapreduce/1" then map_reduce_lines(result)
         when "rakuda-bench-micro/1"
-          derived.map { |one| micro_line(one) } + sync_line(result) + rates_line(result)
+          derived.map { |one| micro_line(one, result["workers"]) } + sync_line(result) + rates_line(result)
         else derived.map { |one| kernel_line(one) }
         end
       end
@@ -82,11 +85,18 @@ module Rakuda
          "#{Figures.bytes(derived["shuffle_bytes"])} shuffled"]
       end
 
-      def micro_line(one)
+      def micro_line(one, workers)
         unit, plain = one["bw"] ? ["bw", ->(rate) { "#{Figures.bytes(rate)}/s" }] : ["ops_per_s", ->(rate) { rate.round.to_s }]
         nodes = one["nodes_#{unit}"]&.map(&plain)
         words = unit == "bw" ? "in #{Figures.seconds(one["time_s"])}" : "operations/s"
-        format("%-18s %16s  %s%s%s", one["name"], plain[one[unit]], words, spread(one, unit, plain), nodes_words(nodes))
+        first = one["bw_first_done"] ? "; until the first worker ended #{plain[one["bw_first_done"]]}" : ""
+        format("%-18s %16s  %s%s%s%s%s", one["name"], plain[one[unit]], words, spread(one, unit, plain), first,
+               nodes_words(nodes), skew_words(one, workers))
+      end
+
+      # How far apart workers really began, which a gate that was passed at one instant does not say.
+      def skew_words(one, workers)
+        workers > 1 ? "; workers began up to #{(one["start_skew"] * 100).ceil(1)} % of the time apart" : ""
       end
 
       # What single repetitions have reached.
@@ -102,25 +112,28 @@ module Rakuda
       # Whether the figures are of workers that ran together.
       def sync_line(result)
         sync = result["sync"] or return []
-        lag = sync["lag_s"] ? "began within #{Figures.seconds(sync["lag_s"])}" : "began at times that are not known"
+        lag = sync["lag_s"] ? "passed within #{Figures.seconds(sync["lag_s"])}" : "passed at times that are not known"
         overhead = sync["overhead_s"] ? ", overhead #{Figures.seconds(sync["overhead_s"])}" : ""
         late = sync["rounds_late"].positive? ? "; #{sync["rounds_late"]} of #{sync["rounds"]} rounds with a late worker" : ""
-        ["workers #{lag}#{overhead}: together for #{(sync["together"] * 100).floor(1)} % of the shortest program's time#{late}",
+        together = "#{(sync["together"] * 100).floor(1)} % of the shortest program's time"
+        ["gates #{lag}#{overhead}: programs ran together for #{together}#{late}",
          rule_line(result)]
       end
 
       # The rule of the 2016 paper (5.4.1; 14 s against 1.7 s in 5.6).
       def rule_line(result)
-        shortest, least = Micro.shortest(result["steps"]), Micro.apart_s(result["sync"]) / Micro::SKEW_MAX
+        shortest, least = MicroFigures.shortest(result["steps"]), MicroFigures.apart_s(result["sync"]) / Micro::SKEW_MAX
         met = shortest >= least ? "as it must" : "which is too short"
         "the shortest program ran #{Figures.seconds(shortest)}, #{met}: all run together for 99 % of #{Figures.seconds(least)} " \
           "and longer"
       end
 
       def rates_line(result)
-        return [] unless result["benchmark"] == "fio"
+        return [] unless MicroFigures::RATED.include?(result["benchmark"])
 
-        ["for the simulator: rakudactl sim copyfile --nodes 1 --file-system local --rates #{Micro.rates(result).join(",")}"]
+        why = MicroFigures.unrated(result) and return ["no rates for the simulator: #{why}"]
+        words = "rakudactl sim copyfile --nodes 1 --file-system local --rates"
+        ["for the simulator: #{words} #{MicroFigures.rates(result).join(",")}"]
       end
 
       def kernel_line(one)
@@ -136,19 +149,34 @@ module Rakuda
         bounds ? ", at 95 % #{yield bounds.first} to #{yield bounds.last}" : ""
       end
 
-      # Engines on one instance beside rakuda: medians of ratios within a round.
+      # Engines of one comparison beside rakuda: medians of ratios within a round. Results that do not say which comparison they
+      # are of, as those from before, or that differ in slots, machine or conditions, are not set beside each other.
       # @return [Array<String>]
       def ratios(results)
-        results.group_by { |result| result.dig("instance", "hash") }.values.select { |group| group.size > 1 }.flat_map do |group|
-          base = group.find { |result| result.dig("engine", "name") == "rakuda" } || group.first
-          name = Engine.label_of(base)
-          lines = ["#{group.first["benchmark"]}: time as a multiple of #{name}'s, median of rounds [least - greatest]"] +
-                  group.map { |result| ratio_line(result, base, :makespans) }
-          next lines unless base["schema"] == "rakuda-bench-mapreduce/1"
-
-          lines + ["#{group.first["benchmark"]}: likewise, from the first map to the last reduce"] +
-            group.map { |result| ratio_line(result, base, :spans) }
+        groups = results.group_by { |result| compared(result) }.values.select { |group| group.size > 1 }
+        apart = results.group_by { |result| result.dig("instance", "hash") }.values
+                       .reject { |group| group.map { |result| compared(result) }.uniq.size == 1 }
+        groups.flat_map { |group| group_lines(group) } + apart.map do |group|
+          "#{group.first["benchmark"]}: results of #{group.map { |result| compared(result) }.uniq.size} comparisons, whose " \
+            "rounds are not set beside each other; `diff` shows two"
         end
+      end
+
+      # @return [Array] equal in results whose rounds took turns
+      def compared(result)
+        [result["comparison"] || result["id"], result.dig("instance", "hash"), Facets.place(result), result["conditions"]]
+      end
+
+      def group_lines(group)
+        base = group.find { |result| result.dig("engine", "name") == "rakuda" } || group.first
+        name = Engine.label_of(base)
+        what = "#{group.first["benchmark"]}, #{Facets.line(group.first)}"
+        lines = ["#{what}: time as a multiple of #{name}'s, median of rounds [least - greatest]"] +
+                group.map { |result| ratio_line(result, base, :makespans) }
+        return lines unless base["schema"] == "rakuda-bench-mapreduce/1"
+
+        lines + ["#{group.first["benchmark"]}: likewise, from the first map to the last reduce"] +
+          group.map { |result| ratio_line(result, base, :spans) }
       end
 
       def ratio_line(result, base, times)
@@ -182,65 +210,6 @@ module Rakuda
         interval = Figures.interval(ratios)
         interval && interval.first < 1 && interval.last > 1 ? "   no difference at 95 %" : ""
       end
-
-      # @param force [Boolean] also when they were measured under other conditions, which is said then
-      # @raise [UsageError] when they cannot be compared
-      def diff(one, other, out, force: false)
-        same = %w[schema benchmark].all? { |key| one[key] == other[key] } && instance(one) == instance(other)
-        raise UsageError, "these are results of different instances: #{instance(one)} and #{instance(other)}" unless same
-
-        [one, other].each do |result|
-          next unless (result["derived"] || []).empty?
-
-          raise UsageError, "#{result["benchmark"]} has no figures to compare: #{(result["reasons"] || []).join("; ")}"
-        end
-        refuse_versions(*[one, other].map { |result| result["suite_version"] })
-        unlike = unlike_conditions(one, other)
-        unless unlike.empty? || force
-          raise UsageError, "measured under other conditions: #{unlike.join(", ")}; --force compares them"
-        end
-
-        unlike.each { |what| out.puts "other conditions: #{what}" }
-        figures(one).each do |name, value|
-          with = figures(other)[name]
-          out.puts format("%-28s %14s %14s   %s", name, plain(value), plain(with),
-with && value.positive? ? format("%.2f", with / value) : "-")
-        end
-      end
-
-      # Kernels of another version may write other bytes for the same instance.
-      # @raise [UsageError]
-      def refuse_versions(ours, theirs)
-        return if ours == theirs
-
-        raise UsageError, "these are results of kernels of versions #{ours || "?"} and #{theirs || "?"}, which may write " \
-                          "different bytes: run the older one once more"
-      end
-
-      # @return [Array<String>]
-      def unlike_conditions(one, other)
-        ours, theirs = [one, other].map { |result| result["conditions"] || {} }
-        (ours.keys | theirs.keys).reject { |key| ours[key] == theirs[key] }.map do |key|
-          "#{key} #{ours[key].inspect} and #{theirs[key].inspect}"
-        end
-      end
-
-      # What must be equal.
-      def instance(result)
-        result.dig("instance", "hash") || [result["benchmark"], result["size"], result["workers"], result["settings"]].inspect
-      end
-
-      def figures(result)
-        derived = result["derived"]
-        return derived.to_h { |one|
- [one["name"], one["bw"] || one["ops_per_s"] || one["bw_last_done"]] } if derived.is_a?(Array) &&
-                                                                                         result["schema"] != "rakuda-bench/1"
-        return derived.to_h { |one| [one["name"], one["bw_last_done"]] } if derived.is_a?(Array)
-
-        derived.to_h { |name, value| [name, value.is_a?(Hash) ? value["median"] : value] }
-      end
-
-      def plain(value) = value ? format("%.4g", value) : "-"
 
       CONVERTER = "rsvg-convert"
 
@@ -285,7 +254,6 @@ with && value.positive? ? format("%.2f", with / value) : "-")
       def html(results, plots)
         rows = results.map { |result| row(result) }
         figures = plots.values.map { |svg| "<figure>#{svg}</figure>" }
-        machine = results.filter_map { |result| result["machine"] }.first
         <<~HTML
           <!doctype html>
           <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -293,10 +261,26 @@ with && value.positive? ? format("%.2f", with / value) : "-")
           <h1>I/O benchmarks</h1>
           <table><thead><tr><th>benchmark</th><th>size</th><th>engine</th><th>result</th><th>figures</th></tr></thead>
           <tbody>#{rows.join("\n")}</tbody></table>
+          #{ratio_text(results)}
           #{figures.join("\n")}
-          <h2>Machine</h2><pre>#{CGI.escapeHTML(JSON.pretty_generate(machine))}</pre>
+          #{machines(results).join("\n")}
           </html>
         HTML
+      end
+
+      def ratio_text(results)
+        lines = ratios(results.select { |result| result.key?("rounds") })
+        lines.empty? ? "" : "<pre>#{CGI.escapeHTML(lines.join("\n"))}</pre>"
+      end
+
+      # Each machine and file system once, with what was measured there.
+      def machines(results)
+        results.select { |result| result["machine"] }.group_by { |result| Facets.place(result).values_at("machine", "fs") }
+               .map do |place, group|
+          names = group.map { |result| result["benchmark"] }.uniq.join(", ")
+          "<h2>Machine #{CGI.escapeHTML(place.compact.join(", "))}</h2><p>#{CGI.escapeHTML(names)}</p>" \
+            "<pre>#{CGI.escapeHTML(JSON.pretty_generate(group.first["machine"]))}</pre>"
+        end
       end
 
       def row(result)
@@ -304,7 +288,7 @@ with && value.positive? ? format("%.2f", with / value) : "-")
         cells = [result["benchmark"], result["size"], engine(result) || "-"].map { |text|
  CGI.escapeHTML(text.to_s) }
         notes = (result["notes"] || []).map { |note| "note: #{note}" }
-        lines = (lines(result) + notes).map { |line| CGI.escapeHTML(line.strip) }.join("<br>")
+        lines = ([Facets.line(result)] + lines(result) + notes).map { |line| CGI.escapeHTML(line.strip) }.join("<br>")
         "<tr>#{[*cells, valid, lines].map { |cell| "<td>#{cell}</td>" }.join}</tr>"
       end
     end

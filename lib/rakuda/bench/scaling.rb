@@ -22,18 +22,28 @@ module Rakuda
       end
 
       # A figure of Iwai, Tatebe 2018: what it shows, and the values that its text tells (ranks => GB/s).
-      Figure = Struct.new(:title, :benchmark, :phase, :over, :per_node, :words, :told, :ranks, keyword_init: true)
+      Figure = Struct.new(:title, :benchmark, :phase, :over, :per_node, :words, :told, :ranks, :paper_words,
+                          :paper_ranks, keyword_init: true) do
+        # The paper's meshes are the kernels' own of the size large; other sizes have smaller ones.
+        def words_of(size) = size == "large" ? paper_words : words
+
+        # @return [Array<Integer>] in all, where it is no matter of nodes
+        def ranks_of(size) = (size == "large" && paper_ranks) || ranks || [1, 2, 4].map { |count| count * per_node }
+      end
       PAPER = [
         Figure.new(title: "figure 1: ARGOT-IO, 256^3 cells and 1 process a node, 1 to 128 nodes", benchmark: "argot-io",
-                   phase: "write", over: :nodes, per_node: 1, words: %w[--mesh 64x64x64], told: { 128 => 6.0 }),
+                   phase: "write", over: :nodes, per_node: 1, words: %w[--mesh 64x64x64],
+                   paper_words: %w[--mesh 256x256x256], told: { 128 => 6.0 }),
         Figure.new(title: "figure 2: LES-IO Instant, 256x256x512 cells, 4 to 256 processes of 1 node", benchmark: "les-io",
                    phase: "instant_write", over: :ranks, words: %w[--outputs instant --mesh 64x64x128], ranks: [1, 2, 4, 8],
+                   paper_words: %w[--outputs instant --mesh 256x256x512], paper_ranks: [4, 8, 16, 32, 64, 128, 256],
                    told: { 64 => 12.0 }),
         Figure.new(title: "figure 3: LES-IO Instant, 256x256x512 cells, 1 process a node, 4 to 64 nodes", benchmark: "les-io",
                    phase: "instant_write", over: :nodes, per_node: 1, words: %w[--outputs instant --mesh 64x64x128],
-                   told: { 64 => 35.0 }),
+                   paper_words: %w[--outputs instant --mesh 256x256x512], told: { 64 => 35.0 }),
         Figure.new(title: "figure 4: QCD-IO, 12x24x24 sites a process, 4 processes a node, 1 to 128 nodes", benchmark: "qcd-io",
-                   phase: "write", over: :nodes, per_node: 4, words: %w[--local 12x12x12x8], told: { 512 => 11.0 })
+                   phase: "write", over: :nodes, per_node: 4, words: %w[--local 12x12x12x8],
+                   paper_words: %w[--local 12x24x24x32], told: { 512 => 11.0 })
       ].freeze
 
       module_function
@@ -90,17 +100,21 @@ module Rakuda
       def lines(sweep)
         table(sweep).flat_map do |phase, rows|
           ["#{sweep.benchmark} #{phase} over #{sweep.over}: nodes, ranks, bandwidth [least - greatest], times the first"] +
-            rows.map { |row| line(*row) } + sweep.told(phase).map { |figure| "    paper, #{figure.title}: #{told_text(figure)}" }
+            rows.map { |row| line(*row) } +
+            sweep.told(phase).map { |figure| "    paper, #{figure.title}: #{told_text(figure)}#{scaled(sweep)}" }
         end
       end
 
       def line(nodes, ranks, rate, least, greatest, times)
-        format("    %3d %4d  %14s/s  [%s - %s]  %6.2f", nodes, ranks, Figures.bytes(rate), Figures.bytes(least),
+        format("    %3d %4d  %14s/s  [%s/s - %s/s]  %6.2f", nodes, ranks, Figures.bytes(rate), Figures.bytes(least),
                Figures.bytes(greatest), times)
       end
 
+      # Meshes of the size large are the paper's.
+      def scaled(sweep) = sweep.results.all? { |result| result["size"] == "large" } ? "" : "; sizes here are scaled"
+
       def told_text(figure)
-        figure.told.map { |ranks, rate| "#{rate} GB/s with #{ranks} processes" }.join(", ") << "; sizes here are scaled"
+        figure.told.map { |ranks, rate| "#{rate} GB/s with #{ranks} processes" }.join(", ")
       end
 
       WIDTH = 480
@@ -122,7 +136,7 @@ module Rakuda
         title = "#{sweep.benchmark} #{phase}: bandwidth over #{sweep.over}"
         told = sweep.told(phase)
         notes = told.map.with_index do |figure, index|
-          text(0, HEIGHT + (16 * index), "paper, #{figure.title[/^[^:]+/]}: #{told_text(figure)}", "start", 11)
+          text(0, HEIGHT + (16 * index), "paper, #{figure.title[/^[^:]+/]}: #{told_text(figure)}#{scaled(sweep)}", "start", 11)
         end
         <<~SVG
           <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 #{WIDTH} #{HEIGHT + (16 * told.size)}" role="img"

@@ -2,13 +2,14 @@
 
 require "fileutils"
 require "json"
-require "open3"
 require "rakuda/bench/catalogue"
 require "rakuda/bench/comparison"
+require "rakuda/bench/figures"
 require "rakuda/bench/fit"
 require "rakuda/bench/mapreduce/comparison"
 require "rakuda/bench/measured"
 require "rakuda/bench/prediction"
+require "rakuda/bench/results"
 require "rakuda/bench/scaling"
 require "rakuda/bench/workflows"
 require "rakuda/bench/workspace"
@@ -20,9 +21,9 @@ module Rakuda
     module Suites
       # Kernels and micro-benchmarks in one run; then workflows, each in its engines.
       ALL = {
-        "ci" => { size: "tiny", measured: %w[argot-io les-io qcd-io metadata fio],
+        "ci" => { size: "tiny", measured: %w[argot-io les-io qcd-io metadata bandwidth fio],
                   workflows: { "homology-io" => %w[rakuda], "copyfile" => %w[rakuda make xargs] } },
-        "node" => { size: "small", seconds: 2.0, measured: %w[argot-io les-io qcd-io metadata fio],
+        "node" => { size: "small", seconds: 2.0, measured: %w[argot-io les-io qcd-io metadata bandwidth fio],
                     workflows: { "homology" => %w[rakuda make xargs], "homology-io" => %w[rakuda make xargs],
                                  "copyfile" => %w[rakuda make xargs], "montage" => %w[rakuda make ninja],
                                  "montage-io" => %w[rakuda rake make ninja xargs] } }
@@ -53,9 +54,43 @@ module Rakuda
         end
         raise UsageError, "--seconds means nothing to the suite #{name}" if options.given?(:seconds) && !suite.key?(:seconds)
 
+        Results.check(options[:out], options[:dir])
+        room(suite.fetch(:workflows).keys, sized, say)
         parts = Fit.new(options.with(seconds: options[:seconds] || suite[:seconds]), say).call(parts) if suite.key?(:seconds)
         results = Measured.new(options, say).call(parts)
-        results + engines.flat_map { |workflow, names| compare(workflow, names, sized, slots, say) }
+        results + each_of(engines.keys, sized, say) { |workflow| compare(workflow, engines.fetch(workflow), sized, slots, say) }
+      end
+
+      # What workflows write is asked for before anything is measured. How long they take says the first round of each.
+      # @raise [UsageError] when there is too little space
+      def room(workflows, options, say)
+        workspace = Workspace.new(options[:dir], say)
+        workspace.make(0)
+        bytes = workflows.to_h do |name|
+          folder = File.join(workspace.path, "room")
+          [name, Workflows.new(name, options).space(folder)]
+        ensure
+          FileUtils.rm_rf(folder)
+        end
+        workspace.make(bytes.values.max)
+        say.call("workflows: #{Figures.bytes(bytes.values.max)} on disk at one time; their time is not in what is expected of " \
+                 "the rest: the first round of each tells it, and each ends after #{options[:timeout]} s (--timeout)")
+      ensure
+        workspace&.finish
+      end
+
+      # One after the other: where one cannot be run to its end, the others are.
+      # @param names [Array<String>] of workflows or jobs
+      # @return [Array<Hash>] results; of what gave none, that it failed
+      def each_of(names, options, say)
+        return yield(names.first) if names.one?
+
+        names.flat_map do |name|
+          yield(name)
+        rescue UsageError, Failure, SystemCallError => e
+          say.call("#{name}: #{e.message}")
+          [Results.failed(options, Catalogue.find(name), e.message)]
+        end
       end
 
       # @raise [UsageError] for an option without effect
@@ -65,16 +100,18 @@ module Rakuda
         paper(options, say)
       end
 
-      # The four figures of Iwai, Tatebe 2018 with sizes scaled down: over the nodes of --nodes, or over ranks of this machine.
+      # The four figures of Iwai, Tatebe 2018, with sizes scaled down unless they are large: over the nodes of --nodes, or over
+      # ranks of this machine.
       def paper(options, say)
         # A mesh that is scaled down has no time that means anything.
         scaled = options[:size] == "large" ? [] : %w[--min-seconds 0]
         Scaling::PAPER.flat_map.with_index do |figure, index|
           nodes = figure.over == :nodes && options.far? ? options[:nodes] : [1]
-          ranks = figure.ranks || [1, 2, 4].map { |count| count * figure.per_node }
+          ranks = figure.ranks_of(options[:size])
           own = options.with(nodes: nodes, ranks: ranks, per_node: options.far? ? figure.per_node : nil,
                              out: File.join(options[:out], "figure-#{index + 1}"))
-          parts = Measured.parts(Catalogue.find(figure.benchmark), options[:size], figure.words + scaled, own)
+          words = figure.words_of(options[:size]) + scaled
+          parts = Measured.parts(Catalogue.find(figure.benchmark), options[:size], words, own, label: "")
           Measured.new(own, say).call(parts)
         end
       end
@@ -89,24 +126,51 @@ module Rakuda
       # @return [Array<Hash>]
       def compare(name, engines, options, slots, say)
         workflows = Workflows.new(name, options)
-        workspace = Workspace.new(options[:dir])
+        Results.check(options[:out], options[:dir])
+        workspace = Workspace.new(options[:dir], say)
         workspace.make(0)
-        inputs = File.join(workspace.path, "inputs")
-        workspace.make(workflows.space(inputs))
+        inputs = workflows.folder(workspace.path)
+        workspace.make(workflows.there?(inputs) ? 0 : workflows.space(inputs))
         instance = workflows.prepare(inputs)
         workspace.make(instance.bytes_written)
+        out = Results.make(options[:out], options[:dir])
         size = workflows.benchmark == name ? options[:size] : "own"
         comparison = Comparison.new(instance, engines, inputs: inputs, workspace: workspace, slots: slots, size: size, say: say,
                                                        rounds: options[:rounds] || ROUNDS.fetch(options[:size]),
                                                        timeout: options[:timeout], benchmark: workflows.benchmark,
                                                        cache: options[:cache], check: workflows.check,
                                                        digest: workflows.digest, programs: workflows.programs)
-        results = comparison.call.each { |result| write(options[:out], result) }
-        keep(options[:out], results.first, workflows.record) if workflows.record
-        results
+        label = "#{"-#{instance.digest[-8..]}" if workflows.own?}#{Results.label(options)}"
+        names = engines.map { |engine| { "name" => engine.name, "style" => engine.style } }
+        written(name, names, out, size, label, say) do |write|
+          results = comparison.call(&write)
+          keep(out, results.first, workflows.record) if workflows.record
+          results
+        end
       ensure
-        workspace&.remove unless options[:keep]
+        workspace&.finish(keep: options[:keep])
       end
+
+      # Results of an earlier comparison do not stand there as those of one that has given none.
+      # @param engines [Array<Hash>] name and style
+      # @yieldparam write [Proc] takes the results after a round
+      # @return [Array<Hash>] what the block gives
+      def written(name, engines, out, size, label, say)
+        files = engines.map { |engine| Results.file(name_of(name), size, engine, label) }
+        [Results.failed_file(name_of(name), size, label), *files].each { |file| FileUtils.rm_f(File.join(out, file)) }
+        rounds = 0
+        yield(proc do |results|
+          rounds = results.first.fetch("rounds").size
+          results.each { |result| Results.write(out, result, label) }
+        end)
+      rescue SignalException, UsageError, Failure, SystemCallError
+        results = "results of #{rounds} round#{"s" unless rounds == 1} are in #{out}"
+        say.call("#{name_of(name)}: not run to its end; #{results}") if rounds.positive?
+        raise
+      end
+
+      # @return [String] what results call it
+      def name_of(name) = File.basename(name, ".json")
 
       # The instance of a workflow that is known by a run alone, for `predict`.
       def keep(out, result, record)
@@ -123,16 +187,20 @@ module Rakuda
         engines = engines ? here(engines) : found(say)
         jobs = Catalogue::ALL.select { |entry| entry.family == "mapreduce" && [entry.name, "mapreduce"].include?(name) }
         Programs.need_all(jobs)
-        jobs.flat_map do |entry|
-          job = MapReduce::Job.new(entry, options[:size])
-          workspace = Workspace.new(options[:dir])
+        each_of(jobs.map(&:name), options, say) do |one|
+          job = MapReduce::Job.new(Catalogue.find(one), options[:size])
+          Results.check(options[:out], options[:dir])
+          workspace = Workspace.new(options[:dir], say)
           workspace.make(job.space)
+          out = Results.make(options[:out], options[:dir])
           comparison = MapReduce::Comparison.new(job, engines, workspace: workspace, slots: slots, say: say,
                                                                rounds: options[:rounds] || ROUNDS.fetch(options[:size]),
                                                                timeout: options[:timeout], cache: options[:cache])
-          comparison.call.each { |result| write(options[:out], result) }
+          written(one, engines.map { |engine| { "name" => engine } }, out, options[:size], Results.label(options), say) do |write|
+            comparison.call(&write)
+          end
         ensure
-          workspace&.remove unless options[:keep]
+          workspace&.finish(keep: options[:keep])
         end
       end
 
@@ -147,13 +215,6 @@ module Rakuda
         missing = MapReduce::Engines::ALL.keys.to_h { |engine| [engine, MapReduce::Engines.missing(engine)] }.compact
         missing.each { |engine, why| say.call("left out: #{engine}: #{why}") }
         MapReduce::Engines::ALL.keys - missing.keys
-      end
-
-      def write(out, result)
-        FileUtils.mkdir_p(out)
-        engine = Engine.file_label(*result.fetch("engine").values_at("name", "style"))
-        file = "#{result.fetch("benchmark")}-#{result.fetch("size")}-#{engine}.json"
-        File.write(File.join(out, file), "#{JSON.pretty_generate(result)}\n")
       end
     end
   end

@@ -9,6 +9,7 @@ require "rakuda/bench/figures"
 require "rakuda/bench/kernel_figures"
 require "rakuda/bench/mapreduce/split"
 require "rakuda/bench/micro"
+require "rakuda/bench/micro_figures"
 require "rakuda/bench/page_cache"
 require "rakuda/bench/programs"
 
@@ -81,9 +82,18 @@ module Rakuda
 
       def micro_faults(result)
         steps, sync = result.fetch("steps"), result["sync"]
-        faults = differences(Micro.derived(steps), result.fetch("derived"), "derived")
-        faults += differences(Micro.together(steps, sync), sync.fetch("together"), "sync/together") if sync
-        faults
+        faults = differences(MicroFigures.derived(steps), result.fetch("derived"), "derived")
+        faults += differences(MicroFigures.together(steps, sync), sync.fetch("together"), "sync/together") if sync
+        faults + (sync ? sync_faults(steps, sync) : [])
+      end
+
+      # Each step was a round, and starting programs takes some time.
+      def sync_faults(steps, sync)
+        found = []
+        found << "sync/rounds is #{sync["rounds"]}: there are #{steps.size} steps" unless sync["rounds"] == steps.size
+        found << "sync/rounds_late is #{sync["rounds_late"]} of #{sync["rounds"]} rounds" if sync["rounds_late"] > sync["rounds"]
+        found << "sync/overhead_s is #{sync["overhead_s"].inspect}: expected more than 0" unless sync["overhead_s"].to_f.positive?
+        found
       end
 
       def map_reduce_faults(result)
@@ -126,9 +136,15 @@ module Rakuda
       def kernel_faults(result)
         phases = result.fetch("phases").flat_map do |phase|
           expected = KernelFigures.phase(phase)
-          differences(expected, phase.slice(*expected.keys), "phases/#{phase["name"]}-#{phase["rep"]}")
+          differences(expected, phase.slice(*expected.keys), "phases/#{phase["name"]}-#{phase["rep"]}") +
+            KernelFigures.rank_faults(phase)
         end
-        phases + differences(KernelFigures.derived(result.fetch("phases")), result.fetch("derived"), "derived")
+        phases + instance_faults(result) +
+          differences(KernelFigures.derived(result.fetch("phases")), result.fetch("derived"), "derived")
+      end
+
+      def instance_faults(result)
+        differences(KernelFigures.instance_hash(result), result.dig("instance", "hash"), "instance/hash")
       end
 
       # That a result is valid must follow from what else stands in it.
@@ -151,14 +167,20 @@ module Rakuda
 
       # Workers ran together, each did its part, and the settings are those of the size.
       def micro_against(result)
-        steps, workers = result.fetch("steps"), result.fetch("workers")
+        steps = result.fetch("steps")
         ours = Catalogue::ALL.find { |entry| entry.name == result["benchmark"] && entry.family == "micro" }
         return result["size"] == "tiny" ? [] : Micro.too_few(steps) unless ours
 
         sized = ours.sizes.fetch(result["size"]).transform_keys(&:to_s)
         found = differences(sized.merge(fitted(result)), result.fetch("settings"), "settings")
-        found += steps.filter_map { |name, outputs| "#{name}: #{outputs.size} of #{workers} workers" if outputs.size != workers }
-        result["size"] != "tiny" && result["sync"] ? found + Micro.apart(steps, result["sync"]) + Micro.too_few(steps) : found
+        found + (result["sync"] ? Micro.judge(result).first : []) + conditions(result)
+      end
+
+      # The conditions are those that the settings say.
+      def conditions(result)
+        told = result["conditions"] or return []
+        cache, direct = result["settings"].values_at("cache", "direct")
+        differences({ "cache" => cache || "cold", "durable" => true, "direct" => direct || false }, told, "conditions")
       end
 
       # With --seconds bytes and repetitions are not those of the size, nor is what the command line has said.

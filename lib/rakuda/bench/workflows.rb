@@ -1,10 +1,11 @@
 # frozen_string_literal: true
 
+require "digest"
 require "etc"
 require "fileutils"
-require "open3"
 require "rakuda/bench/catalogue"
 require "rakuda/bench/instance"
+require "rakuda/bench/launch"
 require "rakuda/bench/programs"
 require "rakuda/bench/workspace"
 
@@ -43,18 +44,58 @@ module Rakuda
       # @return [String] what the results call it
       def benchmark = @entry ? @name : File.basename(@name, ".json")
 
+      # Behind the inputs, when all are there.
+      DONE = ".inputs"
+
+      # @return [Boolean] whether only a run tells its tasks
+      def recorded? = @entry&.recorded? ? true : false
+
+      # @return [Boolean] whether it is of no size of the catalogue
+      def own? = @entry.nil? || @options.given?(:scale_bytes) || @options.given?(:scale_time)
+
+      # @param workspace [String]
+      # @return [String] the folder of the inputs, which `prepare` makes for comparisons to come
+      def folder(workspace)
+        return File.join(workspace, "inputs-#{@name}-#{@options[:size]}") unless own?
+
+        said = [@entry ? @name : File.file?(@name) && File.read(@name), @options[:size], @options[:scale_bytes],
+                @options[:scale_time]].join("\0")
+        File.join(workspace, "inputs-#{benchmark}-#{Digest::SHA256.hexdigest(said)[0, 12]}")
+      end
+
+      # @return [Boolean] whether an earlier command has made and kept the inputs
+      def there?(folder) = File.file?(File.join(folder, DONE))
+
       # Makes the inputs in a folder, and the instance. Inputs that are there from before are checked by the tasks that read
       # them.
       # @return [Instance]
       def prepare(folder)
+        FileUtils.rm_rf(folder) unless there?(folder) || @instances&.key?(folder)
         FileUtils.mkdir_p(folder)
-        return recorded(folder) if @entry&.recorded?
+        instance = @entry&.recorded? ? recorded(folder) : written(folder)
+        File.write(File.join(folder, DONE), "")
+        instance
+      end
 
+      # @return [Instance] with its inputs, which are made unless they are there
+      def written(folder)
         instance = load(folder)
-        words = instance.inputs.flat_map { |file| ["--write", "#{file}:#{instance.files.fetch(file)}"] }
-        instance.inputs.each { |file| FileUtils.mkdir_p(File.join(folder, File.dirname(file))) }
+        inputs = instance.inputs.reject do |file|
+          there?(folder) && File.size?(File.join(folder, file)).to_i == instance.files.fetch(file)
+        end
+        words = inputs.flat_map { |file| ["--write", "#{file}:#{instance.files.fetch(file)}"] }
+        inputs.each { |file| FileUtils.mkdir_p(File.join(folder, File.dirname(file))) }
         words.each_slice(200) { |some| run([Programs.own("io-task"), *some], folder) }
         instance
+      end
+      private :written
+
+      # @return [Integer] bytes of inputs alone; of a workflow that only a run tells, of all
+      def inputs_space(folder)
+        return space(folder) if @entry&.recorded?
+
+        FileUtils.mkdir_p(folder)
+        load(folder).input_bytes
       end
 
       # @return [Integer] bytes of inputs and of what one engine makes; of a workflow that only a run tells, about
@@ -165,8 +206,8 @@ module Rakuda
       end
 
       def run(command, folder, environment = {})
-        output, status = Open3.capture2e(environment, *command, chdir: folder)
-        raise Failure, "#{File.basename(command.first)} failed: #{output.lines.last.to_s.strip}" unless status.success?
+        output, status = Launch.capture(environment, *command, chdir: folder)
+        raise Failure, "#{File.basename(command.first)} failed: #{Launch.reason(output)}" unless status.success?
       end
     end
   end

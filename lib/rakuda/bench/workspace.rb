@@ -2,41 +2,53 @@
 
 require "digest"
 require "fileutils"
+require "json"
 require "open3"
 require "rakuda/bench/errors"
+require "rakuda/bench/guard"
 require "rakuda/bench/programs"
 
 module Rakuda
   module Bench
-    # A folder that a benchmark writes into: made by it, marked as its own, and removed by it; no other is touched.
+    # A folder that a benchmark writes into. It is marked, and locked while a command uses it; removed is what that command has
+    # made, the folder itself only when it was not there before. What was kept stays until its user removes it.
     class Workspace
       MARKER = ".rakuda-bench"
       # So much more than the files need must be free.
       SPARE = 1.2
+      # File systems that know no locks say one of these.
+      NO_LOCKS = [Errno::ENOTSUP, Errno::ENOSYS, Errno::ENOLCK, Errno::EINVAL].freeze
 
       attr_reader :path
 
-      # @param path [String] must not be there, or be one of ours
-      def initialize(path)
+      # @param path [String] is not there, or empty, or one of ours
+      # @param say [#call] told what a run that was killed has left
+      def initialize(path, say = nil)
         @path = File.expand_path(path)
+        @say = say
       end
 
       # @param needed_bytes [Integer] that the benchmark writes
       # @raise [UsageError] when the folder belongs to somebody else, or there is too little space
       def make(needed_bytes)
-        foreign = File.directory?(path) && !Dir.empty?(path) && !File.exist?(File.join(path, MARKER))
-        raise UsageError, "#{path} is there already and is no folder of a benchmark: name another one with --dir" if foreign
-
-        FileUtils.mkdir_p(path)
-        File.write(File.join(path, MARKER), "made by rakudactl bench\n")
+        take unless @lock
         Workspace.need(path, needed_bytes) do |free|
           "#{needed_bytes} bytes are written, #{free}; expected #{SPARE} times as many"
         end
       end
 
-      def remove
-        FileUtils.rm_rf(path) if File.exist?(File.join(path, MARKER))
+      # Removes what was made since {make}.
+      # @param keep [Boolean] leaves it, for later commands, too
+      def finish(keep: false)
+        return unless @lock
+
+        keep ? note("stay" => children, "kept" => true) : clear
+      ensure
+        release
       end
+
+      # @return [Boolean] whether a name in the folder was there before
+      def stays?(name) = @state.fetch("stay").include?(name)
 
       # @param needed_bytes [Integer] that are written into a folder
       # @yieldparam free [String] what there is
@@ -59,6 +71,15 @@ module Rakuda
         output.split.map { |word| Integer(word) unless word == "-" }
       end
 
+      # Folders for what a workflow makes, and links to its inputs, so that it can be run.
+      # @param instance [Instance]
+      # @param inputs [String] folder that has them
+      def self.place(instance, inputs, folder)
+        (instance.outputs + instance.inputs).map { |file| File.dirname(file) }.uniq
+                                            .each { |below| FileUtils.mkdir_p(File.join(folder, below)) }
+        instance.inputs.each { |file| FileUtils.ln(File.join(inputs, file), File.join(folder, file), force: true) }
+      end
+
       # @param files [Array<String>] below `folder`
       # @return [String] of names and contents
       # @raise [Failure] when one is missing
@@ -70,6 +91,108 @@ module Rakuda
           "#{Digest::SHA256.file(path).hexdigest}  #{file}\n"
         end
         "sha256:#{Digest::SHA256.hexdigest(sums.join)}"
+      end
+
+      private
+
+      def marker = File.join(path, MARKER)
+
+      def children = Dir.children(path) - [MARKER]
+
+      def take
+        there = File.directory?(path)
+        foreign = there && !Dir.empty?(path) && !File.exist?(marker)
+        raise UsageError, "#{path} is there already and is no folder of a benchmark: name another one with --dir" if foreign
+
+        FileUtils.mkdir_p(path)
+        @lock = locked
+        @state = { "by" => "rakudactl bench", "made" => !there, "kept" => false, "stay" => [] }.merge(before)
+        note("pid" => Process.pid)
+        Guard.current = Guard.new(@lock)
+        ENV[Guard::MARK] = path
+      rescue StandardError
+        release
+        raise
+      end
+
+      # Whoever had it may have removed it before it was locked.
+      # @return [File]
+      def locked
+        loop do
+          FileUtils.mkdir_p(path)
+          file = File.open(marker, File::RDWR | File::CREAT)
+          lock(file)
+          return file if File.identical?(file, marker)
+
+          file.close
+        end
+      end
+
+      def lock(file)
+        return if file.flock(File::LOCK_EX | File::LOCK_NB)
+
+        pid = state_of(file)["pid"]
+        ends = pid && !File.exist?("/proc/#{pid}") ? "what a run that was killed has started is being ended" : "process #{pid}"
+        file.close
+        raise UsageError, "#{path} is in use (#{ends}): wait until it is free, or name another folder with --dir"
+      rescue *NO_LOCKS
+        nil
+      end
+
+      # What a run that has ended, or was killed, has said of the folder.
+      # @raise [UsageError] when something of it still runs
+      def before
+        said = state_of(@lock)
+        return {} if said.empty?
+        return { "kept" => true, "stay" => children, "made" => said.fetch("made", true) } if said.fetch("kept", true)
+
+        running = Guard.left(path)
+        unless running.empty?
+          raise UsageError, "#{path}: a run that was killed has left processes: #{running.join(", ")}; end them, or name " \
+                            "another folder with --dir"
+        end
+        @state = said
+        @say&.call("#{path}: removed what a run that was killed has left") unless left.empty?
+        left.each { |name| FileUtils.rm_rf(File.join(path, name)) }
+        said.slice("made", "stay", "kept")
+      end
+
+      # @return [Hash] nothing when it was not marked before; of earlier versions all is kept
+      def state_of(file)
+        file.rewind
+        text = file.read
+        text.empty? ? {} : JSON.parse(text)
+      rescue JSON::ParserError
+        { "kept" => true }
+      end
+
+      def note(changes)
+        @state.merge!(changes)
+        @lock.rewind
+        @lock.truncate(0)
+        @lock.write(JSON.generate(@state), "\n")
+        @lock.flush
+      end
+
+      # @return [Array<String>] names that no earlier command has kept
+      def left = children - @state.fetch("stay")
+
+      def clear
+        left.each { |name| FileUtils.rm_rf(File.join(path, name)) }
+        return note("kept" => true, "stay" => children) unless children.empty?
+
+        FileUtils.rm_f(marker)
+        Dir.rmdir(path) if @state.fetch("made")
+      rescue Errno::ENOENT, Errno::ENOTEMPTY
+        nil # somebody else writes into it, or has removed it
+      end
+
+      def release
+        Guard.current&.close
+        Guard.current = nil
+        ENV.delete(Guard::MARK)
+        @lock&.close
+        @lock = nil
       end
     end
   end

@@ -13,7 +13,7 @@ class ClusterSlurmBenchTest < ClusterHostsCase
                           "--workers", "4", "--dir", "/tmp/rakuda-bench-files", chdir: @folder)
     assert_equal 0, result.status, result.err
     %w[metadata fio].each do |name|
-      one = JSON.parse(read("bench-results/#{name}-tiny.json"))
+      one = JSON.parse(read("bench-results/#{name}-tiny-w4-slurm-nodes2.json"))
       assert_equal [[0, 0, 1, 1]], one["steps"].values.map { |outputs| outputs.map { |worker| worker["node"] }.sort }.uniq
       assert_operator one["sync"]["clock_bound_s"], :>, 0
     end

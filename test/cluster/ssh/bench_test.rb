@@ -23,7 +23,7 @@ class ClusterBenchKernelsTest < ClusterHostsCase
     result = @testbed.run("head", RAKUDACTL, "bench", "run", "metadata", "fio", "-F", "hosts", "--workers", "3",
                           "--dir", "/tmp/rakuda-bench-files", chdir: @folder)
     assert_equal 0, result.status, result.err
-    metadata, fio = %w[metadata fio].map { |name| JSON.parse(read("bench-results/#{name}-tiny.json")) }
+    metadata, fio = %w[metadata fio].map { |name| JSON.parse(read("bench-results/#{name}-tiny-w3-on-hosts.json")) }
     [metadata, fio].each do |one|
       assert_equal [[0, 0, 1]], one["steps"].values.map { |outputs| outputs.map { |worker| worker["node"] }.sort }.uniq
       assert_equal one["steps"].size, one["sync"]["rounds"]

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "fileutils"
-require "open3"
+require "rakuda/bench/buffered"
 require "rakuda/bench/figures"
 require "rakuda/bench/launch"
 require "rakuda/bench/machine"
@@ -35,38 +35,50 @@ module Rakuda
           @digests = {}
         end
 
-        # @return [Array<Hash>] a result for each engine
+        # @yieldparam results [Array<Hash>] a result for each engine, after each round
+        # @return [Array<Hash>] those after the last round
         def call
           @started = Time.now
           machine = Machine.describe(@options.fetch(:workspace).path)
           prepare
-          begin_ns = Launch.now_ns
+          @begin_ns = Launch.now_ns
+          results = []
           @options.fetch(:rounds).times do |round|
+            break if (@ended = no_more(round))
+
             @engines.rotate(round % @engines.size).each_with_index { |engine, order| run(engine, round, order) }
-            Launch.foresee(@job.entry.name, @options, begin_ns) if round.zero?
+            results = @engines.map { |engine| result(engine, machine) }
+            yield results if block_given?
+            Launch.foresee(@job.entry.name, @options, @begin_ns) if round.zero?
           end
-          @engines.map { |engine| result(engine, machine) }
+          return results unless @ended
+
+          @engines.map { |engine| result(engine, machine) }.tap { |last| yield last if block_given? }
         end
 
         private
 
-        def inputs = File.join(@options.fetch(:workspace).path, "inputs")
+        # @return [String, nil] why there is no such round after those that were
+        def no_more(round)
+          return if round.zero? || Launch.left(@options, @begin_ns).positive?
+
+          "--timeout #{@options.fetch(:timeout)} s has passed"
+        end
+
+        def inputs = File.join(@options.fetch(:workspace).path, "inputs-#{@job.entry.name}-#{@job.size}")
 
         def prepare
+          FileUtils.rm_rf(inputs)
           FileUtils.mkdir_p(inputs)
           @job.makers.each do |command|
-            output, status = Open3.capture2e(*command, chdir: inputs)
-            raise Failure, "#{File.basename(command.first)} failed: #{output.lines.last.to_s.strip}" unless status.success?
+            output, status = Launch.capture({}, *command, chdir: inputs)
+            raise Failure, "#{File.basename(command.first)} failed: #{Launch.reason(output)}" unless status.success?
           end
           @reference = @job.reference(inputs)
         end
 
         def run(engine, round, order)
           folder = File.join(@options.fetch(:workspace).path, "#{engine}-#{round}")
-          FileUtils.rm_rf(folder)
-          FileUtils.mkdir_p(folder)
-          @job.inputs.each { |file| FileUtils.ln(File.join(inputs, file), File.join(folder, file)) }
-          Engines.write(engine, @job, @options.fetch(:slots), folder)
           taken = { "round" => round, "order" => order }.merge(measure(engine, folder))
           @rounds.fetch(engine) << taken
           tell(engine, taken)
@@ -79,21 +91,29 @@ module Rakuda
           @options.fetch(:say).call("#{@job.entry.name} on #{engine}, round #{taken["round"] + 1}: #{text}")
         end
 
+        def placed(engine, folder)
+          FileUtils.rm_rf(folder)
+          FileUtils.mkdir_p(folder)
+          @job.inputs.each { |file| FileUtils.ln(File.join(inputs, file), File.join(folder, file)) }
+          Engines.write(engine, @job, @options.fetch(:slots), folder)
+        end
+
         def measure(engine, folder)
+          placed(engine, folder)
           marks = File.join(folder, ".phases")
           File.write(marks, "")
           environment = Engines.environment(engine).merge(PHASES => marks)
           command = Engines.command(engine, @job, @options.fetch(:slots))
           resident = PageCache.prepare(@options.fetch(:cache), @job.inputs.map { |input| File.join(folder, input) })
           start = Launch.now_ns
-          fault = Launch.call(command, folder, environment, @options.fetch(:timeout))
+          fault = Launch.call(command, folder, environment, [Launch.left(@options, @begin_ns), 1].max)
           finish = Launch.now_ns
           raise Failure, fault if fault
 
           parts = parts(File.readlines(marks).map(&:split))
           (@digests[engine] ||= []) << @job.verify(folder)
           { "start_ns" => start, "end_ns" => finish, "resident" => resident }.compact.merge(parts)
-        rescue Failure => e
+        rescue Failure, SystemCallError => e
           { "fault" => e.message }
         end
 
@@ -113,18 +133,27 @@ module Rakuda
         def result(engine, machine)
           rounds = @rounds.fetch(engine)
           reasons = reasons(engine, rounds)
-          { "schema" => SCHEMA, "id" => SecureRandom.uuid, "benchmark" => @job.entry.name, "family" => "mapreduce",
+          { "schema" => SCHEMA, "id" => ids[engine], "comparison" => ids[:all], "benchmark" => @job.entry.name,
+            "family" => "mapreduce",
             "size" => @job.size, "instance" => @job.instance,
-            "engine" => { "name" => engine, "version" => Engines.version(engine), "slots" => @options.fetch(:slots),
+            "engine" => { "name" => engine, "version" => version(engine), "slots" => @options.fetch(:slots),
                           "style" => Engines::ALL.fetch(engine) },
             "machine" => machine, "programs" => Versions.of(@job.entry.needs + Engines.programs(engine)),
             "conditions" => { "cache" => @options.fetch(:cache), "durable" => false }, "rounds" => rounds,
             "derived" => Split.derived(rounds, @job.bytes),
             "verification" => { "method" => @job.verified_by, "digest" => @digests[engine]&.first,
                                 "checked_rounds" => @digests.fetch(engine, []).size },
+            "notes" => notes(machine),
             "valid" => reasons.empty?, "reasons" => reasons,
             "started_at" => @started.utc.iso8601, "ended_at" => Time.now.utc.iso8601 }
         end
+
+        def notes(machine) = Buffered.notes(nil, machine)
+
+        # Of each result, and of all together.
+        def ids = @ids ||= Hash.new { |all, name| all[name] = SecureRandom.uuid }
+
+        def version(engine) = (@versions ||= {})[engine] ||= Engines.version(engine)
 
         def reasons(engine, rounds)
           found = rounds.filter_map { |round| round["fault"] && "round #{round["round"] + 1}: #{round["fault"]}" }
@@ -132,6 +161,7 @@ module Rakuda
           found << "its output is not that of most runs" if others[@digests.values.flatten.tally.max_by(&:last)&.first]
           found << "its output is not that without an engine" if @reference && others[@reference]
           found.concat(PageCache.faults(@options.fetch(:cache), rounds))
+          found.concat(Launch.unfinished(rounds.size, @options.fetch(:rounds), @ended))
           short = @job.size != "tiny" && @options.fetch(:rounds) < 5
           found << "fewer than 5 rounds, which only tiny may have" if short
           found

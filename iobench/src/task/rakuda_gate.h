@@ -1,0 +1,1 @@
+../../../gate/rakuda_gate.h

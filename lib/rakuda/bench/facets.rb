@@ -1,0 +1,71 @@
+# frozen_string_literal: true
+
+require "rakuda/bench/engines"
+
+module Rakuda
+  module Bench
+    # What a result is of, beside its benchmark: engine, size, place, conditions, parameters. By it results are told apart in
+    # reports, plots and `diff`. It knows no figure.
+    module Facets
+      # Settings of a micro-benchmark that say how it was asked for, or that stand among the conditions.
+      UNSAID = %w[said seconds cache direct].freeze
+
+      module_function
+
+      # @param result [Hash]
+      # @return [Hash{String => String}] in the order in which they are shown
+      def of(result)
+        { "size" => result["size"], "engine" => Engine.label_of(result), **place(result), **conditions(result),
+          **parameters(result) }.compact.transform_values { |value| plain(value) }
+      end
+
+      # @return [Hash{String => Object}]
+      def place(result)
+        hosts = result["hosts"]
+        slots = result.dig("engine", "slots") unless hosts
+        { "slots" => slots, "nodes" => hosts&.size, "ranks" => result.dig("instance", "ranks"), "workers" => result["workers"],
+          "machine" => machine(result), "fs" => result.dig("machine", "fs", "type") }
+      end
+
+      # @return [String, nil] what tells a machine from others; kernels name it by another digest
+      def machine(result)
+        result["machine"]&.values_at("host", "hostname_hash")&.compact&.first&.delete_prefix("fnv1a64:")&.slice(0, 8)
+      end
+
+      # @return [Hash{String => Object}]
+      def conditions(result) = result["conditions"] || {}
+
+      # @return [Hash{String => Object}] of a kernel, or the settings of a micro-benchmark
+      def parameters(result)
+        result.dig("instance", "params") || (result["settings"] || {}).reject { |name, _| UNSAID.include?(name) }
+      end
+
+      def plain(value)
+        return value.join(value.all?(Integer) ? "x" : " ") if value.is_a?(Array)
+
+        { true => "yes", false => "no" }.fetch(value, value.to_s)
+      end
+
+      # @return [String] all but the size and the engine, which stand in the head of a result
+      def line(result) = of(result).except("size", "engine").map { |name, value| "#{name} #{value}" }.join(", ")
+
+      # What tells each of some results from the others.
+      # @param results [Array<Hash>]
+      # @return [Array<String>] one for each; empty where they are equal in all
+      def telling(results)
+        all = results.map { |result| of(result) }
+        names = all.flat_map(&:keys).uniq.select { |name| all.map { |one| one[name] }.uniq.size > 1 }
+        all.map do |one|
+          names.filter_map { |name| one[name] && [*(name unless %w[size engine].include?(name)), one[name]].join(" ") }.join(", ")
+        end
+      end
+
+      # @return [Array<String>] where two results differ
+      def differences(one, other)
+        ours, theirs = of(one), of(other)
+        (ours.keys | theirs.keys).reject { |name| ours[name] == theirs[name] }
+                                 .map { |name| "#{name} #{ours[name] || "-"} and #{theirs[name] || "-"}" }
+      end
+    end
+  end
+end
