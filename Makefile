@@ -120,7 +120,7 @@ bench-engines: build-bench
 
 # Half a minute, and what `bench-engines` takes.
 test-engines: build bench-engines
-	@tools/setup examples/genome/packages.apt examples/reads/packages.apt
+	@tools/setup examples/genome/packages.apt examples/reads/packages.apt examples/tumours/packages.apt
 	ruby test/run.rb bench/engines_test.rb
 
 # Needs root, and a kernel with control groups of version 2.

@@ -33,6 +33,12 @@ class EnginesTest < Minitest::Test
     SIZES = [50, 2].freeze
   end
 
+  class Tumours < WorkflowCase
+    include Compared
+    WORKFLOW = Workflow::TUMOURS
+    SIZES = [1500, 2].freeze
+  end
+
   # The workflow of the pages for those who come from Snakemake and Nextflow, with the summary that the page shows.
   # Rakuda's half of them is followed by test/walkthrough_test.rb.
   SUMMARY = { "snakemake" => ["Snakefile", "summary.txt"], "nextflow" => ["main.nf", "results/summary.txt"] }.freeze

@@ -12,7 +12,13 @@ begin
 rescue Gem::LoadError
   nil # not in the bundle, or rake is no gem
 end
-require "rake"
+begin
+  require "rake"
+rescue LoadError => e
+  raise unless e.path == "rake"
+
+  abort "rakuda: #{RbConfig.ruby} has no library rake: install Debian's rake, or `gem install --user-install rake`"
+end
 require "rakuda/fiber_stacks"
 
 Rakuda::FiberStacks.take_back

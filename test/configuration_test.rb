@@ -105,6 +105,8 @@ class ConfigurationTest < Minitest::Test
   def test_unknown_key_is_warned_of_with_the_nearest
     _, err = capture_io { configuration("FAILED_TARGT: delete") }
     assert_match(/unknown key FAILED_TARGT \(nearest known key: FAILED_TARGET\)/, err)
+    _, err = capture_io { configuration("policy: fifo") }
+    assert_match(/unknown key policy \(nearest known key: QUEUE_PRIORITY\)/, err)
     _, err = capture_io { configuration("COLOUR_OF_CAMELS: brown") }
     assert_match(/unknown key COLOUR_OF_CAMELS \(known are BASEDIR, .*HOSTFILE.*WORK_DIR\)/, err)
   end

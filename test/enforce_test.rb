@@ -26,7 +26,7 @@ class EnforceTest < Minitest::Test
     task(:free) { sh %q(ruby --disable-all -e 'x = "a" * (200 << 20); puts x.size') }
     task default: %i[modest greedy family free]
   RUBY
-  WAYS = { "groups" => "by a control group for each command", "watch" => "by looking at it ten times a second: " }.freeze
+  WAYS = { "groups" => "by a control group for each command", "watch" => "by looking at it at least ten times a second: " }.freeze
   WHY = { "groups" => /killed: it had [\d.]+ MiB of memory and wanted more, and its task asks for 80 MiB/,
           "watch" => /killed: it had [\d.]+ MiB of memory, and its task asks for 80 MiB/ }.freeze
 

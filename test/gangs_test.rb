@@ -140,6 +140,20 @@ class GangsTest < Minitest::Test
     assert_includes result.err, "last and first are to begin together, but last waits for first to end"
   end
 
+  def test_a_task_that_waits_for_itself_over_another_gang_is_named_once
+    result = run_rakefile(<<~'RUBY', "-q", "-j4", "b")
+      x = task(:x) {}
+      y = task(y: :b) {}
+      b = task(b: :x) {}
+      c = task(:c) {}
+      Rake.application.gangs.define([x, y])
+      Rake.application.gangs.define([b, c])
+    RUBY
+    assert_equal 1, result.status
+    assert_match(/(\w) waits for its own end, over tasks that are to begin together with what it waits for/, result.err)
+    refute_match(/(\w) and \1 are/, result.err)
+  end
+
   def test_a_gang_is_defined_of_tasks_that_are_in_no_other_and_were_not_invoked
     tasks = Array.new(3) { |number| Rake::Task.new("t#{number}", Rake::Application.new) }
     gangs = Rakuda::Gangs.new

@@ -170,6 +170,9 @@ class InformationTest < Minitest::Test
     assert_equal ["rakudactl: --format: ldif has an entry for each node, and none for groups; take json, csv or text\n", 2],
                  [errors, status]
     assert_equal "400", get("/v1/nodes?format=ldif&group_by=arch").code
+    errors, status = refused("--limit", "x")
+    assert_equal ["rakudactl: invalid value 'x' for '--limit <N>': expected a number of rows; `rakudactl --help` explains\n", 2],
+                 [errors, status]
     errors, = refused("--where", "arch == 2")
     assert_match(/at character 6: a text is compared with a number/, errors)
   end

@@ -174,6 +174,17 @@ HOSTS.sub('name = "rack"', 'name = "cage"').sub("echo rack", "echo cage").sub("e
     wait_for("another run of it") { turns.call("turns_made") > first }
   end
 
+  def test_a_validity_of_what_nothing_is_called_is_told_once_all_providers_have_told
+    words = %w[nonsense=1s lod1=2s load=1s fs_free=1min turns=1s turns_made=1s 1h].flat_map { |word| ["--validity", word] }
+    serve("alone", "--providers", "once.toml", *words)
+    told = %w[lod1 nonsense].map do |name|
+      hint = " (did you mean load1?)" if name == "lod1"
+      "rakudad info: --validity: nothing is called #{name} so far, neither a provider nor an attribute#{hint}\n"
+    end
+    wait_for("both names") { errors("alone").lines.size >= 2 }
+    assert_equal told.join, errors("alone")
+  end
+
   def test_a_service_that_is_gone_leaves_its_nodes_suspected_and_one_that_comes_back_tells_all
     top = serve("top", "-F", "none")
     below = serve("below", "--name", "below", *register(top))

@@ -62,6 +62,7 @@ class LivePageTest < Minitest::Test
       Browser.open do |browser|
         browser.visit(address)
         check_page(browser)
+        check_last_row(browser)
         check_ends(browser)
         check_widths(browser)
         FileUtils.touch(File.join(@dir, "go"))
@@ -231,11 +232,12 @@ class LivePageTest < Minitest::Test
     refute_includes linked(browser), "Streams"
     open = browser.evaluate(rows("#rounds")).find { |row| row.last == "2 of 2 have begun" }
     assert_equal ["disks", "counted", "2", "open"], open.values_at(0, 2, 3, 4)
+    browser.wait_for("#{rows("#rule-rows")}.some((it) => it[0] === 'disks (sync, 2 workers)')")
     check_widths(browser, "round")
   end
 
   def check_stream(browser)
-    browser.wait_for("#{rows("#streams")}.some((it) => it.join() === 'lines,open,1,1,8 B,2')")
+    browser.wait_for("#{rows("#streams")}.some((it) => it.join() === 'lines,running,1,1,8 B,2')")
     assert_includes linked(browser), "Streams"
     browser.wait_for("#{rows("#rounds")}.some((it) => it[2] === 'counted' && /^[0-9.]+ [a-zµ]+$/.test(it[4]))")
     round = browser.evaluate(rows("#rounds")).find { |row| row[2] == "counted" }
@@ -278,6 +280,19 @@ class LivePageTest < Minitest::Test
     browser.wait_for("document.querySelector('#task-detail dd')?.textContent.startsWith('small1')")
     assert_includes browser.evaluate(texts), "ticks"
     search(browser, "")
+  end
+
+  # The keyboard alone goes to a row that is out of sight, and brings that into sight.
+  def check_last_row(browser)
+    current = "document.querySelector('#task-table .current')"
+    browser.wait_for("document.querySelectorAll('#task-table .virtual-row:not([hidden])').length === 22")
+    browser.evaluate("document.getElementById('task-table').focus()")
+    browser.press("End")
+    browser.wait_for("#{current}?.getAttribute('aria-rowindex') === '23'")
+    low = "document.getElementById('task-table').getBoundingClientRect().bottom"
+    assert_operator browser.evaluate("#{current}.getBoundingClientRect().bottom"), :<=, browser.evaluate(low)
+    browser.press("Escape", "Home")
+    browser.wait_for("#{current}?.getAttribute('aria-rowindex') === '2'")
   end
 
   # What has not begun is found, and says what it waits for.

@@ -115,6 +115,7 @@ class ReportTest < Minitest::Test
     Browser.open do |browser|
       browser.show("#{@run}/report.html")
       check_tables(browser)
+      check_keys(browser)
       check_sorting(browser)
       check_chart(browser)
       check_search(browser)
@@ -156,15 +157,17 @@ class ReportTest < Minitest::Test
       browser.evaluate("document.getElementById('task-table').scrollIntoView()")
       seen = browser.evaluate(<<~JS)
         new Promise((done) => requestAnimationFrame(() => {
-          const holder = document.getElementById("task-table");
+          const holder = document.getElementById("task-table"), row = holder.querySelector(".virtual-row");
+          holder.scrollTop = 0;
           holder.scrollLeft = holder.scrollWidth;
-          requestAnimationFrame(() => done([...holder.querySelector(".virtual-row").children].slice(0, 2).filter((it) => {
-            const box = it.getBoundingClientRect();
-            return document.elementFromPoint(box.x + 10, box.y + box.height / 2) === it;
-          }).length));
+          requestAnimationFrame(() => requestAnimationFrame(() => {
+            const { y, height } = row.getBoundingClientRect(), left = holder.getBoundingClientRect().x;
+            const seen = [10, 100].map((x) => document.elementFromPoint(left + x, y + height / 2).textContent);
+            done([[...row.children].slice(2 - #{count}, 2).map((it) => it.textContent), seen.slice(0, #{count})]);
+          }));
         }))
       JS
-      assert_equal count, seen, width
+      assert_equal seen[0], seen[1], width
     end
   end
 
@@ -245,6 +248,29 @@ class ReportTest < Minitest::Test
       "[...document.querySelectorAll('.graph .edge title')].map((title) => title.textContent)"
     )
     assert_equal "failed", browser.evaluate("document.querySelector('main h2').id"), "failures come first"
+    assert_empty browser.evaluate(LEAVING_BOXES)
+  end
+
+  # With keys alone: rows are gone through, one is shown and closed again, and one sees where one is.
+  def check_keys(browser)
+    table = "document.getElementById('task-table')"
+    current = "document.getElementById(#{table}.getAttribute('aria-activedescendant'))"
+    name = "#{current}?.children[1].textContent"
+    browser.evaluate("document.getElementById('task-status').focus()")
+    browser.press("Tab", "ArrowDown")
+    assert browser.evaluate("document.activeElement === #{table}")
+    names = browser.evaluate("[...document.querySelectorAll('.virtual-row:not([hidden])')]" \
+                             ".map((row) => row.children[1].textContent)")
+    browser.wait_for("#{name} === #{JSON.generate(names[0])}")
+    browser.press("ArrowDown", "ArrowDown", "ArrowUp", "Enter")
+    browser.wait_for("#{name} === #{JSON.generate(names[1])}")
+    assert_includes browser.evaluate("document.getElementById('task-detail').textContent"), names[1]
+    browser.wait_for("#{current}.getAttribute('aria-selected') === 'true'")
+    refute_equal "none", browser.evaluate("getComputedStyle(#{current}).boxShadow")
+    browser.press("End")
+    browser.wait_for("#{name} === #{JSON.generate(names[-1])}")
+    browser.press("Escape")
+    assert browser.evaluate("document.getElementById('task-detail').hidden")
   end
 
   # Rows are those of the four tasks with an action; what is found, how it is sorted, what a click tells.

@@ -365,7 +365,7 @@ class StreamsTest < Minitest::Test
     assert_equal [["w"], ["r"]], (%w[writers readers].map { |side| stream[side].map { |one| one["task"] } })
     assert_match(/^stream s: .*, failed: #{fault}$/, control("report", "--text"))
     page = File.read(control("report").strip)
-    ["<title>stream s (Rakefile:1): 1 stream not whole, ", "<title>into stream s: 1 writer</title>",
+    ["<title>stream s (Rakefile:1): not whole, ", "<title>into stream s: 1 writer</title>",
      "<span class=\"bad\">failed: #{fault}</span>"].each { |part| assert_includes page, part }
   end
 
@@ -432,6 +432,106 @@ class StreamsTest < Minitest::Test
     RAKEFILE
     %w[-j1 -j3].each do |jobs|
       rakuda(rakefile, jobs) { |run| assert_equal [1, true], [run.status, run.err.include?("status (127)")], run.err }
+    end
+  end
+
+  ORDER = <<~'RAKEFILE'
+    stream :s, from: %w[a b], to: %w[c d]
+    stream :t, from: %w[d f], to: "e"
+    %w[a b c d e f].each { |name| task(name) { sh "echo #{name} >> order", verbose: false } }
+    task all: %w[f c]
+  RAKEFILE
+
+  # Writers come before their readers, as if these needed them; else what is named first, or stands first in the Rakefile.
+  { %w[d b a] => "b a d c f e", %w[e] => "a b d f e c", %w[f a] => "f a b c d e",
+    %w[all e b] => "f b a c d e" }.each do |named, order|
+    define_method("test_with_one_job_members_run_in_rakes_order_of_#{named.join("_")}") do
+      rakuda(ORDER, "-q", "-j1", *named) do |run|
+        assert_equal [0, order], [run.status, File.read("order").split.join(" ")], run.err
+      end
+    end
+  end
+
+  # With a core kept for the reader none would be left for what its writer waits for.
+  def test_who_waits_for_its_writers_has_no_core
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: "w", to: "r", replay: :journal
+      task(:w) { sh "until test -e other; do sleep 0.05; done; seq 3", verbose: false }
+      task(:r) { sh "cat > got", verbose: false }
+      task(:other) { sh "touch other", verbose: false }
+      task default: %w[r other]
+    RAKEFILE
+    rakuda(rakefile, "-j2") { |run| assert_equal [0, "1\n2\n3\n"], [run.status, File.read("got")], run.err }
+  end
+
+  def test_an_action_may_invoke_a_task_while_its_reader_waits
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: "w", to: "r", replay: :journal
+      task(:w) { Rake::Task["first"].invoke; sh "cat first", verbose: false }
+      file("first") { sh "seq 3 > first", verbose: false }
+      task(:r) { sh "cat > got", verbose: false }
+      task default: "r"
+    RAKEFILE
+    %w[-j1 -j2].each do |jobs|
+      rakuda(rakefile, jobs) { |run| assert_equal [0, "1\n2\n3\n"], [run.status, File.read("got")], run.err }
+    end
+  end
+
+  DEVICE = <<~'RAKEFILE'
+    stream :s, from: %w[a b], to: "out", replay: $replay
+    needs resource: "gpu:1"
+    task(:a) { sh "mkdir held && seq 3 && rmdir held", verbose: false }
+    needs resource: "gpu:1"
+    task(:b) { sh "mkdir held && seq 3 && rmdir held", verbose: false }
+    needs resource: "gpu:1"
+    file("out") { |t| sh "mkdir held && cat > #{t.name} && rmdir held", verbose: false }
+  RAKEFILE
+
+  # Members that run one after the other have a device one after the other.
+  def test_a_device_of_which_there_are_too_few_is_named_and_enough_for_stages
+    rakuda("$replay = :gang\n#{DEVICE}", "-j4", "--resource", "gpu=1", "out") do |run|
+      assert_equal 1, run.status
+      assert_includes run.err, "Rakefile:2: tasks a, b, out together need 3 of gpu at once, but this run has 1: join fewer " \
+                               "tasks, or let them run one after the other with `replay: :journal`"
+    end
+    %w[-j4 -j1].each do |jobs|
+      rakuda("$replay = :journal\n#{DEVICE}", jobs, "--resource", "gpu=1", "out") do |run|
+        assert_equal [0, 6], [run.status, File.readlines("out").size], run.err
+      end
+    end
+  end
+
+  def test_memory_of_which_there_is_too_little_is_told_where_nothing_is_shared
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: "a", to: "b"
+      needs memory: "3G"
+      task(:a) { sh "true" }
+      needs memory: "2G"
+      task(:b) { sh "true" }
+    RAKEFILE
+    rakuda(rakefile, "-j4", "--memory", "4G", "--no-oversubscribe", "b") do |run|
+      assert_equal 1, run.status
+      assert_includes run.err, "Rakefile:1: tasks a, b together need 5 GiB of memory at once, but this run has 4 GiB: join fewer"
+    end
+  end
+
+  def test_who_waits_for_what_it_reads_says_so
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: %w[v w], to: "r", replay: :journal
+      task(:v) { sh "echo 1", verbose: false }
+      task(:w) { sh "touch begun; until test -e go; do sleep 0.05; done", verbose: false }
+      task(:r) { sh "cat > got", verbose: false }
+    RAKEFILE
+    start_rakuda(rakefile, "-j2", "r") do |pid, folder, out|
+      journal = -> { Dir["#{folder}/.rakuda/runs/*/journal.jsonl"].map { |path| File.read(path) }.join }
+      sleep 0.02 until File.exist?("#{folder}/begun") && journal.call.include?("attempt_ended")
+      why = Dir.chdir(folder) { control("why", "r") }
+      FileUtils.touch("#{folder}/go")
+      told = out.read
+      _, status = Process.wait2(pid)
+      assert_predicate status, :success?, told
+      assert_match(/^r: waits for what it reads from w\b/, why)
+      refute_includes why, "running for"
     end
   end
 
@@ -502,7 +602,8 @@ class StreamsTest < Minitest::Test
   def test_too_few_jobs_are_told_where_cores_are_not_shared
     rakuda(MIXED, "-j2", "--no-oversubscribe") do |run|
       assert_equal 1, run.status
-      assert_includes run.err, "need 4 slots at once, but this run has 2: give it -j 4"
+      assert_includes run.err, "need 4 slots at once, but this run has 2: give it -j 4, let tasks share cores (without " \
+                               "--no-oversubscribe), or let them run one after the other with `replay: :journal`"
     end
   end
 

@@ -86,4 +86,11 @@ class Workflow
                 reads = File.join(folder, "data/B.fastq.gz")
                 File.truncate(reads, File.size(reads) / 2)
               })
+  TUMOURS = new("tumours", { "rakuda" => %w[Rakefile bin], "nextflow" => %w[main.nf nextflow.config modules bin] },
+                report: "results/somatic.tsv", tools: %w[bwa samtools bcftools],
+                defect: "the second half of a lane's reads is missing",
+                spoil: lambda { |folder|
+                  reads = File.join(folder, "data/P2_tumour_L2_2.fastq.gz")
+                  File.truncate(reads, File.size(reads) / 2)
+                })
 end

@@ -48,6 +48,10 @@ module Rakuda
                  "rank" => "rank_hrf", "rank_hrf" => "rank_hrf", "prhr" => "rank_hrf", "cached" => "cached",
                  "lifo_hlfet" => "lifo_hlfet", "default" => "lifo_hrf" }.freeze
 
+    # Names that one would expect for what an option says.
+    OTHER_NAMES = { "POLICY" => "QUEUE_PRIORITY", "FAILURE" => "FAILURE_TERMINATION", "KEEP_GOING" => "FAILURE_TERMINATION",
+                    "HOST_FILE" => "HOSTFILE", "RERUN" => "RERUN_ON" }.freeze
+
     # All other keys are read from VAR=value and the file alone: a LOG_DIR in the environment is someone else's.
     FROM_ENVIRONMENT = %w[FAILED_TARGET FAILURE_TERMINATION RETRY PASS_ENV].freeze
 
@@ -328,7 +332,8 @@ module Rakuda
 
     def warn_unknown(key, file)
       require "did_you_mean"
-      near = DidYouMean::SpellChecker.new(dictionary: KEYS).correct(key.to_s.upcase).first
+      name = key.to_s.upcase.tr("-", "_")
+      near = OTHER_NAMES[name] || DidYouMean::SpellChecker.new(dictionary: KEYS).correct(name).first
       hint = near ? "nearest known key: #{near}" : "known are #{KEYS.sort.join(", ")}"
       $stderr.puts "rakuda: #{file}: unknown key #{key} (#{hint})"
     end

@@ -19,6 +19,7 @@ module Rakuda
     # Has the engine started and says hello, in one frame with what follows; does not wait for the answer.
     # @param settings [Hash] of the message Hello
     # @raise [EngineError]
+    # @raise [ConfigurationError] when Ruby has no library msgpack
     def start(settings)
       program = find
       raise EngineError, "no guard of #{program} is above this process; start it by the command rakuda" unless Guard.there?
@@ -32,6 +33,11 @@ module Rakuda
       @link.send_message("Hello", VERSION, settings)
     rescue SystemCallError => e
       raise EngineError, "cannot start the engine #{program}: #{e.message}"
+    rescue LoadError => e
+      raise unless e.path == "msgpack"
+
+      raise ConfigurationError, "#{RbConfig.ruby} has no library msgpack: install Debian's ruby-msgpack, or " \
+                                "`gem install --user-install msgpack`", cause: nil
     end
 
     # The message Welcome has come.

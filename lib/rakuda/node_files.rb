@@ -30,6 +30,7 @@ module Rakuda
         @link = link
         @reactor = reactor
         @below = "#{directory}/"
+        @kept = "#{directory}/.rakuda/"
         @waiting = {} # number of a question => the Fiber that waits for the answer
         @next = 0
         return if File.singleton_class.include?(Files)
@@ -111,13 +112,14 @@ module Rakuda
 
       private
 
+      # What Rakuda keeps in .rakuda is here alone.
       # @return [String, nil] the whole name of a file in the run's folder, when an action of this process's loop names it
       def path_of(name)
         return unless @session&.current_job.is_a?(Action)
         return unless name.is_a?(String) || name.respond_to?(:to_path)
 
         path = File.expand_path(name)
-        path if path.start_with?(@below)
+        path if path.start_with?(@below) && !path.start_with?(@kept)
       end
 
       # Both sides have it: a command may change what is here.

@@ -49,37 +49,42 @@ module Rakuda
       self
     end
 
-    # @param attribute [Symbol, String, nil] nodes of which it is not known do not count; nil: as any Enumerable's
-    # @return [Node, nil]
-    # @raise [Rakuda::NodesNotKnown] when nothing is called so, too
-    def max_by(attribute = nil, &block)
-      attribute ? known(:max_by, attribute).max_by { |node| node[attribute] } : super(&block)
-    end
+    # @param expression [Symbol, String, nil] an attribute, another system's name for it, or what is reckoned with them;
+    #   nodes of which it is not known do not count; nil: as any Enumerable's
+    # @return [Node, nil] of several the first by name
+    # @raise [Rakuda::NodesNotKnown] when it means nothing, too
+    # @example
+    #   Rakuda.nodes.max_by("mem_available / threads")
+    def max_by(expression = nil, &block) = expression ? first_by(:max_by, expression) : super(&block)
 
     # The same for the least.
-    def min_by(attribute = nil, &block)
-      attribute ? known(:min_by, attribute).min_by { |node| node[attribute] } : super(&block)
-    end
+    def min_by(expression = nil, &block) = expression ? first_by(:min_by, expression) : super(&block)
 
     private
 
-    # The engine knows which names there are: it is asked for the order, too.
-    def known(method, attribute)
-      NodeList.new(@run, @conditions, [method, attribute]).select { |node| node[attribute] }
-    end
+    # The engine knows what it means, so it has the order, too.
+    def first_by(method, expression) = NodeList.new(@run, @conditions, [method, expression]).first
 
     def answer
       place = @run ? ["--run", @run] : ["-F", "localhost"]
-      condition = @conditions.empty? ? [] : ["--where", joined]
-      order = @order ? ["--sort=#{@order.last}"] : []
+      conditions = @order ? [*@conditions, "(#{@order.last}) == (#{@order.last})"] : @conditions
+      condition = conditions.empty? ? [] : ["--where", joined(conditions)]
       told, answer = told_and_answer([Engine.find, "ctl", "nodes", "--json", *place, *condition, *order])
       return answer if told.empty?
 
       raise NodesNotKnown, in_words_of_ruby(told.sub(/\Arakudactl: /, "").chomp)
     end
 
+    # What is not known is not equal to itself, either: such a node is left out by a condition behind all others.
+    def order
+      return [] unless @order
+
+      method, expression = @order
+      ["--sort=#{"-" if method == :max_by}(#{expression})", "--limit", "1"]
+    end
+
     # One alone stands as it is.
-    def joined = @conditions.size == 1 ? @conditions.first : @conditions.map { |one| "(#{one})" }.join(" && ")
+    def joined(conditions) = conditions.size == 1 ? conditions.first : conditions.map { |one| "(#{one})" }.join(" && ")
 
     # Who has written `where(...)` knows no option, and counts the characters of that condition alone.
     def in_words_of_ruby(told)
@@ -90,13 +95,14 @@ module Rakuda
       return told unless at
 
       place = at.to_i - 1
-      place -= 1 if @conditions.size > 1
+      place -= 1 if @order ? @conditions.any? : @conditions.size > 1
       @conditions.each do |one|
-        last = one.equal?(@conditions.last)
+        last = !@order && one.equal?(@conditions.last)
         return "where(#{one.inspect}): at character #{place.clamp(0, one.size) + 1}: #{what}" if last || place <= one.size
 
         place -= "#{one}) && (".size
       end
+      "#{@order.first}(#{@order.last.inspect}): #{what}"
     end
 
     # Standard error goes into a file: with two pipes there would have to be a thread, which is no action.

@@ -5,6 +5,8 @@
 #
 # A task gets its number when all that it needs has one. So numbers are rake's serial order.
 
+require "rakuda/rake_order"
+
 module Rakuda
   # The walk from a task to its prerequisites.
   class Planner
@@ -277,9 +279,15 @@ module Rakuda
         next if done.key?(met)
 
         done[met] = true
-        met.tasks.each { |task| walk(task, nil, parent) unless task.rakuda_number }
+        unnumbered(met).each { |task| walk(task, nil, parent) unless task.rakuda_number }
       end
       done.each_key { |gang| send_gang(gang) }
+    end
+
+    # Of tasks that streams join the numbers say which comes first where they run one after the other.
+    def unnumbered(gang)
+      tasks = gang.tasks.reject(&:rakuda_number)
+      tasks.size > 1 && @application.component_of(gang) ? RakeOrder.of(@application, tasks) : tasks
     end
 
     # The hub is told of a gang, and of the streams that have made it.

@@ -43,11 +43,13 @@ module Rakuda
     # Each is read once, by whichever name.
     def read(name)
       path = File.expand_path(name, @folder)
+      # First, since this may bring it here (Rakuda::NodeFiles).
+      text = File.binread(path)
       place = File.realpath(path)
       return if @places.key?(place)
 
       @places[place] = true
-      @texts[name] = File.binread(path)
+      @texts[name] = text
       named_in(@texts[name]).each { |one| read_named(one, File.dirname(name)) }
     end
 

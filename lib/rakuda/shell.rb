@@ -75,10 +75,11 @@ module Rakuda
 
       command = @next
       @next += 1
-      inside = environment_of(job)
+      inside = job.task_environment
       if inside
         words = inside.wrap_line(line, *given_to(job)).map(&:b)
-        @link.send_message("StartCommand", command, job.number, words, base_options(job), echo&.b)
+        options = (base_options(job) || {}).merge("files" => inside.read.map(&:b))
+        @link.send_message("StartCommand", command, job.number, words, options, echo&.b)
       else
         @link.send_command_line(command, job.number, line, base_options(job), echo)
       end
@@ -92,7 +93,7 @@ module Rakuda
       return unless @reactor.inside?
 
       job = @reactor.current
-      what = "needs env: this command cannot be run inside" if environment_of(job)
+      what = "needs env: this command cannot be run inside" if job.task_environment
       what ||= "--enforce memory: this command cannot be held to its task's memory" if job.bounded?
       return unless what
 
@@ -123,8 +124,11 @@ module Rakuda
       elsif changes
         fields["environment"] = @environment.with((job.device_variables || {}).merge(changes))
       end
-      inside = environment_of(job)
-      words = inside.wrap_words([words].flatten, *given_to(job)).map(&:b) if inside
+      inside = job.task_environment
+      if inside
+        words = inside.wrap_words([words].flatten, *given_to(job)).map(&:b)
+        fields["files"] = inside.read.map(&:b)
+      end
       command = @next
       @next += 1
       @link.send_message("StartCommand", command, job.number, words, fields.empty? ? nil : fields, echo&.b)
@@ -138,15 +142,6 @@ module Rakuda
     end
 
     private
-
-    # @return [TaskEnvironment, nil] what a job's commands run in
-    def environment_of(job)
-      inside = job.task_environment
-      return inside unless inside && job.task.application.configuration.filesystem == "local"
-
-      raise ConfigurationError, "needs env: not with --filesystem local: hosts that share no folder have neither its file nor " \
-                                "its script"
-    end
 
     # @return [Array(Array<String>, Float)] for containers, which do not have all of ENV: names of variables; and how long
     #   they have to end

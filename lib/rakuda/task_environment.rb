@@ -55,6 +55,11 @@ module Rakuda
       raise ConfigurationError, "#{unreadable(e)}, and no task makes it"
     end
 
+    # Files that a command inside reads, of those that commands have run in so far: the script, and what it reads. Each
+    # stands below the run's folder; what does not is expected to be on every node.
+    # @return [Array<String>] absolute names
+    attr_reader :read
+
     # @param line [String] for the shell
     # @param passed [Array<String>] names of variables that a container is given besides; the same each time
     # @param grace [Numeric] seconds between SIGTERM and SIGKILL; the same each time
@@ -88,8 +93,8 @@ module Rakuda
       return [@kind, *@names, @folder].join("\n") if @kind == "module"
       return container_script if @kind == "container"
 
-      read = files
-      [@kind, *read.texts.values, *(@folder if read.local?)].join("\n")
+      @files = files
+      [@kind, *@files.texts.values, *(@folder if @files.local?)].join("\n")
     rescue SystemCallError => e
       raise ConfigurationError, "#{unreadable(e)} (the task that makes it must be a prerequisite of those that run inside)"
     end
@@ -121,8 +126,37 @@ module Rakuda
         folder = File.join(@folder, ".rakuda", "env")
         name = File.join(folder, "#{@kind}-#{@digest}.sh")
         write(folder, name) unless File.exist?(name)
+        @read = [name, *read_by_script.map { |one| File.expand_path(one, @folder) }.select { |one| below(one) }]
         name
       end
+    end
+
+    # An image may be a folder; that does not go anywhere.
+    def read_by_script
+      return @files.texts.keys if @files
+
+      @kind == "container" && File.file?(path) ? @names : []
+    end
+
+    # @return [String, nil] the name from the run's folder of what is in it
+    def below(path)
+      path.delete_prefix("#{@folder}/") if path.start_with?("#{@folder}/")
+    end
+
+    # A node may call the folder of the run something else: it is found by the script.
+    FOLDER = <<~'SH'
+      folder=$(cd "${0%/*}/../.." && pwd) || exit 127
+    SH
+
+    # @return [String] for the shell: a file of the run's folder or of elsewhere
+    def named_there(path)
+      inside = below(path)
+      inside ? "\"$folder\"/#{Shellwords.escape(inside)}" : Shellwords.escape(path)
+    end
+
+    # @return [String] for the shell in the run's folder: the file that says what the environment is made of
+    def file_there
+      @names.first.start_with?("/") ? named_there(path) : Shellwords.escape(@names.first)
     end
 
     # So that who looks for it sees all of it or nothing.
@@ -144,6 +178,9 @@ module Rakuda
       esac
     SH
 
+    # What is said besides of packages in the run's folder: where hosts share none, a node has a folder of its own.
+    UNBROUGHT = "$([ ! -e \"$folder/.rakuda-agent\" ] || echo '; packages in the folder of the run are not brought to hosts')"
+
     # $env is made once: under a lock, and as a whole or not at all. What its making says is shown only when it fails.
     # @param make [String] lines of the shell
     # @param suffix [String] what the name has besides, for the shell
@@ -153,6 +190,7 @@ module Rakuda
         fail() { echo "rakuda: needs env: #{@kind} #{quoted_in_quotes(@names.first)}: $1, on $(uname -n)" >&2; exit 127; }
         cache=${XDG_CACHE_HOME:-$HOME/.cache}/rakuda/env
         env=$cache/#{@kind}-#{@digest}-$(uname -m)#{suffix}
+        #{FOLDER.chomp}
         made() { [ -e "$env/.rakuda-made" ] && #{whole}; }
         if ! made; then
           mkdir -p "$cache" || fail "no folder $cache"
@@ -162,12 +200,12 @@ module Rakuda
             rm -rf "$env"
             if (
               exec 9>&-
-              cd #{Shellwords.escape(@folder)} || exit
+              cd "$folder" || exit
         #{make.gsub(/^/, "      ")}    ) >"$env.log" 2>&1 </dev/null; then
               : >"$env/.rakuda-made"
             else
               cat "$env.log" >&2
-              fail "cannot be made ($env.log)"
+              fail "cannot be made ($env.log)#{UNBROUGHT if @files.local?}"
             fi
           fi
           exec 9>&-
@@ -180,7 +218,7 @@ module Rakuda
     def venv_script
       make = <<~SH
         python3 -m venv "$env" && "$env/bin/python" -m pip install --quiet --disable-pip-version-check \\
-          -r #{Shellwords.escape(@names.first)}
+          -r #{file_there}
       SH
       python = "python=$(readlink -f \"$(command -v python3)\" | tr / _)\n"
       made = made_once(make, suffix: "$python", whole: '[ -x "$env/bin/python" ]')
@@ -194,8 +232,8 @@ module Rakuda
       make = <<~SH
         [ -n "$tool" ] || { echo 'neither micromamba nor mamba nor conda is here'; exit 127; }
         case $tool in
-          micromamba) micromamba create --yes --quiet --prefix "$env" --file #{Shellwords.escape(@names.first)} ;;
-          *) "$tool" env create --quiet --prefix "$env" --file #{Shellwords.escape(@names.first)} ;;
+          micromamba) micromamba create --yes --quiet --prefix "$env" --file #{file_there} ;;
+          *) "$tool" env create --quiet --prefix "$env" --file #{file_there} ;;
         esac
       SH
       run = <<~'SH'
@@ -286,28 +324,28 @@ module Rakuda
     # brings one; podman takes catatonit, which not every system has with it.
     def container_script
       file = File.exist?(path) || @names.first.match?(/\.(sif|img)\z/)
-      image = file ? path : @names.first
-      apptainer = file || image.include?("://") ? image : "docker://#{image}"
-      others = image.delete_prefix("docker://")
+      image = @names.first
+      apptainer = file ? named_there(path) : Shellwords.escape(image.include?("://") ? image : "docker://#{image}")
+      others = file ? apptainer : Shellwords.escape(image.delete_prefix("docker://"))
       <<~SH
         [ "$1" = -- ] && shift || set -- sh -c "$1"
-        folder=#{Shellwords.escape(@folder)}
+        #{FOLDER.chomp}
         grace=#{@grace / 2.0}
         #{CLIENT.chomp}
         devices=$(env | sed -n 's/^\\(RAKUDA_DEVICES_[A-Z0-9_]*\\)=.*/--env \\1/p')
         for tool in apptainer singularity#{" podman docker" unless file} ''; do [ -z "$tool" ] || ! command -v "$tool" >/dev/null || break; done
         case $tool in
           apptainer | singularity)
-            exec "$tool" exec --bind "$folder"${RAKUDA_HOSTFILE:+ --bind "$RAKUDA_HOSTFILE"} --pwd "$PWD" #{Shellwords.escape(apptainer)} "$@" ;;
+            exec "$tool" exec --bind "$folder"${RAKUDA_HOSTFILE:+ --bind "$RAKUDA_HOSTFILE"} --pwd "$PWD" #{apptainer} "$@" ;;
           podman)
             init=
             for program in "$(command -v catatonit)" /usr/libexec/podman/catatonit /usr/lib/podman/catatonit; do
               [ ! -x "$program" ] || { init="--init --init-path $program"; break; }
             done
-            run $init --rm --interactive --volume "$folder:$folder" --workdir "$PWD" #{given} #{Shellwords.escape(others)} "$@" ;;
+            run $init --rm --interactive --volume "$folder:$folder" --workdir "$PWD" #{given} #{others} "$@" ;;
           docker)
             run --init --rm --interactive --volume "$folder:$folder" --workdir "$PWD" #{given} \\
-              --user "$(id -u):$(id -g)" #{Shellwords.escape(others)} "$@" ;;
+              --user "$(id -u):$(id -g)" #{others} "$@" ;;
         esac
         echo "rakuda: needs env: container #{quoted_in_quotes(@names.first)}: #{file ? "neither apptainer nor singularity is" : "none of apptainer, singularity, podman, docker is"} on $(uname -n)" >&2
         exit 127

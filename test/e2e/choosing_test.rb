@@ -213,6 +213,14 @@ class ChoosingTest < Minitest::Test
         all = Rakuda.nodes.where("threads >= 1").where("has(mem_available)")
         node = all.max_by(:mem_available)
         puts [node.state, node[:threads] >= 1, node.age(:mem_available) >= 0].inspect
+        ways = [:node_memory_MemTotal_bytes, "mem_total / threads", "max(threads, 1)", "-threads", :os]
+        puts ways.map { |way| [all.max_by(way), all.min_by(way)].map { |it| it[:threads] >= 1 } }.uniq.inspect
+        puts [all.max_by("threads / 0"), Rakuda.nodes.min_by("fs_free('/no/such/folder')")].inspect
+        begin
+          all.max_by("threads + lod1")
+        rescue Rakuda::NodesNotKnown => e
+          puts e.message
+        end
         begin
           all.min_by(:nothing)
         rescue Rakuda::NodesNotKnown => e
@@ -223,17 +231,25 @@ class ChoosingTest < Minitest::Test
         rescue Rakuda::NodesNotKnown => e
           puts e.message
         end
+        begin
+          Rakuda.nodes.where("lod1 < 2").max_by(:load1)
+        rescue Rakuda::NodesNotKnown => e
+          puts e.message
+        end
         sh "echo it goes on"
       end
     RUBY
     rakuda(rakefile, "-q", "asks") do |run|
       assert_equal 0, run.status, run.err
       assert_equal ['["up"]', '["up", true, true]'], run.lines.first(2)
-      assert_equal "min_by(:nothing): nothing is called nothing (has(NAME) is also for what nothing has)", run.lines[2]
+      assert_equal ["[[true, true]]", "[nil, nil]"], run.lines[2, 2]
       hint = "nothing is called lod1 (did you mean load1?)"
-      assert_equal ["where(\"lod1 < 2\"): at character 1: #{hint}", "where(\"2 > lod1\"): at character 5: #{hint}"],
-                   run.lines[3, 2]
-      assert_equal "it goes on", run.lines[5]
+      assert_equal "max_by(\"threads + lod1\"): #{hint}", run.lines[4]
+      assert_equal "min_by(:nothing): nothing is called nothing (has(NAME) is also for what nothing has)", run.lines[5]
+      assert_equal ["where(\"lod1 < 2\"): at character 1: #{hint}", "where(\"2 > lod1\"): at character 5: #{hint}",
+                    "where(\"lod1 < 2\"): at character 1: #{hint}"],
+                   run.lines[6, 3]
+      assert_equal "it goes on", run.lines[9]
     end
   end
 
@@ -463,6 +479,67 @@ class ChoosingTest < Minitest::Test
     rakuda(rakefile, "wants") do |run|
       assert_equal [0, "wanted\n"], [run.status, run.out], run.err
       assert_includes run.err, "no node can ever have threads > 100000"
+    end
+  end
+
+  # A sensor of which nobody knows what a task does to it. Every line it prints is another number, so that one sees which
+  # sample a start rested on. As long as a stranger keeps the node busy the number is 5 and more, else less than 1.
+  SENSOR = <<~TOML
+    [[provider]]
+    name = "sensor"
+    command = ["sh", "-c", "i=10000; while :; do i=$((i + 1)); if test -e free; then echo depth 0.$i; else echo depth 5.$i; fi; sleep 0.01; done"]
+    long_lived = true
+  TOML
+
+  def test_of_many_tasks_that_wait_for_a_node_that_just_looks_free_one_starts_for_each_sample
+    rakefile = <<~RUBY
+      200.times do |i|
+        needs where: "depth < 1"
+        task("t\#{i}") { puts "ran" }
+      end
+      multitask(all: (0...200).map { |i| "t\#{i}" })
+    RUBY
+    files = { "providers.toml" => SENSOR }
+    start_rakuda(rakefile, "-q", "-j200", "PROVIDERS=providers.toml", "all", files:) do |pid, folder, out|
+      wait_for("the clause that fails") { short(folder, "t199")&.fetch("clause", nil) == "depth < 1" }
+      assert_empty(journal(folder).select { |event| event["event"] == "node_chosen" })
+      FileUtils.touch(File.join(folder, "free"))
+      Process.wait(pid)
+      assert_equal 0, $?.exitstatus # rubocop:disable Style/SpecialGlobalVars
+      assert_equal 200, out.readlines.count("ran\n")
+      chosen = journal(folder).select { |event| event["event"] == "node_chosen" }.map { |event| event["values"]["depth"] }
+      assert_equal 200, chosen.uniq.size, "a start for each sample"
+      assert(chosen.all? { |depth| depth.to_f < 1 }, chosen.inspect)
+    end
+  end
+
+  # In the middle of many tasks: what was seen of the node by then keeps all others away, until that is over.
+  def test_a_node_that_a_stranger_keeps_busy_gets_no_more_of_such_tasks_until_it_is_free_again
+    rakefile = <<~RUBY
+      needs where: "depth < 1"
+      task(:first) { rm "free" }
+      20.times do |i|
+        needs where: "depth < 1 && age(depth) >= 0"
+        task("t\#{i}" => :first) { puts "ran" }
+      end
+      multitask(all: (0...20).map { |i| "t\#{i}" })
+    RUBY
+    files = { "providers.toml" => SENSOR, "free" => "" }
+    start_rakuda(rakefile, "-q", "-j20", "PROVIDERS=providers.toml", "all", files:) do |pid, folder, _out|
+      busy = nil
+      wait_for("the stranger to be seen") { (busy = short(folder, "t19"))&.fetch("clause", nil) == "depth < 1" }
+      assert_operator busy["values"].first["value"], :>=, 5
+      chosen = -> { journal(folder).select { |event| event["event"] == "node_chosen" } }
+      before = chosen.call.size
+      # Samples go on, and nothing follows from them.
+      later = ->(depth) { short(folder, "t19")["values"].first["value"] > depth + 0.00005 }
+      wait_for("more samples") { later.call(busy["values"].first["value"]) }
+      assert_equal before, chosen.call.size
+      FileUtils.touch(File.join(folder, "free"))
+      Process.wait(pid)
+      assert_equal 0, $?.exitstatus # rubocop:disable Style/SpecialGlobalVars
+      assert_equal 21, chosen.call.size
+      assert(chosen.call.all? { |event| event["values"]["depth"].to_f < 1 })
     end
   end
 

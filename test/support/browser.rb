@@ -100,6 +100,16 @@ class Browser
     call("Input.dispatchMouseEvent", type: "mouseMoved", x: left, y: top)
   end
 
+  # The keys that tests press, by name, with their numbers.
+  KEYS = { "Tab" => 9, "Enter" => 13, "Escape" => 27, "End" => 35, "Home" => 36, "ArrowUp" => 38, "ArrowDown" => 40 }.freeze
+
+  # Presses keys one after the other; what has the focus gets them.
+  def press(*names)
+    names.product(%w[keyDown keyUp]) do |name, type|
+      call("Input.dispatchKeyEvent", type: type, key: name, code: name, windowsVirtualKeyCode: KEYS.fetch(name))
+    end
+  end
+
   # A picture of what is shown.
   # @param whole [Boolean] of the whole page, not of what is seen of it
   def picture(path, whole: false)

@@ -46,6 +46,14 @@ module PageLook
   # The same of those that are not seen whole.
   CUT = "[...document.querySelectorAll('pre')].filter((it) => it.scrollHeight > it.clientHeight + 1).length"
 
+  # Texts of pictures that are wider than the boxes in which they stand.
+  LEAVING_BOXES = <<~'JS'
+    [...document.querySelectorAll(".graph g")].filter((it) => {
+      const [box, ...texts] = [it.querySelector("rect"), ...it.querySelectorAll("text")].map((part) => part.getBBox());
+      return texts.some((text) => text.x < box.x || text.x + text.width > box.x + box.width);
+    }).map((it) => it.textContent)
+  JS
+
   private
 
   # In each of both widths, light and dark: nothing is wider than the window, nothing sticks out of it that cannot be
@@ -62,6 +70,7 @@ module PageLook
       look = "#{what}, #{width} pixels, #{colours}"
       assert_empty browser.evaluate(STICKING_OUT), look
       assert_empty browser.evaluate(UNREADABLE), look
+      assert_empty browser.evaluate(LEAVING_BOXES), look
       next unless (folder = ENV["RAKUDA_PICTURES"])
 
       browser.picture(File.join(folder, "#{what}-#{width}-#{colours}.png"), whole: true)

@@ -35,9 +35,9 @@ module RakefileRun
 
   # Starts a run without waiting for its end.
   # @yield [pid, folder, out] out: what it prints
-  def start_rakuda(rakefile, *arguments, environment: {})
+  def start_rakuda(rakefile, *arguments, environment: {}, files: {})
     Dir.mktmpdir("rakuda") do |folder|
-      File.write(File.join(folder, "Rakefile"), rakefile)
+      { "Rakefile" => rakefile, **files }.each { |name, text| File.write(File.join(folder, name), text) }
       IO.pipe do |reader, writer|
         environment = @engine_environment.merge(READ_LIVE, environment)
         pid = Process.spawn(environment, RAKUDA, *arguments, chdir: folder, out: writer, err: writer)

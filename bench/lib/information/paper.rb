@@ -58,10 +58,11 @@ module Information
 
     def ms(seconds) = seconds ? format("%.2f", seconds * 1000) : "-"
 
+    # As it goes into bench/README.
     def table(title, head, rows)
-      widths = head.each_index.map { |place| [head, *rows].map { |row| row[place].to_s.size }.max }
-      puts "", title
-      [head, *rows].each { |row| puts row.each_with_index.map { |cell, place| cell.to_s.rjust(widths[place]) }.join("  ") }
+      cell = ->(value) { value.is_a?(Integer) ? value.to_s.gsub(/(?<=\d)(?=(\d{3})+\z)/, ",") : value.to_s }
+      line = ->(row) { "|#{row.map { |value| value == "" ? " |" : " #{cell.(value)} |" }.join}" }
+      puts "", "#{title}:", "", line.(head), "|#{"---|" * head.size}", rows.map(&line)
     end
 
     # Experiments 1 and 2: eight programs print texts of some KB together.
@@ -73,8 +74,10 @@ module Information
         tree.grow(count, "eight.toml")
         @values[:sizes].map { |kilobytes| [count, kilobytes, *row_of_data(tree, kilobytes)] }
       end
-      head = ["nodes", "KB a node", "KB", "cached", "2 columns", "uncached", "rakudactl", "slapd", "ldapsearch"]
-      table("data per node, 8 programs; ms", head, rows)
+      head = ["nodes", "KB a node", "KB in all", "cached", "2 columns", "uncached", "`rakudactl`", "slapd", "`ldapsearch`",
+              "paper, cached", "uncached"]
+      table("data per node, 8 programs; ms", head,
+            rows.map { |row| [*row, *Figures::SIXTY_FOUR.values.map { |time| row.first(2) == [64, 32] ? time : "" }] })
       @figures.data(rows.map do |row|
         [row[0], row[1], { "cached" => number(row[3]), "uncached" => number(row[5]), "slapd" => number(row[7]) }]
       end)
@@ -113,7 +116,7 @@ module Information
       end
       names = ["cached", "uncached", "slapd", "paper: cached", "paper: uncached"]
       @figures.slopes(found.map { |row| [row.first, names.zip(row.drop(1).map { |cell| number(cell) }).to_h] })
-      table("62 KB more of each node; ms", ["nodes", "cached", "uncached", "slapd", "paper cached", "paper uncached"], found)
+      table("62 KB more of each node; ms", ["nodes", "cached", "uncached", "slapd", "paper, cached", "uncached"], found)
     end
 
     def slope(points)
@@ -126,7 +129,7 @@ module Information
       rows = @values[:at].flat_map do |count|
         @values[:providers].map { |programs| [count, programs, *row_of_providers(count, programs)] }
       end
-      head = ["nodes", "programs", "cached", "uncached", "uncached, all programs"]
+      head = ["nodes", "programs of each", "cached", "uncached", "uncached, all"]
       table("programs per node, the question names one; ms", head, rows)
       names = ["cached", "uncached", "uncached, all"]
       @figures.providers(rows.map { |row| [row[0], row[1], names.zip(row.drop(2).map { |cell| number(cell) }).to_h] })
@@ -174,7 +177,7 @@ module Information
       raise Stop, "#{SWARM} is missing: cargo build --release -p rakuda-service --example swarm" unless File.executable?(SWARM)
 
       times, costs = @values[:swarms].map { |swarm| rows_of_swarm(*swarm) }.transpose
-      head = ["nodes", "services", "KB a node", "filter, 5 columns", "KB", "whole table", "KB", "uncached", "slapd", "ldapsearch",
+      head = ["nodes", "services", "KB a node", "filter", "KB", "whole table", "KB", "uncached", "slapd", "`ldapsearch`",
               "Prometheus", "gmetad"]
       table("swarm; ms", head, times)
       @figures.swarms(times.map do |row|

@@ -7,8 +7,8 @@ require "uri"
 # Services of information and who asks them, one question after the other over one connection.
 module Information
   ROOT = File.expand_path("../../..", __dir__)
-  ENGINE = File.join(ROOT, "target/release/rakudad")
   TARGET = ENV.fetch("CARGO_TARGET_DIR", File.join(ROOT, "target"))
+  ENGINE = File.join(TARGET, "release/rakudad")
   SWARM = File.join(TARGET, "release/examples/swarm")
   # Of something that is to come, seconds.
   LIMIT = 600

@@ -2,10 +2,14 @@
 //! can be made, else by a watch. Which of both it is, is said with the first bounded command.
 //!
 //! The watch: a thread looks at what the processes of each bounded command have resident, and kills all of them when
-//! that is more than their bound. No RLIMIT_AS: programs reserve address space that they never touch. As soon as the
-//! resident sets together are above the bound, what counts is looked at: memory of no file, and shared memory, where
-//! what processes share is counted once (PSS). Pages of files that are mapped can be dropped and do not count. Between
-//! two looks a command may have more. It knows no tasks.
+//! that is more than their bound. As soon as the resident sets together are above the bound, what counts is looked at:
+//! memory of no file, and shared memory, where what processes share is counted once (PSS). Pages of files that are
+//! mapped can be dropped and do not count. Between two looks a command may have more, so the next look is the sooner
+//! the less it lacks of its bound. It knows no tasks.
+//!
+//! Neither RLIMIT_AS nor RLIMIT_DATA is set. They count what is reserved and never touched, and each process by itself:
+//! sixteen threads of Python that have 14 MiB start neither at 256 MiB of address space nor at 64 MiB of data, a Java
+//! that has 35 MiB not at 1 GiB of address space. And what a program says that gets no memory is its own affair.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,12 +19,19 @@ use std::time::Duration;
 use rakuda_proto::agent::{BOUND_EXCEEDED, CommandId};
 use rakuda_proto::memory;
 
+use crate::clock;
 use crate::memory_groups::{MemoryGroup, MemoryGroups, NoGroups};
 use crate::spawn::Process;
 use crate::trees;
 
-/// Between two looks.
+/// Maximum time between two looks.
 const EVERY: Duration = Duration::from_millis(100);
+/// Minimum time between two looks.
+const EVERY_MIN: Duration = Duration::from_millis(5);
+/// So many times as long as a look takes, it is waited before the next one.
+const LOOK_SHARE: u32 = 20;
+/// A command is taken to grow by so many bytes in a millisecond: what one core fills with zeros.
+const GROWTH_BYTES_PER_MS: u64 = 2 << 20;
 
 /// A command that must not have more memory than this.
 #[derive(Debug, Clone, Copy)]
@@ -175,15 +186,22 @@ fn locked(shared: &Shared) -> MutexGuard<'_, BTreeMap<CommandId, Bounded>> {
 
 fn watch(shared: &Shared) -> ! {
     loop {
+        let mut lacking_bytes = u64::MAX;
         let mut commands = locked(shared);
         while commands.is_empty() {
             commands = shared.more.wait(commands).unwrap_or_else(PoisonError::into_inner);
         }
         let seen: Vec<(CommandId, Bounded)> = commands.iter().map(|(id, it)| (*id, *it)).collect();
         drop(commands);
-        let sets = trees::resident_sets();
+        let begun_ns = clock::monotonic_ns();
+        let mut all = None;
+        let mut tree = |root| {
+            let sets = || all.get_or_insert_with(trees::resident_sets).tree(root);
+            trees::resident_tree(root).unwrap_or_else(sets)
+        };
         // Who ends a command waits for the lock: nothing is read while it is held.
-        let found: Vec<_> = seen.into_iter().map(|(id, it)| (id, Found::of(it, &sets))).collect();
+        let found: Vec<_> =
+            seen.into_iter().map(|(id, it)| (id, Found::of(it, &tree(it.root)))).collect();
         let mut commands = locked(shared);
         for (id, found) in found {
             if let Some(bounded) = commands.get_mut(&id).filter(|bounded| !bounded.killed) {
@@ -192,12 +210,22 @@ fn watch(shared: &Shared) -> ! {
                 if bounded.killed {
                     // Its status is not taken meanwhile, so the number is its own.
                     trees::kill_tree(bounded.root);
+                } else {
+                    lacking_bytes = lacking_bytes.min(bounded.bytes_max - found.bytes);
                 }
             }
         }
         drop(commands);
-        pause();
+        let look = Duration::from_nanos(clock::monotonic_ns().saturating_sub(begun_ns));
+        pause(until_next(lacking_bytes, look));
     }
+}
+
+/// How long it is waited for the next look, when the command that is nearest to its bound lacks so much of it, and the
+/// last look took so long.
+fn until_next(lacking_bytes: u64, look: Duration) -> Duration {
+    let filled = Duration::from_millis(lacking_bytes / GROWTH_BYTES_PER_MS);
+    filled.max(look.saturating_mul(LOOK_SHARE)).clamp(EVERY_MIN, EVERY)
 }
 
 /// What the processes of a command have.
@@ -206,9 +234,8 @@ struct Found {
 }
 
 impl Found {
-    fn of(bounded: Bounded, sets: &trees::ResidentSets) -> Self {
+    fn of(bounded: Bounded, tree: &[(i32, u64)]) -> Self {
         let page_bytes = rustix::param::page_size() as u64;
-        let tree = sets.tree(bounded.root);
         let resident = |(_, pages): &(i32, u64)| pages * page_bytes;
         let mut bytes = tree.iter().map(resident).sum();
         if bytes > bounded.bytes_max {
@@ -229,8 +256,8 @@ fn share(id: i32) -> Option<u64> {
 }
 
 #[allow(clippy::disallowed_methods, reason = "nothing tells when a process has grown")]
-fn pause() {
-    std::thread::sleep(EVERY);
+fn pause(time: Duration) {
+    std::thread::sleep(time);
 }
 
 #[cfg(test)]
@@ -247,6 +274,17 @@ mod tests {
     }
 
     #[test]
+    fn the_next_look_is_sooner_near_a_bound_and_later_where_looks_take_long() {
+        let [short, long] = [20, 2000].map(Duration::from_micros);
+        let ms = Duration::from_millis;
+        assert_eq!(until_next(60 << 20, short), ms(30));
+        assert_eq!(until_next(60 << 20, long), ms(40));
+        assert_eq!(until_next(0, short), EVERY_MIN);
+        assert_eq!(until_next(1 << 40, short), EVERY);
+        assert_eq!(until_next(0, ms(1000)), EVERY);
+    }
+
+    #[test]
     fn without_bounded_commands_a_status_is_only_taken() {
         let mut bounds = Bounds::default();
         assert_eq!(bounds.take_status(CommandId(1), || Some(9)), Some((9, None)));
@@ -259,6 +297,9 @@ mod tests {
         let own = i32::try_from(std::process::id()).unwrap();
         let tree = trees::resident_sets().tree(own);
         assert!(tree[0].0 == own && tree[0].1 > 0, "{tree:?}");
+        // Not every kernel tells of children.
+        let told = trees::resident_tree(own).unwrap_or(tree);
+        assert!(told[0].0 == own && told[0].1 > 0, "{told:?}");
         assert!(share(own).is_some_and(|bytes| bytes > 0));
     }
 }

@@ -99,12 +99,12 @@ struct Round {
     /// They begin at one instant, and at gates that know how to wait for one another.
     can_meet: Cell<bool>,
     /// By number.
-    places: RefCell<BTreeMap<u32, Place>>,
+    places: RefCell<BTreeMap<u32, WorkerAtGate>>,
 }
 
 /// Of a worker.
 #[derive(Clone, Copy)]
-struct Place {
+struct WorkerAtGate {
     command: CommandId,
     /// What waits where the program itself does not: the shell for a line, the interpreter of a script.
     waits: Option<GateKind>,
@@ -155,7 +155,7 @@ impl Gates {
         } else {
             executed.is_script.then_some(GateKind::Script)
         };
-        let place = Place { command, waits, is_reported: false };
+        let place = WorkerAtGate { command, waits, is_reported: false };
         let bind = || self.processors.bind(options.round, options.worker, options.local_rank);
         let binding = options.pin.then(bind).flatten();
         round.write_place(options, binding.as_ref().map(Binding::number)).map_err(refused)?;

@@ -27,6 +27,9 @@ pub trait Inform: StateSource {
     /// Has these providers sample now, too, when it samples at all; with none named, all.
     fn sample_now(&self, only: &[String]);
 
+    /// Tells these attributes as they are from now on, by their names, however little they have moved.
+    fn tell_exactly(&self, attributes: Vec<String>);
+
     /// Kills what providers have running; no more of them is started.
     fn end(&self);
 }

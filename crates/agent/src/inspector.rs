@@ -92,7 +92,8 @@ impl Inspector {
             | ToAgent::MakeFolders { .. }
             | ToAgent::PutAway { .. }
             | ToAgent::Sample { .. }
-            | ToAgent::SampleNow { .. } => Some(question),
+            | ToAgent::SampleNow { .. }
+            | ToAgent::TellExactly { .. } => Some(question),
         }
     }
 }
@@ -144,6 +145,7 @@ fn answer_all(
             | ToAgent::TellTime { .. }
             | ToAgent::Sample { .. }
             | ToAgent::SampleNow { .. }
+            | ToAgent::TellExactly { .. }
             | ToAgent::Request(_)
             | ToAgent::SignalAll { .. }
             | ToAgent::EndAll

@@ -43,13 +43,13 @@ pub struct Found {
 #[derive(Debug, Default)]
 pub struct Programs {
     /// By name. Nearly always one place.
-    found: BTreeMap<Vec<u8>, Vec<Place>>,
+    found: BTreeMap<Vec<u8>, Vec<FoundProgram>>,
     /// Places in all.
     count: usize,
 }
 
 #[derive(Debug)]
-struct Place {
+struct FoundProgram {
     search_path: Vec<u8>,
     /// PATH has a relative part, so that it matters where the command runs.
     is_relative: bool,
@@ -57,7 +57,7 @@ struct Place {
     path: PathBuf,
 }
 
-impl Place {
+impl FoundProgram {
     fn is_for(&self, wanted: &Wanted<'_>) -> bool {
         self.search_path == wanted.search_path
             && (!self.is_relative || self.directory.as_deref() == wanted.directory)
@@ -107,7 +107,7 @@ impl Programs {
         if self.count >= REMEMBERED_MAX {
             self.forget_all();
         }
-        let place = Place {
+        let place = FoundProgram {
             search_path: wanted.search_path.to_vec(),
             is_relative: has_relative_part(wanted.search_path),
             directory: wanted.directory.map(Path::to_path_buf),

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use rakuda_info::mounts::mounts as mounts_of;
+pub use rakuda_info::mounts::{device_of, mounts as mounts_of};
 
 /// The kernel's table, a line for each mount.
 pub const TABLE: &str = "/proc/self/mountinfo";

@@ -38,8 +38,8 @@ struct FileSystems {
 
 impl FileSystems {
     /// By the kernel's table of mounts, and the device of `/`. One file system may be mounted in
-    /// several places; its device tells that it is one. The table names mounts below the root of
-    /// this process alone: in a chroot, `/` itself may be in none of its lines.
+    /// several places; its device tells that it is one. In a chroot, the table may have no line of
+    /// `/` itself.
     fn new(folder: &Path, table: &[u8], root: &[u8]) -> Self {
         let mut found: Vec<(PathBuf, &[u8])> = mounts::mounted_devices(table).collect();
         // What was mounted last on the same place covers the others.
@@ -93,16 +93,8 @@ fn without_parents(path: &Path) -> PathBuf {
 pub fn enter(folder: &Path) {
     // Without the table all calls are on some file system, and none is known to be on the run's.
     let table = std::fs::read(mounts::TABLE).unwrap_or_default();
-    let known = FileSystems::new(folder, &table, root_device().as_bytes());
+    let known = FileSystems::new(folder, &table, mounts::device_of(Path::new("/")).as_bytes());
     *FILE_SYSTEMS.write().unwrap_or_else(PoisonError::into_inner) = Some(known);
-}
-
-/// The device of `/` as the table of mounts writes it; empty where it cannot be known.
-fn root_device() -> String {
-    rustix::fs::stat("/").map_or_else(
-        |_| String::new(),
-        |found| format!("{}:{}", rustix::fs::major(found.st_dev), rustix::fs::minor(found.st_dev)),
-    )
 }
 
 /// So many calls are made about `path`; a relative name starts at the run's folder.

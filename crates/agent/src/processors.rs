@@ -12,11 +12,11 @@ type Member = (u32, u32);
 /// The processors that workers are bound to at present, by their places among those that there are.
 #[derive(Clone, Default)]
 pub struct Processors {
-    bound: Rc<RefCell<BTreeMap<Member, Place>>>,
+    bound: Rc<RefCell<BTreeMap<Member, BoundTo>>>,
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct BoundTo {
     /// That it has.
     at: usize,
     /// That it has when its round is alone.
@@ -40,13 +40,13 @@ impl Processors {
         let count = allowed.len();
         let home = (local_rank as usize).checked_rem(count)?;
         // Those of its own round at their homes say nothing: round after round all of these come to the same places.
-        let is_there = |(other, place): (&Member, &Place), at: usize| {
+        let is_there = |(other, place): (&Member, &BoundTo), at: usize| {
             place.at == at && !(other.0 == member.0 && place.home == place.at && at == home)
         };
         let mut bound = self.bound.borrow_mut();
         let load = |at: usize| bound.iter().filter(|one| is_there(*one, at)).count();
         let at = (0..count).min_by_key(|at| (load(*at), (at + count - home) % count))?;
-        bound.insert(member, Place { at, home });
+        bound.insert(member, BoundTo { at, home });
         Some(Binding { processors: self.clone(), member, number: allowed[at] })
     }
 }

@@ -301,6 +301,8 @@ impl Remote {
                 self.inform.sample(wanted, Rc::new(move || link.offer_state()));
             }
             ToAgent::SampleNow { only } => self.inform.sample_now(&only),
+            // It is told with the next sample: the first delta has all, and is not to come before that.
+            ToAgent::TellExactly { attributes } => self.inform.tell_exactly(attributes),
             // Only whether this agent lives is asked.
             ToAgent::Look { question, paths } if paths.is_empty() => {
                 let (files, operations) = (Vec::new(), Operations::default());

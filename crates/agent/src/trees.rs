@@ -268,6 +268,31 @@ impl Table {
 /// What all processes of the machine have resident.
 pub(crate) struct ResidentSets(Table);
 
+/// A process and all below it that run, with the pages that each has resident, by what the kernel tells of the children
+/// of each: no other process is looked at. `None`: this kernel does not tell.
+pub(crate) fn resident_tree(root: i32) -> Option<Vec<(i32, u64)>> {
+    has_no_children()?;
+    let (mut found, mut left) = (Vec::new(), vec![root]);
+    while let Some(id) = left.pop() {
+        if let Some(stat) = Stat::read(id) {
+            found.push((id, stat.resident_pages));
+            left.extend(children_of(id));
+        }
+    }
+    Some(found)
+}
+
+/// Of all of its threads. Nothing: it has gone.
+fn children_of(id: i32) -> Vec<i32> {
+    let threads = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+    let texts = threads.filter_map(|it| std::fs::read_to_string(it.path().join("children")).ok());
+    texts.flat_map(|text| ids_in(&text)).collect()
+}
+
+fn ids_in(text: &str) -> Vec<i32> {
+    text.split_ascii_whitespace().filter_map(|id| id.parse().ok()).collect()
+}
+
 /// Looks at all processes.
 pub(crate) fn resident_sets() -> ResidentSets {
     ResidentSets(Table::read())

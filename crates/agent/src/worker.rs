@@ -215,6 +215,7 @@ impl Bench {
             | ToAgent::TellTime { .. }
             | ToAgent::Sample { .. }
             | ToAgent::SampleNow { .. }
+            | ToAgent::TellExactly { .. }
             | ToAgent::AskResident { .. }
             | ToAgent::Expect { .. } => {
                 unreachable!("the link's side and the inspector take these")

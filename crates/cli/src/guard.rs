@@ -136,7 +136,10 @@ fn start_front(
     if processes::die_with_parent(guard, libc::SIGKILL) {
         let error = processes::execute(&words, &environment);
         let program = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
-        crate::complain(&format!("rakuda: failed to start {program}: {error}\n"));
+        let is_missing = error.kind() == std::io::ErrorKind::NotFound;
+        let hint =
+            if is_missing { "; Ruby 3.0 or later has to be in PATH (Debian: ruby)" } else { "" };
+        crate::complain(&format!("rakuda: failed to start {program}: {error}{hint}\n"));
     }
     std::process::exit(127)
 }

@@ -139,6 +139,7 @@ async fn serve(wanted: Wanted) -> anyhow::Result<()> {
         tokio::task::spawn_local(watch(hosts, Rc::clone(&service), period, orders))
     });
     service.be_ready().await;
+    tokio::task::spawn_local(Rc::clone(&service).tell_unknown());
     if let Some(client) = client {
         // It is the same after a restart, so that its nodes are its own at once: no port that the system has chosen.
         let host = rakuda_service::host_name();

@@ -343,6 +343,54 @@ fn an_agent_tells_how_its_node_is_when_it_is_asked_to_and_not_before() {
     });
 }
 
+/// Memory moves by little all the time, as a command takes some and gives it back. By the threshold that would be told
+/// after the longest silence, and never twice in a row.
+#[test]
+fn an_agent_tells_what_tasks_choose_by_however_little_it_has_moved() {
+    run(async {
+        let node = Node::start("exact", |_| ());
+        node.up().await;
+        node.sh(1, "while :; do head -c 400000 /dev/zero | tail -c 400000 > /dev/null; done");
+        node.link.send(&ToAgent::Sample {
+            period_ms: 20,
+            providers: Vec::new(),
+            folders: Vec::new(),
+        });
+        node.link.send(&ToAgent::TellExactly { attributes: vec!["mem_free".to_owned()] });
+        let mut table = Table::new();
+        let row = table.node(None, "as the hub calls it");
+        let mut receiver = Receiver::of_node(row);
+        let memory = table.registry().find("mem_free").unwrap();
+        let threshold = table.registry().get(memory).threshold;
+        let (mut taken, mut in_a_row, mut before, mut sampled) = (0, 0, f64::NAN, None);
+        while in_a_row < 2 {
+            let state = node
+                .until(|_| {
+                    let events = node.log.events.borrow();
+                    let states = events.iter().filter_map(|event| match event {
+                        LinkEvent::State(state) => Some(state.clone()),
+                        _ => None,
+                    });
+                    states.clone().nth(taken)
+                })
+                .await;
+            taken += 1;
+            receiver.apply(&state, &mut table, Time(taken as u64 * 1_000_000_000)).unwrap();
+            node.link.settle_state();
+            let number = table.number(row, memory);
+            if table.sampled(row, memory) == sampled || before.is_nan() {
+                (before, sampled) = (number, table.sampled(row, memory));
+                continue;
+            }
+            let is_small = (number - before).abs() > 0.0 && !threshold.is_passed(before, number);
+            in_a_row = if is_small { in_a_row + 1 } else { 0 };
+            (before, sampled) = (number, table.sampled(row, memory));
+        }
+        node.link.close();
+        node.link.ended().await;
+    });
+}
+
 #[test]
 fn an_agent_runs_providers_says_what_is_wrong_with_them_and_leaves_none_behind() {
     run(async {

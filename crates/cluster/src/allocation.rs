@@ -13,13 +13,26 @@ use crate::agent_slot::{AgentSlot, Coming, Words};
 use crate::program::Programs;
 use crate::reports::NodeEvent;
 use crate::search::Search;
-use crate::slurm::Job;
 use crate::ssh::LaunchError;
 use crate::steps::{self, Step, StepEvent};
 
 /// What srun says when there is no such job any more.
 const JOB_IS_OVER: [&str; 3] =
     ["Invalid job id", "already completing or completed", "Job has expired"];
+
+/// An allocation.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub id: String,
+    /// The nodes' names.
+    pub nodes: Vec<String>,
+    /// The same as Slurm writes it.
+    pub list: String,
+    /// When it ends, ns since 1970.
+    pub ends_ns: Option<i64>,
+    /// It is ours to give back.
+    pub ours: bool,
+}
 
 /// Agents in one allocation.
 pub(crate) struct Allocation {
@@ -63,7 +76,7 @@ impl Allocation {
         for name in allocation.job.nodes.clone() {
             let unique = search.unique(&name);
             let (slot, sender) = AgentSlot::of_launcher(&name, starter.clone(), &allocation.words);
-            search.launcher.appear(&unique, slot, allocation.job.ends_ns);
+            search.nodes.appear(&unique, slot, allocation.job.ends_ns);
             allocation.slots.insert(name, sender);
         }
         search.launcher.tell(NodeEvent::AllAppeared(Ok(())));

@@ -3,14 +3,26 @@
 //! It holds back what commands write when the hub does not come to take it. It does not know what a message means.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
+use rakuda_core::NodeId;
 use rakuda_link::hub::LinkHandle;
 use rakuda_proto::cluster::ToAgent;
 use tokio::sync::Notify;
 
 use crate::data::Data;
 use crate::remote::Shared;
+use crate::reports::ReportSender;
+
+/// Of what commands have written so much may wait for the hub; then agents stop reading it.
+const BACKLOG_BYTES_MAX: usize = 64 << 20;
+/// They go on when less than this waits.
+const BACKLOG_BYTES_LOW: usize = 16 << 20;
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// See the file's head.
 pub(crate) struct NodeConnection {
@@ -167,4 +179,42 @@ mod tests {
         connection.hold_output(false);
         assert_eq!(connection.paused.get(), (false, false));
     }
+}
+
+/// What the thread knows of each node.
+#[derive(Default)]
+pub(crate) struct Connections {
+    by_node: RefCell<BTreeMap<NodeId, Rc<NodeConnection>>>,
+    /// Too much waits for the hub.
+    pub full: Notify,
+}
+
+impl Connections {
+    pub fn add(&self, node: NodeId, connection: &Rc<NodeConnection>) {
+        self.by_node.borrow_mut().insert(node, Rc::clone(connection));
+    }
+
+    pub fn get(&self, node: NodeId) -> Option<Rc<NodeConnection>> {
+        self.by_node.borrow().get(&node).cloned()
+    }
+
+    pub fn all(&self) -> Vec<Rc<NodeConnection>> {
+        self.by_node.borrow().values().cloned().collect()
+    }
+
+    /// Waits until too much waits for the hub, and then until it does not any more; for ever.
+    pub async fn watch_backlog(&self, reports: &ReportSender) {
+        loop {
+            self.full.notified().await;
+            while reports.backlog_bytes() > BACKLOG_BYTES_LOW {
+                tokio::time::sleep(LOOK).await;
+            }
+            self.all().iter().for_each(|connection| connection.hold_output(false));
+        }
+    }
+}
+
+/// Whether so much waits for the hub that agents are to stop reading.
+pub(crate) fn is_full(reports: &ReportSender) -> bool {
+    reports.backlog_bytes() > BACKLOG_BYTES_MAX
 }

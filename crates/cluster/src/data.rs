@@ -5,23 +5,18 @@
 
 use std::rc::Rc;
 
-use rakuda_core::NodeId;
 use rakuda_proto::cluster::Role;
-use tokio::io::{DuplexStream, copy_bidirectional_with_sizes, join};
+use tokio::io::{copy_bidirectional_with_sizes, join};
 use tokio::sync::oneshot;
 
-use crate::data_dial::{DataConnection, DataDial, Dialled};
-use crate::nodes::Launcher;
+use crate::calls::Piped;
+use crate::launcher::Launcher;
 use crate::route::{Reached, Route};
-use crate::thread::{Calls, PortCall};
 
 /// What the pipe holds in each direction.
 const PIPE_BYTES: usize = 256 << 10;
 /// So much is copied at a time.
 const COPY_BYTES: usize = 64 << 10;
-
-/// The hub's end of a connection to the files of a host. When the second is dropped, the connection ends.
-pub(crate) type Piped = (DuplexStream, oneshot::Sender<()>);
 
 /// Connects to the files of a host.
 #[derive(Clone)]
@@ -58,31 +53,5 @@ impl Data {
             }
         }
         drop(carrier);
-    }
-}
-
-/// Dials the files of a node for the hub, from another thread.
-pub(crate) struct FarData {
-    node: NodeId,
-    calls: Calls,
-}
-
-impl FarData {
-    pub fn new(node: NodeId, calls: &Calls) -> Self {
-        Self { node, calls: calls.clone() }
-    }
-}
-
-impl DataDial for FarData {
-    fn dial(&self) -> Dialled {
-        let (answer, answered) = oneshot::channel();
-        self.calls.node(self.node, PortCall::Dial(answer));
-        Box::pin(async move {
-            let (pipe, keeper) =
-                answered.await.unwrap_or_else(|_| Err("the node is gone".into()))?;
-            let (reader, writer) = tokio::io::split(pipe);
-            let (reader, writer) = (Box::new(reader), Box::new(writer));
-            Ok(DataConnection { reader, writer, keeper: Box::new(keeper) })
-        })
     }
 }

@@ -21,7 +21,7 @@ use rakuda_proto::cluster::{AgentSettings, Call, FromAgent, Role};
 use rakuda_proto::cluster::{GroupState, MemberSilence, MemberState};
 use tokio::sync::{Notify, Semaphore};
 
-use crate::nodes::{BACKOFF_S_MAX, FRUITLESS_MAX, HELLO_LIMIT, Launcher};
+use crate::launcher::{BACKOFF_S_MAX, FRUITLESS_MAX, HELLO_LIMIT, Launcher};
 use crate::route::{Carrier, Reached, Route};
 use crate::ssh::LaunchError;
 

@@ -8,50 +8,34 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rakuda_agent::{clock, processes};
+use rakuda_agent::clock;
 use rakuda_core::NodeId;
 use rakuda_link::gate::DialIn;
 use rakuda_link::hub::{LinkEvent, attach, attach_arrival};
 use rakuda_proto::Text;
-use rakuda_proto::cluster::{AgentSettings, FromAgent, Role};
-use tokio::sync::Semaphore;
+use rakuda_proto::cluster::{FromAgent, Role};
 
 use crate::agent_slot::AgentSlot;
-use crate::connection::NodeConnection;
+use crate::calls::OwnCalls;
+use crate::connection::{Connections, NodeConnection, is_full};
+use crate::context::Context;
 use crate::data::Data;
+use crate::launcher::{BACKOFF_S_MAX, FRUITLESS_MAX, HELLO_LIMIT, Launcher};
 use crate::leaders::Leaders;
-use crate::port::{LOCAL_NODE, Newcomer};
-use crate::program::{Depot, Programs};
+use crate::port::Newcomer;
 use crate::remote::{RemotePort, Shared};
-use crate::reports::{NodeEvent, NodeReport, ReportSender, StateReports};
+use crate::reports::{NodeEvent, NodeReport, StateReports};
 use crate::route::{Reached, Route};
-use crate::search::{self, Search};
 use crate::ssh::LaunchError;
-use crate::thread::{ClusterConfig, Connections, Context, OwnCalls, is_full};
 
-/// Longest wait before a node is launched again, s.
-pub(crate) const BACKOFF_S_MAX: u64 = 60;
-/// Launches without a task run in between.
-pub(crate) const FRUITLESS_MAX: u32 = 5;
-/// An agent that was started has so long to say hello.
-pub(crate) const HELLO_LIMIT: Duration = Duration::from_secs(60);
-
-/// What the lives of all nodes share.
-pub(crate) struct Launcher {
-    /// Connections that may be opened from here now.
-    pub permits: Semaphore,
-    /// As many may be opened from each leader.
-    pub connections_at_once: usize,
-    pub depot: Depot,
-    pub ssh_options: Vec<Vec<u8>>,
-    pub agent: AgentSettings,
-    /// Of all nodes.
+/// The nodes of a run that are not this machine.
+pub(crate) struct Nodes {
+    pub launcher: Rc<Launcher>,
     pub connections: Rc<Connections>,
-    reports: ReportSender,
     states: Rc<StateReports>,
     calls: OwnCalls,
     directory: PathBuf,
-    /// The number of the next node.
+    /// The number of the next.
     next: Cell<u32>,
 }
 
@@ -69,16 +53,11 @@ enum Arrived {
     DialIn(Box<DialIn>),
 }
 
-impl Launcher {
-    pub fn new(context: &Context) -> Self {
+impl Nodes {
+    pub fn new(context: &Context, launcher: &Rc<Launcher>) -> Self {
         Self {
-            permits: Semaphore::new(context.plan.connections_at_once),
-            connections_at_once: context.plan.connections_at_once,
-            depot: Depot::default(),
-            ssh_options: context.plan.ssh_options.clone(),
-            agent: context.agent.clone(),
+            launcher: Rc::clone(launcher),
             connections: Rc::default(),
-            reports: context.reports.clone(),
             states: Rc::new(StateReports::new(context.reports.clone())),
             calls: context.calls.clone(),
             directory: context.directory.clone(),
@@ -86,72 +65,53 @@ impl Launcher {
         }
     }
 
+    /// Begins the lives of the plan's hosts, of which the hub knows already.
+    pub fn begin_known(&self, context: &Context, known: Vec<Arc<Shared>>) {
+        let mut leaders = Leaders::default();
+        for (host, shared) in context.plan.hosts.iter().zip(known) {
+            let route = leaders.route(&host.leaders, &self.launcher);
+            self.begin(&host.name, Source::Launched(Rc::new(route)), shared);
+        }
+    }
+
     /// Begins the life of a node that was not known before, and says so. Its cores are as many as its agent finds.
-    pub fn appear(self: &Rc<Self>, name: &str, slot: AgentSlot, ends_ns: Option<i64>) {
+    pub fn appear(&self, name: &str, slot: AgentSlot, ends_ns: Option<i64>) {
         let Some(calls) = self.calls.calls() else { return };
         let shared = Arc::new(Shared::new(&self.directory, false));
         let id = self.begin(name, Source::DialIn(slot), Arc::clone(&shared));
         let port = RemotePort::new(id, shared, calls);
         let name = Text::from(name.to_owned());
-        self.tell(NodeEvent::Appeared(Box::new(Newcomer { name, port: Box::new(port), ends_ns })));
+        self.launcher.tell(NodeEvent::Appeared(Box::new(Newcomer {
+            name,
+            port: Box::new(port),
+            ends_ns,
+        })));
     }
 
-    /// The engine's own, and those for other machine types.
-    pub async fn programs(&self) -> Result<Rc<Programs>, String> {
-        self.depot.programs().await
-    }
-
-    /// Tells the hub what is not of a node.
-    pub fn tell(&self, event: NodeEvent) {
-        self.reports.send(NodeReport { node: LOCAL_NODE, incarnation: 0, event });
-    }
-
-    fn begin(self: &Rc<Self>, name: &str, source: Source, shared: Arc<Shared>) -> NodeId {
+    fn begin(&self, name: &str, source: Source, shared: Arc<Shared>) -> NodeId {
         let id = NodeId(self.next.get());
         self.next.set(id.0 + 1);
         let connection = Rc::new(NodeConnection::new(shared));
         self.connections.add(id, &connection);
         let data = match &source {
-            Source::Launched(route) => Some(Data::new(name, route, self)),
+            Source::Launched(route) => Some(Data::new(name, route, &self.launcher)),
             Source::DialIn(_) => None,
         };
         connection.set_data(data);
         let host = name.to_owned();
-        let launcher = Rc::clone(self);
-        let life = Life { id, host, source, launcher, connection, incarnation: 0 };
+        let life = Life {
+            id,
+            host,
+            source,
+            launcher: Rc::clone(&self.launcher),
+            states: Rc::clone(&self.states),
+            connections: Rc::clone(&self.connections),
+            connection,
+            incarnation: 0,
+        };
         tokio::task::spawn_local(life.live());
         id
     }
-}
-
-/// Begins the lives of the plan's hosts, of which the hub knows already, and the search for other
-/// nodes, if there is to be one.
-pub(crate) fn begin(
-    context: &Context,
-    launcher: &Rc<Launcher>,
-    known: Vec<Arc<Shared>>,
-) -> Option<Rc<Search>> {
-    let mut leaders = Leaders::default();
-    for (host, shared) in context.plan.hosts.iter().zip(known) {
-        let route = leaders.route(&host.leaders, launcher);
-        launcher.begin(&host.name, Source::Launched(Rc::new(route)), shared);
-    }
-    search::await_nodes(context, launcher)
-}
-
-/// What the agents of a run are told.
-pub(crate) fn agent_settings(config: &ClusterConfig) -> AgentSettings {
-    let ClusterConfig { plan, directory, collect_output } = config;
-    let here = Text(directory.as_os_str().as_encoded_bytes().to_vec());
-    let mut agent = plan.agent.clone();
-    agent.directory = plan.folder_there(directory).unwrap_or(here);
-    agent.own_folder = plan.staging.is_some();
-    agent.gfarm_path.clone_from(&plan.gfarm_path);
-    agent.collect_output = *collect_output;
-    if let Some(mark) = processes::own_mark() {
-        agent.environment.push((Text::from("RAKUDA_RUN"), Text::from(mark)));
-    }
-    agent
 }
 
 /// One node's life.
@@ -160,6 +120,8 @@ struct Life {
     host: String,
     source: Source,
     launcher: Rc<Launcher>,
+    states: Rc<StateReports>,
+    connections: Rc<Connections>,
     connection: Rc<NodeConnection>,
     incarnation: u32,
 }
@@ -243,8 +205,8 @@ impl Life {
         let on_event = {
             let (connection, reports) =
                 (Rc::clone(&self.connection), self.launcher.reports.clone());
-            let states = Rc::clone(&self.launcher.states);
-            let connections = Rc::clone(&self.launcher.connections);
+            let states = Rc::clone(&self.states);
+            let connections = Rc::clone(&self.connections);
             let (up, fruitful) = (Rc::clone(&up), Rc::clone(&fruitful));
             let (node, incarnation) = (self.id, self.incarnation);
             let greeted = Cell::new(None);

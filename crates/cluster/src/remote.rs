@@ -15,11 +15,12 @@ use rakuda_core::NodeId;
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId};
 use rakuda_proto::cluster::{FromAgent, SecondarySearch, ToAgent};
+use rakuda_proto::front::{CommandOptions, Program};
 
-use crate::data::FarData;
+use crate::calls::{Calls, PortCall};
 use crate::data_dial::DataDial;
+use crate::far_data::FarData;
 use crate::port::AgentPort;
-use crate::thread::{Calls, PortCall};
 
 /// What the hub and the life of a node, which are on two threads, both know of its agent.
 #[derive(Default)]
@@ -118,6 +119,19 @@ impl Shared {
             *directory = Text(there.join(below).into_os_string().into_encoded_bytes());
         }
     }
+
+    /// Where a command runs, and those of its words that are files which it reads.
+    fn translate_command(&self, program: &mut Program, options: &mut CommandOptions) {
+        if let Some(directory) = &mut options.directory {
+            self.translate(directory);
+        }
+        let files = std::mem::take(&mut options.files);
+        if let Program::Words(words) = program {
+            for word in words.iter_mut().filter(|word| files.contains(word)) {
+                self.translate(word);
+            }
+        }
+    }
 }
 
 /// See the file's head.
@@ -148,18 +162,16 @@ impl AgentPort for RemotePort {
     fn handle(&self, mut request: AgentRequest) {
         let shared = &self.shared;
         match &mut request {
-            AgentRequest::Start { command, options, .. }
-            | AgentRequest::Prepare { command, options, .. } => {
+            AgentRequest::Start { command, program, options }
+            | AgentRequest::Prepare { command, program, options, .. } => {
                 let mut agent = shared.agent();
                 if agent.live == Some(self.incarnation.get()) {
                     agent.owed.insert(*command);
                     shared.groups.fetch_max(1, SeqCst);
                 }
                 drop(agent);
-                if let Some(directory) =
-                    options.as_mut().and_then(|options| options.directory.as_mut())
-                {
-                    shared.translate(directory);
+                if let Some(options) = options {
+                    shared.translate_command(program, options);
                 }
             }
             AgentRequest::ChangeDirectory { directory } => shared.translate(directory),
@@ -221,6 +233,7 @@ impl AgentPort for RemotePort {
             | ToAgent::TellTime { .. }
             | ToAgent::Sample { .. }
             | ToAgent::SampleNow { .. }
+            | ToAgent::TellExactly { .. }
             | ToAgent::SignalAll { .. }
             | ToAgent::EndAll
             | ToAgent::EndLeft { .. }
@@ -283,7 +296,6 @@ impl AgentPort for RemotePort {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rakuda_proto::front::Program;
 
     #[test]
     fn an_agent_has_ended_all_when_it_says_so_or_is_gone() {

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use rakuda_link::hub::{LinkHandle, Reader, Writer};
 use rakuda_link::relay::LastWords;
-
 use rakuda_proto::cluster::Role;
 
+use crate::launcher::Launcher;
 use crate::leaders::{Carried, Leader, Membership};
-use crate::nodes::Launcher;
 use crate::ssh::{self, LaunchError, Launched};
 use crate::watched::Watched;
 

@@ -14,15 +14,15 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::agent_slot::AgentSlot;
+use crate::context::Context;
+use crate::launcher::Launcher;
 use crate::listener::Listener;
-use crate::nodes::Launcher;
-use crate::plan::{ClusterPlan, Origin};
-use crate::reports::NodeEvent;
-use crate::thread::Context;
-use crate::{slurm, template};
+use crate::nodes::Nodes;
+use crate::plan::ClusterPlan;
 
 /// What the search for nodes needs, whatever kind it is of.
 pub(crate) struct Search {
+    pub nodes: Rc<Nodes>,
     pub launcher: Rc<Launcher>,
     /// The run's folder.
     pub directory: PathBuf,
@@ -40,6 +40,25 @@ pub(crate) struct Search {
 }
 
 impl Search {
+    /// `None`: there will be no nodes but those of the plan's hosts.
+    pub fn new(context: &Context, nodes: &Rc<Nodes>) -> Option<Rc<Self>> {
+        let Context { plan, directory, searches, .. } = context;
+        (plan.joinable || plan.brings_nodes()).then(|| {
+            Rc::new(Self {
+                nodes: Rc::clone(nodes),
+                launcher: Rc::clone(&nodes.launcher),
+                directory: directory.clone(),
+                listen: plan.listen.clone(),
+                listener: OnceCell::new(),
+                wanted: Cell::new(false),
+                closing: Cell::new(false),
+                changed: Notify::new(),
+                parts: Arc::clone(searches),
+                names: RefCell::new(names_so_far(plan)),
+            })
+        })
+    }
+
     /// Opens the gate, when it is not open yet.
     pub async fn listener(&self, towards: Option<&str>) -> Result<&Listener, String> {
         if self.listener.get().is_none() {
@@ -106,10 +125,10 @@ impl Search {
     /// The node of an agent that has dialled in begins its life.
     pub fn welcome(&self, dial_in: DialIn) {
         let name = self.unique(&plain_name(&dial_in.0.hello.facts.host.to_display()));
-        self.launcher.appear(&name, AgentSlot::of(dial_in), None);
+        self.nodes.appear(&name, AgentSlot::of(dial_in), None);
     }
 
-    fn begin(self: &Rc<Self>, part: impl Future<Output = ()> + 'static) {
+    pub fn begin(self: &Rc<Self>, part: impl Future<Output = ()> + 'static) {
         self.parts.fetch_add(1, SeqCst);
         let search = Rc::clone(self);
         tokio::task::spawn_local(async move {
@@ -131,61 +150,6 @@ fn names_so_far(plan: &ClusterPlan) -> Vec<String> {
     let own = || rustix::system::uname().nodename().to_string_lossy().into_owned();
     let hosts = plan.hosts.iter().map(|host| host.name.clone());
     hosts.chain(plan.own_takes_tasks.then(own)).collect()
-}
-
-/// Begins to look for nodes that are not known yet; none: there will be no others.
-pub(crate) fn await_nodes(context: &Context, launcher: &Rc<Launcher>) -> Option<Rc<Search>> {
-    let Context { plan, directory, searches, .. } = context;
-    if !plan.joinable && !plan.brings_nodes() {
-        return None;
-    }
-    let search = Rc::new(Search {
-        launcher: Rc::clone(launcher),
-        directory: directory.clone(),
-        listen: plan.listen.clone(),
-        listener: OnceCell::new(),
-        wanted: Cell::new(false),
-        closing: Cell::new(false),
-        changed: Notify::new(),
-        parts: Arc::clone(searches),
-        names: RefCell::new(names_so_far(plan)),
-    });
-    let (joinable, origin) = (plan.joinable, plan.origin.clone());
-    let towards = plan.hosts.first().and_then(|host| host.name.rsplit('@').next());
-    let towards = towards.map(str::to_owned);
-    let whole = Rc::clone(&search);
-    search.begin(async move {
-        if joinable {
-            invite_others(&whole, towards.as_deref()).await;
-        }
-        let found = match origin {
-            Origin::Hosts | Origin::Own => return,
-            Origin::Slurm(wish) => slurm::serve(&whole, wish).await,
-            Origin::Launch(plan) => template::serve(&whole, &plan).await,
-        };
-        if let Err(why) = found {
-            whole.launcher.tell(NodeEvent::AllAppeared(Err(why)));
-        }
-    });
-    // Until now it was counted by whoever began the thread.
-    searches.fetch_sub(1, SeqCst);
-    Some(search)
-}
-
-/// Lets in whoever has the run's invitation.
-async fn invite_others(search: &Rc<Search>, towards: Option<&str>) {
-    let invited = match search.listener(towards).await {
-        Ok(listener) => listener.invite(),
-        Err(why) => Err(why),
-    };
-    match invited {
-        Ok((invitation, dial_ins)) => {
-            search.launcher.tell(NodeEvent::Invited(invitation.to_text()));
-            let whole = Rc::clone(search);
-            search.begin(async move { whole.welcome_all(dial_ins).await });
-        }
-        Err(why) => search.launcher.tell(NodeEvent::Told(format!("no node can join: {why}"))),
-    }
 }
 
 #[cfg(test)]

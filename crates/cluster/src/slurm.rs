@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rakuda_agent::clock;
 
-use crate::allocation::Allocation;
+use crate::allocation::{Allocation, Job};
 use crate::plan::SlurmWish;
 use crate::reports::NodeEvent;
 use crate::search::Search;
@@ -47,20 +47,6 @@ until any; do
 done
 while any; do pause 15; done
 "#;
-
-/// An allocation.
-#[derive(Debug)]
-pub(crate) struct Job {
-    pub id: String,
-    /// The nodes' names.
-    pub nodes: Vec<String>,
-    /// The same as Slurm writes it.
-    pub list: String,
-    /// When it ends, ns since 1970.
-    pub ends_ns: Option<i64>,
-    /// It is ours to give back.
-    pub ours: bool,
-}
 
 /// Finds the nodes and starts their agents until the run is over, or all have gone. `Err`: why there is no node.
 pub(crate) async fn serve(search: &Rc<Search>, wish: SlurmWish) -> Result<(), String> {

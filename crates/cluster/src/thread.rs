@@ -1,105 +1,29 @@
-//! The thread that all links of the hub live on, and what the hub asks of it.
+//! The thread that all links of the hub live on.
 //!
 //! The hub's own thread writes the record and looks at files; a file system that hangs (a server
 //! that is away for a minute) holds it up. Meanwhile agents must not take the hub for gone, nor the
 //! hub them: so whoever carries a heartbeat is here, where nothing touches the run's files. The
 //! hub's side of a node is a [`crate::remote::RemotePort`]; reports come to the hub over a channel.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
 
 use rakuda_core::{Capacity, NodeId};
 use rakuda_proto::Text;
-use rakuda_proto::cluster::{AgentSettings, ToAgent};
-use tokio::sync::mpsc::{
-    UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel,
-};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use crate::calls::{Call, Calls, OwnCalls, PortCall};
 use crate::connection::NodeConnection;
-use crate::data::Piped;
+use crate::context::{ClusterConfig, Context, agent_settings};
 use crate::error::ClusterError;
-use crate::nodes::{Launcher, agent_settings};
-use crate::plan::ClusterPlan;
+use crate::launcher::Launcher;
+use crate::nodes::Nodes;
+use crate::origins;
 use crate::port::{Node, NodeSource};
 use crate::remote::{RemotePort, Shared};
 use crate::reports::ReportSender;
-
-/// Of what commands have written so much may wait for the hub; then agents stop reading it.
-const BACKLOG_BYTES_MAX: usize = 64 << 20;
-/// They go on when less than this waits.
-const BACKLOG_BYTES_LOW: usize = 16 << 20;
-/// How often that is looked at.
-const LOOK: Duration = Duration::from_millis(20);
-
-/// What the hub asks of a node's life.
-pub(crate) enum PortCall {
-    /// For the agent of this incarnation.
-    Send(u32, ToAgent),
-    /// Ask the agent of this incarnation for the time, so often.
-    AskTime(u32, u32),
-    /// What this incarnation said of its node was dealt with.
-    SettleState(u32),
-    /// The run is over, or the node is to go.
-    Close,
-    /// It is not waited for.
-    GiveUp,
-    /// A connection to its files is wanted.
-    Dial(oneshot::Sender<Result<Piped, String>>),
-}
-
-/// What the hub asks.
-pub(crate) enum Call {
-    Node(NodeId, PortCall),
-    /// There is something to run.
-    WantNodes,
-    /// No more nodes are wanted.
-    CloseSource,
-}
-
-/// Where the hub's calls go.
-#[derive(Clone)]
-pub(crate) struct Calls(UnboundedSender<Call>);
-
-impl Calls {
-    /// Without a thread.
-    #[cfg(test)]
-    pub fn to_nobody() -> Self {
-        Self(unbounded_channel().0)
-    }
-
-    pub fn node(&self, node: NodeId, call: PortCall) {
-        // The thread is gone only with the process.
-        let _ = self.0.send(Call::Node(node, call));
-    }
-}
-
-/// The same as the thread itself has it: it ends when the hub has none any more.
-#[derive(Clone)]
-pub(crate) struct OwnCalls(WeakUnboundedSender<Call>);
-
-impl OwnCalls {
-    /// For a node that has come; none: the hub is gone.
-    pub fn calls(&self) -> Option<Calls> {
-        self.0.upgrade().map(Calls)
-    }
-}
-
-/// What a run's nodes elsewhere are begun with.
-#[derive(Debug)]
-pub struct ClusterConfig {
-    /// Which there are, and how they are reached.
-    pub plan: ClusterPlan,
-    /// The run's folder; absolute.
-    pub directory: PathBuf,
-    /// Agents report what commands write.
-    pub collect_output: bool,
-}
 
 /// The nodes that are not this machine.
 #[derive(Default)]
@@ -108,53 +32,6 @@ pub struct Elsewhere {
     pub nodes: Vec<Node>,
     /// Where others come from.
     pub source: Option<Box<dyn NodeSource>>,
-}
-
-/// What the thread is begun with.
-pub(crate) struct Context {
-    pub plan: ClusterPlan,
-    /// What agents are told.
-    pub agent: AgentSettings,
-    /// The run's folder.
-    pub directory: PathBuf,
-    pub reports: ReportSender,
-    pub calls: OwnCalls,
-    /// Searches for nodes that are under way.
-    pub searches: Arc<AtomicUsize>,
-}
-
-/// What the thread knows of each node.
-#[derive(Default)]
-pub(crate) struct Connections {
-    by_node: RefCell<BTreeMap<NodeId, Rc<NodeConnection>>>,
-    /// Too much waits for the hub.
-    pub full: Notify,
-}
-
-impl Connections {
-    pub fn add(&self, node: NodeId, connection: &Rc<NodeConnection>) {
-        self.by_node.borrow_mut().insert(node, Rc::clone(connection));
-    }
-
-    fn all(&self) -> Vec<Rc<NodeConnection>> {
-        self.by_node.borrow().values().cloned().collect()
-    }
-
-    /// Waits until too much waits for the hub, and then until it does not any more; for ever.
-    async fn watch_backlog(&self, reports: &ReportSender) {
-        loop {
-            self.full.notified().await;
-            while reports.backlog_bytes() > BACKLOG_BYTES_LOW {
-                tokio::time::sleep(LOOK).await;
-            }
-            self.all().iter().for_each(|connection| connection.hold_output(false));
-        }
-    }
-}
-
-/// Whether so much waits for the hub that agents are to stop reading.
-pub(crate) fn is_full(reports: &ReportSender) -> bool {
-    reports.backlog_bytes() > BACKLOG_BYTES_MAX
 }
 
 /// Begins the lives of all nodes elsewhere, and the search for those that are not known yet.
@@ -197,15 +74,16 @@ pub fn start(config: ClusterConfig, reports: ReportSender) -> Result<Elsewhere, 
 
 /// Until the hub is gone.
 async fn serve(context: Context, known: Vec<Arc<Shared>>, mut calls: UnboundedReceiver<Call>) {
-    let launcher = Rc::new(Launcher::new(&context));
-    let (connections, reports) = (Rc::clone(&launcher.connections), context.reports.clone());
+    let nodes = Rc::new(Nodes::new(&context, &Rc::new(Launcher::new(&context))));
+    let (connections, reports) = (Rc::clone(&nodes.connections), context.reports.clone());
     tokio::task::spawn_local(async move { connections.watch_backlog(&reports).await });
-    let search = crate::nodes::begin(&context, &launcher, known);
+    nodes.begin_known(&context, known);
+    let search = origins::await_nodes(&context, &nodes);
     drop(context);
     while let Some(call) = calls.recv().await {
         match (call, &search) {
             (Call::Node(node, call), _) => {
-                let connection = launcher.connections.by_node.borrow().get(&node).cloned();
+                let connection = nodes.connections.get(node);
                 if let Some(connection) = connection {
                     handle(&connection, call);
                 }
@@ -214,7 +92,7 @@ async fn serve(context: Context, known: Vec<Arc<Shared>>, mut calls: UnboundedRe
             (Call::CloseSource, Some(search)) => {
                 search.close();
                 // Also nodes of which the hub has not heard yet.
-                for connection in launcher.connections.all() {
+                for connection in nodes.connections.all() {
                     connection.shared.close();
                     connection.close();
                 }

@@ -19,6 +19,7 @@ impl Scheduler {
             self.dispatch_one(now, out);
             return;
         }
+        self.take_turns(now, out);
         self.place_gangs(now, out);
         let fresh = core::mem::take(&mut self.pending.fresh);
         for requirement in self.fleet.requirements.ids() {
@@ -46,12 +47,13 @@ impl Scheduler {
     /// With the policy `Serial`: starts one task if no other runs. What stays ready stays in
     /// `fresh` (seldom more than one task).
     fn dispatch_one(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.take_turns(now, out);
         let tasks = &self.graph.tasks;
         self.pending.fresh.retain(|id| tasks[*id].state == TaskState::Ready);
-        if self.counts.running == self.invocations.callers.len() {
+        if self.counts.running == self.waiting_actions() {
             self.place_gangs(now, out);
         }
-        let is_free = self.counts.running == self.invocations.callers.len();
+        let is_free = self.counts.running == self.waiting_actions();
         for index in 0..self.pending.fresh.len() {
             if is_free && let Some(node) = self.some_fitting_node(self.pending.fresh[index]) {
                 self.take_next(now, node, out);

@@ -52,6 +52,8 @@ pub enum Event<'a> {
         id: GangId,
         /// Where one node has no room for all of them, they may go to several.
         spread: bool,
+        /// They run by turns: each has its share of its nodes only when `TurnTaken` was said of it.
+        by_turns: bool,
     },
     /// What is said of the tasks of a gang that streams join: where they go to several nodes, they go by that.
     GangWeighed {
@@ -64,6 +66,12 @@ pub enum Event<'a> {
     GangShares {
         /// Which.
         id: GangId,
+    },
+    /// Whoever a begun task of a gang by turns has waited for is done: it is to have its share. The answer is
+    /// `TurnTaken`, as soon as there is room.
+    TurnCame {
+        /// Which.
+        id: TaskId,
     },
     /// The answer to `GangTooLarge`: nothing more comes that it could run on. Its tasks fail.
     GangRefused {
@@ -310,6 +318,15 @@ pub enum Output {
         id: GangId,
         /// There are fewer slots than it needs.
         oversubscribed: bool,
+    },
+    /// A task of a gang by turns has its share: what `StartAction` has said of it holds from now on.
+    TurnTaken {
+        /// Which.
+        id: TaskId,
+        /// As in `StartAction`.
+        attempt: u32,
+        /// The devices that it may use.
+        devices: Devices,
     },
     /// A gang is ready, and the nodes that are there could not run it if nothing else ran: it waits
     /// for more nodes, for `GangShares`, or for `GangRefused`.

@@ -425,6 +425,30 @@ impl Fleet {
             && self.nodes[id].has_room(&class.requirement, need)
     }
 
+    /// As `has_room`, for a task that has begun on the node, also where none may begin any more, or room is awaited.
+    pub(crate) fn has_free(&self, id: NodeId, requirement: RequirementId, need: Need) -> bool {
+        self.nodes[id].has_free(&self.requirements[requirement].requirement, need)
+    }
+
+    pub(crate) fn hold_nothing(&mut self, id: NodeId, task: TaskId, now: Time) {
+        self.nodes[id].hold_nothing(task, now);
+    }
+
+    /// A task that had nothing of a node has its share from now on.
+    pub(crate) fn fill(
+        &mut self,
+        id: NodeId,
+        task: TaskId,
+        requirement: RequirementId,
+        need: Need,
+        now: Time,
+    ) -> Devices {
+        let requirement = &self.requirements[requirement].requirement;
+        let devices = self.nodes[id].fill(task, requirement, need, now);
+        self.note_start(id);
+        devices
+    }
+
     pub(crate) fn hold(
         &mut self,
         id: NodeId,

@@ -110,14 +110,17 @@ impl Node {
 
     /// Whether a task of a gang has room now: really, and not only because actions are begun early.
     pub(crate) fn has_room(&self, requirement: &Requirement, need: Need) -> bool {
+        self.is_in_use() && self.awaited == 0 && self.has_free(requirement, need)
+    }
+
+    /// The same for one that has begun here, also where nothing else may begin any more, or room is awaited.
+    pub(crate) fn has_free(&self, requirement: &Requirement, need: Need) -> bool {
         let devices_free = self.devices_free_counts();
         let free = |id: ResourceId| devices_free.get(id.0 as usize).copied().unwrap_or(0);
-        self.is_in_use()
-            && i64::from(need.cores) <= self.cores_free.max(0)
+        i64::from(need.cores) <= self.cores_free.max(0)
             && i128::from(need.memory_bytes) <= self.memory_bytes_free.max(0)
             && requirement.resources.iter().all(|(id, count)| *count as usize <= free(*id))
             && self.reservation().is_none()
-            && self.awaited == 0
     }
 
     /// Free devices, by resource.
@@ -175,6 +178,28 @@ impl Node {
     pub(crate) fn hold(&mut self, id: TaskId, requirement: &Requirement, need: Need, now: Time) {
         let share = self.share(requirement, need, now);
         self.held.insert(id, share);
+    }
+
+    /// As `hold`, with nothing of the node.
+    pub(crate) fn hold_nothing(&mut self, id: TaskId, now: Time) {
+        let need = Need { cores: 0, memory_bytes: 0 };
+        let devices = Devices::default();
+        self.held.insert(id, Share { need, devices, started: now, suspended: false });
+    }
+
+    /// Makes a share of what was held with nothing, and may have begun since.
+    pub(crate) fn fill(
+        &mut self,
+        id: TaskId,
+        requirement: &Requirement,
+        need: Need,
+        now: Time,
+    ) -> Devices {
+        let filled = self.share(requirement, need, now);
+        let devices = filled.devices.clone();
+        let share = self.running.get_mut(id).or_else(|| self.held.get_mut(id));
+        *share.expect("it was held with nothing") = filled;
+        devices
     }
 
     /// Gives back a share that was held.

@@ -161,9 +161,12 @@ impl Scheduler {
             Event::GangDefined { id, tasks, oversubscribe } => {
                 self.on_gang_defined(id, tasks, oversubscribe);
             }
-            Event::GangJoined { id, spread } => self.on_gang_joined(id, spread),
+            Event::GangJoined { id, spread, by_turns } => {
+                self.on_gang_joined(id, spread, by_turns);
+            }
             Event::GangWeighed { id, weights } => self.on_gang_weighed(id, weights),
             Event::GangShares { id } => self.on_gang_shares(id),
+            Event::TurnCame { id } => self.on_turn_came(id),
             Event::GangRefused { id } => self.on_gang_refused(id, out),
             Event::NodeJoined { id, capacity, files_kept } => {
                 self.on_node_joined(id, capacity, files_kept, out);

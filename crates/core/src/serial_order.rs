@@ -39,9 +39,8 @@ impl SerialOrder {
 impl Scheduler {
     /// The task whose turn it is, taken out; callers that wait for an invocation hold up nobody.
     pub(crate) fn next_turn(&mut self) -> Option<TaskId> {
-        let waiting_callers = self.invocations.callers.len();
         if self.serial_order.len() == 0
-            || self.counts.in_flight() > waiting_callers
+            || self.counts.in_flight() > self.waiting_actions()
             || self.ready.len > 0
             || self.gangs.any_next()
         {

@@ -10,14 +10,14 @@ use alloc::vec::Vec;
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct QueueLink {
     /// Tasks in the node's queue; 0: it stands in no list.
     len: u32,
     next: u32,
     previous: u32,
 }
 
-impl Default for Place {
+impl Default for QueueLink {
     fn default() -> Self {
         Self { len: 0, next: NONE, previous: NONE }
     }
@@ -25,7 +25,7 @@ impl Default for Place {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Victims {
-    places: IdVec<NodeId, Place>,
+    places: IdVec<NodeId, QueueLink>,
     /// By length less one, the node that came to that length last.
     heads: Vec<u32>,
     /// The greatest length; 0: no node has any.
@@ -75,7 +75,7 @@ impl Victims {
     }
 
     fn unlink(&mut self, node: NodeId) {
-        let Place { len, next, previous } = self.places[node];
+        let QueueLink { len, next, previous } = self.places[node];
         if len == 0 {
             return;
         }
@@ -100,7 +100,7 @@ impl Victims {
                 self.places[NodeId(next)].previous = node.0;
             }
         }
-        self.places[node] = Place { len, next, previous: NONE };
+        self.places[node] = QueueLink { len, next, previous: NONE };
     }
 
     /// That every list has the nodes of its length, and no others.

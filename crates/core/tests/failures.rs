@@ -626,3 +626,59 @@ fn a_drained_node_is_used_again_when_the_others_are_taken_away_too_soon() {
     "#]]
     .assert_eq(&script.text());
 }
+
+#[test]
+fn an_action_that_is_given_back_begins_again_as_the_same_attempt() {
+    let mut script = script(FailurePolicy::Wait, 1);
+    let id = script.plain(&[]);
+    script.invoke(&[id]);
+    script.end(id, ActionOutcome::GivenBack);
+    script.ok(id);
+    expect![[r#"
+        invocation 0 of [0]
+            start 0 on node 0
+        action 0 givenback
+            start 0 on node 0
+        action 0 succeeded
+            0 executed
+            invocation 0 ended well
+    "#]]
+    .assert_eq(&script.text());
+}
+
+/// A file that went with its node is made again elsewhere, comes back with the node meanwhile or not, and the action that
+/// makes it again is given back before it has begun.
+fn given_back_while_its_file(comes_back: bool) -> String {
+    let mut script = Script::new(Config { files_on_nodes: true, ..Config::default() });
+    script.node(0, 1);
+    let made = script.file(None, &[]);
+    let reader = script.file(None, &[made]);
+    script.invoke(&[reader]);
+    script.ok(made);
+    script.found(made, 1010, 0);
+    script.fact(reader, None);
+    script.node(1, 1);
+    script.lose(0);
+    script.text();
+    if comes_back {
+        script.come_back(0, 1, true);
+    }
+    script.end(made, ActionOutcome::GivenBack);
+    script.text()
+}
+
+#[test]
+fn what_is_to_be_made_again_and_has_come_back_is_not_made() {
+    expect![[r#"
+        node 0 joins again with its files
+        action 0 givenback
+            0 not needed
+            look at file 1
+    "#]]
+    .assert_eq(&given_back_while_its_file(true));
+    expect![[r#"
+        action 0 givenback
+            start 0 on node 1, attempt 2
+    "#]]
+    .assert_eq(&given_back_while_its_file(false));
+}

@@ -7,8 +7,8 @@ use common::{Script, placed, started};
 use expect_test::expect;
 use rakuda_core::streams::{Said, StreamEnds, Volume};
 use rakuda_core::{
-    ActionOutcome, Choice, Config, Event, FailurePolicy, GangPhase, NodeId, Output, Policy,
-    Requirement, RequirementId, Suits, TaskId, TaskKind, Timestamp,
+    ActionOutcome, Capacity, Choice, Config, Event, FailurePolicy, GangPhase, NodeId, Output,
+    Policy, Requirement, RequirementId, ResourceId, Suits, TaskId, TaskKind, Timestamp,
 };
 use std::collections::BTreeMap;
 
@@ -425,6 +425,87 @@ fn joined_tasks_that_may_not_be_spread_wait_for_a_node_that_has_room_for_all() {
     script.joined(&gang, false);
     assert!(started(&script.invoke(&gang)).is_empty());
     assert_eq!(placed(&script.node(2, 2)), [(gang[0], 2), (gang[1], 2)]);
+}
+
+/// The tasks that have their share from now on, each with the numbers of its devices.
+fn turns(out: &[Output]) -> Vec<(u32, Vec<u32>)> {
+    let turn = |output: &Output| match output {
+        Output::TurnTaken { id, devices, .. } => {
+            Some((id.0, devices.0.iter().flat_map(|(_, numbers)| numbers.clone()).collect()))
+        }
+        _ => None,
+    };
+    out.iter().filter_map(turn).collect()
+}
+
+#[test]
+fn tasks_that_run_by_turns_have_their_shares_from_their_turn_on() {
+    let mut script = script(&[2]);
+    let gang: Vec<u32> = (0..3).map(|_| script.plain(&[])).collect();
+    script.by_turns(&gang, false);
+    let others: Vec<u32> = (0..5).map(|_| script.plain(&[])).collect();
+    let begun = script.invoke(&[&gang[..], &others[..]].concat());
+    // Three of the gang hold nothing, and two others have the cores.
+    assert_eq!(started(&begun), [0, 1, 2, 3, 4]);
+    let both = |out: Vec<Output>| (turns(&out), started(&out));
+    let none = || (vec![], vec![]);
+    assert_eq!(both(script.turn(0)), none());
+    assert_eq!(both(script.turn(1)), none());
+    // Who has its turn comes before what is ready.
+    assert_eq!(both(script.ok(3)), (vec![(0, vec![])], vec![]));
+    assert_eq!(both(script.ok(4)), (vec![(1, vec![])], vec![]));
+    assert_eq!(both(script.ok(0)), (vec![], vec![5]));
+    assert_eq!(both(script.turn(2)), none());
+    assert_eq!(both(script.ok(1)), (vec![(2, vec![])], vec![]));
+    assert_eq!(both(script.ok(5)), (vec![], vec![6]));
+    assert_eq!(both(script.ok(2)), (vec![], vec![7]));
+}
+
+#[test]
+fn tasks_that_run_by_turns_have_the_only_device_one_after_the_other() {
+    let mut script = Script::new(fifo());
+    let resources = vec![(ResourceId(0), 1)];
+    let device = script.requirement(Requirement { resources, cores: 1, ..Requirement::default() });
+    let capacity = Capacity { cores: 4, resources: vec![1], ..Capacity::default() };
+    script.node_with(0, capacity);
+    let mut define = || script.define(TaskKind::Plain, false, device, &[]);
+    let gang = [define(), define()];
+    script.by_turns(&gang, false);
+    assert_eq!(started(&script.invoke(&gang)), gang);
+    assert_eq!(turns(&script.turn(gang[0])), [(gang[0], vec![0])]);
+    assert!(turns(&script.turn(gang[1])).is_empty());
+    assert_eq!(turns(&script.ok(gang[0])), [(gang[1], vec![0])]);
+}
+
+#[test]
+fn a_turn_comes_before_a_gang_that_has_not_begun_and_is_forgotten_with_its_attempt() {
+    let mut script = script(&[2, 2]);
+    let gang: Vec<u32> = (0..4).map(|_| script.plain(&[])).collect();
+    script.by_turns(&gang, true);
+    let busy: Vec<u32> = (0..4).map(|_| script.plain(&[])).collect();
+    let late: Vec<u32> = (0..4).map(|_| script.plain(&[])).collect();
+    script.gang(&late, false);
+    assert_eq!(placed(&script.invoke(&gang)), [(0, 0), (1, 1), (2, 0), (3, 1)]);
+    let mut runs = placed(&script.invoke(&busy));
+    runs.sort_by_key(|(_, node)| *node);
+    assert_eq!(runs.iter().map(|(_, node)| *node).collect::<Vec<_>>(), [0, 0, 1, 1]);
+    assert!(started(&script.invoke(&late)).is_empty());
+    for member in [0, 1] {
+        assert!(turns(&script.turn(member)).is_empty());
+    }
+    assert_eq!(turns(&script.ok(runs[0].0)), [(0, vec![])]);
+    // The late gang keeps this core: nothing starts.
+    assert!(started(&script.ok(runs[1].0)).is_empty());
+    // What ran on the lost node has both cores of the other one, and the gang begins anew.
+    let mut again = started(&script.lose(1));
+    again.extend(started(&script.fail(0)));
+    again.sort_unstable();
+    let mut lost = [runs[2].0, runs[3].0];
+    lost.sort_unstable();
+    assert_eq!(again, lost);
+    assert_eq!(started(&script.fail(2)), gang);
+    assert!(turns(&script.turn(0)).is_empty());
+    assert_eq!(turns(&script.ok(again[0])), [(0, vec![])]);
 }
 
 #[test]

@@ -30,6 +30,8 @@ struct Plan {
     stop: Option<bool>,
     /// Tasks that begin together, and whether there may be more of them than slots.
     gangs: Vec<(Vec<u32>, bool)>,
+    /// Which of them run by turns.
+    by_turns: BTreeSet<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -186,6 +188,7 @@ fn plan(failing: bool) -> impl Strategy<Value = Plan> {
                 disks_lost,
                 stop: stop.filter(|_| failing),
                 gangs: Vec::new(),
+                by_turns: BTreeSet::new(),
             }
         },
     )
@@ -200,6 +203,9 @@ fn plan_with_gangs() -> impl Strategy<Value = Plan> {
             let members = bits(one & other, plan.tasks.len());
             let free: Vec<u32> = members.into_iter().filter(|id| taken.insert(*id)).collect();
             if !free.is_empty() {
+                if other % 3 == 0 {
+                    plan.by_turns.insert(u32::try_from(plan.gangs.len()).unwrap());
+                }
                 plan.gangs.push((free, oversubscribe));
             }
         }
@@ -274,6 +280,8 @@ enum Pending {
     Resolve(u32),
     /// A gang that is too large.
     Refuse(u32),
+    /// Whoever a task by turns waits for is done: task and attempt.
+    Turn(u32, u32),
     /// The end of an attempt: task and attempt.
     End(u32, u32),
     /// The same, of one that was lost.
@@ -387,11 +395,31 @@ impl<'a> World<'a> {
             Output::StartAction { id, attempt, node, devices } => {
                 let in_gang = self.members.contains_key(&id.0);
                 assert_eq!(self.beginning.remove(&id.0), in_gang, "{id:?} alone");
+                let by_turns = self.runs_by_turns(id.0);
                 self.check_start(id.0, node.0, &devices.0);
                 let uncounted = in_gang || self.plan.losses || self.plan.config.drain_after > 0;
                 assert!(uncounted || (1..=RETRIES + 1).contains(&attempt), "attempt {attempt}");
                 assert!(attempt > self.attempts[id.0 as usize], "{id:?}: {attempt} once more");
                 self.attempts[id.0 as usize] = attempt;
+                if by_turns {
+                    self.pending.push(Pending::Turn(id.0, attempt));
+                    return;
+                }
+                self.pending.push(Pending::End(id.0, attempt));
+                if self.plan.tasks[id.0 as usize].calls.is_some() {
+                    calls.push_back(id.0);
+                }
+            }
+            Output::TurnTaken { id, attempt, devices } => {
+                assert_eq!(attempt, self.attempts[id.0 as usize]);
+                let mut running = self.running.remove(&id.0).expect("it was begun");
+                assert!(running.cores == 0 && !running.aborted, "{id:?} has its share");
+                let node = running.node;
+                running.cores = self.scheduler.cores_held(id, NodeId(node)).expect("it is there");
+                let devices = devices.0.iter().flat_map(|(_, numbers)| numbers.clone());
+                running.devices = devices.collect();
+                self.check_room(node, running.cores, &running.devices);
+                self.running.insert(id.0, running);
                 self.pending.push(Pending::End(id.0, attempt));
                 if self.plan.tasks[id.0 as usize].calls.is_some() {
                     calls.push_back(id.0);
@@ -401,6 +429,14 @@ impl<'a> World<'a> {
                 let running = self.running.get_mut(&id.0).expect("only what runs is aborted");
                 assert!(!running.aborted, "aborted twice");
                 running.aborted = true;
+                // It may wait for room, and would never hear of any.
+                let attempt = self.attempts[id.0 as usize];
+                let of_it = |pending: &Pending| {
+                    [Pending::Turn(id.0, attempt), Pending::End(id.0, attempt)].contains(pending)
+                };
+                if !self.pending.iter().any(of_it) {
+                    self.pending.push(Pending::End(id.0, attempt));
+                }
             }
             Output::GangStarted { id, oversubscribed } => {
                 let (members, may) = &self.plan.gangs[id.0 as usize];
@@ -526,15 +562,10 @@ impl<'a> World<'a> {
         let largest = used.map(|node| capacity(*node).cores).max().unwrap();
         let cores = if requirement.exclusive { all } else { requirement.cores.min(largest) };
         let devices: Vec<u32> = devices.iter().flat_map(|(_, numbers)| numbers.clone()).collect();
-        let mut used = cores;
-        let active = |other: &&Running| other.node == node && other.waits_for.is_none();
-        for other in self.running.values().filter(active).filter(|other| !other.oversubscribed) {
-            used += other.cores;
-            let given_twice = devices.iter().any(|device| other.devices.contains(device));
-            assert!(!given_twice, "device given twice");
-        }
-        assert!(self.oversubscribed || used <= all, "{used} cores used of {all}");
-        assert!(devices.iter().all(|device| *device < 2));
+        let by_turns = self.runs_by_turns(id);
+        let cores = if by_turns { 0 } else { cores };
+        assert!(!by_turns || devices.is_empty(), "{id} has a device before its turn");
+        self.check_room(node, cores, &devices);
         if let Some(nodes) = &requirement.allowed_nodes {
             assert!(nodes.contains(&NodeId(node)), "started where it must not");
         }
@@ -559,13 +590,40 @@ impl<'a> World<'a> {
         let running =
             Running { node, cores, devices, waits_for: None, aborted: false, oversubscribed };
         assert!(self.running.insert(id, running).is_none(), "{id} runs twice");
-        if self.plan.config.policy == Policy::Serial && !oversubscribed {
+        if self.plan.config.policy == Policy::Serial && !oversubscribed && !by_turns {
             assert_eq!(self.active(), 1, "two at once");
         }
     }
 
+    fn runs_by_turns(&self, id: u32) -> bool {
+        self.members.get(&id).is_some_and(|gang| self.plan.by_turns.contains(gang))
+    }
+
+    /// What a task takes of a node is free there.
+    fn check_room(&self, node: u32, cores: u32, devices: &[u32]) {
+        let mut used = cores;
+        let active = |other: &&Running| other.node == node && other.waits_for.is_none();
+        for other in self.running.values().filter(active).filter(|other| !other.oversubscribed) {
+            used += other.cores;
+            let given_twice = devices.iter().any(|device| other.devices.contains(device));
+            assert!(!given_twice, "device given twice");
+        }
+        let all = capacity(node).cores;
+        let is_shared = self.oversubscribed || cores == 0;
+        assert!(is_shared || used <= all, "{used} cores used of {all}");
+        assert!(devices.iter().all(|device| *device < 2));
+    }
+
     fn answer(&mut self, pending: Pending) {
         match pending {
+            Pending::Turn(id, attempt) => {
+                // One that was aborted ends without having had its turn, and so may any other.
+                if self.running[&id].aborted || attempt % 3 == 2 {
+                    self.answer(Pending::End(id, attempt));
+                } else {
+                    self.send(Event::TurnCame { id: TaskId(id) });
+                }
+            }
             Pending::Gather(id) => {
                 let task = &self.plan.tasks[id as usize];
                 let place = if self.plan.config.files_on_nodes {
@@ -641,7 +699,7 @@ impl<'a> World<'a> {
             self.running.remove(&id);
             // What became of it may be heard of long after.
             for pending in &mut self.pending {
-                if let Pending::End(other, attempt) = *pending
+                if let Pending::End(other, attempt) | Pending::Turn(other, attempt) = *pending
                     && other == id
                 {
                     *pending = Pending::Late(id, attempt);
@@ -731,6 +789,9 @@ impl<'a> World<'a> {
             let members: Vec<TaskId> = members.iter().copied().map(TaskId).collect();
             let (tasks, oversubscribe) = (members.as_slice(), *oversubscribe);
             self.send(Event::GangDefined { id: GangId(index), tasks, oversubscribe });
+            if self.plan.by_turns.contains(&index) {
+                self.send(Event::GangJoined { id: GangId(index), spread: true, by_turns: true });
+            }
         }
     }
 

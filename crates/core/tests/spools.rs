@@ -1,6 +1,7 @@
 //! Streams over spools (`journal`, `atomic`) with virtual files, one life from each seed: members
 //! are killed, whoever passes bytes on is; readers leave early; spools are damaged, cut off or
-//! gone. Each run of a program has its number in all that it prints. What comes out at last is what
+//! gone; hosts are lost, on which what was begun goes on, and with which spools are out of reach that no
+//! other host can read. Each run of a program has its number in all that it prints. What comes out at last is what
 //! comes out of a life in which nothing happens, but for these numbers; all readers of a program
 //! have read the same run of it. Nobody reads anything else, nobody runs twice without need, nobody
 //! waits for ever.
@@ -42,8 +43,14 @@ impl Drop for Seed {
     }
 }
 
-/// By writer: its spool.
-type Disk = BTreeMap<TaskId, Vec<u8>>;
+/// What a run of a writer has printed.
+type Spool = (TaskId, u8);
+
+/// All spools that can be read.
+type Disk = BTreeMap<Spool, Vec<u8>>;
+
+/// So many hosts take members.
+const HOSTS: usize = 3;
 
 fn sum(bytes: &[u8]) -> SpoolSum {
     let half = |seed: u64| {
@@ -242,6 +249,12 @@ impl Component {
 
 /// A member that runs, with the streams that are open for it.
 struct Running {
+    /// Where it runs.
+    host: usize,
+    /// What it writes.
+    spool: Spool,
+    /// What it reads, one after the other.
+    sources: Vec<Spool>,
     from: Option<(Flow, Vec<Option<SpoolReader>>)>,
     into: Option<Flow>,
     /// What it prints of its own.
@@ -267,18 +280,26 @@ enum Step {
 impl Running {
     fn new(
         component: &Component,
-        sources: &[TaskId],
-        (member, run): (TaskId, u8),
+        sources: Vec<Spool>,
+        spool: Spool,
+        host: usize,
         disk: &mut Disk,
     ) -> Self {
+        let (member, run) = spool;
         let flow = |in_turn, writers| Flow::new(component.settings(in_turn), writers, 1);
         let readers = || sources.iter().map(|_| Some(SpoolReader::default())).collect();
         let writes = component.writes(member);
         if writes {
-            disk.insert(member, Vec::new());
+            // What it has written before is of no use to anybody.
+            disk.retain(|(writer, _), _| *writer != member);
+            disk.insert(spool, Vec::new());
         }
+        let from = (!sources.is_empty()).then(|| (flow(true, sources.len()), readers()));
         Self {
-            from: (!sources.is_empty()).then(|| (flow(true, sources.len()), readers())),
+            host,
+            spool,
+            sources,
+            from,
             into: writes.then(|| flow(false, 1)),
             own: component.programs[&member].own_in(run),
             got: Vec::new(),
@@ -289,15 +310,15 @@ impl Running {
     }
 
     /// What the relay does for its stdin.
-    fn fill(&mut self, sources: &[TaskId], disk: &Disk) -> Result<(), TaskId> {
+    fn fill(&mut self, disk: &Disk) -> Result<(), TaskId> {
         let Some((flow, readers)) = &mut self.from else { return Ok(()) };
         let breaks = flow.breaks_pipes();
         for (writer, reader) in readers.iter_mut().enumerate() {
             let Some(open) = reader else { continue };
             let mut is_closed = breaks;
             if !breaks && flow.wants(writer) {
-                let source = sources[writer];
-                let read = open.read(disk.get(&source), flow.space(writer)).ok_or(source)?;
+                let source = self.sources[writer];
+                let read = open.read(disk.get(&source), flow.space(writer)).ok_or(source.0)?;
                 flow.on_read(writer, read);
                 is_closed = read == 0;
             }
@@ -379,15 +400,9 @@ impl Running {
         (taken, open, got, printed, spooled, self.has_ended, self.is_finished)
     }
 
-    fn step(
-        &mut self,
-        dice: &mut Dice,
-        program: &Program,
-        sources: &[TaskId],
-        (member, disk): (TaskId, &mut Disk),
-    ) -> Step {
+    fn step(&mut self, dice: &mut Dice, program: &Program, disk: &mut Disk) -> Step {
         let before = self.progress();
-        if let Err(source) = self.fill(sources, disk) {
+        if let Err(source) = self.fill(disk) {
             return Step::Bad(source);
         }
         let has_read = self.read(dice, program.leaves_at);
@@ -399,7 +414,7 @@ impl Running {
                 flow.on_writer_ended(0, true);
             }
         }
-        self.drain(disk.get_mut(&member));
+        self.drain(disk.get_mut(&self.spool));
         let flows = self.from.iter().map(|(flow, _)| flow).chain(&self.into);
         let mut is_over = self.has_ended && self.is_finished;
         for flow in flows {
@@ -426,6 +441,9 @@ struct Counts {
     bad_spools: usize,
     /// Members that ran again since what they had read was bad when others read it.
     stale: usize,
+    /// Hosts that were lost, and of these those with which all spools were.
+    lost_hosts: usize,
+    lost_disks: usize,
 }
 
 struct World<'life> {
@@ -434,6 +452,12 @@ struct World<'life> {
     stages: Stages<usize>,
     disk: Disk,
     open: BTreeMap<TaskId, Running>,
+    /// What goes on on hosts that count as lost. Nobody hears of it.
+    ghosts: Vec<Running>,
+    /// Every host can read all spools. If not, all members run on one.
+    is_shared: bool,
+    /// Where members run, if on one.
+    host: usize,
     /// Members that have not ended well, or of which the spool was found to be bad, or one that it comes from.
     to_run: BTreeSet<TaskId>,
     /// Those that have not ended well in this attempt, and have to.
@@ -456,9 +480,11 @@ impl World<'_> {
             assert!(self.to_run.contains(&member), "{member:?} runs without need");
             let sources = self.stages.sources(member);
             assert!(sources.iter().all(|source| !self.to_run.contains(source)));
+            let sources = sources.iter().map(|source| (*source, self.runs[source])).collect();
             let run = self.runs.entry(member).and_modify(|run| *run += 1).or_default();
-            let running = Running::new(self.component, sources, (member, *run), &mut self.disk);
-            self.open.insert(member, running);
+            let host = if self.is_shared { member.0 as usize % HOSTS } else { self.host };
+            let (spool, disk) = ((member, *run), &mut self.disk);
+            self.open.insert(member, Running::new(self.component, sources, spool, host, disk));
         }
     }
 
@@ -480,12 +506,12 @@ impl World<'_> {
 
     /// Something goes wrong with what lies on the disk.
     fn damage(&mut self, dice: &mut Dice) {
-        let spools: Vec<TaskId> = self.disk.keys().copied().collect();
+        let spools: Vec<Spool> = self.disk.keys().copied().collect();
         if spools.is_empty() {
             return;
         }
         let spool = spools[dice.below(spools.len())];
-        if self.open.contains_key(&spool) {
+        if self.open.contains_key(&spool.0) {
             return;
         }
         let bytes = self.disk.get_mut(&spool).unwrap();
@@ -512,10 +538,35 @@ impl World<'_> {
         if likely.is_empty() && !dice.one_in(4) {
             return false;
         }
-        for member in self.open.keys() {
-            if let Some(spool) = self.disk.get_mut(member) {
+        for running in self.open.values() {
+            if let Some(spool) = self.disk.get_mut(&running.spool) {
                 spool.truncate(dice.below(spool.len() + 1));
             }
+        }
+        true
+    }
+
+    /// A host on which something runs is lost, and what runs there goes on.
+    fn lose_host(&mut self, dice: &mut Dice) -> bool {
+        let hosts: Vec<usize> = self.open.values().map(|running| running.host).collect();
+        if hosts.is_empty() {
+            return false;
+        }
+        let host = hosts[dice.below(hosts.len())];
+        self.counts.lost_hosts += 1;
+        for (member, running) in std::mem::take(&mut self.open) {
+            if running.host == host {
+                self.ghosts.push(running);
+            } else {
+                self.open.insert(member, running);
+            }
+        }
+        if !self.is_shared {
+            self.counts.lost_disks += 1;
+            self.host = (host + 1) % HOSTS;
+            self.disk.clear();
+            self.stages.forget();
+            self.to_run = self.component.members.iter().copied().collect();
         }
         true
     }
@@ -576,9 +627,21 @@ impl World<'_> {
         let members: Vec<TaskId> = self.open.keys().copied().collect();
         let member = members[dice.below(members.len())];
         let program = &self.component.programs[&member];
-        let sources = self.stages.sources(member);
         let running = self.open.get_mut(&member).unwrap();
-        (member, running.step(dice, program, sources, (member, &mut self.disk)))
+        (member, running.step(dice, program, &mut self.disk))
+    }
+
+    /// What was given up with its host does something, which does not count.
+    fn haunt(&mut self, dice: &mut Dice) {
+        if self.ghosts.is_empty() || dice.one_in(2) {
+            return;
+        }
+        let ghost = dice.below(self.ghosts.len());
+        let program = &self.component.programs[&self.ghosts[ghost].spool.0];
+        let step = self.ghosts[ghost].step(dice, program, &mut self.disk);
+        if matches!(step, Step::Well | Step::Bad(_)) {
+            self.ghosts.swap_remove(ghost);
+        }
     }
 
     /// One attempt; whether all have ended well.
@@ -596,11 +659,12 @@ impl World<'_> {
                 self.faults -= 1;
                 if dice.one_in(3) {
                     self.damage(dice);
-                } else if self.kill(dice) {
+                } else if if dice.one_in(4) { self.lose_host(dice) } else { self.kill(dice) } {
                     self.fail();
                     return false;
                 }
             }
+            self.haunt(dice);
             let (member, step) = self.step(dice);
             idle = if step == Step::Idle { idle + 1 } else { 0 };
             match step {
@@ -636,6 +700,9 @@ fn live(seed: u64, mode: Mode) -> Counts {
         stages: Stages::new(&component.members, &component.streams),
         disk: Disk::new(),
         open: BTreeMap::new(),
+        ghosts: Vec::new(),
+        is_shared: dice.one_in(2),
+        host: 0,
         to_run: component.members.iter().copied().collect(),
         left: BTreeSet::new(),
         runs: BTreeMap::new(),
@@ -661,10 +728,13 @@ fn live_all(mode: Mode) {
         sum.spared += counts.spared;
         sum.bad_spools += counts.bad_spools;
         sum.stale += counts.stale;
+        sum.lost_hosts += counts.lost_hosts;
+        sum.lost_disks += counts.lost_disks;
     }
-    let Counts { failed, spared, bad_spools, stale, .. } = sum;
+    let Counts { failed, spared, bad_spools, stale, lost_hosts, lost_disks, .. } = sum;
     assert!(failed > 8 && spared > 4, "{failed}, {spared}");
     assert!(bad_spools > 0 && stale > 0, "{bad_spools}, {stale}");
+    assert!(lost_disks > 0 && lost_hosts > lost_disks, "{lost_hosts}, {lost_disks}");
 }
 
 #[test]

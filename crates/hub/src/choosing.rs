@@ -6,17 +6,14 @@
 //! is found in `impossible`.
 
 mod impossible;
+pub(crate) mod state;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rakuda_core::{
-    Choice as CoreChoice, Event, NodeId, RequirementId, Suits, TaskId, TaskState, Time,
-};
-use rakuda_info::choice::{Choice, Claim, Claims, Seen, Standing, Verdict, Wish};
+use rakuda_core::{Choice as CoreChoice, Event, NodeId, RequirementId, Suits, TaskId, TaskState};
+use rakuda_info::choice::{Choice, Claim, Seen, Standing, Verdict, Wish};
 use rakuda_info::format::amount;
-use rakuda_info::query::QuestionError;
-use rakuda_info::registry::Registry;
 use rakuda_info::value::Value;
 use rakuda_proto::Text;
 use rakuda_proto::front::{RequirementDefinition, StrictField};
@@ -24,211 +21,10 @@ use rakuda_proto::journal::{JournalEvent, NodeChosen};
 use serde_json::json;
 
 use crate::hub::Hub;
-use crate::information::Information;
+use state::{Peers, Wanted, extent, until_known};
 
 /// After that time without anything that runs it is said that a task waits.
 const TOLD_AFTER: Duration = Duration::from_secs(3);
-
-/// A choice of the front.
-#[derive(Debug)]
-struct Wanted {
-    wish: Wish,
-    /// As of so many attributes.
-    choice: Choice,
-    attributes: (usize, u64),
-    /// What is wrong with it as long as no provider has told an attribute that it names.
-    unknown: Option<String>,
-    /// It names an attribute that turns out to be of another kind: why it means nothing.
-    wrong: Option<String>,
-    /// How many nodes such a task takes, and which it may.
-    definition: RequirementDefinition,
-    /// The first task that has it, and where the Rakefile says so.
-    task: String,
-    place: Option<String>,
-    /// All of it must be (`needs`), or else it is left out (`desc`).
-    is_strict: bool,
-    /// No node can ever fulfil it: it has been left out.
-    is_void: bool,
-    /// It is known that some node may fulfil it.
-    is_possible: bool,
-}
-
-/// What the tasks of a gang claim at most, of whatever requirement; of several gangs, of any.
-#[derive(Clone, Copy, Debug, Default)]
-struct Peers {
-    cores: u32,
-    memory_bytes: u64,
-    /// So many there are.
-    count: u32,
-}
-
-/// See the file's head.
-#[derive(Default)]
-pub(crate) struct Choosing {
-    /// By the front's number.
-    wanted: BTreeMap<u32, Wanted>,
-    /// Of the core's requirements that choose: the front's number.
-    of_core: BTreeMap<RequirementId, u32>,
-    /// How nodes suit, as the core has it.
-    told: BTreeMap<(RequirementId, NodeId), Suits>,
-    /// Of the core's requirements that tasks of gangs have.
-    gangs: BTreeMap<RequirementId, Peers>,
-    claims: BTreeMap<NodeId, Claims>,
-    /// Where tasks have claims.
-    claimed: BTreeMap<TaskId, Vec<NodeId>>,
-    /// Of which there is news.
-    touched: BTreeSet<NodeId>,
-    /// Nothing has run since then, and tasks have waited.
-    waits_since: Option<Time>,
-    /// That was said.
-    is_wait_told: bool,
-    /// Something was started in this run.
-    has_started: bool,
-    /// Since then nothing has run that could make a folder, as far as that was seen.
-    calm_since: Option<Time>,
-    /// Started, and not noted yet: what the choice of their nodes rested on.
-    chosen: BTreeMap<TaskId, Vec<Seen>>,
-}
-
-impl Choosing {
-    fn is_idle(&self) -> bool {
-        self.wanted.is_empty()
-    }
-
-    /// There is news of a node.
-    pub fn touch(&mut self, node: NodeId) {
-        if !self.is_idle() {
-            self.touched.insert(node);
-        }
-    }
-
-    /// An attempt has ended, or was lost.
-    pub fn on_ended(&mut self, task: TaskId) {
-        self.calm_since = None;
-        for node in self.claimed.remove(&task).into_iter().flatten() {
-            self.claims.entry(node).or_default().end(task.0);
-            self.touched.insert(node);
-        }
-    }
-
-    /// An action waits for what it has invoked: it has run until then.
-    pub fn on_called(&mut self) {
-        self.calm_since = None;
-    }
-
-    /// What the core has done by itself: whatever was started, the node suits nobody with a condition any more.
-    fn on_started(
-        &mut self,
-        known: &mut Information,
-        (task, requirement): (TaskId, RequirementId),
-        node: NodeId,
-        claim: Claim,
-    ) {
-        if self.is_idle() {
-            return;
-        }
-        self.waits_since = None;
-        // Of a task on several nodes, those of its home.
-        if !self.chosen.contains_key(&task)
-            && let Some(wanted) = self.of_core.get(&requirement).and_then(|it| self.wanted.get(it))
-            && let Some(row) = known.rows.get(&node)
-        {
-            let claims = self.claims.entry(node).or_default();
-            let values = wanted.choice.values(&mut known.table, *row, claims, claim.since);
-            self.chosen.insert(task, values);
-        }
-        for (requirement, front) in &self.of_core {
-            if self.wanted.get(front).is_some_and(|wanted| wanted.wish.condition.is_some()) {
-                self.told.remove(&(*requirement, node));
-            }
-        }
-        self.claims.entry(node).or_default().start(task.0, claim);
-        self.claimed.entry(task).or_default().push(node);
-        self.touched.insert(node);
-    }
-
-    /// Understands choices anew when there are more attributes (an instance of a family, say), or one has become
-    /// something else. The folders of those that were not understood before.
-    fn renew(&mut self, known: &Information) -> BTreeSet<String> {
-        let registry = known.table.registry();
-        let mut folders = BTreeSet::new();
-        let attributes = extent(registry);
-        let is_open = |it: &&mut Wanted| it.attributes != attributes && !it.is_void;
-        for wanted in self.wanted.values_mut().filter(is_open) {
-            wanted.attributes = attributes;
-            match Choice::new(&wanted.wish, registry) {
-                Ok(choice) => {
-                    if wanted.unknown.take().is_some() {
-                        folders.extend(choice.folders(registry));
-                    }
-                    wanted.choice = choice;
-                }
-                Err(error) => match until_known(&error, registry) {
-                    Some(choice) => {
-                        wanted.unknown = Some(error.to_string());
-                        wanted.choice = choice;
-                    }
-                    // What it names is there by now, and cannot be compared so.
-                    None => wanted.wrong = Some(error.to_string()),
-                },
-            }
-        }
-        folders
-    }
-
-    /// How a node stands to a requirement of the core that chooses.
-    fn verdict(
-        &mut self,
-        known: &mut Information,
-        requirement: RequirementId,
-        node: NodeId,
-        now: Time,
-    ) -> Option<Verdict> {
-        let wanted = self.of_core.get(&requirement).and_then(|front| self.wanted.get(front))?;
-        if wanted.is_void {
-            return Some(Verdict::Suits(0));
-        }
-        let row = *known.rows.get(&node)?;
-        let claims = self.claims.entry(node).or_default();
-        Some(wanted.choice.verdict(&mut known.table, row, claims, now))
-    }
-
-    /// So many tasks of a gang a node suits at once, where it suits one.
-    fn at_once(
-        &mut self,
-        known: &mut Information,
-        requirement: RequirementId,
-        node: NodeId,
-        now: Time,
-    ) -> u32 {
-        let wanted = self.of_core.get(&requirement).and_then(|front| self.wanted.get(front));
-        let wanted = wanted.filter(|it| !it.is_void && it.wish.condition.is_some());
-        let (Some(wanted), Some(peers), Some(row)) =
-            (wanted, self.gangs.get(&requirement), known.rows.get(&node))
-        else {
-            return u32::MAX;
-        };
-        let Peers { cores, memory_bytes, count } = *peers;
-        let claim = Claim { cores, memory_bytes, since: now };
-        let claims = self.claims.entry(node).or_default();
-        match wanted.choice.at_once(&mut known.table, *row, claims, (claim, count)) {
-            all if all == count => u32::MAX,
-            some => some,
-        }
-    }
-}
-
-/// What a choice is understood with: as long as it is this, it means the same.
-fn extent(registry: &Registry) -> (usize, u64) {
-    (registry.len(), registry.changed())
-}
-
-/// A choice names what nothing has, and a provider may tell it yet: until then it is this one.
-fn until_known(error: &QuestionError, registry: &Registry) -> Option<Choice> {
-    let name = error.error.unknown.as_ref()?;
-    let wish = Wish { condition: Some(format!("has({name})")), prefer: None };
-    Choice::new(&wish, registry).ok()
-}
 
 impl Hub {
     /// A requirement that the front is about to define chooses its node.
@@ -256,7 +52,7 @@ impl Hub {
                 return None;
             }
         };
-        if let Err(why) = self.sample_folders(choice.folders(self.information.table.registry())) {
+        if let Err(why) = self.watch(choice.names(self.information.table.registry())) {
             let clause = if wish.condition.is_some() { "where" } else { "prefer" };
             self.refuse_choice(is_strict, &task, place.as_deref(), &format!("{clause}: {why}"));
             return None;
@@ -339,8 +135,8 @@ impl Hub {
 
     /// There is news of a node.
     pub(crate) fn on_information(&mut self, node: NodeId) {
-        let folders = self.choosing.renew(&self.information);
-        if let Err(why) = self.sample_folders(folders) {
+        let names = self.choosing.renew(&self.information);
+        if let Err(why) = self.watch(names) {
             self.warn(&why);
         }
         self.refuse_wrong();

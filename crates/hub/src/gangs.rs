@@ -6,10 +6,11 @@
 pub(crate) mod state;
 
 use rakuda_cluster::LOCAL_NODE;
-use rakuda_core::{Event, GangId, NodeId, TaskId, TaskState};
+use rakuda_core::{Capacity, Event, GangId, NodeId, Requirement, TaskId, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::front::{CommandOptions, HubMessage, RequirementDefinition};
 use rakuda_proto::journal::{GangStarted, JournalEvent};
+use rakuda_proto::memory;
 
 use crate::HubError;
 use crate::attempts::state::RunningAttempt;
@@ -43,6 +44,31 @@ fn words_of_barred(task: &str, nodes: &[(String, Option<String>)]) -> String {
          let it run on others too, or start again when one is back",
         named.join(", ")
     )
+}
+
+/// The first resource of which some tasks need more than some nodes have together, with both numbers; `names`: of
+/// resources. Memory is looked at last.
+fn lacking(all: &[&Requirement], nodes: &[&Capacity], names: &[String]) -> Option<String> {
+    for (number, name) in names.iter().enumerate() {
+        let of = |it: &&Requirement| -> u64 {
+            let own = it.resources.iter().filter(|(id, _)| id.0 as usize == number);
+            own.map(|(_, count)| u64::from(*count) * u64::from(it.nodes)).sum()
+        };
+        let wanted: u64 = all.iter().map(of).sum();
+        let there = nodes.iter().filter_map(|node| node.resources.get(number));
+        let there: u64 = there.map(|count| u64::from(*count)).sum();
+        if wanted > there {
+            return Some(format!("{wanted} of {name} at once, but this run has {there}"));
+        }
+    }
+    // A task that asks for more memory than any node has is content with that of the largest.
+    let most = nodes.iter().map(|node| node.memory_bytes).max().unwrap_or(0);
+    let add = |sum: u64, bytes: u64| sum.saturating_add(bytes);
+    let wanted = all.iter().map(|it| it.memory_bytes.min(most).saturating_mul(it.nodes.into()));
+    let wanted = wanted.fold(0, add);
+    let there = nodes.iter().map(|node| node.memory_bytes).fold(0, add);
+    let (asked, has) = (memory::asked(wanted), memory::asked(there));
+    (wanted > there).then(|| format!("{asked} of memory at once, but this run has {has}"))
 }
 
 impl Hub {
@@ -198,9 +224,7 @@ impl Hub {
         }
         let short: Vec<TaskId> =
             tasks.iter().copied().filter(|id| self.has_less_than_asked(*id)).collect();
-        // Those that run one stage after the other share nothing.
-        let shares = oversubscribed && !self.streams.is_spooled(tasks[0]);
-        let oversubscribed = shares || !short.is_empty();
+        let oversubscribed = oversubscribed || !short.is_empty();
         if oversubscribed {
             let (named, what) = match short.len() {
                 0 => (&tasks, "share cores, of which there are fewer than they ask for"),
@@ -275,8 +299,14 @@ impl Hub {
                  ({slots_there} slots): {more}"
             )
         };
-        let hint = "or let tasks share cores with --oversubscribe";
-        let refusal = match self.barred(&tasks) {
+        let hint = match self.streams.place_of(tasks[0]) {
+            Some(_) => {
+                "let tasks share cores (without --no-oversubscribe), or let them run one after the other with \
+                 `replay: :journal`"
+            }
+            None => "or let tasks share cores with --oversubscribe",
+        };
+        let refusal = match self.barred(&tasks).or_else(|| self.words_of_lack(&tasks)) {
             Some(reason) => Refusal { reason, slots: None },
             None => Refusal {
                 reason: format!("{names}{together} {what}, {hint}"),
@@ -285,6 +315,27 @@ impl Hub {
         };
         self.gangs_too_large.insert(id, refusal);
         self.refuse_gangs();
+    }
+
+    /// A resource of which the tasks of a gang need more together than all nodes have, and what to do.
+    fn words_of_lack(&self, tasks: &[TaskId]) -> Option<String> {
+        let scheduler = self.run.scheduler();
+        let requirement = |id: &TaskId| scheduler.requirement(scheduler.task(*id)?.requirement);
+        let all: Vec<&Requirement> = tasks.iter().filter_map(requirement).collect();
+        let up = self.agents.places().filter(|(id, _)| self.run.nodes().is_up(*id));
+        let nodes: Vec<&Capacity> = up.map(|(id, _)| &self.agents.node(id).capacity).collect();
+        let what = lacking(&all, &nodes, &self.settings.resources)?;
+        let (names, more) = (self.some_names(tasks), "use nodes that have more");
+        let (needs, less) = match (tasks.len(), self.streams.place_of(tasks[0])) {
+            (1, _) => ("needs", more.to_owned()),
+            (_, Some(_)) => (
+                "together need",
+                "join fewer tasks, or let them run one after the other with `replay: :journal`"
+                    .to_owned(),
+            ),
+            (_, None) => ("together need", format!("let fewer tasks begin together, or {more}")),
+        };
+        Some(format!("{names} {needs} {what}: {less}"))
     }
 
     /// Which task of a gang may run on no node that there is, and why.
@@ -326,10 +377,17 @@ impl Hub {
     /// Tasks of a gang need one another.
     pub(crate) fn tell_entangled(&mut self, task: TaskId, on: TaskId) {
         let [task_name, on_name] = [task, on].map(|id| self.display_name(id));
-        let reason = format!(
-            "{task_name} and {on_name} are to begin together, but {task_name} waits for {on_name} \
-             to end: take the prerequisite away, or do not run them together"
-        );
+        let reason = if task == on {
+            format!(
+                "{task_name} waits for its own end, over tasks that are to begin together with what it waits for: \
+                 take a prerequisite away, or do not run these together"
+            )
+        } else {
+            format!(
+                "{task_name} and {on_name} are to begin together, but {task_name} waits for {on_name} \
+                 to end: take the prerequisite away, or do not run them together"
+            )
+        };
         self.tell_gang_refused(task, Refusal { reason, slots: None });
     }
 
@@ -354,7 +412,37 @@ impl Hub {
 
 #[cfg(test)]
 mod tests {
-    use super::words_of_barred;
+    use rakuda_core::{Capacity, Requirement, ResourceId};
+
+    use super::{lacking, words_of_barred};
+
+    #[test]
+    fn what_tasks_need_together_is_compared_with_what_all_nodes_have() {
+        let node = |gpus, gib: u64| Capacity {
+            cores: 4,
+            memory_bytes: gib << 30,
+            cache_bytes: 0,
+            resources: vec![9, gpus],
+        };
+        let (one, other) = (node(1, 4), node(2, 8));
+        let names = ["disk".to_owned(), "gpu".to_owned()];
+        let task = |gpus, gib: u64| Requirement {
+            resources: vec![(ResourceId(1), gpus)],
+            memory_bytes: gib << 30,
+            ..Requirement::default()
+        };
+        let lack = |tasks: &[Requirement]| {
+            lacking(&tasks.iter().collect::<Vec<_>>(), &[&one, &other], &names)
+        };
+        assert_eq!(lack(&[task(1, 6), task(2, 6)]), None);
+        let gpus = "4 of gpu at once, but this run has 3";
+        assert_eq!(lack(&[task(2, 9), task(2, 9)]).as_deref(), Some(gpus));
+        let wide = Requirement { nodes: 4, ..task(1, 0) };
+        assert_eq!(lack(&[wide]).as_deref(), Some(gpus));
+        // No task has more memory than the largest node.
+        let memory = "14 GiB of memory at once, but this run has 12 GiB";
+        assert_eq!(lack(&[task(1, 6), task(1, 99)]).as_deref(), Some(memory));
+    }
 
     #[test]
     fn a_task_whose_nodes_are_gone_is_told_with_them_and_what_is_wrong() {

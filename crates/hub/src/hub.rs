@@ -17,7 +17,7 @@ use rakuda_proto::journal::FileIdentity;
 
 use crate::agents::Agents;
 use crate::attempts::state::{AttemptDetails, PendingCommand, RunningCommand};
-use crate::choosing::Choosing;
+use crate::choosing::state::Choosing;
 use crate::control::Control;
 use crate::failed_files::FailedFiles;
 use crate::failures::state::Failures;
@@ -27,7 +27,7 @@ use crate::front_link::FrontLink;
 use crate::gangs::state::{GangTargets, Refusal};
 use crate::group_losses::state::GroupLosses;
 use crate::guard::Guard;
-use crate::information::Information;
+use crate::information::state::Information;
 use crate::inputs::state::Inputs;
 use crate::names::Names;
 use crate::newcomers::state::Newcomers;
@@ -40,7 +40,7 @@ use crate::rerun::state::Rerun;
 use crate::settings::RunSettings;
 use crate::sizes::state::Sizes;
 use crate::staging::Staging;
-use crate::streams::Streams;
+use crate::streams::state::Streams;
 use crate::sync::state::SyncRounds;
 use crate::times::state::Times;
 

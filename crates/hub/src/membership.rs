@@ -127,7 +127,7 @@ impl Hub {
         let place = if several { format!(" on {name}") } else { String::new() };
         let how = why_watched.map_or_else(
             || "by a control group for each command".to_owned(),
-            |why| format!("by looking at it ten times a second: {}", why.to_display()),
+            |why| format!("by looking at it at least ten times a second: {}", why.to_display()),
         );
         self.warn(&format!("memory is enforced{place} {how}"));
         self.memory_told.push(is_watched);

@@ -21,9 +21,15 @@ use crate::requirements::devices_by_name;
 impl Hub {
     /// Does all that the core wants.
     pub(crate) fn perform_all(&mut self) {
-        while let Some(output) = self.outputs.pop_front() {
-            self.perform(output);
-            self.look_at_many();
+        loop {
+            while let Some(output) = self.outputs.pop_front() {
+                self.perform(output);
+                self.look_at_many();
+            }
+            self.begin_turns();
+            if self.outputs.is_empty() {
+                return;
+            }
         }
     }
 
@@ -75,6 +81,9 @@ impl Hub {
                     self.start_action(id, &start);
                 }
             }
+            // Its node may have gone meanwhile.
+            Output::TurnTaken { id, attempt, .. } if !self.run.is_wanted(id, attempt) => {}
+            Output::TurnTaken { id, devices, .. } => self.on_turn_taken(id, devices),
             Output::GangStarted { id, oversubscribed } => self.note_gang(id, oversubscribed),
             Output::GangTooLarge { id, slots, slots_there } => {
                 self.on_gang_too_large(id, slots, slots_there);

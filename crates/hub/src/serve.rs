@@ -13,7 +13,7 @@ use crate::attempts::state::PendingCommand;
 use crate::control::{Control, Question, next_question};
 use crate::guard::Ends;
 use crate::hub::{Hub, RunEnding, sleep};
-use crate::information::{Heard, next_heard};
+use crate::information::state::{Heard, next_heard};
 use crate::reach::state::RoundAnswer;
 use crate::rerun::state::Rerun;
 use crate::staging::{Moved, next_moved};

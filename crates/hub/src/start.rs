@@ -21,7 +21,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::HubError;
 use crate::agents::{Agents, Reports};
-use crate::choosing::Choosing;
+use crate::choosing::state::Choosing;
 use crate::failures::state::Failures;
 use crate::file_probes::state::FileProbes;
 use crate::fresh_looks::FreshLooks;
@@ -30,7 +30,7 @@ use crate::gangs::state::GangTargets;
 use crate::group_losses::state::GroupLosses;
 use crate::guard::{Ends, Guard};
 use crate::hub::{Clock, Hub, RunEnding, read_clocks};
-use crate::information::Information;
+use crate::information::state::Information;
 use crate::inputs::state::Inputs;
 use crate::names::Names;
 use crate::newcomers::state::Newcomers;
@@ -47,7 +47,7 @@ use crate::settings::RunSettings;
 use crate::sizes::state::Sizes;
 use crate::staging::Staging;
 use crate::stopping::stop_settings;
-use crate::streams::Streams;
+use crate::streams::state::Streams;
 use crate::sync::state::SyncRounds;
 use crate::times::state::Times;
 

@@ -198,7 +198,14 @@ impl Hub {
         match task.state {
             TaskState::Waiting { .. } => self.add_waiting(id, &mut answer),
             TaskState::Ready => self.add_queued(id, task.requirement, &mut answer),
-            TaskState::Running { .. } => self.add_running(id, &mut answer),
+            TaskState::Running { .. } => match self.streams.waits_for(id) {
+                Some(writers) if writers.is_empty() => {}
+                Some(writers) => {
+                    answer["waits_for_count"] = writers.len().into();
+                    answer["waits_for"] = self.list(&writers[..writers.len().min(LIST_MAX)]);
+                }
+                None => self.add_running(id, &mut answer),
+            },
             TaskState::Settled(Settled::Abandoned) => {
                 let because: Vec<TaskId> = self
                     .run
@@ -268,7 +275,7 @@ impl Hub {
             }
             GangPhase::Begun | GangPhase::Breaking | GangPhase::Failed => {}
         }
-        if gang.oversubscribed && !self.streams.is_spooled(gang.tasks[0]) {
+        if gang.oversubscribed {
             answer["oversubscribed"] = true.into();
         }
         answer
@@ -430,7 +437,11 @@ impl Hub {
             TaskState::Mustered => "waits_for_gang",
             TaskState::AwaitingPeers { .. } => "ended_before_gang",
             TaskState::Lost => "lost",
-            TaskState::Running { .. } => "running",
+            TaskState::Running { .. } => match self.streams.waits_for(id) {
+                Some(writers) if writers.is_empty() => "waits_for_room",
+                Some(_) => "waits_for_writers",
+                None => "running",
+            },
             TaskState::Settled(Settled::Executed) => "done",
             TaskState::Settled(Settled::NotNeeded) => "up_to_date",
             TaskState::Settled(Settled::Failed) => "failed",

@@ -214,7 +214,14 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("node_filesystem_size_bytes", "fs_size"),
     ("node_filesystem_avail_bytes", "fs_free"),
     ("node_filesystem_files_free", "fs_inodes_free"),
+    // Bits of 10^6 a second; there it is in bytes.
+    ("node_network_speed_bytes", "net_speed * 125000"),
 ];
+
+/// Whether the meaning of an alias is more than a family: what is reckoned with one.
+pub fn is_reckoned_with_family(meaning: &str) -> bool {
+    meaning.split_once(' ').is_some_and(|(first, _)| find(first).is_some_and(|it| it.is_family))
+}
 
 /// What an alias stands for.
 pub fn alias(name: &str) -> Option<&'static str> {

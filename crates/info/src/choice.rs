@@ -392,14 +392,14 @@ impl Choice {
         Some(Never { clause: all.join(" && "), example, lacking: None, undefined })
     }
 
-    /// Folders whose file systems it asks for.
-    pub fn folders(&self, registry: &Registry) -> BTreeSet<String> {
+    /// All that it names, whether it is there or not.
+    pub fn names(&self, registry: &Registry) -> BTreeSet<String> {
         let all = self.clauses.iter().chain(&self.prefer);
         let names = all.flat_map(|it| {
             let known = it.attributes().iter().map(move |id| registry.get(*id).name.as_str());
             known.chain(it.absent().iter().map(|name| &**name))
         });
-        names.filter_map(folder_of).collect()
+        names.map(str::to_owned).collect()
     }
 }
 
@@ -414,7 +414,7 @@ pub fn folder_of(name: &str) -> Option<String> {
 /// Why a clause is neither true nor false.
 fn why_undefined(clause: &Expression, row: &Row<'_>) -> Option<Arc<str>> {
     match clause.value(row) {
-        Value::Undefined(why) => Some(why),
+        Value::Undefined(why) => Some(Arc::clone(why.text())),
         Value::Number(_) | Value::Text(_) => None,
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use crate::catalogue::FAULTS;
 use crate::registry::{Attribute, AttributeId, Refusal, Threshold, instance_name};
-use crate::table::{BY_PROVIDER, BY_USER, ELSEWHERE, NOT_SAID, NodeId, Table};
+use crate::table::{ELSEWHERE, NodeId, Table};
 use crate::value::{Kind, Value};
 
 /// Maximum number of bytes of one run, or of one line of a long-lived provider.
@@ -216,7 +216,7 @@ pub fn note(
     }
     if !is_line {
         for id in of_provider(table, provider).into_iter().filter(|id| !seen.contains(id)) {
-            table.set(node, id, Value::undefined(NOT_SAID), now);
+            table.set(node, id, Value::free("its provider no longer says it"), now);
         }
     }
     complaints
@@ -234,7 +234,7 @@ pub fn fail(table: &mut Table, node: NodeId, provider: &str, why: &str, now: Tim
 pub fn forget(table: &mut Table, node: NodeId, provider: &str, now: Time) {
     for id in of_provider(table, provider) {
         if table.has(node, id) {
-            table.set(node, id, Value::undefined(BY_PROVIDER), now);
+            table.set(node, id, Value::free("its provider was removed"), now);
         }
     }
 }
@@ -336,7 +336,7 @@ pub fn set_by_user(
         let own = known.filter(|id| table.registry().get(*id).provider == USER);
         let id = own.filter(|id| table.has(node, *id));
         let id = id.ok_or_else(|| format!("no user has set {name} of this node"))?;
-        table.set(node, id, Value::undefined(BY_USER), now);
+        table.set(node, id, Value::free("a user has removed it"), now);
         return Ok(());
     }
     let line = line.trim();
@@ -514,7 +514,7 @@ mod tests {
             table.cell(node, id).map(|cell| cell.value)
         };
         assert_eq!(value("queue"), Some(Value::undefined("queue was a number in B, is a text")));
-        assert_eq!(value("mode"), Some(Value::undefined("its provider no longer says it")));
+        assert_eq!(value("mode"), Some(Value::free("its provider no longer says it")));
         assert_eq!(value("load1"), None);
         assert_eq!(value("provider_error('probe')"), Some(Value::text(second.join("; "))));
         fail(&mut table, node, "probe", "it hangs", Time(3));

@@ -1,9 +1,10 @@
-//! What is mounted here, as the kernel tells it in /proc/self/mountinfo (proc_pid_mountinfo(5)). It reads nothing
-//! itself.
+//! What is mounted here, as the kernel tells it in /proc/self/mountinfo (proc_pid_mountinfo(5)). It does not read that
+//! table itself. The table names mounts below the root of this process alone: in a chroot, `/` itself may be in none of
+//! its lines.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A line of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,14 @@ pub struct Mount<'a> {
 /// All lines of the table that are some, in its order: what is mounted later lies over what was there before.
 pub fn mounts(table: &[u8]) -> impl Iterator<Item = Mount<'_>> {
     table.split(|byte| *byte == b'\n').filter_map(mount)
+}
+
+/// The device that a file is on, as the table writes it; empty where it cannot be known.
+pub fn device_of(path: &Path) -> String {
+    rustix::fs::stat(path).map_or_else(
+        |_| String::new(),
+        |found| format!("{}:{}", rustix::fs::major(found.st_dev), rustix::fs::minor(found.st_dev)),
+    )
 }
 
 fn mount(line: &[u8]) -> Option<Mount<'_>> {

@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(service.registrations.all.len(), 0);
         assert_eq!(
             service.value("provider_error('sensor')"),
-            Some(Value::undefined("its provider was removed"))
+            Some(Value::free("its provider was removed"))
         );
     }
 
@@ -218,11 +218,11 @@ mod tests {
         let Service { table, node, registrations } = &mut service;
         assert!(registrations.end(table, (*node, "sensor"), Time(1)));
         assert!(!registrations.end(table, (*node, "sensor"), Time(1)));
-        assert_eq!(service.value("depth"), Some(Value::undefined("its provider was removed")));
+        assert_eq!(service.value("depth"), Some(Value::free("its provider was removed")));
         service.take("sensor", "depth 4", 1).unwrap();
         let Service { table, registrations, .. } = &mut service;
         registrations.end_all_of(table, "sensor", Time(2 * SECOND_NS));
-        assert_eq!(service.value("depth"), Some(Value::undefined("its provider was removed")));
+        assert_eq!(service.value("depth"), Some(Value::free("its provider was removed")));
         assert!(service.is_new("sensor", "depth 5", 3));
     }
 

@@ -12,12 +12,8 @@ use rakuda_core::Time;
 use crate::catalogue;
 use crate::of_run;
 use crate::registry::{Attribute, AttributeId, Refusal, Registry, described};
-use crate::value::{Kind, TEXT_BYTES_MAX, Value};
+use crate::value::{Kind, TEXT_BYTES_MAX, Value, Why};
 
-/// Why a value is undefined that nobody will say again, so that its attribute may become something else.
-pub(crate) const BY_USER: &str = "a user has removed it";
-pub(crate) const BY_PROVIDER: &str = "its provider was removed";
-pub(crate) const NOT_SAID: &str = "its provider no longer says it";
 /// The end of the reason why a value is undefined that is another kind or unit on other nodes.
 pub(crate) const ELSEWHERE: &str = " on other nodes";
 
@@ -129,7 +125,7 @@ struct Column {
     /// 0: never set.
     changes: Vec<u64>,
     /// Why values that were set are not defined.
-    reasons: BTreeMap<u32, Arc<str>>,
+    reasons: BTreeMap<u32, Why>,
 }
 
 impl Column {
@@ -194,7 +190,7 @@ impl Column {
     fn clear(&mut self, node: NodeId) {
         let index = node.index();
         if index < self.changes.len() {
-            self.put(node, Value::Undefined("".into()));
+            self.put(node, Value::Undefined(Why::default()));
             self.reasons.remove(&node.0);
             self.sampled[index] = Time(0);
             self.changes[index] = 0;
@@ -319,10 +315,7 @@ impl Table {
             *change == 0
                 || but.contains(&node)
                 || match column.value(node) {
-                    Value::Undefined(why) => {
-                        [BY_USER, BY_PROVIDER, NOT_SAID].contains(&&*why)
-                            || why.ends_with(ELSEWHERE)
-                    }
+                    Value::Undefined(why) => why.is_free(),
                     Value::Number(_) | Value::Text(_) => false,
                 }
         };
@@ -576,7 +569,7 @@ impl Table {
         let known = self.registry.find(&attribute.name);
         match self.find_or_define(attribute, nodes) {
             Ok(id) => Some((id, None)),
-            Err(why) => known.map(|id| (id, Some(Value::undefined(why)))),
+            Err(why) => known.map(|id| (id, Some(Value::free(why)))),
         }
     }
 
@@ -814,7 +807,7 @@ mod tests {
         set_by_user(&mut table, one, "rack", "left", Time(5)).unwrap();
         let id = table.registry().find("rack").unwrap();
         assert_eq!(table.text(one, id).map(|text| &**text), Some("left"));
-        assert_eq!(table.cell(two, id).unwrap().value, Value::undefined(BY_USER));
+        assert_eq!(table.cell(two, id).unwrap().value, Value::free("a user has removed it"));
         assert!(table.reshaped(two) > before, "its unit has changed where it is shown");
         let load = table.registry().find("load1").unwrap();
         let text = Attribute { kind: Kind::Text, ..table.registry().get(load).clone() };

@@ -1,6 +1,7 @@
 //! A value of an attribute: a number, a text, or undefined with a reason. It knows no attribute and no time.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// Maximum of all texts of a node together, bytes (the largest entry of the 2005 paper's experiment).
@@ -24,6 +25,40 @@ impl fmt::Display for Kind {
     }
 }
 
+/// Why there is no value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Why {
+    text: Arc<str>,
+    /// Nobody will say a value of that kind again, so that the attribute may become something else.
+    is_free: bool,
+}
+
+impl Why {
+    /// In words.
+    pub fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+
+    /// Whether the attribute is not bound to its kind and unit by this.
+    pub fn is_free(&self) -> bool {
+        self.is_free
+    }
+}
+
+impl Deref for Why {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(&self.text)
+    }
+}
+
 /// What is known of an attribute at one time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
@@ -32,7 +67,7 @@ pub enum Value {
     /// UTF-8 of at most [`TEXT_BYTES_MAX`].
     Text(Arc<str>),
     /// Not known, and why.
-    Undefined(Arc<str>),
+    Undefined(Why),
 }
 
 impl Value {
@@ -54,7 +89,12 @@ impl Value {
 
     /// No value, for a reason.
     pub fn undefined(why: impl Into<Arc<str>>) -> Self {
-        Self::Undefined(why.into())
+        Self::Undefined(Why { text: why.into(), is_free: false })
+    }
+
+    /// No value, for a reason for which there will be none again.
+    pub fn free(why: impl Into<Arc<str>>) -> Self {
+        Self::Undefined(Why { text: why.into(), is_free: true })
     }
 
     /// `None`: undefined, which fits each kind.

@@ -130,28 +130,28 @@ async fn meet(stream: TcpStream, acceptor: TlsAcceptor) -> Option<Arrival> {
 async fn receive(mut arrival: Arrival, register: &RefCell<Register>) {
     let place = register.borrow_mut().place_of(&arrival);
     let refusal = match place {
-        Place::New(launch) => {
+        Destination::New(launch) => {
             let (sender, later) = mpsc::channel(1);
             let (session, token) = (arrival.hello.session, arrival.hello.token.clone());
             register.borrow_mut().sessions.insert(session, (token, sender));
             let _ = launch.send((arrival, later));
             return;
         }
-        Place::Known(link) => match link.send(arrival).await {
+        Destination::Known(link) => match link.send(arrival).await {
             Ok(()) => return,
             Err(returned) => {
                 arrival = returned.0;
                 "its session is over"
             }
         },
-        Place::Over => "its session is over",
-        Place::Unknown => "nobody waits for it",
+        Destination::Over => "its session is over",
+        Destination::Unknown => "nobody waits for it",
     };
     let _ = timeout(HELLO_LIMIT, say_refused(&mut arrival.writer, refusal)).await;
 }
 
 /// Where a connection belongs.
-enum Place {
+enum Destination {
     New(mpsc::UnboundedSender<DialIn>),
     Known(mpsc::Sender<Arrival>),
     Over,
@@ -159,18 +159,18 @@ enum Place {
 }
 
 impl Register {
-    fn place_of(&mut self, arrival: &Arrival) -> Place {
+    fn place_of(&mut self, arrival: &Arrival) -> Destination {
         // Whose link has ended, or whose launch wants no more.
         let over = &mut self.over;
         self.sessions.retain(|session, (_, link)| !link.is_closed() || !over.insert(*session));
         self.launches.retain(|_, launch| !launch.is_closed());
         let (session, token) = (arrival.hello.session, &arrival.hello.token);
         match (self.sessions.get(&session), self.launches.get(token)) {
-            (Some((of, link)), _) if of == token => Place::Known(link.clone()),
-            (None, _) if self.over.contains(&session) => Place::Over,
-            (None, Some(launch)) => Place::New(launch.clone()),
+            (Some((of, link)), _) if of == token => Destination::Known(link.clone()),
+            (None, _) if self.over.contains(&session) => Destination::Over,
+            (None, Some(launch)) => Destination::New(launch.clone()),
             // Another's session, or nobody's token.
-            (Some(_), _) | (None, None) => Place::Unknown,
+            (Some(_), _) | (None, None) => Destination::Unknown,
         }
     }
 }

@@ -7,16 +7,23 @@
 
 use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::credentials::{Credentials, CredentialsError, PEER_NAME};
+use crate::gate::STRANGERS_MAX;
 
+/// From a connection to its key, and from there to its use.
+pub const GREETING_LIMIT: Duration = Duration::from_secs(10);
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 16;
 /// The answer to a key that is waited for.
@@ -75,14 +82,47 @@ pub async fn read_key(stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<
     Ok(key)
 }
 
+/// Takes connections as they come, for ever. What has shown a key in time is handed to `met`, on a task of its own; who
+/// shows nothing is told nothing, and of those a few are heard at a time. To be called on a `LocalSet`.
+pub async fn take_all<Use>(
+    listener: TcpListener,
+    peers: Rc<Peers>,
+    met: impl Fn(Key, Box<dyn Connection>) -> Use + 'static,
+) where
+    Use: Future<Output = ()> + 'static,
+{
+    let (strangers, met) = (Arc::new(Semaphore::new(STRANGERS_MAX)), Rc::new(met));
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let Ok(stranger) = Arc::clone(&strangers).try_acquire_owned() else { continue };
+        let (peers, met) = (Rc::clone(&peers), Rc::clone(&met));
+        tokio::task::spawn_local(async move {
+            let greeting = timeout(GREETING_LIMIT, peers.accept(stream)).await;
+            drop(stranger);
+            if let Ok(Ok((key, stream))) = greeting {
+                met(key, stream).await;
+            }
+        });
+    }
+}
+
+/// Says that the key is waited for; whether the other side then takes the connection in time.
+pub async fn welcome(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> bool {
+    answer_key(stream).await.is_ok()
+        && matches!(timeout(GREETING_LIMIT, read_taken(stream)).await, Ok(Ok(())))
+}
+
 /// Says that the key is waited for.
-pub async fn answer_key(stream: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
+async fn answer_key(stream: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
     stream.write_all(&[KNOWN]).await?;
     stream.flush().await
 }
 
 /// Hears that the other side takes the connection.
-pub async fn read_taken(stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<()> {
+async fn read_taken(stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<()> {
     match stream.read_u8().await? {
         TAKEN => Ok(()),
         _ => Err(Error::from(ErrorKind::InvalidData)),

@@ -134,6 +134,11 @@ pub enum ToAgent {
         /// By name; empty: all.
         only: Vec<String>,
     },
+    /// Tell these attributes as they are from now on, however little they have moved.
+    TellExactly {
+        /// By name; all that are told so.
+        attributes: Vec<String>,
+    },
     /// What time is it? Answered by `Time`, before what is asked for next is begun.
     TellTime {
         /// For the answer.

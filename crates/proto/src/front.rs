@@ -385,6 +385,9 @@ pub struct CommandOptions {
     pub memory_bytes_max: u64,
     /// The command begins with others, when all of them are ready.
     pub gate: Option<GateOptions>,
+    /// Files of this machine that it reads where it runs (absolute). A word of the command that is one of them is what
+    /// its node calls that file. Nobody tells the agent.
+    pub files: Vec<Text>,
 }
 
 /// At which gate a command waits (docs/design/synchronised-start.md).

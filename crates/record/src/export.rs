@@ -1,10 +1,11 @@
 //! A run in the formats of others: WfCommons WfFormat, Workflow Run RO-Crate, Perfetto's
-//! TrackEvent, Graphviz, JUnit's XML.
+//! TrackEvent, Graphviz, JUnit's XML, GitLab's code quality.
 //!
 //! Each format is a module that writes to what it is given; what maps to what stands in
 //! docs/reference/exports.md. None of them knows how a run is found, where the result goes, or the
 //! command line.
 
+pub mod code_quality;
 pub mod dot;
 pub mod junit;
 mod names;

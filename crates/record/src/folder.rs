@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rakuda_proto::journal::{JournalEvent, RunOutcome, RunStarted};
 
-use crate::history::RunSummary;
+use crate::history::summary::RunSummary;
 use crate::marks;
 use crate::reader::{ReadError, Wanted, read_wanted};
 use crate::regular::open_regular;

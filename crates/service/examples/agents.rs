@@ -179,7 +179,8 @@ impl Agent {
             ToAgent::PauseOutput { .. }
             | ToAgent::MakeFolders { .. }
             | ToAgent::PutAway { .. }
-            | ToAgent::SampleNow { .. } => return,
+            | ToAgent::SampleNow { .. }
+            | ToAgent::TellExactly { .. } => return,
         };
         self.link.send(&answer);
     }

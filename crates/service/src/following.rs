@@ -8,6 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use rakuda_info::Time;
+use rakuda_info::catalogue;
 use rakuda_info::registry::{Attribute, Threshold};
 use rakuda_info::table::{NodeId, State, Table};
 use rakuda_info::value::{Kind, Value};
@@ -203,7 +204,12 @@ fn note(table: &mut Table, row: NodeId, attribute: &Attribute, told: &Json, now:
     let value = match &told["value"] {
         Json::Number(number) => Value::number(number.as_f64().unwrap_or(f64::NAN)),
         Json::String(text) => Value::text(text.as_str()),
-        _ => Value::undefined(told["why"].as_str().unwrap_or("the service does not say why")),
+        _ => {
+            let why = told["why"].as_str().unwrap_or("the service does not say why");
+            let is_built_in = catalogue::of(&attribute.name).is_some();
+            // What else it will be is the service's to say.
+            if is_built_in { Value::undefined(why) } else { Value::free(why) }
+        }
     };
     let age_ns = (told["age_s"].as_f64().unwrap_or(0.0) * 1e9) as u64;
     // A built-in attribute that means something else there is left out.
@@ -238,7 +244,7 @@ mod tests {
         let cell = |name: &str| table.cell(row, table.registry().find(name)?);
         let load = cell("load1").unwrap();
         assert_eq!((load.value, load.sampled), (Value::number(0.5), Time(3_000_000_000)));
-        assert_eq!(cell("mine").unwrap().value, Value::undefined("it hangs"));
+        assert_eq!(cell("mine").unwrap().value, Value::free("it hangs"));
         assert!(cell("other").is_none(), "nobody has said what it is");
         assert_eq!(table.nodes().count(), 2);
         assert_ne!(table.get_node(row).state, State::Up);

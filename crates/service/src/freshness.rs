@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use rakuda_info::catalogue;
 use rakuda_info::registry::{AttributeId, Registry, is_name, split_instance};
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +69,20 @@ impl Freshness {
             }
         }
         resolved
+    }
+
+    /// Providers and attributes that it names and nothing is called so, neither what is built in nor what these tables
+    /// have come to know.
+    pub fn unknown(&self, registry: &Registry, providers: &[String]) -> Vec<String> {
+        let is_attribute = |name: &str| {
+            let family = split_instance(name).map_or(name, |(family, _)| family);
+            registry.find(name).is_some() || catalogue::find(family).is_some()
+        };
+        let is_provider = |name: &String| {
+            providers.contains(name) || registry.iter().any(|(_, it)| it.provider == *name)
+        };
+        let is_unknown = |name: &&String| !is_attribute(name) && !is_provider(name);
+        self.of.keys().filter(is_unknown).cloned().collect()
     }
 
     /// Oldest age of a provider's values, ns; nothing: any.
@@ -179,6 +194,23 @@ mod tests {
         let of = |id| freshness.resolved(&registry, Some(&[id])).of("file_systems");
         assert_eq!((of(odd), of(even)), (Some(10_000_000_000), Some(1_000_000_000)));
         assert!(Freshness::default().add("F_S('/')=1s").unwrap_err().contains("is no name"));
+    }
+
+    #[test]
+    fn names_that_nothing_has_are_found() {
+        let mut registry = Registry::new();
+        let words =
+            ["nonsense=1s", "load=1s", "load1=1s", "fs_free=1s", "fs_free('/a')=1s", "q=1s"];
+        let freshness =
+            made(&[&words[..], &["lod1=1s", "users=1s", "file_systems=2s", "3s"]].concat());
+        let providers = ["q".to_owned()];
+        assert_eq!(freshness.unknown(&registry, &providers), ["lod1", "nonsense"]);
+        let threshold = rakuda_info::registry::Threshold::default();
+        let [name, unit, provider] = ["nonsense", "", "user"].map(str::to_owned);
+        let kind = rakuda_info::value::Kind::Number;
+        let own = rakuda_info::registry::Attribute { name, unit, kind, threshold, provider };
+        registry.define(own).unwrap();
+        assert_eq!(freshness.unknown(&registry, &providers), ["lod1"]);
     }
 
     #[test]

@@ -293,7 +293,8 @@ mod tests {
         let shown = |it: &Reading| {
             let value = match &it.value {
                 Value::Number(number) => number.to_string(),
-                Value::Text(text) | Value::Undefined(text) => text.to_string(),
+                Value::Text(text) => text.to_string(),
+                Value::Undefined(why) => why.to_string(),
             };
             format!("{}{} {value}", it.name, it.instance.as_deref().unwrap_or_default())
         };

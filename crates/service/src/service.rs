@@ -12,12 +12,14 @@ use hyper::{Method, StatusCode};
 use rakuda_agent::providers::{ExternalProvider, check_name};
 use rakuda_info::Time;
 use rakuda_info::catalogue::BUILT_IN;
+use rakuda_info::expression::Expression;
 use rakuda_info::external;
 use rakuda_info::format::fragments::Fragments;
 use rakuda_info::format::{Ages, Format, json, metrics};
 use rakuda_info::provider::{self, FileSystems, Provider, Root, quick};
 use rakuda_info::query::{Answer, Followed, Query, Question, QuestionError, oldest};
 use rakuda_info::registered::{Refused, Registrations, Taken};
+use rakuda_info::registry::Registry;
 use rakuda_info::table::{NodeId, State, Table};
 use rakuda_info::value::Kind;
 use tokio::net::TcpListener;
@@ -41,6 +43,8 @@ const LEAVE_TIME: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(5);
 /// Between two looks whether a service that registers here has fallen silent.
 const SILENCE_LOOK: Duration = Duration::from_millis(250);
+/// Services that register bring names of their own: those that nothing has are told after so long.
+const OTHERS_TIME: Duration = Duration::from_secs(60);
 /// Below it are the requests of services that register.
 const SOURCES: &str = "/v1/sources/";
 /// What a provider that registers has said holds for so long unless it says otherwise, and may hold for so long.
@@ -274,6 +278,38 @@ impl Service {
         }
         let mut samplers = self.samplers.borrow_mut();
         sampling::exchange(&mut samplers, &before, externals, &self.programs, &self.found)
+    }
+
+    /// Tells people which names of `validity` nothing has. Who provides more may have it: they are waited for, and
+    /// where only others bring nodes, those for a while.
+    pub async fn tell_unknown(self: Rc<Self>) {
+        let names = |table: &Table| {
+            let providers: Vec<String> =
+                self.externals.borrow().iter().map(|it| it.name.clone()).collect();
+            let has_told =
+                |name: &String| table.nodes().any(|(row, _)| external::has_told(table, row, name));
+            let is_known = !table.is_empty() && providers.iter().all(has_told);
+            (is_known, self.validity.unknown(table.registry(), &providers))
+        };
+        loop {
+            let (is_known, unknown) = self.look(names);
+            if unknown.is_empty() {
+                return;
+            }
+            if is_known {
+                break;
+            }
+            tokio::time::sleep(SILENCE_LOOK).await;
+        }
+        if self.inner.borrow().own.is_none() {
+            tokio::time::sleep(OTHERS_TIME).await;
+        }
+        for name in self.look(names).1 {
+            let hint = self.look(|table| near(&name, table.registry()));
+            self.complain(&format!(
+                "--validity: nothing is called {name} so far, neither a provider nor an attribute{hint}"
+            ));
+        }
     }
 
     /// Kills what external providers have running.
@@ -693,6 +729,13 @@ fn event_text(mut answer: Answer, is_first: bool) -> String {
         format!("id: {change}\nevent: gone\ndata: {}\n\n", json::write_gone(change, &gone))
     });
     [told, removed].into_iter().flatten().collect()
+}
+
+/// What may have been meant by a name, in parentheses; else nothing.
+fn near(name: &str, registry: &Registry) -> String {
+    let hint = Expression::new(name, registry).err().and_then(|error| error.hint);
+    hint.filter(|hint| hint.starts_with("did you mean"))
+        .map_or_else(String::new, |hint| format!(" ({hint})"))
 }
 
 fn bad_question(error: &QuestionError) -> Reply {

@@ -123,6 +123,10 @@ impl Inform for Teller {
         }
     }
 
+    fn tell_exactly(&self, attributes: Vec<String>) {
+        self.known.borrow_mut().sender.tell_always(attributes);
+    }
+
     fn end(&self) {
         self.sampling.replace(None);
     }

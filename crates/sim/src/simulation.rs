@@ -373,6 +373,7 @@ impl<'a> Simulation<'a> {
                 unreachable!("no gang is defined: {id:?}")
             }
             Output::GangEntangled { id, .. } => unreachable!("no gang is defined: {id:?}"),
+            Output::TurnTaken { id, .. } => unreachable!("no gang is defined: {id:?}"),
             Output::AskNeeded { id } | Output::CompareRecord { id } | Output::Resolve { id } => {
                 unreachable!("{id:?} is neither deferred nor of a class of its own")
             }

@@ -11,17 +11,14 @@ use std::net::SocketAddr;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener, UnixStream};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rakuda_link::credentials::Credentials;
-use rakuda_link::gate::STRANGERS_MAX;
-use rakuda_link::peers::{self, Key, Peers};
+use rakuda_link::peers::{self, Connection, GREETING_LIMIT, Key, Peers};
 use rakuda_proto::Text;
 use rakuda_proto::agent::AgentEvent;
 use rakuda_proto::streams::{OpeningId, StreamEvent};
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
-use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::spawn_local;
 use tokio::time::timeout;
@@ -29,8 +26,6 @@ use tokio::time::timeout;
 use super::cost;
 use crate::processes;
 
-/// From a connection to its key.
-const GREETING_LIMIT: Duration = Duration::from_secs(10);
 /// Another host that does not answer in time is reached over the hub's.
 const DIAL_LIMIT: Duration = Duration::from_secs(3);
 /// So much is copied at a time, in each direction.
@@ -164,26 +159,12 @@ impl Work {
         let addresses = peers::own_addresses();
         let addresses = addresses.into_iter().map(|address| SocketAddr::new(address, port));
         let addresses = addresses.map(|address| Text::from(address.to_string())).collect();
-        let (ends, taking) = (Rc::clone(&self.ends), Rc::clone(&peers));
-        let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
-        spawn_local(async move {
-            loop {
-                let Ok((stream, _)) = far.accept().await else {
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                    continue;
-                };
-                let Ok(stranger) = Arc::clone(&strangers).try_acquire_owned() else { continue };
-                let (ends, peers) = (Rc::clone(&ends), Rc::clone(&taking));
-                spawn_local(async move {
-                    // Who shows nothing is told nothing.
-                    let greeting = timeout(GREETING_LIMIT, peers.accept(stream)).await;
-                    drop(stranger);
-                    if let Ok(Ok((key, stream))) = greeting {
-                        join(&ends, key, stream).await;
-                    }
-                });
-            }
-        });
+        let ends = Rc::clone(&self.ends);
+        let met = move |key: Key, stream: Box<dyn Connection>| {
+            let ends = Rc::clone(&ends);
+            async move { join(&ends, key, stream).await }
+        };
+        spawn_local(peers::take_all(far, Rc::clone(&peers), met));
         let ends = Rc::clone(&self.ends);
         spawn_local(async move {
             loop {
@@ -247,11 +228,8 @@ fn near_socket() -> std::io::Result<(String, tokio::net::UnixListener)> {
 /// A connection has shown a key: it is answered and carried if somebody waits for it.
 async fn join(ends: &Ends, key: Key, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let is_known = ends.borrow().contains_key(&key);
-    if !is_known || peers::answer_key(&mut stream).await.is_err() {
-        return;
-    }
     // Who is slow to answer may have been given up, and another connection comes for the end.
-    if let Ok(Ok(())) = timeout(GREETING_LIMIT, peers::read_taken(&mut stream)).await {
+    if is_known && peers::welcome(&mut stream).await {
         let end = ends.borrow_mut().remove(&key);
         carry(end, stream).await;
     }

@@ -34,7 +34,7 @@ use carrier::Carrier;
 pub(crate) use carrier::pass_on;
 use hops::{HopIntake, HopOutlet};
 use relay::{Intake, Outlet, Relay, RelayHandle, Through};
-use spool::KeptSpools;
+use spool::{KeptSpools, files_allowed};
 
 /// Bytes that the kernel is asked to keep in each pipe. The limit of a user for all pipes together
 /// (pipe-user-pages-soft) allows 64 MiB of them, after which pipes stay as they are.
@@ -238,13 +238,6 @@ fn words_of(error: &io::Error, ends: usize) -> String {
         ends * 2,
         files_allowed()
     )
-}
-
-/// What to say besides where a file could not be opened for want of descriptors.
-fn files_allowed() -> String {
-    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let files = files.map_or_else(|| "any number".to_owned(), |files| files.to_string());
-    format!("`ulimit -n` allows {files}")
 }
 
 /// Without `members` tasks have their pipes already, and hand them on.

@@ -257,13 +257,20 @@ pub(super) fn is_damage(error: &io::Error) -> bool {
 fn named(path: &Path, error: &io::Error) -> io::Error {
     let what = match error.kind() {
         _ if error.raw_os_error() == Some(libc::EMFILE) => {
-            format!("cannot be opened: {error}, and {}", super::files_allowed())
+            format!("cannot be opened: {error}, and {}", files_allowed())
         }
         io::ErrorKind::UnexpectedEof => "ends early".to_owned(),
         io::ErrorKind::NotFound => "is not there".to_owned(),
         _ => error.to_string(),
     };
     io::Error::new(error.kind(), format!("the spool {} {what}", path.display()))
+}
+
+/// What to say besides where a file could not be opened for want of descriptors.
+pub(super) fn files_allowed() -> String {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let files = files.map_or_else(|| "any number".to_owned(), |files| files.to_string());
+    format!("`ulimit -n` allows {files}")
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ impl Explain {
     }
 }
 
-fn text(value: &Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     printable(value.as_str().unwrap_or("?").as_bytes())
 }
 
@@ -67,6 +67,10 @@ fn print(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "{task}: failed, and is tried again when its delay is over")?;
         }
         "waits_for_gang" => writeln!(out, "{task}: ready, and waits for its gang")?,
+        "waits_for_writers" => print_reader(&task, answer, out)?,
+        "waits_for_room" => {
+            writeln!(out, "{task}: all that it reads is there, and waits for room on its node")?;
+        }
         "ended_before_gang" => {
             writeln!(out, "{task}: has ended well, and counts when all of its gang have")?;
         }
@@ -83,6 +87,14 @@ fn print(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
         print_gang(&answer["gang"], out)?;
     }
     Ok(())
+}
+
+/// A task that reads what others print when all of these have ended.
+fn print_reader(task: &str, answer: &Value, out: &mut dyn Write) -> io::Result<()> {
+    let count = answer["waits_for_count"].as_u64().unwrap_or(0);
+    let more = count.saturating_sub(list(&answer["waits_for"]).count() as u64);
+    write!(out, "{task}: waits for what it reads from {}", tasks(&answer["waits_for"]))?;
+    if more > 0 { writeln!(out, " and {more} more") } else { writeln!(out) }
 }
 
 /// Why the gang of a task has not begun, or what it does.
@@ -127,6 +139,8 @@ fn in_words(state: &str) -> &str {
         "waits_to_retry" => "waits for its next try",
         "waits_for_gang" => "waits for its gang",
         "ended_before_gang" => "ended before its gang",
+        "waits_for_writers" => "waits for what it reads",
+        "waits_for_room" => "waits for room",
         other => other,
     }
 }

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use rakuda_record::Run;
 use rakuda_record::export::{
-    ExportError, dot, junit, perfetto, remove_abandoned, ro_crate, unfinished_name, wfformat,
+    ExportError, code_quality, dot, junit, perfetto, remove_abandoned, ro_crate, unfinished_name,
+    wfformat,
 };
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 
@@ -27,7 +28,8 @@ use super::{Status, UsageError};
     rakudactl export perfetto -o run.pftrace       open it in ui.perfetto.dev: what ran when, on which core\n    \
     rakudactl export dot | dot -Tsvg > a.svg       the graph of tasks\n    \
     rakudactl export dot --of rules -o rules.dot   the graph of rules, small also for large runs\n    \
-    rakudactl export junit -o junit.xml            tasks as test cases, for continuous integration\n\n\
+    rakudactl export junit -o junit.xml            tasks as test cases, for continuous integration\n    \
+    rakudactl export code-quality -o quality.json  failed tasks by file and line, for merge requests in GitLab\n\n\
     A file that exists is replaced when the new one is complete; a crate's folder must not exist. What becomes of what is told in \
     docs/reference/exports.md.")]
 pub struct Export {
@@ -39,8 +41,8 @@ pub struct Export {
     #[arg(value_name = "RUN", default_value = "last")]
     run: String,
 
-    /// Write to FILE; `-` is the standard output, where wfformat, dot and junit go without it. perfetto needs a file
-    /// or `-`, ro-crate the name of a new folder.
+    /// Write to FILE; `-` is the standard output, where wfformat, dot, junit and code-quality go without it. perfetto
+    /// needs a file or `-`, ro-crate the name of a new folder.
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -60,6 +62,7 @@ enum Format {
     Perfetto,
     Dot,
     Junit,
+    CodeQuality,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -109,7 +112,7 @@ impl Export {
                     .into(),
             )),
             (Some(output), _) => Ok(output),
-            (None, Format::Wfformat | Format::Dot | Format::Junit) => Ok(Path::new("-")),
+            (None, Format::Wfformat | Format::Dot | Format::Junit | Format::CodeQuality) => Ok(Path::new("-")),
         }
     }
 
@@ -140,6 +143,7 @@ impl Export {
     ) -> anyhow::Result<()> {
         match self.format {
             Format::Junit => junit::write(run, tails, out)?,
+            Format::CodeQuality => code_quality::write(run, &repository(run), out)?,
             Format::Wfformat => wfformat::write(run, out).map_err(unwrapped)?,
             Format::Perfetto => perfetto::write(run, out)?,
             Format::Dot => draw(run, self.of.unwrap_or(Of::Tasks), out)?,
@@ -147,6 +151,13 @@ impl Export {
         }
         Ok(())
     }
+}
+
+/// The folder of the repository in which a run was, else the folder of the run.
+fn repository(run: &Run) -> PathBuf {
+    let directory = PathBuf::from(run.started.directory.to_display());
+    let top = directory.ancestors().find(|folder| folder.join(".git").exists());
+    top.unwrap_or(&directory).to_owned()
 }
 
 /// Errors of writing do not say which file; the others are about the run.

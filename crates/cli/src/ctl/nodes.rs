@@ -64,7 +64,7 @@ pub struct Nodes {
     group_by: Option<String>,
 
     /// At most N lines.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = rows)]
     limit: Option<usize>,
 
     /// Sample anew what is older than AGE (100ms, 5s; 0: all), and wait for it, 5 s at most; with -F all is.
@@ -94,6 +94,10 @@ pub struct Nodes {
     /// Print `text`, `json`, `csv` or `ldif`.
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
+}
+
+fn rows(word: &str) -> Result<usize, &'static str> {
+    word.parse().map_err(|_| "expected a number of rows")
 }
 
 impl Nodes {

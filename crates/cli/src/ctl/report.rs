@@ -161,7 +161,10 @@ impl Report {
         match path {
             None => out.write_all(document.as_bytes())?,
             Some(path) => {
-                write_file(&path, document.as_bytes())?;
+                write_file(&path, document.as_bytes()).map_err(|error| match &self.output {
+                    Some(_) => error,
+                    None => anyhow::anyhow!("{error:#}; -o FILE writes it elsewhere"),
+                })?;
                 writeln!(out, "{}", path.display())?;
             }
         }

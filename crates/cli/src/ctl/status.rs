@@ -4,10 +4,14 @@ use std::io::Write;
 
 use clap::Args;
 use rakuda_record::folder::FolderError;
+use rakuda_record::report::format::bytes;
 use serde_json::{Value, json};
 
 use super::place::Place;
 use super::{Status as Ending, live};
+
+/// So many streams are named.
+const STREAMS_MAX: usize = 20;
 
 /// Says how far the runs are that are going on here.
 #[derive(Args)]
@@ -89,6 +93,16 @@ fn print(run: &Value, out: &mut dyn Write) -> std::io::Result<()> {
     if others > 0 {
         writeln!(out, "  ({others} more)")?;
     }
+    let streams = run["streams"].as_array().map_or(&[][..], Vec::as_slice);
+    for stream in streams.iter().take(STREAMS_MAX) {
+        let count = |name: &str| stream[name].as_u64().unwrap_or(0);
+        let (name, records) = (super::explain::text(&stream["stream"]), count("records"));
+        let of = if stream["live"] == true { "" } else { " of the writers that run now" };
+        writeln!(out, "  stream {name}: {}, {records} records so far{of}", bytes(count("bytes")))?;
+    }
+    if streams.len() > STREAMS_MAX {
+        writeln!(out, "  ({} more streams)", streams.len() - STREAMS_MAX)?;
+    }
     Ok(())
 }
 
@@ -102,6 +116,20 @@ mod tests {
         let mut out = Vec::new();
         print(&json!({"run": "r", "running": running, "tasks": tasks}), &mut out).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn streams_are_told_with_what_went_in_so_far() {
+        let stream = |name: &str, live| json!({"stream": name, "bytes": 1_500_000, "records": 7, "live": live});
+        let mut all = vec![stream("lines", true), stream("sums", false)];
+        all.extend((0..20).map(|_| stream("more", true)));
+        let mut out = Vec::new();
+        print(&json!({"run": "r", "streams": all}), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        assert_eq!(lines[0], "  stream lines: 1.50 MB, 7 records so far");
+        let of = "  stream sums: 1.50 MB, 7 records so far of the writers that run now";
+        assert_eq!((lines[1], lines[20]), (of, "  (2 more streams)"));
     }
 
     #[test]

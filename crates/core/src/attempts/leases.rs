@@ -387,4 +387,143 @@ mod tests {
         }
         assert_eq!(leases.new_lookahead(), None);
     }
+
+    #[test]
+    fn actions_of_exactly_the_bound_are_not_short() {
+        assert_eq!(after_samples(SHORT_NS).new_lookahead(), None);
+        assert_eq!(after_samples(SHORT_NS - 1).new_lookahead(), Some(16));
+    }
+
+    #[test]
+    fn the_front_need_not_hurry_while_half_of_what_is_begun_early_waits() {
+        let mut leases = after_samples(1_000_000);
+        assert!(!leases.is_well_supplied(), "nothing is begun early yet");
+        leases.new_lookahead();
+        for number in 0..8 {
+            assert!(!leases.is_well_supplied(), "{number} of 16 wait");
+            leases.want(TaskId(number), 1, false);
+        }
+        assert!(leases.is_well_supplied());
+    }
+
+    #[test]
+    fn an_action_has_its_cores_since_it_was_begun() {
+        let mut leases = Leases::new(1);
+        let now = at(7_000);
+        assert!(leases.begin(TaskId(1), 1, now));
+        assert_eq!(leases.held_since_ns(TaskId(1)), Some(now.journal_ns()));
+        assert_eq!(leases.held_since_ns(TaskId(2)), None);
+    }
+
+    /// A node of 2 cores to which a message takes so long and back, and how many actions may be begun early there.
+    fn behind_a_line(took_ns: u64, trip_ns: u64) -> (Leases, Option<u32>) {
+        let mut leases = after_samples(took_ns);
+        leases.set_trip(trip_ns);
+        let ahead = leases.new_lookahead();
+        (leases, ahead)
+    }
+
+    #[test]
+    fn a_node_is_far_by_its_line_and_by_what_its_actions_take() {
+        let ahead = |took_ns, trip_ns| behind_a_line(took_ns, trip_ns).1;
+        let run_ns = 15_000_000;
+        assert_eq!(ahead(run_ns, FAR_NS - 1), None, "the line is short");
+        assert_eq!(ahead(run_ns, FAR_NS), Some(4), "one is on its way while one runs, on 2 cores");
+        assert_eq!(
+            ahead(TRIPS_IN_RUN * FAR_NS, FAR_NS),
+            None,
+            "actions take too long for that to matter"
+        );
+        assert_eq!(ahead(45_000_000, 40_000_000), Some(16), "8 of 5 ms are on their way in 40 ms");
+    }
+
+    #[test]
+    fn a_large_far_node_gets_two_for_each_core_at_least() {
+        let mut leases = Leases::new(100);
+        for number in 0..20 {
+            assert!(leases.begin(TaskId(number), 1, at(0)));
+            leases.end(TaskId(number), true, at(45_000_000));
+        }
+        leases.set_trip(40_000_000);
+        assert_eq!(leases.new_lookahead(), Some(200));
+    }
+
+    /// Two run, and two are prepared.
+    fn with_two_prepared() -> Leases {
+        let (mut leases, ahead) = behind_a_line(45_000_000, 20_000_000);
+        assert_eq!(ahead, Some(4));
+        assert!(leases.prepares());
+        for number in 100..104 {
+            assert!(!leases.begin(TaskId(number), 1, at(0)));
+            leases.want(TaskId(number), 1, false);
+        }
+        assert_eq!(
+            [leases.grant(at(0)), leases.grant(at(0))],
+            [Some(TaskId(100)), Some(TaskId(101))]
+        );
+        for number in 102..104 {
+            assert_eq!(leases.next_to_prepare(), Some(TaskId(number)));
+            assert_eq!(leases.prepare(), 0, "no core was freed there");
+        }
+        assert_eq!(leases.next_to_prepare(), None);
+        leases
+    }
+
+    #[test]
+    fn a_core_that_goes_to_a_prepared_command_is_owed_until_that_has_begun() {
+        let mut leases = with_two_prepared();
+        assert_eq!(leases.owed(), 0);
+        let (is_given, held) = leases.core_freed(TaskId(100), at(1_000));
+        assert!(is_given && held.is_some());
+        assert_eq!(leases.owed(), 1);
+        assert!(!leases.holds(TaskId(100)) && !leases.may_release());
+        leases.begun(TaskId(102), 1, true, at(2_000));
+        assert_eq!(leases.owed(), 0);
+        assert!(leases.holds(TaskId(102)));
+        leases.want(TaskId(105), 1, false);
+        assert_eq!(leases.grant(at(2_000)), None, "both cores are held");
+        assert_eq!(leases.prepare(), 1, "of the core that was freed the node is told");
+        assert!(
+            leases.core_freed(TaskId(101), at(3_000)).0
+                && leases.core_freed(TaskId(102), at(3_000)).0
+        );
+        assert_eq!(
+            leases.core_freed(TaskId(103), at(4_000)),
+            (false, None),
+            "no more are prepared"
+        );
+    }
+
+    #[test]
+    fn a_free_core_is_released_to_what_is_prepared_and_not_asked_back() {
+        let mut leases = with_two_prepared();
+        assert!(!leases.may_release(), "no core is free");
+        leases.end(TaskId(100), true, at(1_000));
+        assert!(leases.may_release());
+        assert!(leases.withdraw(TaskId(102), 1) && !leases.withdraw(TaskId(102), 1));
+        assert!(leases.may_release(), "the other one is not asked back");
+        leases.withdraw(TaskId(103), 1);
+        assert!(!leases.may_release());
+        leases.withdrawn(TaskId(103), 1);
+        assert!(!leases.may_release(), "the node has one, which is asked back");
+        leases.begun(TaskId(102), 1, true, at(2_000));
+        assert!(leases.holds(TaskId(102)), "it had begun before it was asked back");
+        leases.want(TaskId(105), 1, false);
+        assert_eq!(leases.grant(at(2_000)), None, "its core was free, and is not any more");
+    }
+
+    #[test]
+    fn what_is_released_is_owed() {
+        let mut leases = with_two_prepared();
+        leases.end(TaskId(100), true, at(1_000));
+        leases.release_prepared();
+        assert_eq!(leases.owed(), 1);
+        assert!(!leases.may_release());
+        leases.begun(TaskId(102), 1, false, at(2_000));
+        assert_eq!(leases.owed(), 0);
+        assert!(
+            leases.may_release(),
+            "it has ended already, and its core is free for the other one"
+        );
+    }
 }

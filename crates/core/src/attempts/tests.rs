@@ -353,6 +353,90 @@ fn all_are_taken_at_the_end_with_the_time_that_they_held_cores() {
     assert_eq!(attempts.all().count(), 0);
 }
 
+#[test]
+fn an_attempt_is_found_by_its_task_and_its_number() {
+    let mut attempts = nodes(2);
+    begin(&mut attempts, 7, false);
+    assert!(attempts.acting_as(TaskId(7), 1).is_some());
+    assert!(attempts.acting_as(TaskId(7), 2).is_none());
+    assert!(attempts.details_mut(TaskId(7)).is_some());
+    assert!(attempts.details_mut(TaskId(8)).is_none());
+    attempts.begin(TaskId(8), &next(1, OTHER), 2, at(0), false, ());
+    assert_eq!(attempts.get(TaskId(8)).unwrap().cores(), 2);
+}
+
+#[test]
+fn what_is_left_of_a_failed_attempt_is_ended_before_its_failure_is_looked_into() {
+    let mut attempts = nodes(1);
+    begin(&mut attempts, 7, false);
+    attempts.end_action(TaskId(7), None, at(1));
+    attempts.clear(TaskId(7));
+    assert_eq!(*attempts.get(TaskId(7)).unwrap().state(), State::Clearing);
+    attempts.attribute(TaskId(7));
+    assert_eq!(*attempts.get(TaskId(7)).unwrap().state(), State::Attributing);
+}
+
+#[test]
+fn beside_a_gang_actions_have_their_cores_at_once_on_all_nodes() {
+    let mut attempts = looking_ahead();
+    assert!(!begin(&mut attempts, 100, false), "it is begun early");
+    attempts.hold_lookahead(true);
+    assert!(begin(&mut attempts, 101, false));
+    attempts.hold_lookahead(false);
+    assert_eq!(attempts.take_lookahead(), [(NODE, 16)]);
+}
+
+/// As [`looking_ahead`], on a node that is far.
+fn far() -> Commands {
+    let mut attempts = looking_ahead();
+    attempts.set_trip(NODE, 20_000_000);
+    for id in 100..104 {
+        begin(&mut attempts, id, false);
+        want(&mut attempts, id, id);
+    }
+    assert_eq!(does(|out| attempts.grant(at(1), out)), [start_there(100), start_there(101)]);
+    attempts
+}
+
+/// A command whose end frees its core for one that is prepared.
+fn start_there(id: u32) -> AttemptEffect<u32> {
+    AttemptEffect::Start { id: TaskId(id), command: id, frees_core: true }
+}
+
+fn prepare(id: u32) -> AttemptEffect<u32> {
+    AttemptEffect::Prepare { id: TaskId(id), command: id, freed: 0 }
+}
+
+#[test]
+fn commands_go_to_a_far_node_before_they_may_run_when_their_inputs_are_there() {
+    let mut attempts = far();
+    attempts.inputs_changed(TaskId(102));
+    assert_eq!(
+        does(|out| attempts.prepare(|_, _| true, out)),
+        [],
+        "the first in line waits for its inputs"
+    );
+    let mut attempts = far();
+    assert_eq!(does(|out| attempts.prepare(|_, _| true, out)), [prepare(102), prepare(103)]);
+    assert!(attempts.get(TaskId(102)).unwrap().is_prepared());
+}
+
+#[test]
+fn a_command_that_a_node_gives_back_stands_first_in_line_again() {
+    let mut attempts = far();
+    attempts.prepare(|_, _| true, &mut Vec::new());
+    let out =
+        does(|out| assert_eq!(attempts.command_withdrawn(NODE, TaskId(102), 1, 102, out), None));
+    assert_eq!(out, []);
+    attempts.core_freed(NODE, TaskId(100), 1, at(2));
+    attempts.command_ended(TaskId(100), at(2), &mut Vec::new());
+    assert_eq!(attempts.passed_on(NODE), 1, "the node gives its core to the other one");
+    assert_eq!(does(|out| attempts.grant(at(2), out)), []);
+    attempts.core_freed(NODE, TaskId(101), 1, at(3));
+    attempts.command_ended(TaskId(101), at(3), &mut Vec::new());
+    assert_eq!(does(|out| attempts.grant(at(3), out)), [start_there(102)]);
+}
+
 /// Whatever comes in any order: no more cores are leased than there are but for callers that go on,
 /// no command is lost or started twice, and nothing is left at the end.
 #[test]

@@ -111,6 +111,13 @@ fn what_is_written_anew_changes_hands_and_what_was_before_stays() {
 }
 
 #[test]
+fn a_tasks_file_is_found_by_its_whole_name() {
+    let policy = policy(&["a", "b"]);
+    assert_eq!(policy.task_at(b"/run/b"), Some(TaskId(1)));
+    assert_eq!(policy.task_at(b"b"), None);
+}
+
+#[test]
 fn a_declaration_outweighs_a_guess_and_yields_to_an_earlier_one() {
     let mut policy = policy(&["ref.fa.amb", "ref.fa.bwt", "other"]);
     declare(&mut policy, 2, &["ref.fa.*", "out/x"], &[]);
@@ -257,6 +264,7 @@ fn naive_glob(glob: &[u8], name: &[u8]) -> bool {
 #[test]
 fn stars_try_every_length() {
     assert!(matches_glob(b"*a*b", b"xaab"));
+    assert!(matches_glob(b"*ab", b"xyzab") && !matches_glob(b"*ab", b"xyzac"));
     assert!(matches_glob(b"**", b"") && matches_glob(b"n*[1", b"n0[1"));
     assert!(!matches_glob(b"*a*b", b"xaabc"));
     assert!(!matches_glob(b"a?", b"a") && !matches_glob(b"", b"a"));

@@ -38,6 +38,8 @@ impl Scheduler {
             uncharged: false,
             joined: false,
             spread: false,
+            by_turns: false,
+            shares: BTreeMap::new(),
             weights: Weights::default(),
             begins: None,
         };
@@ -46,9 +48,11 @@ impl Scheduler {
     }
 
     /// What some tasks of a gang print others read.
-    pub(crate) fn on_gang_joined(&mut self, id: GangId, spread: bool) {
+    pub(crate) fn on_gang_joined(&mut self, id: GangId, spread: bool, by_turns: bool) {
         self.gangs.all[id].joined = true;
         self.gangs.all[id].spread = spread;
+        self.gangs.all[id].by_turns = by_turns;
+        self.gangs.any_by_turns |= by_turns;
     }
 
     /// What is said of its tasks.

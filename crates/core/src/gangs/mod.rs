@@ -1,12 +1,13 @@
 //! Gangs: tasks that are placed all or none, begin together, and are one retry unit. Their books.
 //!
 //! The life of a gang is in `life.rs`, where its tasks go in `places.rs`, what small tasks may do
-//! with slots that are kept in `backfill.rs`. Empty, and without cost,
+//! with slots that are kept in `backfill.rs`, and who runs by turns in `turns.rs`. Empty, and without cost,
 //! where no gang is defined. The contract is `docs/design/gangs.md`.
 
 mod backfill;
 mod life;
 mod places;
+mod turns;
 
 use crate::ids::{GangId, IdVec, NodeId, TaskId};
 use crate::node::Need;
@@ -59,6 +60,10 @@ pub(crate) struct Gang {
     joined: bool,
     /// Where they do not fit on one node, they may go to several.
     spread: bool,
+    /// Its tasks run by turns: each takes its share when its turn comes.
+    by_turns: bool,
+    /// Of one that runs by turns: what tasks take whose turn has not come.
+    shares: BTreeMap<TaskId, Vec<(NodeId, Need)>>,
     /// What is said of its tasks; of one that is not joined nothing.
     weights: Weights,
     /// When it can begin at the earliest by the times that were known when it had its plan; none: not known.
@@ -87,6 +92,10 @@ pub(crate) struct Gangs {
     ages: u64,
     /// The one of `waiting` whose slots are kept; only it has any.
     holder: Option<GangId>,
+    /// Some gang runs by turns.
+    any_by_turns: bool,
+    /// Turns that have come and for which there was no room, in the order in which they came.
+    turns: Vec<turns::Turn>,
     /// Not looked at yet whether their members need one another.
     unchecked: Vec<GangId>,
     /// Some of `unchecked` may have been activated.
@@ -283,6 +292,9 @@ impl Scheduler {
                     *awaited.entry(slot.node).or_default() += 1;
                 }
             }
+        }
+        for node in self.gangs.turns.iter().flat_map(|turn| &turn.awaited) {
+            *awaited.entry(*node).or_default() += 1;
         }
         for (id, node) in self.fleet.nodes.iter() {
             assert_eq!(node.awaited, awaited.get(&id).copied().unwrap_or(0), "awaited on {id:?}");

@@ -8,7 +8,8 @@
 //!
 //! Knows no queue.
 
-use super::{GangPhase, Slot};
+use super::turns::shares_of;
+use super::{Gang, GangPhase, Slot};
 use crate::event::{Output, Settled};
 use crate::ids::{GangId, NodeId, RequirementId, ResourceId, TaskId};
 use crate::locality::candidate_nodes;
@@ -100,6 +101,7 @@ impl Scheduler {
         for (_, id) in self.gangs.waiting.clone() {
             self.gangs.all[id].too_large = false;
         }
+        self.cease_turns();
         self.gangs.fresh = true;
     }
 
@@ -255,10 +257,10 @@ impl Scheduler {
         let (slots, oversubscribed) = match fits {
             Some(slots) => (Some(slots), false),
             None if gang.oversubscribe && gang.joined && !gang.spread => {
-                (self.plan_on_largest(&wanted, &gang.weights), true)
+                (self.plan_on_largest(&wanted, gang), !gang.by_turns)
             }
             None if gang.oversubscribe => {
-                (self.plan_oversubscribed(&wanted, None, &gang.weights), true)
+                (self.plan_oversubscribed(&wanted, None, gang), !gang.by_turns)
             }
             None => (None, false),
         };
@@ -436,22 +438,23 @@ impl Scheduler {
     fn plan_on_largest(
         &self,
         wanted: &[(TaskId, RequirementId)],
-        weights: &Weights,
+        gang: &Gang,
     ) -> Option<Vec<Slot>> {
         let mut nodes: Vec<NodeId> = self.fleet.nodes.ids().collect();
         nodes.sort_by_key(|node| (Reverse(self.fleet.nodes[*node].capacity.cores), *node));
-        nodes.into_iter().find_map(|node| self.plan_oversubscribed(wanted, Some(node), weights))
+        nodes.into_iter().find_map(|node| self.plan_oversubscribed(wanted, Some(node), gang))
     }
 
     /// Spreads more tasks than there are slots over the nodes by their cores. What no core is left
-    /// for takes none, likewise with memory; devices are never shared.
+    /// for takes none, likewise with memory; devices are never shared. Tasks that run by turns share nothing: each
+    /// goes where it fits alone, and has all that it asks for when its turn comes.
     fn plan_oversubscribed(
         &self,
         wanted: &[(TaskId, RequirementId)],
         only: Option<NodeId>,
-        weights: &Weights,
+        gang: &Gang,
     ) -> Option<Vec<Slot>> {
-        let (mut placer, wanted) = self.placer(weights, wanted);
+        let (mut placer, wanted) = self.placer(&gang.weights, wanted);
         let mut loads = Loads::new();
         let mut slots: Vec<Slot> = Vec::with_capacity(wanted.len());
         for (member, requirement) in wanted {
@@ -465,7 +468,7 @@ impl Scheduler {
                 only.is_none_or(|only| only == *id)
                     && self.fleet.could_take(*id, requirement)
                     && !own.contains(id)
-                    && load.leaves_devices(&node.capacity, resources)
+                    && (gang.by_turns || load.leaves_devices(&node.capacity, resources))
             });
             let found = suits.min_by(|(a, one), (b, other)| {
                 let (a, b) = ((*a, one.capacity.cores), (*b, other.capacity.cores));
@@ -479,8 +482,12 @@ impl Scheduler {
                 continue;
             };
             placer.put(member, id);
-            let load = loads.entry(id).or_default();
             let whole = class.need(node);
+            if gang.by_turns {
+                slots.push(Slot { member, node: id, need: whole, held: false });
+                continue;
+            }
+            let load = loads.entry(id).or_default();
             let cores_left = u64::from(node.capacity.cores) - load.cores;
             let memory_left = u128::from(node.capacity.memory_bytes) - load.memory_bytes;
             let need = Need {
@@ -527,10 +534,13 @@ impl Scheduler {
         let slot = slots[index];
         let requirement = self.graph.tasks[slot.member].requirement;
         let held = slots.iter().filter(|slot| slot.held);
-        if !slot.held
-            && self.suits_beside(held, &slot)
-            && self.fleet.has_room(slot.node, requirement, slot.need)
-        {
+        if slot.held || !self.suits_beside(held, &slot) {
+            return;
+        }
+        if self.runs_by_turns(slot.member) {
+            self.fleet.hold_nothing(slot.node, slot.member, now);
+            slots[index].held = true;
+        } else if self.fleet.has_room(slot.node, requirement, slot.need) {
             self.fleet.hold(slot.node, slot.member, requirement, slot.need, now);
             slots[index].held = true;
             // It is not awaited any more: the rest of it is for others.
@@ -588,6 +598,10 @@ impl Scheduler {
         let oversubscribed = gang.oversubscribed;
         out.push(Output::GangStarted { id, oversubscribed });
         let slots = core::mem::take(&mut gang.slots);
+        let by_turns = gang.by_turns;
+        if by_turns {
+            gang.shares = shares_of(&slots);
+        }
         for member in gang.members.clone() {
             let Some(home) = slots.iter().find(|slot| slot.member == member) else {
                 // There is nothing to run.
@@ -604,7 +618,7 @@ impl Scheduler {
         let is_part = |slot: &Slot| {
             self.graph.tasks[slot.member].state != TaskState::Running { node: slot.node }
         };
-        for slot in &slots {
+        for slot in slots.iter().filter(|_| !by_turns) {
             self.fleet.note_start(slot.node);
             // What was kept for the gang and is left over is for others.
             self.pending.with_capacity.insert(slot.node);

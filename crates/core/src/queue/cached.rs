@@ -5,7 +5,7 @@
 //! that a share falls. When a share rises the owner says so. A thief takes what has least in this
 //! node's memory, the oldest of it.
 
-use super::{Chooser, Entry};
+use super::entry::{Chooser, Entry};
 use crate::graph::Graph;
 use crate::ids::{NodeId, TaskId};
 use crate::residency::Residency;

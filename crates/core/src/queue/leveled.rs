@@ -9,7 +9,7 @@
 //! too late (WfCommons' Montage took 27 % longer). Knows no times: the owner files all tasks anew
 //! when levels change.
 
-use super::Entry;
+use super::entry::Entry;
 use crate::ids::TaskId;
 use crate::level::Levels;
 use alloc::collections::BTreeSet;

@@ -6,6 +6,7 @@
 //! `ready.rs`.
 
 mod cached;
+mod entry;
 mod leveled;
 mod plain;
 mod rank_hrf;
@@ -15,42 +16,14 @@ use crate::config::Policy;
 use crate::graph::Graph;
 use crate::ids::{NodeId, TaskId};
 use crate::learned::state::Learned;
-use crate::random::Random;
 use crate::residency::Residency;
-use crate::task::TaskState;
 use alloc::vec::Vec;
 use cached::CachedQueue;
+pub(crate) use entry::{Chooser, Entry};
 use leveled::LifoHlfet;
 use plain::{Line, Stack};
 use rank_hrf::RankHrf;
 use ranked::LifoHrf;
-
-/// A stay of a task in the state `Ready`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    pub(crate) id: TaskId,
-    /// The task's `mark` when it was queued.
-    pub(crate) mark: u64,
-}
-
-impl Entry {
-    /// Whether the task still stands in its queues by this entry.
-    fn is_live(self, graph: &Graph) -> bool {
-        let task = &graph.tasks[self.id];
-        task.state == TaskState::Ready && task.mark == self.mark
-    }
-}
-
-/// What a choice may depend on.
-pub(crate) struct Chooser<'a> {
-    pub(crate) graph: &'a Graph,
-    pub(crate) learned: &'a Learned,
-    pub(crate) random: &'a mut Random,
-    /// Of the node that asks.
-    pub(crate) cores: u32,
-    /// Of all nodes.
-    pub(crate) cores_all: u64,
-}
 
 #[derive(Clone, Debug)]
 pub(crate) enum Queue {

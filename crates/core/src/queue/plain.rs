@@ -2,7 +2,7 @@
 //!
 //! Ranks play no part.
 
-use super::Entry;
+use super::entry::Entry;
 use crate::graph::Graph;
 use crate::ids::TaskId;
 use alloc::collections::VecDeque;

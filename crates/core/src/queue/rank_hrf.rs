@@ -8,8 +8,8 @@
 //! rank found in a class that its mean has left is filed anew and the draw repeated. A sum over all
 //! queued ranks was rejected: there can be as many ranks as tasks.
 
+use super::entry::{Chooser, Entry};
 use super::ranked::RankStacks;
-use super::{Chooser, Entry};
 use crate::graph::Graph;
 use crate::ids::TaskId;
 use crate::random::Random;

@@ -4,8 +4,8 @@
 //! N_c the order is last in, first out over all ranks; then the highest rank goes first, so that
 //! the longest chains are not left for the end.
 
+use super::entry::{Chooser, Entry as Stay};
 use super::plain::Stack;
-use super::{Chooser, Entry as Stay};
 use crate::graph::Graph;
 use crate::ids::TaskId;
 use alloc::collections::btree_map::{BTreeMap, Entry};

@@ -9,7 +9,7 @@ mod handing;
 use alloc::vec::Vec;
 
 use super::record::{Cutter, RecordKind};
-use super::ring::{Place, Ring};
+use super::ring::{Cursor, Ring};
 use super::spill::Loaded;
 use super::stall::Still;
 
@@ -145,7 +145,7 @@ pub enum ReaderState {
 #[derive(Debug)]
 struct Reader {
     state: ReaderState,
-    place: Place,
+    place: Cursor,
     account: Account,
     /// What came back of that which was spilled before it has read it.
     loaded: Loaded,
@@ -193,7 +193,7 @@ impl Flow {
         let writers = (0..writers).map(writer).collect();
         let reader = |_| Reader {
             state: ReaderState::Open,
-            place: Place::default(),
+            place: Cursor::default(),
             account: Account::default(),
             loaded: Loaded::default(),
         };

@@ -20,14 +20,14 @@ struct Chunk {
 
 /// Where a reader is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct Cursor {
     /// Number of the chunk, from the first that there ever was.
     chunk: u64,
     /// Bytes of it that are read.
     within: usize,
 }
 
-impl Place {
+impl Cursor {
     /// Bytes of its chunk that are read.
     pub fn within(self) -> usize {
         self.within
@@ -124,7 +124,7 @@ impl Ring {
     }
 
     /// The pieces that a reader has not read, the next one first.
-    pub fn pending(&self, place: Place) -> impl Iterator<Item = &[u8]> {
+    pub fn pending(&self, place: Cursor) -> impl Iterator<Item = &[u8]> {
         let skipped = usize::try_from(place.chunk - self.first).expect("chunks fit in memory");
         let pieces = self.chunks.iter().skip(skipped).enumerate();
         let rest = move |(number, chunk): (usize, &Chunk)| {
@@ -136,7 +136,7 @@ impl Ring {
     }
 
     /// Whether what a reader reads next was let go of before it has read it.
-    pub fn is_gone(&self, place: Place) -> bool {
+    pub fn is_gone(&self, place: Cursor) -> bool {
         place.chunk < self.first
     }
 
@@ -146,12 +146,12 @@ impl Ring {
     }
 
     /// Bytes of the oldest chunk that a reader has read; nothing: it reads another one.
-    pub fn within_oldest(&self, place: Place) -> Option<usize> {
+    pub fn within_oldest(&self, place: Cursor) -> Option<usize> {
         (place.chunk == self.first).then_some(place.within)
     }
 
     /// Whether a reader has read the oldest chunk, and so has another one after it.
-    pub fn has_passed_oldest(&self, place: Place) -> bool {
+    pub fn has_passed_oldest(&self, place: Cursor) -> bool {
         place.chunk > self.first
     }
 
@@ -165,12 +165,12 @@ impl Ring {
     }
 
     /// Whether a reader has read all.
-    pub fn is_at_end(&self, place: Place) -> bool {
+    pub fn is_at_end(&self, place: Cursor) -> bool {
         self.pending(place).next().is_none()
     }
 
     /// A reader has read so many bytes more; how many records end in the chunks that it has left.
-    pub fn advance(&self, place: &mut Place, mut bytes: usize) -> u64 {
+    pub fn advance(&self, place: &mut Cursor, mut bytes: usize) -> u64 {
         let mut records = 0;
         loop {
             let number = usize::try_from(place.chunk - self.first).expect("chunks fit in memory");
@@ -186,12 +186,12 @@ impl Ring {
             }
             bytes -= left;
             records += chunk.records;
-            *place = Place { chunk: place.chunk + 1, within: 0 };
+            *place = Cursor { chunk: place.chunk + 1, within: 0 };
         }
     }
 
     /// The bytes of a reader's chunk that it has read, and the records of the chunk when that is all of it.
-    pub fn within(&self, place: Place) -> (&[u8], Option<u64>) {
+    pub fn within(&self, place: Cursor) -> (&[u8], Option<u64>) {
         let number = usize::try_from(place.chunk - self.first).expect("chunks fit in memory");
         let Some(chunk) = self.chunks.get(number) else { return (&[], None) };
         let all = (place.within == chunk.bytes.len()).then_some(chunk.records);
@@ -200,7 +200,7 @@ impl Ring {
 
     /// Lets go of what all readers have passed: `slowest` is the least of their places. Without
     /// readers (`None`) all goes.
-    pub fn release(&mut self, slowest: Option<Place>) {
+    pub fn release(&mut self, slowest: Option<Cursor>) {
         while !self.chunks.is_empty() {
             let passed = slowest.is_none_or(|place| place.chunk > self.first);
             if !passed {

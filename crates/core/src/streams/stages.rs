@@ -16,11 +16,33 @@ use crate::ids::TaskId;
 pub struct Stages<S> {
     /// By member: whose spools it reads, in the order in which it reads them.
     sources: BTreeMap<TaskId, Vec<TaskId>>,
+    /// By member: its place in rake's order, if whoever prints for a task were its first prerequisites.
+    rank: BTreeMap<TaskId, u32>,
     /// Members that have ended well, in this attempt or an earlier one, and whose spool has not been found bad. With a
     /// member all are here whose spools it has read.
     done: BTreeSet<TaskId>,
-    /// Members that are to run, and whose turn has not come.
-    waiting: BTreeMap<TaskId, S>,
+    /// By place and number: members that are to run, and whose turn has not come.
+    waiting: BTreeMap<(u32, TaskId), S>,
+}
+
+/// Places of members, of which the smallest number comes first, but for those that it reads from.
+fn ranks(sources: &BTreeMap<TaskId, Vec<TaskId>>) -> BTreeMap<TaskId, u32> {
+    let mut rank = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    for root in sources.keys() {
+        let mut stack = vec![(*root, false)];
+        while let Some((member, is_left)) = stack.pop() {
+            if is_left {
+                let next = u32::try_from(rank.len()).expect("tasks have numbers");
+                rank.insert(member, next);
+            } else if seen.insert(member) {
+                stack.push((member, true));
+                let before = sources.get(&member).into_iter().flatten().rev();
+                stack.extend(before.map(|writer| (*writer, false)));
+            }
+        }
+    }
+    rank
 }
 
 impl<S> Stages<S> {
@@ -34,7 +56,12 @@ impl<S> Stages<S> {
             sources
         };
         let sources = members.iter().map(|member| (*member, sources_of(member))).collect();
-        Self { sources, done: BTreeSet::new(), waiting: BTreeMap::new() }
+        let rank = ranks(&sources);
+        Self { sources, rank, done: BTreeSet::new(), waiting: BTreeMap::new() }
+    }
+
+    fn key(&self, member: TaskId) -> (u32, TaskId) {
+        (self.rank.get(&member).copied().unwrap_or(u32::MAX), member)
     }
 
     /// Whose spools a member reads, one after the other.
@@ -47,30 +74,40 @@ impl<S> Stages<S> {
         if self.done.contains(&member) {
             return false;
         }
-        self.waiting.insert(member, start);
+        self.waiting.insert(self.key(member), start);
         true
+    }
+
+    /// Whether a member is to run, and has not begun.
+    pub fn is_waiting(&self, member: TaskId) -> bool {
+        self.waiting.contains_key(&self.key(member))
+    }
+
+    /// Those that write for a member and have not ended well.
+    pub fn missing(&self, member: TaskId) -> impl Iterator<Item = TaskId> {
+        self.sources(member).iter().copied().filter(|writer| !self.done.contains(writer))
     }
 
     /// Whether all that write for a member have ended well.
     pub fn is_ready(&self, member: TaskId) -> bool {
-        self.sources(member).iter().all(|writer| self.done.contains(writer))
+        self.missing(member).next().is_none()
     }
 
-    /// Those whose turn it is.
+    /// Those whose turn it is, in rake's order.
     pub fn ready(&self) -> impl Iterator<Item = (TaskId, &S)> {
-        let waiting = self.waiting.iter().map(|(member, start)| (*member, start));
+        let waiting = self.waiting.iter().map(|((_, member), start)| (*member, start));
         waiting.filter(|(member, _)| self.is_ready(*member))
     }
 
     /// The next one whose turn it is.
     pub fn take_next(&mut self) -> Option<(TaskId, S)> {
         let (next, _) = self.ready().next()?;
-        self.waiting.remove_entry(&next)
+        self.take(next).map(|start| (next, start))
     }
 
     /// A member does not wait any more, be it its turn or not.
     pub fn take(&mut self, member: TaskId) -> Option<S> {
-        self.waiting.remove(&member)
+        self.waiting.remove(&self.key(member))
     }
 
     /// Members have ended well, and their spools are whole. One does not count that has read a
@@ -158,6 +195,22 @@ mod tests {
         stages.forget();
         assert!([c, b, a].into_iter().all(|task| stages.want(task, ())));
         assert_eq!(next(&mut stages), [a, b]);
+    }
+
+    #[test]
+    fn turns_come_in_rakes_order_in_which_writers_stand_before_their_readers() {
+        let [a, b, c, d] = TASKS;
+        // The first reads what the last prints; the others have nothing to do with that.
+        let first = StreamEnds { writers: vec![d], readers: vec![a] };
+        let second = StreamEnds { writers: vec![b], readers: vec![c] };
+        let mut stages = Stages::new(&TASKS, &[first, second]);
+        assert!(TASKS.into_iter().all(|task| stages.want(task, ())));
+        let mut order = Vec::new();
+        while let Some((task, ())) = stages.take_next() {
+            order.push(task);
+            stages.on_ended_well([task]);
+        }
+        assert_eq!(order, [d, a, b, c]);
     }
 
     /// 0 prints what 1 and 2 read; what 1 prints 3 reads.

@@ -129,8 +129,20 @@ impl Script {
     /// Tasks that streams join; `spread`: they may go to several nodes.
     pub fn joined(&mut self, tasks: &[u32], spread: bool) -> u32 {
         let id = self.gang(tasks, false);
-        self.quietly(Event::GangJoined { id: GangId(id), spread });
+        self.quietly(Event::GangJoined { id: GangId(id), spread, by_turns: false });
         id
+    }
+
+    /// Tasks that streams join over files.
+    pub fn by_turns(&mut self, tasks: &[u32], spread: bool) -> u32 {
+        let id = self.gang(tasks, true);
+        self.quietly(Event::GangJoined { id: GangId(id), spread, by_turns: true });
+        id
+    }
+
+    /// The turn of a task has come.
+    pub fn turn(&mut self, id: u32) -> Vec<Output> {
+        self.send(&format!("turn of {id}"), Event::TurnCame { id: TaskId(id) })
     }
 
     /// What is said of the tasks of a gang that streams join.
@@ -313,6 +325,10 @@ pub fn describe(output: &Output) -> String {
             let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
             let with = devices.0.iter().map(|(ResourceId(id), n)| format!(", devices {id}: {n:?}"));
             format!("start {} on node {}{again}{}", id.0, node.0, with.collect::<String>())
+        }
+        Output::TurnTaken { id, devices, .. } => {
+            let with = devices.0.iter().map(|(ResourceId(id), n)| format!(", devices {id}: {n:?}"));
+            format!("{} has its turn{}", id.0, with.collect::<String>())
         }
         Output::AbortAction { id } => format!("abort {}", id.0),
         Output::AttemptFailed { id, attempt, retried } => {

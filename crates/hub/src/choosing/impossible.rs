@@ -14,7 +14,7 @@ use rakuda_info::format::amount;
 use rakuda_info::registry::instance_name;
 use rakuda_info::table::{NodeId as Row, Table};
 
-use super::Wanted;
+use super::state::Wanted;
 use crate::hub::Hub;
 use crate::requirements::allowed_nodes;
 use crate::settings::RunSettings;

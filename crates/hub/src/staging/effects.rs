@@ -67,7 +67,7 @@ impl Hub {
             StagerEffect::NotBrought { file, to, from, reason, readers } => {
                 let why = self.not_brought(file, to, &from, &reason);
                 for (id, attempt) in readers {
-                    self.refuse_inputs(id, attempt, file, to, &why);
+                    self.refuse_inputs(id, attempt, file, &why);
                 }
                 if to == LOCAL_NODE {
                     self.on_not_come_home(file, &why);
@@ -141,9 +141,9 @@ impl Hub {
     }
 
     /// An attempt lacks a file on its node.
-    fn refuse_inputs(&mut self, id: TaskId, attempt: u32, file: TaskId, node: NodeId, why: &str) {
+    fn refuse_inputs(&mut self, id: TaskId, attempt: u32, file: TaskId, why: &str) {
         self.tell_lacked_behind(id, file);
-        self.forget_written(id, node);
+        self.forget_written(id);
         self.on_inputs_seen(id, attempt, Some(Text::from(why.to_owned())));
     }
 

@@ -223,17 +223,14 @@ impl Hub {
 
     /// An attempt reads nothing any more: others may have the room.
     pub(crate) fn release_inputs(&mut self, id: TaskId, node: NodeId) {
-        self.forget_written(id, node);
+        self.forget_written(id);
         self.stage(StagerInput::Released { id, node });
     }
 
-    /// What was to be brought for an attempt and was not is not there.
-    pub(super) fn forget_written(&mut self, id: TaskId, node: NodeId) {
+    /// What was to be brought for an attempt and was not is not brought any more.
+    pub(super) fn forget_written(&mut self, id: TaskId) {
         let Some(staging) = &mut self.staging else { return };
-        let left = staging.written.remove(&id).unwrap_or_default();
-        if let Some(sent) = staging.sent.get_mut(&node) {
-            sent.retain(|path, _| !left.contains(path));
-        }
+        staging.written.remove(&id);
         staging.named.remove(&id);
     }
 }

@@ -68,8 +68,10 @@ pub(crate) struct Staging {
     written: BTreeMap<TaskId, BTreeSet<PathBuf>>,
     /// Other tasks' files that the commands of an attempt name.
     named: BTreeMap<TaskId, BTreeSet<TaskId>>,
-    /// What was brought to each node because a command named it.
+    /// What was brought to each node for a command, beside files of tasks.
     sent: BTreeMap<NodeId, BTreeMap<PathBuf, FileVersion>>,
+    /// What is on its way there, and which attempts wait for it.
+    on_the_way: BTreeMap<(NodeId, PathBuf, FileVersion), Vec<(TaskId, u32)>>,
     /// Targets of attempts that did not end well, and where: what these have left behind may have made them again.
     failed: BTreeSet<(TaskId, NodeId)>,
     /// Nodes that have joined at least once.
@@ -101,6 +103,7 @@ impl Staging {
             written: BTreeMap::new(),
             named: BTreeMap::new(),
             sent: BTreeMap::new(),
+            on_the_way: BTreeMap::new(),
             joined: BTreeSet::new(),
             memory: Memory::load(root),
             reports,

@@ -23,7 +23,7 @@ const TRIES: u32 = 3;
 
 /// A file as a node calls it.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct FileOnNode {
     pub node: NodeId,
     pub path: Text,
 }
@@ -54,8 +54,8 @@ impl Failure {
 /// A file on its way.
 #[derive(Debug)]
 pub(super) struct Part {
-    pub from: Place,
-    pub to: Place,
+    pub from: FileOnNode,
+    pub to: FileOnNode,
     pub version: FileVersion,
 }
 
@@ -91,8 +91,8 @@ pub(super) async fn relay_all(
 /// Brings a file from one node to another.
 pub(super) async fn relay(
     hosts: Rc<FileHosts>,
-    from: Place,
-    to: Place,
+    from: FileOnNode,
+    to: FileOnNode,
     version: FileVersion,
 ) -> Result<(), Failure> {
     let mut tries = 1;
@@ -106,8 +106,8 @@ pub(super) async fn relay(
 
 async fn relay_once(
     hosts: &FileHosts,
-    from: &Place,
-    to: &Place,
+    from: &FileOnNode,
+    to: &FileOnNode,
     version: FileVersion,
 ) -> Result<(), Failure> {
     let mut source = hosts.open(from.node).await.map_err(|why| Failure::new(true, why))?;
@@ -179,7 +179,7 @@ pub(super) async fn remove(hosts: Rc<FileHosts>, node: NodeId, files: Vec<(Text,
 /// What is at a place; `None`: nothing. Whether it is a folder.
 pub(super) async fn look(
     hosts: &FileHosts,
-    place: &Place,
+    place: &FileOnNode,
 ) -> Result<Option<(FileVersion, bool)>, String> {
     match ask(hosts, place.node, &FileRequest::Look { path: place.path.clone() }).await? {
         FileAnswer::Found { version, is_folder } => Ok(version.map(|version| (version, is_folder))),
@@ -190,7 +190,7 @@ pub(super) async fn look(
 /// Renames or removes a file; whether it was there.
 pub(super) async fn change(
     hosts: &FileHosts,
-    place: &Place,
+    place: &FileOnNode,
     to: Option<Text>,
 ) -> Result<bool, String> {
     match ask(hosts, place.node, &FileRequest::Change { path: place.path.clone(), to }).await? {

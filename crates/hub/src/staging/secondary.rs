@@ -14,7 +14,7 @@ use rakuda_proto::Text;
 use rakuda_proto::files::FileVersion;
 
 use super::paths::{beside, named};
-use super::relay::{Part, Place, relay};
+use super::relay::{FileOnNode, Part, relay};
 use super::state::State;
 use super::state::version_in;
 use super::under_way::Coming;
@@ -131,7 +131,7 @@ impl Hub {
         let (node, number) = (coming.node, attempt.number());
         let part = |(path, version): (Vec<u8>, FileVersion)| {
             let here = named(Path::new("/"), &path);
-            let place = |node| Place { node, path: self.path_on(node, &here) };
+            let place = |node| FileOnNode { node, path: self.path_on(node, &here) };
             Part { from: place(LOCAL_NODE), to: place(node), version }
         };
         let parts: Vec<Part> = files.into_iter().map(part).collect();

@@ -9,7 +9,7 @@ use rakuda_core::stager::{MoveFailure, StagerInput};
 use rakuda_core::{Event, NodeId, TaskId};
 
 use super::paths::beside;
-use super::relay::{Carried, Failure, Part, Place, relay_all, remove};
+use super::relay::{Carried, Failure, FileOnNode, Part, relay_all, remove};
 use super::state::State;
 use super::under_way::{Kind, Moved, Moving};
 use crate::hub::Hub;
@@ -29,7 +29,7 @@ impl Hub {
         to: NodeId,
     ) {
         let here = self.home_path(file);
-        let place = |node, here: &Path| Place { node, path: self.path_on(node, here) };
+        let place = |node, here: &Path| FileOnNode { node, path: self.path_on(node, here) };
         let part =
             |here: &Path, version| Part { from: place(from, here), to: place(to, here), version };
         let whole = part(&here, state.version);
@@ -65,7 +65,7 @@ impl Hub {
                 self.on_followed(id, number, result.map_err(|failure| failure.reason));
             }
             Kind::Found { request, outcome } => self.answer_file(request, outcome),
-            Kind::Sent { task, number, path, result } => self.on_sent(task, number, &path, result),
+            Kind::Sent { node, path, version, result } => self.on_sent(node, path, version, result),
         }
     }
 

@@ -6,7 +6,7 @@
 //! task is brought as an input is. What words mean `rakuda_core::files` decides.
 
 use std::collections::BTreeSet;
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -16,11 +16,12 @@ use rakuda_core::files::{Seen, names_in};
 use rakuda_core::stager::StagerInput;
 use rakuda_core::{Input, NodeId, TaskId};
 use rakuda_proto::Text;
+use rakuda_proto::files::FileVersion;
 use rakuda_proto::front::{FileAnswer, FrontMessage, HubMessage, Program, RedirectTarget};
 
 use super::hosts::FileHosts;
 use super::paths::named;
-use super::relay::{Place, change, look, relay};
+use super::relay::{FileOnNode, change, look, relay};
 use super::under_way::{Kind, Moved};
 use crate::attempts::state::{PendingCommand, RunningAttempt};
 use crate::error::HubError;
@@ -127,7 +128,7 @@ impl Hub {
         request: u32,
         task: TaskId,
         path: &Text,
-        ask: impl FnOnce(Rc<FileHosts>, Place, Place) -> F,
+        ask: impl FnOnce(Rc<FileHosts>, FileOnNode, FileOnNode) -> F,
     ) {
         let here = at(path);
         let ran_there =
@@ -145,10 +146,10 @@ impl Hub {
         request: u32,
         node: NodeId,
         here: &Path,
-        ask: impl FnOnce(Rc<FileHosts>, Place, Place) -> F,
+        ask: impl FnOnce(Rc<FileHosts>, FileOnNode, FileOnNode) -> F,
     ) {
-        let there = Place { node, path: self.path_on(node, here) };
-        let here = Place { node: LOCAL_NODE, path: self.path_on(LOCAL_NODE, here) };
+        let there = FileOnNode { node, path: self.path_on(node, here) };
+        let here = FileOnNode { node: LOCAL_NODE, path: self.path_on(LOCAL_NODE, here) };
         let Some(staging) = &self.staging else { return };
         let asking = ask(Rc::clone(&staging.hosts), there, here);
         let reports = staging.reports.clone();
@@ -195,7 +196,8 @@ impl Hub {
         let Some(node) = node.filter(|node| *node != LOCAL_NODE && self.staging.is_some()) else {
             return;
         };
-        let names = self.files.named(task, words(command, &self.settings.directory));
+        let mut names = self.files.named(task, words(command, &self.settings.directory));
+        names.extend(self.read_by(command));
         let looked = names.into_iter().map(|path| (seen_at(&path), path));
         let looked: Vec<_> = looked.map(|(seen, path)| (path, seen)).collect();
         let own = self.home_path(task).into_os_string().into_encoded_bytes();
@@ -220,15 +222,22 @@ impl Hub {
         self.make_folders(node, folders);
     }
 
-    /// Has a file of this machine brought before the next command of an action, once in each state;
+    /// What a command reads of the run's folder, as the front says.
+    fn read_by(&self, command: &PendingCommand) -> Vec<Vec<u8>> {
+        let files = command.options.as_deref().map_or(&[][..], |options| &options.files);
+        let names = files.iter().map(at).filter(|path| self.is_staged(path));
+        names.map(|path| path.into_os_string().into_vec()).collect()
+    }
+
+    /// Has a file of this machine brought before the next command of an action, unless it is there in this state;
     /// whether it is to be.
     pub(super) fn send_to(&mut self, task: TaskId, node: NodeId, path: &[u8]) -> bool {
         let path = named(Path::new("/"), path);
         let Some(version) = version_of(&path).filter(|_| node != LOCAL_NODE) else { return false };
         let Some(staging) = &mut self.staging else { return false };
         let sent = staging.sent.entry(node).or_default();
-        let is_new = sent.insert(path.clone(), version) != Some(version);
-        is_new && staging.written.entry(task).or_default().insert(path)
+        let is_there = sent.get(&path) == Some(&version);
+        !is_there && staging.written.entry(task).or_default().insert(path)
     }
 
     fn is_pending(&self, task: TaskId, path: &Text) -> bool {
@@ -246,28 +255,49 @@ impl Hub {
                 self.make_folders(node, vec![self.path_on(node, &here)]);
                 continue;
             }
-            let place = |node| Place { node, path: self.path_on(node, &here) };
+            let place = |node| FileOnNode { node, path: self.path_on(node, &here) };
             let (source, target) = (place(LOCAL_NODE), place(node));
-            let Some(staging) = &self.staging else { continue };
+            let Some(staging) = &mut self.staging else { continue };
+            count += 1;
+            let on_the_way = staging.on_the_way.entry((node, here.clone(), version));
+            let waiting = on_the_way.or_default();
+            waiting.push((task, number));
+            if waiting.len() > 1 {
+                continue;
+            }
             let moving = relay(Rc::clone(&staging.hosts), source, target, version);
             let reports = staging.reports.clone();
             tokio::task::spawn_local(async move {
                 let result = moving.await.map_err(|failure| failure.reason);
-                let _ = reports.send(Moved(Kind::Sent { task, number, path: here, result }));
+                let _ = reports.send(Moved(Kind::Sent { node, path: here, version, result }));
             });
-            count += 1;
         }
         count
     }
 
-    /// What an action has written is on its node, or cannot be.
+    /// What commands of this machine's files need is on their node, or cannot be.
     pub(super) fn on_sent(
         &mut self,
-        task: TaskId,
-        number: u32,
-        path: &Path,
+        node: NodeId,
+        path: PathBuf,
+        version: FileVersion,
         result: Result<(), String>,
     ) {
+        let Some(staging) = &mut self.staging else { return };
+        let key = (node, path, version);
+        let waiting = staging.on_the_way.remove(&key).unwrap_or_default();
+        let (_, path, _) = key;
+        let shown = path.display().to_string();
+        let sent = staging.sent.entry(node).or_default();
+        if result.is_ok() {
+            sent.insert(path, version);
+        }
+        for (task, number) in waiting {
+            self.on_sent_for(task, number, &shown, result.as_ref());
+        }
+    }
+
+    fn on_sent_for(&mut self, task: TaskId, number: u32, path: &str, result: Result<&(), &String>) {
         let Some(staging) = &mut self.staging else { return };
         let Some(attempt) = self.run.attempts().acting_as(task, number) else { return };
         let node = attempt.node();
@@ -275,14 +305,8 @@ impl Hub {
             Ok(()) => self.stage(StagerInput::OwnFileThere { id: task, attempt: number }),
             Err(_) if !staging.stager.is_waiting(task, number) => {}
             Err(reason) => {
-                if let Some(sent) = staging.sent.get_mut(&node) {
-                    sent.remove(path);
-                }
-                let why = format!(
-                    "cannot bring {} to {}: failed to {reason}",
-                    path.display(),
-                    self.staging_name(node)
-                );
+                let name = self.staging_name(node);
+                let why = format!("cannot bring {path} to {name}: failed to {reason}");
                 self.release_inputs(task, node);
                 self.on_inputs_seen(task, number, Some(Text::from(why)));
             }
@@ -323,7 +347,7 @@ fn at(path: &Text) -> PathBuf {
 }
 
 /// Brings a file here, if it is there and not the same.
-async fn fetch(hosts: &Rc<FileHosts>, there: Place, here: Place) -> Outcome {
+async fn fetch(hosts: &Rc<FileHosts>, there: FileOnNode, here: FileOnNode) -> Outcome {
     match look(hosts, &there).await? {
         None => Ok(FileAnswer::Nowhere),
         Some((_, true)) => {

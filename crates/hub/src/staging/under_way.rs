@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use rakuda_core::{NodeId, TaskId};
+use rakuda_proto::files::FileVersion;
 use rakuda_proto::front::FileAnswer;
 use rakuda_proto::journal::FileIdentity;
 use tokio::task::AbortHandle;
@@ -43,11 +44,11 @@ pub(super) enum Kind {
         request: u32,
         outcome: Result<FileAnswer, String>,
     },
-    /// What an action has written.
+    /// What an action has written, or a command names.
     Sent {
-        task: TaskId,
-        number: u32,
+        node: NodeId,
         path: PathBuf,
+        version: FileVersion,
         result: Result<(), String>,
     },
 }

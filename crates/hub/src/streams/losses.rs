@@ -6,7 +6,7 @@ use rakuda_proto::Text;
 use rakuda_proto::front::ActionOutcome;
 use rakuda_proto::streams::OpeningId;
 
-use super::{HeldEnd, Opening, Streams};
+use super::state::{HeldEnd, Opening, Streams};
 use crate::hub::Hub;
 
 impl Streams {

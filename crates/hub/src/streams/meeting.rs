@@ -7,21 +7,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
 
 use rakuda_link::credentials::Credentials;
-use rakuda_link::gate::STRANGERS_MAX;
 use rakuda_link::peers::{self, Connection, Key, Peers};
 use rakuda_proto::Text;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
-
-/// From a connection to its key, and from there to its use.
-const GREETING_LIMIT: Duration = Duration::from_secs(10);
 
 /// Whoever has shown a key that is waited for.
 pub(super) type Met = Box<dyn Connection>;
@@ -47,7 +38,9 @@ impl Meeting {
         let addresses = addresses.map(|address| SocketAddr::new(address, port));
         let addresses = addresses.map(|address| Text::from(address.to_string())).collect();
         let waiting = Waiting::default();
-        let taking = tokio::task::spawn_local(take_all(listener, peers, Rc::clone(&waiting)));
+        let own = Rc::clone(&waiting);
+        let met = move |key, stream| meet(Rc::clone(&own), key, stream);
+        let taking = tokio::task::spawn_local(peers::take_all(listener, peers, met));
         Ok(Self { addresses, waiting, taking: taking.abort_handle() })
     }
 
@@ -67,29 +60,13 @@ impl Drop for Meeting {
     }
 }
 
-async fn take_all(listener: TcpListener, peers: Rc<Peers>, waiting: Waiting) {
-    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
-    loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let Ok(stranger) = Arc::clone(&strangers).try_acquire_owned() else { continue };
-        let (peers, waiting) = (Rc::clone(&peers), Rc::clone(&waiting));
-        tokio::task::spawn_local(async move {
-            // Who shows nothing is told nothing.
-            let greeting = timeout(GREETING_LIMIT, peers.accept(stream)).await;
-            drop(stranger);
-            let Ok(Ok((key, mut stream))) = greeting else { return };
-            let met = waiting.borrow().get(&key).cloned();
-            let Some(met) = met else { return };
-            if peers::answer_key(&mut stream).await.is_ok()
-                && let Ok(Ok(())) = timeout(GREETING_LIMIT, peers::read_taken(&mut stream)).await
-            {
-                // Who has waited for it may be gone.
-                let _ = met.send(stream);
-            }
-        });
+/// A node has shown a key: it is let in if somebody waits for that.
+async fn meet(waiting: Waiting, key: Key, mut stream: Met) {
+    let met = waiting.borrow().get(&key).cloned();
+    let Some(met) = met else { return };
+    if peers::welcome(&mut stream).await {
+        // Who has waited for it may be gone.
+        let _ = met.send(stream);
     }
 }
 

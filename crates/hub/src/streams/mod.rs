@@ -6,211 +6,42 @@
 //! before the first action begins, a task's end is told to the agent, and the last of them counts
 //! only when the accounts are there.
 
+mod costs;
+mod edges;
+mod losses;
+mod meeting;
+pub(crate) mod network;
+mod over;
+mod passing;
+mod places;
+mod rerouting;
+mod routes;
+mod stalls;
+pub(crate) mod state;
+mod turns;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStringExt as _;
 
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::streams::{
-    LineRates, Said, Stages, Stalls, StreamEnds, StreamGraph, Traffic, Volume, Weights, thousandths,
+    Said, Stages, Stalls, StreamEnds, StreamGraph, Traffic, Volume, Weights, thousandths,
 };
 use rakuda_core::{Event, Held, NextAttempt, NodeId, Settled, TaskId, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::agent::AgentRequest;
 use rakuda_proto::front::{ActionOutcome, ComponentDefinition, StreamDefinition};
-use rakuda_proto::streams::{
-    OpeningId, SpillPlan, StreamAccount, StreamEnd, StreamPassed, StreamPlan, StreamRequest,
-};
-
-mod edges;
-mod losses;
-mod meeting;
-mod over;
-mod passing;
-mod places;
-mod rerouting;
-mod stalls;
-mod turns;
+use rakuda_proto::streams::{OpeningId, SpillPlan, StreamPlan, StreamRequest};
 
 use crate::HubError;
 use crate::hub::Hub;
 use crate::plan::task::PlannedStream;
-use edges::Edges;
-pub(crate) use edges::{NotJoined, next_not_joined};
+use network::Edges;
+pub(crate) use network::NotJoined;
 pub(crate) use passing::Passing;
-use places::MessageCosts;
-use rakuda_cluster::LOCAL_NODE;
-use rerouting::Routes;
-
-/// All streams of a run.
-#[derive(Default)]
-pub(crate) struct Streams {
-    components: Vec<Component>,
-    /// By task: its component.
-    of: BTreeMap<TaskId, usize>,
-    /// Those that are open: whose.
-    open: BTreeMap<OpeningId, Opening>,
-    openings: u32,
-    /// What hosts need to connect to one another.
-    network: edges::Network,
-    message_costs: MessageCosts,
-    line_rates: LineRates,
-}
-
-/// Tasks that streams join.
-#[derive(Debug)]
-struct Component {
-    members: Vec<TaskId>,
-    streams: Vec<StreamDefinition>,
-    /// Its streams, by their places there.
-    graph: StreamGraph,
-    /// By stream: when it is told that nothing moves in it, ms; nothing: what comes out of it never comes back into it.
-    stall_ms: Vec<Option<u32>>,
-    /// By stream: what follows from what the Rakefile says of its members.
-    traffic: Vec<Traffic>,
-    /// Its members run one after the other, over spools.
-    spooled: bool,
-    /// By member: its ends are open.
-    opening_of: BTreeMap<TaskId, OpeningId>,
-    /// Of a spooled one: whose turn it is. Those wait that the core has begun.
-    stages: Stages<NextAttempt>,
-    /// By member: the opening that has written its spool last. Whoever writes has a spool of its own: one that was
-    /// given up with its node may be written on.
-    spools: BTreeMap<TaskId, OpeningId>,
-    /// Where its spools are, if no other node can read them.
-    spools_on: Option<NodeId>,
-}
-
-/// The writers, or the readers, of a stream and where they are.
-type Located = Vec<(TaskId, NodeId)>;
-
-/// Streams that are open.
-struct Opening {
-    component: usize,
-    /// By node with a place of a stream: what it has told of what went through; nothing: it has not yet.
-    nodes: BTreeMap<NodeId, Option<Vec<StreamAccount>>>,
-    /// By node: what has gone in there so far.
-    passed: BTreeMap<NodeId, Vec<StreamPassed>>,
-    /// By member: its node.
-    node_of: BTreeMap<TaskId, NodeId>,
-    /// Between nodes.
-    edges: Edges,
-    /// What follows if they are to change.
-    routes: Routes,
-    /// Which of its places stand still.
-    stalls: Stalls,
-    /// Members whose action has not ended.
-    left: BTreeSet<TaskId>,
-    /// One of its members did not end well, or a stream is at fault.
-    failed: bool,
-    /// The agent has told what went through.
-    is_over: bool,
-    /// Why it failed by itself.
-    fault: Option<Text>,
-    /// Members whose commands were ended because of that.
-    ended: BTreeSet<TaskId>,
-    /// The end of the last member, until the accounts are there.
-    held: Option<HeldEnd>,
-}
-
-/// The end of an action that waits.
-#[derive(Debug)]
-struct HeldEnd {
-    task: TaskId,
-    message: Vec<u8>,
-    code: Option<Held>,
-}
-
-impl Streams {
-    fn component_of(&self, id: TaskId) -> Option<&Component> {
-        self.of.get(&id).map(|place| &self.components[*place])
-    }
-
-    /// Why the streams of a task do not work.
-    pub fn fault_of(&self, id: TaskId) -> Option<&Text> {
-        let opening = self.component_of(id)?.opening_of.get(&id)?;
-        self.open.get(opening)?.fault.as_ref()
-    }
-
-    /// What a stream is at fault with of whose readers and writers this one had to be ended.
-    pub fn ended_by_fault(&self, id: TaskId) -> Option<&Text> {
-        let opening = self.component_of(id)?.opening_of.get(&id)?;
-        let opening = self.open.get(opening).filter(|opening| opening.ended.contains(&id))?;
-        opening.fault.as_ref()
-    }
-
-    /// `FILE:LINE` of the first stream that joins a task to others.
-    pub fn place_of(&self, id: TaskId) -> Option<&Text> {
-        let streams = &self.component_of(id)?.streams;
-        let has = |stream: &&StreamDefinition| {
-            stream.writers.contains(&id.0) || stream.readers.contains(&id.0)
-        };
-        streams.iter().find(has).map(|stream| &stream.place).filter(|place| !place.0.is_empty())
-    }
-
-    /// What the commands of a task are told about its ends.
-    pub fn ends_of(&self, id: TaskId) -> Option<(OpeningId, u32)> {
-        let opening = self.component_of(id)?.opening_of.get(&id)?;
-        Some((*opening, id.0))
-    }
-}
-
-impl Streams {
-    /// Whether a task runs alone among those that streams join with it.
-    pub fn is_spooled(&self, id: TaskId) -> bool {
-        self.component_of(id).is_some_and(|component| component.spooled)
-    }
-}
-
-impl Component {
-    /// What is opened for all members at once.
-    fn live_plans(&self) -> Vec<StreamPlan> {
-        let ends = |tasks: &[u32]| tasks.iter().copied().map(StreamEnd::Task).collect();
-        let streams = self.streams.iter().zip(&self.stall_ms);
-        streams
-            .map(|(stream, stall_ms)| {
-                let plan = plan_of(stream, ends(&stream.writers), ends(&stream.readers));
-                StreamPlan { stall_ms: *stall_ms, ..plan }
-            })
-            .collect()
-    }
-
-    /// What is opened for one member of those that run one after the other.
-    fn spool_plans(&self, id: TaskId, spool: impl Fn(u32) -> Text) -> Vec<StreamPlan> {
-        let mut plans = Vec::new();
-        let me = || vec![StreamEnd::Task(id.0)];
-        for stream in &self.streams {
-            if stream.writers.contains(&id.0) {
-                // Nobody leaves a spool early.
-                plans.push(plan_of(stream, me(), vec![StreamEnd::Spool(spool(id.0))]));
-            }
-            if stream.readers.contains(&id.0) {
-                let writers = self.stages.sources(id).iter();
-                let spools = writers.map(|writer| StreamEnd::Spool(spool(writer.0)));
-                let plan = plan_of(stream, spools.collect(), me());
-                plans.push(StreamPlan { in_turn: true, ..plan });
-            }
-        }
-        plans
-    }
-}
-
-fn plan_of(
-    stream: &StreamDefinition,
-    writers: Vec<StreamEnd>,
-    readers: Vec<StreamEnd>,
-) -> StreamPlan {
-    StreamPlan {
-        name: stream.name.clone(),
-        record: stream.record,
-        window: stream.window,
-        spool_bytes_max: stream.spool_max,
-        drain: stream.drain,
-        in_turn: false,
-        writers,
-        readers,
-        stall_ms: None,
-        spill: None,
-    }
-}
+use routes::Routes;
+pub(crate) use state::next_not_joined;
+use state::{Component, HeldEnd, Opening};
 
 /// What the words of `meta:` say, which the front has checked.
 fn said(words: &BTreeMap<&str, &str>) -> Said {
@@ -258,7 +89,7 @@ impl Hub {
         let Some(gang) = gang else { return Err(HubError::Protocol("a component is no gang")) };
         // Where nodes share no folder, a spool is read on the node where it was written.
         let has_own = spooled && !self.has_shared_spools();
-        self.event(Event::GangJoined { id: gang, spread: !has_own });
+        self.event(Event::GangJoined { id: gang, spread: !has_own, by_turns: spooled });
         let said = self.said_of(&members, &streams);
         let ends: Vec<StreamEnds> = streams.iter().map(ends).collect();
         let traffic = Traffic::of_all(&ends, &said);
@@ -278,6 +109,7 @@ impl Hub {
             spooled,
             opening_of: BTreeMap::new(),
             stages,
+            asked: BTreeSet::new(),
             spools: BTreeMap::new(),
             spools_on: None,
         });
@@ -342,14 +174,14 @@ impl Hub {
             self.event(Event::ActionEnded { id, attempt, outcome, run_ns: Some(0) });
             return true;
         }
-        self.begin_next_of(place);
+        self.streams.begun.insert(place);
         true
     }
 
     /// An action that waits for its turn is to end: it begins, and ends at once.
     pub(crate) fn begin_deferred(&mut self, id: TaskId) {
         let Some(&place) = self.streams.of.get(&id) else { return };
-        if let Some(start) = self.streams.components[place].stages.take(id) {
+        if let Some(start) = self.streams.components[place].take(id) {
             self.start_action(id, &start);
         }
     }
@@ -586,7 +418,7 @@ impl Hub {
     pub(crate) fn on_stream_member_lost(&mut self, id: TaskId) {
         if let Some(place) = self.streams.of.get(&id) {
             let component = &mut self.streams.components[*place];
-            component.stages.take(id);
+            component.take(id);
             component.spools_on = None;
         }
         let opening = self.streams.component_of(id).and_then(|one| one.opening_of.get(&id));

@@ -11,8 +11,9 @@ use rakuda_proto::streams::{
     EndAccount, HopAccount, OpeningId, StreamAccount, StreamEnd, StreamEvent,
 };
 
-use super::edges::Edges;
-use super::{HeldEnd, NotJoined, Opening};
+use super::network::Edges;
+use super::network::NotJoined;
+use super::state::{HeldEnd, Opening};
 use crate::hub::Hub;
 
 impl Hub {

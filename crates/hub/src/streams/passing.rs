@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rakuda_core::{NodeId, Time};
 use rakuda_proto::streams::{HopWay, OpeningId, StreamPassed};
 
-use super::Streams;
+use super::state::Streams;
 
 /// A stream that is open.
 pub(crate) struct Passing {

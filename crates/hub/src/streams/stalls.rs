@@ -6,7 +6,7 @@ use rakuda_core::streams::{Stall, Still};
 use rakuda_proto::Text;
 use rakuda_proto::streams::{OpeningId, StalledStream, StillForm};
 
-use super::Component;
+use super::state::Component;
 use crate::hub::Hub;
 
 /// So many tasks of a cycle that stands still are named.

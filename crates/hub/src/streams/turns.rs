@@ -1,79 +1,59 @@
-//! Whose turn it is in a component over spools: a member runs when its writers have ended, beside as many others as its
-//! node has cores, memory and devices for, also where the whole gang has more members than that.
+//! Whose turn it is in a component over spools: a member runs when its writers have ended, in rake's order, and as soon
+//! as the core has room for it.
+//!
+//! Who waits for its writers has begun for the core, and has nothing of its node.
 
-use rakuda_core::{Capacity, NodeId, Requirement, TaskId};
+use rakuda_core::{Devices, Event, NextAttempt, TaskId};
 
+use super::state::{Component, Streams};
 use crate::hub::Hub;
 
+impl Component {
+    /// A member does not wait any more.
+    pub(super) fn take(&mut self, id: TaskId) -> Option<NextAttempt> {
+        self.asked.remove(&id);
+        self.stages.take(id)
+    }
+}
+
+impl Streams {
+    /// Of a task that waits for its turn: those that write for it and have not ended well; none: it waits for room.
+    pub fn waits_for(&self, id: TaskId) -> Option<Vec<TaskId>> {
+        let stages = &self.component_of(id)?.stages;
+        stages.is_waiting(id).then(|| stages.missing(id).collect())
+    }
+}
+
 impl Hub {
-    /// Begins those whose turn it is: one at a time when the run has one job.
-    pub(super) fn begin_next_of(&mut self, place: usize) {
-        loop {
-            let component = &self.streams.components[place];
-            if self.is_serial_run() && !component.opening_of.is_empty() {
-                return;
-            }
-            let open = component.opening_of.iter();
-            let running = open.filter_map(|(task, opening)| {
-                Some((*task, *self.streams.open.get(opening)?.node_of.get(task)?))
-            });
-            let running: Vec<(TaskId, NodeId)> = running.collect();
-            let fits = |(id, node)| self.fits_beside(id, node, &running);
-            let ready = component.stages.ready().map(|(id, start)| (id, start.node));
-            let next = ready.filter(|one| fits(*one)).map(|(id, _)| id).next();
-            let Some(id) = next else { return };
-            let Some(start) = self.streams.components[place].stages.take(id) else { return };
-            self.start_action(id, &start);
+    /// All has been done that the core wanted: in components of which it has begun members some have their turn.
+    pub(crate) fn begin_turns(&mut self) {
+        while let Some(place) = self.streams.begun.pop_first() {
+            self.begin_next_of(place);
         }
     }
 
-    fn is_serial_run(&self) -> bool {
-        self.settings.config.policy == rakuda_core::Policy::Serial
+    /// Asks for room for those whose turn it is: for one at a time when the run has one job.
+    pub(super) fn begin_next_of(&mut self, place: usize) {
+        let component = &self.streams.components[place];
+        let is_busy = !component.opening_of.is_empty() || !component.asked.is_empty();
+        let is_serial = self.settings.config.policy == rakuda_core::Policy::Serial;
+        if is_serial && is_busy {
+            return;
+        }
+        let ready = component.stages.ready().map(|(id, _)| id);
+        let next = ready.filter(|id| !component.asked.contains(id));
+        let next: Vec<TaskId> = next.take(if is_serial { 1 } else { usize::MAX }).collect();
+        for id in next {
+            self.streams.components[place].asked.insert(id);
+            self.event(Event::TurnCame { id });
+        }
     }
 
-    fn fits_beside(&self, id: TaskId, node: NodeId, running: &[(TaskId, NodeId)]) -> bool {
-        let scheduler = self.run.scheduler();
-        let asked = |id: TaskId| scheduler.requirement(scheduler.task(id)?.requirement);
-        let there = running.iter().filter(|(_, at)| *at == node).map(|(task, _)| *task);
-        let all: Vec<&Requirement> = there.chain([id]).filter_map(asked).collect();
-        all.len() < 2 || has_room(&self.agents.node(node).capacity, &all)
-    }
-}
-
-/// Whether a node has all that these ask for together.
-fn has_room(capacity: &Capacity, all: &[&Requirement]) -> bool {
-    let cores = |it: &&Requirement| if it.exclusive { capacity.cores } else { it.cores.max(1) };
-    let cores = all.iter().map(|it| u64::from(cores(it))).sum::<u64>();
-    let memory_bytes = all.iter().fold(0_u64, |sum, it| sum.saturating_add(it.memory_bytes));
-    let devices_of = |number: usize| -> u64 {
-        let wanted = all.iter().flat_map(|it| &it.resources);
-        wanted.filter(|(id, _)| id.0 as usize == number).map(|(_, count)| u64::from(*count)).sum()
-    };
-    let mut devices = capacity.resources.iter().enumerate();
-    cores <= u64::from(capacity.cores)
-        && memory_bytes <= capacity.memory_bytes
-        && devices.all(|(number, count)| devices_of(number) <= u64::from(*count))
-}
-
-#[cfg(test)]
-mod tests {
-    use rakuda_core::ResourceId;
-
-    use super::*;
-
-    #[test]
-    fn members_run_beside_one_another_as_far_as_their_node_has_what_they_ask_for() {
-        let capacity = Capacity { cores: 4, memory_bytes: 8, resources: vec![1], cache_bytes: 0 };
-        let small = Requirement::default();
-        let wide = Requirement { cores: 3, ..Requirement::default() };
-        let large = Requirement { memory_bytes: 5, ..Requirement::default() };
-        let device = Requirement { resources: vec![(ResourceId(0), 1)], ..Requirement::default() };
-        let alone = Requirement { exclusive: true, ..Requirement::default() };
-        let room = |all: &[&Requirement]| has_room(&capacity, all);
-        assert!(room(&[&small; 4]) && !room(&[&small; 5]));
-        assert!(room(&[&wide, &small]) && !room(&[&wide, &small, &small]));
-        assert!(room(&[&large, &small]) && !room(&[&large, &large]));
-        assert!(room(&[&device, &small]) && !room(&[&device, &device]));
-        assert!(!room(&[&alone, &small]));
+    /// The core has room for a member whose turn it is.
+    pub(crate) fn on_turn_taken(&mut self, id: TaskId, devices: Devices) {
+        let Some(&place) = self.streams.of.get(&id) else { return };
+        if let Some(start) = self.streams.components[place].take(id) {
+            self.start_action(id, &NextAttempt { devices, ..start });
+        }
     }
 }

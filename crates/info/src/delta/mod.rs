@@ -31,5 +31,7 @@ mod tag {
     pub const UNDEFINED: u64 = 5;
     /// As it was told, but for what its threshold allows, and sampled anew.
     pub const SAME: u64 = 6;
+    /// Undefined, and nobody will say it again.
+    pub const FREE: u64 = 7;
     pub const BITS: u32 = 3;
 }

@@ -233,6 +233,7 @@ impl Receiver {
             let mut refused = Vec::new();
             for (attribute, value) in values {
                 let Heard { id: Some(id), own } = &mut self.attributes[attribute] else { continue };
+                let sampled = sample_time(table, node, *id, sampled);
                 match (own.as_deref_mut(), value) {
                     (Some(Own { attribute, refused: Some(it) }), value) => {
                         if let Some(value) = value {
@@ -302,6 +303,16 @@ impl Receiver {
     }
 }
 
+/// When a value was sampled that comes behind others of its session. By its age it may seem older than they, when a
+/// frame before has been on its way for longer: the order of frames decides. What users have said, others may have said
+/// anew.
+fn sample_time(table: &Table, node: NodeId, id: AttributeId, by_age: Time) -> Time {
+    if table.registry().get(id).provider == external::USER {
+        return by_age;
+    }
+    table.sampled(node, id).map_or(by_age, |known| known.max(by_age))
+}
+
 fn attribute(reader: &mut Reader<'_>) -> Result<Attribute, FrameError> {
     let name = reader.text(NAME_BYTES_MAX, "a name of an attribute that is too long")?;
     if !is_name(name) {
@@ -336,6 +347,7 @@ fn value(tag: u64, kind: Kind, reader: &mut Reader<'_>) -> Result<Value, FrameEr
         tag::UNDEFINED => {
             Value::undefined(reader.text(TEXT_BYTES_MAX, "a reason that is too long")?)
         }
+        tag::FREE => Value::free(reader.text(TEXT_BYTES_MAX, "a reason that is too long")?),
         _ => return Err(FrameError::Bad("a value of no known form")),
     };
     match value.kind() {

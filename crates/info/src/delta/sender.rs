@@ -6,7 +6,7 @@ use rakuda_core::Time;
 
 use super::bytes::{put_signed, put_text, put_varint};
 use super::{VERSION, tag};
-use crate::registry::{AttributeId, Threshold};
+use crate::registry::{Attribute, AttributeId, Threshold};
 use crate::table::{NodeId, State, Table};
 use crate::value::{Kind, Value};
 
@@ -55,6 +55,8 @@ pub struct Sender {
     /// When somebody asked last for values of all providers as they are, and of single ones.
     exact_of_all: Time,
     exact: BTreeMap<String, Time>,
+    /// Attributes without a threshold, by name.
+    always: BTreeSet<String>,
 }
 
 impl Sender {
@@ -71,6 +73,7 @@ impl Sender {
             changed: 0,
             exact_of_all: Time(0),
             exact: BTreeMap::new(),
+            always: BTreeSet::new(),
         }
     }
 
@@ -85,8 +88,8 @@ impl Sender {
     /// Begins a new session: the receiver is another one, or has missed a frame.
     pub fn restart(&mut self) {
         let Self { silence_ns, tells_samples, exact_of_all, .. } = *self;
-        let exact = std::mem::take(&mut self.exact);
-        *self = Self { tells_samples, exact_of_all, exact, ..Self::new(silence_ns) };
+        let (exact, always) = (std::mem::take(&mut self.exact), std::mem::take(&mut self.always));
+        *self = Self { tells_samples, exact_of_all, exact, always, ..Self::new(silence_ns) };
     }
 
     /// Somebody asks for values as they are now, of these providers (none: of all): until a sample was told that was
@@ -96,6 +99,11 @@ impl Sender {
             self.exact_of_all = now;
         }
         self.exact.extend(providers.iter().map(|name| (name.clone(), now)));
+    }
+
+    /// Whatever has changed at all of these attributes, and no others, is worth telling from now on.
+    pub fn tell_always(&mut self, attributes: Vec<String>) {
+        self.always = attributes.into_iter().collect();
     }
 
     /// What the receiver does not know yet and is worth telling; the first frame of a session is
@@ -162,19 +170,23 @@ impl Sender {
     fn put_blocks(&mut self, table: &Table, now: Time, out: &mut Vec<u8>) -> bool {
         // By the number of the node within the session. No value: as it was told.
         let mut news: Vec<(usize, Time, AttributeId, Option<Value>)> = Vec::new();
-        let Self { nodes, exact, exact_of_all, silence_ns, tells_samples, .. } = self;
+        let Self { nodes, exact, exact_of_all, always, silence_ns, tells_samples, .. } = self;
         let since_when = |provider: &str| {
             exact.get(provider).map_or(*exact_of_all, |of_one| (*of_one).max(*exact_of_all))
         };
-        let exact_since: Vec<Time> =
-            table.registry().iter().map(|(_, it)| since_when(&it.provider)).collect();
+        // `None`: whenever it was told.
+        let exact_since =
+            |it: &Attribute| (!always.contains(&it.name)).then(|| since_when(&it.provider));
+        let exact_since: Vec<Option<Time>> =
+            table.registry().iter().map(|(_, it)| exact_since(it)).collect();
         for (node, ToldNode { id, values, .. }) in nodes.iter_mut().enumerate() {
             values.resize(table.registry().len(), None);
             for (attribute, described) in table.registry().iter() {
                 let told = &mut values[usize::from(attribute.0)];
                 let Some(cell) = table.cell(*id, attribute) else { continue };
                 let is_news = told.as_ref().is_none_or(|told| {
-                    let is_exact = told.sampled < exact_since[usize::from(attribute.0)];
+                    let since = exact_since[usize::from(attribute.0)];
+                    let is_exact = since.is_none_or(|since| told.sampled < since);
                     let threshold =
                         if is_exact { Threshold::default() } else { described.threshold };
                     let is_moved =
@@ -235,7 +247,7 @@ fn put_value(out: &mut Vec<u8>, gap: u64, value: &Value) {
             put_text(out, text);
         }
         Value::Undefined(why) => {
-            head(out, tag::UNDEFINED);
+            head(out, if why.is_free() { tag::FREE } else { tag::UNDEFINED });
             put_text(out, why);
         }
     }

@@ -28,6 +28,7 @@ fn values() -> impl Strategy<Value = Value> {
         any::<f32>().prop_map(|number| Value::number(f64::from(number))),
         "\\PC{0,20}".prop_map(Value::text),
         "[a-z ]{1,10}".prop_map(Value::undefined),
+        "[a-z ]{1,10}".prop_map(Value::free),
     ]
 }
 
@@ -319,6 +320,60 @@ fn who_asks_for_values_as_they_are_gets_what_has_moved_by_less_than_its_threshol
     assert_eq!(told(&mut sender, 5.0, 410), (5.0, 1.005));
 }
 
+#[test]
+fn what_tasks_choose_by_is_told_however_little_it_has_moved() {
+    let (mut below, mut above) = (Table::new(), Table::new());
+    let node = below.node(None, "here");
+    let here = above.node(None, "n1");
+    let [memory, load] = ["mem_available", "load1"].map(|it| below.registry().find(it).unwrap());
+    let (mut sender, mut receiver) =
+        (Sender::new(SILENCE_NS).telling_samples(), Receiver::of_node(here));
+    let at = |ms: u64| Time(1_000_000_000_000 + ms * 1_000_000);
+    let mut told = |sender: &mut Sender, numbers: Option<f64>, now: Time| {
+        if let Some(number) = numbers {
+            below.set(node, memory, Value::Number(1e9 + number), now);
+            below.set(node, load, Value::Number(1.0 + number / 1000.0), now);
+        }
+        let frame = sender.take(&below, now).unwrap_or_default();
+        if !frame.is_empty() {
+            receiver.apply(&frame, &mut above, now).unwrap();
+        }
+        (above.number(here, memory) - 1e9, above.number(here, load))
+    };
+    assert_eq!(told(&mut sender, Some(0.0), at(0)), (0.0, 1.0));
+    assert_eq!(told(&mut sender, Some(1.0), at(100)), (0.0, 1.0), "within the threshold");
+    sender.tell_always(vec!["mem_available".to_owned(), "nothing".to_owned()]);
+    assert_eq!(told(&mut sender, None, at(150)), (1.0, 1.0), "what was kept back comes at once");
+    assert_eq!(told(&mut sender, Some(2.0), at(200)), (2.0, 1.0));
+    sender.restart();
+    assert_eq!(told(&mut sender, Some(3.0), at(300)), (3.0, 1.003));
+    assert_eq!(told(&mut sender, Some(4.0), at(400)), (4.0, 1.003), "also in a new session");
+    sender.tell_always(Vec::new());
+    assert_eq!(told(&mut sender, Some(5.0), at(500)), (4.0, 1.003));
+}
+
+/// A frame that was on its way for long makes its sample seem new; the next one has the newer sample all the same.
+#[test]
+fn a_value_is_that_of_the_last_frame_however_long_the_ones_before_were_on_their_way() {
+    let (mut below, mut above) = (Table::new(), Table::new());
+    let node = below.node(None, "here");
+    let here = above.node(None, "n1");
+    let load = below.registry().find("load1").unwrap();
+    let (mut sender, mut receiver) = (Sender::new(SILENCE_NS), Receiver::of_node(here));
+    let at = |ms: u64| Time(1_000_000_000_000 + ms * 1_000_000);
+    let mut frame = |load_is: f64, sampled: Time, made: Time| {
+        below.set(node, load, Value::Number(load_is), sampled);
+        sender.take(&below, made).unwrap()
+    };
+    let first = frame(1.0, at(0), at(0));
+    let second = frame(9.0, at(250), at(510));
+    receiver.apply(&first, &mut above, at(500)).unwrap();
+    receiver.apply(&second, &mut above, at(520)).unwrap();
+    let cell = above.cell(here, load).unwrap();
+    let too_new = (Value::Number(9.0), at(500));
+    assert_eq!((cell.value, cell.sampled), too_new, "by the way of the one before");
+}
+
 /// A node that tells the same table as others, each for itself.
 struct OfNode {
     below: Table,
@@ -375,7 +430,7 @@ fn what_is_another_kind_on_other_nodes_is_undefined_with_both_until_those_take_i
     two.print("probe", "rack left\nheight 3", &mut above, 0);
     let why = "rack is a text here, a number in U on other nodes";
     assert_eq!(value(&above, "one", "rack"), Some(Value::Number(7.0)));
-    assert_eq!(value(&above, "two", "rack"), Some(Value::undefined(why)));
+    assert_eq!(value(&above, "two", "rack"), Some(Value::free(why)));
     assert_eq!(value(&above, "two", "provider_error('probe')"), Some(Value::text(why)));
     assert_eq!(value(&above, "two", "height"), Some(Value::Number(3.0)));
     assert_eq!(value(&above, "one", "provider_error('probe')"), None);
@@ -390,7 +445,7 @@ fn what_is_another_kind_on_other_nodes_is_undefined_with_both_until_those_take_i
     );
     one.print("probe", "rack 8 U", &mut above, 300);
     let why = "rack is a number in U here, a text on other nodes";
-    assert_eq!(value(&above, "one", "rack"), Some(Value::undefined(why)));
+    assert_eq!(value(&above, "one", "rack"), Some(Value::free(why)));
     assert_eq!(value(&above, "one", "provider_error('probe')"), Some(Value::text(why)));
 }
 

@@ -348,9 +348,28 @@ fn units_operators_and_aliases_mean_what_they_say() {
 #[test]
 fn every_alias_means_something() {
     for (alias, meaning) in catalogue::ALIASES {
-        let is_family = catalogue::find(meaning).is_some_and(|built_in| built_in.is_family);
+        let first = meaning.split(' ').next().unwrap_or_default();
+        let is_family = catalogue::find(first).is_some_and(|built_in| built_in.is_family);
         let source = if is_family { format!("{alias}('/')") } else { (*alias).to_owned() };
         assert!(Expression::new(&source, &Registry::new()).is_ok(), "{alias}");
+    }
+}
+
+#[test]
+fn an_alias_that_is_reckoned_with_a_family_takes_the_instance() {
+    let mut table = Table::new();
+    let node = table.node(None, "a");
+    let speed = catalogue::find("net_speed").unwrap().attribute("net_speed('eth0')".to_owned());
+    let speed = table.define(speed).unwrap();
+    table.set(node, speed, Value::Number(1000.0), Time(0));
+    let row = Row { table: &table, node, now: Time(0) };
+    let of = |source: &str| Expression::new(source, table.registry());
+    let bytes = of("node_network_speed_bytes('eth0')").unwrap();
+    assert_eq!((bytes.value(&row), bytes.attributes()), (Value::Number(125e6), &[speed][..]));
+    let other = of("node_network_speed_bytes('eth1')").unwrap();
+    assert_eq!(other.value(&row).kind(), None);
+    for wrong in ["node_network_speed_bytes", "node_network_speed_bytes(1)", "node_load1('eth0')"] {
+        assert!(of(wrong).is_err(), "{wrong}");
     }
 }
 

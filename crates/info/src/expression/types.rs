@@ -431,12 +431,30 @@ fn call(name: &str, arguments: &[Tree], position: usize, registry: &Registry) ->
             return Err(ExpressionError::new(position, format!("{name}() is of a group of nodes"))
                 .hint("it is a whole column, and there is a --group-by"));
         }
-        family => match family_member(family, arguments, position, registry)? {
-            (_, Ok(id)) => of_attribute(id, registry),
-            (Kind::Number, Err(name)) => Term::Number(Number::Nothing(name)),
-            (Kind::Text, Err(name)) => Term::Text(Text::Nothing(name)),
+        family => match catalogue::alias(family) {
+            Some(meaning) if catalogue::is_reckoned_with_family(meaning) => {
+                return resolve(&with_instance(parse(meaning)?, arguments), registry);
+            }
+            _ => match family_member(family, arguments, position, registry)? {
+                (_, Ok(id)) => of_attribute(id, registry),
+                (Kind::Number, Err(name)) => Term::Number(Number::Nothing(name)),
+                (Kind::Text, Err(name)) => Term::Text(Text::Nothing(name)),
+            },
         },
     })
+}
+
+/// What an alias of a family means that is reckoned with another family: the instance goes to that.
+fn with_instance(meaning: Tree, arguments: &[Tree]) -> Tree {
+    let each = |tree: Box<Tree>| Box::new(with_instance(*tree, arguments));
+    let node = match meaning.node {
+        Node::Name(family) if catalogue::find(&family).is_some_and(|it| it.is_family) => {
+            Node::Call(family, arguments.to_vec())
+        }
+        Node::Binary(sign, left, right) => Node::Binary(sign, each(left), each(right)),
+        other => other,
+    };
+    Tree { node, ..meaning }
 }
 
 /// An attribute, or a name that nothing has.

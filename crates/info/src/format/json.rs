@@ -169,7 +169,12 @@ pub(super) fn age_digits(sampled: Time, now: Time, digits: &mut Digits) -> usize
 pub(super) fn put_age(out: &mut String, sampled: Time, now: Time) {
     let mut digits = Digits::default();
     let at = age_digits(sampled, now, &mut digits);
-    out.extend(digits[at..].iter().copied().map(char::from));
+    put_ascii(out, &digits[at..]);
+}
+
+/// Digits and the like: one piece, not letter by letter.
+fn put_ascii(out: &mut String, bytes: &[u8]) {
+    out.push_str(std::str::from_utf8(bytes).expect("ASCII is UTF-8"));
 }
 
 /// A number as it is read back: the shortest digits that give the same double, without an
@@ -221,7 +226,7 @@ fn put_count(out: &mut String, mut count: u64) {
             break;
         }
     }
-    out.extend(digits[at..].iter().copied().map(char::from));
+    put_ascii(out, &digits[at..]);
 }
 
 pub(super) fn put_text(out: &mut String, text: &str) {

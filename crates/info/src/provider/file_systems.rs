@@ -1,10 +1,15 @@
 //! File systems: those that keep data, or those of the folders that are to be watched; and those of folders that
 //! somebody has named. statvfs waits for a server that is silent.
+//!
+//! The table of mounts says of which kind they are. In a chroot it may have no line of `/`: there, the number that
+//! statfs(2) gives for the kind says it. That is not asked elsewhere, since it does not tell kinds of fuse apart, nor
+//! ext2, ext3 and ext4.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use super::{INSTANCES_MAX, Moment, Provider, Reading, Root};
-use crate::mounts::mounts;
+use crate::mounts::{device_of, mounts};
 use crate::value::Value;
 
 /// Kinds that keep nothing, or nothing of the user's.
@@ -35,6 +40,27 @@ const PSEUDO: &[&str] = &[
     "sysfs",
     "tmpfs",
     "tracefs",
+];
+
+/// Kinds by their numbers (linux/magic.h, statfs(2)): those on which a chroot may be.
+const NUMBERED: &[(u32, &str)] = &[
+    (0x0000_6969, "nfs"),
+    (0x0000_ef53, "ext4"),
+    (0x00c3_6400, "ceph"),
+    (0x0102_1994, "tmpfs"),
+    (0x0bd0_0bd0, "lustre"),
+    (0x2fc1_2fc1, "zfs"),
+    (0x4750_4653, "gpfs"),
+    (0x5346_544e, "ntfs"),
+    (0x5846_5342, "xfs"),
+    (0x6573_5546, "fuse"),
+    (0x7371_7368, "squashfs"),
+    (0x794c_7630, "overlay"),
+    (0x8584_58f6, "ramfs"),
+    (0x9123_683e, "btrfs"),
+    (0xca45_1a4e, "bcachefs"),
+    (0xf2f5_2010, "f2fs"),
+    (0xff53_4d42, "cifs"),
 ];
 
 /// Watches file systems.
@@ -80,14 +106,14 @@ impl Provider for FileSystems {
         });
         let mounts: BTreeMap<String, Mount> = mounts.collect();
         let chosen: Vec<(String, String)> = if self.watched.is_empty() {
-            kept(&mounts)
+            kept(root, &mounts)
         } else {
-            self.watched.iter().map(|path| (path.clone(), kind_of(path, &mounts))).collect()
+            self.watched.iter().map(|path| (path.clone(), kind_of(root, path, &mounts))).collect()
         };
         let mut chosen: Vec<(String, String)> = chosen.into_iter().take(INSTANCES_MAX).collect();
         for path in (self.named)().into_iter().filter(|path| path.starts_with('/')) {
             if chosen.iter().all(|(known, _)| *known != path) {
-                let kind = kind_of(&path, &mounts);
+                let kind = kind_of(root, &path, &mounts);
                 chosen.push((path, kind));
             }
         }
@@ -108,7 +134,7 @@ fn readings(root: &Root, path: &str, kind: &str) -> [Reading; 4] {
     // By its kind one sees whether there is such a folder at all.
     let kind = match &found_or_why {
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => value(None),
-        _ if kind.is_empty() => Value::undefined("it is not mounted"),
+        _ if kind.is_empty() => Value::undefined("its kind is not known here"),
         _ => Value::text(kind),
     };
     [
@@ -120,18 +146,32 @@ fn readings(root: &Root, path: &str, kind: &str) -> [Reading; 4] {
 }
 
 /// Those that keep data; of several places of one device the shortest.
-fn kept(mounts: &BTreeMap<String, Mount>) -> Vec<(String, String)> {
-    let mut mounts: Vec<&Mount> =
-        mounts.values().filter(|mount| !PSEUDO.contains(&mount.kind.as_str())).collect();
+fn kept(root: &Root, mounts: &BTreeMap<String, Mount>) -> Vec<(String, String)> {
+    let unlisted = (!mounts.contains_key("/")).then(|| Mount {
+        device: device_of(&root.path("/")),
+        point: "/".to_owned(),
+        kind: kind_by_number(root, "/").to_owned(),
+    });
+    let mut mounts: Vec<&Mount> = unlisted
+        .iter()
+        .chain(mounts.values())
+        .filter(|mount| !PSEUDO.contains(&mount.kind.as_str()))
+        .collect();
     mounts.sort_by_key(|mount| (mount.point.len(), mount.point.clone()));
     let mut devices = BTreeSet::new();
     mounts.retain(|mount| devices.insert(mount.device.clone()));
     mounts.into_iter().map(|mount| (mount.point.clone(), mount.kind.clone())).collect()
 }
 
-/// The kind of the file system that a folder is on.
-fn kind_of(path: &str, mounts: &BTreeMap<String, Mount>) -> String {
-    let folder = std::path::Path::new(path);
-    let found = folder.ancestors().find_map(|above| mounts.get(above.to_str()?));
-    found.map_or_else(String::new, |mount| mount.kind.clone())
+/// The kind of the file system that a folder is on; empty: nothing tells it.
+fn kind_of(root: &Root, path: &str, mounts: &BTreeMap<String, Mount>) -> String {
+    let found = Path::new(path).ancestors().find_map(|above| mounts.get(above.to_str()?));
+    found.map_or_else(|| kind_by_number(root, path).to_owned(), |mount| mount.kind.clone())
+}
+
+/// The same as statfs(2) tells it.
+pub(super) fn kind_by_number(root: &Root, path: &str) -> &'static str {
+    let Ok(found) = rustix::fs::statfs(root.path(path)) else { return "" };
+    let known = |(number, _): &&(u32, _)| i64::from(*number) == found.f_type & 0xffff_ffff;
+    NUMBERED.iter().find(known).map_or("", |(_, kind)| kind)
 }

@@ -268,6 +268,26 @@ fn folders_that_are_named_have_the_file_system_that_they_are_on() {
 }
 
 #[test]
+fn a_root_that_is_no_mount_point_has_the_kind_that_its_number_tells() {
+    let machine = Machine::new(
+        "chroot",
+        &[("proc/self/mountinfo", "29 27 0:40 / /data rw shared:1 - nfs4 server:/x rw\n")],
+    );
+    fs::create_dir_all(machine.0.join("data/run")).unwrap();
+    std::os::unix::fs::symlink("/dev/shm", machine.0.join("shm")).unwrap();
+    let watched = ["/shm", "/data/run"].map(str::to_owned).to_vec();
+    let lines = shown(&FileSystems::new(watched).sample(&machine.root(), at(0)));
+    let kinds: Vec<&String> = lines.iter().filter(|line| line.starts_with("fs_type")).collect();
+    assert_eq!(kinds, ["fs_type('/shm') = tmpfs", "fs_type('/data/run') = nfs4"]);
+    let all = FileSystems::new(Vec::new()).sample(&machine.root(), at(0));
+    let places: Vec<&str> = all.iter().filter_map(|it| it.instance.as_deref()).collect();
+    assert!(places.contains(&"/data"), "{places:?}");
+    // Where the folder that stands for it is in memory, nobody's data are kept.
+    let kind = super::file_systems::kind_by_number(&machine.root(), "/");
+    assert_eq!(places.contains(&"/"), !["tmpfs", "ramfs"].contains(&kind), "{places:?}");
+}
+
+#[test]
 fn users_are_found_by_utmp_or_by_sessions() {
     let machine = Machine::new("users", &[("dev/pts/3", "")]);
     assert_eq!(

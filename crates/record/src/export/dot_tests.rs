@@ -122,4 +122,13 @@ fn streams_stand_between_tasks_and_between_rules() {
     for part in [back, "s1 -> r1 [label=\"×2\"];", "r0 -> s1 [label=\"×1\"];"] {
         assert!(rules.contains(part), "{part}\n{rules}");
     }
+    run.streams[0].ended = None;
+    run.ended = None;
+    for (alive, word) in [(true, "1 running"), (false, "1 not whole")] {
+        run.alive = alive;
+        let mut bytes = Vec::new();
+        write(&run, Of::Rules, &mut bytes).unwrap();
+        let rules = String::from_utf8(bytes).unwrap();
+        assert_eq!(rules.matches(word).count(), 2, "{word}: {rules}");
+    }
 }

@@ -40,6 +40,17 @@ pub fn failed(run: &Run) -> Vec<u32> {
     failed
 }
 
+/// Tasks that failed or were cut off, and why.
+pub(super) fn failures(run: &Run) -> Vec<(&Task, String)> {
+    let mut found = Vec::new();
+    for case in cases(run) {
+        if let Verdict::Bad("failure" | "error", why) = case.verdict {
+            found.push((case.task, why));
+        }
+    }
+    found
+}
+
 /// Writes a run. `tails` has the last lines that tasks have printed, by number.
 ///
 /// # Errors

@@ -4,7 +4,7 @@
 
 mod durations;
 mod last;
-mod summary;
+pub(crate) mod summary;
 
 pub use durations::{Basis, DurationTable, Durations, Estimate, pattern_of};
 pub use last::{HISTORY, LastRecord, LastRecords};

@@ -97,8 +97,8 @@ fn rule((key, rule): &(String, RuleCounts)) -> Value {
         "done": rule.done,
         "total": rule.total,
         "failed": rule.failed,
-        "mean_s": rule.mean_ns().map(|ns| ns as f64 / 1e9),
-        "total_s": rule.total_ns as f64 / 1e9,
+        "mean_s": rule.times.mean_s(),
+        "total_s": rule.times.total_ns as f64 / 1e9,
     })
 }
 
@@ -179,6 +179,35 @@ mod tests {
             (&told["rules"][0]["failed"], &told["rules"][0]["key"]),
             (&json!(1), &json!("fit"))
         );
+    }
+
+    /// Of a rule: a task that was tried twice, one that failed, one that was ended because of others.
+    const TRIED: &str = r#"{"event":"run_started","version":2,"time_ns":1000000000,"run":"r"}
+{"event":"node_joined","time_ns":1000000000,"node":0,"name":"n1","cores":4,"memory_bytes":0}
+{"event":"rule_defined","rule":1,"location":"Rakefile:3"}
+{"event":"task_defined","task":0,"name":"map/a","kind":"plain","action":true,"rule":1}
+{"event":"task_defined","task":1,"name":"map/b","kind":"plain","action":true,"rule":1}
+{"event":"task_defined","task":2,"name":"map/c","kind":"plain","action":true,"rule":1}
+{"event":"attempt_started","time_ns":2000000000,"task":0,"attempt":1,"node":0,"cores":1}
+{"event":"attempt_started","time_ns":2000000000,"task":1,"attempt":1,"node":0,"cores":1}
+{"event":"attempt_started","time_ns":2000000000,"task":2,"attempt":1,"node":0,"cores":1}
+{"event":"attempt_ended","time_ns":3000000000,"task":0,"outcome":"failed","retried":true}
+{"event":"attempt_started","time_ns":3000000000,"task":0,"attempt":2,"node":0,"cores":1}
+{"event":"attempt_ended","time_ns":5000000000,"task":0,"outcome":"done"}
+{"event":"attempt_ended","time_ns":6000000000,"task":1,"outcome":"failed"}
+{"event":"task_settled","time_ns":6000000000,"task":1,"how":"failed"}
+{"event":"attempt_ended","time_ns":7000000000,"task":2,"outcome":"aborted"}
+"#;
+
+    #[test]
+    fn times_of_rules_are_those_of_the_report() {
+        let mut live = LiveRun::default();
+        rows(&mut live, TRIED);
+        let told = tables(&live.run, &Groups::of(&live.run), None);
+        let times = crate::summary::Summary::of(&live.run).groups[0].durations.unwrap();
+        assert_eq!((times.mean, times.total), (3.0, 12.0), "(1 + 2 + 4 + 5) / 4");
+        assert_eq!(told["rules"][0]["mean_s"], times.mean);
+        assert_eq!(told["rules"][0]["total_s"], times.total);
     }
 
     #[test]

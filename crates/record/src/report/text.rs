@@ -102,7 +102,7 @@ pub fn ends_words(stream: &StreamSummary) -> String {
     let ends = match &stream.fate {
         StreamFate::Fault(fault) => format!("failed: {fault}"),
         StreamFate::Closed => "closed before its end, as a task failed or the run ended".to_owned(),
-        StreamFate::Open => "not ended".to_owned(),
+        StreamFate::Open => "running".to_owned(),
         StreamFate::Well if !stream.is_whole() => "not read to its end".to_owned(),
         StreamFate::Well if !stream.is_balanced() => "in and out differ".to_owned(),
         StreamFate::Well if stream.is_abandoned() => "all readers left early".to_owned(),

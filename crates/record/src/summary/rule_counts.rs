@@ -3,6 +3,7 @@
 //! Only of tasks of which the journal tells an attempt. It does not know how it is shown.
 
 use crate::Run;
+use crate::summary::attempt_times::AttemptTimes;
 use crate::summary::groups::Groups;
 use crate::summary::outcomes::{Fate, fate};
 
@@ -19,15 +20,8 @@ pub struct RuleCounts {
     pub failed: usize,
     /// All its tasks but those that need not run: done, failed, stopped, running or to come. None: nobody has said.
     pub total: Option<usize>,
-    /// Run times of the last attempts of those that are done, ns.
-    pub total_ns: u64,
-}
-
-impl RuleCounts {
-    /// Mean run time of the tasks that are done.
-    pub fn mean_ns(&self) -> Option<u64> {
-        self.total_ns.checked_div(self.done as u64)
-    }
+    /// Of its attempts, as in the report.
+    pub times: AttemptTimes,
 }
 
 /// A row for each rule with the number of its group, those of which something runs first, then those that took most
@@ -39,13 +33,13 @@ pub fn rule_counts_of(run: &Run, groups: &Groups) -> Vec<(u32, RuleCounts)> {
     };
     let mut counts: Vec<RuleCounts> = groups.list.iter().map(label).collect();
     for task in run.tasks.iter().flatten() {
-        let Some(last) = task.attempts.iter().rfind(|attempt| attempt.counts()) else { continue };
+        if !task.attempts.iter().any(crate::run::Attempt::counts) {
+            continue;
+        }
         let rule = &mut counts[groups.of_task(task.defined.task) as usize];
+        rule.times.add(run, task);
         match fate(task) {
-            Fate::Ran => {
-                rule.done += 1;
-                rule.total_ns = rule.total_ns.saturating_add(last.run_ns(run));
-            }
+            Fate::Ran => rule.done += 1,
             Fate::Running => rule.running += 1,
             Fate::Failed => rule.failed += 1,
             Fate::Passed
@@ -57,6 +51,6 @@ pub fn rule_counts_of(run: &Run, groups: &Groups) -> Vec<(u32, RuleCounts)> {
         }
     }
     let mut counts: Vec<(u32, RuleCounts)> = (0..).zip(counts).collect();
-    counts.sort_by_key(|(_, rule)| (rule.running == 0, std::cmp::Reverse(rule.total_ns)));
+    counts.sort_by_key(|(_, rule)| (rule.running == 0, std::cmp::Reverse(rule.times.total_ns)));
     counts
 }

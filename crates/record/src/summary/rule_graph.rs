@@ -11,10 +11,11 @@ use rakuda_proto::Text;
 
 use crate::Run;
 use crate::export::workflow::{Workflow, attempts};
+use crate::summary::attempt_times::AttemptTimes;
 use crate::summary::groups::{DIRECTORY, Groups, is_rakes_own};
 use crate::summary::outcomes::{Fate, fate};
 use crate::summary::patterns::Pattern;
-use crate::summary::streams::streams;
+use crate::summary::streams::{StreamFate, streams};
 
 /// What is known of a rule's tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct RuleNode {
     pub program: Option<String>,
     /// The tasks' name, or what their names have in common.
     pub pattern: Option<String>,
+    /// They are workers of synchronised rounds: then others in the same place do nothing, or these do.
+    pub is_sync: bool,
     /// The group of its tasks that were attempted.
     pub group: Option<u32>,
     /// Name of the first of them.
@@ -35,10 +38,8 @@ pub struct RuleNode {
     pub tasks: usize,
     /// Of these with an attempt that counts.
     pub ran: usize,
-    /// Attempts that have ended, as the report's table of rules counts them.
-    pub ended: usize,
-    /// Run times of these attempts.
-    pub total_ns: i64,
+    /// Of its attempts, as in the report's table of rules.
+    pub times: AttemptTimes,
     /// Tasks that failed.
     pub failed: usize,
     /// Tasks that were not tried because others failed.
@@ -52,12 +53,6 @@ pub struct RuleNode {
 }
 
 impl RuleNode {
-    /// Mean run time of the attempts that have ended.
-    pub fn mean_ns(&self) -> Option<i64> {
-        let ended = i64::try_from(self.ended).unwrap_or(i64::MAX);
-        (ended > 0).then(|| self.total_ns / ended)
-    }
-
     /// What became of tasks that are not done: how many, and a word for it. `alive`: the run goes on.
     pub fn not_done(&self, alive: bool) -> impl Iterator<Item = (usize, &'static str)> {
         let (running, not_reached) =
@@ -93,8 +88,10 @@ pub struct StreamNode {
     pub place: String,
     /// Streams.
     pub streams: usize,
-    /// Of these which did not end well, or are not ended.
+    /// Of these which did not end well, or of which not all was read.
     pub broken: usize,
+    /// Of these which go on.
+    pub running: usize,
     /// Bytes that readers were to get.
     pub bytes: u64,
     /// Records likewise.
@@ -103,6 +100,14 @@ pub struct StreamNode {
     pub from: Vec<(usize, usize)>,
     /// And of those whose tasks read from them.
     pub to: Vec<(usize, usize)>,
+}
+
+impl StreamNode {
+    /// What is to be said of streams that have not come to a good end: how many, and a word for it.
+    pub fn troubles(&self) -> impl Iterator<Item = (usize, &'static str)> {
+        let told = [(self.broken, "not whole"), (self.running, "running")];
+        told.into_iter().filter(|(count, _)| *count > 0)
+    }
 }
 
 /// See the head of this file.
@@ -142,11 +147,7 @@ impl RuleGraph {
                     node.program.clone_from(&groups.list[group as usize].program);
                 }
                 node.ran += usize::from(attempts(task).next().is_some());
-                for attempt in attempts(task).filter(|attempt| attempt.ended.is_some()) {
-                    let run_ns = i64::try_from(attempt.run_ns(run)).unwrap_or(i64::MAX);
-                    node.ended += 1;
-                    node.total_ns = node.total_ns.saturating_add(run_ns);
-                }
+                node.times.add(run, task);
                 node.count(fate(task));
             }
             for parent in &step.parents {
@@ -163,6 +164,7 @@ impl RuleGraph {
         };
         let streams = stream_nodes(run, node_of);
         let named = |(mut node, pattern): (RuleNode, Pattern)| {
+            node.is_sync = pattern.is_sync();
             node.pattern = node.pattern.or_else(|| pattern.text());
             node
         };
@@ -180,7 +182,9 @@ fn stream_nodes(run: &Run, node_of: impl Fn(u32) -> Option<usize>) -> Vec<Stream
         let (node, pattern, from, to) = found.entry(key).or_default();
         node.place.clone_from(&stream.place);
         node.streams += 1;
-        node.broken += usize::from(!stream.is_balanced());
+        let is_running = stream.fate == StreamFate::Open;
+        node.running += usize::from(is_running);
+        node.broken += usize::from(!is_running && !stream.is_balanced());
         node.bytes = node.bytes.saturating_add(stream.bytes());
         node.records = node.records.saturating_add(stream.records());
         pattern.add(&stream.name);
@@ -246,7 +250,11 @@ mod tests {
         let row = &Summary::of(&run).groups[0];
         assert_eq!(row.failed, node.failed);
         let mean_s = row.durations.unwrap().mean;
-        assert_eq!(node.mean_ns(), Some(3_000_000_000), "(1 + 2 + 6) / 3; what runs is in no mean");
+        assert_eq!(
+            node.times.mean_ns(),
+            Some(3_000_000_000),
+            "(1 + 2 + 6) / 3; what runs is in no mean"
+        );
         assert!((mean_s - 3.0).abs() < 1e-9, "{mean_s}");
     }
 }

@@ -185,7 +185,7 @@ fn fate(run: &Run, one: &Streams) -> StreamFate {
             Some(fault) => StreamFate::Fault(with_names(run, &fault.to_display())),
             None => StreamFate::Well,
         },
-        None if run.ended.is_none() => StreamFate::Open,
+        None if run.alive && run.ended.is_none() => StreamFate::Open,
         None => StreamFate::Closed,
     }
 }
@@ -384,6 +384,8 @@ mod tests {
         assert_eq!(stream.readers, [StreamSide { task: 1, account: None }]);
 
         let mut closed = run([opened(1, &[0, 1])]);
+        assert_eq!(streams(&closed)[0].fate, StreamFate::Closed, "the run was killed");
+        closed.seen_alive(2);
         assert_eq!(streams(&closed)[0].fate, StreamFate::Open);
         closed.add(JournalEvent::RunEnded(RunEnded {
             time_ns: 2,
@@ -421,7 +423,9 @@ mod tests {
         assert!(streams(&run(spooled.into_iter().chain(rest)))[0].is_balanced());
         // And what had ended well before the last attempt does not count.
         let last = again.into_iter().chain([opened(3, &[0, 1])]);
-        let stream = streams(&run(last)).remove(0);
+        let mut going_on = run(last);
+        going_on.seen_alive(9);
+        let stream = streams(&going_on).remove(0);
         assert_eq!((stream.fate.clone(), stream.bytes()), (StreamFate::Open, 0));
     }
 }

@@ -369,6 +369,7 @@ impl Chaos {
             // A node that comes again changes that.
             Output::GangTooLarge { id, .. } => self.note(format_args!("gang {} waits", id.0)),
             Output::GangEntangled { .. }
+            | Output::TurnTaken { .. }
             | Output::TaskBlamed { .. }
             | Output::NowhereToRun { .. }
             | Output::TargetMissing { .. }

@@ -270,7 +270,7 @@ fn rules(look: &Look, width: usize, rows_max: usize) -> Vec<Row> {
         shown.sort_by_key(|rule| (rule.failed == 0, rule.running == 0));
     }
     for rule in shown {
-        let mean = rule.mean_ns().map_or_else(|| "-".to_owned(), duration_in_words);
+        let mean = rule.times.mean_ns().map_or_else(|| "-".to_owned(), duration_in_words);
         let label = cut_middle(&printable(rule.label.as_bytes()), room);
         let line = format!(
             "{label:<room$} {:>widest$} {:>4} {:>4} {mean:>8}",
@@ -437,6 +437,7 @@ pub fn lines(look: &Look) -> String {
 #[cfg(test)]
 mod tests {
     use rakuda_proto::journal::RoundEnded;
+    use rakuda_record::summary::attempt_times::AttemptTimes;
     use rakuda_record::sync::SyncFigures;
     use ratatui_core::backend::TestBackend;
     use ratatui_core::terminal::Terminal;
@@ -461,7 +462,7 @@ mod tests {
             done: 120,
             failed: 2,
             total: Some(2_600),
-            total_ns: 240_000_000_000,
+            times: AttemptTimes { ended: 122, total_ns: 240_000_000_000 },
         };
         let chosen = Failure {
             task: 7,

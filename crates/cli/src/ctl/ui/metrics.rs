@@ -142,7 +142,7 @@ fn of_tables(to: &mut Writer, tables: &Value) {
     to.family(
         "rakuda_run_rule_seconds",
         "seconds",
-        "Run time of the tasks of a rule that are done",
+        "Run time of the attempts of a rule that have ended",
         by_rule("total_s"),
     );
     let busy = [(vec![], tables["cores_busy"].as_f64())].into_iter();

@@ -4,7 +4,6 @@
 
 use super::{FAILED, Graph, NOT_RUN, fill, stream_shape};
 use crate::Run;
-use crate::export::names::seconds;
 use crate::history::pattern_of;
 use crate::report::format::bytes;
 use crate::summary::rule_graph::{RuleGraph, RuleNode, StreamNode};
@@ -46,9 +45,9 @@ fn stream_label(stream: &StreamNode) -> String {
     let many =
         if stream.streams == 1 { String::new() } else { format!("{} streams, ", stream.streams) };
     let through = bytes(stream.bytes);
-    let broken =
-        if stream.broken == 0 { String::new() } else { format!("\n{} not whole", stream.broken) };
-    format!("{name}\n{many}{through}{broken}")
+    let told: Vec<String> =
+        stream.troubles().map(|(count, what)| format!("\n{count} {what}")).collect();
+    format!("{name}\n{many}{through}{}", told.concat())
 }
 
 fn id(rule: Option<u32>) -> String {
@@ -64,8 +63,8 @@ fn label(rule: &RuleNode, alive: bool) -> String {
         rule.location.as_ref().map_or_else(|| name.clone(), |place| format!("{name} ({place})"));
     let tasks = if rule.tasks == 1 { "1 task".into() } else { format!("{} tasks", rule.tasks) };
     let mut label = format!("{name}\n{tasks}");
-    if let Some(mean_ns) = rule.mean_ns() {
-        label = format!("{label}, mean {:.2} s", seconds(mean_ns));
+    if let Some(mean_s) = rule.times.mean_s() {
+        label = format!("{label}, mean {mean_s:.2} s");
     }
     for (count, what) in rule.not_done(alive) {
         label = format!("{label}\n{count} {what}");

@@ -25,6 +25,8 @@ use crate::summary::curve::Curve;
 const STYLE: &str = include_str!("assets/report.css");
 /// Of the live page, too.
 const WORDS: &str = include_str!("assets/words.js");
+/// Likewise.
+const VIRTUAL: &str = include_str!("assets/virtual.js");
 const SCRIPT: &str = include_str!("assets/report.js");
 
 /// The page.
@@ -62,7 +64,7 @@ fn frame(title: &str, body: &str) -> String {
          <link rel=\"icon\" href=\"data:,\">\
          <title>{}</title><style>{STYLE}</style></head><body>{body}\
          <footer class=\"soft\">Written by rakudactl report, Rakuda {}.</footer>\
-         <script>{WORDS}</script><script>{SCRIPT}</script></body></html>\n",
+         <script>{WORDS}</script><script>{VIRTUAL}</script><script>{SCRIPT}</script></body></html>\n",
         escape(title),
         env!("CARGO_PKG_VERSION")
     )
@@ -156,8 +158,9 @@ fn tasks_section(body: &mut String) {
               <input type=\"search\" id=\"task-search\" placeholder=\"find by name, rule, command, node, reason ...\" \
               aria-label=\"find tasks\"><select id=\"task-status\" aria-label=\"status\"><option value=\"\">any status</option></select>\
               <span id=\"task-count\" class=\"soft\" aria-live=\"polite\"></span></div>\
-              <div id=\"task-table\" class=\"virtual\" tabindex=\"0\" role=\"table\" aria-label=\"all tasks\"></div>\
+              <div id=\"task-table\" class=\"virtual\" tabindex=\"0\" aria-label=\"all tasks\"></div>\
               <div id=\"task-detail\" hidden></div>\
               <p class=\"soft\">Figures are of a task's last attempt and all its commands; CPU is their time over the attempt's, so \
-              above 100 % where they used several cores. A click on a row shows the whole of it.</p></div>";
+              above 100 % where they used several cores. A click on a row shows the whole of it; with the table in focus (Tab) \
+              the arrow keys, Page Up and Down, Home and End go through rows, Enter shows one, and Escape closes it.</p></div>";
 }

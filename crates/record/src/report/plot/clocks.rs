@@ -69,7 +69,7 @@ pub(super) fn clocks(figures: &SyncFigures) -> Option<String> {
     }
     let key = ["clock, by all exchanges", "T2 - (T3 + T1) / 2, shortest", "shortest round trip"];
     let key: Vec<(usize, String)> = key.map(str::to_owned).into_iter().enumerate().collect();
-    foot(&mut body, "us, by node, less the first:", &key);
+    foot(&mut body, "µs, by node, less the first:", &key);
     Some(body)
 }
 
@@ -80,7 +80,7 @@ fn draw(body: &mut String, point: &Point, x: f64, name: &str, high: impl Fn(f64)
     let mut circle = |class: usize, x: f64, ns: f64, what: &str| {
         let _ = write!(
             body,
-            "<circle class=\"c{class}\" cx=\"{x:.1}\" cy=\"{:.1}\" r=\"3\"><title>{}: {what} {:.1} us</title></circle>",
+            "<circle class=\"c{class}\" cx=\"{x:.1}\" cy=\"{:.1}\" r=\"3\"><title>{}: {what} {:.1} µs</title></circle>",
             high(ns),
             escape(name),
             ns / 1e3

@@ -4,6 +4,7 @@
 //! its own gets [`STYLE`].
 
 mod clocks;
+mod fitting;
 mod gantt;
 mod round_axes;
 mod rounds;

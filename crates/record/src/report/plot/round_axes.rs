@@ -1,4 +1,4 @@
-//! What pictures of synchronised rounds have in common: axes of times in us, words and colours below, lines and bars of
+//! What pictures of synchronised rounds have in common: axes of times in µs, words and colours below, lines and bars of
 //! what a value may be. It knows no round.
 
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::report::plot::{LEFT, RIGHT, WIDTH, escape, step};
 
 /// Height of a picture, px.
-pub(super) const HEIGHT: f64 = 220.0;
+pub(super) const HEIGHT: f64 = 224.0;
 /// Top of the plot, px.
 pub(super) const TOP: f64 = 12.0;
 /// Bottom of the plot, px.
@@ -18,7 +18,7 @@ pub(super) const LETTER: f64 = 7.2;
 /// Width of a bar, px.
 const BAR: f64 = 8.0;
 
-/// The axis of times from 0 us on, and how high one is.
+/// The axis of times from 0 µs on, and how high one is.
 pub(super) fn time_axis(body: &mut String, most_ns: u64) -> impl Fn(f64) -> f64 + use<> {
     let most_us = (most_ns.max(1) as f64) / 1e3;
     let high = move |ns: f64| BOTTOM - (BOTTOM - TOP) * (ns / 1e3 / most_us).clamp(0.0, 1.0);
@@ -50,10 +50,12 @@ fn grid_line(body: &mut String, y: f64, us: f64) {
     let _ = write!(
         body,
         "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{us}</text>",
+         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
         WIDTH - RIGHT,
         LEFT - 6.0,
-        y + 4.0
+        y + 4.0,
+        // Not 0.30000000000000004, which sums of steps come to.
+        (us * 1e6).round() / 1e6
     );
 }
 

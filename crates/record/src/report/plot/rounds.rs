@@ -103,14 +103,14 @@ fn rounds(figures: &SyncFigures) -> Option<String> {
         whisker(&mut body, x, high((lag_ns - bound_ns).max(0.0)), high(lag_ns + bound_ns));
         let _ = write!(
             body,
-            "<circle class=\"c{class}\" cx=\"{x:.1}\" cy=\"{:.1}\" r=\"3\"><title>round {}, {} workers: {:.1} us</title></circle>",
+            "<circle class=\"c{class}\" cx=\"{x:.1}\" cy=\"{:.1}\" r=\"3\"><title>round {}, {} workers: {:.1} µs</title></circle>",
             high(lag_ns),
             round.number,
             round.workers,
             lag_ns / 1e3
         );
     }
-    foot(&mut body, "start lag, us, by round", &[]);
+    foot(&mut body, "start lag, µs, by round", &[]);
     Some(body)
 }
 
@@ -162,7 +162,7 @@ fn workers(figures: &SyncFigures) -> Option<String> {
     let key = [(0, "start lag".to_owned()), (1, "sync overhead (median: dashed)".to_owned())];
     foot(
         &mut body,
-        "us, by number of workers; lines are medians, dotted means, thin the smallest:",
+        "µs, by number of workers; lines are medians, dotted means, thin the smallest:",
         &key,
     );
     Some(body)
@@ -215,7 +215,7 @@ fn by_round(all: &BTreeMap<(Group, u32), Measured>, what: &str) -> Option<String
         whisker(&mut body, x, high(spread.min as f64), high(spread.max as f64));
         let _ = write!(
             body,
-            "<circle class=\"c{class}\" cx=\"{x:.1}\" cy=\"{:.1}\" r=\"3\"><title>{} round {number}, {} workers: {:.1} us, mean of {}</title></circle>",
+            "<circle class=\"c{class}\" cx=\"{x:.1}\" cy=\"{:.1}\" r=\"3\"><title>{} round {number}, {} workers: {:.1} µs, mean of {}</title></circle>",
             high(spread.mean as f64),
             escape(&group.sync),
             group.workers,
@@ -223,7 +223,7 @@ fn by_round(all: &BTreeMap<(Group, u32), Measured>, what: &str) -> Option<String
             spread.count
         );
     }
-    let words = format!("{what}, us, by round {least} to {most}: mean, smallest to largest");
+    let words = format!("{what}, µs, by round {least} to {most}: mean, smallest to largest");
     foot(&mut body, &words, &key_of(&groups));
     Some(body)
 }
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(plots.keys().collect::<Vec<_>>(), [&"lag-by-round", &"rounds"]);
         let body = &plots["lag-by-round"];
         assert_eq!(values(body, "circle", "c0", "cy"), high([20.0, 40.0]));
-        assert!(body.contains("round 0, 2 workers: 20.0 us, mean of 2"), "{body}");
+        assert!(body.contains("round 0, 2 workers: 20.0 µs, mean of 2"), "{body}");
         // The last line is the axis.
         assert_eq!(values(body, "line", "axis", "y1")[..2], high([10.0, 40.0]));
         assert_eq!(values(body, "line", "axis", "y2")[..2], high([30.0, 40.0]));

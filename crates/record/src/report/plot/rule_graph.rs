@@ -7,22 +7,27 @@ use std::fmt::Write as _;
 use crate::export::workflow::reach_any;
 use crate::report::Report;
 use crate::report::format::{bytes, counted, counted_u64, seconds};
+use crate::report::plot::fitting::{self, fitted};
 use crate::report::plot::{colour_class, escape};
 use crate::summary::rule_graph::{RuleGraph, RuleNode, StreamNode};
-use crate::summary::seconds as of_ns;
 
 /// Rules that are drawn; a graph of more is not read as a picture.
 pub const NODES_MAX: usize = 80;
-/// A box, px.
-const WIDE: f64 = 190.0;
+/// Width of boxes, px: as much as the longest text wants, within these bounds.
+const WIDE_MIN: f64 = 150.0;
+const WIDE_MAX: f64 = 300.0;
 const HIGH: f64 = 44.0;
-/// From the left of a box to the left of the next, and from top to top.
-const STEP: f64 = 210.0;
+/// Between two boxes of a row, px.
+const GAP: f64 = 20.0;
+/// Left of the text of a rule, with its colour, and of a stream, px.
+const RULE_LEFT: f64 = 18.0;
+const STREAM_LEFT: f64 = 22.0;
+/// Right of the text, px; of a stream it is as on its left.
+const RIGHT: f64 = 8.0;
+/// From top to top.
 const DOWN: f64 = 86.0;
 /// Beside the boxes, for lines that go back, px.
 const MARGIN: f64 = 24.0;
-/// Characters of a label in a box.
-const LABEL: usize = 24;
 /// Times that the boxes of all rows are put in order.
 const SWEEPS: usize = 4;
 
@@ -53,10 +58,13 @@ struct Layout {
     middle: Vec<f64>,
     rows: usize,
     width: f64,
+    /// Width of a box, px.
+    wide: f64,
 }
 
 impl Layout {
-    fn of(graph: &Shape) -> Self {
+    fn of(graph: &Shape, wide: f64) -> Self {
+        let step = wide + GAP;
         let row = rows(graph);
         let count = row.iter().max().map_or(0, |last| last + 1);
         let mut order: Vec<Vec<usize>> = vec![Vec::new(); count];
@@ -64,9 +72,9 @@ impl Layout {
             order[row].push(node);
         }
         let widest = order.iter().map(Vec::len).max().unwrap_or(0).max(1);
-        let width = widest as f64 * STEP + MARGIN;
+        let width = widest as f64 * step + MARGIN;
         let mut middle = vec![0.0; row.len()];
-        place(&order, width, &mut middle);
+        place(&order, (width, step), &mut middle);
         for sweep in 0..SWEEPS {
             for nodes in &mut order {
                 let wanted = |node: usize| wanted(graph, &middle, node, sweep % 2 == 0);
@@ -75,9 +83,9 @@ impl Layout {
                 keyed.sort_by(|left, right| left.0.total_cmp(&right.0).then(left.1.cmp(&right.1)));
                 *nodes = keyed.into_iter().map(|(_, node)| node).collect();
             }
-            place(&order, width, &mut middle);
+            place(&order, (width, step), &mut middle);
         }
-        Self { row, middle, rows: count, width }
+        Self { row, middle, rows: count, width, wide }
     }
 }
 
@@ -102,11 +110,11 @@ fn rows(graph: &Shape) -> Vec<usize> {
     row
 }
 
-fn place(order: &[Vec<usize>], width: f64, middle: &mut [f64]) {
+fn place(order: &[Vec<usize>], (width, step): (f64, f64), middle: &mut [f64]) {
     for nodes in order {
-        let left = (width - nodes.len() as f64 * STEP) / 2.0 + STEP / 2.0;
+        let left = (width - nodes.len() as f64 * step) / 2.0 + step / 2.0;
         for (place, &node) in nodes.iter().enumerate() {
-            middle[node] = left + place as f64 * STEP;
+            middle[node] = left + place as f64 * step;
         }
     }
 }
@@ -131,7 +139,18 @@ pub fn rule_graph(report: &Report) -> Option<String> {
     if rules == 0 || rules + graph.streams.len() > NODES_MAX {
         return None;
     }
-    let layout = Layout::of(&Shape::of(&graph));
+    let of_rules = graph.nodes.iter().map(|node| RuleBox::of(report, node));
+    let of_rules: Vec<RuleBox> = of_rules.collect();
+    let wanted = |[label, facts]: [&str; 2], beside: f64| {
+        fitting::width(label, true).max(fitting::width(facts, false)) + beside
+    };
+    let of_streams = graph.streams.iter().map(|node| (&node.name, stream_facts(node)));
+    let wide = of_rules
+        .iter()
+        .map(|rule| wanted([&rule.label, &rule.facts], RULE_LEFT + RIGHT))
+        .chain(of_streams.map(|(name, facts)| wanted([name, &facts], 2.0 * STREAM_LEFT)))
+        .fold(WIDE_MIN, f64::max);
+    let layout = Layout::of(&Shape::of(&graph), wide.min(WIDE_MAX).ceil());
     let mut body = String::new();
     for &(from, to, count) in &graph.edges {
         let words = format!("{} of tasks", counted(count, "pair"));
@@ -147,8 +166,8 @@ pub fn rule_graph(report: &Report) -> Option<String> {
             edge(&mut body, &layout, (number, to), count, "edge stream-edge", &words);
         }
     }
-    for (number, node) in graph.nodes.iter().enumerate() {
-        rule(&mut body, report, &layout, number, node);
+    for (number, drawn) in of_rules.iter().enumerate() {
+        rule(&mut body, &layout, number, drawn);
     }
     for (number, node) in (rules..).zip(&graph.streams) {
         stream(&mut body, &layout, number, node);
@@ -181,7 +200,7 @@ fn edge(
         )
     } else {
         // Within a rule, or back: around the right side of the boxes.
-        let (x1, x2) = (x1 + WIDE / 2.0, x2 + WIDE / 2.0);
+        let (x1, x2) = (x1 + layout.wide / 2.0, x2 + layout.wide / 2.0);
         let (y1, y2) = (y1 - HIGH / 3.0, y2 + HIGH / 3.0);
         let far = x1.max(x2) + 16.0;
         format!("M{x1:.1} {y1:.1}C{far:.1} {y1:.1} {far:.1} {y2:.1} {x2:.1} {y2:.1}")
@@ -193,87 +212,110 @@ fn edge(
     );
 }
 
+/// What is said of streams below their name.
+fn stream_facts(node: &StreamNode) -> String {
+    let troubles = node.troubles().map(|(count, what)| match node.streams {
+        1 => format!("{what}, "),
+        _ => format!("{count} {what}, "),
+    });
+    let streams = (node.streams > 1).then(|| format!("{}, ", counted(node.streams, "stream")));
+    let all: String = streams.into_iter().chain(troubles).collect();
+    format!("{all}{}, {}", bytes(node.bytes), counted_u64(node.records, "record"))
+}
+
 /// A stream has round ends.
 fn stream(body: &mut String, layout: &Layout, number: usize, node: &StreamNode) {
-    let x = layout.middle[number] - WIDE / 2.0;
+    let (wide, x) = (layout.wide, layout.middle[number] - layout.wide / 2.0);
     let y = 2.0 + layout.row[number] as f64 * DOWN;
-    let mut facts = format!("{}, {}", bytes(node.bytes), counted_u64(node.records, "record"));
-    if node.streams > 1 {
-        facts = format!("{}, {facts}", counted(node.streams, "stream"));
-    }
+    let facts = stream_facts(node);
     let place = if node.place.is_empty() { String::new() } else { format!(" ({})", node.place) };
     let class = if node.broken > 0 { "stream rule-failed" } else { "stream" };
-    let bad = match node.broken {
-        0 => String::new(),
-        broken => format!("{} not whole, ", counted(broken, "stream")),
-    };
+    let room = wide - 2.0 * STREAM_LEFT;
     let _ = write!(
         body,
-        "<g><title>{}</title><rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{WIDE}\" height=\"{HIGH}\" \
+        "<g><title>{}</title><rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide}\" height=\"{HIGH}\" \
          rx=\"{:.1}\"/><text class=\"strong\" x=\"{:.1}\" y=\"{:.1}\">{}</text><text x=\"{:.1}\" y=\"{:.1}\">{}</text></g>",
-        escape(&format!("stream {}{place}: {bad}{facts}", node.name)),
+        escape(&format!("stream {}{place}: {facts}", node.name)),
         HIGH / 2.0,
-        x + 22.0,
+        x + STREAM_LEFT,
         y + 18.0,
-        escape(&short(&node.name)),
-        x + 22.0,
+        escape(&fitted(&node.name, true, room)),
+        x + STREAM_LEFT,
         y + 35.0,
-        escape(&format!("{bad}{facts}"))
+        escape(&fitted(&facts, false, room))
     );
 }
 
-fn short(label: &str) -> String {
-    if label.chars().count() > LABEL {
-        label.chars().take(LABEL - 1).chain(['…']).collect()
-    } else {
-        label.to_owned()
+/// What is said of a rule.
+struct RuleBox {
+    /// What it is called.
+    label: String,
+    /// Below that.
+    facts: String,
+    /// With its place, and with all figures.
+    whole: String,
+    /// Class of its colour.
+    colour: String,
+    is_failed: bool,
+}
+
+impl RuleBox {
+    fn of(report: &Report, node: &RuleNode) -> Self {
+        let summary = report.summary;
+        let colour = node.group.map(|group| {
+            let place = summary.ranked.iter().position(|&ranked| ranked == group).unwrap_or(0);
+            colour_class(place, summary.curve.groups.len())
+        });
+        let label = label(report, node);
+        let tasks = counted(node.tasks, "task");
+        let mut facts = tasks.clone();
+        if let Some(mean_s) = node.times.mean_s() {
+            let _ = write!(facts, ", mean {}", seconds(mean_s));
+        }
+        let mut bad = String::new();
+        for (count, what) in node.not_done(report.run.alive) {
+            let _ = write!(bad, ", {count} {what}");
+        }
+        let place = node.location.as_deref().filter(|place| !label.contains(place));
+        let place = place.map(|place| format!(" ({place})")).unwrap_or_default();
+        let is_failed = node.failed > 0;
+        Self {
+            whole: format!("{label}{place}: {facts}{bad}"),
+            facts: if is_failed { format!("{tasks}{bad}") } else { facts },
+            label,
+            colour: colour.map_or_else(|| "none".to_owned(), |class| format!("c{class}")),
+            is_failed,
+        }
     }
 }
 
-fn rule(body: &mut String, report: &Report, layout: &Layout, number: usize, node: &RuleNode) {
-    let x = layout.middle[number] - WIDE / 2.0;
+fn rule(body: &mut String, layout: &Layout, number: usize, drawn: &RuleBox) {
+    let (wide, x) = (layout.wide, layout.middle[number] - layout.wide / 2.0);
     let y = 2.0 + layout.row[number] as f64 * DOWN;
-    let summary = report.summary;
-    let colour = node.group.map(|group| {
-        let place = summary.ranked.iter().position(|&ranked| ranked == group).unwrap_or(0);
-        colour_class(place, summary.curve.groups.len())
-    });
-    let label = label(report, node);
-    let mut facts = counted(node.tasks, "task");
-    if let Some(mean_ns) = node.mean_ns() {
-        let _ = write!(facts, ", mean {}", seconds(of_ns(mean_ns)));
-    }
-    let mut bad = String::new();
-    for (count, what) in node.not_done(report.run.alive) {
-        let _ = write!(bad, ", {count} {what}");
-    }
-    let place = node.location.as_deref().filter(|place| !label.contains(place));
-    let place = place.map(|place| format!(" ({place})")).unwrap_or_default();
-    let whole = escape(&format!("{label}{place}: {facts}{bad}"));
-    let class = if node.failed > 0 { "rule rule-failed" } else { "rule" };
-    let colour = colour.map_or_else(|| "none".to_owned(), |class| format!("c{class}"));
-    if node.failed > 0 {
-        facts = format!("{}{bad}", counted(node.tasks, "task"));
-    }
+    let class = if drawn.is_failed { "rule rule-failed" } else { "rule" };
+    let room = wide - RULE_LEFT - RIGHT;
     let _ = write!(
         body,
-        "<g><title>{whole}</title><rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{WIDE}\" height=\"{HIGH}\" \
-         rx=\"6\"/><rect class=\"{colour}\" x=\"{:.1}\" y=\"{:.1}\" width=\"5\" height=\"{:.1}\" rx=\"2\"/>\
+        "<g><title>{}</title><rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide}\" height=\"{HIGH}\" \
+         rx=\"6\"/><rect class=\"{}\" x=\"{:.1}\" y=\"{:.1}\" width=\"5\" height=\"{:.1}\" rx=\"2\"/>\
          <text class=\"strong\" x=\"{:.1}\" y=\"{:.1}\">{}</text><text x=\"{:.1}\" y=\"{:.1}\">{}</text></g>",
+        escape(&drawn.whole),
+        drawn.colour,
         x + 6.0,
         y + 7.0,
         HIGH - 14.0,
-        x + 18.0,
+        x + RULE_LEFT,
         y + 18.0,
-        escape(&short(&label)),
-        x + 18.0,
+        escape(&fitted(&drawn.label, true, room)),
+        x + RULE_LEFT,
         y + 35.0,
-        escape(&facts)
+        escape(&fitted(&drawn.facts, false, room))
     );
 }
 
 fn label(report: &Report, node: &RuleNode) -> String {
     match (node.group, &node.pattern) {
+        (_, Some(pattern)) if node.is_sync => pattern.clone(),
         (Some(group), _) => report.label(group),
         (None, Some(pattern)) => pattern.clone(),
         (None, None) => node.program.clone().unwrap_or_else(|| node.example.to_display()),
@@ -317,10 +359,10 @@ mod tests {
 
     #[test]
     fn boxes_of_a_row_do_not_overlap() {
-        let layout = Layout::of(&graph(6, &[(0, 1), (0, 2), (0, 3), (0, 4), (0, 5)]));
+        let layout = Layout::of(&graph(6, &[(0, 1), (0, 2), (0, 3), (0, 4), (0, 5)]), 190.0);
         let mut middles = layout.middle[1..].to_vec();
         middles.sort_by(f64::total_cmp);
-        assert!(middles.windows(2).all(|pair| pair[1] - pair[0] >= STEP - 0.01), "{middles:?}");
-        assert!(middles[0] >= WIDE / 2.0 && middles[4] <= layout.width - WIDE / 2.0);
+        assert!(middles.windows(2).all(|pair| pair[1] - pair[0] >= 190.0), "{middles:?}");
+        assert!(middles[0] >= 95.0 && middles[4] <= layout.width - 95.0);
     }
 }

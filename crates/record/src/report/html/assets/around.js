@@ -2,7 +2,7 @@
 // What stands around a task, drawn: on the left what it needs, on the right what needs it, each in the colour of its state. It
 // is given what the server told of the task, and who is to hear of a click; it asks nobody. The lists beside it say the same.
 const around = (() => {
-  const BESIDE_MAX = 20, NAME_MAX = 28;
+  const BESIDE_MAX = 20, NAME_MAX = 40;
   const WIDE = 740, BOX = 200, ROW = 28, HIGH = 22;
   const COLUMNS = [2, (WIDE - BOX) / 2, WIDE - BOX - 2];
   // Other states have the colour of what has not begun.
@@ -15,7 +15,16 @@ const around = (() => {
     parent.append(made);
     return made;
   }
-  const short = (name) => name.length <= NAME_MAX ? name : name.slice(0, 11) + "…" + name.slice(12 - NAME_MAX);
+  // As much of a name as has room: its beginning and its end.
+  const pen = document.createElement("canvas").getContext("2d");
+  function short(name) {
+    pen.font = "12px system-ui, 'DejaVu Sans', sans-serif";
+    const fits = (text) => pen.measureText(text).width <= BOX - 16;
+    if (fits(name)) return name;
+    let kept = Math.min(NAME_MAX, name.length - 1), text;
+    do text = name.slice(0, Math.ceil(kept / 2)) + "…" + name.slice(name.length - Math.floor(kept / 2)); while (!fits(text) && --kept > 1);
+    return text;
+  }
 
   // A task, at a place; `pick` is left out of what cannot be chosen.
   function box(picture, x, y, name, state, pick) {

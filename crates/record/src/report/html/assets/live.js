@@ -150,7 +150,7 @@
       element("span", cell, null, "bar").style.width = (100 * rule.total_s / most).toFixed(1) + "%";
     });
     byId("streams").hidden = !tables.streams.length;
-    fill(byId("streams").querySelector("tbody"), tables.streams, (it) => [[it.name, "t"], [it.state, it.state === "open" || it.state === "ended" ? "t" : "t bad"],
+    fill(byId("streams").querySelector("tbody"), tables.streams, (it) => [[it.name, "t"], [it.state === "open" ? "running" : it.state, it.state === "open" || it.state === "ended" ? "t" : "t bad"],
       [many(it.writers)], [many(it.readers)], [it.bytes === null ? "–" : size(it.bytes)],
       [it.records === null ? "–" : many(it.records)]]);
     rounds = tables.rounds;
@@ -171,62 +171,30 @@
     }));
   }
 
-  // ---- tables of any number of rows: only those that are seen are in the page
-  function virtual(holder, columns, pick) {
-    const ROW = 28, MORE = 6, template = columns.map((column) => column[1] + "px").join(" ");
-    const wide = columns.reduce((sum, column) => sum + column[1], 0);
-    const role = (made, what) => { made.setAttribute("role", what); return made; };
-    const head = role(element("div", holder, null, "virtual-head"), "row");
-    const space = role(element("div", holder, null, "virtual-space"), "rowgroup");
-    head.style.gridTemplateColumns = template;
-    head.style.width = space.style.width = "max(100%, " + wide + "px)";
-    for (const column of columns) role(element("span", head, column[0], column[3] || ""), "columnheader");
-    const lines = [];
-    let count = 0, at = () => null, waiting = false, picked = -1;
-    function paint() {
-      waiting = false;
-      if (ended) return;
-      const high = count * ROW + "px";
-      if (space.style.height !== high) { space.style.height = high; holder.setAttribute("aria-rowcount", count + 1); }
-      const from = Math.max(0, Math.floor(holder.scrollTop / ROW) - MORE);
-      const shown = Math.max(0, Math.min(count - from, Math.ceil(holder.clientHeight / ROW) + 2 * MORE));
-      while (lines.length < shown) {
-        const line = role(element("div", space, null, "virtual-row"), "row");
-        line.style.gridTemplateColumns = template;
-        for (const column of columns) role(element("span", line, "", column[3] || ""), "cell").append("");
-        lines.push(line);
-      }
-      lines.forEach((line, k) => {
-        if (line.hidden !== k >= shown) line.hidden = k >= shown;
-        if (k >= shown) return;
-        const row = at(from + k), top = (from + k) * ROW + "px";
-        if (line.style.top !== top) { line.style.top = top; line.setAttribute("aria-rowindex", from + k + 2); }
-        line.dataset.row = row[NUMBER];
-        line.classList.toggle("picked", row[NUMBER] === picked);
-        columns.forEach((column, c) => set(line.children[c], column[2](row)));
-        line.classList.toggle("bad", row[STATUS] === "failed");
-      });
-    }
-    const later = () => { if (!waiting) { waiting = true; requestAnimationFrame(paint); } };
-    holder.addEventListener("scroll", later, { passive: true });
-    new ResizeObserver(later).observe(holder);
-    space.addEventListener("click", (event) => {
-      const line = event.target.closest(".virtual-row");
-      if (line && !String(getSelection())) { picked = Number(line.dataset.row); later(); pick(picked); }
-    });
-    return { show(of, row) { count = of; at = row; later(); }, later, pick(number) { picked = number; later(); } };
-  }
-
+  // ---- tables of tasks
   const elapsed = (row) => seconds(row[STATUS] === "running" ? Math.max(0, now_s() - row[START]) : row[WALL]);
   const COLUMNS = {
     task: ["task", 220, (row) => row[NAME]], rule: ["rule", 150, label], node: ["node", 100, (row) => row[NODE] || ""],
-    status: ["status", 84, (row) => row[STATUS]], start: ["start", 84, (row) => seconds(row[START]), "n"],
+    status: ["status", 88, (row) => row[STATUS]], start: ["start", 84, (row) => seconds(row[START]), "n"],
     wall: ["run time", 90, elapsed, "n"], exit: ["exit", 78, (row) => (row[EXIT] || "").replace(/^status /, "")],
     command: ["command", 420, (row) => row[COMMAND] || ""],
   };
-  const pick = (number) => showTask(number, byId("task-detail"), true);
-  const now = virtual(byId("running-table"), ["wall", "task", "node", "command", "rule"].map((name) => COLUMNS[name]), pick);
-  const table = virtual(byId("task-table"), ["status", "task", "rule", "node", "start", "wall", "exit", "command"].map((name) => COLUMNS[name]), pick);
+  function pick(row) {
+    if (row) { choose(row[NUMBER]); return; }
+    shown = -1;
+    byId("task-detail").hidden = true;
+    for (const it of [now, table]) it.pick(-1);
+  }
+  function choose(number) {
+    for (const it of [now, table]) it.pick(number);
+    showTask(number, byId("task-detail"), true);
+  }
+  const tableOf = (id, names, stay) => virtual(byId(id), names.map((name) => COLUMNS[name]), {
+    id: (row) => row[NUMBER], open: pick, stay,
+    mark: (line, row) => line.classList.toggle("bad", row[STATUS] === "failed"),
+  });
+  const now = tableOf("running-table", ["wall", "task", "node", "command", "rule"], false);
+  const table = tableOf("task-table", ["status", "task", "rule", "node", "start", "wall", "exit", "command"], true);
 
   function showRunning() {
     const sorted = [...running.values()].sort((a, b) => a[START] - b[START] || a[NUMBER] - b[NUMBER]);
@@ -334,7 +302,6 @@
       }
       pair("message", attempt.message);
     }
-    const choose = (other) => { table.pick(other); showTask(other, byId("task-detail"), true); };
     const picture = around(told, choose);
     if (picture) element("figure", into, null, "graph around").append(picture);
     const neighbours = element("div", into, null, "neighbours");
@@ -538,6 +505,7 @@
   // ---- the end: the report in this place
   async function becomeReport(how) {
     ended = how;
+    for (const it of [now, table]) it.stop();
     set(byId("state"), how);
     clearInterval(asking);
     clearInterval(ticking);

@@ -102,7 +102,7 @@
   function taskTable(of) {
     const holder = byId("task-table"), detail = byId("task-detail"), counted = byId("task-count");
     const field = byId("task-search"), choice = byId("task-status");
-    const ROW = 28, MORE = 6, rows = of.rows;
+    const rows = of.rows;
     const text = (encoded) => texts(reader(bytes(encoded)), rows);
     const name = text(of.names), command = text(of.commands), reason = text(of.reasons);
     const number = new Uint32Array(rows), fate = new Uint8Array(rows);
@@ -134,23 +134,23 @@
       ["exit", 70, exit], ["command", 320, (i) => command[i]], ["reason", 260, (i) => reason[i]],
     ];
     const numeric = (column) => columns[column].length > 3 && column > 0;
-    // Status and task stay in sight while one scrolls sideways; report.css knows the width of the former.
-    const cellClass = (column) => numeric(column) ? "n" : column < 2 ? "stay" : "";
-    const template = columns.map((column) => column[1] + "px").join(" ");
-    const wide = columns.reduce((sum, column) => sum + column[1], 0);
-
-    const element = (kind, name_, parent, role) => {
+    const element = (kind, name_, parent) => {
       const made = document.createElement(kind);
       if (name_) made.className = name_;
-      if (role) made.setAttribute("role", role);
       if (parent) parent.append(made);
       return made;
     };
-    const head = element("div", "virtual-head", holder, "row");
-    const space = element("div", "virtual-space", holder, "rowgroup");
-    head.style.gridTemplateColumns = template;
-    head.style.width = space.style.width = wide + "px";
-    holder.setAttribute("aria-rowcount", String(rows + 1));
+    const shownAs = columns.map((column, c) => [column[0], column[1], column[2], numeric(c) ? "n" : ""]);
+    const table = virtual(holder, shownAs, {
+      id: (i) => i, open: pick, stay: true,
+      mark: (line, i) => line.children[0].classList.toggle("bad", fate[i] < 2),
+      title(cell, c) {
+        const button = element("button", "", cell);
+        button.type = "button";
+        button.textContent = columns[c][0];
+        button.addEventListener("click", () => sortBy(c));
+      },
+    });
 
     let order = Uint32Array.from({ length: rows }, (_, i) => i), shown = order, sorted = -1, up = true, picked = -1;
     const places = new Map();
@@ -172,7 +172,7 @@
       const key = columns[column][3] || place(column);
       order = Uint32Array.from({ length: rows }, (_, i) => i);
       order.sort((a, b) => (up ? key[a] - key[b] : key[b] - key[a]) || a - b);
-      [...head.children].forEach((cell, i) => {
+      [...table.head.children].forEach((cell, i) => {
         if (i === column) cell.setAttribute("aria-sort", up ? "ascending" : "descending"); else cell.removeAttribute("aria-sort");
       });
       filter();
@@ -190,42 +190,14 @@
         : order.filter((i) => (!wanted || status(i) === wanted) && words.every((part) => haystack[i].includes(part)));
       counted.textContent = (shown.length === rows ? "" : shown.length.toLocaleString("en") + " of ") + rows.toLocaleString("en") +
         (rows === 1 ? " task" : " tasks") + (of.tasks > rows ? " (the run has " + of.tasks.toLocaleString("en") + ")" : "");
-      space.style.height = shown.length * ROW + "px";
-      holder.scrollTop = 0;
-      paint();
+      table.top();
+      table.show(shown.length, (k) => shown[k]);
+      table.paint();
     }
 
-    // Lines that are in the page; they are filled anew while one scrolls.
-    const lines = [];
-    function aLine() {
-      const line = element("div", "virtual-row", space, "row");
-      line.style.gridTemplateColumns = template;
-      line.append(...columns.map((_, c) => element("span", cellClass(c), null, "cell")));
-      for (const cell of line.children) cell.append("");
-      return line;
-    }
-
-    let waiting = false;
-    function paint() {
-      waiting = false;
-      const from = Math.max(0, Math.floor(holder.scrollTop / ROW) - MORE);
-      const count = Math.min(shown.length - from, Math.ceil(holder.clientHeight / ROW) + 2 * MORE);
-      while (lines.length < count) lines.push(aLine());
-      lines.forEach((line, k) => {
-        line.hidden = k >= count;
-        if (line.hidden) return;
-        const i = shown[from + k];
-        line.style.top = (from + k) * ROW + "px";
-        line.dataset.row = i;
-        line.setAttribute("aria-rowindex", String(from + k + 2));
-        line.classList.toggle("picked", i === picked);
-        columns.forEach((column, c) => { line.children[c].firstChild.data = column[2](i); });
-        line.children[0].classList.toggle("bad", fate[i] < 2);
-      });
-    }
-
+    // Shows the whole of a row; of the one that is shown, and of none, nothing any more.
     function pick(i) {
-      picked = picked === i ? -1 : i;
+      picked = i === null || picked === i ? -1 : i;
       detail.hidden = picked < 0;
       detail.replaceChildren();
       if (picked >= 0) {
@@ -243,30 +215,18 @@
           list.lastChild.title = date.toISOString().replace("T", " ").slice(0, 19) + " UTC";
         }
       }
-      paint();
+      table.pick(picked);
+      if (picked >= 0) detail.scrollIntoView({ block: "nearest" });
     }
 
-    columns.forEach((column, c) => {
-      const cell = element("span", cellClass(c), head, "columnheader");
-      const button = element("button", "", cell);
-      button.type = "button";
-      button.textContent = column[0];
-      button.addEventListener("click", () => sortBy(c));
-    });
     const there = new Set(fate);
     [...new Set(of.fates.filter((_, i) => there.has(i)))].forEach((word_) => {
       const option = element("option", "", choice);
       option.textContent = option.value = word_;
     });
-    holder.addEventListener("scroll", () => { if (!waiting) { waiting = true; requestAnimationFrame(paint); } }, { passive: true });
-    space.addEventListener("click", (event) => {
-      const line = event.target.closest(".virtual-row");
-      if (line && !String(getSelection())) pick(Number(line.dataset.row));
-    });
     let later_ = 0;
     field.addEventListener("input", () => { clearTimeout(later_); later_ = setTimeout(filter, rows > 20000 ? 120 : 0); });
     choice.addEventListener("change", filter);
-    new ResizeObserver(() => { if (!waiting) { waiting = true; requestAnimationFrame(paint); } }).observe(holder);
     filter();
   }
 

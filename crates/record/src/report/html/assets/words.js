@@ -8,7 +8,8 @@ var words = (() => {
     if (value >= 3600) return Math.floor(value / 3600) + " h " + Math.round((value % 3600) / 60) + " min";
     if (value >= 100) return Math.floor(value / 60) + " min " + Math.round(value % 60) + " s";
     if (value >= 1) return value.toPrecision(3) + " s";
-    return value >= 1e-3 ? (value * 1e3).toPrecision(3) + " ms" : (value * 1e6).toFixed(0) + " µs";
+    if (value >= 1e-3) return (value * 1e3).toPrecision(3) + " ms";
+    return value >= 1e-6 ? (value * 1e6).toFixed(0) + " µs" : (value * 1e9).toFixed(0) + " ns";
   }
   function size(value) {
     if (value === null || value === undefined) return "";

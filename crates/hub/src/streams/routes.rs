@@ -1,0 +1,143 @@
+//! Routes of an opening, and how they change.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rakuda_core::streams::{Between, Groups, LineRates, RouteWatch, Traffic, Tree, Ways};
+use rakuda_core::{NodeId, TaskId};
+use rakuda_proto::streams::{HopWay, RouteWish, StreamAccount, StreamRoute};
+
+use super::costs::{Known, MessageCosts, cost_of_ways, route_of};
+use super::state::{Component, Located, Opening};
+
+/// What is needed to weigh the routes of an opening again.
+#[derive(Default)]
+pub(super) struct Routes {
+    /// As they were when it was opened.
+    pub groups: Groups,
+    pub round_trips: Option<Between<u64>>,
+    /// By stream, as all that follow: how it goes.
+    pub ways: Vec<Ways>,
+    /// Where it has places.
+    pub places: Vec<BTreeSet<NodeId>>,
+    pub watches: Vec<RouteWatch>,
+    /// A change that has begun.
+    pub(super) change: Option<Change>,
+    /// A change came to nothing: there is no other.
+    pub(super) is_final: bool,
+    /// Nodes over which nothing goes any more. They may have told that all is over there.
+    pub(super) leaving: BTreeSet<NodeId>,
+    /// What such nodes have told, when they were taken again.
+    pub(super) earlier: Vec<StreamAccount>,
+}
+
+impl Routes {
+    /// Whether nothing goes over a node but what would after a change that has not come.
+    pub(super) fn is_joining(&self, node: NodeId) -> bool {
+        let joins = |change: &Change| change.switching.is_none() && change.joining.contains(&node);
+        self.change.as_ref().is_some_and(joins)
+    }
+}
+
+/// A change of routes.
+pub(super) struct Change {
+    /// Edges from this number on are new.
+    pub(super) first: usize,
+    /// New ones that are not connected.
+    pub(super) unconnected: BTreeSet<u32>,
+    /// Nodes that were asked to make what they need, and have not.
+    pub(super) unprepared: BTreeSet<NodeId>,
+    /// Nodes that were asked.
+    pub(super) asked: BTreeSet<NodeId>,
+    /// Nodes that have nothing else of these streams.
+    pub(super) joining: BTreeSet<NodeId>,
+    /// By stream that changes: its route from then on.
+    pub(super) streams: BTreeMap<usize, NewRoute>,
+    /// All change: nodes where something still goes the old way.
+    pub(super) switching: Option<BTreeSet<NodeId>>,
+}
+
+/// Of a stream that changes.
+pub(super) struct NewRoute {
+    pub(super) ways: Ways,
+    pub(super) route: StreamRoute,
+    pub(super) places: BTreeSet<NodeId>,
+}
+
+/// A stream that is to change.
+pub(super) struct Due {
+    pub(super) stream: usize,
+    pub(super) tree: Tree,
+    pub(super) ways: Ways,
+    pub(super) route: StreamRoute,
+}
+
+impl Opening {
+    /// Whether a route may change: all tasks run, and all edges are connected by their hosts.
+    pub(super) fn may_change(&self, members: usize) -> bool {
+        let is_open = |(node, told): (&NodeId, &Option<Vec<StreamAccount>>)| {
+            told.is_none() || self.routes.leaving.contains(node)
+        };
+        let edges = &self.edges.all;
+        !(self.is_over || self.failed || self.routes.is_final)
+            && self.routes.change.is_none()
+            && self.left.len() == members
+            && self.nodes.iter().all(is_open)
+            && edges.iter().all(|edge| edge.is_connected && edge.way == HopWay::Direct)
+    }
+
+    /// Of whom something is told that does not go on from there.
+    pub(super) fn told(&self) -> impl Iterator<Item = &StreamAccount> {
+        self.nodes.values().flatten().flatten().chain(&self.routes.earlier)
+    }
+
+    /// What is to change now: by stream, how it goes then, and why.
+    pub(super) fn due(
+        &mut self,
+        component: &Component,
+        (message_costs, line_rates): (&MessageCosts, &LineRates),
+        now: rakuda_core::Time,
+    ) -> Vec<Due> {
+        let mut found = Vec::new();
+        for (number, stream) in component.streams.iter().enumerate() {
+            let here = self.passed.values().flatten().filter(|one| one.name == stream.name);
+            let (bytes, records) =
+                here.fold((0, 0), |sum, one| (sum.0 + one.bytes, sum.1 + one.records));
+            let routes = &mut self.routes;
+            let Some(seen) = routes.watches[number].observe(now, bytes, records) else { continue };
+            if seen.per_1000_s == Some(0) {
+                continue;
+            }
+            let traffic = Traffic { is_burst: component.traffic[number].is_burst, ..seen };
+            let (seen_bytes, seen_messages) = (traffic.bytes_per_s, traffic.per_1000_s);
+            let round_trips = routes.round_trips.as_ref();
+            let (writers, readers) = ends_on(stream, &self.node_of);
+            let message_ns = message_costs.of_stream(&writers, &readers);
+            let rates = line_rates.between(&routes.groups);
+            let known = Known { round_trips, rates: &rates, message_ns, traffic };
+            let cost = |ways: &Ways| cost_of_ways(&routes.groups, &known, ways, &writers, &readers);
+            let auto = RouteWish::Auto;
+            let (tree, mut route, ways) =
+                route_of(&routes.groups, auto, &known, &writers, &readers);
+            let (held, best) = (cost(&routes.ways[number]), cost(&ways));
+            if routes.watches[number].is_due(now, &held, &best) {
+                let said = &component.traffic[number];
+                (route.declared_bytes_per_s, route.declared_per_1000_s) =
+                    (said.bytes_per_s, said.per_1000_s);
+                (route.observed_bytes_per_s, route.observed_per_1000_s) =
+                    (seen_bytes, seen_messages);
+                found.push(Due { stream: number, tree, ways, route });
+            }
+        }
+        found
+    }
+}
+
+/// Where the tasks of a stream are.
+pub(super) fn ends_on(
+    stream: &rakuda_proto::front::StreamDefinition,
+    node_of: &BTreeMap<TaskId, NodeId>,
+) -> (Located, Located) {
+    let on =
+        |tasks: &[u32]| tasks.iter().map(|task| (TaskId(*task), node_of[&TaskId(*task)])).collect();
+    (on(&stream.writers), on(&stream.readers))
+}

@@ -1,0 +1,187 @@
+//! The streams of a run: which tasks they join, and what is open.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rakuda_core::streams::{LineRates, Stages, Stalls, StreamGraph, Traffic};
+use rakuda_core::{Held, NextAttempt, NodeId, TaskId};
+use rakuda_proto::Text;
+use rakuda_proto::front::StreamDefinition;
+use rakuda_proto::streams::{OpeningId, StreamAccount, StreamEnd, StreamPassed, StreamPlan};
+
+use super::costs::MessageCosts;
+use super::network::{Edges, NotJoined};
+use super::routes::Routes;
+
+/// All streams of a run.
+#[derive(Default)]
+pub(crate) struct Streams {
+    pub(super) components: Vec<Component>,
+    /// By task: its component.
+    pub(super) of: BTreeMap<TaskId, usize>,
+    /// Those of which the core has just begun members: all of these are known when nothing more of it is to be done.
+    pub(super) begun: BTreeSet<usize>,
+    /// Those that are open: whose.
+    pub(super) open: BTreeMap<OpeningId, Opening>,
+    pub(super) openings: u32,
+    /// What hosts need to connect to one another.
+    pub(super) network: super::network::Network,
+    pub(super) message_costs: MessageCosts,
+    pub(super) line_rates: LineRates,
+}
+
+/// Tasks that streams join.
+#[derive(Debug)]
+pub(super) struct Component {
+    pub(super) members: Vec<TaskId>,
+    pub(super) streams: Vec<StreamDefinition>,
+    /// Its streams, by their places there.
+    pub(super) graph: StreamGraph,
+    /// By stream: when it is told that nothing moves in it, ms; nothing: what comes out of it never comes back into it.
+    pub(super) stall_ms: Vec<Option<u32>>,
+    /// By stream: what follows from what the Rakefile says of its members.
+    pub(super) traffic: Vec<Traffic>,
+    /// Its members run one after the other, over spools.
+    pub(super) spooled: bool,
+    /// By member: its ends are open.
+    pub(super) opening_of: BTreeMap<TaskId, OpeningId>,
+    /// Of a spooled one: whose turn it is. Those wait that the core has begun.
+    pub(super) stages: Stages<NextAttempt>,
+    /// Of `stages`: those whose turn the core knows of, and has no room for yet.
+    pub(super) asked: BTreeSet<TaskId>,
+    /// By member: the opening that has written its spool last. Whoever writes has a spool of its own: one that was
+    /// given up with its node may be written on.
+    pub(super) spools: BTreeMap<TaskId, OpeningId>,
+    /// Where its spools are, if no other node can read them.
+    pub(super) spools_on: Option<NodeId>,
+}
+
+/// The writers, or the readers, of a stream and where they are.
+pub(super) type Located = Vec<(TaskId, NodeId)>;
+
+/// Streams that are open.
+pub(super) struct Opening {
+    pub(super) component: usize,
+    /// By node with a place of a stream: what it has told of what went through; nothing: it has not yet.
+    pub(super) nodes: BTreeMap<NodeId, Option<Vec<StreamAccount>>>,
+    /// By node: what has gone in there so far.
+    pub(super) passed: BTreeMap<NodeId, Vec<StreamPassed>>,
+    /// By member: its node.
+    pub(super) node_of: BTreeMap<TaskId, NodeId>,
+    /// Between nodes.
+    pub(super) edges: Edges,
+    /// What follows if they are to change.
+    pub(super) routes: Routes,
+    /// Which of its places stand still.
+    pub(super) stalls: Stalls,
+    /// Members whose action has not ended.
+    pub(super) left: BTreeSet<TaskId>,
+    /// One of its members did not end well, or a stream is at fault.
+    pub(super) failed: bool,
+    /// The agent has told what went through.
+    pub(super) is_over: bool,
+    /// Why it failed by itself.
+    pub(super) fault: Option<Text>,
+    /// Members whose commands were ended because of that.
+    pub(super) ended: BTreeSet<TaskId>,
+    /// The end of the last member, until the accounts are there.
+    pub(super) held: Option<HeldEnd>,
+}
+
+/// The end of an action that waits.
+#[derive(Debug)]
+pub(super) struct HeldEnd {
+    pub(super) task: TaskId,
+    pub(super) message: Vec<u8>,
+    pub(super) code: Option<Held>,
+}
+
+impl Streams {
+    pub(super) fn component_of(&self, id: TaskId) -> Option<&Component> {
+        self.of.get(&id).map(|place| &self.components[*place])
+    }
+
+    /// Why the streams of a task do not work.
+    pub fn fault_of(&self, id: TaskId) -> Option<&Text> {
+        let opening = self.component_of(id)?.opening_of.get(&id)?;
+        self.open.get(opening)?.fault.as_ref()
+    }
+
+    /// What a stream is at fault with of whose readers and writers this one had to be ended.
+    pub fn ended_by_fault(&self, id: TaskId) -> Option<&Text> {
+        let opening = self.component_of(id)?.opening_of.get(&id)?;
+        let opening = self.open.get(opening).filter(|opening| opening.ended.contains(&id))?;
+        opening.fault.as_ref()
+    }
+
+    /// `FILE:LINE` of the first stream that joins a task to others.
+    pub fn place_of(&self, id: TaskId) -> Option<&Text> {
+        let streams = &self.component_of(id)?.streams;
+        let has = |stream: &&StreamDefinition| {
+            stream.writers.contains(&id.0) || stream.readers.contains(&id.0)
+        };
+        streams.iter().find(has).map(|stream| &stream.place).filter(|place| !place.0.is_empty())
+    }
+
+    /// What the commands of a task are told about its ends.
+    pub fn ends_of(&self, id: TaskId) -> Option<(OpeningId, u32)> {
+        let opening = self.component_of(id)?.opening_of.get(&id)?;
+        Some((*opening, id.0))
+    }
+}
+
+impl Component {
+    /// What is opened for all members at once.
+    pub(super) fn live_plans(&self) -> Vec<StreamPlan> {
+        let ends = |tasks: &[u32]| tasks.iter().copied().map(StreamEnd::Task).collect();
+        let streams = self.streams.iter().zip(&self.stall_ms);
+        streams
+            .map(|(stream, stall_ms)| {
+                let plan = plan_of(stream, ends(&stream.writers), ends(&stream.readers));
+                StreamPlan { stall_ms: *stall_ms, ..plan }
+            })
+            .collect()
+    }
+
+    /// What is opened for one member of those that run one after the other.
+    pub(super) fn spool_plans(&self, id: TaskId, spool: impl Fn(u32) -> Text) -> Vec<StreamPlan> {
+        let mut plans = Vec::new();
+        let me = || vec![StreamEnd::Task(id.0)];
+        for stream in &self.streams {
+            if stream.writers.contains(&id.0) {
+                // Nobody leaves a spool early.
+                plans.push(plan_of(stream, me(), vec![StreamEnd::Spool(spool(id.0))]));
+            }
+            if stream.readers.contains(&id.0) {
+                let writers = self.stages.sources(id).iter();
+                let spools = writers.map(|writer| StreamEnd::Spool(spool(writer.0)));
+                let plan = plan_of(stream, spools.collect(), me());
+                plans.push(StreamPlan { in_turn: true, ..plan });
+            }
+        }
+        plans
+    }
+}
+
+pub(super) fn plan_of(
+    stream: &StreamDefinition,
+    writers: Vec<StreamEnd>,
+    readers: Vec<StreamEnd>,
+) -> StreamPlan {
+    StreamPlan {
+        name: stream.name.clone(),
+        record: stream.record,
+        window: stream.window,
+        spool_bytes_max: stream.spool_max,
+        drain: stream.drain,
+        in_turn: false,
+        writers,
+        readers,
+        stall_ms: None,
+        spill: None,
+    }
+}
+
+/// The next pair of nodes that could not be joined.
+pub(crate) async fn next_not_joined(streams: &mut Streams) -> NotJoined {
+    streams.network.reported.recv().await.expect("it keeps a sender")
+}

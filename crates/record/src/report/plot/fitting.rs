@@ -1,0 +1,62 @@
+//! Texts in boxes of pictures: how wide they are, and as much of them as has room.
+//!
+//! The font of a picture is its reader's. What is said here holds for `DejaVu Sans`, which is wider than the other
+//! fonts that pages name, so that a text which fits here fits there.
+
+/// Size of the letters of pictures, px.
+const SIZE: f64 = 12.0;
+
+/// How wide a text is at most, px.
+pub(super) fn width(text: &str, is_bold: bool) -> f64 {
+    text.chars().map(|letter| letter_width(letter, is_bold)).sum::<f64>() * SIZE
+}
+
+/// Of one letter, in sizes. Each is the widest of its kind, of all that is not ASCII as of letters of China and Japan.
+fn letter_width(letter: char, is_bold: bool) -> f64 {
+    let (regular, bold) = match letter {
+        'i' | 'j' | 'l' | '\'' | '|' => (0.34, 0.37),
+        ' ' | ',' | '.' | ':' | ';' | '/' | 'I' | '!' => (0.41, 0.46),
+        'f' | 't' | 'r' | '(' | ')' | '-' | '[' | ']' => (0.42, 0.5),
+        'm' | 'M' | 'W' | '%' | '@' | '…' => (1.0, 1.11),
+        'w' | '<' | '>' | '=' | '+' | '~' | '#' | '&' | 'O' | 'Q' | 'N' | 'D' | 'G' | 'H' => {
+            (0.84, 0.93)
+        }
+        '*' | '_' => (0.5, 0.53),
+        'a'..='z' | '0'..='9' => (0.64, 0.72),
+        'A'..='Z' => (0.75, 0.8),
+        '!'..='~' => (0.84, 0.88),
+        _ => (1.05, 1.15),
+    };
+    if is_bold { bold } else { regular }
+}
+
+/// The text, or its beginning with an ellipsis, in so many px.
+pub(super) fn fitted(text: &str, is_bold: bool, room: f64) -> String {
+    if width(text, is_bold) <= room {
+        return text.to_owned();
+    }
+    let mut left = room - width("…", is_bold);
+    let fits = |letter: &char| {
+        left -= letter_width(*letter, is_bold) * SIZE;
+        left >= 0.0
+    };
+    let kept: String = text.chars().take_while(fits).collect();
+    format!("{}…", kept.trim_end_matches([' ', ',']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_where_it_has_no_room_and_only_there() {
+        let text = "map/*.bam (bwa, Rakefile:12)";
+        assert_eq!(fitted(text, true, width(text, true)), text);
+        let cut = fitted(text, true, 100.0);
+        assert!(text.starts_with(cut.strip_suffix('…').unwrap()), "{cut}");
+        assert!(width(&cut, true) <= 100.0 && width(&cut, true) > 80.0, "{cut}");
+        assert_eq!(fitted("two, three", false, width("two, t…", false)), "two, t…");
+        assert_eq!(fitted("two, three", false, width("two, …", false)), "two…");
+        assert_eq!(fitted("abc", false, 1.0), "…");
+    }
+}

@@ -1,0 +1,12 @@
+process SOMATIC {
+    input:
+    path vcfs
+
+    output:
+    path "somatic.tsv"
+
+    script:
+    """
+    for vcf in $vcfs; do somatic \$vcf; done > somatic.tsv
+    """
+}
