@@ -79,7 +79,9 @@ impl Freshness {
             registry.find(name).is_some() || catalogue::find(family).is_some()
         };
         let is_provider = |name: &String| {
-            providers.contains(name) || registry.iter().any(|(_, it)| it.provider == *name)
+            providers.contains(name)
+                || catalogue::BUILT_IN.iter().any(|it| it.provider == *name)
+                || registry.iter().any(|(_, it)| it.provider == *name)
         };
         let is_unknown = |name: &&String| !is_attribute(name) && !is_provider(name);
         self.of.keys().filter(is_unknown).cloned().collect()
