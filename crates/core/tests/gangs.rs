@@ -482,13 +482,13 @@ fn a_turn_comes_before_a_gang_that_has_not_begun_and_is_forgotten_with_its_attem
     let mut script = script(&[2, 2]);
     let gang: Vec<u32> = (0..4).map(|_| script.plain(&[])).collect();
     script.by_turns(&gang, true);
-    let busy: Vec<u32> = (0..4).map(|_| script.plain(&[])).collect();
-    let late: Vec<u32> = (0..4).map(|_| script.plain(&[])).collect();
-    script.gang(&late, false);
     assert_eq!(placed(&script.invoke(&gang)), [(0, 0), (1, 1), (2, 0), (3, 1)]);
+    let busy: Vec<u32> = (0..4).map(|_| script.plain(&[])).collect();
     let mut runs = placed(&script.invoke(&busy));
     runs.sort_by_key(|(_, node)| *node);
     assert_eq!(runs.iter().map(|(_, node)| *node).collect::<Vec<_>>(), [0, 0, 1, 1]);
+    let late: Vec<u32> = (0..4).map(|_| script.plain(&[])).collect();
+    script.gang(&late, false);
     assert!(started(&script.invoke(&late)).is_empty());
     for member in [0, 1] {
         assert!(turns(&script.turn(member)).is_empty());
