@@ -646,8 +646,8 @@ fn an_action_that_is_given_back_begins_again_as_the_same_attempt() {
     .assert_eq(&script.text());
 }
 
-/// A file that went with its node is made again elsewhere, comes back with the node meanwhile or not, and the action that
-/// makes it again is given back before it has begun.
+/// A file that went with its node is made again elsewhere, comes back with the node meanwhile or not, and the action
+/// that makes it again is given back before it has begun.
 fn given_back_while_its_file(comes_back: bool) -> String {
     let mut script = Script::new(Config { files_on_nodes: true, ..Config::default() });
     script.node(0, 1);

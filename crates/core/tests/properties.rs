@@ -393,51 +393,12 @@ impl<'a> World<'a> {
             Output::CompareRecord { id } => self.pending.push(Pending::Compare(id.0)),
             Output::Resolve { id } => self.pending.push(Pending::Resolve(id.0)),
             Output::StartAction { id, attempt, node, devices } => {
-                let in_gang = self.members.contains_key(&id.0);
-                assert_eq!(self.beginning.remove(&id.0), in_gang, "{id:?} alone");
-                let by_turns = self.runs_by_turns(id.0);
-                self.check_start(id.0, node.0, &devices.0);
-                let uncounted = in_gang || self.plan.losses || self.plan.config.drain_after > 0;
-                assert!(uncounted || (1..=RETRIES + 1).contains(&attempt), "attempt {attempt}");
-                assert!(attempt > self.attempts[id.0 as usize], "{id:?}: {attempt} once more");
-                self.attempts[id.0 as usize] = attempt;
-                if by_turns {
-                    self.pending.push(Pending::Turn(id.0, attempt));
-                    return;
-                }
-                self.pending.push(Pending::End(id.0, attempt));
-                if self.plan.tasks[id.0 as usize].calls.is_some() {
-                    calls.push_back(id.0);
-                }
+                self.take_start(id.0, attempt, node.0, &devices.0, calls);
             }
             Output::TurnTaken { id, attempt, devices } => {
-                assert_eq!(attempt, self.attempts[id.0 as usize]);
-                let mut running = self.running.remove(&id.0).expect("it was begun");
-                assert!(running.cores == 0 && !running.aborted, "{id:?} has its share");
-                let node = running.node;
-                running.cores = self.scheduler.cores_held(id, NodeId(node)).expect("it is there");
-                let devices = devices.0.iter().flat_map(|(_, numbers)| numbers.clone());
-                running.devices = devices.collect();
-                self.check_room(node, running.cores, &running.devices);
-                self.running.insert(id.0, running);
-                self.pending.push(Pending::End(id.0, attempt));
-                if self.plan.tasks[id.0 as usize].calls.is_some() {
-                    calls.push_back(id.0);
-                }
+                self.take_turn(id, attempt, &devices.0, calls);
             }
-            Output::AbortAction { id } => {
-                let running = self.running.get_mut(&id.0).expect("only what runs is aborted");
-                assert!(!running.aborted, "aborted twice");
-                running.aborted = true;
-                // It may wait for room, and would never hear of any.
-                let attempt = self.attempts[id.0 as usize];
-                let of_it = |pending: &Pending| {
-                    [Pending::Turn(id.0, attempt), Pending::End(id.0, attempt)].contains(pending)
-                };
-                if !self.pending.iter().any(of_it) {
-                    self.pending.push(Pending::End(id.0, attempt));
-                }
-            }
+            Output::AbortAction { id } => self.take_abort(id.0),
             Output::GangStarted { id, oversubscribed } => {
                 let (members, may) = &self.plan.gangs[id.0 as usize];
                 assert!(*may || !oversubscribed, "{id:?} may not");
@@ -515,6 +476,68 @@ impl<'a> World<'a> {
         }
     }
 
+    fn take_start(
+        &mut self,
+        id: u32,
+        attempt: u32,
+        node: u32,
+        devices: &[(ResourceId, Vec<u32>)],
+        calls: &mut VecDeque<u32>,
+    ) {
+        let in_gang = self.members.contains_key(&id);
+        assert_eq!(self.beginning.remove(&id), in_gang, "{id} alone");
+        let by_turns = self.runs_by_turns(id);
+        self.check_start(id, node, devices);
+        let uncounted = in_gang || self.plan.losses || self.plan.config.drain_after > 0;
+        assert!(uncounted || (1..=RETRIES + 1).contains(&attempt), "attempt {attempt}");
+        assert!(attempt > self.attempts[id as usize], "{id}: {attempt} once more");
+        self.attempts[id as usize] = attempt;
+        if by_turns {
+            self.pending.push(Pending::Turn(id, attempt));
+        } else {
+            self.expect_end(id, attempt, calls);
+        }
+    }
+
+    /// It has all that it needs: it ends some time, and may invoke others before.
+    fn expect_end(&mut self, id: u32, attempt: u32, calls: &mut VecDeque<u32>) {
+        self.pending.push(Pending::End(id, attempt));
+        if self.plan.tasks[id as usize].calls.is_some() {
+            calls.push_back(id);
+        }
+    }
+
+    fn take_turn(
+        &mut self,
+        id: TaskId,
+        attempt: u32,
+        devices: &[(ResourceId, Vec<u32>)],
+        calls: &mut VecDeque<u32>,
+    ) {
+        assert_eq!(attempt, self.attempts[id.0 as usize]);
+        let mut running = self.running.remove(&id.0).expect("it was begun");
+        assert!(running.cores == 0 && !running.aborted, "{id:?} has its share");
+        let node = running.node;
+        running.cores = self.scheduler.cores_held(id, NodeId(node)).expect("it is there");
+        running.devices = devices.iter().flat_map(|(_, numbers)| numbers.clone()).collect();
+        self.check_room(node, running.cores, &running.devices);
+        self.use_up(node);
+        self.running.insert(id.0, running);
+        self.expect_end(id.0, attempt, calls);
+    }
+
+    fn take_abort(&mut self, id: u32) {
+        let running = self.running.get_mut(&id).expect("only what runs is aborted");
+        assert!(!running.aborted, "aborted twice");
+        running.aborted = true;
+        // It may wait for room, and would never hear of any.
+        let attempt = self.attempts[id as usize];
+        let of_it = [Pending::Turn(id, attempt), Pending::End(id, attempt)];
+        if !self.pending.iter().any(|pending| of_it.contains(pending)) {
+            self.pending.push(Pending::End(id, attempt));
+        }
+    }
+
     fn is_out_of_reach(&self, id: u32) -> bool {
         let place = self.places[id as usize];
         let is_away = place.is_some_and(|node| self.away.contains(&node));
@@ -581,10 +604,8 @@ impl<'a> World<'a> {
             (*count, *least) = (*count + 1, at_once.min(*least));
             assert!(count <= least, "{count} tasks of a gang where {least} fit");
         }
-        for (other, known) in (0..).zip(requirements()) {
-            if known.choice.is_some_and(|choice| choice.used_up) {
-                self.suiting.remove(&(other, node));
-            }
+        if !by_turns {
+            self.use_up(node);
         }
         let oversubscribed = self.oversubscribed && self.members.contains_key(&id);
         let running =
@@ -592,6 +613,15 @@ impl<'a> World<'a> {
         assert!(self.running.insert(id, running).is_none(), "{id} runs twice");
         if self.plan.config.policy == Policy::Serial && !oversubscribed && !by_turns {
             assert_eq!(self.active(), 1, "two at once");
+        }
+    }
+
+    /// Something has begun on a node and has its share: it suits nobody any more until the shell says so again.
+    fn use_up(&mut self, node: u32) {
+        for (other, known) in (0..).zip(requirements()) {
+            if known.choice.is_some_and(|choice| choice.used_up) {
+                self.suiting.remove(&(other, node));
+            }
         }
     }
 

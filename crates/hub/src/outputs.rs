@@ -75,7 +75,10 @@ impl Hub {
             // Its node may have gone since it was placed.
             Output::StartAction { id, attempt, .. } if !self.run.is_wanted(id, attempt) => {}
             Output::StartAction { id, attempt: number, node, devices } => {
-                self.note_claim(id, node);
+                // Who waits for a turn has nothing of its node yet.
+                if !self.streams.runs_by_turns(id) {
+                    self.note_claim(id, node);
+                }
                 let start = NextAttempt { number, node, devices };
                 if !self.defer_for_streams(id, &start) {
                     self.start_action(id, &start);

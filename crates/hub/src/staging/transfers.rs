@@ -65,7 +65,9 @@ impl Hub {
                 self.on_followed(id, number, result.map_err(|failure| failure.reason));
             }
             Kind::Found { request, outcome } => self.answer_file(request, outcome),
-            Kind::Sent { node, path, version, result } => self.on_sent(node, path, version, result),
+            Kind::Sent { node, path, version, result } => {
+                self.on_sent(node, path, version, &result);
+            }
         }
     }
 

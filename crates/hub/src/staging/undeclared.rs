@@ -281,7 +281,7 @@ impl Hub {
         node: NodeId,
         path: PathBuf,
         version: FileVersion,
-        result: Result<(), String>,
+        result: &Result<(), String>,
     ) {
         let Some(staging) = &mut self.staging else { return };
         let key = (node, path, version);

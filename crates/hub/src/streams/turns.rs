@@ -17,6 +17,11 @@ impl Component {
 }
 
 impl Streams {
+    /// Whether a task runs when its turn has come, and not with all that streams join with it.
+    pub fn runs_by_turns(&self, id: TaskId) -> bool {
+        self.component_of(id).is_some_and(|component| component.spooled)
+    }
+
     /// Of a task that waits for its turn: those that write for it and have not ended well; none: it waits for room.
     pub fn waits_for(&self, id: TaskId) -> Option<Vec<TaskId>> {
         let stages = &self.component_of(id)?.stages;
@@ -53,6 +58,7 @@ impl Hub {
     pub(crate) fn on_turn_taken(&mut self, id: TaskId, devices: Devices) {
         let Some(&place) = self.streams.of.get(&id) else { return };
         if let Some(start) = self.streams.components[place].take(id) {
+            self.note_claim(id, start.node);
             self.start_action(id, &NextAttempt { devices, ..start });
         }
     }

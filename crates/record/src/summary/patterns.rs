@@ -151,7 +151,9 @@ mod tests {
 
     fn of(names: &[&str]) -> Option<String> {
         let mut pattern = Pattern::default();
-        names.iter().for_each(|name| pattern.add(name));
+        for name in names {
+            pattern.add(name);
+        }
         pattern.text()
     }
 
