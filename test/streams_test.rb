@@ -525,7 +525,7 @@ class StreamsTest < Minitest::Test
     start_rakuda(rakefile, "-j2", "r") do |pid, folder, out|
       journal = -> { Dir["#{folder}/.rakuda/runs/*/journal.jsonl"].map { |path| File.read(path) }.join }
       sleep 0.02 until File.exist?("#{folder}/begun") && journal.call.include?("attempt_ended")
-      why = Dir.chdir(folder) { control("why", "r") }
+      why = Dir.chdir(folder) { control("explain", "r") }
       FileUtils.touch("#{folder}/go")
       told = out.read
       _, status = Process.wait2(pid)
