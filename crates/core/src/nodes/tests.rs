@@ -79,6 +79,17 @@ fn check(input: NodeInput, steps: &[(NodeState, NodeState, Option<NodeEffect>)])
 }
 
 #[test]
+fn the_run_counts_on_agents_of_nodes_that_are_up_or_drained() {
+    let states = [Spare, Starting, Up, Drained, Away, Lost, Failed, Leaving, Gone];
+    let there = states.map(|state| {
+        let nodes = Life::at(state).nodes;
+        assert_eq!(nodes.link(ID).is_some(), nodes.is_there(ID), "{state:?}");
+        nodes.is_there(ID)
+    });
+    assert_eq!(there, [false, false, true, true, false, false, false, false, false]);
+}
+
+#[test]
 fn link_brings_up_what_is_not_there_and_trusts_the_files_of_what_was_waited_for() {
     let welcome = |is_back, files_kept| Some(NodeEffect::Welcome { id: ID, is_back, files_kept });
     check(
