@@ -108,6 +108,19 @@ impl Node {
         }
     }
 
+    /// What it has told of its node for the time of this number, from 0.
+    async fn state(&self, number: usize) -> Vec<u8> {
+        self.until(|_| {
+            let events = self.log.events.borrow();
+            let mut states = events.iter().filter_map(|event| match event {
+                LinkEvent::State(state) => Some(state.clone()),
+                _ => None,
+            });
+            states.nth(number)
+        })
+        .await
+    }
+
     async fn up(&self) -> u32 {
         self.until(|event| match event {
             LinkEvent::Up(facts) => Some(facts.cores),
@@ -364,16 +377,7 @@ fn an_agent_tells_what_tasks_choose_by_however_little_it_has_moved() {
         let threshold = table.registry().get(memory).threshold;
         let (mut taken, mut in_a_row, mut before, mut sampled) = (0, 0, f64::NAN, None);
         while in_a_row < 2 {
-            let state = node
-                .until(|_| {
-                    let events = node.log.events.borrow();
-                    let states = events.iter().filter_map(|event| match event {
-                        LinkEvent::State(state) => Some(state.clone()),
-                        _ => None,
-                    });
-                    states.clone().nth(taken)
-                })
-                .await;
+            let state = node.state(taken).await;
             taken += 1;
             receiver.apply(&state, &mut table, Time(taken as u64 * 1_000_000_000)).unwrap();
             node.link.settle_state();
@@ -434,16 +438,7 @@ fn an_agent_runs_providers_says_what_is_wrong_with_them_and_leaves_none_behind()
         };
         let (mut taken, mut named) = (0, 0);
         while !expected.iter().all(|(name, value)| told(&table, name).as_deref() == Some(*value)) {
-            let state = node
-                .until(|_| {
-                    let events = node.log.events.borrow();
-                    let states = events.iter().filter_map(|event| match event {
-                        LinkEvent::State(state) => Some(state.clone()),
-                        _ => None,
-                    });
-                    states.clone().nth(taken)
-                })
-                .await;
+            let state = node.state(taken).await;
             taken += 1;
             named += state.windows(5).filter(|bytes| *bytes == b"depth").count();
             receiver.apply(&state, &mut table, Time(taken as u64 * 1_000_000_000)).unwrap();

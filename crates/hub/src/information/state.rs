@@ -313,6 +313,7 @@ mod tests {
     use rakuda_info::delta::Sender;
 
     use super::*;
+    use crate::information::needed::needed;
 
     const NODE: NodeId = NodeId(1);
     const MS: u64 = 1_000_000;
@@ -384,7 +385,7 @@ mod tests {
         let idle = information.table.registry().find("cpu_idle").unwrap();
         information.table.set(row, idle, Value::undefined(FIRST), Time(0));
         let awaits = |information: &Information, question: serde_json::Value| {
-            let needed = super::super::needed::needed(&question, information.table.registry());
+            let needed = needed(&question, information.table.registry());
             information.awaits_second(NODE, &needed)
         };
         for (question, expected) in [
