@@ -32,7 +32,8 @@
 /* More workers do not wait for one another. */
 #define RAKUDA_GATE_MEETING 1024
 
-enum { RAKUDA_GATE_PRELOAD = 1, RAKUDA_GATE_EXEC = 2, RAKUDA_GATE_CALL = 3 };
+/* 3: by call, at a gate that does not wait for the other workers, as Ruby's. */
+enum { RAKUDA_GATE_PRELOAD = 1, RAKUDA_GATE_EXEC = 2, RAKUDA_GATE_CALL = 4 };
 
 struct rakuda_gate_head {
     uint32_t magic;

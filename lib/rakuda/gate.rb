@@ -15,7 +15,8 @@ module Rakuda
     HEAD_BYTES = 64
     SLOT = "qqqqqllLL"
     SLOT_BYTES = 64
-    KIND_CALL = 3
+    # By call, and without waiting for the other workers.
+    KIND_CALL_ALONE = 3
     # Status of a process whose round is given up.
     GIVEN_UP = 75
 
@@ -37,7 +38,7 @@ module Rakuda
         place = HEAD_BYTES + (SLOT_BYTES * number)
         slot = page.pread(SLOT_BYTES, place).unpack(SLOT)
         offset_ns = slot[4]
-        slot[7, 2] = KIND_CALL, Process.pid
+        slot[7, 2] = KIND_CALL_ALONE, Process.pid
         slot[0] = now_ns
         page.pwrite(slot.pack(SLOT), place)
         ready.syswrite([number].pack("L"))

@@ -48,6 +48,10 @@ const HEAD_BYTES: usize = 64;
 /// Where in the page its workers note when they begin together.
 const GO_AT: u64 = 32;
 const PLACE_BYTES: usize = 64;
+/// Where in a place its worker's gate says what kind it is of.
+const KIND_AT: u64 = 48;
+/// By call, at a gate that does not wait for the other workers, as Ruby's; 4: at one that does.
+const CALL_ALONE: u32 = 3;
 const ORDER_BYTES: usize = 48;
 /// Orders begin behind all places that there can be: the page has no bytes where nothing was written.
 const ORDERS_AT: u64 = HEAD_BYTES as u64 + PLACE_BYTES as u64 * (1 << 32);
@@ -96,7 +100,7 @@ struct Round {
     next_order: Cell<u64>,
     /// Its workers were told to spin.
     spins: Cell<bool>,
-    /// They begin at one instant, and at gates that know how to wait for one another.
+    /// They begin at one instant.
     can_meet: Cell<bool>,
     /// By number.
     places: RefCell<BTreeMap<u32, WorkerAtGate>>,
@@ -159,8 +163,7 @@ impl Gates {
         let bind = || self.processors.bind(options.round, options.worker, options.local_rank);
         let binding = options.pin.then(bind).flatten();
         round.write_place(options, binding.as_ref().map(Binding::number)).map_err(refused)?;
-        // Ruby's gate does not.
-        if options.hold == GateChoice::Call || options.offset_ns != 0 {
+        if options.offset_ns != 0 {
             round.can_meet.set(false);
         }
         let files = options.cache.as_ref().map_or_else(Vec::new, |cache| cache.files.clone());
@@ -373,7 +376,8 @@ impl Round {
         let workers = self.places.borrow().len();
         self.spins.set(spin_ns > 0 && workers <= cores::usable() as usize);
         let spin_ns = if self.spins.get() { spin_ns } else { 0 };
-        let meet = self.spins.get() && workers > 1 && self.can_meet.get();
+        let meet =
+            self.spins.get() && workers > 1 && self.can_meet.get() && !self.waits_any_alone();
         let patience_ns = if meet { patience_ns } else { 0 };
         let mut head = head(COMMITTED, t0_ns, spin_ns);
         head[24..32].copy_from_slice(&patience_ns.to_ne_bytes());
@@ -381,6 +385,16 @@ impl Round {
         // Workers that read a page which could not be written end, and that is seen.
         let _ = self.page.write_all_at(&head, 0);
         self.release.replace(None);
+    }
+
+    /// Whether some worker that is ready waits at a gate that does not wait for the others.
+    fn waits_any_alone(&self) -> bool {
+        let mut kind = [0; 4];
+        let mut is_alone = |worker: &u32| {
+            let read = self.page.read_exact_at(&mut kind, place_of(*worker) + KIND_AT);
+            read.is_err() || u32::from_ne_bytes(kind) == CALL_ALONE
+        };
+        self.places.borrow().keys().any(&mut is_alone)
     }
 
     /// What the worker has noted; nothing: it has not gone through.
@@ -392,7 +406,7 @@ impl Round {
         let gate = match int(48) {
             1 => GateKind::Preload,
             2 => GateKind::Exec,
-            3 => GateKind::Call,
+            3 | 4 => GateKind::Call,
             _ => return None,
         };
         let stamps = GateStamps {
@@ -642,4 +656,26 @@ fn head(state: u32, t0_ns: i64, spin_ns: i64) -> [u8; HEAD_BYTES] {
 
 fn place_of(worker: u32) -> u64 {
     HEAD_BYTES as u64 + PLACE_BYTES as u64 * u64::from(worker)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn workers_wait_for_one_another_unless_one_of_them_cannot() {
+        let (round, _ready) = Round::new().unwrap();
+        let says = |worker, kind: u32| {
+            round.page.write_all_at(&kind.to_ne_bytes(), place_of(worker) + KIND_AT).unwrap();
+        };
+        for (worker, kind) in [(0, 1), (1, 4), (2, 2)] {
+            let place =
+                WorkerAtGate { command: CommandId(worker), waits: None, is_reported: false };
+            round.places.borrow_mut().insert(worker, place);
+            says(worker, kind);
+        }
+        assert!(!round.waits_any_alone());
+        says(1, CALL_ALONE);
+        assert!(round.waits_any_alone());
+    }
 }
