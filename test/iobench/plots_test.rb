@@ -30,7 +30,8 @@ class BenchPlotsTest < Minitest::Test
       assert_equal ["#{folder}/data.svg"], figures.write(folder)
       words = REXML::XPath.match(REXML::Document.new(File.read("#{folder}/data.svg")), "//text").map(&:text)
       assert_equal ["16 x 32 KB, cached", "2.5 ms", "64 x 32 KB, cached", "6.12 ms", "64 x 32 KB, paper: cached", "500 ms",
-                    "64 x 32 KB, paper: uncached", "900 ms"], words.drop(1)
+                    "64 x 32 KB, paper: uncached", "900 ms", "1 ms", "10 ms", "100 ms"], words.drop(1)
+      assert_includes words.first, "(logarithmic)"
     end
   end
 end

@@ -58,13 +58,17 @@ module Information
 
     def bars(label, times)
       times.compact.filter_map do |name, time|
-        text = time < 100 ? format("%.3g", time) : time.round
-        Rakuda::Bench::Plots::Bar.new("#{label}, #{name}", time * 1000, [], "#{text} ms") if time.positive?
+        Rakuda::Bench::Plots::Bar.new("#{label}, #{name}", time * 1000, [], text_of(time * 1000)) if time.positive?
       end
     end
 
+    # @param time [Numeric] in microseconds: what is less than 1 has no place on a logarithmic axis
+    def text_of(time) = "#{time < 100_000 ? format("%.3g", time / 1000.0) : (time / 1000.0).round} ms"
+
     def add(name, title, bars)
-      @all[name] = Rakuda::Bench::Plots.draw(title, bars, logarithmic: true) unless bars.empty?
+      return if bars.empty?
+
+      @all[name] = Rakuda::Bench::Plots.draw("#{title} (logarithmic)", bars, logarithmic: true, unit: method(:text_of))
     end
   end
 end

@@ -136,26 +136,33 @@ module Rakuda
                                 .transform_values { |ones| ones.size > 1 ? ones.map { |one| one["bw_last_done"] } : [] }
       end
 
-      # @param logarithmic [Boolean] from a tenth of the least value on
+      # @param logarithmic [Boolean] from a tenth of the least value on, with a mark at each power of ten
       # @param unit [#call, nil] makes a text of a value of the axis; without it there is none
       def draw(title, bars, logarithmic: false, unit: nil)
         values = bars.flat_map { |bar| [bar.value, *bar.points, *bar.interval] }
         across = logarithmic ? Scaling.axis([values.min / 10, values.max], LEFT, WIDTH - RIGHT) : linear(values.max)
         bottom = HEAD + (ROW * bars.size)
         rows = bars.each_with_index.map { |bar, index| row(bar, HEAD + (index * ROW), across) }
-        rows += axis(values.max, bottom, across, unit) if unit
+        ticks = logarithmic ? decades(values.min / 10, values.max) : parts_of(values.max)
+        rows += axis(ticks, bottom, across, unit) if unit
         frame(title, rows, bottom + (unit ? AXIS : 0) + 10)
       end
 
-      # From 0 to the greatest value.
-      def axis(greatest, top, across, unit)
+      def axis(ticks, top, across, unit)
         line = %(<path d="M#{LEFT} #{top + 4}H#{WIDTH - RIGHT}" fill="none" stroke="currentColor"/>)
-        [line] + (0..PARTS_OF_AXIS).map do |part|
-          value = greatest * part / PARTS_OF_AXIS.to_f
+        [line] + ticks.map do |value|
           %(<path d="M#{across[value]} #{top + 4}v4" stroke="currentColor"/>) +
             %(<text x="#{across[value]}" y="#{top + 20}" text-anchor="middle" font-size="11" fill="currentColor">) +
-            "#{CGI.escapeHTML(part.zero? ? "0" : unit.call(value))}</text>"
+            "#{CGI.escapeHTML(value.zero? ? "0" : unit.call(value))}</text>"
         end
+      end
+
+      # From 0 to the greatest value.
+      def parts_of(greatest) = (0..PARTS_OF_AXIS).map { |part| greatest * part / PARTS_OF_AXIS.to_f }
+
+      # The powers of ten between the two.
+      def decades(least, greatest)
+        (Math.log10(least).ceil..Math.log10(greatest).floor).map { |exponent| 10.0**exponent }
       end
 
       def linear(longest)
@@ -167,7 +174,7 @@ module Rakuda
         <<~SVG
           <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 #{WIDTH} #{height}" role="img" font-family="sans-serif" font-size="13">
           <title>#{CGI.escapeHTML(title)}</title>
-          <text x="0" y="20" font-size="15" fill="currentColor">#{CGI.escapeHTML(title)}</text>
+          <text x="8" y="20" font-size="15" fill="currentColor">#{CGI.escapeHTML(title)}</text>
           #{rows.join("\n")}
           </svg>
         SVG
