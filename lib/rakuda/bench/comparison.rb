@@ -26,6 +26,9 @@ module Rakuda
       WORKFLOW_SCHEMA = "rakuda-bench-workflow/1"
 
       class << self
+        # @return [Array<Float>] s, of rounds that ended well
+        def makespans(rounds) = rounds.reject { |round| round["fault"] }.map { |round| round["makespan_s"] }
+
         # The figures of a result, from its rounds alone: `rakudactl bench verify` computes them once more.
         # @param rounds [Array<Hash>] as they stand in a result
         def derived(rounds, tasks, slots)
@@ -33,7 +36,7 @@ module Rakuda
           return {} if good.empty?
 
           overheads = good.map { |round| (round["makespan_s"] * slots) - round["busy_s"] }
-          { "makespan_s" => Figures.summary(good.map { |round| round["makespan_s"] }),
+          { "makespan_s" => Figures.summary(makespans(rounds)),
             "startup_s" => Figures.median(good.map { |round| round["startup_s"] }),
             "tail_s" => Figures.median(good.map { |round| round["tail_s"] }),
             "busy_s" => Figures.median(good.map { |round| round["busy_s"] }),
@@ -59,6 +62,7 @@ module Rakuda
       def call
         @started = Time.now
         machine = Machine.describe(@options.fetch(:workspace).path)
+        @null_s = Launch.null_s
         @begin_ns = Launch.now_ns
         results = []
         @options.fetch(:rounds).times do |round|
@@ -166,16 +170,19 @@ module Rakuda
                         "command" => engine.command(@options.fetch(:slots)).map { |word| File.basename(word) } },
           "machine" => machine, "programs" => programs,
           "conditions" => { "cache" => @options.fetch(:cache), "durable" => false },
-          "rounds" => rounds.map { |round| described(round) }, "derived" => derived(rounds),
+          "null_s" => @null_s, "rounds" => rounds.map { |round| described(round) }, "derived" => derived(rounds),
           "verification" => { "method" => "sha256", "digest" => rounds.filter_map(&:digest).first,
                               "checked_bytes" => rounds.count(&:digest) * @instance.bytes_written },
-          "notes" => notes(machine),
+          "notes" => notes(machine, rounds),
           "valid" => reasons.empty?, "reasons" => reasons,
           "started_at" => @started.utc.iso8601, "ended_at" => Time.now.utc.iso8601
         }
       end
 
-      def notes(machine) = Buffered.notes(@instance.bytes_written, machine)
+      def notes(machine, rounds)
+        Buffered.notes(@instance.bytes_written, machine) +
+          (Launch.long?(@options.fetch(:size)) ? [] : null_faults(rounds))
+      end
 
       # Of each result, and of all together.
       def ids = @ids ||= Hash.new { |all, name| all[name] = SecureRandom.uuid }
@@ -201,6 +208,10 @@ module Rakuda
       def derived(rounds) = Comparison.derived(rounds.map { |round|
  described(round) }, @instance.tasks.size, @options.fetch(:slots))
 
+      def null_faults(rounds)
+        Launch.null_faults(@null_s, Comparison.makespans(rounds.map { |round| described(round) }))
+      end
+
       def reasons(rounds)
         faults = rounds.filter_map { |round| round.fault && "round #{round.round + 1}: #{round.fault}" }
         digests = @rounds.values.flatten.filter_map(&:digest)
@@ -208,9 +219,9 @@ module Rakuda
         faults << "it made other files than most runs did" unless other.empty?
         faults.concat(PageCache.faults(@options.fetch(:cache), rounds.map { |round| described(round) }))
         faults.concat(Launch.unfinished(rounds.size, @options.fetch(:rounds), @ended))
-        short = @options.fetch(:size) != "tiny" && @options.fetch(:rounds) < Figures::REPETITIONS_MIN
-        faults << "fewer than #{Figures::REPETITIONS_MIN} rounds, which only tiny may have" if short
-        faults
+        faults.concat(null_faults(rounds)) if Launch.long?(@options.fetch(:size))
+        few = Figures.too_few(@options.fetch(:rounds), "rounds") unless @options.fetch(:size) == "tiny"
+        [*faults, *few]
       end
     end
   end
