@@ -465,22 +465,13 @@ class InformationTest < Minitest::Test
     suffix "o=grid"
     directory data
   CONF
-  ABOVE = <<~LDIF
-    dn: o=grid
-    objectClass: RakudaGrid
-    o: grid
-
-    dn: Mds-Vo-name=local, o=grid
-    objectClass: RakudaGrid
-    Mds-Vo-name: local
-  LDIF
 
   # By its schema, which has no names of the test's own programs.
   def test_slapd_takes_the_entries_with_values_and_ages
     FileUtils.mkdir(File.join(@folder, "data"))
     File.write(File.join(@folder, "slapd.conf"), SLAPD)
-    entry = nodes("--format", "ldif").sub(/\Aversion: 1\n/, "").gsub(/^rakuda-(?:queue|mode): .*\n/, "")
-    File.write(File.join(@folder, "entries"), "#{ABOVE}#{entry}")
+    entry = nodes("--format", "ldif").gsub(/^rakuda-(?:queue|mode): .*\n/, "")
+    File.write(File.join(@folder, "entries"), entry)
     slapd("slapadd", "-l", "entries")
     kept = slapd("slapcat").gsub("\n ", "")
     assert_match(/^rakuda-mem-total: #{File.read("/proc/meminfo")[/^MemTotal: +(\d+)/, 1].to_i * 1024}$/, kept)
@@ -489,12 +480,12 @@ class InformationTest < Minitest::Test
 
   def test_metrics_stay_sound_whatever_a_user_calls_values
     name = JSON.parse(get("/v1/nodes").body).dig("nodes", 0, "node")
-    values = ["up=1", "age=3 s", "node=4", "node_info=5", "x2=6 B", "x2_bytes=7", "load1_total=8", "x_count=9"]
+    values = ["up=1", "age_seconds=3", "node_info=5", "x2=6 B", "x2_bytes=7", "load1_total=8", "x_count=9"]
     _, errors, status = rakudactl("set-attr", name, *values, *service)
     assert status.success?, errors
     [{}, { "Accept" => "text/plain" }].each do |headers|
       families = parsed(get("/metrics", headers))
-      assert_equal([3], families.fetch("rakuda_age_of_user_seconds")["samples"].map { |sample| sample["value"] })
+      assert_equal([3], families.fetch("rakuda_age_seconds_of_user")["samples"].map { |sample| sample["value"] })
       assert_each_value_has_an_age(families)
       assert_equal([1], families.fetch("rakuda_up")["samples"].map { |sample| sample["value"] })
     end

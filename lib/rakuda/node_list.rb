@@ -22,6 +22,9 @@ module Rakuda
 
       # @return [Float, nil] seconds since it was sampled
       def age(attribute) = known.dig(attribute.to_s, "age_s")
+
+      def inspect = "#<#{self.class} #{name} #{state}, #{known.size} values>"
+      alias_method :to_s, :inspect
     end
 
     # @param run [String, nil] a run that goes on; nil: this machine

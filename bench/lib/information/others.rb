@@ -28,10 +28,10 @@ module Information
       FileUtils.rm_rf(@folder)
       FileUtils.mkdir_p(File.join(@folder, "data"))
       entries = ldif.gsub("\n ", "")
-      names = entries.scan(/^([A-Za-z][A-Za-z0-9-]*):/).flatten.uniq - %w[version dn objectClass]
-      classes = entries.scan(/^objectClass: (.*)$/).flatten.uniq - ["RakudaNode"]
+      names = entries.scan(/^([A-Za-z][A-Za-z0-9-]*):/).flatten.uniq - %w[version dn objectClass o]
+      classes = entries.scan(/^objectClass: (.*)$/).flatten.uniq - %w[RakudaNode RakudaGrid]
       File.write(File.join(@folder, "slapd.conf"), configuration(names, classes))
-      File.write(File.join(@folder, "entries"), "#{above}\n#{entries.sub(/\Aversion: 1\n/, "")}")
+      File.write(File.join(@folder, "entries"), entries)
       run("slapadd", "-q", "-f", "slapd.conf", "-l", "entries")
       @port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
       @pid = Information.start(Slapd.program, "-f", "slapd.conf", "-h", "ldap://127.0.0.1:#{@port}", "-d", "0",
@@ -95,10 +95,6 @@ BASE) + encoded(10, "\2") + encoded(10, "\0") + none + none + encoded(1, "\0") +
     def encoded(tag, content) = [tag, content.bytesize].pack("CC") + content.b
 
     # Of the suffix and of what is between it and the nodes.
-    def above
-      "dn: o=grid\nobjectClass: Grid\no: grid\n\ndn: #{BASE}\nobjectClass: Grid\nMds-Vo-name: local\n"
-    end
-
     def configuration(names, classes)
       oid = "1.3.6.1.4.1.4203.666.1"
       text = "SUP name"
@@ -115,7 +111,7 @@ BASE) + encoded(10, "\2") + encoded(10, "\0") + none + none + encoded(1, "\0") +
         include /etc/ldap/schema/core.schema
         #{attributes.join("\n")}
         #{others.join("\n")}
-        objectclass ( #{oid}.3.1 NAME 'Grid' SUP top STRUCTURAL MAY ( o $ Mds-Vo-name ) )
+        objectclass ( #{oid}.3.1 NAME 'RakudaGrid' SUP top STRUCTURAL MAY ( o $ Mds-Vo-name ) )
         objectclass ( #{oid}.3.2 NAME 'RakudaNode' SUP top STRUCTURAL MAY ( #{names.join(" $ ")} ) )
         modulepath /usr/lib/ldap
         moduleload back_mdb

@@ -35,6 +35,11 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Held by the thread that does so for no fault of its own.
 static SEARCHING: Mutex<()> = Mutex::new(());
 
+/// Maximum length of what is kept of a program's standard error, bytes: its end, in which it says why it fails.
+const ERRORS_BYTES_MAX: usize = 4096;
+/// Maximum length of its last line, as it is told.
+const SAID_CHARS_MAX: usize = 200;
+
 /// Why what a program printed is worth nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
@@ -53,9 +58,13 @@ pub enum Fault {
     /// Nobody wants what it prints.
     #[error("is not wanted any more")]
     Unwanted,
-    /// It ended otherwise than with 0.
-    #[error("{}", ending(*.0))]
-    Ended(Ending),
+    /// It ended otherwise than with 0; the last line of its standard error.
+    #[error("{}{}", ending(*.0), said(.1))]
+    Ended(Ending, String),
+}
+
+fn said(line: &str) -> String {
+    if line.is_empty() { String::new() } else { format!(": {line}") }
 }
 
 fn ending(ending: Ending) -> String {
@@ -100,10 +109,12 @@ impl Runner {
         program: &Program,
         on_line: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Vec<u8>, Fault> {
-        let (process, output) = self.start(program).map_err(Fault::Start)?;
+        let (process, output, errors) = self.start(program).map_err(Fault::Start)?;
         let mut reading = Reading {
             program,
             output: Some(output),
+            errors: Some(errors),
+            said: Vec::new(),
             bytes: Vec::new(),
             second: (0, 0),
             ended_ns: None,
@@ -129,7 +140,7 @@ impl Runner {
         result?;
         match Ending::of(status) {
             Ending::Exited(0) if program.limit.is_some() => Ok(reading.bytes),
-            ending => Err(Fault::Ended(ending)),
+            ending => Err(Fault::Ended(ending, reading.last_line())),
         }
     }
 
@@ -143,7 +154,8 @@ impl Runner {
         self.search_ns = now_ns + SEARCH_NS.max(100 * (now_ns - begun_ns));
     }
 
-    fn start(&self, program: &Program) -> Result<(Process, OwnedFd), String> {
+    /// The process, its output and its standard error.
+    fn start(&self, program: &Program) -> Result<(Process, OwnedFd, OwnedFd), String> {
         let mark = (MARK_VARIABLE.into(), program.mark.clone().into());
         let kept = self.environment.iter().filter(|(name, _)| name != MARK_VARIABLE).cloned();
         let environment = EnvironmentBlock::new(kept.chain([mark]));
@@ -157,16 +169,18 @@ impl Runner {
         let words: Vec<CString> =
             words.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
         let (output, end) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| error.to_string())?;
+        let (errors, errors_end) =
+            pipe_with(PipeFlags::CLOEXEC).map_err(|error| error.to_string())?;
         let null = std::fs::File::options().read(true).write(true).open("/dev/null");
         let null = null.map_err(|error| error.to_string())?;
         let descriptors = [
             DescriptorAction::Duplicate { from: null.as_raw_fd(), to: 0 },
             DescriptorAction::Duplicate { from: end.as_raw_fd(), to: 1 },
-            DescriptorAction::Duplicate { from: null.as_raw_fd(), to: 2 },
+            DescriptorAction::Duplicate { from: errors_end.as_raw_fd(), to: 2 },
         ];
         let process = processes::start(&path, &words, &environment, &descriptors, Group::Own)
             .map_err(|error| format!("{first:?}: {error}"))?;
-        Ok((process, output))
+        Ok((process, output, errors))
     }
 }
 
@@ -188,6 +202,10 @@ struct Reading<'a> {
     program: &'a Program,
     /// `None`: everyone has closed it.
     output: Option<OwnedFd>,
+    /// Likewise. Nobody waits for its end.
+    errors: Option<OwnedFd>,
+    /// The end of it.
+    said: Vec<u8>,
     bytes: Vec<u8>,
     /// When it began, and bytes that were read in it.
     second: (u64, usize),
@@ -219,7 +237,7 @@ impl Reading<'_> {
             tv_sec: (ns / 1_000_000_000).cast_signed(),
             tv_nsec: (ns % 1_000_000_000).cast_signed(),
         });
-        let (is_readable, has_ended) = {
+        let (is_readable, has_ended, has_said) = {
             let mut waited = Vec::new();
             if let Some(output) = &self.output {
                 waited.push(PollFd::from_borrowed_fd(output.as_fd(), PollFlags::IN));
@@ -227,30 +245,54 @@ impl Reading<'_> {
             if self.ended_ns.is_none() {
                 waited.push(PollFd::from_borrowed_fd(process.pidfd.as_fd(), PollFlags::IN));
             }
+            if let Some(errors) = &self.errors {
+                waited.push(PollFd::from_borrowed_fd(errors.as_fd(), PollFlags::IN));
+            }
             // Interrupted, it is tried again.
             let _ = poll(&mut waited, timeout.as_ref());
             let mut came = waited.iter().map(|it| !it.revents().is_empty());
             let is_readable = self.output.is_some() && came.next() == Some(true);
-            (is_readable, self.ended_ns.is_none() && came.next() == Some(true))
+            let has_ended = self.ended_ns.is_none() && came.next() == Some(true);
+            (is_readable, has_ended, self.errors.is_some() && came.next() == Some(true))
         };
+        if has_said {
+            self.hear();
+        }
         if is_readable {
             self.read(on_line)?;
         }
         if has_ended {
             self.ended_ns = Some(clock::monotonic_ns());
             // All that it has printed is there: that does not depend on when this thread has its next turn.
-            while self.has_more() {
+            while has_more(self.output.as_ref()) {
                 self.read(on_line)?;
+            }
+            while has_more(self.errors.as_ref()) {
+                self.hear();
             }
         }
         Ok(self.output.is_none() && self.ended_ns.is_some())
     }
 
-    /// Whether there is something to read now, be it the end.
-    fn has_more(&self) -> bool {
-        let Some(output) = &self.output else { return false };
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut [PollFd::from_borrowed_fd(output.as_fd(), PollFlags::IN)], Some(&now)) == Ok(1)
+    /// Takes some of its standard error, of which the end is kept.
+    fn hear(&mut self) {
+        let mut chunk = [0; ERRORS_BYTES_MAX];
+        let Some(errors) = &self.errors else { return };
+        let count = rustix::io::read(errors, &mut chunk).unwrap_or(0);
+        if count == 0 {
+            self.errors = None;
+        }
+        self.said.extend_from_slice(&chunk[..count]);
+        let before = self.said.len().saturating_sub(ERRORS_BYTES_MAX);
+        self.said.drain(..before);
+    }
+
+    /// Of its standard error.
+    fn last_line(&self) -> String {
+        let text = String::from_utf8_lossy(&self.said);
+        let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        let printed = line.unwrap_or_default().chars().filter(|c| !c.is_control());
+        printed.take(SAID_CHARS_MAX).collect()
     }
 
     fn read(&mut self, on_line: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Fault> {
@@ -286,6 +328,13 @@ impl Reading<'_> {
         let is_too_fast = self.second.1 > self.program.bytes_max;
         if is_too_fast { Err(Fault::TooFast(self.program.bytes_max)) } else { Ok(()) }
     }
+}
+
+/// Whether there is something to read now, be it the end.
+fn has_more(from: Option<&OwnedFd>) -> bool {
+    let Some(from) = from else { return false };
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::from_borrowed_fd(from.as_fd(), PollFlags::IN)], Some(&now)) == Ok(1)
 }
 
 fn memchr(bytes: &[u8]) -> Option<usize> {
@@ -339,6 +388,10 @@ mod tests {
     #[test]
     fn what_goes_wrong_is_said() {
         assert_eq!(run("status", "echo a 1; exit 3", Some(60_000)).0.unwrap_err(), "exited with 3");
+        let script = "seq 9999 >&2; echo 'licence server down' >&2; echo >&2; exit 3";
+        let why = "exited with 3: licence server down";
+        assert_eq!(run("why", script, Some(60_000)).0.unwrap_err(), why);
+        assert_eq!(run("why", script, None).0.unwrap_err(), why);
         assert_eq!(
             run("killed", "kill -9 $$", Some(60_000)).0.unwrap_err(),
             "was killed by signal 9"

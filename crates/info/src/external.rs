@@ -97,7 +97,22 @@ fn of_value(text: &str) -> Result<(Value, &str), &'static str> {
         return Ok((Value::text(value), text[values.byte_offset()..].trim()));
     }
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    Ok((of_word(word), rest.trim()))
+    match of_word(word) {
+        // `5GB`, as expressions have it.
+        Value::Text(_) if rest.trim().is_empty() => {
+            let (number, unit) = number_with_unit(word).unwrap_or((word, ""));
+            Ok((of_word(number), unit))
+        }
+        value => Ok((value, rest.trim())),
+    }
+}
+
+/// A number with a unit that is known right behind it, in its parts.
+fn number_with_unit(word: &str) -> Option<(&str, &str)> {
+    let end = word.rfind(|c: char| c.is_ascii_digit() || c == '.')? + 1;
+    let (number, unit) = word.split_at(end);
+    crate::expression::base_unit(unit)?;
+    Some((number, unit))
 }
 
 /// What Rust and C call numbers, but not their words for what is not finite.
@@ -201,7 +216,11 @@ pub fn note(
                     table.set(node, id, Value::undefined(refusal.to_string()), now);
                     seen.push(id);
                 }
-                complaints.push(refusal.to_string());
+                // That there are too many is said once, not of each.
+                let complaint = refusal.to_string();
+                if !complaints.contains(&complaint) {
+                    complaints.push(complaint);
+                }
             }
         }
     }
@@ -424,6 +443,20 @@ mod tests {
             ["a=5000000000B", "b=2048B", "c=90s", "d=3000000B/s", "e=300K", "f=4kg", "g=\"x\"GB"];
         assert_eq!(shown(&output), expected);
         let output =
+            parse(b"a 5GB\nb -2KiB\nc 1.5min\nd 5K\ne 4kg\nf 1e3B/s\ng \"5GB\"\nh xGB\ni 7.GB");
+        let expected = [
+            "a=5000000000B",
+            "b=-2048B",
+            "c=90s",
+            "d=\"5K\"",
+            "e=\"4kg\"",
+            "f=\"1e3B/s\"",
+            "g=\"5GB\"",
+            "h=\"xGB\"",
+            "i=7000000000B",
+        ];
+        assert_eq!(shown(&output), expected);
+        let output =
             parse(br#"{"a": {"value": 5, "unit": "GB"}, "b": {"value": 1e300, "unit": "PB"}}"#);
         assert_eq!(shown(&output), ["a=5000000000B", "b: it is not finite"]);
     }
@@ -439,6 +472,7 @@ mod tests {
         let os = table.registry().find("os").unwrap();
         table.set(node, os, Value::text("Debian"), Time(1));
         assert_eq!(set(table, "quota", "5 GB"), Ok(Value::Number(5e9)));
+        assert_eq!(set(table, "quota", "5GB"), Ok(Value::Number(5e9)));
         assert_eq!(
             set(table, "note", " two words, or \"three\" "),
             Ok(Value::text("two words, or \"three\""))

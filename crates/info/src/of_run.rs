@@ -57,6 +57,11 @@ pub fn told() -> [Attribute; 5] {
     })
 }
 
+/// Whether a run says something of this name.
+pub(crate) fn is_told(name: &str) -> bool {
+    ATTRIBUTES.iter().any(|(own, _)| *own == name) || told().iter().any(|own| own.name == name)
+}
+
 /// The numbers of the others in a table, in the order of [`ATTRIBUTES`].
 pub fn define(table: &mut Table) -> [AttributeId; 8] {
     ATTRIBUTES.map(|(name, unit)| {

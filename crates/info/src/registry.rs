@@ -86,6 +86,9 @@ pub enum Refusal {
         /// By whom.
         owner: String,
     },
+    /// It means something in expressions already.
+    #[error("{0} is a word of expressions: give it another name")]
+    Reserved(String),
     /// There are too many.
     #[error("there are {ATTRIBUTES_MAX} attributes already")]
     TooMany,
@@ -131,6 +134,14 @@ impl Registry {
         }
         if !is_unit(&attribute.unit) {
             return Err(Refusal::Unit(attribute.unit));
+        }
+        if let Some(owner) = owner(&attribute.name)
+            && owner != attribute.provider
+        {
+            return Err(Refusal::Owned { name: attribute.name, owner });
+        }
+        if crate::expression::is_reserved(&attribute.name) {
+            return Err(Refusal::Reserved(attribute.name));
         }
         if self.attributes.len() == ATTRIBUTES_MAX {
             return Err(Refusal::TooMany);
@@ -185,6 +196,18 @@ impl Registry {
     pub fn is_empty(&self) -> bool {
         self.attributes.is_empty()
     }
+}
+
+/// Who alone may set what is called so, also when nobody has set it yet: instances of built-in families, what runs say
+/// of their nodes, and what is wrong with a provider. `None`: it is free.
+fn owner(name: &str) -> Option<String> {
+    if catalogue::is_fault(name) {
+        return split_instance(name).map(|(_, provider)| provider);
+    }
+    if let Some(built_in) = catalogue::of(name) {
+        return Some(built_in.provider.to_owned());
+    }
+    crate::of_run::is_told(name).then(|| crate::of_run::PROVIDER.to_owned())
 }
 
 pub(crate) fn described(attribute: &Attribute) -> String {
@@ -267,6 +290,32 @@ mod tests {
         assert_eq!(refused(&mut registry, other), "queue is set by the provider probe");
         let built_in = attribute("load1", "", Kind::Number, "probe");
         assert_eq!(refused(&mut registry, built_in), "load1 is set by the provider load");
+    }
+
+    #[test]
+    fn what_has_a_meaning_already_is_no_strangers() {
+        let mut registry = Registry::new();
+        let mut refused = |name: &str, provider: &str| {
+            let number = attribute(name, "", Kind::Number, provider);
+            registry.define(number).map_err(|refusal| refusal.to_string()).err()
+        };
+        for (name, owner) in [
+            ("fs_free('/data')", "file_systems"),
+            ("gpu_name", "gpus"),
+            ("load1('x')", "load"),
+            ("run_done", "run"),
+            ("run_cores", "run"),
+            ("provider_error('probe')", "probe"),
+        ] {
+            let why = format!("{name} is set by the provider {owner}");
+            assert_eq!(refused(name, "user"), Some(why));
+            assert_eq!(refused(name, owner), None, "{name}");
+        }
+        for word in ["state", "node", "run", "true", "min", "provider_error"] {
+            let why = format!("{word} is a word of expressions: give it another name");
+            assert_eq!(refused(word, "user"), Some(why));
+        }
+        assert_eq!(refused("run_by", "user"), None);
     }
 
     #[test]

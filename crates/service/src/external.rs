@@ -46,7 +46,8 @@ pub(crate) fn serve(
             false => 0,
         };
         let due_ns = begun_ns.saturating_add(wait_ns(provider.period.as_nanos() as u64, faults));
-        let Some(wait) = due_ns.checked_sub(clock::monotonic_ns()) else { continue };
+        // Also when it is due at once, as one that takes longer than its period: who has asked is heard.
+        let wait = due_ns.saturating_sub(clock::monotonic_ns());
         match asked.recv_timeout(Duration::from_nanos(wait)) {
             // One that fails is not tried sooner because it is asked.
             Ok(ask) if faults > 0 => {
@@ -56,7 +57,7 @@ pub(crate) fn serve(
                     return;
                 }
             }
-            Ok(ask) => asks.push(ask),
+            Ok(ask) => asks.extend(std::iter::once(ask).chain(asked.try_iter())),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
@@ -88,6 +89,7 @@ fn run(
         let (output, at) = (parse(line), moment().now);
         telling.tell(Found::External { provider: name(), output, is_line: true, at })
     };
+    let begun = moment().now;
     let result = runner.run(program, &mut on_line);
     let at = moment().now;
     let failed = |why: String| Found::Failed { provider: name(), why, at };
@@ -99,7 +101,11 @@ fn run(
                     failed(format!("provider {} printed rubbish: {complaint}", provider.name)),
                     true,
                 ),
-                None => (Found::External { provider: name(), output, is_line: false, at }, false),
+                // It may have looked as soon as it began.
+                None => {
+                    let provider = name();
+                    (Found::External { provider, output, is_line: false, at: begun }, false)
+                }
             }
         }
         Err(fault) => (failed(format!("provider {} {fault}", provider.name)), true),

@@ -25,6 +25,9 @@ pub(crate) enum Refused {
     /// It is to begin a new session, with everything.
     #[error("{0}")]
     Frame(#[from] FrameError),
+    /// It has had this name before another one took it, and is there: neither is to have it in turns.
+    #[error("another service is called {0:?}, too: give one of them another name with --name")]
+    Twice(String),
     /// There are too many.
     #[error("{SOURCES_MAX} services have registered and are there, which is the most")]
     Full,
@@ -52,6 +55,8 @@ pub(crate) struct Said {
 
 struct Source {
     session: String,
+    /// That before it.
+    before: Option<String>,
     receiver: Receiver,
     heard: Time,
     validity_ns: u64,
@@ -88,6 +93,7 @@ impl Sources {
         let Self { all, owners, .. } = self;
         let source = all.entry(name.to_owned()).or_insert_with(|| Source {
             session: said.session.clone(),
+            before: None,
             receiver: Receiver::new(),
             heard: now,
             validity_ns: said.validity_ns,
@@ -95,8 +101,11 @@ impl Sources {
             wishes: watch::channel(None).0,
             answered: watch::channel(0).0,
         });
+        if source.before.as_ref() == Some(&said.session) {
+            return Err(Refused::Twice(name.to_owned()));
+        }
         if source.session != said.session {
-            source.session.clone_from(&said.session);
+            source.before = Some(std::mem::replace(&mut source.session, said.session.clone()));
             source.receiver = Receiver::new();
         }
         if source.receiver.nodes().is_empty() && frame.is_empty() {
@@ -340,19 +349,39 @@ mod tests {
     }
 
     #[test]
+    fn two_services_of_one_name_do_not_have_it_in_turns() {
+        let mut above = Above::default();
+        let (mut first, mut second) = (Below::new("1", &["a"]), Below::new("2", &["b"]));
+        above.hear("one", &mut first, 0, Time(0)).unwrap();
+        above.hear("one", &mut second, 0, Time(S)).unwrap();
+        first.load("a", 1.0, Time(S));
+        let twice = above.hear("one", &mut first, 0, Time(2 * S));
+        assert_eq!(twice, Err(Refused::Twice("one".to_owned())));
+        second.load("b", 1.0, Time(2 * S));
+        above.hear("one", &mut second, 0, Time(3 * S)).unwrap();
+        // It has its name again when the other one is gone.
+        above.sources.note_silence(&mut above.table, Time(40 * S));
+        above.hear("one", &mut Below::new("1", &["a"]), 0, Time(41 * S)).unwrap();
+    }
+
+    #[test]
     fn a_node_is_told_of_by_one_service_until_that_is_gone() {
         let mut above = Above::default();
         above.table.node(None, "own");
         above.hear("one", &mut Below::new("1", &["a"]), 0, Time(0)).unwrap();
-        let foreign = Err(Refused::Frame(FrameError::Bad("a node that another source tells of")));
-        assert_eq!(above.hear("two", &mut Below::new("2", &["b", "a"]), 0, Time(S)), foreign);
-        assert_eq!(above.hear("two", &mut Below::new("2", &["own"]), 0, Time(S)), foreign);
+        let foreign = |node: &str| Err(Refused::Frame(FrameError::Foreign(node.to_owned())));
+        assert_eq!(above.hear("two", &mut Below::new("2", &["b", "a"]), 0, Time(S)), foreign("a"));
+        assert_eq!(above.hear("two", &mut Below::new("2", &["own"]), 0, Time(S)), foreign("own"));
         assert_eq!(above.states(), "own:up a:up", "nothing of a refused frame is taken");
         above.hear("two", &mut Below::new("3", &["a"]), 0, Time(31 * S)).unwrap();
         assert!(above.sources.owns(above.table.find_node("a").unwrap()));
         assert!(!above.sources.owns(above.table.find_node("own").unwrap()));
         let mut first = Below::new("1", &["a"]);
-        assert_eq!(above.hear("one", &mut first, 0, Time(32 * S)), foreign, "it was gone too long");
+        assert_eq!(
+            above.hear("one", &mut first, 0, Time(32 * S)),
+            foreign("a"),
+            "it was gone too long"
+        );
     }
 
     #[test]

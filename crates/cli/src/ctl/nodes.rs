@@ -67,7 +67,7 @@ pub struct Nodes {
     #[arg(long, value_name = "N", value_parser = rows)]
     limit: Option<usize>,
 
-    /// Sample anew what is older than AGE (100ms, 5s; 0: all), and wait for it, 5 s at most; with -F all is.
+    /// Sample anew what is older than AGE (100ms, 5s; 0: all), and wait for it, 5 s at most; with -F all is sampled.
     #[arg(long, value_name = "AGE")]
     max_age: Option<String>,
 
@@ -177,12 +177,28 @@ impl Nodes {
                 || self.max_age.is_some()
                 || self.ages;
             if format == Format::Text && !is_question {
-                let runs = live::ask(place, self.run.as_deref(), &json!({"ask": "status"}))?;
-                return Ok(lines(&runs));
+                let runs = live::ask(place, self.run.as_deref(), &json!({"ask": "status"}));
+                return Ok(lines(&runs.map_err(|error| self.or_elsewhere(error))?));
             }
-            live_nodes::table(&self.with_values(place, format)?, rakuda_service::now())
+            let runs = self.with_values(place, format).map_err(|error| self.or_elsewhere(error))?;
+            live_nodes::table(&runs, rakuda_service::now())
         };
         self.answered(&table, format)
+    }
+
+    /// Whoever names no run may mean nodes of none.
+    fn or_elsewhere(&self, error: anyhow::Error) -> anyhow::Error {
+        const ELSEWHERE: &str = "nodes without a run: -F localhost, -F HOSTS or --service URL";
+        if self.run.is_some() {
+            return error;
+        }
+        match error.downcast::<live::NoLiveRun>() {
+            Ok(live::NoLiveRun(why)) => live::NoLiveRun(format!("{why}; {ELSEWHERE}")).into(),
+            Err(error) => match error.downcast::<rakuda_record::folder::FolderError>() {
+                Ok(none) => live::NoLiveRun(format!("{none}; {ELSEWHERE}")).into(),
+                Err(error) => error,
+            },
+        }
     }
 
     /// What runs say, with all that they know of nodes. One that begins to sample for this is asked again.

@@ -37,6 +37,9 @@ pub enum FrameError {
         /// Of the frame.
         found: u64,
     },
+    /// Only one may tell of a node.
+    #[error("the frame has the node {0:?}, which another source tells of")]
+    Foreign(String),
     /// Its bytes mean nothing.
     #[error("the frame has {0}")]
     Bad(&'static str),
@@ -139,8 +142,8 @@ impl Receiver {
         }
         let fresh = Self { only: self.only, ..Self::default() };
         let frame = if begins { &fresh } else { &*self }.parse(sequence, &mut reader)?;
-        if !frame.nodes.iter().all(|name| may(table, name)) {
-            return Err(FrameError::Bad("a node that another source tells of"));
+        if let Some(foreign) = frame.nodes.iter().find(|name| !may(table, name)) {
+            return Err(FrameError::Foreign((*foreign).to_owned()));
         }
         if begins {
             *self = fresh;

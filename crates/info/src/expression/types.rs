@@ -106,6 +106,13 @@ const FUNCTIONS: [&str; 12] = [
     "has", "age", "min", "max", "abs", "floor", "ceil", "count", "sum", "mean", "lowest", "highest",
 ];
 
+/// Whether a name without an instance means something else than an attribute.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    let words =
+        ["node", "run", "state", "true", "false", "and", "or", "not", crate::catalogue::FAULTS];
+    FUNCTIONS.contains(&name) || words.contains(&name)
+}
+
 /// What a term asks for.
 #[derive(Debug, Default)]
 pub(super) struct Named {

@@ -15,6 +15,16 @@ use rakuda_core::Time;
 /// Of MDS: where the entries of one index stood.
 pub const SUFFIX: &str = "Mds-Vo-name=local, o=grid";
 
+/// The entries above those of nodes, without which no server takes these.
+const ABOVE: &str = "dn: o=grid
+objectClass: RakudaGrid
+o: grid
+
+dn: Mds-Vo-name=local, o=grid
+objectClass: RakudaGrid
+Mds-Vo-name: local
+";
+
 const CLASSES: [&str; 9] = [
     "Mds",
     "MdsHost",
@@ -36,7 +46,9 @@ pub fn write(table: &Table, wanted: &[NodeId], only: &[String], now: Time) -> St
         .collect();
     let is_asked =
         |id: AttributeId| only.is_empty() || only.contains(&table.registry().get(id).provider);
+    // slapadd takes a version that stands in the first entry, and no other.
     let mut out = String::from("version: 1\n");
+    out.push_str(ABOVE);
     for &node in wanted {
         let (name, run) = (&table.get_node(node).name, &table.get_node(node).run);
         let row = Row { table, node, now };
@@ -223,7 +235,7 @@ mod tests {
         let lines =
             text.lines().filter_map(|line| line.split_once(": ").or(line.split_once(":: ")));
         let mut names = 0;
-        for (name, value) in lines.filter(|(name, _)| !matches!(*name, "version" | "dn")) {
+        for (name, value) in lines.filter(|(name, _)| !matches!(*name, "version" | "dn" | "o")) {
             let wanted = if name == "objectClass" { value } else { name };
             names += 1;
             assert!(schema.contains(&format!(" NAME '{wanted}'")), "{wanted} is not in it");

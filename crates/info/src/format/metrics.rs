@@ -290,7 +290,7 @@ mod tests {
         let node = table.find_node("a\"b\\").unwrap();
         let now = Time(2_500_000_000);
         for line in
-            ["up 1", "age 3 s", "node 4", "node_info 5", "x2 6 B", "x2_bytes 7", "load1_of_user 8"]
+            ["up 1", "age_seconds 3", "node_info 5", "x2 6 B", "x2_bytes 7", "load1_of_user 8"]
         {
             let (name, value) = line.split_once(' ').unwrap();
             crate::external::set_by_user(&mut table, node, name, value, now).unwrap();
@@ -315,8 +315,7 @@ mod tests {
         for (name, value) in [
             ("up", "1"),
             ("up_of_user", "1"),
-            ("age_of_user_seconds", "3"),
-            ("node_of_user", "4"),
+            ("age_seconds_of_user", "3"),
             ("node_info_of_user", "5"),
             ("x2_bytes", "6"),
             ("x2_bytes_of_user", "7"),

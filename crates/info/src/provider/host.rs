@@ -25,6 +25,7 @@ impl Provider for Host {
             line("host", "/proc/sys/kernel/hostname"),
             Reading::new("arch", Value::text(arch)),
             os(root),
+            line("os_type", "/proc/sys/kernel/ostype"),
             line("kernel", "/proc/sys/kernel/osrelease"),
             line("kernel_version", "/proc/sys/kernel/version"),
             Reading::defined("boot_time", boot.map(Value::number), "/proc/stat has no btime"),

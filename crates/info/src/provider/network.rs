@@ -1,4 +1,5 @@
-//! Interfaces of the network, but the loopback.
+//! Interfaces of the network, but the loopback, and those that containers and virtual machines have one end of: they
+//! come and go under ever new names, and what goes through them goes through others, too.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ impl Provider for Network {
         let counters: BTreeMap<String, [u64; 2]> = text
             .lines()
             .filter_map(counters)
-            .filter(|(name, _)| name != "lo")
+            .filter(|(name, _)| name != "lo" && !is_of_guest(name))
             .take(INSTANCES_MAX)
             .collect();
         let mut readings = Vec::new();
@@ -36,6 +37,11 @@ impl Provider for Network {
         }
         readings
     }
+}
+
+/// As Docker, Kubernetes' networks, LXC and libvirt call them.
+fn is_of_guest(name: &str) -> bool {
+    ["veth", "cali", "lxc", "tap", "vnet"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn counters(line: &str) -> Option<(String, [u64; 2])> {

@@ -65,6 +65,7 @@ fn a_host_says_what_it_is() {
         &[
             ("proc/sys/kernel/hostname", "node7\n"),
             ("proc/sys/kernel/arch", "aarch64\n"),
+            ("proc/sys/kernel/ostype", "Linux\n"),
             ("proc/sys/kernel/osrelease", "6.12.1\n"),
             ("proc/sys/kernel/version", "#1 SMP Debian 6.12.1-1\n"),
             ("proc/uptime", "12345.67 1.0\n"),
@@ -78,6 +79,7 @@ fn a_host_says_what_it_is() {
             "host = node7",
             "arch = aarch64",
             "os = Debian GNU/Linux 12",
+            "os_type = Linux",
             "kernel = 6.12.1",
             "kernel_version = #1 SMP Debian 6.12.1-1",
             "boot_time = 1795300000",
@@ -184,7 +186,7 @@ fn disks_and_interfaces_have_rates() {
             ("sys/block/loop0/size", "1"),
             (
                 "proc/net/dev",
-                "Inter-| Receive\n face |bytes\n    lo: 5 0 0 0 0 0 0 0 5 0 0 0 0 0 0 0\n  eth0: 1000 0 0 0 0 0 0 0 500 0 0 0 0 0 0 0\n",
+                "Inter-| Receive\n face |bytes\n    lo: 5 0 0 0 0 0 0 0 5 0 0 0 0 0 0 0\n  eth0: 1000 0 0 0 0 0 0 0 500 0 0 0 0 0 0 0\nveth12: 1 0 0 0 0 0 0 0 1 0 0 0 0 0 0 0\n",
             ),
             ("sys/class/net/eth0/speed", "1000\n"),
         ],
