@@ -4,9 +4,11 @@ require "fileutils"
 require "rakuda/bench/buffered"
 require "rakuda/bench/engines"
 require "rakuda/bench/figures"
+require "rakuda/bench/hosts"
 require "rakuda/bench/launch"
 require "rakuda/bench/machine"
 require "rakuda/bench/page_cache"
+require "rakuda/bench/run_record"
 require "rakuda/bench/versions"
 require "rakuda/bench/workspace"
 require "securerandom"
@@ -18,9 +20,10 @@ module Rakuda
     # with links to the same inputs; what it made must be equal, byte by byte, to what every other run made, and every task
     # must have run once: each writes a line when it began and ended, in all engines alike.
     class Comparison
-      # One run of one engine. Times are s; `tasks` are pairs of ns of CLOCK_MONOTONIC, `names` those of the same tasks.
-      Round = Struct.new(:round, :order, :makespan, :startup, :tail, :busy, :tasks, :names, :digest, :fault, :resident,
-                         keyword_init: true)
+      # One run of one engine. Times are s; `tasks` are pairs of ns of CLOCK_MONOTONIC of the task's host, `names` those of the
+      # same tasks. Over hosts, `hosts` are the places of their nodes, and `commands` what Hosts.commands_ns says.
+      Round = Struct.new(:round, :order, :makespan, :startup, :tail, :busy, :tasks, :names, :hosts, :commands, :digest, :fault,
+                         :resident, keyword_init: true)
 
       TRACE = "IOBENCH_TRACE"
       WORKFLOW_SCHEMA = "rakuda-bench-workflow/1"
@@ -45,7 +48,7 @@ module Rakuda
       # @param engines [Array<Engine>]
       # @param options [Hash] :inputs (folder), :workspace, :slots, :rounds, :timeout, :benchmark, :size, :cache (a state of
       #   PageCache), :say (callable), :check (a command that looks at what a run made, or nil), :digest (of what it must make,
-      #   or nil), :programs (of others, that tasks use)
+      #   or nil), :programs (of others, that tasks use), :hosts (Hosts that rounds run on, or nil; their slots count then)
       def initialize(instance, engines, options)
         @instance = instance
         @engines = engines
@@ -108,25 +111,68 @@ module Rakuda
         Workspace.place(@instance, @options.fetch(:inputs), folder)
         file, text = engine.emit(@instance, @options.fetch(:slots))
         File.write(File.join(folder, file), text)
+        # What hosts have in memory is not looked at.
+        return if hosts
+
         taken.resident = PageCache.prepare(@options.fetch(:cache), @instance.inputs.map { |input| File.join(folder, input) })
       end
 
       def measure(engine, folder, taken)
         trace = File.join(folder, ".tasks")
-        File.write(trace, "")
-        limit = [Launch.left(@options, @begin_ns), 1].max
-        start = Launch.now_ns
-        taken.fault = Launch.call(engine.command(@options.fetch(:slots)), folder, { TRACE => trace }, limit)
-        finish = Launch.now_ns
-        taken.makespan = (finish - start) / 1e9
-        noted = File.readlines(trace).map(&:split).map { |from, to, words| [Integer(from), Integer(to), words] }.sort
+        span = timed(engine, folder, trace, taken)
+        noted = notes_of(trace)
         taken.tasks = noted.map { |one| one.take(2) }
         taken.names = noted.map { |one| @instance.noted[one.last] }
-        figures(taken, start, finish) if taken.fault.nil?
+        record = recorded(folder, taken) if hosts && taken.fault.nil?
+        figures(taken, span, record) if taken.fault.nil?
         taken.digest = checked_digest(folder) if taken.fault.nil?
       rescue Failure => e
         taken.fault = e.message
       end
+
+      # @return [Hosts, nil]
+      def hosts = @options[:hosts]
+
+      # Runs the engine.
+      # @return [Hosts::Span]
+      def timed(engine, folder, trace, taken)
+        hosts ? Dir.mkdir(trace) : File.write(trace, "")
+        environment = { TRACE => trace }
+        environment = hosts.environment(environment) if hosts
+        limit = [Launch.left(@options, @begin_ns), 1].max
+        start, wall = Hosts.now
+        taken.fault = Launch.call(engine.command(@options[:slots], hosts), folder, environment, limit,
+                                  grace: hosts ? Hosts::GRACE_S : 0)
+        finish, wall_finish = Hosts.now
+        taken.makespan = (finish - start) / 1e9
+        Hosts::Span.new(start, finish, wall, wall_finish)
+      end
+
+      # What tasks have noted, in the order of beginning. Over hosts each has a file of its own.
+      # @return [Array<Array(Integer, Integer, String)>]
+      def notes_of(trace)
+        files = File.directory?(trace) ? Dir.children(trace).sort.map { |name| File.join(trace, name) } : [trace]
+        files.flat_map do |file|
+          File.readlines(file).map(&:split).map { |from, to, words| [Integer(from), Integer(to), words] }.sort
+        end
+      end
+
+      # Keeps which nodes there were; those of all rounds are the same.
+      # @return [RunRecord]
+      # @raise [Failure]
+      def recorded(folder, taken)
+        record = RunRecord.of(folder) or raise Failure, "it has no record with nodes"
+        raise Failure, "#{record.lost.join(", ")} was lost" unless record.lost.empty?
+
+        @nodes ||= record.nodes
+        raise Failure, "its nodes were #{told(record.nodes)}, not #{told(@nodes)} as before" unless record.nodes == @nodes
+
+        targets = @instance.by_id.transform_values(&:target)
+        taken.hosts = taken.names.map { |name| record.places[targets[name]] }
+        record
+      end
+
+      def told(nodes) = nodes.map { |node| "#{node.name} (#{node.slots})" }.join(", ")
 
       def checked_digest(folder)
         if @options[:check]
@@ -139,7 +185,20 @@ module Rakuda
         digest
       end
 
-      def figures(taken, start, finish)
+      def figures(taken, span, record)
+        check_tasks(taken)
+        taken.busy = taken.tasks.sum { |from, to| to - from } / 1e9
+        if record
+          taken.commands = Hosts.commands_ns(record, span)
+          first, last = taken.commands.map { |ns| span.start + ns }
+        else
+          first, last = taken.tasks.map(&:first).min, taken.tasks.map(&:last).max
+        end
+        taken.startup = (first - span.start) / 1e9
+        taken.tail = (span.finish - last) / 1e9
+      end
+
+      def check_tasks(taken)
         ran = taken.tasks.size
         raise Failure, "#{ran} tasks ran: expected #{@instance.tasks.size}" unless ran == @instance.tasks.size
 
@@ -149,9 +208,8 @@ module Rakuda
         twice = taken.names.tally.find { |_, times| times > 1 }
         raise Failure, "task #{twice.first} ran #{twice.last} times" if twice
 
-        taken.startup = (taken.tasks.map(&:first).min - start) / 1e9
-        taken.tail = (finish - taken.tasks.map(&:last).max) / 1e9
-        taken.busy = taken.tasks.sum { |from, to| to - from } / 1e9
+        missing = taken.hosts&.index(nil)
+        raise Failure, "its record does not say where task #{taken.names[missing]} ran" if missing
       end
 
       def result(engine, machine)
@@ -161,10 +219,9 @@ module Rakuda
           "schema" => WORKFLOW_SCHEMA, "id" => ids[engine.label], "comparison" => ids[:all],
           "benchmark" => @options.fetch(:benchmark), "family" => "workflow",
           "size" => @options.fetch(:size), "instance" => described_instance,
-          "engine" => { "name" => engine.name, "version" => version(engine), "slots" => @options.fetch(:slots),
-                        "style" => engine.style,
-                        "command" => engine.command(@options.fetch(:slots)).map { |word| File.basename(word) } },
-          "machine" => machine, "programs" => programs,
+          "engine" => { "name" => engine.name, "version" => version(engine), "slots" => slots, "style" => engine.style,
+                        "command" => engine.command(@options[:slots], hosts).map { |word| File.basename(word) } }.compact,
+          "machine" => machine, **described_hosts, "programs" => programs,
           "conditions" => { "cache" => @options.fetch(:cache), "durable" => false },
           "rounds" => rounds.map { |round| described(round) }, "derived" => derived(rounds),
           "verification" => { "method" => "sha256", "digest" => rounds.filter_map(&:digest).first,
@@ -175,7 +232,20 @@ module Rakuda
         }
       end
 
-      def notes(machine) = Buffered.notes(@instance.bytes_written, machine)
+      # @return [Integer, nil] nil over hosts, when no round has come to have a node
+      def slots = hosts ? @nodes&.sum(&:slots) : @options.fetch(:slots)
+
+      # @return [Hash] the nodes, as results of kernels have them
+      def described_hosts
+        return {} unless @nodes
+
+        { "hosts" => @nodes.map do |node|
+          { "hostname_hash" => format("fnv1a64:%016x", Instance.fnv(node.name)), "slots" => node.slots }
+        end }
+      end
+
+      # How much may be dirty in memory is known of this machine alone.
+      def notes(machine) = Buffered.notes(@instance.bytes_written, hosts ? {} : machine) + (hosts&.notes || [])
 
       # Of each result, and of all together.
       def ids = @ids ||= Hash.new { |all, name| all[name] = SecureRandom.uuid }
@@ -195,11 +265,11 @@ module Rakuda
         return plain.merge("fault" => round.fault) if round.fault
 
         plain.merge("digest" => round.digest, "startup_s" => round.startup, "tail_s" => round.tail, "busy_s" => round.busy,
-                    "tasks_ns" => round.tasks, "tasks" => round.names)
+                    "tasks_ns" => round.tasks, "tasks" => round.names,
+                    **{ "hosts" => round.hosts, "commands_ns" => round.commands }.compact)
       end
 
-      def derived(rounds) = Comparison.derived(rounds.map { |round|
- described(round) }, @instance.tasks.size, @options.fetch(:slots))
+      def derived(rounds) = Comparison.derived(rounds.map { |round| described(round) }, @instance.tasks.size, slots)
 
       def reasons(rounds)
         faults = rounds.filter_map { |round| round.fault && "round #{round.round + 1}: #{round.fault}" }
