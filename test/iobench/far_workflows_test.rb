@@ -57,7 +57,7 @@ class BenchFarWorkflowsTest < Minitest::Test
   def test_a_record_tells_nodes_places_of_tasks_and_the_times_of_commands
     record = Rakuda::Bench::RunRecord.new([*JOURNAL, '{"event":"command_ended","comm'])
     assert_equal [["host1", 2], ["host2", 3]], record.nodes.map(&:to_a)
-    assert_equal({ "a" => 0, "b" => 1 }, record.places)
+    assert_equal({ "a" => "host1", "b" => "host2" }, record.places.transform_values(&:name))
     assert_equal [12, 31], [record.first_ns, record.last_ns]
     assert_empty record.lost
     lost = Rakuda::Bench::RunRecord.new([*JOURNAL, %({"event":"node_lost","node":2,"time_ns":15,"reason":"it is silent"}\n)])
@@ -94,8 +94,8 @@ class BenchFarWorkflowsTest < Minitest::Test
   end
 
   # Two tasks on each of two hosts, whose clocks are far apart: the second's begins at 1000 s.
-  ROUND = { "round" => 0, "makespan_s" => 4.0, "startup_s" => 1.0, "tail_s" => 0.5, "busy_s" => 3.0, "hosts" => [0, 0, 1, 1],
-            "commands_ns" => [1 * S, 3_500_000_000],
+  ROUND = { "round" => 0, "makespan_s" => 4.0, "startup_s" => 1.0, "tail_s" => 0.5, "busy_s" => 3.0, "nodes" => 2,
+            "hosts" => [0, 0, 1, 1], "commands_ns" => [1 * S, 3_500_000_000],
             "tasks_ns" => [[7 * S, 8 * S], [8 * S, 9 * S], [1000 * S, 1000 * S + 500_000_000],
                            [1000 * S + 100_000_000, 1000 * S + 600_000_000]] }.freeze
   HOSTS = [{ "slots" => 1 }, { "slots" => 2 }].freeze
@@ -105,10 +105,13 @@ class BenchFarWorkflowsTest < Minitest::Test
     { ROUND.merge("hosts" => [0, 0, 1]) => /on which host/, ROUND.merge("hosts" => [0, 0, 1, 2]) => /on which host/,
       ROUND.except("commands_ns") => /when the first command began/, ROUND.merge("startup_s" => 0.9) => /startup_s is 0.9/,
       ROUND.merge("tail_s" => 0.6) => /tail_s is 0.6/, ROUND.merge("hosts" => [0, 0, 0, 1]) => /host 1: its tasks lie further/,
+      ROUND.merge("nodes" => 1) => /on more hosts than the 1 that came/,
       ROUND.merge("commands_ns" => [1 * S, 2 * S], "tail_s" => 2.0) => /host 1: its tasks lie further apart/,
       ROUND.merge("commands_ns" => [1 * S, 5 * S], "tail_s" => -1.0) => /do not lie within it/ }.each do |round, told|
       assert_match(told, Rakuda::Bench::FarRounds.faults(round, HOSTS).join("; "))
     end
+    late = [ROUND, ROUND.merge("nodes" => 1, "round" => 1)]
+    assert_equal ["round 2: 1 of 2 hosts were there before its end"], Rakuda::Bench::FarRounds.against(late, HOSTS)
     fewer = [{ "slots" => 1 }, { "slots" => 1 }]
     assert_match(/host 2: more tasks at once than its 1 slots/, Rakuda::Bench::FarRounds.faults(ROUND, fewer).join)
   end
@@ -177,6 +180,14 @@ class BenchFarWorkflowsTest < Minitest::Test
     out, err, status = bench("report", "one.json", "other.json")
     assert status.success?, err
     refute_match(/as a multiple of/, out)
+  end
+
+  def test_a_host_that_cannot_be_reached_is_said_before_anything_is_measured
+    File.write(File.join(@folder, "hosts"), "localhost 2\nnowhere.invalid 2\n")
+    out, err, status = bench("run", "copyfile", "-F", "hosts")
+    assert_equal [1, ""], [status.exitstatus, out], err
+    assert_match(/\Arakudactl bench: \S+hosts: nowhere.invalid is not reached: /, err)
+    assert_equal %w[hosts], Dir.children(@folder)
   end
 
   def test_what_cannot_be_measured_over_hosts_is_refused

@@ -21,9 +21,10 @@ module Rakuda
     # must have run once: each writes a line when it began and ended, in all engines alike.
     class Comparison
       # One run of one engine. Times are s; `tasks` are pairs of ns of CLOCK_MONOTONIC of the task's host, `names` those of the
-      # same tasks. Over hosts, `hosts` are the places of their nodes, and `commands` what Hosts.commands_ns says.
-      Round = Struct.new(:round, :order, :makespan, :startup, :tail, :busy, :tasks, :names, :hosts, :commands, :digest, :fault,
-                         :resident, keyword_init: true)
+      # same tasks. Over hosts, `nodes` are those that came before its end, `hosts` the nodes of the tasks, and `commands` what
+      # Hosts.commands_ns says.
+      Round = Struct.new(:round, :order, :makespan, :startup, :tail, :busy, :tasks, :names, :nodes, :hosts, :commands, :digest,
+                         :fault, :resident, keyword_init: true)
 
       TRACE = "IOBENCH_TRACE"
       WORKFLOW_SCHEMA = "rakuda-bench-workflow/1"
@@ -157,22 +158,24 @@ module Rakuda
         end
       end
 
-      # Keeps which nodes there were; those of all rounds are the same.
+      # Keeps which nodes there were. One that comes after the end of a round is none of that.
       # @return [RunRecord]
       # @raise [Failure]
       def recorded(folder, taken)
         record = RunRecord.of(folder) or raise Failure, "it has no record with nodes"
         raise Failure, "#{record.lost.join(", ")} was lost" unless record.lost.empty?
 
-        @nodes ||= record.nodes
-        raise Failure, "its nodes were #{told(record.nodes)}, not #{told(@nodes)} as before" unless record.nodes == @nodes
+        changed = record.nodes.find { |node| nodes.any? { |one| one.name == node.name && one.slots != node.slots } }
+        raise Failure, "#{changed.name} had #{changed.slots} slots, and other numbers before" if changed
 
         targets = @instance.by_id.transform_values(&:target)
+        taken.nodes = record.nodes
         taken.hosts = taken.names.map { |name| record.places[targets[name]] }
         record
       end
 
-      def told(nodes) = nodes.map { |node| "#{node.name} (#{node.slots})" }.join(", ")
+      # @return [Array<RunRecord::Node>] of all rounds
+      def nodes = @rounds.values.flatten.flat_map { |round| round.nodes || [] }.uniq.sort_by(&:name)
 
       def checked_digest(folder)
         if @options[:check]
@@ -226,26 +229,43 @@ module Rakuda
           "rounds" => rounds.map { |round| described(round) }, "derived" => derived(rounds),
           "verification" => { "method" => "sha256", "digest" => rounds.filter_map(&:digest).first,
                               "checked_bytes" => rounds.count(&:digest) * @instance.bytes_written },
-          "notes" => notes(machine),
+          "notes" => notes(machine, rounds),
           "valid" => reasons.empty?, "reasons" => reasons,
           "started_at" => @started.utc.iso8601, "ended_at" => Time.now.utc.iso8601
         }
       end
 
-      # @return [Integer, nil] nil over hosts, when no round has come to have a node
-      def slots = hosts ? @nodes&.sum(&:slots) : @options.fetch(:slots)
+      # @return [Integer, nil] nil over hosts, when no round was run to its end
+      def slots
+        return @options.fetch(:slots) unless hosts
+
+        nodes.empty? ? nil : nodes.sum(&:slots)
+      end
 
       # @return [Hash] the nodes, as results of kernels have them
       def described_hosts
-        return {} unless @nodes
+        return {} if nodes.empty?
 
-        { "hosts" => @nodes.map do |node|
+        { "hosts" => nodes.map do |node|
           { "hostname_hash" => format("fnv1a64:%016x", Instance.fnv(node.name)), "slots" => node.slots }
         end }
       end
 
       # How much may be dirty in memory is known of this machine alone.
-      def notes(machine) = Buffered.notes(@instance.bytes_written, hosts ? {} : machine) + (hosts&.notes || [])
+      def notes(machine, rounds)
+        return Buffered.notes(@instance.bytes_written, machine) unless hosts
+
+        Buffered.notes(@instance.bytes_written, {}) + hosts.notes + (tiny? ? too_late(rounds) : [])
+      end
+
+      def tiny? = @options.fetch(:size) == "tiny"
+
+      # Rounds so short that hosts came after their end, whose slots count all the same.
+      # @return [Array<String>]
+      def too_late(rounds)
+        some = rounds.select { |round| round.nodes && round.nodes.size < hosts.count }
+        some.map { |round| "round #{round.round + 1}: #{round.nodes.size} of #{hosts.count} hosts were there before its end" }
+      end
 
       # Of each result, and of all together.
       def ids = @ids ||= Hash.new { |all, name| all[name] = SecureRandom.uuid }
@@ -266,7 +286,12 @@ module Rakuda
 
         plain.merge("digest" => round.digest, "startup_s" => round.startup, "tail_s" => round.tail, "busy_s" => round.busy,
                     "tasks_ns" => round.tasks, "tasks" => round.names,
-                    **{ "hosts" => round.hosts, "commands_ns" => round.commands }.compact)
+                    **(round.nodes ? described_places(round) : {}))
+      end
+
+      def described_places(round)
+        places = nodes.each_with_index.to_h
+        { "nodes" => round.nodes.size, "hosts" => round.hosts.map { |node| places.fetch(node) }, "commands_ns" => round.commands }
       end
 
       def derived(rounds) = Comparison.derived(rounds.map { |round| described(round) }, @instance.tasks.size, slots)
@@ -278,7 +303,8 @@ module Rakuda
         faults << "it made other files than most runs did" unless other.empty?
         faults.concat(PageCache.faults(@options.fetch(:cache), rounds.map { |round| described(round) }))
         faults.concat(Launch.unfinished(rounds.size, @options.fetch(:rounds), @ended))
-        short = @options.fetch(:size) != "tiny" && @options.fetch(:rounds) < Figures::REPETITIONS_MIN
+        faults.concat(too_late(rounds)) if hosts && !tiny?
+        short = !tiny? && @options.fetch(:rounds) < Figures::REPETITIONS_MIN
         faults << "fewer than #{Figures::REPETITIONS_MIN} rounds, which only tiny may have" if short
         faults
       end

@@ -21,7 +21,18 @@ module Rakuda
           places && places.size == round["tasks_ns"].size && places.all? { |place| place < hosts.size }
         return ["#{where}: it does not say when the first command began and the last one ended"] unless commands
 
+        came = round["nodes"]
+        return ["#{where}: tasks ran on more hosts than the #{came.inspect} that came"] unless
+          came.to_i.between?(places.uniq.size, hosts.size)
+
         ends_faults(round, commands, where) + host_faults(round, hosts, commands, where)
+      end
+
+      # @return [Array<String>] why rounds are not valid
+      def against(rounds, hosts)
+        rounds.select { |round| round.key?("nodes") && round["nodes"] < hosts.to_a.size }.map do |round|
+          "round #{round["round"] + 1}: #{round["nodes"]} of #{hosts.to_a.size} hosts were there before its end"
+        end
       end
 
       # The time to the first command, that to the end of the last, and that after it.

@@ -1,8 +1,10 @@
 # frozen_string_literal: true
 
+require "json"
+require "open3"
 require "rakuda/bench/errors"
 require "rakuda/bench/launch"
-require "rakuda/bench/run_record"
+require "rakuda/bench/programs"
 
 module Rakuda
   module Bench
@@ -44,6 +46,11 @@ module Rakuda
         ["--cluster", @options[:cluster], "--nodes", @options[:nodes].max.to_s]
       end
 
+      # How many were asked for. Whether those of a host file can be reached is looked at once, before anything is measured.
+      # @return [Integer]
+      # @raise [Failure]
+      def count = @count ||= @options[:hosts] ? reached : @options[:nodes].max
+
       # @return [Array<String>]
       def notes = @options[:cluster] ? [ALLOCATION] : []
 
@@ -73,6 +80,22 @@ module Rakuda
         return [first, last] if first.between?(0, last) && last <= span.length
 
         raise Failure, "the times in its record do not lie within the round"
+      end
+
+      private
+
+      # @return [Integer] of hosts, which are all there
+      def reached
+        output, errors, status = Open3.capture3(Programs.rakudactl, "nodes", "-F", @options[:hosts], "--json")
+        raise Failure, "#{@options[:hosts]}: #{errors.lines.first.to_s.strip.delete_prefix("rakudactl: ")}" unless
+          status.success?
+
+        nodes = JSON.parse(output).fetch("nodes")
+        return nodes.size if nodes.all? { |node| node["state"] == "up" }
+
+        down = nodes.reject { |node| node["state"] == "up" }.map { |node| node["node"] }
+        told = errors.lines.map { |line| line.strip.delete_prefix("rakudactl: ") }.first
+        raise Failure, "#{@options[:hosts]}: #{told || "#{down.join(", ")} cannot be reached"}"
       end
     end
   end

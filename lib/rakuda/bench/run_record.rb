@@ -14,7 +14,7 @@ module Rakuda
 
       # @return [Array<Node>] in the order of their numbers, without the hub's machine where that is none of them
       attr_reader :nodes
-      # @return [Hash{String => Integer}] name of a task => place of its node in {#nodes}
+      # @return [Hash{String => Node}] name of a task => where it ran
       attr_reader :places
       # @return [Integer, nil] when the first command was started, and when the last one was known to have ended: ns by the clock
       #   of the journal; nil where there was none
@@ -43,7 +43,7 @@ module Rakuda
         @nodes = able.values
         @lost = (events["node_lost"] + events["node_gone"]).map { |one| joined[one["node"]]&.name || one["node"].to_s }.uniq
         names = events["task_defined"].to_h { |one| [one["task"], one["name"]] }
-        @places = events["attempt_started"].to_h { |one| [names[one["task"]], able.keys.index(one["node"])] }
+        @places = events["attempt_started"].to_h { |one| [names[one["task"]], able[one["node"]]] }
         @first_ns = events["command_started"].map { |one| one["time_ns"] }.min
         @last_ns = events["command_ended"].map { |one| one["time_ns"] }.max
       end

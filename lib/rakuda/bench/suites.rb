@@ -144,6 +144,8 @@ module Rakuda
       def compare(name, engines, options, slots, say)
         workflows = Workflows.new(name, options)
         Results.check(options[:out], options[:dir])
+        hosts = Hosts.of(options)
+        hosts&.count
         workspace = Workspace.new(options[:dir], say)
         workspace.make(0)
         inputs = workflows.folder(workspace.path)
@@ -152,7 +154,6 @@ module Rakuda
         workspace.make(instance.bytes_written)
         out = Results.make(options[:out], options[:dir])
         size = workflows.benchmark == name ? options[:size] : "own"
-        hosts = Hosts.of(options)
         slots = nil if hosts
         comparison = Comparison.new(instance, engines, inputs: inputs, workspace: workspace, slots: slots, size: size, say: say,
                                                        rounds: options[:rounds] || ROUNDS.fetch(options[:size]),

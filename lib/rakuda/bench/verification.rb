@@ -209,6 +209,7 @@ module Rakuda
         checked = result.dig("verification", "checked_bytes")
         others = rounds.filter_map { |round| round["digest"] }.uniq - [result.dig("verification", "digest")]
         found << "rounds made files that differ" unless others.empty?
+        found.concat(FarRounds.against(rounds, result["hosts"])) unless result["size"] == "tiny"
         found << "of #{made * rounds.size} bytes #{checked} were checked" if made && checked && checked < made * rounds.size
         found + unproven(result, rounds) + PageCache.faults(result.dig("conditions", "cache"), rounds)
       end
