@@ -184,9 +184,11 @@ class BenchFarWorkflowsTest < Minitest::Test
 
   def test_a_host_that_cannot_be_reached_is_said_before_anything_is_measured
     File.write(File.join(@folder, "hosts"), "localhost 2\nnowhere.invalid 2\n")
-    out, err, status = bench("run", "copyfile", "-F", "hosts")
-    assert_equal [1, ""], [status.exitstatus, out], err
-    assert_match(/\Arakudactl bench: \S+hosts: nowhere.invalid is not reached: /, err)
+    [%w[run copyfile], %w[suite ci]].each do |words|
+      out, err, status = bench(*words, "-F", "hosts")
+      assert_equal [1, ""], [status.exitstatus, out], err
+      assert_match(/^rakudactl bench: \S+hosts: nowhere.invalid is not reached: /, err)
+    end
     assert_equal %w[hosts], Dir.children(@folder)
   end
 

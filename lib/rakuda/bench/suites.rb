@@ -56,6 +56,7 @@ module Rakuda
         raise UsageError, "--seconds means nothing to the suite #{name}" if options.given?(:seconds) && !suite.key?(:seconds)
 
         Results.check(options[:out], options[:dir])
+        Hosts.of(options)&.count
         room(suite.fetch(:workflows).keys, sized, say)
         parts = Fit.new(options.with(seconds: options[:seconds] || suite[:seconds]), say).call(parts) if suite.key?(:seconds)
         results = Measured.new(options, say).call(parts)
