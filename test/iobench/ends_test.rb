@@ -195,6 +195,16 @@ class BenchEndsTest < Minitest::Test
     assert_nil reason.call("\n----\n")
   end
 
+  def test_rounds_are_long_beside_what_starting_a_program_takes
+    launch = Rakuda::Bench::Launch
+    assert_operator launch.null_s, :positive?
+    assert_equal [], launch.null_faults(0.005, [0.2, 0.1])
+    assert_equal [], launch.null_faults(nil, [0.1]), "results of earlier versions do not say it"
+    assert_equal [], launch.null_faults(0.005, []), "no round ended well"
+    assert_equal ["a program that does nothing takes 6.0 ms, the shortest round 100.0 ms: expected at most 5 % of it"],
+                 launch.null_faults(0.006, [0.2, 0.1])
+  end
+
   def test_a_comparison_says_why_an_engine_failed_and_runs_the_others
     workflow(0.0)
     FileUtils.mkdir_p(at("iobench"))

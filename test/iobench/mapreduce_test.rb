@@ -59,6 +59,11 @@ class BenchMapReduceTest < Minitest::Test
     backwards = JSON.parse(JSON.generate(result))
     backwards["rounds"].first["start_ns"] = backwards["rounds"].first["end_ns"]
     refute_empty Rakuda::Bench::Verification.figure_faults(backwards)
+    assert_operator result["null_s"], :<, round["makespan_s"]
+    # Nothing is long enough beside a harness that takes as long as the round.
+    short = JSON.parse(JSON.generate(result)).merge("size" => "small", "null_s" => round["makespan_s"])
+    short["rounds"] *= Rakuda::Bench::Figures::REPETITIONS_MIN
+    assert_match(/a program that does nothing takes/, Rakuda::Bench::Verification.against(short).join("\n"))
   end
 
   def test_a_task_that_drops_a_row_makes_the_result_not_valid

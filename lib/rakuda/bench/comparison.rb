@@ -30,6 +30,9 @@ module Rakuda
       WORKFLOW_SCHEMA = "rakuda-bench-workflow/1"
 
       class << self
+        # @return [Array<Float>] s, of rounds that ended well
+        def makespans(rounds) = rounds.reject { |round| round["fault"] }.map { |round| round["makespan_s"] }
+
         # The figures of a result, from its rounds alone: `rakudactl bench verify` computes them once more.
         # @param rounds [Array<Hash>] as they stand in a result
         def derived(rounds, tasks, slots)
@@ -37,7 +40,7 @@ module Rakuda
           return {} if good.empty?
 
           overheads = good.map { |round| (round["makespan_s"] * slots) - round["busy_s"] }
-          { "makespan_s" => Figures.summary(good.map { |round| round["makespan_s"] }),
+          { "makespan_s" => Figures.summary(makespans(rounds)),
             "startup_s" => Figures.median(good.map { |round| round["startup_s"] }),
             "tail_s" => Figures.median(good.map { |round| round["tail_s"] }),
             "busy_s" => Figures.median(good.map { |round| round["busy_s"] }),
@@ -63,6 +66,7 @@ module Rakuda
       def call
         @started = Time.now
         machine = Machine.describe(@options.fetch(:workspace).path)
+        @null_s = Launch.null_s
         @begin_ns = Launch.now_ns
         results = []
         @options.fetch(:rounds).times do |round|
@@ -226,7 +230,7 @@ module Rakuda
                         "command" => engine.command(@options[:slots], hosts).map { |word| File.basename(word) } }.compact,
           "machine" => machine, **described_hosts, "programs" => programs,
           "conditions" => { "cache" => @options.fetch(:cache), "durable" => false },
-          "rounds" => rounds.map { |round| described(round) }, "derived" => derived(rounds),
+          "null_s" => @null_s, "rounds" => rounds.map { |round| described(round) }, "derived" => derived(rounds),
           "verification" => { "method" => "sha256", "digest" => rounds.filter_map(&:digest).first,
                               "checked_bytes" => rounds.count(&:digest) * @instance.bytes_written },
           "notes" => notes(machine, rounds),
@@ -253,9 +257,10 @@ module Rakuda
 
       # How much may be dirty in memory is known of this machine alone.
       def notes(machine, rounds)
-        return Buffered.notes(@instance.bytes_written, machine) unless hosts
-
-        Buffered.notes(@instance.bytes_written, {}) + hosts.notes + (tiny? ? too_late(rounds) : [])
+        found = Buffered.notes(@instance.bytes_written, hosts ? {} : machine) + (hosts&.notes || [])
+        found.concat(too_late(rounds)) if hosts && tiny?
+        found.concat(null_faults(rounds)) unless Launch.long?(@options.fetch(:size))
+        found
       end
 
       def tiny? = @options.fetch(:size) == "tiny"
@@ -296,6 +301,10 @@ module Rakuda
 
       def derived(rounds) = Comparison.derived(rounds.map { |round| described(round) }, @instance.tasks.size, slots)
 
+      def null_faults(rounds)
+        Launch.null_faults(@null_s, Comparison.makespans(rounds.map { |round| described(round) }))
+      end
+
       def reasons(rounds)
         faults = rounds.filter_map { |round| round.fault && "round #{round.round + 1}: #{round.fault}" }
         digests = @rounds.values.flatten.filter_map(&:digest)
@@ -304,9 +313,9 @@ module Rakuda
         faults.concat(PageCache.faults(@options.fetch(:cache), rounds.map { |round| described(round) }))
         faults.concat(Launch.unfinished(rounds.size, @options.fetch(:rounds), @ended))
         faults.concat(too_late(rounds)) if hosts && !tiny?
-        short = !tiny? && @options.fetch(:rounds) < Figures::REPETITIONS_MIN
-        faults << "fewer than #{Figures::REPETITIONS_MIN} rounds, which only tiny may have" if short
-        faults
+        faults.concat(null_faults(rounds)) if Launch.long?(@options.fetch(:size))
+        few = Figures.too_few(@options.fetch(:rounds), "rounds") unless tiny?
+        [*faults, *few]
       end
     end
   end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "rakuda/bench/errors"
+require "rakuda/bench/figures"
 require "rakuda/bench/guard"
 require "tempfile"
 
@@ -21,6 +22,11 @@ module Rakuda
                  /noticed that process rank/,
                  /\b(?:cannot|could not|error|failed|killed|no such|refused|exceeded|wrong|expected)\b/i].freeze
       LINE_MAX = 300
+      # What starting and waiting take themselves: the median of so many programs that do nothing, and the part of the
+      # shortest round that it may be.
+      NULL_RUNS = 5
+      NULL_LIMIT_S = 60
+      NULL_SHARE_MAX = 0.05
 
       module_function
 
@@ -99,6 +105,33 @@ module Rakuda
 
         raise UsageError, "#{name}: #{rounds} rounds would take about #{all.ceil} s: expected at most #{limit} s (--timeout)"
       end
+
+      # @return [Float] s that starting a program and waiting for it take, in the way of engines
+      # @raise [Failure] when it cannot be started
+      def null_s
+        Figures.median(Array.new(NULL_RUNS) do
+          begin_ns = now_ns
+          fault = call(["true"], ".", {}, NULL_LIMIT_S)
+          raise Failure, "true: #{fault}" if fault
+
+          (now_ns - begin_ns) / 1e9
+        end)
+      end
+
+      # @param null_s [Numeric, nil] of results before there was one
+      # @param makespans [Array<Numeric>] s
+      # @return [Array<String>] that the harness would be measured, too; a reason where a size is fixed and long enough, else
+      #   a note
+      def null_faults(null_s, makespans)
+        shortest = makespans.min
+        return [] if null_s.nil? || shortest.nil? || null_s <= shortest * NULL_SHARE_MAX
+
+        ["a program that does nothing takes #{Figures.seconds(null_s)}, the shortest round #{Figures.seconds(shortest)}: " \
+         "expected at most #{(NULL_SHARE_MAX * 100).round} % of it"]
+      end
+
+      # @return [Boolean] whether rounds of this size must be long beside what starting a program takes
+      def long?(size) = %w[small large].include?(size)
 
       # @param ended [String, nil] why there were no more
       # @return [Array<String>] that rounds are missing

@@ -204,7 +204,7 @@ module Rakuda
       def rounds_against(result)
         rounds = result.fetch("rounds")
         found = rounds.filter_map { |round| "round #{round["round"] + 1}: #{round["fault"]}" if round["fault"] }
-        found.concat([Figures.too_few(rounds.size, "rounds")].compact) unless result["size"] == "tiny"
+        found.concat(of_size(result)) unless result["size"] == "tiny"
         made = result.dig("instance", "bytes_out")
         checked = result.dig("verification", "checked_bytes")
         others = rounds.filter_map { |round| round["digest"] }.uniq - [result.dig("verification", "digest")]
@@ -212,6 +212,15 @@ module Rakuda
         found.concat(FarRounds.against(rounds, result["hosts"])) unless result["size"] == "tiny"
         found << "of #{made * rounds.size} bytes #{checked} were checked" if made && checked && checked < made * rounds.size
         found + unproven(result, rounds) + PageCache.faults(result.dig("conditions", "cache"), rounds)
+      end
+
+      # There are enough rounds, and they are long enough.
+      def of_size(result)
+        rounds = result.fetch("rounds")
+        is_job = result["schema"] == "rakuda-bench-mapreduce/1"
+        makespans = is_job ? MapReduce::Split.makespans(rounds) : Comparison.makespans(rounds)
+        short = Launch.long?(result["size"]) ? Launch.null_faults(result["null_s"], makespans) : []
+        [Figures.too_few(rounds.size, "rounds"), *short].compact
       end
 
       # A state of the page cache was asked for, and it is not said what was there.

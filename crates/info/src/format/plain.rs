@@ -13,10 +13,12 @@ const IS_DATE: [&str; 2] = ["boot_time", "node_boot_time_seconds"];
 /// Longer texts are cut.
 const WIDTH_MAX: usize = 40;
 
-/// The columns of an answer: those asked for, or all that some row has.
+/// The columns of an answer: those asked for, or all that some row has. Each line of nodes begins with the node and its
+/// state anyway.
 pub(super) fn columns(answer: &Answer) -> Vec<(Arc<str>, Kind)> {
     if let Some(columns) = &answer.columns {
-        return columns.clone();
+        let is_lead = |name: &str| !answer.is_grouped && ["node", "state"].contains(&name);
+        return columns.iter().filter(|(name, _)| !is_lead(name)).cloned().collect();
     }
     let mut all: Vec<(Arc<str>, Kind)> = Vec::new();
     for value in answer.rows.iter().flat_map(|row| &row.values) {
@@ -227,6 +229,9 @@ mod tests {
         answer.rows.pop();
         assert_eq!(write(&answer, asked), "node  state\nvm    up\n");
         assert_eq!(csv::write(&answer, asked), "node,state\r\nvm,up\r\n");
+        let names = ["state", "node"].map(|name| (Arc::from(name), Kind::Text));
+        answer.columns = Some(names.to_vec());
+        assert_eq!(csv::write(&answer, asked), "node,state\r\nvm,up\r\n", "once");
     }
 
     #[test]

@@ -41,6 +41,7 @@ module Rakuda
           @started = Time.now
           machine = Machine.describe(@options.fetch(:workspace).path)
           prepare
+          @null_s = Launch.null_s
           @begin_ns = Launch.now_ns
           results = []
           @options.fetch(:rounds).times do |round|
@@ -139,21 +140,26 @@ module Rakuda
             "engine" => { "name" => engine, "version" => version(engine), "slots" => @options.fetch(:slots),
                           "style" => Engines::ALL.fetch(engine) },
             "machine" => machine, "programs" => Versions.of(@job.entry.needs + Engines.programs(engine)),
-            "conditions" => { "cache" => @options.fetch(:cache), "durable" => false }, "rounds" => rounds,
+            "conditions" => { "cache" => @options.fetch(:cache), "durable" => false },
+            "null_s" => @null_s, "rounds" => rounds,
             "derived" => Split.derived(rounds, @job.bytes),
             "verification" => { "method" => @job.verified_by, "digest" => @digests[engine]&.first,
                                 "checked_rounds" => @digests.fetch(engine, []).size },
-            "notes" => notes(machine),
+            "notes" => notes(machine, rounds),
             "valid" => reasons.empty?, "reasons" => reasons,
             "started_at" => @started.utc.iso8601, "ended_at" => Time.now.utc.iso8601 }
         end
 
-        def notes(machine) = Buffered.notes(nil, machine)
+        def notes(machine, rounds)
+          Buffered.notes(nil, machine) + (Launch.long?(@job.size) ? [] : null_faults(rounds))
+        end
 
         # Of each result, and of all together.
         def ids = @ids ||= Hash.new { |all, name| all[name] = SecureRandom.uuid }
 
         def version(engine) = (@versions ||= {})[engine] ||= Engines.version(engine)
+
+        def null_faults(rounds) = Launch.null_faults(@null_s, Split.makespans(rounds))
 
         def reasons(engine, rounds)
           found = rounds.filter_map { |round| round["fault"] && "round #{round["round"] + 1}: #{round["fault"]}" }
@@ -162,9 +168,9 @@ module Rakuda
           found << "its output is not that without an engine" if @reference && others[@reference]
           found.concat(PageCache.faults(@options.fetch(:cache), rounds))
           found.concat(Launch.unfinished(rounds.size, @options.fetch(:rounds), @ended))
-          short = @job.size != "tiny" && @options.fetch(:rounds) < 5
-          found << "fewer than 5 rounds, which only tiny may have" if short
-          found
+          found.concat(null_faults(rounds)) if Launch.long?(@job.size)
+          few = Figures.too_few(@options.fetch(:rounds), "rounds") unless @job.size == "tiny"
+          [*found, *few]
         end
       end
     end

@@ -24,6 +24,11 @@ module Rakuda
           NAMES.zip(parts).to_h.merge("makespan_s" => (instants.last - instants.first) / 1e9, **busy(maps, reduces))
         end
 
+        # @return [Array<Float>] s, of rounds that ended well
+        def makespans(rounds)
+          rounds.reject { |round| round["fault"] }.map { |round| of(round).fetch("makespan_s") }
+        end
+
         def busy(maps, reduces)
           sums = [maps.sum { |from, to| to - from }, reduces.sum { |from, sorted, _| sorted - from },
                   reduces.sum { |_, sorted, to| to - sorted }]
@@ -40,8 +45,8 @@ module Rakuda
           return {} if good.empty?
 
           medians = (NAMES + BUSY + %w[shuffle_bytes]).to_h { |name| [name, Figures.median(good.map { |one| one[name] })] }
-          makespans = good.map { |one| one["makespan_s"] }
-          { "makespan_s" => Figures.summary(makespans), "bw" => bytes / Figures.median(makespans) }.merge(medians)
+          makespan = Figures.summary(makespans(rounds))
+          { "makespan_s" => makespan, "bw" => bytes / makespan.fetch("median") }.merge(medians)
         end
       end
     end
