@@ -498,6 +498,9 @@ class BenchRunnerTest < Minitest::Test
     alone = File.join(@folder, "homology-io-tiny-rakuda.json")
     FileUtils.cp(recorded, alone)
     assert_match(/the simulator has no homology-io of this size/, refused("predict", long_fio, alone))
+    far = JSON.parse(File.read(of.call("copyfile-tiny-rakuda")))
+    File.write(alone, JSON.generate(far.merge("hosts" => [{ "hostname_hash" => "fnv1a64:0123456789abcdef", "slots" => 2 }])))
+    assert_match(/is of a run over hosts: expected results of one machine/, refused("predict", long_fio, alone))
   end
 
   # A byte that is not what was written, where no stamp of a KiB is, is found when all have read.

@@ -19,7 +19,8 @@ _Noreturn void task_fail(const char *format, ...) __attribute__((format(printf, 
 _Noreturn void task_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The name in front of messages. When the program ends, it adds its times (ns of CLOCK_MONOTONIC), and a
- * digest of its words, as a line to the file IOBENCH_TRACE, where that is set and there. */
+ * digest of its words, as a line to the file IOBENCH_TRACE, where that is set and there. Where that is a
+ * folder, to the file on-HOST in it, which is made. */
 void task_begin(const char *program);
 
 /* The part of a MapReduce job that this program is, "map" or "reduce": when it ends well, a line with its

@@ -257,7 +257,10 @@ module Rakuda
       end
 
       def compare
-        return map_reduce(word("a benchmark")) if map_reduce?(word("a benchmark"))
+        if map_reduce?(word("a benchmark"))
+          @options.check(["run of MapReduce"])
+          return map_reduce(word("a benchmark"))
+        end
 
         names = @options[:engines] or raise UsageError, "expected --engines A,B; there are #{Engine::KNOWN.keys.join(", ")}"
         compare_in(styled(names.uniq), word("a workflow"))
@@ -283,6 +286,12 @@ module Rakuda
       def compare_in(engines, name)
         missing = engines.filter_map { |engine| engine.missing&.then { |why| "#{engine.name}: #{why}" } }
         raise UsageError, missing.join("; ") unless missing.empty?
+
+        near = @options.far? ? engines.reject(&:far?).map(&:name).uniq : []
+        unless near.empty?
+          raise UsageError, "#{near.join(", ")}: over hosts (-F, --cluster) only rakuda is run; the others run here, on this " \
+                            "machine alone"
+        end
 
         finish(Suites.compare(name, engines, @options, slots, method(:say)))
       end

@@ -4,9 +4,11 @@ require "fileutils"
 require "rakuda/bench/buffered"
 require "rakuda/bench/engines"
 require "rakuda/bench/figures"
+require "rakuda/bench/hosts"
 require "rakuda/bench/launch"
 require "rakuda/bench/machine"
 require "rakuda/bench/page_cache"
+require "rakuda/bench/run_record"
 require "rakuda/bench/versions"
 require "rakuda/bench/workspace"
 require "securerandom"
@@ -18,9 +20,11 @@ module Rakuda
     # with links to the same inputs; what it made must be equal, byte by byte, to what every other run made, and every task
     # must have run once: each writes a line when it began and ended, in all engines alike.
     class Comparison
-      # One run of one engine. Times are s; `tasks` are pairs of ns of CLOCK_MONOTONIC, `names` those of the same tasks.
-      Round = Struct.new(:round, :order, :makespan, :startup, :tail, :busy, :tasks, :names, :digest, :fault, :resident,
-                         keyword_init: true)
+      # One run of one engine. Times are s; `tasks` are pairs of ns of CLOCK_MONOTONIC of the task's host, `names` those of the
+      # same tasks. Over hosts, `nodes` are those that came before its end, `hosts` the nodes of the tasks, and `commands` what
+      # Hosts.commands_ns says.
+      Round = Struct.new(:round, :order, :makespan, :startup, :tail, :busy, :tasks, :names, :nodes, :hosts, :commands, :digest,
+                         :fault, :resident, keyword_init: true)
 
       TRACE = "IOBENCH_TRACE"
       WORKFLOW_SCHEMA = "rakuda-bench-workflow/1"
@@ -48,7 +52,7 @@ module Rakuda
       # @param engines [Array<Engine>]
       # @param options [Hash] :inputs (folder), :workspace, :slots, :rounds, :timeout, :benchmark, :size, :cache (a state of
       #   PageCache), :say (callable), :check (a command that looks at what a run made, or nil), :digest (of what it must make,
-      #   or nil), :programs (of others, that tasks use)
+      #   or nil), :programs (of others, that tasks use), :hosts (Hosts that rounds run on, or nil; their slots count then)
       def initialize(instance, engines, options)
         @instance = instance
         @engines = engines
@@ -112,25 +116,70 @@ module Rakuda
         Workspace.place(@instance, @options.fetch(:inputs), folder)
         file, text = engine.emit(@instance, @options.fetch(:slots))
         File.write(File.join(folder, file), text)
+        # What hosts have in memory is not looked at.
+        return if hosts
+
         taken.resident = PageCache.prepare(@options.fetch(:cache), @instance.inputs.map { |input| File.join(folder, input) })
       end
 
       def measure(engine, folder, taken)
         trace = File.join(folder, ".tasks")
-        File.write(trace, "")
-        limit = [Launch.left(@options, @begin_ns), 1].max
-        start = Launch.now_ns
-        taken.fault = Launch.call(engine.command(@options.fetch(:slots)), folder, { TRACE => trace }, limit)
-        finish = Launch.now_ns
-        taken.makespan = (finish - start) / 1e9
-        noted = File.readlines(trace).map(&:split).map { |from, to, words| [Integer(from), Integer(to), words] }.sort
+        span = timed(engine, folder, trace, taken)
+        noted = notes_of(trace)
         taken.tasks = noted.map { |one| one.take(2) }
         taken.names = noted.map { |one| @instance.noted[one.last] }
-        figures(taken, start, finish) if taken.fault.nil?
+        record = recorded(folder, taken) if hosts && taken.fault.nil?
+        figures(taken, span, record) if taken.fault.nil?
         taken.digest = checked_digest(folder) if taken.fault.nil?
       rescue Failure => e
         taken.fault = e.message
       end
+
+      # @return [Hosts, nil]
+      def hosts = @options[:hosts]
+
+      # Runs the engine.
+      # @return [Hosts::Span]
+      def timed(engine, folder, trace, taken)
+        hosts ? Dir.mkdir(trace) : File.write(trace, "")
+        environment = { TRACE => trace }
+        environment = hosts.environment(environment) if hosts
+        limit = [Launch.left(@options, @begin_ns), 1].max
+        start, wall = Hosts.now
+        taken.fault = Launch.call(engine.command(@options[:slots], hosts), folder, environment, limit,
+                                  grace: hosts ? Hosts::GRACE_S : 0)
+        finish, wall_finish = Hosts.now
+        taken.makespan = (finish - start) / 1e9
+        Hosts::Span.new(start, finish, wall, wall_finish)
+      end
+
+      # What tasks have noted, in the order of beginning. Over hosts each has a file of its own.
+      # @return [Array<Array(Integer, Integer, String)>]
+      def notes_of(trace)
+        files = File.directory?(trace) ? Dir.children(trace).sort.map { |name| File.join(trace, name) } : [trace]
+        files.flat_map do |file|
+          File.readlines(file).map(&:split).map { |from, to, words| [Integer(from), Integer(to), words] }.sort
+        end
+      end
+
+      # Keeps which nodes there were. One that comes after the end of a round is none of that.
+      # @return [RunRecord]
+      # @raise [Failure]
+      def recorded(folder, taken)
+        record = RunRecord.of(folder) or raise Failure, "it has no record with nodes"
+        raise Failure, "#{record.lost.join(", ")} was lost" unless record.lost.empty?
+
+        changed = record.nodes.find { |node| nodes.any? { |one| one.name == node.name && one.slots != node.slots } }
+        raise Failure, "#{changed.name} had #{changed.slots} slots, and other numbers before" if changed
+
+        targets = @instance.by_id.transform_values(&:target)
+        taken.nodes = record.nodes
+        taken.hosts = taken.names.map { |name| record.places[targets[name]] }
+        record
+      end
+
+      # @return [Array<RunRecord::Node>] of all rounds
+      def nodes = @rounds.values.flatten.flat_map { |round| round.nodes || [] }.uniq.sort_by(&:name)
 
       def checked_digest(folder)
         if @options[:check]
@@ -143,7 +192,20 @@ module Rakuda
         digest
       end
 
-      def figures(taken, start, finish)
+      def figures(taken, span, record)
+        check_tasks(taken)
+        taken.busy = taken.tasks.sum { |from, to| to - from } / 1e9
+        if record
+          taken.commands = Hosts.commands_ns(record, span)
+          first, last = taken.commands.map { |ns| span.start + ns }
+        else
+          first, last = taken.tasks.map(&:first).min, taken.tasks.map(&:last).max
+        end
+        taken.startup = (first - span.start) / 1e9
+        taken.tail = (span.finish - last) / 1e9
+      end
+
+      def check_tasks(taken)
         ran = taken.tasks.size
         raise Failure, "#{ran} tasks ran: expected #{@instance.tasks.size}" unless ran == @instance.tasks.size
 
@@ -153,9 +215,8 @@ module Rakuda
         twice = taken.names.tally.find { |_, times| times > 1 }
         raise Failure, "task #{twice.first} ran #{twice.last} times" if twice
 
-        taken.startup = (taken.tasks.map(&:first).min - start) / 1e9
-        taken.tail = (finish - taken.tasks.map(&:last).max) / 1e9
-        taken.busy = taken.tasks.sum { |from, to| to - from } / 1e9
+        missing = taken.hosts&.index(nil)
+        raise Failure, "its record does not say where task #{taken.names[missing]} ran" if missing
       end
 
       def result(engine, machine)
@@ -165,10 +226,9 @@ module Rakuda
           "schema" => WORKFLOW_SCHEMA, "id" => ids[engine.label], "comparison" => ids[:all],
           "benchmark" => @options.fetch(:benchmark), "family" => "workflow",
           "size" => @options.fetch(:size), "instance" => described_instance,
-          "engine" => { "name" => engine.name, "version" => version(engine), "slots" => @options.fetch(:slots),
-                        "style" => engine.style,
-                        "command" => engine.command(@options.fetch(:slots)).map { |word| File.basename(word) } },
-          "machine" => machine, "programs" => programs,
+          "engine" => { "name" => engine.name, "version" => version(engine), "slots" => slots, "style" => engine.style,
+                        "command" => engine.command(@options[:slots], hosts).map { |word| File.basename(word) } }.compact,
+          "machine" => machine, **described_hosts, "programs" => programs,
           "conditions" => { "cache" => @options.fetch(:cache), "durable" => false },
           "null_s" => @null_s, "rounds" => rounds.map { |round| described(round) }, "derived" => derived(rounds),
           "verification" => { "method" => "sha256", "digest" => rounds.filter_map(&:digest).first,
@@ -179,9 +239,37 @@ module Rakuda
         }
       end
 
+      # @return [Integer, nil] nil over hosts, when no round was run to its end
+      def slots
+        return @options.fetch(:slots) unless hosts
+
+        nodes.empty? ? nil : nodes.sum(&:slots)
+      end
+
+      # @return [Hash] the nodes, as results of kernels have them
+      def described_hosts
+        return {} if nodes.empty?
+
+        { "hosts" => nodes.map do |node|
+          { "hostname_hash" => format("fnv1a64:%016x", Instance.fnv(node.name)), "slots" => node.slots }
+        end }
+      end
+
+      # How much may be dirty in memory is known of this machine alone.
       def notes(machine, rounds)
-        Buffered.notes(@instance.bytes_written, machine) +
-          (Launch.long?(@options.fetch(:size)) ? [] : null_faults(rounds))
+        found = Buffered.notes(@instance.bytes_written, hosts ? {} : machine) + (hosts&.notes || [])
+        found.concat(too_late(rounds)) if hosts && tiny?
+        found.concat(null_faults(rounds)) unless Launch.long?(@options.fetch(:size))
+        found
+      end
+
+      def tiny? = @options.fetch(:size) == "tiny"
+
+      # Rounds so short that hosts came after their end, whose slots count all the same.
+      # @return [Array<String>]
+      def too_late(rounds)
+        some = rounds.select { |round| round.nodes && round.nodes.size < hosts.count }
+        some.map { |round| "round #{round.round + 1}: #{round.nodes.size} of #{hosts.count} hosts were there before its end" }
       end
 
       # Of each result, and of all together.
@@ -202,11 +290,16 @@ module Rakuda
         return plain.merge("fault" => round.fault) if round.fault
 
         plain.merge("digest" => round.digest, "startup_s" => round.startup, "tail_s" => round.tail, "busy_s" => round.busy,
-                    "tasks_ns" => round.tasks, "tasks" => round.names)
+                    "tasks_ns" => round.tasks, "tasks" => round.names,
+                    **(round.nodes ? described_places(round) : {}))
       end
 
-      def derived(rounds) = Comparison.derived(rounds.map { |round|
- described(round) }, @instance.tasks.size, @options.fetch(:slots))
+      def described_places(round)
+        places = nodes.each_with_index.to_h
+        { "nodes" => round.nodes.size, "hosts" => round.hosts.map { |node| places.fetch(node) }, "commands_ns" => round.commands }
+      end
+
+      def derived(rounds) = Comparison.derived(rounds.map { |round| described(round) }, @instance.tasks.size, slots)
 
       def null_faults(rounds)
         Launch.null_faults(@null_s, Comparison.makespans(rounds.map { |round| described(round) }))
@@ -219,8 +312,9 @@ module Rakuda
         faults << "it made other files than most runs did" unless other.empty?
         faults.concat(PageCache.faults(@options.fetch(:cache), rounds.map { |round| described(round) }))
         faults.concat(Launch.unfinished(rounds.size, @options.fetch(:rounds), @ended))
+        faults.concat(too_late(rounds)) if hosts && !tiny?
         faults.concat(null_faults(rounds)) if Launch.long?(@options.fetch(:size))
-        few = Figures.too_few(@options.fetch(:rounds), "rounds") unless @options.fetch(:size) == "tiny"
+        few = Figures.too_few(@options.fetch(:rounds), "rounds") unless tiny?
         [*faults, *few]
       end
     end

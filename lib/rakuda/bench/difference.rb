@@ -10,7 +10,7 @@ module Rakuda
     # Two results of one instance beside each other: what they are of, where they differ, and whether their figures do.
     module Difference
       # What makes them results of other conditions, which are compared only when that is asked for.
-      CONDITIONS = %w[slots workers nodes ranks cache durable direct compute_s read_shift write read].freeze
+      CONDITIONS = %w[slots workers nodes hosts ranks cache durable direct compute_s read_shift write read].freeze
 
       module_function
 

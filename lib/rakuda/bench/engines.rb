@@ -69,10 +69,16 @@ module Rakuda
         @known[:module]&.then { |name| Programs.missing_module(name) }
       end
 
+      # @param hosts [Hosts, nil] where it runs tasks, if not on this machine; rakuda alone can
       # @return [Array<String>] what starts it, in the folder of the emitted file
-      def command(slots)
+      def command(slots, hosts = nil)
+        return [program, "-q", *hosts.words] if hosts
+
         [program, *@known[:words].map { |word| word == "%d" ? slots.to_s : word }]
       end
+
+      # @return [Boolean] whether it runs tasks on other hosts than this machine
+      def far? = name == "rakuda"
 
       # @return [String]
       def version

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "digest"
 require "rakuda/bench/engines"
 
 module Rakuda
@@ -22,9 +23,16 @@ module Rakuda
       # @return [Hash{String => Object}]
       def place(result)
         hosts = result["hosts"]
-        slots = result.dig("engine", "slots") unless hosts
-        { "slots" => slots, "nodes" => hosts&.size, "ranks" => result.dig("instance", "ranks"), "workers" => result["workers"],
-          "machine" => machine(result), "fs" => result.dig("machine", "fs", "type") }
+        ranks = result.dig("instance", "ranks")
+        # Those of a kernel are its ranks.
+        slots = result.dig("engine", "slots") unless ranks
+        { "slots" => slots, "nodes" => hosts&.size, "hosts" => hosts && !ranks ? digest(hosts) : nil, "ranks" => ranks,
+          "workers" => result["workers"], "machine" => machine(result), "fs" => result.dig("machine", "fs", "type") }
+      end
+
+      # What tells the hosts of a workflow, and their slots, from others.
+      def digest(hosts)
+        Digest::SHA256.hexdigest(hosts.map { |host| host.values_at("hostname_hash", "slots").join(" ") }.sort.join("\n"))[0, 8]
       end
 
       # @return [String, nil] what tells a machine from others; kernels name it by another digest

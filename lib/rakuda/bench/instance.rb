@@ -38,6 +38,9 @@ module Rakuda
         raise UsageError, "#{path}: not an instance in WfFormat 1.5 or later: #{e.message.lines.first.strip}"
       end
 
+      # @return [Integer] FNV-1a, 64 bits
+      def self.fnv(text) = text.each_byte.reduce(FNV_START) { |sum, byte| ((sum ^ byte) * FNV_PRIME) & FNV_MASK }
+
       def initialize(document, scale_bytes, scale_time)
         @name = document.fetch("name")
         workflow = document.fetch("workflow")
@@ -91,9 +94,7 @@ module Rakuda
       # @return [Hash{String => String}]
       def noted
         @noted ||= tasks.to_h do |task|
-          bytes = task.command.drop(1).map { |word| "#{word}\0" }.join
-          digest = bytes.each_byte.reduce(FNV_START) { |sum, byte| ((sum ^ byte) * FNV_PRIME) & FNV_MASK }
-          [format("%016x", digest), task.id]
+          [format("%016x", Instance.fnv(task.command.drop(1).map { |word| "#{word}\0" }.join)), task.id]
         end
       end
 

@@ -34,10 +34,11 @@ module Rakuda
       # @param folder [String] where it runs
       # @param environment [Hash{String => String}]
       # @param timeout [Numeric] seconds after which it and all that it started are killed
+      # @param grace [Numeric] seconds that it has before, when it is asked to end
       # @return [String, nil] what went wrong
-      def call(command, folder, environment, timeout)
+      def call(command, folder, environment, timeout, grace: 0)
         Tempfile.create("rakuda-bench") do |log|
-          status = ran(command, folder, ENVIRONMENT.merge(environment), timeout, log)
+          status = ran(command, folder, ENVIRONMENT.merge(environment), timeout, log, grace: grace)
           next "did not end within #{timeout.ceil} s" unless status
           next if status.success?
 
@@ -55,16 +56,20 @@ module Rakuda
       end
 
       # @return [Process::Status, nil] nil when its time was over
-      def ran(command, folder, environment, timeout, log)
+      def ran(command, folder, environment, timeout, log, grace: 0)
         pid = Process.spawn(environment, *command, chdir: folder, pgroup: true, in: File::NULL, %i[out err] => log)
         waiter = Process.detach(pid)
         Guard.over(pid) { waiter.join(timeout)&.value }
       ensure
-        stop(pid, waiter) if waiter&.alive?
+        stop(pid, waiter, grace) if waiter&.alive?
       end
 
-      # With all that it started: also when the comparison itself is interrupted.
-      def stop(pid, waiter)
+      # With all that it started: also when the comparison itself is interrupted. What it started on other hosts it ends itself.
+      def stop(pid, waiter, grace)
+        if grace.positive?
+          Process.kill(:TERM, pid)
+          return if waiter.join(grace)
+        end
         Process.kill(:KILL, -pid)
         waiter.join
       rescue Errno::ESRCH

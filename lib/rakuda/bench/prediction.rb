@@ -39,6 +39,8 @@ module Rakuda
           raise UsageError, "expected results of workflows behind it, not of #{result["benchmark"]}" unless
             result["schema"] == "rakuda-bench-workflow/1" && result["derived"].any?
 
+          raise UsageError, "#{path} is of a run over hosts: expected results of one machine" if result.key?("hosts")
+
           told = ["--nodes", "1", "--cores", result.dig("engine", "slots").to_s, "--file-system", "local", "--rates",
                   MicroFigures.rates(measured).join(","), "--json", *words]
           Row.new(benchmark: result["benchmark"], engine: Engine.label_of(result), measured: spent(result),

@@ -44,7 +44,9 @@ module Rakuda
         name = Engine.label_of(result)
         return name unless result.key?("hosts")
 
-        "#{name}, #{format("%d nodes, %d ranks", *Scaling.place(result)).gsub(/\b1 (node|rank)s/, '1 \1')}"
+        nodes, ranks = Scaling.place(result)
+        of = ranks ? [ranks, "rank"] : [result.dig("engine", "slots"), "slot"]
+        "#{name}, #{[[nodes, "node"], of].map { |count, unit| "#{count} #{unit}#{"s" unless count == 1}" }.join(", ")}"
       end
 
       # @return [Array<String>] one for each figure
@@ -65,10 +67,12 @@ module Rakuda
         derived = result["derived"]
         time = derived["makespan_s"]
         rounds = result["rounds"].size
+        # Clocks of hosts say nothing of when the first task began.
+        first = result.key?("hosts") ? "by the record to the first command" : "to the first"
         ["makespan #{Figures.seconds(time["median"])} [#{Figures.seconds(time["min"])} - #{Figures.seconds(time["max"])}], " \
          "median of #{rounds}#{interval(time["ci95"]) { |value| Figures.seconds(value) }}",
          "#{result.dig("instance", "tasks")} tasks: #{Figures.seconds(derived["busy_s"])} of their own, overhead " \
-         "#{Figures.seconds(derived["overhead_per_task_s"])} a task; to the first #{Figures.seconds(derived["startup_s"])}, " \
+         "#{Figures.seconds(derived["overhead_per_task_s"])} a task; #{first} #{Figures.seconds(derived["startup_s"])}, " \
          "after the last #{Figures.seconds(derived["tail_s"])}"]
       end
 

@@ -89,7 +89,7 @@ module Rakuda
       end
 
       # Options that make other conditions, by family, and of some benchmarks more: how they stand in names of files.
-      ENGINES = %i[cache slots scale_bytes scale_time].freeze
+      ENGINES = %i[cache slots scale_bytes scale_time cluster nodes hosts].freeze
       CONDITIONS = { "mpi" => %i[cache seconds cluster hosts], "micro" => %i[cache workers seconds cluster nodes hosts],
                      "other" => %i[workers] }.freeze
       OWN = { "fio" => %i[blocks file_size], "bandwidth" => %i[direct blocks file_size],
@@ -104,6 +104,8 @@ module Rakuda
       # @return [String] nothing for what no option has changed
       def label(options, entry = nil, behind = [])
         names = CONDITIONS.fetch(entry&.family, ENGINES) + OWN.fetch(entry&.name, [])
+        # Those of a sweep of kernels are no matter of others.
+        names -= [:nodes] unless options[:cluster]
         given = names.select { |name| options.given?(name) }.map do |name|
           next name.to_s if options[name] == true
 

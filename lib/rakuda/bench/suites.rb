@@ -6,6 +6,7 @@ require "rakuda/bench/catalogue"
 require "rakuda/bench/comparison"
 require "rakuda/bench/figures"
 require "rakuda/bench/fit"
+require "rakuda/bench/hosts"
 require "rakuda/bench/mapreduce/comparison"
 require "rakuda/bench/measured"
 require "rakuda/bench/prediction"
@@ -43,7 +44,7 @@ module Rakuda
 
         suite = ALL.fetch(name) { raise UsageError, "no suite #{name}; there are #{NAMES.join(", ")}" }
         Programs.need_all((suite.fetch(:measured) + suite.fetch(:workflows).keys).map { |entry| Catalogue.find(entry) })
-        engines = suite.fetch(:workflows).transform_values { |names| names.map { |engine| present(engine) } }
+        engines = engines_of(suite.fetch(:workflows), options, say)
         raise UsageError, "--size means nothing to the suite #{name}: it is #{suite.fetch(:size)}" if options.given?(:size)
 
         sized = options.with(size: suite.fetch(:size))
@@ -55,10 +56,27 @@ module Rakuda
         raise UsageError, "--seconds means nothing to the suite #{name}" if options.given?(:seconds) && !suite.key?(:seconds)
 
         Results.check(options[:out], options[:dir])
+        Hosts.of(options)&.count
         room(suite.fetch(:workflows).keys, sized, say)
         parts = Fit.new(options.with(seconds: options[:seconds] || suite[:seconds]), say).call(parts) if suite.key?(:seconds)
         results = Measured.new(options, say).call(parts)
         results + each_of(engines.keys, sized, say) { |workflow| compare(workflow, engines.fetch(workflow), sized, slots, say) }
+      end
+
+      # Over hosts workflows run in rakuda alone: the other engines know this machine only, and that is said.
+      # @return [Hash{String => Array<Engine>}]
+      # @raise [UsageError]
+      def engines_of(workflows, options, say)
+        all = workflows.transform_values { |names| names.map { |engine| present(engine) } }
+        return all unless options.far?
+        raise UsageError, Options::SLOTS_FAR if options.given?(:slots)
+
+        all.to_h do |workflow, engines|
+          over, others = engines.partition(&:far?)
+          names = others.map(&:name).join(", ")
+          say.call("#{workflow}: over hosts in rakuda alone; #{names} run on this machine only") unless others.empty?
+          [workflow, over]
+        end
       end
 
       # What workflows write is asked for before anything is measured. How long they take says the first round of each.
@@ -127,6 +145,8 @@ module Rakuda
       def compare(name, engines, options, slots, say)
         workflows = Workflows.new(name, options)
         Results.check(options[:out], options[:dir])
+        hosts = Hosts.of(options)
+        hosts&.count
         workspace = Workspace.new(options[:dir], say)
         workspace.make(0)
         inputs = workflows.folder(workspace.path)
@@ -135,11 +155,12 @@ module Rakuda
         workspace.make(instance.bytes_written)
         out = Results.make(options[:out], options[:dir])
         size = workflows.benchmark == name ? options[:size] : "own"
+        slots = nil if hosts
         comparison = Comparison.new(instance, engines, inputs: inputs, workspace: workspace, slots: slots, size: size, say: say,
                                                        rounds: options[:rounds] || ROUNDS.fetch(options[:size]),
                                                        timeout: options[:timeout], benchmark: workflows.benchmark,
                                                        cache: options[:cache], check: workflows.check,
-                                                       digest: workflows.digest, programs: workflows.programs)
+                                                       digest: workflows.digest, programs: workflows.programs, hosts: hosts)
         label = "#{"-#{instance.digest[-8..]}" if workflows.own?}#{Results.label(options)}"
         names = engines.map { |engine| { "name" => engine.name, "style" => engine.style } }
         written(name, names, out, size, label, say) do |write|

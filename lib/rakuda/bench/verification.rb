@@ -5,6 +5,7 @@ require "open3"
 require "rakuda/bench/catalogue"
 require "rakuda/bench/comparison"
 require "rakuda/bench/errors"
+require "rakuda/bench/far_rounds"
 require "rakuda/bench/figures"
 require "rakuda/bench/kernel_figures"
 require "rakuda/bench/mapreduce/split"
@@ -109,17 +110,26 @@ module Rakuda
       def workflow_faults(result)
         tasks, slots = result.dig("instance", "tasks"), result.dig("engine", "slots")
         rounds = result.fetch("rounds")
+        good = rounds.reject { |round| round["fault"] }
+        return ["engine/slots is not there"] unless slots || good.empty?
+
         expected = Comparison.derived(rounds, tasks, slots)
-        of_rounds = rounds.reject { |round| round["fault"] }.flat_map do |round|
+        of_rounds = good.flat_map do |round|
           busy = round.fetch("tasks_ns").sum { |from, to| to - from } / 1e9
           limit = (round.fetch("makespan_s") * slots) + 1e-3
           faults = differences(busy, round.fetch("busy_s"), "rounds/#{round["round"]}/busy_s")
           faults << "round #{round["round"]}: #{round["tasks_ns"].size} tasks of #{tasks}" unless round["tasks_ns"].size == tasks
           faults << "round #{round["round"]}: names are not those of #{tasks} tasks" unless named?(round, tasks)
           faults << "round #{round["round"]}: tasks took longer than its slots had" if busy > limit
-          faults + parts_faults(round)
+          faults + (result.key?("hosts") ? FarRounds.faults(round, result["hosts"]) : parts_faults(round))
         end
-        differences(expected, result.fetch("derived"), "derived") + of_rounds
+        differences(expected, result.fetch("derived"), "derived") + of_rounds + slots_faults(result)
+      end
+
+      # Over hosts the slots are those of all of them.
+      def slots_faults(result)
+        slots = result["hosts"]&.sum { |host| host["slots"] }
+        slots ? differences(slots, result.dig("engine", "slots"), "engine/slots") : []
       end
 
       # Results have names of tasks since they were added to the schema.
@@ -199,6 +209,7 @@ module Rakuda
         checked = result.dig("verification", "checked_bytes")
         others = rounds.filter_map { |round| round["digest"] }.uniq - [result.dig("verification", "digest")]
         found << "rounds made files that differ" unless others.empty?
+        found.concat(FarRounds.against(rounds, result["hosts"])) unless result["size"] == "tiny"
         found << "of #{made * rounds.size} bytes #{checked} were checked" if made && checked && checked < made * rounds.size
         found + unproven(result, rounds) + PageCache.faults(result.dig("conditions", "cache"), rounds)
       end

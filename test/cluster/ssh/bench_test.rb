@@ -2,11 +2,14 @@
 
 require "json"
 require "minitest/autorun"
+require_relative "../bench_workflows"
 require_relative "../hosts_case"
 
-# `rakudactl bench` over hosts: ranks of kernels lie where they must, the sweep is put together, and workers of a
-# micro-benchmark have a folder of their host's own.
+# `rakudactl bench` over hosts: ranks of kernels lie where they must, the sweep is put together, workers of a
+# micro-benchmark have a folder of their host's own, and tasks of workflows note where they ran.
 class ClusterBenchKernelsTest < ClusterHostsCase
+  include BenchWorkflows
+
   def test_a_kernel_is_swept_over_hosts_and_every_byte_is_right
     result = @testbed.run("head", RAKUDACTL, "bench", "run", "argot-io", "-F", "hosts", "--nodes", "1,2", "--per-node", "1",
                           "--dir", File.join(@folder, "files"), "--", "--mesh", "8x8x8", chdir: @folder)
@@ -32,5 +35,37 @@ class ClusterBenchKernelsTest < ClusterHostsCase
     metadata["derived"].each { |kind| assert_in_delta kind["nodes_ops_per_s"].sum, kind["ops_per_s"], 1e-3 * kind["ops_per_s"] }
     assert_equal [2], fio["derived"].map { |step| step["nodes_bw"].size }.uniq
     %w[host1 host2].each { |host| refute_equal 0, @testbed.run(host, "ls", "/tmp/rakuda-bench-files").status }
+  end
+
+  def test_tasks_of_a_workflow_run_on_all_hosts_and_the_result_says_where
+    programs = write_workflow_of_both_hosts("both.json")
+    result = @testbed.run("head", RAKUDACTL, "bench", "run", "both.json", "-F", "hosts", "--rounds", "5",
+                          "--dir", File.join(@folder, "files"), chdir: @folder, environment: { "IOBENCH" => programs })
+    assert_equal 0, result.status, result.out + result.err
+    assert_match(/^both  own  rakuda, 2 nodes, 4 slots  valid$/, result.out)
+    one = verified_result("both-own-*-on-hosts-rakuda")
+    assert_equal [4, [2, 2], 2], [one.dig("engine", "slots"), one["hosts"].map { |host| host["slots"] },
+                                  one["hosts"].map { |host| host["hostname_hash"] }.uniq.size]
+    assert_equal [[0, 0, 1, 1]], one["rounds"].map { |round| places_of_first_tasks(round) }.uniq
+    assert_empty names("files*")
+  end
+
+  def places_of_first_tasks(round) = round["tasks"].zip(round["hosts"]).to_h.except("last").values.sort
+
+  def test_a_workflow_over_hosts_that_is_interrupted_leaves_nothing_there
+    write("long.json", workflow("a" => [], "b" => []))
+    programs = in_place_of_io_task("touch #{@folder}/begun.$(hostname); until test -e go; do sleep 0.05; done")
+    write("hosts", "host1 1\nhost2 1\n")
+    err = File.join(@folder, "told")
+    pid = @testbed.start("head", RAKUDACTL, "bench", "run", "long.json", "-F", "hosts", "--dir", File.join(@folder, "files"),
+                         chdir: @folder, environment: { "IOBENCH" => programs }, out: err, err: err)
+    wait_for("both hosts to have a task", -> { File.read(err) }) { names("begun.*").size == 2 }
+    Process.kill(:TERM, pid)
+    Process.wait(pid)
+    %w[host1 host2].each do |host|
+      left = -> { @testbed.run(host, "pgrep", "-fl", "io-task|rakuda-agent").out }
+      wait_for("what runs on #{host} to end", left) { left.call.empty? }
+    end
+    assert_empty names("files*")
   end
 end
