@@ -6,7 +6,8 @@ use super::limits::BYTES_MAX;
 /// A word.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
-    Number(f64),
+    /// With its unit: B or s.
+    Number(f64, Option<&'static str>),
     Text(String),
     Name(String),
     /// An operator, a parenthesis or a comma.
@@ -62,6 +63,11 @@ pub(super) fn base_unit(unit: &str) -> Option<(f64, &'static str)> {
     }
 }
 
+/// What a literal is of, by what stands behind its number; `K` may be of anything.
+fn dimension(suffix: &str) -> Option<&'static str> {
+    base_unit(suffix).map(|(_, base)| base)
+}
+
 /// A number with a unit of time, or without one: seconds.
 pub(super) fn time_s(text: &str) -> Option<f64> {
     let text = text.trim();
@@ -70,7 +76,7 @@ pub(super) fn time_s(text: &str) -> Option<f64> {
         return None;
     }
     match words(text).ok()?.as_slice() {
-        [Placed { token: Token::Number(seconds), .. }, _] => Some(*seconds),
+        [Placed { token: Token::Number(seconds, _), .. }, _] => Some(*seconds),
         _ => None,
     }
 }
@@ -117,7 +123,7 @@ pub(super) fn split(list: &str) -> Result<Vec<(usize, String)>, ExpressionError>
                 parts.push((start, part));
                 start = word.position + 1;
             }
-            Token::Number(_) | Token::Text(_) | Token::Name(_) | Token::Sign(_) => {}
+            Token::Number(..) | Token::Text(_) | Token::Name(_) | Token::Sign(_) => {}
         }
     }
     Ok(parts)
@@ -138,7 +144,7 @@ pub(super) fn clauses(condition: &str) -> Result<Vec<String>, ExpressionError> {
                 parts.push(part.trim().to_owned());
                 start = word.position + 2;
             }
-            Token::Number(_) | Token::Text(_) | Token::Name(_) | Token::Sign(_) => {}
+            Token::Number(..) | Token::Text(_) | Token::Name(_) | Token::Sign(_) => {}
         }
     }
     Ok(parts)
@@ -236,7 +242,7 @@ impl Lexer<'_> {
         if !number.is_finite() {
             return Err(ExpressionError::new(start, "the number is too large"));
         }
-        Ok(Token::Number(number))
+        Ok(Token::Number(number, dimension(&suffix)))
     }
 
     fn text(&mut self, quote: char) -> Result<Token, ExpressionError> {

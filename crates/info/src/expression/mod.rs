@@ -12,6 +12,7 @@ mod parser;
 #[cfg(test)]
 mod tests;
 mod types;
+mod units;
 
 pub use error::ExpressionError;
 pub use evaluate::Row;
@@ -49,7 +50,8 @@ impl Expression {
     /// One that has a value for each node.
     pub fn new(source: &str, registry: &Registry) -> Result<Self, ExpressionError> {
         let tree = parser::parse(source)?;
-        Ok(Self::of(source, types::resolve(&tree, registry)?, None, registry))
+        let term = types::resolve(&tree, registry)?;
+        Ok(Self::of(source, term, None, units::unit(&tree, registry)))
     }
 
     /// One that is true or false for each node.
@@ -115,20 +117,27 @@ impl Expression {
     pub fn of_group(source: &str, registry: &Registry) -> Result<Self, ExpressionError> {
         let tree = parser::parse(source)?;
         match types::aggregate(&tree, registry)? {
-            Some((aggregate, term)) => Ok(Self::of(source, term, Some(aggregate), registry)),
-            None => Ok(Self::of(source, types::resolve(&tree, registry)?, None, registry)),
+            Some((aggregate, term)) => {
+                let parser::Node::Call(_, arguments) = &tree.node else {
+                    unreachable!("it is a call")
+                };
+                let unit = arguments.first().and_then(|argument| units::unit(argument, registry));
+                Ok(Self::of(source, term, Some(aggregate), unit))
+            }
+            None => {
+                let term = types::resolve(&tree, registry)?;
+                Ok(Self::of(source, term, None, units::unit(&tree, registry)))
+            }
         }
     }
 
-    fn of(source: &str, term: Term, aggregate: Option<Aggregate>, registry: &Registry) -> Self {
+    fn of(source: &str, term: Term, aggregate: Option<Aggregate>, unit: Option<String>) -> Self {
         let mut named = Named::default();
         term.named(&mut named);
         let Named { mut attributes, absent, is_of_node } = named;
         attributes.sort_unstable();
         attributes.dedup();
-        let counts = aggregate == Some(Aggregate::Count);
-        let only = term.only_attribute().filter(|_| !counts);
-        let unit = only.map_or_else(String::new, |id| registry.get(id).unit.clone());
+        let unit = unit.unwrap_or_default();
         Self {
             source: source.trim().to_owned(),
             term,
@@ -145,7 +154,7 @@ impl Expression {
         &self.source
     }
 
-    /// Of its values, where it is an attribute or an aggregate of one; else empty.
+    /// Of its values, as far as it is known; else empty.
     pub fn unit(&self) -> &str {
         &self.unit
     }
@@ -190,17 +199,27 @@ impl Expression {
         match &self.term {
             Term::Number(number) => {
                 let number = number.evaluate(row);
-                if number.is_nan() { Value::undefined(PARTS) } else { Value::Number(number) }
+                if number.is_nan() { self.undefined(row) } else { Value::Number(number) }
             }
-            Term::Text(text) => {
-                text.evaluate(row).map_or_else(|| Value::undefined(PARTS), Value::text)
-            }
+            Term::Text(text) => text.evaluate(row).map_or_else(|| self.undefined(row), Value::text),
             Term::Truth(truth) => match truth.evaluate(row) {
                 Some(true) => Value::text("true"),
                 Some(false) => Value::text("false"),
-                None => Value::undefined(PARTS),
+                None => self.undefined(row),
             },
         }
+    }
+
+    /// Why there is no value, as far as it is known.
+    fn undefined(&self, row: &Row<'_>) -> Value {
+        let registry = row.table.registry();
+        let Some(absent) = self.absent.iter().find(|name| registry.find(name).is_none()) else {
+            return Value::undefined(PARTS);
+        };
+        let is_folder =
+            crate::catalogue::of(absent).is_some_and(|it| it.provider == "file_systems");
+        let watched = if is_folder { "; --file-system has a folder watched" } else { "" };
+        Value::undefined(format!("no node has said anything of {absent}{watched}"))
     }
 
     /// When the oldest value that it rests on was sampled. `None`: it rests on none that was.

@@ -13,7 +13,8 @@ pub(super) struct Tree {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Node {
-    Number(f64),
+    /// With the unit of a literal that has one.
+    Number(f64, Option<&'static str>),
     Text(String),
     Truth(bool),
     Name(String),
@@ -47,7 +48,7 @@ pub(super) fn parse(source: &str) -> Result<Tree, ExpressionError> {
 
 fn described(token: &Token) -> String {
     match token {
-        Token::Number(number) => format!("the number {number}"),
+        Token::Number(number, _) => format!("the number {number}"),
         Token::Text(text) => format!("the text {text:?}"),
         Token::Name(name) => format!("the name {name}"),
         Token::Sign(sign) => format!("{sign:?}"),
@@ -154,7 +155,7 @@ impl Parser<'_> {
         let Placed { token, position } = self.word().clone();
         self.at += usize::from(token != Token::End);
         let node = match token {
-            Token::Number(number) => Node::Number(number),
+            Token::Number(number, unit) => Node::Number(number, unit),
             Token::Text(text) => Node::Text(text),
             Token::Name(name) if name == "true" => Node::Truth(true),
             Token::Name(name) if name == "false" => Node::Truth(false),

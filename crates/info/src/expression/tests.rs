@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::catalogue;
+use crate::registry::{Attribute, Threshold};
 use crate::table::{NodeId, Table};
 
 /// An expression as it is generated: written out for the parser, and evaluated at once.
@@ -29,7 +30,8 @@ enum Truth {
     Or(Box<Truth>, Box<Truth>),
 }
 
-const NAMES: [&str; 5] = ["load1", "threads", "mem_available", "runnable", "fs_free('/scratch')"];
+/// All without a unit, so that each may stand beside each.
+const NAMES: [&str; 5] = ["load1", "threads", "load15", "runnable", "queue('/scratch')"];
 
 impl Number {
     fn text(&self) -> String {
@@ -163,8 +165,10 @@ fn truths() -> impl Strategy<Value = Truth> {
 
 fn table(values: &[Option<f64>], arch: Option<&str>) -> (Table, NodeId) {
     let mut table = Table::new();
-    let free = catalogue::find("fs_free").unwrap().attribute(NAMES[4].to_owned());
-    table.define(free).unwrap();
+    let (name, provider) = (NAMES[4].to_owned(), "probe".to_owned());
+    let threshold = Threshold::default();
+    let queue = Attribute { name, unit: String::new(), kind: Kind::Number, threshold, provider };
+    table.define(queue).unwrap();
     let node = table.node(None, "a");
     for (name, value) in NAMES.iter().zip(values) {
         let id = table.registry().find(name).unwrap();
@@ -317,8 +321,13 @@ fn limits_are_kept() {
 
 #[test]
 fn units_operators_and_aliases_mean_what_they_say() {
-    let values = [Some(1.0), Some(8.0), Some(2.0 * 1_073_741_824.0), None, Some(5e9)];
-    let (table, node) = table(&values, Some("x86_64"));
+    let values = [Some(1.0), Some(8.0), None, None, None];
+    let (mut table, node) = table(&values, Some("x86_64"));
+    let free = catalogue::find("fs_free").unwrap().attribute("fs_free('/scratch')".to_owned());
+    let free = table.define(free).unwrap();
+    table.set(node, free, Value::Number(5e9), Time(1));
+    let available = table.registry().find("mem_available").unwrap();
+    table.set(node, available, Value::Number(2.0 * 1_073_741_824.0), Time(1));
     let row = Row { table: &table, node, now: Time(2_000_000_001) };
     for truth in [
         "mem_available == 2GiB && mem_available == 2G && mem_available > 2GB",
@@ -331,18 +340,50 @@ fn units_operators_and_aliases_mean_what_they_say() {
         "Mds-Cpu-Free-1minX100 == 87 && Mds-Cpu-Total-Free-1minX100 == 700",
         "node_filesystem_avail_bytes('/scratch') == 5GB && Mds-Memory-Ram-freeMB == 2048",
         "age(load1) == 2 && node == 'a' && state == \"up\" && arch =~ 'x86*'",
+        "mem_available - 1GiB > fs_free('/scratch') / 5 && 0.25 * mem_available > 500MB && load1 + 1 > 1",
+        "age(load1) < 5min && age(load1) + 1s == 3 && max(mem_available, 1) > 1K && mem_available / threads > 1",
         "load1-1 == 0 && max(1, 2, 3) == 3 && floor(2.5) == 2 && ceil(2.5) == 3",
         "'it\\'s' == \"it's\"",
     ] {
         let condition = Expression::condition(truth, table.registry()).expect(truth);
         assert!(condition.is_true(&row), "{truth}");
     }
-    for undefined in
-        ["runnable > 0", "!(runnable > 0)", "1/0 == 1", "5 % 0 == 1", "fs_free('/') > 1"]
-    {
+    for undefined in ["runnable > 0", "!(runnable > 0)", "1/0 == 1", "5 % 0 == 1"] {
         let condition = Expression::condition(undefined, table.registry()).expect(undefined);
         assert_eq!(condition.value(&row), Value::undefined(PARTS), "{undefined}");
     }
+    let condition = Expression::condition("fs_free('/') > 1", table.registry()).unwrap();
+    let why = "no node has said anything of fs_free('/'); --file-system has a folder watched";
+    assert_eq!(condition.value(&row), Value::undefined(why));
+}
+
+#[test]
+fn what_has_different_units_is_not_compared_or_added() {
+    for (source, why) in [
+        ("mem_available > 1h", "bytes are compared with a time"),
+        ("load1 < 2s", "a number without a unit is compared with a time"),
+        ("cpu_idle + 1GiB > 1", "per cent is added to bytes"),
+        ("uptime - mem_total > 0", "a time is reckoned against bytes"),
+        ("fs_free('/nowhere') > 5min", "bytes are compared with a time"),
+        ("age(load1) > mem_free", "a time is compared with bytes"),
+    ] {
+        let told = said(source);
+        assert!(told.contains(why) && told.contains("8GiB and 5MB are bytes"), "{source}: {told}");
+    }
+    let registry = Registry::new();
+    for (source, unit) in [
+        ("mem_total - mem_free", "B"),
+        ("age(load1)", "s"),
+        ("0.5 * mem_total", "B"),
+        ("mem_available / threads", ""),
+        ("disk_read('sda') + 1MB", "B/s"),
+        ("load1 / 2", ""),
+        ("max(0, cpu_idle)", "%"),
+    ] {
+        assert_eq!(Expression::new(source, &registry).unwrap().unit(), unit, "{source}");
+    }
+    assert_eq!(Expression::of_group("sum(mem_total - mem_free)", &registry).unwrap().unit(), "B");
+    assert_eq!(Expression::of_group("count()", &registry).unwrap().unit(), "");
 }
 
 #[test]

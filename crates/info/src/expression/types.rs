@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::error::ExpressionError;
 use super::parser::{Node, Tree, parse};
+use super::units;
 use crate::catalogue;
 use crate::registry::{AttributeId, Registry, instance_name};
 use crate::value::Kind;
@@ -246,7 +247,7 @@ pub(super) fn aggregate(tree: &Tree, registry: &Registry) -> Result<Option<(Aggr
 pub(super) fn resolve(tree: &Tree, registry: &Registry) -> Result<Term> {
     let position = tree.position;
     Ok(match &tree.node {
-        Node::Number(number) => Term::Number(Number::Constant(*number)),
+        Node::Number(number, _) => Term::Number(Number::Constant(*number)),
         Node::Text(text) => Term::Text(Text::Constant(text.as_str().into())),
         Node::Truth(truth) => Term::Truth(Truth::Constant(*truth)),
         Node::Name(name) => named(name, position, registry)?,
@@ -266,6 +267,10 @@ fn binary(
 ) -> Result<Term> {
     let both = |order| comparison(order, left, right, position, registry).map(Term::Truth);
     let two = |arithmetic| -> Result<Term> {
+        if matches!(arithmetic, Arithmetic::Add | Arithmetic::Subtract) {
+            let verb = if arithmetic == Arithmetic::Add { "added to" } else { "reckoned against" };
+            units::agree(left, right, position, verb, registry)?;
+        }
         let (left, right) = (number(left, registry)?, number(right, registry)?);
         Ok(Term::Number(Number::Two(arithmetic, Box::new(left), Box::new(right))))
     };
@@ -305,7 +310,10 @@ fn comparison(
     registry: &Registry,
 ) -> Result<Truth> {
     match (resolve(left, registry)?, resolve(right, registry)?) {
-        (Term::Number(left), Term::Number(right)) => Ok(Truth::Compare(order, left, right)),
+        (Term::Number(one), Term::Number(other)) => {
+            units::agree(left, right, position, "compared with", registry)?;
+            Ok(Truth::Compare(order, one, other))
+        }
         (Term::Text(left), Term::Text(right)) => match order {
             Order::Equal => Ok(Truth::Equal(left, right)),
             Order::Unequal => Ok(Truth::Unequal(left, right)),

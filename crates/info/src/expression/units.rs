@@ -1,0 +1,79 @@
+//! What numbers of an expression are of, as far as it is known: bytes are not compared with seconds.
+
+use super::error::ExpressionError;
+use super::parser::{Node, Tree, parse};
+use crate::catalogue;
+use crate::registry::{Registry, instance_name};
+
+/// The unit of what a tree stands for; empty: it has none. `None`: nobody knows, as of numbers without a unit, which
+/// are of what stands beside them.
+pub(super) fn unit(tree: &Tree, registry: &Registry) -> Option<String> {
+    match &tree.node {
+        Node::Number(_, unit) => unit.map(str::to_owned),
+        Node::Name(name) => match registry.find(name) {
+            Some(_) => of_attribute(name, registry),
+            None => unit(&parse(catalogue::alias(name)?).ok()?, registry),
+        },
+        Node::Negative(inner) => unit(inner, registry),
+        Node::Call(name, arguments) => match (name.as_str(), arguments.as_slice()) {
+            ("age", _) => Some("s".to_owned()),
+            ("min" | "max" | "abs" | "floor" | "ceil", all) => {
+                all.iter().find_map(|argument| unit(argument, registry))
+            }
+            (family, [Tree { node: Node::Text(instance), .. }]) => {
+                let family = catalogue::alias(family).unwrap_or(family);
+                of_attribute(&instance_name(family, instance), registry)
+            }
+            _ => None,
+        },
+        Node::Binary("+" | "-" | "%", left, right) => {
+            unit(left, registry).or_else(|| unit(right, registry))
+        }
+        Node::Binary("*", left, right) => match (&left.node, &right.node) {
+            (Node::Number(_, None), _) => unit(right, registry),
+            (_, Node::Number(_, None)) => unit(left, registry),
+            _ => None,
+        },
+        Node::Binary("/", left, right) if matches!(right.node, Node::Number(_, None)) => {
+            unit(left, registry)
+        }
+        Node::Binary(..) | Node::Text(_) | Node::Truth(_) | Node::Not(_) => None,
+    }
+}
+
+/// A number that a program or a user has told without a unit may be of anything.
+fn of_attribute(name: &str, registry: &Registry) -> Option<String> {
+    if let Some(id) = registry.find(name) {
+        let attribute = registry.get(id);
+        let is_known = !attribute.unit.is_empty() || catalogue::of(name).is_some();
+        return is_known.then(|| attribute.unit.clone());
+    }
+    catalogue::of(name).map(|built_in| built_in.unit.to_owned())
+}
+
+/// That two may stand beside each other.
+pub(super) fn agree(
+    left: &Tree,
+    right: &Tree,
+    position: usize,
+    verb: &str,
+    registry: &Registry,
+) -> Result<(), ExpressionError> {
+    // A rate is compared with the bytes of a second: there is no other word for these.
+    let noun = |tree| match unit(tree, registry).as_deref() {
+        Some("B" | "B/s") => Some("bytes"),
+        Some("s") => Some("a time"),
+        Some("%") => Some("per cent"),
+        Some("") => Some("a number without a unit"),
+        Some(_) | None => None,
+    };
+    match (noun(left), noun(right)) {
+        (Some(one), Some(other)) if one != other => {
+            let message =
+                format!("{one} {} {verb} {other}", if one == "bytes" { "are" } else { "is" });
+            Err(ExpressionError::new(position, message)
+                .hint("8GiB and 5MB are bytes, 10s and 5min are times"))
+        }
+        _ => Ok(()),
+    }
+}
