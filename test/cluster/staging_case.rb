@@ -57,10 +57,10 @@ class ClusterStagingCase < Minitest::Test
   end
 
   # Starts a run and yields; returns what it printed and its status.
-  def during(rakefile, *words)
+  def during(rakefile, *words, hosts: "hosts")
     write("Rakefile", rakefile)
     IO.pipe do |reader, writer|
-      words = [RAKUDA, "-F", "hosts", "--filesystem", "local", "-q", *words]
+      words = [RAKUDA, "-F", hosts, "--filesystem", "local", "-q", *words]
       pid = @testbed.start("head", *words, chdir: @folder, out: writer, err: writer)
       writer.close
       printed = Thread.new { reader.read }
