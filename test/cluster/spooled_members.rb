@@ -12,17 +12,14 @@ module SpooledMembers
   PATIENT = "HEARTBEAT=60"
   STRICT = "HEARTBEAT=8"
 
-  # Each says where it runs, that it is in the middle, and that it is over. `places` are the hosts that a member may have,
-  # all by default; `needs` what it has besides.
+  # Each says where it runs, that it is in the middle, and that it is over.
   # @param mode [String] what `replay:` says
-  def members(mode, places = {}, needs: nil)
-    lines = ["stream :s, from: %w[w1 w2], to: %w[a b], replay: :#{mode}"]
-    (WRITERS + READERS).each do |name|
-      words = [places[name] && "allow: #{places[name].inspect}", needs].compact
-      lines << "needs #{words.join(", ")}" if words.any?
-      lines << (WRITERS.include?(name) ? writer(name) : reader(name))
+  # @param places [Hash] the hosts that each member may have
+  def members(mode, places)
+    lines = (WRITERS + READERS).flat_map do |name|
+      ["needs allow: #{places.fetch(name).inspect}", WRITERS.include?(name) ? writer(name) : reader(name)]
     end
-    "#{lines.join("\n")}\ntask default: %w[a b]\n"
+    ["stream :s, from: %w[w1 w2], to: %w[a b], replay: :#{mode}", *lines, "task default: %w[a b]", ""].join("\n")
   end
 
   def writer(name)
@@ -39,18 +36,20 @@ module SpooledMembers
 
   def waits(which) = "until test -e go.#{which}; do sleep 0.05; done"
 
-  # Starts a run, and yields when the members of the stage wait in the middle; others have not to wait.
+  # Starts a run, and yields when the members of the stage wait in the middle; others have not to wait. Live, something of
+  # each writer has gone into the stream then, and something has come to each reader.
   # @param stage [Array<String>] WRITERS or READERS
   # @return [Array] what it printed, and its status
-  def strike(stage, rakefile, *command)
+  def strike(mode, stage, places, *command)
     names("{go,half,over,by}.*").each { |path| File.delete(File.join(@folder, path)) }
     FileUtils.rm_rf([*READERS, ".rakuda"].map { |path| File.join(@folder, path) })
     go_on(stage == WRITERS ? READERS : WRITERS)
-    write("Rakefile", rakefile)
+    write("Rakefile", members(mode, places))
     printed = File.join(@folder, "printed")
     pid = @testbed.start("head", *command, "-q", chdir: @folder, out: printed, err: printed)
     told = -> { File.read(printed) }
-    wait_for("#{stage.join(", ")} to be in the middle", told) { in_the_middle?(stage) }
+    begun = mode == "gang" ? WRITERS + READERS : stage
+    wait_for("#{begun.join(", ")} to be in the middle", told) { all?("half", begun) }
     yield
     go_on(stage)
     status = nil
@@ -58,12 +57,12 @@ module SpooledMembers
     [told.call, status]
   end
 
-  def in_the_middle?(members) = members.all? { |name| File.exist?(File.join(@folder, "half.#{name}")) }
+  def all?(state, members) = members.all? { |name| File.exist?(File.join(@folder, "#{state}.#{name}")) }
 
   def go_on(stage) = write(stage == WRITERS ? "go.writers" : "go.readers", "")
 
   def wait_until_over(*members)
-    wait_for("#{members.join(", ")} to be over") { members.all? { |name| File.exist?(File.join(@folder, "over.#{name}")) } }
+    wait_for("#{members.join(", ")} to be over") { all?("over", members) }
   end
 
   def wait_until_lost = wait_for("a node to be lost") { events("node_lost").any? }

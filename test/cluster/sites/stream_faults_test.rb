@@ -41,7 +41,7 @@ class NestedStreamFaultsTest < ClusterHostsCase
   end
 
   def struck(mode, stage, *words, &block)
-    strike(stage, members(mode, PLACES), RAKUDA, "-F", "hosts.toml", "--stream-route", "relay", *words, &block)
+    strike(mode, stage, PLACES, RAKUDA, "-F", "hosts.toml", "--stream-route", "relay", *words, &block)
   end
 
   # What a spool has of a writer that did not end is not read.
