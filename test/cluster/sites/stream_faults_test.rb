@@ -106,6 +106,21 @@ class NestedStreamFaultsTest < ClusterHostsCase
     end
   end
 
+  # What goes between host1 and host4 goes over the hub and three leaders then, by a process for data on each host.
+  def test_a_data_process_behind_three_leaders_stands_still_or_is_killed
+    without_a_way do
+      printed = striking_data(PATIENT) do
+        signal("host4", "STOP", "rakuda-files")
+        go_on(WRITERS)
+        wait_until_over("w1")
+        signal("host4", "CONT", "rakuda-files")
+      end
+      assert_nothing_lost(printed)
+      printed = striking_data(STRICT, "RETRY=1") { signal("host4", "KILL", "rakuda-files") }
+      assert_match(/the connection to host\d was lost/, printed)
+    end
+  end
+
   def test_the_hub_is_killed_and_the_next_run_makes_all
     MODES.each do |mode|
       printed, status = struck(mode, WRITERS, PATIENT) { signal("head", "KILL", "rakudad") }
@@ -141,6 +156,23 @@ class NestedStreamFaultsTest < ClusterHostsCase
       assert_made(mode, printed, status)
       assert_nothing_lost(printed)
     end
+  end
+
+  def striking_data(*words, &block)
+    printed, status = strike("gang", WRITERS, PLACES, RAKUDA, "-F", "hosts.toml", "--stream-route", "direct", *words, &block)
+    assert_made("gang", printed, status)
+    ways = events("streams_ended").last.fetch("streams").flat_map { |stream| stream.fetch("hops") }.map { |hop| hop["way"] }
+    assert_equal ["hub"], ways.uniq
+    printed
+  end
+
+  # host1 and host4 do not reach each other.
+  def without_a_way
+    address = @testbed.run!("host1", "getent", "hosts", "host4").split.first
+    @testbed.run!("host1", "ip", "route", "add", "blackhole", address)
+    yield
+  ensure
+    @testbed.run("host1", "ip", "route", "del", "blackhole", address) if address
   end
 
   def cut(host)
