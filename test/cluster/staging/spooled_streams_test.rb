@@ -46,11 +46,11 @@ class StagedSpooledStreamsTest < ClusterStagingCase
   def test_a_data_process_that_is_killed_takes_no_spool_along_and_no_half_file_counts
     write("hosts", "host1 1\n")
     content = inputs(1, BYTES).fetch("in/0")
-    slow_down
+    slow_down(SLOW)
     printed, status = during(BROUGHT, "NOTES=#{@notes}") do
       kill_data_process { wait_for("half a file") { files_on("host1").any? { |path| path.include?(".rakuda-part") } } }
       wait_for("the reader to run") { ran.include?("sum") }
-      slow_down
+      @testbed.fault("slow-link", "host1", SLOW)
       kill_data_process do
         File.write(File.join(@notes, "go"), "")
         wait_for("half a target") { !@testbed.run("head", "find", ".", "-name", ".rakuda-part-*", chdir: @folder).out.empty? }
@@ -127,8 +127,6 @@ class StagedSpooledStreamsTest < ClusterStagingCase
   def signal(host, signal, name)
     @testbed.run!(host, "pkill", "-#{signal}", "-x", name, chdir: "/")
   end
-
-  def slow_down = @testbed.fault("slow-link", "host1", SLOW)
 
   # When the block has ended; then the link is what it was.
   def kill_data_process
