@@ -56,11 +56,18 @@ class ClusterStagingCase < Minitest::Test
     @testbed.run("head", RAKUDA, "-F", "hosts", "--filesystem", "local", "-q", *words, chdir: @folder, environment: environment)
   end
 
+  # Slows the link of the only host of `hosts` down. The program goes there before: on such a link that takes minutes.
+  def slow_down(rate)
+    result = rakuda("task(:default) { sh 'true' }")
+    assert_equal 0, result.status, result.err
+    @testbed.fault("slow-link", "host1", rate)
+  end
+
   # Starts a run and yields; returns what it printed and its status.
-  def during(rakefile, *words)
+  def during(rakefile, *words, hosts: "hosts")
     write("Rakefile", rakefile)
     IO.pipe do |reader, writer|
-      words = [RAKUDA, "-F", "hosts", "--filesystem", "local", "-q", *words]
+      words = [RAKUDA, "-F", hosts, "--filesystem", "local", "-q", *words]
       pid = @testbed.start("head", *words, chdir: @folder, out: writer, err: writer)
       writer.close
       printed = Thread.new { reader.read }

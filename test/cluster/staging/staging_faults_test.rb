@@ -130,7 +130,7 @@ class ClusterStagingFaultsTest < ClusterStagingCase
   def test_a_transfer_that_breaks_off_is_begun_anew_and_never_taken_half
     contents = inputs(1, HALVED)
     write("hosts", "host1 1\n")
-    @testbed.fault("slow-link", "host1", SLOW)
+    slow_down(SLOW)
     broken = false
     printed, status = during("file('made' => 'in/0') { sh 'sha256sum < in/0 > made' }\ntask default: 'made'") do
       wait_for("half a file") { files_on("host1").any? { |path| path.include?(".rakuda-part") } }
@@ -149,7 +149,7 @@ class ClusterStagingFaultsTest < ClusterStagingCase
     contents = inputs(1, HALVED)
     write("hosts", "host1 1\n")
     rakefile = "file('made' => 'in/0') { sh 'sha256sum < in/0 > made' }\ntask default: 'made'"
-    @testbed.fault("slow-link", "host1", SLOW)
+    slow_down(SLOW)
     during(rakefile) do
       wait_for("half a file") { files_on("host1").any? { |path| path.include?(".rakuda-part") } }
       @testbed.run!("head", "pkill", "-KILL", "-x", "rakudad", chdir: "/tmp")
