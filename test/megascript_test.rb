@@ -132,6 +132,27 @@ class MegascriptTest < Minitest::Test
     end
   end
 
+  def test_another_program_makes_its_file_anew_with_rerun_on_command
+    text = <<~'RUBY'
+      require "rakuda/megascript"
+      include MegaScript
+      ["cat > x.txt", "cat > x.txt", "cat -n > x.txt", ["sh", "-c", "tac > x.txt"]].each do |words|
+        a = Task.new("seq 2; echo >> runs; echo > made", file: "made")
+        b = Task.new(*words, file: "x.txt")
+        s = Stream.new
+        s.in << a
+        s.out << b
+        Scheduler.add(a, b, s)
+        Scheduler.run("-q", "-j", 2, "--rerun-on", "command")
+        puts "#{File.read("x.txt").split.join(" ")}, #{File.readlines("runs").size}"
+      end
+    RUBY
+    program(text) do |out, status|
+      assert status.success?, out
+      assert_equal ["1 2, 1", "1 2, 1", "1 1 2 2, 2", "2 1, 3"], out.lines.map(&:chomp)
+    end
+  end
+
   def test_tasks_of_rake_stay_beside_it
     lines = ["require 'rake'", "require 'rakuda/megascript'", "puts Rake::Task.equal?(MegaScript::Task)",
              "puts defined?(Task).inspect"]

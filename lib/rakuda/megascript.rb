@@ -276,7 +276,15 @@ module MegaScript
       after = task.after.map { |one| one.is_a?(Task) ? one.name : one }
       kind = task.file ? "file" : "task"
       head = after.empty? ? task.name.inspect : "#{task.name.inspect} => #{after.inspect}"
-      needs << placed(task, "#{kind}(#{head}) { sh #{task.words.map(&:inspect).join(", ")} }")
+      block = "{ sh #{task.words.map(&:inspect).join(", ")} }"
+      [*needs, placed(task, "#{kind}(#{head}) #{block}"), *(line_of_source(task, block) if task.file)]
+    end
+
+    # What `eval` was given is the source of nothing, so the same block stands in the Rakefile itself: that is what
+    # `--rerun-on command` compares.
+    def line_of_source(task, block)
+      "Rake::Task[#{task.name.inspect}].actions.last.define_singleton_method(:rakuda_origin) " \
+        "{ [#{task.place.to_s.inspect}, proc #{block}] }"
     end
 
     # The tasks themselves: a name might be taken for a pattern.
