@@ -62,6 +62,60 @@ class StreamsTest < Minitest::Test
     end
   end
 
+  THREADS = <<~'RAKEFILE'
+    stream :s, from: "w", to: "r"
+    task(:w) do
+      threads = %w[a b].map do |name|
+        Thread.new do
+          Thread.new { sh "for i in 1 2 3; do echo #{name}; sleep 0.02; done", verbose: false }.join
+          sh("pwd; exit 4", verbose: false) { |good, status| p [good, status.exitstatus, $?.exitstatus] }
+        end
+      end
+      sh "echo c", verbose: false
+      cd("/", verbose: false) { Thread.new { sh({ "WORD" => "d" }, "sh", "-c", "pwd; echo $WORD", verbose: false) }.join }
+      threads.each(&:join)
+    end
+    file("r") { |t| sh "cat > #{t.name}", verbose: false }
+  RAKEFILE
+
+  def test_commands_of_threads_go_into_the_stream_of_their_task_one_after_the_other
+    %w[-j2 -j1].each do |jobs|
+      rakuda(THREADS, jobs, "r") do |run|
+        assert_equal [0, "", "[false, 4, 4]\n" * 2], [run.status, run.err, run.out]
+        lines = File.readlines("r").map(&:chomp)
+        assert_equal 11, lines.size, lines
+        assert_equal %w[a b c d], lines.grep(/\A\w\z/).chunk_while { |one, other| one == other }.map(&:first).sort
+        assert_equal "/", lines[lines.index("d") - 1]
+      end
+    end
+  end
+
+  def test_a_command_of_a_thread_that_fails_fails_the_stream
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: "w", to: "r"
+      task(:w) { Thread.new { Thread.current.report_on_exception = false; sh "exit 3", verbose: false }.join }
+      file("r") { |t| sh "cat > #{t.name}", verbose: false }
+    RAKEFILE
+    rakuda(rakefile, "-j2", "r") do |run|
+      assert_equal 1, run.status, run.err
+      assert_includes run.err, "Command failed with status (3)"
+      refute File.exist?("r")
+    end
+  end
+
+  def test_a_writer_that_started_no_command_is_told
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: %w[w x], to: "r"
+      task(:w) { puts "mine"; system "echo too" }
+      task(:x) { sh "true", verbose: false }
+      file("r") { |t| sh "cat > #{t.name}", verbose: false }
+    RAKEFILE
+    rakuda(rakefile, "-j3", "r") do |run|
+      assert_equal [0, ""], [run.status, File.read("r")], run.err
+      assert_equal "rakuda: stream s: task w started no command with sh, so nothing went into it\n", run.err
+    end
+  end
+
   # The reader has what it wanted, and ends well; then the writer fails.
   def test_what_a_reader_has_made_of_a_stream_that_fails_later_is_no_result
     rakefile = <<~'RAKEFILE'
