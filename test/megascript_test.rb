@@ -6,6 +6,7 @@ require "fileutils"
 require "json"
 require "minitest/autorun"
 require "open3"
+require "timeout"
 require "tmpdir"
 require_relative "support/engines"
 
@@ -153,6 +154,63 @@ class MegascriptTest < Minitest::Test
     end
   end
 
+  ENDLESS = <<~'RUBY'
+    require "rakuda/megascript"
+    include MegaScript
+    a = Task.new("echo $$ > pid; exec sleep 1000000")
+    b = Task.new("cat > x.txt", file: "x.txt")
+    s = Stream.new
+    s.in << a
+    s.out << b
+    Scheduler.add(a, b, s)
+    at_exit { puts "at_exit" }
+    Scheduler.run("-q", "-j", 2)
+    puts "not reached"
+  RUBY
+
+  def test_signals_end_the_run_and_then_the_program_as_a_shell_tells_it
+    %w[TERM HUP QUIT INT].each do |name|
+      endless do |pid, out|
+        Process.kill(name, pid)
+        status = Process.wait2(pid).last
+        said = out.read
+        assert_equal Signal.list[name], status.termsig, said
+        assert_includes said, "at_exit"
+        refute_match(/not reached|megascript/, said.gsub(%r{\.rakuda/megascript}, ""))
+        assert_includes said, "stopped: 0/2 done"
+      end
+    end
+  end
+
+  def test_a_sigint_of_the_whole_group_ends_the_run_gently
+    endless do |pid, out|
+      Process.kill("INT", -pid)
+      status = Process.wait2(pid).last
+      said = out.read
+      assert_equal 2, status.termsig, said
+      assert_match(/rakuda aborted!\nInterrupt\n/, said)
+      refute_match(/SIGTERM|in `/, said)
+    end
+  end
+
+  def test_a_killed_program_leaves_no_run_behind
+    endless do |pid, out|
+      Process.kill("KILL", pid)
+      Process.wait(pid)
+      assert_includes out.read, "stopped: 0/2 done" # all that has the pipe has ended
+    end
+  end
+
+  def test_a_handler_of_the_program_runs_after_the_end_of_the_run
+    text = ENDLESS.sub(/^Scheduler.run.*/) { |run| "begin; #{run}; rescue Failed => e; p e; end" }
+    endless("trap('TERM') { puts 'mine' }\n#{text}") do |pid, out|
+      Process.kill("TERM", pid)
+      Process.wait(pid)
+      said = out.read
+      assert_match(/stopped: 0.*^mine$.*rakuda ended with status 143.*^not reached$/m, said)
+    end
+  end
+
   def test_tasks_of_rake_stay_beside_it
     lines = ["require 'rake'", "require 'rakuda/megascript'", "puts Rake::Task.equal?(MegaScript::Task)",
              "puts defined?(Task).inspect"]
@@ -162,6 +220,23 @@ class MegascriptTest < Minitest::Test
   end
 
   private
+
+  # Starts a program in a group of its own, and waits until its commands run.
+  # @yield [pid, out] out: what it and all below it print
+  def endless(text = ENDLESS)
+    Dir.mktmpdir("rakuda") do |folder|
+      File.write(File.join(folder, "p.rb"), text)
+      IO.pipe do |out, writer|
+        pid = Process.spawn(Engines::REAL, "ruby", "-I", LIBRARY, "p.rb", chdir: folder, out: writer, err: writer, pgroup: true)
+        writer.close
+        sleep 0.05 until File.size?(File.join(folder, "pid")) && File.exist?(File.join(folder, "x.txt"))
+        Timeout.timeout(Integer(ENV.fetch("RAKUDA_TEST_LIMIT", "120"))) { yield pid, out } # only turns a hang into a failure
+      rescue Timeout::Error
+        Process.kill("TERM", -pid)
+        raise
+      end
+    end
+  end
 
   def program(text, environment = {})
     Dir.mktmpdir("rakuda") do |folder|

@@ -7,6 +7,7 @@
 require "fileutils"
 require "rbconfig"
 require "shellwords"
+require_relative "megascript_child"
 require_relative "stream_meta"
 
 # Tasks, streams and their scheduler.
@@ -219,8 +220,7 @@ module MegaScript
     def run(options)
       path = write
       command = RAKUDA.start_with?("/") && File.executable?(RAKUDA) ? [RAKUDA] : [RbConfig.ruby, RAKUDA]
-      system(*command, "-f", path, *options)
-      $?.exitstatus || (128 + $?.termsig) # rubocop:disable Style/SpecialGlobalVars
+      Child.new([*command, "-f", path, *options]).run
     end
 
     # @return [String] Ruby. Each statement says where the program has it, so that what is wrong is told with that place
