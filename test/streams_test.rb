@@ -541,6 +541,15 @@ class StreamsTest < Minitest::Test
     file("out") { |t| sh "mkdir held && cat > #{t.name} && rmdir held", verbose: false }
   RAKEFILE
 
+  def test_one_job_takes_members_in_the_order_of_rake_each_after_its_writers
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: %w[w1 w2], to: %w[r1 r2]
+      %w[r2 w1 r1 w2].each { |name| task(name) { sh "echo #{name} >> order", verbose: false } }
+      task default: %w[r1 w2 w1 r2]
+    RAKEFILE
+    rakuda(rakefile, "-j1") { |run| assert_equal [0, %W[w2\n w1\n r1\n r2\n]], [run.status, File.readlines("order")], run.err }
+  end
+
   # Members that run one after the other have a device one after the other.
   def test_a_device_of_which_there_are_too_few_is_named_and_enough_for_stages
     rakuda("$replay = :gang\n#{DEVICE}", "-j4", "--resource", "gpu=1", "out") do |run|
