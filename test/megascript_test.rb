@@ -154,6 +154,57 @@ class MegascriptTest < Minitest::Test
     end
   end
 
+  FAILING = <<~'RUBY'
+    require "rakuda/megascript"
+    include MegaScript
+    def go = Scheduler.run("-j", 2)
+    a = Task.new("exit 3")
+    b = Task.new("cat > x.txt", file: "x.txt")
+    s = Stream.new
+    s.in << a
+    s.out << b
+    Scheduler.add(a, b, s)
+    go
+  RUBY
+
+  def test_a_failure_is_told_at_the_line_of_the_program_and_resumed_by_it
+    program(FAILING) do |out, status|
+      assert_equal 1, status.exitstatus, out
+      assert_match(/^p\.rb:3:in .*go': rakuda ended with status 1 \(MegaScript::Failed\)\n\s+from p\.rb:10:in .<main>'\n\z/, out)
+      assert_includes out, ": ruby -I #{LIBRARY} p.rb\n"
+    end
+    program(FAILING, "RAKUDA_OPTIONS" => "-q --retry 1") do |out,|
+      assert_includes out, ": env 'RAKUDA_OPTIONS=-q --retry 1' ruby -I #{LIBRARY} p.rb\n"
+    end
+    program("require 'rakuda/megascript'\nMegaScript::Task.new('x', coast: 3)\n") do |out,|
+      assert_match(/\Ap\.rb:2:in .*: p\.rb:2: Task: unknown keyword coast/, out)
+      refute_includes out, "megascript.rb"
+    end
+  end
+
+  def test_a_program_ends_where_its_options_only_ask
+    %w[-n -P -T --plan=text -V].each do |option|
+      program("#{EXAMPLE}puts 'not reached'", "RAKUDA_OPTIONS" => option) do |out, status|
+        assert_equal 0, status.exitstatus, out
+        assert_match(/^p\.rb: rakuda has run no task, as its options say \(#{option}\): the program ends here\n\z/, out)
+        assert_empty Dir["out.*"]
+      end
+    end
+  end
+
+  def test_questions_about_tasks_of_a_program_name_its_rakefile
+    program(EXAMPLE) do |out, status|
+      assert status.success?, out
+      ctl = File.expand_path("../bin/rakudactl", __dir__)
+      said, = Open3.capture2e(Engines::REAL, ctl, "why", "sim")
+      assert_includes said, "No Rakefile found"
+      assert_includes said, "; for what a MegaScript program has run here: -f .rakuda/megascript/p.rake\n"
+      said, = Open3.capture2e(Engines::REAL, ctl, "why", "sim", "-f", ".rakuda/megascript/p.rake")
+      assert_includes said, "sim would run"
+      assert_equal ["p.rake"], Dir.children(".rakuda/megascript")
+    end
+  end
+
   ENDLESS = <<~'RUBY'
     require "rakuda/megascript"
     include MegaScript
@@ -189,7 +240,7 @@ class MegascriptTest < Minitest::Test
       said = out.read
       assert_equal 2, status.termsig, said
       assert_match(/rakuda aborted!\nInterrupt\n/, said)
-      refute_match(/SIGTERM|in `/, said)
+      refute_match(/SIGTERM|megascript.*rb:/, said)
     end
   end
 

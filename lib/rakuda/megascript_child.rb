@@ -20,7 +20,7 @@ module MegaScript
     PR_SET_PDEATHSIG = 1
     private_constant :PRCTL, :PR_SET_PDEATHSIG
 
-    # @param words [Array<String>]
+    # @param words [Array] as of `exec`
     def initialize(words)
       @words = words
       @id = nil                  # of the process while it is there
@@ -52,7 +52,7 @@ module MegaScript
         begin
           exec(*@words)
         rescue SystemCallError => e
-          $stderr.puts "#{$PROGRAM_NAME}: cannot start #{@words.first}: #{e.message}"
+          $stderr.puts "#{$PROGRAM_NAME}: #{e.message}"
           exit!(127)
         end
       end
