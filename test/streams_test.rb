@@ -62,6 +62,29 @@ class StreamsTest < Minitest::Test
     end
   end
 
+  # If it were not cut off, the writer would never end.
+  def test_a_reader_in_the_background_is_cut_off_when_its_task_ends
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: "w", to: "r"
+      task(:w) { sh "yes", verbose: false }
+      file("r") { |t| sh "exec 3<&0; cat <&3 > all & echo gone > #{t.name}", verbose: false }
+    RAKEFILE
+    rakuda(rakefile, "-j2", "r") { |run| assert_equal [0, "gone\n"], [run.status, File.read("r")], run.err }
+    waits = rakefile.sub("yes", "seq 3").sub("; cat", "; (until test -s r; do sleep 0.05; done; cat").sub("> all &", "> all) &")
+    rakuda(waits.sub("\#{t.name}", "\#{t.name}; wait"), "-j2", "r") do |run|
+      assert_equal [0, "1\n2\n3\n"], [run.status, File.read("all")], run.err
+    end
+  end
+
+  def test_a_writer_in_the_background_keeps_readers_waiting
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: "w", to: "r"
+      task(:w) { sh "(while kill -0 $$; do sleep 0.05; done 2>/dev/null; echo late) & echo first", verbose: false }
+      file("r") { |t| sh "cat > #{t.name}", verbose: false }
+    RAKEFILE
+    rakuda(rakefile, "-j2", "r") { |run| assert_equal [0, "first\nlate\n"], [run.status, File.read("r")], run.err }
+  end
+
   THREADS = <<~'RAKEFILE'
     stream :s, from: "w", to: "r"
     task(:w) do
