@@ -6,6 +6,7 @@ require "fileutils"
 require "json"
 require "minitest/autorun"
 require "open3"
+require "timeout"
 require "tmpdir"
 require_relative "support/engines"
 
@@ -132,6 +133,135 @@ class MegascriptTest < Minitest::Test
     end
   end
 
+  def test_another_program_makes_its_file_anew_with_rerun_on_command
+    text = <<~'RUBY'
+      require "rakuda/megascript"
+      include MegaScript
+      ["cat > x.txt", "cat > x.txt", "cat -n > x.txt", ["sh", "-c", "tac > x.txt"]].each do |words|
+        a = Task.new("seq 2; echo >> runs; echo > made", file: "made")
+        b = Task.new(*words, file: "x.txt")
+        s = Stream.new
+        s.in << a
+        s.out << b
+        Scheduler.add(a, b, s)
+        Scheduler.run("-q", "-j", 2, "--rerun-on", "command")
+        puts "#{File.read("x.txt").split.join(" ")}, #{File.readlines("runs").size}"
+      end
+    RUBY
+    program(text) do |out, status|
+      assert status.success?, out
+      assert_equal ["1 2, 1", "1 2, 1", "1 1 2 2, 2", "2 1, 3"], out.lines.map(&:chomp)
+    end
+  end
+
+  FAILING = <<~'RUBY'
+    require "rakuda/megascript"
+    include MegaScript
+    def go = Scheduler.run("-j", 2)
+    a = Task.new("exit 3")
+    b = Task.new("cat > x.txt", file: "x.txt")
+    s = Stream.new
+    s.in << a
+    s.out << b
+    Scheduler.add(a, b, s)
+    go
+  RUBY
+
+  def test_a_failure_is_told_at_the_line_of_the_program_and_resumed_by_it
+    program(FAILING) do |out, status|
+      assert_equal 1, status.exitstatus, out
+      assert_match(/^p\.rb:3:in .*go': rakuda ended with status 1 \(MegaScript::Failed\)\n\s+from p\.rb:10:in .<main>'\n\z/, out)
+      assert_includes out, ": ruby -I #{LIBRARY} p.rb\n"
+    end
+    program(FAILING, "RAKUDA_OPTIONS" => "-q --retry 1") do |out,|
+      assert_includes out, ": env 'RAKUDA_OPTIONS=-q --retry 1' ruby -I #{LIBRARY} p.rb\n"
+    end
+    program("require 'rakuda/megascript'\nMegaScript::Task.new('x', coast: 3)\n") do |out,|
+      assert_match(/\Ap\.rb:2:in .*: p\.rb:2: Task: unknown keyword coast/, out)
+      refute_includes out, "megascript.rb"
+    end
+  end
+
+  def test_a_program_ends_where_its_options_only_ask
+    %w[-n -P -T --plan=text -V].each do |option|
+      program("#{EXAMPLE}puts 'not reached'", "RAKUDA_OPTIONS" => option) do |out, status|
+        assert_equal 0, status.exitstatus, out
+        assert_match(/^p\.rb: rakuda has run no task, as its options say \(#{option}\): the program ends here\n\z/, out)
+        assert_empty Dir["out.*"]
+      end
+    end
+  end
+
+  def test_questions_about_tasks_of_a_program_name_its_rakefile
+    program(EXAMPLE) do |out, status|
+      assert status.success?, out
+      ctl = File.expand_path("../bin/rakudactl", __dir__)
+      said, = Open3.capture2e(Engines::REAL, ctl, "why", "sim")
+      assert_includes said, "No Rakefile found"
+      assert_includes said, "; for what a MegaScript program has run here: -f .rakuda/megascript/p.rake\n"
+      said, = Open3.capture2e(Engines::REAL, ctl, "why", "sim", "-f", ".rakuda/megascript/p.rake")
+      assert_includes said, "sim would run"
+      assert_equal ["p.rake"], Dir.children(".rakuda/megascript")
+    end
+  end
+
+  ENDLESS = <<~'RUBY'
+    require "rakuda/megascript"
+    include MegaScript
+    a = Task.new("echo $$ > pid; exec sleep 1000000")
+    b = Task.new("cat > x.txt", file: "x.txt")
+    s = Stream.new
+    s.in << a
+    s.out << b
+    Scheduler.add(a, b, s)
+    at_exit { puts "at_exit" }
+    Scheduler.run("-q", "-j", 2)
+    puts "not reached"
+  RUBY
+
+  def test_signals_end_the_run_and_then_the_program_as_a_shell_tells_it
+    %w[TERM HUP QUIT INT].each do |name|
+      endless do |pid, out|
+        Process.kill(name, pid)
+        status = Process.wait2(pid).last
+        said = out.read
+        assert_equal Signal.list[name], status.termsig, said
+        assert_includes said, "at_exit"
+        refute_match(/not reached|megascript/, said.gsub(%r{\.rakuda/megascript}, ""))
+        assert_includes said, "stopped: 0/2 done"
+      end
+    end
+  end
+
+  def test_a_sigint_of_the_whole_group_ends_the_run_gently
+    endless do |pid, out|
+      Process.kill("INT", -pid)
+      status = Process.wait2(pid).last
+      said = out.read
+      assert_equal 2, status.termsig, said
+      assert_match(/rakuda aborted!\nInterrupt\n/, said)
+      refute_match(/SIGTERM|megascript.*rb:/, said)
+    end
+  end
+
+  def test_a_killed_program_leaves_no_run_behind
+    endless do |pid, out|
+      Process.kill("KILL", pid)
+      Process.wait(pid)
+      assert_includes out.read, "stopped: 0/2 done" # all that has the pipe has ended
+    end
+  end
+
+  def test_a_handler_of_the_program_runs_after_the_end_of_the_run
+    text = ENDLESS.sub(/^Scheduler.run.*/) { |run| "begin; #{run}; rescue Failed => e; p e; end" }
+    endless("trap('TERM') { puts 'mine' }\n#{text}") do |pid, out|
+      Process.kill("TERM", pid)
+      Process.wait(pid)
+      said = out.read
+      assert_match(/stopped: 0.*^mine$.*rakuda ended with status 143.*^not reached$/m, said)
+    end
+  end
+
   def test_tasks_of_rake_stay_beside_it
     lines = ["require 'rake'", "require 'rakuda/megascript'", "puts Rake::Task.equal?(MegaScript::Task)",
              "puts defined?(Task).inspect"]
@@ -141,6 +271,23 @@ class MegascriptTest < Minitest::Test
   end
 
   private
+
+  # Starts a program in a group of its own, and waits until its commands run.
+  # @yield [pid, out] out: what it and all below it print
+  def endless(text = ENDLESS)
+    Dir.mktmpdir("rakuda") do |folder|
+      File.write(File.join(folder, "p.rb"), text)
+      IO.pipe do |out, writer|
+        pid = Process.spawn(Engines::REAL, "ruby", "-I", LIBRARY, "p.rb", chdir: folder, out: writer, err: writer, pgroup: true)
+        writer.close
+        sleep 0.05 until File.size?(File.join(folder, "pid")) && File.exist?(File.join(folder, "x.txt"))
+        Timeout.timeout(Integer(ENV.fetch("RAKUDA_TEST_LIMIT", "120"))) { yield pid, out } # only turns a hang into a failure
+      rescue Timeout::Error
+        Process.kill("TERM", -pid)
+        raise
+      end
+    end
+  end
 
   def program(text, environment = {})
     Dir.mktmpdir("rakuda") do |folder|

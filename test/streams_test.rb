@@ -62,6 +62,83 @@ class StreamsTest < Minitest::Test
     end
   end
 
+  # If it were not cut off, the writer would never end.
+  def test_a_reader_in_the_background_is_cut_off_when_its_task_ends
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: "w", to: "r"
+      task(:w) { sh "yes", verbose: false }
+      file("r") { |t| sh "exec 3<&0; cat <&3 > all & echo gone > #{t.name}", verbose: false }
+    RAKEFILE
+    rakuda(rakefile, "-j2", "r") { |run| assert_equal [0, "gone\n"], [run.status, File.read("r")], run.err }
+    waits = rakefile.sub("yes", "seq 3").sub("; cat", "; (until test -s r; do sleep 0.05; done; cat").sub("> all &", "> all) &")
+    rakuda(waits.sub("\#{t.name}", "\#{t.name}; wait"), "-j2", "r") do |run|
+      assert_equal [0, "1\n2\n3\n"], [run.status, File.read("all")], run.err
+    end
+  end
+
+  def test_a_writer_in_the_background_keeps_readers_waiting
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: "w", to: "r"
+      task(:w) { sh "(while kill -0 $$; do sleep 0.05; done 2>/dev/null; echo late) & echo first", verbose: false }
+      file("r") { |t| sh "cat > #{t.name}", verbose: false }
+    RAKEFILE
+    rakuda(rakefile, "-j2", "r") { |run| assert_equal [0, "first\nlate\n"], [run.status, File.read("r")], run.err }
+  end
+
+  THREADS = <<~'RAKEFILE'
+    stream :s, from: "w", to: "r"
+    task(:w) do
+      threads = %w[a b].map do |name|
+        Thread.new do
+          Thread.new { sh "for i in 1 2 3; do echo #{name}; sleep 0.02; done", verbose: false }.join
+          sh("pwd; exit 4", verbose: false) { |good, status| p [good, status.exitstatus, $?.exitstatus] }
+        end
+      end
+      sh "echo c", verbose: false
+      cd("/", verbose: false) { Thread.new { sh({ "WORD" => "d" }, "sh", "-c", "pwd; echo $WORD", verbose: false) }.join }
+      threads.each(&:join)
+    end
+    file("r") { |t| sh "cat > #{t.name}", verbose: false }
+  RAKEFILE
+
+  def test_commands_of_threads_go_into_the_stream_of_their_task_one_after_the_other
+    %w[-j2 -j1].each do |jobs|
+      rakuda(THREADS, jobs, "r") do |run|
+        assert_equal [0, "", "[false, 4, 4]\n" * 2], [run.status, run.err, run.out]
+        lines = File.readlines("r").map(&:chomp)
+        assert_equal 11, lines.size, lines
+        assert_equal %w[a b c d], lines.grep(/\A\w\z/).chunk_while { |one, other| one == other }.map(&:first).sort
+        assert_equal "/", lines[lines.index("d") - 1]
+      end
+    end
+  end
+
+  def test_a_command_of_a_thread_that_fails_fails_the_stream
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: "w", to: "r"
+      task(:w) { Thread.new { Thread.current.report_on_exception = false; sh "exit 3", verbose: false }.join }
+      file("r") { |t| sh "cat > #{t.name}", verbose: false }
+    RAKEFILE
+    rakuda(rakefile, "-j2", "r") do |run|
+      assert_equal 1, run.status, run.err
+      assert_includes run.err, "Command failed with status (3)"
+      refute File.exist?("r")
+    end
+  end
+
+  def test_a_writer_that_started_no_command_is_told
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: %w[w x], to: "r"
+      task(:w) { puts "mine"; system "echo too" }
+      task(:x) { sh "true", verbose: false }
+      file("r") { |t| sh "cat > #{t.name}", verbose: false }
+    RAKEFILE
+    rakuda(rakefile, "-j3", "r") do |run|
+      assert_equal [0, ""], [run.status, File.read("r")], run.err
+      assert_equal "rakuda: stream s: task w started no command with sh, so nothing went into it\n", run.err
+    end
+  end
+
   # The reader has what it wanted, and ends well; then the writer fails.
   def test_what_a_reader_has_made_of_a_stream_that_fails_later_is_no_result
     rakefile = <<~'RAKEFILE'
@@ -486,6 +563,15 @@ class StreamsTest < Minitest::Test
     needs resource: "gpu:1"
     file("out") { |t| sh "mkdir held && cat > #{t.name} && rmdir held", verbose: false }
   RAKEFILE
+
+  def test_one_job_takes_members_in_the_order_of_rake_each_after_its_writers
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: %w[w1 w2], to: %w[r1 r2]
+      %w[r2 w1 r1 w2].each { |name| task(name) { sh "echo #{name} >> order", verbose: false } }
+      task default: %w[r1 w2 w1 r2]
+    RAKEFILE
+    rakuda(rakefile, "-j1") { |run| assert_equal [0, %W[w2\n w1\n r1\n r2\n]], [run.status, File.readlines("order")], run.err }
+  end
 
   # Members that run one after the other have a device one after the other.
   def test_a_device_of_which_there_are_too_few_is_named_and_enough_for_stages

@@ -41,6 +41,15 @@ module Rakuda
     # @return [Integer, nil] number of the task whose cores the job uses
     attr_reader :number
 
+    # Whether the job has had a command started by the engine.
+    # @return [Boolean, nil]
+    attr_accessor :commanded
+
+    # Fibers whose commands take turns, the first of which has its own: the job may have threads, and what its commands
+    # print goes into a stream. nil: no turns are taken.
+    # @return [Array<Fiber>, nil]
+    attr_accessor :turns
+
     # Whether the job has ended.
     attr_writer :ended
 

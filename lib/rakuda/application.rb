@@ -308,6 +308,17 @@ module Rakuda
       tell_needed_by_nothing
     end
 
+    # As rake's. What a MegaScript program ran is in a Rakefile of its own.
+    def raw_load_rakefile
+      super
+    rescue RuntimeError => e
+      made = e.message.start_with?("No Rakefile found") ? Dir[".rakuda/megascript/*.rake"].sort : []
+      raise if made.empty?
+
+      files = made.map { |file| "-f #{file}" }.join(", or ")
+      raise e.class, "#{e.message}; for what a MegaScript program has run here: #{files}", cause: nil
+    end
+
     def tell_needed_by_nothing
       $stderr.puts "#{name}: #{@needed.place}: needs: no task or rule comes after it" if @needed
       @needed = nil

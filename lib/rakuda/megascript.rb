@@ -5,8 +5,10 @@
 # program includes the module; Rake::Task is another class, and stays as it is.
 
 require "fileutils"
+require "json"
 require "rbconfig"
 require "shellwords"
+require_relative "megascript_child"
 require_relative "stream_meta"
 
 # Tasks, streams and their scheduler.
@@ -152,8 +154,8 @@ module MegaScript
       def add(*things)
         things.each do |thing|
           unless thing.is_a?(Task) || thing.is_a?(Stream)
-            raise Error, "#{MegaScript.place}: Scheduler.add: expected a MegaScript::Task or a MegaScript::Stream, " \
-                         "not #{thing.is_a?(Array) ? "a list: write Scheduler.add(*tasks)" : thing.inspect}"
+            wrong("Scheduler.add: expected a MegaScript::Task or a MegaScript::Stream, " \
+                  "not #{thing.is_a?(Array) ? "a list: write Scheduler.add(*tasks)" : thing.inspect}")
           end
           @added << thing unless @added.any? { |other| other.equal?(thing) }
         end
@@ -168,23 +170,32 @@ module MegaScript
       def run(*options)
         added, @added = @added, []
         if added.empty?
-          raise Error, "#{MegaScript.place}: Scheduler.run: there is nothing to run: add tasks and streams with Scheduler.add"
+          wrong("Scheduler.run: there is nothing to run: add tasks and streams with Scheduler.add")
         end
 
+        options = from_environment + words(options.flatten)
         program = Program.new(added)
-        status = program.run(from_environment + words(options.flatten))
-        raise Failed, "rakuda ended with status #{status}" unless status.zero?
+        status = program.run(options)
+        MegaScript.fail_with(Failed, "rakuda ended with status #{status}") unless status.zero?
+        return true if program.ran?
 
-        true
+        # What follows in the program would take for made what was only asked about.
+        $stderr.puts "#{$PROGRAM_NAME}: rakuda has run no task, as its options say (#{options.join(" ")}): the program ends here"
+        exit
       end
 
       private
+
+      def wrong(words)
+        MegaScript.fail_with(Error, "#{MegaScript.place}: #{words}")
+      end
 
       def from_environment
         text = ENV.fetch("RAKUDA_OPTIONS", "")
         Shellwords.split(text)
       rescue ArgumentError
-        raise Error, "RAKUDA_OPTIONS=#{text}: expected words as in a shell, with a second quote for each first one"
+        MegaScript.fail_with(Error, "RAKUDA_OPTIONS=#{text}: expected words as in a shell, with a second quote for each " \
+                                    "first one")
       end
 
       # Words as on a command line: several in one text would be taken for one.
@@ -192,8 +203,8 @@ module MegaScript
         options.map do |option|
           next option.to_s unless option.is_a?(Hash) || option.to_s.match?(/\A-.*\s-/)
 
-          raise Error, "#{MegaScript.place}: Scheduler.run: expected options of rakuda, a word each, such as " \
-                       "Scheduler.run(\"-j\", 4, \"-q\"), not #{option.inspect}"
+          wrong("Scheduler.run: expected options of rakuda, a word each, such as Scheduler.run(\"-j\", 4, \"-q\"), " \
+                "not #{option.inspect}")
         end
       end
     end
@@ -204,6 +215,8 @@ module MegaScript
     RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
     # Where it is kept, so that a run can be resumed.
     FOLDER = ".rakuda/megascript"
+    # What has started the program; a later `$0 = ...` would change it.
+    COMMAND = File.binread("/proc/self/cmdline").split("\0", -1)[0...-1].freeze
 
     def initialize(added)
       @streams = added.grep(Stream)
@@ -219,13 +232,22 @@ module MegaScript
     def run(options)
       path = write
       command = RAKUDA.start_with?("/") && File.executable?(RAKUDA) ? [RAKUDA] : [RbConfig.ruby, RAKUDA]
-      system(*command, "-f", path, *options)
-      $?.exitstatus || (128 + $?.termsig) # rubocop:disable Style/SpecialGlobalVars
+      mark = File.expand_path(path.sub(/\.rake\z/, ".began"))
+      FileUtils.rm_f(mark)
+      told = JSON.generate("command" => command_of_program, "mark" => mark)
+      Child.new([{ "RAKUDA_MEGASCRIPT" => told }, *command, "-f", path, *options]).run
+    ensure
+      @ran = File.exist?(mark)
+      FileUtils.rm_f(mark)
     end
+
+    # @return [Boolean] whether tasks were run, and not only a question answered
+    def ran? = @ran
 
     # @return [String] Ruby. Each statement says where the program has it, so that what is wrong is told with that place
     def text
-      lines = ["# Made by MegaScript from #{$PROGRAM_NAME}; made anew by each run of it.", ""]
+      lines = ["# Made by MegaScript from #{$PROGRAM_NAME}; made anew by each run of it.",
+               "require \"rakuda/megascript_main\"", ""]
       @tasks.each { |task| lines.concat(lines_of_task(task)) }
       @streams.each { |stream| lines << placed(stream, line_of_stream(stream)) }
       lines << "task default: #{@tasks.map(&:name).inspect}"
@@ -233,6 +255,13 @@ module MegaScript
     end
 
     private
+
+    # With what the environment has said.
+    def command_of_program
+      options = ENV.fetch("RAKUDA_OPTIONS", "")
+      words = options.empty? ? COMMAND : ["env", "RAKUDA_OPTIONS=#{options}", *COMMAND]
+      words.map { |word| word.dup.force_encoding(Encoding::UTF_8).scrub }
+    end
 
     def check_ends(stream)
       { in: stream.in, out: stream.out }.each do |key, tasks|
@@ -276,7 +305,15 @@ module MegaScript
       after = task.after.map { |one| one.is_a?(Task) ? one.name : one }
       kind = task.file ? "file" : "task"
       head = after.empty? ? task.name.inspect : "#{task.name.inspect} => #{after.inspect}"
-      needs << placed(task, "#{kind}(#{head}) { sh #{task.words.map(&:inspect).join(", ")} }")
+      block = "{ sh #{task.words.map(&:inspect).join(", ")} }"
+      [*needs, placed(task, "#{kind}(#{head}) #{block}"), *(line_of_source(task, block) if task.file)]
+    end
+
+    # What `eval` was given is the source of nothing, so the same block stands in the Rakefile itself: that is what
+    # `--rerun-on command` compares.
+    def line_of_source(task, block)
+      "Rake::Task[#{task.name.inspect}].actions.last.define_singleton_method(:rakuda_origin) " \
+        "{ [#{task.place.to_s.inspect}, proc #{block}] }"
     end
 
     # The tasks themselves: a name might be taken for a pattern.
@@ -304,14 +341,19 @@ module MegaScript
   class << self
     # @return [String, nil] FILE:LINE of the program
     def place
-      line = caller_locations.find { |one| one.absolute_path != __FILE__ && !one.path.start_with?("<internal:") }
+      line = caller_locations.find { |one| !own?(one) }
       "#{line.path}:#{line.lineno}" if line
     end
 
     # @param thing [Task, Stream]
     # @raise [Error] with the place of it
     def refuse(thing, words)
-      raise Error, "#{thing.place}: #{thing.class.name.split("::").last}: #{words}"
+      fail_with(Error, "#{thing.place}: #{thing.class.name.split("::").last}: #{words}")
+    end
+
+    # Raises in the program: the backtrace begins with its line.
+    def fail_with(kind, words)
+      raise kind, words, caller_locations.drop_while { |one| own?(one) }.map(&:to_s)
     end
 
     # @raise [Error] when one is neither among those nor one of its own
@@ -328,6 +370,12 @@ module MegaScript
       when Hash then value.all? { |key, one| written?(key) && written?(one) }
       else false
       end
+    end
+
+    private
+
+    def own?(location)
+      location.absolute_path == __FILE__ || location.path.start_with?("<internal:")
     end
   end
 end

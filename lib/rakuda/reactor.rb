@@ -171,6 +171,13 @@ module Rakuda
       wake
     end
 
+    # Runs a block in a further Fiber of a job, in the loop's thread; from another thread.
+    # @yield must deal with its own exceptions
+    def hand_over_for(job, &block)
+      @foreign << [job, block]
+      wake
+    end
+
     # The hub says that nothing is left that could wake a job that waits.
     # @param turn [Integer] of the loop when it was asked
     def nothing_left(turn)
@@ -297,6 +304,13 @@ module Rakuda
       end
     end
 
+    def fiber_of(block)
+      Fiber.new(blocking: false) do
+        block.call
+        @loop_fiber.transfer
+      end
+    end
+
     def switch(fiber, job, value)
       @current = job
       @deadlock.turn += 1
@@ -324,6 +338,8 @@ module Rakuda
         if item.is_a?(Fiber)
           @tokens.delete(item)
           resume_later(item, true)
+        elsif item.is_a?(Array)
+          @ready << [fiber_of(item.last), item.first, nil]
         else
           @ready << [@idle.pop || new_fiber, item, item]
         end

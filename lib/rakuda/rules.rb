@@ -61,7 +61,7 @@ module Rakuda
     # The action is Rakuda's own, and runs a block of the Rakefile or none.
     def stands_for(place, given)
       @origins[[place, given]] ||= begin
-        code = RubyVM::InstructionSequence.of(given) if given
+        code = RubyVM::InstructionSequence.of(given) if given && @origins.size < @sources_max
         Block.new(nil, place, code && source(code))
       end
     end

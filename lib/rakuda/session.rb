@@ -207,6 +207,7 @@ module Rakuda
       elsif exception.nil?
         # The action may have given its task a `timestamp` of its own.
         @link.send_message("AskAfter", number) if action.task.rakuda_singular && @planner.asked?(action.task)
+        tell_of_silence(action) unless action.commanded
         @link.send_action_ended(number, Protocol::ActionOutcome::OK, "", action.began_ns)
       else
         exception = Failures.name_bound(exception, action.killed_by)
@@ -278,10 +279,22 @@ module Rakuda
       @planner.release_tasks
     end
 
-    # Remembers which job a new thread belongs to: an invocation of the thread is one of that job.
+    # Remembers which job a new thread belongs to: an invocation of the thread is one of that job. So is a command, where
+    # the job is a task that a stream joins.
     def adopt(thread)
-      job = current_job
-      @threads[thread] = job if job
+      job = current_job || @threads[Thread.current]
+      return unless job
+
+      @threads[thread] = job
+      job.turns ||= [] if job.is_a?(Action) && @application.streams.joins?(job.task)
+    end
+
+    # @return [Action, nil] whose commands those of the running thread are
+    def owner_of_thread
+      return if @reactor.home? || !@reactor.at_home? || !@reactor.running?
+
+      job = @threads[Thread.current]
+      job if job && job.turns && job.number_while_running
     end
 
     # In front of Thread#initialize.
@@ -311,8 +324,16 @@ module Rakuda
 
     private
 
+    # What a task writes into a stream its commands write; what Ruby starts or prints itself is easily taken for that.
+    def tell_of_silence(action)
+      stream = @application.streams.written_by(action.task) or return
+      $stderr.puts "#{@application.name}: stream #{stream.name}: task #{action.task.name} started no command with sh, " \
+                   "so nothing went into it"
+    end
+
     def install_hooks(settings)
       Shell::Hooks.shell = @shell
+      Shell::Hooks.session = self
       FileUtils.prepend(Shell::Hooks) unless FileUtils.include?(Shell::Hooks)
       File.singleton_class.prepend(Shell::Umask) unless File.singleton_class.include?(Shell::Umask)
       [STDOUT, STDERR].map(&:singleton_class).each { |place| place.prepend(Shell::Reopen) unless place.include?(Shell::Reopen) }

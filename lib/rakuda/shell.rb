@@ -71,19 +71,27 @@ module Rakuda
     def run_line(line, echo)
       $stdout.flush
       job = @reactor.current
-      raise job.lost if job.lost
+      in_turn(job) { start_line(job, line, echo) }
+    end
 
-      command = @next
-      @next += 1
-      inside = job.task_environment
-      if inside
-        words = inside.wrap_line(line, *given_to(job)).map(&:b)
-        options = (base_options(job) || {}).merge("files" => inside.read.map(&:b))
-        @link.send_message("StartCommand", command, job.number, words, options, echo&.b)
-      else
-        @link.send_command_line(command, job.number, line, base_options(job), echo)
+    # Runs a command of another thread in the loop, as one of the job that the thread belongs to. Sets `$?` of the thread.
+    # @param job [Action]
+    # @yield in the loop
+    # @yieldreturn [Object]
+    # @return [Object] what the block has returned; nil when the loop can start no command for the job any more
+    def for_thread(job)
+      answer = Thread::Queue.new
+      @reactor.hand_over_for(job) do
+        result = yield if here? && job.number_while_running
+        answer << [result, Process.last_status, nil]
+      rescue Exception => e # rubocop:disable Lint/RescueException -- belongs to the thread
+        answer << [nil, nil, e]
       end
-      wait(command)
+      result, status, exception = answer.pop
+      raise exception if exception
+
+      LastStatus.restore(status)
+      result
     end
 
     # A command that Ruby itself would start is not inside the environment of its task, and nothing holds it to the task's
@@ -116,6 +124,50 @@ module Rakuda
       end
       $stdout.flush
       job = @reactor.current
+      in_turn(job) { start_words(job, words, changes, fields, echo) }
+    end
+
+    # The message CommandEnded has come.
+    def on_command_ended(command, status, pid, _stdout, error, _usage)
+      fiber = @waiting.delete(command)
+      @reactor.resume(fiber, [status, pid, error]) if fiber
+    end
+
+    private
+
+    # What commands of a task print goes into its stream one after the other, whatever threads they come from.
+    def in_turn(job)
+      job.commanded = true
+      turns = job.turns or return yield
+      own = Fiber.current
+      turns << own
+      begin
+        @reactor.park unless turns.first.equal?(own)
+        yield
+      ensure
+        first = turns.first.equal?(own)
+        turns.delete(own)
+        @reactor.resume_later(turns.first) if first && !turns.empty?
+      end
+    end
+
+    def start_line(job, line, echo)
+      raise job.lost if job.lost
+
+      command = @next
+      @next += 1
+      inside = job.task_environment
+      if inside
+        words = inside.wrap_line(line, *given_to(job)).map(&:b)
+        options = (base_options(job) || {}).merge("files" => inside.read.map(&:b))
+        @link.send_message("StartCommand", command, job.number, words, options, echo&.b)
+      else
+        @link.send_command_line(command, job.number, line, base_options(job), echo)
+      end
+      wait(command)
+    end
+
+    def start_words(job, words, changes, fields, echo)
       raise job.lost if job.lost
 
       fields = (base_options(job) || {}).merge(fields)
@@ -134,14 +186,6 @@ module Rakuda
       @link.send_message("StartCommand", command, job.number, words, fields.empty? ? nil : fields, echo&.b)
       wait(command, fields["redirects"])
     end
-
-    # The message CommandEnded has come.
-    def on_command_ended(command, status, pid, _stdout, error, _usage)
-      fiber = @waiting.delete(command)
-      @reactor.resume(fiber, [status, pid, error]) if fiber
-    end
-
-    private
 
     # @return [Array(Array<String>, Float)] for containers, which do not have all of ENV: names of variables; and how long
     #   they have to end
@@ -251,10 +295,16 @@ module Rakuda
       class << self
         # @return [Shell, nil] of the session that runs
         attr_accessor :shell
+
+        # @return [Session, nil] that runs
+        attr_accessor :session
       end
 
       def sh(*cmd, &block)
         shell = Hooks.shell
+        owner = Hooks.session&.owner_of_thread
+        return sh_through_hub(shell, cmd, owner, &block) if owner
+
         unless shell&.here?
           shell&.refuse_local
           return super
@@ -262,7 +312,7 @@ module Rakuda
 
         line = cmd[0]
         if block || cmd.size != 1 || !line.instance_of?(String) || Rake::FileUtilsExt.nowrite_flag || line.include?("\0")
-          return sh_through_hub(shell, cmd, &block)
+          return sh_through_hub(shell, cmd, nil, &block)
         end
 
         echo = shell.echo(line) if Rake::FileUtilsExt.verbose_flag
@@ -274,7 +324,7 @@ module Rakuda
       private
 
       # Rake's `sh`, step by step.
-      def sh_through_hub(shell, cmd, &block)
+      def sh_through_hub(shell, cmd, owner, &block)
         options = cmd.last.is_a?(Hash) ? cmd.pop : {}
         shell_runner = block || create_shell_runner(cmd)
         set_verbose_option(options)
@@ -287,15 +337,18 @@ module Rakuda
         end
 
         changes = cmd.first.is_a?(Hash) ? cmd.first : nil
-        result = run_through_hub(shell, cmd, changes, options, message)
+        result = run_through_hub(shell, cmd, changes, options, message, owner)
         status = $? # rubocop:disable Style/SpecialGlobalVars
         status = Rake::PseudoStatus.new(1) if !result && status.nil?
         shell_runner.call(result, status)
       end
 
-      def run_through_hub(shell, cmd, changes, options, message)
-        echo = shell.echo(message) if message
-        result = shell.run(changes ? cmd.drop(1) : cmd, changes, options, echo)
+      def run_through_hub(shell, cmd, changes, options, message, owner)
+        run = lambda do
+          echo = shell.echo(message) if message
+          [shell.run(changes ? cmd.drop(1) : cmd, changes, options, echo), echo]
+        end
+        result, echo = owner ? shell.for_thread(owner, &run) || [:local, message] : run.call
         return result unless result == :local
 
         Rake.rake_output_message(echo) if echo

@@ -108,6 +108,20 @@ module Rakuda
       @components ||= join(@definitions.map { |definition| find_tasks(definition, application) })
     end
 
+    # @return [Boolean] whether a stream joins the task to others
+    def joins?(task) = @own.key?(task)
+
+    # @return [Stream, nil] the one that the task writes into
+    def written_by(task)
+      return unless joins?(task)
+
+      @components&.each do |component|
+        found = component.streams.find { |stream| stream.writers.any? { |writer| writer.equal?(task) } }
+        return found if found
+      end
+      nil
+    end
+
     # @return [Boolean] whether all of them are gangs
     def joined? = @joined == @definitions.size
 
