@@ -106,10 +106,10 @@ class InformationTest < Minitest::Test
 
   def test_tables_and_csv_have_ages_where_they_are_wanted
     wait_for { value("load1") && value("threads") }
-    rows = CSV.parse(nodes("--csv", "--ages", "--cols", "load1, threads, state"), headers: true)
-    assert_equal %w[node state load1 load1.age_s threads threads.age_s state state.age_s], rows.headers
+    rows = CSV.parse(nodes("--csv", "--ages", "--cols", "load1, threads, run"), headers: true)
+    assert_equal %w[node state load1 load1.age_s threads threads.age_s run run.age_s], rows.headers
     rows[0].values_at("load1", "load1.age_s", "threads.age_s").each { |number| assert_operator Float(number), :>=, 0 }
-    assert_nil rows[0]["state.age_s"], "it rests on no sample"
+    assert_nil rows[0]["run.age_s"], "it rests on no sample"
     table = nodes("--ages", "--cols", "threads, arch").lines.last
     assert_match(/ \d+ \([\d.]+m?s\)  \S+ \([\d.]+m?s\)$/, table)
     assert_match(/ \d+  \S+$/, nodes("--cols", "threads, arch").lines.last)

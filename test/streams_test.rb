@@ -693,6 +693,20 @@ class StreamsTest < Minitest::Test
     end
   end
 
+  def test_members_of_a_cycle_are_not_told_to_take_turns
+    rakuda(<<~'RUBY', "-j2", "--no-oversubscribe") do |run|
+      stream :ask, from: "a", to: "b"
+      stream :pass, from: "b", to: "c"
+      stream :tell, from: "c", to: "a"
+      task("a") { sh "echo go; head -n 1 > done" }
+      %w[b c].each { |name| task(name) { sh "head -n 1" } }
+      task default: "a"
+    RUBY
+      assert_equal 1, run.status
+      assert_match(/need 3 slots at once, but this run has 2: .*let tasks share cores \(without --no-oversubscribe\)$/, run.err)
+    end
+  end
+
   def test_word_yields_to_a_method_a_variable_and_a_library
     rakuda("def stream(name)\n  puts name\nend\nstream(:mine)\ntask(:default)\n") do |run|
       assert_equal [0, "mine\n"], [run.status, run.out], run.err

@@ -300,10 +300,11 @@ impl Hub {
             )
         };
         let hint = match self.streams.place_of(tasks[0]) {
-            Some(_) => {
+            Some(_) if self.streams.could_take_turns(tasks[0]) => {
                 "let tasks share cores (without --no-oversubscribe), or let them run one after the other with \
                  `replay: :journal`"
             }
+            Some(_) => "let tasks share cores (without --no-oversubscribe)",
             None => "or let tasks share cores with --oversubscribe",
         };
         let refusal = match self.barred(&tasks).or_else(|| self.words_of_lack(&tasks)) {
@@ -328,6 +329,9 @@ impl Hub {
         let (names, more) = (self.some_names(tasks), "use nodes that have more");
         let (needs, less) = match (tasks.len(), self.streams.place_of(tasks[0])) {
             (1, _) => ("needs", more.to_owned()),
+            (_, Some(_)) if !self.streams.could_take_turns(tasks[0]) => {
+                ("together need", format!("join fewer tasks, or {more}"))
+            }
             (_, Some(_)) => (
                 "together need",
                 "join fewer tasks, or let them run one after the other with `replay: :journal`"

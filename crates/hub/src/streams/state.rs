@@ -122,6 +122,11 @@ impl Streams {
         streams.iter().find(has).map(|stream| &stream.place).filter(|place| !place.0.is_empty())
     }
 
+    /// Whether those that streams join to a task could run one after the other: what comes back to a task cannot.
+    pub fn could_take_turns(&self, id: TaskId) -> bool {
+        self.component_of(id).is_some_and(|component| component.graph.cycles().is_empty())
+    }
+
     /// What the commands of a task are told about its ends.
     pub fn ends_of(&self, id: TaskId) -> Option<(OpeningId, u32)> {
         let opening = self.component_of(id)?.opening_of.get(&id)?;
