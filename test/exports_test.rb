@@ -356,11 +356,13 @@ class JunitTest < Minitest::Test
       _, status = Open3.capture2e(RAKUDA, "-q", "--failure", "continue", chdir: folder)
       assert_equal 1, status.exitstatus
       suite = REXML::Document.new(File.read(export("junit", folder))).root.elements["testsuite"]
-      cases = suite.elements.to_a("testcase").to_h { |one| [one.attributes["name"], one.elements[1]&.name] }
+      cases = suite.elements.to_a("testcase").to_h { |one| [one.attributes["name"], one.elements["failure|skipped"]&.name] }
       assert_equal({ "good" => nil, "bad" => "failure", "after" => "skipped" }, cases)
       counts = %w[tests failures errors skipped].map { |name| suite.attributes[name] }
       assert_equal %w[3 1 0 1], counts
-      assert_equal "<half>", suite.elements["testcase/failure"].text
+      assert_equal "command: echo '<half>' && exit 3\n<half>", suite.elements["testcase/failure"].text
+      properties = suite.elements.to_a("testcase[@name='bad']/properties/property").map { |one| one.attributes["name"] }
+      assert_equal %w[node attempt], properties
     end
   end
 end

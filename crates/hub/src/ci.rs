@@ -64,8 +64,8 @@ pub(crate) fn annotation(
     }
 }
 
-/// What was told before, in a block for people, so that nothing in it tells GitHub to do it once more: that takes blanks
-/// off a line and then obeys one that begins with `::`.
+/// A block for people, without lines that GitHub would obey once more: it takes blanks off a line,
+/// and then does what one says that begins with `::`.
 pub(crate) fn obeyed_no_more(system: CiSystem, block: &str) -> String {
     if system != CiSystem::Github {
         return block.to_owned();
