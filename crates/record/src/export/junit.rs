@@ -16,8 +16,8 @@ use crate::report::failures::{line, line_with_env};
 use crate::summary::task_rows::telling_command;
 use crate::{Attempt, Run, Task};
 
-/// How rake's message begins when a command did not end well; the command follows in brackets.
-const COMMAND_FAILED: &str = "Command failed with status";
+/// How a message begins of a command that did not end well; status or signal follow, and the command in brackets.
+const COMMAND_FAILED: &str = "Command failed with ";
 
 /// How a test case ended.
 enum Verdict {
@@ -253,6 +253,18 @@ mod tests {
 "#
         );
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_command_that_a_signal_ended_is_whole_too() {
+        let run = with_environments();
+        let attempt = attempts(run.tasks[2].as_ref().unwrap()).next_back().unwrap();
+        let why = "Command failed with signal 9 (SIGKILL): [fit --long-option...]".to_owned();
+        let line = "fit --long-option-of-a-program-with-many-words out/a 'two words'";
+        let told = whole(&run, attempt, why);
+        assert!(told.starts_with("Command failed with signal 9 (SIGKILL): "), "{told}");
+        assert!(told.ends_with(line), "{told}");
+        assert_eq!(whole(&run, attempt, "boom: [x]".into()), "boom: [x]");
     }
 
     #[test]
